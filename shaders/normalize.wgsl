@@ -1,0 +1,137 @@
+// Rows of unit length, and the gradient through that.
+//
+//   unit = row / max(|row|, 1e-12)                 a zero row stays zero
+//   d row = (g - unit <g, unit>) / |row|           g = gradient / active; zero where the row is zero or active is 0
+//
+// normalize   one workgroup a row   unit[first + row]
+// enqueue     one workgroup a row   unit[row], norms[row], and its copy in the memory: bank, tags[slot] = (label, id)
+// backward    one workgroup a row   gradient[row] in place, and <gradient, unit> as this row's term of the loss
+//
+// A row whose squared length is not finite sets the sticky word `status`.
+
+override WORKGROUP_SIZE: u32;
+const TOTALS = 16u;        // words of totals in a step's report, before the rows' terms
+const ACTIVE = 8u;         // where the u64 of active triplets stands in them
+
+struct Params {
+  rows: u32,
+  stride: u32,       // vec4s of a row
+  first: u32,        // in normalize: where the unit rows begin; in enqueue: where `batch` begins
+  cursor: u32,       // the memory's next slot
+  capacity: u32,     // the memory's slots
+  first_id: u32,     // the id of the first enqueued row
+  report: u32,       // where this step's report begins
+}
+
+@group(0) @binding(0) var<uniform> params: Params;
+@group(0) @binding(1) var<storage, read> rows: array<vec4f>;
+@group(0) @binding(2) var<storage, read_write> unit: array<vec4f>;
+@group(0) @binding(3) var<storage, read> batch: array<vec4u>;  // (label, ..) of each row
+@group(0) @binding(4) var<storage, read_write> norms: array<f32>;
+@group(0) @binding(5) var<storage, read_write> bank: array<vec4f>;
+@group(0) @binding(6) var<storage, read_write> tags: array<vec2u>;
+@group(0) @binding(7) var<storage, read_write> status: array<atomic<u32>>;
+
+// In backward only.
+@group(0) @binding(1) var<storage, read> unit_rows: array<vec4f>;
+@group(0) @binding(2) var<storage, read> row_norms: array<f32>;
+@group(0) @binding(3) var<storage, read_write> gradient: array<vec4f>;
+@group(0) @binding(4) var<storage, read_write> report: array<atomic<u32>>;
+
+var<workgroup> partial: array<f32, WORKGROUP_SIZE>;  // 256 bytes
+
+/// acc + <a, b>, component by component.
+fn chain(a: vec4f, b: vec4f, acc: f32) -> f32 {
+  return fma(a.w, b.w, fma(a.z, b.z, fma(a.y, b.y, fma(a.x, b.x, acc))));
+}
+
+/// The sum of every invocation's `part`, in their order.
+fn sum(part: f32, lane: u32) -> f32 {
+  partial[lane] = part;
+  workgroupBarrier();  // all parts are there before they are added
+  var total = 0.0;
+  for (var i = 0u; i < WORKGROUP_SIZE; i++) {
+    total += partial[i];
+  }
+  return total;
+}
+
+fn length_of(row: u32, lane: u32) -> f32 {
+  var squares = 0.0;
+  for (var k = lane; k < params.stride; k += WORKGROUP_SIZE) {
+    let v = rows[row * params.stride + k];
+    squares = chain(v, v, squares);
+  }
+  return sqrt(sum(squares, lane));
+}
+
+@compute @workgroup_size(WORKGROUP_SIZE)
+fn normalize(
+  @builtin(workgroup_id) group: vec3u,
+  @builtin(num_workgroups) groups: vec3u,
+  @builtin(local_invocation_index) lane: u32,
+) {
+  let row = group.x + group.y * groups.x;
+  if row >= params.rows {
+    return;
+  }
+  let norm = max(length_of(row, lane), 1e-12);
+  for (var k = lane; k < params.stride; k += WORKGROUP_SIZE) {
+    unit[(params.first + row) * params.stride + k] = rows[row * params.stride + k] / norm;
+  }
+}
+
+@compute @workgroup_size(WORKGROUP_SIZE)
+fn enqueue(
+  @builtin(workgroup_id) group: vec3u,
+  @builtin(num_workgroups) groups: vec3u,
+  @builtin(local_invocation_index) lane: u32,
+) {
+  let row = group.x + group.y * groups.x;
+  if row >= params.rows {
+    return;
+  }
+  let norm = length_of(row, lane);
+  let slot = (params.cursor + row) % params.capacity;
+  for (var k = lane; k < params.stride; k += WORKGROUP_SIZE) {
+    let v = rows[row * params.stride + k] / max(norm, 1e-12);
+    unit[row * params.stride + k] = v;
+    bank[slot * params.stride + k] = v;
+  }
+  if lane == 0u {
+    norms[row] = norm;
+    tags[slot] = vec2u(batch[params.first + row].x, params.first_id + row);
+    if (bitcast<u32>(norm) & 0x7f800000u) == 0x7f800000u {
+      atomicOr(&status[0], 1u);
+    }
+  }
+}
+
+@compute @workgroup_size(WORKGROUP_SIZE)
+fn backward(
+  @builtin(workgroup_id) group: vec3u,
+  @builtin(num_workgroups) groups: vec3u,
+  @builtin(local_invocation_index) lane: u32,
+) {
+  let row = group.x + group.y * groups.x;
+  if row >= params.rows {
+    return;
+  }
+  var part = 0.0;
+  for (var k = lane; k < params.stride; k += WORKGROUP_SIZE) {
+    let i = row * params.stride + k;
+    part = chain(gradient[i], unit_rows[i], part);
+  }
+  let along = sum(part, lane);
+  let active_triplets = f32(atomicLoad(&report[params.report + ACTIVE]))
+    + 4294967296.0 * f32(atomicLoad(&report[params.report + ACTIVE + 1u]));
+  let divisor = active_triplets * row_norms[row];
+  for (var k = lane; k < params.stride; k += WORKGROUP_SIZE) {
+    let i = row * params.stride + k;
+    let tangent = gradient[i] - unit_rows[i] * along;
+    gradient[i] = select(vec4f(), tangent / divisor, divisor > 0.0);
+  }
+  if lane == 0u {
+    atomicStore(&report[params.report + TOTALS + row], bitcast<u32>(along));
+  }
+}

@@ -1,0 +1,219 @@
+// Every triplet (anchor, positive, negative) of a batch, counted and differentiated without being stored. Follows ranks.wgsl.
+//
+//   tm = s_ap - s_an       the miner keeps a range of tm, inclusive; the loss s_an - s_ap + margin is active where tm < margin
+//   a negative is mined and active with thresholds [lo, hi): weight hi - lo; a positive is in c of them: weight -c
+//   G_a = sum over references of weight * reference        d loss / d anchor = G_a / active
+//
+// mine                    one workgroup per 8 rows, segment   h[lo] += 1, h[hi] -= 1; totals; the segment's part of G
+// finish                  one workgroup a row                 c in place of h; G = parts ascending, then positives in their order
+// share_with_references   one workgroup per 8 references      G of in-batch references: += sum over anchors of weight * anchor
+//
+// Sums over rows or references go in segments of WORKGROUP_SIZE, one owner each, ascending.
+
+const ALL = 0u;
+const EASY = 1u;
+const SEMIHARD = 2u;
+const HARD = 3u;  // any other kind: every valid triplet
+
+// Totals of a step's report: u64s as two words, low first.
+const VALID = 0u;
+const WITHIN = 2u;   // semihard and hard
+const HARDER = 4u;   // hard
+const MINED = 6u;
+const ACTIVE = 8u;
+const TOTALS = 10u;
+
+@group(0) @binding(7) var<storage, read_write> parts: array<vec4f>;     // [segments, rows, stride], in mine
+@group(0) @binding(7) var<storage, read> summands: array<vec4f>;        // the same, in finish
+@group(0) @binding(8) var<storage, read_write> report: array<atomic<u32>>;    // in mine
+@group(0) @binding(8) var<storage, read_write> gradient: array<vec4f>;  // in finish and references
+
+var<workgroup> weights: array<array<f32, OWNERS>, WORKGROUP_SIZE>;  // 8 KiB
+var<workgroup> tally: array<atomic<u32>, TOTALS / 2u>;              // 20 bytes
+
+/// Which thresholds of a row a negative meets.
+struct Meeting {
+  hard: u32,    // those before have tm <= 0
+  within: u32,  // those before have tm <= miner_margin
+  mined: vec2u, // the miner keeps [x, y)
+  low: u32,     // mined and active: [low, high)
+  high: u32,
+}
+
+/// How many of the row's thresholds have tm <= margin, or tm < margin where `open`. Rounding is monotone, so they come first.
+fn until(row: vec4u, s_an: f32, margin: f32, open: bool) -> u32 {
+  var low = 0u;
+  var high = row.w;
+  while low < high {
+    let middle = (low + high) / 2u;
+    let tm = bitcast<f32>(ordered[row.z + middle].x) - s_an;
+    if tm < margin || (tm == margin && !open) {
+      low = middle + 1u;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+fn meet(row: vec4u, s_an: f32) -> Meeting {
+  var m: Meeting;
+  m.within = until(row, s_an, params.miner_margin, false);
+  m.hard = min(m.within, until(row, s_an, 0.0, false));
+  switch params.kind {
+    case ALL: { m.mined = vec2u(0u, m.within); }
+    case EASY: { m.mined = vec2u(m.within, row.w); }
+    case SEMIHARD: { m.mined = vec2u(m.hard, m.within); }
+    case HARD: { m.mined = vec2u(0u, m.hard); }
+    default: { m.mined = vec2u(0u, row.w); }
+  }
+  m.low = m.mined.x;
+  m.high = max(m.low, min(m.mined.y, until(row, s_an, params.loss_margin, true)));
+  return m;
+}
+
+/// Adds to a u64 of the report: the one addition that wraps the low word carries.
+fn add(total: u32, value: u32) {
+  let old = atomicAdd(&report[params.report + total], value);
+  if old + value < old {
+    atomicAdd(&report[params.report + total + 1u], 1u);
+  }
+}
+
+@compute @workgroup_size(WORKGROUP_SIZE)
+fn mine(
+  @builtin(workgroup_id) group: vec3u,
+  @builtin(num_workgroups) groups: vec3u,
+  @builtin(local_invocation_index) lane: u32,
+) {
+  let g = group.x + group.y * groups.x;
+  let first = g / params.segments * OWNERS;
+  let segment = g % params.segments;
+  if first >= params.rows {
+    return;
+  }
+  let start = segment * WORKGROUP_SIZE;
+  let reference = min(start + lane, params.references - 1u);
+  let s = similarities(first, reference);
+  let tag = tags[reference];
+  for (var o = 0u; o < OWNERS; o++) {
+    var weight = 0.0;
+    if first + o < params.rows && start + lane < params.references {
+      let row = batch[params.batch + first + o];
+      if tag.x != row.x && row.w > 0u {
+        let m = meet(row, s[o]);
+        if m.low < m.high {
+          atomicAdd(&books[row.z + first + o + m.low], 1u);
+          atomicSub(&books[row.z + first + o + m.high], 1u);
+          weight = f32(m.high - m.low);
+        }
+        atomicAdd(&tally[VALID / 2u], row.w);
+        atomicAdd(&tally[WITHIN / 2u], m.within);
+        atomicAdd(&tally[HARDER / 2u], m.hard);
+        atomicAdd(&tally[MINED / 2u], m.mined.y - m.mined.x);
+        atomicAdd(&tally[ACTIVE / 2u], m.high - m.low);
+      }
+    }
+    weights[lane][o] = weight;
+  }
+  workgroupBarrier();  // weights and tally are complete before they are read
+  if lane < TOTALS / 2u {
+    add(lane * 2u, atomicLoad(&tally[lane]));
+  }
+  let any_active = atomicLoad(&tally[ACTIVE / 2u]) > 0u;
+  let end = min(WORKGROUP_SIZE, params.references - start);
+  for (var i = lane; i < OWNERS * params.stride; i += WORKGROUP_SIZE) {
+    let o = i / params.stride;
+    let k = i % params.stride;
+    var sum = vec4f();
+    if any_active {
+      for (var r = 0u; r < end; r++) {
+        sum = fma(vec4f(weights[r][o]), references[(start + r) * params.stride + k], sum);
+      }
+    }
+    if first + o < params.rows {
+      parts[(segment * params.rows + first + o) * params.stride + k] = sum;
+    }
+  }
+}
+
+@compute @workgroup_size(WORKGROUP_SIZE)
+fn finish(
+  @builtin(workgroup_id) group: vec3u,
+  @builtin(num_workgroups) groups: vec3u,
+  @builtin(local_invocation_index) lane: u32,
+) {
+  let i = group.x + group.y * groups.x;
+  if i >= params.rows {
+    return;
+  }
+  let row = batch[params.batch + i];
+  if lane == 0u {
+    var c = 0u;
+    for (var p = 0u; p < row.w; p++) {
+      c += atomicLoad(&books[row.z + i + p]);
+      atomicStore(&books[row.z + i + p], c);
+    }
+  }
+  storageBarrier();  // every c is there before it is used
+  for (var k = lane; k < params.stride; k += WORKGROUP_SIZE) {
+    var total = vec4f();
+    for (var segment = 0u; segment < params.segments; segment++) {
+      total += summands[(segment * params.rows + i) * params.stride + k];
+    }
+    for (var start = 0u; start < row.w; start += WORKGROUP_SIZE) {
+      var sum = vec4f();
+      for (var p = start; p < min(start + WORKGROUP_SIZE, row.w); p++) {
+        let slot = ordered[row.z + p].y % params.capacity;
+        let c = f32(atomicLoad(&books[row.z + i + p]));
+        sum = fma(vec4f(-c), references[slot * params.stride + k], sum);
+      }
+      total += sum;
+    }
+    gradient[(params.first_row + i) * params.stride + k] = total;
+  }
+}
+
+@compute @workgroup_size(WORKGROUP_SIZE)
+fn share_with_references(
+  @builtin(workgroup_id) group: vec3u,
+  @builtin(num_workgroups) groups: vec3u,
+  @builtin(local_invocation_index) lane: u32,
+) {
+  let first = (group.x + group.y * groups.x) * OWNERS;
+  if first >= params.references {
+    return;
+  }
+  for (var start = 0u; start < params.rows; start += WORKGROUP_SIZE) {
+    let i = min(start + lane, params.rows - 1u);
+    let row = batch[params.batch + i];
+    for (var o = 0u; o < OWNERS; o++) {
+      var weight = 0.0;
+      if first + o < params.references && start + lane < params.rows && row.w > 0u {
+        let tag = tags[first + o];
+        let s = similarity(params.first_row + i, first + o);
+        if tag.x != row.x {
+          let m = meet(row, s);
+          weight = f32(m.high - m.low);
+        } else if tag.y != row.y {
+          weight = -f32(atomicLoad(&books[row.z + i + farther(row, vec2u(bitcast<u32>(s), tag.y))]));
+        }
+      }
+      weights[lane][o] = weight;
+    }
+    workgroupBarrier();  // this segment's weights are complete before they are read
+    let end = min(WORKGROUP_SIZE, params.rows - start);
+    for (var j = lane; j < OWNERS * params.stride; j += WORKGROUP_SIZE) {
+      let o = j / params.stride;
+      let k = j % params.stride;
+      var sum = vec4f();
+      for (var a = 0u; a < end; a++) {
+        sum = fma(vec4f(weights[a][o]), anchors[(params.first_row + start + a) * params.stride + k], sum);
+      }
+      if first + o < params.references {
+        gradient[(first + o) * params.stride + k] += sum;
+      }
+    }
+    workgroupBarrier();  // and read before the next segment's replace them
+  }
+}

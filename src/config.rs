@@ -1,0 +1,474 @@
+//! [`TrainConfig`]: the settings of a run; the same JSON in a file, after `--set`, in the page's link and in the report.
+//!
+//! Names are PML's argument names. Unknown keys are refused by name, values out of range with the range.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::error::{Error, Result};
+use crate::losses::Loss;
+use crate::miners::Miner;
+
+/// The version of the schema.
+const SCHEMA: u32 = 1;
+
+/// The settings of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TrainConfig {
+    /// The version of these keys: 1.
+    pub schema: u32,
+    /// Seeds every random choice: the sample, the split, the weights, the batches, the queries.
+    pub seed: u64,
+    /// Which rows train, steer and are tested.
+    pub split: Split,
+    /// The part that is scored once, at the end.
+    pub test_fraction: f64,
+    /// The part of what is left that is scored while training.
+    pub validation_fraction: f64,
+    /// Widths of the hidden layers, none to four; none is a linear head.
+    pub hidden_layers: Vec<usize>,
+    /// Dimensions of an embedding, at least 2.
+    pub embedding_size: usize,
+    /// Rows of a batch, at least 2.
+    pub batch_size: usize,
+    /// Rows of each class in a batch (PML's `MPerClassSampler`), or 0 for plain shuffled batches.
+    pub m_per_class: usize,
+    /// Rows of the cross-batch memory (PML's `CrossBatchMemory`), 0 for none, else at least a batch.
+    pub memory_size: usize,
+    /// The first step that uses the memory; until then nothing is stored and the loss sees the batch alone.
+    pub memory_start_step: u64,
+    /// How rows are compared.
+    pub distance: Distance,
+    /// Which triplets the loss sees.
+    pub miner: Miner,
+    /// What is minimized.
+    pub loss: Loss,
+    /// How the weights follow the gradient.
+    pub optimizer: Optimizer,
+    /// Steps of the run.
+    pub steps: u64,
+    /// Steps from one evaluation to the next.
+    pub evaluate_every: u64,
+    /// Queries of each evaluation while training, seeded, against all references; 0 is all.
+    pub evaluate_queries: usize,
+    /// What the device memory of the run stays within, in bytes.
+    pub budget_bytes: u64,
+}
+
+impl Default for TrainConfig {
+    fn default() -> Self {
+        Self {
+            schema: SCHEMA,
+            seed: 0,
+            split: Split::Random,
+            test_fraction: 0.5,
+            validation_fraction: 0.1,
+            hidden_layers: vec![256],
+            embedding_size: 64,
+            batch_size: 32,
+            m_per_class: 0,
+            memory_size: 1024,
+            memory_start_step: 0,
+            distance: Distance::Cosine,
+            miner: Miner::default(),
+            loss: Loss::default(),
+            optimizer: Optimizer::default(),
+            steps: 400,
+            evaluate_every: 20,
+            evaluate_queries: 2000,
+            budget_bytes: 256 << 20,
+        }
+    }
+}
+
+/// Which rows train, which steer and which are tested: in this order of what is split.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Split {
+    /// Rows in random order.
+    Random,
+    /// Classes in label order: the test classes are never seen.
+    ByClass,
+    /// Classes in random order.
+    ByClassShuffled,
+    /// A text column says `train`, `validation` or `test`.
+    Column(String),
+}
+
+impl TryFrom<String> for Split {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        match text.as_str() {
+            "random" => Ok(Self::Random),
+            "by-class" => Ok(Self::ByClass),
+            "by-class-shuffled" => Ok(Self::ByClassShuffled),
+            _ => match text.strip_prefix("column:") {
+                Some(column) if !column.is_empty() => Ok(Self::Column(column.to_owned())),
+                _ => Err(format!(
+                    "unknown split `{text}`, expected `random`, `by-class`, `by-class-shuffled` or `column:NAME`"
+                )),
+            },
+        }
+    }
+}
+
+impl From<Split> for String {
+    fn from(split: Split) -> Self {
+        match split {
+            Split::Random => "random".to_owned(),
+            Split::ByClass => "by-class".to_owned(),
+            Split::ByClassShuffled => "by-class-shuffled".to_owned(),
+            Split::Column(name) => format!("column:{name}"),
+        }
+    }
+}
+
+/// How rows are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Distance {
+    /// PML's `CosineSimilarity`: larger is nearer.
+    Cosine,
+}
+
+/// How the weights follow the gradient.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "name", rename_all = "kebab-case")]
+pub enum Optimizer {
+    /// `torch.optim.Adam` with its default betas and eps.
+    Adam(Adam),
+}
+
+/// The arguments of `torch.optim.Adam` that can be set.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Adam {
+    /// The learning rate.
+    pub lr: f64,
+    /// L2 penalty, added to the gradient.
+    pub weight_decay: f64,
+}
+
+impl Default for Adam {
+    fn default() -> Self {
+        Self {
+            lr: 1e-3,
+            weight_decay: 0.0,
+        }
+    }
+}
+
+impl Default for Optimizer {
+    fn default() -> Self {
+        Self::Adam(Adam::default())
+    }
+}
+
+impl TrainConfig {
+    /// These settings with those of a JSON object over them.
+    ///
+    /// # Errors
+    /// [`Error::Config`] for what is no object, an unknown key, or a value of the wrong type; by name.
+    pub fn with_json(&self, json: &str) -> Result<Self> {
+        let over: Value = serde_json::from_str(json)
+            .map_err(|error| Error::Config(format!("settings are not JSON: {error}")))?;
+        let Value::Object(over) = over else {
+            return Err(Error::Config("settings must be a JSON object".to_owned()));
+        };
+        let mut value = self.to_value();
+        for (key, part) in over {
+            // A part that names another miner or loss starts from that one's defaults.
+            match (&mut value[&key], part) {
+                (Value::Object(old), Value::Object(new))
+                    if new
+                        .get("name")
+                        .is_none_or(|name| Some(name) == old.get("name")) =>
+                {
+                    old.extend(new);
+                }
+                (old, new) => *old = new,
+            }
+        }
+        Self::from_value(value)
+    }
+
+    /// These settings with one changed; dots reach inside: `miner.margin=0.1`. A value is JSON, or text as it stands.
+    ///
+    /// # Errors
+    /// As [`TrainConfig::with_json`].
+    pub fn with_set(&self, assignment: &str) -> Result<Self> {
+        let (path, text) = assignment.split_once('=').ok_or_else(|| {
+            Error::Config(format!("\"{assignment}\" sets nothing: write key=value"))
+        })?;
+        let new: Value =
+            serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()));
+        let mut value = self.to_value();
+        let mut place = &mut value;
+        for key in path.split('.') {
+            place = match place {
+                Value::Object(parts) => parts.entry(key).or_insert(Value::Null),
+                _ => return Err(Error::Config(format!("there is no setting `{path}`"))),
+            };
+        }
+        *place = new;
+        if path.ends_with(".name")
+            && let Some((part, _)) = path.rsplit_once('.')
+        {
+            let named = serde_json::json!({ "name": value[part]["name"].clone() });
+            value[part] = named;
+        }
+        Self::from_value(value).map_err(|error| Error::Config(format!("{assignment}: {error}")))
+    }
+
+    /// Checks every value against its range.
+    ///
+    /// # Errors
+    /// [`Error::Config`] for the first that is out of it, with the range.
+    pub fn check(&self) -> Result<()> {
+        let Optimizer::Adam(adam) = &self.optimizer;
+        let Loss::TripletMargin(loss) = &self.loss;
+        let miner_margin = match &self.miner {
+            Miner::None => 0.0,
+            Miner::TripletMargin(miner) => miner.margin,
+        };
+        let fraction = 0.0..=1.0;
+        let margin = -4.0..=4.0;
+        let rules = [
+            (
+                self.schema == SCHEMA,
+                "schema",
+                self.schema.to_string(),
+                "1",
+            ),
+            (
+                fraction.contains(&self.test_fraction),
+                "test_fraction",
+                self.test_fraction.to_string(),
+                "between 0 and 1",
+            ),
+            (
+                fraction.contains(&self.validation_fraction),
+                "validation_fraction",
+                self.validation_fraction.to_string(),
+                "between 0 and 1",
+            ),
+            (
+                self.hidden_layers.len() <= 4,
+                "hidden_layers",
+                format!("{:?}", self.hidden_layers),
+                "at most four widths",
+            ),
+            (
+                self.hidden_layers
+                    .iter()
+                    .all(|width| (1..=1 << 16).contains(width)),
+                "hidden_layers",
+                format!("{:?}", self.hidden_layers),
+                "widths between 1 and 65536",
+            ),
+            (
+                (2..=1 << 16).contains(&self.embedding_size),
+                "embedding_size",
+                self.embedding_size.to_string(),
+                "between 2 and 65536",
+            ),
+            (
+                (2..=1 << 15).contains(&self.batch_size),
+                "batch_size",
+                self.batch_size.to_string(),
+                "between 2 and 32768",
+            ),
+            (
+                self.m_per_class == 0
+                    || self.m_per_class >= 2 && self.batch_size.is_multiple_of(self.m_per_class),
+                "m_per_class",
+                self.m_per_class.to_string(),
+                "0, or at least 2 and a divisor of batch_size",
+            ),
+            (
+                self.memory_size == 0 || (self.batch_size..=1 << 24).contains(&self.memory_size),
+                "memory_size",
+                self.memory_size.to_string(),
+                "0, or at least batch_size and at most 16777216",
+            ),
+            (
+                margin.contains(&miner_margin),
+                "miner.margin",
+                miner_margin.to_string(),
+                "between -4 and 4",
+            ),
+            (
+                margin.contains(&loss.margin),
+                "loss.margin",
+                loss.margin.to_string(),
+                "between -4 and 4",
+            ),
+            (
+                adam.lr > 0.0 && adam.lr <= 10.0,
+                "optimizer.lr",
+                adam.lr.to_string(),
+                "above 0 and at most 10",
+            ),
+            (
+                fraction.contains(&adam.weight_decay),
+                "optimizer.weight_decay",
+                adam.weight_decay.to_string(),
+                "between 0 and 1",
+            ),
+            (
+                self.steps >= 1,
+                "steps",
+                self.steps.to_string(),
+                "at least 1",
+            ),
+            (
+                self.evaluate_every >= 1,
+                "evaluate_every",
+                self.evaluate_every.to_string(),
+                "at least 1",
+            ),
+        ];
+        match rules.into_iter().find(|(holds, ..)| !holds) {
+            None => Ok(()),
+            Some((_, key, value, range)) => Err(Error::Config(format!(
+                "{key} is {value}: it must be {range}"
+            ))),
+        }
+    }
+
+    fn to_value(&self) -> Value {
+        serde_json::to_value(self).expect("settings are plain data")
+    }
+
+    fn from_value(value: Value) -> Result<Self> {
+        serde_json::from_value(value).map_err(|error| Error::Config(error.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::miners::{TripletMarginMiner, TypeOfTriplets};
+
+    #[test]
+    fn settings_survive_json() {
+        let config = TrainConfig {
+            split: Split::Column("fold".to_owned()),
+            miner: Miner::None,
+            ..TrainConfig::default()
+        };
+        let json = serde_json::to_string(&config).expect("plain data");
+        assert_eq!(
+            TrainConfig::default().with_json(&json).expect("reads"),
+            config
+        );
+    }
+
+    #[test]
+    fn one_setting_can_be_set_by_its_path() {
+        let set = |assignment: &str| TrainConfig::default().with_set(assignment);
+        assert_eq!(
+            set("hidden_layers=[64,32]").expect("sets").hidden_layers,
+            [64, 32]
+        );
+        assert_eq!(set("split=by-class").expect("sets").split, Split::ByClass);
+        assert_eq!(set("miner.name=none").expect("sets").miner, Miner::None);
+        let miner = TripletMarginMiner {
+            margin: 0.1,
+            ..TripletMarginMiner::default()
+        };
+        assert_eq!(
+            set("miner.margin=0.1").expect("sets").miner,
+            Miner::TripletMargin(miner)
+        );
+        let hard = TripletMarginMiner {
+            type_of_triplets: TypeOfTriplets::Hard,
+            ..TripletMarginMiner::default()
+        };
+        assert_eq!(
+            set("miner.type_of_triplets=hard").expect("sets").miner,
+            Miner::TripletMargin(hard)
+        );
+    }
+
+    #[test]
+    fn unknown_keys_and_values_are_refused_by_name() {
+        let refused = |assignment: &str| {
+            TrainConfig::default()
+                .with_set(assignment)
+                .expect_err("refused")
+                .to_string()
+        };
+        for (assignment, part) in [
+            ("batchsize=3", "unknown field `batchsize`"),
+            ("miner.marginn=3", "unknown field `marginn`"),
+            ("miner.name=batch-hard", "unknown variant `batch-hard`"),
+            ("miner.type_of_triplets=soft", "unknown variant `soft`"),
+            ("distance=l1", "unknown variant `l1`"),
+            ("split=none", "unknown split `none`"),
+            ("seed=-1", "seed=-1: invalid value"),
+            ("steps=many", "invalid type"),
+            ("seed.x=1", "no setting `seed.x`"),
+            ("steps", "write key=value"),
+        ] {
+            let message = refused(assignment);
+            assert!(message.contains(part), "{message}");
+        }
+        let error = TrainConfig::default()
+            .with_json("{\"lr\": 1}")
+            .expect_err("refused");
+        assert!(error.to_string().contains("unknown field `lr`"), "{error}");
+        assert!(TrainConfig::default().with_json("[]").is_err());
+        assert!(TrainConfig::default().with_json("{").is_err());
+    }
+
+    #[test]
+    fn values_out_of_range_are_refused_with_the_range() {
+        for (assignment, message) in [
+            ("schema=2", "schema is 2: it must be 1"),
+            (
+                "batch_size=1",
+                "batch_size is 1: it must be between 2 and 32768",
+            ),
+            (
+                "memory_size=8",
+                "memory_size is 8: it must be 0, or at least batch_size and at most 16777216",
+            ),
+            (
+                "m_per_class=5",
+                "m_per_class is 5: it must be 0, or at least 2 and a divisor of batch_size",
+            ),
+            (
+                "test_fraction=1.5",
+                "test_fraction is 1.5: it must be between 0 and 1",
+            ),
+            (
+                "hidden_layers=[1,2,3,4,5]",
+                "hidden_layers is [1, 2, 3, 4, 5]: it must be at most four widths",
+            ),
+            (
+                "embedding_size=1",
+                "embedding_size is 1: it must be between 2 and 65536",
+            ),
+            (
+                "optimizer.lr=0",
+                "optimizer.lr is 0: it must be above 0 and at most 10",
+            ),
+            ("steps=0", "steps is 0: it must be at least 1"),
+            (
+                "loss.margin=9",
+                "loss.margin is 9: it must be between -4 and 4",
+            ),
+        ] {
+            let config = TrainConfig::default()
+                .with_set(assignment)
+                .expect("has the type");
+            assert_eq!(config.check().expect_err("refused").to_string(), message);
+        }
+        TrainConfig::default()
+            .check()
+            .expect("defaults are in range");
+    }
+}

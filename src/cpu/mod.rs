@@ -1,0 +1,27 @@
+//! The CPU side of every kernel: plain Rust on slices, one file per shader.
+
+pub(crate) mod gather;
+pub(crate) mod gemm;
+pub(crate) mod normalize;
+pub(crate) mod optimizer;
+pub(crate) mod peaks;
+pub(crate) mod ranks;
+pub(crate) mod triplet_margin;
+mod vec;
+
+pub use vec::CpuVec;
+
+/// Sums over rows or references go in segments of this many, ascending, as in the shaders.
+pub(crate) const SEGMENT: usize = 256;
+
+/// The inner product, one accumulator, ascending.
+pub(crate) fn dot(a: &[f32], b: &[f32]) -> f32 {
+    a.iter().zip(b).fold(0.0, |sum, (a, b)| sum + a * b)
+}
+
+/// `sum += factor * row`.
+pub(crate) fn add_scaled(sum: &mut [f32], factor: f32, row: &[f32]) {
+    for (sum, value) in sum.iter_mut().zip(row) {
+        *sum += factor * value;
+    }
+}

@@ -1,0 +1,68 @@
+//! Unit rows, their copies in the memory, and the gradient through the normalization.
+
+use super::{add_scaled, dot};
+use crate::kernels::normalize::Slots;
+use crate::kernels::ranks::Row;
+use crate::kernels::triplet_margin::{TERMS, Total};
+
+/// Writes each row over its length to `unit`.
+pub(crate) fn normalize(rows: &[f32], stride: usize, unit: &mut [f32]) {
+    for (row, unit) in rows.chunks_exact(stride).zip(unit.chunks_exact_mut(stride)) {
+        let norm = dot(row, row).sqrt().max(1e-12);
+        for (unit, value) in unit.iter_mut().zip(row) {
+            *unit = value / norm;
+        }
+    }
+}
+
+/// Writes each row's length to `norms`; one that is not finite sets `status[0]`.
+pub(crate) fn norms(rows: &[f32], stride: usize, norms: &mut [f32], status: &mut [u32]) {
+    for (row, norm) in rows.chunks_exact(stride).zip(norms) {
+        *norm = dot(row, row).sqrt();
+        if !norm.is_finite() {
+            status[0] = 1;
+        }
+    }
+}
+
+/// Copies the unit rows of a batch into their slots.
+pub(crate) fn store(
+    unit: &[f32],
+    stride: usize,
+    batch: &[Row],
+    slots: Slots,
+    bank: &mut [f32],
+    tags: &mut [[u32; 2]],
+) {
+    for (i, (unit, row)) in unit.chunks_exact(stride).zip(batch).enumerate() {
+        let slot = (slots.cursor + i) % slots.capacity;
+        bank[slot * stride..][..stride].copy_from_slice(unit);
+        tags[slot] = [row.label, slots.first_id.wrapping_add(i as u32)];
+    }
+}
+
+/// `gradient = (gradient - unit <gradient, unit>) / (active norm)`; the inner product goes to the report.
+pub(crate) fn backward(
+    unit: &[f32],
+    norms: &[f32],
+    stride: usize,
+    gradient: &mut [f32],
+    report: &mut [u32],
+) {
+    let active = Total::Active.read(report) as f32;
+    for (i, norm) in norms.iter().enumerate() {
+        let unit = &unit[i * stride..][..stride];
+        let gradient = &mut gradient[i * stride..][..stride];
+        let along = dot(gradient, unit);
+        report[TERMS + i] = along.to_bits();
+        add_scaled(gradient, -along, unit);
+        let divisor = active * norm;
+        for gradient in gradient {
+            *gradient = if divisor > 0.0 {
+                *gradient / divisor
+            } else {
+                0.0
+            };
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! [`CrossBatchMemory`]: the last rows that were embedded, as references for the next batches (Wang et al. 2020).
+//!
+//! PML's meaning: a batch is enqueued before its loss, its own stored copies included; *self* is the row with the
+//! anchor's id. The rows live on the engine; which labels they have is known here too, so that the positives of every
+//! anchor are known before anything runs.
+
+use crate::engine::Workspace;
+use crate::kernels::normalize::{Bank, Slots};
+use crate::kernels::ranks::Row;
+use crate::kernels::stride;
+use crate::ledger::Purpose;
+use crate::plan::MemoryPlan;
+
+const ROWS: &str = "memory.rows";
+const TAGS: &str = "memory.tags";
+/// Past this ids begin anew; no memory has this many slots.
+const LAST_ID: u32 = 1 << 31;
+
+/// A ring of unit rows with their labels and ever-growing ids.
+#[derive(Debug)]
+pub(crate) struct CrossBatchMemory {
+    pub(crate) bank: Bank,
+    capacity: usize,
+    labels: Vec<u32>,
+    cursor: usize,
+    next_id: u32,
+    class_counts: Vec<u32>,
+}
+
+impl CrossBatchMemory {
+    pub(crate) fn plan(plan: MemoryPlan, capacity: usize, dim: usize) -> MemoryPlan {
+        plan.with::<f32>(Purpose::MemoryBank, ROWS, (capacity * stride(dim)) as u64)
+            .with::<[u32; 2]>(Purpose::MemoryBank, TAGS, capacity as u64)
+    }
+
+    pub(crate) fn new(workspace: &mut Workspace, capacity: usize, classes: usize) -> Self {
+        Self {
+            bank: Bank {
+                rows: workspace.take(ROWS),
+                tags: workspace.take(TAGS),
+            },
+            capacity,
+            labels: Vec::new(),
+            cursor: 0,
+            next_id: 0,
+            class_counts: vec![0; classes],
+        }
+    }
+
+    /// Forgets every row and goes on with this many slots, at most what was planned. Ids go on growing.
+    pub(crate) fn reset(&mut self, capacity: usize) {
+        self.capacity = capacity;
+        self.next_id = self.next_id.next_multiple_of(capacity as u32);
+        self.labels.clear();
+        self.cursor = 0;
+        self.class_counts.fill(0);
+    }
+
+    /// Makes room for a batch and says where it goes.
+    pub(crate) fn enqueue(&mut self, labels: &[u32]) -> Slots {
+        // `id % capacity` is a row's slot. Long before ids run out they begin anew, far from those still stored.
+        if self.next_id > LAST_ID {
+            self.next_id = self.cursor as u32;
+        }
+        let slots = Slots {
+            cursor: self.cursor,
+            capacity: self.capacity,
+            first_id: self.next_id,
+        };
+        for label in labels {
+            if self.labels.len() < self.capacity {
+                self.labels.push(*label);
+            } else {
+                let old = std::mem::replace(&mut self.labels[self.cursor], *label);
+                self.class_counts[old as usize] -= 1;
+            }
+            self.class_counts[*label as usize] += 1;
+            self.cursor = (self.cursor + 1) % self.capacity;
+        }
+        self.next_id += labels.len() as u32;
+        slots
+    }
+
+    /// How many rows are stored.
+    pub(crate) fn len(&self) -> usize {
+        self.labels.len()
+    }
+
+    /// Stored rows of a class.
+    pub(crate) fn of_class(&self, label: u32) -> u64 {
+        u64::from(self.class_counts[label as usize])
+    }
+
+    /// What the kernels need to know of the anchors that were just enqueued at `slots`.
+    ///
+    /// Offsets begin anew every `block_rows` rows.
+    pub(crate) fn anchors(&self, labels: &[u32], slots: Slots, block_rows: usize) -> Vec<Row> {
+        let mut offset = 0;
+        let row = |(i, label): (usize, &u32)| {
+            if i % block_rows == 0 {
+                offset = 0;
+            }
+            let positives = self.class_counts[*label as usize] - 1;
+            let row = Row {
+                label: *label,
+                id: slots.first_id + i as u32,
+                offset,
+                positives,
+            };
+            offset += positives;
+            row
+        };
+        labels.iter().enumerate().map(row).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::{Engine, EngineChoice, EngineKind};
+
+    fn memory(capacity: usize) -> CrossBatchMemory {
+        let choice = EngineChoice {
+            kind: Some(EngineKind::Cpu),
+            adapter: None,
+        };
+        pollster::block_on(async {
+            let engine = Engine::open(&choice, 1 << 20).await.expect("opens");
+            let plan = CrossBatchMemory::plan(MemoryPlan::default(), capacity, 4);
+            let mut workspace = engine.workspace("test", &plan, "").await.expect("fits");
+            CrossBatchMemory::new(&mut workspace, capacity, 10)
+        })
+    }
+
+    #[test]
+    fn the_ring_forgets_the_oldest_and_ids_name_the_slots() {
+        let mut memory = memory(5);
+        let slots = [[1, 2], [3, 1], [1, 4], [5, 6]].map(|labels| memory.enqueue(&labels));
+        assert_eq!(slots.map(|s| s.cursor), [0, 2, 4, 1]);
+        assert_eq!(slots.map(|s| s.first_id), [0, 2, 4, 6]);
+        assert_eq!(memory.labels, [4, 5, 6, 1, 1]);
+        assert_eq!([1, 2, 3].map(|label| memory.of_class(label)), [2, 0, 0]);
+        for slots in slots {
+            assert_eq!(slots.first_id as usize % 5, slots.cursor);
+        }
+    }
+
+    #[test]
+    fn after_a_reset_ids_are_new_and_still_name_the_slots() {
+        let mut memory = memory(5);
+        memory.reset(2);
+        let before = memory.enqueue(&[1, 1]);
+        memory.reset(5);
+        let after = memory.enqueue(&[1, 2]);
+        assert_eq!((after.cursor, after.capacity, memory.len()), (0, 5, 2));
+        assert!(
+            after.first_id > before.first_id + 1 && after.first_id.is_multiple_of(5),
+            "{after:?}"
+        );
+    }
+
+    #[test]
+    fn ids_that_begin_anew_still_name_the_slots() {
+        let mut memory = memory(5);
+        memory.reset(3);
+        memory.enqueue(&[1, 1]);
+        memory.next_id = LAST_ID / 3 * 3 + 5;
+        let slots = memory.enqueue(&[2, 2]);
+        assert_eq!((slots.cursor, slots.first_id), (2, 2));
+    }
+
+    #[test]
+    fn an_anchor_has_every_stored_row_of_its_class_but_its_own_copy_as_positive() {
+        let mut memory = memory(8);
+        memory.enqueue(&[1, 2, 1]);
+        let slots = memory.enqueue(&[1, 3, 2]);
+        let rows = memory.anchors(&[1, 3, 2], slots, 2);
+        let positives: Vec<_> = rows
+            .iter()
+            .map(|row| (row.id, row.offset, row.positives))
+            .collect();
+        assert_eq!(positives, [(3, 0, 2), (4, 2, 0), (5, 0, 1)]);
+    }
+}

@@ -1,0 +1,164 @@
+//! [`Labelled`]: rows with a label each, as a person's files hold them. Reads files, gives what becomes a `Dataset` or is
+//! evaluated as it is.
+
+use super::{CsvTable, npy};
+use crate::error::{Error, Result};
+
+/// A file that was dropped or named, with its content.
+#[derive(Clone, Debug)]
+pub struct NamedFile {
+    /// The file's name; its ending tells the format.
+    pub name: String,
+    /// Its content.
+    pub bytes: Vec<u8>,
+}
+
+/// Rows of features or embeddings with a label each.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Labelled {
+    /// Where they come from.
+    pub name: String,
+    /// `[rows, dim]`, finite, at least one row.
+    pub values: Vec<f32>,
+    /// Columns of `values`.
+    pub dim: usize,
+    /// One a row.
+    pub labels: Vec<String>,
+    /// Text columns beside the label, by name.
+    pub columns: Vec<(String, Vec<String>)>,
+    /// What was decided while reading, in words: the label column, what was left out.
+    pub notes: Vec<String>,
+}
+
+impl Labelled {
+    /// Reads rows and labels from files: a CSV with both, or a CSV or NPY of numbers with a file of labels.
+    ///
+    /// `label_column` names the column of labels where one has to be chosen; without it, it is guessed.
+    ///
+    /// # Errors
+    /// [`Error::Data`] with the file, the place and what to do.
+    pub fn read(
+        data: &NamedFile,
+        labels: Option<&NamedFile>,
+        label_column: Option<&str>,
+    ) -> Result<Self> {
+        let rows = match (labels, data.extension().as_str()) {
+            (None, "npy") => {
+                return Err(Error::Data(format!(
+                    "{}: an NPY file holds no labels: add a file of labels, an NPY or a CSV column",
+                    data.name
+                )));
+            }
+            (None, _) => CsvTable::read(data)?.into_labelled(label_column)?,
+            (Some(labels), "npy") => {
+                let matrix = npy::read_matrix(data)?;
+                Self {
+                    name: data.name.clone(),
+                    values: matrix.values,
+                    dim: matrix.columns,
+                    labels: read_labels(labels, label_column)?,
+                    ..Self::default()
+                }
+            }
+            (Some(labels), _) => {
+                CsvTable::read(data)?.with_labels(read_labels(labels, label_column)?)
+            }
+        };
+        rows.check()?;
+        Ok(rows)
+    }
+
+    /// Checks rows and labels against each other, and every value.
+    fn check(&self) -> Result<()> {
+        let Self {
+            name,
+            values,
+            dim,
+            labels,
+            ..
+        } = self;
+        let refuse = |problem: String| Err(Error::Data(format!("{name}: {problem}")));
+        let rows = values.len().checked_div(*dim).unwrap_or(0);
+        if rows == 0 {
+            return refuse("no rows of features".to_owned());
+        }
+        if labels.len() != rows {
+            return refuse(format!(
+                "{rows} rows of features, {} labels: they must be as many",
+                labels.len()
+            ));
+        }
+        if let Some(at) = values.iter().position(|value| !value.is_finite()) {
+            return refuse(format!(
+                "row {}, column {}: the value is not finite: fill or drop such rows",
+                at / dim + 1,
+                at % dim + 1
+            ));
+        }
+        // Its square, summed over a row, must be finite too.
+        let largest = values
+            .iter()
+            .fold(0f32, |largest, value| largest.max(value.abs()));
+        if f64::from(largest).powi(2) * *dim as f64 >= f64::from(f32::MAX) {
+            return refuse(format!(
+                "a value of {largest:e} is too large to square: scale the features"
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl NamedFile {
+    /// The ending of the name, in lower case.
+    pub(super) fn extension(&self) -> String {
+        self.name
+            .rsplit_once('.')
+            .map(|(_, ending)| ending.to_lowercase())
+            .unwrap_or_default()
+    }
+}
+
+/// Reads a file of labels: NPY of integers or strings, or a column of a CSV, guessed where it is not named.
+fn read_labels(file: &NamedFile, column: Option<&str>) -> Result<Vec<String>> {
+    match file.extension().as_str() {
+        "npy" => npy::read_labels(file),
+        _ => CsvTable::read(file)?.column(column),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dataset::Dataset;
+
+    #[test]
+    fn what_cannot_be_trained_on_is_refused_with_the_place() {
+        let refuse = |values: &[f32], dim, labels: &[&str]| {
+            let rows = Labelled {
+                name: "x.npy".to_owned(),
+                values: values.to_vec(),
+                dim,
+                labels: labels.iter().map(|label| (*label).to_owned()).collect(),
+                ..Labelled::default()
+            };
+            rows.check()
+                .and_then(|()| Dataset::new(rows))
+                .expect_err("refused")
+                .to_string()
+        };
+        assert_eq!(
+            refuse(&[1.0, 2.0, 3.0, f32::NAN], 2, &["a", "b"]),
+            "x.npy: row 2, column 2: the value is not finite: fill or drop such rows"
+        );
+        assert_eq!(
+            refuse(&[1.0, 2.0], 1, &["a", "b", "c"]),
+            "x.npy: 2 rows of features, 3 labels: they must be as many"
+        );
+        assert_eq!(
+            refuse(&[1.0, 2.0], 1, &["a", "a"]),
+            "x.npy: every row has the label \"a\": metric learning needs two classes at least"
+        );
+        assert!(refuse(&[1e20, 2.0], 1, &["a", "b"]).contains("too large to square"));
+        assert!(refuse(&[], 0, &[]).contains("no rows of features"));
+    }
+}

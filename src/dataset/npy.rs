@@ -1,0 +1,473 @@
+//! NPY, versions 1 to 3: matrices of numbers, labels as integers or strings.
+//!
+//! Everything that the header claims is checked against the length of the file before a byte is allocated for it, and
+//! object arrays are refused: they are Python pickles. Format: `numpy.lib.format`.
+
+use super::NamedFile;
+use crate::error::{Error, Result};
+
+const MAGIC: &[u8] = b"\x93NUMPY";
+/// NumPy itself refuses headers above 10,000 bytes.
+const MAX_HEADER_BYTES: usize = 64 << 10;
+
+/// Bytes from the start of a file that hold any header.
+pub(crate) const MAX_START_BYTES: u64 = MAX_HEADER_BYTES as u64 + 12;
+
+/// A matrix of numbers, row-major.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Matrix {
+    pub(crate) columns: usize,
+    pub(crate) values: Vec<f32>,
+}
+
+/// What an element is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Float,
+    Signed,
+    Unsigned,
+    /// UTF-32.
+    Text,
+    /// Latin-1, in practice ASCII.
+    Bytes,
+}
+
+/// The header of a file: what the elements are and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Header {
+    kind: Kind,
+    big_endian: bool,
+    item_bytes: usize,
+    fortran_order: bool,
+    shape: Vec<u64>,
+    /// Where the elements begin.
+    data: usize,
+}
+
+/// Reads a matrix `[rows, columns]`, or `[rows]` as one column, of floats or integers.
+///
+/// # Errors
+/// [`Error::Data`] for anything else, and for a file that is longer or shorter than its header says.
+pub(crate) fn read_matrix(file: &NamedFile) -> Result<Matrix> {
+    let header = read_header(&file.name, &file.bytes, file.bytes.len() as u64)?;
+    let (rows, columns) = header.matrix_shape(&file.name)?;
+    let items = &file.bytes[header.data..];
+    let mut values: Vec<f32> = items
+        .chunks_exact(header.item_bytes)
+        .map(|item| header.number(item))
+        .collect();
+    if header.fortran_order && columns > 1 {
+        values = (0..rows * columns)
+            .map(|i| values[i % columns * rows + i / columns])
+            .collect();
+    }
+    Ok(Matrix { columns, values })
+}
+
+/// Reads one label a row, as text: integers, strings or booleans.
+///
+/// # Errors
+/// As [`read_matrix`]; floats are no labels.
+pub(crate) fn read_labels(file: &NamedFile) -> Result<Vec<String>> {
+    let name = &file.name;
+    let header = read_header(name, &file.bytes, file.bytes.len() as u64)?;
+    if header.kind == Kind::Float {
+        return Err(Error::Data(format!(
+            "{name}: labels are floating-point numbers: save them as integers, `y.astype(int)`"
+        )));
+    }
+    if !matches!(header.shape[..], [_] | [_, 1] | [1, _]) {
+        return Err(Error::Data(format!(
+            "{name}: labels have the shape {}, expected one a row",
+            shape_text(&header.shape)
+        )));
+    }
+    let items = file.bytes[header.data..].chunks_exact(header.item_bytes);
+    items.map(|item| header.text(name, item)).collect()
+}
+
+/// The NPY file of an f32 matrix `[_, columns]`.
+pub fn write_matrix(values: &[f32], columns: usize) -> Vec<u8> {
+    let mut bytes = matrix_header(values.len().checked_div(columns).unwrap_or(0), columns);
+    bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+    bytes
+}
+
+/// The start of the NPY file of an f32 matrix; the rows follow, little-endian.
+pub fn matrix_header(rows: usize, columns: usize) -> Vec<u8> {
+    let mut text =
+        format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({rows}, {columns}), }}")
+            .into_bytes();
+    // The elements begin at a multiple of 64 bytes, after a newline.
+    let length = (MAGIC.len() + 4 + text.len() + 1).next_multiple_of(64) - MAGIC.len() - 4;
+    text.resize(length - 1, b' ');
+    text.push(b'\n');
+    let mut bytes = [MAGIC, &[1, 0], &(length as u16).to_le_bytes()].concat();
+    bytes.extend(text);
+    bytes
+}
+
+/// Reads the header of a file of `length` bytes, of which `start` holds the first [`MAX_START_BYTES`] at least.
+pub(crate) fn read_header(name: &str, start: &[u8], length: u64) -> Result<Header> {
+    let refuse = |problem: &str| Error::Data(format!("{name}: {problem}"));
+    if start.is_empty() {
+        return Err(refuse("the file is empty"));
+    }
+    let rest = start
+        .strip_prefix(MAGIC)
+        .ok_or_else(|| refuse("not an NPY file"))?;
+    let (size_bytes, rest) = match rest {
+        [1, _, rest @ ..] => (2, rest),
+        [2 | 3, _, rest @ ..] => (4, rest),
+        [version, ..] => return Err(refuse(&format!("NPY version {version} is not read"))),
+        [] => return Err(refuse("the file is cut short")),
+    };
+    let cut_short = || refuse("the file is cut short in its header");
+    let (size, rest) = rest.split_at_checked(size_bytes).ok_or_else(cut_short)?;
+    let size = size
+        .iter()
+        .rev()
+        .fold(0, |size, byte| size << 8 | usize::from(*byte));
+    if size > MAX_HEADER_BYTES {
+        return Err(refuse(&format!(
+            "a header of {size} bytes: not an NPY file that NumPy wrote"
+        )));
+    }
+    let text = rest.get(..size).ok_or_else(cut_short)?;
+    let text = std::str::from_utf8(text).map_err(|_| refuse("the header is not text"))?;
+    let data = MAGIC.len() + 2 + size_bytes + size;
+    let header = parse(text, data).map_err(|problem| refuse(&problem))?;
+    let bytes = header
+        .shape
+        .iter()
+        .try_fold(header.item_bytes as u64, |bytes, side| {
+            bytes.checked_mul(*side)
+        })
+        .filter(|bytes| bytes.checked_add(data as u64).is_some());
+    let shape = shape_text(&header.shape);
+    match bytes {
+        Some(bytes) if bytes + data as u64 == length => Ok(header),
+        Some(bytes) => Err(refuse(&format!(
+            "the shape {shape} needs {bytes} bytes of data, the file has {}: it is cut short or damaged",
+            length - data as u64
+        ))),
+        None => Err(refuse(&format!(
+            "the shape {shape} is larger than any file: the header is damaged"
+        ))),
+    }
+}
+
+/// Parses the header's Python dictionary: three known keys, values without nesting.
+fn parse(text: &str, data: usize) -> Result<Header, String> {
+    let damaged = || "the header is damaged".to_owned();
+    let after = |key: &str| {
+        let quoted = [format!("'{key}'"), format!("\"{key}\"")];
+        let found = quoted.iter().find_map(|key| text.split_once(key.as_str()));
+        let rest = found.and_then(|(_, rest)| rest.trim_start().strip_prefix(':'));
+        rest.map(str::trim_start)
+            .ok_or_else(|| format!("the header has no '{key}'"))
+    };
+    let descr = after("descr")?;
+    if descr.starts_with('[') {
+        return Err("a structured array: save the features as one plain array".to_owned());
+    }
+    let quote = descr
+        .chars()
+        .next()
+        .filter(|c| "'\"".contains(*c))
+        .ok_or_else(damaged)?;
+    let descr = descr[1..].split(quote).next().ok_or_else(damaged)?;
+    let fortran_order = match after("fortran_order")? {
+        value if value.starts_with("True") => true,
+        value if value.starts_with("False") => false,
+        _ => return Err(damaged()),
+    };
+    let shape = after("shape")?
+        .strip_prefix('(')
+        .and_then(|rest| rest.split_once(')'))
+        .ok_or_else(damaged)?
+        .0;
+    let sides = shape
+        .split(',')
+        .map(str::trim)
+        .filter(|side| !side.is_empty());
+    let shape = sides.map(|side| {
+        side.trim_end_matches('L')
+            .parse::<u64>()
+            .map_err(|_| damaged())
+    });
+    let shape: Vec<u64> = shape.collect::<Result<_, _>>()?;
+    if shape.len() > 32 {
+        return Err(damaged());
+    }
+    let (order, letter, size) = match descr.as_bytes() {
+        [order @ (b'<' | b'>' | b'|' | b'='), letter, size @ ..] => (*order, *letter, size),
+        _ => return Err(format!("elements of type '{descr}' are not read")),
+    };
+    if letter == b'O' {
+        return Err(
+            "an array of Python objects (a pickle), which is never loaded: save it as numbers or text, \
+             `np.save(path, y.astype(str))`"
+                .to_owned(),
+        );
+    }
+    let size: usize = std::str::from_utf8(size)
+        .ok()
+        .and_then(|size| size.parse().ok())
+        .ok_or_else(damaged)?;
+    let (kind, item_bytes) = match (letter, size) {
+        (b'f', 2 | 4 | 8) => (Kind::Float, size),
+        (b'i', 1 | 2 | 4 | 8) => (Kind::Signed, size),
+        (b'u', 1 | 2 | 4 | 8) | (b'b', 1) => (Kind::Unsigned, size),
+        (b'U', 1..=4096) => (Kind::Text, 4 * size),
+        (b'S', 1..=4096) => (Kind::Bytes, size),
+        _ => {
+            return Err(format!(
+                "elements of type '{descr}' are not read: save them as float32"
+            ));
+        }
+    };
+    Ok(Header {
+        kind,
+        big_endian: order == b'>',
+        item_bytes,
+        fortran_order,
+        shape,
+        data,
+    })
+}
+
+impl Header {
+    /// Rows and columns of a matrix of numbers.
+    pub(crate) fn matrix_shape(&self, name: &str) -> Result<(usize, usize)> {
+        if matches!(self.kind, Kind::Text | Kind::Bytes) {
+            return Err(Error::Data(format!(
+                "{name}: text, expected numbers as features"
+            )));
+        }
+        match self.shape[..] {
+            [rows] => Ok((rows as usize, 1)),
+            [rows, columns] => Ok((rows as usize, columns as usize)),
+            _ => Err(Error::Data(format!(
+                "{name}: the shape is {}, expected (rows, features): `x.reshape(len(x), -1)` makes it so",
+                shape_text(&self.shape)
+            ))),
+        }
+    }
+
+    /// Where the elements begin, in bytes.
+    pub(crate) fn data(&self) -> usize {
+        self.data
+    }
+
+    /// Bytes of an element.
+    pub(crate) fn item_bytes(&self) -> usize {
+        self.item_bytes
+    }
+
+    /// Whether columns are contiguous instead of rows.
+    pub(crate) fn fortran_order(&self) -> bool {
+        self.fortran_order
+    }
+
+    /// An element as f32.
+    pub(crate) fn number(&self, item: &[u8]) -> f32 {
+        let bits = self.bits(item);
+        match (self.kind, self.item_bytes) {
+            (Kind::Float, 2) => half::f16::from_bits(bits as u16).to_f32(),
+            (Kind::Float, 4) => f32::from_bits(bits as u32),
+            (Kind::Float, _) => f64::from_bits(bits) as f32,
+            (Kind::Signed, _) => self.signed(bits) as f32,
+            _ => bits as f32,
+        }
+    }
+
+    fn text(&self, name: &str, item: &[u8]) -> Result<String> {
+        let text: Option<String> = match self.kind {
+            Kind::Signed => Some(self.signed(self.bits(item)).to_string()),
+            Kind::Text => {
+                let code = |unit: &[u8]| char::from_u32(self.bits(unit) as u32);
+                item.chunks_exact(4).map(code).collect()
+            }
+            Kind::Bytes => Some(item.iter().map(|byte| char::from(*byte)).collect()),
+            _ => Some(self.bits(item).to_string()),
+        };
+        let text =
+            text.ok_or_else(|| Error::Data(format!("{name}: a label is not Unicode text")))?;
+        Ok(text.trim_end_matches('\0').to_owned())
+    }
+
+    fn bits(&self, item: &[u8]) -> u64 {
+        let join = |bits: u64, byte: &u8| bits << 8 | u64::from(*byte);
+        if self.big_endian {
+            item.iter().fold(0, join)
+        } else {
+            item.iter().rev().fold(0, join)
+        }
+    }
+
+    fn signed(&self, bits: u64) -> i64 {
+        let unused = 64 - 8 * self.item_bytes as u32;
+        (bits << unused).cast_signed() >> unused
+    }
+}
+
+fn shape_text(shape: &[u64]) -> String {
+    let sides: Vec<String> = shape.iter().map(u64::to_string).collect();
+    format!("({})", sides.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(header: &str, data: &[u8]) -> NamedFile {
+        let mut bytes = [MAGIC, &[1, 0], &(header.len() as u16).to_le_bytes()].concat();
+        bytes.extend(header.as_bytes());
+        bytes.extend(data);
+        NamedFile {
+            name: "x.npy".to_owned(),
+            bytes,
+        }
+    }
+
+    fn header(descr: &str, fortran: &str, shape: &str) -> String {
+        format!("{{'descr': '{descr}', 'fortran_order': {fortran}, 'shape': {shape}, }}")
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let values = [1.0, -2.5, 3e-9, 4.0, 5.0, 6.0];
+        let written = NamedFile {
+            name: "x.npy".to_owned(),
+            bytes: write_matrix(&values, 2),
+        };
+        let matrix = read_matrix(&written).expect("reads");
+        assert_eq!((matrix.columns, &matrix.values[..]), (2, &values[..]));
+        assert_eq!((written.bytes.len() - 24) % 64, 0);
+    }
+
+    #[test]
+    fn numbers_of_every_width_and_order_are_read() {
+        let read = |descr: &str, data: &[u8]| {
+            read_matrix(&file(&header(descr, "False", "(1,)"), data))
+                .expect("reads")
+                .values[0]
+        };
+        assert_eq!(read("<f8", &(-1.5f64).to_le_bytes()), -1.5);
+        assert_eq!(read(">f8", &(-1.5f64).to_be_bytes()), -1.5);
+        assert_eq!(read("<f2", &[0x00, 0xc0]), -2.0);
+        assert_eq!(read("<i2", &(-300i16).to_le_bytes()), -300.0);
+        assert_eq!(read(">i8", &(-300i64).to_be_bytes()), -300.0);
+        assert_eq!(read("|u1", &[200]), 200.0);
+        assert_eq!(read("|b1", &[1]), 1.0);
+        let fortran = file(&header("|u1", "True", "(2, 3)"), &[1, 4, 2, 5, 3, 6]);
+        assert_eq!(
+            read_matrix(&fortran).expect("reads").values,
+            [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
+        );
+    }
+
+    #[test]
+    fn labels_are_integers_or_text() {
+        let text: Vec<u8> = "né\0zo\0"
+            .chars()
+            .flat_map(|c| u32::from(c).to_le_bytes())
+            .collect();
+        let labels = read_labels(&file(&header("<U3", "False", "(2,)"), &text)).expect("reads");
+        assert_eq!(labels, ["né", "zo"]);
+        let labels =
+            read_labels(&file(&header("|S2", "False", "(2, 1)"), b"ab\0\0")).expect("reads");
+        assert_eq!(labels, ["ab", ""]);
+        let floats = file(&header("<f4", "False", "(1,)"), &[0; 4]);
+        assert!(
+            read_labels(&floats)
+                .expect_err("refused")
+                .to_string()
+                .contains("astype(int)")
+        );
+    }
+
+    #[test]
+    fn bad_files_are_refused_before_anything_is_allocated() {
+        let plain = header("<f4", "False", "(2, 2)");
+        let mut long_header = file(&plain, &[0; 16]);
+        long_header
+            .bytes
+            .splice(6..10, [2, 0, 0xff, 0xff, 0xff, 0xff]);
+        let mut cut = file(&plain, &[]);
+        cut.bytes.truncate(20);
+        for (bad, message) in [
+            (
+                file(&plain, &[0; 15]),
+                "needs 16 bytes of data, the file has 15",
+            ),
+            (
+                file(&plain, &[0; 17]),
+                "needs 16 bytes of data, the file has 17",
+            ),
+            (file(&header("|O", "False", "(2,)"), &[0; 16]), "a pickle"),
+            (
+                file(
+                    &header("<f4", "False", "(4294967296, 4294967296)"),
+                    &[0; 16],
+                ),
+                "larger than any file",
+            ),
+            (
+                file(&header("<f4", "False", "(4294967296,)"), &[0; 16]),
+                "needs 17179869184 bytes",
+            ),
+            (
+                file(&header("<f4", "False", "(-1,)"), &[0; 16]),
+                "the header is damaged",
+            ),
+            (
+                file(&header("<f4", "False", "(2, 2, 2)"), &[0; 32]),
+                "expected (rows, features)",
+            ),
+            (
+                file(&header("<c8", "False", "(2,)"), &[0; 16]),
+                "'<c8' are not read",
+            ),
+            (
+                file(&header("<M8[ns]", "False", "(2,)"), &[0; 16]),
+                "the header is damaged",
+            ),
+            (
+                file(
+                    "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,), }",
+                    &[0; 8],
+                ),
+                "structured",
+            ),
+            (
+                file("{'descr': '<f4', 'shape': (2,), }", &[0; 8]),
+                "no 'fortran_order'",
+            ),
+            (file("", &[]), "no 'descr'"),
+            (long_header, "a header of 4294967295 bytes"),
+            (cut, "cut short in its header"),
+            (
+                NamedFile {
+                    name: "x.npy".to_owned(),
+                    bytes: b"PK\x03\x04".to_vec(),
+                },
+                "not an NPY file",
+            ),
+            (
+                NamedFile {
+                    name: "x.npy".to_owned(),
+                    bytes: Vec::new(),
+                },
+                "the file is empty",
+            ),
+        ] {
+            let error = read_matrix(&bad).expect_err(message).to_string();
+            assert!(
+                error.starts_with("x.npy: ") && error.contains(message),
+                "{error}"
+            );
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! [`Sides`]: which rows train, which steer, and which are scored once at the end.
+
+use rand::seq::SliceRandom as _;
+
+use super::Dataset;
+use crate::config::{Split, TrainConfig};
+use crate::error::{Error, Result};
+use crate::rng;
+
+/// The column that tells the rows of a second file from those of the first.
+pub(super) const SIDE_COLUMN: &str = "side";
+
+/// A side of a split.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Side {
+    /// What the model is fitted to.
+    Train,
+    /// What a person sees while it trains.
+    Validation,
+    /// What is scored once, at the end.
+    Test,
+}
+
+/// The rows of each side, ascending; no row is on two.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sides {
+    /// What the model is fitted to.
+    pub train: Vec<u32>,
+    /// What a person sees while it trains.
+    pub validation: Vec<u32>,
+    /// What is scored once, at the end.
+    pub test: Vec<u32>,
+}
+
+impl Sides {
+    /// The rows of one side.
+    pub fn of(&self, side: Side) -> &[u32] {
+        match side {
+            Side::Train => &self.train,
+            Side::Validation => &self.validation,
+            Side::Test => &self.test,
+        }
+    }
+
+    /// Splits the rows as the settings say.
+    ///
+    /// # Errors
+    /// [`Error::Config`] when no row is left to train on, or a split column is missing or names no known side.
+    pub fn new(dataset: &Dataset, config: &TrainConfig) -> Result<Self> {
+        let mut sides = match &config.split {
+            Split::Random => {
+                let mut rows: Vec<u32> = (0..dataset.rows() as u32).collect();
+                rows.shuffle(&mut rng::stream(config.seed, "split"));
+                cut(&rows, config)
+            }
+            Split::ByClass => Self::by_class(dataset, config, false),
+            Split::ByClassShuffled => Self::by_class(dataset, config, true),
+            Split::Column(name) => Self::by_column(dataset, name, config)?,
+        };
+        if sides.train.is_empty() {
+            return Err(Error::Config(
+                "no row is left to train on: lower test_fraction or validation_fraction".to_owned(),
+            ));
+        }
+        for side in [&mut sides.train, &mut sides.validation, &mut sides.test] {
+            side.sort_unstable();
+        }
+        Ok(sides)
+    }
+
+    /// Whole classes go to a side, so that test classes were never seen.
+    fn by_class(dataset: &Dataset, config: &TrainConfig, shuffled: bool) -> Self {
+        let mut classes: Vec<u32> = (0..dataset.class_names.len() as u32).collect();
+        if shuffled {
+            classes.shuffle(&mut rng::stream(config.seed, "split"));
+        }
+        let sides = cut(&classes, config);
+        let rows = |classes: &[u32]| {
+            let mut chosen = vec![false; dataset.class_names.len()];
+            classes
+                .iter()
+                .for_each(|class| chosen[*class as usize] = true);
+            (0..dataset.rows() as u32)
+                .filter(|row| chosen[dataset.labels[*row as usize] as usize])
+                .collect()
+        };
+        Self {
+            train: rows(&sides.train),
+            validation: rows(&sides.validation),
+            test: rows(&sides.test),
+        }
+    }
+
+    fn by_column(dataset: &Dataset, name: &str, config: &TrainConfig) -> Result<Self> {
+        let values = dataset.columns.iter().find(|(column, _)| column == name);
+        let (_, values) = values.ok_or_else(|| {
+            let known: Vec<_> = dataset
+                .columns
+                .iter()
+                .map(|(name, _)| format!("\"{name}\""))
+                .collect();
+            Error::Config(format!(
+                "split: there is no text column \"{name}\"; there are: {}",
+                if known.is_empty() {
+                    "none".to_owned()
+                } else {
+                    known.join(", ")
+                }
+            ))
+        })?;
+        let mut sides = Self::default();
+        for (row, value) in (0..).zip(values) {
+            match value.as_str() {
+                "train" => sides.train.push(row),
+                "validation" => sides.validation.push(row),
+                "test" => sides.test.push(row),
+                _ => {
+                    return Err(Error::Config(format!(
+                        "split: column \"{name}\" holds \"{value}\" in row {}: expected train, validation or test",
+                        row + 1
+                    )));
+                }
+            }
+        }
+        // A second file says what is tested, not what steers.
+        if name == SIDE_COLUMN && sides.validation.is_empty() {
+            sides.train.shuffle(&mut rng::stream(config.seed, "split"));
+            let keep = sides.train.len() - part(sides.train.len(), config.validation_fraction);
+            sides.validation = sides.train.split_off(keep);
+        }
+        Ok(sides)
+    }
+}
+
+/// The first part trains, the last is tested, what lies between them steers.
+fn cut(items: &[u32], config: &TrainConfig) -> Sides {
+    let kept = items.len() - part(items.len(), config.test_fraction);
+    let train = kept - part(kept, config.validation_fraction);
+    Sides {
+        train: items[..train].to_vec(),
+        validation: items[train..kept].to_vec(),
+        test: items[kept..].to_vec(),
+    }
+}
+
+/// A fraction of `count`, to the nearest, halves up.
+fn part(count: usize, fraction: f64) -> usize {
+    ((count as f64 * fraction).round() as usize).min(count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sizes(dataset: &Dataset, config: &TrainConfig) -> [usize; 3] {
+        let sides = Sides::new(dataset, config).expect("splits");
+        [Side::Train, Side::Validation, Side::Test].map(|side| sides.of(side).len())
+    }
+
+    #[test]
+    fn the_default_demo_keeps_150_classes_for_the_end_and_50_to_steer() {
+        let dataset = Dataset::sample("many-classes", 0).expect("is there");
+        let config = dataset.default_config();
+        assert_eq!(sizes(&dataset, &config), [4500, 500, 1500]);
+        let sides = Sides::new(&dataset, &config).expect("splits");
+        assert!(
+            sides
+                .test
+                .iter()
+                .all(|row| dataset.labels[*row as usize] >= 500)
+        );
+        assert!(
+            sides
+                .train
+                .iter()
+                .all(|row| dataset.labels[*row as usize] < 450)
+        );
+    }
+
+    #[test]
+    fn digits_split_as_the_baselines_of_pml_did() {
+        let dataset = Dataset::sample("digits", 0).expect("is there");
+        let mut config = dataset.default_config();
+        config.validation_fraction = 0.0;
+        assert_eq!(sizes(&dataset, &config), [898, 0, 899]);
+        config.split = Split::ByClass;
+        assert_eq!(sizes(&dataset, &config), [901, 0, 896]);
+    }
+
+    #[test]
+    fn sides_share_no_row_and_leave_none_out() {
+        let dataset = Dataset::sample("digits", 0).expect("is there");
+        for split in [Split::Random, Split::ByClass, Split::ByClassShuffled] {
+            let config = TrainConfig {
+                split,
+                ..dataset.default_config()
+            };
+            let sides = Sides::new(&dataset, &config).expect("splits");
+            let mut rows = [sides.train, sides.validation, sides.test].concat();
+            rows.sort_unstable();
+            assert!(rows.into_iter().eq(0..1797));
+        }
+    }
+
+    #[test]
+    fn a_column_can_say_the_side_of_each_row() {
+        let mut dataset = Dataset::sample("digits", 0).expect("is there");
+        let side = |row: usize| ["train", "validation", "test"][row % 3].to_owned();
+        dataset
+            .columns
+            .push(("part".to_owned(), (0..1797).map(side).collect()));
+        let mut config = dataset.default_config();
+        config.split = Split::Column("part".to_owned());
+        assert_eq!(sizes(&dataset, &config), [599, 599, 599]);
+        dataset.columns[0].1[5] = "dev".to_owned();
+        let error = Sides::new(&dataset, &config)
+            .expect_err("refused")
+            .to_string();
+        assert!(error.contains("holds \"dev\" in row 6"), "{error}");
+        config.split = Split::Column("fold".to_owned());
+        let error = Sides::new(&dataset, &config)
+            .expect_err("refused")
+            .to_string();
+        assert_eq!(
+            error,
+            "split: there is no text column \"fold\"; there are: \"part\""
+        );
+    }
+}

@@ -1,0 +1,97 @@
+//! [`Embedder`]: a trained head applied to any rows, tile by tile.
+
+use crate::embeddings::Embeddings;
+use crate::engine::{DeviceVec, Engine};
+use crate::error::Result;
+use crate::evaluation::TILE_ROWS;
+use crate::features::pad;
+use crate::kernels::{self, normalize, stride};
+use crate::ledger::Purpose;
+use crate::model::{Activations, EmbeddingModel, LayerWeights};
+use crate::plan::MemoryPlan;
+
+const ACTIVATIONS: [&str; 6] = [
+    "embed.batch",
+    "embed.layer1",
+    "embed.layer2",
+    "embed.layer3",
+    "embed.layer4",
+    "embed.layer5",
+];
+
+/// A head on an engine, ready to embed.
+#[derive(Debug)]
+pub struct Embedder {
+    engine: Engine,
+    model: EmbeddingModel,
+    activations: Activations,
+    unit: DeviceVec<f32>,
+}
+
+impl Embedder {
+    /// Puts a head on the engine.
+    ///
+    /// # Errors
+    /// [`crate::Error::Refused`] when it does not fit the engine's budget.
+    pub async fn new(engine: Engine, head: &[LayerWeights]) -> Result<Self> {
+        let mut widths: Vec<usize> = head.iter().map(|layer| layer.shape[1]).collect();
+        widths.extend(head.last().map(|layer| layer.shape[0]));
+        let size = (TILE_ROWS * stride(widths.last().copied().unwrap_or(0))) as u64;
+        let mut plan = EmbeddingModel::plan(MemoryPlan::default(), &widths);
+        plan = Activations::plan(plan, &ACTIVATIONS, &widths, TILE_ROWS);
+        plan = plan.with::<f32>(Purpose::Activations, "embed.unit", size);
+        engine.prepare(&kernels::ALL).await?;
+        let mut workspace = engine
+            .workspace("embedding", &plan, "raise the budget")
+            .await?;
+        Ok(Self {
+            model: EmbeddingModel::new(&engine, &mut workspace, &widths, head).await?,
+            activations: Activations::new(&mut workspace, &ACTIVATIONS, &widths),
+            unit: workspace.take("embed.unit"),
+            engine,
+        })
+    }
+
+    /// Columns of the rows that the head takes.
+    pub fn input_size(&self) -> usize {
+        self.model.input_size()
+    }
+
+    /// Dimensions of an embedding.
+    pub fn embedding_size(&self) -> usize {
+        self.model.embedding_size()
+    }
+
+    /// The engine and the account of its memory.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// Embeds dense rows `[_, input_size]`.
+    ///
+    /// # Errors
+    /// [`crate::Error::Device`], and [`crate::Error::Stopped`] between tiles.
+    pub async fn embed(&mut self, rows: &[f32]) -> Result<Embeddings> {
+        let (inputs, dim) = (self.model.input_size(), self.model.embedding_size());
+        let stride = stride(dim);
+        let mut values = Vec::with_capacity(rows.len() / inputs * dim);
+        for tile in rows.chunks(TILE_ROWS * inputs) {
+            let count = tile.len() / inputs;
+            let input = self.activations.input_mut();
+            self.engine.upload(input, 0, &pad(tile, inputs)).await?;
+            let mut commands = self.engine.commands();
+            self.model
+                .forward(&mut commands, count, &mut self.activations);
+            let output = self.activations.output();
+            normalize::normalize(&mut commands, count, stride, output, 0, &mut self.unit);
+            self.engine.submit(commands);
+            let padded = self
+                .engine
+                .read(&self.unit, 0, (count * stride) as u64)
+                .await?;
+            values.extend(padded.chunks_exact(stride).flat_map(|row| &row[..dim]));
+            self.engine.breathe().await?;
+        }
+        Ok(Embeddings { values, dim })
+    }
+}

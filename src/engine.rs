@@ -1,0 +1,408 @@
+//! [`Engine`]: where the kernels run, on a GPU or on the CPU, behind one seam.
+//!
+//! A [`Workspace`] holds the buffers of a phase, [`Commands`] collect the work of one submit, and [`Engine::read`] is
+//! the only way results come out. The same code runs natively and in a browser.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytemuck::Pod;
+use serde::{Deserialize, Serialize};
+
+use crate::cpu::CpuVec;
+use crate::error::{Error, Result};
+use crate::gpu::{self, Gpu, GpuCommands, GpuVec, Kernel};
+use crate::ledger::MemoryLedger;
+use crate::plan::MemoryPlan;
+
+/// Which engine to open.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EngineChoice {
+    /// A forced kind; `None` takes a hardware GPU if there is one, else the CPU.
+    pub kind: Option<EngineKind>,
+    /// A part of the adapter's name, in any case.
+    pub adapter: Option<String>,
+}
+
+/// The two engines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EngineKind {
+    /// WGSL kernels on a GPU, a software one included.
+    Gpu,
+    /// The same kernels in Rust.
+    Cpu,
+}
+
+impl std::str::FromStr for EngineKind {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "gpu" => Ok(Self::Gpu),
+            "cpu" => Ok(Self::Cpu),
+            _ => Err(format!("unknown engine \"{text}\": gpu or cpu")),
+        }
+    }
+}
+
+/// What an engine runs on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceInfo {
+    /// `gpu` or `cpu`.
+    pub engine: String,
+    /// The name of the adapter.
+    pub adapter: String,
+    /// `vulkan`, `metal`, `dx12`, `webgpu` or `cpu`.
+    pub backend: String,
+    /// Whether a processor plays the GPU: right, but slow.
+    pub software: bool,
+    /// The largest buffer that a kernel can bind.
+    pub max_buffer_bytes: u64,
+}
+
+/// A device, the account of its memory, and the flag that stops it.
+#[derive(Debug)]
+pub struct Engine {
+    backend: Backend,
+    ledger: MemoryLedger,
+    info: DeviceInfo,
+    stop: Arc<AtomicBool>,
+    dispatches: Cell<u64>,
+}
+
+#[derive(Debug)]
+enum Backend {
+    Gpu(Rc<Gpu>),
+    Cpu,
+}
+
+/// A vector of `T` in the memory of an engine; it holds its share of the budget.
+#[derive(Debug)]
+pub enum DeviceVec<T> {
+    /// On a GPU.
+    Gpu(GpuVec<T>),
+    /// In the memory of this process.
+    Cpu(CpuVec<T>),
+}
+
+/// The work of one submit. On the CPU each call runs at once.
+#[derive(Debug)]
+pub enum Commands {
+    /// Recorded until [`Engine::submit`].
+    Gpu(Box<GpuCommands>),
+    /// Done when the call returns; counts the kernels called.
+    Cpu(u32),
+}
+
+/// The buffers of one phase: what its plan lists, no more.
+#[derive(Debug)]
+pub struct Workspace(BTreeMap<&'static str, DeviceVec<u8>>);
+
+impl Engine {
+    /// Opens an engine whose memory stays within `budget_bytes`.
+    ///
+    /// # Errors
+    /// [`Error::Device`] when a GPU is asked for and there is none; [`Error::Refused`] when the budget is too small for
+    /// the few fixed buffers of a GPU.
+    pub async fn open(choice: &EngineChoice, budget_bytes: u64) -> Result<Self> {
+        let ledger = MemoryLedger::new(budget_bytes);
+        let gpu = match choice.kind {
+            Some(EngineKind::Cpu) => None,
+            Some(EngineKind::Gpu) => Some(Gpu::open(choice.adapter.as_deref(), &ledger).await?),
+            None => match Gpu::open(choice.adapter.as_deref(), &ledger).await {
+                Ok(gpu) if choice.adapter.is_none() && gpu.info().software => None,
+                Ok(gpu) => Some(gpu),
+                Err(Error::Device(_)) if choice.adapter.is_none() => None,
+                Err(error) => return Err(error),
+            },
+        };
+        let (backend, info) = match gpu {
+            Some(gpu) => {
+                let info = gpu.info().clone();
+                (Backend::Gpu(Rc::new(gpu)), info)
+            }
+            None => (Backend::Cpu, cpu_info()),
+        };
+        Ok(Self {
+            backend,
+            ledger,
+            info,
+            stop: Arc::default(),
+            dispatches: Cell::new(0),
+        })
+    }
+
+    /// Lists the adapters of this machine, best first, and the CPU engine last.
+    pub async fn devices() -> Vec<DeviceInfo> {
+        let mut devices = gpu::devices().await;
+        devices.push(cpu_info());
+        devices
+    }
+
+    /// What the engine runs on.
+    pub fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    /// The account of the engine's memory.
+    pub fn ledger(&self) -> &MemoryLedger {
+        &self.ledger
+    }
+
+    /// The flag that makes the next [`Engine::breathe`] stop the work.
+    pub fn stop_flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.stop)
+    }
+
+    /// Creates all buffers of a phase, zeroed.
+    ///
+    /// # Errors
+    /// What [`MemoryPlan::fits`] refuses, with `how` as the advice; [`Error::Device`] when the driver has no memory.
+    pub async fn workspace(&self, phase: &str, plan: &MemoryPlan, how: &str) -> Result<Workspace> {
+        self.settle().await?;
+        plan.fits(phase, &self.ledger, &self.info, how)?;
+        let reservations: Vec<_> = plan
+            .buffers()
+            .iter()
+            .map(|buffer| {
+                let reservation = self
+                    .ledger
+                    .reserve(buffer.purpose, buffer.label, buffer.bytes);
+                (buffer.label, reservation.expect("the whole plan fits"))
+            })
+            .collect();
+        let labels = plan.buffers().iter().map(|buffer| buffer.label);
+        let vectors: Vec<DeviceVec<u8>> = match &self.backend {
+            Backend::Gpu(gpu) => gpu
+                .allocate(reservations)
+                .await?
+                .into_iter()
+                .map(DeviceVec::Gpu)
+                .collect(),
+            Backend::Cpu => reservations
+                .into_iter()
+                .map(|(_, reservation)| DeviceVec::Cpu(CpuVec::unallocated(reservation)))
+                .collect(),
+        };
+        Ok(Workspace(labels.zip(vectors).collect()))
+    }
+
+    /// Compiles kernels ahead of their first use.
+    ///
+    /// # Errors
+    /// [`Error::Device`] with the compiler's message.
+    pub async fn prepare(&self, kernels: &[&'static Kernel]) -> Result<()> {
+        match &self.backend {
+            Backend::Gpu(gpu) => gpu.prepare(kernels).await,
+            Backend::Cpu => Ok(()),
+        }
+    }
+
+    /// Starts a list of commands.
+    pub fn commands(&self) -> Commands {
+        match &self.backend {
+            Backend::Gpu(gpu) => Commands::Gpu(Box::new(gpu.commands())),
+            Backend::Cpu => Commands::Cpu(0),
+        }
+    }
+
+    /// Runs the commands; results are there after the next [`Engine::read`] or [`Engine::settle`].
+    pub fn submit(&self, commands: Commands) {
+        self.dispatches
+            .set(self.dispatches.get() + u64::from(commands.dispatches()));
+        if let (Backend::Gpu(gpu), Commands::Gpu(commands)) = (&self.backend, commands) {
+            gpu.submit(*commands);
+        }
+    }
+
+    /// Writes `elements` into `target` from element `first` on, in as many submits as it takes.
+    ///
+    /// # Errors
+    /// As [`Engine::settle`].
+    pub async fn upload<T: Pod>(
+        &self,
+        target: &mut DeviceVec<T>,
+        first: u64,
+        elements: &[T],
+    ) -> Result<()> {
+        let chunk = (gpu::STAGING_BYTES / size_of::<T>() as u64) as usize;
+        for (index, part) in elements.chunks(chunk).enumerate() {
+            let mut commands = self.commands();
+            commands.upload(target, first + (index * chunk) as u64, part);
+            self.submit(commands);
+            // A driver keeps a copy of what is in flight; waiting every few chunks bounds it.
+            if index % 4 == 3 {
+                self.settle().await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads `count` elements from element `first` on, after everything submitted so far.
+    ///
+    /// # Errors
+    /// [`Error::Device`] when the device was lost or reported an error.
+    pub async fn read<T: Pod>(
+        &self,
+        source: &DeviceVec<T>,
+        first: u64,
+        count: u64,
+    ) -> Result<Vec<T>> {
+        match (&self.backend, source) {
+            (Backend::Gpu(gpu), DeviceVec::Gpu(vec)) => gpu.read(vec, first, count).await,
+            _ => Ok(source.slice()[first as usize..(first + count) as usize].to_vec()),
+        }
+    }
+
+    /// Waits until nothing is in flight and buffers given up have gone back to the system.
+    ///
+    /// # Errors
+    /// [`Error::Device`] when the device was lost or reported an error.
+    pub async fn settle(&self) -> Result<()> {
+        match &self.backend {
+            Backend::Gpu(gpu) => gpu.idle().await,
+            Backend::Cpu => Ok(()),
+        }
+    }
+
+    /// Lets the event loop of a browser have its turn, then looks at the stop flag. The only yield there is.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`] once the flag is set.
+    pub async fn breathe(&self) -> Result<()> {
+        macrotask().await;
+        if self.stop.load(Ordering::Relaxed) {
+            Err(Error::Stopped)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Kernels run so far; a call of a fused CPU kernel counts once.
+    pub fn dispatches(&self) -> u64 {
+        self.dispatches.get()
+    }
+
+    /// What a GPU's driver says of its buffers, by label: what a test holds the ledger against.
+    #[doc(hidden)]
+    pub fn driver_allocations(&self) -> Option<Vec<(String, u64)>> {
+        match &self.backend {
+            Backend::Gpu(gpu) => gpu.allocations(),
+            Backend::Cpu => None,
+        }
+    }
+
+    /// Loses the device on purpose, so that a test can see what is said then.
+    #[doc(hidden)]
+    pub fn lose_device(&self) {
+        if let Backend::Gpu(gpu) = &self.backend {
+            gpu.lose();
+        }
+    }
+}
+
+impl Workspace {
+    /// Takes a buffer out of the workspace.
+    ///
+    /// # Panics
+    /// When the plan lists no such buffer, or it was taken before.
+    pub fn take<T: Pod>(&mut self, label: &str) -> DeviceVec<T> {
+        let vec = self.0.remove(label);
+        match vec.unwrap_or_else(|| panic!("the plan has no buffer \"{label}\" left")) {
+            DeviceVec::Gpu(vec) => DeviceVec::Gpu(vec.cast()),
+            DeviceVec::Cpu(vec) => DeviceVec::Cpu(vec.allocate()),
+        }
+    }
+}
+
+impl Commands {
+    /// Writes `elements` into `target`, before the first kernel of this submit.
+    pub fn upload<T: Pod>(&mut self, target: &mut DeviceVec<T>, first: u64, elements: &[T]) {
+        match (self, target) {
+            (Self::Gpu(commands), DeviceVec::Gpu(vec)) => commands.upload(vec, first, elements),
+            (_, target) => {
+                target.slice_mut()[first as usize..][..elements.len()].copy_from_slice(elements);
+            }
+        }
+    }
+
+    /// Kernels run so far.
+    pub fn dispatches(&self) -> u32 {
+        match self {
+            Self::Gpu(commands) => commands.dispatches(),
+            Self::Cpu(calls) => *calls,
+        }
+    }
+}
+
+impl<T: Pod> DeviceVec<T> {
+    /// How many elements fit.
+    pub fn len(&self) -> u64 {
+        match self {
+            Self::Gpu(vec) => vec.len(),
+            Self::Cpu(vec) => vec.as_slice().len() as u64,
+        }
+    }
+
+    /// Whether nothing fits; no planned buffer is empty.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The elements of a CPU vector.
+    pub(crate) fn slice(&self) -> &[T] {
+        match self {
+            Self::Cpu(vec) => vec.as_slice(),
+            Self::Gpu(_) => panic!("a kernel's vectors all belong to one engine"),
+        }
+    }
+
+    /// The elements of a CPU vector, to write.
+    pub(crate) fn slice_mut(&mut self) -> &mut [T] {
+        match self {
+            Self::Cpu(vec) => vec.as_mut_slice(),
+            Self::Gpu(_) => panic!("a kernel's vectors all belong to one engine"),
+        }
+    }
+
+    /// The buffer of a GPU vector, as an argument of a dispatch.
+    pub(crate) fn binding(&self) -> gpu::Binding<'_> {
+        match self {
+            Self::Gpu(vec) => vec.binding(),
+            Self::Cpu(_) => panic!("a kernel's vectors all belong to one engine"),
+        }
+    }
+}
+
+fn cpu_info() -> DeviceInfo {
+    DeviceInfo {
+        engine: "cpu".to_owned(),
+        adapter: format!("CPU ({})", std::env::consts::ARCH),
+        backend: "cpu".to_owned(),
+        software: false,
+        max_buffer_bytes: (usize::MAX >> 1) as u64,
+    }
+}
+
+/// Returns after the event loop had a turn: a message to oneself is the quickest macrotask there is.
+#[cfg(target_arch = "wasm32")]
+async fn macrotask() {
+    let turn = js_sys::Promise::new(&mut |resolve, _reject| {
+        if let Ok(channel) = web_sys::MessageChannel::new() {
+            channel.port1().set_onmessage(Some(&resolve));
+            channel
+                .port2()
+                .post_message(&wasm_bindgen::JsValue::NULL)
+                .ok();
+        }
+    });
+    wasm_bindgen_futures::JsFuture::from(turn).await.ok();
+}
+
+/// Natively nothing else shares the thread.
+#[cfg(not(target_arch = "wasm32"))]
+async fn macrotask() {}

@@ -1,0 +1,400 @@
+//! [`Gpu`]: a device, its queue and limits, and the one way data gets in and out of it.
+//!
+//! Knows no algorithm; the only part of the crate that names `wgpu`. Buffers are [`GpuVec`]s, compute work is a
+//! [`Kernel`] dispatched through [`GpuCommands`].
+
+mod commands;
+mod kernel;
+mod vec;
+
+use std::rc::Rc;
+use std::sync::{Arc, Mutex};
+
+use bytemuck::Pod;
+use futures_channel::oneshot;
+
+pub use commands::GpuCommands;
+pub use kernel::{Access, Kernel};
+pub use vec::{Binding, GpuVec};
+
+use crate::engine::DeviceInfo;
+use crate::error::{Error, Result};
+use crate::ledger::{MemoryLedger, Purpose, Reservation};
+use kernel::Pipelines;
+
+/// Parameter blocks one submit can carry; each dispatch takes one.
+pub const PARAMS_SLOTS: u32 = 512;
+/// Bytes of a parameter block: the alignment that a dynamic uniform offset needs everywhere.
+const PARAMS_BYTES: u32 = 256;
+/// Bytes that one submit can carry to the device beside its parameters, and that one read brings back.
+pub const STAGING_BYTES: u64 = 1 << 20;
+
+/// A device with its queue, its pipelines, and small fixed buffers for parameters, uploads and reads.
+#[derive(Debug)]
+pub struct Gpu {
+    device: wgpu::Device,
+    queue: wgpu::Queue,
+    info: DeviceInfo,
+    pipelines: Pipelines,
+    params: GpuVec<u8>,
+    upload: GpuVec<u8>,
+    readback: GpuVec<u8>,
+    returned: vec::Returned,
+    faults: Arc<Mutex<Option<String>>>,
+}
+
+impl Gpu {
+    /// Opens the best adapter: discrete before integrated before software; `name_part` narrows the choice.
+    ///
+    /// # Errors
+    /// [`Error::Device`] when there is no such adapter or it gives no device; [`Error::Refused`] when the budget does
+    /// not hold the 2.1 MiB of fixed buffers.
+    pub async fn open(name_part: Option<&str>, ledger: &MemoryLedger) -> Result<Self> {
+        let mut adapters = adapters().await;
+        adapters.sort_by_key(|adapter| preference(adapter.get_info().device_type));
+        let listed: Vec<String> = adapters
+            .iter()
+            .map(|a| adapter_name(&a.get_info()))
+            .collect();
+        let adapter = adapters
+            .into_iter()
+            .find(|adapter| {
+                let name = adapter_name(&adapter.get_info()).to_lowercase();
+                name_part.is_none_or(|part| name.contains(&part.to_lowercase()))
+            })
+            .ok_or_else(|| no_adapter(name_part, &listed))?;
+        let offered = adapter.limits();
+        let (device, queue) = adapter
+            .request_device(&wgpu::DeviceDescriptor {
+                label: Some("nearfar"),
+                required_limits: wgpu::Limits {
+                    max_buffer_size: offered.max_buffer_size,
+                    max_storage_buffer_binding_size: offered.max_storage_buffer_binding_size,
+                    ..wgpu::Limits::default()
+                },
+                memory_hints: wgpu::MemoryHints::MemoryUsage,
+                ..Default::default()
+            })
+            .await
+            .map_err(|error| Error::Device(format!("the adapter gave no device: {error}")))?;
+        let faults = watch(&device);
+        let returned = vec::Returned::default();
+        let fixed = |purpose, label, bytes, usage| {
+            let reservation =
+                ledger
+                    .reserve(purpose, label, bytes)
+                    .map_err(|over| Error::Refused {
+                        over,
+                        how: "raise the budget".to_owned(),
+                    })?;
+            Ok::<_, Error>(GpuVec::new(&device, &returned, reservation, label, usage))
+        };
+        use wgpu::BufferUsages as Usage;
+        let params_bytes = u64::from(PARAMS_SLOTS * PARAMS_BYTES);
+        let params = fixed(
+            Purpose::Uniforms,
+            "gpu.params",
+            params_bytes,
+            Usage::UNIFORM | Usage::COPY_DST,
+        )?;
+        let upload = fixed(
+            Purpose::Staging,
+            "gpu.upload",
+            STAGING_BYTES + params_bytes,
+            Usage::COPY_SRC | Usage::COPY_DST,
+        )?;
+        let readback = fixed(
+            Purpose::Staging,
+            "gpu.readback",
+            STAGING_BYTES,
+            Usage::MAP_READ | Usage::COPY_DST,
+        )?;
+        Ok(Self {
+            info: device_info(&adapter.get_info(), &device.limits()),
+            pipelines: Pipelines::default(),
+            device,
+            queue,
+            params,
+            upload,
+            readback,
+            returned,
+            faults,
+        })
+    }
+
+    /// What the device is and what it allows.
+    pub fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    /// Creates a storage buffer for each reservation; `Ok` means that the device took them all and touched them.
+    ///
+    /// # Errors
+    /// [`Error::Device`] when the driver has no memory, although the budget had.
+    pub async fn allocate(
+        &self,
+        reservations: Vec<(&'static str, Reservation)>,
+    ) -> Result<Vec<GpuVec<u8>>> {
+        use wgpu::BufferUsages as Usage;
+        let memory = self.device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
+        let validation = self.device.push_error_scope(wgpu::ErrorFilter::Validation);
+        let mut encoder = self.device.create_command_encoder(&Default::default());
+        let usage = Usage::STORAGE | Usage::COPY_SRC | Usage::COPY_DST;
+        let buffers: Vec<_> = reservations
+            .into_iter()
+            .map(|(label, reservation)| {
+                let buffer =
+                    GpuVec::<u8>::new(&self.device, &self.returned, reservation, label, usage);
+                // Drivers hand out memory on first use; a failure must come now, not in the middle of the work.
+                encoder.clear_buffer(buffer.raw(), 0, None);
+                buffer
+            })
+            .collect();
+        self.queue.submit([encoder.finish()]);
+        let (validation, memory) = (validation.pop(), memory.pop());
+        if let Some(error) = validation.await.or(memory.await) {
+            return Err(Error::Device(format!(
+                "the device could not provide the memory that the budget allows ({error}): lower the budget"
+            )));
+        }
+        self.idle().await?;
+        Ok(buffers)
+    }
+
+    /// Compiles the kernels that are not compiled yet.
+    ///
+    /// # Errors
+    /// [`Error::Device`] with the compiler's message.
+    pub async fn prepare(&self, kernels: &[&'static Kernel]) -> Result<()> {
+        for kernel in kernels {
+            let scope = self.device.push_error_scope(wgpu::ErrorFilter::Validation);
+            self.pipelines.get(&self.device, kernel);
+            if let Some(error) = scope.pop().await {
+                let name = kernel.name;
+                return Err(Error::Device(format!(
+                    "the kernel {name} does not compile: {error}"
+                )));
+            }
+        }
+        self.check()
+    }
+
+    /// Starts a list of commands; [`Gpu::submit`] runs it.
+    pub fn commands(self: &Rc<Self>) -> GpuCommands {
+        GpuCommands::new(self)
+    }
+
+    /// Sends the commands to the device, with everything they carry in one write.
+    pub fn submit(&self, commands: GpuCommands) {
+        commands.submit();
+    }
+
+    /// Waits for the device and reads `count` elements from `first` on.
+    ///
+    /// # Errors
+    /// [`Error::Device`] when the device was lost or reported an error since the last check.
+    pub async fn read<T: Pod>(&self, source: &GpuVec<T>, first: u64, count: u64) -> Result<Vec<T>> {
+        let size = size_of::<T>() as u64;
+        let mut elements = Vec::with_capacity(count as usize);
+        let (mut at, end) = (first * size, (first + count) * size);
+        while at < end {
+            let bytes = (end - at).min(STAGING_BYTES);
+            let mut encoder = self.device.create_command_encoder(&Default::default());
+            encoder.copy_buffer_to_buffer(
+                source.raw(),
+                at,
+                self.readback.raw(),
+                0,
+                bytes.next_multiple_of(4),
+            );
+            self.queue.submit([encoder.finish()]);
+            let slice = self.readback.raw().slice(..bytes.next_multiple_of(4));
+            let (done, mapped) = oneshot::channel();
+            slice.map_async(wgpu::MapMode::Read, move |outcome| {
+                done.send(outcome).ok();
+            });
+            self.poll()?;
+            let outcome = mapped.await;
+            self.check()?;
+            let lost = |_| Error::Device("the device did not return its results".to_owned());
+            outcome
+                .map_err(|_| Error::Device("the device is gone".to_owned()))?
+                .map_err(|error| {
+                    Error::Device(format!("the device did not return its results: {error}"))
+                })?;
+            let view = slice.get_mapped_range().map_err(lost)?;
+            elements.extend(
+                view[..bytes as usize]
+                    .chunks_exact(size as usize)
+                    .map(bytemuck::pod_read_unaligned::<T>),
+            );
+            drop(view);
+            self.readback.raw().unmap();
+            at += bytes;
+        }
+        Ok(elements)
+    }
+
+    /// Waits until the device has nothing left to do, then lets go of every buffer given up so far.
+    ///
+    /// On the web dropping a buffer frees nothing and destroying one in flight frees it late: hence this order.
+    ///
+    /// # Errors
+    /// [`Error::Device`] when the device was lost or reported an error since the last check.
+    pub async fn idle(&self) -> Result<()> {
+        let returned = self.returned.take();
+        if !returned.is_empty() {
+            self.pipelines.forget_bind_groups();
+        }
+        self.queue.submit([]);
+        let (done, idle) = oneshot::channel();
+        self.queue.on_submitted_work_done(move || {
+            done.send(()).ok();
+        });
+        self.poll()?;
+        idle.await.ok();
+        for (buffer, reservation) in returned {
+            buffer.destroy();
+            drop(reservation);
+        }
+        self.check()
+    }
+
+    /// The first error that the driver reported outside a scope, or the loss of the device.
+    pub fn check(&self) -> Result<()> {
+        let faults = self
+            .faults
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        match faults.as_deref() {
+            Some(fault) => Err(Error::Device(fault.to_owned())),
+            None => Ok(()),
+        }
+    }
+
+    /// Bytes of each buffer by its label as the driver's allocator counts them, where it does.
+    pub fn allocations(&self) -> Option<Vec<(String, u64)>> {
+        let report = self.device.generate_allocator_report()?;
+        let buffers = report.allocations.into_iter();
+        Some(buffers.map(|buffer| (buffer.name, buffer.size)).collect())
+    }
+
+    /// Loses the device on purpose: what a test needs to see the message.
+    pub fn lose(&self) {
+        self.device.destroy();
+    }
+
+    /// Blocks natively until submitted work is done and its callbacks have run; in a browser the event loop does that.
+    fn poll(&self) -> Result<()> {
+        // wgpu panics inside `poll` where a native driver reports the device as lost.
+        let polled = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            self.device.poll(wgpu::PollType::wait_indefinitely())
+        }));
+        match polled {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(error)) => Err(Error::Device(format!(
+                "the device does not answer: {error}"
+            ))),
+            Err(_) => Err(Error::Device("the device was lost".to_owned())),
+        }
+    }
+}
+
+/// Every adapter of this machine, or the one a browser offers.
+async fn adapters() -> Vec<wgpu::Adapter> {
+    let instance = wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle());
+    if cfg!(target_arch = "wasm32") {
+        // A browser lists nothing: it gives the adapter that suits the request.
+        let request = wgpu::RequestAdapterOptions {
+            power_preference: wgpu::PowerPreference::HighPerformance,
+            ..Default::default()
+        };
+        instance
+            .request_adapter(&request)
+            .await
+            .into_iter()
+            .collect()
+    } else {
+        instance.enumerate_adapters(wgpu::Backends::all()).await
+    }
+}
+
+/// The adapters of this machine, best first, with the limits they offer.
+pub async fn devices() -> Vec<DeviceInfo> {
+    let mut adapters = adapters().await;
+    adapters.sort_by_key(|adapter| preference(adapter.get_info().device_type));
+    adapters
+        .iter()
+        .map(|adapter| device_info(&adapter.get_info(), &adapter.limits()))
+        .collect()
+}
+
+/// Lower is better.
+fn preference(device_type: wgpu::DeviceType) -> u8 {
+    match device_type {
+        wgpu::DeviceType::DiscreteGpu => 0,
+        wgpu::DeviceType::IntegratedGpu => 1,
+        wgpu::DeviceType::VirtualGpu => 2,
+        wgpu::DeviceType::Other => 3,
+        wgpu::DeviceType::Cpu => 4,
+    }
+}
+
+/// The adapter's name; browsers may hide it.
+fn adapter_name(info: &wgpu::AdapterInfo) -> String {
+    if info.name.is_empty() {
+        "WebGPU adapter".to_owned()
+    } else {
+        info.name.clone()
+    }
+}
+
+fn device_info(info: &wgpu::AdapterInfo, limits: &wgpu::Limits) -> DeviceInfo {
+    DeviceInfo {
+        engine: "gpu".to_owned(),
+        adapter: adapter_name(info),
+        backend: match info.backend {
+            wgpu::Backend::BrowserWebGpu => "webgpu".to_owned(),
+            backend => backend.to_string(),
+        },
+        software: info.device_type == wgpu::DeviceType::Cpu,
+        max_buffer_bytes: limits
+            .max_buffer_size
+            .min(limits.max_storage_buffer_binding_size)
+            & !255,
+    }
+}
+
+fn no_adapter(name_part: Option<&str>, listed: &[String]) -> Error {
+    Error::Device(match (name_part, listed) {
+        (Some(part), [_, ..]) => {
+            format!("no GPU adapter has \"{part}\" in its name; there are: {}", listed.join(", "))
+        }
+        _ => "no GPU adapter: install a Vulkan driver (Mesa's lavapipe will do), open the page in a browser with \
+              WebGPU, or use the CPU engine"
+            .to_owned(),
+    })
+}
+
+/// Keeps the first error that nobody asked for, and the loss of the device: without a handler wgpu panics.
+fn watch(device: &wgpu::Device) -> Arc<Mutex<Option<String>>> {
+    let faults = Arc::new(Mutex::new(None::<String>));
+    let note = |faults: &Mutex<Option<String>>, fault: String| {
+        let mut first = faults
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        first.get_or_insert(fault);
+    };
+    let seen = Arc::clone(&faults);
+    device.on_uncaptured_error(Arc::new(move |error| {
+        note(&seen, format!("the device reported an error: {error}"));
+    }));
+    let seen = Arc::clone(&faults);
+    device.set_device_lost_callback(move |reason, message| {
+        note(
+            &seen,
+            format!("the device was lost ({reason:?}): {message}"),
+        );
+    });
+    faults
+}

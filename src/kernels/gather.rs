@@ -1,0 +1,57 @@
+//! Rows of a matrix, copied by number.
+
+use bytemuck::{Pod, Zeroable};
+
+use super::{Access, Kernel, groups_for, index, vec4s};
+use crate::cpu;
+use crate::engine::{Commands, DeviceVec};
+
+/// One invocation per 4 floats.
+pub static GATHER: Kernel = Kernel {
+    name: "gather.gather",
+    source: include_str!("../../shaders/gather.wgsl"),
+    entry: "gather",
+    bindings: &[Access::Read, Access::Read, Access::ReadWrite],
+    workgroup_size: 64,
+    workgroup_bytes: 0,
+};
+
+#[repr(C)]
+#[derive(Clone, Copy, Pod, Zeroable)]
+struct Params {
+    count: u32,
+    stride: u32,
+    first: u32,
+}
+
+/// Copies the rows `features[rows[first + i]]` to `batch[i]`, for `i < count`.
+///
+/// # Shapes
+/// `features`: `[_, stride]` · `batch`: `[count, stride]`
+pub fn gather(
+    commands: &mut Commands,
+    features: &DeviceVec<f32>,
+    rows: &DeviceVec<u32>,
+    first: usize,
+    count: usize,
+    stride: usize,
+    batch: &mut DeviceVec<f32>,
+) {
+    match commands {
+        Commands::Gpu(gpu) => gpu.dispatch(
+            &GATHER,
+            &Params {
+                count: index(count),
+                stride: vec4s(stride),
+                first: index(first),
+            },
+            &[features.binding(), rows.binding(), batch.binding()],
+            groups_for(&GATHER, count * stride / 4),
+        ),
+        Commands::Cpu(calls) => {
+            *calls += 1;
+            let rows = &rows.slice()[first..first + count];
+            cpu::gather::gather(features.slice(), rows, stride, batch.slice_mut());
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! The kernels: one public function per meaning, with its GPU side in `shaders/` and its CPU side in `cpu/`.
+//!
+//! A function takes [`Commands`](crate::Commands), inputs as `&DeviceVec`, outputs and scratch as `&mut DeviceVec`; it
+//! creates no buffer. The three files of a kernel, and its test in `tests/kernels/`, share a stem. Matrices are
+//! row-major; their rows are padded with zeros to [`stride`] floats.
+
+pub mod gather;
+pub mod gemm;
+pub mod normalize;
+pub mod optimizer;
+pub mod peaks;
+pub mod ranks;
+pub mod triplet_margin;
+
+pub use crate::gpu::{Access, Kernel};
+
+/// Every entry point there is.
+pub static ALL: [&Kernel; 16] = [
+    &gather::GATHER,
+    &gemm::FORWARD,
+    &gemm::INPUT_GRADIENT,
+    &gemm::WEIGHT_GRADIENT,
+    &normalize::NORMALIZE,
+    &normalize::ENQUEUE,
+    &normalize::BACKWARD,
+    &optimizer::ADAM,
+    &peaks::MULTIPLY_ADD,
+    &peaks::FILL,
+    &peaks::COPY,
+    &ranks::SORT_THRESHOLDS,
+    &ranks::GAPS,
+    &triplet_margin::MINE,
+    &triplet_margin::FINISH,
+    &triplet_margin::SHARE_WITH_REFERENCES,
+];
+
+/// Floats from one row of a matrix to the next: `columns` rounded up to whole vec4s.
+pub fn stride(columns: usize) -> usize {
+    columns.next_multiple_of(4)
+}
+
+/// vec4s in `floats` floats.
+fn vec4s(floats: usize) -> u32 {
+    debug_assert!(floats.is_multiple_of(4), "rows are whole vec4s");
+    index(floats / 4)
+}
+
+/// A host size as the shaders index it.
+fn index(size: usize) -> u32 {
+    u32::try_from(size).expect("the plan keeps every index of a kernel within 32 bits")
+}
+
+/// Workgroups for one invocation each of `items`.
+fn groups_for(kernel: &Kernel, items: usize) -> u64 {
+    (items as u64).div_ceil(u64::from(kernel.workgroup_size))
+}

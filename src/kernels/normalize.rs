@@ -1,0 +1,218 @@
+//! Unit rows, their copies in the cross-batch memory, and the gradient through the normalization.
+
+use bytemuck::{Pod, Zeroable};
+
+use super::ranks::Row;
+use super::{Access, Kernel, index, vec4s};
+use crate::cpu;
+use crate::engine::{Commands, DeviceVec};
+
+const SOURCE: &str = include_str!("../../shaders/normalize.wgsl");
+const WORKGROUP_SIZE: u32 = 64;
+
+/// One workgroup a row.
+pub static NORMALIZE: Kernel = Kernel {
+    name: "normalize.normalize",
+    source: SOURCE,
+    entry: "normalize",
+    bindings: &[Access::Read, Access::ReadWrite],
+    workgroup_size: WORKGROUP_SIZE,
+    workgroup_bytes: 4 * WORKGROUP_SIZE,
+};
+
+/// One workgroup a row.
+pub static ENQUEUE: Kernel = Kernel {
+    name: "normalize.enqueue",
+    source: SOURCE,
+    entry: "enqueue",
+    bindings: &[
+        Access::Read,
+        Access::ReadWrite,
+        Access::Read,
+        Access::ReadWrite,
+        Access::ReadWrite,
+        Access::ReadWrite,
+        Access::ReadWrite,
+    ],
+    workgroup_size: WORKGROUP_SIZE,
+    workgroup_bytes: 4 * WORKGROUP_SIZE,
+};
+
+/// One workgroup a row.
+pub static BACKWARD: Kernel = Kernel {
+    name: "normalize.backward",
+    source: SOURCE,
+    entry: "backward",
+    bindings: &[
+        Access::Read,
+        Access::Read,
+        Access::ReadWrite,
+        Access::ReadWrite,
+    ],
+    workgroup_size: WORKGROUP_SIZE,
+    workgroup_bytes: 4 * WORKGROUP_SIZE,
+};
+
+#[repr(C)]
+#[derive(Clone, Copy, Default, Pod, Zeroable)]
+struct Params {
+    rows: u32,
+    stride: u32,
+    first: u32,
+    cursor: u32,
+    capacity: u32,
+    first_id: u32,
+    report: u32,
+}
+
+/// Writes `rows[i] / max(|rows[i]|, 1e-12)` to `unit[first + i]`, for `i < count`. A zero row stays zero.
+///
+/// # Shapes
+/// `rows`: `[count, stride]` · `unit`: `[_, stride]`
+pub fn normalize(
+    commands: &mut Commands,
+    count: usize,
+    stride: usize,
+    rows: &DeviceVec<f32>,
+    first: usize,
+    unit: &mut DeviceVec<f32>,
+) {
+    match commands {
+        Commands::Gpu(gpu) => gpu.dispatch(
+            &NORMALIZE,
+            &Params {
+                rows: index(count),
+                stride: vec4s(stride),
+                first: index(first),
+                ..Params::default()
+            },
+            &[rows.binding(), unit.binding()],
+            count as u64,
+        ),
+        Commands::Cpu(calls) => {
+            *calls += 1;
+            let rows = &rows.slice()[..count * stride];
+            cpu::normalize::normalize(rows, stride, &mut unit.slice_mut()[first * stride..]);
+        }
+    }
+}
+
+/// Where in the memory a batch goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slots {
+    /// The slot of the first row; the others follow, around the end.
+    pub cursor: usize,
+    /// Slots of the memory.
+    pub capacity: usize,
+    /// The id of the first row; the others count up.
+    pub first_id: u32,
+}
+
+/// The memory: unit rows `[capacity, stride]`, and each one's `[label, id]`.
+#[derive(Debug)]
+pub struct Bank {
+    /// The stored rows.
+    pub rows: DeviceVec<f32>,
+    /// `[label, id]` of each.
+    pub tags: DeviceVec<[u32; 2]>,
+}
+
+/// Normalizes the rows of a batch and stores copies of them in the memory, with the labels of `batch[first ..]`.
+///
+/// A row whose length is not finite sets `status[0]`, which nothing clears.
+///
+/// # Shapes
+/// `rows`, `unit`: `[count, stride]` · `norms`: `[count]`, the lengths before
+#[expect(clippy::too_many_arguments, reason = "what a kernel reads and writes")]
+pub fn enqueue(
+    commands: &mut Commands,
+    count: usize,
+    stride: usize,
+    rows: &DeviceVec<f32>,
+    batch: &DeviceVec<Row>,
+    first: usize,
+    slots: Slots,
+    unit: &mut DeviceVec<f32>,
+    norms: &mut DeviceVec<f32>,
+    bank: &mut Bank,
+    status: &mut DeviceVec<u32>,
+) {
+    match commands {
+        Commands::Gpu(gpu) => gpu.dispatch(
+            &ENQUEUE,
+            &Params {
+                rows: index(count),
+                stride: vec4s(stride),
+                first: index(first),
+                cursor: index(slots.cursor),
+                capacity: index(slots.capacity),
+                first_id: slots.first_id,
+                ..Params::default()
+            },
+            &[
+                rows.binding(),
+                unit.binding(),
+                batch.binding(),
+                norms.binding(),
+                bank.rows.binding(),
+                bank.tags.binding(),
+                status.binding(),
+            ],
+            count as u64,
+        ),
+        Commands::Cpu(calls) => {
+            *calls += 1;
+            let rows = &rows.slice()[..count * stride];
+            let (unit, norms) = (unit.slice_mut(), norms.slice_mut());
+            cpu::normalize::normalize(rows, stride, unit);
+            cpu::normalize::norms(rows, stride, norms, status.slice_mut());
+            let batch = &batch.slice()[first..first + count];
+            let (bank, tags) = (bank.rows.slice_mut(), bank.tags.slice_mut());
+            cpu::normalize::store(unit, stride, batch, slots, bank, tags);
+        }
+    }
+}
+
+/// Turns the gradient with respect to unit rows, times the active triplets, into that with respect to the rows before.
+///
+/// The number of active triplets stands in the step's report at `report`, where `<gradient, unit>` of each row goes
+/// too: the row's term of the loss.
+///
+/// # Shapes
+/// `unit`, `gradient`: `[count, stride]` · `norms`: `[count]`
+#[expect(clippy::too_many_arguments, reason = "what a kernel reads and writes")]
+pub fn backward(
+    commands: &mut Commands,
+    count: usize,
+    stride: usize,
+    unit: &DeviceVec<f32>,
+    norms: &DeviceVec<f32>,
+    gradient: &mut DeviceVec<f32>,
+    report_first: usize,
+    report: &mut DeviceVec<u32>,
+) {
+    match commands {
+        Commands::Gpu(gpu) => gpu.dispatch(
+            &BACKWARD,
+            &Params {
+                rows: index(count),
+                stride: vec4s(stride),
+                report: index(report_first),
+                ..Params::default()
+            },
+            &[
+                unit.binding(),
+                norms.binding(),
+                gradient.binding(),
+                report.binding(),
+            ],
+            count as u64,
+        ),
+        Commands::Cpu(calls) => {
+            *calls += 1;
+            let (unit, norms) = (unit.slice(), &norms.slice()[..count]);
+            let report = &mut report.slice_mut()[report_first..];
+            cpu::normalize::backward(unit, norms, stride, gradient.slice_mut(), report);
+        }
+    }
+}

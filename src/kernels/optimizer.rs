@@ -1,0 +1,108 @@
+//! Adam over the flat vector of parameters.
+
+use bytemuck::{Pod, Zeroable};
+
+use super::{Access, Kernel, groups_for, index, vec4s};
+use crate::cpu;
+use crate::engine::{Commands, DeviceVec};
+
+/// One invocation per 4 parameters.
+pub static ADAM: Kernel = Kernel {
+    name: "optimizer.adam",
+    source: include_str!("../../shaders/optimizer.wgsl"),
+    entry: "adam",
+    bindings: &[
+        Access::Read,
+        Access::ReadWrite,
+        Access::ReadWrite,
+        Access::ReadWrite,
+        Access::Read,
+        Access::ReadWrite,
+    ],
+    workgroup_size: 64,
+    workgroup_bytes: 0,
+};
+
+/// The scalars of one Adam step, bias corrections included, as `torch.optim.Adam` derives them.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+pub struct AdamStep {
+    /// `lr / (1 - beta1^t)`.
+    pub step_size: f32,
+    /// `sqrt(1 - beta2^t)`.
+    pub sqrt_correction2: f32,
+    /// Decay of the first moment.
+    pub beta1: f32,
+    /// `1 - beta1`.
+    pub gain1: f32,
+    /// Decay of the second moment.
+    pub beta2: f32,
+    /// `1 - beta2`.
+    pub gain2: f32,
+    /// Added to the root of the second moment.
+    pub eps: f32,
+    /// L2 penalty, added to the gradient.
+    pub weight_decay: f32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Pod, Zeroable)]
+struct Params {
+    count: u32,
+    report: u32,
+    step: AdamStep,
+}
+
+/// What Adam keeps of each parameter.
+#[derive(Debug)]
+pub struct Moments {
+    /// Mean gradient.
+    pub first: DeviceVec<f32>,
+    /// Mean squared gradient.
+    pub second: DeviceVec<f32>,
+}
+
+/// Takes one Adam step on the first `count` parameters, unless `status[0]` is set; copies `status[0]` into the report.
+#[expect(clippy::too_many_arguments, reason = "what a kernel reads and writes")]
+pub fn adam(
+    commands: &mut Commands,
+    step: &AdamStep,
+    count: usize,
+    gradients: &DeviceVec<f32>,
+    parameters: &mut DeviceVec<f32>,
+    moments: &mut Moments,
+    status: &DeviceVec<u32>,
+    report_first: usize,
+    report: &mut DeviceVec<u32>,
+) {
+    let Moments { first, second } = moments;
+    match commands {
+        Commands::Gpu(gpu) => gpu.dispatch(
+            &ADAM,
+            &Params {
+                count: vec4s(count),
+                report: index(report_first),
+                step: *step,
+            },
+            &[
+                gradients.binding(),
+                parameters.binding(),
+                first.binding(),
+                second.binding(),
+                status.binding(),
+                report.binding(),
+            ],
+            groups_for(&ADAM, count / 4),
+        ),
+        Commands::Cpu(calls) => {
+            *calls += 1;
+            let report = &mut report.slice_mut()[report_first..];
+            report[super::triplet_margin::STATUS] = status.slice()[0];
+            if status.slice()[0] == 0 {
+                let parameters = &mut parameters.slice_mut()[..count];
+                let (first, second) = (first.slice_mut(), second.slice_mut());
+                cpu::optimizer::adam(step, gradients.slice(), parameters, first, second);
+            }
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! Every triplet of a batch, counted and differentiated without being stored: `TripletMarginMiner` with
+//! `TripletMarginLoss` over cosine similarity.
+
+use super::ranks::{Block, Inputs, Params, SEGMENT, SORT_THRESHOLDS, Scratch};
+use super::{Access, Kernel, index};
+use crate::cpu;
+use crate::engine::{Commands, DeviceVec};
+
+const SOURCE: &str = concat!(
+    include_str!("../../shaders/ranks.wgsl"),
+    include_str!("../../shaders/triplet_margin.wgsl")
+);
+
+/// One workgroup per 8 rows and segment.
+pub static MINE: Kernel = Kernel {
+    name: "triplet_margin.mine",
+    source: SOURCE,
+    entry: "mine",
+    bindings: &[
+        Access::Read,
+        Access::Read,
+        Access::Read,
+        Access::Read,
+        Access::Read,
+        Access::ReadWrite,
+        Access::ReadWrite,
+        Access::ReadWrite,
+    ],
+    workgroup_size: SEGMENT as u32,
+    workgroup_bytes: 8 * 4 * SEGMENT as u32 + 20,
+};
+
+/// One workgroup a row.
+pub static FINISH: Kernel = Kernel {
+    name: "triplet_margin.finish",
+    entry: "finish",
+    bindings: &[
+        Access::Read,
+        Access::Read,
+        Access::Read,
+        Access::Read,
+        Access::Read,
+        Access::ReadWrite,
+        Access::Read,
+        Access::ReadWrite,
+    ],
+    workgroup_bytes: 0,
+    ..MINE
+};
+
+/// One workgroup per 8 references.
+pub static SHARE_WITH_REFERENCES: Kernel = Kernel {
+    name: "triplet_margin.share_with_references",
+    entry: "share_with_references",
+    bindings: FINISH.bindings,
+    workgroup_bytes: 8 * 4 * SEGMENT as u32,
+    ..MINE
+};
+
+/// Which valid triplets are kept; `tm = s_ap - s_an`. A band of all triplets, as in PML.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Kind {
+    /// `tm <= margin`.
+    All = 0,
+    /// `tm > margin`.
+    Easy = 1,
+    /// `0 < tm <= margin`.
+    Semihard = 2,
+    /// `tm <= margin` and `tm <= 0`.
+    Hard = 3,
+    /// Every valid triplet: no miner.
+    Unmined = 4,
+}
+
+/// What is mined, and what is active: `s_an - s_ap + loss_margin > 0`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rule {
+    /// Which triplets are kept.
+    pub kind: Kind,
+    /// The miner's margin, inclusive.
+    pub miner_margin: f32,
+    /// The loss's margin; a triplet just at it has no loss.
+    pub loss_margin: f32,
+}
+
+/// The totals of a step's report: u64s, each in two words, low first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Total {
+    /// Triplets with a positive and a negative.
+    Valid = 0,
+    /// Those within the miner's margin: semihard and hard.
+    Within = 2,
+    /// Those whose negative is at least as near as the positive, within the margin.
+    Hard = 4,
+    /// Those the miner keeps.
+    Mined = 6,
+    /// Those with a loss.
+    Active = 8,
+}
+
+/// The word of a step's report that holds the sticky status.
+pub const STATUS: usize = 15;
+/// Where in a step's report each row's term of the loss begins, as bits of an f32.
+pub const TERMS: usize = 16;
+
+impl Total {
+    /// Reads the total off a step's report.
+    pub fn read(self, report: &[u32]) -> u64 {
+        let at = self as usize;
+        u64::from(report[at]) | u64::from(report[at + 1]) << 32
+    }
+
+    /// Adds to the total of a step's report.
+    pub(crate) fn add(self, report: &mut [u32], value: u64) {
+        let at = self as usize;
+        let sum = self.read(report) + value;
+        report[at] = sum as u32;
+        report[at + 1] = (sum >> 32) as u32;
+    }
+}
+
+/// What the pass writes on the way, beside [`Scratch`]: each segment's part of the gradient,
+/// `[segments, rows of a block, stride]`.
+pub type Parts = DeviceVec<f32>;
+
+/// Counts the block's triplets into the step's report and computes `active * d loss / d anchor` of its rows.
+///
+/// With `capacity` the slots of the memory, a reference's slot is `id % capacity`. The report must be zero before the
+/// step's first block. References are constants, unless [`share_with_references`] follows.
+///
+/// # Shapes
+/// `gradient`: `[first_row + rows, stride]`
+#[expect(clippy::too_many_arguments, reason = "what a kernel reads and writes")]
+pub fn mine(
+    commands: &mut Commands,
+    block: &Block,
+    rule: &Rule,
+    capacity: usize,
+    inputs: Inputs<'_>,
+    scratch: &mut Scratch,
+    parts: &mut Parts,
+    gradient: &mut DeviceVec<f32>,
+    report_first: usize,
+    report: &mut DeviceVec<u32>,
+) {
+    match commands {
+        Commands::Gpu(gpu) => {
+            let params = Params {
+                report: index(report_first),
+                ..params(block, rule, capacity)
+            };
+            let ranking = [
+                inputs.anchors.binding(),
+                inputs.references.binding(),
+                inputs.batch.binding(),
+                inputs.tags.binding(),
+                scratch.thresholds.binding(),
+                scratch.books.binding(),
+            ];
+            gpu.dispatch(&SORT_THRESHOLDS, &params, &ranking, block.rows as u64);
+            let [a, r, b, t, s, k] = ranking;
+            let mining = [a, r, b, t, s, k, parts.binding(), report.binding()];
+            gpu.dispatch(&MINE, &params, &mining, block.tiles());
+            let finishing = [a, r, b, t, s, k, parts.binding(), gradient.binding()];
+            gpu.dispatch(&FINISH, &params, &finishing, block.rows as u64);
+        }
+        Commands::Cpu(calls) => {
+            *calls += 1;
+            let Scratch { thresholds, books } = scratch;
+            let (thresholds, books) = (thresholds.slice_mut(), books.slice_mut());
+            let report = &mut report.slice_mut()[report_first..];
+            let gradient = &mut gradient.slice_mut()[block.first_row * block.stride..];
+            let part = &mut parts.slice_mut()[..block.stride];
+            cpu::ranks::sort_thresholds(block, inputs, thresholds, books);
+            cpu::triplet_margin::mine(
+                block, rule, capacity, inputs, thresholds, books, part, gradient, report,
+            );
+        }
+    }
+}
+
+/// Adds `active * d loss / d reference` of the block's triplets, for references that are the batch itself.
+///
+/// Follows [`mine`] on the same block, whose thresholds and books it reads.
+pub fn share_with_references(
+    commands: &mut Commands,
+    block: &Block,
+    rule: &Rule,
+    inputs: Inputs<'_>,
+    scratch: &Scratch,
+    parts: &mut Parts,
+    gradient: &mut DeviceVec<f32>,
+) {
+    match commands {
+        Commands::Gpu(gpu) => gpu.dispatch(
+            &SHARE_WITH_REFERENCES,
+            &params(block, rule, block.references),
+            &[
+                inputs.anchors.binding(),
+                inputs.references.binding(),
+                inputs.batch.binding(),
+                inputs.tags.binding(),
+                scratch.thresholds.binding(),
+                scratch.books.binding(),
+                parts.binding(),
+                gradient.binding(),
+            ],
+            block.references.div_ceil(super::ranks::OWNERS) as u64,
+        ),
+        Commands::Cpu(calls) => {
+            *calls += 1;
+            let (thresholds, books) = (scratch.thresholds.slice(), scratch.books.slice());
+            let gradient = gradient.slice_mut();
+            let part = &mut parts.slice_mut()[..block.stride];
+            cpu::triplet_margin::share_with_references(
+                block, rule, inputs, thresholds, books, part, gradient,
+            );
+        }
+    }
+}
+
+fn params(block: &Block, rule: &Rule, capacity: usize) -> Params {
+    Params {
+        capacity: index(capacity),
+        kind: rule.kind as u32,
+        miner_margin: rule.miner_margin,
+        loss_margin: rule.loss_margin,
+        ..block.params()
+    }
+}

@@ -1,0 +1,91 @@
+//! PML's `TripletMarginLoss` over cosine similarity: the mean of `max(0, s_an - s_ap + margin)` over those above zero.
+
+use serde::{Deserialize, Serialize};
+
+use crate::kernels::triplet_margin::{Rule, TERMS, Total};
+use crate::miners::{Miner, MiningCounts};
+
+/// The hinge on `s_an - s_ap + margin`, averaged over the triplets where it is above zero (`AvgNonZeroReducer`).
+///
+/// No active triplet gives a loss of 0 and no gradient.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TripletMarginLoss {
+    /// By how much a positive must be nearer than a negative, a difference of cosines. A triplet just there has no loss.
+    pub margin: f64,
+}
+
+impl Default for TripletMarginLoss {
+    /// A margin of 0.2, where PML's default is 0.05.
+    fn default() -> Self {
+        Self { margin: 0.2 }
+    }
+}
+
+impl TripletMarginLoss {
+    /// What the kernel mines and differentiates.
+    pub(crate) fn rule(&self, miner: &Miner) -> Rule {
+        let (kind, miner_margin) = miner.band();
+        Rule {
+            kind,
+            miner_margin,
+            loss_margin: self.margin as f32,
+        }
+    }
+
+    /// The loss and the counts of a step, off its report.
+    ///
+    /// The sum over active triplets of `s_an - s_ap` is the sum over anchors of `<G_a, u_a>`, the rows' terms. Where the
+    /// references are the batch itself, its rows have their terms as references too: the sum comes twice.
+    pub(crate) fn read(&self, report: &[u32], anchors: usize, alone: bool) -> (f64, MiningCounts) {
+        let read = |total: Total| total.read(report);
+        let (valid, within, hard) = (read(Total::Valid), read(Total::Within), read(Total::Hard));
+        let counts = MiningCounts {
+            anchors: anchors as u64,
+            valid,
+            easy: valid - within,
+            semihard: within - hard,
+            hard,
+            mined: read(Total::Mined),
+            active: read(Total::Active),
+        };
+        let terms = &report[TERMS..TERMS + anchors];
+        let sum: f64 = terms
+            .iter()
+            .map(|bits| f64::from(f32::from_bits(*bits)))
+            .sum();
+        let sum = if alone { sum / 2.0 } else { sum };
+        let loss = if counts.active == 0 {
+            0.0
+        } else {
+            sum / counts.active as f64 + self.margin
+        };
+        (loss, counts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_an_active_triplet_the_loss_is_zero() {
+        let report = vec![0; TERMS + 2];
+        let (loss, counts) = TripletMarginLoss::default().read(&report, 2, false);
+        assert_eq!((loss, counts.anchors, counts.valid), (0.0, 2, 0));
+    }
+
+    #[test]
+    fn the_loss_is_the_mean_term_plus_the_margin() {
+        let mut report = vec![0; TERMS + 2];
+        Total::Valid.add(&mut report, 10);
+        Total::Within.add(&mut report, 7);
+        Total::Hard.add(&mut report, 3);
+        Total::Active.add(&mut report, 4);
+        report[TERMS] = 1.5f32.to_bits();
+        report[TERMS + 1] = (-1.0f32).to_bits();
+        let (loss, counts) = TripletMarginLoss { margin: 0.25 }.read(&report, 2, false);
+        assert_eq!(loss, 0.375);
+        assert_eq!((counts.easy, counts.semihard, counts.hard), (3, 4, 3));
+    }
+}

@@ -1,0 +1,60 @@
+//! [`Miner`]: which triplets of a batch and the memory the loss gets to see. One rule a file.
+
+mod triplet_margin;
+
+use serde::{Deserialize, Serialize};
+
+pub use triplet_margin::{TripletMarginMiner, TypeOfTriplets};
+
+use crate::kernels::triplet_margin::Kind;
+
+/// A miner and its arguments; names and arguments are PML's.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "name", rename_all = "kebab-case")]
+pub enum Miner {
+    /// No miner: the loss sees every valid triplet.
+    None,
+    /// See [`TripletMarginMiner`].
+    TripletMargin(TripletMarginMiner),
+}
+
+impl Miner {
+    /// The names in settings, with the class each one is in PML.
+    pub const ALL: [(&str, &str); 2] = [
+        ("triplet-margin", "TripletMarginMiner"),
+        ("none", "miner=None"),
+    ];
+
+    /// The band of triplets that the kernel keeps, and its margin.
+    pub(crate) fn band(&self) -> (Kind, f32) {
+        match self {
+            Self::None => (Kind::Unmined, 0.0),
+            Self::TripletMargin(miner) => miner.band(),
+        }
+    }
+}
+
+impl Default for Miner {
+    fn default() -> Self {
+        Self::TripletMargin(TripletMarginMiner::default())
+    }
+}
+
+/// How many triplets of each kind a step saw; easy, semihard and hard add up to valid.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MiningCounts {
+    /// Rows of the batch.
+    pub anchors: u64,
+    /// Triplets with a positive and a negative; the anchor's own copy in the memory is no positive.
+    pub valid: u64,
+    /// `s_ap - s_an > margin`.
+    pub easy: u64,
+    /// `0 < s_ap - s_an <= margin`.
+    pub semihard: u64,
+    /// `s_ap - s_an <= 0`, within the margin.
+    pub hard: u64,
+    /// What the miner keeps.
+    pub mined: u64,
+    /// Of those, with a loss above zero.
+    pub active: u64,
+}

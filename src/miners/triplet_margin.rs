@@ -1,0 +1,62 @@
+//! PML's `TripletMarginMiner`: a band of the margin `s_ap - s_an`, over all triplets.
+
+use serde::{Deserialize, Serialize};
+
+use crate::kernels::triplet_margin::Kind;
+
+/// Keeps every triplet whose `s_ap - s_an` lies in a band; bounds are inclusive above, as in PML.
+///
+/// `semihard` is the whole band `0 < s_ap - s_an <= margin`, not FaceNet's one negative per positive.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TripletMarginMiner {
+    /// The upper bound of the band, a difference of cosines.
+    pub margin: f64,
+    /// Which part of the band.
+    pub type_of_triplets: TypeOfTriplets,
+}
+
+/// Which triplets are kept; `tm` is `s_ap - s_an`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TypeOfTriplets {
+    /// `tm <= margin`.
+    All,
+    /// `tm > margin`.
+    Easy,
+    /// `0 < tm <= margin`.
+    Semihard,
+    /// `tm <= margin` and `tm <= 0`.
+    Hard,
+}
+
+impl TypeOfTriplets {
+    /// Every type, by its name in settings.
+    pub const ALL: [(&str, Self); 4] = [
+        ("all", Self::All),
+        ("easy", Self::Easy),
+        ("semihard", Self::Semihard),
+        ("hard", Self::Hard),
+    ];
+}
+
+impl Default for TripletMarginMiner {
+    fn default() -> Self {
+        Self {
+            margin: 0.2,
+            type_of_triplets: TypeOfTriplets::Semihard,
+        }
+    }
+}
+
+impl TripletMarginMiner {
+    pub(super) fn band(&self) -> (Kind, f32) {
+        let kind = match self.type_of_triplets {
+            TypeOfTriplets::All => Kind::All,
+            TypeOfTriplets::Easy => Kind::Easy,
+            TypeOfTriplets::Semihard => Kind::Semihard,
+            TypeOfTriplets::Hard => Kind::Hard,
+        };
+        (kind, self.margin as f32)
+    }
+}

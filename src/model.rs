@@ -1,0 +1,377 @@
+//! [`EmbeddingModel`]: linear layers with ReLU between them, from features to embeddings.
+//!
+//! Takes batches of features, gives rows that [`crate::kernels::normalize`] brings to unit length. Its weights start as
+//! torch's `nn.Linear` starts them.
+
+use rand::RngExt as _;
+
+use crate::engine::{Commands, DeviceVec, Engine, Workspace};
+use crate::error::Result;
+use crate::kernels::gemm::{self, Layer};
+use crate::kernels::stride;
+use crate::ledger::Purpose;
+use crate::plan::MemoryPlan;
+use crate::rng;
+
+/// The most layers: four hidden ones and the last.
+const MAX_LAYERS: usize = 5;
+const PARAMETERS: &str = "model.parameters";
+
+/// The layers and their weights on an engine.
+#[derive(Debug)]
+pub struct EmbeddingModel {
+    /// Widths from the features to the embedding, without padding.
+    widths: Vec<usize>,
+    layers: Vec<Layer>,
+    parameters: DeviceVec<f32>,
+}
+
+/// One layer's weights on the host, under the names that `torch.nn.Sequential` gives them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LayerWeights {
+    /// The layer's place in the sequence, ReLUs counted: 0, 2, 4 ..
+    pub index: usize,
+    /// Output and input width.
+    pub shape: [usize; 2],
+    /// `[outputs, inputs]`.
+    pub weight: Vec<f32>,
+    /// `[outputs]`.
+    pub bias: Vec<f32>,
+}
+
+/// The rows between layers, kept for the way back.
+#[derive(Debug)]
+pub struct Activations {
+    /// The input, then each layer's output; all `[rows, stride(width)]`.
+    pub(crate) values: Vec<DeviceVec<f32>>,
+}
+
+/// What the way back writes.
+#[derive(Debug)]
+pub(crate) struct Gradients {
+    /// With respect to the parameters, laid out like them.
+    pub(crate) parameters: DeviceVec<f32>,
+    /// The sticky word: set when a gradient or an embedding is not finite.
+    pub(crate) status: DeviceVec<u32>,
+    /// With respect to the rows between layers: one less than layers, the embeddings' own left out.
+    between: Vec<DeviceVec<f32>>,
+}
+
+impl EmbeddingModel {
+    /// The layers of a model of these widths, and how many floats their padded weights take.
+    pub(crate) fn layers(widths: &[usize]) -> (Vec<Layer>, usize) {
+        let mut end = 0;
+        let layers = widths
+            .windows(2)
+            .enumerate()
+            .map(|(i, pair)| {
+                let layer = Layer {
+                    inputs: stride(pair[0]),
+                    outputs: stride(pair[1]),
+                    weights: end,
+                    relu: i + 2 < widths.len(),
+                };
+                end = layer.end();
+                layer
+            })
+            .collect();
+        (layers, end)
+    }
+
+    /// Adds the parameters to a plan.
+    pub(crate) fn plan(plan: MemoryPlan, widths: &[usize]) -> MemoryPlan {
+        plan.with::<f32>(Purpose::Weights, PARAMETERS, Self::layers(widths).1 as u64)
+    }
+
+    /// Takes the parameters from the workspace and uploads weights.
+    ///
+    /// # Errors
+    /// As [`Engine::upload`].
+    pub(crate) async fn new(
+        engine: &Engine,
+        workspace: &mut Workspace,
+        widths: &[usize],
+        weights: &[LayerWeights],
+    ) -> Result<Self> {
+        let mut model = Self {
+            widths: widths.to_vec(),
+            layers: Self::layers(widths).0,
+            parameters: workspace.take(PARAMETERS),
+        };
+        model.set_weights(engine, weights).await?;
+        Ok(model)
+    }
+
+    /// Replaces all weights.
+    ///
+    /// # Errors
+    /// As [`Engine::upload`].
+    ///
+    /// # Panics
+    /// When the weights have other shapes than the layers.
+    pub(crate) async fn set_weights(
+        &mut self,
+        engine: &Engine,
+        weights: &[LayerWeights],
+    ) -> Result<()> {
+        let mut padded = vec![0.0; self.parameter_count()];
+        assert_eq!(
+            weights.len(),
+            self.layers.len(),
+            "each layer has its weights"
+        );
+        for ((layer, pair), weights) in self.layers.iter().zip(self.widths.windows(2)).zip(weights)
+        {
+            let [outputs, inputs] = weights.shape;
+            assert_eq!([inputs, outputs], *pair, "weights have their layer's shape");
+            for o in 0..outputs {
+                padded[layer.weights + o * layer.inputs..][..inputs]
+                    .copy_from_slice(&weights.weight[o * inputs..][..inputs]);
+            }
+            padded[layer.bias()..][..outputs].copy_from_slice(&weights.bias);
+        }
+        engine.upload(&mut self.parameters, 0, &padded).await
+    }
+
+    /// The weights of torch's default initialization: uniform in +-1/sqrt(inputs), biases too.
+    pub(crate) fn initial_weights(widths: &[usize], seed: u64) -> Vec<LayerWeights> {
+        let mut rng = rng::stream(seed, "weights");
+        let layer = |(i, pair): (usize, &[usize])| {
+            let (inputs, outputs) = (pair[0], pair[1]);
+            let bound = 1.0 / (inputs as f32).sqrt();
+            let mut draw = |count| {
+                (0..count)
+                    .map(|_| rng.random_range(-bound..bound))
+                    .collect()
+            };
+            LayerWeights {
+                index: 2 * i,
+                shape: [outputs, inputs],
+                weight: draw(outputs * inputs),
+                bias: draw(outputs),
+            }
+        };
+        widths.windows(2).enumerate().map(layer).collect()
+    }
+
+    /// Reads the weights back.
+    ///
+    /// # Errors
+    /// As [`Engine::read`].
+    pub async fn weights(&self, engine: &Engine) -> Result<Vec<LayerWeights>> {
+        self.unpad(engine, &self.parameters).await
+    }
+
+    /// Reads a vector laid out like the parameters, as their gradients are.
+    pub(crate) async fn unpad(
+        &self,
+        engine: &Engine,
+        padded: &DeviceVec<f32>,
+    ) -> Result<Vec<LayerWeights>> {
+        let padded = engine
+            .read(padded, 0, self.parameter_count() as u64)
+            .await?;
+        let layers = self.layers.iter().zip(self.widths.windows(2)).enumerate();
+        let unpad = |(i, (layer, pair)): (usize, (&Layer, &[usize]))| {
+            let (inputs, outputs) = (pair[0], pair[1]);
+            let rows = padded[layer.weights..layer.bias()].chunks_exact(layer.inputs);
+            LayerWeights {
+                index: 2 * i,
+                shape: [outputs, inputs],
+                weight: rows
+                    .take(outputs)
+                    .flat_map(|row| &row[..inputs])
+                    .copied()
+                    .collect(),
+                bias: padded[layer.bias()..][..outputs].to_vec(),
+            }
+        };
+        Ok(layers.map(unpad).collect())
+    }
+
+    /// Floats of the padded parameters.
+    pub(crate) fn parameter_count(&self) -> usize {
+        self.layers.last().map_or(0, Layer::end)
+    }
+
+    /// The padded parameters, for the optimizer.
+    pub(crate) fn parameters_mut(&mut self) -> &mut DeviceVec<f32> {
+        &mut self.parameters
+    }
+
+    /// Dimensions of an embedding.
+    pub fn embedding_size(&self) -> usize {
+        self.widths.last().copied().unwrap_or(0)
+    }
+
+    /// Columns of the features.
+    pub fn input_size(&self) -> usize {
+        self.widths.first().copied().unwrap_or(0)
+    }
+
+    /// Floating-point operations of one row's way forward.
+    pub(crate) fn forward_operations(&self) -> f64 {
+        self.layers
+            .iter()
+            .map(|layer| 2.0 * (layer.inputs * layer.outputs) as f64)
+            .sum()
+    }
+
+    /// Computes the embeddings, not yet of unit length, of the first `rows` rows of the input.
+    pub fn forward(&self, commands: &mut Commands, rows: usize, activations: &mut Activations) {
+        for (i, layer) in self.layers.iter().enumerate() {
+            let (before, after) = activations.values.split_at_mut(i + 1);
+            gemm::forward(
+                commands,
+                layer,
+                rows,
+                &before[i],
+                &self.parameters,
+                &mut after[0],
+            );
+        }
+    }
+
+    /// Computes the gradients of all parameters from that of the embeddings, `[rows, stride]`.
+    pub(crate) fn backward(
+        &self,
+        commands: &mut Commands,
+        rows: usize,
+        activations: &Activations,
+        embedding_gradient: &DeviceVec<f32>,
+        gradients: &mut Gradients,
+    ) {
+        let Gradients {
+            parameters,
+            status,
+            between,
+        } = gradients;
+        for (i, layer) in self.layers.iter().enumerate().rev() {
+            let (before, after) = between.split_at_mut(i);
+            let dy = after.first().unwrap_or(embedding_gradient);
+            let x = &activations.values[i];
+            gemm::weight_gradient(commands, layer, rows, x, dy, parameters, status);
+            if let Some(dx) = before.last_mut() {
+                gemm::input_gradient(commands, layer, rows, dy, &self.parameters, x, dx);
+            }
+        }
+    }
+}
+
+impl Activations {
+    /// Adds the activations of `rows` rows to a plan; `labels` tells phases apart.
+    pub(crate) fn plan(
+        mut plan: MemoryPlan,
+        labels: &[&'static str; MAX_LAYERS + 1],
+        widths: &[usize],
+        rows: usize,
+    ) -> MemoryPlan {
+        for (label, width) in labels.iter().zip(widths) {
+            plan = plan.with::<f32>(Purpose::Activations, label, (rows * stride(*width)) as u64);
+        }
+        plan
+    }
+
+    pub(crate) fn new(
+        workspace: &mut Workspace,
+        labels: &[&'static str; MAX_LAYERS + 1],
+        widths: &[usize],
+    ) -> Self {
+        let values = labels
+            .iter()
+            .zip(widths)
+            .map(|(label, _)| workspace.take(label))
+            .collect();
+        Self { values }
+    }
+
+    /// The rows that the model takes.
+    pub(crate) fn input_mut(&mut self) -> &mut DeviceVec<f32> {
+        &mut self.values[0]
+    }
+
+    /// The rows that the model gave.
+    pub(crate) fn output(&self) -> &DeviceVec<f32> {
+        self.values
+            .last()
+            .expect("a model has an input and an output")
+    }
+}
+
+impl Gradients {
+    const PARAMETERS: &str = "train.gradients";
+    const STATUS: &str = "train.status";
+    const BETWEEN: [&str; MAX_LAYERS - 1] = [
+        "train.delta1",
+        "train.delta2",
+        "train.delta3",
+        "train.delta4",
+    ];
+
+    pub(crate) fn plan(plan: MemoryPlan, widths: &[usize], rows: usize) -> MemoryPlan {
+        let (_, parameters) = EmbeddingModel::layers(widths);
+        let mut plan = plan
+            .with::<f32>(Purpose::Gradients, Self::PARAMETERS, parameters as u64)
+            .with::<u32>(Purpose::Staging, Self::STATUS, 1);
+        for (label, width) in Self::hidden(widths) {
+            plan = plan.with::<f32>(Purpose::Activations, label, (rows * stride(width)) as u64);
+        }
+        plan
+    }
+
+    pub(crate) fn new(workspace: &mut Workspace, widths: &[usize]) -> Self {
+        Self {
+            parameters: workspace.take(Self::PARAMETERS),
+            status: workspace.take(Self::STATUS),
+            between: Self::hidden(widths)
+                .map(|(label, _)| workspace.take(label))
+                .collect(),
+        }
+    }
+
+    fn hidden(widths: &[usize]) -> impl Iterator<Item = (&'static str, usize)> {
+        let hidden = widths[1..widths.len() - 1].to_vec();
+        Self::BETWEEN.into_iter().zip(hidden)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn layers_follow_each_other_in_one_vector_and_the_last_has_no_relu() {
+        let (layers, count) = EmbeddingModel::layers(&[30, 8, 2]);
+        assert_eq!(
+            layers,
+            [
+                Layer {
+                    inputs: 32,
+                    outputs: 8,
+                    weights: 0,
+                    relu: true,
+                },
+                Layer {
+                    inputs: 8,
+                    outputs: 4,
+                    weights: 264,
+                    relu: false,
+                }
+            ]
+        );
+        assert_eq!(count, 264 + 36);
+    }
+
+    #[test]
+    fn weights_start_within_torchs_bounds() {
+        let weights = EmbeddingModel::initial_weights(&[64, 256, 64], 0);
+        assert_eq!(weights.iter().map(|w| w.index).collect::<Vec<_>>(), [0, 2]);
+        for layer in &weights {
+            let bound = 1.0 / (layer.shape[1] as f32).sqrt();
+            let all = || layer.weight.iter().chain(&layer.bias);
+            assert!(all().all(|w| w.abs() <= bound));
+            // A uniform draw of this many comes within one percent of its bounds.
+            assert!(all().any(|w| *w > 0.99 * bound) && all().any(|w| *w < -0.99 * bound));
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! [`MemoryPlan`]: every buffer of a phase, by purpose and size, before any of them exists.
+//!
+//! A phase allocates exactly its plan, through [`crate::Engine::workspace`]; nothing else creates a buffer.
+
+use std::collections::BTreeMap;
+
+use crate::engine::DeviceInfo;
+use crate::error::{Error, Result};
+use crate::ledger::{Bytes, MemoryLedger, OverBudget, Purpose};
+
+/// One buffer of a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlannedBuffer {
+    /// Its name in the plan, the ledger and the driver's reports.
+    pub label: &'static str,
+    /// What it is for.
+    pub purpose: Purpose,
+    /// Its size: whole 16-byte units, at least one.
+    pub bytes: u64,
+}
+
+/// The buffers of one phase.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MemoryPlan {
+    buffers: Vec<PlannedBuffer>,
+}
+
+impl MemoryPlan {
+    /// Adds a buffer of `elements` values of `T`. Sizes past `u64::MAX` count as `u64::MAX`: no budget holds them.
+    ///
+    /// # Panics
+    /// When the plan has a buffer of this label already.
+    #[must_use]
+    pub fn with<T>(mut self, purpose: Purpose, label: &'static str, elements: u64) -> Self {
+        assert!(
+            self.buffers.iter().all(|buffer| buffer.label != label),
+            "a plan names \"{label}\" twice"
+        );
+        let bytes = elements.saturating_mul(size_of::<T>() as u64).max(1);
+        self.buffers.push(PlannedBuffer {
+            label,
+            purpose,
+            bytes: bytes.checked_next_multiple_of(16).unwrap_or(u64::MAX),
+        });
+        self
+    }
+
+    /// The buffers, in the order in which they were added.
+    pub fn buffers(&self) -> &[PlannedBuffer] {
+        &self.buffers
+    }
+
+    /// The sum of all buffers, in bytes.
+    pub fn total_bytes(&self) -> u64 {
+        self.buffers
+            .iter()
+            .fold(0, |sum, buffer| sum.saturating_add(buffer.bytes))
+    }
+
+    /// The sum of the buffers of each purpose, in bytes.
+    pub fn by_purpose(&self) -> BTreeMap<Purpose, u64> {
+        let mut sums = BTreeMap::new();
+        for buffer in &self.buffers {
+            let sum: &mut u64 = sums.entry(buffer.purpose).or_default();
+            *sum = sum.saturating_add(buffer.bytes);
+        }
+        sums
+    }
+
+    /// Checks the plan against the free budget and the largest buffer that the device binds.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] for the whole plan as `phase`, [`Error::TooLarge`] for one buffer; `how` says what to change.
+    pub fn fits(
+        &self,
+        phase: &str,
+        ledger: &MemoryLedger,
+        device: &DeviceInfo,
+        how: &str,
+    ) -> Result<()> {
+        let (needs_bytes, free_bytes) = (self.total_bytes(), ledger.free_bytes());
+        if needs_bytes > free_bytes {
+            return Err(Error::Refused {
+                over: OverBudget {
+                    what: phase.to_owned(),
+                    needs_bytes,
+                    free_bytes,
+                    budget_bytes: ledger.budget_bytes(),
+                },
+                how: how.to_owned(),
+            });
+        }
+        match self
+            .buffers
+            .iter()
+            .find(|buffer| buffer.bytes > device.max_buffer_bytes)
+        {
+            Some(buffer) => Err(Error::TooLarge {
+                label: buffer.label,
+                bytes: Bytes(buffer.bytes),
+                limit: Bytes(device.max_buffer_bytes),
+                how: how.to_owned(),
+            }),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! What PyTorch Metric Learning would take for the same step: the line that the memory plot draws beside ours.
+
+/// What PML allocates to enumerate the triplets of a step, in bytes: an estimate.
+///
+/// A byte for every (anchor, reference, reference) and three 64-bit indices a triplet
+/// (`get_all_triplets_indices_vectorized`); past 2^31 - 1 cells, as of PML 2.5, the indices of a loop over anchors and
+/// their concatenation. `triplets` are those that PML sees: the anchor's own copy in a memory is a positive there until
+/// it is removed after mining.
+pub fn pml_bytes(anchors: u64, references: u64, triplets: u64) -> u64 {
+    const INT_MAX: u64 = (1 << 31) - 1;
+    let cells = anchors
+        .saturating_mul(references)
+        .saturating_mul(references);
+    if cells < INT_MAX {
+        cells + 24 * triplets
+    } else {
+        48u64.saturating_mul(triplets)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_estimate_for_pml_follows_its_two_code_paths() {
+        // The shapes that PML's own release note names, and the first one past its switch.
+        assert_eq!(
+            pml_bytes(21, 10_000, 20_790_000),
+            2_100_000_000 + 24 * 20_790_000
+        );
+        assert_eq!(pml_bytes(22, 10_000, 20_790_000), 48 * 20_790_000);
+    }
+}

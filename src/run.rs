@@ -1,0 +1,309 @@
+//! [`Run`]: a training run from its baseline to its verdict, one slice of work at a time.
+//!
+//! The command line and the page's worker both turn this crank; what comes out is the report that `--json` prints.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use serde::{Deserialize, Serialize};
+use web_time::Instant;
+
+use crate::config::TrainConfig;
+use crate::dataset::{Dataset, Side};
+use crate::engine::{DeviceInfo, Engine};
+use crate::error::Result;
+use crate::ledger::MemoryLedger;
+use crate::metrics::Metrics;
+use crate::trainer::{Evaluation, StepReport, Trainer};
+use crate::verdict::verdict;
+use crate::warnings::Warnings;
+
+/// A run under way.
+#[derive(Debug)]
+pub struct Run {
+    trainer: Trainer,
+    history: Vec<StepReport>,
+    evaluations: Vec<Evaluation>,
+    raw: Option<Scores>,
+    head: Option<Scores>,
+    warnings: Warnings,
+    elapsed_ms: f64,
+}
+
+/// What a slice of work brought.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Progress {
+    /// Steps were taken.
+    Steps(Vec<StepReport>),
+    /// The validation side was scored; the first time its raw features too.
+    Evaluated(Evaluation),
+    /// The test side was scored: the run is over.
+    Finished,
+}
+
+/// Scores of the sides that were scored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Scores {
+    /// A part of the training side as large as the validation side.
+    pub train: Option<Metrics>,
+    /// The validation side.
+    pub validation: Option<Metrics>,
+    /// The test side, once the run is over.
+    pub test: Option<Metrics>,
+}
+
+/// What the head is compared with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Baseline {
+    /// The features as they came, over their length.
+    pub raw: Scores,
+}
+
+/// The account of the memory, for a report.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryReport {
+    /// Bytes in use.
+    pub live_bytes: u64,
+    /// The most that was ever in use or on its way back.
+    pub peak_bytes: u64,
+    /// What the run stays within.
+    pub budget_bytes: u64,
+    /// Bytes in use, by what for.
+    pub by_purpose: BTreeMap<String, u64>,
+}
+
+/// What the data was.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DataReport {
+    /// A sample's or a file's name.
+    pub name: String,
+    /// Rows in all.
+    pub rows: usize,
+    /// Features of a row.
+    pub dim: usize,
+    /// Classes in all.
+    pub classes: usize,
+    /// Rows that train.
+    pub train: usize,
+    /// Rows that steer.
+    pub validation: usize,
+    /// Rows that are scored at the end.
+    pub test: usize,
+    /// What was decided while reading, in words.
+    pub notes: Vec<String>,
+}
+
+/// Everything that a run has to say.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunReport {
+    /// `gpu` or `cpu`.
+    pub engine: String,
+    /// The name of the adapter.
+    pub adapter: String,
+    /// The work itself, without start-up and reading or writing files.
+    pub elapsed_ms: f64,
+    /// The account of the memory.
+    pub memory: MemoryReport,
+    /// What the data was.
+    pub data: DataReport,
+    /// The settings.
+    pub config: TrainConfig,
+    /// Steps done.
+    pub steps: u64,
+    /// Every step.
+    pub history: Vec<StepReport>,
+    /// Every evaluation.
+    pub evaluations: Vec<Evaluation>,
+    /// The scores of the trained head.
+    pub r#final: Option<Scores>,
+    /// What it is compared with.
+    pub baseline: Baseline,
+    /// The comparison in a sentence.
+    pub verdict: Option<String>,
+    /// What is likely wrong, in sentences.
+    pub warnings: Vec<String>,
+}
+
+impl Run {
+    /// Prepares a run.
+    ///
+    /// # Errors
+    /// As [`Trainer::new`].
+    pub async fn new(engine: Engine, dataset: Rc<Dataset>, config: TrainConfig) -> Result<Self> {
+        let trainer = Trainer::new(engine, dataset, config).await?;
+        let warnings = Warnings::before(trainer.dataset(), trainer.sides(), trainer.config());
+        Ok(Self {
+            trainer,
+            history: Vec::new(),
+            evaluations: Vec::new(),
+            raw: None,
+            head: None,
+            warnings,
+            elapsed_ms: 0.0,
+        })
+    }
+
+    /// Does the next slice of work; `at_most` bounds its steps.
+    ///
+    /// # Errors
+    /// As [`Trainer::advance`] and [`Trainer::evaluate`].
+    pub async fn next(&mut self, at_most: u64) -> Result<Progress> {
+        let started = Instant::now();
+        let progress = self.slice(at_most).await;
+        self.elapsed_ms += started.elapsed().as_secs_f64() * 1e3;
+        progress
+    }
+
+    async fn slice(&mut self, at_most: u64) -> Result<Progress> {
+        let step = self.trainer.step();
+        let TrainConfig {
+            steps,
+            evaluate_every,
+            ..
+        } = *self.trainer.config();
+        if self.raw.is_none() {
+            let validation = self.trainer.score_raw(Side::Validation, false).await?;
+            self.raw = Some(Scores {
+                validation,
+                ..Scores::default()
+            });
+        }
+        let evaluated = self
+            .evaluations
+            .last()
+            .is_some_and(|last| last.step == step);
+        if !evaluated && (step.is_multiple_of(evaluate_every) || step == steps) {
+            let evaluation = self.trainer.evaluate().await?;
+            self.evaluations.push(evaluation.clone());
+            return Ok(Progress::Evaluated(evaluation));
+        }
+        if step == steps {
+            if self.head.is_none() {
+                self.finish().await?;
+            }
+            return Ok(Progress::Finished);
+        }
+        let boundary = (step / evaluate_every + 1) * evaluate_every;
+        let reports = self
+            .trainer
+            .advance(at_most.min(boundary.min(steps) - step))
+            .await?;
+        for report in &reports {
+            self.warnings.see(report, self.trainer.config());
+        }
+        self.history.extend(reports.iter().cloned());
+        Ok(Progress::Steps(reports))
+    }
+
+    /// Scores the test side, raw and embedded.
+    async fn finish(&mut self) -> Result<()> {
+        let raw_test = self.trainer.score_raw(Side::Test, true).await?;
+        let last = self.evaluations.last();
+        let mut head = Scores {
+            train: last.and_then(|evaluation| evaluation.train),
+            validation: last.and_then(|evaluation| evaluation.validation),
+            test: None,
+        };
+        head.test = self.trainer.score_all(Side::Test).await?;
+        if let Some(raw) = &mut self.raw {
+            raw.test = raw_test;
+        }
+        self.head = Some(head);
+        Ok(())
+    }
+
+    /// The model and the data.
+    pub fn trainer(&mut self) -> &mut Trainer {
+        &mut self.trainer
+    }
+
+    /// Steps done.
+    pub fn step(&self) -> u64 {
+        self.trainer.step()
+    }
+
+    /// Whether the test side was scored.
+    pub fn is_finished(&self) -> bool {
+        self.head.is_some()
+    }
+
+    /// The scores that the head is compared with, so far.
+    pub fn baseline(&self) -> Baseline {
+        Baseline {
+            raw: self.raw.unwrap_or_default(),
+        }
+    }
+
+    /// The scores of the trained head, once the run is over.
+    pub fn final_scores(&self) -> Option<Scores> {
+        self.head
+    }
+
+    /// The comparison of head and baseline in a sentence, once the run is over.
+    pub fn verdict(&self) -> Option<String> {
+        self.head
+            .map(|head| verdict(&self.trainer.config().split, &head, &self.baseline().raw))
+    }
+
+    /// What is likely wrong, in sentences.
+    pub fn warnings(&self) -> &[String] {
+        self.warnings.texts()
+    }
+
+    /// The account of the memory.
+    pub fn memory(&self) -> MemoryReport {
+        MemoryReport::new(self.trainer.engine().ledger())
+    }
+
+    /// What the data is.
+    pub fn data(&self) -> DataReport {
+        let (dataset, sides) = (self.trainer.dataset(), self.trainer.sides());
+        DataReport {
+            name: dataset.name.clone(),
+            rows: dataset.rows(),
+            dim: dataset.features.dim(),
+            classes: dataset.class_names.len(),
+            train: sides.train.len(),
+            validation: sides.validation.len(),
+            test: sides.test.len(),
+            notes: dataset.notes.clone(),
+        }
+    }
+
+    /// Everything that the run has to say so far.
+    pub fn report(&self) -> RunReport {
+        let DeviceInfo {
+            engine, adapter, ..
+        } = self.trainer.engine().info().clone();
+        RunReport {
+            engine,
+            adapter,
+            elapsed_ms: self.elapsed_ms,
+            memory: self.memory(),
+            data: self.data(),
+            config: self.trainer.config().clone(),
+            steps: self.trainer.step(),
+            history: self.history.clone(),
+            evaluations: self.evaluations.clone(),
+            r#final: self.head,
+            baseline: self.baseline(),
+            verdict: self.verdict(),
+            warnings: self.warnings().to_vec(),
+        }
+    }
+}
+
+impl MemoryReport {
+    /// Reads a ledger.
+    pub fn new(ledger: &MemoryLedger) -> Self {
+        let named = ledger.by_purpose().into_iter();
+        Self {
+            live_bytes: ledger.live_bytes(),
+            peak_bytes: ledger.peak_bytes(),
+            budget_bytes: ledger.budget_bytes(),
+            by_purpose: named
+                .map(|(purpose, bytes)| (purpose.name().to_owned(), bytes))
+                .collect(),
+        }
+    }
+}

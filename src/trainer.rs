@@ -1,0 +1,417 @@
+//! [`Trainer`]: the training loop. The one place that knows the whole chain: batches are drawn on the host, everything
+//! from gathering their rows to the optimizer runs on the engine, and a few words a step come back.
+
+mod score;
+mod setup;
+
+use std::rc::Rc;
+
+use serde::{Deserialize, Serialize};
+use web_time::Instant;
+
+pub use score::Evaluation;
+
+use crate::config::TrainConfig;
+use crate::cross_batch_memory::CrossBatchMemory;
+use crate::dataset::{Dataset, Sides};
+use crate::engine::{Commands, Engine};
+use crate::error::{Error, Result};
+use crate::evaluation::Evaluator;
+use crate::features::FeatureStore;
+use crate::kernels::normalize::{self, Slots};
+use crate::kernels::optimizer;
+use crate::kernels::ranks::{Block, Inputs, Row};
+use crate::kernels::triplet_margin::{self, Rule, STATUS, TERMS};
+use crate::kernels::{self, stride};
+use crate::losses::Loss;
+use crate::miners::MiningCounts;
+use crate::model::{Activations, EmbeddingModel, LayerWeights};
+use crate::pace::Pace;
+use crate::plan::MemoryPlan;
+use crate::pml::pml_bytes;
+use setup::{ADVICE, Setup, Sizes, TILE, TrainBuffers};
+
+/// What a step did.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StepReport {
+    /// Steps done, this one included.
+    pub step: u64,
+    /// The loss of the batch before the step.
+    pub loss: f64,
+    /// The triplets it saw.
+    pub mining: MiningCounts,
+    /// Device memory in use, in bytes.
+    pub memory_bytes: u64,
+    /// What PML's enumeration of this step's triplets would allocate, in bytes: an estimate, see [`crate::pml_bytes`].
+    pub pml_bytes: u64,
+}
+
+/// Trains one model on one data set.
+#[derive(Debug)]
+pub struct Trainer {
+    engine: Engine,
+    dataset: Rc<Dataset>,
+    config: TrainConfig,
+    setup: Setup,
+    rule: Rule,
+    features: FeatureStore,
+    model: EmbeddingModel,
+    memory: CrossBatchMemory,
+    train: TrainBuffers,
+    tile: Activations,
+    evaluator: Evaluator,
+    step: u64,
+    failed: Option<Error>,
+    pace: Pace,
+}
+
+/// One step of a submit, as far as the host knows it.
+struct Drawn {
+    slots: Slots,
+    references: usize,
+    /// The references are the batch itself, and get their share of the gradient.
+    alone: bool,
+    pml_bytes: u64,
+}
+
+impl Trainer {
+    /// Splits the data, plans the memory of the whole run, and starts a model.
+    ///
+    /// # Errors
+    /// [`Error::Config`] for settings that are out of range or do not suit the data; [`Error::Refused`] and
+    /// [`Error::TooLarge`] when training and evaluation do not fit the engine's budget together, with the numbers.
+    pub async fn new(engine: Engine, dataset: Rc<Dataset>, config: TrainConfig) -> Result<Self> {
+        let setup = Setup::new(&dataset, &config)?;
+        let sizes = &setup.sizes;
+        let (plan, resident) = sizes.fitting_plan(&engine, &dataset)?;
+        engine.prepare(&kernels::ALL).await?;
+        let mut workspace = engine.workspace("training", &plan, ADVICE).await?;
+        let weights = EmbeddingModel::initial_weights(&sizes.widths, config.seed);
+        let model = EmbeddingModel::new(&engine, &mut workspace, &sizes.widths, &weights).await?;
+        let features = FeatureStore::new(&engine, &mut workspace, &dataset, resident).await?;
+        let classes = dataset.class_names.len();
+        let mut memory = CrossBatchMemory::new(&mut workspace, sizes.memory, classes);
+        if config.memory_size == 0 || config.memory_start_step > 0 {
+            memory.reset(sizes.batch);
+        }
+        let Loss::TripletMargin(loss) = &config.loss;
+        Ok(Self {
+            rule: loss.rule(&config.miner),
+            train: TrainBuffers::new(&mut workspace, sizes),
+            tile: Activations::new(&mut workspace, &TILE, &sizes.widths),
+            evaluator: Evaluator::new(&mut workspace, sizes.evaluation),
+            step: 0,
+            failed: None,
+            pace: Pace::default(),
+            engine,
+            dataset,
+            config,
+            setup,
+            features,
+            model,
+            memory,
+        })
+    }
+
+    /// The plan of a run: every buffer of training and evaluation, as [`Trainer::new`] would create them.
+    ///
+    /// # Errors
+    /// As [`Trainer::new`].
+    pub fn plan(engine: &Engine, dataset: &Dataset, config: &TrainConfig) -> Result<MemoryPlan> {
+        Ok(Setup::new(dataset, config)?
+            .sizes
+            .fitting_plan(engine, dataset)?
+            .0)
+    }
+
+    /// Takes as many steps as make a slice of work, one at least and `at_most` at most.
+    ///
+    /// # Errors
+    /// [`Error::NotFinite`] after the reports of the steps before were returned; [`Error::Device`].
+    pub async fn advance(&mut self, at_most: u64) -> Result<Vec<StepReport>> {
+        let Sizes {
+            batch,
+            steps_per_submit,
+            ..
+        } = self.setup.sizes;
+        let most =
+            usize::try_from(at_most).map_or(steps_per_submit, |most| most.min(steps_per_submit));
+        let steps = self.pace.units(self.step_operations(), most);
+        let mut numbers = Vec::with_capacity(steps * batch);
+        for _ in 0..steps {
+            self.setup.sampler.next_batch(&mut numbers);
+        }
+        self.steps_on(&numbers).await
+    }
+
+    /// Takes one step on the batch of these rows of the data set, `batch_size` of them.
+    ///
+    /// # Errors
+    /// As [`Trainer::advance`].
+    ///
+    /// # Panics
+    /// When the rows are more or fewer than a batch.
+    pub async fn step_on(&mut self, rows: &[u32]) -> Result<StepReport> {
+        assert_eq!(rows.len(), self.setup.sizes.batch, "a step takes one batch");
+        let reports = self.steps_on(rows).await?;
+        Ok(reports
+            .into_iter()
+            .next()
+            .expect("a step gives a report or an error"))
+    }
+
+    /// Takes a step on each batch of `numbers`, all in one submit.
+    async fn steps_on(&mut self, numbers: &[u32]) -> Result<Vec<StepReport>> {
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
+        let started = Instant::now();
+        let batch = self.setup.sizes.batch;
+        let (steps, words) = (numbers.len() / batch, TERMS + batch);
+        let mut rows = Vec::with_capacity(numbers.len());
+        let drawn: Vec<Drawn> = (self.step..)
+            .zip(numbers.chunks_exact(batch))
+            .map(|(step, numbers)| self.enqueue(step, numbers, &mut rows))
+            .collect();
+        let mut commands = self.engine.commands();
+        let Self {
+            engine,
+            features,
+            dataset,
+            train,
+            ..
+        } = self;
+        features
+            .stage(engine, &mut commands, dataset, numbers)
+            .await?;
+        commands.upload(&mut train.batch, 0, &rows);
+        commands.upload(&mut train.report, 0, &vec![0; steps * words]);
+        for (i, drawn) in drawn.iter().enumerate() {
+            self.record(&mut commands, i, drawn);
+        }
+        self.engine.submit(commands);
+        let report = self
+            .engine
+            .read(&self.train.report, 0, (steps * words) as u64)
+            .await?;
+        self.pace
+            .record(self.step_operations() * steps as f64, started.elapsed());
+        self.read_reports(&report, &drawn)
+    }
+
+    /// Reads what the steps of a submit brought; stops at the first that was not finite.
+    fn read_reports(&mut self, words: &[u32], drawn: &[Drawn]) -> Result<Vec<StepReport>> {
+        let batch = self.setup.sizes.batch;
+        let Loss::TripletMargin(loss) = &self.config.loss;
+        let mut reports = Vec::with_capacity(drawn.len());
+        for (words, drawn) in words.chunks_exact(TERMS + batch).zip(drawn) {
+            if words[STATUS] != 0 {
+                let error = Error::NotFinite {
+                    step: self.step + 1,
+                    lr: self.config.optimizer.lr(),
+                };
+                if reports.is_empty() {
+                    return Err(error);
+                }
+                self.failed = Some(error);
+                break;
+            }
+            let (loss, mining) = loss.read(words, batch, drawn.alone);
+            self.step += 1;
+            reports.push(StepReport {
+                step: self.step,
+                loss,
+                mining,
+                memory_bytes: self.engine.ledger().live_bytes(),
+                pml_bytes: drawn.pml_bytes,
+            });
+        }
+        Ok(reports)
+    }
+
+    /// Makes room in the memory for the batch of a step, and notes what the kernels need to know of its rows.
+    fn enqueue(&mut self, step: u64, numbers: &[u32], rows: &mut Vec<Row>) -> Drawn {
+        let TrainConfig {
+            memory_size,
+            memory_start_step,
+            ..
+        } = self.config;
+        let alone = memory_size == 0 || step < memory_start_step;
+        if memory_size > 0 && step > 0 && step == memory_start_step {
+            self.memory.reset(memory_size);
+        }
+        let labels = self.dataset.labels_of(numbers);
+        let slots = self.memory.enqueue(&labels);
+        rows.extend(
+            self.memory
+                .anchors(&labels, slots, self.setup.sizes.block_rows),
+        );
+        let references = self.memory.len() as u64;
+        let triplets = labels.iter().map(|label| {
+            let same = self.memory.of_class(*label);
+            (same - u64::from(alone)) * (references - same)
+        });
+        Drawn {
+            slots,
+            references: references as usize,
+            alone,
+            pml_bytes: pml_bytes(labels.len() as u64, references, triplets.sum()),
+        }
+    }
+
+    /// Records the kernels of the `i`-th step of a submit.
+    fn record(&mut self, commands: &mut Commands, i: usize, drawn: &Drawn) {
+        let Self {
+            train,
+            model,
+            memory,
+            setup,
+            rule,
+            ..
+        } = self;
+        let sizes = &setup.sizes;
+        let (count, first) = (sizes.batch, i * sizes.batch);
+        let report_first = i * (TERMS + count);
+        let stride = stride(model.embedding_size());
+        self.features
+            .gather(commands, first, count, train.activations.input_mut());
+        model.forward(commands, count, &mut train.activations);
+        normalize::enqueue(
+            commands,
+            count,
+            stride,
+            train.activations.output(),
+            &train.batch,
+            first,
+            drawn.slots,
+            &mut train.unit,
+            &mut train.norms,
+            &mut memory.bank,
+            &mut train.gradients.status,
+        );
+        let inputs = Inputs {
+            anchors: &train.unit,
+            references: &memory.bank.rows,
+            batch: &train.batch,
+            tags: &memory.bank.tags,
+        };
+        for first_row in (0..count).step_by(sizes.block_rows) {
+            let block = Block {
+                first_row,
+                rows: sizes.block_rows.min(count - first_row),
+                batch: first + first_row,
+                references: drawn.references,
+                stride,
+            };
+            triplet_margin::mine(
+                commands,
+                &block,
+                rule,
+                drawn.slots.capacity,
+                inputs,
+                &mut train.scratch,
+                &mut train.parts,
+                &mut train.gradient,
+                report_first,
+                &mut train.report,
+            );
+            if drawn.alone {
+                triplet_margin::share_with_references(
+                    commands,
+                    &block,
+                    rule,
+                    inputs,
+                    &train.scratch,
+                    &mut train.parts,
+                    &mut train.gradient,
+                );
+            }
+        }
+        normalize::backward(
+            commands,
+            count,
+            stride,
+            &train.unit,
+            &train.norms,
+            &mut train.gradient,
+            report_first,
+            &mut train.report,
+        );
+        model.backward(
+            commands,
+            count,
+            &train.activations,
+            &train.gradient,
+            &mut train.gradients,
+        );
+        let adam = self.config.optimizer.step(self.step + i as u64 + 1);
+        let parameters = model.parameter_count();
+        optimizer::adam(
+            commands,
+            &adam,
+            parameters,
+            &train.gradients.parameters,
+            model.parameters_mut(),
+            &mut train.moments,
+            &train.gradients.status,
+            report_first,
+            &mut train.report,
+        );
+    }
+
+    /// Reads the weights back.
+    ///
+    /// # Errors
+    /// [`Error::Device`].
+    pub async fn weights(&self) -> Result<Vec<LayerWeights>> {
+        self.model.weights(&self.engine).await
+    }
+
+    /// Goes on from these weights; the optimizer's state stays.
+    ///
+    /// # Errors
+    /// [`Error::Device`].
+    pub async fn set_weights(&mut self, weights: &[LayerWeights]) -> Result<()> {
+        self.model.set_weights(&self.engine, weights).await
+    }
+
+    /// Reads the gradients of the last step.
+    #[doc(hidden)]
+    pub async fn gradients(&self) -> Result<Vec<LayerWeights>> {
+        self.model
+            .unpad(&self.engine, &self.train.gradients.parameters)
+            .await
+    }
+
+    /// Steps done.
+    pub fn step(&self) -> u64 {
+        self.step
+    }
+
+    /// The settings.
+    pub fn config(&self) -> &TrainConfig {
+        &self.config
+    }
+
+    /// The data.
+    pub fn dataset(&self) -> &Dataset {
+        &self.dataset
+    }
+
+    /// Which rows train, steer and are tested.
+    pub fn sides(&self) -> &Sides {
+        &self.setup.sides
+    }
+
+    /// The engine and the account of its memory.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// Floating-point operations of a step, as far as the pace needs to know.
+    fn step_operations(&self) -> f64 {
+        let references = self.setup.sizes.memory * stride(self.model.embedding_size());
+        self.setup.sizes.batch as f64
+            * (3.0 * self.model.forward_operations() + 6.0 * references as f64)
+    }
+}

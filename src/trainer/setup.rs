@@ -1,0 +1,254 @@
+//! [`Setup`]: what a run is made of before it starts: sides, sampler, sizes, and the memory plan that follows from them.
+
+use crate::config::{Split, TrainConfig};
+use crate::cross_batch_memory::CrossBatchMemory;
+use crate::dataset::{Dataset, Sides};
+use crate::engine::{DeviceVec, Engine, Workspace};
+use crate::error::Result;
+use crate::evaluation::{self, EvaluationSize, Evaluator, TILE_ROWS};
+use crate::features::FeatureStore;
+use crate::kernels::optimizer::Moments;
+use crate::kernels::ranks::{Row, SEGMENT, Scratch};
+use crate::kernels::stride;
+use crate::kernels::triplet_margin::{Parts, TERMS};
+use crate::ledger::Purpose;
+use crate::model::{Activations, EmbeddingModel, Gradients};
+use crate::optimizer;
+use crate::plan::MemoryPlan;
+use crate::rng;
+use crate::sampler::Sampler;
+
+/// Steps that share a submit at most.
+const STEPS_PER_SUBMIT: usize = 16;
+/// What a block of anchors may take of thresholds and partial gradients, unless eight anchors take more.
+const BLOCK_BYTES: usize = 32 << 20;
+/// What the host writes for each row of a step, at most: its number, its [`Row`], and a zero in the report.
+const UPLOAD_BYTES_PER_ROW: usize = 4 + size_of::<Row>() + 4;
+/// Training rows that are scored for comparison where there is no validation side to match.
+const PROBE_ROWS: usize = 2000;
+
+const ACTIVATIONS: [&str; 6] = [
+    "train.batch",
+    "train.layer1",
+    "train.layer2",
+    "train.layer3",
+    "train.layer4",
+    "train.layer5",
+];
+pub(super) const TILE: [&str; 6] = [
+    "evaluate.batch",
+    "evaluate.layer1",
+    "evaluate.layer2",
+    "evaluate.layer3",
+    "evaluate.layer4",
+    "evaluate.layer5",
+];
+
+/// What [`super::Trainer::new`] and [`super::Trainer::plan`] both start from.
+#[derive(Debug)]
+pub(super) struct Setup {
+    pub(super) sides: Sides,
+    /// Training rows that are scored beside the validation side.
+    pub(super) probe: Vec<u32>,
+    pub(super) sampler: Sampler,
+    pub(super) sizes: Sizes,
+}
+
+impl Setup {
+    pub(super) fn new(dataset: &Dataset, config: &TrainConfig) -> Result<Self> {
+        config.check()?;
+        let sides = Sides::new(dataset, config)?;
+        let sampler = Sampler::new(dataset, &sides.train, config)?;
+        let probe = probe(dataset, &sides, config);
+        let sizes = Sizes::new(dataset, config, &sides, &probe, &sampler);
+        Ok(Self {
+            sides,
+            probe,
+            sampler,
+            sizes,
+        })
+    }
+}
+
+/// Sizes that the plan and the loop share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Sizes {
+    pub(super) widths: Vec<usize>,
+    pub(super) batch: usize,
+    pub(super) memory: usize,
+    /// Anchors that are ranked at once.
+    pub(super) block_rows: usize,
+    /// Positives of the anchors of a block at most.
+    pub(super) block_thresholds: usize,
+    pub(super) steps_per_submit: usize,
+    pub(super) evaluation: EvaluationSize,
+}
+
+#[derive(Debug)]
+pub(super) struct TrainBuffers {
+    pub(super) activations: Activations,
+    pub(super) gradients: Gradients,
+    pub(super) unit: DeviceVec<f32>,
+    pub(super) norms: DeviceVec<f32>,
+    pub(super) gradient: DeviceVec<f32>,
+    pub(super) moments: Moments,
+    pub(super) batch: DeviceVec<Row>,
+    pub(super) scratch: Scratch,
+    pub(super) parts: Parts,
+    pub(super) report: DeviceVec<u32>,
+}
+
+pub(super) const ADVICE: &str = "raise the budget, or lower memory_size, batch_size or the widths";
+
+impl Sizes {
+    fn new(
+        dataset: &Dataset,
+        config: &TrainConfig,
+        sides: &Sides,
+        probe: &[u32],
+        sampler: &Sampler,
+    ) -> Self {
+        let mut widths = vec![dataset.features.dim()];
+        widths.extend(&config.hidden_layers);
+        widths.push(config.embedding_size);
+        let batch = config.batch_size;
+        let memory = config.memory_size.max(batch);
+        let dim = dataset.features.dim().max(config.embedding_size);
+        let mut evaluation = EvaluationSize::default();
+        for rows in [probe, &sides.validation, &sides.test] {
+            evaluation = evaluation.max(EvaluationSize::of(
+                &dataset.labels_of(rows),
+                dim,
+                rows.len(),
+            ));
+        }
+        let most = EvaluationSize::of(&dataset.labels_of(&sides.train), dim, 0).positives;
+        let positives = sampler.most_of_a_class(most, memory).saturating_sub(1);
+        let parts = memory.div_ceil(SEGMENT) * stride(config.embedding_size) * size_of::<f32>();
+        let bytes_per_row = parts + positives * (size_of::<[u32; 2]>() + size_of::<u32>());
+        // Rows of a batch that are its own references all need their thresholds at once.
+        let alone = config.memory_size == 0 || config.memory_start_step > 0;
+        let block_rows = match BLOCK_BYTES / bytes_per_row.max(1) / 8 * 8 {
+            _ if alone => batch,
+            rows => rows.clamp(8, batch.max(8)).min(batch),
+        };
+        let upload = STEPS_PER_SUBMIT.min((1 << 20) / (UPLOAD_BYTES_PER_ROW * batch + 4 * TERMS));
+        Self {
+            widths,
+            batch,
+            memory,
+            block_rows,
+            block_thresholds: block_rows * positives,
+            // A block takes four dispatches at most, the rest of a step fewer than 24; a submit carries 512.
+            steps_per_submit: upload
+                .min(512 / (24 + 4 * batch.div_ceil(block_rows)))
+                .max(1),
+            evaluation,
+        }
+    }
+
+    /// The plan with all features on the engine, or else with those of the next rows only; and which of the two it is.
+    pub(super) fn fitting_plan(
+        &self,
+        engine: &Engine,
+        dataset: &Dataset,
+    ) -> Result<(MemoryPlan, bool)> {
+        let fits =
+            |plan: &MemoryPlan| plan.fits("training", engine.ledger(), engine.info(), ADVICE);
+        let resident = self.plan(dataset, dataset.rows());
+        if fits(&resident).is_ok() {
+            return Ok((resident, true));
+        }
+        let streamed = self.plan(dataset, 0);
+        fits(&streamed)?;
+        Ok((streamed, false))
+    }
+
+    fn plan(&self, dataset: &Dataset, resident: usize) -> MemoryPlan {
+        let (batch, steps) = (self.batch as u64, self.steps_per_submit as u64);
+        let dim = self.widths.last().copied().unwrap_or(0);
+        let row = stride(dim) as u64;
+        let staged = (self.steps_per_submit * self.batch).max(TILE_ROWS);
+        let (block, thresholds) = (self.block_rows as u64, self.block_thresholds as u64);
+        let segments = self.memory.div_ceil(SEGMENT) as u64;
+        let (_, parameters) = EmbeddingModel::layers(&self.widths);
+        let mut plan = FeatureStore::plan(
+            MemoryPlan::default(),
+            resident,
+            staged,
+            dataset.features.dim(),
+        );
+        plan = EmbeddingModel::plan(plan, &self.widths);
+        plan = optimizer::plan(plan, parameters);
+        plan = Activations::plan(plan, &ACTIVATIONS, &self.widths, self.batch);
+        plan = Gradients::plan(plan, &self.widths, self.batch);
+        plan = plan
+            .with::<f32>(Purpose::Activations, "train.unit", batch * row)
+            .with::<f32>(Purpose::Activations, "train.norms", batch)
+            .with::<f32>(Purpose::Gradients, "train.gradient", batch * row);
+        plan = CrossBatchMemory::plan(plan, self.memory, dim);
+        plan = plan
+            .with::<Row>(Purpose::Ranks, "train.rows", steps * batch)
+            .with::<[u32; 2]>(Purpose::Ranks, "train.thresholds", thresholds)
+            .with::<u32>(Purpose::Ranks, "train.books", thresholds + block)
+            .with::<f32>(Purpose::Similarities, "train.parts", segments * block * row)
+            .with::<u32>(
+                Purpose::Staging,
+                "train.report",
+                steps * (TERMS as u64 + batch),
+            );
+        plan = Activations::plan(plan, &TILE, &self.widths, TILE_ROWS);
+        Evaluator::plan(plan, &self.evaluation)
+    }
+}
+
+impl TrainBuffers {
+    pub(super) fn new(workspace: &mut Workspace, sizes: &Sizes) -> Self {
+        Self {
+            activations: Activations::new(workspace, &ACTIVATIONS, &sizes.widths),
+            gradients: Gradients::new(workspace, &sizes.widths),
+            unit: workspace.take("train.unit"),
+            norms: workspace.take("train.norms"),
+            gradient: workspace.take("train.gradient"),
+            moments: optimizer::moments(workspace),
+            batch: workspace.take("train.rows"),
+            scratch: Scratch {
+                thresholds: workspace.take("train.thresholds"),
+                books: workspace.take("train.books"),
+            },
+            parts: workspace.take("train.parts"),
+            report: workspace.take("train.report"),
+        }
+    }
+}
+
+/// Training rows to score beside the validation side: as many, so that the two compare like with like.
+fn probe(dataset: &Dataset, sides: &Sides, config: &TrainConfig) -> Vec<u32> {
+    let wanted = match sides.validation.len() {
+        0 => PROBE_ROWS,
+        rows => rows,
+    };
+    if !matches!(config.split, Split::ByClass | Split::ByClassShuffled) {
+        let chosen = evaluation::choose(sides.train.len(), wanted, config.seed);
+        return chosen
+            .iter()
+            .map(|place| sides.train[*place as usize])
+            .collect();
+    }
+    let mut classes: Vec<Vec<u32>> = vec![Vec::new(); dataset.class_names.len()];
+    for row in &sides.train {
+        classes[dataset.labels[*row as usize] as usize].push(*row);
+    }
+    classes.retain(|rows| !rows.is_empty());
+    // Neighbouring classes from a random one on, around the end.
+    let start = rng::below(&mut rng::stream(config.seed, "probe"), classes.len());
+    classes.rotate_left(start);
+    let mut rows = Vec::new();
+    for class in classes {
+        if rows.len() < wanted {
+            rows.extend(class);
+        }
+    }
+    rows.sort_unstable();
+    rows
+}

@@ -1,0 +1,89 @@
+"""Writes trace.json: ten training steps as torch and pytorch-metric-learning take them, on given weights and batches.
+
+Each case is a small model with its data, its first weights, the rows of every batch, and after every step the loss and
+the triplets that were mined; at the end the weights. tests/trace.rs repeats them.
+
+usage: pip install torch==2.15.0 pytorch-metric-learning==2.9.0 numpy==2.4.6 && python trace.py
+"""
+import json
+from pathlib import Path
+
+import numpy as np
+import torch
+from pytorch_metric_learning import distances, losses, miners
+
+STEPS, ROWS, FEATURES, CLASSES = 10, 24, 7, 4
+CASES = [
+    dict(name="memory that goes round, semihard", hidden=[9], embedding=5, batch=6, memory=15, type="semihard", seed=1),
+    dict(name="memory, all", hidden=[8], embedding=6, batch=6, memory=18, type="all", seed=2),
+    dict(name="memory, hard", hidden=[8], embedding=6, batch=6, memory=18, type="hard", seed=3),
+    dict(name="memory, easy, loss margin above the miner's", hidden=[8], embedding=6, batch=6, memory=18, type="easy", seed=4, miner_margin=0.1, loss_margin=0.4),
+    dict(name="memory, no miner", hidden=[8], embedding=6, batch=6, memory=18, type=None, seed=5),
+    dict(name="memory as large as the batch", hidden=[8], embedding=6, batch=8, memory=8, type="semihard", seed=6),
+    dict(name="no memory, semihard", hidden=[9], embedding=5, batch=10, memory=0, type="semihard", seed=7),
+    dict(name="no memory, all", hidden=[9], embedding=5, batch=10, memory=0, type="all", seed=8),
+    dict(name="linear head, weight decay", hidden=[], embedding=4, batch=6, memory=12, type="semihard", seed=9, weight_decay=0.01),
+    dict(name="four hidden layers", hidden=[10, 9, 8, 7], embedding=3, batch=6, memory=12, type="all", seed=10),
+]
+
+
+def run(case):
+    rng = np.random.default_rng(case["seed"])
+    centres = rng.standard_normal((CLASSES, FEATURES))
+    labels = np.arange(ROWS) % CLASSES
+    features = (centres[labels] + 0.8 * rng.standard_normal((ROWS, FEATURES))).astype("f4")
+    torch.manual_seed(case["seed"])
+    widths = [FEATURES, *case["hidden"], case["embedding"]]
+    layers = []
+    for i, (a, b) in enumerate(zip(widths, widths[1:])):
+        layers += ([torch.nn.ReLU()] if i else []) + [torch.nn.Linear(a, b)]
+    net = torch.nn.Sequential(*layers)
+    weights = lambda: [
+        dict(index=2 * i, shape=list(m.weight.shape), weight=m.weight.detach().flatten().tolist(), bias=m.bias.detach().tolist())
+        for i, m in enumerate(m for m in net if isinstance(m, torch.nn.Linear))
+    ]
+    out = dict(case, features=features.flatten().tolist(), labels=labels.tolist(), start=weights())
+    miner_margin, loss_margin = case.get("miner_margin", 0.2), case.get("loss_margin", 0.2)
+    cosine = distances.CosineSimilarity
+    miner = case["type"] and miners.TripletMarginMiner(miner_margin, case["type"], distance=cosine())
+    loss = losses.TripletMarginLoss(loss_margin, distance=cosine())
+    if case["memory"]:
+        loss = losses.CrossBatchMemory(loss, case["embedding"], case["memory"], miner)
+    adam = torch.optim.Adam(net.parameters(), 1e-2, weight_decay=case.get("weight_decay", 0))
+    out["steps"] = []
+    for _ in range(STEPS):
+        # With replacement between batches: rows come back while their old copies are still stored.
+        rows = rng.choice(ROWS, case["batch"], replace=False)
+        embedded, y = net(torch.tensor(features[rows])), torch.tensor(labels[rows])
+        seen = {}
+
+        def watch(inner):
+            compute = inner.compute_loss
+
+            def compute_loss(embeddings, labels, indices_tuple, ref_emb, ref_labels):
+                seen["mined"] = len(indices_tuple[0]) if case["type"] else None
+                return compute(embeddings, labels, indices_tuple, ref_emb, ref_labels)
+
+            return compute_loss
+
+        inner = loss.loss if case["memory"] else loss
+        original, inner.compute_loss = inner.compute_loss, watch(inner)
+        if case["memory"]:
+            value = loss(embedded, y)
+        else:
+            value = loss(embedded, y, miner(embedded, y))
+        inner.compute_loss = original
+        adam.zero_grad()
+        value.backward()
+        adam.step()
+        out["steps"].append(dict(rows=rows.tolist(), loss=value.item(), mined=seen["mined"]))
+    out["end"] = weights()
+    return out
+
+
+traces = [run(case) for case in CASES]
+# Nine digits hold an f32 exactly.
+short = json.loads(json.dumps(traces), parse_float=lambda text: float("%.9g" % float(text)))
+Path(__file__).with_name("trace.json").write_text(json.dumps(short, separators=(",", ":")) + "\n")
+for trace in traces:
+    print(trace["name"], [round(s["loss"], 4) for s in trace["steps"]], [s["mined"] for s in trace["steps"]])

@@ -1,0 +1,196 @@
+//! The gradient of the whole model, from the features through layers, unit length, memory, miner and loss, agrees with
+//! central differences of the f64 reference.
+
+mod common;
+
+use std::rc::Rc;
+
+use common::{engines, rng, to_f64};
+use nearfar::kernels::gemm::Layer;
+use nearfar::kernels::stride;
+use nearfar::kernels::triplet_margin::{Kind, Rule};
+use nearfar::{Dataset, Engine, Labelled, LayerWeights, TrainConfig, Trainer, reference};
+use rand::RngExt as _;
+
+const ROWS: usize = 24;
+const FEATURES: usize = 6;
+const BATCH: usize = 8;
+
+struct Case {
+    sets: &'static [&'static str],
+    kind: Kind,
+    memory: usize,
+}
+
+const CASES: [Case; 6] = [
+    Case {
+        sets: &["hidden_layers=[]"],
+        kind: Kind::Semihard,
+        memory: 16,
+    },
+    Case {
+        sets: &["hidden_layers=[7]", "miner.type_of_triplets=all"],
+        kind: Kind::All,
+        memory: 16,
+    },
+    Case {
+        sets: &["hidden_layers=[7,5]", "miner.type_of_triplets=hard"],
+        kind: Kind::Hard,
+        memory: 16,
+    },
+    Case {
+        sets: &["hidden_layers=[7,6,5,9]", "miner.name=none"],
+        kind: Kind::Unmined,
+        memory: 16,
+    },
+    Case {
+        sets: &["hidden_layers=[7]"],
+        kind: Kind::Semihard,
+        memory: 0,
+    },
+    Case {
+        sets: &["hidden_layers=[9,8]", "miner.type_of_triplets=all"],
+        kind: Kind::All,
+        memory: 0,
+    },
+];
+
+fn dataset() -> Rc<Dataset> {
+    let mut rng = rng(11);
+    let labels: Vec<u32> = (0..ROWS as u32).map(|row| row % 3).collect();
+    let values = (0..ROWS * FEATURES)
+        .map(|_| rng.random_range(-1.0..1.0))
+        .collect();
+    let labelled = Labelled {
+        name: "random".to_owned(),
+        values,
+        dim: FEATURES,
+        labels: labels.iter().map(u32::to_string).collect(),
+        ..Labelled::default()
+    };
+    Rc::new(Dataset::new(labelled).expect("several classes"))
+}
+
+/// Layers without padding, and all weights in one vector.
+fn flatten(weights: &[LayerWeights]) -> (Vec<Layer>, Vec<f64>) {
+    let (mut layers, mut flat) = (Vec::new(), Vec::new());
+    for (i, layer) in weights.iter().enumerate() {
+        layers.push(Layer {
+            inputs: layer.shape[1],
+            outputs: layer.shape[0],
+            weights: flat.len(),
+            relu: i + 1 < weights.len(),
+        });
+        flat.extend(to_f64(&layer.weight));
+        flat.extend(to_f64(&layer.bias));
+    }
+    (layers, flat)
+}
+
+async fn check(engine: Engine, case: &Case) {
+    let on = engine.info().engine.clone();
+    let data = dataset();
+    let mut config = TrainConfig {
+        test_fraction: 0.0,
+        validation_fraction: 0.0,
+        embedding_size: 4,
+        batch_size: BATCH,
+        memory_size: case.memory,
+        ..TrainConfig::default()
+    };
+    for set in case.sets {
+        config = config.with_set(set).expect("sets");
+    }
+    let mut trainer = Trainer::new(engine, Rc::clone(&data), config)
+        .await
+        .expect("fits");
+    let first: Vec<u32> = (0..BATCH as u32).collect();
+    let second: Vec<u32> = (BATCH as u32 - 2..2 * BATCH as u32 - 2).collect();
+    let before = trainer.weights().await.expect("reads");
+    trainer.step_on(&first).await.expect("steps");
+    let weights = trainer.weights().await.expect("reads");
+    let report = trainer.step_on(&second).await.expect("steps");
+    let gradients = trainer.gradients().await.expect("reads");
+
+    let features = to_f64(data.features.in_memory().expect("in memory"));
+    let embed = |rows: &[u32], weights: &[LayerWeights], flat: Option<&[f64]>| {
+        let (layers, own) = flatten(weights);
+        let rows: Vec<f64> = rows
+            .iter()
+            .flat_map(|row| &features[*row as usize * FEATURES..][..FEATURES])
+            .copied()
+            .collect();
+        reference::normalize(&reference::mlp(&layers, flat.unwrap_or(&own), &rows), 4)
+    };
+    let tags = |rows: &[u32], first_id: u32| -> Vec<[u32; 2]> {
+        rows.iter()
+            .zip(first_id..)
+            .map(|(row, id)| [data.labels[*row as usize], id])
+            .collect()
+    };
+    let rule = Rule {
+        kind: case.kind,
+        miner_margin: 0.2,
+        loss_margin: 0.2,
+    };
+    // The memory: the first batch as it was embedded then, and the second as it is now; both constants.
+    let stored = [embed(&first, &before, None), embed(&second, &weights, None)].concat();
+    let stored_tags = [tags(&first, 0), tags(&second, BATCH as u32)].concat();
+    let anchor_tags = tags(&second, BATCH as u32);
+    let loss = |flat: Option<&[f64]>| {
+        let anchors = embed(&second, &weights, flat);
+        let mining = if case.memory == 0 {
+            reference::triplet_margin(&anchors, &anchor_tags, &anchors, &anchor_tags, 4, &rule)
+        } else {
+            reference::triplet_margin(&anchors, &anchor_tags, &stored, &stored_tags, 4, &rule)
+        };
+        (mining.loss, mining.active)
+    };
+    let (expected, active) = loss(None);
+    assert_eq!(report.mining.active, active, "{:?} on {on}", case.sets);
+    assert!(active > 0, "the case has something to differentiate");
+    assert!(
+        (report.loss - expected).abs() < 1e-5,
+        "{:?} on {on}",
+        case.sets
+    );
+
+    let (_, flat) = flatten(&weights);
+    let (_, actual) = flatten(&gradients);
+    let mut compared = 0;
+    for i in 0..flat.len() {
+        let mut moved = flat.clone();
+        let h = 1e-5;
+        moved[i] += h;
+        let up = loss(Some(&moved));
+        moved[i] -= 2.0 * h;
+        let down = loss(Some(&moved));
+        // A kink lies between: there is no slope to compare.
+        if up.1 != active || down.1 != active {
+            continue;
+        }
+        compared += 1;
+        let slope = (up.0 - down.0) / (2.0 * h);
+        assert!(
+            (actual[i] - slope).abs() < 1e-4 * slope.abs().max(0.1),
+            "{:?} on {on}: parameter {i}: {}, expected {slope}",
+            case.sets,
+            actual[i]
+        );
+    }
+    assert!(
+        compared > flat.len() * 9 / 10,
+        "{compared} of {} compared",
+        flat.len()
+    );
+    assert_eq!(stride(4), 4);
+}
+
+#[test]
+fn gradients_are_the_slopes_of_the_loss() {
+    for case in &CASES {
+        for engine in engines() {
+            pollster::block_on(check(engine, case));
+        }
+    }
+}

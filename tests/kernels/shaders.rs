@@ -1,0 +1,120 @@
+//! The shader files themselves: naga parses them, and what Rust says of a kernel is what its text says.
+
+use std::collections::BTreeSet;
+
+use nearfar::kernels::{self, Access, Kernel, ranks};
+
+use super::common::open;
+
+fn module(kernel: &Kernel) -> naga::Module {
+    naga::front::wgsl::parse_str(kernel.source)
+        .unwrap_or_else(|error| panic!("{}: {}", kernel.name, error.emit_to_string(kernel.source)))
+}
+
+#[test]
+fn every_kernel_compiles_on_the_adapter_with_its_real_constants() {
+    let engine = open(nearfar::EngineKind::Gpu, 64 << 20);
+    pollster::block_on(engine.prepare(&kernels::ALL)).expect("all compile");
+}
+
+#[test]
+fn every_shader_has_its_kernel_and_every_entry_point_is_listed() {
+    let stems = |folder: &str, extension: &str| -> BTreeSet<String> {
+        let path = format!("{}/{folder}", env!("CARGO_MANIFEST_DIR"));
+        let files = std::fs::read_dir(path).expect("the folder is there");
+        let names = files.map(|file| {
+            file.expect("readable")
+                .file_name()
+                .into_string()
+                .expect("UTF-8")
+        });
+        names
+            .filter_map(|name| name.strip_suffix(extension).map(str::to_owned))
+            .filter(|stem| !["mod", "main", "shaders", "vec"].contains(&stem.as_str()))
+            .collect()
+    };
+    let shaders = stems("shaders", ".wgsl");
+    assert_eq!(shaders, stems("src/kernels", ".rs"));
+    assert_eq!(shaders, stems("src/cpu", ".rs"));
+    assert_eq!(shaders, stems("tests/kernels", ".rs"));
+    let mut listed = BTreeSet::new();
+    let mut written = BTreeSet::new();
+    for kernel in kernels::ALL {
+        assert!(
+            listed.insert((kernel.source, kernel.entry)),
+            "{} stands twice",
+            kernel.name
+        );
+        let stem = kernel.name.split('.').next().expect("stem.entry");
+        assert_eq!(kernel.name, format!("{stem}.{}", kernel.entry));
+        assert!(shaders.contains(stem), "{}", kernel.name);
+        for entry in module(kernel).entry_points {
+            written.insert((kernel.source, entry.name));
+        }
+    }
+    let rank_entries = |name: &str| ["sort_thresholds", "gaps"].contains(&name);
+    written.retain(|(source, entry)| !(source.contains("fn mine(") && rank_entries(entry)));
+    let listed: BTreeSet<_> = listed
+        .into_iter()
+        .map(|(source, entry)| (source, entry.to_owned()))
+        .collect();
+    assert_eq!(listed, written);
+}
+
+#[test]
+fn bindings_are_declared_as_the_shader_uses_them() {
+    for kernel in kernels::ALL {
+        let module = module(kernel);
+        let mut validator = naga::valid::Validator::new(
+            naga::valid::ValidationFlags::all(),
+            naga::valid::Capabilities::default(),
+        );
+        let info = validator.validate(&module).unwrap_or_else(|error| {
+            panic!("{}: {}", kernel.name, error.emit_to_string(kernel.source))
+        });
+        let entry = module
+            .entry_points
+            .iter()
+            .position(|e| e.name == kernel.entry)
+            .expect("listed");
+        let uses = info.get_entry_point(entry);
+        for (handle, variable) in module.global_variables.iter() {
+            let (Some(binding), false) = (variable.binding, uses[handle].is_empty()) else {
+                continue;
+            };
+            let naga::AddressSpace::Storage { access } = variable.space else {
+                assert_eq!(
+                    binding.binding, 0,
+                    "{}: the uniform is binding 0",
+                    kernel.name
+                );
+                continue;
+            };
+            let declared = kernel.bindings[binding.binding as usize - 1];
+            let stored = access.contains(naga::StorageAccess::STORE);
+            assert_eq!(
+                declared == Access::ReadWrite,
+                stored,
+                "{}: {:?}",
+                kernel.name,
+                variable.name
+            );
+        }
+    }
+}
+
+#[test]
+fn owners_are_the_same_number_in_rust_and_in_the_shader() {
+    let module = module(&ranks::GAPS);
+    let (_, owners) = module
+        .constants
+        .iter()
+        .find(|(_, constant)| constant.name.as_deref() == Some("OWNERS"))
+        .expect("the shader has it");
+    let naga::Expression::Literal(naga::Literal::U32(value)) =
+        module.global_expressions[owners.init]
+    else {
+        panic!("OWNERS is a literal");
+    };
+    assert_eq!(value as usize, ranks::OWNERS);
+}

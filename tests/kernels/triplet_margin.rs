@@ -1,0 +1,332 @@
+use nearfar::kernels::ranks::{Block, Inputs, Row, Scratch};
+use nearfar::kernels::triplet_margin::{Kind, Rule, TERMS, Total, mine, share_with_references};
+use nearfar::{Engine, reference};
+
+use super::common::{
+    assert_close, engines, labels, output, random_rows, read, rng, tied_unit_rows, to_f64, vector,
+};
+
+const KINDS: [Kind; 5] = [
+    Kind::All,
+    Kind::Easy,
+    Kind::Semihard,
+    Kind::Hard,
+    Kind::Unmined,
+];
+
+const TOTALS: [Total; 5] = [
+    Total::Valid,
+    Total::Within,
+    Total::Hard,
+    Total::Mined,
+    Total::Active,
+];
+
+struct Case {
+    anchors: Vec<f32>,
+    anchor_tags: Vec<[u32; 2]>,
+    references: Vec<f32>,
+    tags: Vec<[u32; 2]>,
+    stride: usize,
+}
+
+struct Outcome {
+    totals: [u64; 5],
+    gradient: Vec<f32>,
+}
+
+/// Mines the case in blocks of `block_rows` anchors; ids are slots plus a multiple of the capacity, as in a ring.
+fn run(engine: &Engine, case: &Case, rule: &Rule, block_rows: usize, share: bool) -> Outcome {
+    run_onto(0, engine, case, rule, block_rows, share)
+}
+
+/// Like [`run`], with every total at `before` to start with.
+fn run_onto(
+    before: u64,
+    engine: &Engine,
+    case: &Case,
+    rule: &Rule,
+    block_rows: usize,
+    share: bool,
+) -> Outcome {
+    let Case { stride, .. } = *case;
+    let (rows, references) = (case.anchor_tags.len(), case.tags.len());
+    let mut batch = Vec::new();
+    for tags in case.anchor_tags.chunks(block_rows) {
+        let mut offset = 0;
+        for [label, id] in tags {
+            let positives = case
+                .tags
+                .iter()
+                .filter(|tag| tag[0] == *label && tag[1] != *id)
+                .count() as u32;
+            batch.push(Row {
+                label: *label,
+                id: *id,
+                offset,
+                positives,
+            });
+            offset += positives;
+        }
+    }
+    let most: u32 = batch
+        .chunks(block_rows)
+        .map(|b| b.iter().map(|row| row.positives).sum())
+        .max()
+        .unwrap_or(0);
+    let mut scratch = Scratch {
+        thresholds: output(engine, most as usize + 1),
+        books: output(engine, most as usize + block_rows + 1),
+    };
+    let mut parts = output(engine, references.div_ceil(256) * block_rows * stride);
+    let mut gradient = output(engine, rows * stride);
+    let mut words = vec![0u32; 32 + TERMS + rows];
+    for total in TOTALS {
+        words[32 + total as usize] = before as u32;
+        words[33 + total as usize] = (before >> 32) as u32;
+    }
+    let mut report = vector(engine, &words, 0);
+    let (anchors, device_references) = (
+        vector(engine, &case.anchors, 0),
+        vector(engine, &case.references, 0),
+    );
+    let (batch, tags) = (vector(engine, &batch, 0), vector(engine, &case.tags, 0));
+    let inputs = Inputs {
+        anchors: &anchors,
+        references: &device_references,
+        batch: &batch,
+        tags: &tags,
+    };
+    let mut commands = engine.commands();
+    let blocks = (0..rows).step_by(block_rows).map(|first| Block {
+        first_row: first,
+        rows: block_rows.min(rows - first),
+        batch: first,
+        references,
+        stride,
+    });
+    // As in training: every block's own rows first, since the shares of the references add to them.
+    for block in blocks.clone() {
+        mine(
+            &mut commands,
+            &block,
+            rule,
+            references,
+            inputs,
+            &mut scratch,
+            &mut parts,
+            &mut gradient,
+            32,
+            &mut report,
+        );
+        if share && blocks.len() == 1 {
+            share_with_references(
+                &mut commands,
+                &block,
+                rule,
+                inputs,
+                &scratch,
+                &mut parts,
+                &mut gradient,
+            );
+        }
+    }
+    engine.submit(commands);
+    let report = read(engine, &report, 32 + TERMS + rows);
+    let report = &report[32..];
+    Outcome {
+        totals: TOTALS.map(|total| total.read(report)),
+        gradient: read(engine, &gradient, rows * stride),
+    }
+}
+
+/// Compares with every triplet one after the other; similarities must be exact in f32.
+fn compare(engine: &Engine, case: &Case, rule: &Rule, block_rows: usize, share: bool) {
+    let expected = reference::triplet_margin(
+        &to_f64(&case.anchors),
+        &case.anchor_tags,
+        &to_f64(&case.references),
+        &case.tags,
+        case.stride,
+        rule,
+    );
+    let actual = run(engine, case, rule, block_rows, share);
+    let within = expected.semihard + expected.hard;
+    assert_eq!(
+        actual.totals,
+        [
+            expected.valid,
+            within,
+            expected.hard,
+            expected.mined,
+            expected.active
+        ],
+        "{rule:?} on {}",
+        engine.info().engine
+    );
+    let mut gradient = expected.anchor_gradient;
+    if share {
+        gradient
+            .iter_mut()
+            .zip(&expected.reference_gradient)
+            .for_each(|(g, r)| *g += r);
+    }
+    let active = expected.active.max(1) as f32;
+    let scaled: Vec<f32> = actual.gradient.iter().map(|g| g / active).collect();
+    assert_close("gradient", &scaled, &gradient, 1e-5);
+}
+
+/// A memory of `m` rows of which the last `rows` are the batch itself.
+fn memory_case(seed: u64, rows: usize, m: usize, classes: u32) -> Case {
+    let mut rng = rng(seed);
+    let references = tied_unit_rows(&mut rng, m);
+    let tags: Vec<[u32; 2]> = labels(&mut rng, m, classes)
+        .into_iter()
+        .zip(5 * m as u32..)
+        .map(|(label, id)| [label, id])
+        .collect();
+    Case {
+        anchors: references[(m - rows) * 64..].to_vec(),
+        anchor_tags: tags[m - rows..].to_vec(),
+        references,
+        tags,
+        stride: 64,
+    }
+}
+
+#[test]
+fn counts_and_gradients_equal_the_loops_on_data_full_of_ties() {
+    for engine in engines() {
+        for (seed, (rows, m, classes)) in [
+            (1, 1, 1),
+            (2, 3, 2),
+            (7, 40, 3),
+            (8, 255, 4),
+            (9, 256, 40),
+            (20, 257, 2),
+            (33, 600, 5),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let case = memory_case(seed as u64, rows, m, classes);
+            for kind in KINDS {
+                // Similarities are multiples of 1/32: margins on one, and between two.
+                for (miner_margin, loss_margin) in
+                    [(0.25, 0.25), (0.125, 0.3), (0.0, 0.0625), (-0.0625, 0.25)]
+                {
+                    let rule = Rule {
+                        kind,
+                        miner_margin,
+                        loss_margin,
+                    };
+                    compare(&engine, &case, &rule, rows, false);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn blocks_of_rows_change_no_byte() {
+    let case = memory_case(50, 40, 300, 6);
+    let rule = Rule {
+        kind: Kind::All,
+        miner_margin: 0.2,
+        loss_margin: 0.2,
+    };
+    for engine in engines() {
+        let whole = run(&engine, &case, &rule, 40, false);
+        for block_rows in [1, 7, 8, 16, 39] {
+            let blocks = run(&engine, &case, &rule, block_rows, false);
+            assert_eq!(blocks.totals, whole.totals);
+            assert_eq!(blocks.gradient, whole.gradient);
+        }
+    }
+}
+
+#[test]
+fn a_row_stored_twice_is_a_positive_of_its_copy() {
+    let mut case = memory_case(60, 6, 30, 3);
+    // The first anchor's row also stands in slot 2, enqueued earlier: another id, so a positive at similarity 1.
+    let slot = case.tags.len() - 6;
+    let row = case.references[slot * 64..][..64].to_vec();
+    case.references[2 * 64..3 * 64].copy_from_slice(&row);
+    case.tags[2][0] = case.tags[slot][0];
+    for engine in engines() {
+        for kind in KINDS {
+            let rule = Rule {
+                kind,
+                miner_margin: 0.25,
+                loss_margin: 0.25,
+            };
+            compare(&engine, &case, &rule, 6, false);
+        }
+    }
+}
+
+#[test]
+fn in_batch_references_get_their_share_of_the_gradient() {
+    for engine in engines() {
+        for (seed, rows) in [2, 8, 9, 60, 256, 300].into_iter().enumerate() {
+            let case = memory_case(70 + seed as u64, rows, rows, 4);
+            for kind in KINDS {
+                let rule = Rule {
+                    kind,
+                    miner_margin: 0.25,
+                    loss_margin: 0.2,
+                };
+                compare(&engine, &case, &rule, rows, true);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_gradient_is_the_slope_of_the_loss_on_random_rows() {
+    // Away from ties: |tm - margin| of every triplet is checked to be above 1e-4, where f32 and f64 agree on each.
+    let (rows, m, dim) = (10, 60, 24);
+    let mut random = rng(80);
+    let references: Vec<f32> =
+        reference::normalize(&to_f64(&random_rows(&mut random, m, dim)), dim)
+            .iter()
+            .map(|v| *v as f32)
+            .collect();
+    let tags: Vec<[u32; 2]> = labels(&mut random, m, 4)
+        .into_iter()
+        .zip(0..)
+        .map(|(label, id)| [label, id])
+        .collect();
+    let case = Case {
+        anchors: references[..rows * dim].to_vec(),
+        anchor_tags: tags[..rows].to_vec(),
+        references,
+        tags,
+        stride: dim,
+    };
+    let rule = Rule {
+        kind: Kind::Semihard,
+        miner_margin: 0.2,
+        loss_margin: 0.15,
+    };
+    for engine in engines() {
+        compare(&engine, &case, &rule, rows, false);
+    }
+}
+
+#[test]
+fn totals_carry_past_32_bits() {
+    let case = memory_case(90, 16, 600, 2);
+    let rule = Rule {
+        kind: Kind::Unmined,
+        miner_margin: 0.2,
+        loss_margin: 3.0,
+    };
+    for engine in engines() {
+        let counted = run(&engine, &case, &rule, 16, false).totals;
+        let before = (7 << 32) - 5;
+        let carried = run_onto(before, &engine, &case, &rule, 16, false).totals;
+        assert_eq!(carried, counted.map(|total| before + total));
+        assert!(carried[0] > 7 << 32);
+    }
+}

@@ -1,0 +1,163 @@
+//! The ledger against the buffers that there really are: the plan, the driver's own account, and nothing at the end.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use common::{engines, open};
+use nearfar::{Dataset, Engine, EngineKind, Error, MemoryPlan, Purpose, Run, TrainConfig, Trainer};
+
+fn digits(sets: &[&str]) -> (Rc<Dataset>, TrainConfig) {
+    let dataset = Dataset::sample("digits", 0).expect("is there");
+    let config = sets.iter().fold(dataset.default_config(), |config, set| {
+        config.with_set(set).expect("sets")
+    });
+    (Rc::new(dataset), config)
+}
+
+/// The driver's buffers by label, without the small ones that wgpu keeps for itself.
+fn driver(engine: &Engine, ledger: &BTreeMap<String, u64>) -> Option<BTreeMap<String, u64>> {
+    let mut sums = BTreeMap::new();
+    for (label, bytes) in engine.driver_allocations()? {
+        if ledger.contains_key(&label) || label.contains('.') {
+            *sums.entry(label).or_insert(0) += bytes;
+        }
+    }
+    Some(sums)
+}
+
+fn assert_driver_agrees(engine: &Engine) {
+    let ledger = engine.ledger().by_label();
+    assert_eq!(ledger.values().sum::<u64>(), engine.ledger().live_bytes());
+    assert_eq!(
+        engine.ledger().by_purpose().values().sum::<u64>(),
+        engine.ledger().live_bytes()
+    );
+    if engine.info().engine == "cpu" {
+        return;
+    }
+    let driver = driver(engine, &ledger).expect("this driver keeps an account");
+    assert_eq!(
+        driver.keys().collect::<Vec<_>>(),
+        ledger.keys().collect::<Vec<_>>()
+    );
+    for (label, bytes) in &ledger {
+        // Drivers round a buffer up to their alignment.
+        assert!(
+            (*bytes..=bytes + 256).contains(&driver[label]),
+            "{label}: {bytes}, {}",
+            driver[label]
+        );
+    }
+}
+
+#[test]
+fn a_run_holds_exactly_its_plan_at_every_step_and_nothing_after() {
+    for engine in engines() {
+        let fixed = engine.ledger().live_bytes();
+        let ledger = engine.ledger().clone();
+        let (dataset, config) = digits(&["steps=45", "memory_size=512"]);
+        let plan = Trainer::plan(&engine, &dataset, &config).expect("fits");
+        pollster::block_on(async {
+            let mut run = Run::new(engine, dataset, config).await.expect("fits");
+            while !run.is_finished() {
+                assert_eq!(ledger.live_bytes(), fixed + plan.total_bytes());
+                assert_eq!(ledger.returning_bytes(), 0);
+                assert_driver_agrees(run.trainer().engine());
+                run.next(7).await.expect("goes on");
+            }
+            assert_eq!(ledger.peak_bytes(), fixed + plan.total_bytes());
+            for report in run.report().history {
+                assert_eq!(report.memory_bytes, ledger.live_bytes());
+            }
+        });
+        assert_eq!((ledger.live_bytes(), ledger.returning_bytes()), (0, 0));
+    }
+}
+
+#[test]
+fn dropped_buffers_count_until_the_device_has_let_go() {
+    for engine in engines() {
+        let fixed = engine.ledger().live_bytes();
+        let plan = MemoryPlan::default().with::<f32>(Purpose::Ranks, "test.ranks", 1 << 18);
+        pollster::block_on(async {
+            let mut workspace = engine.workspace("test", &plan, "").await.expect("fits");
+            assert_driver_agrees(&engine);
+            drop(workspace.take::<f32>("test.ranks"));
+            let held = engine.ledger().returning_bytes();
+            assert_eq!(
+                held,
+                if engine.info().engine == "gpu" {
+                    1 << 20
+                } else {
+                    0
+                }
+            );
+            engine.settle().await.expect("settles");
+            assert_eq!(engine.ledger().returning_bytes(), 0);
+            assert_eq!(engine.ledger().live_bytes(), fixed);
+            assert_driver_agrees(&engine);
+        });
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_refused_with_numbers_and_takes_nothing() {
+    for kind in [EngineKind::Gpu, EngineKind::Cpu] {
+        let engine = open(kind, 4 << 20);
+        let ledger = engine.ledger().clone();
+        let before = ledger.live_bytes();
+        let (dataset, config) = digits(&["memory_size=200000"]);
+        let error = pollster::block_on(Trainer::new(engine, dataset, config)).expect_err("refused");
+        let text = error.to_string();
+        assert!(
+            text.starts_with("\"training\" needs ") && text.contains("of the 4 MiB budget is free"),
+            "{text}"
+        );
+        assert!(
+            text.contains("raise the budget, or lower memory_size"),
+            "{text}"
+        );
+        assert_eq!(error.exit_code(), 2);
+        assert_eq!(ledger.peak_bytes(), before);
+    }
+}
+
+#[test]
+fn a_buffer_past_the_devices_limit_is_refused_with_the_limit() {
+    let engine = open(EngineKind::Gpu, 1 << 40);
+    let elements = engine.info().max_buffer_bytes / 4 + 1;
+    let plan = MemoryPlan::default().with::<f32>(Purpose::Dataset, "test.rows", elements);
+    let refused = pollster::block_on(engine.workspace("test", &plan, "use fewer rows"));
+    let error = refused.expect_err("refused");
+    assert!(matches!(error, Error::TooLarge { .. }), "{error}");
+    assert!(
+        error.to_string().contains("this device binds at most"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_budget_below_the_fixed_buffers_of_a_gpu_is_refused() {
+    let choice = nearfar::EngineChoice {
+        kind: Some(EngineKind::Gpu),
+        adapter: None,
+    };
+    let error = pollster::block_on(Engine::open(&choice, 1 << 20)).expect_err("refused");
+    assert!(matches!(error, Error::Refused { .. }), "{error}");
+}
+
+#[test]
+fn a_lost_device_is_a_message() {
+    let engine = open(EngineKind::Gpu, 64 << 20);
+    let (dataset, config) = digits(&["memory_size=512"]);
+    pollster::block_on(async {
+        let mut trainer = Trainer::new(engine, dataset, config).await.expect("fits");
+        trainer.advance(3).await.expect("steps");
+        trainer.engine().lose_device();
+        let error = trainer.advance(3).await.expect_err("the device is gone");
+        assert!(matches!(error, Error::Device(_)), "{error}");
+        assert!(error.to_string().contains("device was lost"), "{error}");
+    });
+}

@@ -1,0 +1,186 @@
+//! Ten training steps on given weights and batches equal those of torch and pytorch-metric-learning, whose run
+//! `tests/golden/trace.py` recorded.
+
+mod common;
+
+use std::rc::Rc;
+
+use common::engines;
+use nearfar::{Dataset, Engine, Labelled, LayerWeights, TrainConfig, Trainer};
+use serde::Deserialize;
+
+/// Ten steps of f32 in another order of sums; learning rate 1e-2 moves weights by up to 0.1.
+const TOLERANCE: f64 = 1e-4;
+
+#[derive(Clone, Deserialize)]
+struct Trace {
+    name: String,
+    hidden: Vec<usize>,
+    embedding: usize,
+    batch: usize,
+    memory: usize,
+    r#type: Option<String>,
+    #[serde(default = "default_margin")]
+    miner_margin: f64,
+    #[serde(default = "default_margin")]
+    loss_margin: f64,
+    #[serde(default)]
+    weight_decay: f64,
+    features: Vec<f32>,
+    labels: Vec<u32>,
+    start: Vec<Layer>,
+    steps: Vec<Step>,
+    end: Vec<Layer>,
+}
+
+fn default_margin() -> f64 {
+    0.2
+}
+
+#[derive(Clone, Deserialize)]
+struct Layer {
+    index: usize,
+    shape: [usize; 2],
+    weight: Vec<f32>,
+    bias: Vec<f32>,
+}
+
+#[derive(Clone, Deserialize)]
+struct Step {
+    rows: Vec<u32>,
+    loss: f64,
+    mined: Option<u64>,
+}
+
+fn traces() -> Vec<Trace> {
+    serde_json::from_str(include_str!("golden/trace.json")).expect("the script wrote it")
+}
+
+/// The largest difference of any loss or final weight, or what else is wrong.
+fn difference(engine: Engine, trace: &Trace) -> Result<f64, String> {
+    let dataset = Dataset::new(Labelled {
+        name: trace.name.clone(),
+        values: trace.features.clone(),
+        dim: trace.features.len() / trace.labels.len(),
+        labels: trace.labels.iter().map(u32::to_string).collect(),
+        ..Labelled::default()
+    });
+    let mut config = TrainConfig {
+        test_fraction: 0.0,
+        validation_fraction: 0.0,
+        hidden_layers: trace.hidden.clone(),
+        embedding_size: trace.embedding,
+        batch_size: trace.batch,
+        memory_size: trace.memory,
+        ..TrainConfig::default()
+    };
+    let mut sets = vec![
+        "optimizer.lr=0.01".to_owned(),
+        format!("optimizer.weight_decay={}", trace.weight_decay),
+        format!("loss.margin={}", trace.loss_margin),
+    ];
+    match &trace.r#type {
+        None => sets.push("miner.name=none".to_owned()),
+        Some(kind) => {
+            sets.push(format!("miner.type_of_triplets={kind}"));
+            sets.push(format!("miner.margin={}", trace.miner_margin));
+        }
+    }
+    for set in sets {
+        config = config.with_set(&set).expect("sets");
+    }
+    pollster::block_on(async {
+        let dataset = Rc::new(dataset.expect("several classes"));
+        let mut trainer = Trainer::new(engine, dataset, config).await.expect("fits");
+        let weights = |layers: &[Layer]| -> Vec<LayerWeights> {
+            let one = |layer: &Layer| LayerWeights {
+                index: layer.index,
+                shape: layer.shape,
+                weight: layer.weight.clone(),
+                bias: layer.bias.clone(),
+            };
+            layers.iter().map(one).collect()
+        };
+        trainer
+            .set_weights(&weights(&trace.start))
+            .await
+            .expect("takes them");
+        let mut worst = 0f64;
+        for (i, step) in trace.steps.iter().enumerate() {
+            let report = trainer.step_on(&step.rows).await.expect("steps");
+            worst = worst.max((report.loss - step.loss).abs());
+            if step.mined.is_some_and(|mined| mined != report.mining.mined) {
+                return Err(format!(
+                    "step {}: {:?}, expected {:?}",
+                    i + 1,
+                    report.mining,
+                    step.mined
+                ));
+            }
+        }
+        let end = trainer.weights().await.expect("reads");
+        for (actual, expected) in end.iter().zip(weights(&trace.end)) {
+            assert_eq!(
+                (actual.index, actual.shape),
+                (expected.index, expected.shape)
+            );
+            let pairs = actual.weight.iter().zip(&expected.weight);
+            for (a, e) in pairs.chain(actual.bias.iter().zip(&expected.bias)) {
+                worst = worst.max(f64::from((a - e).abs()));
+            }
+        }
+        Ok(worst)
+    })
+}
+
+#[test]
+fn ten_steps_equal_torch_and_pml() {
+    for trace in traces() {
+        for engine in engines() {
+            let on = engine.info().engine.clone();
+            let worst = difference(engine, &trace);
+            assert!(
+                worst.as_ref().is_ok_and(|worst| *worst < TOLERANCE),
+                "{} on {on}: {worst:?}",
+                trace.name
+            );
+        }
+    }
+}
+
+/// What a wrong implementation would give must not pass: each fault is planted in the settings or the batches.
+#[test]
+fn planted_faults_are_rejected() {
+    let trace = traces().swap_remove(0);
+    type Fault = (&'static str, fn(&mut Trace));
+    let faults: [Fault; 9] = [
+        ("a margin of the miner that is off by a hundredth", |t| {
+            t.miner_margin = 0.21;
+        }),
+        ("a margin of the loss that is off by a hundredth", |t| {
+            t.loss_margin = 0.21;
+        }),
+        ("all triplets instead of the semihard", |t| {
+            t.r#type = Some("all".to_owned());
+        }),
+        ("a memory of one row more", |t| t.memory += 1),
+        ("no memory", |t| t.memory = 0),
+        ("a batch that came one step late", |t| {
+            t.steps[4].rows = t.steps[3].rows.clone();
+        }),
+        ("a label that is wrong", |t| t.labels[0] = 1),
+        ("a weight that is off", |t| t.start[0].weight[0] += 0.01),
+        ("a little weight decay", |t| t.weight_decay = 0.1),
+    ];
+    for (what, plant) in faults {
+        let mut faulty = trace.clone();
+        plant(&mut faulty);
+        for engine in engines() {
+            let worst = difference(engine, &faulty);
+            assert!(
+                !worst.as_ref().is_ok_and(|worst| *worst < TOLERANCE),
+                "{what}: {worst:?}"
+            );
+        }
+    }
+}
