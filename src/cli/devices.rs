@@ -1,0 +1,37 @@
+//! `nearfar devices`: adapters with their limits.
+
+use nearfar::{Bytes, Engine, Result};
+
+/// List the adapters, best first, and what they allow
+#[derive(Debug, clap::Args)]
+pub(super) struct Devices {
+    /// Print one JSON object on standard output
+    #[arg(long)]
+    json: bool,
+}
+
+impl Devices {
+    pub(super) fn run(&self) -> Result<()> {
+        let devices = pollster::block_on(Engine::devices());
+        if self.json {
+            super::print_json(&serde_json::json!({ "devices": devices }));
+            return Ok(());
+        }
+        for device in devices {
+            let software = if device.software {
+                ", software: right but slow"
+            } else {
+                ""
+            };
+            let largest = match device.engine.as_str() {
+                "gpu" => format!(", buffers up to {}", Bytes(device.max_buffer_bytes)),
+                _ => String::new(),
+            };
+            println!(
+                "{}: {} ({}{software}{largest})",
+                device.engine, device.adapter, device.backend
+            );
+        }
+        Ok(())
+    }
+}

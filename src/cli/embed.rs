@@ -1,0 +1,97 @@
+//! `nearfar embed`: a trained head applied to any rows, a few at a time.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use nearfar::{CsvTable, Embedder, Error, MemoryReport, NpyRows, Result, RowSource, matrix_header};
+
+use super::{Common, files, head, print_json, progress};
+
+/// Rows that are read, embedded and written at once.
+const CHUNK_ROWS: usize = 4096;
+
+/// Apply a trained head to rows of features
+#[derive(Debug, Args)]
+pub(super) struct Embed {
+    /// The folder that `train --out` wrote
+    #[arg(long, value_name = "DIR")]
+    model: PathBuf,
+    /// Features: CSV or NPY, or a sample
+    #[arg(long, value_name = "FILE")]
+    data: String,
+    /// Unit rows as NPY
+    #[arg(long, value_name = "FILE.npy")]
+    out: PathBuf,
+    /// Seeds a sample
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    #[command(flatten)]
+    common: Common,
+}
+
+impl Embed {
+    pub(super) fn run(&self) -> Result<()> {
+        pollster::block_on(self.embed())
+    }
+
+    async fn embed(&self) -> Result<()> {
+        let head = head::from_file(&files::read(&self.model.join(head::FILE))?)?;
+        let inputs = head.first().map_or(0, |layer| layer.shape[1]);
+        let source = self.source(inputs)?;
+        if source.dim() != inputs {
+            return Err(Error::Data(format!(
+                "{}: {} features, the head takes {inputs}",
+                self.data,
+                source.dim()
+            )));
+        }
+        let engine = self.common.open(Common::default_budget())?;
+        let mut embedder = Embedder::new(engine, &head).await?;
+        let started = std::time::Instant::now();
+        let mut output = files::Output::create(&self.out)?;
+        output.write(&matrix_header(source.rows(), embedder.embedding_size()))?;
+        let bar = progress::Progress::new(source.rows() as u64, "rows");
+        for first in (0..source.rows()).step_by(CHUNK_ROWS) {
+            let rows: Vec<u32> =
+                (first as u32..source.rows().min(first + CHUNK_ROWS) as u32).collect();
+            let mut values = Vec::with_capacity(rows.len() * inputs);
+            source.read(&rows, &mut values).await?;
+            let embeddings = embedder.embed(&values).await?;
+            let bytes: Vec<u8> = embeddings
+                .values
+                .iter()
+                .flat_map(|value| value.to_le_bytes())
+                .collect();
+            output.write(&bytes)?;
+            bar.set((first + rows.len()) as u64);
+        }
+        bar.finish();
+        output.finish()?;
+        let info = embedder.engine().info();
+        if self.common.json {
+            print_json(&serde_json::json!({
+                "engine": info.engine,
+                "adapter": info.adapter,
+                "elapsed_ms": started.elapsed().as_secs_f64() * 1e3,
+                "rows": source.rows(),
+                "embedding_size": embedder.embedding_size(),
+                "memory": MemoryReport::new(embedder.engine().ledger()),
+            }));
+        } else {
+            let (rows, size) = (source.rows(), embedder.embedding_size());
+            println!("{rows} rows of {size} dimensions in {}", self.out.display());
+        }
+        Ok(())
+    }
+
+    /// Where the rows come from: an open NPY file, or a table in memory.
+    fn source(&self, inputs: usize) -> Result<RowSource> {
+        if self.data.starts_with("sample:") {
+            return Ok(files::dataset(&self.data, None, self.seed)?.features);
+        }
+        if self.data.ends_with(".npy") {
+            return Ok(RowSource::Npy(NpyRows::open(Path::new(&self.data))?));
+        }
+        Ok(CsvTable::read(&files::read(Path::new(&self.data))?)?.into_features(inputs))
+    }
+}

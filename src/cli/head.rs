@@ -1,0 +1,99 @@
+//! The trained head as a safetensors file, tensors named as in torch's `Sequential(Linear, ReLU, ..)`.
+
+use std::collections::HashMap;
+
+use nearfar::{Error, LayerWeights, NamedFile, Result};
+use safetensors::tensor::TensorView;
+use safetensors::{Dtype, SafeTensors};
+
+/// The file's name in a folder of results.
+pub(super) const FILE: &str = "head.safetensors";
+
+/// The file of a head.
+pub(super) fn to_bytes(head: &[LayerWeights]) -> Vec<u8> {
+    let bytes = |values: &[f32]| {
+        values
+            .iter()
+            .flat_map(|v| v.to_le_bytes())
+            .collect::<Vec<u8>>()
+    };
+    let tensors: Vec<(String, Vec<usize>, Vec<u8>)> = head
+        .iter()
+        .flat_map(|layer| {
+            let [outputs, inputs] = layer.shape;
+            [
+                (
+                    format!("{}.weight", layer.index),
+                    vec![outputs, inputs],
+                    bytes(&layer.weight),
+                ),
+                (
+                    format!("{}.bias", layer.index),
+                    vec![outputs],
+                    bytes(&layer.bias),
+                ),
+            ]
+        })
+        .collect();
+    let views = tensors.iter().map(|(name, shape, data)| {
+        let view = TensorView::new(Dtype::F32, shape.clone(), data);
+        (name, view.expect("shape and bytes agree"))
+    });
+    let metadata = HashMap::from([("format".to_owned(), "pt".to_owned())]);
+    safetensors::serialize(views, Some(metadata)).expect("names and sizes are sound")
+}
+
+/// Reads a head.
+///
+/// # Errors
+/// [`Error::Data`] when the file is damaged or holds other tensors than linear layers that follow each other.
+pub(super) fn from_file(file: &NamedFile) -> Result<Vec<LayerWeights>> {
+    let refuse = |problem: String| Error::Data(format!("{}: {problem}", file.name));
+    let tensors = SafeTensors::deserialize(&file.bytes)
+        .map_err(|error| refuse(format!("not a safetensors file: {error}")))?;
+    let mut head: Vec<LayerWeights> = Vec::new();
+    while head.len() * 2 < tensors.len() {
+        let index = 2 * head.len();
+        let tensor = |kind: &str| {
+            let name = format!("{index}.{kind}");
+            let tensor = tensors.tensor(&name).map_err(|_| {
+                refuse(format!("no tensor \"{name}\": not a head of linear layers"))
+            })?;
+            if tensor.dtype() != Dtype::F32 {
+                return Err(refuse(format!("\"{name}\" is not float32")));
+            }
+            let values = tensor.data().chunks_exact(4);
+            let values: Vec<f32> = values
+                .map(|bytes| f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
+                .collect();
+            Ok((tensor.shape().to_vec(), values))
+        };
+        let ((shape, weight), (bias_shape, bias)) = (tensor("weight")?, tensor("bias")?);
+        let follows = |inputs| {
+            head.last()
+                .is_none_or(|layer: &LayerWeights| layer.shape[0] == inputs)
+        };
+        match (&shape[..], &bias_shape[..]) {
+            (&[outputs, inputs], &[biases]) if outputs == biases && follows(inputs) => {
+                head.push(LayerWeights {
+                    index,
+                    shape: [outputs, inputs],
+                    weight,
+                    bias,
+                });
+            }
+            _ => {
+                return Err(refuse(format!(
+                    "layer {index} has shapes {shape:?} and {bias_shape:?}"
+                )));
+            }
+        }
+    }
+    if head.is_empty() || head.len() > 5 {
+        return Err(refuse(format!(
+            "{} layers: a head has one to five",
+            head.len()
+        )));
+    }
+    Ok(head)
+}

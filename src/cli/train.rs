@@ -1,0 +1,219 @@
+//! `nearfar train`: from labelled features to a head and what it is worth.
+
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use clap::Args;
+use nearfar::{
+    Bytes, Dataset, Error, Metrics, Progress, Result, Run, RunReport, Side, TrainConfig,
+    write_matrix,
+};
+
+use super::{Common, files, head, io, print_json, progress};
+
+/// Train an embedding head on labelled features
+#[derive(Debug, Args)]
+pub(super) struct Train {
+    /// Features: CSV, NPY, or sample:many-classes, sample:digits
+    #[arg(long, value_name = "FILE", default_value = "sample:many-classes")]
+    data: String,
+    /// Labels: an NPY, a column of another CSV after a colon, or one of the data file
+    #[arg(long, value_name = "FILE[:COLUMN]")]
+    labels: Option<String>,
+    /// Features that are only tested; the rest trains and steers
+    #[arg(long, value_name = "FILE")]
+    test_data: Option<String>,
+    /// Their labels
+    #[arg(long, value_name = "FILE[:COLUMN]", requires = "test_data")]
+    test_labels: Option<String>,
+    /// Settings as JSON
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// One setting, e.g. miner.margin=0.1; may be given again
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    sets: Vec<String>,
+    /// A folder for config, history, head and test embeddings
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Seeds every random choice
+    #[arg(long)]
+    seed: Option<u64>,
+    #[command(flatten)]
+    common: Common,
+}
+
+impl Train {
+    pub(super) fn run(&self) -> Result<()> {
+        pollster::block_on(self.train())
+    }
+
+    async fn train(&self) -> Result<()> {
+        // The sample depends on the seed, the defaults on the data: the seed is read first.
+        let seed = self.settings(TrainConfig::default())?.seed;
+        let mut dataset = files::dataset(&self.data, self.labels.as_deref(), seed)?;
+        if let Some(test) = &self.test_data {
+            dataset = dataset
+                .append(&files::dataset(test, self.test_labels.as_deref(), seed)?)
+                .await?;
+        }
+        let mut config = self.settings(dataset.default_config())?;
+        config.budget_bytes = self
+            .common
+            .budget
+            .map_or(config.budget_bytes, |budget| budget.0);
+        let engine = self.common.open(config.budget_bytes)?;
+        describe(&dataset, engine.info());
+        let mut run = Run::new(engine, Rc::new(dataset), config).await?;
+        for warning in run.warnings() {
+            eprintln!("warning: {warning}");
+        }
+        follow(&mut run).await?;
+        let report = run.report();
+        if let Some(out) = &self.out {
+            save(&mut run, &report, out).await?;
+        }
+        if self.common.json {
+            print_json(&report);
+        } else {
+            print(&report);
+        }
+        Ok(())
+    }
+
+    /// The settings: defaults, then the file, then `--set`, then `--seed`.
+    fn settings(&self, mut config: TrainConfig) -> Result<TrainConfig> {
+        if let Some(path) = &self.config {
+            let file = files::read(path)?;
+            let json = String::from_utf8_lossy(&file.bytes);
+            config = config
+                .with_json(&json)
+                .map_err(|error| Error::Config(format!("{}: {error}", file.name)))?;
+        }
+        for set in &self.sets {
+            config = config.with_set(set)?;
+        }
+        config.seed = self.seed.unwrap_or(config.seed);
+        config.check()?;
+        Ok(config)
+    }
+}
+
+fn describe(dataset: &Dataset, device: &nearfar::DeviceInfo) {
+    let software = if device.software {
+        ", a software adapter: right but slow"
+    } else {
+        ""
+    };
+    eprintln!(
+        "{} on {} ({}{software})",
+        device.engine, device.adapter, device.backend
+    );
+    eprintln!(
+        "{}: {} rows, {} features, {} classes",
+        dataset.name,
+        dataset.rows(),
+        dataset.features.dim(),
+        dataset.class_names.len()
+    );
+    for note in &dataset.notes {
+        eprintln!("  {note}");
+    }
+}
+
+/// Runs to the end, with progress.
+async fn follow(run: &mut Run) -> Result<()> {
+    let steps = run.trainer().config().steps;
+    let bar = progress::Progress::new(steps, "steps");
+    let mut loss = None;
+    let mut warned = run.warnings().len();
+    loop {
+        run.trainer().engine().breathe().await?;
+        match run.next(u64::MAX).await? {
+            Progress::Steps(reports) => {
+                loss = reports.last().map(|report| report.loss).or(loss);
+                bar.set(run.step());
+            }
+            Progress::Evaluated(evaluation) => {
+                let loss = loss.map_or_else(|| "-".to_owned(), |loss| format!("{loss:.4}"));
+                let score = evaluation
+                    .validation
+                    .or(evaluation.train)
+                    .map_or_else(|| "-".to_owned(), |m| format!("{:.3}", m.precision_at_1));
+                bar.note(&format!(
+                    "step {:>5}  loss {loss}  precision@1 {score}",
+                    evaluation.step
+                ));
+            }
+            Progress::Finished => break,
+        }
+        for warning in &run.warnings()[warned..] {
+            bar.note(&format!("warning: {warning}"));
+        }
+        warned = run.warnings().len();
+    }
+    bar.finish();
+    Ok(())
+}
+
+/// Writes what the run leaves, each file whole.
+async fn save(run: &mut Run, report: &RunReport, out: &Path) -> Result<()> {
+    std::fs::create_dir_all(out).map_err(io(format!("making {}", out.display())))?;
+    let json = |value: &serde_json::Value| {
+        let mut text = serde_json::to_string_pretty(value).expect("reports are plain data");
+        text.push('\n');
+        text.into_bytes()
+    };
+    files::write(
+        &out.join("config.json"),
+        &json(&serde_json::json!(report.config)),
+    )?;
+    files::write(&out.join("history.json"), &json(&serde_json::json!(report)))?;
+    let weights = run.trainer().weights().await?;
+    files::write(&out.join(head::FILE), &head::to_bytes(&weights))?;
+    let rows = run.trainer().sides().of(Side::Test).to_vec();
+    let embeddings = run.trainer().embed(&rows).await?;
+    files::write(
+        &out.join("test_embeddings.npy"),
+        &write_matrix(&embeddings.values, embeddings.dim),
+    )?;
+    let mut labels = csv::Writer::from_writer(Vec::new());
+    let names = run.trainer().dataset().label_names();
+    let cells = rows.iter().map(|row| names[*row as usize].as_str());
+    for cell in std::iter::once("label").chain(cells) {
+        labels.write_record([cell]).expect("memory takes it");
+    }
+    files::write(
+        &out.join("test_labels.csv"),
+        &labels.into_inner().expect("memory takes it"),
+    )
+}
+
+fn print(report: &RunReport) {
+    let line = |name: &str, metrics: &Option<Metrics>| {
+        if let Some(m) = metrics {
+            println!(
+                "{name:<16} precision@1 {:.3} +- {:.3}   MAP@R {:.3}   R-precision {:.3}   ({} queries)",
+                m.precision_at_1,
+                m.standard_error,
+                m.mean_average_precision_at_r,
+                m.r_precision,
+                m.queries
+            );
+        }
+    };
+    if let Some(scores) = &report.r#final {
+        line("train", &scores.train);
+        line("validation", &scores.validation);
+        line("test", &scores.test);
+        line("raw features", &report.baseline.raw.test);
+    }
+    println!(
+        "memory {} at most, of {}; {:.1} s",
+        Bytes(report.memory.peak_bytes),
+        Bytes(report.memory.budget_bytes),
+        report.elapsed_ms / 1e3
+    );
+    if let Some(verdict) = &report.verdict {
+        println!("{verdict}");
+    }
+}

@@ -1,0 +1,13 @@
+//! The `nearfar` command line: the playground without the page.
+
+#[cfg(not(target_arch = "wasm32"))]
+mod cli;
+
+#[cfg(not(target_arch = "wasm32"))]
+fn main() -> std::process::ExitCode {
+    cli::main()
+}
+
+/// In a browser the page in `web/` takes this place.
+#[cfg(target_arch = "wasm32")]
+fn main() {}

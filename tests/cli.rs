@@ -1,0 +1,529 @@
+//! The command line as a person and a program meet it: what it prints where, exit codes, files, and every refusal.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn nearfar(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_nearfar"))
+        .args(arguments)
+        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data"))
+        .output()
+        .expect("starts")
+}
+
+fn json(arguments: &[&str]) -> Value {
+    let output = nearfar(&[arguments, &["--json", "--engine", "cpu"]].concat());
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{arguments:?}: {error}");
+    serde_json::from_slice(&output.stdout).expect("one JSON object and nothing else")
+}
+
+/// The one sentence on standard error of a refusal: exit code 2, nothing on standard output.
+#[track_caller]
+fn refusal(arguments: &[&str]) -> String {
+    let output = nearfar(&[arguments, &["--engine", "cpu"]].concat());
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {error}");
+    assert!(
+        output.stdout.is_empty() && !error.contains("panicked"),
+        "{arguments:?}: {error}"
+    );
+    let last = error.lines().last().unwrap_or_default();
+    last.strip_prefix("nearfar: ")
+        .expect("the program's name comes first")
+        .to_owned()
+}
+
+fn folder(name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::remove_dir_all(&path).ok();
+    std::fs::create_dir_all(&path).expect("is made");
+    path
+}
+
+const SMALL: [&str; 8] = [
+    "--set",
+    "steps=25",
+    "--set",
+    "batch_size=12",
+    "--set",
+    "memory_size=24",
+    "--set",
+    "hidden_layers=[16]",
+];
+
+fn train(arguments: &[&str]) -> Value {
+    json(&[&["train"], arguments, &SMALL].concat())
+}
+
+#[test]
+fn train_prints_the_keys_that_programs_rely_on() {
+    let report = train(&["--data", "sample:digits", "--seed", "5"]);
+    for pointer in [
+        "/engine",
+        "/adapter",
+        "/elapsed_ms",
+        "/memory/live_bytes",
+        "/memory/peak_bytes",
+        "/memory/budget_bytes",
+        "/memory/by_purpose/memory_bank",
+        "/memory/by_purpose/activations",
+        "/steps",
+        "/history/0/step",
+        "/history/0/loss",
+        "/history/0/mining/anchors",
+        "/history/0/mining/valid",
+        "/history/0/mining/easy",
+        "/history/0/mining/semihard",
+        "/history/0/mining/hard",
+        "/history/0/mining/mined",
+        "/history/0/mining/active",
+        "/history/0/memory_bytes",
+        "/history/0/pml_bytes",
+        "/evaluations/0/step",
+        "/evaluations/0/train/precision_at_1",
+        "/evaluations/0/validation/queries",
+        "/final/train/lone_queries",
+        "/final/validation/mean_average_precision_at_r",
+        "/final/test/r_precision",
+        "/final/test/mean_average_precision",
+        "/final/test/mean_reciprocal_rank",
+        "/final/test/standard_error",
+        "/baseline/raw/test/precision_at_1",
+        "/verdict",
+        "/warnings",
+        "/config/miner/type_of_triplets",
+    ] {
+        assert!(
+            report
+                .pointer(pointer)
+                .is_some_and(|value| !value.is_null()),
+            "{pointer}"
+        );
+    }
+    assert_eq!(report["history"].as_array().expect("a list").len(), 25);
+    assert_eq!(report["config"]["seed"], 5);
+    let steps: Vec<_> = report["evaluations"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|e| e["step"].clone())
+        .collect();
+    assert_eq!(steps, [0, 20, 25]);
+    let mining = &report["history"][24]["mining"];
+    let count = |kind: &str| mining[kind].as_u64().expect("a count");
+    assert_eq!(
+        count("easy") + count("semihard") + count("hard"),
+        count("valid")
+    );
+}
+
+#[test]
+fn what_train_writes_embed_and_evaluate_read() {
+    let out = folder("head");
+    let path = |name: &str| out.join(name).display().to_string();
+    let report = train(&["--data", "trees.csv", "--out", &out.display().to_string()]);
+    for file in [
+        "config.json",
+        "history.json",
+        "head.safetensors",
+        "test_embeddings.npy",
+        "test_labels.csv",
+    ] {
+        assert!(out.join(file).exists(), "{file}");
+    }
+    let evaluated = json(&[
+        "evaluate",
+        "--embeddings",
+        &path("test_embeddings.npy"),
+        "--labels",
+        &path("test_labels.csv"),
+    ]);
+    let metrics = [
+        "precision_at_1",
+        "r_precision",
+        "mean_average_precision_at_r",
+        "queries",
+    ];
+    for metric in metrics {
+        assert_eq!(
+            evaluated[metric], report["final"]["test"][metric],
+            "{metric}"
+        );
+    }
+    // The same rows through the head, from a table and from the open NPY file, give the same embeddings.
+    let model = out.display().to_string();
+    for data in ["features.npy", "trees.csv"] {
+        let embedded = json(&[
+            "embed",
+            "--model",
+            &model,
+            "--data",
+            data,
+            "--out",
+            &path("all.npy"),
+        ]);
+        assert_eq!(embedded["rows"], 60);
+        let bytes = std::fs::read(path("all.npy")).expect("is written");
+        assert_eq!(bytes.len(), 128 + 60 * 64 * 4);
+        let row: Vec<f32> = bytes[128..]
+            .chunks_exact(4)
+            .map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]))
+            .take(64)
+            .collect();
+        let length: f32 = row.iter().map(|v| v * v).sum();
+        assert!((length - 1.0).abs() < 1e-5, "unit rows: {length}");
+    }
+    assert!(!out.join("all.npy.partial").exists());
+    // A saved configuration repeats the run.
+    let again = train(&["--data", "trees.csv", "--config", &path("config.json")]);
+    assert_eq!(again["history"], report["history"]);
+    let wrong = refusal(&[
+        "embed",
+        "--model",
+        &model,
+        "--data",
+        "sample:digits",
+        "--out",
+        &path("x.npy"),
+    ]);
+    assert_eq!(wrong, "sample:digits: 64 features, the head takes 5");
+    assert!(!out.join("x.npy").exists() && !out.join("x.npy.partial").exists());
+}
+
+#[test]
+fn features_and_labels_come_in_the_forms_that_people_have() {
+    let by_text = train(&["--data", "features.npy", "--labels", "labels_text.npy"]);
+    let same = |report: &Value| assert_eq!(report["history"], by_text["history"]);
+    same(&train(&[
+        "--data",
+        "features_f64_fortran.npy",
+        "--labels",
+        "labels_int64.npy",
+    ]));
+    same(&train(&[
+        "--data",
+        "features.npy",
+        "--labels",
+        "trees.csv:species",
+    ]));
+    let table = train(&["--data", "trees.csv"]);
+    assert_eq!(table["data"]["dim"], 5);
+    let notes = table["data"]["notes"].to_string();
+    assert!(
+        notes.contains("label = \\\"species\\\" (by its name)")
+            && notes.contains("left out: \\\"id\\\""),
+        "{notes}"
+    );
+    let half = train(&["--data", "features_f16.npy", "--labels", "labels_int64.npy"]);
+    assert_eq!(half["data"]["rows"], 60);
+    let parts = train(&[
+        "--data",
+        "trees_parts.csv",
+        "--labels",
+        "species",
+        "--set",
+        "split=column:part",
+    ]);
+    assert_eq!(
+        [
+            &parts["data"]["train"],
+            &parts["data"]["validation"],
+            &parts["data"]["test"]
+        ],
+        [40, 10, 10]
+    );
+    let apart = train(&[
+        "--data",
+        "trees.csv",
+        "--test-data",
+        "features.npy",
+        "--test-labels",
+        "labels_text.npy",
+    ]);
+    assert_eq!(
+        [
+            &apart["data"]["train"],
+            &apart["data"]["validation"],
+            &apart["data"]["test"]
+        ],
+        [54, 6, 60]
+    );
+}
+
+#[test]
+fn evaluate_compares_with_references_and_picks_metrics() {
+    let own = [
+        "evaluate",
+        "--embeddings",
+        "features.npy",
+        "--labels",
+        "labels_text.npy",
+    ];
+    let all = json(&own);
+    assert_eq!(all["queries"], 60);
+    let some = json(&[&own[..], &["--metrics", "precision_at_1,r_precision"]].concat());
+    assert_eq!(some["precision_at_1"], all["precision_at_1"]);
+    assert!(some.get("mean_average_precision").is_none() && some.get("queries").is_some());
+    let references = ["--references", "trees.csv", "--reference-labels", "species"];
+    let against = json(&[&own[..], &references].concat());
+    assert_eq!(
+        against["precision_at_1"], 1.0,
+        "each row finds its like in the table"
+    );
+    let unknown = refusal(&[&own[..], &["--metrics", "ndcg"]].concat());
+    assert!(
+        unknown.starts_with("there is no metric \"ndcg\": precision_at_1,"),
+        "{unknown}"
+    );
+}
+
+#[test]
+fn devices_lists_the_cpu_last() {
+    let output = nearfar(&["devices", "--json"]);
+    assert_eq!(output.status.code(), Some(0));
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let devices = report["devices"].as_array().expect("a list");
+    assert_eq!(devices.last().expect("one at least")["engine"], "cpu");
+    assert!(
+        devices.iter().any(|device| device["engine"] == "gpu"),
+        "a Vulkan driver is installed"
+    );
+}
+
+#[test]
+fn progress_goes_to_standard_error_with_rate_and_time_left() {
+    let output = nearfar(
+        &[
+            &["train", "--data", "trees.csv", "--engine", "cpu"][..],
+            &SMALL,
+        ]
+        .concat(),
+    );
+    let (out, error) = (
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
+    assert!(
+        error.contains("/s, ") && error.contains(" s left"),
+        "{error}"
+    );
+    assert!(
+        out.contains("precision@1") && !out.contains("left"),
+        "{out}"
+    );
+    assert!(
+        out.trim_end()
+            .lines()
+            .last()
+            .is_some_and(|line| line.contains("it never saw")),
+        "{out}"
+    );
+}
+
+#[test]
+fn bad_tables_are_refused_with_line_and_column() {
+    let out = folder("tables");
+    for (name, text, message) in [
+        (
+            "ragged",
+            "x,label\n1,a\n2\n",
+            ", line 3: 1 values, expected 2 as in the header",
+        ),
+        (
+            "word",
+            "x,label\n1,a\nfoo,b\n3,c\n",
+            ", line 3: column \"x\" holds \"foo\", which is not a number",
+        ),
+        (
+            "nan",
+            "x,label\n1,a\nnan,b\n",
+            ", line 3: column \"x\" holds \"nan\", which is not finite: fill or drop such rows",
+        ),
+        (
+            "unlabelled",
+            "x,w\n1.5,2\n2.5,2.5\n",
+            ": no label column can be told from the others: choose one of \"x\", \"w\"",
+        ),
+        (
+            "one_class",
+            "x,label\n1,a\n2,a\n",
+            ": every row has the label \"a\": metric learning needs two classes at least",
+        ),
+        ("empty", "", ": the file is empty"),
+        (
+            "no_header",
+            "1,2\n3,4\n",
+            ", line 1: numbers, expected a header: add a first line that names the columns",
+        ),
+    ] {
+        let path = out.join(format!("{name}.csv"));
+        std::fs::write(&path, text).expect("is written");
+        let path = path.display().to_string();
+        assert_eq!(
+            refusal(&["train", "--data", &path]),
+            format!("{path}{message}")
+        );
+    }
+    assert!(refusal(&["train", "--data", "trees.csv", "--labels", "genus"])
+        .ends_with("there is no column \"genus\": the columns are \"id\", \"species\", \"a\", \"b\", \"c\", \"d\", \"e\""));
+}
+
+#[test]
+fn bad_arrays_are_refused_by_what_is_wrong() {
+    for (data, labels, message) in [
+        (
+            "features.npy",
+            "labels_objects.npy",
+            "labels_objects.npy: an array of Python objects (a pickle), which is never loaded: save it as numbers or text, `np.save(path, y.astype(str))`",
+        ),
+        (
+            "features_cut.npy",
+            "labels_text.npy",
+            "features_cut.npy: the shape (60, 5) needs 1200 bytes of data, the file has 1193: it is cut short or damaged",
+        ),
+        (
+            "features_huge.npy",
+            "labels_text.npy",
+            "features_huge.npy: the shape (4294967296, 4294967296) is larger than any file: the header is damaged",
+        ),
+        (
+            "features.npy",
+            "labels_short.npy",
+            "features.npy: 60 rows of features, 59 labels: they must be as many",
+        ),
+        (
+            "features.npy",
+            "labels_float.npy",
+            "labels_float.npy: labels are floating-point numbers: save them as integers, `y.astype(int)`",
+        ),
+        (
+            "features.npy",
+            "labels_one_class.npy",
+            "features.npy: every row has the label \"0\": metric learning needs two classes at least",
+        ),
+        (
+            "features_nan.npy",
+            "labels_text.npy",
+            "features_nan.npy: row 42, column 3: the value is not finite: fill or drop such rows",
+        ),
+        (
+            "features_3d.npy",
+            "labels_text.npy",
+            "features_3d.npy: the shape is (60, 5, 1), expected (rows, features): `x.reshape(len(x), -1)` makes it so",
+        ),
+        (
+            "labels_text.npy",
+            "labels_text.npy",
+            "labels_text.npy: text, expected numbers as features",
+        ),
+    ] {
+        assert_eq!(
+            refusal(&["train", "--data", data, "--labels", labels]),
+            message
+        );
+    }
+    let bare = refusal(&["train", "--data", "features.npy"]);
+    assert_eq!(
+        bare,
+        "features.npy: an NPY file holds no labels: add a file of labels, an NPY or a CSV column"
+    );
+    let missing = refusal(&["train", "--data", "nothing.csv"]);
+    assert!(
+        missing.starts_with("nothing.csv: ") && missing.contains("No such file"),
+        "{missing}"
+    );
+    let script = refusal(&["train", "--data", "make.py"]);
+    assert_eq!(
+        script,
+        "make.py: only CSV (with a header) and NPY files are read: save the data as one of these"
+    );
+    let sample = refusal(&["train", "--data", "sample:iris"]);
+    assert_eq!(
+        sample,
+        "there is no sample \"iris\": sample:many-classes or sample:digits"
+    );
+}
+
+#[test]
+fn bad_settings_are_refused_by_name_and_range() {
+    for (set, part) in [
+        ("learning_rate=1", "unknown field `learning_rate`"),
+        (
+            "miner.type_of_triplets=hardest",
+            "unknown variant `hardest`, expected one of `all`, `easy`, `semihard`, `hard`",
+        ),
+        (
+            "batch_size=1",
+            "batch_size is 1: it must be between 2 and 32768",
+        ),
+        (
+            "memory_size=8",
+            "memory_size is 8: it must be 0, or at least batch_size",
+        ),
+        (
+            "split=column:fold",
+            "split: there is no text column \"fold\"; there are: none",
+        ),
+        (
+            "batch_size=64",
+            "batch_size is 64, and there are 27 training rows: lower it",
+        ),
+        ("test_fraction=1", "no row is left to train on"),
+    ] {
+        let message = refusal(&["train", "--data", "trees.csv", "--set", set]);
+        assert!(message.contains(part), "{set}: {message}");
+    }
+    let out = folder("settings");
+    let path = out.join("run.json");
+    std::fs::write(&path, "{\"steps\": 10, \"epochs\": 3}").expect("is written");
+    let path = path.display().to_string();
+    let message = refusal(&["train", "--config", &path]);
+    assert!(
+        message.starts_with(&format!("{path}: unknown field `epochs`")),
+        "{message}"
+    );
+    let small = refusal(&["train", "--budget", "1MiB"]);
+    assert!(
+        small.starts_with("\"training\" needs ")
+            && small.contains("of the 1 MiB budget is free: raise"),
+        "{small}"
+    );
+}
+
+#[test]
+fn a_damaged_head_is_refused() {
+    let out = folder("damaged");
+    std::fs::write(out.join("head.safetensors"), b"not a head").expect("is written");
+    let model = out.display().to_string();
+    let target = out.join("x.npy").display().to_string();
+    let message = refusal(&[
+        "embed",
+        "--model",
+        &model,
+        "--data",
+        "features.npy",
+        "--out",
+        &target,
+    ]);
+    assert!(
+        message.contains("head.safetensors: not a safetensors file"),
+        "{message}"
+    );
+    let none = folder("none").display().to_string();
+    let message = refusal(&[
+        "embed",
+        "--model",
+        &none,
+        "--data",
+        "features.npy",
+        "--out",
+        &target,
+    ]);
+    assert!(
+        message.contains("head.safetensors: No such file"),
+        "{message}"
+    );
+}
