@@ -1,0 +1,171 @@
+//! The mining pass: counts, loss and gradient over all triplets of a batch and a memory.
+
+use nearfar::kernels::ranks::{Block, Inputs, Row, SEGMENT, Scratch};
+use nearfar::kernels::triplet_margin::{Kind, Rule, TERMS, Total, mine};
+use nearfar::{Engine, MemoryPlan, Purpose, Result, reference};
+use rand::{RngExt as _, SeedableRng as _};
+
+use crate::peaks::Peaks;
+use crate::report::{Report, Times, check};
+
+/// A batch against a memory.
+pub(crate) struct Shape {
+    batch: usize,
+    memory: usize,
+    classes: u32,
+}
+
+/// The default demo.
+pub(crate) const SMALL: Shape = Shape {
+    batch: 32,
+    memory: 1024,
+    classes: 450,
+};
+/// Where PML's cube of labels x references x references has 2.7e11 cells.
+pub(crate) const LARGE: Shape = Shape {
+    batch: 64,
+    memory: 65_536,
+    classes: 100,
+};
+
+/// Rows of +-1/8: exactly unit, similarities exact in f32, so that the reference must be met exactly.
+const DIM: usize = 64;
+const RULE: Rule = Rule {
+    kind: Kind::Semihard,
+    miner_margin: 0.2,
+    loss_margin: 0.2,
+};
+
+pub(crate) async fn measure(
+    engine: &Engine,
+    shape: &Shape,
+    peaks: &Peaks,
+    report: &mut Report,
+) -> Result<()> {
+    let Shape {
+        batch,
+        memory,
+        classes,
+    } = *shape;
+    let mut rng = rand_pcg::Pcg64Mcg::seed_from_u64(1);
+    let bank: Vec<f32> = (0..memory * DIM)
+        .map(|_| if rng.random() { 0.125 } else { -0.125 })
+        .collect();
+    let tags: Vec<[u32; 2]> = (0..memory as u32)
+        .map(|id| [rng.random_range(0..classes), id])
+        .collect();
+    let first = memory - batch;
+    let mut offset = 0;
+    let rows: Vec<Row> = tags[first..]
+        .iter()
+        .map(|[label, id]| {
+            let positives = tags.iter().filter(|tag| tag[0] == *label).count() as u32 - 1;
+            offset += positives;
+            Row {
+                label: *label,
+                id: *id,
+                offset: offset - positives,
+                positives,
+            }
+        })
+        .collect();
+    let (batch_64, memory_64) = (batch as u64, memory as u64);
+    let plan = MemoryPlan::default()
+        .with::<f32>(Purpose::MemoryBank, "mine.bank", memory_64 * DIM as u64)
+        .with::<[u32; 2]>(Purpose::MemoryBank, "mine.tags", memory_64)
+        .with::<f32>(Purpose::Activations, "mine.anchors", batch_64 * DIM as u64)
+        .with::<Row>(Purpose::Ranks, "mine.rows", batch_64)
+        .with::<[u32; 2]>(Purpose::Ranks, "mine.thresholds", u64::from(offset))
+        .with::<u32>(Purpose::Ranks, "mine.books", u64::from(offset) + batch_64)
+        .with::<f32>(
+            Purpose::Similarities,
+            "mine.parts",
+            memory_64.div_ceil(SEGMENT as u64) * batch_64 * DIM as u64,
+        )
+        .with::<f32>(Purpose::Gradients, "mine.gradient", batch_64 * DIM as u64)
+        .with::<u32>(Purpose::Staging, "mine.report", TERMS as u64 + batch_64);
+    let mut workspace = engine.workspace("mining", &plan, "raise --budget").await?;
+    let (mut device_bank, mut device_tags) =
+        (workspace.take("mine.bank"), workspace.take("mine.tags"));
+    let (mut anchors, mut device_rows) =
+        (workspace.take("mine.anchors"), workspace.take("mine.rows"));
+    engine.upload(&mut device_bank, 0, &bank).await?;
+    engine.upload(&mut device_tags, 0, &tags).await?;
+    engine.upload(&mut anchors, 0, &bank[first * DIM..]).await?;
+    engine.upload(&mut device_rows, 0, &rows).await?;
+    let mut scratch = Scratch {
+        thresholds: workspace.take("mine.thresholds"),
+        books: workspace.take("mine.books"),
+    };
+    let mut parts = workspace.take("mine.parts");
+    let mut gradient = workspace.take("mine.gradient");
+    let mut words = workspace.take::<u32>("mine.report");
+    let inputs = Inputs {
+        anchors: &anchors,
+        references: &device_bank,
+        batch: &device_rows,
+        tags: &device_tags,
+    };
+    let block = Block {
+        first_row: 0,
+        rows: batch,
+        batch: 0,
+        references: memory,
+        stride: DIM,
+    };
+    let times = Times::of(async || {
+        let mut commands = engine.commands();
+        commands.upload(&mut words, 0, &vec![0; TERMS + batch]);
+        mine(
+            &mut commands,
+            &block,
+            &RULE,
+            memory,
+            inputs,
+            &mut scratch,
+            &mut parts,
+            &mut gradient,
+            0,
+            &mut words,
+        );
+        engine.submit(commands);
+        engine.settle().await
+    })
+    .await?;
+
+    let as_f64 = |values: &[f32]| values.iter().map(|v| f64::from(*v)).collect::<Vec<_>>();
+    let expected = reference::triplet_margin(
+        &as_f64(&bank[first * DIM..]),
+        &tags[first..],
+        &as_f64(&bank),
+        &tags,
+        DIM,
+        &RULE,
+    );
+    let words = engine.read(&words, 0, TERMS as u64).await?;
+    let totals = [Total::Valid, Total::Mined, Total::Active].map(|total| total.read(&words));
+    check(
+        "a count of triplets",
+        totals == [expected.valid, expected.mined, expected.active],
+    );
+    let gradient = engine.read(&gradient, 0, batch_64 * DIM as u64).await?;
+    let active = expected.active as f32;
+    let close = |(g, e): (&f32, &f64)| (f64::from(g / active) - e).abs() < 1e-6;
+    check(
+        "the gradient",
+        gradient.iter().zip(&expected.anchor_gradient).all(close),
+    );
+
+    // Similarities, and for every negative with a weight as much again for the gradient.
+    let operations = 2.0 * (batch * memory * DIM) as f64;
+    let seconds = times.median_seconds();
+    let name = format!("mine {batch} x {memory} x {DIM}, {classes} classes");
+    let rate = format!(
+        "{:.2e} triplets/s counted, {:.1} GFLOP/s of similarities",
+        expected.valid as f64 / seconds,
+        operations / seconds / 1e9
+    );
+    let share = operations / seconds / peaks.arithmetic;
+    report.add(times.line(name, rate, Some(share), engine.ledger().live_bytes()));
+    Ok(())
+}
