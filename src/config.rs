@@ -222,6 +222,16 @@ impl TrainConfig {
         Self::from_value(value).map_err(|error| Error::Config(format!("{assignment}: {error}")))
     }
 
+    /// The settings that differ from `other`, as `key` and `value` for [`TrainConfig::with_set`], names before parts.
+    pub fn differences(&self, other: &Self) -> Vec<(String, String)> {
+        let (mut own, mut others) = (Vec::new(), Vec::new());
+        flatten("", &self.to_value(), &mut own);
+        flatten("", &other.to_value(), &mut others);
+        own.retain(|setting| !others.contains(setting));
+        own.sort_by_key(|(key, _)| !key.ends_with(".name"));
+        own
+    }
+
     /// Checks every value against its range.
     ///
     /// # Errors
@@ -347,6 +357,24 @@ impl TrainConfig {
     }
 }
 
+/// Lists the leaves of a value by their paths.
+fn flatten(path: &str, value: &Value, leaves: &mut Vec<(String, String)>) {
+    match value {
+        Value::Object(parts) => {
+            for (key, part) in parts {
+                let path = if path.is_empty() {
+                    key.clone()
+                } else {
+                    format!("{path}.{key}")
+                };
+                flatten(&path, part, leaves);
+            }
+        }
+        Value::String(text) => leaves.push((path.to_owned(), text.clone())),
+        leaf => leaves.push((path.to_owned(), leaf.to_string())),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -391,6 +419,31 @@ mod tests {
             set("miner.type_of_triplets=hard").expect("sets").miner,
             Miner::TripletMargin(hard)
         );
+    }
+
+    #[test]
+    fn differences_set_one_by_one_give_the_settings_back() {
+        let from = TrainConfig::default();
+        assert_eq!(from.differences(&from), []);
+        let sets = [
+            "hidden_layers=[8,4]",
+            "miner.type_of_triplets=hard",
+            "optimizer.lr=0.5",
+            "split=column:a b",
+        ];
+        for sets in [&sets[..], &["miner.name=none", "seed=18446744073709551615"]] {
+            let config = sets.iter().fold(from.clone(), |config, set| {
+                config.with_set(set).expect("sets")
+            });
+            let differences = config.differences(&from);
+            assert_eq!(differences.len(), sets.len());
+            let again = differences
+                .iter()
+                .fold(from.clone(), |config, (key, value)| {
+                    config.with_set(&format!("{key}={value}")).expect("sets")
+                });
+            assert_eq!(again, config);
+        }
     }
 
     #[test]

@@ -153,6 +153,13 @@ impl Engine {
         &self.ledger
     }
 
+    /// Makes another flag the one that stops the work: where whoever sets it was there before the engine.
+    #[must_use]
+    pub fn with_stop_flag(mut self, stop: Arc<AtomicBool>) -> Self {
+        self.stop = stop;
+        self
+    }
+
     /// The flag that makes the next [`Engine::breathe`] stop the work.
     pub fn stop_flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.stop)

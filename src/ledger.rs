@@ -191,6 +191,12 @@ impl MemoryLedger {
         self.0.borrow().peak
     }
 
+    /// Begins a new account of the peak, from what is held now.
+    pub fn restart_peak(&self) {
+        let mut books = self.0.borrow_mut();
+        books.peak = books.live + books.returning;
+    }
+
     /// Live bytes of each purpose that has any.
     pub fn by_purpose(&self) -> BTreeMap<Purpose, u64> {
         self.0.borrow().by_purpose.clone()
@@ -278,5 +284,7 @@ mod tests {
         drop(kept);
         assert_eq!((ledger.returning_bytes(), ledger.free_bytes()), (0, 100));
         assert_eq!(ledger.peak_bytes(), 80);
+        ledger.restart_peak();
+        assert_eq!(ledger.peak_bytes(), 0);
     }
 }

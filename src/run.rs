@@ -12,8 +12,10 @@ use crate::config::TrainConfig;
 use crate::dataset::{Dataset, Side};
 use crate::engine::{DeviceInfo, Engine};
 use crate::error::Result;
+use crate::evaluation;
 use crate::ledger::MemoryLedger;
 use crate::metrics::Metrics;
+use crate::projection::{Axes, project};
 use crate::trainer::{Evaluation, StepReport, Trainer};
 use crate::verdict::verdict;
 use crate::warnings::Warnings;
@@ -27,6 +29,7 @@ pub struct Run {
     raw: Option<Scores>,
     head: Option<Scores>,
     warnings: Warnings,
+    axes: Axes,
     elapsed_ms: f64,
 }
 
@@ -58,6 +61,24 @@ pub struct Baseline {
     /// The features as they came, over their length.
     pub raw: Scores,
 }
+
+/// Where the embeddings of one side lie on a plane.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Map {
+    /// The side.
+    pub side: Side,
+    /// `[x, y]` of each row: the principal components of the classes that are told apart, or the exact circle.
+    pub points: Vec<[f32; 2]>,
+    /// The class of each row: its place in `names`, or 255 for every other class.
+    pub classes: Vec<u8>,
+    /// The classes that are told apart: those with the most rows there, ten at most, in label order.
+    pub names: Vec<String>,
+}
+
+/// Rows of a map at most.
+const MAP_ROWS: usize = 2000;
+/// Classes of a map that are told apart.
+const MAP_CLASSES: usize = 10;
 
 /// The account of the memory, for a report.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -139,15 +160,17 @@ impl Run {
             raw: None,
             head: None,
             warnings,
+            axes: Axes::default(),
             elapsed_ms: 0.0,
         })
     }
 
-    /// Does the next slice of work; `at_most` bounds its steps.
+    /// Does the next slice of work; `at_most` bounds its steps. Between slices a browser has its turn.
     ///
     /// # Errors
     /// As [`Trainer::advance`] and [`Trainer::evaluate`].
     pub async fn next(&mut self, at_most: u64) -> Result<Progress> {
+        self.trainer.engine().breathe().await?;
         let started = Instant::now();
         let progress = self.slice(at_most).await;
         self.elapsed_ms += started.elapsed().as_secs_f64() * 1e3;
@@ -212,6 +235,49 @@ impl Run {
         Ok(())
     }
 
+    /// Where rows lie now: of the test side once the run is over, until then of the validation side, or of the training
+    /// side where nothing steers.
+    ///
+    /// # Errors
+    /// As [`Trainer::embed`].
+    pub async fn map(&mut self) -> Result<Map> {
+        let sides = self.trainer.sides();
+        let side = [Side::Test, Side::Validation, Side::Train]
+            .into_iter()
+            .skip(usize::from(!self.is_finished()))
+            .find(|side| !sides.of(*side).is_empty())
+            .unwrap_or(Side::Train);
+        let all = sides.of(side);
+        let chosen = evaluation::choose(all.len(), MAP_ROWS, self.trainer.config().seed);
+        let rows: Vec<u32> = chosen.iter().map(|place| all[*place as usize]).collect();
+        let labels = self.trainer.dataset().labels_of(&rows);
+        let mut sizes = vec![0usize; self.trainer.dataset().class_names.len()];
+        labels.iter().for_each(|label| sizes[*label as usize] += 1);
+        let mut told: Vec<u32> = (0..sizes.len() as u32).collect();
+        told.sort_by_key(|label| std::cmp::Reverse(sizes[*label as usize]));
+        told.truncate(MAP_CLASSES);
+        told.retain(|label| sizes[*label as usize] > 0);
+        told.sort_unstable();
+        let embeddings = self.trainer.embed(&rows).await?;
+        let place = |label: &u32| {
+            let place = told.iter().position(|told| told == label);
+            place.map_or(u8::MAX, |place| place as u8)
+        };
+        let classes: Vec<u8> = labels.iter().map(place).collect();
+        let (points, axes) = project(&embeddings, |row| classes[row] != u8::MAX, &self.axes);
+        self.axes = axes;
+        let class_names = &self.trainer.dataset().class_names;
+        Ok(Map {
+            side,
+            points,
+            classes,
+            names: told
+                .iter()
+                .map(|label| class_names[*label as usize].clone())
+                .collect(),
+        })
+    }
+
     /// The model and the data.
     pub fn trainer(&mut self) -> &mut Trainer {
         &mut self.trainer
@@ -250,6 +316,16 @@ impl Run {
         self.warnings.texts()
     }
 
+    /// The work so far, in milliseconds.
+    pub fn elapsed_ms(&self) -> f64 {
+        self.elapsed_ms
+    }
+
+    /// What it runs on.
+    pub fn device(&self) -> &DeviceInfo {
+        self.trainer.engine().info()
+    }
+
     /// The account of the memory.
     pub fn memory(&self) -> MemoryReport {
         MemoryReport::new(self.trainer.engine().ledger())
@@ -270,11 +346,16 @@ impl Run {
         }
     }
 
+    /// Ends the run and gives its engine back for another.
+    pub fn into_engine(self) -> Engine {
+        self.trainer.into_engine()
+    }
+
     /// Everything that the run has to say so far.
     pub fn report(&self) -> RunReport {
         let DeviceInfo {
             engine, adapter, ..
-        } = self.trainer.engine().info().clone();
+        } = self.device().clone();
         RunReport {
             engine,
             adapter,

@@ -408,6 +408,11 @@ impl Trainer {
         &self.engine
     }
 
+    /// Ends the training and gives the engine back, its buffers on their way out.
+    pub fn into_engine(self) -> Engine {
+        self.engine
+    }
+
     /// Floating-point operations of a step, as far as the pace needs to know.
     fn step_operations(&self) -> f64 {
         let references = self.setup.sizes.memory * stride(self.model.embedding_size());

@@ -127,7 +127,6 @@ async fn follow(run: &mut Run) -> Result<()> {
     let mut loss = None;
     let mut warned = run.warnings().len();
     loop {
-        run.trainer().engine().breathe().await?;
         match run.next(u64::MAX).await? {
             Progress::Steps(reports) => {
                 loss = reports.last().map(|report| report.loss).or(loss);

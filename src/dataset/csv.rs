@@ -159,6 +159,7 @@ impl<'a> CsvTable<'a> {
             values: self.values_but(Some(label)),
             dim,
             labels,
+            label_column: Some(self.header[label].clone()),
             columns,
             notes,
         })
@@ -171,8 +172,8 @@ impl<'a> CsvTable<'a> {
             dim: self.numeric.len(),
             labels,
             notes: self.left_out(None).into_iter().collect(),
-            columns: Vec::new(),
             values: self.values,
+            ..Labelled::default()
         }
     }
 

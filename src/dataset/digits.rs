@@ -20,6 +20,7 @@ pub(super) fn load() -> Dataset {
         },
         labels: rows.map(|row| u32::from(row[PIXELS])).collect(),
         class_names: (0..10).map(|digit: u32| digit.to_string()).collect(),
+        label_column: None,
         columns: Vec::new(),
         notes: vec![
             "1,797 handwritten digits of 8 x 8 pixels (UCI, by way of scikit-learn)".to_owned(),

@@ -24,6 +24,8 @@ pub struct Labelled {
     pub dim: usize,
     /// One a row.
     pub labels: Vec<String>,
+    /// The column that the labels come from, where they come from a table.
+    pub label_column: Option<String>,
     /// Text columns beside the label, by name.
     pub columns: Vec<(String, Vec<String>)>,
     /// What was decided while reading, in words: the label column, what was left out.
@@ -66,6 +68,34 @@ impl Labelled {
         };
         rows.check()?;
         Ok(rows)
+    }
+
+    /// Tells features from labels among one or two files: labels have a name like `y` or `labels`, or are the smaller.
+    ///
+    /// # Errors
+    /// [`Error::Data`] when there are more files, or none.
+    pub fn pair(mut files: Vec<NamedFile>) -> Result<(NamedFile, Option<NamedFile>)> {
+        let named_like_labels = |file: &NamedFile| {
+            let stem = file
+                .name
+                .rsplit(['/', '\\'])
+                .next()
+                .unwrap_or_default()
+                .to_lowercase();
+            let stem = stem.split('.').next().unwrap_or_default().to_owned();
+            stem == "y"
+                || ["label", "target", "class"]
+                    .iter()
+                    .any(|word| stem.contains(word))
+        };
+        files.sort_by_key(|file| (named_like_labels(file), std::cmp::Reverse(file.bytes.len())));
+        let mut files = files.into_iter();
+        match (files.next(), files.next(), files.next()) {
+            (Some(data), labels, None) => Ok((data, labels)),
+            _ => Err(Error::Data(
+                "one file with features and labels, or two: features, and their labels".to_owned(),
+            )),
+        }
     }
 
     /// Checks rows and labels against each other, and every value.
@@ -130,6 +160,33 @@ fn read_labels(file: &NamedFile, column: Option<&str>) -> Result<Vec<String>> {
 mod tests {
     use super::*;
     use crate::dataset::Dataset;
+
+    #[test]
+    fn labels_are_told_from_features_by_name_and_then_by_size() {
+        let file = |name: &str, bytes: usize| NamedFile {
+            name: name.to_owned(),
+            bytes: vec![0; bytes],
+        };
+        let pair = |files: &[NamedFile]| {
+            let (data, labels) = Labelled::pair(files.to_vec()).expect("one or two");
+            (data.name, labels.map(|labels| labels.name))
+        };
+        let names = |data: &str, labels: &str| (data.to_owned(), Some(labels.to_owned()));
+        assert_eq!(
+            pair(&[file("y.npy", 900), file("x.npy", 100)]),
+            names("x.npy", "y.npy")
+        );
+        assert_eq!(
+            pair(&[file("Train_Labels.csv", 9), file("a.npy", 1)]),
+            names("a.npy", "Train_Labels.csv")
+        );
+        assert_eq!(
+            pair(&[file("a.npy", 1), file("b.npy", 2)]),
+            names("b.npy", "a.npy")
+        );
+        assert_eq!(pair(&[file("t.csv", 1)]), ("t.csv".to_owned(), None));
+        assert!(Labelled::pair(Vec::new()).is_err());
+    }
 
     #[test]
     fn what_cannot_be_trained_on_is_refused_with_the_place() {

@@ -34,6 +34,8 @@ pub struct Dataset {
     pub labels: Vec<u32>,
     /// The names of the classes in label order: by number where all are integers, else by text.
     pub class_names: Vec<String>,
+    /// The column that the labels come from, where they come from a table.
+    pub label_column: Option<String>,
     /// Text columns beside the label, by name: what `split = column:NAME` can use.
     pub columns: Vec<(String, Vec<String>)>,
     /// What was decided while reading, in words: the label column, what was left out.
@@ -88,6 +90,7 @@ impl Dataset {
                 dim: rows.dim,
             },
             class_names,
+            label_column: rows.label_column,
             columns: rows.columns,
             notes: rows.notes,
         })
@@ -119,8 +122,8 @@ impl Dataset {
             values,
             dim,
             labels: names,
-            columns: Vec::new(),
             notes: [&self.notes[..], &other.notes].concat(),
+            ..Labelled::default()
         })?;
         let side = |data: &Self, side: &str| vec![side.to_owned(); data.rows()];
         joined.columns.push((

@@ -11,6 +11,7 @@ const MAGIC: &[u8] = b"\x93NUMPY";
 const MAX_HEADER_BYTES: usize = 64 << 10;
 
 /// Bytes from the start of a file that hold any header.
+#[cfg(not(target_arch = "wasm32"))]
 pub(crate) const MAX_START_BYTES: u64 = MAX_HEADER_BYTES as u64 + 12;
 
 /// A matrix of numbers, row-major.
@@ -255,21 +256,6 @@ impl Header {
         }
     }
 
-    /// Where the elements begin, in bytes.
-    pub(crate) fn data(&self) -> usize {
-        self.data
-    }
-
-    /// Bytes of an element.
-    pub(crate) fn item_bytes(&self) -> usize {
-        self.item_bytes
-    }
-
-    /// Whether columns are contiguous instead of rows.
-    pub(crate) fn fortran_order(&self) -> bool {
-        self.fortran_order
-    }
-
     /// An element as f32.
     pub(crate) fn number(&self, item: &[u8]) -> f32 {
         let bits = self.bits(item);
@@ -309,6 +295,25 @@ impl Header {
     fn signed(&self, bits: u64) -> i64 {
         let unused = 64 - 8 * self.item_bytes as u32;
         (bits << unused).cast_signed() >> unused
+    }
+}
+
+/// What [`super::NpyRows`] needs to find a row in an open file.
+#[cfg(not(target_arch = "wasm32"))]
+impl Header {
+    /// Where the elements begin, in bytes.
+    pub(crate) fn data(&self) -> usize {
+        self.data
+    }
+
+    /// Bytes of an element.
+    pub(crate) fn item_bytes(&self) -> usize {
+        self.item_bytes
+    }
+
+    /// Whether columns are contiguous instead of rows.
+    pub(crate) fn fortran_order(&self) -> bool {
+        self.fortran_order
     }
 }
 

@@ -300,6 +300,13 @@ impl Gpu {
     }
 }
 
+impl Drop for Gpu {
+    /// In a browser only this gives the device's memory back.
+    fn drop(&mut self) {
+        self.device.destroy();
+    }
+}
+
 /// Every adapter of this machine, or the one a browser offers.
 async fn adapters() -> Vec<wgpu::Adapter> {
     let instance = wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle());

@@ -25,7 +25,7 @@ impl Trainer {
     /// Scores the validation side, and as many training rows beside it.
     ///
     /// # Errors
-    /// [`Error::Device`], and [`Error::Stopped`] between slices.
+    /// [`crate::Error::Device`], and [`crate::Error::Stopped`] between slices.
     pub async fn evaluate(&mut self) -> Result<Evaluation> {
         let probe = self.setup.probe.clone();
         let validation = self.setup.sides.validation.clone();

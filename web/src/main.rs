@@ -1,1 +1,32 @@
-fn main() {}
+//! Nearfar in a browser: a page, and a worker behind it that owns the core. One wasm serves both.
+#![cfg(target_arch = "wasm32")]
+#![allow(
+    unreachable_pub,
+    reason = "the component macro makes the properties of a component `pub`"
+)]
+
+mod app;
+mod chart;
+mod controls;
+mod data;
+mod keys;
+mod knobs;
+mod link;
+mod map;
+mod plots;
+mod protocol;
+mod session;
+mod state;
+mod theme;
+mod worker;
+
+use wasm_bindgen::JsCast as _;
+
+/// Mounts the page; in the worker, where there is no window, serves it.
+fn main() {
+    console_error_panic_hook::set_once();
+    match js_sys::global().dyn_into::<web_sys::DedicatedWorkerGlobalScope>() {
+        Ok(scope) => worker::start(&scope),
+        Err(_) => leptos::mount::mount_to_body(app::App),
+    }
+}

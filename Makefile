@@ -1,0 +1,61 @@
+# Two commands: `make serve` opens the playground, `make test` runs every test. Each installs what is missing first.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+export PATH := $(HOME)/.cargo/bin:$(PATH)
+export TRUNK_SKIP_VERSION_CHECK := true
+# The Vulkan loader of a machine without a desktop complains where this is not set.
+export XDG_RUNTIME_DIR ?= /tmp
+
+TRUNK_VERSION := 0.21.14
+BINDGEN_VERSION = $(shell grep -A1 '^name = "wasm-bindgen"$$' Cargo.lock | sed -n 's/version = "\(.*\)"/\1/p')
+# A tool is built once and used briefly: a third of the time at a lower optimisation.
+QUICK := CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_OPT_LEVEL=1
+ROOT := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
+APT := DEBIAN_FRONTEND=noninteractive apt-get
+
+.PHONY: serve test wasm-target trunk wasm-bindgen vulkan browser
+
+serve: wasm-target trunk wasm-bindgen
+	trunk serve
+
+test: wasm-target trunk wasm-bindgen vulkan browser
+	cargo test
+	cargo build --bin nearfar
+	trunk build
+	cd tests/browser && npm test
+
+wasm-target:
+	@rustup target list --installed | grep -q wasm32-unknown-unknown || { \
+	  echo "Installing the WebAssembly target of Rust (a few seconds) .."; \
+	  rustup target add wasm32-unknown-unknown || \
+	    { echo "The WebAssembly target may not be installed here: run 'rustup target add wasm32-unknown-unknown' where it may."; exit 1; }; }
+
+trunk:
+	@trunk --version 2>/dev/null | grep -q ' $(TRUNK_VERSION)$$' || { \
+	  echo "Installing trunk $(TRUNK_VERSION), which builds the page (2 to 7 minutes) .."; \
+	  $(QUICK) cargo install trunk --version $(TRUNK_VERSION) --locked --force || \
+	    { echo "trunk may not be installed here: run 'cargo install trunk --version $(TRUNK_VERSION) --locked' where it may."; exit 1; }; }
+
+wasm-bindgen:
+	@wasm-bindgen --version 2>/dev/null | grep -q ' $(BINDGEN_VERSION)$$' || { \
+	  echo "Installing wasm-bindgen $(BINDGEN_VERSION), the version in Cargo.lock (1 to 4 minutes) .."; \
+	  $(QUICK) cargo install wasm-bindgen-cli --version $(BINDGEN_VERSION) --force || \
+	    { echo "wasm-bindgen may not be installed here: run 'cargo install wasm-bindgen-cli --version $(BINDGEN_VERSION)' where it may."; exit 1; }; }
+
+# A software GPU will do for every test; a real one will too.
+vulkan:
+	@[ "$$(uname)" != Linux ] || ls /usr/share/vulkan/icd.d/*.json /etc/vulkan/icd.d/*.json >/dev/null 2>&1 || { \
+	  echo "Installing Mesa's software Vulkan driver (under a minute) .."; \
+	  $(ROOT) $(APT) update -q && $(ROOT) $(APT) install -yq libvulkan1 mesa-vulkan-drivers || \
+	    { echo "A Vulkan driver is missing and may not be installed here: install mesa-vulkan-drivers and libvulkan1, then run make test again."; exit 1; }; }
+
+browser:
+	@[ -x "$${CHROMIUM:-/usr/bin/chromium}" ] || { \
+	  echo "Installing Chromium (about a minute) .."; \
+	  $(ROOT) $(APT) update -q && $(ROOT) $(APT) install -yq chromium || \
+	    { echo "Chromium is missing and may not be installed here: install it, or set CHROMIUM to a browser that speaks its protocol, then run make test again."; exit 1; }; }
+	@[ -d tests/browser/node_modules/playwright-core ] || { \
+	  echo "Installing playwright-core, which drives the browser (a few seconds) .."; \
+	  (cd tests/browser && npm ci --no-audit --no-fund) || \
+	    { echo "playwright-core may not be installed here: run 'npm ci' in tests/browser where it may."; exit 1; }; }

@@ -1,0 +1,185 @@
+//! [`project`]: embeddings on a plane, by principal components, for the map that a person looks at.
+
+use crate::embeddings::Embeddings;
+
+/// Sweeps of the power iteration; two axes of a few dozen dimensions are settled long before.
+const SWEEPS: usize = 60;
+
+/// The two directions that a map was projected on, to keep the next one from flipping.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Axes(Vec<[f64; 2]>);
+
+/// Projects unit rows on the first two principal components of those that `fitted` names by number; rows of two
+/// dimensions stay as they are.
+///
+/// Axes point the way `previous` did. Returns `[x, y]` of each row, and the axes.
+pub fn project(
+    embeddings: &Embeddings,
+    fitted: impl Fn(usize) -> bool,
+    previous: &Axes,
+) -> (Vec<[f32; 2]>, Axes) {
+    let dim = embeddings.dim;
+    if dim == 2 {
+        let points = embeddings.rows().map(|row| [row[0], row[1]]).collect();
+        return (points, Axes::default());
+    }
+    let rows = || {
+        embeddings
+            .rows()
+            .enumerate()
+            .filter(|(row, _)| fitted(*row))
+            .map(|(_, row)| row)
+    };
+    let count = rows().count().max(1) as f64;
+    let mut mean = vec![0.0; dim];
+    for row in rows() {
+        mean.iter_mut()
+            .zip(row)
+            .for_each(|(mean, value)| *mean += f64::from(*value) / count);
+    }
+    let mut covariance = vec![0.0; dim * dim];
+    for row in rows() {
+        for i in 0..dim {
+            let centred = f64::from(row[i]) - mean[i];
+            for j in 0..dim {
+                covariance[i * dim + j] += centred * (f64::from(row[j]) - mean[j]);
+            }
+        }
+    }
+    let start = if previous.0.len() == dim {
+        previous.0.clone()
+    } else {
+        first_guess(dim)
+    };
+    let mut axes = [0, 1].map(|axis| start.iter().map(|pair| pair[axis]).collect::<Vec<f64>>());
+    for _ in 0..SWEEPS {
+        axes = axes.map(|axis| {
+            let rows = covariance.chunks_exact(dim);
+            rows.map(|row| dot(row, &axis)).collect()
+        });
+        let [first, second] = &mut axes;
+        normalize(first, 0);
+        let along = dot(first, second);
+        second
+            .iter_mut()
+            .zip(&*first)
+            .for_each(|(s, f)| *s -= along * f);
+        normalize(second, 1);
+    }
+    for (axis, values) in axes.iter_mut().enumerate() {
+        let before: Vec<f64> = start.iter().map(|pair| pair[axis]).collect();
+        if dot(values, &before) < 0.0 {
+            values.iter_mut().for_each(|value| *value = -*value);
+        }
+    }
+    let [first, second] = &axes;
+    let place = |row: &[f32]| {
+        let centred: Vec<f64> = row
+            .iter()
+            .zip(&mean)
+            .map(|(value, mean)| f64::from(*value) - mean)
+            .collect();
+        [dot(&centred, first) as f32, dot(&centred, second) as f32]
+    };
+    let points = embeddings.rows().map(place).collect();
+    (
+        points,
+        Axes(first.iter().zip(second).map(|(f, s)| [*f, *s]).collect()),
+    )
+}
+
+/// Two directions that no data is likely to be orthogonal to.
+fn first_guess(dim: usize) -> Vec<[f64; 2]> {
+    let guess = |i: usize| {
+        [
+            1.0,
+            if i.is_multiple_of(2) { 1.0 } else { -1.0 } / (1 + i) as f64,
+        ]
+    };
+    (0..dim).map(guess).collect()
+}
+
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
+
+/// Brings an axis to unit length; where nothing is left of it, any direction will do.
+fn normalize(axis: &mut [f64], or: usize) {
+    let norm = dot(axis, axis).sqrt();
+    if norm > 1e-150 {
+        axis.iter_mut().for_each(|value| *value /= norm);
+    } else {
+        axis.fill(0.0);
+        axis[or] = 1.0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rows that spread 5 along one diagonal, 2 along another, and little elsewhere.
+    fn rows() -> Embeddings {
+        let mut values = Vec::new();
+        for i in 0..400 {
+            let t = f64::from(i) * 0.37;
+            let (a, b, c) = (5.0 * t.sin(), 2.0 * (1.7 * t).cos(), 0.1 * (2.9 * t).sin());
+            values.extend([(a + b) as f32, (a - b) as f32, c as f32, 0.5]);
+        }
+        Embeddings { values, dim: 4 }
+    }
+
+    #[test]
+    fn the_axes_are_the_directions_of_the_largest_spread() {
+        let (points, Axes(axes)) = project(&rows(), |_| true, &Axes::default());
+        let root = 0.5f64.sqrt();
+        for (axis, expected) in
+            axes.iter()
+                .zip([[root, root], [root, -root], [0.0, 0.0], [0.0, 0.0]])
+        {
+            assert!((axis[0].abs() - expected[0].abs()).abs() < 1e-2, "{axes:?}");
+            assert!((axis[1].abs() - expected[1].abs()).abs() < 1e-2, "{axes:?}");
+        }
+        let mean = points.iter().map(|point| point[0]).sum::<f32>() / 400.0;
+        assert!(mean.abs() < 1e-3, "the map is centred");
+    }
+
+    #[test]
+    fn rows_that_are_not_fitted_are_placed_on_the_axes_of_the_others() {
+        let mut more = rows();
+        more.values.extend([0.0, 0.0, 900.0, 0.5]);
+        let (points, _) = project(&more, |row| row < 400, &Axes::default());
+        let (alone, _) = project(&rows(), |_| true, &Axes::default());
+        assert_eq!(points[..400], alone);
+    }
+
+    #[test]
+    fn axes_do_not_flip_from_one_map_to_the_next() {
+        let (points, axes) = project(&rows(), |_| true, &Axes::default());
+        let flipped = Axes(axes.0.iter().map(|pair| [-pair[0], pair[1]]).collect());
+        let (mirrored, _) = project(&rows(), |_| true, &flipped);
+        for (a, b) in points.iter().zip(&mirrored) {
+            assert!((a[0] + b[0]).abs() < 1e-3 && (a[1] - b[1]).abs() < 1e-3);
+        }
+    }
+
+    #[test]
+    fn two_dimensions_are_shown_as_they_are() {
+        let circle = Embeddings {
+            values: vec![1.0, 0.0, 0.0, -1.0],
+            dim: 2,
+        };
+        let (points, _) = project(&circle, |_| true, &Axes::default());
+        assert_eq!(points, [[1.0, 0.0], [0.0, -1.0]]);
+    }
+
+    #[test]
+    fn rows_that_are_all_equal_lie_in_one_place() {
+        let equal = Embeddings {
+            values: [0.5; 12].to_vec(),
+            dim: 4,
+        };
+        let (points, _) = project(&equal, |_| true, &Axes::default());
+        assert!(points.iter().flatten().all(|value| value.abs() < 1e-6));
+    }
+}

@@ -1,0 +1,138 @@
+// What the browser tests share: a static server for the built page, a browser with or without WebGPU, and the page as a
+// person meets it.
+import { readFile } from "node:fs/promises";
+import http from "node:http";
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+import { chromium } from "playwright-core";
+
+export const root = fileURLToPath(new URL("../../", import.meta.url));
+const screenshots = path.join(root, "tests/browser/screenshots");
+const types = {
+  ".html": "text/html",
+  ".js": "text/javascript",
+  ".wasm": "application/wasm",
+  ".css": "text/css",
+  ".svg": "image/svg+xml",
+};
+
+/** Serves dist/ below a path of its own, as a static host would. */
+export async function serve() {
+  const server = http.createServer(async (request, response) => {
+    const name = new URL(request.url, "http://local").pathname.replace(/^\/nearfar\//, "") || "index.html";
+    try {
+      const body = await readFile(path.join(root, "dist", path.normalize(name)));
+      response.writeHead(200, { "content-type": types[path.extname(name)] ?? "application/octet-stream" });
+      response.end(body);
+    } catch {
+      response.writeHead(404).end();
+    }
+  });
+  await new Promise((ready) => server.listen(0, "127.0.0.1", ready));
+  return { url: `http://127.0.0.1:${server.address().port}/nearfar/`, close: () => server.close() };
+}
+
+/** A browser; with WebGPU it has a software adapter. */
+export function launch({ webgpu = true } = {}) {
+  const flags = [
+    "--no-sandbox",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+  ];
+  return chromium.launch({
+    executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+    args: webgpu ? [...flags, "--enable-unsafe-webgpu"] : flags,
+  });
+}
+
+/** The page, with everything that must not go by unseen: console errors, and requests after it was loaded. */
+export class Page {
+  static async open(browser, url, { colorScheme = "light" } = {}) {
+    const page = await browser.newPage({ viewport: { width: 1440, height: 810 }, colorScheme });
+    const self = new Page(page);
+    page.on("console", (message) => message.type() === "error" && self.problems.push(message.text()));
+    page.on("pageerror", (error) => self.problems.push(error.message));
+    page.on("request", (request) => self.requests.push(request.url()));
+    await page.goto(url);
+    await self.status(/^(Ready|Choose)/);
+    self.requests.length = 0;
+    return self;
+  }
+
+  constructor(page) {
+    this.page = page;
+    this.problems = [];
+    this.requests = [];
+  }
+
+  find(id) {
+    return this.page.locator(`[data-testid="${id}"]`);
+  }
+
+  text(id) {
+    return this.find(id).innerText();
+  }
+
+  async number(id) {
+    return Number(await this.text(id));
+  }
+
+  async bare(id, kind) {
+    return Number(await this.find(id).getAttribute(`data-${kind}`));
+  }
+
+  click(id) {
+    return this.find(id).click();
+  }
+
+  /** Waits for the status line. */
+  async status(pattern, seconds = 240) {
+    await this.page.waitForFunction(
+      ([source]) => new RegExp(source).test(document.querySelector("[data-testid=status]")?.textContent ?? ""),
+      [pattern.source],
+      { timeout: seconds * 1000, polling: 50 },
+    );
+  }
+
+  /** Sets a knob by its label. */
+  async set(label, value) {
+    const knob = this.page.getByLabel(label, { exact: true });
+    if (!(await knob.isVisible())) await this.page.getByText("More settings").click();
+    if ((await knob.evaluate((element) => element.tagName)) === "SELECT") await knob.selectOption(value);
+    else {
+      await knob.fill(value);
+      await knob.blur();
+    }
+  }
+
+  /** The sentence of the banner, or nothing. */
+  async error() {
+    const error = this.find("error");
+    return (await error.isVisible()) ? error.locator("span").innerText() : "";
+  }
+
+  upload(...files) {
+    return this.find("dataset-file").setInputFiles(files);
+  }
+
+  /** How many pixels of a canvas differ from what surrounds the lines: the background and the grid. */
+  drawn(id) {
+    return this.find(id).evaluate((canvas) => {
+      const { data, width, height } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+      let colourful = 0;
+      for (let i = 0; i < width * height * 4; i += 4) {
+        const [r, g, b, a] = data.subarray(i, i + 4);
+        // Text, axes and grid are greys; lines and points are not.
+        if (a > 40 && Math.max(r, g, b) - Math.min(r, g, b) > 40) colourful += 1;
+      }
+      return colourful;
+    });
+  }
+
+  screenshot(name) {
+    return this.page.screenshot({ path: path.join(screenshots, `${name}.png`) });
+  }
+}

@@ -1,0 +1,313 @@
+//! [`Chart`]: one plot on a canvas, by plotters. Knows lines and scales, not what they mean.
+
+use leptos::prelude::*;
+use plotters::prelude::*;
+use plotters_canvas::CanvasBackend;
+use wasm_bindgen::JsCast as _;
+use web_sys::{HtmlCanvasElement, PointerEvent};
+
+use crate::state::State;
+use crate::theme;
+
+/// How values go up the axis.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Scale {
+    /// From 0 to 1.
+    Unit,
+    /// From 0 to the largest value.
+    Linear,
+    /// Powers of ten, from the smallest value above zero.
+    Log,
+    /// Powers of two, with byte units, from the smallest value on.
+    LogBytes,
+}
+
+/// One line of a plot.
+#[derive(Clone, Debug)]
+pub(crate) struct Line {
+    /// A colour of `style.css`.
+    pub(crate) color: &'static str,
+    /// `(step, value)`, ascending.
+    pub(crate) points: Vec<(f64, f64)>,
+    /// In CSS pixels.
+    pub(crate) width: f64,
+    /// Dashes: a baseline, a bound or an estimate.
+    pub(crate) dashed: bool,
+    /// The run before this one.
+    pub(crate) faint: bool,
+    /// Behind a line that sums it up.
+    pub(crate) pale: bool,
+}
+
+/// What a plot shows.
+#[derive(Clone, Debug)]
+pub(crate) struct Plot {
+    pub(crate) scale: Scale,
+    /// The last step on the axis.
+    pub(crate) steps: f64,
+    pub(crate) lines: Vec<Line>,
+    /// The step under the pointer.
+    pub(crate) pointed: Option<f64>,
+}
+
+impl Line {
+    /// A solid line.
+    pub(crate) fn new(color: &'static str, points: Vec<(f64, f64)>) -> Self {
+        Self {
+            color,
+            points,
+            width: 2.0,
+            dashed: false,
+            faint: false,
+            pale: false,
+        }
+    }
+
+    /// A dashed line.
+    pub(crate) fn dashed(color: &'static str, points: Vec<(f64, f64)>) -> Self {
+        Self {
+            dashed: true,
+            width: 1.5,
+            ..Self::new(color, points)
+        }
+    }
+
+    /// The same line, thin and pale.
+    pub(crate) fn pale(self) -> Self {
+        Self {
+            pale: true,
+            ..self.wide(1.0)
+        }
+    }
+
+    /// The same line in another width.
+    pub(crate) fn wide(self, width: f64) -> Self {
+        Self { width, ..self }
+    }
+}
+
+impl Scale {
+    /// Where on the axis a value stands.
+    fn place(self, value: f64) -> f64 {
+        match self {
+            Self::Unit | Self::Linear => value,
+            Self::Log => value.max(0.5).log10(),
+            // A whole number is a unit of its own: 1 is KiB, 2 is MiB.
+            Self::LogBytes => value.max(1.0).log2() / 10.0,
+        }
+    }
+
+    /// The two ends of the axis.
+    fn range(self, lines: &[Line]) -> (f64, f64) {
+        let values = || {
+            lines
+                .iter()
+                .flat_map(|line| &line.points)
+                .map(|point| point.1)
+        };
+        let largest = values().fold(f64::MIN, f64::max);
+        let smallest = values()
+            .filter(|value| *value >= 1.0)
+            .fold(f64::MAX, f64::min);
+        match self {
+            Self::Unit => (0.0, 1.0),
+            Self::Linear => (0.0, if largest > 0.0 { 1.1 * largest } else { 1.0 }),
+            Self::Log if smallest > largest => (0.0, 5.0),
+            Self::LogBytes if smallest >= largest => (1.0, 3.0),
+            Self::Log => {
+                let low = self.place(smallest).floor();
+                (low, (self.place(largest) + 0.2).max(low + 1.0))
+            }
+            Self::LogBytes => (self.place(smallest) - 0.1, self.place(largest) + 0.1),
+        }
+    }
+
+    fn label(self, place: f64) -> String {
+        const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+        const COUNTS: [&str; 5] = ["", "k", "M", "G", "T"];
+        match self {
+            Self::Unit => format!("{place:.1}"),
+            Self::Linear if place == 0.0 => "0".to_owned(),
+            Self::Linear => format!("{place:.2}"),
+            Self::Log => {
+                let power = place.round();
+                // Only whole powers of ten have a name.
+                if (place - power).abs() > 0.01 || !(0.0..15.0).contains(&power) {
+                    return String::new();
+                }
+                format!(
+                    "{}{}",
+                    10u32.pow(power as u32 % 3),
+                    COUNTS[power as usize / 3]
+                )
+            }
+            Self::LogBytes => {
+                let power = (10.0 * place).round();
+                if (10.0 * place - power).abs() > 0.1 || !(0.0..60.0).contains(&power) {
+                    return String::new();
+                }
+                format!(
+                    "{} {}",
+                    1u32 << (power as u32 % 10),
+                    UNITS[power as usize / 10]
+                )
+            }
+        }
+    }
+}
+
+/// What the axes take beside the lines, in CSS pixels.
+const LEFT: f64 = 54.0;
+const RIGHT: f64 = 12.0;
+const BELOW: f64 = 20.0;
+const ABOVE: f64 = 6.0;
+
+/// A canvas that draws `plot` again whenever something it reads changes, at most once a frame.
+#[component]
+pub(crate) fn Chart(
+    /// What tests find it by.
+    testid: &'static str,
+    /// What it shows, in words, for who cannot see it.
+    #[prop(into)]
+    text: Signal<String>,
+    /// What to draw.
+    plot: impl Fn() -> Plot + Copy + Send + Sync + 'static,
+    /// The signals that all plots share.
+    state: State,
+) -> impl IntoView {
+    let canvas = NodeRef::<leptos::html::Canvas>::new();
+    // What to draw in the next frame; a hidden page has none, and draws what came last when it shows again.
+    let next = StoredValue::new(None::<Plot>);
+    Effect::new(move || {
+        state.theme.track();
+        let mut plot = plot();
+        if let Some(step) = state
+            .pointed
+            .get()
+            .filter(|step| (0.0..=plot.steps).contains(step))
+        {
+            plot.pointed = Some(step);
+        }
+        let Some(canvas) = canvas.get() else { return };
+        let asked = next.with_value(Option::is_some);
+        next.set_value(Some(plot));
+        if !asked {
+            request_animation_frame(move || {
+                if let Some(plot) = next.try_update_value(Option::take).flatten() {
+                    draw(&canvas, &plot);
+                }
+            });
+        }
+    });
+    let point = move |event: PointerEvent| {
+        let width = event
+            .current_target()
+            .and_then(|canvas| canvas.dyn_into::<HtmlCanvasElement>().ok());
+        let width = width.map_or(0.0, |canvas| {
+            f64::from(canvas.client_width()) - LEFT - RIGHT
+        });
+        let along = (f64::from(event.offset_x()) - LEFT) / width.max(1.0);
+        let steps = untrack(plot).steps;
+        state.pointed.set(
+            (-0.02..=1.02)
+                .contains(&along)
+                .then(|| (along * steps).clamp(0.0, steps)),
+        );
+    };
+    view! {
+        <canvas
+            node_ref=canvas data-testid=testid role="img" aria-label=text
+            on:pointermove=point on:pointerleave=move |_| state.pointed.set(None)
+        ></canvas>
+    }
+}
+
+/// Draws on a canvas of the size that the page gives it, in device pixels.
+fn draw(canvas: &HtmlCanvasElement, plot: &Plot) {
+    let ratio = window().device_pixel_ratio().max(1.0);
+    let size = |css: i32| (f64::from(css) * ratio).round().max(1.0) as u32;
+    canvas.set_width(size(canvas.client_width()));
+    canvas.set_height(size(canvas.client_height()));
+    if canvas.client_width() < 40 || canvas.client_height() < 40 {
+        return;
+    }
+    if let Some(backend) = CanvasBackend::with_canvas_object(canvas.clone()) {
+        // The only errors are those of a canvas that is gone.
+        paint(backend, plot, ratio).ok();
+    }
+}
+
+fn paint<B: DrawingBackend>(
+    backend: B,
+    plot: &Plot,
+    ratio: f64,
+) -> Result<(), DrawingAreaErrorKind<B::ErrorType>> {
+    let rgb = |name| {
+        let (r, g, b) = theme::color(name);
+        RGBColor(r, g, b)
+    };
+    let px = |css: f64| (css * ratio).round() as i32;
+    let root = backend.into_drawing_area();
+    let width = f64::from(root.dim_in_pixel().0);
+    let (low, high) = plot.scale.range(&plot.lines);
+    let text = ("system-ui, sans-serif", px(11.0))
+        .into_font()
+        .color(&rgb("muted"));
+    let mut chart = ChartBuilder::on(&root)
+        .margin_top(px(ABOVE))
+        .margin_right(px(RIGHT))
+        .x_label_area_size(px(BELOW))
+        .y_label_area_size(px(LEFT))
+        .build_cartesian_2d(0.0..plot.steps.max(1.0), low..high)?;
+    chart
+        .configure_mesh()
+        .light_line_style(TRANSPARENT)
+        .bold_line_style(rgb("grid"))
+        .axis_style(rgb("grid"))
+        .label_style(text)
+        .x_labels(5)
+        .y_labels(if high - low > 8.0 { 6 } else { 5 })
+        .x_label_formatter(&|step| format!("{step:.0}"))
+        .y_label_formatter(&|place| plot.scale.label(*place))
+        .draw()?;
+    if let Some(step) = plot.pointed {
+        let style = rgb("grid-strong").stroke_width(px(1.0) as u32);
+        chart.draw_series(LineSeries::new([(step, low), (step, high)], style))?;
+    }
+    for line in &plot.lines {
+        let alpha = match (line.faint, line.pale) {
+            (_, true) => 0.22,
+            (true, false) => 0.35,
+            (false, false) => 1.0,
+        };
+        let style = rgb(line.color)
+            .mix(alpha)
+            .stroke_width(px(line.width).max(1) as u32);
+        let points = thin(&line.points, width as usize)
+            .into_iter()
+            .map(|(step, value)| (step, plot.scale.place(value).clamp(low, high)));
+        if line.dashed {
+            let series = DashedLineSeries::new(points, px(5.0) as u32, px(4.0) as u32, style);
+            chart.draw_series(series)?;
+        } else {
+            chart.draw_series(LineSeries::new(points, style))?;
+        }
+    }
+    root.present()
+}
+
+/// As many points as there are pixels to show them: the least and the largest of each stretch.
+fn thin(points: &[(f64, f64)], pixels: usize) -> Vec<(f64, f64)> {
+    let stretch = points.len() / pixels.max(1);
+    if stretch < 2 {
+        return points.to_vec();
+    }
+    let ends = |part: &[(f64, f64)]| {
+        let least = part.iter().copied().min_by(|a, b| a.1.total_cmp(&b.1));
+        let largest = part.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1));
+        let mut ends: Vec<_> = least.into_iter().chain(largest).collect();
+        ends.sort_by(|a, b| a.0.total_cmp(&b.0));
+        ends
+    };
+    points.chunks(2 * stretch).flat_map(ends).collect()
+}

@@ -1,0 +1,53 @@
+//! The keyboard: Space runs or pauses, S steps, R resets, ? shows the keys.
+
+use leptos::ev::keydown;
+use leptos::prelude::*;
+use wasm_bindgen::JsCast as _;
+use web_sys::{Element, KeyboardEvent};
+
+use crate::session::Session;
+
+/// Listens on the whole page, but for keys that a control takes itself.
+pub(crate) fn listen(session: Session, help: RwSignal<bool>) {
+    window_event_listener(keydown, move |event: KeyboardEvent| {
+        let target = event
+            .target()
+            .and_then(|target| target.dyn_into::<Element>().ok());
+        let tag = target.map(|element| element.tag_name()).unwrap_or_default();
+        let typing = ["INPUT", "SELECT", "TEXTAREA"].contains(&tag.as_str());
+        if typing || event.ctrl_key() || event.meta_key() || event.alt_key() {
+            return;
+        }
+        match event.key().as_str() {
+            // A button that has the focus is pressed by Space anyway.
+            " " if tag != "BUTTON" && tag != "SUMMARY" => {
+                event.prevent_default();
+                session.run_or_pause();
+            }
+            "s" | "S" => session.step(),
+            "r" | "R" => session.reset(),
+            "?" => help.update(|shown| *shown = !*shown),
+            "Escape" => help.set(false),
+            _ => {}
+        }
+    });
+}
+
+/// The list of keys.
+#[component]
+pub(crate) fn Keys(shown: RwSignal<bool>) -> impl IntoView {
+    let keys = [
+        ("Space", "run or pause"),
+        ("S", "one step"),
+        ("R", "reset"),
+        ("?", "these keys"),
+    ];
+    view! {
+        <div class="keys" role="dialog" aria-label="Keyboard" hidden=move || !shown.get()>
+            <dl>
+                {keys.map(|(key, does)| view! { <div><dt><kbd>{key}</kbd></dt><dd>{does}</dd></div> })}
+            </dl>
+            <button on:click=move |_| shown.set(false)>"Close"</button>
+        </div>
+    }
+}

@@ -1,0 +1,159 @@
+//! The knobs: which settings the page shows, what they are called in PML, and what they do.
+
+/// How a setting is entered.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Entry {
+    /// A number; the step of its arrows.
+    Number(&'static str),
+    /// One of several, by value and text.
+    Choice(&'static [(&'static str, &'static str)]),
+    /// Widths with commas.
+    Widths,
+    /// Bytes, shown in MiB.
+    Mebibytes,
+}
+
+/// One setting.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Knob {
+    /// Its path in the settings.
+    pub(crate) key: &'static str,
+    /// What the page calls it.
+    pub(crate) label: &'static str,
+    /// Its name in pytorch-metric-learning or torch.
+    pub(crate) pml: &'static str,
+    /// What it does, in a sentence or two.
+    pub(crate) help: &'static str,
+    /// How it is entered.
+    pub(crate) entry: Entry,
+}
+
+/// Settings that show by themselves: what a newcomer would turn.
+pub(crate) const MAIN: [Knob; 7] = [
+    Knob {
+        key: "memory_size",
+        label: "Memory rows",
+        pml: "CrossBatchMemory(memory_size)",
+        help: "How many of the last embedded rows a batch is compared with. 0 is none: the batch is compared with itself.",
+        entry: Entry::Number("64"),
+    },
+    Knob {
+        key: "batch_size",
+        label: "Batch rows",
+        pml: "DataLoader(batch_size)",
+        help: "Rows of one step: the anchors of its triplets.",
+        entry: Entry::Number("8"),
+    },
+    Knob {
+        key: "miner.type_of_triplets",
+        label: "Triplets",
+        pml: "TripletMarginMiner(type_of_triplets)",
+        help: "Which triplets the loss sees, by how much nearer the positive is than the negative. Semihard: nearer, but by less than the margin.",
+        entry: Entry::Choice(&[
+            ("semihard", "semihard"),
+            ("all", "all within margin"),
+            ("hard", "hard"),
+            ("easy", "easy"),
+            ("none", "no miner"),
+        ]),
+    },
+    Knob {
+        key: "miner.margin",
+        label: "Miner margin",
+        pml: "TripletMarginMiner(margin)",
+        help: "The upper end of the miner's band, a difference of cosines; inclusive.",
+        entry: Entry::Number("0.05"),
+    },
+    Knob {
+        key: "loss.margin",
+        label: "Loss margin",
+        pml: "TripletMarginLoss(margin)",
+        help: "A positive has to be nearer than a negative by this much; a triplet short of it has a loss. PML's own default is 0.05.",
+        entry: Entry::Number("0.05"),
+    },
+    Knob {
+        key: "optimizer.lr",
+        label: "Learning rate",
+        pml: "torch.optim.Adam(lr)",
+        help: "How far the weights move in a step.",
+        entry: Entry::Number("any"),
+    },
+    Knob {
+        key: "steps",
+        label: "Steps",
+        pml: "a loop of your own",
+        help: "Batches until the test side is scored, once.",
+        entry: Entry::Number("20"),
+    },
+];
+
+/// The rest.
+pub(crate) const MORE: [Knob; 9] = [
+    Knob {
+        key: "hidden_layers",
+        label: "Hidden layers",
+        pml: "the trunk",
+        help: "Widths of the layers before the embedding, none to four, with commas. None is a linear head.",
+        entry: Entry::Widths,
+    },
+    Knob {
+        key: "embedding_size",
+        label: "Embedding size",
+        pml: "CrossBatchMemory(embedding_size)",
+        help: "Dimensions of an embedding. With 2 the map shows the exact circle.",
+        entry: Entry::Number("1"),
+    },
+    Knob {
+        key: "m_per_class",
+        label: "Rows per class",
+        pml: "MPerClassSampler(m)",
+        help: "Rows of each class in a batch; 0 draws plain shuffled batches.",
+        entry: Entry::Number("1"),
+    },
+    Knob {
+        key: "memory_start_step",
+        label: "Memory from step",
+        pml: "not in PML",
+        help: "Until this step nothing is stored, and the loss sees the batch alone.",
+        entry: Entry::Number("10"),
+    },
+    Knob {
+        key: "split",
+        label: "Split",
+        pml: "your own split",
+        help: "By class keeps whole classes for validation and test: they are never trained on. Random keeps rows.",
+        entry: Entry::Choice(&[
+            ("random", "random rows"),
+            ("by-class", "by class"),
+            ("by-class-shuffled", "by class, shuffled"),
+        ]),
+    },
+    Knob {
+        key: "test_fraction",
+        label: "Test part",
+        pml: "your own split",
+        help: "The part of rows or classes that is scored once, at the end.",
+        entry: Entry::Number("0.05"),
+    },
+    Knob {
+        key: "evaluate_every",
+        label: "Score every",
+        pml: "a tester's interval",
+        help: "Steps from one scoring of the validation side to the next.",
+        entry: Entry::Number("5"),
+    },
+    Knob {
+        key: "seed",
+        label: "Seed",
+        pml: "torch.manual_seed",
+        help: "Seeds the sample, the split, the weights, the batches and the queries: the same seed gives the same run.",
+        entry: Entry::Number("1"),
+    },
+    Knob {
+        key: "budget_bytes",
+        label: "Budget, MiB",
+        pml: "not in PML",
+        help: "The run stays within this much device memory; what cannot fit is refused before it starts, with the numbers.",
+        entry: Entry::Mebibytes,
+    },
+];

@@ -1,0 +1,380 @@
+//! The four plots of a run, with their numbers: what is drawn, from the curves of this run and the one before.
+
+use leptos::prelude::*;
+use nearfar::{Bytes, Metrics, StepReport};
+
+use crate::chart::{Chart, Line, Plot, Scale};
+use crate::state::{Curves, State};
+
+/// The lines of this run and, faint, those of the one before.
+fn both(state: State, lines: impl Fn(&Curves) -> Vec<Line>) -> (Vec<Line>, f64) {
+    let curves = state.curves.read();
+    let previous = state.previous.read();
+    let faint = previous.as_ref().map_or_else(Vec::new, &lines).into_iter();
+    let faint = faint
+        .filter(|line| !line.dashed && !line.pale)
+        .map(|line| Line {
+            faint: true,
+            ..line
+        });
+    let steps = previous.as_ref().map_or(0, Curves::step).max(curves.step());
+    let planned = if curves.history.is_empty() {
+        state.config.read().steps
+    } else {
+        curves.config.steps
+    };
+    (
+        faint.chain(lines(&curves)).collect(),
+        planned.max(steps) as f64,
+    )
+}
+
+fn per_step(curves: &Curves, value: impl Fn(&StepReport) -> f64) -> Vec<(f64, f64)> {
+    curves
+        .history
+        .iter()
+        .map(|report| (report.step as f64, value(report)))
+        .collect()
+}
+
+/// A noisy line: thin and pale as it is, and the mean of each ten steps over it.
+fn noisy(color: &'static str, points: Vec<(f64, f64)>, width: f64) -> [Line; 2] {
+    let mut window = std::collections::VecDeque::new();
+    let mean = |(step, value): &(f64, f64)| {
+        window.push_back(*value);
+        if window.len() > 10 {
+            window.pop_front();
+        }
+        (*step, window.iter().sum::<f64>() / window.len() as f64)
+    };
+    let means = points.iter().map(mean).collect();
+    [
+        Line::new(color, points).pale(),
+        Line::new(color, means).wide(width),
+    ]
+}
+
+fn per_evaluation(curves: &Curves, value: impl Fn(&Metrics) -> f64) -> Vec<(f64, f64)> {
+    let scored = curves.evaluations.iter().filter_map(|evaluation| {
+        let metrics = evaluation.validation.or(evaluation.train)?;
+        Some((evaluation.step as f64, value(&metrics)))
+    });
+    scored.collect()
+}
+
+/// A level across the whole plot.
+fn level(curves: &Curves, value: Option<f64>) -> Vec<(f64, f64)> {
+    let steps = curves.config.steps as f64;
+    value.map_or_else(Vec::new, |value| vec![(0.0, value), (steps, value)])
+}
+
+/// A line's colour, name and latest number.
+#[component]
+fn Key(
+    /// None where nothing is drawn.
+    #[prop(optional)]
+    color: Option<&'static str>,
+    name: &'static str,
+    #[prop(optional)] dashed: bool,
+    #[prop(into)] value: Signal<String>,
+    #[prop(optional)] testid: &'static str,
+    /// The bare number, as the attribute `data-count`.
+    #[prop(optional)]
+    count: Option<Signal<u64>>,
+    /// The bare number, as the attribute `data-bytes`.
+    #[prop(optional)]
+    bytes: Option<Signal<u64>>,
+) -> impl IntoView {
+    view! {
+        <span class="key">
+            {color.map(|color| view! { <i class:dashed=dashed style=format!("--line: var(--{color})")></i> })}
+            {name}
+            " "
+            <b
+                data-testid=(!testid.is_empty()).then_some(testid)
+                data-count=move || count.map(|number| number.get().to_string())
+                data-bytes=move || bytes.map(|number| number.get().to_string())
+            >{value}</b>
+        </span>
+    }
+}
+
+/// Precision@1 and MAP@R of the validation side, and of its raw features.
+#[component]
+pub(crate) fn PrecisionPlot(state: State) -> impl IntoView {
+    let raw = |curves: &Curves| curves.baseline.raw.validation.or(curves.baseline.raw.test);
+    let lines = move |curves: &Curves| {
+        vec![
+            Line::dashed(
+                "precision",
+                level(curves, raw(curves).map(|m| m.precision_at_1)),
+            ),
+            Line::dashed(
+                "map",
+                level(curves, raw(curves).map(|m| m.mean_average_precision_at_r)),
+            ),
+            Line::new(
+                "map",
+                per_evaluation(curves, |m| m.mean_average_precision_at_r),
+            ),
+            Line::new("precision", per_evaluation(curves, |m| m.precision_at_1)),
+        ]
+    };
+    let plot = move || {
+        let (lines, steps) = both(state, lines);
+        Plot {
+            scale: Scale::Unit,
+            steps,
+            lines,
+            pointed: None,
+        }
+    };
+    let last = move |value: fn(&Metrics) -> f64| {
+        let scores = state.curves.read().scores_at(state.pointed.get());
+        scores.map_or_else(
+            || "–".to_owned(),
+            |metrics| format!("{:.2}", value(&metrics)),
+        )
+    };
+    let baseline = Signal::derive(move || {
+        raw(&state.curves.read()).map_or_else(String::new, |m| {
+            format!(
+                "{:.2}, {:.2}",
+                m.precision_at_1, m.mean_average_precision_at_r
+            )
+        })
+    });
+    let text = Signal::derive(move || {
+        format!(
+            "Over the steps: precision at 1 now {}, MAP at R {}",
+            last(|m| m.precision_at_1),
+            last(|m| m.mean_average_precision_at_r)
+        )
+    });
+    view! {
+        <figure>
+            <figcaption>
+                <h2>"Retrieval"</h2>
+                <Key color="precision" name="precision@1" value=Signal::derive(move || last(|m| m.precision_at_1))/>
+                <Key color="map" name="MAP@R" value=Signal::derive(move || last(|m| m.mean_average_precision_at_r))/>
+                <Key color="muted" name="raw features" dashed=true value=baseline/>
+            </figcaption>
+            <Chart testid="chart-precision" text plot state/>
+        </figure>
+    }
+}
+
+/// Triplets of each step: valid, mined, active.
+#[component]
+pub(crate) fn MiningPlot(state: State) -> impl IntoView {
+    let lines = |curves: &Curves| {
+        let counts = |color, width, count: fn(&StepReport) -> u64| {
+            noisy(
+                color,
+                per_step(curves, |report| count(report) as f64),
+                width,
+            )
+        };
+        [
+            counts("valid", 2.0, |report| report.mining.valid),
+            // Wide, as the active ones often lie on them.
+            counts("mined", 4.0, |report| report.mining.mined),
+            counts("active", 1.5, |report| report.mining.active),
+        ]
+        .concat()
+    };
+    let plot = move || {
+        let (lines, steps) = both(state, lines);
+        Plot {
+            scale: Scale::Log,
+            steps,
+            lines,
+            pointed: None,
+        }
+    };
+    let last = move |value: fn(&StepReport) -> u64| {
+        Signal::derive(move || {
+            state
+                .curves
+                .read()
+                .report_at(state.pointed.get())
+                .map_or(0, value)
+        })
+    };
+    let key = move |color, name, testid, value| {
+        let number = last(value);
+        let value = Signal::derive(move || grouped(number.get()));
+        view! { <Key color name testid value count=number/> }
+    };
+    let text = Signal::derive(move || {
+        let curves = state.curves.read();
+        curves.history.last().map_or_else(
+            || "Triplets of each step: none yet".to_owned(),
+            |r| {
+                format!(
+                    "Triplets of step {}: {} valid, {} mined, {} active",
+                    r.step, r.mining.valid, r.mining.mined, r.mining.active
+                )
+            },
+        )
+    });
+    view! {
+        <figure>
+            <figcaption>
+                <h2 title="Pale: each step. Solid: the mean of ten.">"Triplets per step"</h2>
+                {key("valid", "valid", "mining-valid", |r| r.mining.valid)}
+                {key("mined", "mined", "mining-mined", |r| r.mining.mined)}
+                {key("active", "active", "mining-active", |r| r.mining.active)}
+            </figcaption>
+            <Chart testid="chart-mining" text plot state/>
+        </figure>
+    }
+}
+
+/// Device memory: in use, the budget, and what PML's enumeration would take.
+#[component]
+pub(crate) fn MemoryPlot(state: State) -> impl IntoView {
+    let lines = |curves: &Curves| {
+        let budget = curves.memory.budget_bytes;
+        vec![
+            Line::dashed(
+                "budget",
+                level(curves, (budget > 0).then_some(budget as f64)),
+            ),
+            Line::dashed("pml", per_step(curves, |r| r.pml_bytes as f64)),
+            Line::new("memory", per_step(curves, |r| r.memory_bytes as f64)),
+        ]
+    };
+    let plot = move || {
+        let (mut lines, steps) = both(state, lines);
+        if state.curves.read().memory.budget_bytes == 0 {
+            let budget = state.config.read().budget_bytes as f64;
+            lines.push(Line::dashed("budget", vec![(0.0, budget), (steps, budget)]));
+        }
+        Plot {
+            scale: Scale::LogBytes,
+            steps,
+            lines,
+            pointed: None,
+        }
+    };
+    let live = Signal::derive(move || state.curves.read().memory.live_bytes);
+    let peak = Signal::derive(move || state.curves.read().memory.peak_bytes);
+    let budget = Signal::derive(move || match state.curves.read().memory.budget_bytes {
+        0 => state.config.read().budget_bytes,
+        bytes => bytes,
+    });
+    let pml = move || {
+        state
+            .curves
+            .read()
+            .report_at(state.pointed.get())
+            .map_or(0, |report| report.pml_bytes)
+    };
+    let text_of = |number: Signal<u64>| Signal::derive(move || Bytes(number.get()).to_string());
+    let text = Signal::derive(move || {
+        format!(
+            "Device memory: {} in use of {}; an enumeration of the triplets would take {}",
+            Bytes(live.get()),
+            Bytes(budget.get()),
+            Bytes(pml())
+        )
+    });
+    view! {
+        <figure>
+            <figcaption>
+                <h2>"Device memory"</h2>
+                <Key color="memory" name="in use" testid="memory-live" value=text_of(live) bytes=live/>
+                <Key name="peak" testid="memory-peak" value=text_of(peak) bytes=peak/>
+                <Key color="budget" name="budget" dashed=true testid="memory-budget" value=text_of(budget) bytes=budget/>
+                <span title="What PyTorch Metric Learning's enumeration would allocate for this step (estimate)">
+                    <Key
+                        color="pml" name="PML's enumeration, this step (estimate)" dashed=true
+                        value=Signal::derive(move || Bytes(pml()).to_string())
+                    />
+                </span>
+            </figcaption>
+            <Chart testid="chart-memory" text plot state/>
+            <Purposes state/>
+        </figure>
+    }
+}
+
+/// What the memory is for, as parts of a bar.
+#[component]
+fn Purposes(state: State) -> impl IntoView {
+    let parts = move || {
+        let curves = state.curves.read();
+        let mut parts: Vec<_> = curves.memory.by_purpose.clone().into_iter().collect();
+        parts.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
+        let total = curves.memory.live_bytes.max(1) as f64;
+        parts
+            .into_iter()
+            .enumerate()
+            .map(|(i, (name, bytes))| {
+                let share = 100.0 * bytes as f64 / total;
+                let name = name.replace('_', " ");
+                let title = format!("{name}: {}", Bytes(bytes));
+                view! {
+                    <span style=format!("flex-grow: {share}; --part: {}%", 92 - 12 * i.min(7)) title=title>
+                        {(share > 11.0).then(|| format!("{name} {}", Bytes(bytes)))}
+                    </span>
+                }
+            })
+            .collect_view()
+    };
+    view! { <div class="purposes" data-testid="memory-by-purpose">{parts}</div> }
+}
+
+/// The loss of each batch.
+#[component]
+pub(crate) fn LossPlot(state: State) -> impl IntoView {
+    // A step without an active triplet has no loss to show.
+    let lines = |curves: &Curves| {
+        let active = curves
+            .history
+            .iter()
+            .filter(|report| report.mining.active > 0);
+        let points = active
+            .map(|report| (report.step as f64, report.loss))
+            .collect();
+        noisy("loss", points, 2.0).to_vec()
+    };
+    let plot = move || {
+        let (lines, steps) = both(state, lines);
+        Plot {
+            scale: Scale::Linear,
+            steps,
+            lines,
+            pointed: None,
+        }
+    };
+    let last = Signal::derive(move || {
+        let curves = state.curves.read();
+        let report = curves.report_at(state.pointed.get());
+        report.map_or_else(|| "–".to_owned(), |report| format!("{:.5}", report.loss))
+    });
+    let text = Signal::derive(move || format!("The loss of each batch, now {}", last.get()));
+    view! {
+        <figure>
+            <figcaption>
+                <h2 title="Pale: each batch. Solid: the mean of ten.">"Loss"</h2>
+                <Key color="loss" name="of each batch" testid="loss" value=last/>
+            </figcaption>
+            <Chart testid="chart-loss" text plot state/>
+        </figure>
+    }
+}
+
+/// A number with thin spaces between its thousands.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push('\u{2009}');
+        }
+        text.push(digit);
+    }
+    text
+}

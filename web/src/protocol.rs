@@ -1,0 +1,145 @@
+//! What the page and the worker say to each other: one message is a JSON text, with files or arrays beside it that are
+//! handed over, never copied.
+
+use nearfar::{
+    Baseline, DataReport, DeviceInfo, EngineKind, Evaluation, MemoryReport, Scores, Side,
+    StepReport, TrainConfig,
+};
+use serde::{Deserialize, Serialize};
+
+/// What the page asks for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Command {
+    /// Opens an engine once, to say what there is; later runs use the same choice.
+    Open {
+        /// A forced engine.
+        engine: Option<EngineKind>,
+    },
+    /// Makes a sample the data.
+    Sample {
+        /// Its name, without `sample:`.
+        name: String,
+        /// What seeds it.
+        seed: u64,
+    },
+    /// Makes files the data; they come with the message.
+    Files,
+    /// Reads the same files again with another label column.
+    Label {
+        /// The column.
+        column: String,
+    },
+    /// Starts a run, in place of one under way.
+    Start {
+        /// Its settings.
+        config: Box<TrainConfig>,
+        /// Steps until it pauses; all without it.
+        steps: Option<u64>,
+    },
+    /// Pauses after the slice of work under way.
+    Pause,
+    /// Goes on; pauses again after `steps` where there are any.
+    Resume {
+        /// Steps until it pauses.
+        steps: Option<u64>,
+    },
+    /// Ends the run and gives its memory back.
+    Reset,
+}
+
+/// What the worker has to say.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Event {
+    /// The core is up.
+    Device(DeviceInfo),
+    /// There is no such engine.
+    NoDevice(String),
+    /// The data is read.
+    Data(Box<DataSummary>),
+    /// The label column cannot be guessed: these are the columns.
+    Columns(Vec<String>),
+    /// A run begins.
+    Started {
+        /// Its settings.
+        config: Box<TrainConfig>,
+        /// Its data, split.
+        data: DataReport,
+        /// What it runs on.
+        device: DeviceInfo,
+        /// What is likely wrong, before the first step.
+        warnings: Vec<String>,
+        /// What it holds.
+        memory: MemoryReport,
+    },
+    /// Steps were taken.
+    Steps {
+        /// Their reports.
+        reports: Vec<StepReport>,
+        /// What is likely wrong.
+        warnings: Vec<String>,
+        /// What is held.
+        memory: MemoryReport,
+    },
+    /// The validation side was scored.
+    Evaluated {
+        /// Its scores.
+        evaluation: Box<Evaluation>,
+        /// Those of the raw features.
+        baseline: Box<Baseline>,
+    },
+    /// Where rows lie now; beside it come `[x, y]` of each as f32, and the class of each as a byte.
+    Map {
+        /// Whose rows.
+        side: Side,
+        /// The classes that are told apart.
+        names: Vec<String>,
+    },
+    /// The run waits.
+    Paused,
+    /// The run goes on.
+    Resumed,
+    /// The test side was scored.
+    Finished {
+        /// The head's scores.
+        scores: Box<Scores>,
+        /// Those of the raw features.
+        baseline: Box<Baseline>,
+        /// The comparison in a sentence.
+        verdict: String,
+        /// The work itself, in milliseconds.
+        elapsed_ms: f64,
+    },
+    /// The run is gone.
+    Reset,
+    /// The data or the settings cannot be used; what was there before still is.
+    Refused(String),
+    /// The run failed.
+    Failed(String),
+}
+
+/// What was read.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct DataSummary {
+    /// A sample's or a file's name.
+    pub(crate) name: String,
+    /// How many rows.
+    pub(crate) rows: usize,
+    /// Features of a row.
+    pub(crate) dim: usize,
+    /// The names of the first classes.
+    pub(crate) first_classes: Vec<String>,
+    /// How many classes.
+    pub(crate) classes: usize,
+    /// Rows of the smallest and the largest class.
+    pub(crate) class_sizes: [u32; 2],
+    /// What was decided while reading, in words.
+    pub(crate) notes: Vec<String>,
+    /// The columns that could be the label.
+    pub(crate) label_columns: Vec<String>,
+    /// The one that is.
+    pub(crate) label_column: Option<String>,
+    /// Columns that can say the side of each row.
+    pub(crate) split_columns: Vec<String>,
+    /// The settings to start from.
+    pub(crate) default_config: TrainConfig,
+}

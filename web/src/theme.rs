@@ -1,0 +1,71 @@
+//! Light or dark: what the system says, until the button says otherwise. Colours live in `style.css`; plots read theirs
+//! from there.
+
+use leptos::prelude::*;
+use wasm_bindgen::prelude::*;
+
+const KEY: &str = "nearfar.theme";
+
+/// Applies the stored choice and watches the system's.
+pub(crate) fn start(changed: RwSignal<u32>) {
+    let stored = window().local_storage().ok().flatten();
+    if let Some(theme) = stored.and_then(|storage| storage.get_item(KEY).ok().flatten()) {
+        set(&theme);
+    }
+    if let Ok(Some(query)) = window().match_media("(prefers-color-scheme: dark)") {
+        let on_change = Closure::<dyn Fn()>::new(move || changed.update(|n| *n += 1));
+        query.set_onchange(Some(on_change.as_ref().unchecked_ref()));
+        on_change.forget();
+    }
+}
+
+/// Changes to the other of light and dark.
+pub(crate) fn toggle(changed: RwSignal<u32>) {
+    let theme = if is_dark() { "light" } else { "dark" };
+    set(theme);
+    if let Ok(Some(storage)) = window().local_storage() {
+        storage.set_item(KEY, theme).ok();
+    }
+    changed.update(|n| *n += 1);
+}
+
+fn set(theme: &str) {
+    if let Some(root) = document().document_element() {
+        root.set_attribute("data-theme", theme).ok();
+    }
+}
+
+fn is_dark() -> bool {
+    let chosen = document()
+        .document_element()
+        .and_then(|root| root.get_attribute("data-theme"));
+    match chosen.as_deref() {
+        Some(theme) => theme == "dark",
+        None => window()
+            .match_media("(prefers-color-scheme: dark)")
+            .is_ok_and(|query| query.is_some_and(|query| query.matches())),
+    }
+}
+
+/// A colour of `style.css` by its name there, for the theme in use.
+pub(crate) fn color(name: &str) -> (u8, u8, u8) {
+    let resolved = || {
+        // Only a property that takes a colour resolves `light-dark()`.
+        let body = document().body()?;
+        let style = body.style();
+        style
+            .set_property("caret-color", &format!("var(--{name})"))
+            .ok()?;
+        let text = window()
+            .get_computed_style(&body)
+            .ok()??
+            .get_property_value("caret-color")
+            .ok()?;
+        let mut channels = text
+            .split(|c: char| !c.is_ascii_digit())
+            .filter(|digits| !digits.is_empty())
+            .map(|digits| digits.parse().unwrap_or(128));
+        Some((channels.next()?, channels.next()?, channels.next()?))
+    };
+    resolved().unwrap_or((128, 128, 128))
+}

@@ -1,0 +1,352 @@
+//! The worker: owns the core, does the page's commands, and tells it what came of them.
+//!
+//! Commands are taken between slices of work; a new run or a reset also stops the slice under way.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use futures_channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
+use futures_util::StreamExt as _;
+use js_sys::{Array, Float32Array, Uint8Array};
+use nearfar::{
+    CsvTable, Dataset, Engine, EngineChoice, Error, Labelled, NamedFile, Progress, Result, Run,
+    TrainConfig, kernels,
+};
+use wasm_bindgen::prelude::*;
+use wasm_bindgen_futures::{JsFuture, spawn_local};
+use web_sys::{DedicatedWorkerGlobalScope, File, MessageEvent};
+
+use crate::protocol::{Command, DataSummary, Event};
+
+/// A command, and the files that came with it.
+type Message = (Command, Vec<File>);
+
+/// Listens for commands and serves them until the worker ends.
+pub(crate) fn start(scope: &DedicatedWorkerGlobalScope) {
+    let (sender, commands) = unbounded();
+    let stop = Arc::<AtomicBool>::default();
+    let core = Core {
+        scope: scope.clone(),
+        choice: EngineChoice::default(),
+        data: None,
+        sample: None,
+        files: None,
+        run: None,
+        idle: None,
+        until: 0,
+        stop: Arc::clone(&stop),
+    };
+    listen(scope, sender, stop);
+    spawn_local(core.serve(commands));
+}
+
+fn listen(
+    scope: &DedicatedWorkerGlobalScope,
+    sender: UnboundedSender<Message>,
+    stop: Arc<AtomicBool>,
+) {
+    let on_message = Closure::<dyn Fn(MessageEvent)>::new(move |event: MessageEvent| {
+        let Ok(parts) = event.data().dyn_into::<Array>() else {
+            return;
+        };
+        let mut parts = parts.iter();
+        let json = parts.next().and_then(|json| json.as_string());
+        let command = json.and_then(|json| serde_json::from_str::<Command>(&json).ok());
+        let Some(command) = command else { return };
+        // These end what is under way; anything else waits for its turn.
+        if matches!(command, Command::Start { .. } | Command::Reset) {
+            stop.store(true, Ordering::Relaxed);
+        }
+        let files = parts
+            .filter_map(|part| part.dyn_into::<File>().ok())
+            .collect();
+        sender.unbounded_send((command, files)).ok();
+    });
+    scope.set_onmessage(Some(on_message.as_ref().unchecked_ref()));
+    on_message.forget();
+}
+
+/// A sample that the data came from.
+struct Sample {
+    name: String,
+    seed: u64,
+}
+
+/// A file of features, and one of labels where there is one.
+type Files = (NamedFile, Option<NamedFile>);
+
+struct Core {
+    scope: DedicatedWorkerGlobalScope,
+    choice: EngineChoice,
+    data: Option<Rc<Dataset>>,
+    /// Which sample the data is: it follows the seed of its run.
+    sample: Option<Sample>,
+    /// The files offered last, to be read again with another label column.
+    files: Option<Files>,
+    run: Option<Run>,
+    /// An engine that no run uses: the next one takes it where the budget is the same.
+    idle: Option<Engine>,
+    /// The step at which the run pauses; it is paused when it is there.
+    until: u64,
+    stop: Arc<AtomicBool>,
+}
+
+impl Core {
+    async fn serve(mut self, mut commands: UnboundedReceiver<Message>) {
+        loop {
+            let message = if self.is_running() {
+                commands.try_recv().ok()
+            } else {
+                commands.next().await
+            };
+            match message {
+                Some((command, files)) => {
+                    self.stop.store(false, Ordering::Relaxed);
+                    if let Err(error) = self.obey(command, files).await {
+                        self.say(&Event::Refused(error.to_string()));
+                    }
+                }
+                None if self.is_running() => self.slice().await,
+                None => return,
+            }
+        }
+    }
+
+    fn is_running(&self) -> bool {
+        self.run
+            .as_ref()
+            .is_some_and(|run| !run.is_finished() && run.step() < self.until)
+    }
+
+    async fn obey(&mut self, command: Command, files: Vec<File>) -> Result<()> {
+        match command {
+            Command::Open { engine } => {
+                self.choice.kind = engine;
+                match self.open(TrainConfig::default().budget_bytes).await {
+                    Ok(engine) => {
+                        self.say(&Event::Device(engine.info().clone()));
+                        self.idle = Some(engine);
+                    }
+                    Err(error) => self.say(&Event::NoDevice(error.to_string())),
+                }
+            }
+            Command::Sample { name, seed } => {
+                let dataset = Dataset::sample(&name, seed)?;
+                self.take(dataset, Some(Sample { name, seed }));
+            }
+            Command::Files => self.read(files).await?,
+            Command::Label { column } => self.parse(Some(&column))?,
+            Command::Start { config, steps } => self.begin(*config, steps).await?,
+            Command::Pause => {
+                self.until = 0;
+                self.say(&Event::Paused);
+            }
+            Command::Resume { steps } => self.go_on(steps),
+            Command::Reset => {
+                self.end_run();
+                self.say(&Event::Reset);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the memory of the run back, and keeps its engine.
+    fn end_run(&mut self) {
+        self.idle = self.run.take().map(Run::into_engine).or(self.idle.take());
+    }
+
+    /// An engine with every kernel compiled on it: what cannot run here says so before anything starts.
+    async fn open(&mut self, budget_bytes: u64) -> Result<Engine> {
+        if let Some(engine) = self
+            .idle
+            .take_if(|engine| engine.ledger().budget_bytes() == budget_bytes)
+        {
+            engine.settle().await?;
+            engine.ledger().restart_peak();
+            return Ok(engine);
+        }
+        let engine = Engine::open(&self.choice, budget_bytes).await?;
+        engine.prepare(&kernels::ALL).await?;
+        Ok(engine.with_stop_flag(Arc::clone(&self.stop)))
+    }
+
+    async fn read(&mut self, files: Vec<File>) -> Result<()> {
+        let mut named = Vec::new();
+        for file in files {
+            let name = file.name();
+            let bytes = JsFuture::from(file.array_buffer()).await.map_err(|_| {
+                Error::Data(format!(
+                    "{name}: the file cannot be read any more: choose it again"
+                ))
+            })?;
+            let bytes = Uint8Array::new(&bytes).to_vec();
+            named.push(NamedFile { name, bytes });
+        }
+        self.files = Some(Labelled::pair(named)?);
+        self.parse(None)
+    }
+
+    /// Makes the files offered last the data; where their label column has to be chosen, its candidates are said.
+    fn parse(&mut self, label_column: Option<&str>) -> Result<()> {
+        let Some((data, labels)) = &self.files else {
+            return Ok(());
+        };
+        let read = Labelled::read(data, labels.as_ref(), label_column).and_then(Dataset::new);
+        match read {
+            Ok(dataset) => self.take(dataset, None),
+            Err(error) => {
+                self.say(&Event::Columns(self.label_columns()));
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// The columns of the table that holds the labels.
+    fn label_columns(&self) -> Vec<String> {
+        let table = self
+            .files
+            .as_ref()
+            .map(|(data, labels)| labels.as_ref().unwrap_or(data));
+        let header = table.and_then(|file| CsvTable::read(file).ok());
+        header.map_or_else(Vec::new, |table| table.header().to_vec())
+    }
+
+    fn take(&mut self, dataset: Dataset, sample: Option<Sample>) {
+        if sample.is_some() {
+            self.files = None;
+        }
+        let sizes = dataset.class_sizes();
+        let summary = DataSummary {
+            name: dataset.name.clone(),
+            rows: dataset.rows(),
+            dim: dataset.features.dim(),
+            first_classes: dataset.class_names.iter().take(12).cloned().collect(),
+            classes: dataset.class_names.len(),
+            class_sizes: [
+                sizes.iter().copied().min().unwrap_or(0),
+                sizes.iter().copied().max().unwrap_or(0),
+            ],
+            notes: dataset.notes.clone(),
+            label_columns: self.label_columns(),
+            label_column: dataset.label_column.clone(),
+            split_columns: dataset
+                .columns
+                .iter()
+                .map(|(name, _)| name.clone())
+                .collect(),
+            default_config: dataset.default_config(),
+        };
+        self.end_run();
+        self.data = Some(Rc::new(dataset));
+        self.sample = sample;
+        self.say(&Event::Data(Box::new(summary)));
+    }
+
+    async fn begin(&mut self, config: TrainConfig, steps: Option<u64>) -> Result<()> {
+        self.end_run();
+        config.check()?;
+        if let Some(sample) = self
+            .sample
+            .as_mut()
+            .filter(|sample| sample.seed != config.seed)
+        {
+            self.data = Some(Rc::new(Dataset::sample(&sample.name, config.seed)?));
+            sample.seed = config.seed;
+        }
+        let data = self.data.clone();
+        let data = data.ok_or_else(|| Error::Data("choose a sample or a file first".to_owned()))?;
+        let engine = self.open(config.budget_bytes).await?;
+        let run = Run::new(engine, data, config.clone()).await?;
+        self.say(&Event::Started {
+            config: Box::new(config),
+            data: run.data(),
+            device: run.device().clone(),
+            warnings: run.warnings().to_vec(),
+            memory: run.memory(),
+        });
+        self.run = Some(run);
+        self.go_on(steps);
+        Ok(())
+    }
+
+    fn go_on(&mut self, steps: Option<u64>) {
+        let step = self.run.as_ref().map_or(0, Run::step);
+        // At the last step the test side is still to be scored.
+        self.until = steps.map_or(u64::MAX, |steps| step + steps);
+        self.say(&Event::Resumed);
+    }
+
+    /// Does the next slice of the run.
+    async fn slice(&mut self) {
+        let Some(mut run) = self.run.take() else {
+            return;
+        };
+        match self.advance(&mut run).await {
+            Ok(()) => {
+                let paused = !run.is_finished() && run.step() >= self.until;
+                self.run = Some(run);
+                if paused {
+                    self.say(&Event::Paused);
+                }
+            }
+            // The command that stopped it says what comes next.
+            Err(Error::Stopped) => self.run = Some(run),
+            // The engine may be what failed.
+            Err(error) => self.say(&Event::Failed(error.to_string())),
+        }
+    }
+
+    async fn advance(&self, run: &mut Run) -> Result<()> {
+        match run.next(self.until - run.step()).await? {
+            Progress::Steps(reports) => self.say(&Event::Steps {
+                reports,
+                warnings: run.warnings().to_vec(),
+                memory: run.memory(),
+            }),
+            Progress::Evaluated(evaluation) => {
+                self.say(&Event::Evaluated {
+                    evaluation: Box::new(evaluation),
+                    baseline: Box::new(run.baseline()),
+                });
+                self.say_map(run).await?;
+            }
+            Progress::Finished => {
+                self.say_map(run).await?;
+                self.say(&Event::Finished {
+                    scores: Box::new(run.final_scores().unwrap_or_default()),
+                    baseline: Box::new(run.baseline()),
+                    verdict: run.verdict().unwrap_or_default(),
+                    elapsed_ms: run.elapsed_ms(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    async fn say_map(&self, run: &mut Run) -> Result<()> {
+        let map = run.map().await?;
+        let points = Float32Array::from(map.points.as_flattened()).buffer();
+        let classes = Uint8Array::from(&map.classes[..]).buffer();
+        let event = Event::Map {
+            side: map.side,
+            names: map.names,
+        };
+        self.post(&event, &[points.into(), classes.into()]);
+        Ok(())
+    }
+
+    fn say(&self, event: &Event) {
+        self.post(event, &[]);
+    }
+
+    fn post(&self, event: &Event, handed_over: &[JsValue]) {
+        let json = serde_json::to_string(event).expect("events are plain data");
+        let buffers: Array = handed_over.iter().collect();
+        let message = Array::of1(&json.into()).concat(&buffers);
+        self.scope
+            .post_message_with_transfer(&message, &buffers)
+            .ok();
+    }
+}
