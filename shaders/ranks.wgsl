@@ -85,6 +85,9 @@ fn sort_thresholds(
   for (var g = lane; g <= count; g += WORKGROUP_SIZE) {
     atomicStore(&books[first + i + g], 0u);
   }
+  if count == 0u {
+    return;
+  }
   for (var r = lane; r < params.references; r += WORKGROUP_SIZE) {
     let tag = tags[r];
     if tag.x == row.x && tag.y != row.y {
@@ -95,7 +98,7 @@ fn sort_thresholds(
   storageBarrier();  // all positives are there, in any order, before they are sorted
   if count <= WORKGROUP_SIZE {
     // Each invocation counts how many are farther than its own: that is its place.
-    let own = thresholds[first + min(lane, max(count, 1u) - 1u)];
+    let own = thresholds[first + min(lane, count - 1u)];
     var place = 0u;
     for (var j = 0u; j < count; j++) {
       place += u32(nearer(thresholds[first + j], own));
@@ -150,18 +153,29 @@ fn gaps(
   }
 }
 
-/// The similarities of OWNERS rows of the block, from `first` on, to one reference; rows past the end repeat the last.
+/// The vec4 where row `o` after `first` begins; rows past the end of the block repeat the last.
+fn row_start(first: u32, o: u32) -> u32 {
+  return (params.first_row + min(first + o, params.rows - 1u)) * params.stride;
+}
+
+/// The similarities of OWNERS rows of the block, from `first` on, to one reference. Written out: the sums stay in registers.
 fn similarities(first: u32, reference: u32) -> array<f32, OWNERS> {
-  var s: array<f32, OWNERS>;
-  let last = params.first_row + params.rows - 1u;
+  let a = vec4u(row_start(first, 0u), row_start(first, 1u), row_start(first, 2u), row_start(first, 3u));
+  let b = vec4u(row_start(first, 4u), row_start(first, 5u), row_start(first, 6u), row_start(first, 7u));
+  var s = vec4f();
+  var t = vec4f();
   for (var k = 0u; k < params.stride; k++) {
     let r = references[reference * params.stride + k];
-    for (var o = 0u; o < OWNERS; o++) {
-      let row = min(params.first_row + first + o, last);
-      s[o] = chain(anchors[row * params.stride + k], r, s[o]);
-    }
+    s.x = chain(anchors[a.x + k], r, s.x);
+    s.y = chain(anchors[a.y + k], r, s.y);
+    s.z = chain(anchors[a.z + k], r, s.z);
+    s.w = chain(anchors[a.w + k], r, s.w);
+    t.x = chain(anchors[b.x + k], r, t.x);
+    t.y = chain(anchors[b.y + k], r, t.y);
+    t.z = chain(anchors[b.z + k], r, t.z);
+    t.w = chain(anchors[b.w + k], r, t.w);
   }
-  return s;
+  return array(s.x, s.y, s.z, s.w, t.x, t.y, t.z, t.w);
 }
 
 /// How many of the row's thresholds are farther than `entry`.

@@ -96,6 +96,7 @@ fn mine(
   let reference = min(start + lane, params.references - 1u);
   let s = similarities(first, reference);
   let tag = tags[reference];
+  var counts: array<u32, TOTALS / 2u>;
   for (var o = 0u; o < OWNERS; o++) {
     var weight = 0.0;
     if first + o < params.rows && start + lane < params.references {
@@ -107,14 +108,19 @@ fn mine(
           atomicSub(&books[row.z + first + o + m.high], 1u);
           weight = f32(m.high - m.low);
         }
-        atomicAdd(&tally[VALID / 2u], row.w);
-        atomicAdd(&tally[WITHIN / 2u], m.within);
-        atomicAdd(&tally[HARDER / 2u], m.hard);
-        atomicAdd(&tally[MINED / 2u], m.mined.y - m.mined.x);
-        atomicAdd(&tally[ACTIVE / 2u], m.high - m.low);
+        counts[VALID / 2u] += row.w;
+        counts[WITHIN / 2u] += m.within;
+        counts[HARDER / 2u] += m.hard;
+        counts[MINED / 2u] += m.mined.y - m.mined.x;
+        counts[ACTIVE / 2u] += m.high - m.low;
       }
     }
     weights[lane][o] = weight;
+  }
+  for (var total = 0u; total < TOTALS / 2u; total++) {
+    if counts[total] > 0u {
+      atomicAdd(&tally[total], counts[total]);
+    }
   }
   workgroupBarrier();  // weights and tally are complete before they are read
   if lane < TOTALS / 2u {

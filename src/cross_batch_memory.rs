@@ -123,6 +123,7 @@ mod tests {
         let choice = EngineChoice {
             kind: Some(EngineKind::Cpu),
             adapter: None,
+            ..EngineChoice::default()
         };
         pollster::block_on(async {
             let engine = Engine::open(&choice, 1 << 20).await.expect("opens");

@@ -25,6 +25,8 @@ pub struct EngineChoice {
     pub kind: Option<EngineKind>,
     /// A part of the adapter's name, in any case.
     pub adapter: Option<String>,
+    /// Whether a GPU runs the kernels without wgpu's runtime checks, natively: to measure, not to rely on.
+    pub trusted: bool,
 }
 
 /// The two engines.
@@ -62,6 +64,12 @@ pub struct DeviceInfo {
     pub software: bool,
     /// The largest buffer that a kernel can bind.
     pub max_buffer_bytes: u64,
+    /// Memory that the invocations of a workgroup can share.
+    pub workgroup_bytes: u64,
+    /// Invocations of a workgroup.
+    pub workgroup_size: u32,
+    /// Optional features that later kernels may use.
+    pub features: Vec<String>,
 }
 
 /// A device, the account of its memory, and the flag that stops it.
@@ -112,8 +120,8 @@ impl Engine {
         let ledger = MemoryLedger::new(budget_bytes);
         let gpu = match choice.kind {
             Some(EngineKind::Cpu) => None,
-            Some(EngineKind::Gpu) => Some(Gpu::open(choice.adapter.as_deref(), &ledger).await?),
-            None => match Gpu::open(choice.adapter.as_deref(), &ledger).await {
+            Some(EngineKind::Gpu) => Some(Gpu::open(choice, &ledger).await?),
+            None => match Gpu::open(choice, &ledger).await {
                 Ok(gpu) if choice.adapter.is_none() && gpu.info().software => None,
                 Ok(gpu) => Some(gpu),
                 Err(Error::Device(_)) if choice.adapter.is_none() => None,
@@ -392,6 +400,9 @@ fn cpu_info() -> DeviceInfo {
         backend: "cpu".to_owned(),
         software: false,
         max_buffer_bytes: (usize::MAX >> 1) as u64,
+        workgroup_bytes: 0,
+        workgroup_size: 1,
+        features: Vec::new(),
     }
 }
 

@@ -143,6 +143,7 @@ fn a_budget_below_the_fixed_buffers_of_a_gpu_is_refused() {
     let choice = nearfar::EngineChoice {
         kind: Some(EngineKind::Gpu),
         adapter: None,
+        ..nearfar::EngineChoice::default()
     };
     let error = pollster::block_on(Engine::open(&choice, 1 << 20)).expect_err("refused");
     assert!(matches!(error, Error::Refused { .. }), "{error}");

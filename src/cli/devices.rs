@@ -23,14 +23,19 @@ impl Devices {
             } else {
                 ""
             };
-            let largest = match device.engine.as_str() {
-                "gpu" => format!(", buffers up to {}", Bytes(device.max_buffer_bytes)),
-                _ => String::new(),
-            };
             println!(
-                "{}: {} ({}{software}{largest})",
+                "{}: {} ({}{software})",
                 device.engine, device.adapter, device.backend
             );
+            if device.engine == "gpu" {
+                println!(
+                    "     buffers up to {}, workgroups of {} with {}; {}",
+                    Bytes(device.max_buffer_bytes),
+                    device.workgroup_size,
+                    Bytes(device.workgroup_bytes),
+                    device.features.join(", ")
+                );
+            }
         }
         Ok(())
     }

@@ -54,6 +54,7 @@ impl Common {
         let choice = EngineChoice {
             kind: self.engine,
             adapter: self.adapter.clone(),
+            ..EngineChoice::default()
         };
         let budget = self.budget.map_or(default_budget, |budget| budget.0);
         let engine = pollster::block_on(Engine::open(&choice, budget))?;

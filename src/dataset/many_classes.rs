@@ -46,7 +46,7 @@ pub(super) fn generate(seed: u64) -> Dataset {
         class_names: (0..CLASSES).map(|class| class.to_string()).collect(),
         label_column: None,
         columns: Vec::new(),
-        notes: vec!["generated from the seed: 650 classes of 10 rows, 64 features".to_owned()],
+        notes: vec!["generated from the seed".to_owned()],
     }
 }
 

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::num::NonZeroU64;
 use std::rc::Rc;
 
-use super::PARAMS_BYTES;
 use super::vec::Binding;
+use super::{PARAMS_BYTES, trusted};
 
 /// Most storage buffers a kernel can have: the base of WebGPU.
 const MAX_BINDINGS: usize = 8;
@@ -55,12 +55,21 @@ type BufferIds = [u64; MAX_BINDINGS];
 /// The compiled kernels, the layouts they share, and the bind groups of the buffers in use.
 #[derive(Debug, Default)]
 pub(super) struct Pipelines {
+    /// Compile without runtime checks.
+    trusted: bool,
     compiled: RefCell<HashMap<&'static str, Rc<Pipeline>>>,
     layouts: RefCell<HashMap<&'static [Access], Rc<Layout>>>,
     bind_groups: RefCell<HashMap<(&'static [Access], BufferIds), wgpu::BindGroup>>,
 }
 
 impl Pipelines {
+    pub(super) fn new(trusted: bool) -> Self {
+        Self {
+            trusted,
+            ..Self::default()
+        }
+    }
+
     /// The pipeline of a kernel, compiled on first use.
     pub(super) fn get(&self, device: &wgpu::Device, kernel: &'static Kernel) -> Rc<Pipeline> {
         if let Some(pipeline) = self.compiled.borrow().get(kernel.name) {
@@ -75,10 +84,15 @@ impl Pipelines {
             kernel.name
         );
         let layout = self.layout(device, kernel.bindings);
-        let module = device.create_shader_module(wgpu::ShaderModuleDescriptor {
+        let descriptor = wgpu::ShaderModuleDescriptor {
             label: Some(kernel.name),
             source: wgpu::ShaderSource::Wgsl(kernel.source.into()),
-        });
+        };
+        let module = if self.trusted {
+            trusted::module(device, descriptor)
+        } else {
+            device.create_shader_module(descriptor)
+        };
         let compute = device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
             label: Some(kernel.name),
             layout: Some(&layout.pipeline),

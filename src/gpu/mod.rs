@@ -5,6 +5,7 @@
 
 mod commands;
 mod kernel;
+mod trusted;
 mod vec;
 
 use std::rc::Rc;
@@ -17,7 +18,7 @@ pub use commands::GpuCommands;
 pub use kernel::{Access, Kernel};
 pub use vec::{Binding, GpuVec};
 
-use crate::engine::DeviceInfo;
+use crate::engine::{DeviceInfo, EngineChoice};
 use crate::error::{Error, Result};
 use crate::ledger::{MemoryLedger, Purpose, Reservation};
 use kernel::Pipelines;
@@ -44,12 +45,13 @@ pub struct Gpu {
 }
 
 impl Gpu {
-    /// Opens the best adapter: discrete before integrated before software; `name_part` narrows the choice.
+    /// Opens the best adapter: discrete before integrated before software; a part of its name narrows the choice.
     ///
     /// # Errors
     /// [`Error::Device`] when there is no such adapter or it gives no device; [`Error::Refused`] when the budget does
     /// not hold the 2.1 MiB of fixed buffers.
-    pub async fn open(name_part: Option<&str>, ledger: &MemoryLedger) -> Result<Self> {
+    pub async fn open(choice: &EngineChoice, ledger: &MemoryLedger) -> Result<Self> {
+        let name_part = choice.adapter.as_deref();
         let mut adapters = adapters().await;
         adapters.sort_by_key(|adapter| preference(adapter.get_info().device_type));
         let listed: Vec<String> = adapters
@@ -110,8 +112,8 @@ impl Gpu {
             Usage::MAP_READ | Usage::COPY_DST,
         )?;
         Ok(Self {
-            info: device_info(&adapter.get_info(), &device.limits()),
-            pipelines: Pipelines::default(),
+            info: device_info(&adapter),
+            pipelines: Pipelines::new(choice.trusted),
             device,
             queue,
             params,
@@ -330,10 +332,7 @@ async fn adapters() -> Vec<wgpu::Adapter> {
 pub async fn devices() -> Vec<DeviceInfo> {
     let mut adapters = adapters().await;
     adapters.sort_by_key(|adapter| preference(adapter.get_info().device_type));
-    adapters
-        .iter()
-        .map(|adapter| device_info(&adapter.get_info(), &adapter.limits()))
-        .collect()
+    adapters.iter().map(device_info).collect()
 }
 
 /// Lower is better.
@@ -356,10 +355,22 @@ fn adapter_name(info: &wgpu::AdapterInfo) -> String {
     }
 }
 
-fn device_info(info: &wgpu::AdapterInfo, limits: &wgpu::Limits) -> DeviceInfo {
+fn device_info(adapter: &wgpu::Adapter) -> DeviceInfo {
+    let (info, limits) = (adapter.get_info(), adapter.limits());
+    let known = [
+        (wgpu::Features::SUBGROUP, "subgroups"),
+        (wgpu::Features::SHADER_F16, "shader-f16"),
+        (wgpu::Features::TIMESTAMP_QUERY, "timestamp-query"),
+    ];
+    let has = |(feature, name): (_, &str)| {
+        adapter
+            .features()
+            .contains(feature)
+            .then(|| name.to_owned())
+    };
     DeviceInfo {
         engine: "gpu".to_owned(),
-        adapter: adapter_name(info),
+        adapter: adapter_name(&info),
         backend: match info.backend {
             wgpu::Backend::BrowserWebGpu => "webgpu".to_owned(),
             backend => backend.to_string(),
@@ -369,6 +380,9 @@ fn device_info(info: &wgpu::AdapterInfo, limits: &wgpu::Limits) -> DeviceInfo {
             .max_buffer_size
             .min(limits.max_storage_buffer_binding_size)
             & !255,
+        workgroup_bytes: limits.max_compute_workgroup_storage_size.into(),
+        workgroup_size: limits.max_compute_invocations_per_workgroup,
+        features: known.into_iter().filter_map(has).collect(),
     }
 }
 

@@ -22,7 +22,7 @@ impl Miner {
     /// The names in settings, with the class each one is in PML.
     pub const ALL: [(&str, &str); 2] = [
         ("triplet-margin", "TripletMarginMiner"),
-        ("none", "miner=None"),
+        ("none", "none: every triplet"),
     ];
 
     /// The band of triplets that the kernel keeps, and its margin.

@@ -31,12 +31,12 @@ pub enum TypeOfTriplets {
 }
 
 impl TypeOfTriplets {
-    /// Every type, by its name in settings.
-    pub const ALL: [(&str, Self); 4] = [
-        ("all", Self::All),
-        ("easy", Self::Easy),
-        ("semihard", Self::Semihard),
-        ("hard", Self::Hard),
+    /// The names in settings, with what each one keeps.
+    pub const ALL: [(&str, &str); 4] = [
+        ("semihard", "semihard"),
+        ("all", "all within the margin"),
+        ("hard", "hard"),
+        ("easy", "easy"),
     ];
 }
 

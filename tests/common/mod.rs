@@ -15,6 +15,7 @@ pub(crate) fn open(kind: EngineKind, budget_bytes: u64) -> Engine {
     let choice = EngineChoice {
         kind: Some(kind),
         adapter: None,
+        ..EngineChoice::default()
     };
     pollster::block_on(Engine::open(&choice, budget_bytes))
         .unwrap_or_else(|error| panic!("{error} (`make test` installs what is missing)"))

@@ -28,11 +28,8 @@ fn Row(state: State, knob: Knob) -> impl IntoView {
     let explained = RwSignal::new(false);
     let id = format!("knob-{}", knob.key.replace('.', "-"));
     let value = Memo::new(move |_| shown(&state.config.read(), &knob));
+    let shown_value = move || value.get().unwrap_or_default();
     let enter = move |text: String| enter(state, &knob, &text);
-    let applies = move || {
-        let without_miner = shown(&state.config.read(), &MAIN[2]) == "none";
-        !(without_miner && knob.key == "miner.margin")
-    };
     let control = match knob.entry {
         Entry::Choice(choices) => {
             let options = move || {
@@ -50,7 +47,7 @@ fn Row(state: State, knob: Knob) -> impl IntoView {
                 fixed
                     .chain(columns)
                     .map(|(option, text)| {
-                        let selected = option == value.get();
+                        let selected = option == shown_value();
                         view! { <option value=option selected=selected>{text}</option> }
                     })
                     .collect_view()
@@ -62,7 +59,7 @@ fn Row(state: State, knob: Knob) -> impl IntoView {
         }
         Entry::Number(step) => view! {
             <input
-                id=id.clone() type="number" step=step prop:value=value disabled=move || !applies()
+                id=id.clone() type="number" step=step prop:value=shown_value
                 on:change=move |event| {
                     enter(event_target_value(&event));
                     put_back(&event, value);
@@ -72,7 +69,7 @@ fn Row(state: State, knob: Knob) -> impl IntoView {
         .into_any(),
         Entry::Widths | Entry::Mebibytes => view! {
             <input
-                id=id.clone() type="text" inputmode="numeric" prop:value=value
+                id=id.clone() type="text" inputmode="numeric" prop:value=shown_value
                 on:change=move |event| {
                     enter(event_target_value(&event));
                     put_back(&event, value);
@@ -82,7 +79,7 @@ fn Row(state: State, knob: Knob) -> impl IntoView {
         .into_any(),
     };
     view! {
-        <div class="knob">
+        <div class="knob" hidden=move || value.read().is_none()>
             <label for=id title=knob.pml>{knob.label}</label>
             {control}
             <button
@@ -94,54 +91,38 @@ fn Row(state: State, knob: Knob) -> impl IntoView {
     }
 }
 
-/// A setting as its control shows it.
-fn shown(config: &TrainConfig, knob: &Knob) -> String {
+/// A setting as its control shows it; nothing where the settings have none of its name.
+fn shown(config: &TrainConfig, knob: &Knob) -> Option<String> {
     let value = serde_json::to_value(config).unwrap_or_default();
-    let at = |path: &str| {
-        path.split('.')
-            .fold(&value, |value, key| &value[key])
-            .clone()
-    };
-    if knob.key == "miner.type_of_triplets" && at("miner.name") == "none" {
-        return "none".to_owned();
-    }
-    match (knob.entry, at(knob.key)) {
+    let value = knob
+        .key
+        .split('.')
+        .try_fold(&value, |value, key| value.get(key))?;
+    Some(match (knob.entry, value) {
         (Entry::Mebibytes, bytes) => (bytes.as_u64().unwrap_or(0) >> 20).to_string(),
         (Entry::Widths, widths) => widths
             .to_string()
             .replace(['[', ']'], "")
             .replace(',', ", "),
-        (_, serde_json::Value::String(text)) => text,
-        (_, serde_json::Value::Null) => String::new(),
+        (_, serde_json::Value::String(text)) => text.clone(),
         (_, value) => value.to_string(),
-    }
+    })
 }
 
 /// Takes what was entered into the settings, or says why not.
 fn enter(state: State, knob: &Knob, text: &str) {
-    let sets = match (knob.entry, knob.key) {
-        (Entry::Mebibytes, key) => {
-            vec![format!(
-                "{key}={}",
-                text.trim()
-                    .parse::<u64>()
-                    .map_or(text.to_owned(), |mib| (mib << 20).to_string())
-            )]
-        }
-        (Entry::Widths, key) => vec![format!("{key}=[{}]", text.trim())],
-        (_, "miner.type_of_triplets") if text == "none" => vec!["miner.name=none".to_owned()],
-        (_, key @ "miner.type_of_triplets") => {
-            let without = shown(&state.config.read_untracked(), knob) == "none";
-            let named = without.then(|| "miner.name=triplet-margin".to_owned());
-            named.into_iter().chain([format!("{key}={text}")]).collect()
-        }
-        (_, key) => vec![format!("{key}={text}")],
+    let value = match knob.entry {
+        Entry::Mebibytes => match text.trim().parse::<u64>() {
+            Ok(mebibytes) => mebibytes.saturating_mul(1 << 20).to_string(),
+            Err(_) => text.to_owned(),
+        },
+        Entry::Widths => format!("[{}]", text.trim()),
+        Entry::Number(_) | Entry::Choice(_) => text.to_owned(),
     };
-    let config = sets
-        .iter()
-        .try_fold(state.config.get_untracked(), |config, set| {
-            config.with_set(set)
-        });
+    let config = state
+        .config
+        .get_untracked()
+        .with_set(&format!("{}={value}", knob.key));
     match config.and_then(|config| config.check().map(|()| config)) {
         Ok(config) => {
             state.error.set(None);
@@ -152,11 +133,11 @@ fn enter(state: State, knob: &Knob, text: &str) {
 }
 
 /// Shows the setting that holds, where what was entered was refused.
-fn put_back(event: &web_sys::Event, value: Memo<String>) {
+fn put_back(event: &web_sys::Event, value: Memo<Option<String>>) {
     if let Some(input) = event
         .target()
         .and_then(|target| target.dyn_into::<web_sys::HtmlInputElement>().ok())
     {
-        input.set_value(&value.get_untracked());
+        input.set_value(&value.get_untracked().unwrap_or_default());
     }
 }

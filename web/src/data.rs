@@ -146,7 +146,7 @@ fn summary(data: &DataSummary) -> String {
     };
     let mut names = data.first_classes.join(", ");
     if data.classes > data.first_classes.len() {
-        names.push_str(", ..");
+        names.push_str(" and more");
     }
     let what = if data.name.starts_with("sample:") {
         String::new()

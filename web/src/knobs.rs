@@ -1,4 +1,8 @@
 //! The knobs: which settings the page shows, what they are called in PML, and what they do.
+//!
+//! Miners and what they keep are listed by the core. A setting that the chosen miner does not have is not shown.
+
+use nearfar::{Miner, TypeOfTriplets};
 
 /// How a setting is entered.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -29,7 +33,7 @@ pub(crate) struct Knob {
 }
 
 /// Settings that show by themselves: what a newcomer would turn.
-pub(crate) const MAIN: [Knob; 7] = [
+pub(crate) const MAIN: [Knob; 8] = [
     Knob {
         key: "memory_size",
         label: "Memory rows",
@@ -45,17 +49,18 @@ pub(crate) const MAIN: [Knob; 7] = [
         entry: Entry::Number("8"),
     },
     Knob {
+        key: "miner.name",
+        label: "Miner",
+        pml: "CrossBatchMemory(miner)",
+        help: "Chooses the triplets that the loss sees.",
+        entry: Entry::Choice(&Miner::ALL),
+    },
+    Knob {
         key: "miner.type_of_triplets",
         label: "Triplets",
         pml: "TripletMarginMiner(type_of_triplets)",
-        help: "Which triplets the loss sees, by how much nearer the positive is than the negative. Semihard: nearer, but by less than the margin.",
-        entry: Entry::Choice(&[
-            ("semihard", "semihard"),
-            ("all", "all within margin"),
-            ("hard", "hard"),
-            ("easy", "easy"),
-            ("none", "no miner"),
-        ]),
+        help: "Which triplets, by how much nearer the positive is than the negative. Semihard: nearer, but by less than the margin. Hard: not nearer.",
+        entry: Entry::Choice(&TypeOfTriplets::ALL),
     },
     Knob {
         key: "miner.margin",

@@ -1,7 +1,9 @@
 //! The four plots of a run, with their numbers: what is drawn, from the curves of this run and the one before.
 
+use std::collections::BTreeMap;
+
 use leptos::prelude::*;
-use nearfar::{Bytes, Metrics, StepReport};
+use nearfar::{Bytes, MemoryReport, Metrics, StepReport};
 
 use crate::chart::{Chart, Line, Plot, Scale};
 use crate::state::{Curves, State};
@@ -236,14 +238,24 @@ pub(crate) fn MiningPlot(state: State) -> impl IntoView {
 pub(crate) fn MemoryPlot(state: State) -> impl IntoView {
     let lines = |curves: &Curves| {
         let budget = curves.memory.budget_bytes;
-        vec![
+        let mut lines = vec![
             Line::dashed(
                 "budget",
                 level(curves, (budget > 0).then_some(budget as f64)),
             ),
             Line::dashed("pml", per_step(curves, |r| r.pml_bytes as f64)),
-            Line::new("memory", per_step(curves, |r| r.memory_bytes as f64)),
-        ]
+        ];
+        for (i, (purpose, _)) in by_size(&curves.memory).into_iter().enumerate() {
+            let held =
+                |bytes: &BTreeMap<String, u64>| bytes.get(&purpose).copied().unwrap_or(0) as f64;
+            let points = curves
+                .purposes
+                .iter()
+                .map(|(step, bytes)| (*step as f64, held(bytes)));
+            lines.push(Line::new(shade(i), points.collect()).wide(1.2));
+        }
+        lines.push(Line::new("memory", per_step(curves, |r| r.memory_bytes as f64)).wide(2.5));
+        lines
     };
     let plot = move || {
         let (mut lines, steps) = both(state, lines);
@@ -300,27 +312,40 @@ pub(crate) fn MemoryPlot(state: State) -> impl IntoView {
     }
 }
 
-/// What the memory is for, as parts of a bar.
+/// What is held for each purpose, the most first.
+fn by_size(memory: &MemoryReport) -> Vec<(String, u64)> {
+    let mut parts: Vec<_> = memory.by_purpose.clone().into_iter().collect();
+    parts.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
+    parts
+}
+
+/// The colour of the purpose that holds the `i`-th most.
+fn shade(i: usize) -> &'static str {
+    const SHADES: [&str; 8] = [
+        "purpose0", "purpose1", "purpose2", "purpose3", "purpose4", "purpose5", "purpose6",
+        "purpose7",
+    ];
+    SHADES[i.min(SHADES.len() - 1)]
+}
+
+/// What the memory is for, as parts of a bar in the colours of the thin lines above it.
 #[component]
 fn Purposes(state: State) -> impl IntoView {
     let parts = move || {
         let curves = state.curves.read();
-        let mut parts: Vec<_> = curves.memory.by_purpose.clone().into_iter().collect();
-        parts.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
         let total = curves.memory.live_bytes.max(1) as f64;
-        parts
+        let part = |(i, (name, bytes)): (usize, (String, u64))| {
+            let share = 100.0 * bytes as f64 / total;
+            let name = name.replace('_', " ");
+            let title = format!("{name}: {}", Bytes(bytes));
+            let text = (share > 11.0).then(|| format!("{name} {}", Bytes(bytes)));
+            let style = format!("flex-grow: {share}; background: var(--{})", shade(i));
+            view! { <span style=style title=title>{text}</span> }
+        };
+        by_size(&curves.memory)
             .into_iter()
             .enumerate()
-            .map(|(i, (name, bytes))| {
-                let share = 100.0 * bytes as f64 / total;
-                let name = name.replace('_', " ");
-                let title = format!("{name}: {}", Bytes(bytes));
-                view! {
-                    <span style=format!("flex-grow: {share}; --part: {}%", 92 - 12 * i.min(7)) title=title>
-                        {(share > 11.0).then(|| format!("{name} {}", Bytes(bytes)))}
-                    </span>
-                }
-            })
+            .map(part)
             .collect_view()
     };
     view! { <div class="purposes" data-testid="memory-by-purpose">{parts}</div> }

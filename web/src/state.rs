@@ -1,5 +1,7 @@
 //! [`State`]: everything the page shows, as signals named once; and what each event of the worker changes in it.
 
+use std::collections::BTreeMap;
+
 use leptos::prelude::*;
 use nearfar::{
     Baseline, Bytes, DataReport, DeviceInfo, Evaluation, MemoryReport, Metrics, Scores, Side,
@@ -36,6 +38,8 @@ pub(crate) struct Curves {
     pub(crate) baseline: Baseline,
     pub(crate) scores: Option<Scores>,
     pub(crate) memory: MemoryReport,
+    /// What was held for each purpose, from this step on.
+    pub(crate) purposes: Vec<(u64, BTreeMap<String, u64>)>,
     pub(crate) verdict: Option<String>,
     pub(crate) warnings: Vec<String>,
     pub(crate) elapsed_ms: f64,
@@ -188,6 +192,7 @@ impl State {
                     config: *config,
                     data,
                     warnings,
+                    purposes: vec![(0, memory.by_purpose.clone())],
                     memory,
                     ..Curves::default()
                 });
@@ -199,6 +204,9 @@ impl State {
                 memory,
             } => self.curves.update(|curves| {
                 curves.history.extend(reports);
+                curves
+                    .purposes
+                    .push((curves.step(), memory.by_purpose.clone()));
                 curves.warnings = warnings;
                 curves.memory = memory;
             }),

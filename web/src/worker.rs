@@ -222,7 +222,7 @@ impl Core {
             name: dataset.name.clone(),
             rows: dataset.rows(),
             dim: dataset.features.dim(),
-            first_classes: dataset.class_names.iter().take(12).cloned().collect(),
+            first_classes: dataset.class_names.iter().take(8).cloned().collect(),
             classes: dataset.class_names.len(),
             class_sizes: [
                 sizes.iter().copied().min().unwrap_or(0),

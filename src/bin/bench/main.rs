@@ -52,6 +52,9 @@ mod native {
         /// Device memory, e.g. 512MiB
         #[arg(long, value_name = "BYTES", default_value = "512MiB")]
         budget: bytesize::ByteSize,
+        /// Compile the shaders without wgpu's runtime checks
+        #[arg(long)]
+        trusted: bool,
         /// Print one JSON object on standard output
         #[arg(long)]
         json: bool,
@@ -62,16 +65,18 @@ mod native {
         let choice = EngineChoice {
             kind: options.engine,
             adapter: options.adapter,
+            trusted: options.trusted,
         };
         let open = || Engine::open(&choice, options.budget.0);
         let engine = open().await?;
-        let mut report = report::Report::new(engine.info());
+        let mut report = report::Report::new(engine.info(), options.trusted);
         let peaks = peaks::measure(&engine, &mut report).await?;
+        drop(engine);
         for shape in [mine::SMALL, mine::LARGE] {
-            mine::measure(&engine, &shape, &peaks, &mut report).await?;
+            mine::measure(&open().await?, &shape, &peaks, &mut report).await?;
         }
         for references in [1_500, 10_000] {
-            evaluate::measure(&engine, references, &peaks, &mut report).await?;
+            evaluate::measure(&open().await?, references, &peaks, &mut report).await?;
         }
         for recipe in [train::SMALL, train::LARGE] {
             train::measure(open().await?, &recipe, &peaks, &mut report).await?;

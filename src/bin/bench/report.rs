@@ -29,6 +29,8 @@ pub(crate) struct Line {
 pub(crate) struct Report {
     #[serde(flatten)]
     device: DeviceInfo,
+    /// Whether the shaders ran without wgpu's runtime checks.
+    trusted: bool,
     lines: Vec<Line>,
 }
 
@@ -80,9 +82,10 @@ impl Times {
 }
 
 impl Report {
-    pub(crate) fn new(device: &DeviceInfo) -> Self {
+    pub(crate) fn new(device: &DeviceInfo, trusted: bool) -> Self {
         Self {
             device: device.clone(),
+            trusted,
             lines: Vec::new(),
         }
     }
@@ -112,8 +115,13 @@ impl Report {
             backend,
             ..
         } = &self.device;
+        let shaders = match (engine.as_str(), self.trusted) {
+            ("cpu", _) => "",
+            (_, true) => "; shaders without runtime checks",
+            (_, false) => "; shaders with runtime checks",
+        };
         println!(
-            "{engine} engine on {adapter} ({backend}{software}); checked shaders, each result checked first"
+            "{engine} engine on {adapter} ({backend}{software}){shaders}; every result was checked first"
         );
         println!(
             "{:<46} {:>10} {:>9} {:>9} {:>9} {:>10}  rate",
