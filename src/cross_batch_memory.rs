@@ -117,7 +117,8 @@ impl CrossBatchMemory {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::{Engine, EngineChoice, EngineKind};
+    use crate::device::{EngineChoice, EngineKind};
+    use crate::engine::Engine;
 
     fn memory(capacity: usize) -> CrossBatchMemory {
         let choice = EngineChoice {

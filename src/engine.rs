@@ -9,68 +9,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bytemuck::Pod;
-use serde::{Deserialize, Serialize};
-
 use crate::cpu::CpuVec;
+use crate::device::{DeviceInfo, EngineChoice, EngineKind};
 use crate::error::{Error, Result};
 use crate::gpu::{self, Gpu, GpuCommands, GpuVec, Kernel};
 use crate::ledger::MemoryLedger;
 use crate::plan::MemoryPlan;
-
-/// Which engine to open.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct EngineChoice {
-    /// A forced kind; `None` takes a hardware GPU if there is one, else the CPU.
-    pub kind: Option<EngineKind>,
-    /// A part of the adapter's name, in any case.
-    pub adapter: Option<String>,
-    /// Whether a GPU runs the kernels without wgpu's runtime checks, natively: to measure, not to rely on.
-    pub trusted: bool,
-}
-
-/// The two engines.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum EngineKind {
-    /// WGSL kernels on a GPU, a software one included.
-    Gpu,
-    /// The same kernels in Rust.
-    Cpu,
-}
-
-impl std::str::FromStr for EngineKind {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "gpu" => Ok(Self::Gpu),
-            "cpu" => Ok(Self::Cpu),
-            _ => Err(format!("unknown engine \"{text}\": gpu or cpu")),
-        }
-    }
-}
-
-/// What an engine runs on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DeviceInfo {
-    /// `gpu` or `cpu`.
-    pub engine: String,
-    /// The name of the adapter.
-    pub adapter: String,
-    /// `vulkan`, `metal`, `dx12`, `webgpu` or `cpu`.
-    pub backend: String,
-    /// Whether a processor plays the GPU: right, but slow.
-    pub software: bool,
-    /// The largest buffer that a kernel can bind.
-    pub max_buffer_bytes: u64,
-    /// Memory that the invocations of a workgroup can share.
-    pub workgroup_bytes: u64,
-    /// Invocations of a workgroup.
-    pub workgroup_size: u32,
-    /// Optional features that later kernels may use.
-    pub features: Vec<String>,
-}
+use bytemuck::Pod;
 
 /// A device, the account of its memory, and the flag that stops it.
 #[derive(Debug)]
@@ -179,7 +124,7 @@ impl Engine {
     /// What [`MemoryPlan::fits`] refuses, with `how` as the advice; [`Error::Device`] when the driver has no memory.
     pub async fn workspace(&self, phase: &str, plan: &MemoryPlan, how: &str) -> Result<Workspace> {
         self.settle().await?;
-        plan.fits(phase, &self.ledger, &self.info, how)?;
+        plan.fits(phase, &self.ledger, self.info.max_buffer_bytes, how)?;
         let reservations: Vec<_> = plan
             .buffers()
             .iter()

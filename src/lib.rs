@@ -1,35 +1,73 @@
 //! Nearfar: metric learning inside a memory budget, in the browser and natively.
-#![doc = "Modules stand in the order in which data flows; an arrow never points back."]
+//!
+//! Modules stand here in the order in which they build on each other: each uses those above it, never one below. The
+//! figure in the README shows the same.
+
+// What everything stands on: refusals, the account of the memory, and the plans that keep to it.
+mod ledger;
+
+mod error;
+
+mod plan;
+
+// Where kernels run: two sides behind one seam.
+mod device;
+
+pub mod gpu;
+
+pub mod cpu;
+
+mod engine;
+
+pub mod kernels;
+
+pub mod reference;
+
+// Settings, and the rules that they name.
+mod miners;
+
+mod losses;
 
 mod config;
-pub mod cpu;
-mod cross_batch_memory;
-mod dataset;
-mod embedder;
-mod embeddings;
-mod engine;
-mod error;
-mod evaluation;
-mod features;
-pub mod gpu;
-pub mod kernels;
-mod ledger;
-mod losses;
-mod metrics;
-mod miners;
-mod model;
-mod optimizer;
-mod pace;
-mod plan;
-mod pml;
-mod projection;
-pub mod reference;
+
+// The chain of a training step.
 mod rng;
-mod run;
+
+mod dataset;
+
+mod features;
+
 mod sampler;
+
+mod model;
+
+mod embeddings;
+
+mod cross_batch_memory;
+
+mod optimizer;
+
+// What it is worth.
+mod metrics;
+
+mod pace;
+
+mod evaluation;
+
+mod embedder;
+
+mod projection;
+
+// The whole chain, and a run of it.
+mod pml;
+
 mod trainer;
-mod verdict;
+
 mod warnings;
+
+mod verdict;
+
+mod run;
 
 pub use config::{Adam, Distance, Optimizer, Split, TrainConfig};
 #[cfg(not(target_arch = "wasm32"))]
@@ -38,18 +76,19 @@ pub use dataset::{
     CsvTable, Dataset, Labelled, NamedFile, RowSource, SAMPLES, Side, Sides, matrix_header,
     write_matrix,
 };
+pub use device::{DeviceInfo, EngineChoice, EngineKind};
 pub use embedder::Embedder;
 pub use embeddings::Embeddings;
-pub use engine::{Commands, DeviceInfo, DeviceVec, Engine, EngineChoice, EngineKind, Workspace};
+pub use engine::{Commands, DeviceVec, Engine, Workspace};
 pub use error::{Error, Result};
 pub use evaluation::evaluate;
 pub use ledger::{Bytes, MemoryLedger, OverBudget, Purpose, Reservation};
 pub use losses::{Loss, TripletMarginLoss};
-pub use metrics::Metrics;
+pub use metrics::{Metrics, Scores};
 pub use miners::{Miner, MiningCounts, TripletMarginMiner, TypeOfTriplets};
 pub use model::{Activations, EmbeddingModel, LayerWeights};
 pub use plan::{MemoryPlan, PlannedBuffer};
 pub use pml::pml_bytes;
 pub use projection::{Axes, project};
-pub use run::{Baseline, DataReport, Map, MemoryReport, Progress, Run, RunReport, Scores};
+pub use run::{Baseline, DataReport, Map, MemoryReport, Progress, Run, RunReport};
 pub use trainer::{Evaluation, StepReport, Trainer};

@@ -37,6 +37,17 @@ impl Metrics {
     ];
 }
 
+/// Scores of the sides that were scored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Scores {
+    /// A part of the training side as large as the validation side.
+    pub train: Option<Metrics>,
+    /// The validation side.
+    pub validation: Option<Metrics>,
+    /// The test side, once the run is over.
+    pub test: Option<Metrics>,
+}
+
 /// Sums over queries, one after the other.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MetricsSum(Metrics);

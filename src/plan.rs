@@ -4,7 +4,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::engine::DeviceInfo;
 use crate::error::{Error, Result};
 use crate::ledger::{Bytes, MemoryLedger, OverBudget, Purpose};
 
@@ -75,7 +74,7 @@ impl MemoryPlan {
         &self,
         phase: &str,
         ledger: &MemoryLedger,
-        device: &DeviceInfo,
+        max_buffer_bytes: u64,
         how: &str,
     ) -> Result<()> {
         let (needs_bytes, free_bytes) = (self.total_bytes(), ledger.free_bytes());
@@ -93,12 +92,12 @@ impl MemoryPlan {
         match self
             .buffers
             .iter()
-            .find(|buffer| buffer.bytes > device.max_buffer_bytes)
+            .find(|buffer| buffer.bytes > max_buffer_bytes)
         {
             Some(buffer) => Err(Error::TooLarge {
                 label: buffer.label,
                 bytes: Bytes(buffer.bytes),
-                limit: Bytes(device.max_buffer_bytes),
+                limit: Bytes(max_buffer_bytes),
                 how: how.to_owned(),
             }),
             None => Ok(()),

@@ -10,11 +10,12 @@ use web_time::Instant;
 
 use crate::config::TrainConfig;
 use crate::dataset::{Dataset, Side};
-use crate::engine::{DeviceInfo, Engine};
+use crate::device::DeviceInfo;
+use crate::engine::Engine;
 use crate::error::Result;
 use crate::evaluation;
 use crate::ledger::MemoryLedger;
-use crate::metrics::Metrics;
+use crate::metrics::Scores;
 use crate::projection::{Axes, project};
 use crate::trainer::{Evaluation, StepReport, Trainer};
 use crate::verdict::verdict;
@@ -42,17 +43,6 @@ pub enum Progress {
     Evaluated(Evaluation),
     /// The test side was scored: the run is over.
     Finished,
-}
-
-/// Scores of the sides that were scored.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Scores {
-    /// A part of the training side as large as the validation side.
-    pub train: Option<Metrics>,
-    /// The validation side.
-    pub validation: Option<Metrics>,
-    /// The test side, once the run is over.
-    pub test: Option<Metrics>,
 }
 
 /// What the head is compared with.

@@ -42,7 +42,7 @@ pub struct StepReport {
     pub mining: MiningCounts,
     /// Device memory in use, in bytes.
     pub memory_bytes: u64,
-    /// What PML's enumeration of this step's triplets would allocate, in bytes: an estimate, see [`crate::pml_bytes`].
+    /// What PML's enumeration of this step's triplets would allocate, in bytes: an estimate, see [`pml_bytes`].
     pub pml_bytes: u64,
 }
 

@@ -1,8 +1,7 @@
 //! What a run was good for, in one plain sentence.
 
 use crate::config::Split;
-use crate::metrics::Metrics;
-use crate::run::Scores;
+use crate::metrics::{Metrics, Scores};
 
 /// A change of MAP@R that is worth a word.
 const MAP_CHANGE: f64 = 0.02;

@@ -1,10 +1,35 @@
 //! The matrix products of a linear layer.
 
 use super::SEGMENT;
-use crate::kernels::gemm::Layer;
 
 /// A gradient this large has no finite square.
 const HUGE: f32 = 1e18;
+
+/// A linear layer's place in the flat vector of parameters: `W` `[outputs, inputs]`, then `b` `[outputs]`, both sides
+/// padded to 4.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layer {
+    /// Floats of a row of its input, padding included.
+    pub inputs: usize,
+    /// Floats of a row of its output, padding included.
+    pub outputs: usize,
+    /// Where `W` begins, in floats.
+    pub weights: usize,
+    /// Whether a ReLU follows.
+    pub relu: bool,
+}
+
+impl Layer {
+    /// Where `b` begins, in floats.
+    pub fn bias(&self) -> usize {
+        self.weights + self.outputs * self.inputs
+    }
+
+    /// Where the next layer begins, in floats.
+    pub fn end(&self) -> usize {
+        self.bias() + self.outputs
+    }
+}
 
 /// `y = x W^T + b`, through a ReLU where the layer has one.
 pub(crate) fn forward(layer: &Layer, rows: usize, x: &[f32], parameters: &[f32], y: &mut [f32]) {

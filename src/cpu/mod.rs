@@ -1,18 +1,18 @@
 //! The CPU side of every kernel: plain Rust on slices, one file per shader.
 
 pub(crate) mod gather;
-pub(crate) mod gemm;
-pub(crate) mod normalize;
-pub(crate) mod optimizer;
+pub mod gemm;
+pub mod normalize;
+pub mod optimizer;
 pub(crate) mod peaks;
-pub(crate) mod ranks;
-pub(crate) mod triplet_margin;
+pub mod ranks;
+pub mod triplet_margin;
 mod vec;
 
 pub use vec::CpuVec;
 
 /// Sums over rows or references go in segments of this many, ascending, as in the shaders.
-pub(crate) const SEGMENT: usize = 256;
+pub const SEGMENT: usize = 256;
 
 /// The inner product, one accumulator, ascending.
 pub(crate) fn dot(a: &[f32], b: &[f32]) -> f32 {

@@ -1,9 +1,19 @@
 //! Unit rows, their copies in the memory, and the gradient through the normalization.
 
+use super::ranks::Row;
+use super::triplet_margin::{TERMS, Total};
 use super::{add_scaled, dot};
-use crate::kernels::normalize::Slots;
-use crate::kernels::ranks::Row;
-use crate::kernels::triplet_margin::{TERMS, Total};
+
+/// Where in the memory a batch goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slots {
+    /// The slot of the first row; the others follow, around the end.
+    pub cursor: usize,
+    /// Slots of the memory.
+    pub capacity: usize,
+    /// The id of the first row; the others count up.
+    pub first_id: u32,
+}
 
 /// Writes each row over its length to `unit`.
 pub(crate) fn normalize(rows: &[f32], stride: usize, unit: &mut [f32]) {

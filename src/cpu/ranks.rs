@@ -2,18 +2,60 @@
 
 use std::cmp::Ordering;
 
+use bytemuck::{Pod, Zeroable};
+
 use super::{SEGMENT, dot};
-use crate::kernels::ranks::{Block, Inputs, Row};
+
+/// What the pass needs to know of an anchor or query.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+pub struct Row {
+    /// Its class.
+    pub label: u32,
+    /// Its own id: the reference with this id is itself. [`NO_ID`] where it is no reference.
+    pub id: u32,
+    /// Where its thresholds begin: the sum of `positives` of the rows of the block before it.
+    pub offset: u32,
+    /// How many references have its label and another id.
+    pub positives: u32,
+}
+
+/// The id of no reference.
+pub const NO_ID: u32 = u32::MAX;
+
+/// The rows that one pass ranks, and against how many references.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// The first row, in the anchors.
+    pub first_row: usize,
+    /// How many rows.
+    pub rows: usize,
+    /// Where they begin in `batch`.
+    pub batch: usize,
+    /// How many references.
+    pub references: usize,
+    /// Floats from one row of anchors or references to the next.
+    pub stride: usize,
+}
+
+/// What the pass reads: as `kernels::ranks::Inputs`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Slices<'a> {
+    pub(crate) anchors: &'a [f32],
+    pub(crate) references: &'a [f32],
+    pub(crate) batch: &'a [Row],
+    pub(crate) tags: &'a [[u32; 2]],
+}
 
 /// Fills and sorts the thresholds of every row of the block, the farthest first, and clears its books.
 pub(crate) fn sort_thresholds(
     block: &Block,
-    inputs: Inputs<'_>,
+    inputs: Slices<'_>,
     thresholds: &mut [[u32; 2]],
     books: &mut [u32],
 ) {
-    let references = inputs.references.slice().chunks_exact(block.stride);
-    let tags = &inputs.tags.slice()[..block.references];
+    let references = inputs.references.chunks_exact(block.stride);
+    let tags = &inputs.tags[..block.references];
     for (i, row, anchor) in rows(block, inputs) {
         let thresholds = &mut thresholds[row.offset as usize..][..row.positives as usize];
         let positives = references
@@ -29,8 +71,8 @@ pub(crate) fn sort_thresholds(
 }
 
 /// Counts the negatives of each gap but the lowest.
-pub(crate) fn gaps(block: &Block, inputs: Inputs<'_>, thresholds: &[[u32; 2]], books: &mut [u32]) {
-    let tags = inputs.tags.slice();
+pub(crate) fn gaps(block: &Block, inputs: Slices<'_>, thresholds: &[[u32; 2]], books: &mut [u32]) {
+    let tags = inputs.tags;
     for (i, row, anchor) in rows(block, inputs) {
         let thresholds = &thresholds[row.offset as usize..][..row.positives as usize];
         let books = &mut books[row.offset as usize + i..];
@@ -52,11 +94,10 @@ pub(crate) fn gaps(block: &Block, inputs: Inputs<'_>, thresholds: &[[u32; 2]], b
 /// The block's rows: place in the block, what is known of it, its unit row.
 pub(super) fn rows<'a>(
     block: &'a Block,
-    inputs: Inputs<'a>,
+    inputs: Slices<'a>,
 ) -> impl Iterator<Item = (usize, Row, &'a [f32])> {
-    let anchors =
-        inputs.anchors.slice()[block.first_row * block.stride..].chunks_exact(block.stride);
-    let rows = &inputs.batch.slice()[block.batch..][..block.rows];
+    let anchors = inputs.anchors[block.first_row * block.stride..].chunks_exact(block.stride);
+    let rows = &inputs.batch[block.batch..][..block.rows];
     rows.iter()
         .zip(anchors)
         .enumerate()
@@ -64,8 +105,8 @@ pub(super) fn rows<'a>(
 }
 
 /// Calls `with` for each segment of the references: its first reference, and its rows.
-pub(super) fn for_segments(block: &Block, inputs: Inputs<'_>, mut with: impl FnMut(usize, &[f32])) {
-    let references = &inputs.references.slice()[..block.references * block.stride];
+pub(super) fn for_segments(block: &Block, inputs: Slices<'_>, mut with: impl FnMut(usize, &[f32])) {
+    let references = &inputs.references[..block.references * block.stride];
     for (segment, references) in references.chunks(SEGMENT * block.stride).enumerate() {
         with(segment * SEGMENT, references);
     }

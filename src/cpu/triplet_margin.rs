@@ -1,9 +1,70 @@
 //! Every triplet of a batch, counted and differentiated without being stored.
 
-use super::ranks::{farther, for_segments, rows, similarities_to};
+use super::ranks::{Block, Slices, farther, for_segments, rows, similarities_to};
 use super::{SEGMENT, add_scaled};
-use crate::kernels::ranks::{Block, Inputs};
-use crate::kernels::triplet_margin::{Kind, Rule, Total};
+
+/// Which valid triplets are kept; `tm = s_ap - s_an`. A band of all triplets, as in PML.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Kind {
+    /// `tm <= margin`.
+    All = 0,
+    /// `tm > margin`.
+    Easy = 1,
+    /// `0 < tm <= margin`.
+    Semihard = 2,
+    /// `tm <= margin` and `tm <= 0`.
+    Hard = 3,
+    /// Every valid triplet: no miner.
+    Unmined = 4,
+}
+
+/// What is mined, and what is active: `s_an - s_ap + loss_margin > 0`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rule {
+    /// Which triplets are kept.
+    pub kind: Kind,
+    /// The miner's margin, inclusive.
+    pub miner_margin: f32,
+    /// The loss's margin; a triplet just at it has no loss.
+    pub loss_margin: f32,
+}
+
+/// The totals of a step's report: u64s, each in two words, low first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Total {
+    /// Triplets with a positive and a negative.
+    Valid = 0,
+    /// Those within the miner's margin: semihard and hard.
+    Within = 2,
+    /// Those whose negative is at least as near as the positive, within the margin.
+    Hard = 4,
+    /// Those the miner keeps.
+    Mined = 6,
+    /// Those with a loss.
+    Active = 8,
+}
+
+/// The word of a step's report that holds the sticky status.
+pub const STATUS: usize = 15;
+/// Where in a step's report each row's term of the loss begins, as bits of an f32.
+pub const TERMS: usize = 16;
+
+impl Total {
+    /// Reads the total off a step's report.
+    pub fn read(self, report: &[u32]) -> u64 {
+        let at = self as usize;
+        u64::from(report[at]) | u64::from(report[at + 1]) << 32
+    }
+
+    /// Adds to the total of a step's report.
+    pub(crate) fn add(self, report: &mut [u32], value: u64) {
+        let at = self as usize;
+        let sum = self.read(report) + value;
+        report[at] = sum as u32;
+        report[at + 1] = (sum >> 32) as u32;
+    }
+}
 
 /// Which thresholds of a row a negative meets.
 struct Meeting {
@@ -47,15 +108,15 @@ pub(crate) fn mine(
     block: &Block,
     rule: &Rule,
     capacity: usize,
-    inputs: Inputs<'_>,
+    inputs: Slices<'_>,
     thresholds: &[[u32; 2]],
     books: &mut [u32],
     part: &mut [f32],
     gradient: &mut [f32],
     report: &mut [u32],
 ) {
-    let references = inputs.references.slice();
-    let tags = inputs.tags.slice();
+    let references = inputs.references;
+    let tags = inputs.tags;
     for (i, row, anchor) in rows(block, inputs) {
         let thresholds = &thresholds[row.offset as usize..][..row.positives as usize];
         let books = &mut books[row.offset as usize + i..][..=row.positives as usize];
@@ -126,18 +187,17 @@ pub(crate) fn mine(
 pub(crate) fn share_with_references(
     block: &Block,
     rule: &Rule,
-    inputs: Inputs<'_>,
+    inputs: Slices<'_>,
     thresholds: &[[u32; 2]],
     books: &[u32],
     part: &mut [f32],
     gradient: &mut [f32],
 ) {
-    let references = inputs.references.slice();
-    for (r, [label, id]) in inputs.tags.slice()[..block.references].iter().enumerate() {
+    let references = inputs.references;
+    for (r, [label, id]) in inputs.tags[..block.references].iter().enumerate() {
         let reference = &references[r * block.stride..][..block.stride];
         let gradient = &mut gradient[r * block.stride..][..block.stride];
-        let anchors = inputs.anchors.slice()[block.first_row * block.stride..]
-            [..block.rows * block.stride]
+        let anchors = inputs.anchors[block.first_row * block.stride..][..block.rows * block.stride]
             .chunks(SEGMENT * block.stride);
         for (segment, anchors) in anchors.enumerate() {
             let mut similarities = [0.0; SEGMENT];

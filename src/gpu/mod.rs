@@ -18,7 +18,7 @@ pub use commands::GpuCommands;
 pub use kernel::{Access, Kernel};
 pub use vec::{Binding, GpuVec};
 
-use crate::engine::{DeviceInfo, EngineChoice};
+use crate::device::{DeviceInfo, EngineChoice};
 use crate::error::{Error, Result};
 use crate::ledger::{MemoryLedger, Purpose, Reservation};
 use kernel::Pipelines;

@@ -4,6 +4,7 @@ use bytemuck::{Pod, Zeroable};
 
 use super::{Access, Kernel, groups_for, index, vec4s};
 use crate::cpu;
+pub use crate::cpu::gemm::Layer;
 use crate::engine::{Commands, DeviceVec};
 
 const SOURCE: &str = include_str!("../../shaders/gemm.wgsl");
@@ -43,42 +44,6 @@ pub static WEIGHT_GRADIENT: Kernel = Kernel {
     workgroup_bytes: 0,
 };
 
-/// A linear layer's place in the flat vector of parameters: `W` `[outputs, inputs]`, then `b` `[outputs]`, both sides
-/// padded to 4.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Layer {
-    /// Floats of a row of its input, padding included.
-    pub inputs: usize,
-    /// Floats of a row of its output, padding included.
-    pub outputs: usize,
-    /// Where `W` begins, in floats.
-    pub weights: usize,
-    /// Whether a ReLU follows.
-    pub relu: bool,
-}
-
-impl Layer {
-    /// Where `b` begins, in floats.
-    pub fn bias(&self) -> usize {
-        self.weights + self.outputs * self.inputs
-    }
-
-    /// Where the next layer begins, in floats.
-    pub fn end(&self) -> usize {
-        self.bias() + self.outputs
-    }
-
-    fn params(&self, rows: usize) -> Params {
-        Params {
-            rows: index(rows),
-            inputs: vec4s(self.inputs),
-            outputs: vec4s(self.outputs),
-            weights: vec4s(self.weights),
-            relu: u32::from(self.relu),
-        }
-    }
-}
-
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]
 struct Params {
@@ -87,6 +52,16 @@ struct Params {
     outputs: u32,
     weights: u32,
     relu: u32,
+}
+
+fn params(layer: &Layer, rows: usize) -> Params {
+    Params {
+        rows: index(rows),
+        inputs: vec4s(layer.inputs),
+        outputs: vec4s(layer.outputs),
+        weights: vec4s(layer.weights),
+        relu: u32::from(layer.relu),
+    }
 }
 
 /// Computes `y = x W^T + b`, through a ReLU where the layer has one.
@@ -104,7 +79,7 @@ pub fn forward(
     match commands {
         Commands::Gpu(gpu) => gpu.dispatch(
             &FORWARD,
-            &layer.params(rows),
+            &params(layer, rows),
             &[x.binding(), parameters.binding(), y.binding()],
             groups_for(&FORWARD, rows.div_ceil(4) * layer.outputs / 4),
         ),
@@ -131,7 +106,7 @@ pub fn input_gradient(
     match commands {
         Commands::Gpu(gpu) => gpu.dispatch(
             &INPUT_GRADIENT,
-            &layer.params(rows),
+            &params(layer, rows),
             &[
                 dy.binding(),
                 parameters.binding(),
@@ -166,7 +141,7 @@ pub fn weight_gradient(
     match commands {
         Commands::Gpu(gpu) => gpu.dispatch(
             &WEIGHT_GRADIENT,
-            &layer.params(rows),
+            &params(layer, rows),
             &[
                 x.binding(),
                 dy.binding(),

@@ -2,9 +2,10 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use super::ranks::Row;
 use super::{Access, Kernel, index, vec4s};
 use crate::cpu;
+pub use crate::cpu::normalize::Slots;
+use crate::cpu::ranks::Row;
 use crate::engine::{Commands, DeviceVec};
 
 const SOURCE: &str = include_str!("../../shaders/normalize.wgsl");
@@ -95,17 +96,6 @@ pub fn normalize(
             cpu::normalize::normalize(rows, stride, &mut unit.slice_mut()[first * stride..]);
         }
     }
-}
-
-/// Where in the memory a batch goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Slots {
-    /// The slot of the first row; the others follow, around the end.
-    pub cursor: usize,
-    /// Slots of the memory.
-    pub capacity: usize,
-    /// The id of the first row; the others count up.
-    pub first_id: u32,
 }
 
 /// The memory: unit rows `[capacity, stride]`, and each one's `[label, id]`.

@@ -4,6 +4,7 @@ use bytemuck::{Pod, Zeroable};
 
 use super::{Access, Kernel, groups_for, index, vec4s};
 use crate::cpu;
+pub use crate::cpu::optimizer::AdamStep;
 use crate::engine::{Commands, DeviceVec};
 
 /// One invocation per 4 parameters.
@@ -22,28 +23,6 @@ pub static ADAM: Kernel = Kernel {
     workgroup_size: 64,
     workgroup_bytes: 0,
 };
-
-/// The scalars of one Adam step, bias corrections included, as `torch.optim.Adam` derives them.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
-pub struct AdamStep {
-    /// `lr / (1 - beta1^t)`.
-    pub step_size: f32,
-    /// `sqrt(1 - beta2^t)`.
-    pub sqrt_correction2: f32,
-    /// Decay of the first moment.
-    pub beta1: f32,
-    /// `1 - beta1`.
-    pub gain1: f32,
-    /// Decay of the second moment.
-    pub beta2: f32,
-    /// `1 - beta2`.
-    pub gain2: f32,
-    /// Added to the root of the second moment.
-    pub eps: f32,
-    /// L2 penalty, added to the gradient.
-    pub weight_decay: f32,
-}
 
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]

@@ -4,13 +4,13 @@ use bytemuck::{Pod, Zeroable};
 
 use super::{Access, Kernel, index, vec4s};
 use crate::cpu;
+pub use crate::cpu::SEGMENT;
+pub use crate::cpu::ranks::{Block, NO_ID, Row};
 use crate::engine::{Commands, DeviceVec};
 
 /// The text that this kernel and `triplet_margin` share.
 pub(super) const SOURCE: &str = include_str!("../../shaders/ranks.wgsl");
 
-/// References that one workgroup looks at, one per invocation.
-pub const SEGMENT: usize = 256;
 /// Rows that one workgroup serves; the shader's `OWNERS`.
 pub const OWNERS: usize = 8;
 
@@ -47,38 +47,6 @@ pub static GAPS: Kernel = Kernel {
     workgroup_size: SEGMENT as u32,
     workgroup_bytes: 0,
 };
-
-/// What the pass needs to know of an anchor or query.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
-pub struct Row {
-    /// Its class.
-    pub label: u32,
-    /// Its own id: the reference with this id is itself. [`NO_ID`] where it is no reference.
-    pub id: u32,
-    /// Where its thresholds begin: the sum of `positives` of the rows of the block before it.
-    pub offset: u32,
-    /// How many references have its label and another id.
-    pub positives: u32,
-}
-
-/// The id of no reference.
-pub const NO_ID: u32 = u32::MAX;
-
-/// The rows that one pass ranks, and against how many references.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Block {
-    /// The first row, in the anchors.
-    pub first_row: usize,
-    /// How many rows.
-    pub rows: usize,
-    /// Where they begin in `batch`.
-    pub batch: usize,
-    /// How many references.
-    pub references: usize,
-    /// Floats from one row of anchors or references to the next.
-    pub stride: usize,
-}
 
 /// What the pass reads.
 #[derive(Clone, Copy, Debug)]
@@ -119,23 +87,33 @@ pub(super) struct Params {
     pub(super) loss_margin: f32,
 }
 
-impl Block {
-    pub(super) fn params(&self) -> Params {
-        Params {
-            first_row: index(self.first_row),
-            rows: index(self.rows),
-            batch: index(self.batch),
-            references: index(self.references),
-            stride: vec4s(self.stride),
-            segments: index(self.references.div_ceil(SEGMENT)),
-            ..Params::default()
+impl<'a> Inputs<'a> {
+    /// The same for the CPU side.
+    pub(super) fn slices(&self) -> cpu::ranks::Slices<'a> {
+        cpu::ranks::Slices {
+            anchors: self.anchors.slice(),
+            references: self.references.slice(),
+            batch: self.batch.slice(),
+            tags: self.tags.slice(),
         }
     }
+}
 
-    /// Workgroups for every eight rows and every segment.
-    pub(super) fn tiles(&self) -> u64 {
-        (self.rows.div_ceil(OWNERS) * self.references.div_ceil(SEGMENT)) as u64
+pub(super) fn params(block: &Block) -> Params {
+    Params {
+        first_row: index(block.first_row),
+        rows: index(block.rows),
+        batch: index(block.batch),
+        references: index(block.references),
+        stride: vec4s(block.stride),
+        segments: index(block.references.div_ceil(SEGMENT)),
+        ..Params::default()
     }
+}
+
+/// Workgroups for every eight rows and every segment.
+pub(super) fn tiles(block: &Block) -> u64 {
+    (block.rows.div_ceil(OWNERS) * block.references.div_ceil(SEGMENT)) as u64
 }
 
 /// Counts for every row of the block how many negatives lie in each gap between its positives.
@@ -154,14 +132,15 @@ pub fn gaps(commands: &mut Commands, block: &Block, inputs: Inputs<'_>, scratch:
                 scratch.thresholds.binding(),
                 scratch.books.binding(),
             ];
-            let params = block.params();
+            let params = params(block);
             gpu.dispatch(&SORT_THRESHOLDS, &params, &buffers, block.rows as u64);
-            gpu.dispatch(&GAPS, &params, &buffers, block.tiles());
+            gpu.dispatch(&GAPS, &params, &buffers, tiles(block));
         }
         Commands::Cpu(calls) => {
             *calls += 1;
             let Scratch { thresholds, books } = scratch;
             let (thresholds, books) = (thresholds.slice_mut(), books.slice_mut());
+            let inputs = inputs.slices();
             cpu::ranks::sort_thresholds(block, inputs, thresholds, books);
             cpu::ranks::gaps(block, inputs, thresholds, books);
         }

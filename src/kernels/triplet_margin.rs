@@ -4,6 +4,7 @@
 use super::ranks::{Block, Inputs, Params, SEGMENT, SORT_THRESHOLDS, Scratch};
 use super::{Access, Kernel, index};
 use crate::cpu;
+pub use crate::cpu::triplet_margin::{Kind, Rule, STATUS, TERMS, Total};
 use crate::engine::{Commands, DeviceVec};
 
 const SOURCE: &str = concat!(
@@ -57,69 +58,6 @@ pub static SHARE_WITH_REFERENCES: Kernel = Kernel {
     ..MINE
 };
 
-/// Which valid triplets are kept; `tm = s_ap - s_an`. A band of all triplets, as in PML.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-pub enum Kind {
-    /// `tm <= margin`.
-    All = 0,
-    /// `tm > margin`.
-    Easy = 1,
-    /// `0 < tm <= margin`.
-    Semihard = 2,
-    /// `tm <= margin` and `tm <= 0`.
-    Hard = 3,
-    /// Every valid triplet: no miner.
-    Unmined = 4,
-}
-
-/// What is mined, and what is active: `s_an - s_ap + loss_margin > 0`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Rule {
-    /// Which triplets are kept.
-    pub kind: Kind,
-    /// The miner's margin, inclusive.
-    pub miner_margin: f32,
-    /// The loss's margin; a triplet just at it has no loss.
-    pub loss_margin: f32,
-}
-
-/// The totals of a step's report: u64s, each in two words, low first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Total {
-    /// Triplets with a positive and a negative.
-    Valid = 0,
-    /// Those within the miner's margin: semihard and hard.
-    Within = 2,
-    /// Those whose negative is at least as near as the positive, within the margin.
-    Hard = 4,
-    /// Those the miner keeps.
-    Mined = 6,
-    /// Those with a loss.
-    Active = 8,
-}
-
-/// The word of a step's report that holds the sticky status.
-pub const STATUS: usize = 15;
-/// Where in a step's report each row's term of the loss begins, as bits of an f32.
-pub const TERMS: usize = 16;
-
-impl Total {
-    /// Reads the total off a step's report.
-    pub fn read(self, report: &[u32]) -> u64 {
-        let at = self as usize;
-        u64::from(report[at]) | u64::from(report[at + 1]) << 32
-    }
-
-    /// Adds to the total of a step's report.
-    pub(crate) fn add(self, report: &mut [u32], value: u64) {
-        let at = self as usize;
-        let sum = self.read(report) + value;
-        report[at] = sum as u32;
-        report[at + 1] = (sum >> 32) as u32;
-    }
-}
-
 /// What the pass writes on the way, beside [`Scratch`]: each segment's part of the gradient,
 /// `[segments, rows of a block, stride]`.
 pub type Parts = DeviceVec<f32>;
@@ -161,7 +99,7 @@ pub fn mine(
             gpu.dispatch(&SORT_THRESHOLDS, &params, &ranking, block.rows as u64);
             let [a, r, b, t, s, k] = ranking;
             let mining = [a, r, b, t, s, k, parts.binding(), report.binding()];
-            gpu.dispatch(&MINE, &params, &mining, block.tiles());
+            gpu.dispatch(&MINE, &params, &mining, super::ranks::tiles(block));
             let finishing = [a, r, b, t, s, k, parts.binding(), gradient.binding()];
             gpu.dispatch(&FINISH, &params, &finishing, block.rows as u64);
         }
@@ -172,6 +110,7 @@ pub fn mine(
             let report = &mut report.slice_mut()[report_first..];
             let gradient = &mut gradient.slice_mut()[block.first_row * block.stride..];
             let part = &mut parts.slice_mut()[..block.stride];
+            let inputs = inputs.slices();
             cpu::ranks::sort_thresholds(block, inputs, thresholds, books);
             cpu::triplet_margin::mine(
                 block, rule, capacity, inputs, thresholds, books, part, gradient, report,
@@ -214,7 +153,13 @@ pub fn share_with_references(
             let gradient = gradient.slice_mut();
             let part = &mut parts.slice_mut()[..block.stride];
             cpu::triplet_margin::share_with_references(
-                block, rule, inputs, thresholds, books, part, gradient,
+                block,
+                rule,
+                inputs.slices(),
+                thresholds,
+                books,
+                part,
+                gradient,
             );
         }
     }
@@ -226,6 +171,6 @@ fn params(block: &Block, rule: &Rule, capacity: usize) -> Params {
         kind: rule.kind as u32,
         miner_margin: rule.miner_margin,
         loss_margin: rule.loss_margin,
-        ..block.params()
+        ..super::ranks::params(block)
     }
 }

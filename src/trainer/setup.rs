@@ -153,8 +153,14 @@ impl Sizes {
         engine: &Engine,
         dataset: &Dataset,
     ) -> Result<(MemoryPlan, bool)> {
-        let fits =
-            |plan: &MemoryPlan| plan.fits("training", engine.ledger(), engine.info(), ADVICE);
+        let fits = |plan: &MemoryPlan| {
+            plan.fits(
+                "training",
+                engine.ledger(),
+                engine.info().max_buffer_bytes,
+                ADVICE,
+            )
+        };
         let resident = self.plan(dataset, dataset.rows());
         if fits(&resident).is_ok() {
             return Ok((resident, true));

@@ -1,0 +1,57 @@
+//! [`EngineChoice`] and [`DeviceInfo`]: what to run on, and what it turned out to be.
+
+use serde::{Deserialize, Serialize};
+
+/// Which engine to open.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EngineChoice {
+    /// A forced kind; `None` takes a hardware GPU if there is one, else the CPU.
+    pub kind: Option<EngineKind>,
+    /// A part of the adapter's name, in any case.
+    pub adapter: Option<String>,
+    /// Whether a GPU runs the kernels without wgpu's runtime checks, natively: to measure, not to rely on.
+    pub trusted: bool,
+}
+
+/// The two engines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EngineKind {
+    /// WGSL kernels on a GPU, a software one included.
+    Gpu,
+    /// The same kernels in Rust.
+    Cpu,
+}
+
+impl std::str::FromStr for EngineKind {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "gpu" => Ok(Self::Gpu),
+            "cpu" => Ok(Self::Cpu),
+            _ => Err(format!("unknown engine \"{text}\": gpu or cpu")),
+        }
+    }
+}
+
+/// What an engine runs on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceInfo {
+    /// `gpu` or `cpu`.
+    pub engine: String,
+    /// The name of the adapter.
+    pub adapter: String,
+    /// `vulkan`, `metal`, `dx12`, `webgpu` or `cpu`.
+    pub backend: String,
+    /// Whether a processor plays the GPU: right, but slow.
+    pub software: bool,
+    /// The largest buffer that a kernel can bind.
+    pub max_buffer_bytes: u64,
+    /// Memory that the invocations of a workgroup can share.
+    pub workgroup_bytes: u64,
+    /// Invocations of a workgroup.
+    pub workgroup_size: u32,
+    /// Optional features that later kernels may use.
+    pub features: Vec<String>,
+}
