@@ -527,3 +527,41 @@ fn a_damaged_head_is_refused() {
         "{message}"
     );
 }
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_stops_with_one_word_and_leaves_nothing_half_written() {
+    use std::time::{Duration, Instant};
+
+    let out = folder("stopped");
+    let target = out.join("run");
+    let child = Command::new(env!("CARGO_BIN_EXE_nearfar"))
+        .args([
+            "train",
+            "--engine",
+            "cpu",
+            "--set",
+            "steps=1000000",
+            "--out",
+        ])
+        .arg(&target)
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("starts");
+    std::thread::sleep(Duration::from_millis(1500));
+    let pressed = Instant::now();
+    let interrupt = Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status();
+    assert!(interrupt.expect("runs").success());
+    let output = child.wait_with_output().expect("ends");
+    assert!(
+        pressed.elapsed() < Duration::from_secs(2),
+        "{:?}",
+        pressed.elapsed()
+    );
+    assert_eq!(output.status.code(), Some(1));
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(error.lines().last(), Some("nearfar: stopped"), "{error}");
+    assert!(!target.exists());
+}

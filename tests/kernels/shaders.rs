@@ -118,3 +118,42 @@ fn owners_are_the_same_number_in_rust_and_in_the_shader() {
     };
     assert_eq!(value as usize, ranks::OWNERS);
 }
+
+/// Parses, and names a type that there is not.
+static BROKEN: Kernel = Kernel {
+    name: "broken.main",
+    source: "@compute @workgroup_size(1) fn main() { var x: f33; }",
+    entry: "main",
+    bindings: &[],
+    workgroup_size: 1,
+    workgroup_bytes: 0,
+};
+
+#[test]
+fn a_kernel_that_does_not_compile_is_a_message() {
+    let engine = open(nearfar::EngineKind::Gpu, 64 << 20);
+    let error = pollster::block_on(engine.prepare(&[&BROKEN])).expect_err("does not compile");
+    let text = error.to_string();
+    assert!(
+        text.starts_with("the kernel broken.main does not compile") && text.contains("f33"),
+        "{text}"
+    );
+}
+
+#[test]
+fn an_error_that_nobody_waits_for_is_a_message_at_the_next_read() {
+    let engine = open(nearfar::EngineKind::Gpu, 64 << 20);
+    let vector = super::common::vector(&engine, &[1u32], 0);
+    let nearfar::Commands::Gpu(mut commands) = engine.commands() else {
+        panic!("a GPU was opened");
+    };
+    commands.dispatch(&BROKEN, &0u32, &[], 1);
+    engine.submit(nearfar::Commands::Gpu(commands));
+    let error = pollster::block_on(engine.read(&vector, 0, 1)).expect_err("was reported");
+    assert!(
+        error
+            .to_string()
+            .starts_with("the device reported an error"),
+        "{error}"
+    );
+}
