@@ -1,24 +1,27 @@
 // Where the positives of each row stand among all references: sorted thresholds, and how many negatives lie in each gap.
 //
-//   s(row, r) = <anchors[row], references[r]>     a positive has the row's label and another id, a negative another label
+//   a positive has the row's label and another id, a negative another label
 //   nearer    = larger similarity, then smaller id; thresholds ascend, the nearest positive comes last
 //   gap g of a row with P positives = the negatives nearer than thresholds 0 .. g and not nearer than the rest
 //
-// sort_thresholds   one workgroup a row                 thresholds[offset ..] sorted, the row's P + 1 books cleared
-// gaps              one workgroup per 8 rows, segment   books[offset + row + g], all gaps but the lowest: subtract to get that
+// clear             one workgroup a row     the row's P + 1 books = 0
+// find              one workgroup a row     thresholds[offset ..] of the chunk's positives, in any order; the lowest book counts them
+// order             one workgroup a row     thresholds[offset ..] sorted; the lowest book = 0
+// sort_thresholds   one workgroup a row     all three, where all references are there at once
+// strip, tile       see tile.wgsl           books[offset + g], all gaps but the lowest: subtract to get that
 //
-// A segment is one reference for each invocation. Books are integers that only grow by commuting atomics: their order
-// does not matter. kernels/triplet_margin.rs puts this text before its own.
-
-override WORKGROUP_SIZE: u32;
-const OWNERS = 8u;
+// Books are integers that only grow by commuting atomics: their order does not matter. kernels/triplet_margin.rs puts this
+// text and tile.wgsl before its own.
 
 struct Params {
   first_row: u32,    // the block's first row, in the anchors and gradients
   rows: u32,         // rows of the block
   batch: u32,        // where the block begins in `batch`
-  references: u32,
+  references: u32,   // of this dispatch
   stride: u32,       // vec4s of a row
+  first_reference: u32,
+  from_id: u32,      // find: positives of these ids
+  to_id: u32,        // and below this one
   segments: u32,     // ceil(references / WORKGROUP_SIZE)
   capacity: u32,     // slots of the memory; id % capacity is a reference's slot
   report: u32,       // where this step's report begins
@@ -35,21 +38,6 @@ struct Params {
 @group(0) @binding(5) var<storage, read_write> thresholds: array<vec2u>;  // (similarity's bits, id)
 @group(0) @binding(5) var<storage, read> ordered: array<vec2u>;           // the same, once sorted
 @group(0) @binding(6) var<storage, read_write> books: array<atomic<u32>>;
-
-var<workgroup> found: atomic<u32>;  // 4 bytes
-
-/// acc + <a, b>, component by component: every similarity of this file is this chain, k ascending.
-fn chain(a: vec4f, b: vec4f, acc: f32) -> f32 {
-  return fma(a.w, b.w, fma(a.z, b.z, fma(a.y, b.y, fma(a.x, b.x, acc))));
-}
-
-fn similarity(row: u32, reference: u32) -> f32 {
-  var s = 0.0;
-  for (var k = 0u; k < params.stride; k++) {
-    s = chain(anchors[row * params.stride + k], references[reference * params.stride + k], s);
-  }
-  return s;
-}
 
 /// Whether `b` is nearer than `a`; both are (similarity's bits, id).
 fn nearer(a: vec2u, b: vec2u) -> bool {
@@ -69,36 +57,28 @@ fn exchange(low: u32, high: u32, end: u32) {
   }
 }
 
-@compute @workgroup_size(WORKGROUP_SIZE)
-fn sort_thresholds(
-  @builtin(workgroup_id) group: vec3u,
-  @builtin(num_workgroups) groups: vec3u,
-  @builtin(local_invocation_index) lane: u32,
-) {
-  let i = group.x + group.y * groups.x;
-  if i >= params.rows {
-    return;
+fn clear_books(row: vec4u, lane: u32) {
+  for (var g = lane; g <= row.w; g += WORKGROUP_SIZE) {
+    atomicStore(&books[row.z + g], 0u);
   }
-  let row = batch[params.batch + i];
-  let first = row.z;
-  let count = row.w;
-  for (var g = lane; g <= count; g += WORKGROUP_SIZE) {
-    atomicStore(&books[first + i + g], 0u);
-  }
-  if count == 0u {
-    return;
-  }
-  for (var r = lane; r < params.references; r += WORKGROUP_SIZE) {
+}
+
+fn find_positives(row: vec4u, i: u32, lane: u32) {
+  for (var at = lane; at < params.references; at += WORKGROUP_SIZE) {
+    let r = place(at);
     let tag = tags[r];
-    if tag.x == row.x && tag.y != row.y {
-      let at = atomicAdd(&found, 1u);
-      thresholds[first + at] = vec2u(bitcast<u32>(similarity(params.first_row + i, r)), tag.y);
+    if tag.x == row.x && tag.y != row.y && tag.y >= params.from_id && tag.y < params.to_id {
+      let found = atomicAdd(&books[row.z], 1u);
+      thresholds[row.z + found] = vec2u(bitcast<u32>(similarity(params.first_row + i, r)), tag.y);
     }
   }
-  storageBarrier();  // all positives are there, in any order, before they are sorted
+}
+
+/// Sorts the row's thresholds; called in uniform control flow.
+fn order_thresholds(first: u32, count: u32, lane: u32) {
   if count <= WORKGROUP_SIZE {
     // Each invocation counts how many are farther than its own: that is its place.
-    let own = thresholds[first + min(lane, count - 1u)];
+    let own = thresholds[first + min(lane, max(count, 1u) - 1u)];
     var place = 0u;
     for (var j = 0u; j < count; j++) {
       place += u32(nearer(thresholds[first + j], own));
@@ -128,54 +108,93 @@ fn sort_thresholds(
 }
 
 @compute @workgroup_size(WORKGROUP_SIZE)
-fn gaps(
+fn clear(
   @builtin(workgroup_id) group: vec3u,
   @builtin(num_workgroups) groups: vec3u,
   @builtin(local_invocation_index) lane: u32,
 ) {
-  let g = group.x + group.y * groups.x;
-  let first = g / params.segments * OWNERS;
-  let reference = g % params.segments * WORKGROUP_SIZE + lane;
-  if reference >= params.references {
+  let i = group.x + group.y * groups.x;
+  if i < params.rows {
+    clear_books(batch[params.batch + i], lane);
+  }
+}
+
+@compute @workgroup_size(WORKGROUP_SIZE)
+fn find(
+  @builtin(workgroup_id) group: vec3u,
+  @builtin(num_workgroups) groups: vec3u,
+  @builtin(local_invocation_index) lane: u32,
+) {
+  let i = group.x + group.y * groups.x;
+  if i < params.rows {
+    find_positives(batch[params.batch + i], i, lane);
+  }
+}
+
+@compute @workgroup_size(WORKGROUP_SIZE)
+fn order(
+  @builtin(workgroup_id) group: vec3u,
+  @builtin(num_workgroups) groups: vec3u,
+  @builtin(local_invocation_index) lane: u32,
+) {
+  let i = group.x + group.y * groups.x;
+  if i >= params.rows {
     return;
   }
-  let s = similarities(first, reference);
-  let tag = tags[reference];
-  for (var o = 0u; o < OWNERS && first + o < params.rows; o++) {
-    let row = batch[params.batch + first + o];
-    if tag.x == row.x {
-      continue;
-    }
-    let gap = farther(row, vec2u(bitcast<u32>(s[o]), tag.y));
-    if gap > 0u {
-      atomicAdd(&books[row.z + first + o + gap], 1u);
-    }
+  let row = batch[params.batch + i];
+  if lane == 0u {
+    atomicStore(&books[row.z], 0u);
+  }
+  order_thresholds(row.z, row.w, lane);
+}
+
+@compute @workgroup_size(WORKGROUP_SIZE)
+fn sort_thresholds(
+  @builtin(workgroup_id) group: vec3u,
+  @builtin(num_workgroups) groups: vec3u,
+  @builtin(local_invocation_index) lane: u32,
+) {
+  let i = group.x + group.y * groups.x;
+  if i >= params.rows {
+    return;
+  }
+  let row = batch[params.batch + i];
+  clear_books(row, lane);
+  storageBarrier();  // the count starts at 0
+  find_positives(row, i, lane);
+  storageBarrier();  // all positives are there, in any order, before they are sorted
+  order_thresholds(row.z, row.w, lane);
+  if lane == 0u {
+    atomicStore(&books[row.z], 0u);
   }
 }
 
-/// The vec4 where row `o` after `first` begins; rows past the end of the block repeat the last.
-fn row_start(first: u32, o: u32) -> u32 {
-  return (params.first_row + min(first + o, params.rows - 1u)) * params.stride;
+fn place(i: u32) -> u32 {
+  return params.first_reference + i;
 }
 
-/// The similarities of OWNERS rows of the block, from `first` on, to one reference. Written out: the sums stay in registers.
-fn similarities(first: u32, reference: u32) -> array<f32, OWNERS> {
-  let a = vec4u(row_start(first, 0u), row_start(first, 1u), row_start(first, 2u), row_start(first, 3u));
-  let b = vec4u(row_start(first, 4u), row_start(first, 5u), row_start(first, 6u), row_start(first, 7u));
-  var s = vec4f();
-  var t = vec4f();
-  for (var k = 0u; k < params.stride; k++) {
-    let r = references[reference * params.stride + k];
-    s.x = chain(anchors[a.x + k], r, s.x);
-    s.y = chain(anchors[a.y + k], r, s.y);
-    s.z = chain(anchors[a.z + k], r, s.z);
-    s.w = chain(anchors[a.w + k], r, s.w);
-    t.x = chain(anchors[b.x + k], r, t.x);
-    t.y = chain(anchors[b.y + k], r, t.y);
-    t.z = chain(anchors[b.z + k], r, t.z);
-    t.w = chain(anchors[b.w + k], r, t.w);
+fn take(row: u32, i: vec4u, s: vec4f) {
+  if row < params.rows {
+    let about = batch[params.batch + row];
+    note(about, i.x, s.x);
+    note(about, i.y, s.y);
+    note(about, i.z, s.z);
+    note(about, i.w, s.w);
   }
-  return array(s.x, s.y, s.z, s.w, t.x, t.y, t.z, t.w);
+}
+
+fn note(about: vec4u, i: u32, s: f32) {
+  if i >= params.references {
+    return;
+  }
+  let tag = tags[place(i)];
+  if tag.x == about.x {
+    return;
+  }
+  let gap = farther(about, vec2u(bitcast<u32>(s), tag.y));
+  if gap > 0u {
+    atomicAdd(&books[about.z + gap], 1u);
+  }
 }
 
 /// How many of the row's thresholds are farther than `entry`.

@@ -1,4 +1,5 @@
-// Every triplet (anchor, positive, negative) of a batch, counted and differentiated without being stored. Follows ranks.wgsl.
+// Every triplet (anchor, positive, negative) of a batch, counted and differentiated without being stored.
+// Follows ranks.wgsl and tile.wgsl.
 //
 //   tm = s_ap - s_an       the miner keeps a range of tm, inclusive; the loss s_an - s_ap + margin is active where tm < margin
 //   a negative is mined and active with thresholds [lo, hi): weight hi - lo; a positive is in c of them: weight -c
@@ -9,6 +10,8 @@
 // share_with_references   one workgroup per 8 references      G of in-batch references: += sum over anchors of weight * anchor
 //
 // Sums over rows or references go in segments of WORKGROUP_SIZE, one owner each, ascending.
+
+const OWNERS = 8u;  // rows that one workgroup serves
 
 const ALL = 0u;
 const EASY = 1u;
@@ -80,6 +83,26 @@ fn add(total: u32, value: u32) {
   }
 }
 
+/// The similarities of OWNERS rows of the block, from `first` on, to one reference. Written out: the sums stay in registers.
+fn similarities(first: u32, reference: u32) -> array<f32, OWNERS> {
+  let a = vec4u(row_start(first), row_start(first + 1u), row_start(first + 2u), row_start(first + 3u));
+  let b = vec4u(row_start(first + 4u), row_start(first + 5u), row_start(first + 6u), row_start(first + 7u));
+  var s = vec4f();
+  var t = vec4f();
+  for (var k = 0u; k < params.stride; k++) {
+    let r = references[reference * params.stride + k];
+    s.x = chain(anchors[a.x + k], r, s.x);
+    s.y = chain(anchors[a.y + k], r, s.y);
+    s.z = chain(anchors[a.z + k], r, s.z);
+    s.w = chain(anchors[a.w + k], r, s.w);
+    t.x = chain(anchors[b.x + k], r, t.x);
+    t.y = chain(anchors[b.y + k], r, t.y);
+    t.z = chain(anchors[b.z + k], r, t.z);
+    t.w = chain(anchors[b.w + k], r, t.w);
+  }
+  return array(s.x, s.y, s.z, s.w, t.x, t.y, t.z, t.w);
+}
+
 @compute @workgroup_size(WORKGROUP_SIZE)
 fn mine(
   @builtin(workgroup_id) group: vec3u,
@@ -104,8 +127,8 @@ fn mine(
       if tag.x != row.x && row.w > 0u {
         let m = meet(row, s[o]);
         if m.low < m.high {
-          atomicAdd(&books[row.z + first + o + m.low], 1u);
-          atomicSub(&books[row.z + first + o + m.high], 1u);
+          atomicAdd(&books[row.z + m.low], 1u);
+          atomicSub(&books[row.z + m.high], 1u);
           weight = f32(m.high - m.low);
         }
         counts[VALID / 2u] += row.w;
@@ -157,8 +180,8 @@ fn finish(
   if lane == 0u {
     var c = 0u;
     for (var p = 0u; p < row.w; p++) {
-      c += atomicLoad(&books[row.z + i + p]);
-      atomicStore(&books[row.z + i + p], c);
+      c += atomicLoad(&books[row.z + p]);
+      atomicStore(&books[row.z + p], c);
     }
   }
   storageBarrier();  // every c is there before it is used
@@ -171,7 +194,7 @@ fn finish(
       var sum = vec4f();
       for (var p = start; p < min(start + WORKGROUP_SIZE, row.w); p++) {
         let slot = ordered[row.z + p].y % params.capacity;
-        let c = f32(atomicLoad(&books[row.z + i + p]));
+        let c = f32(atomicLoad(&books[row.z + p]));
         sum = fma(vec4f(-c), references[slot * params.stride + k], sum);
       }
       total += sum;
@@ -202,7 +225,7 @@ fn share_with_references(
           let m = meet(row, s);
           weight = f32(m.high - m.low);
         } else if tag.y != row.y {
-          weight = -f32(atomicLoad(&books[row.z + i + farther(row, vec2u(bitcast<u32>(s), tag.y))]));
+          weight = -f32(atomicLoad(&books[row.z + farther(row, vec2u(bitcast<u32>(s), tag.y))]));
         }
       }
       weights[lane][o] = weight;

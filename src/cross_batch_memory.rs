@@ -107,7 +107,7 @@ impl CrossBatchMemory {
                 offset,
                 positives,
             };
-            offset += positives;
+            offset += positives + 1;
             row
         };
         labels.iter().enumerate().map(row).collect()
@@ -181,6 +181,6 @@ mod tests {
             .iter()
             .map(|row| (row.id, row.offset, row.positives))
             .collect();
-        assert_eq!(positives, [(3, 0, 2), (4, 2, 0), (5, 0, 1)]);
+        assert_eq!(positives, [(3, 0, 2), (4, 3, 0), (5, 0, 1)]);
     }
 }

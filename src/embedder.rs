@@ -3,12 +3,12 @@
 use crate::embeddings::Embeddings;
 use crate::engine::{DeviceVec, Engine};
 use crate::error::Result;
-use crate::evaluation::TILE_ROWS;
 use crate::features::pad;
 use crate::kernels::{self, normalize, stride};
 use crate::ledger::Purpose;
 use crate::model::{Activations, EmbeddingModel, LayerWeights};
 use crate::plan::MemoryPlan;
+use crate::unit_rows::TILE_ROWS;
 
 const ACTIVATIONS: [&str; 6] = [
     "embed.batch",

@@ -14,7 +14,7 @@ use crate::device::{DeviceInfo, EngineChoice, EngineKind};
 use crate::error::{Error, Result};
 use crate::gpu::{self, Gpu, GpuCommands, GpuVec, Kernel};
 use crate::ledger::MemoryLedger;
-use crate::plan::MemoryPlan;
+use crate::plan::{MemoryPlan, Room};
 use bytemuck::Pod;
 
 /// A device, the account of its memory, and the flag that stops it.
@@ -25,6 +25,7 @@ pub struct Engine {
     info: DeviceInfo,
     stop: Arc<AtomicBool>,
     dispatches: Cell<u64>,
+    submits: Cell<u64>,
 }
 
 #[derive(Debug)]
@@ -86,6 +87,7 @@ impl Engine {
             info,
             stop: Arc::default(),
             dispatches: Cell::new(0),
+            submits: Cell::new(0),
         })
     }
 
@@ -106,6 +108,15 @@ impl Engine {
         &self.ledger
     }
 
+    /// What a plan may take now.
+    pub fn room(&self) -> Room {
+        Room {
+            free_bytes: self.ledger.free_bytes(),
+            budget_bytes: self.ledger.budget_bytes(),
+            max_buffer_bytes: self.info.max_buffer_bytes,
+        }
+    }
+
     /// Makes another flag the one that stops the work: where whoever sets it was there before the engine.
     #[must_use]
     pub fn with_stop_flag(mut self, stop: Arc<AtomicBool>) -> Self {
@@ -124,7 +135,7 @@ impl Engine {
     /// What [`MemoryPlan::fits`] refuses, with `how` as the advice; [`Error::Device`] when the driver has no memory.
     pub async fn workspace(&self, phase: &str, plan: &MemoryPlan, how: &str) -> Result<Workspace> {
         self.settle().await?;
-        plan.fits(phase, &self.ledger, self.info.max_buffer_bytes, how)?;
+        plan.fits(phase, &self.room(), how)?;
         let reservations: Vec<_> = plan
             .buffers()
             .iter()
@@ -172,6 +183,7 @@ impl Engine {
 
     /// Runs the commands; results are there after the next [`Engine::read`] or [`Engine::settle`].
     pub fn submit(&self, commands: Commands) {
+        self.submits.set(self.submits.get() + 1);
         self.dispatches
             .set(self.dispatches.get() + u64::from(commands.dispatches()));
         if let (Backend::Gpu(gpu), Commands::Gpu(commands)) = (&self.backend, commands) {
@@ -245,6 +257,11 @@ impl Engine {
     /// Kernels run so far; a call of a fused CPU kernel counts once.
     pub fn dispatches(&self) -> u64 {
         self.dispatches.get()
+    }
+
+    /// Submits so far; on the CPU, lists of commands that would have been one.
+    pub fn submits(&self) -> u64 {
+        self.submits.get()
     }
 
     /// What a GPU's driver says of its buffers, by label: what a test holds the ledger against.

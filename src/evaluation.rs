@@ -1,46 +1,62 @@
-//! [`Evaluator`]: the evaluation phase. Takes unit rows with labels, gives [`Metrics`] by ranking every query's
-//! positives among all references, block by block, in memory that its plan fixes.
+//! [`Evaluator`]: the evaluation phase. Takes unit rows with labels, gives [`Retrieval`] by ranking every query's
+//! positives among all references, block by block, in memory that its plan fixes: references that do not fit stream past.
 
-use std::collections::HashMap;
+use std::ops::Range;
 
 use rand::seq::SliceRandom as _;
-use web_time::Instant;
 
-use crate::dataset::Labelled;
+use crate::dataset::{RowSource, classes};
 use crate::engine::{DeviceVec, Engine, Workspace};
 use crate::error::{Error, Result};
-use crate::features::pad;
+use crate::forecast::{Forecast, Rate, check_count};
 use crate::kernels::ranks::{self, Block, Inputs, NO_ID, Row, Scratch};
-use crate::kernels::{self, gather, normalize, stride};
+use crate::kernels::tile::Shape;
+use crate::kernels::{self, gather, stride};
 use crate::ledger::Purpose;
-use crate::metrics::{Metrics, MetricsSum};
-use crate::pace::Pace;
-use crate::plan::MemoryPlan;
+use crate::metrics::{Retrieval, RetrievalSum};
+use crate::pace::{Pace, Slices};
+use crate::plan::{MemoryPlan, Room};
 use crate::rng;
+use crate::unit_rows::{Intake, UnitRows};
 
-/// The most queries of a block.
-const BLOCK_QUERIES: usize = 1024;
-/// Thresholds that a block has room for, unless one query alone has more.
-const BLOCK_THRESHOLDS: usize = 1 << 20;
-/// Rows that are normalized at once on their way in.
-pub(crate) const TILE_ROWS: usize = 256;
+/// The most queries of a block that ranks references which are all there; more where they stream past.
+const BLOCK_QUERIES: u64 = 1024;
+const STREAMED_BLOCK_QUERIES: u64 = 8192;
+/// The most thresholds of a block, likewise.
+const BLOCK_THRESHOLDS: u64 = 1 << 20;
+const STREAMED_BLOCK_THRESHOLDS: u64 = 1 << 22;
+/// The least that a plan may come down to.
+const FEWEST_THRESHOLDS: u64 = 256;
+const FEWEST_REFERENCES: u64 = 256;
+/// Bytes of a threshold with its book, and of a query beside its row.
+const THRESHOLD_BYTES: u64 = 12;
+const QUERY_BYTES: u64 = 4 + size_of::<Row>() as u64;
+const ADVICE: &str = "raise the budget, or use fewer dimensions";
 
 /// What an evaluation has to have room for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct EvaluationSize {
+pub struct EvaluationSpec {
     /// References of the largest side.
-    pub(crate) references: usize,
+    pub references: usize,
     /// Columns of the widest rows.
-    pub(crate) dim: usize,
+    pub dim: usize,
     /// Queries at most.
-    pub(crate) queries: usize,
+    pub queries: usize,
     /// Positives of one query at most.
-    pub(crate) positives: usize,
+    pub positives: usize,
 }
 
-impl EvaluationSize {
-    /// The size for a set of labels, evaluated against itself or by other queries.
-    pub(crate) fn of(labels: &[u32], dim: usize, queries: usize) -> Self {
+/// How the work is cut.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Cut {
+    queries: usize,
+    thresholds: usize,
+    references: usize,
+}
+
+impl EvaluationSpec {
+    /// The spec for a set of labels, evaluated against itself or by other queries.
+    pub fn of(labels: &[u32], dim: usize, queries: usize) -> Self {
         Self {
             references: labels.len(),
             dim,
@@ -49,7 +65,7 @@ impl EvaluationSize {
         }
     }
 
-    /// The size that has room for both.
+    /// The spec that has room for both.
     pub(crate) fn max(self, other: Self) -> Self {
         Self {
             references: self.references.max(other.references),
@@ -59,84 +75,246 @@ impl EvaluationSize {
         }
     }
 
-    fn block_queries(&self) -> usize {
-        self.queries.clamp(1, BLOCK_QUERIES)
+    /// Forecasts an evaluation: a pure function, monotone in the room.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] and [`Error::TooLarge`], with the numbers.
+    pub fn plan(&self, room: &Room, rate: &Rate) -> Result<Forecast> {
+        check_count("references", self.references)?;
+        check_count("queries", self.queries)?;
+        let cut = self.cut(room);
+        let memory = Evaluator::plan(Intake::plan(MemoryPlan::default(), self.dim), self, &cut);
+        memory.fits("evaluation", room, ADVICE)?;
+        let resident = cut.references >= self.references;
+        let per_block = (cut.thresholds / (self.positives + 1)).clamp(1, cut.queries.max(1));
+        let windows = (self.positives + 1).div_ceil(cut.thresholds).max(1);
+        let blocks = (self.queries.div_ceil(per_block) * windows) as u64;
+        let row_bytes = 4 * self.dim as u64;
+        let (queries, references) = (self.queries as u64, self.references as u64);
+        let passes = if resident { 1 } else { blocks };
+        let operations =
+            2.0 * queries as f64 * windows as f64 * references as f64 * stride(self.dim) as f64;
+        let traffic_bytes =
+            row_bytes.saturating_mul(passes.saturating_mul(references).saturating_add(queries));
+        let chunks = self.references.div_ceil(cut.references.max(1)) as u64;
+        Ok(Forecast {
+            memory,
+            block_queries: per_block as u64,
+            chunk_rows: cut.references as u64,
+            resident,
+            passes,
+            submits: blocks.saturating_mul(chunks),
+            traffic_bytes,
+            operations,
+            predicted_ms: rate.ms(operations, traffic_bytes),
+        })
     }
 
-    fn block_thresholds(&self) -> usize {
-        (self.positives * self.block_queries())
-            .min(BLOCK_THRESHOLDS)
-            .max(self.positives)
-            .max(1)
+    /// The largest blocks that the room holds: all references at once where they fit beside useful blocks.
+    pub(crate) fn cut(&self, room: &Room) -> Cut {
+        let row_bytes = 4 * stride(self.dim) as u64;
+        let reference_bytes = row_bytes + 8;
+        let references = self.references as u64;
+        // What is left beside the intake and the rounding of every buffer.
+        let fixed = Intake::plan(MemoryPlan::default(), self.dim).total_bytes() + 8 * 16;
+        let free = room.free_bytes.saturating_sub(fixed);
+        let rest = free.saturating_sub(reference_bytes.saturating_mul(references));
+        let whole = self.blocks(rest, room.max_buffer_bytes, BLOCK_QUERIES, BLOCK_THRESHOLDS);
+        let useful = whole.queries >= self.queries.min(64)
+            && whole.thresholds > self.positives.min(1 << 16)
+            && rest > 0
+            && row_bytes.saturating_mul(references) <= room.max_buffer_bytes;
+        if useful {
+            return Cut {
+                references: self.references.max(1),
+                ..whole
+            };
+        }
+        // A quarter for references on their way past, and never so little that they go a few at a time.
+        let fewest = FEWEST_REFERENCES.min(references).max(1);
+        let cut = self.blocks(
+            (free / 4 * 3).min(free.saturating_sub(fewest * reference_bytes)),
+            room.max_buffer_bytes,
+            STREAMED_BLOCK_QUERIES,
+            STREAMED_BLOCK_THRESHOLDS,
+        );
+        let taken = cut.queries as u64 * (row_bytes + QUERY_BYTES)
+            + cut.thresholds as u64 * THRESHOLD_BYTES;
+        let rest = free.saturating_sub(taken) / reference_bytes;
+        let most = (room.max_buffer_bytes / row_bytes.max(1)).min(references);
+        Cut {
+            references: rest.min(most).max(fewest) as usize,
+            ..cut
+        }
     }
+
+    /// The largest blocks that so many bytes hold, one query at least.
+    fn blocks(&self, bytes: u64, largest: u64, most_queries: u64, most_thresholds: u64) -> Cut {
+        let row_bytes = 4 * stride(self.dim) as u64;
+        let places = self.positives as u64 + 1;
+        let most_thresholds = most_thresholds.min(largest / 8);
+        let most_queries = most_queries
+            .min(self.queries as u64)
+            .min(largest / row_bytes.max(1))
+            .max(1);
+        let own_bytes = row_bytes + QUERY_BYTES;
+        let query_bytes = own_bytes + places.min(most_thresholds) * THRESHOLD_BYTES;
+        let queries = (bytes / query_bytes).clamp(1, most_queries);
+        let left = bytes.saturating_sub(queries * own_bytes) / THRESHOLD_BYTES;
+        let thresholds = places
+            .saturating_mul(queries)
+            .min(most_thresholds)
+            .min(left);
+        Cut {
+            queries: queries as usize,
+            thresholds: thresholds.max(FEWEST_THRESHOLDS) as usize,
+            references: 0,
+        }
+    }
+}
+
+/// Rows that are searched or that search, with a label each.
+#[derive(Clone, Copy, Debug)]
+pub struct Rows<'a> {
+    /// `[labels, dim]`, of any length.
+    pub rows: &'a RowSource,
+    /// The label of each.
+    pub labels: &'a [String],
 }
 
 /// Scores embeddings: every row a query, against `references`, or against each other with the row itself left out.
 ///
+/// `at` lists the k of recall@k and precision@k. `progress` hears how many queries of how many are done.
+///
 /// # Errors
-/// [`Error::Data`] when dimensions differ or no query has a positive; [`Error::Refused`] when the references do not fit
-/// the engine's budget.
+/// [`Error::Data`] when dimensions differ or no query has a positive; [`Error::Refused`] when not even the smallest
+/// blocks fit the engine's budget.
 pub async fn evaluate(
     engine: &Engine,
-    queries: &Labelled,
-    references: Option<&Labelled>,
-) -> Result<Metrics> {
+    queries: Rows<'_>,
+    references: Option<Rows<'_>>,
+    at: &[u64],
+    progress: impl FnMut(u64, u64),
+) -> Result<Retrieval> {
     let known = references.unwrap_or(queries);
-    if known.dim != queries.dim {
+    let (dim, query_dim) = (known.rows.dim(), queries.rows.dim());
+    if dim != query_dim {
         return Err(Error::Data(format!(
-            "references have {} dimensions, embeddings {}: they must be as many",
-            known.dim, queries.dim
+            "references have {dim} dimensions, embeddings {query_dim}: they must be as many"
         )));
     }
-    let mut classes = HashMap::new();
-    let reference_labels = numbered(&mut classes, &known.labels);
-    let query_labels = numbered(&mut classes, &queries.labels);
-    let size = EvaluationSize::of(&reference_labels, known.dim, queries.labels.len());
-    let plan = Evaluator::plan(MemoryPlan::default(), &size);
+    for (what, rows) in [("embeddings", queries), ("references", known)] {
+        if rows.labels.len() != rows.rows.rows() {
+            return Err(Error::Data(format!(
+                "{} labels for {} rows of {what}: there must be one a row",
+                rows.labels.len(),
+                rows.rows.rows()
+            )));
+        }
+    }
+    let names = classes(known.labels);
+    let numbers: std::collections::HashMap<&str, u32> =
+        names.iter().map(String::as_str).zip(0..).collect();
+    let numbered = |labels: &[String]| -> Vec<u32> {
+        let none = names.len() as u32;
+        labels
+            .iter()
+            .map(|label| *numbers.get(label.as_str()).unwrap_or(&none))
+            .collect()
+    };
+    let (labels, query_labels) = (numbered(known.labels), numbered(queries.labels));
+    let spec = EvaluationSpec::of(&labels, dim, query_labels.len());
+    let (room, rate) = (engine.room(), Rate::default());
+    let forecast = spec.plan(&room, &rate)?;
     engine.prepare(&kernels::ALL).await?;
-    let advice = "raise the budget or evaluate against fewer references";
-    let mut workspace = engine.workspace("evaluation", &plan, advice).await?;
-    let mut evaluator = Evaluator::new(&mut workspace, size);
-    evaluator.load(engine, &known.values, known.dim).await?;
+    let mut workspace = engine
+        .workspace("evaluation", &forecast.memory, ADVICE)
+        .await?;
+    let mut evaluator = Evaluator::new(&mut workspace, spec.cut(&room));
+    let mut intake = Intake::new(&mut workspace);
+    let mut stored = UnitRows::Stored {
+        rows: known.rows,
+        chosen: None,
+    };
     let own: Vec<u32> = (0..query_labels.len() as u32).collect();
     let asked = match references {
         None => Queries::Own(&own),
         Some(_) => Queries::Apart {
-            rows: &queries.values,
+            rows: queries.rows,
             labels: &query_labels,
         },
     };
-    let metrics = evaluator
-        .score(engine, &reference_labels, known.dim, asked)
+    let mut progress = progress;
+    let name = |class: u32| names.get(class as usize).cloned().unwrap_or_default();
+    let sum = evaluator
+        .score(
+            engine,
+            &mut intake,
+            &labels,
+            &mut stored,
+            asked,
+            at,
+            &mut progress,
+        )
         .await?;
-    metrics.ok_or_else(|| {
+    sum.finish(name).ok_or_else(|| {
         Error::Data(
             "no query has another row of its label: there is nothing to retrieve".to_owned(),
         )
     })
 }
 
-/// Gives every new name the next number.
-fn numbered<'a>(classes: &mut HashMap<&'a str, u32>, names: &'a [String]) -> Vec<u32> {
-    let mut number = |name: &'a String| {
-        let next = classes.len() as u32;
-        *classes.entry(name.as_str()).or_insert(next)
-    };
-    names.iter().map(&mut number).collect()
-}
-
 /// Who asks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Queries<'a> {
-    /// References, by number: each leaves itself out.
+    /// References, by place: each leaves itself out.
     Own(&'a [u32]),
-    /// Rows of their own, dense `[labels, dim]`, of any length.
+    /// Rows of their own.
     Apart {
         /// The rows.
-        rows: &'a [f32],
-        /// The class of each, in the references' classes.
+        rows: &'a RowSource,
+        /// The class of each, in the references' classes or past them.
         labels: &'a [u32],
     },
+}
+
+/// References by class: `members[starts[c] .. starts[c + 1]]` are those of class `c`, ascending.
+struct ByClass {
+    starts: Vec<u32>,
+    members: Vec<u32>,
+}
+
+impl ByClass {
+    fn new(labels: &[u32]) -> Self {
+        let counts = class_counts(labels);
+        let mut starts = vec![0];
+        for count in &counts {
+            starts.push(starts[starts.len() - 1] + count);
+        }
+        let mut next = starts.clone();
+        let mut members = vec![0; labels.len()];
+        for (row, label) in (0..).zip(labels) {
+            let place = &mut next[*label as usize];
+            members[*place as usize] = row;
+            *place += 1;
+        }
+        Self { starts, members }
+    }
+
+    /// The places of a class in `members`.
+    fn of(&self, class: u32) -> Range<usize> {
+        match self.starts.get(class as usize..class as usize + 2) {
+            Some([start, end]) => *start as usize..*end as usize,
+            _ => 0..0,
+        }
+    }
+}
+
+/// A query of a block, and where its positives stand among the members.
+struct Job {
+    query: u32,
+    row: Row,
+    members: Range<usize>,
 }
 
 /// The buffers of the phase.
@@ -145,235 +323,423 @@ pub(crate) struct Evaluator {
     references: DeviceVec<f32>,
     tags: DeviceVec<[u32; 2]>,
     queries: DeviceVec<f32>,
-    incoming: DeviceVec<f32>,
     numbers: DeviceVec<u32>,
     batch: DeviceVec<Row>,
     scratch: Scratch,
-    size: EvaluationSize,
+    cut: Cut,
     pace: Pace,
 }
 
 impl Evaluator {
-    pub(crate) fn plan(plan: MemoryPlan, size: &EvaluationSize) -> MemoryPlan {
-        let stride = stride(size.dim) as u64;
-        let (queries, thresholds) = (size.block_queries() as u64, size.block_thresholds() as u64);
+    /// Adds the buffers to a plan; the rows' intake is the caller's.
+    pub(crate) fn plan(plan: MemoryPlan, spec: &EvaluationSpec, cut: &Cut) -> MemoryPlan {
+        let stride = stride(spec.dim) as u64;
+        let (queries, references) = (cut.queries as u64, cut.references as u64);
+        let thresholds = cut.thresholds as u64;
         plan.with::<f32>(
             Purpose::Neighbours,
             "evaluate.references",
-            size.references as u64 * stride,
+            references * stride,
         )
-        .with::<[u32; 2]>(Purpose::Neighbours, "evaluate.tags", size.references as u64)
+        .with::<[u32; 2]>(Purpose::Neighbours, "evaluate.tags", references)
         .with::<f32>(Purpose::Neighbours, "evaluate.queries", queries * stride)
-        .with::<f32>(
-            Purpose::Staging,
-            "evaluate.incoming",
-            TILE_ROWS as u64 * stride,
-        )
         .with::<u32>(Purpose::Staging, "evaluate.numbers", queries)
         .with::<Row>(Purpose::Ranks, "evaluate.rows", queries)
         .with::<[u32; 2]>(Purpose::Ranks, "evaluate.thresholds", thresholds)
-        .with::<u32>(Purpose::Ranks, "evaluate.books", thresholds + queries)
+        .with::<u32>(Purpose::Ranks, "evaluate.books", thresholds)
     }
 
-    pub(crate) fn new(workspace: &mut Workspace, size: EvaluationSize) -> Self {
+    pub(crate) fn new(workspace: &mut Workspace, cut: Cut) -> Self {
         Self {
             references: workspace.take("evaluate.references"),
             tags: workspace.take("evaluate.tags"),
             queries: workspace.take("evaluate.queries"),
-            incoming: workspace.take("evaluate.incoming"),
             numbers: workspace.take("evaluate.numbers"),
             batch: workspace.take("evaluate.rows"),
             scratch: Scratch {
                 thresholds: workspace.take("evaluate.thresholds"),
                 books: workspace.take("evaluate.books"),
             },
-            size,
+            cut,
             pace: Pace::default(),
         }
     }
 
-    /// Where unit rows are written before [`Evaluator::score`], `[references, stride]`.
+    /// How many references there is room for.
+    pub(crate) fn capacity(&self) -> usize {
+        self.cut.references
+    }
+
+    /// Room for unit rows, `[capacity, stride]`, that the next score overwrites.
     pub(crate) fn references_mut(&mut self) -> &mut DeviceVec<f32> {
         &mut self.references
     }
 
-    /// The unit rows, `[references, stride]`.
-    pub(crate) fn references(&self) -> &DeviceVec<f32> {
-        &self.references
-    }
-
-    /// Normalizes dense rows and makes them the references.
+    /// Ranks each query's positives among the references, whose classes are `labels`.
     ///
     /// # Errors
-    /// As [`Engine::upload`].
-    pub(crate) async fn load(&mut self, engine: &Engine, rows: &[f32], dim: usize) -> Result<()> {
-        let incoming = &mut self.incoming;
-        bring_in(engine, rows, dim, incoming, &mut self.references).await
-    }
-
-    /// Ranks each query's positives among the references, whose classes are `labels`; `None` if all queries are lone.
-    ///
-    /// # Errors
-    /// As [`Engine::read`] and [`Engine::breathe`].
+    /// As [`Engine::read`] and [`Engine::breathe`], and what reading the rows says.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "who is ranked, by whom, and who listens"
+    )]
     pub(crate) async fn score(
         &mut self,
         engine: &Engine,
+        intake: &mut Intake,
         labels: &[u32],
-        dim: usize,
+        references: &mut UnitRows<'_>,
         queries: Queries<'_>,
-    ) -> Result<Option<Metrics>> {
-        let stride = stride(dim);
-        let tags: Vec<[u32; 2]> = labels
-            .iter()
-            .zip(0..)
-            .map(|(label, id)| [*label, id])
-            .collect();
-        engine.upload(&mut self.tags, 0, &tags).await?;
-        let counts = class_counts(labels);
-        let mut sum = MetricsSum::default();
-        let asked = match queries {
-            Queries::Own(numbers) => numbers.len(),
-            Queries::Apart { labels, .. } => labels.len(),
+        at: &[u64],
+        progress: &mut impl FnMut(u64, u64),
+    ) -> Result<RetrievalSum> {
+        let by_class = ByClass::new(labels);
+        let label_of = |query: u32| match queries {
+            Queries::Own(_) => labels[query as usize],
+            Queries::Apart { labels, .. } => labels[query as usize],
         };
-        let mut rows = Vec::new();
-        for query in 0..asked {
-            let (label, id) = match queries {
-                Queries::Own(numbers) => (labels[numbers[query] as usize], numbers[query]),
-                Queries::Apart { labels, .. } => (labels[query], NO_ID),
-            };
-            let same = counts.get(label as usize).copied().unwrap_or(0);
-            match same - u32::from(id != NO_ID) {
-                0 => sum.add_lone(),
-                positives => rows.push((
-                    query,
-                    Row {
+        let mut order: Vec<u32> = match queries {
+            Queries::Own(places) => places.to_vec(),
+            Queries::Apart { labels, .. } => (0..labels.len() as u32).collect(),
+        };
+        order.sort_unstable_by_key(|query| (label_of(*query), *query));
+        if self.holds(references) {
+            // References stand in the order of their classes, so that the positives of a block stand together.
+            let members = by_class.members.iter().copied();
+            references
+                .bring(engine, intake, members, &mut self.references, 0)
+                .await?;
+            self.tag(engine, labels, by_class.members.iter().copied())
+                .await?;
+        }
+        let own = matches!(queries, Queries::Own(_));
+        let mut sum = RetrievalSum::at(at);
+        let mut done = 0;
+        while done < order.len() {
+            let (jobs, lone) = self.next_block(&order[done..], &by_class, &label_of, own);
+            for _ in 0..lone {
+                sum.add_lone();
+            }
+            done += jobs.len() + lone;
+            match &jobs[..] {
+                [job] if job.row.positives as usize >= self.cut.thresholds => {
+                    let label = job.row.label;
+                    let mut above = Vec::with_capacity(job.row.positives as usize);
+                    let room = self.cut.thresholds - 1;
+                    for start in job.members.clone().step_by(room) {
+                        let members = start..job.members.end.min(start + room);
+                        let ids = by_class.members[start]..by_class.members[members.end - 1] + 1;
+                        let part = Job {
+                            row: Row {
+                                positives: members.len() as u32
+                                    - u32::from(own && ids.contains(&job.query)),
+                                ..job.row
+                            },
+                            members,
+                            ..*job
+                        };
+                        let books = self
+                            .pass(
+                                engine,
+                                intake,
+                                labels,
+                                &by_class,
+                                references,
+                                queries,
+                                &[part],
+                                ids,
+                            )
+                            .await?;
+                        above.extend(negatives_above(&books));
+                    }
+                    above.sort_unstable();
+                    sum.add(label, above.into_iter());
+                }
+                [] => {}
+                jobs => {
+                    let books = self
+                        .pass(
+                            engine,
+                            intake,
+                            labels,
+                            &by_class,
+                            references,
+                            queries,
+                            jobs,
+                            0..NO_ID,
+                        )
+                        .await?;
+                    for Row {
                         label,
-                        id,
-                        offset: 0,
+                        offset,
                         positives,
-                    },
-                )),
+                        ..
+                    } in jobs.iter().map(|job| job.row)
+                    {
+                        let books = &books[offset as usize..][..=positives as usize];
+                        sum.add(label, negatives_above(books));
+                    }
+                }
             }
-        }
-        let operations = 2.0 * (labels.len() * stride) as f64;
-        let mut rest = &rows[..];
-        while !rest.is_empty() {
+            progress(done as u64, order.len() as u64);
             engine.breathe().await?;
-            let most = self.pace.units(operations, self.size.block_queries());
-            let (block, thresholds) = self.next_block(rest, most);
-            rest = &rest[block.len()..];
-            let started = Instant::now();
-            let numbers: Vec<usize> = block.iter().map(|(query, _)| *query).collect();
-            self.fetch(engine, dim, queries, &numbers).await?;
-            let batch: Vec<Row> = block.into_iter().map(|(_, row)| row).collect();
-            let mut commands = engine.commands();
-            commands.upload(&mut self.batch, 0, &batch);
-            let block = Block {
-                first_row: 0,
-                rows: batch.len(),
-                batch: 0,
-                references: labels.len(),
-                stride,
-            };
-            let inputs = Inputs {
-                anchors: &self.queries,
-                references: &self.references,
-                batch: &self.batch,
-                tags: &self.tags,
-            };
-            ranks::gaps(&mut commands, &block, inputs, &mut self.scratch);
-            engine.submit(commands);
-            let count = (thresholds + batch.len()) as u64;
-            let books = engine.read(&self.scratch.books, 0, count).await?;
-            for (i, row) in batch.iter().enumerate() {
-                sum.add(&books[row.offset as usize + i..][..=row.positives as usize]);
-            }
-            self.pace
-                .record(operations * batch.len() as f64, started.elapsed());
         }
-        Ok(sum.finish())
+        Ok(sum)
     }
 
-    /// As many of the next queries as fit, at most `most` but one at least, with their places; and their thresholds.
-    fn next_block(&self, rest: &[(usize, Row)], most: usize) -> (Vec<(usize, Row)>, usize) {
-        let mut block = Vec::new();
-        let mut thresholds = 0;
-        for (query, row) in rest.iter().take(most) {
-            let after = thresholds + row.positives as usize;
-            if after > self.size.block_thresholds() {
+    fn holds(&self, references: &UnitRows<'_>) -> bool {
+        references.len() <= self.cut.references
+    }
+
+    /// The next queries that fit together, one at least where one is left, and how many lone ones stood among them.
+    fn next_block(
+        &self,
+        rest: &[u32],
+        by_class: &ByClass,
+        label_of: &impl Fn(u32) -> u32,
+        own: bool,
+    ) -> (Vec<Job>, usize) {
+        let (mut jobs, mut lone, mut offset) = (Vec::new(), 0, 0);
+        for query in rest {
+            let label = label_of(*query);
+            let members = by_class.of(label);
+            let positives = (members.len() - usize::from(own)) as u32;
+            if positives == 0 {
+                lone += 1;
+                continue;
+            }
+            let after = offset + positives + 1;
+            let full = jobs.len() == self.cut.queries || after as usize > self.cut.thresholds;
+            if full && !jobs.is_empty() {
                 break;
             }
-            let offset = thresholds as u32;
-            block.push((*query, Row { offset, ..*row }));
-            thresholds = after;
+            let id = if own { *query } else { NO_ID };
+            jobs.push(Job {
+                query: *query,
+                row: Row {
+                    label,
+                    id,
+                    offset,
+                    positives,
+                },
+                members,
+            });
+            offset = after;
         }
-        (block, thresholds)
+        (jobs, lone)
     }
 
-    /// Makes these queries the anchors of the next pass.
+    /// Ranks the positives with an id in `ids` of one block of queries, and reads its books.
+    #[expect(clippy::too_many_arguments, reason = "who is ranked, by whom")]
+    async fn pass(
+        &mut self,
+        engine: &Engine,
+        intake: &mut Intake,
+        labels: &[u32],
+        by_class: &ByClass,
+        references: &mut UnitRows<'_>,
+        queries: Queries<'_>,
+        jobs: &[Job],
+        ids: Range<u32>,
+    ) -> Result<Vec<u32>> {
+        let resident = self.holds(references);
+        self.fetch(engine, intake, by_class, references, queries, jobs)
+            .await?;
+        let batch: Vec<Row> = jobs.iter().map(|job| job.row).collect();
+        engine.upload(&mut self.batch, 0, &batch).await?;
+        let whole = Block {
+            first_row: 0,
+            rows: batch.len(),
+            batch: 0,
+            first_reference: 0,
+            references: 0,
+            stride: stride(references.dim()),
+        };
+        self.record(engine, Work::Clear, whole, 0..0).await?;
+        // Blocks follow the order of the classes: their positives are one stretch of the members.
+        let (first, last) = (&jobs[0].members, &jobs[jobs.len() - 1].members);
+        let positives = first.start..last.end;
+        if resident {
+            self.record(engine, Work::Find(ids), whole, positives)
+                .await?;
+            self.record(engine, Work::Order, whole, 0..0).await?;
+            self.record(engine, Work::Gaps, whole, 0..labels.len())
+                .await?;
+        } else {
+            for chunk in by_class.members[positives].chunks(self.cut.references) {
+                let rows = chunk.iter().copied();
+                references
+                    .bring(engine, intake, rows.clone(), &mut self.references, 0)
+                    .await?;
+                self.tag(engine, labels, rows).await?;
+                self.record(engine, Work::Find(ids.clone()), whole, 0..chunk.len())
+                    .await?;
+            }
+            self.record(engine, Work::Order, whole, 0..0).await?;
+            for first in (0..labels.len()).step_by(self.cut.references) {
+                let rows = first as u32..labels.len().min(first + self.cut.references) as u32;
+                references
+                    .bring(engine, intake, rows.clone(), &mut self.references, 0)
+                    .await?;
+                self.tag(engine, labels, rows.clone()).await?;
+                self.record(engine, Work::Gaps, whole, 0..rows.len())
+                    .await?;
+            }
+        }
+        let places = jobs
+            .iter()
+            .map(|job| u64::from(job.row.positives) + 1)
+            .sum();
+        engine.read(&self.scratch.books, 0, places).await
+    }
+
+    /// Runs one kernel of the pass on all rows of a block and these references, cut into slices.
+    async fn record(
+        &mut self,
+        engine: &Engine,
+        work: Work,
+        block: Block,
+        references: Range<usize>,
+    ) -> Result<()> {
+        let Self {
+            references: known,
+            tags,
+            queries,
+            batch,
+            scratch,
+            pace,
+            ..
+        } = self;
+        let inputs = Inputs {
+            anchors: queries,
+            references: known,
+            batch,
+            tags,
+        };
+        let mut slices = Slices::new(engine, pace);
+        let operations = 2.0 * block.stride as f64;
+        match work {
+            Work::Clear => ranks::clear(slices.commands(), &block, inputs, scratch),
+            Work::Order => ranks::order(slices.commands(), &block, inputs, scratch),
+            Work::Find(_) | Work::Gaps => {
+                let mut row = 0;
+                while row < block.rows {
+                    let all = references.len();
+                    let (rows, at_once) = slices.pace().pairs(operations, block.rows - row, all);
+                    for first in references.clone().step_by(at_once) {
+                        let count = at_once.min(references.end - first);
+                        let part = Block {
+                            first_row: row,
+                            rows,
+                            batch: row,
+                            first_reference: first,
+                            references: count,
+                            ..block
+                        };
+                        let commands = slices.commands();
+                        if let Work::Find(ids) = &work {
+                            ranks::find(commands, &part, ids.clone(), inputs, scratch);
+                        } else {
+                            let shape = Shape::of(engine.info(), rows);
+                            ranks::gaps(commands, &part, shape, inputs, scratch);
+                        }
+                        slices.recorded(operations * (rows * count) as f64).await?;
+                    }
+                    row += rows;
+                }
+            }
+        }
+        slices.submit();
+        Ok(())
+    }
+
+    /// Notes label and id of the references that stand there now.
+    async fn tag(
+        &mut self,
+        engine: &Engine,
+        labels: &[u32],
+        rows: impl Iterator<Item = u32>,
+    ) -> Result<()> {
+        let mut rows = rows.peekable();
+        let mut at = 0;
+        while rows.peek().is_some() {
+            let tags: Vec<[u32; 2]> = rows
+                .by_ref()
+                .take(1 << 16)
+                .map(|row| [labels[row as usize], row])
+                .collect();
+            engine.upload(&mut self.tags, at, &tags).await?;
+            at += tags.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Makes the queries of a block the anchors of the pass.
     async fn fetch(
         &mut self,
         engine: &Engine,
-        dim: usize,
+        intake: &mut Intake,
+        by_class: &ByClass,
+        references: &mut UnitRows<'_>,
         queries: Queries<'_>,
-        asked: &[usize],
+        jobs: &[Job],
     ) -> Result<()> {
+        let asked = jobs.iter().map(|job| job.query);
+        let dim = references.dim();
         match queries {
-            Queries::Own(numbers) => {
-                let numbers: Vec<u32> = asked.iter().map(|query| numbers[*query]).collect();
+            Queries::Own(_) if self.holds(references) => {
+                let place = |job: &Job| {
+                    let class = by_class.of(job.row.label);
+                    let within =
+                        by_class.members[class.clone()].partition_point(|row| *row < job.query);
+                    (class.start + within) as u32
+                };
+                let places: Vec<u32> = jobs.iter().map(place).collect();
                 let mut commands = engine.commands();
-                commands.upload(&mut self.numbers, 0, &numbers);
-                let (references, numbers, count) = (&self.references, &self.numbers, numbers.len());
-                let to = &mut self.queries;
+                commands.upload(&mut self.numbers, 0, &places);
+                let (from, numbers) = (&self.references, &self.numbers);
+                let (count, stride) = (places.len(), stride(dim));
                 gather::gather(
                     &mut commands,
-                    references,
+                    from,
                     numbers,
                     0,
                     count,
-                    stride(dim),
-                    to,
+                    stride,
+                    &mut self.queries,
                 );
                 engine.submit(commands);
                 Ok(())
             }
+            Queries::Own(_) => {
+                references
+                    .bring(engine, intake, asked, &mut self.queries, 0)
+                    .await
+            }
             Queries::Apart { rows, .. } => {
-                let rows: Vec<f32> = asked
-                    .iter()
-                    .flat_map(|query| &rows[query * dim..][..dim])
-                    .copied()
-                    .collect();
-                bring_in(engine, &rows, dim, &mut self.incoming, &mut self.queries).await
+                let mut stored = UnitRows::Stored { rows, chosen: None };
+                stored
+                    .bring(engine, intake, asked, &mut self.queries, 0)
+                    .await
             }
         }
     }
 }
 
-/// Pads and normalizes dense rows into `unit`, tile by tile.
-async fn bring_in(
-    engine: &Engine,
-    rows: &[f32],
-    dim: usize,
-    incoming: &mut DeviceVec<f32>,
-    unit: &mut DeviceVec<f32>,
-) -> Result<()> {
-    let stride = stride(dim);
-    for (tile, rows) in rows.chunks(TILE_ROWS * dim).enumerate() {
-        let count = rows.len() / dim;
-        engine.upload(incoming, 0, &pad(rows, dim)).await?;
-        let mut commands = engine.commands();
-        normalize::normalize(
-            &mut commands,
-            count,
-            stride,
-            incoming,
-            tile * TILE_ROWS,
-            unit,
-        );
-        engine.submit(commands);
-        engine.breathe().await?;
-    }
-    Ok(())
+/// The kernels of a pass.
+enum Work {
+    Clear,
+    Find(Range<u32>),
+    Order,
+    Gaps,
+}
+
+/// How many negatives are nearer than each positive of a query, ascending, from the counts of its gaps.
+fn negatives_above(books: &[u32]) -> impl Iterator<Item = u64> {
+    books[1..].iter().rev().scan(0, |above, gap| {
+        *above += u64::from(*gap);
+        Some(*above)
+    })
 }
 
 /// A seeded choice of `most` of `count` rows, ascending; all of them where `most` is 0 or more than there are.

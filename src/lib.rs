@@ -10,6 +10,8 @@ mod error;
 
 mod plan;
 
+mod forecast;
+
 // Where kernels run: two sides behind one seam.
 mod device;
 
@@ -52,6 +54,10 @@ mod metrics;
 
 mod pace;
 
+mod unit_rows;
+
+mod knn;
+
 mod evaluation;
 
 mod embedder;
@@ -81,13 +87,15 @@ pub use embedder::Embedder;
 pub use embeddings::Embeddings;
 pub use engine::{Commands, DeviceVec, Engine, Workspace};
 pub use error::{Error, Result};
-pub use evaluation::evaluate;
+pub use evaluation::{EvaluationSpec, Rows, evaluate};
+pub use forecast::{Forecast, Rate};
+pub use knn::{KnnIndex, KnnSpec, Neighbors};
 pub use ledger::{Bytes, MemoryLedger, OverBudget, Purpose, Reservation};
 pub use losses::{Loss, TripletMarginLoss};
-pub use metrics::{Metrics, Scores};
+pub use metrics::{ClassMetrics, Metrics, Retrieval, Scores};
 pub use miners::{Miner, MiningCounts, TripletMarginMiner, TypeOfTriplets};
 pub use model::{Activations, EmbeddingModel, LayerWeights};
-pub use plan::{MemoryPlan, PlannedBuffer};
+pub use plan::{MemoryPlan, PlannedBuffer, Room};
 pub use pml::pml_bytes;
 pub use projection::{Axes, project};
 pub use run::{Baseline, DataReport, Map, MemoryReport, Progress, Run, RunReport};

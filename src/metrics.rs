@@ -1,7 +1,11 @@
-//! [`Metrics`]: precision@1, R-precision, MAP@R, MAP and MRR, from the ranks of each query's positives.
+//! [`Metrics`]: precision@1, R-precision, MAP@R, MAP and MRR, from the ranks of each query's positives; and
+//! [`Retrieval`], the same by class and at every k that is asked for.
 //!
 //! As PML's `AccuracyCalculator` with `k=None` on unit rows: the query itself is left out, R is the number of its other
-//! rows, and queries without any (*lone*) are dropped and counted. Ties go to the smaller id, where PML leaves them open.
+//! rows, and queries without any (*lone*) are dropped and counted. Ties go to the smaller id, where PML leaves them
+//! open. Where PML is plainly wrong this is not: a k past the number of references, labels past 2^24, MRR alone.
+
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
@@ -35,6 +39,73 @@ impl Metrics {
         "mean_average_precision",
         "mean_reciprocal_rank",
     ];
+
+    fn values_mut(&mut self) -> [&mut f64; 5] {
+        [
+            &mut self.precision_at_1,
+            &mut self.r_precision,
+            &mut self.mean_average_precision_at_r,
+            &mut self.mean_average_precision,
+            &mut self.mean_reciprocal_rank,
+        ]
+    }
+
+    /// Sums become means; `None` where nothing was summed.
+    fn mean(mut self) -> Option<Self> {
+        let queries = self.queries as f64;
+        for sum in self.values_mut() {
+            *sum /= queries;
+        }
+        let p = self.precision_at_1;
+        self.standard_error = (p * (1.0 - p) / queries).sqrt();
+        (self.queries > 0).then_some(self)
+    }
+
+    /// Adds a query by the ranks of its R positives, ascending, from 1 on.
+    fn add(&mut self, ranks: &[u64]) {
+        let r = ranks.len();
+        let (mut average, mut average_at_r, mut within_r) = (0.0, 0.0, 0u64);
+        for (hits, rank) in (1u64..).zip(ranks) {
+            let precision = hits as f64 / *rank as f64;
+            if *rank <= r as u64 {
+                within_r += 1;
+                average_at_r += precision;
+            }
+            average += precision;
+        }
+        self.precision_at_1 += f64::from(u8::from(ranks[0] == 1));
+        self.r_precision += within_r as f64 / r as f64;
+        self.mean_average_precision_at_r += average_at_r / r as f64;
+        self.mean_average_precision += average / r as f64;
+        self.mean_reciprocal_rank += 1.0 / ranks[0] as f64;
+        self.queries += 1;
+    }
+}
+
+/// Everything that the ranks of a set of queries say.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Retrieval {
+    /// Means over queries.
+    #[serde(flatten)]
+    pub metrics: Metrics,
+    /// By k: the part of the queries with a hit among the nearest k references (Recall@k of the metric-learning papers).
+    pub recall_at: BTreeMap<u64, f64>,
+    /// By k: hits among the nearest k references, over k.
+    pub precision_at: BTreeMap<u64, f64>,
+    /// Means over classes of the class means, as PML's `avg_of_avgs`.
+    pub over_classes: Metrics,
+    /// Each class that has queries which are not lone, by number or name.
+    pub classes: Vec<ClassMetrics>,
+}
+
+/// The means of one class's queries.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ClassMetrics {
+    /// The class's name.
+    pub class: String,
+    /// Means over its queries.
+    #[serde(flatten)]
+    pub metrics: Metrics,
 }
 
 /// Scores of the sides that were scored.
@@ -48,60 +119,100 @@ pub struct Scores {
     pub test: Option<Metrics>,
 }
 
-/// Sums over queries, one after the other.
+/// Sums over queries, one after the other, those of a class together.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct MetricsSum(Metrics);
+pub(crate) struct RetrievalSum {
+    total: Metrics,
+    classes: Vec<(u32, Metrics)>,
+    /// By k: queries with a hit, and hits.
+    at: BTreeMap<u64, (u64, u64)>,
+}
 
-impl MetricsSum {
-    /// Adds a query by how many negatives lie in each gap between its positives, the farthest gap first.
-    ///
-    /// `gaps[g]` is the number of negatives nearer than the `g` farthest positives only; `gaps[0]` is not looked at. One
-    /// gap more than positives; at least one positive.
-    pub(crate) fn add(&mut self, gaps: &[u32]) {
-        let r = gaps.len() - 1;
-        let sums = &mut self.0;
-        let (mut above, mut average, mut average_at_r, mut within_r) = (0u64, 0.0, 0.0, 0u64);
-        for (hits, gap) in (1..).zip(gaps[1..].iter().rev()) {
-            above += u64::from(*gap);
-            let rank = hits + above;
-            let precision = hits as f64 / rank as f64;
-            if hits == 1 {
-                sums.precision_at_1 += f64::from(u8::from(rank == 1));
-                sums.mean_reciprocal_rank += precision;
-            }
-            if rank <= r as u64 {
-                within_r += 1;
-                average_at_r += precision;
-            }
-            average += precision;
+impl RetrievalSum {
+    /// Counts hits among the nearest k references for each of these k.
+    pub(crate) fn at(at: &[u64]) -> Self {
+        Self {
+            at: at.iter().map(|k| (*k, (0, 0))).collect(),
+            ..Self::default()
         }
-        sums.r_precision += within_r as f64 / r as f64;
-        sums.mean_average_precision_at_r += average_at_r / r as f64;
-        sums.mean_average_precision += average / r as f64;
-        sums.queries += 1;
+    }
+
+    /// Adds a query by how many negatives are nearer than each of its positives, ascending; one positive at least.
+    ///
+    /// Queries come in the order of their classes: sums are then the same in whatever blocks they come.
+    pub(crate) fn add(&mut self, class: u32, negatives_above: impl Iterator<Item = u64>) {
+        let ranks: Vec<u64> = (1..)
+            .zip(negatives_above)
+            .map(|(j, above)| j + above)
+            .collect();
+        self.total.add(&ranks);
+        if self.classes.last().is_none_or(|(last, _)| *last != class) {
+            self.classes.push((class, Metrics::default()));
+        }
+        if let Some((_, sums)) = self.classes.last_mut() {
+            sums.add(&ranks);
+        }
+        for (k, (queries, hits)) in &mut self.at {
+            let found = ranks.partition_point(|rank| rank <= k) as u64;
+            *queries += u64::from(found > 0);
+            *hits += found;
+        }
     }
 
     /// Counts a query without positives.
     pub(crate) fn add_lone(&mut self) {
-        self.0.lone_queries += 1;
+        self.total.lone_queries += 1;
     }
 
-    /// The means, or `None` when every query was lone.
-    pub(crate) fn finish(self) -> Option<Metrics> {
-        let mut means = self.0;
-        let queries = means.queries as f64;
-        for sum in [
-            &mut means.precision_at_1,
-            &mut means.r_precision,
-            &mut means.mean_average_precision_at_r,
-            &mut means.mean_average_precision,
-            &mut means.mean_reciprocal_rank,
-        ] {
-            *sum /= queries;
+    /// The means, or `None` when every query was lone. `name` names a class.
+    pub(crate) fn finish(self, name: impl Fn(u32) -> String) -> Option<Retrieval> {
+        let metrics = self.total.mean()?;
+        let classes: Vec<ClassMetrics> = self
+            .classes
+            .into_iter()
+            .filter_map(|(class, sums)| {
+                let metrics = sums.mean()?;
+                Some(ClassMetrics {
+                    class: name(class),
+                    metrics,
+                })
+            })
+            .collect();
+        let mut over_classes = Metrics::default();
+        for mut class in classes.iter().map(|class| class.metrics) {
+            for (sum, value) in over_classes
+                .values_mut()
+                .into_iter()
+                .zip(class.values_mut())
+            {
+                *sum += *value / classes.len() as f64;
+            }
         }
-        let p = means.precision_at_1;
-        means.standard_error = (p * (1.0 - p) / queries).sqrt();
-        (means.queries > 0).then_some(means)
+        // The classes are the sample here: the error of their mean.
+        let spread = classes
+            .iter()
+            .map(|class| (class.metrics.precision_at_1 - over_classes.precision_at_1).powi(2));
+        let count = classes.len() as f64;
+        over_classes.standard_error =
+            (spread.sum::<f64>() / (count * (count - 1.0).max(1.0))).sqrt();
+        over_classes.queries = metrics.queries;
+        over_classes.lone_queries = metrics.lone_queries;
+        let queries = metrics.queries as f64;
+        Some(Retrieval {
+            metrics,
+            recall_at: self
+                .at
+                .iter()
+                .map(|(k, (some, _))| (*k, *some as f64 / queries))
+                .collect(),
+            precision_at: self
+                .at
+                .iter()
+                .map(|(k, (_, hits))| (*k, *hits as f64 / (queries * *k as f64)))
+                .collect(),
+            over_classes,
+            classes,
+        })
     }
 }
 
@@ -109,13 +220,18 @@ impl MetricsSum {
 mod tests {
     use super::*;
 
+    fn finish(sum: RetrievalSum) -> Option<Retrieval> {
+        sum.finish(|class| class.to_string())
+    }
+
     #[test]
     fn a_ranking_written_out_by_hand() {
         // Nearest first: hit, miss, hit, miss, miss, hit; R = 3.
-        let mut sum = MetricsSum::default();
-        sum.add(&[9, 2, 1, 0]);
+        let mut sum = RetrievalSum::at(&[1, 3, 100]);
+        sum.add(0, [0, 1, 3].into_iter());
         sum.add_lone();
-        let metrics = sum.finish().expect("one query");
+        let retrieval = finish(sum).expect("one query");
+        let metrics = retrieval.metrics;
         assert_eq!(metrics.precision_at_1, 1.0);
         assert_eq!(metrics.mean_reciprocal_rank, 1.0);
         assert_eq!(metrics.r_precision, 2.0 / 3.0);
@@ -125,24 +241,51 @@ mod tests {
             (1.0 + 2.0 / 3.0 + 3.0 / 6.0) / 3.0
         );
         assert_eq!((metrics.queries, metrics.lone_queries), (1, 1));
+        assert_eq!(retrieval.precision_at[&3], 2.0 / 3.0);
+        assert_eq!(retrieval.precision_at[&100], 0.03);
+        assert_eq!(retrieval.recall_at[&1], 1.0);
     }
 
     #[test]
     fn a_miss_first_has_no_precision_at_1() {
-        let mut sum = MetricsSum::default();
-        sum.add(&[5, 3]);
-        let metrics = sum.finish().expect("one query");
+        let mut sum = RetrievalSum::at(&[3, 4]);
+        sum.add(0, [3].into_iter());
+        let retrieval = finish(sum).expect("one query");
+        let metrics = retrieval.metrics;
         assert_eq!((metrics.precision_at_1, metrics.r_precision), (0.0, 0.0));
         assert_eq!(
             (metrics.mean_reciprocal_rank, metrics.mean_average_precision),
             (0.25, 0.25)
         );
+        assert_eq!(
+            (retrieval.recall_at[&3], retrieval.recall_at[&4]),
+            (0.0, 1.0)
+        );
+    }
+
+    #[test]
+    fn over_classes_a_small_class_counts_as_much_as_a_large_one() {
+        let mut sum = RetrievalSum::default();
+        for _ in 0..3 {
+            sum.add(4, [0].into_iter());
+        }
+        sum.add(9, [1].into_iter());
+        let retrieval = finish(sum).expect("four queries");
+        assert_eq!(retrieval.metrics.precision_at_1, 0.75);
+        assert_eq!(retrieval.over_classes.precision_at_1, 0.5);
+        let names: Vec<_> = retrieval
+            .classes
+            .iter()
+            .map(|class| &class.class[..])
+            .collect();
+        assert_eq!(names, ["4", "9"]);
+        assert_eq!(retrieval.classes[0].metrics.queries, 3);
     }
 
     #[test]
     fn lone_queries_alone_give_nothing() {
-        let mut sum = MetricsSum::default();
+        let mut sum = RetrievalSum::default();
         sum.add_lone();
-        assert_eq!(sum.finish(), None);
+        assert_eq!(finish(sum), None);
     }
 }

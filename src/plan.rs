@@ -4,15 +4,18 @@
 
 use std::collections::BTreeMap;
 
+use serde::ser::{Serialize, SerializeStruct as _, Serializer};
+
 use crate::error::{Error, Result};
-use crate::ledger::{Bytes, MemoryLedger, OverBudget, Purpose};
+use crate::ledger::{Bytes, OverBudget, Purpose};
 
 /// One buffer of a plan.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct PlannedBuffer {
     /// Its name in the plan, the ledger and the driver's reports.
     pub label: &'static str,
     /// What it is for.
+    #[serde(serialize_with = "purpose_name")]
     pub purpose: Purpose,
     /// Its size: whole 16-byte units, at least one.
     pub bytes: u64,
@@ -66,41 +69,66 @@ impl MemoryPlan {
         sums
     }
 
-    /// Checks the plan against the free budget and the largest buffer that the device binds.
+    /// Checks the plan against the free bytes and the largest buffer that the device binds.
     ///
     /// # Errors
     /// [`Error::Refused`] for the whole plan as `phase`, [`Error::TooLarge`] for one buffer; `how` says what to change.
-    pub fn fits(
-        &self,
-        phase: &str,
-        ledger: &MemoryLedger,
-        max_buffer_bytes: u64,
-        how: &str,
-    ) -> Result<()> {
-        let (needs_bytes, free_bytes) = (self.total_bytes(), ledger.free_bytes());
-        if needs_bytes > free_bytes {
+    pub fn fits(&self, phase: &str, room: &Room, how: &str) -> Result<()> {
+        let needs_bytes = self.total_bytes();
+        if needs_bytes > room.free_bytes {
             return Err(Error::Refused {
                 over: OverBudget {
                     what: phase.to_owned(),
                     needs_bytes,
-                    free_bytes,
-                    budget_bytes: ledger.budget_bytes(),
+                    free_bytes: room.free_bytes,
+                    budget_bytes: room.budget_bytes,
                 },
                 how: how.to_owned(),
             });
         }
-        match self
+        let too_large = self
             .buffers
             .iter()
-            .find(|buffer| buffer.bytes > max_buffer_bytes)
-        {
+            .find(|buffer| buffer.bytes > room.max_buffer_bytes);
+        match too_large {
             Some(buffer) => Err(Error::TooLarge {
                 label: buffer.label,
                 bytes: Bytes(buffer.bytes),
-                limit: Bytes(max_buffer_bytes),
+                limit: Bytes(room.max_buffer_bytes),
                 how: how.to_owned(),
             }),
             None => Ok(()),
         }
     }
+}
+
+/// `{"total_bytes": .., "by_purpose": {..}, "buffers": [{"label", "purpose", "bytes"}]}`.
+impl Serialize for MemoryPlan {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let by_purpose: BTreeMap<_, _> = self
+            .by_purpose()
+            .into_iter()
+            .map(|(purpose, bytes)| (purpose.name(), bytes))
+            .collect();
+        let mut plan = serializer.serialize_struct("MemoryPlan", 3)?;
+        plan.serialize_field("total_bytes", &self.total_bytes())?;
+        plan.serialize_field("by_purpose", &by_purpose)?;
+        plan.serialize_field("buffers", &self.buffers)?;
+        plan.end()
+    }
+}
+
+fn purpose_name<S: Serializer>(purpose: &Purpose, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(purpose.name())
+}
+
+/// What a plan may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Bytes of the budget that are not in use.
+    pub free_bytes: u64,
+    /// The budget.
+    pub budget_bytes: u64,
+    /// The largest buffer that a kernel can bind.
+    pub max_buffer_bytes: u64,
 }

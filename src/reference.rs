@@ -162,3 +162,25 @@ pub fn ranks(
         .map(rank_of_query)
         .collect()
 }
+
+/// For each query, the `k` nearest references as `(id, similarity)`: similarity down, id up, the reference with the
+/// query's own id left out. An id is a reference's place.
+pub fn neighbours(
+    queries: &[f64],
+    own_ids: &[u32],
+    references: &[f64],
+    dim: usize,
+    k: usize,
+) -> Vec<Vec<(u32, f64)>> {
+    let nearest = |(query, own): (&[f64], &u32)| {
+        let mut all: Vec<(u32, f64)> = (0..)
+            .zip(references.chunks(dim))
+            .filter(|(id, _)| id != own)
+            .map(|(id, reference)| (id, dot(query, reference)))
+            .collect();
+        all.sort_by(|(id, s), (other_id, other)| other.total_cmp(s).then(id.cmp(other_id)));
+        all.truncate(k);
+        all
+    };
+    queries.chunks(dim).zip(own_ids).map(nearest).collect()
+}

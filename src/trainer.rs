@@ -29,7 +29,8 @@ use crate::model::{Activations, EmbeddingModel, LayerWeights};
 use crate::pace::Pace;
 use crate::plan::MemoryPlan;
 use crate::pml::pml_bytes;
-use setup::{ADVICE, Setup, Sizes, TILE, TrainBuffers};
+use crate::unit_rows::Intake;
+use setup::{ADVICE, Fit, Setup, Sizes, TILE, TrainBuffers};
 
 /// What a step did.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -60,6 +61,7 @@ pub struct Trainer {
     train: TrainBuffers,
     tile: Activations,
     evaluator: Evaluator,
+    intake: Intake,
     step: u64,
     failed: Option<Error>,
     pace: Pace,
@@ -83,7 +85,11 @@ impl Trainer {
     pub async fn new(engine: Engine, dataset: Rc<Dataset>, config: TrainConfig) -> Result<Self> {
         let setup = Setup::new(&dataset, &config)?;
         let sizes = &setup.sizes;
-        let (plan, resident) = sizes.fitting_plan(&engine, &dataset)?;
+        let Fit {
+            plan,
+            resident,
+            cut,
+        } = sizes.fit(&engine, &dataset)?;
         engine.prepare(&kernels::ALL).await?;
         let mut workspace = engine.workspace("training", &plan, ADVICE).await?;
         let weights = EmbeddingModel::initial_weights(&sizes.widths, config.seed);
@@ -99,7 +105,8 @@ impl Trainer {
             rule: loss.rule(&config.miner),
             train: TrainBuffers::new(&mut workspace, sizes),
             tile: Activations::new(&mut workspace, &TILE, &sizes.widths),
-            evaluator: Evaluator::new(&mut workspace, sizes.evaluation),
+            evaluator: Evaluator::new(&mut workspace, cut),
+            intake: Intake::new(&mut workspace),
             step: 0,
             failed: None,
             pace: Pace::default(),
@@ -120,8 +127,8 @@ impl Trainer {
     pub fn plan(engine: &Engine, dataset: &Dataset, config: &TrainConfig) -> Result<MemoryPlan> {
         Ok(Setup::new(dataset, config)?
             .sizes
-            .fitting_plan(engine, dataset)?
-            .0)
+            .fit(engine, dataset)?
+            .plan)
     }
 
     /// Takes as many steps as make a slice of work, one at least and `at_most` at most.
@@ -300,6 +307,7 @@ impl Trainer {
                 first_row,
                 rows: sizes.block_rows.min(count - first_row),
                 batch: first + first_row,
+                first_reference: 0,
                 references: drawn.references,
                 stride,
             };

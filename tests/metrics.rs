@@ -3,7 +3,10 @@
 mod common;
 
 use common::engines;
-use nearfar::{Dataset, Labelled, Metrics, evaluate};
+use nearfar::{
+    Dataset, Engine, EngineKind, Error, EvaluationSpec, Labelled, Metrics, Rate, Retrieval, Room,
+    RowSource, Rows, evaluate, reference,
+};
 
 fn digits(keep: impl Fn(&str) -> bool) -> Labelled {
     let dataset = Dataset::sample("digits", 0).expect("is there");
@@ -24,9 +27,32 @@ fn digits(keep: impl Fn(&str) -> bool) -> Labelled {
     }
 }
 
+/// Scores labelled rows against others, or against each other.
+fn score(
+    engine: &Engine,
+    queries: &Labelled,
+    references: Option<&Labelled>,
+    at: &[u64],
+) -> nearfar::Result<Retrieval> {
+    let source = |rows: &Labelled| RowSource::Memory {
+        values: rows.values.clone(),
+        dim: rows.dim,
+    };
+    let (asking, known) = (source(queries), references.map(source));
+    let asking = Rows {
+        rows: &asking,
+        labels: &queries.labels,
+    };
+    let known = known.as_ref().zip(references).map(|(rows, labelled)| Rows {
+        rows,
+        labels: &labelled.labels,
+    });
+    pollster::block_on(evaluate(engine, asking, known, at, |_, _| {}))
+}
+
 fn compare(rows: &Labelled, hits: u64, queries: u64, others: [f64; 4]) {
     for engine in engines() {
-        let metrics = pollster::block_on(evaluate(&engine, rows, None)).expect("evaluates");
+        let metrics = score(&engine, rows, None, &[]).expect("evaluates").metrics;
         let Metrics {
             precision_at_1,
             r_precision,
@@ -74,8 +100,9 @@ fn queries_apart_leave_nothing_out_and_count_labels_that_no_reference_has_as_lon
     let known = digits(|name| name <= "4");
     let queries = digits(|name| name <= "5");
     for engine in engines() {
-        let metrics =
-            pollster::block_on(evaluate(&engine, &queries, Some(&known))).expect("evaluates");
+        let metrics = score(&engine, &queries, Some(&known), &[])
+            .expect("evaluates")
+            .metrics;
         assert_eq!((metrics.queries, metrics.lone_queries), (901, 182));
         // Every query finds itself first.
         assert_eq!(
@@ -93,16 +120,189 @@ fn lone_queries_are_dropped_and_counted_and_alone_refused() {
     let mut lonely = rows.clone();
     lonely.labels = (0..rows.labels.len()).map(|row| row.to_string()).collect();
     for engine in engines() {
-        let metrics = pollster::block_on(evaluate(&engine, &rows, None)).expect("evaluates");
+        let metrics = score(&engine, &rows, None, &[]).expect("evaluates").metrics;
         assert_eq!(
             (metrics.lone_queries, metrics.queries),
             (1, rows.labels.len() as u64 - 1)
         );
-        let error = pollster::block_on(evaluate(&engine, &lonely, None)).expect_err("refused");
+        let error = score(&engine, &lonely, None, &[]).expect_err("refused");
         assert!(
             error
                 .to_string()
                 .starts_with("no query has another row of its label")
         );
     }
+}
+
+/// Rows full of ties, with a few large classes, some small ones and some rows alone.
+fn tied(rows: usize) -> Labelled {
+    let mut rng = common::rng(rows as u64);
+    let values = common::tied_unit_rows(&mut rng, rows);
+    let labels = common::labels(&mut rng, rows, 400);
+    let name = |label: &u32| match label {
+        0..150 => "large".to_owned(),
+        150..200 => "middling".to_owned(),
+        _ => label.to_string(),
+    };
+    Labelled {
+        values,
+        dim: 64,
+        labels: labels.iter().map(name).collect(),
+        ..Labelled::default()
+    }
+}
+
+/// Every metric from the ranks of a full sort in f64, written out once more.
+fn by_full_sort(rows: &Labelled, at: &[u64]) -> Retrieval {
+    let number = |label: &String| {
+        rows.labels
+            .iter()
+            .position(|l| l == label)
+            .expect("is there") as u32
+    };
+    let tags: Vec<[u32; 2]> = rows
+        .labels
+        .iter()
+        .map(number)
+        .zip(0..)
+        .map(|(l, id)| [l, id])
+        .collect();
+    let values = common::to_f64(&rows.values);
+    let ranks = reference::ranks(&values, &tags, &values, &tags, 64);
+    let scored: Vec<&Vec<u64>> = ranks.iter().filter(|ranks| !ranks.is_empty()).collect();
+    let mean = |value: &dyn Fn(&Vec<u64>) -> f64| {
+        scored.iter().map(|ranks| value(ranks)).sum::<f64>() / scored.len() as f64
+    };
+    let average = |ranks: &[u64], most: u64| {
+        let hits = (1..).zip(ranks).filter(|(_, rank)| **rank <= most);
+        hits.map(|(hit, rank)| f64::from(hit) / *rank as f64)
+            .sum::<f64>()
+            / ranks.len() as f64
+    };
+    let within = |ranks: &[u64], k: u64| ranks.iter().filter(|rank| **rank <= k).count() as f64;
+    Retrieval {
+        metrics: Metrics {
+            precision_at_1: mean(&|ranks| within(ranks, 1)),
+            r_precision: mean(&|ranks| within(ranks, ranks.len() as u64) / ranks.len() as f64),
+            mean_average_precision_at_r: mean(&|ranks| average(ranks, ranks.len() as u64)),
+            mean_average_precision: mean(&|ranks| average(ranks, u64::MAX)),
+            mean_reciprocal_rank: mean(&|ranks| 1.0 / ranks[0] as f64),
+            queries: scored.len() as u64,
+            lone_queries: (ranks.len() - scored.len()) as u64,
+            standard_error: 0.0,
+        },
+        recall_at: at
+            .iter()
+            .map(|k| (*k, mean(&|ranks| within(ranks, *k).min(1.0))))
+            .collect(),
+        precision_at: at
+            .iter()
+            .map(|k| (*k, mean(&|ranks| within(ranks, *k) / *k as f64)))
+            .collect(),
+        ..Retrieval::default()
+    }
+}
+
+#[test]
+fn every_metric_equals_a_full_sort_on_data_full_of_ties() {
+    let (rows, at) = (tied(1500), [1, 2, 10, 1000, 100_000]);
+    let expected = by_full_sort(&rows, &at);
+    for engine in engines() {
+        let actual = score(&engine, &rows, None, &at).expect("evaluates");
+        let pairs = [
+            (
+                actual.metrics.precision_at_1,
+                expected.metrics.precision_at_1,
+            ),
+            (actual.metrics.r_precision, expected.metrics.r_precision),
+            (
+                actual.metrics.mean_average_precision_at_r,
+                expected.metrics.mean_average_precision_at_r,
+            ),
+            (
+                actual.metrics.mean_average_precision,
+                expected.metrics.mean_average_precision,
+            ),
+            (
+                actual.metrics.mean_reciprocal_rank,
+                expected.metrics.mean_reciprocal_rank,
+            ),
+        ];
+        for (actual, expected) in pairs {
+            assert!(
+                (actual - expected).abs() < 1e-12,
+                "{actual}, expected {expected}"
+            );
+        }
+        assert_eq!(actual.metrics.lone_queries, expected.metrics.lone_queries);
+        assert!(actual.metrics.lone_queries > 0, "some rows are alone");
+        for (k, expected) in &expected.recall_at {
+            assert!(
+                (actual.recall_at[k] - expected).abs() < 1e-12,
+                "recall at {k}"
+            );
+        }
+        for (k, expected) in &expected.precision_at {
+            assert!(
+                (actual.precision_at[k] - expected).abs() < 1e-12,
+                "precision at {k}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_budget_changes_no_bit_even_where_references_stream_and_a_class_goes_in_windows() {
+    let rows = tied(3000);
+    let spec = EvaluationSpec {
+        references: 3000,
+        dim: 64,
+        queries: 3000,
+        positives: 1200,
+    };
+    let mut seen = Vec::new();
+    for kind in [EngineKind::Gpu, EngineKind::Cpu] {
+        // Beside the fixed buffers of a GPU: blocks of a few queries, then windows of a class, with a chunk at a time.
+        for free in [64 << 20, 600 << 10, 142 << 10] {
+            let fixed = common::open(kind, 256 << 20).ledger().live_bytes();
+            let engine = common::open(kind, fixed + free);
+            let room = engine.room();
+            let forecast = spec.plan(&room, &Rate::default()).expect("fits");
+            seen.push((forecast.resident, forecast.block_queries > 1));
+            let retrieval = score(&engine, &rows, None, &[3]).expect("evaluates");
+            let all = format!("{retrieval:?}");
+            let expected =
+                score(&common::open(kind, 256 << 20), &rows, None, &[3]).expect("evaluates");
+            assert_eq!(all, format!("{expected:?}"), "{free} bytes free");
+            assert!(engine.ledger().peak_bytes() <= fixed + free);
+        }
+    }
+    assert_eq!(
+        seen[..3],
+        [(true, true), (false, true), (false, false)],
+        "the three ways were taken"
+    );
+}
+
+#[test]
+fn what_not_even_the_smallest_blocks_fit_is_refused_with_the_numbers() {
+    let spec = EvaluationSpec {
+        references: 1 << 20,
+        dim: 4096,
+        queries: 1 << 20,
+        positives: 1000,
+    };
+    let room = Room {
+        free_bytes: 1 << 20,
+        budget_bytes: 2 << 20,
+        max_buffer_bytes: 1 << 27,
+    };
+    let error = spec.plan(&room, &Rate::default()).expect_err("refused");
+    assert!(matches!(error, Error::Refused { .. }), "{error}");
+    assert!(
+        error
+            .to_string()
+            .contains("1 MiB of the 2 MiB budget is free"),
+        "{error}"
+    );
 }

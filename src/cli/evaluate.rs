@@ -1,7 +1,7 @@
 //! `nearfar evaluate`: how well embeddings find their class.
 
 use clap::Args;
-use nearfar::{Error, MemoryReport, Metrics, Result, evaluate};
+use nearfar::{Error, MemoryReport, Metrics, Result, RowSource, Rows, evaluate};
 
 use super::{Common, files, print_json};
 
@@ -23,6 +23,9 @@ pub(super) struct Evaluate {
     /// Some of the metrics, by name, with commas; all without it
     #[arg(long, value_delimiter = ',')]
     metrics: Vec<String>,
+    /// The k of recall@k and precision@k, with commas
+    #[arg(long, value_name = "K", value_delimiter = ',', default_value = "1,2,4,8,16,32", value_parser = clap::value_parser!(u64).range(1..))]
+    at: Vec<u64>,
     #[command(flatten)]
     common: Common,
 }
@@ -39,17 +42,22 @@ impl Evaluate {
                 Metrics::NAMES.join(", ")
             )));
         }
-        let queries = files::labelled(&self.embeddings, self.labels.as_deref())?;
+        let queries = files::labelled(&self.embeddings, self.labels.as_deref())?.into_rows();
         let references = match &self.references {
-            Some(references) => Some(files::labelled(
-                references,
-                self.reference_labels.as_deref(),
-            )?),
+            Some(references) => {
+                Some(files::labelled(references, self.reference_labels.as_deref())?.into_rows())
+            }
             None => None,
         };
         let engine = self.common.open(Common::default_budget())?;
         let started = std::time::Instant::now();
-        let metrics = pollster::block_on(evaluate(&engine, &queries, references.as_ref()))?;
+        let metrics = pollster::block_on(evaluate(
+            &engine,
+            rows(&queries),
+            references.as_ref().map(rows),
+            &self.at,
+            |_, _| {},
+        ))?;
         let elapsed_ms = started.elapsed().as_secs_f64() * 1e3;
         let mut report = serde_json::json!(metrics);
         if let Some(fields) = report.as_object_mut() {
@@ -74,4 +82,8 @@ impl Evaluate {
         print_json(&report);
         Ok(())
     }
+}
+
+fn rows((rows, labels): &(RowSource, Vec<String>)) -> Rows<'_> {
+    Rows { rows, labels }
 }

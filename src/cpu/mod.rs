@@ -2,10 +2,12 @@
 
 pub(crate) mod gather;
 pub mod gemm;
+pub(crate) mod knn;
 pub mod normalize;
 pub mod optimizer;
 pub(crate) mod peaks;
 pub mod ranks;
+pub(crate) mod tile;
 pub mod triplet_margin;
 mod vec;
 
@@ -13,11 +15,6 @@ pub use vec::CpuVec;
 
 /// Sums over rows or references go in segments of this many, ascending, as in the shaders.
 pub const SEGMENT: usize = 256;
-
-/// The inner product, one accumulator, ascending.
-pub(crate) fn dot(a: &[f32], b: &[f32]) -> f32 {
-    a.iter().zip(b).fold(0.0, |sum, (a, b)| sum + a * b)
-}
 
 /// `sum += factor * row`.
 pub(crate) fn add_scaled(sum: &mut [f32], factor: f32, row: &[f32]) {

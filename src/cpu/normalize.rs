@@ -1,8 +1,9 @@
 //! Unit rows, their copies in the memory, and the gradient through the normalization.
 
+use super::add_scaled;
 use super::ranks::Row;
+use super::tile::dot;
 use super::triplet_margin::{TERMS, Total};
-use super::{add_scaled, dot};
 
 /// Where in the memory a batch goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,10 +1,11 @@
 //! Where the positives of each row stand among all references.
 
-use std::cmp::Ordering;
+use std::ops::Range;
 
 use bytemuck::{Pod, Zeroable};
 
-use super::{SEGMENT, dot};
+use super::SEGMENT;
+use super::tile::{dot, nearness, similarities_to};
 
 /// What the pass needs to know of an anchor or query.
 #[repr(C)]
@@ -14,7 +15,7 @@ pub struct Row {
     pub label: u32,
     /// Its own id: the reference with this id is itself. [`NO_ID`] where it is no reference.
     pub id: u32,
-    /// Where its thresholds begin: the sum of `positives` of the rows of the block before it.
+    /// Where its thresholds and books begin: the sum of `positives + 1` of the rows of the block before it.
     pub offset: u32,
     /// How many references have its label and another id.
     pub positives: u32,
@@ -32,6 +33,8 @@ pub struct Block {
     pub rows: usize,
     /// Where they begin in `batch`.
     pub batch: usize,
+    /// The first reference; 0 for the passes of `triplet_margin`.
+    pub first_reference: usize,
     /// How many references.
     pub references: usize,
     /// Floats from one row of anchors or references to the next.
@@ -47,39 +50,74 @@ pub(crate) struct Slices<'a> {
     pub(crate) tags: &'a [[u32; 2]],
 }
 
-/// Fills and sorts the thresholds of every row of the block, the farthest first, and clears its books.
+/// Empties the books of every row of the block.
+pub(crate) fn clear(block: &Block, inputs: Slices<'_>, books: &mut [u32]) {
+    for (_, row, _) in rows(block, inputs) {
+        books[row.offset as usize..][..=row.positives as usize].fill(0);
+    }
+}
+
+/// Adds the positives of every row with an id in `ids` to its thresholds; its lowest book counts them.
+pub(crate) fn find(
+    block: &Block,
+    ids: Range<u32>,
+    inputs: Slices<'_>,
+    thresholds: &mut [[u32; 2]],
+    books: &mut [u32],
+) {
+    let first = block.first_reference;
+    let references = inputs.references[first * block.stride..].chunks_exact(block.stride);
+    let tags = &inputs.tags[first..][..block.references];
+    for (_, row, anchor) in rows(block, inputs) {
+        let found = &mut books[row.offset as usize];
+        let positives = references
+            .clone()
+            .zip(tags)
+            .filter(|(_, [label, id])| *label == row.label && *id != row.id && ids.contains(id));
+        for (reference, [_, id]) in positives {
+            let at = row.offset + *found;
+            thresholds[at as usize] = [dot(anchor, reference).to_bits(), *id];
+            *found += 1;
+        }
+    }
+}
+
+/// Sorts the thresholds of every row, the farthest first.
+pub(crate) fn order(
+    block: &Block,
+    inputs: Slices<'_>,
+    thresholds: &mut [[u32; 2]],
+    books: &mut [u32],
+) {
+    for (_, row, _) in rows(block, inputs) {
+        thresholds[row.offset as usize..][..row.positives as usize]
+            .sort_unstable_by(|a, b| nearness(*a, *b));
+        books[row.offset as usize] = 0;
+    }
+}
+
+/// All three, where all references are there at once.
 pub(crate) fn sort_thresholds(
     block: &Block,
     inputs: Slices<'_>,
     thresholds: &mut [[u32; 2]],
     books: &mut [u32],
 ) {
-    let references = inputs.references.chunks_exact(block.stride);
-    let tags = &inputs.tags[..block.references];
-    for (i, row, anchor) in rows(block, inputs) {
-        let thresholds = &mut thresholds[row.offset as usize..][..row.positives as usize];
-        let positives = references
-            .clone()
-            .zip(tags)
-            .filter(|(_, [label, id])| *label == row.label && *id != row.id);
-        for (threshold, (reference, [_, id])) in thresholds.iter_mut().zip(positives) {
-            *threshold = [dot(anchor, reference).to_bits(), *id];
-        }
-        thresholds.sort_unstable_by(|a, b| nearness(*a, *b));
-        books[row.offset as usize + i..][..=row.positives as usize].fill(0);
-    }
+    clear(block, inputs, books);
+    find(block, 0..NO_ID, inputs, thresholds, books);
+    order(block, inputs, thresholds, books);
 }
 
 /// Counts the negatives of each gap but the lowest.
 pub(crate) fn gaps(block: &Block, inputs: Slices<'_>, thresholds: &[[u32; 2]], books: &mut [u32]) {
-    let tags = inputs.tags;
-    for (i, row, anchor) in rows(block, inputs) {
+    for (_, row, anchor) in rows(block, inputs) {
         let thresholds = &thresholds[row.offset as usize..][..row.positives as usize];
-        let books = &mut books[row.offset as usize + i..];
+        let books = &mut books[row.offset as usize..];
         for_segments(block, inputs, |start, references| {
             let mut similarities = [0.0; SEGMENT];
             similarities_to(anchor, references, &mut similarities);
-            for (s, [label, id]) in similarities.iter().zip(&tags[start..block.references]) {
+            let count = references.len() / block.stride;
+            for (s, [label, id]) in similarities[..count].iter().zip(&inputs.tags[start..]) {
                 if *label != row.label {
                     let gap = farther(thresholds, [s.to_bits(), *id]);
                     if gap > 0 {
@@ -104,41 +142,13 @@ pub(super) fn rows<'a>(
         .map(|(i, (row, anchor))| (i, *row, anchor))
 }
 
-/// Calls `with` for each segment of the references: its first reference, and its rows.
+/// Calls `with` for each segment of the references: where its first stands, and their rows.
 pub(super) fn for_segments(block: &Block, inputs: Slices<'_>, mut with: impl FnMut(usize, &[f32])) {
-    let references = &inputs.references[..block.references * block.stride];
+    let first = block.first_reference;
+    let references = &inputs.references[first * block.stride..][..block.references * block.stride];
     for (segment, references) in references.chunks(SEGMENT * block.stride).enumerate() {
-        with(segment * SEGMENT, references);
+        with(first + segment * SEGMENT, references);
     }
-}
-
-/// The similarity of one row to each reference, each by [`dot`]'s sums; four at a time, so that their chains overlap.
-pub(super) fn similarities_to(anchor: &[f32], references: &[f32], similarities: &mut [f32]) {
-    let stride = anchor.len();
-    let mut fours = references.chunks_exact(4 * stride);
-    let mut out = similarities.chunks_exact_mut(4);
-    for (four, out) in fours.by_ref().zip(out.by_ref()) {
-        let mut sums = [0.0; 4];
-        for (k, a) in anchor.iter().enumerate() {
-            for (r, sum) in sums.iter_mut().enumerate() {
-                *sum += a * four[r * stride + k];
-            }
-        }
-        out.copy_from_slice(&sums);
-    }
-    let done = references.len() / stride / 4 * 4;
-    let rest = fours.remainder().chunks_exact(stride);
-    for (reference, s) in rest.zip(&mut similarities[done..]) {
-        *s = dot(anchor, reference);
-    }
-}
-
-/// Orders `[similarity's bits, id]`: farther first; of equal similarities the larger id is farther.
-pub(super) fn nearness(a: [u32; 2], b: [u32; 2]) -> Ordering {
-    let (s_a, s_b) = (f32::from_bits(a[0]), f32::from_bits(b[0]));
-    s_a.partial_cmp(&s_b)
-        .unwrap_or(Ordering::Equal)
-        .then(b[1].cmp(&a[1]))
 }
 
 /// How many of the sorted thresholds are farther than `entry`.

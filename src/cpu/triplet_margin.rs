@@ -1,6 +1,7 @@
 //! Every triplet of a batch, counted and differentiated without being stored.
 
-use super::ranks::{Block, Slices, farther, for_segments, rows, similarities_to};
+use super::ranks::{Block, Slices, farther, for_segments, rows};
+use super::tile::similarities_to;
 use super::{SEGMENT, add_scaled};
 
 /// Which valid triplets are kept; `tm = s_ap - s_an`. A band of all triplets, as in PML.
@@ -119,7 +120,7 @@ pub(crate) fn mine(
     let tags = inputs.tags;
     for (i, row, anchor) in rows(block, inputs) {
         let thresholds = &thresholds[row.offset as usize..][..row.positives as usize];
-        let books = &mut books[row.offset as usize + i..][..=row.positives as usize];
+        let books = &mut books[row.offset as usize..][..=row.positives as usize];
         let gradient = &mut gradient[i * block.stride..][..block.stride];
         gradient.fill(0.0);
         if thresholds.is_empty() {
@@ -205,7 +206,7 @@ pub(crate) fn share_with_references(
             part.fill(0.0);
             let start = segment * SEGMENT;
             let rows = rows(block, inputs).skip(start);
-            for ((i, row, anchor), s) in rows.zip(similarities) {
+            for ((_, row, anchor), s) in rows.zip(similarities) {
                 let thresholds = &thresholds[row.offset as usize..][..row.positives as usize];
                 if thresholds.is_empty() {
                     continue;
@@ -214,7 +215,7 @@ pub(crate) fn share_with_references(
                     meet(rule, thresholds, s).active.len() as f32
                 } else if *id != row.id {
                     let place = farther(thresholds, [s.to_bits(), *id]);
-                    -(books[row.offset as usize + i + place] as f32)
+                    -(books[row.offset as usize + place] as f32)
                 } else {
                     continue;
                 };

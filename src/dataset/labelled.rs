@@ -1,7 +1,7 @@
 //! [`Labelled`]: rows with a label each, as a person's files hold them. Reads files, gives what becomes a `Dataset` or is
 //! evaluated as it is.
 
-use super::{CsvTable, npy};
+use super::{CsvTable, RowSource, npy};
 use crate::error::{Error, Result};
 
 /// A file that was dropped or named, with its content.
@@ -33,6 +33,15 @@ pub struct Labelled {
 }
 
 impl Labelled {
+    /// The rows and their labels, without the rest.
+    pub fn into_rows(self) -> (RowSource, Vec<String>) {
+        let rows = RowSource::Memory {
+            values: self.values,
+            dim: self.dim,
+        };
+        (rows, self.labels)
+    }
+
     /// Reads rows and labels from files: a CSV with both, or a CSV or NPY of numbers with a file of labels.
     ///
     /// `label_column` names the column of labels where one has to be chosen; without it, it is guessed.

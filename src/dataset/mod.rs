@@ -179,7 +179,7 @@ impl Dataset {
 }
 
 /// The distinct labels in label order.
-fn classes(labels: &[String]) -> Vec<String> {
+pub(crate) fn classes(labels: &[String]) -> Vec<String> {
     let mut names: Vec<String> = labels.to_vec();
     names.sort_unstable();
     names.dedup();

@@ -6,20 +6,26 @@
 
 pub mod gather;
 pub mod gemm;
+pub mod knn;
 pub mod normalize;
 pub mod optimizer;
 pub mod peaks;
 pub mod ranks;
+pub mod tile;
 pub mod triplet_margin;
 
 pub use crate::gpu::{Access, Kernel};
 
 /// Every entry point there is.
-pub static ALL: [&Kernel; 16] = [
+pub static ALL: [&Kernel; 24] = [
     &gather::GATHER,
     &gemm::FORWARD,
     &gemm::INPUT_GRADIENT,
     &gemm::WEIGHT_GRADIENT,
+    &knn::CLEAR,
+    &knn::STRIP,
+    &knn::TILE,
+    &knn::KEEP,
     &normalize::NORMALIZE,
     &normalize::ENQUEUE,
     &normalize::BACKWARD,
@@ -27,8 +33,12 @@ pub static ALL: [&Kernel; 16] = [
     &peaks::MULTIPLY_ADD,
     &peaks::FILL,
     &peaks::COPY,
+    &ranks::CLEAR,
+    &ranks::FIND,
+    &ranks::ORDER,
     &ranks::SORT_THRESHOLDS,
-    &ranks::GAPS,
+    &ranks::STRIP,
+    &ranks::TILE,
     &triplet_margin::MINE,
     &triplet_margin::FINISH,
     &triplet_margin::SHARE_WITH_REFERENCES,

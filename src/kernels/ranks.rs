@@ -1,51 +1,81 @@
 //! Where the positives of each row stand among all references: the pass that metrics are read off.
 
+use std::ops::Range;
+
 use bytemuck::{Pod, Zeroable};
 
+use super::tile::{self, Shape};
 use super::{Access, Kernel, index, vec4s};
 use crate::cpu;
 pub use crate::cpu::SEGMENT;
 pub use crate::cpu::ranks::{Block, NO_ID, Row};
 use crate::engine::{Commands, DeviceVec};
+use crate::gpu::Binding;
 
-/// The text that this kernel and `triplet_margin` share.
-pub(super) const SOURCE: &str = include_str!("../../shaders/ranks.wgsl");
-
-/// Rows that one workgroup serves; the shader's `OWNERS`.
-pub const OWNERS: usize = 8;
+const SOURCE: &str = concat!(
+    include_str!("../../shaders/ranks.wgsl"),
+    include_str!("../../shaders/tile.wgsl")
+);
 
 /// One workgroup a row.
-pub static SORT_THRESHOLDS: Kernel = Kernel {
-    name: "ranks.sort_thresholds",
+pub static CLEAR: Kernel = Kernel {
+    name: "ranks.clear",
     source: SOURCE,
-    entry: "sort_thresholds",
+    entry: "clear",
     bindings: &[
         Access::Read,
         Access::Read,
         Access::Read,
         Access::Read,
         Access::ReadWrite,
-        Access::ReadWrite,
-    ],
-    workgroup_size: SEGMENT as u32,
-    workgroup_bytes: 4,
-};
-
-/// One workgroup per [`OWNERS`] rows and [`SEGMENT`] references.
-pub static GAPS: Kernel = Kernel {
-    name: "ranks.gaps",
-    source: SOURCE,
-    entry: "gaps",
-    bindings: &[
-        Access::Read,
-        Access::Read,
-        Access::Read,
-        Access::Read,
-        Access::Read,
         Access::ReadWrite,
     ],
     workgroup_size: SEGMENT as u32,
     workgroup_bytes: 0,
+};
+
+/// One workgroup a row.
+pub static FIND: Kernel = Kernel {
+    name: "ranks.find",
+    entry: "find",
+    ..CLEAR
+};
+
+/// One workgroup a row.
+pub static ORDER: Kernel = Kernel {
+    name: "ranks.order",
+    entry: "order",
+    ..CLEAR
+};
+
+/// One workgroup a row.
+pub static SORT_THRESHOLDS: Kernel = Kernel {
+    name: "ranks.sort_thresholds",
+    entry: "sort_thresholds",
+    ..CLEAR
+};
+
+/// As [`Shape::Strip`] has it.
+pub static STRIP: Kernel = Kernel {
+    name: "ranks.strip",
+    entry: "strip",
+    bindings: &[
+        Access::Read,
+        Access::Read,
+        Access::Read,
+        Access::Read,
+        Access::Read,
+        Access::ReadWrite,
+    ],
+    ..CLEAR
+};
+
+/// As [`Shape::Tile`] has it.
+pub static TILE: Kernel = Kernel {
+    name: "ranks.tile",
+    entry: "tile",
+    workgroup_bytes: tile::WORKGROUP_BYTES,
+    ..STRIP
 };
 
 /// What the pass reads.
@@ -66,7 +96,7 @@ pub struct Inputs<'a> {
 pub struct Scratch {
     /// `[similarity's bits, id]` of every positive of the block's rows, the farthest of a row first.
     pub thresholds: DeviceVec<[u32; 2]>,
-    /// One count more than thresholds for each row.
+    /// One count more than positives for each row.
     pub books: DeviceVec<u32>,
 }
 
@@ -79,6 +109,9 @@ pub(super) struct Params {
     pub(super) batch: u32,
     pub(super) references: u32,
     pub(super) stride: u32,
+    pub(super) first_reference: u32,
+    pub(super) from_id: u32,
+    pub(super) to_id: u32,
     pub(super) segments: u32,
     pub(super) capacity: u32,
     pub(super) report: u32,
@@ -106,43 +139,107 @@ pub(super) fn params(block: &Block) -> Params {
         batch: index(block.batch),
         references: index(block.references),
         stride: vec4s(block.stride),
+        first_reference: index(block.first_reference),
+        to_id: NO_ID,
         segments: index(block.references.div_ceil(SEGMENT)),
         ..Params::default()
     }
 }
 
-/// Workgroups for every eight rows and every segment.
-pub(super) fn tiles(block: &Block) -> u64 {
-    (block.rows.div_ceil(OWNERS) * block.references.div_ceil(SEGMENT)) as u64
+/// The buffers of every kernel of the pass, in binding order.
+fn buffers<'a>(inputs: Inputs<'a>, scratch: &'a Scratch) -> [Binding<'a>; 6] {
+    [
+        inputs.anchors.binding(),
+        inputs.references.binding(),
+        inputs.batch.binding(),
+        inputs.tags.binding(),
+        scratch.thresholds.binding(),
+        scratch.books.binding(),
+    ]
 }
 
-/// Counts for every row of the block how many negatives lie in each gap between its positives.
-///
-/// Nearer is: larger similarity, then smaller id. Afterwards `books[offset + i + g]` of the block's `i`-th row, for
-/// `0 < g <= positives`, is the number of negatives that are nearer than the `g` farthest positives and not nearer than
-/// the others; the count of the lowest gap is what is left of the row's negatives.
-pub fn gaps(commands: &mut Commands, block: &Block, inputs: Inputs<'_>, scratch: &mut Scratch) {
+/// Empties the books of every row of the block, before the first [`find`].
+pub fn clear(commands: &mut Commands, block: &Block, inputs: Inputs<'_>, scratch: &mut Scratch) {
     match commands {
         Commands::Gpu(gpu) => {
-            let buffers = [
-                inputs.anchors.binding(),
-                inputs.references.binding(),
-                inputs.batch.binding(),
-                inputs.tags.binding(),
-                scratch.thresholds.binding(),
-                scratch.books.binding(),
-            ];
-            let params = params(block);
-            gpu.dispatch(&SORT_THRESHOLDS, &params, &buffers, block.rows as u64);
-            gpu.dispatch(&GAPS, &params, &buffers, tiles(block));
+            let buffers = buffers(inputs, scratch);
+            gpu.dispatch(&CLEAR, &params(block), &buffers, block.rows as u64);
+        }
+        Commands::Cpu(calls) => {
+            *calls += 1;
+            cpu::ranks::clear(block, inputs.slices(), scratch.books.slice_mut());
+        }
+    }
+}
+
+/// Adds to the thresholds of every row of the block its positives among these references, those with an id in `ids`.
+///
+/// The references may be a part of all; a row's `positives` is how many of `ids` there are in all parts together.
+pub fn find(
+    commands: &mut Commands,
+    block: &Block,
+    ids: Range<u32>,
+    inputs: Inputs<'_>,
+    scratch: &mut Scratch,
+) {
+    match commands {
+        Commands::Gpu(gpu) => {
+            let params = Params {
+                from_id: ids.start,
+                to_id: ids.end,
+                ..params(block)
+            };
+            gpu.dispatch(&FIND, &params, &buffers(inputs, scratch), block.rows as u64);
         }
         Commands::Cpu(calls) => {
             *calls += 1;
             let Scratch { thresholds, books } = scratch;
             let (thresholds, books) = (thresholds.slice_mut(), books.slice_mut());
-            let inputs = inputs.slices();
-            cpu::ranks::sort_thresholds(block, inputs, thresholds, books);
-            cpu::ranks::gaps(block, inputs, thresholds, books);
+            cpu::ranks::find(block, ids, inputs.slices(), thresholds, books);
+        }
+    }
+}
+
+/// Sorts the thresholds of every row of the block, once all are found.
+pub fn order(commands: &mut Commands, block: &Block, inputs: Inputs<'_>, scratch: &mut Scratch) {
+    match commands {
+        Commands::Gpu(gpu) => {
+            let buffers = buffers(inputs, scratch);
+            gpu.dispatch(&ORDER, &params(block), &buffers, block.rows as u64);
+        }
+        Commands::Cpu(calls) => {
+            *calls += 1;
+            let Scratch { thresholds, books } = scratch;
+            let (thresholds, books) = (thresholds.slice_mut(), books.slice_mut());
+            cpu::ranks::order(block, inputs.slices(), thresholds, books);
+        }
+    }
+}
+
+/// Counts for every row of the block how many negatives lie in each gap between its sorted positives.
+///
+/// Nearer is: larger similarity, then smaller id. The references may be a part of all: counts add up. After the last,
+/// `books[offset + g]` of a row of the block, for `0 < g <= positives`, is the number of negatives that are
+/// nearer than the `g` farthest positives and not nearer than the others; the count of the lowest gap is what is left
+/// of the row's negatives.
+pub fn gaps(
+    commands: &mut Commands,
+    block: &Block,
+    shape: Shape,
+    inputs: Inputs<'_>,
+    scratch: &mut Scratch,
+) {
+    match commands {
+        Commands::Gpu(gpu) => {
+            let kernel = shape.choose(&STRIP, &TILE);
+            let groups = shape.groups(block.rows, block.references);
+            gpu.dispatch(kernel, &params(block), &buffers(inputs, scratch), groups);
+        }
+        Commands::Cpu(calls) => {
+            *calls += 1;
+            let Scratch { thresholds, books } = scratch;
+            let (thresholds, books) = (thresholds.slice(), books.slice_mut());
+            cpu::ranks::gaps(block, inputs.slices(), thresholds, books);
         }
     }
 }

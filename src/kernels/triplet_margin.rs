@@ -9,10 +9,14 @@ use crate::engine::{Commands, DeviceVec};
 
 const SOURCE: &str = concat!(
     include_str!("../../shaders/ranks.wgsl"),
+    include_str!("../../shaders/tile.wgsl"),
     include_str!("../../shaders/triplet_margin.wgsl")
 );
 
-/// One workgroup per 8 rows and segment.
+/// Rows that one workgroup serves; the shader's `OWNERS`.
+pub const OWNERS: usize = 8;
+
+/// One workgroup per [`OWNERS`] rows and segment.
 pub static MINE: Kernel = Kernel {
     name: "triplet_margin.mine",
     source: SOURCE,
@@ -49,7 +53,7 @@ pub static FINISH: Kernel = Kernel {
     ..MINE
 };
 
-/// One workgroup per 8 references.
+/// One workgroup per [`OWNERS`] references.
 pub static SHARE_WITH_REFERENCES: Kernel = Kernel {
     name: "triplet_margin.share_with_references",
     entry: "share_with_references",
@@ -61,6 +65,11 @@ pub static SHARE_WITH_REFERENCES: Kernel = Kernel {
 /// What the pass writes on the way, beside [`Scratch`]: each segment's part of the gradient,
 /// `[segments, rows of a block, stride]`.
 pub type Parts = DeviceVec<f32>;
+
+/// Workgroups for every eight rows and every segment.
+fn groups(block: &Block) -> u64 {
+    (block.rows.div_ceil(OWNERS) * block.references.div_ceil(SEGMENT)) as u64
+}
 
 /// Counts the block's triplets into the step's report and computes `active * d loss / d anchor` of its rows.
 ///
@@ -99,7 +108,7 @@ pub fn mine(
             gpu.dispatch(&SORT_THRESHOLDS, &params, &ranking, block.rows as u64);
             let [a, r, b, t, s, k] = ranking;
             let mining = [a, r, b, t, s, k, parts.binding(), report.binding()];
-            gpu.dispatch(&MINE, &params, &mining, super::ranks::tiles(block));
+            gpu.dispatch(&MINE, &params, &mining, groups(block));
             let finishing = [a, r, b, t, s, k, parts.binding(), gradient.binding()];
             gpu.dispatch(&FINISH, &params, &finishing, block.rows as u64);
         }
@@ -145,7 +154,7 @@ pub fn share_with_references(
                 parts.binding(),
                 gradient.binding(),
             ],
-            block.references.div_ceil(super::ranks::OWNERS) as u64,
+            block.references.div_ceil(OWNERS) as u64,
         ),
         Commands::Cpu(calls) => {
             *calls += 1;

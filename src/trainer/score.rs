@@ -5,10 +5,12 @@ use serde::{Deserialize, Serialize};
 use super::Trainer;
 use crate::dataset::Side;
 use crate::embeddings::Embeddings;
+use crate::engine::Engine;
 use crate::error::Result;
-use crate::evaluation::{self, Queries, TILE_ROWS};
-use crate::kernels::{normalize, stride};
+use crate::evaluation::{self, Evaluator, Queries};
+use crate::kernels::stride;
 use crate::metrics::Metrics;
+use crate::unit_rows::{Intake, UnitRows};
 
 /// How well embeddings find their class while training.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -52,18 +54,15 @@ impl Trainer {
     /// As [`Trainer::evaluate`].
     pub async fn score_raw(&mut self, side: Side, all: bool) -> Result<Option<Metrics>> {
         let rows = self.setup.sides.of(side);
-        if rows.is_empty() {
-            return Ok(None);
-        }
         let most = if all { 0 } else { self.config.evaluate_queries };
-        let (mut features, dim) = (Vec::new(), self.dataset.features.dim());
-        self.dataset.features.read(rows, &mut features).await?;
-        let labels = self.dataset.labels_of(rows);
         let queries = evaluation::choose(rows.len(), most, self.config.seed);
-        self.evaluator.load(&self.engine, &features, dim).await?;
-        self.evaluator
-            .score(&self.engine, &labels, dim, Queries::Own(&queries))
-            .await
+        let mut raw = UnitRows::Stored {
+            rows: &self.dataset.features,
+            chosen: Some(rows),
+        };
+        let (evaluator, intake) = (&mut self.evaluator, &mut self.intake);
+        let labels = self.dataset.labels_of(rows);
+        rank(&self.engine, evaluator, intake, &labels, &mut raw, &queries).await
     }
 
     async fn score(&mut self, rows: &[u32]) -> Result<Option<Metrics>> {
@@ -73,61 +72,70 @@ impl Trainer {
     }
 
     async fn score_queries(&mut self, rows: &[u32], queries: &[u32]) -> Result<Option<Metrics>> {
-        if rows.is_empty() {
-            return Ok(None);
-        }
-        self.embed_on_engine(rows).await?;
-        let (labels, dim) = (self.dataset.labels_of(rows), self.model.embedding_size());
-        self.evaluator
-            .score(&self.engine, &labels, dim, Queries::Own(queries))
-            .await
+        let mut embedded = UnitRows::Embedded {
+            features: &mut self.features,
+            dataset: &self.dataset,
+            model: &self.model,
+            tile: &mut self.tile,
+            chosen: rows,
+        };
+        let (evaluator, intake) = (&mut self.evaluator, &mut self.intake);
+        let labels = self.dataset.labels_of(rows);
+        rank(
+            &self.engine,
+            evaluator,
+            intake,
+            &labels,
+            &mut embedded,
+            queries,
+        )
+        .await
     }
 
-    /// Unit embeddings of these rows; as many at once as the largest side has.
+    /// Unit embeddings of these rows.
     ///
     /// # Errors
     /// As [`Trainer::evaluate`].
     pub async fn embed(&mut self, rows: &[u32]) -> Result<Embeddings> {
-        let (dim, stride) = (
-            self.model.embedding_size(),
-            stride(self.model.embedding_size()),
-        );
+        let dim = self.model.embedding_size();
         let mut values = Vec::with_capacity(rows.len() * dim);
-        for rows in rows.chunks(self.setup.sizes.evaluation.references.max(1)) {
-            self.embed_on_engine(rows).await?;
-            let count = (rows.len() * stride) as u64;
-            let padded = self
-                .engine
-                .read(self.evaluator.references(), 0, count)
+        let mut embedded = UnitRows::Embedded {
+            features: &mut self.features,
+            dataset: &self.dataset,
+            model: &self.model,
+            tile: &mut self.tile,
+            chosen: rows,
+        };
+        let at_once = self.evaluator.capacity();
+        let (engine, unit) = (&self.engine, self.evaluator.references_mut());
+        for first in (0..rows.len()).step_by(at_once) {
+            let places = first as u32..rows.len().min(first + at_once) as u32;
+            let count = (places.len() * stride(dim)) as u64;
+            embedded
+                .bring(engine, &mut self.intake, places, unit, 0)
                 .await?;
-            values.extend(padded.chunks_exact(stride).flat_map(|row| &row[..dim]));
+            let padded = engine.read(unit, 0, count).await?;
+            values.extend(padded.chunks_exact(stride(dim)).flat_map(|row| &row[..dim]));
         }
         Ok(Embeddings { values, dim })
     }
+}
 
-    /// Embeds rows into the evaluator's references.
-    async fn embed_on_engine(&mut self, rows: &[u32]) -> Result<()> {
-        let stride = stride(self.model.embedding_size());
-        for (tile, rows) in rows.chunks(TILE_ROWS).enumerate() {
-            let mut commands = self.engine.commands();
-            self.features
-                .stage(&self.engine, &mut commands, &self.dataset, rows)
-                .await?;
-            self.features
-                .gather(&mut commands, 0, rows.len(), self.tile.input_mut());
-            self.model
-                .forward(&mut commands, rows.len(), &mut self.tile);
-            normalize::normalize(
-                &mut commands,
-                rows.len(),
-                stride,
-                self.tile.output(),
-                tile * TILE_ROWS,
-                self.evaluator.references_mut(),
-            );
-            self.engine.submit(commands);
-            self.engine.breathe().await?;
-        }
-        Ok(())
-    }
+/// Ranks these rows among each other.
+async fn rank(
+    engine: &Engine,
+    evaluator: &mut Evaluator,
+    intake: &mut Intake,
+    labels: &[u32],
+    rows: &mut UnitRows<'_>,
+    queries: &[u32],
+) -> Result<Option<Metrics>> {
+    let queries = Queries::Own(queries);
+    let mut nobody = |_, _| {};
+    let sum = evaluator
+        .score(engine, intake, labels, rows, queries, &[], &mut nobody)
+        .await?;
+    Ok(sum
+        .finish(|_| String::new())
+        .map(|retrieval| retrieval.metrics))
 }

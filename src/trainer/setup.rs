@@ -5,7 +5,7 @@ use crate::cross_batch_memory::CrossBatchMemory;
 use crate::dataset::{Dataset, Sides};
 use crate::engine::{DeviceVec, Engine, Workspace};
 use crate::error::Result;
-use crate::evaluation::{self, EvaluationSize, Evaluator, TILE_ROWS};
+use crate::evaluation::{self, Cut, EvaluationSpec, Evaluator};
 use crate::features::FeatureStore;
 use crate::kernels::optimizer::Moments;
 use crate::kernels::ranks::{Row, SEGMENT, Scratch};
@@ -14,9 +14,10 @@ use crate::kernels::triplet_margin::{Parts, TERMS};
 use crate::ledger::Purpose;
 use crate::model::{Activations, EmbeddingModel, Gradients};
 use crate::optimizer;
-use crate::plan::MemoryPlan;
+use crate::plan::{MemoryPlan, Room};
 use crate::rng;
 use crate::sampler::Sampler;
+use crate::unit_rows::{Intake, TILE_ROWS};
 
 /// Steps that share a submit at most.
 const STEPS_PER_SUBMIT: usize = 16;
@@ -81,7 +82,16 @@ pub(super) struct Sizes {
     /// Positives of the anchors of a block at most.
     pub(super) block_thresholds: usize,
     pub(super) steps_per_submit: usize,
-    pub(super) evaluation: EvaluationSize,
+    pub(super) evaluation: EvaluationSpec,
+}
+
+/// A plan that fits.
+pub(super) struct Fit {
+    pub(super) plan: MemoryPlan,
+    /// Whether all features stay on the engine.
+    pub(super) resident: bool,
+    /// How evaluations are cut.
+    pub(super) cut: Cut,
 }
 
 #[derive(Debug)]
@@ -114,15 +124,15 @@ impl Sizes {
         let batch = config.batch_size;
         let memory = config.memory_size.max(batch);
         let dim = dataset.features.dim().max(config.embedding_size);
-        let mut evaluation = EvaluationSize::default();
+        let mut evaluation = EvaluationSpec::default();
         for rows in [probe, &sides.validation, &sides.test] {
-            evaluation = evaluation.max(EvaluationSize::of(
+            evaluation = evaluation.max(EvaluationSpec::of(
                 &dataset.labels_of(rows),
                 dim,
                 rows.len(),
             ));
         }
-        let most = EvaluationSize::of(&dataset.labels_of(&sides.train), dim, 0).positives;
+        let most = EvaluationSpec::of(&dataset.labels_of(&sides.train), dim, 0).positives;
         let positives = sampler.most_of_a_class(most, memory).saturating_sub(1);
         let parts = memory.div_ceil(SEGMENT) * stride(config.embedding_size) * size_of::<f32>();
         let bytes_per_row = parts + positives * (size_of::<[u32; 2]>() + size_of::<u32>());
@@ -138,7 +148,7 @@ impl Sizes {
             batch,
             memory,
             block_rows,
-            block_thresholds: block_rows * positives,
+            block_thresholds: block_rows * (positives + 1),
             // A block takes four dispatches at most, the rest of a step fewer than 24; a submit carries 512.
             steps_per_submit: upload
                 .min(512 / (24 + 4 * batch.div_ceil(block_rows)))
@@ -147,27 +157,30 @@ impl Sizes {
         }
     }
 
-    /// The plan with all features on the engine, or else with those of the next rows only; and which of the two it is.
-    pub(super) fn fitting_plan(
-        &self,
-        engine: &Engine,
-        dataset: &Dataset,
-    ) -> Result<(MemoryPlan, bool)> {
-        let fits = |plan: &MemoryPlan| {
-            plan.fits(
-                "training",
-                engine.ledger(),
-                engine.info().max_buffer_bytes,
-                ADVICE,
-            )
+    /// The plan with all features on the engine, or else with those of the next rows only; evaluation gets what is left.
+    pub(super) fn fit(&self, engine: &Engine, dataset: &Dataset) -> Result<Fit> {
+        let room = engine.room();
+        let fit = |resident: bool| {
+            let training = self.plan(dataset, if resident { dataset.rows() } else { 0 });
+            let left = Room {
+                free_bytes: room.free_bytes.saturating_sub(training.total_bytes()),
+                ..room
+            };
+            let cut = self.evaluation.cut(&left);
+            let plan = Evaluator::plan(training, &self.evaluation, &cut);
+            Fit {
+                plan: Intake::plan(plan, self.evaluation.dim),
+                resident,
+                cut,
+            }
         };
-        let resident = self.plan(dataset, dataset.rows());
-        if fits(&resident).is_ok() {
-            return Ok((resident, true));
+        let resident = fit(true);
+        if resident.plan.fits("training", &room, ADVICE).is_ok() {
+            return Ok(resident);
         }
-        let streamed = self.plan(dataset, 0);
-        fits(&streamed)?;
-        Ok((streamed, false))
+        let streamed = fit(false);
+        streamed.plan.fits("training", &room, ADVICE)?;
+        Ok(streamed)
     }
 
     fn plan(&self, dataset: &Dataset, resident: usize) -> MemoryPlan {
@@ -196,15 +209,14 @@ impl Sizes {
         plan = plan
             .with::<Row>(Purpose::Ranks, "train.rows", steps * batch)
             .with::<[u32; 2]>(Purpose::Ranks, "train.thresholds", thresholds)
-            .with::<u32>(Purpose::Ranks, "train.books", thresholds + block)
+            .with::<u32>(Purpose::Ranks, "train.books", thresholds)
             .with::<f32>(Purpose::Similarities, "train.parts", segments * block * row)
             .with::<u32>(
                 Purpose::Staging,
                 "train.report",
                 steps * (TERMS as u64 + batch),
             );
-        plan = Activations::plan(plan, &TILE, &self.widths, TILE_ROWS);
-        Evaluator::plan(plan, &self.evaluation)
+        Activations::plan(plan, &TILE, &self.widths, TILE_ROWS)
     }
 }
 

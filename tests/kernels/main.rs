@@ -4,9 +4,11 @@
 mod common;
 mod gather;
 mod gemm;
+mod knn;
 mod normalize;
 mod optimizer;
 mod peaks;
 mod ranks;
 mod shaders;
+mod tile;
 mod triplet_margin;

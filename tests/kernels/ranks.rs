@@ -1,4 +1,5 @@
-use nearfar::kernels::ranks::{Block, Inputs, NO_ID, Row, Scratch, gaps};
+use nearfar::kernels::ranks::{Block, Inputs, NO_ID, Row, Scratch, clear, find, gaps, order};
+use nearfar::kernels::tile::Shape;
 use nearfar::{Engine, reference};
 use rand::RngExt as _;
 
@@ -10,16 +11,17 @@ use super::common::{
 /// Ranks of the positives of every query, nearest first, read off the gaps as the metrics do.
 fn ranks_from_gaps(
     engine: &Engine,
+    shape: Shape,
     queries: &[f32],
     rows: &[Row],
     references: &[f32],
     tags: &[[u32; 2]],
     stride: usize,
 ) -> Vec<Vec<u64>> {
-    let thresholds: u32 = rows.iter().map(|row| row.positives).sum();
+    let places = rows.iter().map(|row| row.positives as usize + 1).sum();
     let mut scratch = Scratch {
-        thresholds: output(engine, thresholds as usize + 1),
-        books: output(engine, thresholds as usize + rows.len()),
+        thresholds: output(engine, places),
+        books: output(engine, places),
     };
     let (queries, references) = (vector(engine, queries, 0), vector(engine, references, 0));
     let (batch, device_tags) = (vector(engine, rows, 0), vector(engine, tags, 0));
@@ -33,15 +35,19 @@ fn ranks_from_gaps(
         first_row: 0,
         rows: rows.len(),
         batch: 0,
+        first_reference: 0,
         references: tags.len(),
         stride,
     };
     let mut commands = engine.commands();
-    gaps(&mut commands, &block, inputs, &mut scratch);
+    clear(&mut commands, &block, inputs, &mut scratch);
+    find(&mut commands, &block, 0..NO_ID, inputs, &mut scratch);
+    order(&mut commands, &block, inputs, &mut scratch);
+    gaps(&mut commands, &block, shape, inputs, &mut scratch);
     engine.submit(commands);
-    let books = read(engine, &scratch.books, thresholds as usize + rows.len());
-    let ranks = |(i, row): (usize, &Row)| {
-        let books = &books[row.offset as usize + i..][..=row.positives as usize];
+    let books = read(engine, &scratch.books, places);
+    let ranks = |row: &Row| {
+        let books = &books[row.offset as usize..][..=row.positives as usize];
         let mut above = 0;
         let mut ranks = Vec::new();
         for (j, gap) in (1..).zip((1..books.len()).rev()) {
@@ -50,7 +56,7 @@ fn ranks_from_gaps(
         }
         ranks
     };
-    rows.iter().enumerate().map(ranks).collect()
+    rows.iter().map(ranks).collect()
 }
 
 /// Queries that are references, with the number of positives that their labels give them.
@@ -67,7 +73,7 @@ fn rows_of(query_tags: &[[u32; 2]], tags: &[[u32; 2]]) -> Vec<Row> {
             offset,
             positives,
         };
-        offset += positives;
+        offset += positives + 1;
         row
     };
     query_tags.iter().map(row).collect()
@@ -89,8 +95,10 @@ fn compare(
     );
     for engine in engines() {
         let rows = rows_of(query_tags, tags);
-        let actual = ranks_from_gaps(&engine, queries, &rows, references, tags, stride);
-        assert_eq!(actual, expected, "on {}", engine.info().engine);
+        for shape in Shape::ALL {
+            let actual = ranks_from_gaps(&engine, shape, queries, &rows, references, tags, stride);
+            assert_eq!(actual, expected, "on {}, {shape:?}", engine.info().engine);
+        }
     }
 }
 
@@ -175,6 +183,7 @@ fn a_positive_and_a_negative_with_the_same_row_tie_exactly() {
             let rows = rows_of(&tags[..40], &tags);
             let actual = ranks_from_gaps(
                 &engine,
+                Shape::Tile,
                 &references[..40 * stride],
                 &rows,
                 &references,
@@ -224,6 +233,7 @@ fn rows_of_a_later_block_are_found_by_their_offsets() {
     for engine in engines() {
         let actual = ranks_from_gaps(
             &engine,
+            Shape::Strip,
             &references[20 * 64..],
             &second,
             &references,

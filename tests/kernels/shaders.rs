@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use nearfar::kernels::{self, Access, Kernel, ranks};
+use nearfar::kernels::{self, Access, Kernel, triplet_margin};
 
 use super::common::open;
 
@@ -52,7 +52,8 @@ fn every_shader_has_its_kernel_and_every_entry_point_is_listed() {
             written.insert((kernel.source, entry.name));
         }
     }
-    let rank_entries = |name: &str| ["sort_thresholds", "gaps"].contains(&name);
+    let rank_entries =
+        |name: &str| ["clear", "find", "order", "sort_thresholds", "strip", "tile"].contains(&name);
     written.retain(|(source, entry)| !(source.contains("fn mine(") && rank_entries(entry)));
     let listed: BTreeSet<_> = listed
         .into_iter()
@@ -105,7 +106,7 @@ fn bindings_are_declared_as_the_shader_uses_them() {
 
 #[test]
 fn owners_are_the_same_number_in_rust_and_in_the_shader() {
-    let module = module(&ranks::GAPS);
+    let module = module(&triplet_margin::MINE);
     let (_, owners) = module
         .constants
         .iter()
@@ -116,7 +117,7 @@ fn owners_are_the_same_number_in_rust_and_in_the_shader() {
     else {
         panic!("OWNERS is a literal");
     };
-    assert_eq!(value as usize, ranks::OWNERS);
+    assert_eq!(value as usize, triplet_margin::OWNERS);
 }
 
 /// Parses, and names a type that there is not.

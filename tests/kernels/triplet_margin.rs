@@ -66,17 +66,17 @@ fn run_onto(
                 offset,
                 positives,
             });
-            offset += positives;
+            offset += positives + 1;
         }
     }
     let most: u32 = batch
         .chunks(block_rows)
-        .map(|b| b.iter().map(|row| row.positives).sum())
+        .map(|b| b.iter().map(|row| row.positives + 1).sum())
         .max()
         .unwrap_or(0);
     let mut scratch = Scratch {
         thresholds: output(engine, most as usize + 1),
-        books: output(engine, most as usize + block_rows + 1),
+        books: output(engine, most as usize + 1),
     };
     let mut parts = output(engine, references.div_ceil(256) * block_rows * stride);
     let mut gradient = output(engine, rows * stride);
@@ -102,6 +102,7 @@ fn run_onto(
         first_row: first,
         rows: block_rows.min(rows - first),
         batch: first,
+        first_reference: 0,
         references,
         stride,
     });

@@ -1,6 +1,6 @@
 //! Evaluation: every metric of a thousand queries.
 
-use nearfar::{Engine, Labelled, Result, evaluate, reference};
+use nearfar::{Engine, Result, RowSource, Rows, evaluate, reference};
 use rand::{RngExt as _, SeedableRng as _};
 
 use crate::peaks::Peaks;
@@ -11,6 +11,20 @@ const DIM: usize = 64;
 /// Queries whose ranks the reference sorts in full.
 const CHECKED: usize = 50;
 
+struct Labelled {
+    values: Vec<f32>,
+    labels: Vec<String>,
+}
+
+impl Labelled {
+    fn source(&self) -> RowSource {
+        RowSource::Memory {
+            values: self.values.clone(),
+            dim: DIM,
+        }
+    }
+}
+
 pub(crate) async fn measure(
     engine: &Engine,
     references: usize,
@@ -18,22 +32,27 @@ pub(crate) async fn measure(
     report: &mut Report,
 ) -> Result<()> {
     let mut rng = rand_pcg::Pcg64Mcg::seed_from_u64(2);
-    let mut rows = |count: usize, name: &str| Labelled {
-        name: name.to_owned(),
+    let mut rows = |count: usize| Labelled {
         values: (0..count * DIM)
             .map(|_| if rng.random() { 0.125 } else { -0.125 })
             .collect(),
-        dim: DIM,
         labels: (0..count)
             .map(|_| rng.random_range(0..100u32).to_string())
             .collect(),
-        ..Labelled::default()
     };
-    let known = rows(references, "references");
-    let queries = rows(QUERIES, "queries");
+    let (known, queries) = (rows(references), rows(QUERIES));
     verify(engine, &queries, &known).await?;
-    let times =
-        Times::of(async || evaluate(engine, &queries, Some(&known)).await.map(drop)).await?;
+    let (known_rows, query_rows) = (known.source(), queries.source());
+    let known = Rows {
+        rows: &known_rows,
+        labels: &known.labels,
+    };
+    let queries = Rows {
+        rows: &query_rows,
+        labels: &queries.labels,
+    };
+    let once = async || evaluate(engine, queries, Some(known), &[], |_, _| {}).await;
+    let times = Times::of(async || once().await.map(drop)).await?;
     let operations = 2.0 * (QUERIES * references * DIM) as f64;
     let seconds = times.median_seconds();
     let name = format!("evaluate {QUERIES} queries x {references} x {DIM}");
@@ -52,9 +71,19 @@ async fn verify(engine: &Engine, queries: &Labelled, known: &Labelled) -> Result
     let some = Labelled {
         values: queries.values[..CHECKED * DIM].to_vec(),
         labels: queries.labels[..CHECKED].to_vec(),
-        ..queries.clone()
     };
-    let metrics = evaluate(engine, &some, Some(known)).await?;
+    let (known_rows, some_rows) = (known.source(), some.source());
+    let asked = Rows {
+        rows: &some_rows,
+        labels: &some.labels,
+    };
+    let searched = Rows {
+        rows: &known_rows,
+        labels: &known.labels,
+    };
+    let metrics = evaluate(engine, asked, Some(searched), &[], |_, _| {})
+        .await?
+        .metrics;
     let as_f64 = |values: &[f32]| values.iter().map(|v| f64::from(*v)).collect::<Vec<_>>();
     let tags = |labels: &[String], first: u32| -> Vec<[u32; 2]> {
         labels

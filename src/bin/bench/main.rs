@@ -8,6 +8,8 @@
 #[cfg(not(target_arch = "wasm32"))]
 mod evaluate;
 #[cfg(not(target_arch = "wasm32"))]
+mod knn;
+#[cfg(not(target_arch = "wasm32"))]
 mod mine;
 #[cfg(not(target_arch = "wasm32"))]
 mod peaks;
@@ -37,7 +39,7 @@ mod native {
     use clap::Parser as _;
     use nearfar::{Engine, EngineChoice, EngineKind, Result};
 
-    use crate::{evaluate, mine, peaks, report, train};
+    use crate::{evaluate, knn, mine, peaks, report, train};
 
     /// Time the kernels on this machine, each checked against the f64 reference first
     #[derive(Debug, clap::Parser)]
@@ -74,6 +76,9 @@ mod native {
         drop(engine);
         for shape in [mine::SMALL, mine::LARGE] {
             mine::measure(&open().await?, &shape, &peaks, &mut report).await?;
+        }
+        for shape in [knn::SMALL, knn::LARGE] {
+            knn::measure(&open().await?, &shape, &peaks, &mut report).await?;
         }
         for references in [1_500, 10_000] {
             evaluate::measure(&open().await?, references, &peaks, &mut report).await?;

@@ -60,11 +60,11 @@ pub(crate) async fn measure(
         .iter()
         .map(|[label, id]| {
             let positives = tags.iter().filter(|tag| tag[0] == *label).count() as u32 - 1;
-            offset += positives;
+            offset += positives + 1;
             Row {
                 label: *label,
                 id: *id,
-                offset: offset - positives,
+                offset: offset - positives - 1,
                 positives,
             }
         })
@@ -76,7 +76,7 @@ pub(crate) async fn measure(
         .with::<f32>(Purpose::Activations, "mine.anchors", batch_64 * DIM as u64)
         .with::<Row>(Purpose::Ranks, "mine.rows", batch_64)
         .with::<[u32; 2]>(Purpose::Ranks, "mine.thresholds", u64::from(offset))
-        .with::<u32>(Purpose::Ranks, "mine.books", u64::from(offset) + batch_64)
+        .with::<u32>(Purpose::Ranks, "mine.books", u64::from(offset))
         .with::<f32>(
             Purpose::Similarities,
             "mine.parts",
@@ -110,6 +110,7 @@ pub(crate) async fn measure(
         first_row: 0,
         rows: batch,
         batch: 0,
+        first_reference: 0,
         references: memory,
         stride: DIM,
     };

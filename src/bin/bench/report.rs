@@ -38,18 +38,32 @@ pub(crate) struct Report {
 pub(crate) struct Times(Vec<Duration>);
 
 impl Times {
-    /// Repeats the work, once to warm up, then until a second or fifty repetitions have passed, five at least.
+    /// Repeats the work, once to warm up, then until a second or fifty repetitions have passed, five at least; of work
+    /// that takes seconds, two will do.
     pub(crate) async fn of(mut work: impl AsyncFnMut() -> Result<()>) -> Result<Self> {
         work().await?;
         let mut times = Vec::new();
         let started = Instant::now();
-        while times.len() < 5 || (times.len() < 50 && started.elapsed() < Duration::from_secs(1)) {
+        let least = |elapsed: Duration| {
+            if elapsed < Duration::from_secs(10) {
+                5
+            } else {
+                2
+            }
+        };
+        while times.len() < least(started.elapsed())
+            || (times.len() < 50 && started.elapsed() < Duration::from_secs(1))
+        {
             let began = Instant::now();
             work().await?;
             times.push(began.elapsed());
         }
         times.sort_unstable();
         Ok(Self(times))
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.0.len()
     }
 
     pub(crate) fn median_seconds(&self) -> f64 {

@@ -1,0 +1,200 @@
+//! The k nearest references of every query, exactly, without a matrix of similarities.
+
+use std::ops::Range;
+
+use bytemuck::{Pod, Zeroable};
+
+use super::tile::{self, Shape};
+use super::{Access, Kernel, index, vec4s};
+use crate::cpu;
+pub use crate::cpu::knn::{Asked, MOST_KEPT, NOTHING, Search, VISIT};
+use crate::engine::{Commands, DeviceVec};
+
+const SOURCE: &str = concat!(
+    include_str!("../../shaders/knn.wgsl"),
+    include_str!("../../shaders/tile.wgsl")
+);
+
+/// One workgroup a query.
+pub static CLEAR: Kernel = Kernel {
+    name: "knn.clear",
+    source: SOURCE,
+    entry: "clear",
+    bindings: &[
+        Access::Read,
+        Access::Read,
+        Access::Read,
+        Access::ReadWrite,
+        Access::ReadWrite,
+        Access::ReadWrite,
+    ],
+    workgroup_size: tile::WORKGROUP_SIZE,
+    workgroup_bytes: 0,
+};
+
+/// One workgroup a query.
+pub static KEEP: Kernel = Kernel {
+    name: "knn.keep",
+    entry: "keep",
+    workgroup_bytes: 4 + 8 * (MOST_KEPT + VISIT) as u32,
+    ..CLEAR
+};
+
+/// As [`Shape::Strip`] has it.
+pub static STRIP: Kernel = Kernel {
+    name: "knn.strip",
+    entry: "strip",
+    bindings: &[
+        Access::Read,
+        Access::Read,
+        Access::Read,
+        Access::Read,
+        Access::ReadWrite,
+        Access::ReadWrite,
+    ],
+    ..CLEAR
+};
+
+/// As [`Shape::Tile`] has it.
+pub static TILE: Kernel = Kernel {
+    name: "knn.tile",
+    entry: "tile",
+    workgroup_bytes: tile::WORKGROUP_BYTES,
+    ..STRIP
+};
+
+/// What a search reads.
+#[derive(Clone, Copy, Debug)]
+pub struct Inputs<'a> {
+    /// Unit rows of the block's queries `[_, stride]`.
+    pub queries: &'a DeviceVec<f32>,
+    /// Unit rows of the chunk `[references, stride]`.
+    pub references: &'a DeviceVec<f32>,
+    /// What is known of each query.
+    pub asked: &'a DeviceVec<Asked>,
+}
+
+/// What a search writes.
+#[derive(Debug)]
+pub struct Scratch {
+    /// `[similarity's bits, id]` of the neighbours so far, nearest first, `[queries, k]`; [`NOTHING`] at the end.
+    pub kept: DeviceVec<[u32; 2]>,
+    /// What a visit found, `[queries, VISIT]`.
+    pub survivors: DeviceVec<[u32; 2]>,
+    /// How many that are.
+    pub counts: DeviceVec<u32>,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Default, Pod, Zeroable)]
+struct Params {
+    first_row: u32,
+    rows: u32,
+    references: u32,
+    stride: u32,
+    k: u32,
+    first_id: u32,
+    step: u32,
+    offset: u32,
+}
+
+impl Search {
+    /// How many visits look at the whole chunk.
+    pub fn visits(&self) -> usize {
+        self.references.div_ceil(VISIT)
+    }
+
+    fn params(&self) -> Params {
+        Params {
+            first_row: index(self.first_row),
+            rows: index(self.rows),
+            stride: vec4s(self.stride),
+            k: index(self.k),
+            first_id: self.first_id,
+            ..Params::default()
+        }
+    }
+}
+
+/// Forgets the neighbours of the queries of a search.
+pub fn clear(commands: &mut Commands, search: &Search, inputs: Inputs<'_>, scratch: &mut Scratch) {
+    match commands {
+        Commands::Gpu(gpu) => {
+            let buffers = buffers(inputs, scratch);
+            gpu.dispatch(&CLEAR, &search.params(), &buffers, search.rows as u64);
+        }
+        Commands::Cpu(calls) => {
+            *calls += 1;
+            cpu::knn::clear(search, scratch.kept.slice_mut());
+        }
+    }
+}
+
+/// Lets every query look at the references of these visits of the chunk, and keep the nearest.
+///
+/// Nearer is: larger similarity, then smaller id. Once all visits of all chunks were made, `kept` holds the `k` nearest
+/// of those that `asked` lets in; in which order they were made changes no bit of it.
+pub fn search(
+    commands: &mut Commands,
+    search: &Search,
+    visits: Range<usize>,
+    shape: Shape,
+    inputs: Inputs<'_>,
+    scratch: &mut Scratch,
+) {
+    match commands {
+        Commands::Gpu(gpu) => {
+            let buffers = buffers(inputs, scratch);
+            let step = search.visits();
+            for visit in visits {
+                let references = (search.references - visit).div_ceil(step);
+                let params = Params {
+                    references: index(references),
+                    step: index(step),
+                    offset: index(visit),
+                    ..search.params()
+                };
+                let kernel = shape.choose(&STRIP, &TILE);
+                let groups = shape.groups(search.rows, references);
+                gpu.dispatch(kernel, &params, &buffers, groups);
+                gpu.dispatch(&KEEP, &params, &buffers, search.rows as u64);
+            }
+        }
+        Commands::Cpu(calls) => {
+            *calls += 1;
+            let Scratch {
+                kept, survivors, ..
+            } = scratch;
+            let (kept, survivors) = (kept.slice_mut(), survivors.slice_mut());
+            let Inputs {
+                queries,
+                references,
+                asked,
+            } = inputs;
+            let (queries, references) = (queries.slice(), references.slice());
+            for visit in visits {
+                cpu::knn::visit(
+                    search,
+                    visit,
+                    queries,
+                    references,
+                    asked.slice(),
+                    kept,
+                    survivors,
+                );
+            }
+        }
+    }
+}
+
+/// The buffers of every kernel of a search, in binding order.
+fn buffers<'a>(inputs: Inputs<'a>, scratch: &'a Scratch) -> [crate::gpu::Binding<'a>; 6] {
+    [
+        inputs.queries.binding(),
+        inputs.references.binding(),
+        inputs.asked.binding(),
+        scratch.kept.binding(),
+        scratch.survivors.binding(),
+        scratch.counts.binding(),
+    ]
+}

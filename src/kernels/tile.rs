@@ -1,0 +1,50 @@
+//! The shapes in which every row of a block meets every reference: both give the same bits.
+
+use super::Kernel;
+use crate::device::DeviceInfo;
+
+/// Bytes of workgroup memory that [`Shape::Tile`] takes.
+pub(super) const WORKGROUP_BYTES: u32 = 16 << 10;
+
+/// Invocations of a workgroup, in both shapes.
+pub(super) const WORKGROUP_SIZE: u32 = 256;
+
+/// How the work is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// 8 rows and 4 references an invocation, no barrier: for adapters that pay dearly for barriers, and for few rows.
+    Strip,
+    /// 128 rows and 128 references a workgroup, through workgroup memory.
+    Tile,
+}
+
+impl Shape {
+    /// Every shape.
+    pub const ALL: [Self; 2] = [Self::Strip, Self::Tile];
+
+    /// The shape that suits a device and a number of rows.
+    pub fn of(info: &DeviceInfo, rows: usize) -> Self {
+        if info.software || rows < 64 {
+            Self::Strip
+        } else {
+            Self::Tile
+        }
+    }
+
+    /// The kernel of this shape.
+    pub(super) fn choose(self, strip: &'static Kernel, tile: &'static Kernel) -> &'static Kernel {
+        match self {
+            Self::Strip => strip,
+            Self::Tile => tile,
+        }
+    }
+
+    /// Workgroups for so many rows and references.
+    pub(super) fn groups(self, rows: usize, references: usize) -> u64 {
+        let (high, wide) = match self {
+            Self::Strip => (8, 4 * WORKGROUP_SIZE as usize),
+            Self::Tile => (128, 128),
+        };
+        (rows.div_ceil(high) * references.div_ceil(wide)) as u64
+    }
+}

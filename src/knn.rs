@@ -1,0 +1,389 @@
+//! [`KnnIndex`]: the search phase. Takes rows, gives the exact k nearest references of every query by cosine similarity,
+//! in memory that its plan fixes: references and queries that do not fit stream past.
+
+use crate::dataset::RowSource;
+use crate::engine::{DeviceVec, Engine, Workspace};
+use crate::error::{Error, Result};
+use crate::forecast::{Forecast, Rate, check_count};
+use crate::kernels::knn::{self, Asked, Inputs, MOST_KEPT, Scratch, Search, VISIT};
+use crate::kernels::tile::Shape;
+use crate::kernels::{self, stride};
+use crate::ledger::Purpose;
+use crate::pace::{Pace, Slices};
+use crate::plan::{MemoryPlan, Room};
+use crate::unit_rows::{Intake, UnitRows};
+
+/// What a search may hold beside references that are all there at once: streamed chunks and everything else.
+const SCRATCH_BYTES: u64 = 64 << 20;
+/// The most queries of a block.
+const BLOCK_QUERIES: u64 = 4096;
+/// The least that a plan may come down to.
+const FEWEST_REFERENCES: u64 = 256;
+const ADVICE: &str = "raise the budget, or use fewer dimensions";
+
+/// The sizes of a search.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KnnSpec {
+    /// How many queries.
+    pub queries: usize,
+    /// How many references.
+    pub references: usize,
+    /// Columns of both.
+    pub dim: usize,
+    /// Neighbours of each query.
+    pub k: usize,
+    /// Whether the queries are the references, each leaving itself out.
+    pub own: bool,
+}
+
+/// The nearest references of every query, nearest first: larger similarity, then smaller id.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Neighbors {
+    /// Neighbours of each query.
+    pub k: usize,
+    /// The references' numbers, `[queries, k]`.
+    pub ids: Vec<u32>,
+    /// Their cosine similarities, `[queries, k]`.
+    pub similarities: Vec<f32>,
+}
+
+/// How the work is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Cut {
+    queries: usize,
+    references: usize,
+}
+
+impl KnnSpec {
+    /// Checks the sizes.
+    ///
+    /// # Errors
+    /// [`Error::Config`] for a k that is 0 or more than there are references; [`Error::Data`] for more rows than ids.
+    pub fn check(&self) -> Result<()> {
+        check_count("references", self.references)?;
+        check_count("queries", self.queries)?;
+        let others = self.references - usize::from(self.own && self.references > 0);
+        if self.k == 0 || self.k > others {
+            let itself = if self.own {
+                " other than the query"
+            } else {
+                ""
+            };
+            return Err(Error::Config(format!(
+                "k is {}: there are {others} references{itself}, so 1 to {others} can be asked for",
+                self.k
+            )));
+        }
+        Ok(())
+    }
+
+    /// Forecasts a search: a pure function, monotone in the room.
+    ///
+    /// # Errors
+    /// As [`KnnSpec::check`]; [`Error::Refused`] and [`Error::TooLarge`], with the numbers.
+    pub fn plan(&self, room: &Room, rate: &Rate) -> Result<Forecast> {
+        self.check()?;
+        let cut = self.cut(room);
+        let memory = self.buffers(&cut);
+        memory.fits("knn", room, ADVICE)?;
+        let resident = cut.references >= self.references;
+        let (blocks, windows) = (
+            self.queries.div_ceil(cut.queries) as u64,
+            self.k.div_ceil(MOST_KEPT) as u64,
+        );
+        let passes = if resident { 1 } else { blocks * windows };
+        let (queries, references) = (self.queries as u64, self.references as u64);
+        let operations =
+            2.0 * (queries * windows) as f64 * references as f64 * stride(self.dim) as f64;
+        let row_bytes = 4 * self.dim as u64;
+        let traffic_bytes =
+            row_bytes.saturating_mul(passes.saturating_mul(references).saturating_add(queries));
+        let chunks = self.references.div_ceil(cut.references) as u64;
+        Ok(Forecast {
+            memory,
+            block_queries: cut.queries as u64,
+            chunk_rows: cut.references as u64,
+            resident,
+            passes,
+            submits: (blocks * windows).saturating_mul(chunks),
+            traffic_bytes,
+            operations,
+            predicted_ms: rate.ms(operations, traffic_bytes),
+        })
+    }
+
+    /// Neighbours that are kept at once.
+    fn kept(&self) -> usize {
+        self.k.min(MOST_KEPT)
+    }
+
+    /// The largest blocks that the room holds: all references at once where they fit beside useful blocks.
+    fn cut(&self, room: &Room) -> Cut {
+        let row_bytes = 4 * stride(self.dim) as u64;
+        let references = self.references as u64;
+        let query_bytes = row_bytes + (size_of::<Asked>() + 8 * self.kept() + 8 * VISIT + 4) as u64;
+        // What is left beside the intake and the rounding of every buffer.
+        let fixed = Intake::plan(MemoryPlan::default(), self.dim).total_bytes() + 8 * 16;
+        let scratch = SCRATCH_BYTES - fixed.min(SCRATCH_BYTES);
+        let free = room.free_bytes.saturating_sub(fixed);
+        let most_queries = BLOCK_QUERIES
+            .min(self.queries as u64)
+            .min(room.max_buffer_bytes / (8 * VISIT as u64).max(row_bytes))
+            .max(1);
+        let rest = free
+            .saturating_sub(references.saturating_mul(row_bytes))
+            .min(scratch);
+        let queries = (rest / query_bytes).min(most_queries);
+        if queries >= most_queries.min(256)
+            && references.saturating_mul(row_bytes) <= room.max_buffer_bytes
+        {
+            return Cut {
+                queries: queries as usize,
+                references: self.references,
+            };
+        }
+        let free = free.min(scratch);
+        // A quarter for references on their way past, and never so little that they go a few at a time.
+        let fewest = FEWEST_REFERENCES.min(references).max(1);
+        let blocks = (free / 4 * 3).min(free.saturating_sub(fewest * row_bytes));
+        let queries = (blocks / query_bytes).clamp(1, most_queries);
+        let rest = free.saturating_sub(queries * query_bytes) / row_bytes.max(1);
+        let most = (room.max_buffer_bytes / row_bytes.max(1))
+            .min(references)
+            .max(1);
+        Cut {
+            queries: queries as usize,
+            references: rest.min(most).max(fewest) as usize,
+        }
+    }
+
+    fn buffers(&self, cut: &Cut) -> MemoryPlan {
+        let stride = stride(self.dim) as u64;
+        let (queries, kept) = (cut.queries as u64, self.kept() as u64);
+        let references = cut.references as u64;
+        Intake::plan(MemoryPlan::default(), self.dim)
+            .with::<f32>(Purpose::Neighbours, "knn.references", references * stride)
+            .with::<f32>(Purpose::Neighbours, "knn.queries", queries * stride)
+            .with::<Asked>(Purpose::Neighbours, "knn.asked", queries)
+            .with::<[u32; 2]>(Purpose::Neighbours, "knn.kept", queries * kept)
+            .with::<[u32; 2]>(
+                Purpose::Similarities,
+                "knn.survivors",
+                queries * VISIT as u64,
+            )
+            .with::<u32>(Purpose::Similarities, "knn.counts", queries)
+    }
+}
+
+/// References on an engine, or on their way past it, ready to be searched.
+#[derive(Debug)]
+pub struct KnnIndex<'a> {
+    engine: &'a Engine,
+    rows: &'a RowSource,
+    spec: KnnSpec,
+    cut: Cut,
+    loaded: bool,
+    intake: Intake,
+    references: DeviceVec<f32>,
+    queries: DeviceVec<f32>,
+    asked: DeviceVec<Asked>,
+    scratch: Scratch,
+    pace: Pace,
+}
+
+impl<'a> KnnIndex<'a> {
+    /// Makes room for searches of `k` neighbours by `queries` rows, or by the references themselves where it is `None`.
+    ///
+    /// # Errors
+    /// As [`KnnSpec::plan`]; [`Error::Device`].
+    pub async fn new(
+        engine: &'a Engine,
+        references: &'a RowSource,
+        queries: Option<&RowSource>,
+        k: usize,
+    ) -> Result<Self> {
+        let spec = KnnSpec {
+            queries: queries.unwrap_or(references).rows(),
+            references: references.rows(),
+            dim: references.dim(),
+            k,
+            own: queries.is_none(),
+        };
+        let room = engine.room();
+        let forecast = spec.plan(&room, &Rate::default())?;
+        engine.prepare(&kernels::ALL).await?;
+        let mut workspace: Workspace = engine.workspace("knn", &forecast.memory, ADVICE).await?;
+        Ok(Self {
+            engine,
+            rows: references,
+            spec,
+            cut: spec.cut(&room),
+            loaded: false,
+            intake: Intake::new(&mut workspace),
+            references: workspace.take("knn.references"),
+            queries: workspace.take("knn.queries"),
+            asked: workspace.take("knn.asked"),
+            scratch: Scratch {
+                kept: workspace.take("knn.kept"),
+                survivors: workspace.take("knn.survivors"),
+                counts: workspace.take("knn.counts"),
+            },
+            pace: Pace::default(),
+        })
+    }
+
+    /// Finds the `k` nearest references of every query, or of every reference where `queries` is `None`.
+    ///
+    /// `progress` hears how many queries of how many are done.
+    ///
+    /// # Errors
+    /// [`Error::Data`] when dimensions differ or a row cannot be read; [`Error::Device`]; [`Error::Stopped`].
+    ///
+    /// # Panics
+    /// When the index was made for the other kind of queries.
+    pub async fn search(
+        &mut self,
+        queries: Option<&RowSource>,
+        mut progress: impl FnMut(u64, u64),
+    ) -> Result<Neighbors> {
+        assert_eq!(
+            queries.is_none(),
+            self.spec.own,
+            "an index is made for its queries"
+        );
+        let asking = queries.unwrap_or(self.rows);
+        if asking.dim() != self.spec.dim {
+            return Err(Error::Data(format!(
+                "references have {} dimensions, queries {}: they must be as many",
+                self.spec.dim,
+                asking.dim()
+            )));
+        }
+        let (rows, k) = (asking.rows(), self.spec.k);
+        let mut found = Neighbors {
+            k,
+            ids: vec![0; rows * k],
+            similarities: vec![0.0; rows * k],
+        };
+        for first in (0..rows).step_by(self.cut.queries) {
+            let block = first..rows.min(first + self.cut.queries);
+            let mut stored = UnitRows::Stored {
+                rows: asking,
+                chosen: None,
+            };
+            let numbers = block.start as u32..block.end as u32;
+            stored
+                .bring(
+                    self.engine,
+                    &mut self.intake,
+                    numbers.clone(),
+                    &mut self.queries,
+                    0,
+                )
+                .await?;
+            let own = |number| if self.spec.own { number } else { u32::MAX };
+            let mut asked: Vec<Asked> = numbers.map(|number| Asked::first(own(number))).collect();
+            for window in (0..k).step_by(MOST_KEPT) {
+                let kept = MOST_KEPT.min(k - window);
+                self.engine.upload(&mut self.asked, 0, &asked).await?;
+                self.pass(asked.len(), kept).await?;
+                let count = (asked.len() * kept) as u64;
+                let entries = self.engine.read(&self.scratch.kept, 0, count).await?;
+                for (i, entries) in entries.chunks_exact(kept).enumerate() {
+                    asked[i] = Asked::after(asked[i].id, entries[kept - 1]);
+                    let to = (block.start + i) * k + window;
+                    for (place, [similarity, id]) in (to..).zip(entries) {
+                        found.ids[place] = *id;
+                        found.similarities[place] = f32::from_bits(*similarity);
+                    }
+                }
+            }
+            progress(block.end as u64, rows as u64);
+        }
+        Ok(found)
+    }
+
+    /// Lets the queries of a block look at all references.
+    async fn pass(&mut self, rows: usize, k: usize) -> Result<()> {
+        let whole = Search {
+            first_row: 0,
+            rows,
+            references: 0,
+            first_id: 0,
+            stride: stride(self.spec.dim),
+            k,
+        };
+        for first in (0..self.spec.references).step_by(self.cut.references) {
+            let chunk = first..self.spec.references.min(first + self.cut.references);
+            if !self.loaded {
+                let mut stored = UnitRows::Stored {
+                    rows: self.rows,
+                    chosen: None,
+                };
+                let numbers = chunk.start as u32..chunk.end as u32;
+                stored
+                    .bring(
+                        self.engine,
+                        &mut self.intake,
+                        numbers,
+                        &mut self.references,
+                        0,
+                    )
+                    .await?;
+                self.loaded = chunk.len() == self.spec.references;
+            }
+            let search = Search {
+                references: chunk.len(),
+                first_id: first as u32,
+                ..whole
+            };
+            self.look(&search, first == 0).await?;
+        }
+        Ok(())
+    }
+
+    /// Runs all visits of one chunk, cut into slices.
+    async fn look(&mut self, whole: &Search, first: bool) -> Result<()> {
+        let Self {
+            engine,
+            references,
+            queries,
+            asked,
+            scratch,
+            pace,
+            ..
+        } = self;
+        let inputs = Inputs {
+            queries,
+            references,
+            asked,
+        };
+        let mut slices = Slices::new(engine, pace);
+        if first {
+            knn::clear(slices.commands(), whole, inputs, scratch);
+        }
+        let operations = 2.0 * whole.stride as f64;
+        let mut first_row = 0;
+        while first_row < whole.rows {
+            let left = whole.rows - first_row;
+            let (rows, at_once) = slices.pace().pairs(operations, left, whole.references);
+            let search = Search {
+                first_row,
+                rows,
+                ..*whole
+            };
+            let shape = Shape::of(engine.info(), rows);
+            // A visit takes two dispatches.
+            let visits_at_once = (at_once / VISIT).clamp(1, 100);
+            for visit in (0..search.visits()).step_by(visits_at_once) {
+                let visits = visit..search.visits().min(visit + visits_at_once);
+                let pairs = rows * visits.len() * VISIT;
+                knn::search(slices.commands(), &search, visits, shape, inputs, scratch);
+                slices.recorded(operations * pairs as f64).await?;
+            }
+            first_row += rows;
+        }
+        slices.submit();
+        Ok(())
+    }
+}

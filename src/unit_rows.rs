@@ -1,0 +1,134 @@
+//! [`UnitRows`]: rows on their way to an engine, over their length, a tile at a time: as they are stored, or through a
+//! model. What searches and evaluations read from, however large it is.
+
+use crate::dataset::{Dataset, RowSource};
+use crate::engine::{DeviceVec, Engine, Workspace};
+use crate::error::Result;
+use crate::features::{FeatureStore, pad};
+use crate::kernels::{normalize, stride};
+use crate::ledger::Purpose;
+use crate::model::{Activations, EmbeddingModel};
+use crate::plan::MemoryPlan;
+
+/// Rows of a tile at most.
+pub(crate) const TILE_ROWS: usize = 256;
+
+const INCOMING: &str = "incoming.rows";
+
+/// Where rows come from.
+#[derive(Debug)]
+pub(crate) enum UnitRows<'a> {
+    /// As they are stored.
+    Stored {
+        /// All that are stored.
+        rows: &'a RowSource,
+        /// Those that are meant, in order; all where it is `None`.
+        chosen: Option<&'a [u32]>,
+    },
+    /// Through a model.
+    Embedded {
+        /// The features of all.
+        features: &'a mut FeatureStore,
+        /// What the features are of.
+        dataset: &'a Dataset,
+        /// The model.
+        model: &'a EmbeddingModel,
+        /// Its activations, with room for a tile.
+        tile: &'a mut Activations,
+        /// Those that are meant, in order.
+        chosen: &'a [u32],
+    },
+}
+
+/// The buffer through which stored rows come in.
+#[derive(Debug)]
+pub(crate) struct Intake(DeviceVec<f32>);
+
+impl Intake {
+    /// Adds the buffer to a plan.
+    pub(crate) fn plan(plan: MemoryPlan, dim: usize) -> MemoryPlan {
+        let floats = TILE_ROWS as u64 * stride(dim) as u64;
+        plan.with::<f32>(Purpose::Staging, INCOMING, floats)
+    }
+
+    /// Takes the buffer from the workspace.
+    pub(crate) fn new(workspace: &mut Workspace) -> Self {
+        Self(workspace.take(INCOMING))
+    }
+}
+
+impl UnitRows<'_> {
+    /// How many rows.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Stored { rows, chosen: None } => rows.rows(),
+            Self::Stored { chosen, .. } => chosen.map_or(0, <[u32]>::len),
+            Self::Embedded { chosen, .. } => chosen.len(),
+        }
+    }
+
+    /// Columns of a row.
+    pub(crate) fn dim(&self) -> usize {
+        match self {
+            Self::Stored { rows, .. } => rows.dim(),
+            Self::Embedded { model, .. } => model.embedding_size(),
+        }
+    }
+
+    /// Puts these rows, by their place among those that are meant, over their length into `to` from row `at` on.
+    ///
+    /// # Errors
+    /// What reading a file says; [`crate::Error::Device`], and [`crate::Error::Stopped`] between tiles.
+    pub(crate) async fn bring(
+        &mut self,
+        engine: &Engine,
+        intake: &mut Intake,
+        places: impl Iterator<Item = u32>,
+        to: &mut DeviceVec<f32>,
+        mut at: usize,
+    ) -> Result<()> {
+        let mut places = places.peekable();
+        let (dim, mut numbers, mut dense) = (self.dim(), Vec::new(), Vec::new());
+        let stride = stride(dim);
+        while places.peek().is_some() {
+            numbers.clear();
+            numbers.extend(places.by_ref().take(TILE_ROWS));
+            let count = numbers.len();
+            let mut commands = engine.commands();
+            match self {
+                Self::Stored { rows, chosen } => {
+                    if let Some(chosen) = chosen {
+                        for number in &mut numbers {
+                            *number = chosen[*number as usize];
+                        }
+                    }
+                    dense.clear();
+                    rows.read(&numbers, &mut dense).await?;
+                    engine.upload(&mut intake.0, 0, &pad(&dense, dim)).await?;
+                    normalize::normalize(&mut commands, count, stride, &intake.0, at, to);
+                }
+                Self::Embedded {
+                    features,
+                    dataset,
+                    model,
+                    tile,
+                    chosen,
+                } => {
+                    for number in &mut numbers {
+                        *number = chosen[*number as usize];
+                    }
+                    features
+                        .stage(engine, &mut commands, dataset, &numbers)
+                        .await?;
+                    features.gather(&mut commands, 0, count, tile.input_mut());
+                    model.forward(&mut commands, count, tile);
+                    normalize::normalize(&mut commands, count, stride, tile.output(), at, to);
+                }
+            }
+            engine.submit(commands);
+            engine.breathe().await?;
+            at += count;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,265 @@
+use nearfar::kernels::knn::{self, Asked, Inputs, MOST_KEPT, NOTHING, Scratch, Search, VISIT};
+use nearfar::kernels::tile::Shape;
+use nearfar::{Engine, reference};
+
+use super::common::{
+    engines, exact_unit_rows, output, random_rows, read, rng, tied_unit_rows, to_f64, vector,
+};
+
+/// References in chunks of at most `chunk`, visits `visits` at a time.
+struct Cut {
+    chunk: usize,
+    visits: usize,
+    shape: Shape,
+}
+
+/// `[similarity's bits, id]` of the `k` nearest references of every query.
+fn nearest(
+    engine: &Engine,
+    cut: &Cut,
+    queries: &[f32],
+    asked: &[Asked],
+    references: &[f32],
+    stride: usize,
+    k: usize,
+) -> Vec<[u32; 2]> {
+    let rows = asked.len();
+    let mut scratch = Scratch {
+        kept: output(engine, rows * k),
+        survivors: output(engine, rows * VISIT),
+        counts: output(engine, rows),
+    };
+    let (device_queries, asked) = (vector(engine, queries, 0), vector(engine, asked, 0));
+    let mut first_id = 0;
+    for (i, chunk) in references.chunks(cut.chunk * stride).enumerate() {
+        let references = vector(engine, chunk, 0);
+        let inputs = Inputs {
+            queries: &device_queries,
+            references: &references,
+            asked: &asked,
+        };
+        let whole = Search {
+            first_row: 0,
+            rows,
+            references: chunk.len() / stride,
+            first_id,
+            stride,
+            k,
+        };
+        if i == 0 {
+            let mut commands = engine.commands();
+            knn::clear(&mut commands, &whole, inputs, &mut scratch);
+            engine.submit(commands);
+        }
+        // The rows in two parts, each in its own submits.
+        let half = rows / 2;
+        for (first_row, rows) in [(0, half), (half, rows - half)] {
+            let search = Search {
+                first_row,
+                rows,
+                ..whole
+            };
+            for first in (0..search.visits()).step_by(cut.visits) {
+                let visits = first..search.visits().min(first + cut.visits);
+                let mut commands = engine.commands();
+                knn::search(
+                    &mut commands,
+                    &search,
+                    visits,
+                    cut.shape,
+                    inputs,
+                    &mut scratch,
+                );
+                engine.submit(commands);
+            }
+        }
+        first_id += (chunk.len() / stride) as u32;
+    }
+    read(engine, &scratch.kept, rows * k)
+}
+
+fn pairs(neighbours: &[Vec<(u32, f64)>], k: usize) -> Vec<[u32; 2]> {
+    let padded = neighbours.iter().flat_map(|row| {
+        let entries = row.iter().map(|(id, s)| [(*s as f32).to_bits(), *id]);
+        entries
+            .chain(std::iter::repeat(NOTHING))
+            .take(k)
+            .collect::<Vec<_>>()
+    });
+    padded.collect()
+}
+
+const CUTS: [Cut; 4] = [
+    Cut {
+        chunk: 100_000,
+        visits: 100,
+        shape: Shape::Strip,
+    },
+    Cut {
+        chunk: 100_000,
+        visits: 1,
+        shape: Shape::Tile,
+    },
+    Cut {
+        chunk: 1100,
+        visits: 2,
+        shape: Shape::Tile,
+    },
+    Cut {
+        chunk: 130,
+        visits: 1,
+        shape: Shape::Strip,
+    },
+];
+
+#[test]
+fn the_nearest_are_those_of_a_full_sort_on_data_full_of_ties() {
+    for (seed, (n, m, k)) in [
+        (1, 1, 1),
+        (3, 2, 5),
+        (8, 127, 127),
+        (9, 128, 10),
+        (129, 129, 1),
+        (130, 1023, 20),
+        (17, 1025, MOST_KEPT),
+        (40, 3077, 33),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut rng = rng(seed as u64);
+        let references = tied_unit_rows(&mut rng, m);
+        let queries = tied_unit_rows(&mut rng, n);
+        // Half of the queries are references themselves, and so leave one out.
+        let own = |i: usize| {
+            if i.is_multiple_of(2) && i < m {
+                i as u32
+            } else {
+                u32::MAX
+            }
+        };
+        let ids: Vec<u32> = (0..n).map(own).collect();
+        let asked: Vec<Asked> = ids.iter().map(|id| Asked::first(*id)).collect();
+        let expected = reference::neighbours(&to_f64(&queries), &ids, &to_f64(&references), 64, k);
+        for engine in engines() {
+            for cut in CUTS {
+                let actual = nearest(&engine, &cut, &queries, &asked, &references, 64, k);
+                assert_eq!(
+                    actual,
+                    pairs(&expected, k),
+                    "{n} x {m}, k {k}, on {}",
+                    engine.info().engine
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn what_comes_after_is_strictly_farther() {
+    let mut rng = rng(50);
+    let (references, queries) = (tied_unit_rows(&mut rng, 700), tied_unit_rows(&mut rng, 9));
+    let ids = [u32::MAX; 9];
+    let all = reference::neighbours(&to_f64(&queries), &ids, &to_f64(&references), 64, 700);
+    for engine in engines() {
+        for cut in CUTS {
+            let mut asked = [Asked::first(u32::MAX); 9];
+            let mut found = vec![Vec::new(); 9];
+            for _ in 0..4 {
+                let kept = nearest(&engine, &cut, &queries, &asked, &references, 64, 200);
+                for ((asked, found), kept) in asked.iter_mut().zip(&mut found).zip(kept.chunks(200))
+                {
+                    *asked = Asked::after(u32::MAX, kept[199]);
+                    found.extend(kept.to_vec());
+                }
+            }
+            let found: Vec<_> = found.into_iter().flatten().collect();
+            assert_eq!(found, pairs(&all, 800));
+        }
+    }
+}
+
+#[test]
+fn every_shape_and_every_cut_gives_the_same_bytes() {
+    for columns in [1, 5, 64, 130] {
+        let mut rng = rng(columns as u64);
+        let stride = nearfar::kernels::stride(columns);
+        let mut unit = |rows| {
+            let rows = random_rows(&mut rng, rows, columns);
+            let unit = reference::normalize(&to_f64(&rows), stride);
+            unit.iter().map(|value| *value as f32).collect::<Vec<_>>()
+        };
+        let (references, queries) = (unit(2100), unit(140));
+        let asked = [Asked::first(u32::MAX); 140];
+        for engine in engines() {
+            let [first, rest @ ..] =
+                CUTS.map(|cut| nearest(&engine, &cut, &queries, &asked, &references, stride, 12));
+            for other in rest {
+                assert_eq!(
+                    other,
+                    first,
+                    "{columns} columns on {}",
+                    engine.info().engine
+                );
+            }
+            let exact = reference::neighbours(
+                &to_f64(&queries),
+                &[u32::MAX; 140],
+                &to_f64(&references),
+                stride,
+                12,
+            );
+            for (kept, exact) in first.chunks(12).zip(&exact) {
+                for ([s, _], (_, t)) in kept.iter().zip(exact) {
+                    let off = (f64::from(f32::from_bits(*s)) - t).abs();
+                    assert!(off < 1e-6, "{columns} columns: off by {off}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_worst_order_of_references_loses_none() {
+    // Every reference is nearer than all before it: all survive wherever the order of visits follows theirs.
+    let angle = |i: usize| (1.5 - i as f32 * 1.4 / 5000.0).sin_cos();
+    let references: Vec<f32> = (0..5000)
+        .flat_map(|i| {
+            let (sin, cos) = angle(i);
+            [cos, sin, 0.0, 0.0]
+        })
+        .collect();
+    let queries = [1.0, 0.0, 0.0, 0.0];
+    for engine in engines() {
+        for cut in CUTS {
+            let kept = nearest(
+                &engine,
+                &cut,
+                &queries,
+                &[Asked::first(4999)],
+                &references,
+                4,
+                300,
+            );
+            let ids: Vec<u32> = kept.iter().map(|[_, id]| *id).collect();
+            assert_eq!(ids, (4699..4999).rev().collect::<Vec<_>>());
+        }
+    }
+}
+
+#[test]
+fn rows_of_zeros_and_rows_that_are_all_equal_tie_by_id() {
+    let mut references = exact_unit_rows(&mut rng(60), 1);
+    references = references.repeat(300);
+    references.extend([0.0; 64 * 300]);
+    let queries = [&references[..64], &[0.0; 64]].concat();
+    let ids = [7, 450];
+    let asked = ids.map(Asked::first);
+    let expected = reference::neighbours(&to_f64(&queries), &ids, &to_f64(&references), 64, 400);
+    for engine in engines() {
+        for cut in CUTS {
+            let actual = nearest(&engine, &cut, &queries, &asked, &references, 64, 400);
+            assert_eq!(actual, pairs(&expected, 400));
+        }
+    }
+}
