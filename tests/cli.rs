@@ -235,6 +235,15 @@ fn features_and_labels_come_in_the_forms_that_people_have() {
         ],
         [40, 10, 10]
     );
+    let parts = train(&[
+        "--data",
+        "trees_parts.csv",
+        "--labels",
+        "labels_text.npy",
+        "--set",
+        "split=column:part",
+    ]);
+    assert_eq!(parts["data"]["test"], 10);
     let apart = train(&[
         "--data",
         "trees.csv",

@@ -92,6 +92,6 @@ impl Embed {
         if self.data.ends_with(".npy") {
             return Ok(RowSource::Npy(NpyRows::open(Path::new(&self.data))?));
         }
-        Ok(CsvTable::read(&files::read(Path::new(&self.data))?)?.into_features(inputs))
+        CsvTable::read(&files::read(Path::new(&self.data))?)?.into_features(inputs)
     }
 }

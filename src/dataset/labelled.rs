@@ -63,7 +63,7 @@ impl Labelled {
                 }
             }
             (Some(labels), _) => {
-                CsvTable::read(data)?.with_labels(read_labels(labels, label_column)?)
+                CsvTable::read(data)?.with_labels(read_labels(labels, label_column)?)?
             }
         };
         rows.check()?;
