@@ -262,6 +262,54 @@ fn features_and_labels_come_in_the_forms_that_people_have() {
     );
 }
 
+/// The rows of an NPY file of float32 as written here.
+fn matrix(path: &str) -> Vec<u8> {
+    std::fs::read(path).expect("is written")[128..].to_vec()
+}
+
+#[test]
+fn features_go_by_the_names_that_the_head_was_trained_on() {
+    let out = folder("names");
+    let path = |name: &str| out.join(name).display().to_string();
+    train(&["--data", "trees.csv", "--out", &path("head")]);
+    let (head, target) = (path("head"), path("rows.npy"));
+    let embed = |data: &str| {
+        ["embed", "--model", &head, "--data", data, "--out", &target].map(str::to_owned)
+    };
+    let rows = |data: &str| {
+        let arguments = embed(data);
+        json(&arguments.each_ref().map(String::as_str));
+        matrix(&target)
+    };
+    let table =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/trees.csv"));
+    let table = table.expect("is there");
+    // Columns the other way round, and one more before them.
+    let turned: String = table
+        .lines()
+        .map(|line| {
+            let cells: Vec<&str> = line.split(',').rev().collect();
+            format!("{},{}\n", cells[0].replace('e', "f"), cells.join(","))
+        })
+        .collect();
+    let (turned_path, renamed_path) = (path("turned.csv"), path("renamed.csv"));
+    std::fs::write(&turned_path, turned).expect("is written");
+    std::fs::write(&renamed_path, table.replacen(",b,", ",B,", 1)).expect("is written");
+    assert_eq!(rows(&turned_path), rows("trees.csv"));
+    let refused = embed(&renamed_path);
+    let refused = refusal(&refused.each_ref().map(String::as_str));
+    assert!(
+        refused.contains("renamed.csv: there is no column \"b\", which the head was trained on"),
+        "{refused}"
+    );
+    let joined = ["train", "--data", "trees.csv", "--test-data", &renamed_path];
+    let refused = refusal(&joined);
+    assert!(
+        refused.ends_with("renamed.csv: there is no feature \"b\", as there is in trees.csv"),
+        "{refused}"
+    );
+}
+
 #[test]
 fn evaluate_compares_with_references_and_picks_metrics() {
     let own = [

@@ -35,9 +35,9 @@ impl Embed {
     }
 
     async fn embed(&self) -> Result<()> {
-        let head = head::from_file(&files::read(&self.model.join(head::FILE))?)?;
+        let (head, features) = head::from_file(&files::read(&self.model.join(head::FILE))?)?;
         let inputs = head.first().map_or(0, |layer| layer.shape[1]);
-        let source = self.source(inputs)?;
+        let source = self.source(&features, inputs)?;
         if source.dim() != inputs {
             return Err(Error::Data(format!(
                 "{}: {} features, the head takes {inputs}",
@@ -85,13 +85,13 @@ impl Embed {
     }
 
     /// Where the rows come from: an open NPY file, or a table in memory.
-    fn source(&self, inputs: usize) -> Result<RowSource> {
+    fn source(&self, features: &[String], inputs: usize) -> Result<RowSource> {
         if self.data.starts_with("sample:") {
             return Ok(files::dataset(&self.data, None, self.seed)?.features);
         }
         if self.data.ends_with(".npy") {
             return Ok(RowSource::Npy(NpyRows::open(Path::new(&self.data))?));
         }
-        CsvTable::read(&files::read(Path::new(&self.data))?)?.into_features(inputs)
+        CsvTable::read(&files::read(Path::new(&self.data))?)?.into_features(features, inputs)
     }
 }

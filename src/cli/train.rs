@@ -168,7 +168,8 @@ async fn save(run: &mut Run, report: &RunReport, out: &Path) -> Result<()> {
     )?;
     files::write(&out.join("history.json"), &json(&serde_json::json!(report)))?;
     let weights = run.trainer().weights().await?;
-    files::write(&out.join(head::FILE), &head::to_bytes(&weights))?;
+    let features = &run.trainer().dataset().feature_names;
+    files::write(&out.join(head::FILE), &head::to_bytes(&weights, features))?;
     let rows = run.trainer().sides().of(Side::Test).to_vec();
     let embeddings = run.trainer().embed(&rows).await?;
     files::write(

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use ::csv::{ErrorKind, Reader, ReaderBuilder, StringRecord};
 
-use super::{Labelled, NamedFile, RowSource};
+use super::{Labelled, NamedFile, RowSource, places};
 use crate::error::{Error, Result};
 
 /// Column names that mean a label, whatever their case, the surest first: a `y` may be a coordinate.
@@ -160,6 +160,7 @@ impl<'a> CsvTable<'a> {
             name: self.file.name.clone(),
             values: self.values(&features)?,
             dim: features.len(),
+            feature_names: self.names(&features),
             labels,
             label_column: Some(self.header[label].clone()),
             columns: self.text_columns(Some(label))?,
@@ -176,6 +177,7 @@ impl<'a> CsvTable<'a> {
             name: self.file.name.clone(),
             values: self.values(&self.numeric)?,
             dim: self.numeric.len(),
+            feature_names: self.names(&self.numeric),
             labels,
             label_column: None,
             columns: self.text_columns(None)?,
@@ -183,14 +185,26 @@ impl<'a> CsvTable<'a> {
         })
     }
 
-    /// The numeric columns as `dim` features: a column that is named like a label is left out where that fits.
+    /// The columns of these names as features, in their order; where a head knows no names, the numeric columns, but for
+    /// one that is named like a label where `dim` are left without it.
     ///
     /// # Errors
-    /// [`Error::Data`] when a cell is no finite number.
-    pub fn into_features(self, dim: usize) -> Result<RowSource> {
-        let mut columns = self.numeric.clone();
-        let label = self.named_label().filter(|_| columns.len() == dim + 1);
-        columns.retain(|column| Some(*column) != label);
+    /// [`Error::Data`] when a column is missing, by its name, or a cell is no finite number.
+    pub fn into_features(self, names: &[String], dim: usize) -> Result<RowSource> {
+        let columns = if names.is_empty() {
+            let mut columns = self.numeric.clone();
+            let label = self.named_label().filter(|_| columns.len() == dim + 1);
+            columns.retain(|column| Some(*column) != label);
+            columns
+        } else {
+            places(names, &self.header).map_err(|name| {
+                Error::Data(format!(
+                    "{}: there is no column \"{name}\", which the head was trained on: the columns are {}",
+                    self.file.name,
+                    self.all_names()
+                ))
+            })?
+        };
         Ok(RowSource::Memory {
             values: self.values(&columns)?,
             dim: columns.len(),
@@ -223,6 +237,11 @@ impl<'a> CsvTable<'a> {
             .map(|column| format!("\"{}\"", self.header[*column]))
             .collect();
         (!left.is_empty()).then(|| format!("left out: {}", left.join(", ")))
+    }
+
+    fn names(&self, columns: &[usize]) -> Vec<String> {
+        let names = columns.iter().map(|column| self.header[*column].clone());
+        names.collect()
     }
 
     /// The names of all columns, for a message.
@@ -520,6 +539,37 @@ mod tests {
         let pixels = (0..60).map(|i| format!("{i},{},{}\n", 3 * i, ["u", "v"][i % 2]));
         let pixels: String = pixels.collect();
         assert_eq!(label(&format!("x,y,kind\n{pixels}")), only_text);
+    }
+
+    #[test]
+    fn features_are_chosen_by_name_where_names_are_known() {
+        let names = |names: &[&str]| -> Vec<String> {
+            names.iter().map(|name| (*name).to_owned()).collect()
+        };
+        let features = |text: &str, names: &[String], dim| {
+            let file = file(text);
+            let rows = CsvTable::read(&file).and_then(|table| table.into_features(names, dim));
+            rows.map(|rows| rows.in_memory().map(<[f32]>::to_vec))
+                .map_err(|error| error.to_string())
+        };
+        let table = "c,b,note,a\n3,2,u,1\n6,5,v,4\n";
+        let chosen = features(table, &names(&["a", "b"]), 2);
+        assert_eq!(chosen, Ok(Some(vec![1.0, 2.0, 4.0, 5.0])));
+        assert_eq!(
+            features(table, &names(&["a", "d"]), 2),
+            Err(
+                "data.csv: there is no column \"d\", which the head was trained on: the columns are \"c\", \"b\", \
+                 \"note\", \"a\""
+                    .to_owned()
+            )
+        );
+        assert_eq!(
+            features(table, &names(&["note"]), 1),
+            Err("data.csv, line 2: column \"note\" holds \"u\", which is not a number".to_owned())
+        );
+        let labelled = "x,y,class\n0.5,1,0\n1.5,2,1\n";
+        let counted = features(labelled, &[], 2);
+        assert_eq!(counted, Ok(Some(vec![0.5, 1.0, 1.5, 2.0])));
     }
 
     #[test]

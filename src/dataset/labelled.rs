@@ -22,6 +22,8 @@ pub struct Labelled {
     pub values: Vec<f32>,
     /// Columns of `values`.
     pub dim: usize,
+    /// The names of those columns, or none where the file has no header.
+    pub feature_names: Vec<String>,
     /// One a row.
     pub labels: Vec<String>,
     /// The column that the labels come from, where they come from a table.

@@ -42,6 +42,7 @@ pub(super) fn generate(seed: u64) -> Dataset {
             values: features,
             dim: DIM,
         },
+        feature_names: Vec::new(),
         labels,
         class_names: (0..CLASSES).map(|class| class.to_string()).collect(),
         label_column: None,
