@@ -262,6 +262,40 @@ fn features_and_labels_come_in_the_forms_that_people_have() {
     );
 }
 
+#[test]
+fn a_test_file_is_never_trained_on() {
+    let out = folder("apart");
+    let path = |name: &str| out.join(name).display().to_string();
+    let apart = [
+        "--data",
+        "trees.csv",
+        "--test-data",
+        "features.npy",
+        "--test-labels",
+        "labels_text.npy",
+    ];
+    let sides = |report: &Value| {
+        ["train", "validation", "test"].map(|side| report["data"][side].as_u64().expect("a count"))
+    };
+    // Saved settings name a split, whether there was a test file then or not.
+    let whole = ["--data", "trees.csv", "--out", &path("whole")];
+    train(&[&whole[..], &["--set", "split=random"]].concat());
+    for saved in ["whole", "apart"] {
+        let config = out.join(saved).join("config.json").display().to_string();
+        let config = ["--config", &config, "--out", &path("apart")];
+        let report = train(&[&apart[..], &config].concat());
+        assert_eq!(sides(&report), [54, 6, 60], "{saved}");
+        assert_eq!(report["config"]["split"], "column:side");
+    }
+    let again = ["--set", "split=column:side"];
+    assert_eq!(sides(&train(&[&apart[..], &again].concat())), [54, 6, 60]);
+    let typed = [&["train"], &apart[..], &["--set", "split=by-class"]].concat();
+    assert_eq!(
+        refusal(&typed),
+        "split: the rows of --test-data are the test side: leave out split or --test-data"
+    );
+}
+
 /// The rows of an NPY file of float32 as written here.
 fn matrix(path: &str) -> Vec<u8> {
     std::fs::read(path).expect("is written")[128..].to_vec()

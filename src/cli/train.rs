@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use clap::Args;
 use nearfar::{
-    Bytes, Dataset, Error, Metrics, Progress, Result, Run, RunReport, Side, TrainConfig,
+    Bytes, Dataset, Error, Metrics, Progress, Result, Run, RunReport, Side, Split, TrainConfig,
     write_matrix,
 };
 
@@ -57,6 +57,9 @@ impl Train {
                 .await?;
         }
         let mut config = self.settings(dataset.default_config())?;
+        if self.test_data.is_some() {
+            config.split = self.split_by_file(&dataset, &config)?;
+        }
         config.budget_bytes = self
             .common
             .budget
@@ -78,6 +81,20 @@ impl Train {
             print(&report);
         }
         Ok(())
+    }
+
+    /// The split that keeps the test file for the end. Saved settings always name a split, maybe another: that one does
+    /// not count, but one that was typed is refused.
+    fn split_by_file(&self, dataset: &Dataset, config: &TrainConfig) -> Result<Split> {
+        let split = dataset.default_config().split;
+        let typed = self.sets.iter().any(|set| set.starts_with("split="));
+        if typed && config.split != split {
+            return Err(Error::Config(
+                "split: the rows of --test-data are the test side: leave out split or --test-data"
+                    .to_owned(),
+            ));
+        }
+        Ok(split)
     }
 
     /// The settings: defaults, then the file, then `--set`, then `--seed`.

@@ -23,6 +23,7 @@ pub(super) fn load() -> Dataset {
         class_names: (0..10).map(|digit: u32| digit.to_string()).collect(),
         label_column: None,
         columns: Vec::new(),
+        joined: false,
         notes: vec!["8 x 8 pixels each, from the UCI repository by way of scikit-learn".to_owned()],
     }
 }

@@ -40,6 +40,8 @@ pub struct Dataset {
     pub label_column: Option<String>,
     /// Text columns beside the label, by name: what `split = column:NAME` can use.
     pub columns: Vec<(String, Vec<String>)>,
+    /// Whether the last rows came from a second file, and are what is tested.
+    pub joined: bool,
     /// What was decided while reading, in words: the label column, what was left out.
     pub notes: Vec<String>,
 }
@@ -95,6 +97,7 @@ impl Dataset {
             class_names,
             label_column: rows.label_column,
             columns: rows.columns,
+            joined: false,
             notes: rows.notes,
         })
     }
@@ -146,6 +149,7 @@ impl Dataset {
             split::SIDE_COLUMN.to_owned(),
             [side(self, "train"), side(other, "test")].concat(),
         ));
+        joined.joined = true;
         Ok(joined)
     }
 
@@ -183,11 +187,7 @@ impl Dataset {
             config.split = Split::ByClass;
             config.test_fraction = many_classes::TEST_FRACTION;
         }
-        if self
-            .columns
-            .iter()
-            .any(|(name, _)| name == split::SIDE_COLUMN)
-        {
+        if self.joined {
             config.split = Split::Column(split::SIDE_COLUMN.to_owned());
         }
         config
@@ -261,6 +261,15 @@ mod tests {
             error.to_string(),
             "test.csv: 3 features, expected 2 as in train.csv"
         );
+    }
+
+    #[test]
+    fn only_joined_data_is_split_by_file_unasked() {
+        let own = table("own.csv", "a,side,label\n1,left,u\n2,right,v\n");
+        assert_eq!(own.default_config().split, Split::Random);
+        let joined = pollster::block_on(own.append(&own)).expect("joins");
+        let by_file = Split::Column("side".to_owned());
+        assert_eq!(joined.default_config().split, by_file);
     }
 
     #[test]

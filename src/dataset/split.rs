@@ -124,7 +124,7 @@ impl Sides {
             }
         }
         // A second file says what is tested, not what steers.
-        if name == SIDE_COLUMN && sides.validation.is_empty() {
+        if dataset.joined {
             sides.train.shuffle(&mut rng::stream(config.seed, "split"));
             let keep = sides.train.len() - part(sides.train.len(), config.validation_fraction);
             sides.validation = sides.train.split_off(keep);
@@ -201,6 +201,21 @@ mod tests {
             rows.sort_unstable();
             assert!(rows.into_iter().eq(0..1797));
         }
+    }
+
+    #[test]
+    fn a_column_named_side_is_like_any_other() {
+        let mut dataset = Dataset::sample("digits", 0).expect("is there");
+        let side = |row: usize| ["train", "test"][row % 2].to_owned();
+        let sides = (0..1797).map(side).collect();
+        dataset.columns.push((SIDE_COLUMN.to_owned(), sides));
+        let mut config = dataset.default_config();
+        assert_eq!(config.split, Split::Random);
+        config.split = Split::Column(SIDE_COLUMN.to_owned());
+        assert_eq!(sizes(&dataset, &config), [899, 0, 898]);
+        // A second file says what is tested, and some of the first one steers.
+        dataset.joined = true;
+        assert_eq!(sizes(&dataset, &config), [809, 90, 898]);
     }
 
     #[test]
