@@ -563,6 +563,10 @@ fn bad_settings_are_refused_by_name_and_range() {
             "batch_size is 64, and there are 27 training rows: lower it",
         ),
         ("test_fraction=1", "no row is left to train on"),
+        (
+            "split=by-class",
+            "only rows of the class \"ash\" are left to train on",
+        ),
     ] {
         let message = refusal(&["train", "--data", "trees.csv", "--set", set]);
         assert!(message.contains(part), "{set}: {message}");
