@@ -345,6 +345,113 @@ fn features_go_by_the_names_that_the_head_was_trained_on() {
 }
 
 #[test]
+fn rows_that_cannot_be_squared_are_refused_with_their_place() {
+    let out = folder("huge");
+    let path = |name: &str| out.join(name).display().to_string();
+    train(&[
+        "--data",
+        "features.npy",
+        "--labels",
+        "labels_text.npy",
+        "--out",
+        &path("head"),
+    ]);
+    let mut values = vec![1.0f32; 5 * 5000];
+    values[4500 * 5 + 2] = -1e19;
+    let rows = nearfar::write_matrix(&values, 5);
+    std::fs::write(path("rows.npy"), rows).expect("is written");
+    std::fs::write(path("rows.csv"), "a,b,c,d,e\n1,2,3,4,5\n1,2e30,3,4,5\n").expect("is written");
+    for (data, place) in [
+        ("rows.npy", "row 4501, column 3: -1e19"),
+        ("rows.csv", "row 2, column 2: 2e30"),
+    ] {
+        let message = refusal(&[
+            "embed",
+            "--model",
+            &path("head"),
+            "--data",
+            &path(data),
+            "--out",
+            &path("out.npy"),
+        ]);
+        assert!(
+            message.ends_with(&format!(
+                "{data}: {place} is too large to square: scale the features as in training"
+            )),
+            "{message}"
+        );
+        assert!(!out.join("out.npy").exists());
+    }
+}
+
+#[test]
+fn arrays_that_are_not_there_are_refused_and_those_in_capitals_read() {
+    let out = folder("arrays");
+    let path = |name: &str| out.join(name).display().to_string();
+    train(&[
+        "--data",
+        "features.npy",
+        "--labels",
+        "labels_text.npy",
+        "--out",
+        &path("head"),
+    ]);
+    let features = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/features.npy");
+    std::fs::copy(features, path("FEATURES.NPY")).expect("is copied");
+    let embed = |data: &str| {
+        let (head, target) = (path("head"), path("out.npy"));
+        ["embed", "--model", &head, "--data", data, "--out", &target].map(str::to_owned)
+    };
+    let capitals = embed(&path("FEATURES.NPY"));
+    assert_eq!(json(&capitals.each_ref().map(String::as_str))["rows"], 60);
+    let missing = refusal(&embed("missing.npy").each_ref().map(String::as_str));
+    assert!(
+        missing.starts_with("missing.npy: No such file"),
+        "{missing}"
+    );
+}
+
+#[test]
+fn a_reader_that_left_early_is_no_error() {
+    let out = folder("closed");
+    let path = |name: &str| out.join(name).display().to_string();
+    train(&["--data", "trees.csv", "--out", &path("head")]);
+    let (head, target) = (path("head"), path("rows.npy"));
+    let trained = [
+        &["train", "--data", "trees.csv", "--engine", "cpu"][..],
+        &SMALL,
+    ]
+    .concat();
+    for arguments in [
+        &["devices"][..],
+        &["evaluate", "--embeddings", "trees.csv", "--engine", "cpu"],
+        &[
+            "embed",
+            "--model",
+            &head,
+            "--data",
+            "trees.csv",
+            "--out",
+            &target,
+            "--engine",
+            "cpu",
+        ],
+        &trained,
+    ] {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_nearfar"))
+            .args(arguments)
+            .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data"))
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .expect("starts");
+        drop((child.stdout.take(), child.stderr.take()));
+        let status = child.wait().expect("ends");
+        assert_eq!(status.code(), Some(0), "{arguments:?}");
+    }
+}
+
+#[test]
 fn evaluate_compares_with_references_and_picks_metrics() {
     let own = [
         "evaluate",

@@ -9,7 +9,7 @@ use nearfar::{
     write_matrix,
 };
 
-use super::{Common, files, head, io, print_json, progress};
+use super::{Common, files, head, io, note_line, print_json, print_line, progress};
 
 /// Train an embedding head on labelled features
 #[derive(Debug, Args)]
@@ -68,7 +68,7 @@ impl Train {
         describe(&dataset, engine.info());
         let mut run = Run::new(engine, Rc::new(dataset), config).await?;
         for warning in run.warnings() {
-            eprintln!("warning: {warning}");
+            note_line(format_args!("warning: {warning}"));
         }
         follow(&mut run).await?;
         let report = run.report();
@@ -121,19 +121,19 @@ fn describe(dataset: &Dataset, device: &nearfar::DeviceInfo) {
     } else {
         ""
     };
-    eprintln!(
+    note_line(format_args!(
         "{} on {} ({}{software})",
         device.engine, device.adapter, device.backend
-    );
-    eprintln!(
+    ));
+    note_line(format_args!(
         "{}: {} rows, {} features, {} classes",
         dataset.name,
         dataset.rows(),
         dataset.features.dim(),
         dataset.class_names.len()
-    );
+    ));
     for note in &dataset.notes {
-        eprintln!("  {note}");
+        note_line(format_args!("  {note}"));
     }
 }
 
@@ -208,14 +208,14 @@ async fn save(run: &mut Run, report: &RunReport, out: &Path) -> Result<()> {
 fn print(report: &RunReport) {
     let line = |name: &str, metrics: &Option<Metrics>| {
         if let Some(m) = metrics {
-            println!(
+            print_line(format_args!(
                 "{name:<16} precision@1 {:.3} +- {:.3}   MAP@R {:.3}   R-precision {:.3}   ({} queries)",
                 m.precision_at_1,
                 m.standard_error,
                 m.mean_average_precision_at_r,
                 m.r_precision,
                 m.queries
-            );
+            ));
         }
     };
     if let Some(scores) = &report.r#final {
@@ -224,13 +224,13 @@ fn print(report: &RunReport) {
         line("test", &scores.test);
         line("raw features", &report.baseline.raw.test);
     }
-    println!(
+    print_line(format_args!(
         "memory {} at most, of {}; {:.1} s",
         Bytes(report.memory.peak_bytes),
         Bytes(report.memory.budget_bytes),
         report.elapsed_ms / 1e3
-    );
+    ));
     if let Some(verdict) = &report.verdict {
-        println!("{verdict}");
+        print_line(verdict);
     }
 }

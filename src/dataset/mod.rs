@@ -13,7 +13,7 @@ mod split;
 use std::collections::HashMap;
 
 pub use csv::CsvTable;
-pub use labelled::{Labelled, NamedFile};
+pub use labelled::{Labelled, NamedFile, too_large};
 pub use npy::{matrix_header, write_matrix};
 #[cfg(not(target_arch = "wasm32"))]
 pub use rows::NpyRows;
