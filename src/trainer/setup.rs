@@ -7,8 +7,9 @@ use crate::engine::{DeviceVec, Engine, Workspace};
 use crate::error::Result;
 use crate::evaluation::{self, EvaluationSize, Evaluator, TILE_ROWS};
 use crate::features::FeatureStore;
+use crate::gpu::PARAMS_SLOTS;
 use crate::kernels::optimizer::Moments;
-use crate::kernels::ranks::{Row, SEGMENT, Scratch};
+use crate::kernels::ranks::{OWNERS, Row, SEGMENT, Scratch};
 use crate::kernels::stride;
 use crate::kernels::triplet_margin::{Parts, TERMS};
 use crate::ledger::Purpose;
@@ -22,6 +23,12 @@ use crate::sampler::Sampler;
 const STEPS_PER_SUBMIT: usize = 16;
 /// What a block of anchors may take of thresholds and partial gradients, unless eight anchors take more.
 const BLOCK_BYTES: usize = 32 << 20;
+/// Dispatches of a block of anchors at most.
+const BLOCK_DISPATCHES: usize = 4;
+/// Dispatches of the rest of a step: fewer than this.
+const STEP_DISPATCHES: usize = 24;
+/// Dispatches of a submit at most.
+const SUBMIT_DISPATCHES: usize = PARAMS_SLOTS as usize;
 /// What the host writes for each row of a step, at most: its number, its [`Row`], and a zero in the report.
 const UPLOAD_BYTES_PER_ROW: usize = 4 + size_of::<Row>() + 4;
 /// Training rows that are scored for comparison where there is no validation side to match.
@@ -128,9 +135,12 @@ impl Sizes {
         let bytes_per_row = parts + positives * (size_of::<[u32; 2]>() + size_of::<u32>());
         // Rows of a batch that are its own references all need their thresholds at once.
         let alone = config.memory_size == 0 || config.memory_start_step > 0;
-        let block_rows = match BLOCK_BYTES / bytes_per_row.max(1) / 8 * 8 {
+        // Not so few rows that the blocks of a step are more than a submit carries.
+        let most_blocks = (SUBMIT_DISPATCHES - STEP_DISPATCHES) / BLOCK_DISPATCHES;
+        let least = batch.div_ceil(most_blocks).next_multiple_of(OWNERS);
+        let block_rows = match BLOCK_BYTES / bytes_per_row.max(1) / OWNERS * OWNERS {
             _ if alone => batch,
-            rows => rows.clamp(8, batch.max(8)).min(batch),
+            rows => rows.max(least).min(batch),
         };
         let upload = STEPS_PER_SUBMIT.min((1 << 20) / (UPLOAD_BYTES_PER_ROW * batch + 4 * TERMS));
         Self {
@@ -139,9 +149,8 @@ impl Sizes {
             memory,
             block_rows,
             block_thresholds: block_rows * positives,
-            // A block takes four dispatches at most, the rest of a step fewer than 24; a submit carries 512.
             steps_per_submit: upload
-                .min(512 / (24 + 4 * batch.div_ceil(block_rows)))
+                .min(SUBMIT_DISPATCHES / step_dispatches(batch.div_ceil(block_rows)))
                 .max(1),
             evaluation,
         }
@@ -228,6 +237,11 @@ impl TrainBuffers {
     }
 }
 
+/// Dispatches of a step of so many blocks at most.
+fn step_dispatches(blocks: usize) -> usize {
+    STEP_DISPATCHES + BLOCK_DISPATCHES * blocks
+}
+
 /// Training rows to score beside the validation side: as many, so that the two compare like with like.
 fn probe(dataset: &Dataset, sides: &Sides, config: &TrainConfig) -> Vec<u32> {
     let wanted = match sides.validation.len() {
@@ -257,4 +271,47 @@ fn probe(dataset: &Dataset, sides: &Sides, config: &TrainConfig) -> Vec<u32> {
     }
     rows.sort_unstable();
     rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sizes(sets: &[&str]) -> Sizes {
+        let dataset = Dataset::sample("many-classes", 0).expect("is there");
+        let config = sets.iter().fold(dataset.default_config(), |config, set| {
+            config.with_set(set).expect("sets")
+        });
+        Setup::new(&dataset, &config).expect("suits the data").sizes
+    }
+
+    #[test]
+    fn a_submit_carries_a_step_whatever_the_batch_and_the_memory() {
+        for sets in [
+            &["batch_size=4096", "memory_size=1048576"][..],
+            &[
+                "batch_size=4500",
+                "memory_size=16777216",
+                "embedding_size=65536",
+            ],
+            &[
+                "batch_size=32768",
+                "m_per_class=128",
+                "memory_size=16777216",
+            ],
+            &["batch_size=976", "memory_size=16777216"],
+            &["batch_size=977", "memory_size=16777216"],
+            &["batch_size=2", "memory_size=16777216"],
+            &["batch_size=4096", "memory_size=0"],
+            &[],
+        ] {
+            let sizes = sizes(sets);
+            let blocks = sizes.batch.div_ceil(sizes.block_rows);
+            assert!(
+                sizes.steps_per_submit * step_dispatches(blocks) <= SUBMIT_DISPATCHES,
+                "{sets:?}: {} steps of {blocks} blocks",
+                sizes.steps_per_submit
+            );
+        }
+    }
 }
