@@ -64,7 +64,8 @@ impl EvaluationSize {
     }
 
     fn block_thresholds(&self) -> usize {
-        (self.positives * self.block_queries())
+        self.positives
+            .saturating_mul(self.block_queries())
             .min(BLOCK_THRESHOLDS)
             .max(self.positives)
             .max(1)

@@ -22,7 +22,7 @@ use crate::sampler::Sampler;
 /// Steps that share a submit at most.
 const STEPS_PER_SUBMIT: usize = 16;
 /// What a block of anchors may take of thresholds and partial gradients, unless eight anchors take more.
-const BLOCK_BYTES: usize = 32 << 20;
+const BLOCK_BYTES: u64 = 32 << 20;
 /// Dispatches of a block of anchors at most.
 const BLOCK_DISPATCHES: usize = 4;
 /// Dispatches of the rest of a step: fewer than this.
@@ -86,7 +86,7 @@ pub(super) struct Sizes {
     /// Anchors that are ranked at once.
     pub(super) block_rows: usize,
     /// Positives of the anchors of a block at most.
-    pub(super) block_thresholds: usize,
+    pub(super) block_thresholds: u64,
     pub(super) steps_per_submit: usize,
     pub(super) evaluation: EvaluationSize,
 }
@@ -131,14 +131,17 @@ impl Sizes {
         }
         let most = EvaluationSize::of(&dataset.labels_of(&sides.train), dim, 0).positives;
         let positives = sampler.most_of_a_class(most, memory).saturating_sub(1);
-        let parts = memory.div_ceil(SEGMENT) * stride(config.embedding_size) * size_of::<f32>();
-        let bytes_per_row = parts + positives * (size_of::<[u32; 2]>() + size_of::<u32>());
+        // All of it in u64: a plan that is refused may be larger than what a browser can address.
+        let segments = memory.div_ceil(SEGMENT) as u64;
+        let parts = segments * (stride(config.embedding_size) * size_of::<f32>()) as u64;
+        let threshold_bytes = (size_of::<[u32; 2]>() + size_of::<u32>()) as u64;
+        let bytes_per_row = parts + positives as u64 * threshold_bytes;
         // Rows of a batch that are its own references all need their thresholds at once.
         let alone = config.memory_size == 0 || config.memory_start_step > 0;
         // Not so few rows that the blocks of a step are more than a submit carries.
         let most_blocks = (SUBMIT_DISPATCHES - STEP_DISPATCHES) / BLOCK_DISPATCHES;
         let least = batch.div_ceil(most_blocks).next_multiple_of(OWNERS);
-        let block_rows = match BLOCK_BYTES / bytes_per_row.max(1) / OWNERS * OWNERS {
+        let block_rows = match (BLOCK_BYTES / bytes_per_row.max(1)) as usize / OWNERS * OWNERS {
             _ if alone => batch,
             rows => rows.max(least).min(batch),
         };
@@ -148,7 +151,7 @@ impl Sizes {
             batch,
             memory,
             block_rows,
-            block_thresholds: block_rows * positives,
+            block_thresholds: block_rows as u64 * positives as u64,
             steps_per_submit: upload
                 .min(SUBMIT_DISPATCHES / step_dispatches(batch.div_ceil(block_rows)))
                 .max(1),
@@ -184,9 +187,9 @@ impl Sizes {
         let dim = self.widths.last().copied().unwrap_or(0);
         let row = stride(dim) as u64;
         let staged = (self.steps_per_submit * self.batch).max(TILE_ROWS);
-        let (block, thresholds) = (self.block_rows as u64, self.block_thresholds as u64);
+        let (block, thresholds) = (self.block_rows as u64, self.block_thresholds);
         let segments = self.memory.div_ceil(SEGMENT) as u64;
-        let (_, parameters) = EmbeddingModel::layers(&self.widths);
+        let parameters = EmbeddingModel::parameters(&self.widths);
         let mut plan = FeatureStore::plan(
             MemoryPlan::default(),
             resident,
