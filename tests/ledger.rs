@@ -170,6 +170,21 @@ fn the_largest_settings_are_refused_with_numbers_that_did_not_wrap() {
 }
 
 #[test]
+fn a_software_adapter_that_is_not_taken_takes_nothing() {
+    let devices = pollster::block_on(Engine::devices());
+    let any = nearfar::EngineChoice::default();
+    let engine = pollster::block_on(Engine::open(&any, 64 << 20)).expect("opens");
+    if devices[0].software {
+        assert_eq!(engine.info().engine, "cpu");
+        let small = pollster::block_on(Engine::open(&any, 1 << 20));
+        assert_eq!(small.expect("opens").info().engine, "cpu");
+    }
+    if engine.info().engine == "cpu" {
+        assert_eq!(engine.ledger().peak_bytes(), 0);
+    }
+}
+
+#[test]
 fn a_lost_device_is_a_message() {
     let engine = open(EngineKind::Gpu, 64 << 20);
     let (dataset, config) = digits(&["memory_size=512"]);
