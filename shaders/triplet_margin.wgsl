@@ -32,7 +32,7 @@ const TOTALS = 10u;
 @group(0) @binding(8) var<storage, read_write> gradient: array<vec4f>;  // in finish and references
 
 var<workgroup> weights: array<array<f32, OWNERS>, WORKGROUP_SIZE>;  // 8 KiB
-var<workgroup> tally: array<atomic<u32>, TOTALS / 2u>;              // 20 bytes
+var<workgroup> tally: array<atomic<u32>, TOTALS>;                   // the workgroup's totals, 40 bytes
 
 /// Which thresholds of a row a negative meets.
 struct Meeting {
@@ -75,11 +75,21 @@ fn meet(row: vec4u, s_an: f32) -> Meeting {
   return m;
 }
 
-/// Adds to a u64 of the report: the one addition that wraps the low word carries.
-fn add(total: u32, value: u32) {
-  let old = atomicAdd(&report[params.report + total], value);
+/// Adds to a u64 of the tally: the one addition that wraps the low word carries.
+fn count(total: u32, value: u32) {
+  let old = atomicAdd(&tally[total], value);
   if old + value < old {
-    atomicAdd(&report[params.report + total + 1u], 1u);
+    atomicAdd(&tally[total + 1u], 1u);
+  }
+}
+
+/// Adds a u64 of the tally to the report, likewise.
+fn add(total: u32) {
+  let low = atomicLoad(&tally[total]);
+  let old = atomicAdd(&report[params.report + total], low);
+  let high = atomicLoad(&tally[total + 1u]) + u32(old + low < old);
+  if high > 0u {
+    atomicAdd(&report[params.report + total + 1u], high);
   }
 }
 
@@ -119,7 +129,7 @@ fn mine(
   let reference = min(start + lane, params.references - 1u);
   let s = similarities(first, reference);
   let tag = tags[reference];
-  var counts: array<u32, TOTALS / 2u>;
+  var counts: array<u32, TOTALS / 2u>;  // of OWNERS rows with at most 2^24 positives each
   for (var o = 0u; o < OWNERS; o++) {
     var weight = 0.0;
     if first + o < params.rows && start + lane < params.references {
@@ -140,16 +150,16 @@ fn mine(
     }
     weights[lane][o] = weight;
   }
-  for (var total = 0u; total < TOTALS / 2u; total++) {
-    if counts[total] > 0u {
-      atomicAdd(&tally[total], counts[total]);
+  for (var i = 0u; i < TOTALS / 2u; i++) {
+    if counts[i] > 0u {
+      count(i * 2u, counts[i]);
     }
   }
   workgroupBarrier();  // weights and tally are complete before they are read
   if lane < TOTALS / 2u {
-    add(lane * 2u, atomicLoad(&tally[lane]));
+    add(lane * 2u);
   }
-  let any_active = atomicLoad(&tally[ACTIVE / 2u]) > 0u;
+  let any_active = (atomicLoad(&tally[ACTIVE]) | atomicLoad(&tally[ACTIVE + 1u])) > 0u;
   let end = min(WORKGROUP_SIZE, params.references - start);
   for (var i = lane; i < OWNERS * params.stride; i += WORKGROUP_SIZE) {
     let o = i / params.stride;

@@ -29,8 +29,9 @@ pub(crate) struct CrossBatchMemory {
 
 impl CrossBatchMemory {
     pub(crate) fn plan(plan: MemoryPlan, capacity: usize, dim: usize) -> MemoryPlan {
-        plan.with::<f32>(Purpose::MemoryBank, ROWS, (capacity * stride(dim)) as u64)
-            .with::<[u32; 2]>(Purpose::MemoryBank, TAGS, capacity as u64)
+        let capacity = capacity as u64;
+        plan.with::<f32>(Purpose::MemoryBank, ROWS, capacity * stride(dim) as u64)
+            .with::<[u32; 2]>(Purpose::MemoryBank, TAGS, capacity)
     }
 
     pub(crate) fn new(workspace: &mut Workspace, capacity: usize, classes: usize) -> Self {

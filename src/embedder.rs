@@ -36,7 +36,7 @@ impl Embedder {
     pub async fn new(engine: Engine, head: &[LayerWeights]) -> Result<Self> {
         let mut widths: Vec<usize> = head.iter().map(|layer| layer.shape[1]).collect();
         widths.extend(head.last().map(|layer| layer.shape[0]));
-        let size = (TILE_ROWS * stride(widths.last().copied().unwrap_or(0))) as u64;
+        let size = TILE_ROWS as u64 * stride(widths.last().copied().unwrap_or(0)) as u64;
         let mut plan = EmbeddingModel::plan(MemoryPlan::default(), &widths);
         plan = Activations::plan(plan, &ACTIVATIONS, &widths, TILE_ROWS);
         plan = plan.with::<f32>(Purpose::Activations, "embed.unit", size);

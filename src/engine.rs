@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::cpu::CpuVec;
 use crate::device::{DeviceInfo, EngineChoice, EngineKind};
 use crate::error::{Error, Result};
-use crate::gpu::{self, Gpu, GpuCommands, GpuVec, Kernel};
+use crate::gpu::{self, Adapter, Gpu, GpuCommands, GpuVec, Kernel};
 use crate::ledger::MemoryLedger;
 use crate::plan::{MemoryPlan, Room};
 use bytemuck::Pod;
@@ -66,13 +66,7 @@ impl Engine {
         let ledger = MemoryLedger::new(budget_bytes);
         let gpu = match choice.kind {
             Some(EngineKind::Cpu) => None,
-            Some(EngineKind::Gpu) => Some(Gpu::open(choice, &ledger).await?),
-            None => match Gpu::open(choice, &ledger).await {
-                Ok(gpu) if choice.adapter.is_none() && gpu.info().software => None,
-                Ok(gpu) => Some(gpu),
-                Err(Error::Device(_)) if choice.adapter.is_none() => None,
-                Err(error) => return Err(error),
-            },
+            _ => open_gpu(choice, &ledger).await?,
         };
         let (backend, info) = match gpu {
             Some(gpu) => {
@@ -352,6 +346,23 @@ impl<T: Pod> DeviceVec<T> {
             Self::Gpu(vec) => vec.binding(),
             Self::Cpu(_) => panic!("a kernel's vectors all belong to one engine"),
         }
+    }
+}
+
+/// Opens the GPU that is asked for, or else a hardware one that gives a device, if there is one.
+async fn open_gpu(choice: &EngineChoice, ledger: &MemoryLedger) -> Result<Option<Gpu>> {
+    let asked_for = choice.kind == Some(EngineKind::Gpu) || choice.adapter.is_some();
+    let open = async {
+        let adapter = Adapter::find(choice.adapter.as_deref()).await?;
+        // Before it takes a part of the budget.
+        if adapter.info().software && !asked_for {
+            return Ok(None);
+        }
+        Gpu::open(adapter, choice.trusted, ledger).await.map(Some)
+    };
+    match open.await {
+        Err(Error::Device(_)) if !asked_for => Ok(None),
+        opened => opened,
     }
 }
 

@@ -80,7 +80,7 @@ pub use config::{Adam, Distance, Optimizer, Split, TrainConfig};
 pub use dataset::NpyRows;
 pub use dataset::{
     CsvTable, Dataset, Labelled, NamedFile, RowSource, SAMPLES, Side, Sides, matrix_header,
-    write_matrix,
+    too_large, write_matrix,
 };
 pub use device::{DeviceInfo, EngineChoice, EngineKind};
 pub use embedder::Embedder;

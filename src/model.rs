@@ -58,10 +58,19 @@ pub(crate) struct Gradients {
 }
 
 impl EmbeddingModel {
-    /// The layers of a model of these widths, and how many floats their padded weights take.
-    pub(crate) fn layers(widths: &[usize]) -> (Vec<Layer>, usize) {
+    /// Floats of the padded parameters of a model of these widths, maybe more than a `usize` of the browser counts.
+    pub(crate) fn parameters(widths: &[usize]) -> u64 {
+        let floats = |pair: &[usize]| {
+            let (inputs, outputs) = (stride(pair[0]) as u64, stride(pair[1]) as u64);
+            outputs.saturating_mul(inputs).saturating_add(outputs)
+        };
+        widths.windows(2).map(floats).fold(0, u64::saturating_add)
+    }
+
+    /// The layers of a model of these widths, once its plan was found to fit.
+    pub(crate) fn layers(widths: &[usize]) -> Vec<Layer> {
         let mut end = 0;
-        let layers = widths
+        widths
             .windows(2)
             .enumerate()
             .map(|(i, pair)| {
@@ -74,13 +83,12 @@ impl EmbeddingModel {
                 end = layer.end();
                 layer
             })
-            .collect();
-        (layers, end)
+            .collect()
     }
 
     /// Adds the parameters to a plan.
     pub(crate) fn plan(plan: MemoryPlan, widths: &[usize]) -> MemoryPlan {
-        plan.with::<f32>(Purpose::Weights, PARAMETERS, Self::layers(widths).1 as u64)
+        plan.with::<f32>(Purpose::Weights, PARAMETERS, Self::parameters(widths))
     }
 
     /// Takes the parameters from the workspace and uploads weights.
@@ -95,7 +103,7 @@ impl EmbeddingModel {
     ) -> Result<Self> {
         let mut model = Self {
             widths: widths.to_vec(),
-            layers: Self::layers(widths).0,
+            layers: Self::layers(widths),
             parameters: workspace.take(PARAMETERS),
         };
         model.set_weights(engine, weights).await?;
@@ -267,7 +275,8 @@ impl Activations {
         rows: usize,
     ) -> MemoryPlan {
         for (label, width) in labels.iter().zip(widths) {
-            plan = plan.with::<f32>(Purpose::Activations, label, (rows * stride(*width)) as u64);
+            let floats = rows as u64 * stride(*width) as u64;
+            plan = plan.with::<f32>(Purpose::Activations, label, floats);
         }
         plan
     }
@@ -309,12 +318,13 @@ impl Gradients {
     ];
 
     pub(crate) fn plan(plan: MemoryPlan, widths: &[usize], rows: usize) -> MemoryPlan {
-        let (_, parameters) = EmbeddingModel::layers(widths);
+        let parameters = EmbeddingModel::parameters(widths);
         let mut plan = plan
-            .with::<f32>(Purpose::Gradients, Self::PARAMETERS, parameters as u64)
+            .with::<f32>(Purpose::Gradients, Self::PARAMETERS, parameters)
             .with::<u32>(Purpose::Staging, Self::STATUS, 1);
         for (label, width) in Self::hidden(widths) {
-            plan = plan.with::<f32>(Purpose::Activations, label, (rows * stride(width)) as u64);
+            let floats = rows as u64 * stride(width) as u64;
+            plan = plan.with::<f32>(Purpose::Activations, label, floats);
         }
         plan
     }
@@ -341,7 +351,7 @@ mod tests {
 
     #[test]
     fn layers_follow_each_other_in_one_vector_and_the_last_has_no_relu() {
-        let (layers, count) = EmbeddingModel::layers(&[30, 8, 2]);
+        let layers = EmbeddingModel::layers(&[30, 8, 2]);
         assert_eq!(
             layers,
             [
@@ -359,7 +369,15 @@ mod tests {
                 }
             ]
         );
-        assert_eq!(count, 264 + 36);
+        assert_eq!(layers[1].end(), 264 + 36);
+        assert_eq!(EmbeddingModel::parameters(&[30, 8, 2]), 264 + 36);
+    }
+
+    #[test]
+    fn parameters_are_counted_past_what_32_bits_hold() {
+        let most = [64, 1 << 16, 1 << 16, 64];
+        let weights = (64 << 16) + (1 << 32) + (64 << 16);
+        assert_eq!(EmbeddingModel::parameters(&most), weights + (2 << 16) + 64);
     }
 
     #[test]

@@ -14,9 +14,9 @@ const BETA2: f64 = 0.999;
 const EPS: f64 = 1e-8;
 
 /// Adds the optimizer's state for `parameters` floats to a plan.
-pub(crate) fn plan(plan: MemoryPlan, parameters: usize) -> MemoryPlan {
-    plan.with::<f32>(Purpose::Optimizer, FIRST, parameters as u64)
-        .with::<f32>(Purpose::Optimizer, SECOND, parameters as u64)
+pub(crate) fn plan(plan: MemoryPlan, parameters: u64) -> MemoryPlan {
+    plan.with::<f32>(Purpose::Optimizer, FIRST, parameters)
+        .with::<f32>(Purpose::Optimizer, SECOND, parameters)
 }
 
 /// Takes the optimizer's state, zero, from the workspace.

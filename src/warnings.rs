@@ -65,7 +65,9 @@ impl Warnings {
             return;
         }
         self.quiet_said = true;
-        let cause = if mining.valid == 0 && config.memory_size == 0 {
+        let cause = if mining.valid == 0 && config.m_per_class == config.batch_size {
+            "each batch is of one class: lower m_per_class"
+        } else if mining.valid == 0 && config.memory_size == 0 {
             "batches hold no two rows of a class: set memory_size or m_per_class, or raise batch_size"
         } else if mining.valid == 0 {
             "batch and memory hold no two rows of a class: raise memory_size or set m_per_class"
@@ -221,5 +223,11 @@ mod tests {
             warnings.texts()[0].contains("up to step 40")
                 && warnings.texts()[0].contains("every triplet is easy")
         );
+        let one_class = self::config(&["memory_size=0", "m_per_class=32"]);
+        let mut warnings = Warnings::default();
+        for i in 1..=20 {
+            warnings.see(&step(i, MiningCounts::default()), &one_class);
+        }
+        assert!(warnings.texts()[0].contains("each batch is of one class"));
     }
 }

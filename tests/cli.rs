@@ -235,6 +235,15 @@ fn features_and_labels_come_in_the_forms_that_people_have() {
         ],
         [40, 10, 10]
     );
+    let parts = train(&[
+        "--data",
+        "trees_parts.csv",
+        "--labels",
+        "labels_text.npy",
+        "--set",
+        "split=column:part",
+    ]);
+    assert_eq!(parts["data"]["test"], 10);
     let apart = train(&[
         "--data",
         "trees.csv",
@@ -251,6 +260,195 @@ fn features_and_labels_come_in_the_forms_that_people_have() {
         ],
         [54, 6, 60]
     );
+}
+
+#[test]
+fn a_test_file_is_never_trained_on() {
+    let out = folder("apart");
+    let path = |name: &str| out.join(name).display().to_string();
+    let apart = [
+        "--data",
+        "trees.csv",
+        "--test-data",
+        "features.npy",
+        "--test-labels",
+        "labels_text.npy",
+    ];
+    let sides = |report: &Value| {
+        ["train", "validation", "test"].map(|side| report["data"][side].as_u64().expect("a count"))
+    };
+    // Saved settings name a split, whether there was a test file then or not.
+    let whole = ["--data", "trees.csv", "--out", &path("whole")];
+    train(&[&whole[..], &["--set", "split=random"]].concat());
+    for saved in ["whole", "apart"] {
+        let config = out.join(saved).join("config.json").display().to_string();
+        let config = ["--config", &config, "--out", &path("apart")];
+        let report = train(&[&apart[..], &config].concat());
+        assert_eq!(sides(&report), [54, 6, 60], "{saved}");
+        assert_eq!(report["config"]["split"], "column:side");
+    }
+    let again = ["--set", "split=column:side"];
+    assert_eq!(sides(&train(&[&apart[..], &again].concat())), [54, 6, 60]);
+    let typed = [&["train"], &apart[..], &["--set", "split=by-class"]].concat();
+    assert_eq!(
+        refusal(&typed),
+        "split: the rows of --test-data are the test side: leave out split or --test-data"
+    );
+}
+
+/// The rows of an NPY file of float32 as written here.
+fn matrix(path: &str) -> Vec<u8> {
+    std::fs::read(path).expect("is written")[128..].to_vec()
+}
+
+#[test]
+fn features_go_by_the_names_that_the_head_was_trained_on() {
+    let out = folder("names");
+    let path = |name: &str| out.join(name).display().to_string();
+    train(&["--data", "trees.csv", "--out", &path("head")]);
+    let (head, target) = (path("head"), path("rows.npy"));
+    let embed = |data: &str| {
+        ["embed", "--model", &head, "--data", data, "--out", &target].map(str::to_owned)
+    };
+    let rows = |data: &str| {
+        let arguments = embed(data);
+        json(&arguments.each_ref().map(String::as_str));
+        matrix(&target)
+    };
+    let table =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/trees.csv"));
+    let table = table.expect("is there");
+    // Columns the other way round, and one more before them.
+    let turned: String = table
+        .lines()
+        .map(|line| {
+            let cells: Vec<&str> = line.split(',').rev().collect();
+            format!("{},{}\n", cells[0].replace('e', "f"), cells.join(","))
+        })
+        .collect();
+    let (turned_path, renamed_path) = (path("turned.csv"), path("renamed.csv"));
+    std::fs::write(&turned_path, turned).expect("is written");
+    std::fs::write(&renamed_path, table.replacen(",b,", ",B,", 1)).expect("is written");
+    assert_eq!(rows(&turned_path), rows("trees.csv"));
+    let refused = embed(&renamed_path);
+    let refused = refusal(&refused.each_ref().map(String::as_str));
+    assert!(
+        refused.contains("renamed.csv: there is no column \"b\", which the head was trained on"),
+        "{refused}"
+    );
+    let joined = ["train", "--data", "trees.csv", "--test-data", &renamed_path];
+    let refused = refusal(&joined);
+    assert!(
+        refused.ends_with("renamed.csv: there is no feature \"b\", as there is in trees.csv"),
+        "{refused}"
+    );
+}
+
+#[test]
+fn rows_that_cannot_be_squared_are_refused_with_their_place() {
+    let out = folder("huge");
+    let path = |name: &str| out.join(name).display().to_string();
+    train(&[
+        "--data",
+        "features.npy",
+        "--labels",
+        "labels_text.npy",
+        "--out",
+        &path("head"),
+    ]);
+    let mut values = vec![1.0f32; 5 * 5000];
+    values[4500 * 5 + 2] = -1e19;
+    let rows = nearfar::write_matrix(&values, 5);
+    std::fs::write(path("rows.npy"), rows).expect("is written");
+    std::fs::write(path("rows.csv"), "a,b,c,d,e\n1,2,3,4,5\n1,2e30,3,4,5\n").expect("is written");
+    for (data, place) in [
+        ("rows.npy", "row 4501, column 3: -1e19"),
+        ("rows.csv", "row 2, column 2: 2e30"),
+    ] {
+        let message = refusal(&[
+            "embed",
+            "--model",
+            &path("head"),
+            "--data",
+            &path(data),
+            "--out",
+            &path("out.npy"),
+        ]);
+        assert!(
+            message.ends_with(&format!(
+                "{data}: {place} is too large to square: scale the features as in training"
+            )),
+            "{message}"
+        );
+        assert!(!out.join("out.npy").exists());
+    }
+}
+
+#[test]
+fn arrays_that_are_not_there_are_refused_and_those_in_capitals_read() {
+    let out = folder("arrays");
+    let path = |name: &str| out.join(name).display().to_string();
+    train(&[
+        "--data",
+        "features.npy",
+        "--labels",
+        "labels_text.npy",
+        "--out",
+        &path("head"),
+    ]);
+    let features = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/features.npy");
+    std::fs::copy(features, path("FEATURES.NPY")).expect("is copied");
+    let embed = |data: &str| {
+        let (head, target) = (path("head"), path("out.npy"));
+        ["embed", "--model", &head, "--data", data, "--out", &target].map(str::to_owned)
+    };
+    let capitals = embed(&path("FEATURES.NPY"));
+    assert_eq!(json(&capitals.each_ref().map(String::as_str))["rows"], 60);
+    let missing = refusal(&embed("missing.npy").each_ref().map(String::as_str));
+    assert!(
+        missing.starts_with("missing.npy: No such file"),
+        "{missing}"
+    );
+}
+
+#[test]
+fn a_reader_that_left_early_is_no_error() {
+    let out = folder("closed");
+    let path = |name: &str| out.join(name).display().to_string();
+    train(&["--data", "trees.csv", "--out", &path("head")]);
+    let (head, target) = (path("head"), path("rows.npy"));
+    let trained = [
+        &["train", "--data", "trees.csv", "--engine", "cpu"][..],
+        &SMALL,
+    ]
+    .concat();
+    for arguments in [
+        &["devices"][..],
+        &["evaluate", "--embeddings", "trees.csv", "--engine", "cpu"],
+        &[
+            "embed",
+            "--model",
+            &head,
+            "--data",
+            "trees.csv",
+            "--out",
+            &target,
+            "--engine",
+            "cpu",
+        ],
+        &trained,
+    ] {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_nearfar"))
+            .args(arguments)
+            .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data"))
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .expect("starts");
+        drop((child.stdout.take(), child.stderr.take()));
+        let status = child.wait().expect("ends");
+        assert_eq!(status.code(), Some(0), "{arguments:?}");
+    }
 }
 
 #[test]
@@ -472,6 +670,10 @@ fn bad_settings_are_refused_by_name_and_range() {
             "batch_size is 64, and there are 27 training rows: lower it",
         ),
         ("test_fraction=1", "no row is left to train on"),
+        (
+            "split=by-class",
+            "only rows of the class \"ash\" are left to train on",
+        ),
     ] {
         let message = refusal(&["train", "--data", "trees.csv", "--set", set]);
         assert!(message.contains(part), "{set}: {message}");

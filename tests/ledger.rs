@@ -150,6 +150,41 @@ fn a_budget_below_the_fixed_buffers_of_a_gpu_is_refused() {
 }
 
 #[test]
+fn the_largest_settings_are_refused_with_numbers_that_did_not_wrap() {
+    let engine = open(EngineKind::Cpu, 256 << 20);
+    for (sets, least) in [
+        (
+            &["memory_size=16777216", "embedding_size=256"][..],
+            1u64 << 34,
+        ),
+        (&["hidden_layers=[65536,65536]"], 4 << 34),
+        (&["memory_size=16777216", "embedding_size=65536"], 1 << 42),
+    ] {
+        let (dataset, config) = digits(sets);
+        let error = Trainer::plan(&engine, &dataset, &config).expect_err("refused");
+        let Error::Refused { over, .. } = error else {
+            panic!("{sets:?}: {error}");
+        };
+        assert!(over.needs_bytes > least, "{sets:?}: {over}");
+    }
+}
+
+#[test]
+fn a_software_adapter_that_is_not_taken_takes_nothing() {
+    let devices = pollster::block_on(Engine::devices());
+    let any = nearfar::EngineChoice::default();
+    let engine = pollster::block_on(Engine::open(&any, 64 << 20)).expect("opens");
+    if devices[0].software {
+        assert_eq!(engine.info().engine, "cpu");
+        let small = pollster::block_on(Engine::open(&any, 1 << 20));
+        assert_eq!(small.expect("opens").info().engine, "cpu");
+    }
+    if engine.info().engine == "cpu" {
+        assert_eq!(engine.ledger().peak_bytes(), 0);
+    }
+}
+
+#[test]
 fn a_lost_device_is_a_message() {
     let engine = open(EngineKind::Gpu, 64 << 20);
     let (dataset, config) = digits(&["memory_size=512"]);

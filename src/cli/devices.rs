@@ -2,6 +2,8 @@
 
 use nearfar::{Bytes, Engine, Result};
 
+use super::{print_json, print_line};
+
 /// List the adapters, best first, and what they allow
 #[derive(Debug, clap::Args)]
 pub(super) struct Devices {
@@ -14,7 +16,7 @@ impl Devices {
     pub(super) fn run(&self) -> Result<()> {
         let devices = pollster::block_on(Engine::devices());
         if self.json {
-            super::print_json(&serde_json::json!({ "devices": devices }));
+            print_json(&serde_json::json!({ "devices": devices }));
             return Ok(());
         }
         for device in devices {
@@ -23,18 +25,18 @@ impl Devices {
             } else {
                 ""
             };
-            println!(
+            print_line(format_args!(
                 "{}: {} ({}{software})",
                 device.engine, device.adapter, device.backend
-            );
+            ));
             if device.engine == "gpu" {
-                println!(
+                print_line(format_args!(
                     "     buffers up to {}, workgroups of {} with {}; {}",
                     Bytes(device.max_buffer_bytes),
                     device.workgroup_size,
                     Bytes(device.workgroup_bytes),
                     device.features.join(", ")
-                );
+                ));
             }
         }
         Ok(())

@@ -3,9 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use nearfar::{CsvTable, Embedder, Error, MemoryReport, NpyRows, Result, RowSource, matrix_header};
+use nearfar::{
+    CsvTable, Embedder, Error, MemoryReport, NpyRows, Result, RowSource, matrix_header, too_large,
+};
 
-use super::{Common, files, head, print_json, progress};
+use super::{Common, files, head, print_json, print_line, progress};
 
 /// Rows that are read, embedded and written at once.
 const CHUNK_ROWS: usize = 4096;
@@ -35,9 +37,9 @@ impl Embed {
     }
 
     async fn embed(&self) -> Result<()> {
-        let head = head::from_file(&files::read(&self.model.join(head::FILE))?)?;
+        let (head, features) = head::from_file(&files::read(&self.model.join(head::FILE))?)?;
         let inputs = head.first().map_or(0, |layer| layer.shape[1]);
-        let source = self.source(inputs)?;
+        let source = self.source(&features, inputs)?;
         if source.dim() != inputs {
             return Err(Error::Data(format!(
                 "{}: {} features, the head takes {inputs}",
@@ -56,6 +58,15 @@ impl Embed {
                 (first as u32..source.rows().min(first + CHUNK_ROWS) as u32).collect();
             let mut values = Vec::with_capacity(rows.len() * inputs);
             source.read(&rows, &mut values).await?;
+            if let Some(at) = too_large(&values, inputs) {
+                return Err(Error::Data(format!(
+                    "{}: row {}, column {}: {:e} is too large to square: scale the features as in training",
+                    self.data,
+                    first + at / inputs + 1,
+                    at % inputs + 1,
+                    values[at]
+                )));
+            }
             let embeddings = embedder.embed(&values).await?;
             let bytes: Vec<u8> = embeddings
                 .values
@@ -79,19 +90,20 @@ impl Embed {
             }));
         } else {
             let (rows, size) = (source.rows(), embedder.embedding_size());
-            println!("{rows} rows of {size} dimensions in {}", self.out.display());
+            let out = self.out.display();
+            print_line(format_args!("{rows} rows of {size} dimensions in {out}"));
         }
         Ok(())
     }
 
     /// Where the rows come from: an open NPY file, or a table in memory.
-    fn source(&self, inputs: usize) -> Result<RowSource> {
+    fn source(&self, features: &[String], inputs: usize) -> Result<RowSource> {
         if self.data.starts_with("sample:") {
             return Ok(files::dataset(&self.data, None, self.seed)?.features);
         }
-        if self.data.ends_with(".npy") {
+        if files::has_ending(&self.data, "npy") {
             return Ok(RowSource::Npy(NpyRows::open(Path::new(&self.data))?));
         }
-        Ok(CsvTable::read(&files::read(Path::new(&self.data))?)?.into_features(inputs))
+        CsvTable::read(&files::read(Path::new(&self.data))?)?.into_features(features, inputs)
     }
 }

@@ -3,7 +3,7 @@
 use clap::Args;
 use nearfar::{Error, MemoryReport, Metrics, Result, RowSource, Rows, evaluate};
 
-use super::{Common, files, print_json};
+use super::{Common, files, print_json, print_line};
 
 /// Measure retrieval: precision@1, R-precision, MAP@R, MAP, MRR
 #[derive(Debug, Args)]
@@ -68,7 +68,7 @@ impl Evaluate {
             });
             if !self.common.json {
                 for (name, value) in fields {
-                    println!("{name:<28} {value}");
+                    print_line(format_args!("{name:<28} {value}"));
                 }
                 return Ok(());
             }

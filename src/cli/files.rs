@@ -14,6 +14,12 @@ pub(super) fn read(path: &Path) -> Result<NamedFile> {
     Ok(NamedFile { name, bytes })
 }
 
+/// Whether a file's name ends in a dot and this, in any case.
+pub(super) fn has_ending(path: &str, ending: &str) -> bool {
+    let own = Path::new(path).extension();
+    own.is_some_and(|own| own.eq_ignore_ascii_case(ending))
+}
+
 /// Reads labelled rows: a file with its labels, which `labels` names as a file, as `FILE:COLUMN`, or as a column.
 pub(super) fn labelled(data: &str, labels: Option<&str>) -> Result<Labelled> {
     let data = read(Path::new(data))?;
@@ -22,7 +28,9 @@ pub(super) fn labelled(data: &str, labels: Option<&str>) -> Result<Labelled> {
         Some(path) if Path::new(path).exists() => (Some(path), None),
         Some(text) => match text.rsplit_once(':') {
             Some((path, column)) => (Some(path), Some(column)),
-            None if text.ends_with(".npy") || text.ends_with(".csv") => (Some(text), None),
+            None if ["npy", "csv"].iter().any(|ending| has_ending(text, ending)) => {
+                (Some(text), None)
+            }
             None => (None, Some(text)),
         },
     };

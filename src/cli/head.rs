@@ -9,8 +9,11 @@ use safetensors::{Dtype, SafeTensors};
 /// The file's name in a folder of results.
 pub(super) const FILE: &str = "head.safetensors";
 
-/// The file of a head.
-pub(super) fn to_bytes(head: &[LayerWeights]) -> Vec<u8> {
+/// Where the file's metadata holds the names of the features, as a JSON list.
+const FEATURES: &str = "features";
+
+/// The file of a head that was trained on features of these names, where they have names.
+pub(super) fn to_bytes(head: &[LayerWeights], features: &[String]) -> Vec<u8> {
     let bytes = |values: &[f32]| {
         values
             .iter()
@@ -39,15 +42,19 @@ pub(super) fn to_bytes(head: &[LayerWeights]) -> Vec<u8> {
         let view = TensorView::new(Dtype::F32, shape.clone(), data);
         (name, view.expect("shape and bytes agree"))
     });
-    let metadata = HashMap::from([("format".to_owned(), "pt".to_owned())]);
+    let mut metadata = HashMap::from([("format".to_owned(), "pt".to_owned())]);
+    if !features.is_empty() {
+        let names = serde_json::json!(features).to_string();
+        metadata.insert(FEATURES.to_owned(), names);
+    }
     safetensors::serialize(views, Some(metadata)).expect("names and sizes are sound")
 }
 
-/// Reads a head.
+/// Reads a head, and the names of its features where they have names.
 ///
 /// # Errors
 /// [`Error::Data`] when the file is damaged or holds other tensors than linear layers that follow each other.
-pub(super) fn from_file(file: &NamedFile) -> Result<Vec<LayerWeights>> {
+pub(super) fn from_file(file: &NamedFile) -> Result<(Vec<LayerWeights>, Vec<String>)> {
     let refuse = |problem: String| Error::Data(format!("{}: {problem}", file.name));
     let tensors = SafeTensors::deserialize(&file.bytes)
         .map_err(|error| refuse(format!("not a safetensors file: {error}")))?;
@@ -95,5 +102,18 @@ pub(super) fn from_file(file: &NamedFile) -> Result<Vec<LayerWeights>> {
             head.len()
         )));
     }
-    Ok(head)
+    let (_, metadata) = SafeTensors::read_metadata(&file.bytes)
+        .map_err(|error| refuse(format!("not a safetensors file: {error}")))?;
+    let names = metadata.metadata().as_ref().and_then(|m| m.get(FEATURES));
+    let features: Vec<String> = names
+        .map_or(Ok(Vec::new()), |names| serde_json::from_str(names))
+        .map_err(|error| refuse(format!("\"{FEATURES}\" is no list of names: {error}")))?;
+    if !features.is_empty() && features.len() != head[0].shape[1] {
+        return Err(refuse(format!(
+            "{} names of features, the first layer takes {}",
+            features.len(),
+            head[0].shape[1]
+        )));
+    }
+    Ok((head, features))
 }

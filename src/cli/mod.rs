@@ -8,6 +8,7 @@ mod head;
 mod progress;
 mod train;
 
+use std::fmt::Display;
 use std::io::Write as _;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
@@ -69,10 +70,19 @@ impl Common {
     }
 }
 
-/// Prints a report as JSON on standard output; a reader that left early misses it, and that is no error.
+/// Prints a line on standard output; a reader that left early misses it, and that is no error.
+fn print_line(line: impl Display) {
+    writeln!(std::io::stdout(), "{line}").ok();
+}
+
+/// Prints a line on standard error, likewise.
+fn note_line(line: impl Display) {
+    writeln!(std::io::stderr(), "{line}").ok();
+}
+
+/// Prints a report as JSON on standard output.
 fn print_json(report: &impl serde::Serialize) {
-    let text = serde_json::to_string(report).expect("reports are plain data");
-    writeln!(std::io::stdout(), "{text}").ok();
+    print_line(serde_json::to_string(report).expect("reports are plain data"));
 }
 
 /// Runs the command line.
@@ -86,7 +96,7 @@ pub(crate) fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("nearfar: {error}");
+            note_line(format_args!("nearfar: {error}"));
             ExitCode::from(error.exit_code() as u8)
         }
     }

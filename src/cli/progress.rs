@@ -4,6 +4,8 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use super::note_line;
+
 /// A bar where standard error is a terminal; [`Progress::note`] prints a line in any case.
 pub(super) struct Progress {
     bar: ProgressBar,
@@ -34,12 +36,10 @@ impl Progress {
         let (done, total) = (self.bar.position(), self.bar.length().unwrap_or(0));
         if self.bar.is_hidden() && done > 0 {
             let rate = done as f64 / self.started.elapsed().as_secs_f64();
-            eprintln!(
-                "{line}  {rate:.0}/s, {:.0} s left",
-                (total - done) as f64 / rate
-            );
+            let left = (total - done) as f64 / rate;
+            note_line(format_args!("{line}  {rate:.0}/s, {left:.0} s left"));
         } else {
-            self.bar.suspend(|| eprintln!("{line}"));
+            self.bar.suspend(|| note_line(line));
         }
     }
 

@@ -5,11 +5,11 @@ use std::rc::Rc;
 
 use clap::Args;
 use nearfar::{
-    Bytes, Dataset, Error, Metrics, Progress, Result, Run, RunReport, Side, TrainConfig,
+    Bytes, Dataset, Error, Metrics, Progress, Result, Run, RunReport, Side, Split, TrainConfig,
     write_matrix,
 };
 
-use super::{Common, files, head, io, print_json, progress};
+use super::{Common, files, head, io, note_line, print_json, print_line, progress};
 
 /// Train an embedding head on labelled features
 #[derive(Debug, Args)]
@@ -57,6 +57,9 @@ impl Train {
                 .await?;
         }
         let mut config = self.settings(dataset.default_config())?;
+        if self.test_data.is_some() {
+            config.split = self.split_by_file(&dataset, &config)?;
+        }
         config.budget_bytes = self
             .common
             .budget
@@ -65,7 +68,7 @@ impl Train {
         describe(&dataset, engine.info());
         let mut run = Run::new(engine, Rc::new(dataset), config).await?;
         for warning in run.warnings() {
-            eprintln!("warning: {warning}");
+            note_line(format_args!("warning: {warning}"));
         }
         follow(&mut run).await?;
         let report = run.report();
@@ -78,6 +81,20 @@ impl Train {
             print(&report);
         }
         Ok(())
+    }
+
+    /// The split that keeps the test file for the end. Saved settings always name a split, maybe another: that one does
+    /// not count, but one that was typed is refused.
+    fn split_by_file(&self, dataset: &Dataset, config: &TrainConfig) -> Result<Split> {
+        let split = dataset.default_config().split;
+        let typed = self.sets.iter().any(|set| set.starts_with("split="));
+        if typed && config.split != split {
+            return Err(Error::Config(
+                "split: the rows of --test-data are the test side: leave out split or --test-data"
+                    .to_owned(),
+            ));
+        }
+        Ok(split)
     }
 
     /// The settings: defaults, then the file, then `--set`, then `--seed`.
@@ -104,19 +121,19 @@ fn describe(dataset: &Dataset, device: &nearfar::DeviceInfo) {
     } else {
         ""
     };
-    eprintln!(
+    note_line(format_args!(
         "{} on {} ({}{software})",
         device.engine, device.adapter, device.backend
-    );
-    eprintln!(
+    ));
+    note_line(format_args!(
         "{}: {} rows, {} features, {} classes",
         dataset.name,
         dataset.rows(),
         dataset.features.dim(),
         dataset.class_names.len()
-    );
+    ));
     for note in &dataset.notes {
-        eprintln!("  {note}");
+        note_line(format_args!("  {note}"));
     }
 }
 
@@ -168,7 +185,8 @@ async fn save(run: &mut Run, report: &RunReport, out: &Path) -> Result<()> {
     )?;
     files::write(&out.join("history.json"), &json(&serde_json::json!(report)))?;
     let weights = run.trainer().weights().await?;
-    files::write(&out.join(head::FILE), &head::to_bytes(&weights))?;
+    let features = &run.trainer().dataset().feature_names;
+    files::write(&out.join(head::FILE), &head::to_bytes(&weights, features))?;
     let rows = run.trainer().sides().of(Side::Test).to_vec();
     let embeddings = run.trainer().embed(&rows).await?;
     files::write(
@@ -190,14 +208,14 @@ async fn save(run: &mut Run, report: &RunReport, out: &Path) -> Result<()> {
 fn print(report: &RunReport) {
     let line = |name: &str, metrics: &Option<Metrics>| {
         if let Some(m) = metrics {
-            println!(
+            print_line(format_args!(
                 "{name:<16} precision@1 {:.3} +- {:.3}   MAP@R {:.3}   R-precision {:.3}   ({} queries)",
                 m.precision_at_1,
                 m.standard_error,
                 m.mean_average_precision_at_r,
                 m.r_precision,
                 m.queries
-            );
+            ));
         }
     };
     if let Some(scores) = &report.r#final {
@@ -206,13 +224,13 @@ fn print(report: &RunReport) {
         line("test", &scores.test);
         line("raw features", &report.baseline.raw.test);
     }
-    println!(
+    print_line(format_args!(
         "memory {} at most, of {}; {:.1} s",
         Bytes(report.memory.peak_bytes),
         Bytes(report.memory.budget_bytes),
         report.elapsed_ms / 1e3
-    );
+    ));
     if let Some(verdict) = &report.verdict {
-        println!("{verdict}");
+        print_line(verdict);
     }
 }

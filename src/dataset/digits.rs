@@ -18,10 +18,12 @@ pub(super) fn load() -> Dataset {
             values: pixels.map(|pixel| f32::from(*pixel) / 16.0).collect(),
             dim: PIXELS,
         },
+        feature_names: Vec::new(),
         labels: rows.map(|row| u32::from(row[PIXELS])).collect(),
         class_names: (0..10).map(|digit: u32| digit.to_string()).collect(),
         label_column: None,
         columns: Vec::new(),
+        joined: false,
         notes: vec!["8 x 8 pixels each, from the UCI repository by way of scikit-learn".to_owned()],
     }
 }

@@ -22,6 +22,8 @@ pub struct Labelled {
     pub values: Vec<f32>,
     /// Columns of `values`.
     pub dim: usize,
+    /// The names of those columns, or none where the file has no header.
+    pub feature_names: Vec<String>,
     /// One a row.
     pub labels: Vec<String>,
     /// The column that the labels come from, where they come from a table.
@@ -72,7 +74,7 @@ impl Labelled {
                 }
             }
             (Some(labels), _) => {
-                CsvTable::read(data)?.with_labels(read_labels(labels, label_column)?)
+                CsvTable::read(data)?.with_labels(read_labels(labels, label_column)?)?
             }
         };
         rows.check()?;
@@ -134,17 +136,24 @@ impl Labelled {
                 at % dim + 1
             ));
         }
-        // Its square, summed over a row, must be finite too.
-        let largest = values
-            .iter()
-            .fold(0f32, |largest, value| largest.max(value.abs()));
-        if f64::from(largest).powi(2) * *dim as f64 >= f64::from(f32::MAX) {
+        if let Some(at) = too_large(values, *dim) {
             return refuse(format!(
-                "a value of {largest:e} is too large to square: scale the features"
+                "row {}, column {}: {:e} is too large to square: scale the features",
+                at / dim + 1,
+                at % dim + 1,
+                values[at]
             ));
         }
         Ok(())
     }
+}
+
+/// The place of the first value whose square, summed over a row of `dim` such values, is not finite.
+pub fn too_large(values: &[f32], dim: usize) -> Option<usize> {
+    let most = f64::from(f32::MAX) / dim.max(1) as f64;
+    values
+        .iter()
+        .position(|value| f64::from(*value).powi(2) >= most)
 }
 
 impl NamedFile {
@@ -224,7 +233,10 @@ mod tests {
             refuse(&[1.0, 2.0], 1, &["a", "a"]),
             "x.npy: every row has the label \"a\": metric learning needs two classes at least"
         );
-        assert!(refuse(&[1e20, 2.0], 1, &["a", "b"]).contains("too large to square"));
+        assert_eq!(
+            refuse(&[1.0, 2.0, 3.0, -1e20], 2, &["a", "b"]),
+            "x.npy: row 2, column 2: -1e20 is too large to square: scale the features"
+        );
         assert!(refuse(&[], 0, &[]).contains("no rows of features"));
     }
 }

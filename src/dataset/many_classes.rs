@@ -42,10 +42,12 @@ pub(super) fn generate(seed: u64) -> Dataset {
             values: features,
             dim: DIM,
         },
+        feature_names: Vec::new(),
         labels,
         class_names: (0..CLASSES).map(|class| class.to_string()).collect(),
         label_column: None,
         columns: Vec::new(),
+        joined: false,
         notes: vec!["generated from the seed".to_owned()],
     }
 }

@@ -13,7 +13,7 @@ mod split;
 use std::collections::HashMap;
 
 pub use csv::CsvTable;
-pub use labelled::{Labelled, NamedFile};
+pub use labelled::{Labelled, NamedFile, too_large};
 pub use npy::{matrix_header, write_matrix};
 #[cfg(not(target_arch = "wasm32"))]
 pub use rows::NpyRows;
@@ -30,6 +30,8 @@ pub struct Dataset {
     pub name: String,
     /// `[rows, dim]`, finite.
     pub features: RowSource,
+    /// The names of the columns of `features`, or none where the file has no header.
+    pub feature_names: Vec<String>,
     /// The class of each row, an index into `class_names`.
     pub labels: Vec<u32>,
     /// The names of the classes in label order: by number where all are integers, else by text.
@@ -38,6 +40,8 @@ pub struct Dataset {
     pub label_column: Option<String>,
     /// Text columns beside the label, by name: what `split = column:NAME` can use.
     pub columns: Vec<(String, Vec<String>)>,
+    /// Whether the last rows came from a second file, and are what is tested.
+    pub joined: bool,
     /// What was decided while reading, in words: the label column, what was left out.
     pub notes: Vec<String>,
 }
@@ -89,17 +93,20 @@ impl Dataset {
                 values: rows.values,
                 dim: rows.dim,
             },
+            feature_names: rows.feature_names,
             class_names,
             label_column: rows.label_column,
             columns: rows.columns,
+            joined: false,
             notes: rows.notes,
         })
     }
 
-    /// Adds rows with the same columns, as those of the test side; classes are joined by name.
+    /// Adds rows with the same columns, as those of the test side; classes are joined by name, and columns too where both
+    /// files name them.
     ///
     /// # Errors
-    /// [`Error::Data`] when the columns differ in number.
+    /// [`Error::Data`] when the columns differ in number or a name is missing.
     pub async fn append(&self, other: &Self) -> Result<Self> {
         let (dim, other_dim) = (self.features.dim(), other.features.dim());
         if dim != other_dim {
@@ -108,19 +115,31 @@ impl Dataset {
                 other.name, self.name
             )));
         }
+        let order = if self.feature_names.is_empty() || other.feature_names.is_empty() {
+            (0..dim).collect()
+        } else {
+            places(&self.feature_names, &other.feature_names).map_err(|name| {
+                Error::Data(format!(
+                    "{}: there is no feature \"{name}\", as there is in {}",
+                    other.name, self.name
+                ))
+            })?
+        };
         let names: Vec<String> = [self, other]
             .iter()
             .flat_map(|data| data.label_names())
             .collect();
-        let mut values = Vec::new();
-        for data in [self, other] {
-            let rows: Vec<u32> = (0..data.rows() as u32).collect();
-            data.features.read(&rows, &mut values).await?;
-        }
+        let all = |data: &Self| (0..data.rows() as u32).collect::<Vec<_>>();
+        let (mut values, mut others) = (Vec::new(), Vec::new());
+        self.features.read(&all(self), &mut values).await?;
+        other.features.read(&all(other), &mut others).await?;
+        let others = others.chunks_exact(dim);
+        values.extend(others.flat_map(|row| order.iter().map(|place| row[*place])));
         let mut joined = Self::new(Labelled {
             name: self.name.clone(),
             values,
             dim,
+            feature_names: self.feature_names.clone(),
             labels: names,
             notes: [&self.notes[..], &other.notes].concat(),
             ..Labelled::default()
@@ -130,6 +149,7 @@ impl Dataset {
             split::SIDE_COLUMN.to_owned(),
             [side(self, "train"), side(other, "test")].concat(),
         ));
+        joined.joined = true;
         Ok(joined)
     }
 
@@ -167,15 +187,26 @@ impl Dataset {
             config.split = Split::ByClass;
             config.test_fraction = many_classes::TEST_FRACTION;
         }
-        if self
-            .columns
-            .iter()
-            .any(|(name, _)| name == split::SIDE_COLUMN)
-        {
+        if self.joined {
             config.split = Split::Column(split::SIDE_COLUMN.to_owned());
         }
         config
     }
+}
+
+/// Where each of `names` stands among `others`; of equal names the first goes with the first.
+///
+/// # Errors
+/// The first name that is not there.
+fn places<'a>(names: &'a [String], others: &[String]) -> Result<Vec<usize>, &'a str> {
+    let mut taken = vec![false; others.len()];
+    let place = |name: &'a String| {
+        let place = (0..others.len()).find(|place| !taken[*place] && others[*place] == *name);
+        let place = place.ok_or(name.as_str())?;
+        taken[place] = true;
+        Ok(place)
+    };
+    names.iter().map(place).collect()
 }
 
 /// The distinct labels in label order.
@@ -198,6 +229,59 @@ mod tests {
 
     fn names(labels: &[&str]) -> Vec<String> {
         labels.iter().map(|label| (*label).to_owned()).collect()
+    }
+
+    fn table(name: &str, text: &str) -> Dataset {
+        let file = NamedFile {
+            name: name.to_owned(),
+            bytes: text.as_bytes().to_vec(),
+        };
+        Labelled::read(&file, None, None)
+            .and_then(Dataset::new)
+            .expect("reads")
+    }
+
+    #[test]
+    fn files_are_joined_by_the_names_of_their_columns() {
+        let train = table("train.csv", "a,b,label\n1,2,u\n3,4,v\n");
+        let joined = |other: &str| pollster::block_on(train.append(&table("test.csv", other)));
+        let swapped = joined("b,a,label\n6,5,v\n8,7,u\n").expect("joins");
+        assert_eq!(
+            swapped.features.in_memory(),
+            Some(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0][..])
+        );
+        assert_eq!(swapped.feature_names, names(&["a", "b"]));
+        let error = joined("a,c,label\n1,2,u\n3,4,v\n").expect_err("refused");
+        assert_eq!(
+            error.to_string(),
+            "test.csv: there is no feature \"b\", as there is in train.csv"
+        );
+        let error = joined("a,b,c,label\n1,2,3,u\n3,4,5,v\n").expect_err("refused");
+        assert_eq!(
+            error.to_string(),
+            "test.csv: 3 features, expected 2 as in train.csv"
+        );
+    }
+
+    #[test]
+    fn only_joined_data_is_split_by_file_unasked() {
+        let own = table("own.csv", "a,side,label\n1,left,u\n2,right,v\n");
+        assert_eq!(own.default_config().split, Split::Random);
+        let joined = pollster::block_on(own.append(&own)).expect("joins");
+        let by_file = Split::Column("side".to_owned());
+        assert_eq!(joined.default_config().split, by_file);
+    }
+
+    #[test]
+    fn equal_names_are_matched_in_their_order() {
+        let places = |names_: &[&str], others: &[&str]| {
+            places(&names(names_), &names(others)).map_err(str::to_owned)
+        };
+        assert_eq!(
+            places(&["x", "y", "x"], &["y", "x", "x"]),
+            Ok(vec![1, 0, 2])
+        );
+        assert_eq!(places(&["x", "x"], &["x", "y"]), Err("x".to_owned()));
     }
 
     #[test]

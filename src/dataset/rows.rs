@@ -82,22 +82,19 @@ impl NpyRows {
     /// Opens a file and checks its header against its length.
     ///
     /// # Errors
-    /// [`Error::Io`] when it cannot be opened, [`Error::Data`] when it holds no such matrix.
+    /// [`Error::Data`] when it cannot be opened or holds no such matrix.
     pub fn open(path: &std::path::Path) -> Result<Self> {
         use std::io::Read as _;
 
         let name = path.display().to_string();
-        let io = |source| Error::Io {
-            what: format!("reading {name}"),
-            source,
-        };
-        let mut file = std::fs::File::open(path).map_err(io)?;
-        let length = file.metadata().map_err(io)?.len();
+        let refuse = |error| Error::Data(format!("{name}: {error}"));
+        let mut file = std::fs::File::open(path).map_err(refuse)?;
+        let length = file.metadata().map_err(refuse)?.len();
         let mut start = Vec::new();
         file.by_ref()
             .take(super::npy::MAX_START_BYTES)
             .read_to_end(&mut start)
-            .map_err(io)?;
+            .map_err(refuse)?;
         let header = super::npy::read_header(&name, &start, length)?;
         let (rows, dim) = header.matrix_shape(&name)?;
         if header.fortran_order() && dim > 1 {

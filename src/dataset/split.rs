@@ -46,7 +46,7 @@ impl Sides {
     /// Splits the rows as the settings say.
     ///
     /// # Errors
-    /// [`Error::Config`] when no row is left to train on, or a split column is missing or names no known side.
+    /// [`Error::Config`] when no two classes are left to train on, or a split column is missing or names no known side.
     pub fn new(dataset: &Dataset, config: &TrainConfig) -> Result<Self> {
         let mut sides = match &config.split {
             Split::Random => {
@@ -58,10 +58,25 @@ impl Sides {
             Split::ByClassShuffled => Self::by_class(dataset, config, true),
             Split::Column(name) => Self::by_column(dataset, name, config)?,
         };
-        if sides.train.is_empty() {
-            return Err(Error::Config(
-                "no row is left to train on: lower test_fraction or validation_fraction".to_owned(),
-            ));
+        let mut classes = dataset.labels_of(&sides.train);
+        classes.sort_unstable();
+        classes.dedup();
+        if classes.len() < 2 {
+            let left = match classes.first() {
+                None => "no row is left to train on".to_owned(),
+                Some(class) => format!(
+                    "only rows of the class \"{}\" are left to train on, and nothing can be learned from one class",
+                    dataset.class_names[*class as usize]
+                ),
+            };
+            let how = match config.split {
+                Split::Random => "lower test_fraction or validation_fraction",
+                Split::ByClass | Split::ByClassShuffled => {
+                    "lower test_fraction or validation_fraction, or set split to random"
+                }
+                Split::Column(_) => "choose another split",
+            };
+            return Err(Error::Config(format!("{left}: {how}")));
         }
         for side in [&mut sides.train, &mut sides.validation, &mut sides.test] {
             side.sort_unstable();
@@ -124,7 +139,7 @@ impl Sides {
             }
         }
         // A second file says what is tested, not what steers.
-        if name == SIDE_COLUMN && sides.validation.is_empty() {
+        if dataset.joined {
             sides.train.shuffle(&mut rng::stream(config.seed, "split"));
             let keep = sides.train.len() - part(sides.train.len(), config.validation_fraction);
             sides.validation = sides.train.split_off(keep);
@@ -201,6 +216,48 @@ mod tests {
             rows.sort_unstable();
             assert!(rows.into_iter().eq(0..1797));
         }
+    }
+
+    #[test]
+    fn one_class_is_too_few_to_train_on() {
+        let mut dataset = Dataset::sample("digits", 0).expect("is there");
+        let mut config = dataset.default_config();
+        config.split = Split::ByClass;
+        config.test_fraction = 0.9;
+        let refusal = |dataset: &Dataset, config: &TrainConfig| {
+            let error = Sides::new(dataset, config).expect_err("refused");
+            error.to_string()
+        };
+        assert_eq!(
+            refusal(&dataset, &config),
+            "only rows of the class \"0\" are left to train on, and nothing can be learned from one class: lower \
+             test_fraction or validation_fraction, or set split to random"
+        );
+        config.test_fraction = 0.8;
+        config.validation_fraction = 0.0;
+        assert_eq!(sizes(&dataset, &config)[0], 178 + 182);
+        config.test_fraction = 1.0;
+        assert!(refusal(&dataset, &config).starts_with("no row is left to train on: lower"));
+        let side = |label: &u32| ["train", "test"][usize::from(*label > 0)].to_owned();
+        let sides = dataset.labels.iter().map(side).collect();
+        dataset.columns.push(("part".to_owned(), sides));
+        config.split = Split::Column("part".to_owned());
+        assert!(refusal(&dataset, &config).ends_with("choose another split"));
+    }
+
+    #[test]
+    fn a_column_named_side_is_like_any_other() {
+        let mut dataset = Dataset::sample("digits", 0).expect("is there");
+        let side = |row: usize| ["train", "test"][row % 2].to_owned();
+        let sides = (0..1797).map(side).collect();
+        dataset.columns.push((SIDE_COLUMN.to_owned(), sides));
+        let mut config = dataset.default_config();
+        assert_eq!(config.split, Split::Random);
+        config.split = Split::Column(SIDE_COLUMN.to_owned());
+        assert_eq!(sizes(&dataset, &config), [899, 0, 898]);
+        // A second file says what is tested, and some of the first one steers.
+        dataset.joined = true;
+        assert_eq!(sizes(&dataset, &config), [809, 90, 898]);
     }
 
     #[test]

@@ -18,7 +18,7 @@ pub use commands::GpuCommands;
 pub use kernel::{Access, Kernel};
 pub use vec::{Binding, GpuVec};
 
-use crate::device::{DeviceInfo, EngineChoice};
+use crate::device::DeviceInfo;
 use crate::error::{Error, Result};
 use crate::ledger::{MemoryLedger, Purpose, Reservation};
 use kernel::Pipelines;
@@ -44,27 +44,46 @@ pub struct Gpu {
     faults: Arc<Mutex<Option<String>>>,
 }
 
-impl Gpu {
-    /// Opens the best adapter: discrete before integrated before software; a part of its name narrows the choice.
+/// An adapter that is not opened yet.
+#[derive(Debug)]
+pub struct Adapter(wgpu::Adapter);
+
+impl Adapter {
+    /// Finds the best adapter: discrete before integrated before software; a part of its name narrows the choice.
     ///
     /// # Errors
-    /// [`Error::Device`] when there is no such adapter or it gives no device; [`Error::Refused`] when the budget does
-    /// not hold the 2.1 MiB of fixed buffers.
-    pub async fn open(choice: &EngineChoice, ledger: &MemoryLedger) -> Result<Self> {
-        let name_part = choice.adapter.as_deref();
+    /// [`Error::Device`] when there is no such adapter.
+    pub async fn find(name_part: Option<&str>) -> Result<Self> {
         let mut adapters = adapters().await;
         adapters.sort_by_key(|adapter| preference(adapter.get_info().device_type));
         let listed: Vec<String> = adapters
             .iter()
             .map(|a| adapter_name(&a.get_info()))
             .collect();
-        let adapter = adapters
+        adapters
             .into_iter()
             .find(|adapter| {
                 let name = adapter_name(&adapter.get_info()).to_lowercase();
                 name_part.is_none_or(|part| name.contains(&part.to_lowercase()))
             })
-            .ok_or_else(|| no_adapter(name_part, &listed))?;
+            .map(Self)
+            .ok_or_else(|| no_adapter(name_part, &listed))
+    }
+
+    /// What the adapter is and what it allows.
+    pub fn info(&self) -> DeviceInfo {
+        device_info(&self.0)
+    }
+}
+
+impl Gpu {
+    /// Opens an adapter, `trusted` as [`EngineChoice`](crate::EngineChoice) has it.
+    ///
+    /// # Errors
+    /// [`Error::Device`] when it gives no device; [`Error::Refused`] when the budget does not hold the 2.1 MiB of fixed
+    /// buffers.
+    pub async fn open(adapter: Adapter, trusted: bool, ledger: &MemoryLedger) -> Result<Self> {
+        let Adapter(adapter) = adapter;
         let offered = adapter.limits();
         let (device, queue) = adapter
             .request_device(&wgpu::DeviceDescriptor {
@@ -113,7 +132,7 @@ impl Gpu {
         )?;
         Ok(Self {
             info: device_info(&adapter),
-            pipelines: Pipelines::new(choice.trusted),
+            pipelines: Pipelines::new(trusted),
             device,
             queue,
             params,

@@ -32,7 +32,7 @@ pub static MINE: Kernel = Kernel {
         Access::ReadWrite,
     ],
     workgroup_size: SEGMENT as u32,
-    workgroup_bytes: 8 * 4 * SEGMENT as u32 + 20,
+    workgroup_bytes: 8 * 4 * SEGMENT as u32 + 40,
 };
 
 /// One workgroup a row.

@@ -7,10 +7,11 @@ use crate::engine::{DeviceVec, Engine, Workspace};
 use crate::error::Result;
 use crate::evaluation::{self, Cut, EvaluationSpec, Evaluator};
 use crate::features::FeatureStore;
+use crate::gpu::PARAMS_SLOTS;
 use crate::kernels::optimizer::Moments;
 use crate::kernels::ranks::{Row, SEGMENT, Scratch};
 use crate::kernels::stride;
-use crate::kernels::triplet_margin::{Parts, TERMS};
+use crate::kernels::triplet_margin::{OWNERS, Parts, TERMS};
 use crate::ledger::Purpose;
 use crate::model::{Activations, EmbeddingModel, Gradients};
 use crate::optimizer;
@@ -22,7 +23,13 @@ use crate::unit_rows::{Intake, TILE_ROWS};
 /// Steps that share a submit at most.
 const STEPS_PER_SUBMIT: usize = 16;
 /// What a block of anchors may take of thresholds and partial gradients, unless eight anchors take more.
-const BLOCK_BYTES: usize = 32 << 20;
+const BLOCK_BYTES: u64 = 32 << 20;
+/// Dispatches of a block of anchors at most.
+const BLOCK_DISPATCHES: usize = 4;
+/// Dispatches of the rest of a step: fewer than this.
+const STEP_DISPATCHES: usize = 24;
+/// Dispatches of a submit at most.
+const SUBMIT_DISPATCHES: usize = PARAMS_SLOTS as usize;
 /// What the host writes for each row of a step, at most: its number, its [`Row`], and a zero in the report.
 const UPLOAD_BYTES_PER_ROW: usize = 4 + size_of::<Row>() + 4;
 /// Training rows that are scored for comparison where there is no validation side to match.
@@ -80,7 +87,7 @@ pub(super) struct Sizes {
     /// Anchors that are ranked at once.
     pub(super) block_rows: usize,
     /// Positives of the anchors of a block at most.
-    pub(super) block_thresholds: usize,
+    pub(super) block_thresholds: u64,
     pub(super) steps_per_submit: usize,
     pub(super) evaluation: EvaluationSpec,
 }
@@ -134,13 +141,19 @@ impl Sizes {
         }
         let most = EvaluationSpec::of(&dataset.labels_of(&sides.train), dim, 0).positives;
         let positives = sampler.most_of_a_class(most, memory).saturating_sub(1);
-        let parts = memory.div_ceil(SEGMENT) * stride(config.embedding_size) * size_of::<f32>();
-        let bytes_per_row = parts + positives * (size_of::<[u32; 2]>() + size_of::<u32>());
+        // All of it in u64: a plan that is refused may be larger than what a browser can address.
+        let segments = memory.div_ceil(SEGMENT) as u64;
+        let parts = segments * (stride(config.embedding_size) * size_of::<f32>()) as u64;
+        let threshold_bytes = (size_of::<[u32; 2]>() + size_of::<u32>()) as u64;
+        let bytes_per_row = parts + positives as u64 * threshold_bytes;
         // Rows of a batch that are its own references all need their thresholds at once.
         let alone = config.memory_size == 0 || config.memory_start_step > 0;
-        let block_rows = match BLOCK_BYTES / bytes_per_row.max(1) / 8 * 8 {
+        // Not so few rows that the blocks of a step are more than a submit carries.
+        let most_blocks = (SUBMIT_DISPATCHES - STEP_DISPATCHES) / BLOCK_DISPATCHES;
+        let least = batch.div_ceil(most_blocks).next_multiple_of(OWNERS);
+        let block_rows = match (BLOCK_BYTES / bytes_per_row.max(1)) as usize / OWNERS * OWNERS {
             _ if alone => batch,
-            rows => rows.clamp(8, batch.max(8)).min(batch),
+            rows => rows.max(least).min(batch),
         };
         let upload = STEPS_PER_SUBMIT.min((1 << 20) / (UPLOAD_BYTES_PER_ROW * batch + 4 * TERMS));
         Self {
@@ -148,10 +161,9 @@ impl Sizes {
             batch,
             memory,
             block_rows,
-            block_thresholds: block_rows * (positives + 1),
-            // A block takes four dispatches at most, the rest of a step fewer than 24; a submit carries 512.
+            block_thresholds: block_rows as u64 * (positives as u64 + 1),
             steps_per_submit: upload
-                .min(512 / (24 + 4 * batch.div_ceil(block_rows)))
+                .min(SUBMIT_DISPATCHES / step_dispatches(batch.div_ceil(block_rows)))
                 .max(1),
             evaluation,
         }
@@ -188,9 +200,9 @@ impl Sizes {
         let dim = self.widths.last().copied().unwrap_or(0);
         let row = stride(dim) as u64;
         let staged = (self.steps_per_submit * self.batch).max(TILE_ROWS);
-        let (block, thresholds) = (self.block_rows as u64, self.block_thresholds as u64);
+        let (block, thresholds) = (self.block_rows as u64, self.block_thresholds);
         let segments = self.memory.div_ceil(SEGMENT) as u64;
-        let (_, parameters) = EmbeddingModel::layers(&self.widths);
+        let parameters = EmbeddingModel::parameters(&self.widths);
         let mut plan = FeatureStore::plan(
             MemoryPlan::default(),
             resident,
@@ -240,6 +252,11 @@ impl TrainBuffers {
     }
 }
 
+/// Dispatches of a step of so many blocks at most.
+fn step_dispatches(blocks: usize) -> usize {
+    STEP_DISPATCHES + BLOCK_DISPATCHES * blocks
+}
+
 /// Training rows to score beside the validation side: as many, so that the two compare like with like.
 fn probe(dataset: &Dataset, sides: &Sides, config: &TrainConfig) -> Vec<u32> {
     let wanted = match sides.validation.len() {
@@ -269,4 +286,47 @@ fn probe(dataset: &Dataset, sides: &Sides, config: &TrainConfig) -> Vec<u32> {
     }
     rows.sort_unstable();
     rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sizes(sets: &[&str]) -> Sizes {
+        let dataset = Dataset::sample("many-classes", 0).expect("is there");
+        let config = sets.iter().fold(dataset.default_config(), |config, set| {
+            config.with_set(set).expect("sets")
+        });
+        Setup::new(&dataset, &config).expect("suits the data").sizes
+    }
+
+    #[test]
+    fn a_submit_carries_a_step_whatever_the_batch_and_the_memory() {
+        for sets in [
+            &["batch_size=4096", "memory_size=1048576"][..],
+            &[
+                "batch_size=4500",
+                "memory_size=16777216",
+                "embedding_size=65536",
+            ],
+            &[
+                "batch_size=32768",
+                "m_per_class=128",
+                "memory_size=16777216",
+            ],
+            &["batch_size=976", "memory_size=16777216"],
+            &["batch_size=977", "memory_size=16777216"],
+            &["batch_size=2", "memory_size=16777216"],
+            &["batch_size=4096", "memory_size=0"],
+            &[],
+        ] {
+            let sizes = sizes(sets);
+            let blocks = sizes.batch.div_ceil(sizes.block_rows);
+            assert!(
+                sizes.steps_per_submit * step_dispatches(blocks) <= SUBMIT_DISPATCHES,
+                "{sets:?}: {} steps of {blocks} blocks",
+                sizes.steps_per_submit
+            );
+        }
+    }
 }

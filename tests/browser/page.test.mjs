@@ -175,6 +175,19 @@ test("a setting out of range is refused with the range, and the old one stays", 
   });
 });
 
+test("settings past what a browser can address are refused with their numbers", async () => {
+  for (const [settings, needs] of [
+    ["memory_size=16777216&embedding_size=256", /^"training" needs 16\.\d GiB, /],
+    ["hidden_layers=[65536,65536]", /^"training" needs 64\.\d GiB, /],
+  ]) {
+    await on(`?engine=cpu#${settings}`, {}, async (page) => {
+      await page.click("run");
+      await page.status(/^Ready/);
+      assert.match(await page.error(), needs);
+    });
+  }
+});
+
 test("nothing learned is said, with the likely cause", async () => {
   await on("?engine=cpu#steps=40&miner.type_of_triplets=easy", {}, async (page) => {
     await page.click("run");

@@ -1,9 +1,12 @@
 use nearfar::kernels::ranks::{Block, Inputs, Row, Scratch};
-use nearfar::kernels::triplet_margin::{Kind, Rule, TERMS, Total, mine, share_with_references};
-use nearfar::{Engine, reference};
+use nearfar::kernels::triplet_margin::{
+    Kind, MINE, Rule, TERMS, Total, mine, share_with_references,
+};
+use nearfar::{Commands, DeviceVec, Engine, EngineKind, reference};
 
 use super::common::{
-    assert_close, engines, labels, output, random_rows, read, rng, tied_unit_rows, to_f64, vector,
+    assert_close, engines, labels, open, output, random_rows, read, rng, tied_unit_rows, to_f64,
+    vector,
 };
 
 const KINDS: [Kind; 5] = [
@@ -330,4 +333,69 @@ fn totals_carry_past_32_bits() {
         assert_eq!(carried, counted.map(|total| before + total));
         assert!(carried[0] > 7 << 32);
     }
+}
+
+#[test]
+fn a_workgroup_counts_past_32_bits() {
+    // Eight rows share 2^21 thresholds, and each of them meets 256 negatives: 2^32 triplets, a low word of zero.
+    let (rows, references, positives) = (8, 256, 1usize << 21);
+    let engine = open(EngineKind::Gpu, 256 << 20);
+    let anchors = vector(&engine, &[1.0f32, 0.0, 0.0, 0.0].repeat(rows), 0);
+    let reference_rows = vector(&engine, &[0.0f32, 1.0, 0.0, 0.0].repeat(references), 0);
+    let row = Row {
+        label: 1,
+        id: 0,
+        offset: 0,
+        positives: positives as u32,
+    };
+    let batch = vector(&engine, &vec![row; rows], 0);
+    let tags = vector(&engine, &vec![[2u32, 5]; references], 0);
+    let thresholds = vector(&engine, &vec![[0.5f32.to_bits(), 7]; positives], 0);
+    let books = vector(&engine, &vec![0u32; positives + rows + 1], 0);
+    let parts = output::<f32>(&engine, rows * 4);
+    let report = vector(&engine, &[0u32; TERMS], 0);
+    fn bound<T: bytemuck::Pod>(vector: &DeviceVec<T>) -> nearfar::gpu::Binding<'_> {
+        let DeviceVec::Gpu(vector) = vector else {
+            panic!("a GPU was opened");
+        };
+        vector.binding()
+    }
+    let (first_row, batch_first, report_first, segments) = (0, 0, 0, 1);
+    let params = [
+        first_row,
+        rows as u32,
+        batch_first,
+        references as u32,
+        1,
+        segments,
+        references as u32,
+        report_first,
+        Kind::Unmined as u32,
+        1f32.to_bits(),
+        3f32.to_bits(),
+    ];
+    let Commands::Gpu(mut commands) = engine.commands() else {
+        panic!("a GPU was opened");
+    };
+    let buffers = [
+        bound(&anchors),
+        bound(&reference_rows),
+        bound(&batch),
+        bound(&tags),
+        bound(&thresholds),
+        bound(&books),
+        bound(&parts),
+        bound(&report),
+    ];
+    commands.dispatch(&MINE, &params, &buffers, 1);
+    engine.submit(Commands::Gpu(commands));
+    let words = read(&engine, &report, TERMS);
+    let totals = TOTALS.map(|total| total.read(&words));
+    assert_eq!(totals, [1 << 32, 1 << 32, 0, 1 << 32, 1 << 32]);
+    // Active triplets are seen although the low word of their count is zero.
+    let pull = (positives * references) as f32;
+    assert_eq!(
+        read(&engine, &parts, rows * 4),
+        [0.0, pull, 0.0, 0.0].repeat(rows)
+    );
 }
