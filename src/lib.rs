@@ -58,6 +58,8 @@ mod unit_rows;
 
 mod knn;
 
+mod rate;
+
 mod evaluation;
 
 mod embedder;
@@ -98,5 +100,6 @@ pub use model::{Activations, EmbeddingModel, LayerWeights};
 pub use plan::{MemoryPlan, PlannedBuffer, Room};
 pub use pml::pml_bytes;
 pub use projection::{Axes, project};
+pub use rate::measure_rate;
 pub use run::{Baseline, DataReport, Map, MemoryReport, Progress, Run, RunReport};
 pub use trainer::{Evaluation, StepReport, Trainer};

@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::collections::BTreeMap;
+
 use common::engines;
 use nearfar::{
     Dataset, Engine, EngineKind, Error, EvaluationSpec, Labelled, Metrics, Rate, Retrieval, Room,
@@ -134,15 +136,15 @@ fn lone_queries_are_dropped_and_counted_and_alone_refused() {
     }
 }
 
-/// Rows full of ties, with a few large classes, some small ones and some rows alone.
-fn tied(rows: usize) -> Labelled {
+/// Rows full of ties: `large` of 400 are of one class, 50 of another, and the rest has small ones or stands alone.
+fn tied(rows: usize, large: u32) -> Labelled {
     let mut rng = common::rng(rows as u64);
     let values = common::tied_unit_rows(&mut rng, rows);
     let labels = common::labels(&mut rng, rows, 400);
-    let name = |label: &u32| match label {
-        0..150 => "large".to_owned(),
-        150..200 => "middling".to_owned(),
-        _ => label.to_string(),
+    let name = |label: &u32| match label.checked_sub(large) {
+        None => "large".to_owned(),
+        Some(0..50) => "middling".to_owned(),
+        Some(_) => label.to_string(),
     };
     Labelled {
         values,
@@ -205,7 +207,7 @@ fn by_full_sort(rows: &Labelled, at: &[u64]) -> Retrieval {
 
 #[test]
 fn every_metric_equals_a_full_sort_on_data_full_of_ties() {
-    let (rows, at) = (tied(1500), [1, 2, 10, 1000, 100_000]);
+    let (rows, at) = (tied(1500, 150), [1, 2, 10, 1000, 100_000]);
     let expected = by_full_sort(&rows, &at);
     for engine in engines() {
         let actual = score(&engine, &rows, None, &at).expect("evaluates");
@@ -253,17 +255,18 @@ fn every_metric_equals_a_full_sort_on_data_full_of_ties() {
 
 #[test]
 fn a_budget_changes_no_bit_even_where_references_stream_and_a_class_goes_in_windows() {
-    let rows = tied(3000);
+    let rows = tied(420, 320);
+    let large = rows.labels.iter().filter(|label| *label == "large").count();
     let spec = EvaluationSpec {
-        references: 3000,
+        references: 420,
         dim: 64,
-        queries: 3000,
-        positives: 1200,
+        queries: 420,
+        positives: large,
     };
     let mut seen = Vec::new();
     for kind in [EngineKind::Gpu, EngineKind::Cpu] {
         // Beside the fixed buffers of a GPU: blocks of a few queries, then windows of a class, with a chunk at a time.
-        for free in [64 << 20, 600 << 10, 142 << 10] {
+        for free in [64 << 20, 220 << 10, 134 << 10] {
             let fixed = common::open(kind, 256 << 20).ledger().live_bytes();
             let engine = common::open(kind, fixed + free);
             let room = engine.room();
@@ -305,4 +308,86 @@ fn what_not_even_the_smallest_blocks_fit_is_refused_with_the_numbers() {
             .contains("1 MiB of the 2 MiB budget is free"),
         "{error}"
     );
+}
+
+/// What PML says of a case.
+#[derive(serde::Deserialize)]
+struct Golden {
+    name: String,
+    dim: usize,
+    queries: Vec<f32>,
+    query_labels: Vec<u32>,
+    references: Option<Vec<f32>>,
+    reference_labels: Option<Vec<u32>>,
+    whole: BTreeMap<String, f64>,
+    max_bin_count: BTreeMap<String, f64>,
+    over_classes: BTreeMap<String, f64>,
+    per_class: BTreeMap<String, Vec<f64>>,
+}
+
+/// By PML's names.
+fn named(metrics: &Metrics) -> BTreeMap<String, f64> {
+    let json = serde_json::json!(metrics);
+    let value = |name: &&str| (name.to_string(), json[name].as_f64().expect("a number"));
+    Metrics::NAMES.iter().map(value).collect()
+}
+
+#[test]
+fn pml_s_accuracy_calculator_says_the_same_whole_by_class_and_over_classes() {
+    let golden: Vec<Golden> =
+        serde_json::from_str(include_str!("golden/metrics.json")).expect("parses");
+    for case in golden {
+        let labelled = |values: &Vec<f32>, labels: &Vec<u32>| Labelled {
+            values: values.clone(),
+            dim: case.dim,
+            labels: labels.iter().map(u32::to_string).collect(),
+            ..Labelled::default()
+        };
+        let queries = labelled(&case.queries, &case.query_labels);
+        let references = case.references.as_ref().zip(case.reference_labels.as_ref());
+        let references = references.map(|(values, labels)| labelled(values, labels));
+        for engine in engines() {
+            let retrieval = score(&engine, &queries, references.as_ref(), &[]).expect("evaluates");
+            let near =
+                |what: &str, actual: &BTreeMap<String, f64>, expected: &BTreeMap<String, f64>| {
+                    for (name, expected) in expected {
+                        let off = (actual[name] - expected).abs();
+                        assert!(
+                            off < 1e-5,
+                            "{}, {what}, {name}: {}, PML {expected}",
+                            case.name,
+                            actual[name]
+                        );
+                    }
+                };
+            let whole = named(&retrieval.metrics);
+            near("whole", &whole, &case.whole);
+            near(
+                "over classes",
+                &named(&retrieval.over_classes),
+                &case.over_classes,
+            );
+            // With the nearest max_bin_count alone, PML cuts MAP and MRR short; the rest is the same.
+            let mut within = case.max_bin_count.clone();
+            within.retain(|name, _| {
+                !["mean_average_precision", "mean_reciprocal_rank"].contains(&&name[..])
+            });
+            near("max_bin_count", &whole, &within);
+            for (i, class) in retrieval.classes.iter().enumerate() {
+                let expected = case
+                    .per_class
+                    .iter()
+                    .map(|(name, values)| (name.clone(), values[i]));
+                near(
+                    &format!("class {}", class.class),
+                    &named(&class.metrics),
+                    &expected.collect(),
+                );
+            }
+            assert_eq!(
+                retrieval.classes.len(),
+                case.per_class["precision_at_1"].len()
+            );
+        }
+    }
 }

@@ -361,12 +361,16 @@ fn a_workgroup_counts_past_32_bits() {
         vector.binding()
     }
     let (first_row, batch_first, report_first, segments) = (0, 0, 0, 1);
+    let (first_reference, from_id, to_id) = (0, 0, u32::MAX);
     let params = [
         first_row,
         rows as u32,
         batch_first,
         references as u32,
         1,
+        first_reference,
+        from_id,
+        to_id,
         segments,
         references as u32,
         report_first,
