@@ -56,6 +56,8 @@ mod evaluation;
 
 mod embedder;
 
+mod linear;
+
 mod projection;
 
 // The whole chain, and a run of it.
@@ -83,6 +85,7 @@ pub use engine::{Commands, DeviceVec, Engine, Workspace};
 pub use error::{Error, Result};
 pub use evaluation::evaluate;
 pub use ledger::{Bytes, MemoryLedger, OverBudget, Purpose, Reservation};
+pub use linear::{LinearMap, Unfit};
 pub use losses::{Loss, TripletMarginLoss};
 pub use metrics::{Metrics, Scores};
 pub use miners::{Miner, MiningCounts, TripletMarginMiner, TypeOfTriplets};
