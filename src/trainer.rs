@@ -1,6 +1,7 @@
 //! [`Trainer`]: the training loop. The one place that knows the whole chain: batches are drawn on the host, everything
 //! from gathering their rows to the optimizer runs on the engine, and a few words a step come back.
 
+mod baseline;
 mod score;
 mod setup;
 
@@ -23,13 +24,15 @@ use crate::kernels::optimizer;
 use crate::kernels::ranks::{Block, Inputs, Row};
 use crate::kernels::triplet_margin::{self, Rule, STATUS, TERMS};
 use crate::kernels::{self, stride};
+use crate::linear::Unfit;
 use crate::losses::Loss;
 use crate::miners::MiningCounts;
 use crate::model::{Activations, EmbeddingModel, LayerWeights};
 use crate::pace::Pace;
 use crate::plan::MemoryPlan;
 use crate::pml::pml_bytes;
-use setup::{ADVICE, Setup, Sizes, TILE, TrainBuffers};
+use baseline::Linear;
+use setup::{ADVICE, Fitting, MODEL, Setup, Sizes, TILE, TrainBuffers};
 
 /// What a step did.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -60,6 +63,7 @@ pub struct Trainer {
     train: TrainBuffers,
     tile: Activations,
     evaluator: Evaluator,
+    linear: Result<Linear, Unfit>,
     step: u64,
     failed: Option<Error>,
     pace: Pace,
@@ -83,11 +87,16 @@ impl Trainer {
     pub async fn new(engine: Engine, dataset: Rc<Dataset>, config: TrainConfig) -> Result<Self> {
         let setup = Setup::new(&dataset, &config)?;
         let sizes = &setup.sizes;
-        let (plan, resident) = sizes.fitting_plan(&engine, &dataset)?;
+        let Fitting {
+            plan,
+            resident,
+            linear,
+        } = sizes.fitting_plan(&engine, &dataset)?;
         engine.prepare(&kernels::ALL).await?;
         let mut workspace = engine.workspace("training", &plan, ADVICE).await?;
         let weights = EmbeddingModel::initial_weights(&sizes.widths, config.seed);
-        let model = EmbeddingModel::new(&engine, &mut workspace, &sizes.widths, &weights).await?;
+        let model =
+            EmbeddingModel::new(&engine, &mut workspace, MODEL, &sizes.widths, &weights).await?;
         let features = FeatureStore::new(&engine, &mut workspace, &dataset, resident).await?;
         let classes = dataset.class_names.len();
         let mut memory = CrossBatchMemory::new(&mut workspace, sizes.memory, classes);
@@ -100,6 +109,8 @@ impl Trainer {
             train: TrainBuffers::new(&mut workspace, sizes),
             tile: Activations::new(&mut workspace, &TILE, &sizes.widths),
             evaluator: Evaluator::new(&mut workspace, sizes.evaluation),
+            linear: linear
+                .map(|directions| Linear::new(&mut workspace, dataset.features.dim(), directions)),
             step: 0,
             failed: None,
             pace: Pace::default(),
@@ -121,7 +132,7 @@ impl Trainer {
         Ok(Setup::new(dataset, config)?
             .sizes
             .fitting_plan(engine, dataset)?
-            .0)
+            .plan)
     }
 
     /// Takes as many steps as make a slice of work, one at least and `at_most` at most.

@@ -205,6 +205,10 @@ fn print(report: &RunReport) {
         line("validation", &scores.validation);
         line("test", &scores.test);
         line("raw features", &report.baseline.raw.test);
+        line(
+            "linear map (LDA)",
+            &report.baseline.linear.and_then(|linear| linear.test),
+        );
     }
     println!(
         "memory {} at most, of {}; {:.1} s",

@@ -1,4 +1,4 @@
-//! Scoring: the model's embeddings and the raw features of a side, ranked by the evaluator.
+//! Scoring: embeddings of a side, ranked by the evaluator.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +19,15 @@ pub struct Evaluation {
     pub train: Option<Metrics>,
     /// The validation side.
     pub validation: Option<Metrics>,
+}
+
+/// What takes features to embeddings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Map {
+    /// The model that is trained.
+    Head,
+    /// The linear baseline.
+    Linear,
 }
 
 impl Trainer {
@@ -43,41 +52,26 @@ impl Trainer {
     pub async fn score_all(&mut self, side: Side) -> Result<Option<Metrics>> {
         let rows = self.setup.sides.of(side).to_vec();
         let queries = evaluation::choose(rows.len(), 0, 0);
-        self.score_queries(&rows, &queries).await
-    }
-
-    /// Scores the raw features of a side, every row a query where `all`, else the seeded choice of an evaluation.
-    ///
-    /// # Errors
-    /// As [`Trainer::evaluate`].
-    pub async fn score_raw(&mut self, side: Side, all: bool) -> Result<Option<Metrics>> {
-        let rows = self.setup.sides.of(side);
-        if rows.is_empty() {
-            return Ok(None);
-        }
-        let most = if all { 0 } else { self.config.evaluate_queries };
-        let (mut features, dim) = (Vec::new(), self.dataset.features.dim());
-        self.dataset.features.read(rows, &mut features).await?;
-        let labels = self.dataset.labels_of(rows);
-        let queries = evaluation::choose(rows.len(), most, self.config.seed);
-        self.evaluator.load(&self.engine, &features, dim).await?;
-        self.evaluator
-            .score(&self.engine, &labels, dim, Queries::Own(&queries))
-            .await
+        self.score_queries(Map::Head, &rows, &queries).await
     }
 
     async fn score(&mut self, rows: &[u32]) -> Result<Option<Metrics>> {
         let queries =
             evaluation::choose(rows.len(), self.config.evaluate_queries, self.config.seed);
-        self.score_queries(rows, &queries).await
+        self.score_queries(Map::Head, rows, &queries).await
     }
 
-    async fn score_queries(&mut self, rows: &[u32], queries: &[u32]) -> Result<Option<Metrics>> {
+    pub(super) async fn score_queries(
+        &mut self,
+        map: Map,
+        rows: &[u32],
+        queries: &[u32],
+    ) -> Result<Option<Metrics>> {
         if rows.is_empty() {
             return Ok(None);
         }
-        self.embed_on_engine(rows).await?;
-        let (labels, dim) = (self.dataset.labels_of(rows), self.model.embedding_size());
+        let dim = self.embed_on_engine(map, rows).await?;
+        let labels = self.dataset.labels_of(rows);
         self.evaluator
             .score(&self.engine, &labels, dim, Queries::Own(queries))
             .await
@@ -94,7 +88,7 @@ impl Trainer {
         );
         let mut values = Vec::with_capacity(rows.len() * dim);
         for rows in rows.chunks(self.setup.sizes.evaluation.references.max(1)) {
-            self.embed_on_engine(rows).await?;
+            self.embed_on_engine(Map::Head, rows).await?;
             let count = (rows.len() * stride) as u64;
             let padded = self
                 .engine
@@ -105,29 +99,35 @@ impl Trainer {
         Ok(Embeddings { values, dim })
     }
 
-    /// Embeds rows into the evaluator's references.
-    async fn embed_on_engine(&mut self, rows: &[u32]) -> Result<()> {
-        let stride = stride(self.model.embedding_size());
+    /// Embeds rows into the evaluator's references; returns the dimensions of an embedding.
+    async fn embed_on_engine(&mut self, map: Map, rows: &[u32]) -> Result<usize> {
+        let (model, activations) = match map {
+            Map::Head => (&self.model, &mut self.tile),
+            Map::Linear => {
+                let linear = self.linear.as_mut().expect("a map that was fitted");
+                (&linear.model, &mut linear.tile)
+            }
+        };
+        let stride = stride(model.embedding_size());
         for (tile, rows) in rows.chunks(TILE_ROWS).enumerate() {
             let mut commands = self.engine.commands();
             self.features
                 .stage(&self.engine, &mut commands, &self.dataset, rows)
                 .await?;
             self.features
-                .gather(&mut commands, 0, rows.len(), self.tile.input_mut());
-            self.model
-                .forward(&mut commands, rows.len(), &mut self.tile);
+                .gather(&mut commands, 0, rows.len(), activations.input_mut());
+            model.forward(&mut commands, rows.len(), activations);
             normalize::normalize(
                 &mut commands,
                 rows.len(),
                 stride,
-                self.tile.output(),
+                activations.output(),
                 tile * TILE_ROWS,
                 self.evaluator.references_mut(),
             );
             self.engine.submit(commands);
             self.engine.breathe().await?;
         }
-        Ok(())
+        Ok(model.embedding_size())
     }
 }

@@ -1,5 +1,6 @@
 //! [`Setup`]: what a run is made of before it starts: sides, sampler, sizes, and the memory plan that follows from them.
 
+use super::baseline::Linear;
 use crate::config::{Split, TrainConfig};
 use crate::cross_batch_memory::CrossBatchMemory;
 use crate::dataset::{Dataset, Sides};
@@ -12,6 +13,7 @@ use crate::kernels::ranks::{Row, SEGMENT, Scratch};
 use crate::kernels::stride;
 use crate::kernels::triplet_margin::{Parts, TERMS};
 use crate::ledger::Purpose;
+use crate::linear::{LinearMap, Unfit};
 use crate::model::{Activations, EmbeddingModel, Gradients};
 use crate::optimizer;
 use crate::plan::MemoryPlan;
@@ -27,6 +29,7 @@ const UPLOAD_BYTES_PER_ROW: usize = 4 + size_of::<Row>() + 4;
 /// Training rows that are scored for comparison where there is no validation side to match.
 const PROBE_ROWS: usize = 2000;
 
+pub(super) const MODEL: &str = "model.parameters";
 const ACTIVATIONS: [&str; 6] = [
     "train.batch",
     "train.layer1",
@@ -82,6 +85,18 @@ pub(super) struct Sizes {
     pub(super) block_thresholds: usize,
     pub(super) steps_per_submit: usize,
     pub(super) evaluation: EvaluationSize,
+    /// Directions of the linear baseline.
+    pub(super) linear: Result<usize, Unfit>,
+}
+
+/// The plan that fits, and what it holds.
+#[derive(Debug)]
+pub(super) struct Fitting {
+    pub(super) plan: MemoryPlan,
+    /// All features are on the engine.
+    pub(super) resident: bool,
+    /// Directions of the linear baseline.
+    pub(super) linear: Result<usize, Unfit>,
 }
 
 #[derive(Debug)]
@@ -144,33 +159,35 @@ impl Sizes {
                 .min(512 / (24 + 4 * batch.div_ceil(block_rows)))
                 .max(1),
             evaluation,
+            linear: LinearMap::directions(&dataset.labels_of(&sides.train), dataset.features.dim()),
         }
     }
 
-    /// The plan with all features on the engine, or else with those of the next rows only; and which of the two it is.
-    pub(super) fn fitting_plan(
-        &self,
-        engine: &Engine,
-        dataset: &Dataset,
-    ) -> Result<(MemoryPlan, bool)> {
-        let fits = |plan: &MemoryPlan| {
-            plan.fits(
-                "training",
-                engine.ledger(),
-                engine.info().max_buffer_bytes,
-                ADVICE,
-            )
-        };
-        let resident = self.plan(dataset, dataset.rows());
-        if fits(&resident).is_ok() {
-            return Ok((resident, true));
+    /// The plan with all features on the engine, or else with those of the next rows only; without the linear baseline
+    /// where neither fits.
+    pub(super) fn fitting_plan(&self, engine: &Engine, dataset: &Dataset) -> Result<Fitting> {
+        let mut refused = None;
+        for linear in [self.linear.clone(), Err(Unfit::NoMemory)] {
+            for resident in [true, false] {
+                let rows = if resident { dataset.rows() } else { 0 };
+                let plan = self.plan(dataset, rows, linear.as_ref().ok().copied());
+                let most = engine.info().max_buffer_bytes;
+                match plan.fits("training", engine.ledger(), most, ADVICE) {
+                    Ok(()) => {
+                        return Ok(Fitting {
+                            plan,
+                            resident,
+                            linear,
+                        });
+                    }
+                    Err(error) => refused = Some(error),
+                }
+            }
         }
-        let streamed = self.plan(dataset, 0);
-        fits(&streamed)?;
-        Ok((streamed, false))
+        Err(refused.expect("plans were tried"))
     }
 
-    fn plan(&self, dataset: &Dataset, resident: usize) -> MemoryPlan {
+    fn plan(&self, dataset: &Dataset, resident: usize, linear: Option<usize>) -> MemoryPlan {
         let (batch, steps) = (self.batch as u64, self.steps_per_submit as u64);
         let dim = self.widths.last().copied().unwrap_or(0);
         let row = stride(dim) as u64;
@@ -184,7 +201,7 @@ impl Sizes {
             staged,
             dataset.features.dim(),
         );
-        plan = EmbeddingModel::plan(plan, &self.widths);
+        plan = EmbeddingModel::plan(plan, MODEL, &self.widths);
         plan = optimizer::plan(plan, parameters);
         plan = Activations::plan(plan, &ACTIVATIONS, &self.widths, self.batch);
         plan = Gradients::plan(plan, &self.widths, self.batch);
@@ -204,6 +221,9 @@ impl Sizes {
                 steps * (TERMS as u64 + batch),
             );
         plan = Activations::plan(plan, &TILE, &self.widths, TILE_ROWS);
+        if let Some(directions) = linear {
+            plan = Linear::plan(plan, dataset.features.dim(), directions);
+        }
         Evaluator::plan(plan, &self.evaluation)
     }
 }
