@@ -10,6 +10,7 @@ use crate::model::{Activations, EmbeddingModel, LayerWeights};
 use crate::plan::MemoryPlan;
 use crate::unit_rows::TILE_ROWS;
 
+const PARAMETERS: &str = "embed.parameters";
 const ACTIVATIONS: [&str; 6] = [
     "embed.batch",
     "embed.layer1",
@@ -37,7 +38,7 @@ impl Embedder {
         let mut widths: Vec<usize> = head.iter().map(|layer| layer.shape[1]).collect();
         widths.extend(head.last().map(|layer| layer.shape[0]));
         let size = TILE_ROWS as u64 * stride(widths.last().copied().unwrap_or(0)) as u64;
-        let mut plan = EmbeddingModel::plan(MemoryPlan::default(), &widths);
+        let mut plan = EmbeddingModel::plan(MemoryPlan::default(), PARAMETERS, &widths);
         plan = Activations::plan(plan, &ACTIVATIONS, &widths, TILE_ROWS);
         plan = plan.with::<f32>(Purpose::Activations, "embed.unit", size);
         engine.prepare(&kernels::ALL).await?;
@@ -45,7 +46,7 @@ impl Embedder {
             .workspace("embedding", &plan, "raise the budget")
             .await?;
         Ok(Self {
-            model: EmbeddingModel::new(&engine, &mut workspace, &widths, head).await?,
+            model: EmbeddingModel::new(&engine, &mut workspace, PARAMETERS, &widths, head).await?,
             activations: Activations::new(&mut workspace, &ACTIVATIONS, &widths),
             unit: workspace.take("embed.unit"),
             engine,

@@ -64,6 +64,8 @@ mod evaluation;
 
 mod embedder;
 
+mod linear;
+
 mod projection;
 
 // The whole chain, and a run of it.
@@ -93,6 +95,7 @@ pub use evaluation::{EvaluationSpec, Rows, evaluate};
 pub use forecast::{Forecast, Rate};
 pub use knn::{KnnIndex, KnnSpec, Neighbors};
 pub use ledger::{Bytes, MemoryLedger, OverBudget, Purpose, Reservation};
+pub use linear::{LinearMap, Unfit};
 pub use losses::{Loss, TripletMarginLoss};
 pub use metrics::{ClassMetrics, Metrics, Retrieval, Scores};
 pub use miners::{Miner, MiningCounts, TripletMarginMiner, TypeOfTriplets};

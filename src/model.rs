@@ -15,7 +15,6 @@ use crate::rng;
 
 /// The most layers: four hidden ones and the last.
 const MAX_LAYERS: usize = 5;
-const PARAMETERS: &str = "model.parameters";
 
 /// The layers and their weights on an engine.
 #[derive(Debug)]
@@ -86,9 +85,18 @@ impl EmbeddingModel {
             .collect()
     }
 
-    /// Adds the parameters to a plan.
-    pub(crate) fn plan(plan: MemoryPlan, widths: &[usize]) -> MemoryPlan {
-        plan.with::<f32>(Purpose::Weights, PARAMETERS, Self::parameters(widths))
+    /// Adds the parameters to a plan; `label` tells models apart.
+    pub(crate) fn plan(plan: MemoryPlan, label: &'static str, widths: &[usize]) -> MemoryPlan {
+        plan.with::<f32>(Purpose::Weights, label, Self::parameters(widths))
+    }
+
+    /// Takes the parameters from the workspace, all zero.
+    pub(crate) fn zeroed(workspace: &mut Workspace, label: &str, widths: &[usize]) -> Self {
+        Self {
+            widths: widths.to_vec(),
+            layers: Self::layers(widths),
+            parameters: workspace.take(label),
+        }
     }
 
     /// Takes the parameters from the workspace and uploads weights.
@@ -98,14 +106,11 @@ impl EmbeddingModel {
     pub(crate) async fn new(
         engine: &Engine,
         workspace: &mut Workspace,
+        label: &str,
         widths: &[usize],
         weights: &[LayerWeights],
     ) -> Result<Self> {
-        let mut model = Self {
-            widths: widths.to_vec(),
-            layers: Self::layers(widths),
-            parameters: workspace.take(PARAMETERS),
-        };
+        let mut model = Self::zeroed(workspace, label, widths);
         model.set_weights(engine, weights).await?;
         Ok(model)
     }
@@ -270,7 +275,7 @@ impl Activations {
     /// Adds the activations of `rows` rows to a plan; `labels` tells phases apart.
     pub(crate) fn plan(
         mut plan: MemoryPlan,
-        labels: &[&'static str; MAX_LAYERS + 1],
+        labels: &[&'static str],
         widths: &[usize],
         rows: usize,
     ) -> MemoryPlan {
@@ -283,7 +288,7 @@ impl Activations {
 
     pub(crate) fn new(
         workspace: &mut Workspace,
-        labels: &[&'static str; MAX_LAYERS + 1],
+        labels: &[&'static str],
         widths: &[usize],
     ) -> Self {
         let values = labels

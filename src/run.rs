@@ -27,7 +27,7 @@ pub struct Run {
     trainer: Trainer,
     history: Vec<StepReport>,
     evaluations: Vec<Evaluation>,
-    raw: Option<Scores>,
+    baseline: Option<Baseline>,
     head: Option<Scores>,
     warnings: Warnings,
     axes: Axes,
@@ -39,7 +39,7 @@ pub struct Run {
 pub enum Progress {
     /// Steps were taken.
     Steps(Vec<StepReport>),
-    /// The validation side was scored; the first time its raw features too.
+    /// The validation side was scored; the first time by its baselines too.
     Evaluated(Evaluation),
     /// The test side was scored: the run is over.
     Finished,
@@ -50,6 +50,8 @@ pub enum Progress {
 pub struct Baseline {
     /// The features as they came, over their length.
     pub raw: Scores,
+    /// Through the linear map of [`crate::LinearMap`]; nothing where it cannot be fitted, and a warning says why.
+    pub linear: Option<Scores>,
 }
 
 /// Where the embeddings of one side lie on a plane.
@@ -147,7 +149,7 @@ impl Run {
             trainer,
             history: Vec::new(),
             evaluations: Vec::new(),
-            raw: None,
+            baseline: None,
             head: None,
             warnings,
             axes: Axes::default(),
@@ -174,12 +176,8 @@ impl Run {
             evaluate_every,
             ..
         } = *self.trainer.config();
-        if self.raw.is_none() {
-            let validation = self.trainer.score_raw(Side::Validation, false).await?;
-            self.raw = Some(Scores {
-                validation,
-                ..Scores::default()
-            });
+        if self.baseline.is_none() {
+            self.baseline = Some(self.first_baseline().await?);
         }
         let evaluated = self
             .evaluations
@@ -208,9 +206,28 @@ impl Run {
         Ok(Progress::Steps(reports))
     }
 
-    /// Scores the test side, raw and embedded.
+    /// Scores the validation side by the baselines.
+    async fn first_baseline(&mut self) -> Result<Baseline> {
+        let scores = |validation| Scores {
+            validation,
+            ..Scores::default()
+        };
+        let raw = scores(self.trainer.score_raw(Side::Validation, false).await?);
+        let linear = scores(self.trainer.score_linear(Side::Validation, false).await?);
+        if let Some(unfit) = self.trainer.no_linear() {
+            self.warnings.see_no_linear(unfit);
+            return Ok(Baseline { raw, linear: None });
+        }
+        Ok(Baseline {
+            raw,
+            linear: Some(linear),
+        })
+    }
+
+    /// Scores the test side, by the baselines and embedded.
     async fn finish(&mut self) -> Result<()> {
         let raw_test = self.trainer.score_raw(Side::Test, true).await?;
+        let linear_test = self.trainer.score_linear(Side::Test, true).await?;
         let last = self.evaluations.last();
         let mut head = Scores {
             train: last.and_then(|evaluation| evaluation.train),
@@ -218,8 +235,11 @@ impl Run {
             test: None,
         };
         head.test = self.trainer.score_all(Side::Test).await?;
-        if let Some(raw) = &mut self.raw {
+        if let Some(Baseline { raw, linear }) = &mut self.baseline {
             raw.test = raw_test;
+            if let Some(linear) = linear {
+                linear.test = linear_test;
+            }
         }
         self.head = Some(head);
         Ok(())
@@ -285,9 +305,7 @@ impl Run {
 
     /// The scores that the head is compared with, so far.
     pub fn baseline(&self) -> Baseline {
-        Baseline {
-            raw: self.raw.unwrap_or_default(),
-        }
+        self.baseline.unwrap_or_default()
     }
 
     /// The scores of the trained head, once the run is over.
@@ -297,8 +315,10 @@ impl Run {
 
     /// The comparison of head and baseline in a sentence, once the run is over.
     pub fn verdict(&self) -> Option<String> {
+        let Baseline { raw, linear } = self.baseline();
+        let split = &self.trainer.config().split;
         self.head
-            .map(|head| verdict(&self.trainer.config().split, &head, &self.baseline().raw))
+            .map(|head| verdict(split, &head, &raw, linear.as_ref()))
     }
 
     /// What is likely wrong, in sentences.

@@ -1,6 +1,7 @@
 //! [`Trainer`]: the training loop. The one place that knows the whole chain: batches are drawn on the host, everything
 //! from gathering their rows to the optimizer runs on the engine, and a few words a step come back.
 
+mod baseline;
 mod score;
 mod setup;
 
@@ -23,6 +24,7 @@ use crate::kernels::optimizer;
 use crate::kernels::ranks::{Block, Inputs, Row};
 use crate::kernels::triplet_margin::{self, Rule, STATUS, TERMS};
 use crate::kernels::{self, stride};
+use crate::linear::Unfit;
 use crate::losses::Loss;
 use crate::miners::MiningCounts;
 use crate::model::{Activations, EmbeddingModel, LayerWeights};
@@ -30,7 +32,8 @@ use crate::pace::Pace;
 use crate::plan::MemoryPlan;
 use crate::pml::pml_bytes;
 use crate::unit_rows::Intake;
-use setup::{ADVICE, Fit, Setup, Sizes, TILE, TrainBuffers};
+use baseline::Linear;
+use setup::{ADVICE, Fit, MODEL, Setup, Sizes, TILE, TrainBuffers};
 
 /// What a step did.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -62,6 +65,7 @@ pub struct Trainer {
     tile: Activations,
     evaluator: Evaluator,
     intake: Intake,
+    linear: Result<Linear, Unfit>,
     step: u64,
     failed: Option<Error>,
     pace: Pace,
@@ -88,12 +92,14 @@ impl Trainer {
         let Fit {
             plan,
             resident,
+            linear,
             cut,
         } = sizes.fit(&engine, &dataset)?;
         engine.prepare(&kernels::ALL).await?;
         let mut workspace = engine.workspace("training", &plan, ADVICE).await?;
         let weights = EmbeddingModel::initial_weights(&sizes.widths, config.seed);
-        let model = EmbeddingModel::new(&engine, &mut workspace, &sizes.widths, &weights).await?;
+        let model =
+            EmbeddingModel::new(&engine, &mut workspace, MODEL, &sizes.widths, &weights).await?;
         let features = FeatureStore::new(&engine, &mut workspace, &dataset, resident).await?;
         let classes = dataset.class_names.len();
         let mut memory = CrossBatchMemory::new(&mut workspace, sizes.memory, classes);
@@ -107,6 +113,8 @@ impl Trainer {
             tile: Activations::new(&mut workspace, &TILE, &sizes.widths),
             evaluator: Evaluator::new(&mut workspace, cut),
             intake: Intake::new(&mut workspace),
+            linear: linear
+                .map(|directions| Linear::new(&mut workspace, dataset.features.dim(), directions)),
             step: 0,
             failed: None,
             pace: Pace::default(),

@@ -2,6 +2,7 @@
 
 use crate::config::TrainConfig;
 use crate::dataset::{Dataset, Sides};
+use crate::linear::Unfit;
 use crate::losses::Loss;
 use crate::miners::{Miner, TypeOfTriplets};
 use crate::trainer::StepReport;
@@ -51,6 +52,13 @@ impl Warnings {
             texts,
             ..Self::default()
         }
+    }
+
+    /// Takes in why there is no linear baseline.
+    pub(crate) fn see_no_linear(&mut self, unfit: &Unfit) {
+        self.texts.push(format!(
+            "The head is compared with raw features only, not with a linear map (LDA): {unfit}."
+        ));
     }
 
     /// Looks at a step.

@@ -92,6 +92,8 @@ fn train_prints_the_keys_that_programs_rely_on() {
         "/final/test/mean_reciprocal_rank",
         "/final/test/standard_error",
         "/baseline/raw/test/precision_at_1",
+        "/baseline/linear/validation/standard_error",
+        "/baseline/linear/test/precision_at_1",
         "/verdict",
         "/warnings",
         "/config/miner/type_of_triplets",

@@ -223,6 +223,10 @@ fn print(report: &RunReport) {
         line("validation", &scores.validation);
         line("test", &scores.test);
         line("raw features", &report.baseline.raw.test);
+        line(
+            "linear map (LDA)",
+            &report.baseline.linear.and_then(|linear| linear.test),
+        );
     }
     print_line(format_args!(
         "memory {} at most, of {}; {:.1} s",

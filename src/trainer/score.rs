@@ -1,16 +1,15 @@
-//! Scoring: the model's embeddings and the raw features of a side, ranked by the evaluator.
+//! Scoring: embeddings of a side, ranked by the evaluator.
 
 use serde::{Deserialize, Serialize};
 
 use super::Trainer;
 use crate::dataset::Side;
 use crate::embeddings::Embeddings;
-use crate::engine::Engine;
 use crate::error::Result;
-use crate::evaluation::{self, Evaluator, Queries};
+use crate::evaluation::{self, Queries};
 use crate::kernels::stride;
 use crate::metrics::Metrics;
-use crate::unit_rows::{Intake, UnitRows};
+use crate::unit_rows::UnitRows;
 
 /// How well embeddings find their class while training.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -21,6 +20,17 @@ pub struct Evaluation {
     pub train: Option<Metrics>,
     /// The validation side.
     pub validation: Option<Metrics>,
+}
+
+/// What takes features to what is ranked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Map {
+    /// Nothing: the features as they are.
+    Raw,
+    /// The model that is trained.
+    Head,
+    /// The linear baseline.
+    Linear,
 }
 
 impl Trainer {
@@ -45,51 +55,69 @@ impl Trainer {
     pub async fn score_all(&mut self, side: Side) -> Result<Option<Metrics>> {
         let rows = self.setup.sides.of(side).to_vec();
         let queries = evaluation::choose(rows.len(), 0, 0);
-        self.score_queries(&rows, &queries).await
-    }
-
-    /// Scores the raw features of a side, every row a query where `all`, else the seeded choice of an evaluation.
-    ///
-    /// # Errors
-    /// As [`Trainer::evaluate`].
-    pub async fn score_raw(&mut self, side: Side, all: bool) -> Result<Option<Metrics>> {
-        let rows = self.setup.sides.of(side);
-        let most = if all { 0 } else { self.config.evaluate_queries };
-        let queries = evaluation::choose(rows.len(), most, self.config.seed);
-        let mut raw = UnitRows::Stored {
-            rows: &self.dataset.features,
-            chosen: Some(rows),
-        };
-        let (evaluator, intake) = (&mut self.evaluator, &mut self.intake);
-        let labels = self.dataset.labels_of(rows);
-        rank(&self.engine, evaluator, intake, &labels, &mut raw, &queries).await
+        self.score_queries(Map::Head, &rows, &queries).await
     }
 
     async fn score(&mut self, rows: &[u32]) -> Result<Option<Metrics>> {
         let queries =
             evaluation::choose(rows.len(), self.config.evaluate_queries, self.config.seed);
-        self.score_queries(rows, &queries).await
+        self.score_queries(Map::Head, rows, &queries).await
     }
 
-    async fn score_queries(&mut self, rows: &[u32], queries: &[u32]) -> Result<Option<Metrics>> {
-        let mut embedded = UnitRows::Embedded {
-            features: &mut self.features,
-            dataset: &self.dataset,
-            model: &self.model,
-            tile: &mut self.tile,
-            chosen: rows,
-        };
-        let (evaluator, intake) = (&mut self.evaluator, &mut self.intake);
-        let labels = self.dataset.labels_of(rows);
-        rank(
-            &self.engine,
+    /// Ranks rows among each other.
+    pub(super) async fn score_queries(
+        &mut self,
+        map: Map,
+        rows: &[u32],
+        queries: &[u32],
+    ) -> Result<Option<Metrics>> {
+        let Self {
+            engine,
+            dataset,
+            features,
+            model,
+            tile,
+            linear,
             evaluator,
             intake,
-            &labels,
-            &mut embedded,
-            queries,
-        )
-        .await
+            ..
+        } = self;
+        let mut unit = match (map, linear) {
+            (Map::Raw, _) => UnitRows::Stored {
+                rows: &dataset.features,
+                chosen: Some(rows),
+            },
+            (Map::Linear, Ok(linear)) => UnitRows::Embedded {
+                features,
+                dataset,
+                model: &linear.model,
+                tile: &mut linear.tile,
+                chosen: rows,
+            },
+            (Map::Linear, Err(_)) => return Ok(None),
+            (Map::Head, _) => UnitRows::Embedded {
+                features,
+                dataset,
+                model,
+                tile,
+                chosen: rows,
+            },
+        };
+        let (labels, queries) = (dataset.labels_of(rows), Queries::Own(queries));
+        let mut nobody = |_, _| {};
+        let sum = evaluator
+            .score(
+                engine,
+                intake,
+                &labels,
+                &mut unit,
+                queries,
+                &[],
+                &mut nobody,
+            )
+            .await?;
+        let retrieval = sum.finish(|_| String::new());
+        Ok(retrieval.map(|retrieval| retrieval.metrics))
     }
 
     /// Unit embeddings of these rows.
@@ -119,23 +147,4 @@ impl Trainer {
         }
         Ok(Embeddings { values, dim })
     }
-}
-
-/// Ranks these rows among each other.
-async fn rank(
-    engine: &Engine,
-    evaluator: &mut Evaluator,
-    intake: &mut Intake,
-    labels: &[u32],
-    rows: &mut UnitRows<'_>,
-    queries: &[u32],
-) -> Result<Option<Metrics>> {
-    let queries = Queries::Own(queries);
-    let mut nobody = |_, _| {};
-    let sum = evaluator
-        .score(engine, intake, labels, rows, queries, &[], &mut nobody)
-        .await?;
-    Ok(sum
-        .finish(|_| String::new())
-        .map(|retrieval| retrieval.metrics))
 }

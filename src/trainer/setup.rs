@@ -1,5 +1,6 @@
 //! [`Setup`]: what a run is made of before it starts: sides, sampler, sizes, and the memory plan that follows from them.
 
+use super::baseline::Linear;
 use crate::config::{Split, TrainConfig};
 use crate::cross_batch_memory::CrossBatchMemory;
 use crate::dataset::{Dataset, Sides};
@@ -13,6 +14,7 @@ use crate::kernels::ranks::{Row, SEGMENT, Scratch};
 use crate::kernels::stride;
 use crate::kernels::triplet_margin::{OWNERS, Parts, TERMS};
 use crate::ledger::Purpose;
+use crate::linear::{LinearMap, Unfit};
 use crate::model::{Activations, EmbeddingModel, Gradients};
 use crate::optimizer;
 use crate::plan::{MemoryPlan, Room};
@@ -35,6 +37,7 @@ const UPLOAD_BYTES_PER_ROW: usize = 4 + size_of::<Row>() + 4;
 /// Training rows that are scored for comparison where there is no validation side to match.
 const PROBE_ROWS: usize = 2000;
 
+pub(super) const MODEL: &str = "model.parameters";
 const ACTIVATIONS: [&str; 6] = [
     "train.batch",
     "train.layer1",
@@ -90,6 +93,8 @@ pub(super) struct Sizes {
     pub(super) block_thresholds: u64,
     pub(super) steps_per_submit: usize,
     pub(super) evaluation: EvaluationSpec,
+    /// Directions of the linear baseline.
+    pub(super) linear: Result<usize, Unfit>,
 }
 
 /// A plan that fits.
@@ -97,6 +102,8 @@ pub(super) struct Fit {
     pub(super) plan: MemoryPlan,
     /// Whether all features stay on the engine.
     pub(super) resident: bool,
+    /// Directions of the linear baseline.
+    pub(super) linear: Result<usize, Unfit>,
     /// How evaluations are cut.
     pub(super) cut: Cut,
 }
@@ -166,36 +173,43 @@ impl Sizes {
                 .min(SUBMIT_DISPATCHES / step_dispatches(batch.div_ceil(block_rows)))
                 .max(1),
             evaluation,
+            linear: LinearMap::directions(&dataset.labels_of(&sides.train), dataset.features.dim()),
         }
     }
 
-    /// The plan with all features on the engine, or else with those of the next rows only; evaluation gets what is left.
+    /// The plan with all features on the engine, or else with those of the next rows only; without the linear baseline
+    /// where neither fits. Evaluation gets what is left.
     pub(super) fn fit(&self, engine: &Engine, dataset: &Dataset) -> Result<Fit> {
         let room = engine.room();
-        let fit = |resident: bool| {
-            let training = self.plan(dataset, if resident { dataset.rows() } else { 0 });
-            let left = Room {
-                free_bytes: room.free_bytes.saturating_sub(training.total_bytes()),
-                ..room
-            };
-            let cut = self.evaluation.cut(&left);
-            let plan = Evaluator::plan(training, &self.evaluation, &cut);
-            Fit {
-                plan: Intake::plan(plan, self.evaluation.dim),
-                resident,
-                cut,
+        let mut refused = None;
+        for linear in [self.linear.clone(), Err(Unfit::NoMemory)] {
+            for resident in [true, false] {
+                let rows = if resident { dataset.rows() } else { 0 };
+                let training = self.plan(dataset, rows, linear.as_ref().ok().copied());
+                let left = Room {
+                    free_bytes: room.free_bytes.saturating_sub(training.total_bytes()),
+                    ..room
+                };
+                let cut = self.evaluation.cut(&left);
+                let plan = Evaluator::plan(training, &self.evaluation, &cut);
+                let plan = Intake::plan(plan, self.evaluation.dim);
+                match plan.fits("training", &room, ADVICE) {
+                    Ok(()) => {
+                        return Ok(Fit {
+                            plan,
+                            resident,
+                            linear,
+                            cut,
+                        });
+                    }
+                    Err(error) => refused = Some(error),
+                }
             }
-        };
-        let resident = fit(true);
-        if resident.plan.fits("training", &room, ADVICE).is_ok() {
-            return Ok(resident);
         }
-        let streamed = fit(false);
-        streamed.plan.fits("training", &room, ADVICE)?;
-        Ok(streamed)
+        Err(refused.expect("plans were tried"))
     }
 
-    fn plan(&self, dataset: &Dataset, resident: usize) -> MemoryPlan {
+    fn plan(&self, dataset: &Dataset, resident: usize, linear: Option<usize>) -> MemoryPlan {
         let (batch, steps) = (self.batch as u64, self.steps_per_submit as u64);
         let dim = self.widths.last().copied().unwrap_or(0);
         let row = stride(dim) as u64;
@@ -209,7 +223,7 @@ impl Sizes {
             staged,
             dataset.features.dim(),
         );
-        plan = EmbeddingModel::plan(plan, &self.widths);
+        plan = EmbeddingModel::plan(plan, MODEL, &self.widths);
         plan = optimizer::plan(plan, parameters);
         plan = Activations::plan(plan, &ACTIVATIONS, &self.widths, self.batch);
         plan = Gradients::plan(plan, &self.widths, self.batch);
@@ -228,7 +242,11 @@ impl Sizes {
                 "train.report",
                 steps * (TERMS as u64 + batch),
             );
-        Activations::plan(plan, &TILE, &self.widths, TILE_ROWS)
+        plan = Activations::plan(plan, &TILE, &self.widths, TILE_ROWS);
+        if let Some(directions) = linear {
+            plan = Linear::plan(plan, dataset.features.dim(), directions);
+        }
+        plan
     }
 }
 

@@ -59,7 +59,15 @@ test("the default demo learns on a GPU, and less without memory", async () => {
     const [withMemory, raw] = [await page.number("precision-at-1"), await page.number("baseline-precision-at-1")];
     assert.ok(withMemory >= 0.85, `${withMemory} with memory`);
     assert.ok(raw > 0.08 && raw < 0.18, `${raw} raw`);
-    assert.equal(await page.text("verdict"), `${withMemory.toFixed(2)} on classes it never saw; raw features give ${raw.toFixed(2)}`);
+    const linear = await page.number("baseline-linear-precision-at-1");
+    const { test: expected } = native("steps=1").baseline.linear;
+    assert.equal(linear.toFixed(2), expected.precision_at_1.toFixed(2), "the linear map is the command line's");
+    const said = await page.text("verdict");
+    const better = said.match(/^(0\.\d\d) ± 0\.01 on classes it never saw: better than raw features by (0\.\d\d), better than a linear map \(shrinkage LDA\) by (0\.\d\d)$/);
+    assert.ok(better, said);
+    assert.equal(Number(better[1]), withMemory);
+    // Each is rounded by itself.
+    assert.ok(Math.abs(better[2] - (withMemory - raw)) < 0.011 && Math.abs(better[3] - (withMemory - linear)) < 0.011, said);
     const [valid, mined, active] = await Promise.all(["mining-valid", "mining-mined", "mining-active"].map((id) => page.bare(id, "count")));
     assert.ok(valid > mined && mined >= active && active > 0, `${valid} > ${mined} >= ${active} > 0`);
     await page.screenshot("demo-light");

@@ -1,7 +1,7 @@
 //! The page: where everything stands. Signals are named in `state.rs`.
 
 use leptos::prelude::*;
-use nearfar::Bytes;
+use nearfar::{Bytes, Metrics};
 
 use crate::controls::Controls;
 use crate::data::{Data, take_drops};
@@ -11,7 +11,7 @@ use crate::map::Map;
 use crate::plots::{LossPlot, MemoryPlot, MiningPlot, PrecisionPlot};
 use crate::protocol::Command;
 use crate::session::Session;
-use crate::state::{Phase, State};
+use crate::state::{Curves, Phase, State};
 use crate::theme;
 
 /// The whole page.
@@ -197,6 +197,9 @@ fn Numbers(state: State) -> impl IntoView {
     let score =
         |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |value| format!("{value:.2}"));
     let curves = state.curves;
+    let baseline = move |of: fn(&Curves) -> Option<Metrics>| {
+        score(of(&curves.read()).map(|m| m.precision_at_1))
+    };
     view! {
         <dl class="numbers">
             <div class="headline">
@@ -205,7 +208,11 @@ fn Numbers(state: State) -> impl IntoView {
             </div>
             <div>
                 <dt>"raw features"</dt>
-                <dd data-testid="baseline-precision-at-1">{move || score(curves.read().latest_baseline())}</dd>
+                <dd data-testid="baseline-precision-at-1">{move || baseline(Curves::latest_raw)}</dd>
+            </div>
+            <div>
+                <dt title="Shrinkage LDA, fitted to the training rows in closed form">"linear map (LDA)"</dt>
+                <dd data-testid="baseline-linear-precision-at-1">{move || baseline(Curves::latest_linear)}</dd>
             </div>
             <div>
                 <dt>"step"</dt>

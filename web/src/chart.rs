@@ -33,6 +33,8 @@ pub(crate) struct Line {
     pub(crate) width: f64,
     /// Dashes: a baseline, a bound or an estimate.
     pub(crate) dashed: bool,
+    /// Shorter dashes: another baseline.
+    pub(crate) dotted: bool,
     /// The run before this one.
     pub(crate) faint: bool,
     /// Behind a line that sums it up.
@@ -58,6 +60,7 @@ impl Line {
             points,
             width: 2.0,
             dashed: false,
+            dotted: false,
             faint: false,
             pale: false,
         }
@@ -69,6 +72,15 @@ impl Line {
             dashed: true,
             width: 1.5,
             ..Self::new(color, points)
+        }
+    }
+
+    /// A dashed line of dots.
+    pub(crate) fn dotted(color: &'static str, points: Vec<(f64, f64)>) -> Self {
+        Self {
+            dotted: true,
+            width: 2.0,
+            ..Self::dashed(color, points)
         }
     }
 
@@ -287,7 +299,8 @@ fn paint<B: DrawingBackend>(
             .into_iter()
             .map(|(step, value)| (step, plot.scale.place(value).clamp(low, high)));
         if line.dashed {
-            let series = DashedLineSeries::new(points, px(5.0) as u32, px(4.0) as u32, style);
+            let (dash, gap) = if line.dotted { (1.5, 4.0) } else { (5.0, 4.0) };
+            let series = DashedLineSeries::new(points, px(dash) as u32, px(gap) as u32, style);
             chart.draw_series(series)?;
         } else {
             chart.draw_series(LineSeries::new(points, style))?;

@@ -78,6 +78,7 @@ fn Key(
     color: Option<&'static str>,
     name: &'static str,
     #[prop(optional)] dashed: bool,
+    #[prop(optional)] dotted: bool,
     #[prop(into)] value: Signal<String>,
     #[prop(optional)] testid: &'static str,
     /// The bare number, as the attribute `data-count`.
@@ -89,7 +90,7 @@ fn Key(
 ) -> impl IntoView {
     view! {
         <span class="key">
-            {color.map(|color| view! { <i class:dashed=dashed style=format!("--line: var(--{color})")></i> })}
+            {color.map(|color| view! { <i class:dashed=dashed class:dotted=dotted style=format!("--line: var(--{color})")></i> })}
             {name}
             " "
             <b
@@ -101,10 +102,14 @@ fn Key(
     }
 }
 
-/// Precision@1 and MAP@R of the validation side, and of its raw features.
+/// Precision@1 and MAP@R of the validation side, and those of its raw features and of the linear map.
 #[component]
 pub(crate) fn PrecisionPlot(state: State) -> impl IntoView {
     let raw = |curves: &Curves| curves.baseline.raw.validation.or(curves.baseline.raw.test);
+    let linear = |curves: &Curves| {
+        let scores = curves.baseline.linear?;
+        scores.validation.or(scores.test)
+    };
     let lines = move |curves: &Curves| {
         vec![
             Line::dashed(
@@ -114,6 +119,17 @@ pub(crate) fn PrecisionPlot(state: State) -> impl IntoView {
             Line::dashed(
                 "map",
                 level(curves, raw(curves).map(|m| m.mean_average_precision_at_r)),
+            ),
+            Line::dotted(
+                "precision",
+                level(curves, linear(curves).map(|m| m.precision_at_1)),
+            ),
+            Line::dotted(
+                "map",
+                level(
+                    curves,
+                    linear(curves).map(|m| m.mean_average_precision_at_r),
+                ),
             ),
             Line::new(
                 "map",
@@ -138,19 +154,24 @@ pub(crate) fn PrecisionPlot(state: State) -> impl IntoView {
             |metrics| format!("{:.2}", value(&metrics)),
         )
     };
-    let baseline = Signal::derive(move || {
-        raw(&state.curves.read()).map_or_else(String::new, |m| {
-            format!(
-                "{:.2}, {:.2}",
-                m.precision_at_1, m.mean_average_precision_at_r
-            )
+    let baseline = move |of: fn(&Curves) -> Option<Metrics>| {
+        Signal::derive(move || {
+            of(&state.curves.read()).map_or_else(String::new, |m| {
+                format!(
+                    "{:.2}, {:.2}",
+                    m.precision_at_1, m.mean_average_precision_at_r
+                )
+            })
         })
-    });
+    };
+    let (raw_text, linear_text) = (baseline(raw), baseline(linear));
     let text = Signal::derive(move || {
         format!(
-            "Over the steps: precision at 1 now {}, MAP at R {}",
+            "Over the steps: precision at 1 now {}, MAP at R {}; raw features {}; linear map {}",
             last(|m| m.precision_at_1),
-            last(|m| m.mean_average_precision_at_r)
+            last(|m| m.mean_average_precision_at_r),
+            raw_text.get(),
+            linear_text.get()
         )
     });
     view! {
@@ -159,7 +180,8 @@ pub(crate) fn PrecisionPlot(state: State) -> impl IntoView {
                 <h2>"Retrieval"</h2>
                 <Key color="precision" name="precision@1" value=Signal::derive(move || last(|m| m.precision_at_1))/>
                 <Key color="map" name="MAP@R" value=Signal::derive(move || last(|m| m.mean_average_precision_at_r))/>
-                <Key color="muted" name="raw features" dashed=true value=baseline/>
+                <Key color="muted" name="raw features" dashed=true value=raw_text/>
+                <Key color="muted" name="linear map (LDA)" dotted=true value=linear_text/>
             </figcaption>
             <Chart testid="chart-precision" text plot state/>
         </figure>

@@ -84,7 +84,7 @@ pub(crate) enum Event {
     Evaluated {
         /// Its scores.
         evaluation: Box<Evaluation>,
-        /// Those of the raw features.
+        /// Those of what it is compared with.
         baseline: Box<Baseline>,
     },
     /// Where rows lie now; beside it come `[x, y]` of each as f32, and the class of each as a byte.
@@ -102,7 +102,7 @@ pub(crate) enum Event {
     Finished {
         /// The head's scores.
         scores: Box<Scores>,
-        /// Those of the raw features.
+        /// Those of what it is compared with.
         baseline: Box<Baseline>,
         /// The comparison in a sentence.
         verdict: String,

@@ -60,15 +60,19 @@ impl Curves {
         test.or(steering).map(|metrics| metrics.precision_at_1)
     }
 
-    /// Precision@1 of the raw features of the same side.
-    pub(crate) fn latest_baseline(&self) -> Option<f64> {
+    /// Scores of the raw features, of the same side.
+    pub(crate) fn latest_raw(&self) -> Option<Metrics> {
         let raw = &self.baseline.raw;
-        raw.test
-            .or(raw.validation)
-            .map(|metrics| metrics.precision_at_1)
+        raw.test.or(raw.validation)
     }
 
-    /// The side that the two are of, after a comma; nothing before anything was scored.
+    /// Scores of the linear map, of the same side; none where it could not be fitted.
+    pub(crate) fn latest_linear(&self) -> Option<Metrics> {
+        let linear = self.baseline.linear?;
+        linear.test.or(linear.validation)
+    }
+
+    /// The side that they are of, after a comma; nothing before anything was scored.
     pub(crate) fn latest_side(&self) -> &'static str {
         match (
             self.scores.and_then(|scores| scores.test),

@@ -1,0 +1,310 @@
+//! The linear baseline gives the cosines of scikit-learn's linear discriminant analysis, which `tests/golden/linear.py`
+//! recorded, through the kernels of a head on both engines; and a run reports it or says why not.
+
+mod common;
+
+use std::rc::Rc;
+
+use common::{engines, open};
+use nearfar::{
+    Dataset, Embedder, Engine, EngineKind, Labelled, LayerWeights, LinearMap, Run, RunReport,
+    Trainer, Unfit,
+};
+use serde::Deserialize;
+
+/// Weights, rows and sums are f32; the fit is f64.
+const TOLERANCE: f64 = 1e-5;
+
+#[derive(Deserialize)]
+struct Case {
+    name: String,
+    sample: Option<String>,
+    #[serde(default)]
+    features: Vec<f32>,
+    #[serde(default)]
+    labels: Vec<u32>,
+    #[serde(default)]
+    dim: usize,
+    train: Vec<u32>,
+    compared: Vec<u32>,
+    cosines: Vec<f64>,
+}
+
+fn cases() -> Vec<Case> {
+    serde_json::from_str(include_str!("golden/linear.json")).expect("the script wrote it")
+}
+
+fn dataset(values: &[f32], dim: usize, labels: &[u32]) -> Dataset {
+    Dataset::new(Labelled {
+        name: "rows".to_owned(),
+        values: values.to_vec(),
+        dim,
+        labels: labels.iter().map(u32::to_string).collect(),
+        ..Labelled::default()
+    })
+    .expect("two classes")
+}
+
+impl Case {
+    fn dataset(&self) -> Dataset {
+        match &self.sample {
+            Some(sample) => Dataset::sample(sample, 0).expect("is there"),
+            None => dataset(&self.features, self.dim, &self.labels),
+        }
+    }
+
+    /// The largest difference of any cosine after this layer.
+    fn difference(&self, engine: Engine, layer: LayerWeights) -> f64 {
+        pollster::block_on(async {
+            let mut rows = Vec::new();
+            let source = self.dataset().features;
+            source.read(&self.compared, &mut rows).await.expect("reads");
+            let mut embedder = Embedder::new(engine, &[layer]).await.expect("fits");
+            let unit = embedder.embed(&rows).await.expect("embeds");
+            let rows: Vec<&[f32]> = unit.rows().collect();
+            let pairs = (0..rows.len()).flat_map(|i| (i + 1..rows.len()).map(move |j| (i, j)));
+            let cosine = |(i, j): (usize, usize)| -> f64 {
+                let values = rows[i].iter().zip(rows[j]);
+                values.map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
+            };
+            let cosines: Vec<f64> = pairs.map(cosine).collect();
+            assert_eq!(cosines.len(), self.cosines.len());
+            let off = cosines
+                .iter()
+                .zip(&self.cosines)
+                .map(|(a, b)| (a - b).abs());
+            off.fold(0.0, f64::max)
+        })
+    }
+}
+
+fn fit(dataset: &Dataset, rows: &[u32]) -> Result<LinearMap, Unfit> {
+    let engine = open(EngineKind::Cpu, 1 << 20);
+    pollster::block_on(LinearMap::fit(&engine, dataset, rows)).expect("reads")
+}
+
+#[test]
+fn rows_have_the_cosines_that_scikit_learn_gives_them() {
+    for case in cases() {
+        let map = fit(&case.dataset(), &case.train).expect("fits");
+        for engine in engines() {
+            let kind = engine.info().engine.clone();
+            let off = case.difference(engine, map.layer().clone());
+            println!("{}, {kind}: off by {off:.1e}", case.name);
+            assert!(off <= TOLERANCE, "{}, {kind}: {off}", case.name);
+        }
+    }
+}
+
+#[test]
+fn the_comparison_rejects_another_origin_and_transposed_weights() {
+    for case in cases() {
+        let dataset = case.dataset();
+        let map = fit(&dataset, &case.train).expect("fits");
+        let right = map.layer();
+        let without_mean = LayerWeights {
+            bias: vec![0.0; right.bias.len()],
+            ..right.clone()
+        };
+        // The mean of the rows that are compared, not of those that are fitted to.
+        let other = fit(&dataset, &case.compared).expect("fits");
+        let [outputs, dim] = right.shape;
+        let wrong_rows = LayerWeights {
+            weight: other.layer().weight[..outputs * dim].to_vec(),
+            bias: other.layer().bias[..outputs].to_vec(),
+            ..right.clone()
+        };
+        let transposed = LayerWeights {
+            weight: (0..outputs * dim)
+                .map(|i| right.weight[i % dim * outputs + i / dim])
+                .collect(),
+            ..right.clone()
+        };
+        for (fault, layer) in [
+            ("no mean", without_mean),
+            ("other rows", wrong_rows),
+            ("transposed", transposed),
+        ] {
+            let off = case.difference(open(EngineKind::Cpu, 1 << 20), layer);
+            println!("{}, {fault}: off by {off:.1e}", case.name);
+            assert!(off > 100.0 * TOLERANCE, "{}, {fault}: {off}", case.name);
+        }
+    }
+}
+
+/// Rows of 4 features, `[noise, noise, ..]` replaced as `with` says.
+fn rows(count: usize, classes: u32, with: impl Fn(usize, &mut [f32])) -> Dataset {
+    let mut rng = common::rng(0);
+    let mut values = common::random_rows(&mut rng, count, 4);
+    let labels: Vec<u32> = (0..count as u32).map(|row| row % classes).collect();
+    for (row, values) in values.chunks_exact_mut(4).enumerate() {
+        values[0] += labels[row] as f32;
+        with(row, values);
+    }
+    dataset(&values, 4, &labels)
+}
+
+fn all(dataset: &Dataset) -> Vec<u32> {
+    (0..dataset.rows() as u32).collect()
+}
+
+#[test]
+fn constant_and_duplicate_features_do_no_harm() {
+    let plain = rows(60, 3, |_, _| ());
+    let constant = rows(60, 3, |_, row| row[2] = 0.1);
+    let zero = rows(60, 3, |_, row| row[2..].fill(0.0));
+    let duplicate = rows(60, 3, |_, row| row[3] = row[1]);
+    let huge = rows(60, 3, |_, row| row[1] *= 1e18);
+    let tiny = rows(60, 3, |_, row| row[1] *= 1e-18);
+    for dataset in [plain, constant, zero, duplicate, huge, tiny] {
+        let map = fit(&dataset, &all(&dataset)).expect("fits");
+        assert_eq!(map.layer().shape, [2, 4]);
+        assert!(map.layer().weight.iter().all(|weight| weight.is_finite()));
+    }
+}
+
+#[test]
+fn what_cannot_be_fitted_says_why() {
+    let of = |dataset: &Dataset| fit(dataset, &all(dataset)).map(drop);
+    // Rows of a class are equal: nothing varies within classes.
+    let equal = rows(12, 3, |row, values| values.fill((row % 3) as f32));
+    assert_eq!(of(&equal), Err(Unfit::Singular));
+    let same = rows(12, 3, |_, values| values.fill(7.0));
+    assert_eq!(of(&same), Err(Unfit::Singular));
+    // Two rows a class shrink nothing, and three differences do not span four features.
+    assert_eq!(of(&rows(6, 3, |_, _| ())), Err(Unfit::Singular));
+    let lone = Unfit::TooFewRows {
+        rows: 12,
+        classes: 12,
+    };
+    assert_eq!(of(&rows(12, 12, |_, _| ())), Err(lone));
+    let one = rows(12, 2, |_, _| ());
+    assert_eq!(fit(&one, &[0, 2, 4, 6]).map(drop), Err(Unfit::OneClass));
+    assert_eq!(fit(&one, &[]).map(drop), Err(Unfit::OneClass));
+    // Smaller than any f32 that has an inverse.
+    let denormal = rows(12, 3, |_, values| values[1] *= 1e-42);
+    assert_eq!(of(&denormal), Err(Unfit::Singular));
+    let wide = dataset(&vec![0.5; 6 * 1025], 1025, &[0, 0, 0, 1, 1, 1]);
+    let too_wide = Unfit::TooLarge { rows: 6, dim: 1025 };
+    assert_eq!(of(&wide), Err(too_wide));
+}
+
+#[test]
+fn there_are_no_more_directions_than_features_or_classes_less_one() {
+    for (classes, outputs) in [(2, 1), (3, 2), (5, 4), (9, 4)] {
+        let dataset = rows(90, classes, |_, _| ());
+        let map = fit(&dataset, &all(&dataset)).expect("fits");
+        assert_eq!(map.layer().shape, [outputs, 4]);
+    }
+}
+
+#[test]
+fn one_feature_is_one_direction() {
+    let dataset = dataset(&[1.0, 2.0, 5.0, 7.0], 1, &[0, 0, 1, 1]);
+    let map = fit(&dataset, &all(&dataset)).expect("fits");
+    let LayerWeights { weight, bias, .. } = map.layer();
+    // The variance within classes is (1/4 + 1) / 2, the mean 3.75.
+    assert!((weight[0].abs() - 0.625f32.sqrt().recip()).abs() < 1e-6);
+    assert!((bias[0] / weight[0] + 3.75).abs() < 1e-6);
+}
+
+fn run(dataset: Dataset, sets: &[&str], budget: u64) -> RunReport {
+    let config = sets.iter().fold(dataset.default_config(), |config, set| {
+        config.with_set(set).expect("sets")
+    });
+    pollster::block_on(async {
+        let engine = open(EngineKind::Cpu, budget);
+        let mut run = Run::new(engine, Rc::new(dataset), config)
+            .await
+            .expect("fits");
+        while !run.is_finished() {
+            run.next(u64::MAX).await.expect("goes on");
+        }
+        run.report()
+    })
+}
+
+const SMALL: [&str; 4] = [
+    "steps=2",
+    "batch_size=8",
+    "memory_size=16",
+    "hidden_layers=[8]",
+];
+
+#[test]
+fn a_run_scores_the_linear_map_on_the_queries_of_the_raw_features() {
+    let dataset = Dataset::sample("digits", 0).expect("is there");
+    let sets = [&SMALL[..], &["evaluate_queries=50", "seed=3"]].concat();
+    let report = run(dataset, &sets, 256 << 20);
+    let linear = report.baseline.linear.expect("fits");
+    for (linear, raw) in [
+        (linear.validation, report.baseline.raw.validation),
+        (linear.test, report.baseline.raw.test),
+    ] {
+        let (linear, raw) = (linear.expect("scored"), raw.expect("scored"));
+        assert_eq!(
+            (linear.queries, linear.lone_queries),
+            (raw.queries, raw.lone_queries)
+        );
+    }
+    // scikit-learn's, on four other random halves: 0.953 to 0.966 and 0.736 to 0.771.
+    let test = linear.test.expect("scored");
+    assert!((test.precision_at_1 - 0.96).abs() < 0.02, "{test:?}");
+    assert!(
+        (test.mean_average_precision_at_r - 0.753).abs() < 0.04,
+        "{test:?}"
+    );
+}
+
+/// Runs without a linear map, and returns what is said of it.
+fn without_linear(dataset: Dataset, sets: &[&str], budget: u64) -> String {
+    let sets = [
+        &SMALL[..],
+        &["test_fraction=0.5", "validation_fraction=0"],
+        sets,
+    ]
+    .concat();
+    let report = run(dataset, &sets, budget);
+    assert_eq!(report.baseline.linear, None);
+    assert!(!report.verdict.expect("finished").contains("linear map"));
+    let mut texts = report.warnings.into_iter();
+    let said = texts.find_map(|text| {
+        text.strip_prefix(
+            "The head is compared with raw features only, not with a linear map (LDA): ",
+        )
+        .map(str::to_owned)
+    });
+    assert!(texts.all(|text| !text.contains("linear map")), "said once");
+    said.expect("is said")
+}
+
+#[test]
+fn a_run_without_a_linear_map_says_why_and_goes_on() {
+    let random = |dim| common::random_rows(&mut common::rng(1), 24, dim);
+    let wide = dataset(&random(1028), 1028, &[0, 1].repeat(12));
+    assert_eq!(
+        without_linear(wide, &[], 64 << 20),
+        "12 training rows of 1028 features would take too long to fit it."
+    );
+    // Found only by the fit itself.
+    let equal = rows(24, 3, |row, values| values.fill((row % 3) as f32));
+    assert!(without_linear(equal, &[], 64 << 20).starts_with("rows of a class vary in too few"));
+}
+
+#[test]
+fn where_only_the_training_fits_the_budget_there_is_no_linear_map() {
+    let dataset = rows(24, 3, |_, _| ());
+    let sets = ["test_fraction=0.5", "validation_fraction=0"];
+    let config = [&SMALL[..], &sets]
+        .concat()
+        .iter()
+        .fold(dataset.default_config(), |config, set| {
+            config.with_set(set).expect("sets")
+        });
+    let engine = open(EngineKind::Cpu, 64 << 20);
+    let plan = Trainer::plan(&engine, &dataset, &config).expect("fits");
+    assert_eq!(
+        without_linear(dataset, &[], plan.total_bytes() - 1),
+        "the budget has no room for it beside the training."
+    );
+}
