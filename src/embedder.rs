@@ -7,9 +7,11 @@ use crate::features::pad;
 use crate::kernels::{self, normalize, stride};
 use crate::ledger::Purpose;
 use crate::model::{Activations, EmbeddingModel, LayerWeights};
-use crate::plan::MemoryPlan;
+use crate::forecast::{Forecast, Rate};
+use crate::plan::{MemoryPlan, Room};
 use crate::unit_rows::TILE_ROWS;
 
+const ADVICE: &str = "raise the budget";
 const PARAMETERS: &str = "embed.parameters";
 const ACTIVATIONS: [&str; 6] = [
     "embed.batch",
@@ -30,21 +32,44 @@ pub struct Embedder {
 }
 
 impl Embedder {
+    /// Forecasts embedding `rows` rows with a head.
+    ///
+    /// # Errors
+    /// [`crate::Error::Refused`] and [`crate::Error::TooLarge`], with the numbers.
+    pub fn plan(
+        head: &[LayerWeights],
+        rows: usize,
+        room: &Room,
+        rate: &Rate,
+    ) -> Result<Forecast> {
+        let memory = buffers(&widths(head));
+        memory.fits("embedding", room, ADVICE)?;
+        let weights = head.iter().map(|layer| layer.shape[0] as f64 * layer.shape[1] as f64);
+        let operations = 2.0 * weights.sum::<f64>() * rows as f64;
+        let inputs = head.first().map_or(0, |layer| layer.shape[1]) as u64;
+        let traffic_bytes = (rows as u64).saturating_mul(4 * inputs);
+        Ok(Forecast {
+            memory,
+            block_queries: TILE_ROWS as u64,
+            chunk_rows: 0,
+            resident: false,
+            passes: 1,
+            submits: rows.div_ceil(TILE_ROWS) as u64,
+            traffic_bytes,
+            operations,
+            predicted_ms: rate.ms(operations, traffic_bytes),
+        })
+    }
+
     /// Puts a head on the engine.
     ///
     /// # Errors
     /// [`crate::Error::Refused`] when it does not fit the engine's budget.
     pub async fn new(engine: Engine, head: &[LayerWeights]) -> Result<Self> {
-        let mut widths: Vec<usize> = head.iter().map(|layer| layer.shape[1]).collect();
-        widths.extend(head.last().map(|layer| layer.shape[0]));
-        let size = TILE_ROWS as u64 * stride(widths.last().copied().unwrap_or(0)) as u64;
-        let mut plan = EmbeddingModel::plan(MemoryPlan::default(), PARAMETERS, &widths);
-        plan = Activations::plan(plan, &ACTIVATIONS, &widths, TILE_ROWS);
-        plan = plan.with::<f32>(Purpose::Activations, "embed.unit", size);
+        let widths = widths(head);
         engine.prepare(&kernels::ALL).await?;
-        let mut workspace = engine
-            .workspace("embedding", &plan, "raise the budget")
-            .await?;
+        let plan = buffers(&widths);
+        let mut workspace = engine.workspace("embedding", &plan, ADVICE).await?;
         Ok(Self {
             model: EmbeddingModel::new(&engine, &mut workspace, PARAMETERS, &widths, head).await?,
             activations: Activations::new(&mut workspace, &ACTIVATIONS, &widths),
@@ -95,4 +120,20 @@ impl Embedder {
         }
         Ok(Embeddings { values, dim })
     }
+}
+
+/// The width of the input, then of every layer's output.
+fn widths(head: &[LayerWeights]) -> Vec<usize> {
+    let inputs = head.iter().map(|layer| layer.shape[1]);
+    inputs.chain(head.last().map(|layer| layer.shape[0])).collect()
+}
+
+fn buffers(widths: &[usize]) -> MemoryPlan {
+    let size = TILE_ROWS as u64 * stride(widths.last().copied().unwrap_or(0)) as u64;
+    let plan = EmbeddingModel::plan(MemoryPlan::default(), PARAMETERS, widths);
+    Activations::plan(plan, &ACTIVATIONS, widths, TILE_ROWS).with::<f32>(
+        Purpose::Activations,
+        "embed.unit",
+        size,
+    )
 }

@@ -1,6 +1,7 @@
 //! [`Evaluator`]: the evaluation phase. Takes unit rows with labels, gives [`Retrieval`] by ranking every query's
 //! positives among all references, block by block, in memory that its plan fixes: references that do not fit stream past.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
 use rand::seq::SliceRandom as _;
@@ -65,6 +66,20 @@ impl EvaluationSpec {
         }
     }
 
+    /// The same for labels by name.
+    pub fn of_names(labels: &[String], dim: usize, queries: usize) -> Self {
+        let mut counts = HashMap::new();
+        for label in labels {
+            *counts.entry(label.as_str()).or_insert(0) += 1;
+        }
+        Self {
+            references: labels.len(),
+            dim,
+            queries,
+            positives: counts.into_values().max().unwrap_or(0),
+        }
+    }
+
     /// The spec that has room for both.
     pub(crate) fn max(self, other: Self) -> Self {
         Self {
@@ -85,6 +100,11 @@ impl EvaluationSpec {
         let cut = self.cut(room);
         let memory = Evaluator::plan(Intake::plan(MemoryPlan::default(), self.dim), self, &cut);
         memory.fits("evaluation", room, ADVICE)?;
+        Ok(self.forecast(&cut, memory, rate))
+    }
+
+    /// What one evaluation that is cut like this takes.
+    pub(crate) fn forecast(&self, cut: &Cut, memory: MemoryPlan, rate: &Rate) -> Forecast {
         let resident = cut.references >= self.references;
         let per_block = (cut.thresholds / (self.positives + 1)).clamp(1, cut.queries.max(1));
         let windows = (self.positives + 1).div_ceil(cut.thresholds).max(1);
@@ -97,7 +117,7 @@ impl EvaluationSpec {
         let traffic_bytes =
             row_bytes.saturating_mul(passes.saturating_mul(references).saturating_add(queries));
         let chunks = self.references.div_ceil(cut.references.max(1)) as u64;
-        Ok(Forecast {
+        Forecast {
             memory,
             block_queries: per_block as u64,
             chunk_rows: cut.references as u64,
@@ -107,7 +127,7 @@ impl EvaluationSpec {
             traffic_bytes,
             operations,
             predicted_ms: rate.ms(operations, traffic_bytes),
-        })
+        }
     }
 
     /// The largest blocks that the room holds: all references at once where they fit beside useful blocks.
@@ -213,7 +233,7 @@ pub async fn evaluate(
         }
     }
     let names = classes(known.labels);
-    let numbers: std::collections::HashMap<&str, u32> =
+    let numbers: HashMap<&str, u32> =
         names.iter().map(String::as_str).zip(0..).collect();
     let numbered = |labels: &[String]| -> Vec<u32> {
         let none = names.len() as u32;

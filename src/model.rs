@@ -222,14 +222,6 @@ impl EmbeddingModel {
         self.widths.first().copied().unwrap_or(0)
     }
 
-    /// Floating-point operations of one row's way forward.
-    pub(crate) fn forward_operations(&self) -> f64 {
-        self.layers
-            .iter()
-            .map(|layer| 2.0 * (layer.inputs * layer.outputs) as f64)
-            .sum()
-    }
-
     /// Computes the embeddings, not yet of unit length, of the first `rows` rows of the input.
     pub fn forward(&self, commands: &mut Commands, rows: usize, activations: &mut Activations) {
         for (i, layer) in self.layers.iter().enumerate() {

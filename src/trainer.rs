@@ -18,6 +18,7 @@ use crate::dataset::{Dataset, Sides};
 use crate::engine::{Commands, Engine};
 use crate::error::{Error, Result};
 use crate::evaluation::Evaluator;
+use crate::forecast::{Forecast, Rate};
 use crate::features::FeatureStore;
 use crate::kernels::normalize::{self, Slots};
 use crate::kernels::optimizer;
@@ -29,7 +30,6 @@ use crate::losses::Loss;
 use crate::miners::MiningCounts;
 use crate::model::{Activations, EmbeddingModel, LayerWeights};
 use crate::pace::Pace;
-use crate::plan::MemoryPlan;
 use crate::pml::pml_bytes;
 use crate::unit_rows::Intake;
 use baseline::Linear;
@@ -128,15 +128,34 @@ impl Trainer {
         })
     }
 
-    /// The plan of a run: every buffer of training and evaluation, as [`Trainer::new`] would create them.
+    /// Forecasts a run: every buffer of training and evaluation, as [`Trainer::new`] would create them, and the time.
     ///
     /// # Errors
     /// As [`Trainer::new`].
-    pub fn plan(engine: &Engine, dataset: &Dataset, config: &TrainConfig) -> Result<MemoryPlan> {
-        Ok(Setup::new(dataset, config)?
-            .sizes
-            .fit(engine, dataset)?
-            .plan)
+    pub fn plan(
+        engine: &Engine,
+        dataset: &Dataset,
+        config: &TrainConfig,
+        rate: &Rate,
+    ) -> Result<Forecast> {
+        let sizes = Setup::new(dataset, config)?.sizes;
+        let Fit { plan, cut, .. } = sizes.fit(engine, dataset)?;
+        let one = sizes.evaluation.forecast(&cut, plan, rate);
+        // Two sides at every evaluation, and the baselines and the test side at the end.
+        let evaluations = 2 * (config.steps / config.evaluate_every + 1) + 3;
+        let operations =
+            sizes.step_operations() * config.steps as f64 + one.operations * evaluations as f64;
+        let passes = one.passes.saturating_mul(evaluations);
+        let traffic_bytes = one.traffic_bytes.saturating_mul(evaluations);
+        Ok(Forecast {
+            passes,
+            submits: config.steps.div_ceil(sizes.steps_per_submit as u64)
+                + one.submits.saturating_mul(evaluations),
+            traffic_bytes,
+            operations,
+            predicted_ms: rate.ms(operations, traffic_bytes),
+            ..one
+        })
     }
 
     /// Takes as many steps as make a slice of work, one at least and `at_most` at most.
@@ -151,7 +170,7 @@ impl Trainer {
         } = self.setup.sizes;
         let most =
             usize::try_from(at_most).map_or(steps_per_submit, |most| most.min(steps_per_submit));
-        let steps = self.pace.units(self.step_operations(), most);
+        let steps = self.pace.units(self.setup.sizes.step_operations(), most);
         let mut numbers = Vec::with_capacity(steps * batch);
         for _ in 0..steps {
             self.setup.sampler.next_batch(&mut numbers);
@@ -210,7 +229,7 @@ impl Trainer {
             .read(&self.train.report, 0, (steps * words) as u64)
             .await?;
         self.pace
-            .record(self.step_operations() * steps as f64, started.elapsed());
+            .record(self.setup.sizes.step_operations() * steps as f64, started.elapsed());
         self.read_reports(&report, &drawn)
     }
 
@@ -429,10 +448,4 @@ impl Trainer {
         self.engine
     }
 
-    /// Floating-point operations of a step, as far as the pace needs to know.
-    fn step_operations(&self) -> f64 {
-        let references = self.setup.sizes.memory * stride(self.model.embedding_size());
-        self.setup.sizes.batch as f64
-            * (3.0 * self.model.forward_operations() + 6.0 * references as f64)
-    }
 }

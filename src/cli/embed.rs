@@ -28,12 +28,20 @@ pub(super) struct Embed {
     #[arg(long, default_value_t = 0)]
     seed: u64,
     #[command(flatten)]
-    common: Common,
+    pub(super) common: Common,
 }
 
 impl Embed {
     pub(super) fn run(&self) -> Result<()> {
         pollster::block_on(self.embed())
+    }
+
+    /// What embedding would hold and take; embeds nothing.
+    pub(super) fn plan(&self, room: &Room, rate: &Rate) -> Result<Forecast> {
+        let (head, features) = head::from_file(&files::read(&self.model.join(head::FILE))?)?;
+        let inputs = head.first().map_or(0, |layer| layer.shape[1]);
+        let rows = self.source(&features, inputs)?.rows();
+        Embedder::plan(&head, rows, room, rate)
     }
 
     async fn embed(&self) -> Result<()> {

@@ -1,9 +1,11 @@
 //! `nearfar evaluate`: how well embeddings find their class.
 
 use clap::Args;
-use nearfar::{Error, MemoryReport, Metrics, Result, RowSource, Rows, evaluate};
+use nearfar::{
+    Error, EvaluationSpec, Forecast, MemoryReport, Metrics, Rate, Result, Retrieval, Room, RowSource, Rows, evaluate,
+};
 
-use super::{Common, files, print_json, print_line};
+use super::{Common, files, print_json, print_line, progress};
 
 /// Measure retrieval: precision@1, R-precision, MAP@R, MAP, MRR
 #[derive(Debug, Args)]
@@ -27,7 +29,7 @@ pub(super) struct Evaluate {
     #[arg(long, value_name = "K", value_delimiter = ',', default_value = "1,2,4,8,16,32", value_parser = clap::value_parser!(u64).range(1..))]
     at: Vec<u64>,
     #[command(flatten)]
-    common: Common,
+    pub(super) common: Common,
 }
 
 impl Evaluate {
@@ -42,36 +44,31 @@ impl Evaluate {
                 Metrics::NAMES.join(", ")
             )));
         }
-        let queries = files::labelled(&self.embeddings, self.labels.as_deref())?.into_rows();
-        let references = match &self.references {
-            Some(references) => {
-                Some(files::labelled(references, self.reference_labels.as_deref())?.into_rows())
-            }
-            None => None,
-        };
+        let (queries, references) = self.rows()?;
         let engine = self.common.open(Common::default_budget())?;
         let started = std::time::Instant::now();
-        let metrics = pollster::block_on(evaluate(
+        let bar = progress::Progress::new(queries.1.len() as u64, "queries");
+        let retrieval = pollster::block_on(evaluate(
             &engine,
             rows(&queries),
             references.as_ref().map(rows),
             &self.at,
-            |_, _| {},
+            |done, _| bar.set(done),
         ))?;
+        bar.finish();
         let elapsed_ms = started.elapsed().as_secs_f64() * 1e3;
-        let mut report = serde_json::json!(metrics);
+        let asked = |name: &str| {
+            self.metrics.is_empty()
+                || !Metrics::NAMES.contains(&name)
+                || self.metrics.iter().any(|metric| metric == name)
+        };
+        if !self.common.json {
+            print(&retrieval, asked);
+            return Ok(());
+        }
+        let mut report = serde_json::json!(retrieval);
         if let Some(fields) = report.as_object_mut() {
-            fields.retain(|name, _| {
-                self.metrics.is_empty()
-                    || !Metrics::NAMES.contains(&name.as_str())
-                    || self.metrics.contains(name)
-            });
-            if !self.common.json {
-                for (name, value) in fields {
-                    print_line(format_args!("{name:<28} {value}"));
-                }
-                return Ok(());
-            }
+            fields.retain(|name, _| asked(name));
             let info = engine.info();
             fields.insert("engine".to_owned(), info.engine.clone().into());
             fields.insert("adapter".to_owned(), info.adapter.clone().into());
@@ -82,8 +79,46 @@ impl Evaluate {
         print_json(&report);
         Ok(())
     }
+
+    /// What an evaluation would hold and take; runs nothing.
+    pub(super) fn plan(&self, room: &Room, rate: &Rate) -> Result<Forecast> {
+        let (queries, references) = self.rows()?;
+        let known = references.as_ref().unwrap_or(&queries);
+        let spec = EvaluationSpec::of_names(&known.1, known.0.dim(), queries.1.len());
+        spec.plan(room, rate)
+    }
+
+    fn rows(&self) -> Result<(LabelledRows, Option<LabelledRows>)> {
+        let queries = files::labelled_rows(&self.embeddings, self.labels.as_deref())?;
+        let references = self.references.as_deref().map(|references| {
+            files::labelled_rows(references, self.reference_labels.as_deref())
+        });
+        Ok((queries, references.transpose()?))
+    }
 }
 
-fn rows((rows, labels): &(RowSource, Vec<String>)) -> Rows<'_> {
+/// Prints the means over queries and over classes, and what the nearest k hold.
+fn print(retrieval: &Retrieval, asked: impl Fn(&str) -> bool) {
+    let (over, classes) = (serde_json::json!(retrieval.metrics), serde_json::json!(retrieval.over_classes));
+    print_line(format_args!("{:<28} {:>12} {:>12}", "", "over queries", "over classes"));
+    for name in Metrics::NAMES.into_iter().filter(|name| asked(name)) {
+        let number = |metrics: &serde_json::Value| metrics[name].as_f64().unwrap_or(0.0);
+        print_line(format_args!("{name:<28} {:>12.4} {:>12.4}", number(&over), number(&classes)));
+    }
+    for (name, at) in [("recall_at", &retrieval.recall_at), ("precision_at", &retrieval.precision_at)] {
+        for (k, value) in at {
+            print_line(format_args!("{:<28} {value:>12.4}", format!("{name}.{k}")));
+        }
+    }
+    let Metrics { queries, lone_queries, standard_error, .. } = retrieval.metrics;
+    print_line(format_args!(
+        "{queries} queries of {} classes; {lone_queries} more had no other row of their label; precision_at_1 is +- {standard_error:.4}",
+        retrieval.classes.len()
+    ));
+}
+
+type LabelledRows = (RowSource, Vec<String>);
+
+fn rows((rows, labels): &LabelledRows) -> Rows<'_> {
     Rows { rows, labels }
 }

@@ -5,6 +5,8 @@ mod embed;
 mod evaluate;
 mod files;
 mod head;
+mod knn;
+mod plan;
 mod progress;
 mod train;
 
@@ -16,7 +18,7 @@ use std::sync::atomic::Ordering;
 use clap::{Args, Parser, Subcommand};
 use nearfar::{Engine, EngineChoice, EngineKind, Error, Result, TrainConfig};
 
-/// Metric learning inside a memory budget: train a head, embed rows, measure retrieval.
+/// Metric learning inside a memory budget: train a head, embed rows, search, measure retrieval.
 #[derive(Debug, Parser)]
 #[command(version, propagate_version = true)]
 struct Cli {
@@ -29,6 +31,8 @@ enum Command {
     Train(train::Train),
     Embed(embed::Embed),
     Evaluate(evaluate::Evaluate),
+    Knn(knn::Knn),
+    Plan(plan::Plan),
     Devices(devices::Devices),
 }
 
@@ -91,6 +95,8 @@ pub(crate) fn main() -> ExitCode {
         Command::Train(train) => train.run(),
         Command::Embed(embed) => embed.run(),
         Command::Evaluate(evaluate) => evaluate.run(),
+        Command::Knn(knn) => knn.run(),
+        Command::Plan(plan) => plan.run(),
         Command::Devices(devices) => devices.run(),
     };
     match outcome {

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use clap::Args;
 use nearfar::{
-    Bytes, Dataset, Error, Metrics, Progress, Result, Run, RunReport, Side, Split, TrainConfig,
+    Bytes, Dataset, Engine, Error, Forecast, Metrics, Progress, Rate, Result, Run, RunReport, Side, Split, TrainConfig, Trainer,
     write_matrix,
 };
 
@@ -39,7 +39,7 @@ pub(super) struct Train {
     #[arg(long)]
     seed: Option<u64>,
     #[command(flatten)]
-    common: Common,
+    pub(super) common: Common,
 }
 
 impl Train {
@@ -47,7 +47,19 @@ impl Train {
         pollster::block_on(self.train())
     }
 
-    async fn train(&self) -> Result<()> {
+    /// The budget that the options and settings give.
+    pub(super) fn budget(&self) -> Result<u64> {
+        Ok(self.settings(TrainConfig::default())?.budget_bytes)
+    }
+
+    /// What a run would hold and take; trains nothing.
+    pub(super) fn plan(&self, engine: &Engine, rate: &Rate) -> Result<Forecast> {
+        let (dataset, config) = pollster::block_on(self.prepare())?;
+        Trainer::plan(engine, &dataset, &config, rate)
+    }
+
+    /// The data and the settings.
+    async fn prepare(&self) -> Result<(Dataset, TrainConfig)> {
         // The sample depends on the seed, the defaults on the data: the seed is read first.
         let seed = self.settings(TrainConfig::default())?.seed;
         let mut dataset = files::dataset(&self.data, self.labels.as_deref(), seed)?;
@@ -64,6 +76,11 @@ impl Train {
             .common
             .budget
             .map_or(config.budget_bytes, |budget| budget.0);
+        Ok((dataset, config))
+    }
+
+    async fn train(&self) -> Result<()> {
+        let (dataset, config) = self.prepare().await?;
         let engine = self.common.open(config.budget_bytes)?;
         describe(&dataset, engine.info());
         let mut run = Run::new(engine, Rc::new(dataset), config).await?;

@@ -177,6 +177,15 @@ impl Sizes {
         }
     }
 
+    /// Floating-point operations of a step, about.
+    pub(super) fn step_operations(&self) -> f64 {
+        let layers = self.widths.windows(2);
+        let forward: f64 = layers.map(|pair| 2.0 * (pair[0] * pair[1]) as f64).sum();
+        let dim = self.widths.last().copied().unwrap_or(0);
+        let references = self.memory as f64 * stride(dim) as f64;
+        self.batch as f64 * (3.0 * forward + 6.0 * references)
+    }
+
     /// The plan with all features on the engine, or else with those of the next rows only; without the linear baseline
     /// where neither fits. Evaluation gets what is left.
     pub(super) fn fit(&self, engine: &Engine, dataset: &Dataset) -> Result<Fit> {

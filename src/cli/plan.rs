@@ -1,0 +1,99 @@
+//! `nearfar plan`: what a command would hold, by purpose, and whether it fits. Runs nothing but a short test of the rate.
+
+use clap::{Args, Subcommand};
+use nearfar::{Bytes, Engine, Forecast, Rate, Result, Room, measure_rate};
+
+use super::{Common, embed, evaluate, knn, print_json, print_line, train};
+
+/// Print the memory plan of a command, and whether it fits; run nothing
+#[derive(Debug, Args)]
+pub(super) struct Plan {
+    #[command(subcommand)]
+    command: Planned,
+}
+
+#[derive(Debug, Subcommand)]
+enum Planned {
+    Train(train::Train),
+    Embed(embed::Embed),
+    Evaluate(evaluate::Evaluate),
+    Knn(knn::Knn),
+}
+
+impl Plan {
+    pub(super) fn run(&self) -> Result<()> {
+        let (common, budget) = match &self.command {
+            Planned::Train(train) => (&train.common, train.budget()?),
+            Planned::Embed(embed) => (&embed.common, Common::default_budget()),
+            Planned::Evaluate(evaluate) => (&evaluate.common, Common::default_budget()),
+            Planned::Knn(knn) => (&knn.common, Common::default_budget()),
+        };
+        let engine = common.open(budget)?;
+        let rate = pollster::block_on(measure_rate(&engine))?;
+        pollster::block_on(engine.settle())?;
+        let room = engine.room();
+        let forecast = match &self.command {
+            Planned::Train(train) => train.plan(&engine, &rate)?,
+            Planned::Embed(embed) => embed.plan(&room, &rate)?,
+            Planned::Evaluate(evaluate) => evaluate.plan(&room, &rate)?,
+            Planned::Knn(knn) => knn.plan(&room, &rate)?,
+        };
+        if common.json {
+            print_json(&report(&engine, &room, &rate, &forecast));
+        } else {
+            print(&engine, &room, &forecast);
+        }
+        Ok(())
+    }
+}
+
+fn report(engine: &Engine, room: &Room, rate: &Rate, forecast: &Forecast) -> serde_json::Value {
+    let mut report = serde_json::json!(forecast);
+    if let Some(fields) = report.as_object_mut() {
+        let info = engine.info();
+        fields.insert("engine".to_owned(), info.engine.clone().into());
+        fields.insert("adapter".to_owned(), info.adapter.clone().into());
+        fields.insert("fits".to_owned(), true.into());
+        fields.insert("budget_bytes".to_owned(), room.budget_bytes.into());
+        fields.insert("free_bytes".to_owned(), room.free_bytes.into());
+        let rate = rate.operations_per_ms;
+        fields.insert("operations_per_ms".to_owned(), rate.into());
+    }
+    report
+}
+
+fn print(engine: &Engine, room: &Room, forecast: &Forecast) {
+    let info = engine.info();
+    print_line(format_args!("{} on {}", info.engine, info.adapter));
+    for buffer in forecast.memory.buffers() {
+        print_line(format_args!(
+            "{:<24} {:<14} {:>12}",
+            buffer.label,
+            buffer.purpose.name(),
+            Bytes(buffer.bytes).to_string()
+        ));
+    }
+    print_line(format_args!(
+        "{} of {} free (budget {}): it fits",
+        Bytes(forecast.memory.total_bytes()),
+        Bytes(room.free_bytes),
+        Bytes(room.budget_bytes)
+    ));
+    if forecast.chunk_rows > 0 {
+        let references = if forecast.resident {
+            "all that is searched stays on the device".to_owned()
+        } else {
+            format!(
+                "what is searched goes past {} rows at a time, {} times over",
+                forecast.chunk_rows, forecast.passes
+            )
+        };
+        print_line(format_args!("{} queries at a time; {references}", forecast.block_queries));
+    }
+    print_line(format_args!(
+        "about {} submits, {} to the device, {:.1} s",
+        forecast.submits,
+        Bytes(forecast.traffic_bytes),
+        forecast.predicted_ms / 1e3
+    ));
+}
