@@ -175,6 +175,19 @@ test("a setting out of range is refused with the range, and the old one stays", 
   });
 });
 
+test("where nothing steers, the training side is named and no other side's baseline drawn", async () => {
+  await on(`?engine=cpu#data=digits&${SMALL}&validation_fraction=0`, {}, async (page) => {
+    await page.click("step");
+    await page.status(/^Paused/);
+    assert.equal(await page.page.getByRole("heading", { name: "Retrieval" }).innerText(), "Retrieval, training rows");
+    assert.equal(await page.text("baseline-precision-at-1"), "–");
+    assert.ok((await page.drawn("chart-precision")) > 5, "one evaluation is a dot");
+    await page.click("run");
+    await page.status(/^Done/);
+    assert.notEqual(await page.text("baseline-precision-at-1"), "–");
+  });
+});
+
 test("nothing learned is said, with the likely cause", async () => {
   await on("?engine=cpu#steps=40&miner.type_of_triplets=easy", {}, async (page) => {
     await page.click("run");

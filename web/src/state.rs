@@ -8,6 +8,7 @@ use nearfar::{
     StepReport, TrainConfig,
 };
 
+use crate::history::History;
 use crate::protocol::{DataSummary, Event};
 
 /// Where a run is.
@@ -33,7 +34,7 @@ pub(crate) enum Phase {
 pub(crate) struct Curves {
     pub(crate) config: TrainConfig,
     pub(crate) data: DataReport,
-    pub(crate) history: Vec<StepReport>,
+    pub(crate) history: History,
     pub(crate) evaluations: Vec<Evaluation>,
     pub(crate) baseline: Baseline,
     pub(crate) scores: Option<Scores>,
@@ -60,12 +61,19 @@ impl Curves {
         test.or(steering).map(|metrics| metrics.precision_at_1)
     }
 
-    /// Precision@1 of the raw features of the same side.
+    /// Precision@1 of the raw features of the same side; before anything was scored, of the side that will be.
     pub(crate) fn latest_baseline(&self) -> Option<f64> {
         let raw = &self.baseline.raw;
-        raw.test
-            .or(raw.validation)
-            .map(|metrics| metrics.precision_at_1)
+        let same = match self.scores.and_then(|scores| scores.test) {
+            Some(_) => raw.test,
+            None => raw.validation,
+        };
+        same.map(|metrics| metrics.precision_at_1)
+    }
+
+    /// Whether there are rows that steer; else training rows are scored meanwhile.
+    pub(crate) fn steers(&self) -> bool {
+        self.data.train == 0 || self.data.validation > 0
     }
 
     /// The side that the two are of, after a comma; nothing before anything was scored.
@@ -83,11 +91,7 @@ impl Curves {
 
     /// The last report, or that of the step under the pointer.
     pub(crate) fn report_at(&self, step: Option<f64>) -> Option<&StepReport> {
-        let until = step.map_or(self.history.len(), |step| {
-            self.history
-                .partition_point(|report| report.step as f64 <= step)
-        });
-        self.history[..until].last()
+        step.map_or(self.history.last(), |step| self.history.at(step))
     }
 
     /// The last scores that steer, or those at the step under the pointer.
@@ -157,6 +161,15 @@ impl State {
         )
     }
 
+    /// Tracks everything that a plot shows.
+    pub(crate) fn track_plots(&self) {
+        self.theme.track();
+        self.pointed.track();
+        self.curves.track();
+        self.previous.track();
+        self.config.track();
+    }
+
     /// Takes in what the worker says; `points` and `classes` come with a map.
     pub(crate) fn apply(&self, event: Event, points: Vec<[f32; 2]>, classes: Vec<u8>) {
         match event {
@@ -203,10 +216,14 @@ impl State {
                 warnings,
                 memory,
             } => self.curves.update(|curves| {
-                curves.history.extend(reports);
-                curves
-                    .purposes
-                    .push((curves.step(), memory.by_purpose.clone()));
+                reports
+                    .into_iter()
+                    .for_each(|report| curves.history.push(report));
+                if memory.by_purpose != curves.memory.by_purpose {
+                    curves
+                        .purposes
+                        .push((curves.step(), memory.by_purpose.clone()));
+                }
                 curves.warnings = warnings;
                 curves.memory = memory;
             }),
