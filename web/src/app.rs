@@ -6,19 +6,18 @@ use nearfar::Bytes;
 use crate::controls::Controls;
 use crate::data::{Data, take_drops};
 use crate::keys::{self, Keys};
-use crate::link::{self, Link};
+use crate::link::Link;
 use crate::map::Map;
 use crate::plots::{LossPlot, MemoryPlot, MiningPlot, PrecisionPlot};
-use crate::protocol::Command;
 use crate::session::Session;
-use crate::state::{Phase, State};
+use crate::state::{Phase, Problem, State};
 use crate::theme;
 
 /// The whole page.
 #[component]
 pub(crate) fn App() -> impl IntoView {
     let state = State::new();
-    let session = Session::start(state);
+    let session = Session::new(state);
     let keys_shown = RwSignal::new(false);
     theme::start(state.theme);
     keys::listen(session, keys_shown);
@@ -60,51 +59,21 @@ pub(crate) fn App() -> impl IntoView {
     }
 }
 
-/// Opens what the link asks for, and keeps the link in step from then on.
+/// Opens what the link asks for, then and whenever it is edited, and keeps it in step with the settings.
 fn follow_link(state: State, session: Session) {
-    let (link, problem) = Link::read();
-    state.error.set(problem);
-    session.send(&Command::Open {
-        engine: link.engine,
-    });
-    let sets = StoredValue::new(link.sets);
-    let seed = state.config.get_untracked();
-    let seed = sets.with_value(|sets| {
-        sets.iter()
-            .fold(seed, |config, set| config.with_set(set).unwrap_or(config))
-            .seed
-    });
-    let name = link
-        .sample
-        .unwrap_or_else(|| nearfar::SAMPLES[0].to_owned());
-    session.send(&Command::Sample { name, seed });
-    // New data brings its own defaults; the link's settings hold for the first.
-    Effect::new(move || {
-        let Some(data) = state.data.get() else { return };
-        let sets = sets.try_update_value(std::mem::take).unwrap_or_default();
-        let before = state.config.get_untracked();
-        let kept = [
-            format!("seed={}", before.seed),
-            format!("budget_bytes={}", before.budget_bytes),
-        ];
-        let config = kept
-            .iter()
-            .chain(&sets)
-            .try_fold(data.default_config, |config, set| config.with_set(set));
-        match config.and_then(|config| config.check().map(|()| config)) {
-            Ok(config) => state.config.set(config),
-            Err(error) => state.error.set(Some(format!("The link: {error}"))),
+    let link = Link::read();
+    session.engine.set_value(link.engine);
+    session.follow(link);
+    window_event_listener(leptos::ev::hashchange, move |_| {
+        if untrack(|| state.has_run()) {
+            state.error.set(None);
+            state.say("The link was changed, but a run is under way: press Reset, then open the link again.".to_owned());
+            untrack(|| session.write_link());
+        } else {
+            session.follow(Link::read());
         }
     });
-    Effect::new(move || {
-        if let Some(data) = state.data.get() {
-            link::write(
-                data.name.strip_prefix("sample:"),
-                &state.config.read(),
-                &data.default_config,
-            );
-        }
-    });
+    Effect::new(move || session.write_link());
 }
 
 /// What the core runs on.
@@ -142,10 +111,11 @@ fn Banner(state: State) -> impl IntoView {
             .map(|text| view! { <p class="warning">{text}</p> })
             .collect_view()
     };
+    let problem = move || state.error.get().map(|Problem { text, .. }| text);
     view! {
         <div class="banner">
             <p class="error" data-testid="error" role="alert" hidden=move || state.error.read().is_none()>
-                <span>{move || state.error.get()}</span>
+                <span>{problem}</span>
                 <button class="quiet" on:click=move |_| state.error.set(None)>"Dismiss"</button>
             </p>
             <div data-testid="warnings">{warnings}</div>
@@ -155,11 +125,8 @@ fn Banner(state: State) -> impl IntoView {
 
 #[component]
 fn Buttons(state: State, session: Session) -> impl IntoView {
-    let phase = state.phase;
-    let idle = move || matches!(phase.get(), Phase::Ready | Phase::Finished);
-    let blocked = move || phase.get() == Phase::Loading || state.data.read().is_none();
     let run_text = move || {
-        if phase.get() == Phase::Paused {
+        if state.stage.get() == Phase::Paused {
             "Go on"
         } else {
             "Run"
@@ -169,23 +136,23 @@ fn Buttons(state: State, session: Session) -> impl IntoView {
         <div class="buttons">
             <button
                 class="primary" data-testid="run" on:click=move |_| session.run_or_pause()
-                disabled=move || blocked() || !(idle() || phase.get() == Phase::Paused)
+                disabled=move || !state.can_run()
             >{run_text}</button>
             <button
                 data-testid="pause" on:click=move |_| session.run_or_pause()
-                disabled=move || phase.get() != Phase::Running
+                disabled=move || !state.can_pause()
             >"Pause"</button>
             <button
                 data-testid="step" on:click=move |_| session.step()
-                disabled=move || blocked() || !(idle() || phase.get() == Phase::Paused)
+                disabled=move || !state.can_step()
             >"Step"</button>
             <button
                 data-testid="reset" on:click=move |_| session.reset()
-                disabled=move || blocked() || (phase.get() == Phase::Ready && state.curves.read().history.is_empty())
+                disabled=move || !state.can_reset()
             >"Reset"</button>
             <button
                 data-testid="without-memory" on:click=move |_| session.without_memory()
-                disabled=move || blocked() || !idle() || state.curves.read().history.is_empty()
+                disabled=move || !state.can_drop_memory()
             >"Run again without memory"</button>
         </div>
     }

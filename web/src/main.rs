@@ -18,6 +18,7 @@ mod map;
 mod plots;
 mod protocol;
 mod session;
+mod source;
 mod state;
 mod theme;
 mod worker;
