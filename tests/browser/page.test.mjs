@@ -186,6 +186,24 @@ test("a pause or a resume that comes too late leaves no run that is not there", 
   });
 });
 
+test("a key that is held counts once, S steps no run that goes on, and the focus stays where it was", async () => {
+  await on("?engine=cpu#data=digits&steps=4000", {}, async (page) => {
+    await page.click("run");
+    await page.status(/^Training/);
+    assert.ok(await page.find("run").evaluate((button) => button === document.activeElement));
+    await page.page.keyboard.press("s");
+    await page.page.waitForTimeout(300);
+    assert.match(await page.text("status"), /^Training/);
+    // Run has the focus and nothing to do: Space pauses, once while it is held.
+    await page.page.keyboard.down("Space");
+    await page.page.keyboard.down("Space");
+    await page.status(/^Paused/);
+    await page.page.keyboard.down("Space");
+    await page.page.waitForTimeout(300);
+    assert.match(await page.text("status"), /^Paused/);
+  });
+});
+
 test("while data is read the page says so, and Run waits", async () => {
   const rows = Array.from({ length: 20_000 }, (_, i) => `${Array.from({ length: 40 }, (_, j) => (i * j) % 97).join()},${"abc"[i % 3]}`);
   const header = `${rows[0].split(",").map((_, i) => `x${i}`).slice(1).join()},label`;
@@ -303,6 +321,64 @@ test("a setting out of range is refused with the range, and the old one stays", 
     await page.click("run");
     await page.status(/^Training/);
     assert.equal(await page.bare("memory-budget", "bytes"), 64 << 20);
+  });
+});
+
+test("the banner moves no control: a click that leaves a bad value still runs", async () => {
+  await on("?engine=cpu#steps=4000", {}, async (page) => {
+    const where = () => page.find("run").boundingBox();
+    const fits = () => page.find("chart-loss").evaluate((canvas) => canvas.height === Math.round(canvas.clientHeight * devicePixelRatio));
+    const before = await where();
+    await page.page.getByLabel("Batch rows", { exact: true }).fill("1");
+    await page.page.mouse.click(before.x + before.width / 2, before.y + before.height / 2);
+    await page.status(/^Training/);
+    assert.match(await page.error(), /^batch_size is 1/);
+    assert.deepEqual(await where(), before);
+    await page.page.waitForFunction(() => {
+      const canvas = document.querySelector("[data-testid=chart-loss]");
+      return canvas.height === Math.round(canvas.clientHeight * devicePixelRatio);
+    });
+    assert.ok(await fits());
+    await page.set("Loss margin", ".5");
+    assert.equal(await page.knob("Loss margin"), "0.5");
+    assert.equal(await page.error(), "");
+  });
+});
+
+test("a refused start leaves the comparison as it was", async () => {
+  await on(`?engine=cpu#data=digits&${SMALL}`, {}, async (page) => {
+    await page.click("run");
+    await page.status(/^Done/);
+    await page.click("without-memory");
+    await page.page.locator(".faint", { hasText: "the run before" }).waitFor();
+    await page.status(/^Done/);
+    const shown = async () => [await page.page.innerText(".faint"), await page.text("precision-at-1"), await page.drawn("chart-precision")];
+    const before = await shown();
+    await page.set("Budget, MiB", "1");
+    await page.click("run");
+    await page.status(/^Ready/);
+    assert.match(await page.error(), /^"training" needs/);
+    assert.equal(before[0], (await shown())[0]);
+    assert.deepEqual((await shown()).slice(0, 2), before.slice(0, 2));
+    assert.ok(Math.abs((await shown())[2] - before[2]) < 0.4 * before[2], "both runs are still drawn");
+  });
+});
+
+test("without memory the last run is repeated, and the settings on the page stay", async () => {
+  await on(`?engine=cpu#data=digits&${SMALL}`, {}, async (page) => {
+    assert.ok(await page.find("without-memory").isDisabled());
+    await page.click("run");
+    await page.status(/^Done/);
+    await page.set("Steps", "60");
+    await page.click("without-memory");
+    await page.page.locator(".faint", { hasText: "the run before" }).waitFor();
+    await page.status(/^Done: 40 steps/);
+    assert.match(await page.page.innerText(".faint"), /the run before, memory_size 256, precision@1 \d/);
+    assert.equal(await page.knob("Memory rows"), "256");
+    assert.ok(await page.find("without-memory").isDisabled());
+    await page.click("run");
+    await page.status(/^Done: 60 steps/);
+    assert.match(await page.page.innerText(".faint"), /the run before, memory_size 0, steps 40, precision@1 \d/);
   });
 });
 

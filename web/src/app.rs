@@ -21,9 +21,11 @@ pub(crate) fn App() -> impl IntoView {
     let keys_shown = RwSignal::new(false);
     theme::start(state.theme);
     keys::listen(session, keys_shown);
+    // A canvas sees its own size; the size of a pixel changes with the window's.
     window_event_listener(leptos::ev::resize, move |_| state.theme.update(|n| *n += 1));
     follow_link(state, session);
     let (over, drop) = take_drops(session);
+    let status = Memo::new(move |_| state.status());
     view! {
         <main on:dragover=over on:drop=drop>
             <header>
@@ -33,7 +35,6 @@ pub(crate) fn App() -> impl IntoView {
                 <button class="quiet" on:click=move |_| theme::toggle(state.theme)>"Light / dark"</button>
                 <button class="quiet" on:click=move |_| keys_shown.update(|shown| *shown = !*shown)>"Keys"</button>
             </header>
-            <Banner state/>
             <aside>
                 <Data state session/>
                 <Controls state/>
@@ -42,7 +43,10 @@ pub(crate) fn App() -> impl IntoView {
                 <Buttons state session/>
                 <Numbers state/>
             </section>
-            <Verdict state/>
+            <section class="word">
+                <Verdict state/>
+                <Banner state/>
+            </section>
             <section class="plots">
                 <PrecisionPlot state/>
                 <MiningPlot state/>
@@ -51,7 +55,7 @@ pub(crate) fn App() -> impl IntoView {
             </section>
             <Map state/>
             <footer>
-                <p data-testid="status" role="status" aria-live="polite">{move || state.status()}</p>
+                <p data-testid="status" role="status" aria-live="polite">{status}</p>
                 <Faint state/>
             </footer>
         </main>
@@ -101,13 +105,13 @@ fn Device(state: State) -> impl IntoView {
     view! { <p class="device" data-testid="device">{text}</p> }
 }
 
-/// The one place for what went wrong, and for what is likely to.
+/// The one place for what went wrong, and for what is likely to. It takes its room from the plots: no control moves.
 #[component]
 fn Banner(state: State) -> impl IntoView {
+    let texts = Memo::new(move |_| state.curves.read().warnings.clone());
     let warnings = move || {
-        let warnings = state.curves.read().warnings.clone();
-        warnings
-            .into_iter()
+        let texts = texts.get().into_iter();
+        texts
             .map(|text| view! { <p class="warning">{text}</p> })
             .collect_view()
     };
@@ -118,41 +122,40 @@ fn Banner(state: State) -> impl IntoView {
                 <span>{problem}</span>
                 <button class="quiet" on:click=move |_| state.error.set(None)>"Dismiss"</button>
             </p>
-            <div data-testid="warnings">{warnings}</div>
+            <div data-testid="warnings" role="status">{warnings}</div>
         </div>
     }
 }
 
+/// The buttons. One that does nothing says so and keeps the focus; the session lets it do nothing.
 #[component]
 fn Buttons(state: State, session: Session) -> impl IntoView {
-    let run_text = move || {
-        if state.stage.get() == Phase::Paused {
-            "Go on"
-        } else {
-            "Run"
-        }
+    let run_text = move || match state.stage.get() {
+        Phase::Paused => "Go on",
+        _ => "Run",
     };
+    let off = |can: bool| if can { "false" } else { "true" };
     view! {
         <div class="buttons">
             <button
-                class="primary" data-testid="run" on:click=move |_| session.run_or_pause()
-                disabled=move || !state.can_run()
+                class="primary" data-testid="run" on:click=move |_| session.run()
+                aria-disabled=move || off(state.can_run())
             >{run_text}</button>
             <button
-                data-testid="pause" on:click=move |_| session.run_or_pause()
-                disabled=move || !state.can_pause()
+                data-testid="pause" on:click=move |_| session.pause()
+                aria-disabled=move || off(state.can_pause())
             >"Pause"</button>
             <button
                 data-testid="step" on:click=move |_| session.step()
-                disabled=move || !state.can_step()
+                aria-disabled=move || off(state.can_step())
             >"Step"</button>
             <button
                 data-testid="reset" on:click=move |_| session.reset()
-                disabled=move || !state.can_reset()
+                aria-disabled=move || off(state.can_reset())
             >"Reset"</button>
             <button
                 data-testid="without-memory" on:click=move |_| session.without_memory()
-                disabled=move || !state.can_drop_memory()
+                aria-disabled=move || off(state.can_drop_memory())
             >"Run again without memory"</button>
         </div>
     }
@@ -164,6 +167,10 @@ fn Numbers(state: State) -> impl IntoView {
     let score =
         |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |value| format!("{value:.2}"));
     let curves = state.curves;
+    let of = move || match curves.read().step() {
+        0 => String::new(),
+        _ => format!("of {}", curves.read().config.steps),
+    };
     view! {
         <dl class="numbers">
             <div class="headline">
@@ -176,7 +183,7 @@ fn Numbers(state: State) -> impl IntoView {
             </div>
             <div>
                 <dt>"step"</dt>
-                <dd data-testid="step-count">{move || curves.read().step()}</dd>
+                <dd><span data-testid="step-count">{move || curves.read().step()}</span> <small>{of}</small></dd>
             </div>
         </dl>
     }
@@ -199,19 +206,27 @@ fn Verdict(state: State) -> impl IntoView {
     }
 }
 
-/// Says what the faint lines are.
+/// Says what the faint lines are: how the settings of that run differ from those of this one.
 #[component]
 fn Faint(state: State) -> impl IntoView {
-    let text = move || {
-        state.previous.read().as_ref().map(|previous| {
-            let score = previous
-                .latest_precision()
-                .map_or_else(String::new, |value| format!(", precision@1 {value:.2}"));
-            format!(
-                "Faint lines: the run before, memory_size {}{score}",
-                previous.config.memory_size
-            )
-        })
-    };
-    view! { <p class="muted">{text}</p> }
+    let text = Memo::new(move |_| {
+        let previous = state.previous.read();
+        let previous = previous.as_ref()?;
+        let score = previous
+            .latest_precision()
+            .map_or_else(String::new, |value| format!(", precision@1 {value:.2}"));
+        let differences = previous.config.differences(&state.curves.read().config);
+        let settings: Vec<String> = match differences.len() {
+            0 => vec!["the same settings".to_owned()],
+            _ => differences
+                .into_iter()
+                .map(|(key, value)| format!("{key} {value}"))
+                .collect(),
+        };
+        Some(format!(
+            "Faint lines: the run before, {}{score}",
+            settings.join(", ")
+        ))
+    });
+    view! { <p class="muted faint" title=text>{text}</p> }
 }
