@@ -222,6 +222,32 @@ impl TrainConfig {
         Self::from_value(value).map_err(|error| Error::Config(format!("{assignment}: {error}")))
     }
 
+    /// These settings with all of `assignments` that hold, together and each in its range; and why the others do not.
+    ///
+    /// Their order does not matter: names go before their parts, and what only holds beside another waits for it.
+    pub fn with_sets(&self, assignments: &[String]) -> (Self, Vec<Error>) {
+        let mut config = self.clone();
+        let mut left: Vec<&String> = assignments.iter().collect();
+        left.sort_by_key(|set| !set.split('=').next().unwrap_or("").ends_with(".name"));
+        loop {
+            let (mut waiting, mut problems) = (Vec::new(), Vec::new());
+            for set in &left {
+                let changed = config.with_set(set);
+                match changed.and_then(|config| config.check().map(|()| config)) {
+                    Ok(changed) => config = changed,
+                    Err(error) => {
+                        waiting.push(*set);
+                        problems.push(error);
+                    }
+                }
+            }
+            if waiting.len() == left.len() || waiting.is_empty() {
+                return (config, problems);
+            }
+            left = waiting;
+        }
+    }
+
     /// The settings that differ from `other`, as `key` and `value` for [`TrainConfig::with_set`], names before parts.
     pub fn differences(&self, other: &Self) -> Vec<(String, String)> {
         let (mut own, mut others) = (Vec::new(), Vec::new());
@@ -444,6 +470,37 @@ mod tests {
                 });
             assert_eq!(again, config);
         }
+    }
+
+    #[test]
+    fn assignments_that_do_not_hold_are_left_out_and_the_others_stay() {
+        let sets = [
+            "memory_size=16",
+            "batch_size=16",
+            "miner.margin=0.1",
+            "miner.name=triplet-margin",
+            "m_per_class=5",
+            "stepss=3",
+            "steps=0",
+            "seed=4",
+        ]
+        .map(str::to_owned);
+        let (config, problems) = TrainConfig::default().with_sets(&sets);
+        let expected = [
+            "batch_size=16",
+            "memory_size=16",
+            "miner.margin=0.1",
+            "seed=4",
+        ];
+        let expected = expected.iter().fold(TrainConfig::default(), |config, set| {
+            config.with_set(set).expect("sets")
+        });
+        assert_eq!(config, expected);
+        let problems: Vec<String> = problems.iter().map(Error::to_string).collect();
+        assert_eq!(problems.len(), 3, "{problems:?}");
+        assert!(problems[0].starts_with("m_per_class is 5"), "{problems:?}");
+        assert!(problems[1].contains("unknown field"), "{problems:?}");
+        assert!(problems[2].starts_with("steps is 0"), "{problems:?}");
     }
 
     #[test]

@@ -4,10 +4,10 @@ use crate::embeddings::Embeddings;
 use crate::engine::{DeviceVec, Engine};
 use crate::error::Result;
 use crate::features::pad;
+use crate::forecast::{Forecast, Rate};
 use crate::kernels::{self, normalize, stride};
 use crate::ledger::Purpose;
 use crate::model::{Activations, EmbeddingModel, LayerWeights};
-use crate::forecast::{Forecast, Rate};
 use crate::plan::{MemoryPlan, Room};
 use crate::unit_rows::TILE_ROWS;
 
@@ -36,15 +36,12 @@ impl Embedder {
     ///
     /// # Errors
     /// [`crate::Error::Refused`] and [`crate::Error::TooLarge`], with the numbers.
-    pub fn plan(
-        head: &[LayerWeights],
-        rows: usize,
-        room: &Room,
-        rate: &Rate,
-    ) -> Result<Forecast> {
+    pub fn plan(head: &[LayerWeights], rows: usize, room: &Room, rate: &Rate) -> Result<Forecast> {
         let memory = buffers(&widths(head));
         memory.fits("embedding", room, ADVICE)?;
-        let weights = head.iter().map(|layer| layer.shape[0] as f64 * layer.shape[1] as f64);
+        let weights = head
+            .iter()
+            .map(|layer| layer.shape[0] as f64 * layer.shape[1] as f64);
         let operations = 2.0 * weights.sum::<f64>() * rows as f64;
         let inputs = head.first().map_or(0, |layer| layer.shape[1]) as u64;
         let traffic_bytes = (rows as u64).saturating_mul(4 * inputs);
@@ -125,7 +122,9 @@ impl Embedder {
 /// The width of the input, then of every layer's output.
 fn widths(head: &[LayerWeights]) -> Vec<usize> {
     let inputs = head.iter().map(|layer| layer.shape[1]);
-    inputs.chain(head.last().map(|layer| layer.shape[0])).collect()
+    inputs
+        .chain(head.last().map(|layer| layer.shape[0]))
+        .collect()
 }
 
 fn buffers(widths: &[usize]) -> MemoryPlan {

@@ -233,8 +233,7 @@ pub async fn evaluate(
         }
     }
     let names = classes(known.labels);
-    let numbers: HashMap<&str, u32> =
-        names.iter().map(String::as_str).zip(0..).collect();
+    let numbers: HashMap<&str, u32> = names.iter().map(String::as_str).zip(0..).collect();
     let numbered = |labels: &[String]| -> Vec<u32> {
         let none = names.len() as u32;
         labels

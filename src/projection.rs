@@ -4,6 +4,11 @@ use crate::embeddings::Embeddings;
 
 /// Sweeps of the power iteration; two axes of a few dozen dimensions are settled long before.
 const SWEEPS: usize = 60;
+/// The most dimensions whose covariance matrix is held. Rows that are wider are gone over in each sweep instead: that is
+/// less work then, and takes no `dim * dim` values.
+const HELD: usize = 256;
+/// Values that the sweeps over wide rows look at; four sweeps are always taken, and axes start where they were last.
+const WIDE_VALUES: usize = 1 << 29;
 
 /// The two directions that a map was projected on, to keep the next one from flipping.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -37,26 +42,40 @@ pub fn project(
             .zip(row)
             .for_each(|(mean, value)| *mean += f64::from(*value) / count);
     }
-    let mut covariance = vec![0.0; dim * dim];
-    for row in rows() {
-        for i in 0..dim {
-            let centred = f64::from(row[i]) - mean[i];
-            for j in 0..dim {
-                covariance[i * dim + j] += centred * (f64::from(row[j]) - mean[j]);
-            }
+    let centred = |row: &[f32]| -> Vec<f64> {
+        let pairs = row.iter().zip(&mean);
+        pairs
+            .map(|(value, mean)| f64::from(*value) - mean)
+            .collect()
+    };
+    let held = (dim <= HELD).then(|| covariance(dim, rows().map(centred)));
+    // The covariance matrix times an axis.
+    let spread = |axis: &[f64]| -> Vec<f64> {
+        if let Some(covariance) = &held {
+            let rows = covariance.chunks_exact(dim);
+            return rows.map(|row| dot(row, axis)).collect();
         }
-    }
+        let mut sum = vec![0.0; dim];
+        for row in rows().map(centred) {
+            let along = dot(&row, axis);
+            sum.iter_mut()
+                .zip(row)
+                .for_each(|(sum, value)| *sum += along * value);
+        }
+        sum
+    };
+    let sweeps = match held {
+        Some(_) => SWEEPS,
+        None => (WIDE_VALUES / (2 * dim * count as usize)).clamp(4, SWEEPS),
+    };
     let start = if previous.0.len() == dim {
         previous.0.clone()
     } else {
         first_guess(dim)
     };
     let mut axes = [0, 1].map(|axis| start.iter().map(|pair| pair[axis]).collect::<Vec<f64>>());
-    for _ in 0..SWEEPS {
-        axes = axes.map(|axis| {
-            let rows = covariance.chunks_exact(dim);
-            rows.map(|row| dot(row, &axis)).collect()
-        });
+    for _ in 0..sweeps {
+        axes = axes.map(|axis| spread(&axis));
         let [first, second] = &mut axes;
         normalize(first, 0);
         let along = dot(first, second);
@@ -74,11 +93,7 @@ pub fn project(
     }
     let [first, second] = &axes;
     let place = |row: &[f32]| {
-        let centred: Vec<f64> = row
-            .iter()
-            .zip(&mean)
-            .map(|(value, mean)| f64::from(*value) - mean)
-            .collect();
+        let centred = centred(row);
         [dot(&centred, first) as f32, dot(&centred, second) as f32]
     };
     let points = embeddings.rows().map(place).collect();
@@ -86,6 +101,19 @@ pub fn project(
         points,
         Axes(first.iter().zip(second).map(|(f, s)| [*f, *s]).collect()),
     )
+}
+
+/// The covariances of centred rows, `[dim, dim]`, but for a factor.
+fn covariance(dim: usize, rows: impl Iterator<Item = Vec<f64>>) -> Vec<f64> {
+    let mut covariance = vec![0.0; dim * dim];
+    for row in rows {
+        for (sums, value) in covariance.chunks_exact_mut(dim).zip(&row) {
+            sums.iter_mut()
+                .zip(&row)
+                .for_each(|(sum, other)| *sum += value * other);
+        }
+    }
+    covariance
 }
 
 /// Two directions that no data is likely to be orthogonal to.
@@ -142,6 +170,27 @@ mod tests {
         }
         let mean = points.iter().map(|point| point[0]).sum::<f32>() / 400.0;
         assert!(mean.abs() < 1e-3, "the map is centred");
+    }
+
+    #[test]
+    fn wide_rows_are_placed_as_narrow_ones_are() {
+        let narrow = rows();
+        let mut wide = Embeddings {
+            values: Vec::new(),
+            dim: HELD + 1,
+        };
+        for row in narrow.rows() {
+            wide.values.extend(row);
+            wide.values.resize(wide.values.len() + HELD + 1 - 4, 0.5);
+        }
+        let (points, _) = project(&wide, |_| true, &Axes::default());
+        let (expected, _) = project(&narrow, |_| true, &Axes::default());
+        for (point, expected) in points.iter().zip(expected) {
+            // Which way an axis points follows the first guess, which depends on the width.
+            for axis in [0, 1] {
+                assert!((point[axis].abs() - expected[axis].abs()).abs() < 1e-3);
+            }
+        }
     }
 
     #[test]

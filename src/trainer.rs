@@ -18,8 +18,8 @@ use crate::dataset::{Dataset, Sides};
 use crate::engine::{Commands, Engine};
 use crate::error::{Error, Result};
 use crate::evaluation::Evaluator;
-use crate::forecast::{Forecast, Rate};
 use crate::features::FeatureStore;
+use crate::forecast::{Forecast, Rate};
 use crate::kernels::normalize::{self, Slots};
 use crate::kernels::optimizer;
 use crate::kernels::ranks::{Block, Inputs, Row};
@@ -228,8 +228,10 @@ impl Trainer {
             .engine
             .read(&self.train.report, 0, (steps * words) as u64)
             .await?;
-        self.pace
-            .record(self.setup.sizes.step_operations() * steps as f64, started.elapsed());
+        self.pace.record(
+            self.setup.sizes.step_operations() * steps as f64,
+            started.elapsed(),
+        );
         self.read_reports(&report, &drawn)
     }
 
@@ -447,5 +449,4 @@ impl Trainer {
     pub fn into_engine(self) -> Engine {
         self.engine
     }
-
 }

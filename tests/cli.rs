@@ -628,7 +628,7 @@ fn bad_arrays_are_refused_by_what_is_wrong() {
     let bare = refusal(&["train", "--data", "features.npy"]);
     assert_eq!(
         bare,
-        "features.npy: an NPY file holds no labels: add a file of labels, an NPY or a CSV column"
+        "features.npy: an NPY file holds features or labels, not both: give the two files at once (labels also as a CSV column)"
     );
     let missing = refusal(&["train", "--data", "nothing.csv"]);
     assert!(

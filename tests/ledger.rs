@@ -58,7 +58,9 @@ fn a_run_holds_exactly_its_plan_at_every_step_and_nothing_after() {
         let fixed = engine.ledger().live_bytes();
         let ledger = engine.ledger().clone();
         let (dataset, config) = digits(&["steps=45", "memory_size=512"]);
-        let plan = Trainer::plan(&engine, &dataset, &config, &nearfar::Rate::default()).expect("fits").memory;
+        let plan = Trainer::plan(&engine, &dataset, &config, &nearfar::Rate::default())
+            .expect("fits")
+            .memory;
         pollster::block_on(async {
             let mut run = Run::new(engine, dataset, config).await.expect("fits");
             while !run.is_finished() {
@@ -161,7 +163,8 @@ fn the_largest_settings_are_refused_with_numbers_that_did_not_wrap() {
         (&["memory_size=16777216", "embedding_size=65536"], 1 << 42),
     ] {
         let (dataset, config) = digits(sets);
-        let error = Trainer::plan(&engine, &dataset, &config, &nearfar::Rate::default()).expect_err("refused");
+        let error = Trainer::plan(&engine, &dataset, &config, &nearfar::Rate::default())
+            .expect_err("refused");
         let Error::Refused { over, .. } = error else {
             panic!("{sets:?}: {error}");
         };

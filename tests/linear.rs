@@ -302,7 +302,9 @@ fn where_only_the_training_fits_the_budget_there_is_no_linear_map() {
             config.with_set(set).expect("sets")
         });
     let engine = open(EngineKind::Cpu, 64 << 20);
-    let plan = Trainer::plan(&engine, &dataset, &config, &nearfar::Rate::default()).expect("fits").memory;
+    let plan = Trainer::plan(&engine, &dataset, &config, &nearfar::Rate::default())
+        .expect("fits")
+        .memory;
     assert_eq!(
         without_linear(dataset, &[], plan.total_bytes() - 1),
         "the budget has no room for it beside the training."

@@ -2,7 +2,8 @@
 
 use clap::Args;
 use nearfar::{
-    Error, EvaluationSpec, Forecast, MemoryReport, Metrics, Rate, Result, Retrieval, Room, RowSource, Rows, evaluate,
+    Error, EvaluationSpec, Forecast, MemoryReport, Metrics, Rate, Result, Retrieval, Room,
+    RowSource, Rows, evaluate,
 };
 
 use super::{Common, files, print_json, print_line, progress};
@@ -90,27 +91,46 @@ impl Evaluate {
 
     fn rows(&self) -> Result<(LabelledRows, Option<LabelledRows>)> {
         let queries = files::labelled_rows(&self.embeddings, self.labels.as_deref())?;
-        let references = self.references.as_deref().map(|references| {
-            files::labelled_rows(references, self.reference_labels.as_deref())
-        });
+        let references = self
+            .references
+            .as_deref()
+            .map(|references| files::labelled_rows(references, self.reference_labels.as_deref()));
         Ok((queries, references.transpose()?))
     }
 }
 
 /// Prints the means over queries and over classes, and what the nearest k hold.
 fn print(retrieval: &Retrieval, asked: impl Fn(&str) -> bool) {
-    let (over, classes) = (serde_json::json!(retrieval.metrics), serde_json::json!(retrieval.over_classes));
-    print_line(format_args!("{:<28} {:>12} {:>12}", "", "over queries", "over classes"));
+    let (over, classes) = (
+        serde_json::json!(retrieval.metrics),
+        serde_json::json!(retrieval.over_classes),
+    );
+    print_line(format_args!(
+        "{:<28} {:>12} {:>12}",
+        "", "over queries", "over classes"
+    ));
     for name in Metrics::NAMES.into_iter().filter(|name| asked(name)) {
         let number = |metrics: &serde_json::Value| metrics[name].as_f64().unwrap_or(0.0);
-        print_line(format_args!("{name:<28} {:>12.4} {:>12.4}", number(&over), number(&classes)));
+        print_line(format_args!(
+            "{name:<28} {:>12.4} {:>12.4}",
+            number(&over),
+            number(&classes)
+        ));
     }
-    for (name, at) in [("recall_at", &retrieval.recall_at), ("precision_at", &retrieval.precision_at)] {
+    for (name, at) in [
+        ("recall_at", &retrieval.recall_at),
+        ("precision_at", &retrieval.precision_at),
+    ] {
         for (k, value) in at {
             print_line(format_args!("{:<28} {value:>12.4}", format!("{name}.{k}")));
         }
     }
-    let Metrics { queries, lone_queries, standard_error, .. } = retrieval.metrics;
+    let Metrics {
+        queries,
+        lone_queries,
+        standard_error,
+        ..
+    } = retrieval.metrics;
     print_line(format_args!(
         "{queries} queries of {} classes; {lone_queries} more had no other row of their label; precision_at_1 is +- {standard_error:.4}",
         retrieval.classes.len()

@@ -88,7 +88,10 @@ fn print(engine: &Engine, room: &Room, forecast: &Forecast) {
                 forecast.chunk_rows, forecast.passes
             )
         };
-        print_line(format_args!("{} queries at a time; {references}", forecast.block_queries));
+        print_line(format_args!(
+            "{} queries at a time; {references}",
+            forecast.block_queries
+        ));
     }
     print_line(format_args!(
         "about {} submits, {} to the device, {:.1} s",

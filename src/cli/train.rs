@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use clap::Args;
 use nearfar::{
-    Bytes, Dataset, Engine, Error, Forecast, Metrics, Progress, Rate, Result, Run, RunReport, Side, Split, TrainConfig, Trainer,
-    write_matrix,
+    Bytes, Dataset, Engine, Error, Forecast, Metrics, Progress, Rate, Result, Run, RunReport, Side,
+    Split, TrainConfig, Trainer, write_matrix,
 };
 
 use super::{Common, files, head, io, note_line, print_json, print_line, progress};

@@ -150,7 +150,7 @@ impl<'a> CsvTable<'a> {
         features.retain(|column| *column != label);
         if features.is_empty() {
             return Err(Error::Data(format!(
-                "{}: no numeric column beside the label \"{}\": there are no features",
+                "{}: no numeric column beside the label \"{}\": there are no features; where they are in another file, give both at once",
                 self.file.name, self.header[label]
             )));
         }
@@ -637,7 +637,7 @@ mod tests {
             ),
             (
                 "label,w\na,u\nb,v\n",
-                "data.csv: no numeric column beside the label \"label\": there are no features",
+                "data.csv: no numeric column beside the label \"label\": there are no features; where they are in another file, give both at once",
             ),
             (
                 "x,label\n1,a\n2,a\n",

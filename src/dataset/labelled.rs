@@ -58,7 +58,8 @@ impl Labelled {
         let rows = match (labels, data.extension().as_str()) {
             (None, "npy") => {
                 return Err(Error::Data(format!(
-                    "{}: an NPY file holds no labels: add a file of labels, an NPY or a CSV column",
+                    "{}: an NPY file holds features or labels, not both: give the two files at once (labels also as a CSV \
+                     column)",
                     data.name
                 )));
             }

@@ -1,7 +1,7 @@
 // The page in a real browser, on a software GPU, on the CPU, and without WebGPU.
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { mkdtemp, writeFile } from "node:fs/promises";
+import { mkdtemp, truncate, writeFile } from "node:fs/promises";
 import os from "node:os";
 import path from "node:path";
 import { after, before, test } from "node:test";
@@ -29,6 +29,13 @@ async function on(where, options, check) {
   // A browser looks at the icon again whenever the link changes.
   assert.deepEqual(page.requests.filter((url) => !url.endsWith(".svg")), [], "nothing leaves the page");
   await page.page.close();
+}
+
+/** Writes a file of its own to load. */
+async function written(name, text) {
+  const file = path.join(await mkdtemp(path.join(os.tmpdir(), "nearfar-")), name);
+  await writeFile(file, text);
+  return file;
 }
 
 /** What the command line gives for the same settings. */
@@ -80,7 +87,7 @@ test("the default demo learns on a GPU, and less without memory", async () => {
     assert.ok(without <= 0.5 && withMemory - without >= 0.38, `${without} without memory`);
     assert.ok((await page.drawn("chart-precision")) > before, "the run before stays, faint");
     assert.ok((await page.page.innerText("footer")).includes("the run before, memory_size 1024"));
-    assert.ok(page.page.url().endsWith("#data=many-classes&memory_size=0"), page.page.url());
+    assert.ok(page.page.url().endsWith("#data=many-classes"), page.page.url());
     await memoryIsWithinBudget(page);
     await page.screenshot("without-memory-light");
   });
@@ -146,6 +153,148 @@ test("run, pause, step and reset do what they say, by buttons and by keys", asyn
   });
 });
 
+test("a pause or a resume that comes too late leaves no run that is not there", async () => {
+  // Pauses when the last scores of the validation side come: while the worker scores the test side.
+  const pauseAtTheEnd = () => {
+    window.Worker = class extends Worker {
+      constructor(...parts) {
+        super(...parts);
+        this.addEventListener("message", ({ data: [json] }) => {
+          if (JSON.parse(json).Evaluated?.evaluation.step === 20) document.querySelector("[data-testid=pause]").click();
+        });
+      }
+    };
+  };
+  await on("?engine=cpu#data=digits&steps=20", { init: pauseAtTheEnd }, async (page) => {
+    await page.click("run");
+    await page.status(/^(Done|Paused)/);
+    if ((await page.text("status")).startsWith("Paused")) await page.click("run");
+    await page.status(/^Done/);
+    await page.page.waitForTimeout(300);
+    assert.match(await page.text("status"), /^Done/);
+  });
+  await on("?engine=cpu#data=digits&steps=4000", {}, async (page) => {
+    const resetThenSpace = () => page.page.evaluate(() => {
+      for (const key of ["r", " "]) document.body.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
+    });
+    for (const state of [/^Training/, /^Paused/]) {
+      await page.click("run");
+      await page.status(/^Training/);
+      if (state.test("Paused")) {
+        await page.click("pause");
+        await page.status(state);
+      }
+      await resetThenSpace();
+      await page.status(/^Ready/);
+      await page.page.waitForTimeout(300);
+      assert.match(await page.text("status"), /^Ready/);
+    }
+    await page.click("run");
+    await page.status(/^Training/);
+  });
+});
+
+test("a key that is held counts once, S steps no run that goes on, and the focus stays where it was", async () => {
+  await on("?engine=cpu#data=digits&steps=4000", {}, async (page) => {
+    await page.click("run");
+    await page.status(/^Training/);
+    assert.ok(await page.find("run").evaluate((button) => button === document.activeElement));
+    await page.page.keyboard.press("s");
+    await page.page.waitForTimeout(300);
+    assert.match(await page.text("status"), /^Training/);
+    // Run has the focus and nothing to do: Space pauses, once while it is held.
+    await page.page.keyboard.down("Space");
+    await page.page.keyboard.down("Space");
+    await page.status(/^Paused/);
+    await page.page.keyboard.down("Space");
+    await page.page.waitForTimeout(300);
+    assert.match(await page.text("status"), /^Paused/);
+  });
+});
+
+test("while data is read the page says so, and Run waits", async () => {
+  const rows = Array.from({ length: 20_000 }, (_, i) => `${Array.from({ length: 40 }, (_, j) => (i * j) % 97).join()},${"abc"[i % 3]}`);
+  const header = `${rows[0].split(",").map((_, i) => `x${i}`).slice(1).join()},label`;
+  const file = await written("many.csv", [header, ...rows].join("\n"));
+  await on("?engine=cpu", {}, async (page) => {
+    await page.upload(file);
+    assert.match(await page.text("status"), /^Reading the data/);
+    assert.ok(await page.find("run").isDisabled());
+    await page.page.locator("h1").click();
+    await page.page.keyboard.press("Space");
+    await page.status(/^Ready/);
+    assert.match(await page.text("dataset-summary"), /^many.csv: 20000 rows of 40 features/);
+    await page.page.waitForTimeout(300);
+    assert.match(await page.text("status"), /^Ready/);
+    await page.upload(path.join(root, "tests/data/labels_text.npy"));
+    await page.status(/^Ready/);
+    assert.match(await page.error(), /give the two files at once/);
+    await page.click("run");
+    await page.status(/^Training/);
+    assert.equal(await page.error(), "");
+  });
+});
+
+test("what does not hold in a link is named, and the rest of it holds", async () => {
+  await on("?engine=tpu#batch_size=1&steps=33&colour=red&memory_size=99&split=column:side", {}, async (page) => {
+    const error = await page.error();
+    for (const part of ["tpu", "batch_size is 1: it must be between", "unknown field `colour`", 'no text column "side"']) {
+      assert.ok(error.includes(part), `${part} in ${error}`);
+    }
+    assert.equal(await page.knob("Steps"), "33");
+    assert.equal(await page.knob("Memory rows"), "99");
+    assert.equal(await page.knob("Batch rows"), "32");
+    assert.equal(await page.knob("Split"), "by-class", "the default of this data");
+    assert.ok(page.page.url().endsWith("#data=many-classes&memory_size=99&steps=33"), page.page.url());
+  });
+  await on("?engine=cpu#data=nosuch&steps=33", {}, async (page) => {
+    assert.match(await page.error(), /no sample "nosuch"/);
+    assert.equal(await page.knob("Steps"), "33");
+    assert.equal(await page.find("dataset-select").inputValue(), "many-classes");
+  });
+});
+
+test("a link that is pasted into the open page is followed, but not under a run", async () => {
+  await on("?engine=cpu#data=sample:digits&steps=4000", {}, async (page) => {
+    const paste = (hash) => page.page.evaluate((hash) => { location.hash = hash; }, hash);
+    assert.match(await page.text("dataset-summary"), /^1797 rows/);
+    await paste("#data=digits&steps=33&miner.type_of_triplets=hard");
+    await page.page.waitForFunction(() => document.getElementById("knob-steps").value === "33");
+    await page.page.waitForFunction(() => document.getElementById("knob-miner-type_of_triplets").value === "hard");
+    await paste("#data=many-classes&batch_size=48");
+    await page.page.waitForFunction(() => document.querySelector("[data-testid=dataset-summary]").textContent.startsWith("6500 rows"));
+    assert.equal(await page.knob("Batch rows"), "48");
+    assert.equal(await page.knob("Steps"), "400");
+    await page.click("run");
+    await page.status(/^Training/);
+    await paste("#data=digits");
+    await page.page.waitForFunction(() => location.hash === "#data=many-classes&batch_size=48");
+    assert.match(await page.error(), /a run is under way: press Reset/);
+    assert.match(await page.text("status"), /^Training/);
+  });
+});
+
+test("a link whose data is a file says so, and its settings hold once the file is there", async () => {
+  let link;
+  await on("?engine=cpu", {}, async (page) => {
+    await page.upload(path.join(root, "tests/data/trees.csv"));
+    await page.summary(/^trees.csv/);
+    await page.set("Steps", "33");
+    link = new URL(page.page.url()).hash;
+    assert.match(link, /^#data=file%3Atrees.csv&steps=33$/);
+  });
+  await on(`?engine=cpu${link}`, {}, async (page) => {
+    assert.match(await page.error(), /the file trees.csv, which a link cannot carry/);
+    assert.match(await page.text("status"), /^Choose/);
+    assert.ok(await page.find("run").isDisabled());
+    assert.equal(await page.find("dataset-select").locator("option:checked").innerText(), "choose ..");
+    await page.upload(path.join(root, "tests/data/trees.csv"));
+    await page.summary(/^trees.csv/);
+    assert.equal(await page.knob("Steps"), "33");
+    assert.equal(await page.find("dataset-select").locator("option:checked").innerText(), "your files");
+  });
+});
+
 test("settings stand in the link, and a link sets them", async () => {
   await on(`?engine=cpu#data=digits&${SMALL}&miner.type_of_triplets=hard`, {}, async (page) => {
     assert.match(await page.text("dataset-summary"), /^1797 rows of 64 features; 10 classes of 174 to 183 rows: 0, 1, 2/);
@@ -196,6 +345,144 @@ test("settings past what a browser can address are refused with their numbers", 
   }
 });
 
+test("the banner moves no control: a click that leaves a bad value still runs", async () => {
+  await on("?engine=cpu#steps=4000", {}, async (page) => {
+    const where = () => page.find("run").boundingBox();
+    const fits = () => page.find("chart-loss").evaluate((canvas) => canvas.height === Math.round(canvas.clientHeight * devicePixelRatio));
+    const before = await where();
+    await page.page.getByLabel("Batch rows", { exact: true }).fill("1");
+    await page.page.mouse.click(before.x + before.width / 2, before.y + before.height / 2);
+    await page.status(/^Training/);
+    assert.match(await page.error(), /^batch_size is 1/);
+    assert.deepEqual(await where(), before);
+    await page.page.waitForFunction(() => {
+      const canvas = document.querySelector("[data-testid=chart-loss]");
+      return canvas.height === Math.round(canvas.clientHeight * devicePixelRatio);
+    });
+    assert.ok(await fits());
+    await page.set("Loss margin", ".5");
+    assert.equal(await page.knob("Loss margin"), "0.5");
+    assert.equal(await page.error(), "");
+  });
+});
+
+test("a refused start leaves the comparison as it was", async () => {
+  await on(`?engine=cpu#data=digits&${SMALL}`, {}, async (page) => {
+    await page.click("run");
+    await page.status(/^Done/);
+    await page.click("without-memory");
+    await page.page.locator(".faint", { hasText: "the run before" }).waitFor();
+    await page.status(/^Done/);
+    const shown = async () => [await page.page.innerText(".faint"), await page.text("precision-at-1"), await page.drawn("chart-precision")];
+    const before = await shown();
+    await page.set("Budget, MiB", "1");
+    await page.click("run");
+    await page.status(/^Ready/);
+    assert.match(await page.error(), /^"training" needs/);
+    assert.equal(before[0], (await shown())[0]);
+    assert.deepEqual((await shown()).slice(0, 2), before.slice(0, 2));
+    assert.ok(Math.abs((await shown())[2] - before[2]) < 0.4 * before[2], "both runs are still drawn");
+  });
+});
+
+test("without memory the last run is repeated, and the settings on the page stay", async () => {
+  await on(`?engine=cpu#data=digits&${SMALL}`, {}, async (page) => {
+    assert.ok(await page.find("without-memory").isDisabled());
+    await page.click("run");
+    await page.status(/^Done/);
+    await page.set("Steps", "60");
+    await page.click("without-memory");
+    await page.page.locator(".faint", { hasText: "the run before" }).waitFor();
+    await page.status(/^Done: 40 steps/);
+    assert.match(await page.page.innerText(".faint"), /the run before, memory_size 256, precision@1 \d/);
+    assert.equal(await page.knob("Memory rows"), "256");
+    assert.ok(await page.find("without-memory").isDisabled());
+    await page.click("run");
+    await page.status(/^Done: 60 steps/);
+    assert.match(await page.page.innerText(".faint"), /the run before, memory_size 0, steps 40, precision@1 \d/);
+  });
+});
+
+test("where nothing steers, the training side is named and no other side's baseline drawn", async () => {
+  await on(`?engine=cpu#data=digits&${SMALL}&validation_fraction=0`, {}, async (page) => {
+    await page.click("step");
+    await page.status(/^Paused/);
+    assert.equal(await page.page.getByRole("heading", { name: "Retrieval" }).innerText(), "Retrieval, training rows");
+    assert.equal(await page.text("baseline-precision-at-1"), "–");
+    assert.ok((await page.drawn("chart-precision")) > 5, "one evaluation is a dot");
+    await page.click("run");
+    await page.status(/^Done/);
+    assert.notEqual(await page.text("baseline-precision-at-1"), "–");
+  });
+});
+
+test("a lost device costs the run at most, and the next one opens another", async () => {
+  await on("?engine=gpu#data=digits&steps=4000", {}, async (page) => {
+    const [worker] = page.page.workers();
+    await worker.evaluate(() => {
+      const ask = GPUAdapter.prototype.requestDevice;
+      GPUAdapter.prototype.requestDevice = async function (...how) {
+        return (self.opened = await ask.apply(this, how));
+      };
+    });
+    const lose = () => worker.evaluate(async () => {
+      self.opened.destroy();
+      await self.opened.lost;
+    });
+    // Another budget opens another device.
+    await page.set("Budget, MiB", "128");
+    await page.click("run");
+    await page.status(/^Training/);
+    await page.click("pause");
+    await page.status(/^Paused/);
+    await lose();
+    await page.click("run");
+    await page.status(/^Ready/);
+    assert.match(await page.error(), /lost.*Press Run to start again/s);
+    await page.click("run");
+    await page.status(/^Training/);
+    assert.equal(await page.error(), "");
+    await page.click("reset");
+    await page.status(/^Ready/);
+    await lose();
+    await page.click("run");
+    await page.status(/^Training/);
+    assert.equal(await page.error(), "");
+  });
+});
+
+test("a worker that ends is said, and Run starts another with the same data", async () => {
+  await on("?engine=cpu#data=digits&steps=4000&batch_size=48", {}, async (page) => {
+    const end = () => page.page.workers()[0].evaluate(() => { setTimeout(() => { throw new Error("boom"); }); });
+    await page.click("run");
+    await page.status(/^Training/);
+    await end();
+    await page.status(/^The worker stopped/);
+    assert.match(await page.error(), /boom.*press Run/);
+    await page.click("run");
+    await page.status(/^Training/);
+    assert.equal(await page.knob("Batch rows"), "48");
+    await end();
+    await page.status(/^The worker stopped/);
+    await page.find("dataset-select").selectOption("many-classes");
+    await page.status(/^Ready/);
+    assert.equal(await page.error(), "");
+    // The worker's own files are all that was asked for, and its end all that was complained of.
+    assert.ok(page.requests.every((url) => url.startsWith(site.url)));
+    page.requests.length = 0;
+    assert.ok(page.problems.every((problem) => problem.includes("boom")), page.problems.join());
+    page.problems.length = 0;
+  });
+});
+
+test("a worker that does not start is said", async () => {
+  const noWasm = (page) => page.route("**/worker.js*", (route) => route.abort());
+  await on("", { prepare: noWasm, ready: /^The worker stopped/ }, async (page) => {
+    assert.match(await page.error(), /^The worker did not start/);
+    page.problems.length = 0;
+  });
+});
+
 test("nothing learned is said, with the likely cause", async () => {
   await on("?engine=cpu#steps=40&miner.type_of_triplets=easy", {}, async (page) => {
     await page.click("run");
@@ -225,6 +512,59 @@ test("own files are read, their label column shown and changed", async () => {
     await page.page.waitForFunction(() => document.querySelector("[data-testid=dataset-summary]").textContent.includes("trees_parts.csv"));
     await page.find("label-column").selectOption("part");
     await page.page.waitForFunction(() => document.querySelector("[data-testid=dataset-summary]").textContent.includes("test, train, validation"));
+  });
+});
+
+test("a refused file leaves the label column alone, or offers its own", async () => {
+  await on("?engine=cpu", {}, async (page) => {
+    const label = page.find("label-column");
+    await page.upload(path.join(root, "tests/data/trees_parts.csv"));
+    await page.summary(/^trees_parts.csv/);
+    const there = await page.text("dataset-summary");
+    const column = await label.inputValue();
+    await page.set("Steps", "33");
+    // A table that no other column would mend, and a column that cannot be the label.
+    await page.upload(await written("ragged.csv", "x,label\n1,a\n2\n"));
+    await page.page.waitForFunction(() => document.querySelector("[data-testid=error] span").textContent.startsWith("ragged.csv"));
+    assert.equal(await label.inputValue(), column);
+    await page.upload(await written("plain.csv", "x,w,one\n1.5,2,7\n2.5,2.5,7\n3.5,2,7\n"));
+    await page.page.waitForFunction(() => document.querySelector("[data-testid=error] span").textContent.startsWith("plain.csv"));
+    assert.equal(await page.text("dataset-summary"), there);
+    assert.equal(await label.locator("option:checked").innerText(), "choose ..");
+    await label.selectOption("one");
+    await page.page.waitForFunction(() => document.querySelector("[data-testid=error] span").textContent.includes('every row has the label "7"'));
+    await page.page.waitForFunction(() => document.querySelector("[data-testid=label-column]").value === "");
+    await label.selectOption("w");
+    await page.summary(/^plain.csv: 3 rows of 2 features; 2 classes/);
+    assert.equal(await label.inputValue(), "w");
+    assert.equal(await page.error(), "");
+    // Another column of the same file: refused, the one there was stays; taken, settings stay.
+    await page.set("Steps", "44");
+    await label.selectOption("one");
+    await page.page.waitForFunction(() => document.querySelector("[data-testid=error] span").textContent.includes('every row has the label "7"'));
+    await page.page.waitForFunction(() => document.querySelector("[data-testid=label-column]").value === "w");
+    await label.selectOption("x");
+    await page.page.waitForFunction(() => document.querySelector("[data-testid=dataset-summary]").textContent.includes("3 classes"));
+    assert.equal(await page.knob("Steps"), "44");
+  });
+});
+
+test("files that are too large and folders are refused before they are read", async () => {
+  const large = await written("large.npy", "");
+  await truncate(large, 1.5 * 2 ** 30);
+  await on("?engine=cpu", {}, async (page) => {
+    await page.upload(large);
+    assert.equal(
+      await page.error(),
+      "large.npy: 1.5 GiB, and a page can hold 1 GiB of files at most: use fewer rows, or the command line (nearfar train)",
+    );
+    const devtools = await page.page.context().newCDPSession(page.page);
+    for (const type of ["dragEnter", "dragOver", "drop"]) {
+      const data = { items: [], files: [path.join(root, "tests/data")], dragOperationsMask: 1 };
+      await devtools.send("Input.dispatchDragEvent", { type, x: 700, y: 400, data });
+    }
+    await page.page.waitForFunction(() => document.querySelector("[data-testid=error] span").textContent === "data: folders cannot be read: drop the files themselves");
+    assert.match(await page.text("status"), /^Ready/);
   });
 });
 

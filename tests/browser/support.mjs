@@ -50,14 +50,17 @@ export function launch({ webgpu = true } = {}) {
 
 /** The page, with everything that must not go by unseen: console errors, and requests after it was loaded. */
 export class Page {
-  static async open(browser, url, { colorScheme = "light" } = {}) {
+  /** `init` runs in the page before it does, `prepare` gets it before it loads, `ready` is the status to wait for. */
+  static async open(browser, url, { colorScheme = "light", init, prepare, ready = /^(Ready|Choose)/ } = {}) {
     const page = await browser.newPage({ viewport: { width: 1440, height: 810 }, colorScheme });
+    if (init) await page.addInitScript(init);
+    await prepare?.(page);
     const self = new Page(page);
     page.on("console", (message) => message.type() === "error" && self.problems.push(message.text()));
     page.on("pageerror", (error) => self.problems.push(error.message));
     page.on("request", (request) => self.requests.push(request.url()));
     await page.goto(url);
-    await self.status(/^(Ready|Choose)/);
+    await self.status(ready);
     self.requests.length = 0;
     return self;
   }
@@ -106,6 +109,19 @@ export class Page {
       await knob.fill(value);
       await knob.blur();
     }
+  }
+
+  /** What a knob holds, by its label. */
+  knob(label) {
+    return this.page.getByLabel(label, { exact: true }).inputValue();
+  }
+
+  /** Waits for the summary of the data. */
+  async summary(pattern) {
+    await this.page.waitForFunction(
+      (source) => new RegExp(source).test(document.querySelector("[data-testid=dataset-summary]").textContent),
+      pattern.source,
+    );
   }
 
   /** The sentence of the banner, or nothing. */

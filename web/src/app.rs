@@ -6,25 +6,26 @@ use nearfar::{Bytes, Metrics};
 use crate::controls::Controls;
 use crate::data::{Data, take_drops};
 use crate::keys::{self, Keys};
-use crate::link::{self, Link};
+use crate::link::Link;
 use crate::map::Map;
 use crate::plots::{LossPlot, MemoryPlot, MiningPlot, PrecisionPlot};
-use crate::protocol::Command;
 use crate::session::Session;
-use crate::state::{Curves, Phase, State};
+use crate::state::{Curves, Phase, Problem, State};
 use crate::theme;
 
 /// The whole page.
 #[component]
 pub(crate) fn App() -> impl IntoView {
     let state = State::new();
-    let session = Session::start(state);
+    let session = Session::new(state);
     let keys_shown = RwSignal::new(false);
     theme::start(state.theme);
     keys::listen(session, keys_shown);
+    // A canvas sees its own size; the size of a pixel changes with the window's.
     window_event_listener(leptos::ev::resize, move |_| state.theme.update(|n| *n += 1));
     follow_link(state, session);
     let (over, drop) = take_drops(session);
+    let status = Memo::new(move |_| state.status());
     view! {
         <main on:dragover=over on:drop=drop>
             <header>
@@ -34,7 +35,6 @@ pub(crate) fn App() -> impl IntoView {
                 <button class="quiet" on:click=move |_| theme::toggle(state.theme)>"Light / dark"</button>
                 <button class="quiet" on:click=move |_| keys_shown.update(|shown| *shown = !*shown)>"Keys"</button>
             </header>
-            <Banner state/>
             <aside>
                 <Data state session/>
                 <Controls state/>
@@ -43,7 +43,10 @@ pub(crate) fn App() -> impl IntoView {
                 <Buttons state session/>
                 <Numbers state/>
             </section>
-            <Verdict state/>
+            <section class="word">
+                <Verdict state/>
+                <Banner state/>
+            </section>
             <section class="plots">
                 <PrecisionPlot state/>
                 <MiningPlot state/>
@@ -52,7 +55,7 @@ pub(crate) fn App() -> impl IntoView {
             </section>
             <Map state/>
             <footer>
-                <p data-testid="status" role="status" aria-live="polite">{move || state.status()}</p>
+                <p data-testid="status" role="status" aria-live="polite">{status}</p>
                 <Faint state/>
             </footer>
         </main>
@@ -60,51 +63,21 @@ pub(crate) fn App() -> impl IntoView {
     }
 }
 
-/// Opens what the link asks for, and keeps the link in step from then on.
+/// Opens what the link asks for, then and whenever it is edited, and keeps it in step with the settings.
 fn follow_link(state: State, session: Session) {
-    let (link, problem) = Link::read();
-    state.error.set(problem);
-    session.send(&Command::Open {
-        engine: link.engine,
-    });
-    let sets = StoredValue::new(link.sets);
-    let seed = state.config.get_untracked();
-    let seed = sets.with_value(|sets| {
-        sets.iter()
-            .fold(seed, |config, set| config.with_set(set).unwrap_or(config))
-            .seed
-    });
-    let name = link
-        .sample
-        .unwrap_or_else(|| nearfar::SAMPLES[0].to_owned());
-    session.send(&Command::Sample { name, seed });
-    // New data brings its own defaults; the link's settings hold for the first.
-    Effect::new(move || {
-        let Some(data) = state.data.get() else { return };
-        let sets = sets.try_update_value(std::mem::take).unwrap_or_default();
-        let before = state.config.get_untracked();
-        let kept = [
-            format!("seed={}", before.seed),
-            format!("budget_bytes={}", before.budget_bytes),
-        ];
-        let config = kept
-            .iter()
-            .chain(&sets)
-            .try_fold(data.default_config, |config, set| config.with_set(set));
-        match config.and_then(|config| config.check().map(|()| config)) {
-            Ok(config) => state.config.set(config),
-            Err(error) => state.error.set(Some(format!("The link: {error}"))),
+    let link = Link::read();
+    session.engine.set_value(link.engine);
+    session.follow(link);
+    window_event_listener(leptos::ev::hashchange, move |_| {
+        if untrack(|| state.has_run()) {
+            state.error.set(None);
+            state.say("The link was changed, but a run is under way: press Reset, then open the link again.".to_owned());
+            untrack(|| session.write_link());
+        } else {
+            session.follow(Link::read());
         }
     });
-    Effect::new(move || {
-        if let Some(data) = state.data.get() {
-            link::write(
-                data.name.strip_prefix("sample:"),
-                &state.config.read(),
-                &data.default_config,
-            );
-        }
-    });
+    Effect::new(move || session.write_link());
 }
 
 /// What the core runs on.
@@ -132,60 +105,57 @@ fn Device(state: State) -> impl IntoView {
     view! { <p class="device" data-testid="device">{text}</p> }
 }
 
-/// The one place for what went wrong, and for what is likely to.
+/// The one place for what went wrong, and for what is likely to. It takes its room from the plots: no control moves.
 #[component]
 fn Banner(state: State) -> impl IntoView {
+    let texts = Memo::new(move |_| state.curves.read().warnings.clone());
     let warnings = move || {
-        let warnings = state.curves.read().warnings.clone();
-        warnings
-            .into_iter()
+        let texts = texts.get().into_iter();
+        texts
             .map(|text| view! { <p class="warning">{text}</p> })
             .collect_view()
     };
+    let problem = move || state.error.get().map(|Problem { text, .. }| text);
     view! {
         <div class="banner">
             <p class="error" data-testid="error" role="alert" hidden=move || state.error.read().is_none()>
-                <span>{move || state.error.get()}</span>
+                <span>{problem}</span>
                 <button class="quiet" on:click=move |_| state.error.set(None)>"Dismiss"</button>
             </p>
-            <div data-testid="warnings">{warnings}</div>
+            <div data-testid="warnings" role="status">{warnings}</div>
         </div>
     }
 }
 
+/// The buttons. One that does nothing says so and keeps the focus; the session lets it do nothing.
 #[component]
 fn Buttons(state: State, session: Session) -> impl IntoView {
-    let phase = state.phase;
-    let idle = move || matches!(phase.get(), Phase::Ready | Phase::Finished);
-    let blocked = move || phase.get() == Phase::Loading || state.data.read().is_none();
-    let run_text = move || {
-        if phase.get() == Phase::Paused {
-            "Go on"
-        } else {
-            "Run"
-        }
+    let run_text = move || match state.stage.get() {
+        Phase::Paused => "Go on",
+        _ => "Run",
     };
+    let off = |can: bool| if can { "false" } else { "true" };
     view! {
         <div class="buttons">
             <button
-                class="primary" data-testid="run" on:click=move |_| session.run_or_pause()
-                disabled=move || blocked() || !(idle() || phase.get() == Phase::Paused)
+                class="primary" data-testid="run" on:click=move |_| session.run()
+                aria-disabled=move || off(state.can_run())
             >{run_text}</button>
             <button
-                data-testid="pause" on:click=move |_| session.run_or_pause()
-                disabled=move || phase.get() != Phase::Running
+                data-testid="pause" on:click=move |_| session.pause()
+                aria-disabled=move || off(state.can_pause())
             >"Pause"</button>
             <button
                 data-testid="step" on:click=move |_| session.step()
-                disabled=move || blocked() || !(idle() || phase.get() == Phase::Paused)
+                aria-disabled=move || off(state.can_step())
             >"Step"</button>
             <button
                 data-testid="reset" on:click=move |_| session.reset()
-                disabled=move || blocked() || (phase.get() == Phase::Ready && state.curves.read().history.is_empty())
+                aria-disabled=move || off(state.can_reset())
             >"Reset"</button>
             <button
                 data-testid="without-memory" on:click=move |_| session.without_memory()
-                disabled=move || blocked() || !idle() || state.curves.read().history.is_empty()
+                aria-disabled=move || off(state.can_drop_memory())
             >"Run again without memory"</button>
         </div>
     }
@@ -199,6 +169,10 @@ fn Numbers(state: State) -> impl IntoView {
     let curves = state.curves;
     let baseline = move |of: fn(&Curves) -> Option<Metrics>| {
         score(of(&curves.read()).map(|m| m.precision_at_1))
+    };
+    let of = move || match curves.read().step() {
+        0 => String::new(),
+        _ => format!("of {}", curves.read().config.steps),
     };
     view! {
         <dl class="numbers">
@@ -216,7 +190,7 @@ fn Numbers(state: State) -> impl IntoView {
             </div>
             <div>
                 <dt>"step"</dt>
-                <dd data-testid="step-count">{move || curves.read().step()}</dd>
+                <dd><span data-testid="step-count">{move || curves.read().step()}</span> <small>{of}</small></dd>
             </div>
         </dl>
     }
@@ -239,19 +213,27 @@ fn Verdict(state: State) -> impl IntoView {
     }
 }
 
-/// Says what the faint lines are.
+/// Says what the faint lines are: how the settings of that run differ from those of this one.
 #[component]
 fn Faint(state: State) -> impl IntoView {
-    let text = move || {
-        state.previous.read().as_ref().map(|previous| {
-            let score = previous
-                .latest_precision()
-                .map_or_else(String::new, |value| format!(", precision@1 {value:.2}"));
-            format!(
-                "Faint lines: the run before, memory_size {}{score}",
-                previous.config.memory_size
-            )
-        })
-    };
-    view! { <p class="muted">{text}</p> }
+    let text = Memo::new(move |_| {
+        let previous = state.previous.read();
+        let previous = previous.as_ref()?;
+        let score = previous
+            .latest_precision()
+            .map_or_else(String::new, |value| format!(", precision@1 {value:.2}"));
+        let differences = previous.config.differences(&state.curves.read().config);
+        let settings: Vec<String> = match differences.len() {
+            0 => vec!["the same settings".to_owned()],
+            _ => differences
+                .into_iter()
+                .map(|(key, value)| format!("{key} {value}"))
+                .collect(),
+        };
+        Some(format!(
+            "Faint lines: the run before, {}{score}",
+            settings.join(", ")
+        ))
+    });
+    view! { <p class="muted faint" title=text>{text}</p> }
 }

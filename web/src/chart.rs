@@ -1,11 +1,14 @@
 //! [`Chart`]: one plot on a canvas, by plotters. Knows lines and scales, not what they mean.
 
 use leptos::prelude::*;
+use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, ValueFormatter};
+use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 use plotters_canvas::CanvasBackend;
 use wasm_bindgen::JsCast as _;
 use web_sys::{HtmlCanvasElement, PointerEvent};
 
+use crate::frame::{fit, redraw};
 use crate::state::State;
 use crate::theme;
 
@@ -16,9 +19,9 @@ pub(crate) enum Scale {
     Unit,
     /// From 0 to the largest value.
     Linear,
-    /// Powers of ten, from the smallest value above zero.
+    /// Powers of ten, from the smallest value above zero; zeros stand on a level of their own below.
     Log,
-    /// Powers of two, with byte units, from the smallest value on.
+    /// Powers of two, with byte units, from the smallest value on; zeros as above.
     LogBytes,
 }
 
@@ -98,18 +101,106 @@ impl Line {
     }
 }
 
+/// The axis that values go up.
+#[derive(Clone, Copy, Debug)]
+struct Axis {
+    scale: Scale,
+    low: f64,
+    high: f64,
+    /// Where zeros stand, on a scale that has no place for them.
+    zero: Option<f64>,
+}
+
+impl Axis {
+    fn new(scale: Scale, lines: &[Line]) -> Self {
+        let (low, high) = scale.range(lines);
+        let mut values = lines.iter().flat_map(|line| &line.points);
+        let zero = match scale {
+            Scale::Unit | Scale::Linear => None,
+            _ if values.all(|point| point.1 >= 1.0) => None,
+            Scale::Log => Some(low - 1.0),
+            Scale::LogBytes => Some(low - 0.3),
+        };
+        Self {
+            scale,
+            low: zero.unwrap_or(low),
+            high,
+            zero,
+        }
+    }
+
+    /// Where a value stands.
+    fn place(&self, value: f64) -> f64 {
+        match self.zero {
+            Some(zero) if value < 1.0 => zero,
+            _ => self.scale.place(value).clamp(self.low, self.high),
+        }
+    }
+
+    /// Places that have a line and a label.
+    fn ticks(&self) -> Vec<f64> {
+        let (from, most) = match self.zero {
+            // Zero has its own, and none is so near that the two would touch.
+            Some(zero) => (zero + 0.2 * (self.high - zero), 4),
+            None => (self.low, 5),
+        };
+        let ticks = match self.scale {
+            Scale::Log => {
+                let (first, last) = (from.ceil() as i64, self.high.floor() as i64);
+                let step = ((last - first) / most as i64 + 1).max(1) as usize;
+                (first..=last)
+                    .step_by(step)
+                    .map(|power| power as f64)
+                    .collect()
+            }
+            _ => RangedCoordf64::from(from..self.high).key_points(most),
+        };
+        self.zero.into_iter().chain(ticks).collect()
+    }
+}
+
+impl Ranged for Axis {
+    type FormatOption = NoDefaultFormatting;
+    type ValueType = f64;
+
+    fn map(&self, place: &f64, limit: (i32, i32)) -> i32 {
+        RangedCoordf64::from(self.range()).map(place, limit)
+    }
+
+    fn key_points<Hint: KeyPointHint>(&self, _: Hint) -> Vec<f64> {
+        self.ticks()
+    }
+
+    fn range(&self) -> std::ops::Range<f64> {
+        self.low..self.high
+    }
+}
+
+impl ValueFormatter<f64> for Axis {
+    fn format(place: &f64) -> String {
+        place.to_string()
+    }
+
+    fn format_ext(&self, place: &f64) -> String {
+        if self.zero == Some(*place) {
+            return "0".to_owned();
+        }
+        self.scale.label(*place)
+    }
+}
+
 impl Scale {
-    /// Where on the axis a value stands.
+    /// Where on the axis a value above zero stands.
     fn place(self, value: f64) -> f64 {
         match self {
             Self::Unit | Self::Linear => value,
-            Self::Log => value.max(0.5).log10(),
+            Self::Log => value.max(1.0).log10(),
             // A whole number is a unit of its own: 1 is KiB, 2 is MiB.
             Self::LogBytes => value.max(1.0).log2() / 10.0,
         }
     }
 
-    /// The two ends of the axis.
+    /// The two ends of the axis, zeros left out.
     fn range(self, lines: &[Line]) -> (f64, f64) {
         let values = || {
             lines
@@ -125,10 +216,14 @@ impl Scale {
             Self::Unit => (0.0, 1.0),
             Self::Linear => (0.0, if largest > 0.0 { 1.1 * largest } else { 1.0 }),
             Self::Log if smallest > largest => (0.0, 5.0),
-            Self::LogBytes if smallest >= largest => (1.0, 3.0),
+            Self::LogBytes if smallest > largest => (1.0, 3.0),
             Self::Log => {
                 let low = self.place(smallest).floor();
                 (low, (self.place(largest) + 0.2).max(low + 1.0))
+            }
+            Self::LogBytes if smallest == largest => {
+                let place = self.place(smallest);
+                (place - 1.0, place + 0.3)
             }
             Self::LogBytes => (self.place(smallest) - 0.1, self.place(largest) + 0.1),
         }
@@ -188,29 +283,19 @@ pub(crate) fn Chart(
     state: State,
 ) -> impl IntoView {
     let canvas = NodeRef::<leptos::html::Canvas>::new();
-    // What to draw in the next frame; a hidden page has none, and draws what came last when it shows again.
-    let next = StoredValue::new(None::<Plot>);
-    Effect::new(move || {
-        state.theme.track();
-        let mut plot = plot();
-        if let Some(step) = state
-            .pointed
-            .get()
-            .filter(|step| (0.0..=plot.steps).contains(step))
-        {
-            plot.pointed = Some(step);
-        }
-        let Some(canvas) = canvas.get() else { return };
-        let asked = next.with_value(Option::is_some);
-        next.set_value(Some(plot));
-        if !asked {
-            request_animation_frame(move || {
-                if let Some(plot) = next.try_update_value(Option::take).flatten() {
-                    draw(&canvas, &plot);
-                }
-            });
-        }
-    });
+    // The last step on the axis as it is drawn.
+    let steps = StoredValue::new(1.0);
+    redraw(
+        canvas,
+        move || state.track_plots(),
+        move |canvas| {
+            let mut plot = plot();
+            steps.set_value(plot.steps);
+            let pointed = state.pointed.get();
+            plot.pointed = pointed.filter(|step| (0.0..=plot.steps).contains(step));
+            draw(canvas, &plot);
+        },
+    );
     let point = move |event: PointerEvent| {
         let width = event
             .current_target()
@@ -219,7 +304,7 @@ pub(crate) fn Chart(
             f64::from(canvas.client_width()) - LEFT - RIGHT
         });
         let along = (f64::from(event.offset_x()) - LEFT) / width.max(1.0);
-        let steps = untrack(plot).steps;
+        let steps = steps.get_value();
         state.pointed.set(
             (-0.02..=1.02)
                 .contains(&along)
@@ -236,10 +321,7 @@ pub(crate) fn Chart(
 
 /// Draws on a canvas of the size that the page gives it, in device pixels.
 fn draw(canvas: &HtmlCanvasElement, plot: &Plot) {
-    let ratio = window().device_pixel_ratio().max(1.0);
-    let size = |css: i32| (f64::from(css) * ratio).round().max(1.0) as u32;
-    canvas.set_width(size(canvas.client_width()));
-    canvas.set_height(size(canvas.client_height()));
+    let (_, _, ratio) = fit(canvas);
     if canvas.client_width() < 40 || canvas.client_height() < 40 {
         return;
     }
@@ -261,7 +343,8 @@ fn paint<B: DrawingBackend>(
     let px = |css: f64| (css * ratio).round() as i32;
     let root = backend.into_drawing_area();
     let width = f64::from(root.dim_in_pixel().0);
-    let (low, high) = plot.scale.range(&plot.lines);
+    let axis = Axis::new(plot.scale, &plot.lines);
+    let (low, high) = (axis.low, axis.high);
     let text = ("system-ui, sans-serif", px(11.0))
         .into_font()
         .color(&rgb("muted"));
@@ -270,7 +353,7 @@ fn paint<B: DrawingBackend>(
         .margin_right(px(RIGHT))
         .x_label_area_size(px(BELOW))
         .y_label_area_size(px(LEFT))
-        .build_cartesian_2d(0.0..plot.steps.max(1.0), low..high)?;
+        .build_cartesian_2d(0.0..plot.steps.max(1.0), axis)?;
     chart
         .configure_mesh()
         .light_line_style(TRANSPARENT)
@@ -278,9 +361,7 @@ fn paint<B: DrawingBackend>(
         .axis_style(rgb("grid"))
         .label_style(text)
         .x_labels(5)
-        .y_labels(if high - low > 8.0 { 6 } else { 5 })
         .x_label_formatter(&|step| format!("{step:.0}"))
-        .y_label_formatter(&|place| plot.scale.label(*place))
         .draw()?;
     if let Some(step) = plot.pointed {
         let style = rgb("grid-strong").stroke_width(px(1.0) as u32);
@@ -297,8 +378,12 @@ fn paint<B: DrawingBackend>(
             .stroke_width(px(line.width).max(1) as u32);
         let points = thin(&line.points, width as usize)
             .into_iter()
-            .map(|(step, value)| (step, plot.scale.place(value).clamp(low, high)));
-        if line.dashed {
+            .map(|(step, value)| (step, axis.place(value)));
+        if let [(step, value)] = line.points[..] {
+            // One point makes no line.
+            let dot = Circle::new((step, axis.place(value)), px(2.5), style.filled());
+            chart.draw_series([dot])?;
+        } else if line.dashed {
             let (dash, gap) = if line.dotted { (1.5, 4.0) } else { (5.0, 4.0) };
             let series = DashedLineSeries::new(points, px(dash) as u32, px(gap) as u32, style);
             chart.draw_series(series)?;

@@ -1,5 +1,6 @@
 //! The settings: one row a knob, with its help.
 
+use leptos::html::Select;
 use leptos::prelude::*;
 use nearfar::TrainConfig;
 use wasm_bindgen::JsCast as _;
@@ -30,6 +31,8 @@ fn Row(state: State, knob: Knob) -> impl IntoView {
     let value = Memo::new(move |_| shown(&state.config.read(), &knob));
     let shown_value = move || value.get().unwrap_or_default();
     let enter = move |text: String| enter(state, &knob, &text);
+    let select = NodeRef::<Select>::new();
+    hold(select, shown_value, state);
     let control = match knob.entry {
         Entry::Choice(choices) => {
             let options = move || {
@@ -46,14 +49,13 @@ fn Row(state: State, knob: Knob) -> impl IntoView {
                     .map(|(value, text)| ((*value).to_owned(), (*text).to_owned()));
                 fixed
                     .chain(columns)
-                    .map(|(option, text)| {
-                        let selected = option == shown_value();
-                        view! { <option value=option selected=selected>{text}</option> }
-                    })
+                    .map(|(option, text)| view! { <option value=option>{text}</option> })
                     .collect_view()
             };
             view! {
-                <select id=id.clone() on:change=move |event| enter(event_target_value(&event))>{options}</select>
+                <select
+                    id=id.clone() node_ref=select on:change=move |event| enter(event_target_value(&event))
+                >{options}</select>
             }
             .into_any()
         }
@@ -117,8 +119,13 @@ fn enter(state: State, knob: &Knob, text: &str) {
             Err(_) => text.to_owned(),
         },
         Entry::Widths => format!("[{}]", text.trim()),
-        Entry::Number(_) | Entry::Choice(_) => text.to_owned(),
+        Entry::Number(_) => number(text),
+        Entry::Choice(_) => text.to_owned(),
     };
+    if value.is_empty() {
+        state.say_of_setting(format!("{}: enter a number", knob.label));
+        return;
+    }
     let config = state
         .config
         .get_untracked()
@@ -128,8 +135,34 @@ fn enter(state: State, knob: &Knob, text: &str) {
             state.error.set(None);
             state.config.set(config);
         }
-        Err(error) => state.error.set(Some(error.to_string())),
+        Err(error) => {
+            state.say_of_setting(error.to_string());
+            // The control shows again what holds.
+            state.config.notify();
+        }
     }
+}
+
+/// A number as the settings write it, also where it came as `.5` or `1e3`.
+fn number(text: &str) -> String {
+    let text = text.trim();
+    match (text.parse::<u64>(), text.parse::<f64>()) {
+        (Ok(number), _) => number.to_string(),
+        (_, Ok(number)) => number.to_string(),
+        _ => text.to_owned(),
+    }
+}
+
+/// Keeps a select at its value: whenever this changes, and after a choice that was refused.
+pub(crate) fn hold(select: NodeRef<Select>, value: impl Fn() -> String + 'static, state: State) {
+    Effect::new(move || {
+        state.reading.track();
+        state.error.track();
+        let value = value();
+        let Some(select) = select.get() else { return };
+        // Its options may be changing, too: they are there in the next frame.
+        request_animation_frame(move || select.set_value(&value));
+    });
 }
 
 /// Shows the setting that holds, where what was entered was refused.

@@ -1,47 +1,52 @@
 //! The data: a sample or dropped files, what was read, and which column is the label.
 
+use leptos::html::Select;
 use leptos::prelude::*;
 use nearfar::{DataReport, SAMPLES};
 use wasm_bindgen::JsCast as _;
-use web_sys::{DragEvent, File, FileList, HtmlInputElement};
+use web_sys::{DataTransfer, DragEvent, File, FileList, HtmlInputElement};
 
-use crate::protocol::{Command, DataSummary};
+use crate::controls::hold;
+use crate::protocol::DataSummary;
 use crate::session::Session;
 use crate::state::State;
 
 /// Choosing data, and what was chosen.
 #[component]
 pub(crate) fn Data(state: State, session: Session) -> impl IntoView {
-    let choose = move |name: String| {
-        state.error.set(None);
-        let seed = state.config.read_untracked().seed;
-        session.send(&Command::Sample { name, seed });
-    };
     let take_files = move |event: web_sys::Event| {
         let input = event
             .target()
             .and_then(|target| target.dyn_into::<HtmlInputElement>().ok());
         if let Some(input) = input {
-            session.send_files(&files(input.files()));
+            session.choose_files(files(input.files()));
             // The same files can be chosen again, after they were mended.
             input.set_value("");
         }
     };
+    // The name of the sample; nothing where the data is none.
     let sample = move || {
         let data = state.data.read();
-        data.as_ref()
-            .and_then(|data| data.name.strip_prefix("sample:").map(str::to_owned))
+        let name = data
+            .as_ref()
+            .and_then(|data| data.name.strip_prefix("sample:"));
+        name.unwrap_or_default().to_owned()
     };
+    let other = move || match *state.data.read() {
+        Some(_) => "your files",
+        None => "choose ..",
+    };
+    let select = NodeRef::<Select>::new();
+    hold(select, sample, state);
     view! {
         <section class="data" aria-label="Data">
             <label for="dataset-select">"Data"</label>
-            <select id="dataset-select" data-testid="dataset-select" on:change=move |event| choose(event_target_value(&event))>
-                {SAMPLES.map(|name| view! {
-                    <option value=name selected=move || sample().as_deref() == Some(name)>{sample_text(name)}</option>
-                })}
-                <option value="" disabled=true selected=move || state.data.read().is_some() && sample().is_none()>
-                    "your files"
-                </option>
+            <select
+                id="dataset-select" data-testid="dataset-select" node_ref=select
+                on:change=move |event| session.choose_sample(event_target_value(&event))
+            >
+                <option value="" disabled=true hidden=move || !sample().is_empty()>{other}</option>
+                {SAMPLES.map(|name| view! { <option value=name>{sample_text(name)}</option> })}
             </select>
             <label class="file">
                 "Drop or choose your own"
@@ -61,33 +66,36 @@ pub(crate) fn Data(state: State, session: Session) -> impl IntoView {
 /// The label column, where there is a choice.
 #[component]
 fn LabelColumn(state: State, session: Session) -> impl IntoView {
+    // The column, where it is among them.
     let current = move || {
-        state
-            .data
-            .read()
-            .as_ref()
-            .and_then(|data| data.label_column.clone())
+        let choice = state.label.read();
+        let current = choice.current.clone().unwrap_or_default();
+        if choice.columns.contains(&current) {
+            current
+        } else {
+            String::new()
+        }
     };
     let options = move || {
-        let current = current();
-        let columns = state.columns.get().into_iter();
-        let none = current
-            .is_none()
-            .then(|| view! { <option value="" selected=true disabled=true>"choose .."</option> });
-        let columns = columns.map(|column| {
-            let selected = Some(&column) == current.as_ref();
-            view! { <option value=column.clone() selected=selected>{column.clone()}</option> }
-        });
-        (none, columns.collect_view())
+        let columns = state.label.get().columns.into_iter();
+        columns
+            .map(|column| view! { <option value=column.clone()>{column.clone()}</option> })
+            .collect_view()
     };
-    let choose = move |column| {
-        state.error.set(None);
-        session.send(&Command::Label { column });
+    let name = move || match &state.label.read().of {
+        Some(files) => format!("Label column of {files}"),
+        None => "Label column".to_owned(),
     };
+    let select = NodeRef::<Select>::new();
+    hold(select, current, state);
     view! {
-        <div class="knob" hidden=move || state.columns.read().is_empty()>
-            <label for="label-column">"Label column"</label>
-            <select id="label-column" data-testid="label-column" on:change=move |event| choose(event_target_value(&event))>
+        <div class="knob" hidden=move || state.label.read().columns.is_empty()>
+            <label for="label-column">{name}</label>
+            <select
+                id="label-column" data-testid="label-column" node_ref=select
+                on:change=move |event| session.choose_label(event_target_value(&event))
+            >
+                <option value="" disabled=true hidden=move || !current().is_empty()>"choose .."</option>
                 {options}
             </select>
         </div>
@@ -99,12 +107,32 @@ pub(crate) fn take_drops(session: Session) -> (impl Fn(DragEvent), impl Fn(DragE
     let over = |event: DragEvent| event.prevent_default();
     let drop = move |event: DragEvent| {
         event.prevent_default();
-        let files = files(event.data_transfer().and_then(|transfer| transfer.files()));
-        if !files.is_empty() {
-            session.send_files(&files);
+        let Some(dropped) = event.data_transfer() else {
+            return;
+        };
+        let files = files(dropped.files());
+        if let Some(folder) = folder(&dropped) {
+            session.state.error.set(None);
+            session.state.say(format!(
+                "{folder}: folders cannot be read: drop the files themselves"
+            ));
+        } else if !files.is_empty() {
+            session.choose_files(files);
         }
     };
     (over, drop)
+}
+
+/// The name of the first folder among what was dropped.
+fn folder(dropped: &DataTransfer) -> Option<String> {
+    let items = dropped.items();
+    let entries = (0..items.length())
+        .filter_map(|i| items.get(i))
+        .filter_map(|item| item.webkit_get_as_entry().ok().flatten());
+    entries
+        .into_iter()
+        .find(|entry| entry.is_directory())
+        .map(|entry| entry.name())
 }
 
 fn files(list: Option<FileList>) -> Vec<File> {

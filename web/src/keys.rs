@@ -13,14 +13,19 @@ pub(crate) fn listen(session: Session, help: RwSignal<bool>) {
         let target = event
             .target()
             .and_then(|target| target.dyn_into::<Element>().ok());
-        let tag = target.map(|element| element.tag_name()).unwrap_or_default();
+        let tag = target.as_ref().map(Element::tag_name).unwrap_or_default();
         let typing = ["INPUT", "SELECT", "TEXTAREA"].contains(&tag.as_str());
-        if typing || event.ctrl_key() || event.meta_key() || event.alt_key() {
+        if typing || event.repeat() || event.ctrl_key() || event.meta_key() || event.alt_key() {
             return;
         }
+        // A button that has the focus and does something is pressed by Space anyway. Run keeps the focus while it does
+        // nothing, and Space goes on to pause.
+        let off = target.is_some_and(|element| {
+            element.get_attribute("aria-disabled").as_deref() == Some("true")
+        });
+        let presses = tag == "SUMMARY" || (tag == "BUTTON" && !off);
         match event.key().as_str() {
-            // A button that has the focus is pressed by Space anyway.
-            " " if tag != "BUTTON" && tag != "SUMMARY" => {
+            " " if !presses => {
                 event.prevent_default();
                 session.run_or_pause();
             }

@@ -1,77 +1,91 @@
-//! The settings in the page's link: `#data=digits&memory_size=0`, only what differs from the data's defaults.
+//! The settings in the page's link: `#data=digits&memory_size=0`, only what differs from the data's defaults. Data from a
+//! file is named, `data=file:trees.csv`: a link cannot carry it.
 
 use leptos::prelude::*;
-use nearfar::{EngineKind, TrainConfig};
+use nearfar::{EngineKind, SAMPLES, TrainConfig};
 use wasm_bindgen::JsValue;
 use web_sys::UrlSearchParams;
+
+const SAMPLE: &str = "sample:";
+const FILE: &str = "file:";
 
 /// What a link asks for.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Link {
     /// A forced engine, from `?engine=`.
     pub(crate) engine: Option<EngineKind>,
-    /// The sample.
-    pub(crate) sample: Option<String>,
+    /// The name of the data: `sample:` and a sample's, or a file's.
+    pub(crate) data: Option<String>,
     /// Settings, `key=value` each.
     pub(crate) sets: Vec<String>,
+    /// What makes no sense, and is left out.
+    pub(crate) problems: Vec<String>,
 }
 
 impl Link {
-    /// Reads the address of the page; what makes no sense is left out and said.
-    pub(crate) fn read() -> (Self, Option<String>) {
+    /// Reads the address of the page.
+    pub(crate) fn read() -> Self {
         let location = window().location();
         let mut link = Self::default();
-        let mut problem = None;
-        let query = location
-            .search()
-            .ok()
-            .and_then(|query| UrlSearchParams::new_with_str(&query).ok());
-        match query
-            .and_then(|query| query.get("engine"))
+        let pairs = |text: Result<String, JsValue>| {
+            let text = text.unwrap_or_default();
+            pairs(text.trim_start_matches(['#', '?']))
+        };
+        let engine = |(key, value)| (key == "engine").then_some(value);
+        match pairs(location.search())
+            .into_iter()
+            .find_map(engine)
             .map(|engine| engine.parse())
         {
             Some(Ok(engine)) => link.engine = Some(engine),
-            Some(Err(message)) => problem = Some(format!("The link: {message}")),
+            Some(Err(message)) => link.problems.push(message),
             None => {}
         }
-        let hash = location.hash().unwrap_or_default();
-        let hash = UrlSearchParams::new_with_str(hash.trim_start_matches('#'));
-        let Ok(hash) = hash else {
-            return (link, problem);
-        };
-        for entry in js_sys::try_iter(&hash)
-            .ok()
-            .flatten()
-            .into_iter()
-            .flatten()
-            .flatten()
-        {
-            let pair = js_sys::Array::from(&entry);
-            let (key, value) = (pair.get(0).as_string(), pair.get(1).as_string());
-            match (key.as_deref(), value) {
-                (Some("data"), Some(name)) => link.sample = Some(name),
-                (Some(key), Some(value)) => {
-                    // Checked against the defaults of any data; those of this data come with it.
-                    let set = format!("{key}={value}");
-                    match TrainConfig::default().with_set(&set) {
-                        Ok(_) => link.sets.push(set),
-                        Err(error) => problem = Some(format!("The link: {error}")),
-                    }
+        for (key, value) in pairs(location.hash()) {
+            if key != "data" {
+                link.sets.push(format!("{key}={value}"));
+            } else if let Some(file) = value.strip_prefix(FILE) {
+                link.data = Some(file.to_owned());
+            } else {
+                let name = value.strip_prefix(SAMPLE).unwrap_or(&value);
+                if SAMPLES.contains(&name) {
+                    link.data = Some(format!("{SAMPLE}{name}"));
+                } else {
+                    let known = SAMPLES.join(" or ");
+                    link.problems
+                        .push(format!("there is no sample \"{name}\", but {known}"));
                 }
-                _ => {}
             }
         }
-        (link, problem)
+        link
     }
 }
 
-/// Keeps the address in step with the settings, without a new entry in the history.
-pub(crate) fn write(sample: Option<&str>, config: &TrainConfig, defaults: &TrainConfig) {
+/// The pairs of a query, in order.
+fn pairs(query: &str) -> Vec<(String, String)> {
+    let entries = UrlSearchParams::new_with_str(query)
+        .ok()
+        .and_then(|query| js_sys::try_iter(&query).ok().flatten());
+    let pair = |entry| {
+        let pair = js_sys::Array::from(&entry);
+        Some((pair.get(0).as_string()?, pair.get(1).as_string()?))
+    };
+    entries
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(pair)
+        .collect()
+}
+
+/// Keeps the address in step with the data and the settings, without a new entry in the history.
+pub(crate) fn write(data: &str, config: &TrainConfig, defaults: &TrainConfig) {
     let Ok(parts) = UrlSearchParams::new() else {
         return;
     };
-    if let Some(sample) = sample {
-        parts.append("data", sample);
+    match data.strip_prefix(SAMPLE) {
+        Some(sample) => parts.append("data", sample),
+        None => parts.append("data", &format!("{FILE}{data}")),
     }
     for (key, value) in config.differences(defaults) {
         parts.append(&key, &value);
@@ -79,12 +93,8 @@ pub(crate) fn write(sample: Option<&str>, config: &TrainConfig, defaults: &Train
     let parts = parts.to_string().as_string().unwrap_or_default();
     let location = window().location();
     let path = location.pathname().unwrap_or_default() + &location.search().unwrap_or_default();
-    let url = if parts.is_empty() {
-        path
-    } else {
-        format!("{path}#{parts}")
-    };
     if let Ok(history) = window().history() {
+        let url = format!("{path}#{parts}");
         history
             .replace_state_with_url(&JsValue::NULL, "", Some(&url))
             .ok();

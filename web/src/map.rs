@@ -5,6 +5,7 @@ use nearfar::Side;
 use wasm_bindgen::JsCast as _;
 use web_sys::{CanvasRenderingContext2d, HtmlCanvasElement};
 
+use crate::frame::{fit, redraw};
 use crate::state::{MapData, State};
 use crate::theme;
 
@@ -12,12 +13,12 @@ use crate::theme;
 #[component]
 pub(crate) fn Map(state: State) -> impl IntoView {
     let canvas = NodeRef::<leptos::html::Canvas>::new();
-    Effect::new(move || {
+    let track = move || {
         state.theme.track();
-        let map = state.map.get();
-        if let Some(canvas) = canvas.get() {
-            request_animation_frame(move || draw(&canvas, map.as_ref()));
-        }
+        state.map.track();
+    };
+    redraw(canvas, track, move |canvas| {
+        draw(canvas, state.map.read().as_ref());
     });
     let side = move || {
         state.map.read().as_ref().map_or_else(String::new, |map| {
@@ -60,13 +61,7 @@ pub(crate) fn Map(state: State) -> impl IntoView {
 }
 
 fn draw(canvas: &HtmlCanvasElement, map: Option<&MapData>) {
-    let ratio = window().device_pixel_ratio().max(1.0);
-    let (width, height) = (
-        f64::from(canvas.client_width()) * ratio,
-        f64::from(canvas.client_height()) * ratio,
-    );
-    canvas.set_width(width as u32);
-    canvas.set_height(height as u32);
+    let (width, height, ratio) = fit(canvas);
     let context = canvas.get_context("2d").ok().flatten();
     let Some(context) =
         context.and_then(|context| context.dyn_into::<CanvasRenderingContext2d>().ok())

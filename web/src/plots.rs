@@ -102,13 +102,15 @@ fn Key(
     }
 }
 
-/// Precision@1 and MAP@R of the validation side, and those of its raw features and of the linear map.
+/// Precision@1 and MAP@R of the validation side, and those of its raw features and of the linear map; of the training
+/// side, which has no baseline, where nothing steers.
 #[component]
 pub(crate) fn PrecisionPlot(state: State) -> impl IntoView {
-    let raw = |curves: &Curves| curves.baseline.raw.validation.or(curves.baseline.raw.test);
-    let linear = |curves: &Curves| {
-        let scores = curves.baseline.linear?;
-        scores.validation.or(scores.test)
+    let raw = |curves: &Curves| curves.baseline.raw.validation;
+    let linear = |curves: &Curves| curves.baseline.linear?.validation;
+    let title = move || match state.curves.read().steers() {
+        true => "Retrieval, validation",
+        false => "Retrieval, training rows",
     };
     let lines = move |curves: &Curves| {
         vec![
@@ -177,7 +179,7 @@ pub(crate) fn PrecisionPlot(state: State) -> impl IntoView {
     view! {
         <figure>
             <figcaption>
-                <h2>"Retrieval"</h2>
+                <h2>{title}</h2>
                 <Key color="precision" name="precision@1" value=Signal::derive(move || last(|m| m.precision_at_1))/>
                 <Key color="map" name="MAP@R" value=Signal::derive(move || last(|m| m.mean_average_precision_at_r))/>
                 <Key color="muted" name="raw features" dashed=true value=raw_text/>
@@ -270,10 +272,12 @@ pub(crate) fn MemoryPlot(state: State) -> impl IntoView {
         for (i, (purpose, _)) in by_size(&curves.memory).into_iter().enumerate() {
             let held =
                 |bytes: &BTreeMap<String, u64>| bytes.get(&purpose).copied().unwrap_or(0) as f64;
-            let points = curves
-                .purposes
-                .iter()
-                .map(|(step, bytes)| (*step as f64, held(bytes)));
+            // Each stands until the next.
+            let ends = curves.purposes.iter().skip(1).map(|(step, _)| *step);
+            let ends = ends.chain([curves.step()]);
+            let points = curves.purposes.iter().zip(ends).flat_map(|(part, end)| {
+                [(part.0 as f64, held(&part.1)), (end as f64, held(&part.1))]
+            });
             lines.push(Line::new(shade(i), points.collect()).wide(1.2));
         }
         lines.push(Line::new("memory", per_step(curves, |r| r.memory_bytes as f64)).wide(2.5));

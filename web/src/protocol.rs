@@ -23,11 +23,9 @@ pub(crate) enum Command {
         seed: u64,
     },
     /// Makes files the data; they come with the message.
-    Files,
-    /// Reads the same files again with another label column.
-    Label {
-        /// The column.
-        column: String,
+    Files {
+        /// The column of labels; guessed without it.
+        label: Option<String>,
     },
     /// Starts a run, in place of one under way.
     Start {
@@ -36,9 +34,9 @@ pub(crate) enum Command {
         /// Steps until it pauses; all without it.
         steps: Option<u64>,
     },
-    /// Pauses after the slice of work under way.
+    /// Pauses after the slice of work under way; where no run goes on, nothing happens.
     Pause,
-    /// Goes on; pauses again after `steps` where there are any.
+    /// Goes on; pauses again after `steps` where there are any. Where no run waits, nothing happens.
     Resume {
         /// Steps until it pauses.
         steps: Option<u64>,
@@ -47,7 +45,8 @@ pub(crate) enum Command {
     Reset,
 }
 
-/// What the worker has to say.
+/// What the worker has to say. `Open` is answered by `Device` or `NoDevice`, offered data by `Data` or `Refused`, and a
+/// start by `Started` or `NotStarted`, in the order of the commands.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Event {
     /// The core is up.
@@ -56,8 +55,6 @@ pub(crate) enum Event {
     NoDevice(String),
     /// The data is read.
     Data(Box<DataSummary>),
-    /// The label column cannot be guessed: these are the columns.
-    Columns(Vec<String>),
     /// A run begins.
     Started {
         /// Its settings.
@@ -111,9 +108,16 @@ pub(crate) enum Event {
     },
     /// The run is gone.
     Reset,
-    /// The data or the settings cannot be used; what was there before still is.
-    Refused(String),
-    /// The run failed.
+    /// The data cannot be used; what was there before still is.
+    Refused {
+        /// Why.
+        message: String,
+        /// The columns of the file with the labels, where naming another one may help.
+        columns: Vec<String>,
+    },
+    /// The run cannot start with these settings; there is none now.
+    NotStarted(String),
+    /// The run failed and is gone.
     Failed(String),
 }
 

@@ -1,48 +1,72 @@
-//! [`Session`]: the page's end of the line to the worker.
+//! [`Session`]: the page's end of the line to the worker, and what its buttons and keys do.
 
-use js_sys::{Array, Float32Array, Uint8Array};
+use std::collections::VecDeque;
+
+use js_sys::{Array, Float32Array, Reflect, Uint8Array};
 use leptos::prelude::*;
+use nearfar::{EngineKind, TrainConfig};
 use wasm_bindgen::prelude::*;
-use web_sys::{ErrorEvent, File, HtmlLinkElement, MessageEvent, Worker, WorkerOptions, WorkerType};
+use web_sys::{File, HtmlLinkElement, MessageEvent, Worker, WorkerOptions, WorkerType};
 
 use crate::protocol::{Command, Event};
+use crate::source::{Asked, Source};
 use crate::state::{Phase, State};
 
 /// Sends commands; the worker's events go to the [`State`].
 #[derive(Clone, Copy)]
 pub(crate) struct Session {
     worker: StoredValue<Option<Worker>, LocalStorage>,
-    state: State,
+    /// A forced engine.
+    pub(crate) engine: StoredValue<Option<EngineKind>>,
+    /// Data that was asked for and not answered yet, in order.
+    pub(crate) asked: StoredValue<VecDeque<Asked>, LocalStorage>,
+    /// Where the data on the page comes from.
+    pub(crate) held: StoredValue<Option<Source>, LocalStorage>,
+    /// Files that were refused until their label column is chosen.
+    pub(crate) candidate: StoredValue<Option<Vec<File>>, LocalStorage>,
+    /// A file that a link asks for by name, and its settings, until the person loads it.
+    pub(crate) awaited: StoredValue<Option<(String, Vec<String>)>>,
+    /// A run starts when the data is back in a new worker.
+    run_next: StoredValue<bool>,
+    pub(crate) state: State,
 }
 
 impl Session {
-    /// Starts the worker. Where that fails, the error banner says so.
-    pub(crate) fn start(state: State) -> Self {
-        let worker = spawn(state);
-        if worker.is_none() {
-            state.error.set(Some(
-                "The worker did not start: this browser has no module workers, or the page was not served over http."
-                    .to_owned(),
-            ));
-        }
+    /// A session without a worker: the first command starts it.
+    pub(crate) fn new(state: State) -> Self {
         Self {
-            worker: StoredValue::new_local(worker),
+            worker: StoredValue::new_local(None),
+            engine: StoredValue::new(None),
+            asked: StoredValue::new_local(VecDeque::new()),
+            held: StoredValue::new_local(None),
+            candidate: StoredValue::new_local(None),
+            awaited: StoredValue::new(None),
+            run_next: StoredValue::new(false),
             state,
         }
     }
 
-    /// Sends a command.
-    pub(crate) fn send(&self, command: &Command) {
-        self.send_with(command, &[]);
+    /// Starts the worker where there is none, and opens its engine.
+    pub(crate) fn wake(&self) {
+        if self.worker.with_value(Option::is_some) {
+            return;
+        }
+        let Some(worker) = spawn(*self) else {
+            self.die(
+                "The worker did not start: this browser has no module workers, or the page was not served over http."
+                    .to_owned(),
+            );
+            return;
+        };
+        self.worker.set_value(Some(worker));
+        self.state.stage.set(Phase::Ready);
+        self.state.reading.update(|commands| *commands += 1);
+        let engine = self.engine.get_value();
+        self.send(&Command::Open { engine }, &[]);
     }
 
-    /// Offers files as the data.
-    pub(crate) fn send_files(&self, files: &[File]) {
-        self.state.error.set(None);
-        self.send_with(&Command::Files, files);
-    }
-
-    fn send_with(&self, command: &Command, files: &[File]) {
+    /// Sends a command, and files beside it.
+    pub(crate) fn send(&self, command: &Command, files: &[File]) {
         let json = serde_json::to_string(command).expect("commands are plain data");
         let message = Array::of1(&json.into());
         files.iter().for_each(|file| {
@@ -55,54 +79,119 @@ impl Session {
         });
     }
 
-    /// Starts a run with the settings on the page; the run before it stays as a faint line.
-    pub(crate) fn run(&self, steps: Option<u64>) {
-        let state = &self.state;
-        let before = state.curves.get_untracked();
-        if !before.history.is_empty() {
-            state.previous.set(Some(before));
+    /// Ends the worker, with everything in its memory.
+    fn die(&self, message: String) {
+        if let Some(worker) = self.worker.try_update_value(Option::take).flatten() {
+            worker.set_onmessage(None);
+            worker.set_onerror(None);
+            worker.terminate();
         }
-        state.phase.set(Phase::Starting);
-        let config = Box::new(state.config.get_untracked());
-        self.send(&Command::Start { config, steps });
+        self.asked.update_value(VecDeque::clear);
+        self.run_next.set_value(false);
+        self.state.say(message);
+        self.state.reading.set(0);
+        self.state.stage.set(Phase::Dead);
     }
 
-    /// Starts, goes on or pauses: what Space and the first button do.
+    /// Starts a run with the settings on the page, or goes on with the one that waits.
+    pub(crate) fn run(&self) {
+        match untrack(|| self.state.phase.get()) {
+            Phase::Paused => self.send(&Command::Resume { steps: None }, &[]),
+            Phase::Dead if untrack(|| self.state.can_run()) => {
+                self.state.forgive();
+                self.run_next.set_value(true);
+                self.ask_again();
+            }
+            _ => self.start(self.state.config.get_untracked(), None),
+        }
+    }
+
+    /// Lets the run wait.
+    pub(crate) fn pause(&self) {
+        if untrack(|| self.state.phase.get()) == Phase::Running {
+            self.send(&Command::Pause, &[]);
+        }
+    }
+
+    /// Starts, goes on or pauses: what Space does.
     pub(crate) fn run_or_pause(&self) {
-        match self.state.phase.get_untracked() {
-            Phase::Ready | Phase::Finished => self.run(None),
-            Phase::Paused => self.send(&Command::Resume { steps: None }),
-            Phase::Running => self.send(&Command::Pause),
-            Phase::Loading | Phase::Starting => {}
+        match untrack(|| self.state.phase.get()) {
+            Phase::Running => self.pause(),
+            _ => self.run(),
         }
     }
 
     /// Takes one step.
     pub(crate) fn step(&self) {
-        match self.state.phase.get_untracked() {
-            Phase::Ready | Phase::Finished => self.run(Some(1)),
-            Phase::Paused => self.send(&Command::Resume { steps: Some(1) }),
-            Phase::Running => self.send(&Command::Pause),
-            Phase::Loading | Phase::Starting => {}
+        match untrack(|| self.state.phase.get()) {
+            Phase::Paused => self.send(&Command::Resume { steps: Some(1) }, &[]),
+            _ => self.start(self.state.config.get_untracked(), Some(1)),
         }
     }
 
     /// Ends the run and clears the plots.
     pub(crate) fn reset(&self) {
-        if self.state.data.read_untracked().is_some() {
-            self.send(&Command::Reset);
+        if untrack(|| self.state.can_reset()) {
+            self.state.error.set(None);
+            self.send(&Command::Reset, &[]);
         }
     }
 
-    /// Runs the same settings with `memory_size` 0.
+    /// Runs the last run again with `memory_size` 0; the settings on the page stay.
     pub(crate) fn without_memory(&self) {
-        self.state.config.update(|config| config.memory_size = 0);
-        self.run(None);
+        if untrack(|| self.state.can_drop_memory()) {
+            let config = self.state.curves.with_untracked(|curves| TrainConfig {
+                memory_size: 0,
+                ..curves.config.clone()
+            });
+            self.start(config, None);
+        }
+    }
+
+    /// Starts a run where one can start.
+    fn start(&self, config: TrainConfig, steps: Option<u64>) {
+        if untrack(|| self.state.can_start()) {
+            self.state.forgive();
+            self.state.stage.set(Phase::Starting);
+            let config = Box::new(config);
+            self.send(&Command::Start { config, steps }, &[]);
+        }
+    }
+
+    fn receive(&self, parts: &Array) {
+        let json = parts.get(0).as_string().unwrap_or_default();
+        let Ok(event) = serde_json::from_str::<Event>(&json) else {
+            return;
+        };
+        let points = match parts.length() {
+            3 => Float32Array::new(&parts.get(1)).to_vec(),
+            _ => Vec::new(),
+        };
+        let classes = match parts.length() {
+            3 => Uint8Array::new(&parts.get(2)).to_vec(),
+            _ => Vec::new(),
+        };
+        match event {
+            Event::Data(summary) => {
+                self.take_data(*summary);
+                if self.run_next.try_update_value(std::mem::take) == Some(true) {
+                    self.run();
+                }
+            }
+            Event::Refused { message, columns } => {
+                self.run_next.set_value(false);
+                self.take_refusal(message, columns);
+            }
+            event => {
+                let points = points.chunks_exact(2).map(|point| [point[0], point[1]]);
+                self.state.apply(event, points.collect(), classes);
+            }
+        }
     }
 }
 
 /// Starts the same wasm in a worker: the hashed names of its two files stand in the links that preload them.
-fn spawn(state: State) -> Option<Worker> {
+fn spawn(session: Session) -> Option<Worker> {
     let document = document();
     let link = |selector: &str| {
         let found = document.query_selector(selector).ok()??;
@@ -119,38 +208,23 @@ fn spawn(state: State) -> Option<Worker> {
     let worker = Worker::new_with_options(&url, &options).ok()?;
     let on_message = Closure::<dyn Fn(MessageEvent)>::new(move |event: MessageEvent| {
         if let Ok(parts) = event.data().dyn_into::<Array>() {
-            receive(state, &parts);
+            session.receive(&parts);
         }
     });
     worker.set_onmessage(Some(on_message.as_ref().unchecked_ref()));
     on_message.forget();
-    let on_error = Closure::<dyn Fn(ErrorEvent)>::new(move |event: ErrorEvent| {
-        let message = event.message();
-        state.error.set(Some(format!(
-            "The worker stopped: {message}. Reload the page to go on."
-        )));
-        state.phase.set(Phase::Loading);
+    // A worker whose files cannot be loaded gives no message.
+    let on_error = Closure::<dyn Fn(JsValue)>::new(move |event: JsValue| {
+        let message = Reflect::get(&event, &"message".into()).ok();
+        session.die(match message.and_then(|message| message.as_string()) {
+            Some(message) if !message.is_empty() => format!(
+                "The worker stopped unexpectedly ({message}): press Run or choose data to start a new one."
+            ),
+            _ => "The worker did not start, as its files could not be loaded: choose data to try again."
+                .to_owned(),
+        });
     });
     worker.set_onerror(Some(on_error.as_ref().unchecked_ref()));
     on_error.forget();
     Some(worker)
-}
-
-fn receive(state: State, parts: &Array) {
-    let json = parts.get(0).as_string().unwrap_or_default();
-    let Ok(event) = serde_json::from_str::<Event>(&json) else {
-        return;
-    };
-    let (points, classes) = match parts.length() {
-        3 => {
-            let values = Float32Array::new(&parts.get(1)).to_vec();
-            let points = values
-                .chunks_exact(2)
-                .map(|point| [point[0], point[1]])
-                .collect();
-            (points, Uint8Array::new(&parts.get(2)).to_vec())
-        }
-        _ => (Vec::new(), Vec::new()),
-    };
-    state.apply(event, points, classes);
 }

@@ -8,15 +8,16 @@ use nearfar::{
     StepReport, TrainConfig,
 };
 
+use crate::history::History;
 use crate::protocol::{DataSummary, Event};
 
 /// Where a run is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// The core is not up, or data is being read.
-    #[default]
     Loading,
-    /// There is data and no run.
+    /// There is no run.
+    #[default]
     Ready,
     /// A run was asked for.
     Starting,
@@ -26,6 +27,26 @@ pub(crate) enum Phase {
     Paused,
     /// A run is over.
     Finished,
+    /// There is no worker.
+    Dead,
+}
+
+/// What the banner says went wrong.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Problem {
+    pub(crate) text: String,
+    /// A setting was refused a moment ago, perhaps by the click that starts a run without it: this is still to be read then.
+    pub(crate) new_setting: bool,
+}
+
+/// The columns that the label can come from.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct LabelChoice {
+    pub(crate) columns: Vec<String>,
+    /// The one it comes from.
+    pub(crate) current: Option<String>,
+    /// The files they belong to, where those are not the data yet.
+    pub(crate) of: Option<String>,
 }
 
 /// What a run brought so far: what the plots draw.
@@ -33,7 +54,7 @@ pub(crate) enum Phase {
 pub(crate) struct Curves {
     pub(crate) config: TrainConfig,
     pub(crate) data: DataReport,
-    pub(crate) history: Vec<StepReport>,
+    pub(crate) history: History,
     pub(crate) evaluations: Vec<Evaluation>,
     pub(crate) baseline: Baseline,
     pub(crate) scores: Option<Scores>,
@@ -60,16 +81,27 @@ impl Curves {
         test.or(steering).map(|metrics| metrics.precision_at_1)
     }
 
-    /// Scores of the raw features, of the same side.
+    /// Scores of the raw features of the same side; before anything was scored, of the side that will be.
     pub(crate) fn latest_raw(&self) -> Option<Metrics> {
         let raw = &self.baseline.raw;
-        raw.test.or(raw.validation)
+        match self.scores.and_then(|scores| scores.test) {
+            Some(_) => raw.test,
+            None => raw.validation,
+        }
+    }
+
+    /// Whether there are rows that steer; else training rows are scored meanwhile.
+    pub(crate) fn steers(&self) -> bool {
+        self.data.train == 0 || self.data.validation > 0
     }
 
     /// Scores of the linear map, of the same side; none where it could not be fitted.
     pub(crate) fn latest_linear(&self) -> Option<Metrics> {
         let linear = self.baseline.linear?;
-        linear.test.or(linear.validation)
+        match self.scores.and_then(|scores| scores.test) {
+            Some(_) => linear.test,
+            None => linear.validation,
+        }
     }
 
     /// The side that they are of, after a comma; nothing before anything was scored.
@@ -87,11 +119,7 @@ impl Curves {
 
     /// The last report, or that of the step under the pointer.
     pub(crate) fn report_at(&self, step: Option<f64>) -> Option<&StepReport> {
-        let until = step.map_or(self.history.len(), |step| {
-            self.history
-                .partition_point(|report| report.step as f64 <= step)
-        });
-        self.history[..until].last()
+        step.map_or(self.history.last(), |step| self.history.at(step))
     }
 
     /// The last scores that steer, or those at the step under the pointer.
@@ -122,14 +150,18 @@ pub(crate) struct MapData {
 pub(crate) struct State {
     pub(crate) device: RwSignal<Option<DeviceInfo>>,
     pub(crate) data: RwSignal<Option<DataSummary>>,
-    /// Columns to choose the label from where it could not be guessed.
-    pub(crate) columns: RwSignal<Vec<String>>,
+    pub(crate) label: RwSignal<LabelChoice>,
     pub(crate) config: RwSignal<TrainConfig>,
-    pub(crate) phase: RwSignal<Phase>,
+    /// Where the run is, whatever is read meanwhile.
+    pub(crate) stage: RwSignal<Phase>,
+    /// Data and engines that were asked for and are not there yet.
+    pub(crate) reading: RwSignal<u32>,
+    /// What the page goes by: loading until all of them are.
+    pub(crate) phase: Memo<Phase>,
     pub(crate) curves: RwSignal<Curves>,
     pub(crate) previous: RwSignal<Option<Curves>>,
     pub(crate) map: RwSignal<Option<MapData>>,
-    pub(crate) error: RwSignal<Option<String>>,
+    pub(crate) error: RwSignal<Option<Problem>>,
     /// The step under the pointer, in all plots.
     pub(crate) pointed: RwSignal<Option<f64>>,
     /// Changes when colours do: plots are drawn again.
@@ -138,12 +170,19 @@ pub(crate) struct State {
 
 impl State {
     pub(crate) fn new() -> Self {
+        let (stage, reading) = (RwSignal::new(Phase::default()), RwSignal::new(0));
+        let phase = Memo::new(move |_| match reading.get() {
+            0 => stage.get(),
+            _ => Phase::Loading,
+        });
         Self {
             device: RwSignal::new(None),
             data: RwSignal::new(None),
-            columns: RwSignal::new(Vec::new()),
+            label: RwSignal::new(LabelChoice::default()),
             config: RwSignal::new(TrainConfig::default()),
-            phase: RwSignal::new(Phase::default()),
+            stage,
+            reading,
+            phase,
             curves: RwSignal::new(Curves::default()),
             previous: RwSignal::new(None),
             map: RwSignal::new(None),
@@ -156,32 +195,123 @@ impl State {
     /// Whether a run is under way, waiting or not.
     pub(crate) fn has_run(&self) -> bool {
         matches!(
-            self.phase.get(),
+            self.stage.get(),
             Phase::Starting | Phase::Running | Phase::Paused
         )
+    }
+
+    /// Whether there is no worker.
+    pub(crate) fn is_dead(&self) -> bool {
+        self.stage.get() == Phase::Dead
+    }
+
+    /// Whether a run can start.
+    pub(crate) fn can_start(&self) -> bool {
+        self.data.read().is_some() && matches!(self.phase.get(), Phase::Ready | Phase::Finished)
+    }
+
+    /// Whether one step can be taken.
+    pub(crate) fn can_step(&self) -> bool {
+        self.can_start() || self.phase.get() == Phase::Paused
+    }
+
+    /// Whether a run can start or go on, if need be in a new worker.
+    pub(crate) fn can_run(&self) -> bool {
+        self.can_step() || (self.is_dead() && self.data.read().is_some())
+    }
+
+    /// Whether a run can wait.
+    pub(crate) fn can_pause(&self) -> bool {
+        self.phase.get() == Phase::Running
+    }
+
+    /// Whether there is something to reset.
+    pub(crate) fn can_reset(&self) -> bool {
+        match self.phase.get() {
+            Phase::Loading | Phase::Dead => false,
+            Phase::Ready => !self.curves.read().history.is_empty(),
+            Phase::Starting | Phase::Running | Phase::Paused | Phase::Finished => true,
+        }
+    }
+
+    /// Whether there was a run that can be repeated without its memory.
+    pub(crate) fn can_drop_memory(&self) -> bool {
+        let curves = self.curves.read();
+        self.can_start() && !curves.history.is_empty() && curves.config.memory_size > 0
+    }
+
+    /// Says what went wrong, after what is still said.
+    pub(crate) fn say(&self, text: String) {
+        self.error.update(|error| {
+            let before = error.take().filter(|before| !before.new_setting);
+            let before = before.map(|before| before.text).unwrap_or_default();
+            let mut lines: Vec<&str> = before.lines().collect();
+            if !lines.contains(&text.as_str()) {
+                lines.push(&text);
+            }
+            *error = Some(Problem {
+                text: lines.join("\n"),
+                new_setting: false,
+            });
+        });
+    }
+
+    /// Says why a setting was refused.
+    pub(crate) fn say_of_setting(&self, text: String) {
+        self.error.set(Some(Problem {
+            text,
+            new_setting: true,
+        }));
+    }
+
+    /// Takes back what was said, as a run starts.
+    pub(crate) fn forgive(&self) {
+        self.error.update(|error| {
+            *error = error.take().filter(|problem| problem.new_setting);
+            if let Some(problem) = error {
+                problem.new_setting = false;
+            }
+        });
+    }
+
+    /// Tracks everything that a plot shows.
+    pub(crate) fn track_plots(&self) {
+        self.theme.track();
+        self.pointed.track();
+        self.curves.track();
+        self.previous.track();
+        self.config.track();
+    }
+
+    /// Takes in data that was read.
+    pub(crate) fn take(&self, data: DataSummary) {
+        self.label.set(LabelChoice {
+            columns: data.label_columns.clone(),
+            current: data.label_column.clone(),
+            of: None,
+        });
+        self.clear();
+        self.data.set(Some(data));
+        self.stage.set(Phase::Ready);
     }
 
     /// Takes in what the worker says; `points` and `classes` come with a map.
     pub(crate) fn apply(&self, event: Event, points: Vec<[f32; 2]>, classes: Vec<u8>) {
         match event {
-            Event::Device(device) => self.device.set(Some(device)),
-            Event::NoDevice(message) | Event::Failed(message) => {
-                self.error.set(Some(message));
-                self.phase.set(Phase::Ready);
+            Event::Device(device) => {
+                self.reading.update(|commands| *commands -= 1);
+                self.device.set(Some(device));
             }
-            Event::Refused(message) => {
-                self.error.set(Some(message));
-                // What was there before still is: a run under way goes on.
-                if matches!(self.phase.get_untracked(), Phase::Loading | Phase::Starting) {
-                    self.phase.set(Phase::Ready);
-                }
+            Event::NoDevice(message) => {
+                self.reading.update(|commands| *commands -= 1);
+                self.say(message);
             }
-            Event::Columns(columns) => self.columns.set(columns),
-            Event::Data(summary) => {
-                self.columns.set(summary.label_columns.clone());
-                self.clear();
-                self.data.set(Some(*summary));
-                self.phase.set(Phase::Ready);
+            Event::NotStarted(message) | Event::Failed(message) => {
+                self.say(message);
+                self.stage.set(Phase::Ready);
+            }
+            Event::Data(_) | Event::Refused { .. } => {
+                unreachable!("the session knows what was asked for")
             }
             Event::Started {
                 config,
@@ -190,8 +320,11 @@ impl State {
                 warnings,
                 memory,
             } => {
-                self.error.set(None);
                 self.device.set(Some(device));
+                let before = self.curves.get_untracked();
+                if !before.history.is_empty() {
+                    self.previous.set(Some(before));
+                }
                 self.curves.set(Curves {
                     config: *config,
                     data,
@@ -207,10 +340,14 @@ impl State {
                 warnings,
                 memory,
             } => self.curves.update(|curves| {
-                curves.history.extend(reports);
-                curves
-                    .purposes
-                    .push((curves.step(), memory.by_purpose.clone()));
+                reports
+                    .into_iter()
+                    .for_each(|report| curves.history.push(report));
+                if memory.by_purpose != curves.memory.by_purpose {
+                    curves
+                        .purposes
+                        .push((curves.step(), memory.by_purpose.clone()));
+                }
                 curves.warnings = warnings;
                 curves.memory = memory;
             }),
@@ -230,8 +367,8 @@ impl State {
                     .curves
                     .with_untracked(|curves| curves.config.embedding_size == 2),
             })),
-            Event::Paused => self.phase.set(Phase::Paused),
-            Event::Resumed => self.phase.set(Phase::Running),
+            Event::Paused => self.stage.set(Phase::Paused),
+            Event::Resumed => self.stage.set(Phase::Running),
             Event::Finished {
                 scores,
                 baseline,
@@ -244,11 +381,11 @@ impl State {
                     curves.verdict = Some(verdict);
                     curves.elapsed_ms = elapsed_ms;
                 });
-                self.phase.set(Phase::Finished);
+                self.stage.set(Phase::Finished);
             }
             Event::Reset => {
                 self.clear();
-                self.phase.set(Phase::Ready);
+                self.stage.set(Phase::Ready);
             }
         }
     }
@@ -260,11 +397,12 @@ impl State {
         self.map.set(None);
     }
 
-    /// One line on what is going on.
+    /// One line on what is going on. It is read aloud, so it changes with the phase, not with the step.
     pub(crate) fn status(&self) -> String {
         let curves = self.curves.read();
         let (step, steps) = (curves.step(), curves.config.steps);
         match self.phase.get() {
+            Phase::Loading if self.device.read().is_some() => "Reading the data ..".to_owned(),
             Phase::Loading => "Getting ready ..".to_owned(),
             Phase::Ready if self.data.read().is_none() => {
                 "Choose a sample or drop a file.".to_owned()
@@ -272,13 +410,17 @@ impl State {
             Phase::Ready => "Ready. Press Run, or Space.".to_owned(),
             Phase::Starting => "Starting ..".to_owned(),
             Phase::Running if step == steps && step > 0 => "Scoring the test side ..".to_owned(),
-            Phase::Running => format!("Training: step {step} of {steps}"),
+            Phase::Running => format!("Training for {steps} steps"),
             Phase::Paused => format!("Paused at step {step} of {steps}"),
             Phase::Finished => format!(
                 "Done: {step} steps in {:.1} s, {} of memory at most",
                 curves.elapsed_ms / 1e3,
                 Bytes(curves.memory.peak_bytes)
             ),
+            Phase::Dead if self.data.read().is_none() => {
+                "The worker stopped. Choose data to start a new one.".to_owned()
+            }
+            Phase::Dead => "The worker stopped. Press Run to start a new one.".to_owned(),
         }
     }
 }

@@ -31,7 +31,6 @@ pub(crate) fn start(scope: &DedicatedWorkerGlobalScope) {
         choice: EngineChoice::default(),
         data: None,
         sample: None,
-        files: None,
         run: None,
         idle: None,
         until: 0,
@@ -73,17 +72,12 @@ struct Sample {
     seed: u64,
 }
 
-/// A file of features, and one of labels where there is one.
-type Files = (NamedFile, Option<NamedFile>);
-
 struct Core {
     scope: DedicatedWorkerGlobalScope,
     choice: EngineChoice,
     data: Option<Rc<Dataset>>,
     /// Which sample the data is: it follows the seed of its run.
     sample: Option<Sample>,
-    /// The files offered last, to be read again with another label column.
-    files: Option<Files>,
     run: Option<Run>,
     /// An engine that no run uses: the next one takes it where the budget is the same.
     idle: Option<Engine>,
@@ -103,9 +97,7 @@ impl Core {
             match message {
                 Some((command, files)) => {
                     self.stop.store(false, Ordering::Relaxed);
-                    if let Err(error) = self.obey(command, files).await {
-                        self.say(&Event::Refused(error.to_string()));
-                    }
+                    self.obey(command, files).await;
                 }
                 None if self.is_running() => self.slice().await,
                 None => return,
@@ -119,7 +111,7 @@ impl Core {
             .is_some_and(|run| !run.is_finished() && run.step() < self.until)
     }
 
-    async fn obey(&mut self, command: Command, files: Vec<File>) -> Result<()> {
+    async fn obey(&mut self, command: Command, files: Vec<File>) {
         match command {
             Command::Open { engine } => {
                 self.choice.kind = engine;
@@ -131,38 +123,49 @@ impl Core {
                     Err(error) => self.say(&Event::NoDevice(error.to_string())),
                 }
             }
-            Command::Sample { name, seed } => {
-                let dataset = Dataset::sample(&name, seed)?;
-                self.take(dataset, Some(Sample { name, seed }));
+            Command::Sample { name, seed } => match Dataset::sample(&name, seed) {
+                Ok(dataset) => {
+                    self.take(dataset, Some(Sample { name, seed }), Vec::new())
+                        .await;
+                }
+                Err(error) => self.refuse(&error, Vec::new()),
+            },
+            Command::Files { label } => self.read(files, label.as_deref()).await,
+            Command::Start { config, steps } => {
+                if let Err(error) = self.begin(*config, steps).await {
+                    self.say(&Event::NotStarted(error.to_string()));
+                }
             }
-            Command::Files => self.read(files).await?,
-            Command::Label { column } => self.parse(Some(&column))?,
-            Command::Start { config, steps } => self.begin(*config, steps).await?,
             Command::Pause => {
-                self.until = 0;
-                self.say(&Event::Paused);
+                // It may come late: when the run has ended, nothing is there to wait.
+                if self.is_running() {
+                    self.until = 0;
+                    self.say(&Event::Paused);
+                }
             }
             Command::Resume { steps } => self.go_on(steps),
             Command::Reset => {
-                self.end_run();
+                self.end_run().await;
                 self.say(&Event::Reset);
             }
         }
-        Ok(())
     }
 
-    /// Gives the memory of the run back, and keeps its engine.
-    fn end_run(&mut self) {
-        self.idle = self.run.take().map(Run::into_engine).or(self.idle.take());
+    /// Gives the memory of the run back, and keeps its engine where its device is still there.
+    async fn end_run(&mut self) {
+        if let Some(run) = self.run.take() {
+            let engine = run.into_engine();
+            self.idle = engine.settle().await.ok().map(|()| engine);
+        }
     }
 
     /// An engine with every kernel compiled on it: what cannot run here says so before anything starts.
     async fn open(&mut self, budget_bytes: u64) -> Result<Engine> {
-        if let Some(engine) = self
-            .idle
-            .take_if(|engine| engine.ledger().budget_bytes() == budget_bytes)
+        // One that does not suit is dropped here: its buffers never lie beside those of the next.
+        if let Some(engine) = self.idle.take()
+            && engine.ledger().budget_bytes() == budget_bytes
+            && engine.settle().await.is_ok()
         {
-            engine.settle().await?;
             engine.ledger().restart_peak();
             return Ok(engine);
         }
@@ -171,52 +174,30 @@ impl Core {
         Ok(engine.with_stop_flag(Arc::clone(&self.stop)))
     }
 
-    async fn read(&mut self, files: Vec<File>) -> Result<()> {
-        let mut named = Vec::new();
-        for file in files {
-            let name = file.name();
-            let bytes = JsFuture::from(file.array_buffer()).await.map_err(|_| {
-                Error::Data(format!(
-                    "{name}: the file cannot be read any more: choose it again"
-                ))
-            })?;
-            let bytes = Uint8Array::new(&bytes).to_vec();
-            named.push(NamedFile { name, bytes });
-        }
-        self.files = Some(Labelled::pair(named)?);
-        self.parse(None)
-    }
-
-    /// Makes the files offered last the data; where their label column has to be chosen, its candidates are said.
-    fn parse(&mut self, label_column: Option<&str>) -> Result<()> {
-        let Some((data, labels)) = &self.files else {
-            return Ok(());
+    /// Makes files the data.
+    async fn read(&mut self, files: Vec<File>, label_column: Option<&str>) {
+        let (data, labels) = match named(files).await.and_then(Labelled::pair) {
+            Ok(pair) => pair,
+            Err(error) => return self.refuse(&error, Vec::new()),
         };
-        let read = Labelled::read(data, labels.as_ref(), label_column).and_then(Dataset::new);
-        match read {
-            Ok(dataset) => self.take(dataset, None),
-            Err(error) => {
-                self.say(&Event::Columns(self.label_columns()));
-                return Err(error);
-            }
+        let columns = || {
+            let table = CsvTable::read(labels.as_ref().unwrap_or(&data)).ok();
+            table.map_or_else(Vec::new, |table| table.header().to_vec())
+        };
+        match Labelled::read(&data, labels.as_ref(), label_column).and_then(Dataset::new) {
+            Ok(dataset) => self.take(dataset, None, columns()).await,
+            Err(error) => self.refuse(&error, columns()),
         }
-        Ok(())
     }
 
-    /// The columns of the table that holds the labels.
-    fn label_columns(&self) -> Vec<String> {
-        let table = self
-            .files
-            .as_ref()
-            .map(|(data, labels)| labels.as_ref().unwrap_or(data));
-        let header = table.and_then(|file| CsvTable::read(file).ok());
-        header.map_or_else(Vec::new, |table| table.header().to_vec())
+    fn refuse(&self, error: &Error, columns: Vec<String>) {
+        self.say(&Event::Refused {
+            message: error.to_string(),
+            columns,
+        });
     }
 
-    fn take(&mut self, dataset: Dataset, sample: Option<Sample>) {
-        if sample.is_some() {
-            self.files = None;
-        }
+    async fn take(&mut self, dataset: Dataset, sample: Option<Sample>, label_columns: Vec<String>) {
         let sizes = dataset.class_sizes();
         let summary = DataSummary {
             name: dataset.name.clone(),
@@ -229,7 +210,7 @@ impl Core {
                 sizes.iter().copied().max().unwrap_or(0),
             ],
             notes: dataset.notes.clone(),
-            label_columns: self.label_columns(),
+            label_columns,
             label_column: dataset.label_column.clone(),
             split_columns: dataset
                 .columns
@@ -238,14 +219,14 @@ impl Core {
                 .collect(),
             default_config: dataset.default_config(),
         };
-        self.end_run();
+        self.end_run().await;
         self.data = Some(Rc::new(dataset));
         self.sample = sample;
         self.say(&Event::Data(Box::new(summary)));
     }
 
     async fn begin(&mut self, config: TrainConfig, steps: Option<u64>) -> Result<()> {
-        self.end_run();
+        self.end_run().await;
         config.check()?;
         if let Some(sample) = self
             .sample
@@ -272,7 +253,10 @@ impl Core {
     }
 
     fn go_on(&mut self, steps: Option<u64>) {
-        let step = self.run.as_ref().map_or(0, Run::step);
+        let Some(run) = self.run.as_ref().filter(|run| !run.is_finished()) else {
+            return;
+        };
+        let step = run.step();
         // At the last step the test side is still to be scored.
         self.until = steps.map_or(u64::MAX, |steps| step + steps);
         self.say(&Event::Resumed);
@@ -293,7 +277,10 @@ impl Core {
             }
             // The command that stopped it says what comes next.
             Err(Error::Stopped) => self.run = Some(run),
-            // The engine may be what failed.
+            // Its engine goes with it: the next run opens another.
+            Err(error @ Error::Device(_)) => self.say(&Event::Failed(format!(
+                "{error}. Press Run to start again."
+            ))),
             Err(error) => self.say(&Event::Failed(error.to_string())),
         }
     }
@@ -349,4 +336,20 @@ impl Core {
             .post_message_with_transfer(&message, &buffers)
             .ok();
     }
+}
+
+/// The content of files, by name.
+async fn named(files: Vec<File>) -> Result<Vec<NamedFile>> {
+    let mut named = Vec::new();
+    for file in files {
+        let name = file.name();
+        let bytes = JsFuture::from(file.array_buffer()).await.map_err(|_| {
+            Error::Data(format!(
+                "{name}: the file cannot be read any more: choose it again"
+            ))
+        })?;
+        let bytes = Uint8Array::new(&bytes).to_vec();
+        named.push(NamedFile { name, bytes });
+    }
+    Ok(named)
 }

@@ -1,0 +1,226 @@
+//! [`Source`]: where data comes from, and what becomes of it when the worker has read or refused it.
+//!
+//! The page keeps the handles of files, not their content: they are read again for another label column or a new worker.
+
+use leptos::prelude::*;
+use nearfar::{Bytes, SAMPLES, Split, TrainConfig};
+use web_sys::File;
+
+use crate::link::{self, Link};
+use crate::protocol::{Command, DataSummary};
+use crate::session::Session;
+use crate::state::LabelChoice;
+
+/// What files may have together: a WebAssembly memory ends at 4 GiB, and while a file is read its content, its cells and
+/// its rows all lie there.
+const MOST_BYTES: u64 = 1 << 30;
+
+/// Where data comes from.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Source {
+    /// A sample, by its name.
+    Sample(String),
+    /// Files, and their label column where it was chosen.
+    Files(Vec<File>, Option<String>),
+}
+
+/// Data on its way.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    source: Source,
+    /// What a link sets with it.
+    sets: Option<Vec<String>>,
+}
+
+impl Session {
+    /// Asks for a sample.
+    pub(crate) fn choose_sample(&self, name: String) {
+        self.state.error.set(None);
+        self.ask(Source::Sample(name), None);
+    }
+
+    /// Asks for files, unless they are more than a page can hold.
+    pub(crate) fn choose_files(&self, files: Vec<File>) {
+        self.state.error.set(None);
+        let bytes: f64 = files.iter().map(|file| file.size()).sum();
+        if bytes as u64 <= MOST_BYTES {
+            return self.ask(Source::Files(files, None), None);
+        }
+        let names: Vec<String> = files.iter().map(File::name).collect();
+        self.state.say(format!(
+            "{}: {}, and a page can hold {} of files at most: use fewer rows, or the command line (nearfar train)",
+            names.join(", "),
+            Bytes(bytes as u64),
+            Bytes(MOST_BYTES)
+        ));
+    }
+
+    /// Asks for the files that are waiting for it, or those there are, with another label column.
+    pub(crate) fn choose_label(&self, column: String) {
+        self.state.error.set(None);
+        let waiting = self.candidate.get_value();
+        let held = self.held.with_value(|held| match held {
+            Some(Source::Files(files, _)) => Some(files.clone()),
+            _ => None,
+        });
+        if let Some(files) = waiting.or(held) {
+            self.ask(Source::Files(files, Some(column)), None);
+        }
+    }
+
+    /// Asks once more for the data on the page, in a new worker.
+    pub(crate) fn ask_again(&self) {
+        if let Some(source) = self.held.get_value() {
+            self.ask(source, None);
+        }
+    }
+
+    /// Does what a link says.
+    pub(crate) fn follow(&self, link: Link) {
+        self.state.error.set(None);
+        if !untrack(|| self.state.is_dead()) {
+            self.wake();
+        }
+        self.say_problems("The link", link.problems);
+        let here = self.state.data.get_untracked();
+        match (link.data, here) {
+            // What is there already needs no reading.
+            (None, Some(data)) => self.settle(&data, &link.sets),
+            (Some(name), Some(data)) if data.name == name => self.settle(&data, &link.sets),
+            (Some(name), _) if name.starts_with("sample:") => {
+                let name = name.trim_start_matches("sample:").to_owned();
+                self.ask(Source::Sample(name), Some(link.sets));
+            }
+            (None, None) => {
+                let name = SAMPLES[0].to_owned();
+                self.ask(Source::Sample(name), Some(link.sets));
+            }
+            (Some(name), _) => {
+                self.state.say(format!(
+                    "The link's data is the file {name}, which a link cannot carry: drop or choose it here, and the link's \
+                     settings hold for it."
+                ));
+                self.awaited.set_value(Some((name, link.sets)));
+            }
+        }
+    }
+
+    fn ask(&self, source: Source, sets: Option<Vec<String>>) {
+        self.wake();
+        if untrack(|| self.state.is_dead()) {
+            return;
+        }
+        match &source {
+            Source::Sample(name) => {
+                let config = match &sets {
+                    Some(sets) => TrainConfig::default().with_sets(sets).0,
+                    None => self.state.config.get_untracked(),
+                };
+                let (name, seed) = (name.clone(), config.seed);
+                self.send(&Command::Sample { name, seed }, &[]);
+            }
+            Source::Files(files, label) => {
+                let label = label.clone();
+                self.send(&Command::Files { label }, files);
+            }
+        }
+        self.asked
+            .update_value(|asked| asked.push_back(Asked { source, sets }));
+        self.state.reading.update(|commands| *commands += 1);
+    }
+
+    /// The data asked for first is there.
+    pub(crate) fn take_data(&self, data: DataSummary) {
+        let asked = self.answered();
+        let awaited = self
+            .awaited
+            .get_value()
+            .filter(|(name, _)| *name == data.name);
+        match asked.sets.or(awaited.map(|(_, sets)| sets)) {
+            Some(sets) => self.settle(&data, &sets),
+            None => self.carry(&data),
+        }
+        self.awaited.set_value(None);
+        self.candidate.set_value(None);
+        self.held.set_value(Some(asked.source));
+        self.state.take(data);
+    }
+
+    /// The data asked for first is refused.
+    pub(crate) fn take_refusal(&self, message: String, columns: Vec<String>) {
+        let asked = self.answered();
+        self.state.say(message);
+        let Source::Files(files, _) = asked.source else {
+            return;
+        };
+        let here = self
+            .held
+            .with_value(|held| matches!(held, Some(Source::Files(held, _)) if *held == files));
+        // Another label column may be all that these files need. Those that are the data keep theirs.
+        if !here && columns.len() > 1 {
+            let names: Vec<String> = files.iter().map(File::name).collect();
+            self.candidate.set_value(Some(files));
+            self.state.label.set(LabelChoice {
+                columns,
+                current: None,
+                of: Some(names.join(", ")),
+            });
+        }
+    }
+
+    fn answered(&self) -> Asked {
+        self.state.reading.update(|commands| *commands -= 1);
+        let first = self.asked.try_update_value(|asked| asked.pop_front());
+        first.flatten().expect("the worker answers what was asked")
+    }
+
+    /// Sets what a link says, over the defaults of the data.
+    fn settle(&self, data: &DataSummary, sets: &[String]) {
+        let (config, problems) = settings(data, sets);
+        self.state.config.set(config);
+        self.say_problems("The link", problems);
+    }
+
+    /// Keeps settings from the data before: all that still hold where it is the same file, else what is no matter of the
+    /// data.
+    fn carry(&self, data: &DataSummary) {
+        let before = self.state.config.get_untracked();
+        let old = self.state.data.get_untracked();
+        let old = old.filter(|old| old.name == data.name);
+        let defaults = old.as_ref().map(|old| &old.default_config);
+        let own = before.differences(defaults.unwrap_or(&TrainConfig::default()));
+        let kept = own
+            .into_iter()
+            .filter(|(key, _)| old.is_some() || ["seed", "budget_bytes"].contains(&key.as_str()));
+        let sets: Vec<String> = kept.map(|(key, value)| format!("{key}={value}")).collect();
+        let (config, problems) = settings(data, &sets);
+        self.state.config.set(config);
+        self.say_problems("Back to its default", problems);
+    }
+
+    fn say_problems(&self, what: &str, problems: Vec<String>) {
+        if !problems.is_empty() {
+            self.state.say(format!("{what}: {}", problems.join("; ")));
+        }
+    }
+
+    /// Keeps the address in step with the settings.
+    pub(crate) fn write_link(&self) {
+        if let Some(data) = &*self.state.data.read() {
+            link::write(&data.name, &self.state.config.read(), &data.default_config);
+        }
+    }
+}
+
+/// The defaults of the data with all settings that hold for it, and why the others do not.
+fn settings(data: &DataSummary, sets: &[String]) -> (TrainConfig, Vec<String>) {
+    let (mut config, problems) = data.default_config.with_sets(sets);
+    let mut problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    if let Split::Column(name) = &config.split
+        && !data.split_columns.contains(name)
+    {
+        problems.push(format!("split: there is no text column \"{name}\""));
+        config.split = data.default_config.split.clone();
+    }
+    (config, problems)
+}
