@@ -73,7 +73,7 @@ pub use config::{Adam, Distance, Optimizer, Split, TrainConfig};
 #[cfg(not(target_arch = "wasm32"))]
 pub use dataset::NpyRows;
 pub use dataset::{
-    CsvTable, Dataset, Labelled, NamedFile, RowSource, SAMPLES, Side, Sides, matrix_header,
+    Choice, CsvTable, Dataset, Labelled, NamedFile, RowSource, SAMPLES, Side, Sides, matrix_header,
     write_matrix,
 };
 pub use device::{DeviceInfo, EngineChoice, EngineKind};

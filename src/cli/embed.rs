@@ -1,6 +1,6 @@
 //! `nearfar embed`: a trained head applied to any rows, a few at a time.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use nearfar::{CsvTable, Embedder, Error, MemoryReport, NpyRows, Result, RowSource, matrix_header};
@@ -16,8 +16,8 @@ pub(super) struct Embed {
     /// The folder that `train --out` wrote
     #[arg(long, value_name = "DIR")]
     model: PathBuf,
-    /// Features: CSV or NPY, or a sample
-    #[arg(long, value_name = "FILE")]
+    /// Features: CSV, NPY or NPZ, or a sample
+    #[arg(long, value_name = "FILE[:ARRAY]")]
     data: String,
     /// Unit rows as NPY
     #[arg(long, value_name = "FILE.npy")]
@@ -84,14 +84,22 @@ impl Embed {
         Ok(())
     }
 
-    /// Where the rows come from: an open NPY file, or a table in memory.
+    /// Where the rows come from: an open NPY file, or an array or table in memory.
     fn source(&self, inputs: usize) -> Result<RowSource> {
         if self.data.starts_with("sample:") {
             return Ok(files::dataset(&self.data, None, self.seed)?.features);
         }
-        if self.data.ends_with(".npy") {
-            return Ok(RowSource::Npy(NpyRows::open(Path::new(&self.data))?));
+        let (path, array) = files::array(&self.data);
+        let ending = path.extension().map(|ending| ending.to_ascii_lowercase());
+        match ending.as_ref().and_then(|ending| ending.to_str()) {
+            Some("npy") => Ok(RowSource::Npy(NpyRows::open(path)?)),
+            Some("npz") => {
+                let file = files::read(path)?;
+                let (rows, notes) = RowSource::from_npz(&file, array)?;
+                files::say(&file.name, &notes);
+                Ok(rows)
+            }
+            _ => Ok(CsvTable::read(&files::read(path)?)?.into_features(inputs)),
         }
-        Ok(CsvTable::read(&files::read(Path::new(&self.data))?)?.into_features(inputs))
     }
 }

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use nearfar::{Dataset, Error, Labelled, NamedFile, Result};
+use nearfar::{Choice, Dataset, Error, Labelled, NamedFile, Result};
 
 use super::io;
 
@@ -14,20 +14,57 @@ pub(super) fn read(path: &Path) -> Result<NamedFile> {
     Ok(NamedFile { name, bytes })
 }
 
-/// Reads labelled rows: a file with its labels, which `labels` names as a file, as `FILE:COLUMN`, or as a column.
+/// Splits `FILE.npz:ARRAY`, where there is no file of the whole name.
+pub(super) fn array(text: &str) -> (&Path, Option<&str>) {
+    const ENDING: &str = ".npz:";
+    let colon = text.to_ascii_lowercase().rfind(ENDING);
+    match colon.map(|at| at + ENDING.len() - 1) {
+        Some(colon) if !Path::new(text).exists() => {
+            (Path::new(&text[..colon]), Some(&text[colon + 1..]))
+        }
+        _ => (Path::new(text), None),
+    }
+}
+
+/// Reads labelled rows: a file with its labels, which `labels` names as a file, as `FILE:COLUMN` or `FILE.npz:ARRAY`, or
+/// as a column or array of the data.
 pub(super) fn labelled(data: &str, labels: Option<&str>) -> Result<Labelled> {
-    let data = read(Path::new(data))?;
+    let (data, features) = array(data);
+    let is_file = |path: &Path| path.exists() && !path.is_dir();
     let (file, column) = match labels {
         None => (None, None),
-        Some(path) if Path::new(path).exists() => (Some(path), None),
-        Some(text) => match text.rsplit_once(':') {
-            Some((path, column)) => (Some(path), Some(column)),
-            None if text.ends_with(".npy") || text.ends_with(".csv") => (Some(text), None),
-            None => (None, Some(text)),
+        Some(path) if is_file(Path::new(path)) => (Some(Path::new(path)), None),
+        Some(text) => match (array(text), text.rsplit_once(':')) {
+            ((path, Some(array)), _) => (Some(path), Some(array)),
+            (_, Some((path, column))) => (Some(Path::new(path)), Some(column)),
+            _ if [".npy", ".npz", ".csv"]
+                .iter()
+                .any(|end| text.ends_with(end)) =>
+            {
+                (Some(Path::new(text)), None)
+            }
+            _ => (None, Some(text)),
         },
     };
-    let file = file.map(|path| read(Path::new(path))).transpose()?;
-    Labelled::read(&data, file.as_ref(), column)
+    // The labels of the data's own NPZ, by its full name: it is read once.
+    let npz = data
+        .extension()
+        .is_some_and(|end| end.eq_ignore_ascii_case("npz"));
+    let file = file.filter(|file| !npz || *file != data);
+    let data = read(data)?;
+    let file = file.map(read).transpose()?;
+    let choice = Choice {
+        features,
+        labels: column,
+    };
+    Labelled::read(&data, file.as_ref(), choice)
+}
+
+/// Says beside the results what was decided while reading.
+pub(super) fn say(name: &str, notes: &[String]) {
+    for note in notes {
+        eprintln!("{name}: {note}");
+    }
 }
 
 /// Reads a data set: a sample, or a file with its labels.
@@ -88,4 +125,21 @@ pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     let mut output = Output::create(path)?;
     output.write(bytes)?;
     output.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_array_stands_after_the_colon_of_an_npz() {
+        let split = |text| {
+            let (path, array) = array(text);
+            (path.display().to_string(), array)
+        };
+        assert_eq!(split("a/x.npz:g/y"), ("a/x.npz".to_owned(), Some("g/y")));
+        assert_eq!(split("C:\\x.NPZ:y"), ("C:\\x.NPZ".to_owned(), Some("y")));
+        assert_eq!(split("x.npz"), ("x.npz".to_owned(), None));
+        assert_eq!(split("x.csv:y"), ("x.csv:y".to_owned(), None));
+    }
 }

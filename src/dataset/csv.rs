@@ -55,7 +55,7 @@ impl<'a> CsvTable<'a> {
     pub fn read(file: &'a NamedFile) -> Result<Self> {
         if !["csv", "tsv", "txt"].contains(&file.extension().as_str()) {
             return Err(Error::Data(format!(
-                "{}: only CSV (with a header) and NPY files are read: save the data as one of these",
+                "{}: only CSV (with a header), NPY and NPZ files are read: save the data as one of these",
                 file.name
             )));
         }
@@ -165,12 +165,11 @@ impl<'a> CsvTable<'a> {
         })
     }
 
-    /// All numeric columns as features, with labels from elsewhere.
-    pub(super) fn with_labels(self, labels: Vec<String>) -> Labelled {
+    /// All numeric columns as features, for labels from elsewhere.
+    pub(super) fn without_labels(self) -> Labelled {
         Labelled {
             name: self.file.name.clone(),
             dim: self.numeric.len(),
-            labels,
             notes: self.left_out(None).into_iter().collect(),
             values: self.values,
             ..Labelled::default()
@@ -375,7 +374,15 @@ fn csv_error(name: &str, error: &::csv::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dataset::Dataset;
+    use crate::dataset::{Choice, Dataset};
+
+    fn read(text: &str, label: Option<&str>) -> Result<Dataset> {
+        let choice = Choice {
+            labels: label,
+            ..Choice::default()
+        };
+        Labelled::read(&file(text), None, choice).and_then(Dataset::new)
+    }
 
     fn file(text: &str) -> NamedFile {
         NamedFile {
@@ -385,16 +392,11 @@ mod tests {
     }
 
     fn dataset(text: &str, label: Option<&str>) -> Dataset {
-        Labelled::read(&file(text), None, label)
-            .and_then(Dataset::new)
-            .expect("reads")
+        read(text, label).expect("reads")
     }
 
     fn refusal(text: &str, label: Option<&str>) -> String {
-        Labelled::read(&file(text), None, label)
-            .and_then(Dataset::new)
-            .expect_err("refused")
-            .to_string()
+        read(text, label).expect_err("refused").to_string()
     }
 
     #[test]
@@ -495,7 +497,7 @@ mod tests {
         };
         assert_eq!(
             CsvTable::read(&png).expect_err("refused").to_string(),
-            "cat.png: only CSV (with a header) and NPY files are read: save the data as one of these"
+            "cat.png: only CSV (with a header), NPY and NPZ files are read: save the data as one of these"
         );
     }
 }

@@ -7,13 +7,14 @@ mod digits;
 mod labelled;
 mod many_classes;
 pub(crate) mod npy;
+mod npz;
 mod rows;
 mod split;
 
 use std::collections::HashMap;
 
 pub use csv::CsvTable;
-pub use labelled::{Labelled, NamedFile};
+pub use labelled::{Choice, Labelled, NamedFile};
 pub use npy::{matrix_header, write_matrix};
 #[cfg(not(target_arch = "wasm32"))]
 pub use rows::NpyRows;
@@ -34,7 +35,7 @@ pub struct Dataset {
     pub labels: Vec<u32>,
     /// The names of the classes in label order: by number where all are integers, else by text.
     pub class_names: Vec<String>,
-    /// The column that the labels come from, where they come from a table.
+    /// The column or array that the labels come from, where a table or an NPZ has several.
     pub label_column: Option<String>,
     /// Text columns beside the label, by name: what `split = column:NAME` can use.
     pub columns: Vec<(String, Vec<String>)>,

@@ -10,7 +10,7 @@ use futures_channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use futures_util::StreamExt as _;
 use js_sys::{Array, Float32Array, Uint8Array};
 use nearfar::{
-    CsvTable, Dataset, Engine, EngineChoice, Error, Labelled, NamedFile, Progress, Result, Run,
+    Choice, Dataset, Engine, EngineChoice, Error, Labelled, NamedFile, Progress, Result, Run,
     TrainConfig, kernels,
 };
 use wasm_bindgen::prelude::*;
@@ -192,7 +192,11 @@ impl Core {
         let Some((data, labels)) = &self.files else {
             return Ok(());
         };
-        let read = Labelled::read(data, labels.as_ref(), label_column).and_then(Dataset::new);
+        let choice = Choice {
+            labels: label_column,
+            ..Choice::default()
+        };
+        let read = Labelled::read(data, labels.as_ref(), choice).and_then(Dataset::new);
         match read {
             Ok(dataset) => self.take(dataset, None),
             Err(error) => {
@@ -203,14 +207,12 @@ impl Core {
         Ok(())
     }
 
-    /// The columns of the table that holds the labels.
+    /// The columns of the table that holds the labels, or the arrays of an NPZ that can be labels.
     fn label_columns(&self) -> Vec<String> {
-        let table = self
-            .files
-            .as_ref()
-            .map(|(data, labels)| labels.as_ref().unwrap_or(data));
-        let header = table.and_then(|file| CsvTable::read(file).ok());
-        header.map_or_else(Vec::new, |table| table.header().to_vec())
+        let files = self.files.as_ref();
+        files.map_or_else(Vec::new, |(data, labels)| {
+            Labelled::label_choices(data, labels.as_ref())
+        })
     }
 
     fn take(&mut self, dataset: Dataset, sample: Option<Sample>) {
