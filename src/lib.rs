@@ -70,12 +70,12 @@ mod verdict;
 mod run;
 
 pub use config::{Adam, Distance, Optimizer, Split, TrainConfig};
-#[cfg(not(target_arch = "wasm32"))]
-pub use dataset::NpyRows;
 pub use dataset::{
     Choice, CsvTable, Dataset, Labelled, NamedFile, RowSource, SAMPLES, Side, Sides, matrix_header,
     write_matrix,
 };
+#[cfg(not(target_arch = "wasm32"))]
+pub use dataset::{NpyElement, NpyRows, NpzWriter};
 pub use device::{DeviceInfo, EngineChoice, EngineKind};
 pub use embedder::Embedder;
 pub use embeddings::Embeddings;

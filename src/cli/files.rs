@@ -1,6 +1,6 @@
 //! Files in and out: an input that cannot be read is refused, an output is whole or not there.
 
-use std::io::Write as _;
+use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use nearfar::{Choice, Dataset, Error, Labelled, NamedFile, Result};
@@ -113,6 +113,22 @@ impl Output {
     }
 }
 
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Seek for Output {
+    fn seek(&mut self, to: SeekFrom) -> std::io::Result<u64> {
+        self.file.seek(to)
+    }
+}
+
 impl Drop for Output {
     /// Leaves nothing half-written: after `finish` there is no partial file.
     fn drop(&mut self) {
@@ -130,6 +146,26 @@ pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nearfar::NpzWriter;
+
+    #[test]
+    fn an_npz_takes_its_name_when_it_is_whole() {
+        let path = std::env::temp_dir().join(format!("nearfar-{}.npz", std::process::id()));
+        let partial = PathBuf::from(format!("{}.partial", path.display()));
+        let begin = || {
+            let mut npz = NpzWriter::new("x.npz", Output::create(&path).expect("is made"));
+            let parts = [[1u32, 2], [3, 4]];
+            npz.array("ids", &[2, 2], parts).expect("is written");
+            npz
+        };
+        drop(begin());
+        assert!(!path.exists() && !partial.exists());
+        begin().finish().and_then(Output::finish).expect("is named");
+        assert!(path.exists() && !partial.exists());
+        let bytes = std::fs::read(&path).expect("is there");
+        assert!(bytes.starts_with(b"PK") && bytes.len() > 128 + 16);
+        std::fs::remove_file(&path).expect("is there");
+    }
 
     #[test]
     fn an_array_stands_after_the_colon_of_an_npz() {

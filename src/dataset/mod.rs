@@ -17,6 +17,8 @@ pub use csv::CsvTable;
 pub use labelled::{Choice, Labelled, NamedFile};
 pub use npy::{matrix_header, write_matrix};
 #[cfg(not(target_arch = "wasm32"))]
+pub use npz::{NpyElement, NpzWriter};
+#[cfg(not(target_arch = "wasm32"))]
 pub use rows::NpyRows;
 pub use rows::RowSource;
 pub use split::{Side, Sides};

@@ -4,6 +4,9 @@
 //! Nothing is allocated on the word of a header alone: what an array needs must be what the archive says that its member
 //! holds, no more than deflate can make of the member's bytes, and what it then inflates to.
 
+#[cfg(not(target_arch = "wasm32"))]
+mod writer;
+
 use std::io::{Cursor, Error as IoError, Read as _};
 
 use zip::result::ZipError;
@@ -12,6 +15,9 @@ use zip::{CompressionMethod, ZipArchive};
 use super::npy::{self, Header, Matrix, shape_text};
 use super::{Choice, Labelled, NamedFile};
 use crate::error::{Error, Result};
+
+#[cfg(not(target_arch = "wasm32"))]
+pub use writer::{NpyElement, NpzWriter};
 
 /// What deflate makes of a byte at most.
 const MAX_DEFLATE_RATIO: u64 = 1032;
