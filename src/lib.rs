@@ -80,12 +80,12 @@ mod verdict;
 mod run;
 
 pub use config::{Adam, Distance, Optimizer, Split, TrainConfig};
-#[cfg(not(target_arch = "wasm32"))]
-pub use dataset::NpyRows;
 pub use dataset::{
-    CsvTable, Dataset, Labelled, NamedFile, RowSource, SAMPLES, Side, Sides, matrix_header,
+    Choice, CsvTable, Dataset, Labelled, NamedFile, RowSource, SAMPLES, Side, Sides, matrix_header,
     too_large, write_matrix,
 };
+#[cfg(not(target_arch = "wasm32"))]
+pub use dataset::{NpyElement, NpyRows, NpzWriter};
 pub use device::{DeviceInfo, EngineChoice, EngineKind};
 pub use embedder::Embedder;
 pub use embeddings::Embeddings;

@@ -1,9 +1,9 @@
 //! [`UnitRows`]: rows on their way to an engine, over their length, a tile at a time: as they are stored, or through a
 //! model. What searches and evaluations read from, however large it is.
 
-use crate::dataset::{Dataset, RowSource};
+use crate::dataset::{Dataset, RowSource, too_large};
 use crate::engine::{DeviceVec, Engine, Workspace};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::features::{FeatureStore, pad};
 use crate::kernels::{normalize, stride};
 use crate::ledger::Purpose;
@@ -104,6 +104,14 @@ impl UnitRows<'_> {
                     }
                     dense.clear();
                     rows.read(&numbers, &mut dense).await?;
+                    if let Some(at) = too_large(&dense, dim) {
+                        return Err(Error::Data(format!(
+                            "row {}, column {}: {:e} is too large to square: scale the rows",
+                            numbers[at / dim] + 1,
+                            at % dim + 1,
+                            dense[at]
+                        )));
+                    }
                     engine.upload(&mut intake.0, 0, &pad(&dense, dim)).await?;
                     normalize::normalize(&mut commands, count, stride, &intake.0, at, to);
                 }

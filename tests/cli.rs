@@ -638,13 +638,229 @@ fn bad_arrays_are_refused_by_what_is_wrong() {
     let script = refusal(&["train", "--data", "make.py"]);
     assert_eq!(
         script,
-        "make.py: only CSV (with a header) and NPY files are read: save the data as one of these"
+        "make.py: only CSV (with a header), NPY and NPZ files are read: save the data as one of these"
     );
     let sample = refusal(&["train", "--data", "sample:iris"]);
     assert_eq!(
         sample,
         "there is no sample \"iris\": sample:many-classes or sample:digits"
     );
+}
+
+#[test]
+fn an_npz_holds_features_labels_or_both() {
+    let by_text = train(&["--data", "features.npy", "--labels", "labels_text.npy"]);
+    let run = |arguments: &[&str], notes: &[&str]| {
+        let report = train(arguments);
+        assert_eq!(report["history"], by_text["history"], "{arguments:?}");
+        assert_eq!(report["data"]["notes"], serde_json::json!(notes));
+    };
+    run(
+        &["--data", "labelled.npz"],
+        &["features = \"X\" (60, 5)", "label = \"y\" (60,)"],
+    );
+    run(
+        &["--data", "labelled_deflated.npz"],
+        &[
+            "features = \"embeddings\" (60, 5)",
+            "label = \"labels\" (60,)",
+            "left out: \"weights\" (60,), \"names\" (3,)",
+        ],
+    );
+    run(
+        &["--data", "labels_column.npz"],
+        &[
+            "features = \"train/x\" (60, 5)",
+            "label = \"train/y\" (60, 1)",
+        ],
+    );
+    run(
+        &["--data", "zip64.npz"],
+        &["features = \"X\" (60, 5)", "label = \"y\" (60,)"],
+    );
+    let both = ["features = \"X\" (60, 5)", "label = \"fine\" (60,)"];
+    let left = "left out: \"coarse\" (60,)";
+    for labels in ["fine", "two_labels.npz:fine"] {
+        run(
+            &["--data", "two_labels.npz", "--labels", labels],
+            &[&both[..], &[left]].concat(),
+        );
+    }
+    let apart = ["--data", "two_labels.npz:X", "--labels", "labels_text.npy"];
+    let left = "left out: \"fine\" (60,), \"coarse\" (60,)";
+    run(&apart, &[both[0], left]);
+    run(
+        &["--data", "features.npy", "--labels", "two_labels.npz:fine"],
+        &[both[1], "left out: \"X\" (60, 5), \"coarse\" (60,)"],
+    );
+    run(
+        &["--data", "features.npy", "--labels", "labelled.npz"],
+        &["label = \"y\" (60,)", "left out: \"X\" (60, 5)"],
+    );
+    // The labels that were chosen tell which of two matrices is meant.
+    let sides = train(&[
+        "--data",
+        "sides.npz",
+        "--labels",
+        "y_train",
+        "--test-data",
+        "sides.npz:x_test",
+    ]);
+    assert_eq!([&sides["data"]["rows"], &sides["data"]["test"]], [60, 20]);
+
+    let evaluated = json(&["evaluate", "--embeddings", "labelled.npz"]);
+    let own = [
+        "evaluate",
+        "--embeddings",
+        "features.npy",
+        "--labels",
+        "labels_text.npy",
+    ];
+    assert_eq!(evaluated["r_precision"], json(&own)["r_precision"]);
+    let against = json(&[&own[..], &["--references", "labelled.npz"]].concat());
+    assert_eq!(against["precision_at_1"], 1.0);
+
+    let out = folder("npz_head");
+    let path = |name: &str| out.join(name).display().to_string();
+    train(&[
+        "--data",
+        "labelled.npz",
+        "--out",
+        &out.display().to_string(),
+    ]);
+    let embed = |data: &str, to: &str| {
+        let model = out.display().to_string();
+        json(&[
+            "embed",
+            "--model",
+            &model,
+            "--data",
+            data,
+            "--out",
+            &path(to),
+        ]);
+        std::fs::read(path(to)).expect("is written")
+    };
+    let plain = embed("features.npy", "npy.npy");
+    assert!(embed("labelled_deflated.npz", "npz.npy") == plain);
+    assert!(embed("labels_column.npz:train/x", "npz.npy") == plain);
+}
+
+#[test]
+fn bad_archives_are_refused_by_what_is_wrong() {
+    let out = folder("archives");
+    for (name, bytes, message) in [
+        ("empty", &b""[..], "the file is empty"),
+        (
+            "text",
+            b"x,label\n1,a\n",
+            "not an NPZ file, the ZIP archive that `np.savez` writes",
+        ),
+        (
+            "start",
+            b"PK\x03\x04\x14",
+            "the ZIP archive is cut short or damaged: copy or save the file again",
+        ),
+    ] {
+        let path = out.join(format!("{name}.npz"));
+        std::fs::write(&path, bytes).expect("is written");
+        let path = path.display().to_string();
+        assert_eq!(
+            refusal(&["train", "--data", &path]),
+            format!("{path}: {message}")
+        );
+    }
+    for (data, message) in [
+        (
+            "cut.npz",
+            "cut.npz: the ZIP archive is cut short or damaged: copy or save the file again",
+        ),
+        (
+            "flipped.npz",
+            "flipped.npz:X: the data is damaged (Invalid checksum): copy or save the file again",
+        ),
+        (
+            "encrypted.npz",
+            "encrypted.npz:X: encrypted: save the file without a password",
+        ),
+        (
+            "lzma.npz",
+            "lzma.npz:X: compressed in a way that is not read: `np.savez` or `np.savez_compressed` writes what is",
+        ),
+        (
+            "twice.npz",
+            "twice.npz: two members have the same name: save each array under its own",
+        ),
+        (
+            "no_arrays.npz",
+            "no_arrays.npz: a ZIP archive without NPY members: `np.savez(path, X=x, y=y)` writes one that has them",
+        ),
+        (
+            "no_matrix.npz",
+            "no_matrix.npz: an array of numbers for the features, (rows, features), is missing: the arrays are \"images\" (60, 5, 1), \"y\" (60,)",
+        ),
+        (
+            "no_matrix.npz:images",
+            "no_matrix.npz:images: the shape is (60, 5, 1), expected (rows, features): `x.reshape(len(x), -1)` makes it so",
+        ),
+        (
+            "labels_objects.npz",
+            "labels_objects.npz:y: an array of Python objects (a pickle), which is never loaded: save it as numbers or text, `np.save(path, y.astype(str))`",
+        ),
+        (
+            "two_labels.npz",
+            "two_labels.npz: several arrays can be the labels, \"fine\" (60,), \"coarse\" (60,): choose one after a colon, as in two_labels.npz:fine",
+        ),
+        (
+            "sides.npz",
+            "sides.npz: several arrays can be the features, \"x_train\" (40, 5), \"x_test\" (20, 5): choose one after a colon, as in sides.npz:x_train",
+        ),
+        (
+            "labelled.npz:Z",
+            "labelled.npz: there is no array \"Z\": the arrays are \"X\" (60, 5), \"y\" (60,)",
+        ),
+        (
+            "labelled.npz:y",
+            "labelled.npz:y: text, expected numbers as features",
+        ),
+        (
+            "bomb_header.npz",
+            "bomb_header.npz:X: the shape (60, 5) needs 1200 bytes of data, the file has 3001200: it is cut short or damaged",
+        ),
+        (
+            "bomb_hidden.npz",
+            "bomb_hidden.npz:X: the data is damaged (File is larger than its declared uncompressed size): copy or save the file again",
+        ),
+        (
+            "bomb_claim.npz",
+            "bomb_claim.npz:X: 1239 bytes in the archive are said to be 4000000108: the file is damaged",
+        ),
+    ] {
+        assert_eq!(refusal(&["train", "--data", data]), message);
+    }
+    for (labels, message) in [
+        (
+            "z",
+            "two_labels.npz: there is no array \"z\": the arrays are \"X\" (60, 5), \"fine\" (60,), \"coarse\" (60,)",
+        ),
+        (
+            "X",
+            "two_labels.npz:X: labels are floating-point numbers: save them as integers, `y.astype(int)`",
+        ),
+        (
+            "sides.npz",
+            "sides.npz: an array for the labels, (60,), is missing: the arrays are \"x_train\" (40, 5), \"y_train\" (40,), \"x_test\" (20, 5), \"y_test\" (20,)",
+        ),
+        (
+            "sides.npz:y_test",
+            "two_labels.npz: 60 rows of features, 20 labels: they must be as many",
+        ),
+    ] {
+        assert_eq!(
+            refusal(&["train", "--data", "two_labels.npz", "--labels", labels]),
+            message
+        );
+    }
 }
 
 #[test]

@@ -1,10 +1,11 @@
 //! `nearfar embed`: a trained head applied to any rows, a few at a time.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use nearfar::{
-    CsvTable, Embedder, Error, MemoryReport, NpyRows, Result, RowSource, matrix_header, too_large,
+    Embedder, Error, Forecast, MemoryReport, Rate, Result, Room, RowSource, matrix_header,
+    too_large,
 };
 
 use super::{Common, files, head, print_json, print_line, progress};
@@ -18,8 +19,8 @@ pub(super) struct Embed {
     /// The folder that `train --out` wrote
     #[arg(long, value_name = "DIR")]
     model: PathBuf,
-    /// Features: CSV or NPY, or a sample
-    #[arg(long, value_name = "FILE")]
+    /// Features: CSV, NPY or NPZ, or a sample
+    #[arg(long, value_name = "FILE[:ARRAY]")]
     data: String,
     /// Unit rows as NPY
     #[arg(long, value_name = "FILE.npy")]
@@ -104,14 +105,11 @@ impl Embed {
         Ok(())
     }
 
-    /// Where the rows come from: an open NPY file, or a table in memory.
+    /// Where the rows come from: an open NPY file, or an array or table in memory.
     fn source(&self, features: &[String], inputs: usize) -> Result<RowSource> {
         if self.data.starts_with("sample:") {
             return Ok(files::dataset(&self.data, None, self.seed)?.features);
         }
-        if files::has_ending(&self.data, "npy") {
-            return Ok(RowSource::Npy(NpyRows::open(Path::new(&self.data))?));
-        }
-        CsvTable::read(&files::read(Path::new(&self.data))?)?.into_features(features, inputs)
+        files::rows_of(&self.data, |table| table.into_features(features, inputs))
     }
 }

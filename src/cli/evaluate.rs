@@ -11,14 +11,14 @@ use super::{Common, files, print_json, print_line, progress};
 /// Measure retrieval: precision@1, R-precision, MAP@R, MAP, MRR
 #[derive(Debug, Args)]
 pub(super) struct Evaluate {
-    /// Rows of any length as NPY or CSV; every row is a query
-    #[arg(long, value_name = "FILE")]
+    /// Rows of any length as NPY, NPZ or CSV; every row is a query
+    #[arg(long, value_name = "FILE[:ARRAY]")]
     embeddings: String,
-    /// Their labels: an NPY, a column of another CSV after a colon, or one of the same CSV
+    /// Their labels: an NPY, a column of another CSV or array of an NPZ after a colon, or one of the same file
     #[arg(long, value_name = "FILE[:COLUMN]")]
     labels: Option<String>,
     /// What is searched; without it the embeddings themselves, each leaving itself out
-    #[arg(long, value_name = "FILE", requires = "reference_labels")]
+    #[arg(long, value_name = "FILE[:ARRAY]")]
     references: Option<String>,
     /// Their labels
     #[arg(long, value_name = "FILE[:COLUMN]", requires = "references")]

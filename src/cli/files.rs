@@ -1,11 +1,11 @@
 //! Files in and out: an input that cannot be read is refused, an output is whole or not there.
 
-use std::io::Write as _;
+use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use nearfar::{Dataset, Error, Labelled, NamedFile, Result};
+use nearfar::{Choice, CsvTable, Dataset, Error, Labelled, NamedFile, NpyRows, Result, RowSource};
 
-use super::io;
+use super::{io, note_line};
 
 /// Reads a file whole.
 pub(super) fn read(path: &Path) -> Result<NamedFile> {
@@ -14,28 +14,104 @@ pub(super) fn read(path: &Path) -> Result<NamedFile> {
     Ok(NamedFile { name, bytes })
 }
 
-/// Whether a file's name ends in a dot and this, in any case.
-pub(super) fn has_ending(path: &str, ending: &str) -> bool {
-    let own = Path::new(path).extension();
+/// Whether a path ends in a dot and this, in any case.
+fn has_ending(path: &Path, ending: &str) -> bool {
+    let own = path.extension();
     own.is_some_and(|own| own.eq_ignore_ascii_case(ending))
 }
 
-/// Reads labelled rows: a file with its labels, which `labels` names as a file, as `FILE:COLUMN`, or as a column.
+/// Splits `FILE.npz:ARRAY`, where there is no file of the whole name.
+fn array(text: &str) -> (&Path, Option<&str>) {
+    const ENDING: &str = ".npz:";
+    let colon = text.to_ascii_lowercase().rfind(ENDING);
+    match colon.map(|at| at + ENDING.len() - 1) {
+        Some(colon) if !Path::new(text).exists() => {
+            (Path::new(&text[..colon]), Some(&text[colon + 1..]))
+        }
+        _ => (Path::new(text), None),
+    }
+}
+
+/// Rows without labels: an open NPY file, an array of an NPZ, or all numeric columns of a table.
+pub(super) fn rows(data: &str) -> Result<RowSource> {
+    rows_of(data, |table| table.into_features(&[], usize::MAX))
+}
+
+/// The same, with `features` to choose the columns of a table.
+pub(super) fn rows_of(
+    data: &str,
+    features: impl FnOnce(CsvTable<'_>) -> Result<RowSource>,
+) -> Result<RowSource> {
+    let (path, array) = array(data);
+    if has_ending(path, "npy") {
+        return Ok(RowSource::Npy(NpyRows::open(path)?));
+    }
+    let file = read(path)?;
+    if has_ending(path, "npz") {
+        let (rows, notes) = RowSource::from_npz(&file, array)?;
+        say(&file.name, &notes);
+        return Ok(rows);
+    }
+    features(CsvTable::read(&file)?)
+}
+
+/// Rows with their labels, without the rest; rows of an NPY file are read where they are asked for.
+pub(super) fn labelled_rows(data: &str, labels: Option<&str>) -> Result<(RowSource, Vec<String>)> {
+    if let (path, (Some(file), column)) = (Path::new(data), labels_of(labels))
+        && has_ending(path, "npy")
+    {
+        let rows = RowSource::Npy(NpyRows::open(path)?);
+        let file = read(file)?;
+        let (labels, notes) = Labelled::read_labels(&file, column, rows.rows())?;
+        say(&file.name, &notes);
+        return Ok((rows, labels));
+    }
+    let rows = labelled(data, labels)?;
+    say(&rows.name, &rows.notes);
+    Ok(rows.into_rows())
+}
+
+/// Reads labelled rows: a file with its labels, which `labels` names as a file, as `FILE:COLUMN` or `FILE.npz:ARRAY`, or
+/// as a column or array of the data.
 pub(super) fn labelled(data: &str, labels: Option<&str>) -> Result<Labelled> {
-    let data = read(Path::new(data))?;
-    let (file, column) = match labels {
-        None => (None, None),
-        Some(path) if Path::new(path).exists() => (Some(path), None),
-        Some(text) => match text.rsplit_once(':') {
-            Some((path, column)) => (Some(path), Some(column)),
-            None if ["npy", "csv"].iter().any(|ending| has_ending(text, ending)) => {
-                (Some(text), None)
-            }
-            None => (None, Some(text)),
-        },
+    let (data, features) = array(data);
+    let (file, column) = labels_of(labels);
+    // The labels of the data's own NPZ, by its full name: it is read once.
+    let file = file.filter(|file| !has_ending(data, "npz") || *file != data);
+    let data = read(data)?;
+    let file = file.map(read).transpose()?;
+    let choice = Choice {
+        features,
+        labels: column,
     };
-    let file = file.map(|path| read(Path::new(path))).transpose()?;
-    Labelled::read(&data, file.as_ref(), column)
+    Labelled::read(&data, file.as_ref(), choice)
+}
+
+/// The file of labels, and the column or array of it or of the data.
+fn labels_of(labels: Option<&str>) -> (Option<&Path>, Option<&str>) {
+    let is_file = |path: &Path| path.exists() && !path.is_dir();
+    match labels {
+        None => (None, None),
+        Some(path) if is_file(Path::new(path)) => (Some(Path::new(path)), None),
+        Some(text) => match (array(text), text.rsplit_once(':')) {
+            ((path, Some(array)), _) => (Some(path), Some(array)),
+            (_, Some((path, column))) => (Some(Path::new(path)), Some(column)),
+            _ if ["npy", "npz", "csv"]
+                .iter()
+                .any(|ending| has_ending(Path::new(text), ending)) =>
+            {
+                (Some(Path::new(text)), None)
+            }
+            _ => (None, Some(text)),
+        },
+    }
+}
+
+/// Says beside the results what was decided while reading.
+fn say(name: &str, notes: &[String]) {
+    for note in notes {
+        note_line(format_args!("{name}: {note}"));
+    }
 }
 
 /// Reads a data set: a sample, or a file with its labels.
@@ -84,6 +160,22 @@ impl Output {
     }
 }
 
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Seek for Output {
+    fn seek(&mut self, to: SeekFrom) -> std::io::Result<u64> {
+        self.file.seek(to)
+    }
+}
+
 impl Drop for Output {
     /// Leaves nothing half-written: after `finish` there is no partial file.
     fn drop(&mut self) {
@@ -96,4 +188,41 @@ pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     let mut output = Output::create(path)?;
     output.write(bytes)?;
     output.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nearfar::NpzWriter;
+
+    #[test]
+    fn an_npz_takes_its_name_when_it_is_whole() {
+        let path = std::env::temp_dir().join(format!("nearfar-{}.npz", std::process::id()));
+        let partial = PathBuf::from(format!("{}.partial", path.display()));
+        let begin = || {
+            let mut npz = NpzWriter::new("x.npz", Output::create(&path).expect("is made"));
+            let parts = [[1u32, 2], [3, 4]];
+            npz.array("ids", &[2, 2], parts).expect("is written");
+            npz
+        };
+        drop(begin());
+        assert!(!path.exists() && !partial.exists());
+        begin().finish().and_then(Output::finish).expect("is named");
+        assert!(path.exists() && !partial.exists());
+        let bytes = std::fs::read(&path).expect("is there");
+        assert!(bytes.starts_with(b"PK") && bytes.len() > 128 + 16);
+        std::fs::remove_file(&path).expect("is there");
+    }
+
+    #[test]
+    fn an_array_stands_after_the_colon_of_an_npz() {
+        let split = |text| {
+            let (path, array) = array(text);
+            (path.display().to_string(), array)
+        };
+        assert_eq!(split("a/x.npz:g/y"), ("a/x.npz".to_owned(), Some("g/y")));
+        assert_eq!(split("C:\\x.NPZ:y"), ("C:\\x.NPZ".to_owned(), Some("y")));
+        assert_eq!(split("x.npz"), ("x.npz".to_owned(), None));
+        assert_eq!(split("x.csv:y"), ("x.csv:y".to_owned(), None));
+    }
 }

@@ -14,14 +14,18 @@ use super::{Common, files, head, io, note_line, print_json, print_line, progress
 /// Train an embedding head on labelled features
 #[derive(Debug, Args)]
 pub(super) struct Train {
-    /// Features: CSV, NPY, or sample:many-classes, sample:digits
-    #[arg(long, value_name = "FILE", default_value = "sample:many-classes")]
+    /// Features: CSV, NPY, NPZ, or sample:many-classes, sample:digits
+    #[arg(
+        long,
+        value_name = "FILE[:ARRAY]",
+        default_value = "sample:many-classes"
+    )]
     data: String,
-    /// Labels: an NPY, a column of another CSV after a colon, or one of the data file
+    /// Labels: an NPY, a column of another CSV or array of an NPZ after a colon, or one of the data file
     #[arg(long, value_name = "FILE[:COLUMN]")]
     labels: Option<String>,
     /// Features that are only tested; the rest trains and steers
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE[:ARRAY]")]
     test_data: Option<String>,
     /// Their labels
     #[arg(long, value_name = "FILE[:COLUMN]", requires = "test_data")]

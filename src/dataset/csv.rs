@@ -54,7 +54,7 @@ impl<'a> CsvTable<'a> {
     pub fn read(file: &'a NamedFile) -> Result<Self> {
         if !["csv", "tsv", "txt"].contains(&file.extension().as_str()) {
             return Err(Error::Data(format!(
-                "{}: only CSV (with a header) and NPY files are read: save the data as one of these",
+                "{}: only CSV (with a header), NPY and NPZ files are read: save the data as one of these",
                 file.name
             )));
         }
@@ -168,17 +168,17 @@ impl<'a> CsvTable<'a> {
         })
     }
 
-    /// All numeric columns as features, with labels from elsewhere.
+    /// All numeric columns as features, for labels from elsewhere.
     ///
     /// # Errors
     /// [`Error::Data`] when a cell of a feature is no finite number.
-    pub(super) fn with_labels(self, labels: Vec<String>) -> Result<Labelled> {
+    pub(super) fn without_labels(self) -> Result<Labelled> {
         Ok(Labelled {
             name: self.file.name.clone(),
             values: self.values(&self.numeric)?,
             dim: self.numeric.len(),
             feature_names: self.names(&self.numeric),
-            labels,
+            labels: Vec::new(),
             label_column: None,
             columns: self.text_columns(None)?,
             notes: self.left_out(None).into_iter().collect(),
@@ -442,7 +442,15 @@ fn csv_error(name: &str, error: &::csv::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dataset::{Dataset, Sides};
+    use crate::dataset::{Choice, Dataset, Sides};
+
+    fn read(text: &str, label: Option<&str>) -> Result<Dataset> {
+        let choice = Choice {
+            labels: label,
+            ..Choice::default()
+        };
+        Labelled::read(&file(text), None, choice).and_then(Dataset::new)
+    }
 
     fn file(text: &str) -> NamedFile {
         NamedFile {
@@ -452,16 +460,11 @@ mod tests {
     }
 
     fn dataset(text: &str, label: Option<&str>) -> Dataset {
-        Labelled::read(&file(text), None, label)
-            .and_then(Dataset::new)
-            .expect("reads")
+        read(text, label).expect("reads")
     }
 
     fn refusal(text: &str, label: Option<&str>) -> String {
-        Labelled::read(&file(text), None, label)
-            .and_then(Dataset::new)
-            .expect_err("refused")
-            .to_string()
+        read(text, label).expect_err("refused").to_string()
     }
 
     #[test]
@@ -501,7 +504,7 @@ mod tests {
         assert_eq!(long.class_names.len(), 2);
         let features = file("x,w\n1,2\n3,4\n5,6\n");
         let labels = file("grade\n4\n5\nN\n");
-        let apart = Labelled::read(&features, Some(&labels), None).expect("reads");
+        let apart = Labelled::read(&features, Some(&labels), Choice::default()).expect("reads");
         assert_eq!(apart.labels, ["4", "5", "N"]);
     }
 
@@ -511,7 +514,7 @@ mod tests {
         let note = [("note".to_owned(), vec![String::new(), "v".to_owned()])];
         assert_eq!(dataset(blank, None).columns, note);
         let features = file("x,note\n1,\n2,v\n");
-        let apart = Labelled::read(&features, Some(&file("label\na\nb\n")), None);
+        let apart = Labelled::read(&features, Some(&file("label\na\nb\n")), Choice::default());
         let apart = apart.expect("reads");
         assert_eq!(apart.columns, note);
         assert_eq!(apart.notes, ["left out: \"note\""]);
@@ -656,7 +659,7 @@ mod tests {
         };
         assert_eq!(
             CsvTable::read(&png).expect_err("refused").to_string(),
-            "cat.png: only CSV (with a header) and NPY files are read: save the data as one of these"
+            "cat.png: only CSV (with a header), NPY and NPZ files are read: save the data as one of these"
         );
     }
 }

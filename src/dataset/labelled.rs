@@ -1,7 +1,7 @@
 //! [`Labelled`]: rows with a label each, as a person's files hold them. Reads files, gives what becomes a `Dataset` or is
 //! evaluated as it is.
 
-use super::{CsvTable, RowSource, npy};
+use super::{CsvTable, RowSource, npy, npz};
 use crate::error::{Error, Result};
 
 /// A file that was dropped or named, with its content.
@@ -11,6 +11,15 @@ pub struct NamedFile {
     pub name: String,
     /// Its content.
     pub bytes: Vec<u8>,
+}
+
+/// What is taken from a file that offers several.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Choice<'a> {
+    /// The array of features in an NPZ.
+    pub features: Option<&'a str>,
+    /// The column of labels in a table, or their array in an NPZ.
+    pub labels: Option<&'a str>,
 }
 
 /// Rows of features or embeddings with a label each.
@@ -26,7 +35,7 @@ pub struct Labelled {
     pub feature_names: Vec<String>,
     /// One a row.
     pub labels: Vec<String>,
-    /// The column that the labels come from, where they come from a table.
+    /// The column or array that the labels come from, where a table or an NPZ has several.
     pub label_column: Option<String>,
     /// Text columns beside the label, by name.
     pub columns: Vec<(String, Vec<String>)>,
@@ -44,18 +53,14 @@ impl Labelled {
         (rows, self.labels)
     }
 
-    /// Reads rows and labels from files: a CSV with both, or a CSV or NPY of numbers with a file of labels.
+    /// Reads rows and labels from files: a CSV or NPZ with both, or a CSV, NPY or NPZ of numbers with a file of labels.
     ///
-    /// `label_column` names the column of labels where one has to be chosen; without it, it is guessed.
+    /// Where a file offers several columns or arrays and `choice` names none, the right one is guessed.
     ///
     /// # Errors
     /// [`Error::Data`] with the file, the place and what to do.
-    pub fn read(
-        data: &NamedFile,
-        labels: Option<&NamedFile>,
-        label_column: Option<&str>,
-    ) -> Result<Self> {
-        let rows = match (labels, data.extension().as_str()) {
+    pub fn read(data: &NamedFile, labels: Option<&NamedFile>, choice: Choice<'_>) -> Result<Self> {
+        let mut rows = match (labels, data.extension().as_str()) {
             (None, "npy") => {
                 return Err(Error::Data(format!(
                     "{}: an NPY file holds features or labels, not both: give the two files at once (labels also as a CSV \
@@ -63,23 +68,46 @@ impl Labelled {
                     data.name
                 )));
             }
-            (None, _) => CsvTable::read(data)?.into_labelled(label_column)?,
-            (Some(labels), "npy") => {
-                let matrix = npy::read_matrix(data)?;
-                Self {
-                    name: data.name.clone(),
-                    values: matrix.values,
-                    dim: matrix.columns,
-                    labels: read_labels(labels, label_column)?,
-                    ..Self::default()
-                }
+            (None, "npz") => npz::read_labelled(data, choice)?,
+            (None, _) => CsvTable::read(data)?.into_labelled(choice.labels)?,
+            (Some(_), "npy") => Self::unlabelled(data, npy::read_matrix(data)?, Vec::new()),
+            (Some(_), "npz") => {
+                let (matrix, notes) = npz::read_features(data, choice.features)?;
+                Self::unlabelled(data, matrix, notes)
             }
-            (Some(labels), _) => {
-                CsvTable::read(data)?.with_labels(read_labels(labels, label_column)?)?
-            }
+            (Some(_), _) => CsvTable::read(data)?.without_labels()?,
         };
+        if let Some(labels) = labels {
+            let (names, notes) = Self::read_labels(labels, choice.labels, rows.rows())?;
+            rows.labels = names;
+            rows.notes.extend(notes);
+        }
         rows.check()?;
         Ok(rows)
+    }
+
+    /// The names that [`Choice::labels`] can take with these files.
+    pub fn label_choices(data: &NamedFile, labels: Option<&NamedFile>) -> Vec<String> {
+        let file = labels.unwrap_or(data);
+        match file.extension().as_str() {
+            "npy" => Vec::new(),
+            "npz" => npz::label_arrays(file),
+            _ => CsvTable::read(file).map_or_else(|_| Vec::new(), |table| table.header().to_vec()),
+        }
+    }
+
+    fn unlabelled(data: &NamedFile, matrix: npy::Matrix, notes: Vec<String>) -> Self {
+        Self {
+            name: data.name.clone(),
+            values: matrix.values,
+            dim: matrix.columns,
+            notes,
+            ..Self::default()
+        }
+    }
+
+    fn rows(&self) -> usize {
+        self.values.len().checked_div(self.dim).unwrap_or(0)
     }
 
     /// Tells features from labels among one or two files: labels have a name like `y` or `labels`, or are the smaller.
@@ -110,6 +138,23 @@ impl Labelled {
         }
     }
 
+    /// Reads the labels of so many rows, and says what was taken: an NPY of integers or strings, such an array of an NPZ, or
+    /// a column of a CSV, guessed where it is not named.
+    ///
+    /// # Errors
+    /// [`Error::Data`] when it holds no such labels.
+    pub fn read_labels(
+        file: &NamedFile,
+        chosen: Option<&str>,
+        rows: usize,
+    ) -> Result<(Vec<String>, Vec<String>)> {
+        match file.extension().as_str() {
+            "npy" => Ok((npy::read_labels(file)?, Vec::new())),
+            "npz" => npz::read_labels(file, chosen, rows),
+            _ => Ok((CsvTable::read(file)?.column(chosen)?, Vec::new())),
+        }
+    }
+
     /// Checks rows and labels against each other, and every value.
     fn check(&self) -> Result<()> {
         let Self {
@@ -120,7 +165,7 @@ impl Labelled {
             ..
         } = self;
         let refuse = |problem: String| Err(Error::Data(format!("{name}: {problem}")));
-        let rows = values.len().checked_div(*dim).unwrap_or(0);
+        let rows = self.rows();
         if rows == 0 {
             return refuse("no rows of features".to_owned());
         }
@@ -130,13 +175,7 @@ impl Labelled {
                 labels.len()
             ));
         }
-        if let Some(at) = values.iter().position(|value| !value.is_finite()) {
-            return refuse(format!(
-                "row {}, column {}: the value is not finite: fill or drop such rows",
-                at / dim + 1,
-                at % dim + 1
-            ));
-        }
+        check_finite(name, values, *dim)?;
         if let Some(at) = too_large(values, *dim) {
             return refuse(format!(
                 "row {}, column {}: {:e} is too large to square: scale the features",
@@ -167,11 +206,15 @@ impl NamedFile {
     }
 }
 
-/// Reads a file of labels: NPY of integers or strings, or a column of a CSV, guessed where it is not named.
-fn read_labels(file: &NamedFile, column: Option<&str>) -> Result<Vec<String>> {
-    match file.extension().as_str() {
-        "npy" => npy::read_labels(file),
-        _ => CsvTable::read(file)?.column(column),
+/// Refuses a value that is not finite.
+pub(super) fn check_finite(name: &str, values: &[f32], dim: usize) -> Result<()> {
+    match values.iter().position(|value| !value.is_finite()) {
+        None => Ok(()),
+        Some(at) => Err(Error::Data(format!(
+            "{name}: row {}, column {}: the value is not finite: fill or drop such rows",
+            at / dim + 1,
+            at % dim + 1
+        ))),
     }
 }
 

@@ -7,14 +7,17 @@ mod digits;
 mod labelled;
 mod many_classes;
 pub(crate) mod npy;
+mod npz;
 mod rows;
 mod split;
 
 use std::collections::HashMap;
 
 pub use csv::CsvTable;
-pub use labelled::{Labelled, NamedFile, too_large};
+pub use labelled::{Choice, Labelled, NamedFile, too_large};
 pub use npy::{matrix_header, write_matrix};
+#[cfg(not(target_arch = "wasm32"))]
+pub use npz::{NpyElement, NpzWriter};
 #[cfg(not(target_arch = "wasm32"))]
 pub use rows::NpyRows;
 pub use rows::RowSource;
@@ -36,7 +39,7 @@ pub struct Dataset {
     pub labels: Vec<u32>,
     /// The names of the classes in label order: by number where all are integers, else by text.
     pub class_names: Vec<String>,
-    /// The column that the labels come from, where they come from a table.
+    /// The column or array that the labels come from, where a table or an NPZ has several.
     pub label_column: Option<String>,
     /// Text columns beside the label, by name: what `split = column:NAME` can use.
     pub columns: Vec<(String, Vec<String>)>,
@@ -236,7 +239,7 @@ mod tests {
             name: name.to_owned(),
             bytes: text.as_bytes().to_vec(),
         };
-        Labelled::read(&file, None, None)
+        Labelled::read(&file, None, super::Choice::default())
             .and_then(Dataset::new)
             .expect("reads")
     }

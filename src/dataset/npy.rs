@@ -1,7 +1,9 @@
-//! NPY, versions 1 to 3: matrices of numbers, labels as integers or strings.
+//! NPY, versions 1 to 3: matrices of numbers, labels as integers or strings; a file, or a member of an NPZ.
 //!
 //! Everything that the header claims is checked against the length of the file before a byte is allocated for it, and
 //! object arrays are refused: they are Python pickles. Format: `numpy.lib.format`.
+
+use std::io::{ErrorKind, Read};
 
 use super::NamedFile;
 use crate::error::{Error, Result};
@@ -10,8 +12,10 @@ const MAGIC: &[u8] = b"\x93NUMPY";
 /// NumPy itself refuses headers above 10,000 bytes.
 const MAX_HEADER_BYTES: usize = 64 << 10;
 
+/// Elements are read through a buffer of about this size.
+const BUFFER_BYTES: usize = 64 << 10;
+
 /// Bytes from the start of a file that hold any header.
-#[cfg(not(target_arch = "wasm32"))]
 pub(crate) const MAX_START_BYTES: u64 = MAX_HEADER_BYTES as u64 + 12;
 
 /// A matrix of numbers, row-major.
@@ -51,18 +55,7 @@ pub(crate) struct Header {
 /// [`Error::Data`] for anything else, and for a file that is longer or shorter than its header says.
 pub(crate) fn read_matrix(file: &NamedFile) -> Result<Matrix> {
     let header = read_header(&file.name, &file.bytes, file.bytes.len() as u64)?;
-    let (rows, columns) = header.matrix_shape(&file.name)?;
-    let items = &file.bytes[header.data..];
-    let mut values: Vec<f32> = items
-        .chunks_exact(header.item_bytes)
-        .map(|item| header.number(item))
-        .collect();
-    if header.fortran_order && columns > 1 {
-        values = (0..rows * columns)
-            .map(|i| values[i % columns * rows + i / columns])
-            .collect();
-    }
-    Ok(Matrix { columns, values })
+    header.read_matrix(&file.name, &file.bytes[header.data..])
 }
 
 /// Reads one label a row, as text: integers, strings or booleans.
@@ -70,21 +63,8 @@ pub(crate) fn read_matrix(file: &NamedFile) -> Result<Matrix> {
 /// # Errors
 /// As [`read_matrix`]; floats are no labels.
 pub(crate) fn read_labels(file: &NamedFile) -> Result<Vec<String>> {
-    let name = &file.name;
-    let header = read_header(name, &file.bytes, file.bytes.len() as u64)?;
-    if header.kind == Kind::Float {
-        return Err(Error::Data(format!(
-            "{name}: labels are floating-point numbers: save them as integers, `y.astype(int)`"
-        )));
-    }
-    if !matches!(header.shape[..], [_] | [_, 1] | [1, _]) {
-        return Err(Error::Data(format!(
-            "{name}: labels have the shape {}, expected one a row",
-            shape_text(&header.shape)
-        )));
-    }
-    let items = file.bytes[header.data..].chunks_exact(header.item_bytes);
-    items.map(|item| header.text(name, item)).collect()
+    let header = read_header(&file.name, &file.bytes, file.bytes.len() as u64)?;
+    header.read_labels(&file.name, &file.bytes[header.data..])
 }
 
 /// The NPY file of an f32 matrix `[_, columns]`.
@@ -96,9 +76,15 @@ pub fn write_matrix(values: &[f32], columns: usize) -> Vec<u8> {
 
 /// The start of the NPY file of an f32 matrix; the rows follow, little-endian.
 pub fn matrix_header(rows: usize, columns: usize) -> Vec<u8> {
+    array_header("<f4", &[rows, columns])
+}
+
+/// The start of the NPY file of an array, row-major; the elements follow.
+pub(crate) fn array_header(descr: &str, shape: &[usize]) -> Vec<u8> {
+    let shape: Vec<u64> = shape.iter().map(|side| *side as u64).collect();
+    let shape = shape_text(&shape);
     let mut text =
-        format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({rows}, {columns}), }}")
-            .into_bytes();
+        format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}").into_bytes();
     // The elements begin at a multiple of 64 bytes, after a newline.
     let length = (MAGIC.len() + 4 + text.len() + 1).next_multiple_of(64) - MAGIC.len() - 4;
     text.resize(length - 1, b' ');
@@ -108,8 +94,8 @@ pub fn matrix_header(rows: usize, columns: usize) -> Vec<u8> {
     bytes
 }
 
-/// Reads the header of a file of `length` bytes, of which `start` holds the first [`MAX_START_BYTES`] at least.
-pub(crate) fn read_header(name: &str, start: &[u8], length: u64) -> Result<Header> {
+/// The header of a file that begins with `start`, as text, and where the elements begin.
+fn header_text<'a>(name: &str, start: &'a [u8]) -> Result<(&'a str, usize)> {
     let refuse = |problem: &str| Error::Data(format!("{name}: {problem}"));
     if start.is_empty() {
         return Err(refuse("the file is empty"));
@@ -136,7 +122,19 @@ pub(crate) fn read_header(name: &str, start: &[u8], length: u64) -> Result<Heade
     }
     let text = rest.get(..size).ok_or_else(cut_short)?;
     let text = std::str::from_utf8(text).map_err(|_| refuse("the header is not text"))?;
-    let data = MAGIC.len() + 2 + size_bytes + size;
+    Ok((text, MAGIC.len() + 2 + size_bytes + size))
+}
+
+/// Reads the shape alone, of an array of any type.
+pub(crate) fn read_shape(name: &str, start: &[u8]) -> Result<Vec<u64>> {
+    let shape = parse_shape(header_text(name, start)?.0);
+    shape.map_err(|problem| Error::Data(format!("{name}: {problem}")))
+}
+
+/// Reads the header of a file of `length` bytes, of which `start` holds the first [`MAX_START_BYTES`] at least.
+pub(crate) fn read_header(name: &str, start: &[u8], length: u64) -> Result<Header> {
+    let refuse = |problem: &str| Error::Data(format!("{name}: {problem}"));
+    let (text, data) = header_text(name, start)?;
     let header = parse(text, data).map_err(|problem| refuse(&problem))?;
     let bytes = header
         .shape
@@ -158,17 +156,22 @@ pub(crate) fn read_header(name: &str, start: &[u8], length: u64) -> Result<Heade
     }
 }
 
+fn damaged() -> String {
+    "the header is damaged".to_owned()
+}
+
+/// What follows a key of the header's Python dictionary.
+fn after<'a>(text: &'a str, key: &str) -> Result<&'a str, String> {
+    let quoted = [format!("'{key}'"), format!("\"{key}\"")];
+    let found = quoted.iter().find_map(|key| text.split_once(key.as_str()));
+    let rest = found.and_then(|(_, rest)| rest.trim_start().strip_prefix(':'));
+    rest.map(str::trim_start)
+        .ok_or_else(|| format!("the header has no '{key}'"))
+}
+
 /// Parses the header's Python dictionary: three known keys, values without nesting.
 fn parse(text: &str, data: usize) -> Result<Header, String> {
-    let damaged = || "the header is damaged".to_owned();
-    let after = |key: &str| {
-        let quoted = [format!("'{key}'"), format!("\"{key}\"")];
-        let found = quoted.iter().find_map(|key| text.split_once(key.as_str()));
-        let rest = found.and_then(|(_, rest)| rest.trim_start().strip_prefix(':'));
-        rest.map(str::trim_start)
-            .ok_or_else(|| format!("the header has no '{key}'"))
-    };
-    let descr = after("descr")?;
+    let descr = after(text, "descr")?;
     if descr.starts_with('[') {
         return Err("a structured array: save the features as one plain array".to_owned());
     }
@@ -178,29 +181,12 @@ fn parse(text: &str, data: usize) -> Result<Header, String> {
         .filter(|c| "'\"".contains(*c))
         .ok_or_else(damaged)?;
     let descr = descr[1..].split(quote).next().ok_or_else(damaged)?;
-    let fortran_order = match after("fortran_order")? {
+    let fortran_order = match after(text, "fortran_order")? {
         value if value.starts_with("True") => true,
         value if value.starts_with("False") => false,
         _ => return Err(damaged()),
     };
-    let shape = after("shape")?
-        .strip_prefix('(')
-        .and_then(|rest| rest.split_once(')'))
-        .ok_or_else(damaged)?
-        .0;
-    let sides = shape
-        .split(',')
-        .map(str::trim)
-        .filter(|side| !side.is_empty());
-    let shape = sides.map(|side| {
-        side.trim_end_matches('L')
-            .parse::<u64>()
-            .map_err(|_| damaged())
-    });
-    let shape: Vec<u64> = shape.collect::<Result<_, _>>()?;
-    if shape.len() > 32 {
-        return Err(damaged());
-    }
+    let shape = parse_shape(text)?;
     let (order, letter, size) = match descr.as_bytes() {
         [order @ (b'<' | b'>' | b'|' | b'='), letter, size @ ..] => (*order, *letter, size),
         _ => return Err(format!("elements of type '{descr}' are not read")),
@@ -238,19 +224,142 @@ fn parse(text: &str, data: usize) -> Result<Header, String> {
     })
 }
 
+fn parse_shape(text: &str) -> Result<Vec<u64>, String> {
+    let shape = after(text, "shape")?
+        .strip_prefix('(')
+        .and_then(|rest| rest.split_once(')'))
+        .ok_or_else(damaged)?
+        .0;
+    let sides = shape
+        .split(',')
+        .map(str::trim)
+        .filter(|side| !side.is_empty());
+    let shape = sides.map(|side| {
+        side.trim_end_matches('L')
+            .parse::<u64>()
+            .map_err(|_| damaged())
+    });
+    let shape: Vec<u64> = shape.collect::<Result<_, _>>()?;
+    if shape.len() > 32 {
+        return Err(damaged());
+    }
+    Ok(shape)
+}
+
 impl Header {
     /// Rows and columns of a matrix of numbers.
     pub(crate) fn matrix_shape(&self, name: &str) -> Result<(usize, usize)> {
-        if matches!(self.kind, Kind::Text | Kind::Bytes) {
+        if !self.is_number() {
             return Err(Error::Data(format!(
                 "{name}: text, expected numbers as features"
             )));
         }
         match self.shape[..] {
-            [rows] => Ok((rows as usize, 1)),
-            [rows, columns] => Ok((rows as usize, columns as usize)),
+            [rows] => Ok((self.side(name, rows)?, 1)),
+            [rows, columns] => Ok((self.side(name, rows)?, self.side(name, columns)?)),
             _ => Err(Error::Data(format!(
                 "{name}: the shape is {}, expected (rows, features): `x.reshape(len(x), -1)` makes it so",
+                shape_text(&self.shape)
+            ))),
+        }
+    }
+
+    /// A side of the shape as an index: a member of an NPZ may claim more than 32 bits can.
+    fn side(&self, name: &str, side: u64) -> Result<usize> {
+        usize::try_from(side).map_err(|_| self.too_large(name))
+    }
+
+    fn too_large(&self, name: &str) -> Error {
+        Error::Data(format!(
+            "{name}: the shape {} is more than fits the memory here",
+            shape_text(&self.shape)
+        ))
+    }
+
+    /// Where the elements begin, in bytes.
+    pub(crate) fn data(&self) -> usize {
+        self.data
+    }
+
+    /// Whether the elements are numbers or text that can name a class.
+    pub(crate) fn is_label(&self) -> bool {
+        self.kind != Kind::Float
+    }
+
+    /// Whether the elements are numbers.
+    pub(crate) fn is_number(&self) -> bool {
+        !matches!(self.kind, Kind::Text | Kind::Bytes)
+    }
+
+    /// Reads the elements of a matrix, which `items` gives from the first on.
+    ///
+    /// # Errors
+    /// [`Error::Data`] for any other array, and when the elements are damaged, fewer or more.
+    pub(crate) fn read_matrix(&self, name: &str, items: impl Read) -> Result<Matrix> {
+        let (rows, columns) = self.matrix_shape(name)?;
+        let mut values = Vec::new();
+        let count = rows.checked_mul(columns);
+        count
+            .and_then(|count| values.try_reserve_exact(count).ok())
+            .ok_or_else(|| self.too_large(name))?;
+        self.each_item(name, items, |item| {
+            values.push(self.number(item));
+            Ok(())
+        })?;
+        if self.fortran_order && columns > 1 {
+            values = (0..rows * columns)
+                .map(|i| values[i % columns * rows + i / columns])
+                .collect();
+        }
+        Ok(Matrix { columns, values })
+    }
+
+    /// Reads the elements as labels, one a row.
+    ///
+    /// # Errors
+    /// As [`Header::read_matrix`]; floats are no labels.
+    pub(crate) fn read_labels(&self, name: &str, items: impl Read) -> Result<Vec<String>> {
+        if !self.is_label() {
+            return Err(Error::Data(format!(
+                "{name}: labels are floating-point numbers: save them as integers, `y.astype(int)`"
+            )));
+        }
+        if !matches!(self.shape[..], [_] | [_, 1] | [1, _]) {
+            return Err(Error::Data(format!(
+                "{name}: labels have the shape {}, expected one a row",
+                shape_text(&self.shape)
+            )));
+        }
+        let mut labels = Vec::new();
+        self.each_item(name, items, |item| {
+            labels.push(self.text(name, item)?);
+            Ok(())
+        })?;
+        Ok(labels)
+    }
+
+    /// Takes every element in turn, in the order of the file.
+    fn each_item(
+        &self,
+        name: &str,
+        mut items: impl Read,
+        mut take: impl FnMut(&[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let damaged = |error| damaged_data(name, &error);
+        let mut buffer = vec![0; (BUFFER_BYTES / self.item_bytes).max(1) * self.item_bytes];
+        let mut left = self.shape.iter().product::<u64>() * self.item_bytes as u64;
+        while left > 0 {
+            let bytes = left.min(buffer.len() as u64) as usize;
+            let part = &mut buffer[..bytes];
+            items.read_exact(part).map_err(damaged)?;
+            part.chunks_exact(self.item_bytes).try_for_each(&mut take)?;
+            left -= bytes as u64;
+        }
+        // A reader that checks what it gave does so at its end.
+        match items.read(&mut [0]).map_err(damaged)? {
+            0 => Ok(()),
+            _ => Err(Error::Data(format!(
+                "{name}: there is more data than the shape {} needs: the file is damaged",
                 shape_text(&self.shape)
             ))),
         }
@@ -301,11 +410,6 @@ impl Header {
 /// What [`super::NpyRows`] needs to find a row in an open file.
 #[cfg(not(target_arch = "wasm32"))]
 impl Header {
-    /// Where the elements begin, in bytes.
-    pub(crate) fn data(&self) -> usize {
-        self.data
-    }
-
     /// Bytes of an element.
     pub(crate) fn item_bytes(&self) -> usize {
         self.item_bytes
@@ -317,9 +421,24 @@ impl Header {
     }
 }
 
-fn shape_text(shape: &[u64]) -> String {
+/// The refusal of data that a reader could not give whole.
+pub(crate) fn damaged_data(name: &str, error: &std::io::Error) -> Error {
+    let how = match error.kind() {
+        ErrorKind::UnexpectedEof => "cut short".to_owned(),
+        _ => format!("damaged ({error})"),
+    };
+    Error::Data(format!(
+        "{name}: the data is {how}: copy or save the file again"
+    ))
+}
+
+/// A shape as Python writes it.
+pub(crate) fn shape_text(shape: &[u64]) -> String {
     let sides: Vec<String> = shape.iter().map(u64::to_string).collect();
-    format!("({})", sides.join(", "))
+    match &sides[..] {
+        [side] => format!("({side},)"),
+        _ => format!("({})", sides.join(", ")),
+    }
 }
 
 #[cfg(test)]

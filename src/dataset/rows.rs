@@ -1,5 +1,6 @@
 //! [`RowSource`]: where feature rows are read from, a few at a time.
 
+use super::{NamedFile, labelled, npz};
 #[cfg(not(target_arch = "wasm32"))]
 use crate::error::Error;
 use crate::error::Result;
@@ -20,6 +21,17 @@ pub enum RowSource {
 }
 
 impl RowSource {
+    /// Reads the features of an NPZ: the array of this name, or the only one that can be; and says what was taken.
+    ///
+    /// # Errors
+    /// [`crate::Error::Data`] with the file, the array, and what to do.
+    pub fn from_npz(file: &NamedFile, array: Option<&str>) -> Result<(Self, Vec<String>)> {
+        let (matrix, notes) = npz::read_features(file, array)?;
+        let (values, dim) = (matrix.values, matrix.columns);
+        labelled::check_finite(&file.name, &values, dim)?;
+        Ok((Self::Memory { values, dim }, notes))
+    }
+
     /// How many rows.
     pub fn rows(&self) -> usize {
         match self {

@@ -508,6 +508,14 @@ test("own files are read, their label column shown and changed", async () => {
     assert.ok((await page.page.innerText(".classes")).includes("château"), "class names are shown");
     await page.upload(data("features.npy"), data("labels_text.npy"));
     await page.page.waitForFunction(() => document.querySelector("[data-testid=dataset-summary]").textContent.includes("features.npy"));
+    await page.upload(data("labelled_deflated.npz"));
+    await page.page.waitForFunction(() => document.querySelector("[data-testid=dataset-summary]").textContent.includes("labelled_deflated.npz"));
+    assert.match(await page.text("dataset-summary"), /60 rows of 5 features; 3 classes of 20 rows: 0, 1, 2\. features = "embeddings" \(60, 5\)\. label = "labels" \(60,\)\./);
+    // Two arrays fit as labels: the page offers both.
+    await page.upload(data("two_labels.npz"));
+    await page.page.waitForFunction(() => document.querySelector("[data-testid=error] span").textContent.startsWith("two_labels.npz: several arrays can be the labels"));
+    await page.find("label-column").selectOption("coarse");
+    await page.page.waitForFunction(() => document.querySelector("[data-testid=dataset-summary]").textContent.includes("two_labels.npz: 60 rows of 5 features; 2 classes"));
     await page.upload(data("trees_parts.csv"));
     await page.page.waitForFunction(() => document.querySelector("[data-testid=dataset-summary]").textContent.includes("trees_parts.csv"));
     await page.find("label-column").selectOption("part");
@@ -577,7 +585,7 @@ test("bad files give the command line's sentence, and the data there was stays",
     ["plain.csv", "x,w\n1.5,2\n2.5,2.5\n", 'plain.csv: no label column can be told from the others: choose one of "x", "w"'],
     ["one.csv", "x,label\n1,a\n2,a\n", 'one.csv: every row has the label "a": metric learning needs two classes at least'],
     ["empty.csv", "", "empty.csv: the file is empty"],
-    ["cat.png", "\x89PNG", "cat.png: only CSV (with a header) and NPY files are read: save the data as one of these"],
+    ["cat.png", "\x89PNG", "cat.png: only CSV (with a header), NPY and NPZ files are read: save the data as one of these"],
   ];
   await on("?engine=cpu", {}, async (page) => {
     const summary = await page.text("dataset-summary");
@@ -593,6 +601,8 @@ test("bad files give the command line's sentence, and the data there was stays",
       ["features_cut.npy", "labels_text.npy", /features_cut.npy: the shape \(60, 5\) needs 1200 bytes of data, the file has 1193/],
       ["features_huge.npy", "labels_text.npy", /larger than any file/],
       ["features.npy", "labels_objects.npy", /a pickle/],
+      ["features.npy", "labels_objects.npz", /labels_objects.npz:y: an array of Python objects/],
+      ["bomb_hidden.npz", "labels_text.npy", /bomb_hidden.npz:X: the data is damaged/],
       ["features.npy", "labels_short.npy", /60 rows of features, 59 labels/],
     ]) {
       await page.upload(path.join(root, "tests/data", file), path.join(root, "tests/data", labels));

@@ -49,9 +49,9 @@ pub(crate) fn Data(state: State, session: Session) -> impl IntoView {
                 {SAMPLES.map(|name| view! { <option value=name>{sample_text(name)}</option> })}
             </select>
             <label class="file">
-                "Drop or choose your own"
+                "Drop or choose your own: CSV, NPY or NPZ"
                 <input
-                    type="file" multiple=true accept=".csv,.tsv,.txt,.npy" data-testid="dataset-file" on:change=take_files
+                    type="file" multiple=true accept=".csv,.tsv,.txt,.npy,.npz" data-testid="dataset-file" on:change=take_files
                 />
             </label>
             <p class="summary" data-testid="dataset-summary">

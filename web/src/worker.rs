@@ -10,7 +10,7 @@ use futures_channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use futures_util::StreamExt as _;
 use js_sys::{Array, Float32Array, Uint8Array};
 use nearfar::{
-    CsvTable, Dataset, Engine, EngineChoice, Error, Labelled, NamedFile, Progress, Result, Run,
+    Choice, Dataset, Engine, EngineChoice, Error, Labelled, NamedFile, Progress, Result, Run,
     TrainConfig, kernels,
 };
 use wasm_bindgen::prelude::*;
@@ -180,11 +180,12 @@ impl Core {
             Ok(pair) => pair,
             Err(error) => return self.refuse(&error, Vec::new()),
         };
-        let columns = || {
-            let table = CsvTable::read(labels.as_ref().unwrap_or(&data)).ok();
-            table.map_or_else(Vec::new, |table| table.header().to_vec())
+        let columns = || Labelled::label_choices(&data, labels.as_ref());
+        let choice = Choice {
+            labels: label_column,
+            ..Choice::default()
         };
-        match Labelled::read(&data, labels.as_ref(), label_column).and_then(Dataset::new) {
+        match Labelled::read(&data, labels.as_ref(), choice).and_then(Dataset::new) {
             Ok(dataset) => self.take(dataset, None, columns()).await,
             Err(error) => self.refuse(&error, columns()),
         }
