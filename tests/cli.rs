@@ -480,6 +480,155 @@ fn evaluate_compares_with_references_and_picks_metrics() {
     );
 }
 
+/// An array of an NPZ.
+fn member(path: &Path, array: &str) -> (usize, Vec<f32>) {
+    let file = nearfar::NamedFile {
+        name: path.display().to_string(),
+        bytes: std::fs::read(path).expect("is there"),
+    };
+    let (rows, _) = nearfar::RowSource::from_npz(&file, Some(array)).expect("reads");
+    (rows.dim(), rows.in_memory().expect("in memory").to_vec())
+}
+
+#[test]
+fn knn_writes_the_nearest_first_and_leaves_the_query_out() {
+    let out = folder("knn").join("own.npz");
+    let path = out.to_str().expect("UTF-8");
+    let report = json(&[
+        "knn",
+        "--queries",
+        "features.npy",
+        "--k",
+        "59",
+        "--out",
+        path,
+    ]);
+    assert_eq!(
+        (&report["queries"], &report["references"]),
+        (&60.into(), &60.into())
+    );
+    let ((k, ids), (_, similarities)) = (member(&out, "ids"), member(&out, "similarities"));
+    assert_eq!((k, ids.len()), (59, 60 * 59));
+    for (query, (ids, similarities)) in ids.chunks(k).zip(similarities.chunks(k)).enumerate() {
+        let mut all: Vec<usize> = ids.iter().map(|id| *id as usize).collect();
+        all.sort_unstable();
+        all.insert(query, query);
+        assert_eq!(all, (0..60).collect::<Vec<_>>(), "each of the others once");
+        assert!(similarities.is_sorted_by(|a, b| a >= b));
+    }
+    let against = [
+        "knn",
+        "--queries",
+        "features.npy",
+        "--references",
+        "trees.csv",
+        "--k",
+        "1",
+    ];
+    json(&[&against[..], &["--out", path]].concat());
+    let (_, similarities) = member(&out, "similarities");
+    assert!(
+        similarities.iter().all(|s| *s > 0.999_999),
+        "each row finds its like in the table"
+    );
+}
+
+#[test]
+fn what_knn_cannot_do_is_refused_and_leaves_no_file() {
+    let folder = folder("knn-refused");
+    let out = folder.join("never.npz");
+    let path = out.to_str().expect("UTF-8");
+    let say = |more: &[&str]| {
+        refusal(&[&["knn", "--queries", "features.npy", "--out", path], more].concat())
+    };
+    assert!(say(&["--k", "0"]).starts_with("k is 0: there are 59 references other than the query"));
+    assert!(say(&["--k", "60"]).starts_with("k is 60"));
+    let other = say(&["--k", "1", "--references", "labels_int64.npy"]);
+    assert!(
+        other.starts_with("references have 1 dimensions, queries 5"),
+        "{other}"
+    );
+    let nan = say(&["--k", "1", "--references", "features_nan.npy"]);
+    assert!(nan.contains("the value is not finite"), "{nan}");
+    let cut = say(&["--k", "1", "--references", "features_cut.npy"]);
+    assert!(cut.contains("features_cut.npy"), "{cut}");
+    let small = say(&["--k", "1", "--budget", "1KiB"]);
+    assert!(
+        small.contains("\"knn\" needs") && small.contains("raise the budget"),
+        "{small}"
+    );
+    assert_eq!(std::fs::read_dir(&folder).expect("is there").count(), 0);
+}
+
+#[test]
+fn evaluate_says_it_by_class_and_for_every_k() {
+    let report = json(&[
+        "evaluate",
+        "--embeddings",
+        "features.npy",
+        "--labels",
+        "labels_text.npy",
+        "--at",
+        "1,5",
+    ]);
+    assert_eq!(report["recall_at"]["1"], report["precision_at_1"]);
+    assert!(report["precision_at"]["5"].is_f64());
+    let classes = report["classes"].as_array().expect("a list");
+    assert!(classes.len() > 1 && classes[0]["class"].is_string());
+    assert!(report["over_classes"]["r_precision"].is_f64());
+}
+
+#[test]
+fn plan_says_what_a_command_would_hold_and_runs_nothing() {
+    let out = folder("plan").join("never.npz");
+    let path = out.to_str().expect("UTF-8");
+    let plan = json(&[
+        "plan",
+        "knn",
+        "--queries",
+        "features.npy",
+        "--k",
+        "3",
+        "--out",
+        path,
+    ]);
+    assert_eq!(
+        (&plan["fits"], &plan["resident"]),
+        (&true.into(), &true.into())
+    );
+    let run = json(&[
+        "knn",
+        "--queries",
+        "features.npy",
+        "--k",
+        "3",
+        "--out",
+        path,
+    ]);
+    assert_eq!(
+        plan["memory"]["total_bytes"], run["memory"]["peak_bytes"],
+        "the plan is what runs"
+    );
+    let trained = train(&["--data", "trees.csv"]);
+    let plan = json(&[&["plan", "train", "--data", "trees.csv"][..], &SMALL].concat());
+    assert_eq!(
+        plan["memory"]["total_bytes"],
+        trained["memory"]["peak_bytes"]
+    );
+    assert!(plan["predicted_ms"].as_f64().expect("a number") > 0.0);
+    let evaluation = [
+        "--embeddings",
+        "features.npy",
+        "--labels",
+        "labels_text.npy",
+    ];
+    let plan = json(&[&["plan", "evaluate"][..], &evaluation].concat());
+    let run = json(&[&["evaluate"][..], &evaluation].concat());
+    assert_eq!(plan["memory"]["total_bytes"], run["memory"]["peak_bytes"]);
+    let refused = refusal(&[&["plan", "evaluate", "--budget", "1KiB"][..], &evaluation].concat());
+    assert!(refused.starts_with("\"evaluation\" needs"), "{refused}");
+}
+
 #[test]
 fn devices_lists_the_cpu_last() {
     let output = nearfar(&["devices", "--json"]);

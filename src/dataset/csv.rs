@@ -193,7 +193,8 @@ impl<'a> CsvTable<'a> {
     pub fn into_features(self, names: &[String], dim: usize) -> Result<RowSource> {
         let columns = if names.is_empty() {
             let mut columns = self.numeric.clone();
-            let label = self.named_label().filter(|_| columns.len() == dim + 1);
+            let one_more = columns.len().checked_sub(1) == Some(dim);
+            let label = self.named_label().filter(|_| one_more);
             columns.retain(|column| Some(*column) != label);
             columns
         } else {

@@ -62,8 +62,7 @@ impl RowSource {
     /// Appends these rows to `values`.
     ///
     /// # Errors
-    /// [`crate::Error::Io`] and [`crate::Error::Data`] when a file can no longer be read or holds a value that is not
-    /// finite.
+    /// [`crate::Error::Data`] when a file can no longer be read or holds a value that is not finite.
     pub async fn read(&self, rows: &[u32], values: &mut Vec<f32>) -> Result<()> {
         match self {
             Self::Memory { values: all, dim } => {
@@ -134,13 +133,12 @@ impl NpyRows {
         // A relative seek keeps what is buffered.
         file.seek_relative(at.wrapping_sub(position).cast_signed())
             .and_then(|()| file.read_exact(&mut items))
-            .map_err(|source| Error::Io {
-                what: format!(
-                    "reading row {} of {}: the file changed while it was read",
-                    row + 1,
-                    self.name
-                ),
-                source,
+            .map_err(|source| {
+                Error::Data(format!(
+                    "{}: row {}: the file changed while it was read ({source})",
+                    self.name,
+                    row + 1
+                ))
             })?;
         let first = values.len();
         values.extend(
@@ -157,5 +155,31 @@ impl NpyRows {
                 column + 1
             ))),
         }
+    }
+}
+
+#[cfg(all(test, not(target_arch = "wasm32")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_cut_short_while_it_is_read_is_said_with_the_row() {
+        let path = std::env::temp_dir().join(format!("nearfar-cut-{}.npy", std::process::id()));
+        // Larger than what is read ahead.
+        let values = vec![1.0; 600_000];
+        std::fs::write(&path, crate::dataset::write_matrix(&values, 2)).expect("writes");
+        let rows = RowSource::Npy(NpyRows::open(&path).expect("opens"));
+        let mut read = Vec::new();
+        pollster::block_on(rows.read(&[0], &mut read)).expect("is there");
+        let file = std::fs::OpenOptions::new().write(true).open(&path);
+        file.and_then(|file| file.set_len(1000)).expect("is cut");
+        let error = pollster::block_on(rows.read(&[299_999], &mut read)).expect_err("is gone");
+        std::fs::remove_file(&path).ok();
+        let message = error.to_string();
+        assert!(
+            message.contains("row 300000: the file changed while it was read"),
+            "{message}"
+        );
+        assert_eq!(error.exit_code(), 2);
     }
 }
