@@ -159,7 +159,11 @@ impl Sizes {
                 .min(512 / (24 + 4 * batch.div_ceil(block_rows)))
                 .max(1),
             evaluation,
-            linear: LinearMap::directions(&dataset.labels_of(&sides.train), dataset.features.dim()),
+            linear: LinearMap::directions(
+                &dataset.labels_of(&sides.train),
+                dataset.features.dim(),
+                config.embedding_size,
+            ),
         }
     }
 
