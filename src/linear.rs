@@ -1,9 +1,11 @@
 //! [`LinearMap`]: the linear baseline, what a head has to beat. Takes the training rows with their classes, gives one
 //! linear layer that the kernels of a head apply.
 //!
-//! Linear discriminant analysis with the shrinkage of Ledoit and Wolf (2004), as scikit-learn's
-//! `LinearDiscriminantAnalysis(solver="eigen", shrinkage="auto")` fits it: each class's covariance is shrunk by itself
-//! towards independent features, then averaged. All sums are f64 in a fixed order: a browser gets the same bits.
+//! Pooled Ledoit-Wolf LDA: linear discriminant analysis whose covariance within classes is that of the residuals of all
+//! training rows from the means of their classes, shrunk once as Ledoit and Wolf (2004) do, features over their
+//! deviations. Pooled first, because scikit-learn's `LinearDiscriminantAnalysis(shrinkage="auto")` shrinks the covariance
+//! of each class by itself: of a few rows little but the variances is left, and the baseline is weak. All sums
+//! are f64 in a fixed order: a browser gets the same bits.
 
 use nalgebra::{Cholesky, DMatrix, SymmetricEigen};
 
@@ -26,7 +28,8 @@ const PASS_ROWS: usize = 8;
 /// Of a feature's variance within classes, what has to be left when the features before it are known.
 const MIN_PIVOT: f64 = 1e-12;
 
-/// Shrinkage LDA as a layer: `W x + b` with `b = -W mean`, so that the mean training row is the origin of the cosines.
+/// Pooled Ledoit-Wolf LDA as a layer: `W x + b` with `b = -W mean`, so that the mean training row is the origin of the
+/// cosines.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinearMap {
     layer: LayerWeights,
@@ -57,7 +60,7 @@ pub enum Unfit {
     /// The training alone fills the budget.
     #[error("the budget has no room for it beside the training")]
     NoMemory,
-    /// Some direction does not vary within classes, and shrinkage did not help, as in classes of two rows.
+    /// Some direction does not vary within classes, and shrinkage did not help, as where rows of a class are equal.
     #[error(
         "rows of a class vary in too few directions: it takes more rows of a class, or fewer features"
     )]
@@ -65,11 +68,11 @@ pub enum Unfit {
 }
 
 impl LinearMap {
-    /// How many directions a fit gives, at most `min(dim, classes - 1)`; `labels` are those of the training rows.
+    /// How many directions a fit gives: `min(dim, classes - 1, most)`; `labels` are those of the training rows.
     ///
     /// # Errors
     /// Why there is no fit, as far as the sizes tell.
-    pub fn directions(labels: &[u32], dim: usize) -> Result<usize, Unfit> {
+    pub fn directions(labels: &[u32], dim: usize, most: usize) -> Result<usize, Unfit> {
         let mut classes = labels.to_vec();
         classes.sort_unstable();
         classes.dedup();
@@ -81,11 +84,12 @@ impl LinearMap {
         } else if dim > MAX_DIM || rows as f64 * (dim * dim) as f64 > MAX_PRODUCTS {
             Err(Unfit::TooLarge { rows, dim })
         } else {
-            Ok(dim.min(classes - 1))
+            Ok(dim.min(classes - 1).min(most))
         }
     }
 
-    /// Fits to these rows of a data set, reading them a few at a time, four times each.
+    /// Fits to these rows of a data set, reading them a few at a time, four times each. Gives `most` directions at most:
+    /// as many as a head has outputs, to compare like with like.
     ///
     /// # Errors
     /// As [`crate::RowSource::read`] and [`Engine::breathe`]; within, why there is no such map.
@@ -93,58 +97,44 @@ impl LinearMap {
         engine: &Engine,
         dataset: &Dataset,
         rows: &[u32],
+        most: usize,
     ) -> Result<Result<Self, Unfit>> {
-        Self::fit_with(engine, dataset, rows, Moments::ledoit_wolf).await
+        let labels = dataset.labels_of(rows);
+        let directions = match Self::directions(&labels, dataset.features.dim(), most) {
+            Ok(directions) => directions,
+            Err(unfit) => return Ok(Err(unfit)),
+        };
+        let rows = by_class(dataset, rows);
+        let classes = classes(dataset, &rows);
+        let mut reader = Reader::new(engine, dataset);
+        let scatters = reader.scatters(&classes).await?;
+        let scales = scatters.scales();
+        let fourth = reader.fourth_power(&classes, &scales).await?;
+        let within = scatters.shrunk(&scales, scatters.ledoit_wolf(&scales, fourth));
+        Ok(solve(within, scatters.between, directions)
+            .and_then(|directions| layer(&directions, &scatters.mean))
+            .map(|layer| Self { layer })
+            .ok_or(Unfit::Singular))
     }
 
     /// The layer, of one direction an output, the largest ratio of variance between to variance within classes first.
     pub fn layer(&self) -> &LayerWeights {
         &self.layer
     }
-
-    async fn fit_with(
-        engine: &Engine,
-        dataset: &Dataset,
-        rows: &[u32],
-        shrinkage: Shrinkage,
-    ) -> Result<Result<Self, Unfit>> {
-        let dim = dataset.features.dim();
-        let directions = match Self::directions(&dataset.labels_of(rows), dim) {
-            Ok(directions) => directions,
-            Err(unfit) => return Ok(Err(unfit)),
-        };
-        let label = |row: &u32| dataset.labels[*row as usize];
-        let mut rows = rows.to_vec();
-        rows.sort_unstable_by_key(|row| (label(row), *row));
-        let mut reader = Reader {
-            engine,
-            dataset,
-            products: 0,
-        };
-        let mut within = vec![0.0; dim * dim];
-        let mut all = Moments::new(dim);
-        for class in rows.chunk_by(|a, b| label(a) == label(b)) {
-            let moments = reader.moments(class).await?;
-            let scales = moments.scales();
-            let fourth = reader.fourth_power(class, &moments.mean, &scales).await?;
-            let shrinkage = shrinkage(&moments, &scales, fourth);
-            let weight = moments.rows / rows.len() as f64;
-            moments.add_covariance(&scales, shrinkage, weight, &mut within);
-            all.join(&moments);
-        }
-        let scales = all.scales();
-        let fourth = reader.fourth_power(&rows, &all.mean, &scales).await?;
-        let mut between: Vec<f64> = within.iter().map(|value| -value).collect();
-        all.add_covariance(&scales, shrinkage(&all, &scales, fourth), 1.0, &mut between);
-        Ok(solve(within, between, directions)
-            .and_then(|directions| layer(&directions, &all.mean))
-            .map(|layer| Self { layer })
-            .ok_or(Unfit::Singular))
-    }
 }
 
-/// How much a covariance is shrunk, from the features' scales and the mean of the squared squared length.
-type Shrinkage = fn(&Moments, &[f64], f64) -> f64;
+/// These rows, class after class.
+fn by_class(dataset: &Dataset, rows: &[u32]) -> Vec<u32> {
+    let mut rows = rows.to_vec();
+    rows.sort_unstable_by_key(|row| (dataset.labels[*row as usize], *row));
+    rows
+}
+
+/// The rows of each class, of rows that lie class after class.
+fn classes<'a>(dataset: &Dataset, rows: &'a [u32]) -> Vec<&'a [u32]> {
+    let label = |row: &u32| dataset.labels[*row as usize];
+    rows.chunk_by(|a, b| label(a) == label(b)).collect()
+}
 
 /// Reads rows tile by tile, and lets others have their turn.
 struct Reader<'a> {
@@ -154,7 +144,15 @@ struct Reader<'a> {
     products: usize,
 }
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
+    fn new(engine: &'a Engine, dataset: &'a Dataset) -> Self {
+        Self {
+            engine,
+            dataset,
+            products: 0,
+        }
+    }
+
     /// Gives `take` every row, dense tiles of them; `products` is what it does for each value.
     async fn each(
         &mut self,
@@ -176,13 +174,16 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Mean and scatter of these rows, in two passes.
-    async fn moments(&mut self, rows: &[u32]) -> Result<Moments> {
+    /// Gives `take` what is left of the rows of a class without their mean, tiles of them, and returns the mean.
+    async fn residuals(
+        &mut self,
+        class: &[u32],
+        products: usize,
+        mut take: impl FnMut(&[f64]),
+    ) -> Result<Vec<f64>> {
         let dim = self.dataset.features.dim();
-        let mut moments = Moments::new(dim);
-        moments.rows = rows.len() as f64;
-        let Moments { mean, scatter, .. } = &mut moments;
-        self.each(rows, 1, |tile| {
+        let mut mean = vec![0.0; dim];
+        self.each(class, 1, |tile| {
             for row in tile.chunks_exact(dim) {
                 mean.iter_mut()
                     .zip(row)
@@ -190,37 +191,61 @@ impl Reader<'_> {
             }
         })
         .await?;
-        mean.iter_mut().for_each(|mean| *mean /= rows.len() as f64);
-        let mut centred = Vec::new();
-        self.each(rows, dim, |tile| {
-            centred.clear();
+        mean.iter_mut().for_each(|mean| *mean /= class.len() as f64);
+        let mut residuals = Vec::new();
+        self.each(class, products, |tile| {
+            residuals.clear();
             for row in tile.chunks_exact(dim) {
-                centred.extend(row.iter().zip(&*mean).map(|(v, mean)| f64::from(*v) - mean));
+                residuals.extend(row.iter().zip(&mean).map(|(v, mean)| f64::from(*v) - mean));
             }
-            add_products(&mut centred, dim, scatter);
+            take(&residuals);
         })
         .await?;
-        Ok(moments)
+        Ok(mean)
     }
 
-    /// The mean over these rows of the squared squared length, once centred and over the scales.
-    async fn fourth_power(&mut self, rows: &[u32], mean: &[f64], scales: &[f64]) -> Result<f64> {
-        let mut sum = 0.0;
-        self.each(rows, 1, |tile| {
-            for row in tile.chunks_exact(mean.len()) {
-                let values = row.iter().zip(mean).zip(scales);
-                let square: f64 = values
-                    .map(|((v, mean), scale)| ((f64::from(*v) - mean) / scale).powi(2))
-                    .sum();
-                sum += square * square;
-            }
-        })
-        .await?;
-        Ok(sum / rows.len() as f64)
+    /// Mean and scatters of the rows of these classes.
+    async fn scatters(&mut self, classes: &[&[u32]]) -> Result<Scatters> {
+        let dim = self.dataset.features.dim();
+        let mut scatters = Scatters::new(dim);
+        // Of several classes, so that a class of few rows does not take a pass of its own.
+        let mut residuals = Vec::new();
+        for class in classes {
+            let within = &mut scatters.within;
+            let take = |tile: &[f64]| {
+                residuals.extend_from_slice(tile);
+                if residuals.len() >= TILE_ROWS * dim {
+                    add_products(&mut residuals, dim, within);
+                    residuals.clear();
+                }
+            };
+            let mean = self.residuals(class, dim, take).await?;
+            scatters.join(&mean, class.len() as f64);
+            self.products += dim * dim;
+        }
+        add_products(&mut residuals, dim, &mut scatters.within);
+        Ok(scatters)
+    }
+
+    /// The mean over the rows of these classes of the squared squared length of a residual over the scales.
+    async fn fourth_power(&mut self, classes: &[&[u32]], scales: &[f64]) -> Result<f64> {
+        let (mut sum, mut rows) = (0.0, 0);
+        for class in classes {
+            let take = |tile: &[f64]| {
+                for row in tile.chunks_exact(scales.len()) {
+                    let values = row.iter().zip(scales);
+                    let square: f64 = values.map(|(v, scale)| (v / scale).powi(2)).sum();
+                    sum += square * square;
+                }
+            };
+            self.residuals(class, 1, take).await?;
+            rows += class.len();
+        }
+        Ok(sum / rows as f64)
     }
 }
 
-/// Adds the products of each two columns of centred rows to `scatter`.
+/// Adds the products of each two columns of centred rows to `scatter`; fills the rows up to whole passes.
 fn add_products(centred: &mut Vec<f64>, dim: usize, scatter: &mut [f64]) {
     // Rows of zeros add nothing, and every pass is whole.
     centred.resize(centred.len().next_multiple_of(PASS_ROWS * dim), 0.0);
@@ -241,65 +266,58 @@ fn add_products(centred: &mut Vec<f64>, dim: usize, scatter: &mut [f64]) {
     }
 }
 
-/// Mean and scatter of some rows.
+/// Mean and scatters of the rows of some classes. Of both scatters the diagonal and the part above it are filled.
 #[derive(Clone, Debug)]
-struct Moments {
+struct Scatters {
     rows: f64,
     mean: Vec<f64>,
-    /// `[dim, dim]`, the sum of the products of centred values; the part above the diagonal and the diagonal.
-    scatter: Vec<f64>,
+    /// `[dim, dim]`, the sum over rows of the products of residuals from the mean of the row's class.
+    within: Vec<f64>,
+    /// `[dim, dim]`, the same of the steps from the mean to the mean of the row's class.
+    between: Vec<f64>,
 }
 
-impl Moments {
+impl Scatters {
     fn new(dim: usize) -> Self {
         Self {
             rows: 0.0,
             mean: vec![0.0; dim],
-            scatter: vec![0.0; dim * dim],
+            within: vec![0.0; dim * dim],
+            between: vec![0.0; dim * dim],
         }
     }
 
-    /// Takes in other rows (Chan, Golub and `LeVeque` 1979).
-    fn join(&mut self, other: &Self) {
-        let rows = self.rows + other.rows;
-        let weight = self.rows * other.rows / rows;
-        let steps: Vec<f64> = other
-            .mean
-            .iter()
-            .zip(&self.mean)
-            .map(|(o, s)| o - s)
-            .collect();
+    /// Takes a class of this mean into the mean and the scatter between classes (Chan, Golub and `LeVeque` 1979).
+    fn join(&mut self, mean: &[f64], of_class: f64) {
+        let rows = self.rows + of_class;
+        let weight = self.rows * of_class / rows;
+        let steps: Vec<f64> = mean.iter().zip(&self.mean).map(|(a, b)| a - b).collect();
         let dim = steps.len();
         for i in 0..dim {
             let step = weight * steps[i];
-            let sums = self.scatter[i * dim + i..].iter_mut();
-            let others = other.scatter[i * dim + i..(i + 1) * dim].iter();
-            for ((sum, other), along) in sums.zip(others).zip(&steps[i..]) {
-                *sum += other + step * along;
+            let sums = self.between[i * dim + i..].iter_mut();
+            for (sum, along) in sums.zip(&steps[i..]) {
+                *sum += step * along;
             }
-            self.mean[i] += steps[i] * other.rows / rows;
+            self.mean[i] += steps[i] * of_class / rows;
         }
         self.rows = rows;
     }
 
-    /// The standard deviation of each feature, 1 for one that cannot be told from a constant.
+    /// The deviation of each feature within classes, 1 for one that does not vary there. Means of equal f32 values are
+    /// exact, so that their residuals are zeros.
     fn scales(&self) -> Vec<f64> {
-        let diagonal = self.scatter.iter().step_by(self.mean.len() + 1);
-        let scale = |(scatter, mean): (&f64, &f64)| {
-            let variance = scatter / self.rows;
-            let error = self.rows * f64::EPSILON;
-            if variance <= error * variance + (error * mean).powi(2) {
-                1.0
-            } else {
-                variance.sqrt()
-            }
+        let diagonal = self.within.iter().step_by(self.mean.len() + 1);
+        let scale = |scatter: &f64| match scatter / self.rows {
+            0.0 => 1.0,
+            variance => variance.sqrt(),
         };
-        diagonal.zip(&self.mean).map(scale).collect()
+        diagonal.map(scale).collect()
     }
 
-    /// The shrinkage of Ledoit and Wolf for the features over their scales, from 0 (none) to 1 (independent features).
+    /// The shrinkage of Ledoit and Wolf for residuals over their scales, from 0 (none) to 1 (independent features).
     ///
-    /// `fourth` is the mean of the squared squared length of these rows.
+    /// `fourth` is the mean of their squared squared length.
     fn ledoit_wolf(&self, scales: &[f64], fourth: f64) -> f64 {
         let dim = scales.len();
         if dim == 1 {
@@ -307,7 +325,7 @@ impl Moments {
         }
         let (mut trace, mut squares) = (0.0, 0.0);
         for i in 0..dim {
-            let at = |j: usize| self.scatter[i * dim + j] / (self.rows * scales[i] * scales[j]);
+            let at = |j: usize| self.within[i * dim + j] / (self.rows * scales[i] * scales[j]);
             trace += at(i);
             squares += at(i).powi(2);
             squares += 2.0 * (i + 1..dim).map(|j| at(j).powi(2)).sum::<f64>();
@@ -322,21 +340,22 @@ impl Moments {
         }
     }
 
-    /// Adds `weight` of the shrunk covariance to `sum`.
-    fn add_covariance(&self, scales: &[f64], shrinkage: f64, weight: f64, sum: &mut [f64]) {
+    /// The covariance within classes, over the scales shrunk towards independent features of their mean variance.
+    fn shrunk(&self, scales: &[f64], shrinkage: f64) -> Vec<f64> {
         let dim = scales.len();
-        let kept = weight * (1.0 - shrinkage) / self.rows;
-        sum.iter_mut()
-            .zip(&self.scatter)
-            .for_each(|(sum, scatter)| *sum += kept * scatter);
-        let diagonal = || self.scatter.iter().step_by(dim + 1);
-        let variances = diagonal()
+        let kept = (1.0 - shrinkage) / self.rows;
+        let mut shrunk: Vec<f64> = self.within.iter().map(|scatter| kept * scatter).collect();
+        let diagonal = self.within.iter().step_by(dim + 1);
+        let variances = diagonal
             .zip(scales)
-            .map(|(s, scale)| s / (self.rows * scale * scale));
-        let target = weight * shrinkage * variances.sum::<f64>() / dim as f64;
-        let sums = sum.iter_mut().step_by(dim + 1);
-        sums.zip(scales)
-            .for_each(|(sum, scale)| *sum += target * scale * scale);
+            .map(|(scatter, scale)| scatter / (self.rows * scale * scale));
+        let target = shrinkage * variances.sum::<f64>() / dim as f64;
+        shrunk
+            .iter_mut()
+            .step_by(dim + 1)
+            .zip(scales)
+            .for_each(|(value, scale)| *value += target * scale * scale);
+        shrunk
     }
 }
 
@@ -399,75 +418,192 @@ mod tests {
     use crate::dataset::Labelled;
     use crate::device::{EngineChoice, EngineKind};
 
-    /// The small case of `tests/golden/linear.py`, as far as it is needed here.
+    /// A small case of `tests/golden/linear.py`, as far as it is needed here.
     #[derive(serde::Deserialize)]
     struct Case {
+        name: String,
         features: Vec<f32>,
         labels: Vec<u32>,
         dim: usize,
+        outputs: usize,
         train: Vec<u32>,
         compared: Vec<u32>,
         cosines: Vec<f64>,
     }
 
-    /// The largest difference of any cosine from scikit-learn's.
-    fn difference(case: &Case, shrinkage: Shrinkage) -> f64 {
-        let rows = Labelled {
-            values: case.features.clone(),
-            dim: case.dim,
-            labels: case.labels.iter().map(u32::to_string).collect(),
-            ..Labelled::default()
-        };
+    /// The covariance within classes, from what a fit has of them.
+    type Within = fn(&Parts) -> Vec<f64>;
+
+    struct Parts {
+        pooled: Part,
+        /// The same with the deviations of the rows, classes apart or not, for scales.
+        over_total: Part,
+        /// Each class by itself.
+        each: Vec<Part>,
+    }
+
+    struct Part {
+        scatters: Scatters,
+        scales: Vec<f64>,
+        fourth: f64,
+    }
+
+    impl Part {
+        async fn of(reader: &mut Reader<'_>, classes: &[&[u32]]) -> Self {
+            let scatters = reader.scatters(classes).await.expect("reads");
+            let scales = scatters.scales();
+            let fourth = reader.fourth_power(classes, &scales).await;
+            Self {
+                scatters,
+                scales,
+                fourth: fourth.expect("reads"),
+            }
+        }
+
+        fn ledoit_wolf(&self) -> f64 {
+            self.scatters.ledoit_wolf(&self.scales, self.fourth)
+        }
+
+        fn shrunk(&self, shrinkage: f64) -> Vec<f64> {
+            self.scatters.shrunk(&self.scales, shrinkage)
+        }
+    }
+
+    impl Case {
+        fn dataset(&self) -> Dataset {
+            Dataset::new(Labelled {
+                values: self.features.clone(),
+                dim: self.dim,
+                labels: self.labels.iter().map(u32::to_string).collect(),
+                ..Labelled::default()
+            })
+            .expect("classes")
+        }
+
+        fn parts(&self) -> Parts {
+            let dataset = self.dataset();
+            let rows = by_class(&dataset, &self.train);
+            let classes = classes(&dataset, &rows);
+            pollster::block_on(async {
+                let engine = cpu().await;
+                let mut reader = Reader::new(&engine, &dataset);
+                let pooled = Part::of(&mut reader, &classes).await;
+                let mut each = Vec::new();
+                for class in &classes {
+                    each.push(Part::of(&mut reader, &[class]).await);
+                }
+                let total = Part::of(&mut reader, &[&rows]).await;
+                let fourth = reader.fourth_power(&classes, &total.scales).await;
+                Parts {
+                    over_total: Part {
+                        scales: total.scales,
+                        fourth: fourth.expect("reads"),
+                        scatters: pooled.scatters.clone(),
+                    },
+                    pooled,
+                    each,
+                }
+            })
+        }
+
+        fn right(&self) -> LayerWeights {
+            let dataset = self.dataset();
+            pollster::block_on(async {
+                let engine = cpu().await;
+                let map = LinearMap::fit(&engine, &dataset, &self.train, self.outputs).await;
+                map.expect("reads").expect("fits").layer
+            })
+        }
+
+        fn fitted(&self, parts: &Parts, within: Within) -> LayerWeights {
+            let Scatters { between, mean, .. } = parts.pooled.scatters.clone();
+            let directions = solve(within(parts), between, self.outputs).expect("not singular");
+            layer(&directions, &mean).expect("finite")
+        }
+
+        /// The largest difference of any cosine from the expected one.
+        fn difference(&self, layer: &LayerWeights) -> f64 {
+            let place = |row: &u32| {
+                let features = &self.features[*row as usize * self.dim..][..self.dim];
+                let outputs = layer.weight.chunks_exact(self.dim).zip(&layer.bias);
+                let along = |(weights, bias): (&[f32], &f32)| {
+                    let products = weights.iter().zip(features);
+                    products.fold(f64::from(*bias), |sum, (w, v)| {
+                        sum + f64::from(*w) * f64::from(*v)
+                    })
+                };
+                outputs.map(along).collect::<Vec<f64>>()
+            };
+            let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+            let places: Vec<Vec<f64>> = self.compared.iter().map(place).collect();
+            let pairs = (0..places.len()).flat_map(|i| (i + 1..places.len()).map(move |j| (i, j)));
+            let cosines = pairs.map(|(i, j)| {
+                let (a, b) = (&places[i], &places[j]);
+                dot(a, b) / (dot(a, a) * dot(b, b)).sqrt()
+            });
+            let off = cosines.zip(&self.cosines).map(|(a, b)| (a - b).abs());
+            off.fold(0.0, f64::max)
+        }
+    }
+
+    async fn cpu() -> Engine {
         let choice = EngineChoice {
             kind: Some(EngineKind::Cpu),
             ..EngineChoice::default()
         };
-        let LayerWeights { weight, bias, .. } = pollster::block_on(async {
-            let dataset = Dataset::new(rows).expect("classes");
-            let engine = Engine::open(&choice, 1 << 20).await.expect("a CPU");
-            LinearMap::fit_with(&engine, &dataset, &case.train, shrinkage)
-                .await
-                .expect("reads")
-                .expect("fits")
-                .layer
-        });
-        let place = |row: &u32| {
-            let features = &case.features[*row as usize * case.dim..][..case.dim];
-            let outputs = weight.chunks_exact(case.dim).zip(&bias);
-            let along = |(weights, bias): (&[f32], &f32)| {
-                let products = weights.iter().zip(features);
-                products.fold(f64::from(*bias), |sum, (w, v)| {
-                    sum + f64::from(*w) * f64::from(*v)
-                })
-            };
-            outputs.map(along).collect::<Vec<f64>>()
-        };
-        let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
-        let places: Vec<Vec<f64>> = case.compared.iter().map(place).collect();
-        let pairs = (0..places.len()).flat_map(|i| (i + 1..places.len()).map(move |j| (i, j)));
-        let cosines = pairs.map(|(i, j)| {
-            let (a, b) = (&places[i], &places[j]);
-            dot(a, b) / (dot(a, a) * dot(b, b)).sqrt()
-        });
-        let off = cosines.zip(&case.cosines).map(|(a, b)| (a - b).abs());
-        off.fold(0.0, f64::max)
+        Engine::open(&choice, 1 << 20).await.expect("a CPU")
+    }
+
+    /// As scikit-learn's eigen solver has it.
+    fn shrunk_per_class(parts: &Parts) -> Vec<f64> {
+        let mut within = vec![0.0; parts.pooled.scatters.within.len()];
+        for class in &parts.each {
+            let weight = class.scatters.rows / parts.pooled.scatters.rows;
+            let shrunk = class.shrunk(class.ledoit_wolf());
+            within
+                .iter_mut()
+                .zip(shrunk)
+                .for_each(|(sum, value)| *sum += weight * value);
+        }
+        within
     }
 
     #[test]
-    fn another_shrinkage_is_told_from_scikit_learns() {
+    fn another_covariance_within_classes_is_told_from_the_expected_one() {
         let cases = include_str!("../tests/golden/linear.json");
         let cases: Vec<serde_json::Value> = serde_json::from_str(cases).expect("is there");
-        let case: Case = serde_json::from_value(cases[1].clone()).expect("the small one");
-        assert!(difference(&case, Moments::ledoit_wolf) < 1e-5);
+        let small = cases.into_iter().filter(|case| case["sample"].is_null());
+        let small = small.map(|case| serde_json::from_value(case).expect("as written"));
+        let small: Vec<Case> = small.collect();
+        assert_eq!(small.len(), 2);
         // Of none at all only a trace is left: without any the duplicate feature makes it singular.
-        let faults: [Shrinkage; 3] = [
-            |_, _, _| 1e-6,
-            |_, _, _| 1.0,
-            |moments, scales, fourth| 1.01 * moments.ledoit_wolf(scales, fourth),
+        let faults: [(&str, Within); 6] = [
+            ("no shrinkage", |of| of.pooled.shrunk(1e-6)),
+            ("all shrunk", |of| of.pooled.shrunk(1.0)),
+            ("a hundredth more", |of| {
+                of.pooled.shrunk(1.01 * of.pooled.ledoit_wolf())
+            }),
+            ("shrunk per class", shrunk_per_class),
+            ("not standardised", |of| {
+                let scales = vec![1.0; of.pooled.scales.len()];
+                let shrinkage = of.pooled.ledoit_wolf();
+                of.pooled.scatters.shrunk(&scales, shrinkage)
+            }),
+            ("over total deviations", |of| {
+                of.over_total.shrunk(of.over_total.ledoit_wolf())
+            }),
         ];
-        for (i, fault) in faults.into_iter().enumerate() {
-            let off = difference(&case, fault);
-            assert!(off > 1e-4, "fault {i}: {off}");
+        for case in small {
+            let parts = case.parts();
+            let right = case.right();
+            assert!(case.difference(&right) < 1e-5, "{}", case.name);
+            let same = case.fitted(&parts, |of| of.pooled.shrunk(of.pooled.ledoit_wolf()));
+            assert_eq!(same, right, "{}", case.name);
+            for (fault, within) in faults {
+                let off = case.difference(&case.fitted(&parts, within));
+                println!("{}, {fault}: off by {off:.1e}", case.name);
+                assert!(off > 1e-4, "{}, {fault}: {off}", case.name);
+            }
         }
     }
 }

@@ -50,7 +50,8 @@ pub enum Progress {
 pub struct Baseline {
     /// The features as they came, over their length.
     pub raw: Scores,
-    /// Through the linear map of [`crate::LinearMap`]; nothing where it cannot be fitted, and a warning says why.
+    /// Through the linear map of [`crate::LinearMap`], of no more outputs than the head; nothing where it cannot be
+    /// fitted, and a warning says why.
     pub linear: Option<Scores>,
 }
 

@@ -34,7 +34,7 @@ pub(crate) fn verdict(
 
 fn compare(unseen: &str, head: &Metrics, raw: &Metrics, linear: Option<&Metrics>) -> String {
     let raw = Standing::of(head, raw, "raw features");
-    let linear = linear.map(|linear| Standing::of(head, linear, "a linear map (shrinkage LDA)"));
+    let linear = linear.map(|linear| Standing::of(head, linear, "a linear map (LDA)"));
     let error = match head.standard_error {
         0.0 => 0.0,
         // What rounds to nothing is not nothing.
@@ -158,28 +158,20 @@ mod tests {
         let start = "0.90 ± 0.01 on classes it never saw: better than raw features by 0.77";
         assert_eq!(
             say(scores(0.59, 0.3)),
-            format!("{start}, better than a linear map (shrinkage LDA) by 0.31")
+            format!("{start}, better than a linear map (LDA) by 0.31")
         );
         // Two standard errors of the difference are 0.028.
         for (precision, text) in [
-            (
-                0.875,
-                "but no better than a linear map (shrinkage LDA) at 0.88",
-            ),
-            (
-                0.925,
-                "but no better than a linear map (shrinkage LDA) at 0.93",
-            ),
-            (0.93, "but worse than a linear map (shrinkage LDA) by 0.03"),
+            (0.875, "but no better than a linear map (LDA) at 0.88"),
+            (0.925, "but no better than a linear map (LDA) at 0.93"),
+            (0.93, "but worse than a linear map (LDA) by 0.03"),
         ] {
             assert_eq!(
                 say(scores(precision, 0.5)),
                 format!("{start}, {text}. Do not ship this head.")
             );
         }
-        assert!(
-            say(scores(0.871, 0.5)).ends_with("better than a linear map (shrinkage LDA) by 0.03")
-        );
+        assert!(say(scores(0.871, 0.5)).ends_with("better than a linear map (LDA) by 0.03"));
         assert!(say(scores(0.9, 0.4)).ends_with("together (MAP@R 0.50 against 0.40)"));
     }
 
@@ -189,7 +181,7 @@ mod tests {
         assert_eq!(
             verdict(&Split::ByClass, &head, &raw, Some(&linear)),
             "Worse than no training: 0.50 ± 0.01 on classes it never saw, worse than raw features by 0.49, and worse \
-             than a linear map (shrinkage LDA) by 0.10. Do not ship this head."
+             than a linear map (LDA) by 0.10. Do not ship this head."
         );
     }
 
@@ -229,7 +221,7 @@ mod tests {
             Some(&linear),
         );
         assert!(
-            say.contains("better than a linear map (shrinkage LDA) by 0.40")
+            say.contains("better than a linear map (LDA) by 0.40")
                 && say.ends_with("(validation: nothing was kept for a test)"),
             "{say}"
         );

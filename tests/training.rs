@@ -69,8 +69,8 @@ fn memory_pays(kind: EngineKind) {
         "{kind:?}: raw {raw:.3}, linear {linear:.3}, without memory {without:.3}, with {with:.3}"
     );
     assert!((0.10..0.16).contains(&raw), "raw {raw}");
-    // scikit-learn's on the same rows: 0.275, 0.253 and 0.254.
-    assert!((linear - 0.261).abs() < 0.005, "linear {linear}");
+    // Of scikit-learn's and scipy's parts, on the same rows: 0.865, 0.837 and 0.845.
+    assert!((linear - 0.849).abs() < 0.005, "linear {linear}");
     assert!(
         with >= 0.85 && without <= 0.50 && with - without >= 0.38,
         "{with}, {without}"

@@ -1,5 +1,5 @@
-//! What a head is compared with: the raw features of a side, and a linear map fitted to the training rows, both ranked
-//! by the evaluator as its embeddings are.
+//! What a head is compared with: the raw features of a side, and a linear map of no more outputs fitted to the training
+//! rows, both ranked by the evaluator as its embeddings are.
 
 use super::Trainer;
 use super::score::Map;
@@ -87,7 +87,8 @@ impl Trainer {
         };
         if linear.fit.is_none() {
             let train = &self.setup.sides.train;
-            let map = LinearMap::fit(&self.engine, &self.dataset, train).await?;
+            let most = self.config.embedding_size;
+            let map = LinearMap::fit(&self.engine, &self.dataset, train, most).await?;
             if let Ok(map) = &map {
                 let layers = std::slice::from_ref(map.layer());
                 linear.model.set_weights(&self.engine, layers).await?;

@@ -173,7 +173,11 @@ impl Sizes {
                 .min(SUBMIT_DISPATCHES / step_dispatches(batch.div_ceil(block_rows)))
                 .max(1),
             evaluation,
-            linear: LinearMap::directions(&dataset.labels_of(&sides.train), dataset.features.dim()),
+            linear: LinearMap::directions(
+                &dataset.labels_of(&sides.train),
+                dataset.features.dim(),
+                config.embedding_size,
+            ),
         }
     }
 

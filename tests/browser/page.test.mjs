@@ -70,7 +70,7 @@ test("the default demo learns on a GPU, and less without memory", async () => {
     const { test: expected } = native("steps=1").baseline.linear;
     assert.equal(linear.toFixed(2), expected.precision_at_1.toFixed(2), "the linear map is the command line's");
     const said = await page.text("verdict");
-    const better = said.match(/^(0\.\d\d) ± 0\.01 on classes it never saw: better than raw features by (0\.\d\d), better than a linear map \(shrinkage LDA\) by (0\.\d\d)$/);
+    const better = said.match(/^(0\.\d\d) ± 0\.01 on classes it never saw: better than raw features by (0\.\d\d), better than a linear map \(LDA\) by (0\.\d\d)$/);
     assert.ok(better, said);
     assert.equal(Number(better[1]), withMemory);
     // Each is rounded by itself.

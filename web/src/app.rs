@@ -185,7 +185,7 @@ fn Numbers(state: State) -> impl IntoView {
                 <dd data-testid="baseline-precision-at-1">{move || baseline(Curves::latest_raw)}</dd>
             </div>
             <div>
-                <dt title="Shrinkage LDA, fitted to the training rows in closed form">"linear map (LDA)"</dt>
+                <dt title="Pooled Ledoit-Wolf LDA, fitted to the training rows in closed form, with no more outputs than the head">"linear map (LDA)"</dt>
                 <dd data-testid="baseline-linear-precision-at-1">{move || baseline(Curves::latest_linear)}</dd>
             </div>
             <div>
