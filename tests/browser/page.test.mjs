@@ -375,6 +375,7 @@ test("a refused start leaves the comparison as it was", async () => {
     await page.status(/^Done/);
     const shown = async () => [await page.page.innerText(".faint"), await page.text("precision-at-1"), await page.drawn("chart-precision")];
     const before = await shown();
+    await page.set("Memory rows", "65536");
     await page.set("Budget, MiB", "1");
     await page.click("run");
     await page.status(/^Ready/);
