@@ -6,7 +6,10 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use common::{engines, open};
-use nearfar::{Dataset, Engine, EngineKind, Error, MemoryPlan, Purpose, Run, TrainConfig, Trainer};
+use nearfar::{
+    Dataset, Engine, EngineKind, Error, KnnIndex, KnnSpec, MemoryPlan, Purpose, Rate, RowSource,
+    Run, TrainConfig, Trainer,
+};
 
 fn digits(sets: &[&str]) -> (Rc<Dataset>, TrainConfig) {
     let dataset = Dataset::sample("digits", 0).expect("is there");
@@ -58,7 +61,7 @@ fn a_run_holds_exactly_its_plan_at_every_step_and_nothing_after() {
         let fixed = engine.ledger().live_bytes();
         let ledger = engine.ledger().clone();
         let (dataset, config) = digits(&["steps=45", "memory_size=512"]);
-        let plan = Trainer::plan(&engine, &dataset, &config, &nearfar::Rate::default())
+        let plan = Trainer::plan(&engine, &dataset, &config, &Rate::default())
             .expect("fits")
             .memory;
         pollster::block_on(async {
@@ -76,6 +79,68 @@ fn a_run_holds_exactly_its_plan_at_every_step_and_nothing_after() {
         });
         assert_eq!((ledger.live_bytes(), ledger.returning_bytes()), (0, 0));
     }
+}
+
+#[test]
+fn a_search_holds_exactly_its_plan_and_the_driver_agrees() {
+    let rows = |count: usize| RowSource::Memory {
+        values: (0..count * 12).map(|i| (i * 31 % 17) as f32).collect(),
+        dim: 12,
+    };
+    let (references, queries) = (rows(3000), rows(40));
+    for engine in engines() {
+        let fixed = engine.ledger().live_bytes();
+        let spec = KnnSpec {
+            queries: 40,
+            references: 3000,
+            dim: 12,
+            k: 7,
+            own: false,
+        };
+        let plan = spec.plan(&engine.room(), &Rate::default()).expect("fits");
+        pollster::block_on(async {
+            let index = KnnIndex::new(&engine, &references, Some(&queries), 7).await;
+            let mut index = index.expect("fits");
+            for _ in 0..20 {
+                index
+                    .search(Some(&queries), |_, _| {})
+                    .await
+                    .expect("searches");
+                assert_eq!(
+                    engine.ledger().live_bytes(),
+                    fixed + plan.memory.total_bytes()
+                );
+                assert_driver_agrees(&engine);
+            }
+        });
+        let peak = fixed + plan.memory.total_bytes();
+        assert_eq!(engine.ledger().peak_bytes(), peak);
+    }
+}
+
+#[test]
+fn what_the_driver_holds_beside_the_ledger_stays_the_same_over_a_thousand_steps() {
+    let (dataset, config) = digits(&["steps=1000", "memory_size=64", "hidden_layers=[8]"]);
+    let engine = open(EngineKind::Gpu, 64 << 20);
+    let beside = |engine: &Engine| -> u64 {
+        let ledger = engine.ledger().by_label();
+        let all = engine.driver_allocations().expect("keeps an account");
+        let others = all.iter().filter(|(label, _)| !ledger.contains_key(label));
+        others.map(|(_, bytes)| bytes).sum()
+    };
+    pollster::block_on(async {
+        let mut trainer = Trainer::new(engine, dataset, config).await.expect("fits");
+        let mut first = None;
+        while trainer.step() < 1000 {
+            trainer
+                .advance(1000 - trainer.step())
+                .await
+                .expect("goes on");
+            trainer.engine().settle().await.expect("settles");
+            let now = beside(trainer.engine());
+            assert_eq!(*first.get_or_insert(now), now, "at step {}", trainer.step());
+        }
+    });
 }
 
 #[test]
@@ -163,8 +228,8 @@ fn the_largest_settings_are_refused_with_numbers_that_did_not_wrap() {
         (&["memory_size=16777216", "embedding_size=65536"], 1 << 42),
     ] {
         let (dataset, config) = digits(sets);
-        let error = Trainer::plan(&engine, &dataset, &config, &nearfar::Rate::default())
-            .expect_err("refused");
+        let error =
+            Trainer::plan(&engine, &dataset, &config, &Rate::default()).expect_err("refused");
         let Error::Refused { over, .. } = error else {
             panic!("{sets:?}: {error}");
         };
