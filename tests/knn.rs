@@ -113,10 +113,6 @@ fn five_hundred_searches_on_data_full_of_ties_equal_a_full_sort() {
         let expected = reference::neighbours(&to_f64(&queries), &ids, &to_f64(&references), dim, k);
         let (references, queries) = (source(&references, dim), source(&queries, dim));
         for engine in &engines {
-            // Half a thousand searches on a software GPU: the large ones every other time.
-            if m > 900 && own && engine.info().engine == "gpu" {
-                continue;
-            }
             let queries = (!own).then_some(&queries);
             let actual = search(engine, &references, queries, k).expect("searches");
             let wrong = difference(&actual, &expected, true, 0.0);
