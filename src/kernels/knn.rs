@@ -9,6 +9,7 @@ use super::{Access, Kernel, index, vec4s};
 use crate::cpu;
 pub use crate::cpu::knn::{Asked, MOST_KEPT, NOTHING, Search, VISIT};
 use crate::engine::{Commands, DeviceVec};
+use crate::gpu::Binding;
 
 const SOURCE: &str = concat!(
     include_str!("../../shaders/knn.wgsl"),
@@ -188,7 +189,7 @@ pub fn search(
 }
 
 /// The buffers of every kernel of a search, in binding order.
-fn buffers<'a>(inputs: Inputs<'a>, scratch: &'a Scratch) -> [crate::gpu::Binding<'a>; 6] {
+fn buffers<'a>(inputs: Inputs<'a>, scratch: &'a Scratch) -> [Binding<'a>; 6] {
     [
         inputs.queries.binding(),
         inputs.references.binding(),

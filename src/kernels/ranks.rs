@@ -147,7 +147,7 @@ pub(super) fn params(block: &Block) -> Params {
 }
 
 /// The buffers of every kernel of the pass, in binding order.
-fn buffers<'a>(inputs: Inputs<'a>, scratch: &'a Scratch) -> [Binding<'a>; 6] {
+pub(super) fn buffers<'a>(inputs: Inputs<'a>, scratch: &'a Scratch) -> [Binding<'a>; 6] {
     [
         inputs.anchors.binding(),
         inputs.references.binding(),

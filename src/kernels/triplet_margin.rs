@@ -1,7 +1,7 @@
 //! Every triplet of a batch, counted and differentiated without being stored: `TripletMarginMiner` with
 //! `TripletMarginLoss` over cosine similarity.
 
-use super::ranks::{Block, Inputs, Params, SEGMENT, SORT_THRESHOLDS, Scratch};
+use super::ranks::{Block, Inputs, Params, SEGMENT, SORT_THRESHOLDS, Scratch, buffers};
 use super::{Access, Kernel, index};
 use crate::cpu;
 pub use crate::cpu::triplet_margin::{Kind, Rule, STATUS, TERMS, Total};
@@ -97,14 +97,7 @@ pub fn mine(
                 report: index(report_first),
                 ..params(block, rule, capacity)
             };
-            let ranking = [
-                inputs.anchors.binding(),
-                inputs.references.binding(),
-                inputs.batch.binding(),
-                inputs.tags.binding(),
-                scratch.thresholds.binding(),
-                scratch.books.binding(),
-            ];
+            let ranking = buffers(inputs, scratch);
             gpu.dispatch(&SORT_THRESHOLDS, &params, &ranking, block.rows as u64);
             let [a, r, b, t, s, k] = ranking;
             let mining = [a, r, b, t, s, k, parts.binding(), report.binding()];
