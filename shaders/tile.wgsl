@@ -1,6 +1,7 @@
 // Similarities of the rows of a block to references, four at a time, handed to the pass whose text stands before this one.
 //
-//   s(row, r) = <anchors[row], references[r]>, one accumulator, k ascending: both shapes, and `similarity`, give equal bits
+//   s(row, r) = <anchors[row], references[r]>, a partial sum for every 32 components, both ascending: a long sum rounds
+//   less like this. Both shapes, and `similarity`, give equal bits.
 //
 // strip   one invocation per 8 rows and 4 references, no barrier     for adapters that pay dearly for barriers
 // tile    one workgroup per 128 rows and 128 references, 8 x 8 an invocation, through workgroup memory
@@ -10,7 +11,8 @@
 // similarities `s` to the references `i` of the visit. Rows and references past the end are its own to leave out.
 
 override WORKGROUP_SIZE: u32;
-const DEPTH = 4u;  // vec4s of every row that are in workgroup memory at once
+const BLOCK = 8u;  // vec4s of a partial sum
+const DEPTH = 4u;  // vec4s of every row that are in workgroup memory at once, half a block
 
 var<workgroup> tile_rows: array<vec4f, 512>;        // 8 KiB: [DEPTH][128]
 var<workgroup> tile_references: array<vec4f, 512>;  // 8 KiB: [DEPTH][128]
@@ -27,8 +29,12 @@ fn chains(a: vec4f, x: vec4f, y: vec4f, z: vec4f, w: vec4f, acc: vec4f) -> vec4f
 
 fn similarity(row: u32, reference: u32) -> f32 {
   var s = 0.0;
-  for (var k = 0u; k < params.stride; k++) {
-    s = chain(anchors[row * params.stride + k], references[reference * params.stride + k], s);
+  for (var start = 0u; start < params.stride; start += BLOCK) {
+    var part = 0.0;
+    for (var k = start; k < min(start + BLOCK, params.stride); k++) {
+      part = chain(anchors[row * params.stride + k], references[reference * params.stride + k], part);
+    }
+    s += part;
   }
   return s;
 }
@@ -77,23 +83,41 @@ fn strip(
   var s5 = vec4f();
   var s6 = vec4f();
   var s7 = vec4f();
-  for (var k = 0u; k < params.stride; k++) {
-    let b0 = references[r0 + k];
-    let b1 = references[r1 + k];
-    let b2 = references[r2 + k];
-    let b3 = references[r3 + k];
-    let x = vec4f(b0.x, b1.x, b2.x, b3.x);
-    let y = vec4f(b0.y, b1.y, b2.y, b3.y);
-    let z = vec4f(b0.z, b1.z, b2.z, b3.z);
-    let w = vec4f(b0.w, b1.w, b2.w, b3.w);
-    s0 = chains(anchors[a0 + k], x, y, z, w, s0);
-    s1 = chains(anchors[a1 + k], x, y, z, w, s1);
-    s2 = chains(anchors[a2 + k], x, y, z, w, s2);
-    s3 = chains(anchors[a3 + k], x, y, z, w, s3);
-    s4 = chains(anchors[a4 + k], x, y, z, w, s4);
-    s5 = chains(anchors[a5 + k], x, y, z, w, s5);
-    s6 = chains(anchors[a6 + k], x, y, z, w, s6);
-    s7 = chains(anchors[a7 + k], x, y, z, w, s7);
+  for (var start = 0u; start < params.stride; start += BLOCK) {
+    var p0 = vec4f();
+    var p1 = vec4f();
+    var p2 = vec4f();
+    var p3 = vec4f();
+    var p4 = vec4f();
+    var p5 = vec4f();
+    var p6 = vec4f();
+    var p7 = vec4f();
+    for (var k = start; k < min(start + BLOCK, params.stride); k++) {
+      let b0 = references[r0 + k];
+      let b1 = references[r1 + k];
+      let b2 = references[r2 + k];
+      let b3 = references[r3 + k];
+      let x = vec4f(b0.x, b1.x, b2.x, b3.x);
+      let y = vec4f(b0.y, b1.y, b2.y, b3.y);
+      let z = vec4f(b0.z, b1.z, b2.z, b3.z);
+      let w = vec4f(b0.w, b1.w, b2.w, b3.w);
+      p0 = chains(anchors[a0 + k], x, y, z, w, p0);
+      p1 = chains(anchors[a1 + k], x, y, z, w, p1);
+      p2 = chains(anchors[a2 + k], x, y, z, w, p2);
+      p3 = chains(anchors[a3 + k], x, y, z, w, p3);
+      p4 = chains(anchors[a4 + k], x, y, z, w, p4);
+      p5 = chains(anchors[a5 + k], x, y, z, w, p5);
+      p6 = chains(anchors[a6 + k], x, y, z, w, p6);
+      p7 = chains(anchors[a7 + k], x, y, z, w, p7);
+    }
+    s0 += p0;
+    s1 += p1;
+    s2 += p2;
+    s3 += p3;
+    s4 += p4;
+    s5 += p5;
+    s6 += p6;
+    s7 += p7;
   }
   let four = i + vec4u(0u, 1u, 2u, 3u);
   take(row, four, s0);
@@ -134,6 +158,14 @@ fn tile(
   var s5 = array(vec4f(), vec4f());
   var s6 = array(vec4f(), vec4f());
   var s7 = array(vec4f(), vec4f());
+  var p0 = array(vec4f(), vec4f());
+  var p1 = array(vec4f(), vec4f());
+  var p2 = array(vec4f(), vec4f());
+  var p3 = array(vec4f(), vec4f());
+  var p4 = array(vec4f(), vec4f());
+  var p5 = array(vec4f(), vec4f());
+  var p6 = array(vec4f(), vec4f());
+  var p7 = array(vec4f(), vec4f());
   for (var start = 0u; start < params.stride; start += DEPTH) {
     workgroupBarrier();  // all are done with the last step
     for (var h = half; h < half + 2u; h++) {
@@ -164,21 +196,39 @@ fn tile(
       let w1 = vec4f(b4.w, b5.w, b6.w, b7.w);
       let r = h * 128u + y;
       let a0 = tile_rows[r];
-      s0 = array(chains(a0, x0, y0, z0, w0, s0[0]), chains(a0, x1, y1, z1, w1, s0[1]));
+      p0 = array(chains(a0, x0, y0, z0, w0, p0[0]), chains(a0, x1, y1, z1, w1, p0[1]));
       let a1 = tile_rows[r + 16u];
-      s1 = array(chains(a1, x0, y0, z0, w0, s1[0]), chains(a1, x1, y1, z1, w1, s1[1]));
+      p1 = array(chains(a1, x0, y0, z0, w0, p1[0]), chains(a1, x1, y1, z1, w1, p1[1]));
       let a2 = tile_rows[r + 32u];
-      s2 = array(chains(a2, x0, y0, z0, w0, s2[0]), chains(a2, x1, y1, z1, w1, s2[1]));
+      p2 = array(chains(a2, x0, y0, z0, w0, p2[0]), chains(a2, x1, y1, z1, w1, p2[1]));
       let a3 = tile_rows[r + 48u];
-      s3 = array(chains(a3, x0, y0, z0, w0, s3[0]), chains(a3, x1, y1, z1, w1, s3[1]));
+      p3 = array(chains(a3, x0, y0, z0, w0, p3[0]), chains(a3, x1, y1, z1, w1, p3[1]));
       let a4 = tile_rows[r + 64u];
-      s4 = array(chains(a4, x0, y0, z0, w0, s4[0]), chains(a4, x1, y1, z1, w1, s4[1]));
+      p4 = array(chains(a4, x0, y0, z0, w0, p4[0]), chains(a4, x1, y1, z1, w1, p4[1]));
       let a5 = tile_rows[r + 80u];
-      s5 = array(chains(a5, x0, y0, z0, w0, s5[0]), chains(a5, x1, y1, z1, w1, s5[1]));
+      p5 = array(chains(a5, x0, y0, z0, w0, p5[0]), chains(a5, x1, y1, z1, w1, p5[1]));
       let a6 = tile_rows[r + 96u];
-      s6 = array(chains(a6, x0, y0, z0, w0, s6[0]), chains(a6, x1, y1, z1, w1, s6[1]));
+      p6 = array(chains(a6, x0, y0, z0, w0, p6[0]), chains(a6, x1, y1, z1, w1, p6[1]));
       let a7 = tile_rows[r + 112u];
-      s7 = array(chains(a7, x0, y0, z0, w0, s7[0]), chains(a7, x1, y1, z1, w1, s7[1]));
+      p7 = array(chains(a7, x0, y0, z0, w0, p7[0]), chains(a7, x1, y1, z1, w1, p7[1]));
+    }
+    if (start + DEPTH) % BLOCK == 0u || start + DEPTH >= params.stride {
+      s0 = array(s0[0] + p0[0], s0[1] + p0[1]);
+      p0 = array(vec4f(), vec4f());
+      s1 = array(s1[0] + p1[0], s1[1] + p1[1]);
+      p1 = array(vec4f(), vec4f());
+      s2 = array(s2[0] + p2[0], s2[1] + p2[1]);
+      p2 = array(vec4f(), vec4f());
+      s3 = array(s3[0] + p3[0], s3[1] + p3[1]);
+      p3 = array(vec4f(), vec4f());
+      s4 = array(s4[0] + p4[0], s4[1] + p4[1]);
+      p4 = array(vec4f(), vec4f());
+      s5 = array(s5[0] + p5[0], s5[1] + p5[1]);
+      p5 = array(vec4f(), vec4f());
+      s6 = array(s6[0] + p6[0], s6[1] + p6[1]);
+      p6 = array(vec4f(), vec4f());
+      s7 = array(s7[0] + p7[0], s7[1] + p7[1]);
+      p7 = array(vec4f(), vec4f());
     }
   }
   let near = first + x + vec4u(0u, 16u, 32u, 48u);

@@ -99,16 +99,22 @@ fn similarities(first: u32, reference: u32) -> array<f32, OWNERS> {
   let b = vec4u(row_start(first + 4u), row_start(first + 5u), row_start(first + 6u), row_start(first + 7u));
   var s = vec4f();
   var t = vec4f();
-  for (var k = 0u; k < params.stride; k++) {
-    let r = references[reference * params.stride + k];
-    s.x = chain(anchors[a.x + k], r, s.x);
-    s.y = chain(anchors[a.y + k], r, s.y);
-    s.z = chain(anchors[a.z + k], r, s.z);
-    s.w = chain(anchors[a.w + k], r, s.w);
-    t.x = chain(anchors[b.x + k], r, t.x);
-    t.y = chain(anchors[b.y + k], r, t.y);
-    t.z = chain(anchors[b.z + k], r, t.z);
-    t.w = chain(anchors[b.w + k], r, t.w);
+  for (var start = 0u; start < params.stride; start += BLOCK) {
+    var p = vec4f();
+    var q = vec4f();
+    for (var k = start; k < min(start + BLOCK, params.stride); k++) {
+      let r = references[reference * params.stride + k];
+      p.x = chain(anchors[a.x + k], r, p.x);
+      p.y = chain(anchors[a.y + k], r, p.y);
+      p.z = chain(anchors[a.z + k], r, p.z);
+      p.w = chain(anchors[a.w + k], r, p.w);
+      q.x = chain(anchors[b.x + k], r, q.x);
+      q.y = chain(anchors[b.y + k], r, q.y);
+      q.z = chain(anchors[b.z + k], r, q.z);
+      q.w = chain(anchors[b.w + k], r, q.w);
+    }
+    s += p;
+    t += q;
   }
   return array(s.x, s.y, s.z, s.w, t.x, t.y, t.z, t.w);
 }

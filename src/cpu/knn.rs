@@ -1,9 +1,13 @@
 //! The k nearest references of every query of a block.
 
+use std::cmp::Reverse;
+use std::ops::Range;
+
 use bytemuck::{Pod, Zeroable};
 
 use super::SEGMENT;
-use super::tile::{nearness, similarities_to};
+use super::parallel::{map, threads};
+use super::tile::{PANEL, nearness, similarities};
 
 /// References that one visit looks at, at most: what survives one always has room.
 pub const VISIT: usize = 1024;
@@ -62,54 +66,124 @@ pub(crate) fn clear(search: &Search, kept: &mut [[u32; 2]]) {
     kept[search.first_row * search.k..][..search.rows * search.k].fill(NOTHING);
 }
 
-/// Lets every query look at the references of one visit, `VISIT` of the chunk in a row.
-pub(crate) fn visit(
+/// Lets every query look at the references of these visits, `VISIT` of the chunk in a row each.
+pub(crate) fn search(
     search: &Search,
-    visit: usize,
-    anchors: &[f32],
+    visits: Range<usize>,
+    queries: &[f32],
     references: &[f32],
     asked: &[Asked],
     kept: &mut [[u32; 2]],
     survivors: &mut [[u32; 2]],
 ) {
-    let Search { stride, k, .. } = *search;
-    let first = visit * VISIT;
-    let count = VISIT.min(search.references - first);
-    let references = &references[first * stride..][..count * stride];
-    for row in search.first_row..search.first_row + search.rows {
-        let anchor = &anchors[row * stride..][..stride];
-        let kept = &mut kept[row * k..][..k];
-        let survivors = &mut survivors[row * VISIT..][..VISIT];
-        let mut count = 0;
-        let mut id = search.first_id + first as u32;
-        for segment in references.chunks(SEGMENT * stride) {
-            let mut similarities = [0.0; SEGMENT];
-            similarities_to(anchor, segment, &mut similarities);
-            for s in &similarities[..segment.len() / stride] {
-                let entry = [s.to_bits(), id];
-                if nearness(kept[k - 1], entry).is_lt()
-                    && id != asked[row].id
-                    && nearness(entry, asked[row].after).is_lt()
-                {
-                    survivors[count] = entry;
-                    count += 1;
+    let Search {
+        first_row,
+        rows,
+        stride,
+        k,
+        ..
+    } = *search;
+    let places = visits.start * VISIT..search.references.min(visits.end * VISIT);
+    let panel = rows.div_ceil(threads()).clamp(1, PANEL);
+    let queries = queries[first_row * stride..][..rows * stride].chunks(panel * stride);
+    let kept = kept[first_row * k..][..rows * k].chunks_mut(panel * k);
+    let survivors = survivors[first_row * VISIT..][..rows * VISIT].chunks_mut(panel * VISIT);
+    let panels = queries
+        .zip(asked[first_row..][..rows].chunks(panel))
+        .zip(kept.zip(survivors))
+        .map(|((queries, asked), (kept, survivors))| Panel {
+            queries,
+            asked,
+            kept,
+            survivors,
+        });
+    map(panels.collect(), |panel| {
+        panel.look(search, references, places.clone());
+    });
+}
+
+/// A few queries, and what is theirs.
+struct Panel<'a> {
+    queries: &'a [f32],
+    asked: &'a [Asked],
+    kept: &'a mut [[u32; 2]],
+    survivors: &'a mut [[u32; 2]],
+}
+
+impl Panel<'_> {
+    fn look(self, search: &Search, references: &[f32], places: Range<usize>) {
+        let Search {
+            stride,
+            k,
+            first_id,
+            ..
+        } = *search;
+        let mut kept: Vec<_> = self.kept.chunks_mut(k).collect();
+        let mut survivors: Vec<_> = self.survivors.chunks_mut(VISIT).collect();
+        let mut counts = [0; PANEL];
+        // The similarity of the farthest kept: a lane without a query keeps none.
+        let mut farthest = [f32::INFINITY; PANEL];
+        for (farthest, kept) in farthest.iter_mut().zip(&kept) {
+            *farthest = f32::from_bits(kept[k - 1][0]);
+        }
+        let mut s = [[0.0; PANEL]; SEGMENT];
+        let (start, end) = (places.start, places.end);
+        for first in (start..end).step_by(SEGMENT) {
+            let places: Vec<usize> = (first..end.min(first + SEGMENT)).collect();
+            similarities(self.queries, references, stride, &places, &mut s);
+            for (place, s) in places.iter().zip(&s) {
+                // Whether any of them is that near: seldom, and found out without a branch for each.
+                let near = |any, (s, farthest): (&f32, &f32)| any | (s >= farthest);
+                if !s.iter().zip(&farthest).fold(false, near) {
+                    continue;
                 }
-                id += 1;
+                let id = first_id + *place as u32;
+                for (lane, asked) in self.asked.iter().enumerate() {
+                    let entry = [s[lane].to_bits(), id];
+                    if s[lane] >= farthest[lane]
+                        && nearness(entry) > nearness(kept[lane][k - 1])
+                        && id != asked.id
+                        && nearness(entry) < nearness(asked.after)
+                    {
+                        survivors[lane][counts[lane]] = entry;
+                        counts[lane] += 1;
+                    }
+                }
+            }
+            // Until as many survived as are kept, sorting them costs more than it saves.
+            for lane in 0..kept.len() {
+                if counts[lane] >= k || counts[lane] + SEGMENT > VISIT {
+                    keep(kept[lane], &mut survivors[lane][..counts[lane]]);
+                    counts[lane] = 0;
+                    farthest[lane] = f32::from_bits(kept[lane][k - 1][0]);
+                }
             }
         }
-        keep(kept, &mut survivors[..count]);
+        for lane in 0..kept.len() {
+            keep(kept[lane], &mut survivors[lane][..counts[lane]]);
+        }
     }
 }
 
 /// Merges survivors into the sorted neighbours, nearest first.
-fn keep(kept: &mut [[u32; 2]], survivors: &mut [[u32; 2]]) {
-    survivors.sort_unstable_by(|a, b| nearness(*b, *a));
-    for entry in survivors {
-        let place = kept.partition_point(|other| nearness(*entry, *other).is_lt());
-        if place == kept.len() {
-            break;
-        }
-        kept[place..].rotate_right(1);
-        kept[place] = *entry;
+fn keep(kept: &mut [[u32; 2]], mut survivors: &mut [[u32; 2]]) {
+    let farther = |entry: &[u32; 2]| Reverse(nearness(*entry));
+    if survivors.len() > kept.len() {
+        survivors.select_nth_unstable_by_key(kept.len(), farther);
+        survivors = &mut survivors[..kept.len()];
     }
+    survivors.sort_unstable_by_key(farther);
+    let mut merged = [NOTHING; MOST_KEPT];
+    let merged = &mut merged[..kept.len()];
+    let (mut old, mut new) = (kept.iter().peekable(), survivors.iter().peekable());
+    for place in merged.iter_mut() {
+        let newer = match (old.peek(), new.peek()) {
+            (Some(old), Some(new)) => nearness(**new) > nearness(**old),
+            (None, Some(_)) => true,
+            _ => false,
+        };
+        let next = if newer { new.next() } else { old.next() };
+        *place = *next.expect("there are as many old ones as places");
+    }
+    kept.copy_from_slice(merged);
 }

@@ -5,6 +5,7 @@ pub mod gemm;
 pub(crate) mod knn;
 pub mod normalize;
 pub mod optimizer;
+mod parallel;
 pub(crate) mod peaks;
 pub mod ranks;
 pub(crate) mod tile;

@@ -5,7 +5,8 @@ use std::ops::Range;
 use bytemuck::{Pod, Zeroable};
 
 use super::SEGMENT;
-use super::tile::{dot, nearness, similarities_to};
+use super::parallel::{map, threads};
+use super::tile::{PANEL, nearness, similarities};
 
 /// What the pass needs to know of an anchor or query.
 #[repr(C)]
@@ -50,9 +51,71 @@ pub(crate) struct Slices<'a> {
     pub(crate) tags: &'a [[u32; 2]],
 }
 
+/// A few rows of the block, and what is theirs.
+pub(super) struct Panel<'a> {
+    pub(super) rows: &'a [Row],
+    /// Their unit rows.
+    pub(super) anchors: &'a [f32],
+    /// Their thresholds and books, from the `offset` of the first row on.
+    pub(super) thresholds: &'a mut [[u32; 2]],
+    pub(super) books: &'a mut [u32],
+}
+
+impl<'a> Panel<'a> {
+    /// Cuts the block into panels of [`PANEL`] rows at most, so that every core has one.
+    pub(super) fn all(
+        block: &Block,
+        inputs: Slices<'a>,
+        mut thresholds: &'a mut [[u32; 2]],
+        mut books: &'a mut [u32],
+    ) -> Vec<Self> {
+        let most = block.rows.div_ceil(threads()).clamp(1, PANEL);
+        let rows = &inputs.batch[block.batch..][..block.rows];
+        let anchors = inputs.anchors[block.first_row * block.stride..].chunks(most * block.stride);
+        let mut taken = 0;
+        rows.chunks(most)
+            .zip(anchors)
+            .map(|(rows, anchors)| {
+                let last = rows[rows.len() - 1];
+                let start = rows[0].offset as usize;
+                let end = (last.offset + last.positives) as usize + 1;
+                let panel = Panel {
+                    rows,
+                    anchors: &anchors[..rows.len() * block.stride],
+                    thresholds: split(&mut thresholds, start - taken, end - start),
+                    books: split(&mut books, start - taken, end - start),
+                };
+                taken = end;
+                panel
+            })
+            .collect()
+    }
+
+    /// Thresholds and books of each row, in their order.
+    pub(super) fn rows_mut(&mut self) -> impl Iterator<Item = (Row, &mut [[u32; 2]], &mut [u32])> {
+        let (mut thresholds, mut books) = (&mut *self.thresholds, &mut *self.books);
+        let mut taken = self.rows[0].offset as usize;
+        self.rows.iter().map(move |row| {
+            let (start, positives) = (row.offset as usize, row.positives as usize);
+            let skip = start - taken;
+            taken = start + positives + 1;
+            let own = split(&mut thresholds, skip, positives + 1);
+            let books = split(&mut books, skip, positives + 1);
+            (*row, &mut own[..positives], books)
+        })
+    }
+}
+
+/// Takes `count` elements behind `skip` off the front.
+fn split<'a, T>(rest: &mut &'a mut [T], skip: usize, count: usize) -> &'a mut [T] {
+    let (taken, left) = std::mem::take(rest)[skip..].split_at_mut(count);
+    *rest = left;
+    taken
+}
+
 /// Empties the books of every row of the block.
 pub(crate) fn clear(block: &Block, inputs: Slices<'_>, books: &mut [u32]) {
-    for (_, row, _) in rows(block, inputs) {
+    for row in &inputs.batch[block.batch..][..block.rows] {
         books[row.offset as usize..][..=row.positives as usize].fill(0);
     }
 }
@@ -65,21 +128,37 @@ pub(crate) fn find(
     thresholds: &mut [[u32; 2]],
     books: &mut [u32],
 ) {
-    let first = block.first_reference;
-    let references = inputs.references[first * block.stride..].chunks_exact(block.stride);
-    let tags = &inputs.tags[first..][..block.references];
-    for (_, row, anchor) in rows(block, inputs) {
-        let found = &mut books[row.offset as usize];
-        let positives = references
-            .clone()
+    let tags = &inputs.tags[block.first_reference..][..block.references];
+    map(Panel::all(block, inputs, thresholds, books), |mut panel| {
+        let (anchors, own) = (panel.anchors, panel.rows);
+        let mut places = (block.first_reference..)
             .zip(tags)
-            .filter(|(_, [label, id])| *label == row.label && *id != row.id && ids.contains(id));
-        for (reference, [_, id]) in positives {
-            let at = row.offset + *found;
-            thresholds[at as usize] = [dot(anchor, reference).to_bits(), *id];
-            *found += 1;
+            .filter(|(_, [label, id])| {
+                // Without a branch for each row.
+                own.iter()
+                    .fold(false, |any, row| any | (row.label == *label))
+                    && ids.contains(id)
+            })
+            .map(|(place, _)| place);
+        let mut rows: Vec<_> = panel.rows_mut().collect();
+        let mut s = [[0.0; PANEL]; SEGMENT];
+        loop {
+            let places: Vec<usize> = places.by_ref().take(SEGMENT).collect();
+            if places.is_empty() {
+                break;
+            }
+            similarities(anchors, inputs.references, block.stride, &places, &mut s);
+            for (lane, (row, thresholds, books)) in rows.iter_mut().enumerate() {
+                for (place, s) in places.iter().zip(&s) {
+                    let [label, id] = inputs.tags[*place];
+                    if label == row.label && id != row.id {
+                        thresholds[books[0] as usize] = [s[lane].to_bits(), id];
+                        books[0] += 1;
+                    }
+                }
+            }
         }
-    }
+    });
 }
 
 /// Sorts the thresholds of every row, the farthest first.
@@ -89,11 +168,12 @@ pub(crate) fn order(
     thresholds: &mut [[u32; 2]],
     books: &mut [u32],
 ) {
-    for (_, row, _) in rows(block, inputs) {
-        thresholds[row.offset as usize..][..row.positives as usize]
-            .sort_unstable_by(|a, b| nearness(*a, *b));
-        books[row.offset as usize] = 0;
-    }
+    map(Panel::all(block, inputs, thresholds, books), |mut panel| {
+        for (_, thresholds, books) in panel.rows_mut() {
+            thresholds.sort_unstable_by_key(|threshold| nearness(*threshold));
+            books[0] = 0;
+        }
+    });
 }
 
 /// All three, where all references are there at once.
@@ -108,50 +188,57 @@ pub(crate) fn sort_thresholds(
     order(block, inputs, thresholds, books);
 }
 
-/// Counts the negatives of each gap but the lowest.
-pub(crate) fn gaps(block: &Block, inputs: Slices<'_>, thresholds: &[[u32; 2]], books: &mut [u32]) {
-    for (_, row, anchor) in rows(block, inputs) {
-        let thresholds = &thresholds[row.offset as usize..][..row.positives as usize];
-        let books = &mut books[row.offset as usize..];
-        for_segments(block, inputs, |start, references| {
-            let mut similarities = [0.0; SEGMENT];
-            similarities_to(anchor, references, &mut similarities);
-            let count = references.len() / block.stride;
-            for (s, [label, id]) in similarities[..count].iter().zip(&inputs.tags[start..]) {
-                if *label != row.label {
-                    let gap = farther(thresholds, [s.to_bits(), *id]);
-                    if gap > 0 {
-                        books[gap] += 1;
+/// Counts the negatives of each gap but the lowest, whose count means nothing.
+pub(crate) fn gaps(
+    block: &Block,
+    inputs: Slices<'_>,
+    thresholds: &mut [[u32; 2]],
+    books: &mut [u32],
+) {
+    map(Panel::all(block, inputs, thresholds, books), |mut panel| {
+        let anchors = panel.anchors;
+        let mut rows: Vec<_> = panel.rows_mut().collect();
+        for_segments(block, inputs, anchors, |first, s| {
+            for (lane, (row, thresholds, books)) in rows.iter_mut().enumerate() {
+                let lowest = f32::from_bits(thresholds.first().map_or(0, |lowest| lowest[0]));
+                for (s, [label, id]) in s.iter().zip(&inputs.tags[first..]) {
+                    // Most are farther than every positive where classes lie apart.
+                    if *label != row.label && s[lane] >= lowest {
+                        books[farther(thresholds, [s[lane].to_bits(), *id])] += 1;
                     }
                 }
             }
         });
-    }
+    });
 }
 
-/// The block's rows: place in the block, what is known of it, its unit row.
-pub(super) fn rows<'a>(
-    block: &'a Block,
-    inputs: Slices<'a>,
-) -> impl Iterator<Item = (usize, Row, &'a [f32])> {
-    let anchors = inputs.anchors[block.first_row * block.stride..].chunks_exact(block.stride);
-    let rows = &inputs.batch[block.batch..][..block.rows];
-    rows.iter()
-        .zip(anchors)
-        .enumerate()
-        .map(|(i, (row, anchor))| (i, *row, anchor))
-}
-
-/// Calls `with` for each segment of the references: where its first stands, and their rows.
-pub(super) fn for_segments(block: &Block, inputs: Slices<'_>, mut with: impl FnMut(usize, &[f32])) {
-    let first = block.first_reference;
-    let references = &inputs.references[first * block.stride..][..block.references * block.stride];
-    for (segment, references) in references.chunks(SEGMENT * block.stride).enumerate() {
-        with(first + segment * SEGMENT, references);
+/// Calls `with` for each segment of the references: where its first stands, and the similarities of a panel of anchors
+/// to each.
+pub(super) fn for_segments(
+    block: &Block,
+    inputs: Slices<'_>,
+    anchors: &[f32],
+    mut with: impl FnMut(usize, &[[f32; PANEL]]),
+) {
+    let (first, end) = (
+        block.first_reference,
+        block.first_reference + block.references,
+    );
+    let mut s = [[0.0; PANEL]; SEGMENT];
+    for first in (first..end).step_by(SEGMENT) {
+        let places: Vec<usize> = (first..end.min(first + SEGMENT)).collect();
+        similarities(anchors, inputs.references, block.stride, &places, &mut s);
+        with(first, &s[..places.len()]);
     }
 }
 
 /// How many of the sorted thresholds are farther than `entry`.
 pub(super) fn farther(thresholds: &[[u32; 2]], entry: [u32; 2]) -> usize {
-    thresholds.partition_point(|threshold| nearness(*threshold, entry).is_lt())
+    let s = f32::from_bits(entry[0]);
+    // Without a branch, but for ties.
+    let less = thresholds.partition_point(|threshold| f32::from_bits(threshold[0]) < s);
+    let tied = thresholds[less..]
+        .iter()
+        .take_while(|[bits, id]| f32::from_bits(*bits) == s && *id > entry[1]);
+    less + tied.count()
 }

@@ -1,37 +1,141 @@
-//! Similarities of a row to references, by one chain each, and the one order in which references are nearer.
+//! Similarities of a panel of rows to references, and the one order in which references are nearer.
 
-use std::cmp::Ordering;
+use pulp::{Arch, Simd, WithSimd};
 
-/// The inner product, one accumulator, ascending.
+/// Rows of a panel: each has a SIMD lane of its own.
+pub(super) const PANEL: usize = 32;
+
+/// Components of a partial sum, as in the shader: a long sum rounds less like this.
+const BLOCK: usize = 32;
+/// References that a panel meets at once: their sums, two vectors each, stay in registers.
+const STEP: usize = 6;
+
+/// The inner product, from sixteen partial sums.
 pub(crate) fn dot(a: &[f32], b: &[f32]) -> f32 {
-    a.iter().zip(b).fold(0.0, |sum, (a, b)| sum + a * b)
+    let mut parts = [0.0; 16];
+    for (a, b) in a.chunks(16).zip(b.chunks(16)) {
+        for ((part, a), b) in parts.iter_mut().zip(a).zip(b) {
+            *part += a * b;
+        }
+    }
+    parts.iter().sum()
 }
 
-/// The similarity of one row to each reference, each by [`dot`]'s sums; four at a time, so that their chains overlap.
-pub(super) fn similarities_to(anchor: &[f32], references: &[f32], similarities: &mut [f32]) {
-    let stride = anchor.len();
-    let mut fours = references.chunks_exact(4 * stride);
-    let mut out = similarities.chunks_exact_mut(4);
-    for (four, out) in fours.by_ref().zip(out.by_ref()) {
-        let mut sums = [0.0; 4];
-        for (k, a) in anchor.iter().enumerate() {
-            for (r, sum) in sums.iter_mut().enumerate() {
-                *sum += a * four[r * stride + k];
+/// Multiplies a panel of rows, [`PANEL`] at most, with references: `s[i][row] = <rows[row], references[places[i]]>`.
+///
+/// Each is a partial sum for every [`BLOCK`] components, both ascending, whatever stands beside it: equal rows give equal
+/// bits in every lane and place.
+pub(super) fn similarities(
+    rows: &[f32],
+    references: &[f32],
+    stride: usize,
+    places: &[usize],
+    s: &mut [[f32; PANEL]],
+) {
+    Arch::new().dispatch(Similarities {
+        rows,
+        references,
+        stride,
+        places,
+        s,
+    });
+}
+
+struct Similarities<'a> {
+    rows: &'a [f32],
+    references: &'a [f32],
+    stride: usize,
+    places: &'a [usize],
+    s: &'a mut [[f32; PANEL]],
+}
+
+impl WithSimd for Similarities<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let mut lanes = [[0.0; PANEL]; BLOCK];
+        for first in (0..self.stride).step_by(BLOCK) {
+            let width = BLOCK.min(self.stride - first);
+            for (lane, row) in self.rows.chunks_exact(self.stride).enumerate() {
+                for (lanes, value) in lanes.iter_mut().zip(&row[first..first + width]) {
+                    lanes[lane] = *value;
+                }
+            }
+            for (places, s) in self.places.chunks(STEP).zip(self.s.chunks_mut(STEP)) {
+                // A step that is not full repeats its last reference.
+                let references: [&[f32]; STEP] = std::array::from_fn(|i| {
+                    let place = places[i.min(places.len() - 1)];
+                    &self.references[place * self.stride + first..][..width]
+                });
+                add_block(simd, &lanes[..width], references, s, first == 0);
             }
         }
-        out.copy_from_slice(&sums);
-    }
-    let done = references.len() / stride / 4 * 4;
-    let rest = fours.remainder().chunks_exact(stride);
-    for (reference, s) in rest.zip(&mut similarities[done..]) {
-        *s = dot(anchor, reference);
     }
 }
 
-/// Orders `[similarity's bits, id]`: farther first; of equal similarities the larger id is farther.
-pub(super) fn nearness(a: [u32; 2], b: [u32; 2]) -> Ordering {
-    let (s_a, s_b) = (f32::from_bits(a[0]), f32::from_bits(b[0]));
-    s_a.partial_cmp(&s_b)
-        .unwrap_or(Ordering::Equal)
-        .then(b[1].cmp(&a[1]))
+/// Adds the products of one block of components to `s`, or begins it.
+#[inline(always)]
+fn add_block<S: Simd>(
+    simd: S,
+    lanes: &[[f32; PANEL]],
+    references: [&[f32]; STEP],
+    s: &mut [[f32; PANEL]],
+    begins: bool,
+) {
+    let vectors = PANEL / S::F32_LANES;
+    let references = references.map(|reference| &reference[..lanes.len()]);
+    for v in (0..vectors).step_by(2) {
+        let mut sums = [[simd.splat_f32s(0.0); 2]; STEP];
+        for (k, lanes) in lanes.iter().enumerate() {
+            let lanes = S::as_simd_f32s(lanes).0;
+            for (sums, reference) in sums.iter_mut().zip(references) {
+                let value = simd.splat_f32s(reference[k]);
+                sums[0] = simd.mul_add_e_f32s(value, lanes[v], sums[0]);
+                sums[1] = simd.mul_add_e_f32s(value, lanes[v + 1], sums[1]);
+            }
+        }
+        for (s, sums) in s.iter_mut().zip(sums) {
+            let s = &mut S::as_mut_simd_f32s(s).0[v..v + 2];
+            if begins {
+                s.copy_from_slice(&sums);
+            } else {
+                s[0] = simd.add_f32s(s[0], sums[0]);
+                s[1] = simd.add_f32s(s[1], sums[1]);
+            }
+        }
+    }
+}
+
+/// A number that is larger for what is nearer: `[similarity's bits, id]`, of equal similarities the smaller id.
+pub(super) fn nearness([bits, id]: [u32; 2]) -> u64 {
+    // Both zeros are one; then the bits of a positive float ascend as it does, and those of a negative one descend.
+    let bits = (f32::from_bits(bits) + 0.0).to_bits();
+    let ascending = if bits >> 31 == 0 {
+        bits | 1 << 31
+    } else {
+        !bits
+    };
+    u64::from(ascending) << 32 | u64::from(!id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nearness_ascends_with_the_similarity_and_descends_with_the_id() {
+        let ascending = [
+            [(-2.0f32).to_bits(), 0],
+            [(-1.0f32).to_bits(), 7],
+            [(-1.0f32).to_bits(), 6],
+            [(-1e-40f32).to_bits(), 0],
+            [0.0f32.to_bits(), 2],
+            [(-0.0f32).to_bits(), 1],
+            [0.0f32.to_bits(), 0],
+            [1e-40f32.to_bits(), u32::MAX],
+            [1.0f32.to_bits(), 5],
+        ];
+        assert!(ascending.is_sorted_by(|a, b| nearness(*a) < nearness(*b)));
+    }
 }

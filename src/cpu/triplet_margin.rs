@@ -1,7 +1,8 @@
 //! Every triplet of a batch, counted and differentiated without being stored.
 
-use super::ranks::{Block, Slices, farther, for_segments, rows};
-use super::tile::similarities_to;
+use super::parallel::{map, threads};
+use super::ranks::{Block, Panel, Slices, farther, for_segments};
+use super::tile::{PANEL, similarities};
 use super::{SEGMENT, add_scaled};
 
 /// Which valid triplets are kept; `tm = s_ap - s_an`. A band of all triplets, as in PML.
@@ -110,76 +111,131 @@ pub(crate) fn mine(
     rule: &Rule,
     capacity: usize,
     inputs: Slices<'_>,
-    thresholds: &[[u32; 2]],
+    thresholds: &mut [[u32; 2]],
     books: &mut [u32],
-    part: &mut [f32],
+    parts: &mut [f32],
     gradient: &mut [f32],
     report: &mut [u32],
 ) {
-    let references = inputs.references;
-    let tags = inputs.tags;
-    for (i, row, anchor) in rows(block, inputs) {
-        let thresholds = &thresholds[row.offset as usize..][..row.positives as usize];
-        let books = &mut books[row.offset as usize..][..=row.positives as usize];
-        let gradient = &mut gradient[i * block.stride..][..block.stride];
-        gradient.fill(0.0);
-        if thresholds.is_empty() {
-            continue;
+    let panels = Panel::all(block, inputs, thresholds, books);
+    let most = panels.first().map_or(1, |panel| panel.rows.len());
+    let parts = parts[..block.rows * block.stride].chunks_mut(most * block.stride);
+    let gradient = gradient[..block.rows * block.stride].chunks_mut(most * block.stride);
+    let panels = panels.into_iter().zip(parts.zip(gradient)).collect();
+    let totals = map(panels, |(mut panel, (parts, gradient))| {
+        let anchors = panel.anchors;
+        let mut rows: Vec<_> = panel
+            .rows_mut()
+            .zip(parts.chunks_exact_mut(block.stride))
+            .zip(gradient.chunks_exact_mut(block.stride))
+            .map(|(((row, thresholds, books), part), gradient)| Anchor {
+                label: row.label,
+                thresholds,
+                books,
+                part,
+                gradient,
+                totals: [0; KINDS.len()],
+            })
+            .collect();
+        for anchor in &mut rows {
+            anchor.gradient.fill(0.0);
         }
-        let mut totals = [0u64; 5];
-        for_segments(block, inputs, |start, segment| {
-            let mut similarities = [0.0; SEGMENT];
-            similarities_to(anchor, segment, &mut similarities);
-            part.fill(0.0);
-            let negatives = segment
-                .chunks_exact(block.stride)
-                .zip(&similarities)
-                .zip(&tags[start..])
-                .filter(|(_, [label, _])| *label != row.label);
-            for ((reference, s_an), _) in negatives {
-                let met = meet(rule, thresholds, *s_an);
-                let counts = [
-                    thresholds.len(),
-                    met.within,
-                    met.hard,
-                    met.mined.len(),
-                    met.active.len(),
-                ];
-                for (total, count) in totals.iter_mut().zip(counts) {
-                    *total += count as u64;
-                }
-                if !met.active.is_empty() {
-                    books[met.active.start] = books[met.active.start].wrapping_add(1);
-                    books[met.active.end] = books[met.active.end].wrapping_sub(1);
-                    add_scaled(part, met.active.len() as f32, reference);
-                }
+        for_segments(block, inputs, anchors, |first, s| {
+            let references = inputs.references[first * block.stride..].chunks_exact(block.stride);
+            let tags = &inputs.tags[first..];
+            for (lane, anchor) in rows.iter_mut().enumerate() {
+                let column = s.iter().map(|s| s[lane]);
+                anchor.meet_all(rule, column.zip(tags).zip(references.clone()));
             }
-            add_scaled(gradient, 1.0, part);
         });
-        let kinds = [
-            Total::Valid,
-            Total::Within,
-            Total::Hard,
-            Total::Mined,
-            Total::Active,
-        ];
-        for (kind, total) in kinds.into_iter().zip(totals) {
+        let mut totals = [0; KINDS.len()];
+        for anchor in &mut rows {
+            anchor.pull(|id| {
+                let slot = id as usize % capacity;
+                &inputs.references[slot * block.stride..][..block.stride]
+            });
+            add_counts(&mut totals, anchor.totals);
+        }
+        totals
+    });
+    for totals in totals {
+        for (kind, total) in KINDS.into_iter().zip(totals) {
             kind.add(report, total);
         }
+    }
+}
+
+/// What is counted.
+const KINDS: [Total; 5] = [
+    Total::Valid,
+    Total::Within,
+    Total::Hard,
+    Total::Mined,
+    Total::Active,
+];
+
+fn add_counts(totals: &mut [u64; KINDS.len()], counts: [u64; KINDS.len()]) {
+    for (total, count) in totals.iter_mut().zip(counts) {
+        *total += count;
+    }
+}
+
+/// One row of a panel on its way past the references.
+struct Anchor<'a> {
+    label: u32,
+    thresholds: &'a [[u32; 2]],
+    books: &'a mut [u32],
+    part: &'a mut [f32],
+    gradient: &'a mut [f32],
+    totals: [u64; KINDS.len()],
+}
+
+impl Anchor<'_> {
+    /// Meets the references of a segment: each its similarity, its tag and its row.
+    fn meet_all<'r>(
+        &mut self,
+        rule: &Rule,
+        references: impl Iterator<Item = ((f32, &'r [u32; 2]), &'r [f32])>,
+    ) {
+        if self.thresholds.is_empty() {
+            return;
+        }
+        self.part.fill(0.0);
+        for ((s_an, [label, _]), reference) in references {
+            if *label == self.label {
+                continue;
+            }
+            let met = meet(rule, self.thresholds, s_an);
+            let counts = [
+                self.thresholds.len(),
+                met.within,
+                met.hard,
+                met.mined.len(),
+                met.active.len(),
+            ];
+            add_counts(&mut self.totals, counts.map(|count| count as u64));
+            if !met.active.is_empty() {
+                let books = &mut *self.books;
+                books[met.active.start] = books[met.active.start].wrapping_add(1);
+                books[met.active.end] = books[met.active.end].wrapping_sub(1);
+                add_scaled(self.part, met.active.len() as f32, reference);
+            }
+        }
+        add_scaled(self.gradient, 1.0, self.part);
+    }
+
+    /// Turns the books into each positive's active negatives, and lets those pull.
+    fn pull<'r>(&mut self, reference: impl Fn(u32) -> &'r [f32]) {
         let mut active = 0u32;
-        for (thresholds, books) in thresholds.chunks(SEGMENT).zip(books.chunks_mut(SEGMENT)) {
-            part.fill(0.0);
+        let books = self.books.chunks_mut(SEGMENT);
+        for (thresholds, books) in self.thresholds.chunks(SEGMENT).zip(books) {
+            self.part.fill(0.0);
             for ([_, id], count) in thresholds.iter().zip(books) {
                 active = active.wrapping_add(*count);
                 *count = active;
-                let slot = *id as usize % capacity;
-                add_scaled(
-                    part,
-                    -(active as f32),
-                    &references[slot * block.stride..][..block.stride],
-                );
+                add_scaled(self.part, -(active as f32), reference(*id));
             }
-            add_scaled(gradient, 1.0, part);
+            add_scaled(self.gradient, 1.0, self.part);
         }
     }
 }
@@ -191,37 +247,41 @@ pub(crate) fn share_with_references(
     inputs: Slices<'_>,
     thresholds: &[[u32; 2]],
     books: &[u32],
-    part: &mut [f32],
     gradient: &mut [f32],
 ) {
-    let references = inputs.references;
-    for (r, [label, id]) in inputs.tags[..block.references].iter().enumerate() {
-        let reference = &references[r * block.stride..][..block.stride];
-        let gradient = &mut gradient[r * block.stride..][..block.stride];
-        let anchors = inputs.anchors[block.first_row * block.stride..][..block.rows * block.stride]
-            .chunks(SEGMENT * block.stride);
-        for (segment, anchors) in anchors.enumerate() {
-            let mut similarities = [0.0; SEGMENT];
-            similarities_to(reference, anchors, &mut similarities);
-            part.fill(0.0);
-            let start = segment * SEGMENT;
-            let rows = rows(block, inputs).skip(start);
-            for ((_, row, anchor), s) in rows.zip(similarities) {
-                let thresholds = &thresholds[row.offset as usize..][..row.positives as usize];
-                if thresholds.is_empty() {
-                    continue;
+    let stride = block.stride;
+    let rows = &inputs.batch[block.batch..][..block.rows];
+    let anchors = &inputs.anchors[block.first_row * stride..][..block.rows * stride];
+    let most = block.references.div_ceil(threads()).clamp(1, PANEL);
+    let panels = inputs.references[..block.references * stride]
+        .chunks(most * stride)
+        .zip(inputs.tags.chunks(most))
+        .zip(gradient.chunks_mut(most * stride));
+    map(panels.collect(), |((references, tags), gradient)| {
+        let mut part = vec![0.0; stride];
+        let mut s = [[0.0; PANEL]; SEGMENT];
+        for start in (0..rows.len()).step_by(SEGMENT) {
+            let places: Vec<usize> = (start..rows.len().min(start + SEGMENT)).collect();
+            similarities(references, anchors, stride, &places, &mut s);
+            let lanes = tags.iter().zip(gradient.chunks_exact_mut(stride));
+            for (lane, ([label, id], gradient)) in lanes.enumerate() {
+                part.fill(0.0);
+                for (place, s) in places.iter().zip(&s) {
+                    let (row, s) = (rows[*place], s[lane]);
+                    let thresholds = &thresholds[row.offset as usize..][..row.positives as usize];
+                    if thresholds.is_empty() || *id == row.id {
+                        continue;
+                    }
+                    let weight = if *label != row.label {
+                        meet(rule, thresholds, s).active.len() as f32
+                    } else {
+                        let place = farther(thresholds, [s.to_bits(), *id]);
+                        -(books[row.offset as usize + place] as f32)
+                    };
+                    add_scaled(&mut part, weight, &anchors[place * stride..][..stride]);
                 }
-                let weight = if *label != row.label {
-                    meet(rule, thresholds, s).active.len() as f32
-                } else if *id != row.id {
-                    let place = farther(thresholds, [s.to_bits(), *id]);
-                    -(books[row.offset as usize + place] as f32)
-                } else {
-                    continue;
-                };
-                add_scaled(part, weight, anchor);
+                add_scaled(gradient, 1.0, &part);
             }
-            add_scaled(gradient, 1.0, part);
         }
-    }
+    });
 }

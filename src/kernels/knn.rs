@@ -173,17 +173,15 @@ pub fn search(
                 asked,
             } = inputs;
             let (queries, references) = (queries.slice(), references.slice());
-            for visit in visits {
-                cpu::knn::visit(
-                    search,
-                    visit,
-                    queries,
-                    references,
-                    asked.slice(),
-                    kept,
-                    survivors,
-                );
-            }
+            cpu::knn::search(
+                search,
+                visits,
+                queries,
+                references,
+                asked.slice(),
+                kept,
+                survivors,
+            );
         }
     }
 }

@@ -238,7 +238,7 @@ pub fn gaps(
         Commands::Cpu(calls) => {
             *calls += 1;
             let Scratch { thresholds, books } = scratch;
-            let (thresholds, books) = (thresholds.slice(), books.slice_mut());
+            let (thresholds, books) = (thresholds.slice_mut(), books.slice_mut());
             cpu::ranks::gaps(block, inputs.slices(), thresholds, books);
         }
     }

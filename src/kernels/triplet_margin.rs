@@ -111,11 +111,11 @@ pub fn mine(
             let (thresholds, books) = (thresholds.slice_mut(), books.slice_mut());
             let report = &mut report.slice_mut()[report_first..];
             let gradient = &mut gradient.slice_mut()[block.first_row * block.stride..];
-            let part = &mut parts.slice_mut()[..block.stride];
+            let parts = parts.slice_mut();
             let inputs = inputs.slices();
             cpu::ranks::sort_thresholds(block, inputs, thresholds, books);
             cpu::triplet_margin::mine(
-                block, rule, capacity, inputs, thresholds, books, part, gradient, report,
+                block, rule, capacity, inputs, thresholds, books, parts, gradient, report,
             );
         }
     }
@@ -153,14 +153,12 @@ pub fn share_with_references(
             *calls += 1;
             let (thresholds, books) = (scratch.thresholds.slice(), scratch.books.slice());
             let gradient = gradient.slice_mut();
-            let part = &mut parts.slice_mut()[..block.stride];
             cpu::triplet_margin::share_with_references(
                 block,
                 rule,
                 inputs.slices(),
                 thresholds,
                 books,
-                part,
                 gradient,
             );
         }

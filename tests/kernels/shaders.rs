@@ -30,7 +30,7 @@ fn every_shader_has_its_kernel_and_every_entry_point_is_listed() {
         });
         names
             .filter_map(|name| name.strip_suffix(extension).map(str::to_owned))
-            .filter(|stem| !["mod", "main", "shaders", "vec"].contains(&stem.as_str()))
+            .filter(|stem| !["mod", "main", "parallel", "shaders", "vec"].contains(&stem.as_str()))
             .collect()
     };
     let shaders = stems("shaders", ".wgsl");
