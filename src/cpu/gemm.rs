@@ -1,6 +1,10 @@
 //! The matrix products of a linear layer.
 
+use pulp::{Arch, Simd, WithSimd};
+
 use super::SEGMENT;
+use super::parallel::{map, rows_of_a_part};
+use super::tile::{BLOCK, PANEL, STEP, add_block, similarities};
 
 /// A gradient this large has no finite square.
 const HUGE: f32 = 1e18;
@@ -33,31 +37,29 @@ impl Layer {
 
 /// `y = x W^T + b`, through a ReLU where the layer has one.
 pub(crate) fn forward(layer: &Layer, rows: usize, x: &[f32], parameters: &[f32], y: &mut [f32]) {
+    let Layer {
+        inputs, outputs, ..
+    } = *layer;
     let weights = &parameters[layer.weights..layer.bias()];
     let bias = &parameters[layer.bias()..layer.end()];
-    let rows = x
-        .chunks_exact(layer.inputs)
-        .zip(y.chunks_exact_mut(layer.outputs))
-        .take(rows);
-    for (x, y) in rows {
-        // Four results at a time: each has one accumulator, and the four chains overlap.
-        for ((y, w), bias) in y
-            .chunks_exact_mut(4)
-            .zip(weights.chunks_exact(4 * layer.inputs))
-            .zip(bias.chunks_exact(4))
-        {
-            let mut acc = [0.0; 4];
-            for (k, x) in x.iter().enumerate() {
-                for (o, acc) in acc.iter_mut().enumerate() {
-                    *acc += x * w[o * layer.inputs + k];
+    let panel = rows_of_a_part(rows, 2 * rows * inputs * outputs, PANEL);
+    let panels = x[..rows * inputs]
+        .chunks(panel * inputs)
+        .zip(y[..rows * outputs].chunks_mut(panel * outputs));
+    map(panels.collect(), |(x, y)| {
+        let mut sums = [[0.0; PANEL]; SEGMENT];
+        for first in (0..outputs).step_by(SEGMENT) {
+            let places: Vec<usize> = (first..outputs.min(first + SEGMENT)).collect();
+            similarities(x, weights, inputs, &places, &mut sums);
+            for (lane, y) in y.chunks_exact_mut(outputs).enumerate() {
+                let y = &mut y[first..first + places.len()];
+                for ((y, sums), bias) in y.iter_mut().zip(&sums).zip(&bias[first..]) {
+                    let sum = sums[lane] + bias;
+                    *y = if layer.relu { sum.max(0.0) } else { sum };
                 }
             }
-            for ((y, acc), bias) in y.iter_mut().zip(acc).zip(bias) {
-                let sum = acc + bias;
-                *y = if layer.relu { sum.max(0.0) } else { sum };
-            }
         }
-    }
+    });
 }
 
 /// `dx = dy W`, zero where `x` is not positive.
@@ -70,25 +72,22 @@ pub(crate) fn input_gradient(
     dx: &mut [f32],
 ) {
     let weights = &parameters[layer.weights..layer.bias()];
-    for ((dy, x), dx) in dy
-        .chunks_exact(layer.outputs)
-        .zip(x.chunks_exact(layer.inputs))
-        .zip(dx.chunks_exact_mut(layer.inputs))
-        .take(rows)
-    {
-        dx.fill(0.0);
-        for (dy, w) in dy.iter().zip(weights.chunks_exact(layer.inputs)) {
-            super::add_scaled(dx, *dy, w);
-        }
-        for (dx, x) in dx.iter_mut().zip(x) {
-            if *x <= 0.0 {
-                *dx = 0.0;
-            }
+    let dx = &mut dx[..rows * layer.inputs];
+    product(
+        layer.outputs,
+        |row, o| dy[row * layer.outputs + o],
+        weights,
+        layer.inputs,
+        dx,
+    );
+    for (dx, x) in dx.iter_mut().zip(x) {
+        if *x <= 0.0 {
+            *dx = 0.0;
         }
     }
 }
 
-/// `dW = dy^T x` and `db = sum of dy`, rows in segments, ascending.
+/// `dW = dy^T x` and `db = sum of dy`.
 pub(crate) fn weight_gradient(
     layer: &Layer,
     rows: usize,
@@ -98,29 +97,16 @@ pub(crate) fn weight_gradient(
     status: &mut [u32],
 ) {
     let (dw, db) = gradients[layer.weights..layer.end()].split_at_mut(layer.bias() - layer.weights);
-    for (o, (dw, db)) in dw
-        .chunks_exact_mut(layer.inputs)
-        .zip(db.iter_mut())
-        .enumerate()
-    {
-        dw.fill(0.0);
-        *db = 0.0;
-        for segment in (0..rows).step_by(SEGMENT) {
-            let rows = segment..rows.min(segment + SEGMENT);
-            // Sixteen columns at a time keep the segment's sums in registers.
-            for column in (0..layer.inputs).step_by(16) {
-                let columns = column..layer.inputs.min(column + 16);
-                let mut part = [0.0; 16];
-                for row in rows.clone() {
-                    let x = &x[row * layer.inputs..][columns.clone()];
-                    super::add_scaled(&mut part[..x.len()], dy[row * layer.outputs + o], x);
-                }
-                for (dw, part) in dw[columns].iter_mut().zip(part) {
-                    *dw += part;
-                }
-            }
-            *db += rows.map(|row| dy[row * layer.outputs + o]).sum::<f32>();
-        }
+    product(
+        rows,
+        |o, row| dy[row * layer.outputs + o],
+        x,
+        layer.inputs,
+        dw,
+    );
+    for (o, db) in db.iter_mut().enumerate() {
+        let column = dy[..rows * layer.outputs].chunks_exact(layer.outputs);
+        *db = column.map(|dy| dy[o]).sum();
     }
     // Written so that NaN counts as huge too.
     if !gradients[layer.weights..layer.end()]
@@ -128,5 +114,67 @@ pub(crate) fn weight_gradient(
         .all(|gradient| gradient.abs() < HUGE)
     {
         status[0] = 1;
+    }
+}
+
+/// `out[r][c] = sum over k of left(r, k) * right[k][c]` for `terms` of k and `columns` of c: a partial sum for every
+/// [`BLOCK`] terms, both ascending.
+fn product(
+    terms: usize,
+    left: impl Fn(usize, usize) -> f32 + Copy + Send + Sync,
+    right: &[f32],
+    columns: usize,
+    out: &mut [f32],
+) {
+    let most = rows_of_a_part(out.len() / columns, 2 * terms * out.len(), SEGMENT);
+    let parts = out.chunks_mut(most * columns).enumerate().collect();
+    map(parts, |(part, out)| {
+        let first = part * most;
+        Arch::new().dispatch(Product {
+            terms,
+            left: |r, k| left(first + r, k),
+            right,
+            columns,
+            out,
+        });
+    });
+}
+
+struct Product<'a, L> {
+    terms: usize,
+    left: L,
+    right: &'a [f32],
+    columns: usize,
+    out: &'a mut [f32],
+}
+
+impl<L: Fn(usize, usize) -> f32> WithSimd for Product<'_, L> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let columns = self.columns;
+        let rows = self.out.len() / columns;
+        let mut sums = [[0.0; PANEL]; SEGMENT];
+        let mut lanes = [[0.0; PANEL]; BLOCK];
+        for c in (0..columns).step_by(PANEL) {
+            let width = PANEL.min(columns - c);
+            for first in (0..self.terms).step_by(BLOCK) {
+                let terms = BLOCK.min(self.terms - first);
+                for (k, lanes) in lanes[..terms].iter_mut().enumerate() {
+                    let at = (first + k) * columns + c;
+                    lanes[..width].copy_from_slice(&self.right[at..at + width]);
+                }
+                for (step, sums) in sums[..rows].chunks_mut(STEP).enumerate() {
+                    let last = sums.len() - 1;
+                    let value =
+                        |i: usize, k: usize| (self.left)(step * STEP + i.min(last), first + k);
+                    add_block(simd, &lanes[..terms], value, sums, first == 0);
+                }
+            }
+            for (out, sums) in self.out.chunks_exact_mut(columns).zip(&sums) {
+                out[c..c + width].copy_from_slice(&sums[..width]);
+            }
+        }
     }
 }

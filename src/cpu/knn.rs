@@ -6,7 +6,7 @@ use std::ops::Range;
 use bytemuck::{Pod, Zeroable};
 
 use super::SEGMENT;
-use super::parallel::{map, threads};
+use super::parallel::{map, rows_of_a_part};
 use super::tile::{PANEL, nearness, similarities};
 
 /// References that one visit looks at, at most: what survives one always has room.
@@ -84,7 +84,7 @@ pub(crate) fn search(
         ..
     } = *search;
     let places = visits.start * VISIT..search.references.min(visits.end * VISIT);
-    let panel = rows.div_ceil(threads()).clamp(1, PANEL);
+    let panel = rows_of_a_part(rows, 2 * rows * places.len() * stride, PANEL);
     let queries = queries[first_row * stride..][..rows * stride].chunks(panel * stride);
     let kept = kept[first_row * k..][..rows * k].chunks_mut(panel * k);
     let survivors = survivors[first_row * VISIT..][..rows * VISIT].chunks_mut(panel * VISIT);

@@ -5,7 +5,7 @@ use std::ops::Range;
 use bytemuck::{Pod, Zeroable};
 
 use super::SEGMENT;
-use super::parallel::{map, threads};
+use super::parallel::{map, rows_of_a_part};
 use super::tile::{PANEL, nearness, similarities};
 
 /// What the pass needs to know of an anchor or query.
@@ -42,6 +42,13 @@ pub struct Block {
     pub stride: usize,
 }
 
+impl Block {
+    /// What all similarities take.
+    pub(super) fn operations(&self) -> usize {
+        2 * self.rows * self.references * self.stride
+    }
+}
+
 /// What the pass reads: as `kernels::ranks::Inputs`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slices<'a> {
@@ -69,7 +76,7 @@ impl<'a> Panel<'a> {
         mut thresholds: &'a mut [[u32; 2]],
         mut books: &'a mut [u32],
     ) -> Vec<Self> {
-        let most = block.rows.div_ceil(threads()).clamp(1, PANEL);
+        let most = rows_of_a_part(block.rows, block.operations(), PANEL);
         let rows = &inputs.batch[block.batch..][..block.rows];
         let anchors = inputs.anchors[block.first_row * block.stride..].chunks(most * block.stride);
         let mut taken = 0;
@@ -235,10 +242,11 @@ pub(super) fn for_segments(
 /// How many of the sorted thresholds are farther than `entry`.
 pub(super) fn farther(thresholds: &[[u32; 2]], entry: [u32; 2]) -> usize {
     let s = f32::from_bits(entry[0]);
-    // Without a branch, but for ties.
-    let less = thresholds.partition_point(|threshold| f32::from_bits(threshold[0]) < s);
-    let tied = thresholds[less..]
-        .iter()
-        .take_while(|[bits, id]| f32::from_bits(*bits) == s && *id > entry[1]);
-    less + tied.count()
+    let less = thresholds.partition_point(|[bits, _]| f32::from_bits(*bits) < s);
+    let tied = |[bits, id]: &[u32; 2]| f32::from_bits(*bits) == s && *id > entry[1];
+    match &thresholds[less..] {
+        // Seldom: this branch costs nothing where nothing is tied.
+        rest @ [first, ..] if tied(first) => less + rest.partition_point(tied),
+        _ => less,
+    }
 }

@@ -6,9 +6,9 @@ use pulp::{Arch, Simd, WithSimd};
 pub(super) const PANEL: usize = 32;
 
 /// Components of a partial sum, as in the shader: a long sum rounds less like this.
-const BLOCK: usize = 32;
+pub(super) const BLOCK: usize = 32;
 /// References that a panel meets at once: their sums, two vectors each, stay in registers.
-const STEP: usize = 6;
+pub(super) const STEP: usize = 6;
 
 /// The inner product, from sixteen partial sums.
 pub(crate) fn dot(a: &[f32], b: &[f32]) -> f32 {
@@ -68,29 +68,31 @@ impl WithSimd for Similarities<'_> {
                     let place = places[i.min(places.len() - 1)];
                     &self.references[place * self.stride + first..][..width]
                 });
-                add_block(simd, &lanes[..width], references, s, first == 0);
+                let value = |i: usize, k: usize| references[i][k];
+                add_block(simd, &lanes[..width], value, s, first == 0);
             }
         }
     }
 }
 
-/// Adds the products of one block of components to `s`, or begins it.
+/// Adds one block of terms to `s`, or begins it: `s[i][lane] += sum over k of value(i, k) * lanes[k][lane]`.
+///
+/// `s` holds [`STEP`] rows at most; `value` is asked for as many in any case.
 #[inline(always)]
-fn add_block<S: Simd>(
+pub(super) fn add_block<S: Simd>(
     simd: S,
     lanes: &[[f32; PANEL]],
-    references: [&[f32]; STEP],
+    value: impl Fn(usize, usize) -> f32,
     s: &mut [[f32; PANEL]],
     begins: bool,
 ) {
     let vectors = PANEL / S::F32_LANES;
-    let references = references.map(|reference| &reference[..lanes.len()]);
     for v in (0..vectors).step_by(2) {
         let mut sums = [[simd.splat_f32s(0.0); 2]; STEP];
         for (k, lanes) in lanes.iter().enumerate() {
             let lanes = S::as_simd_f32s(lanes).0;
-            for (sums, reference) in sums.iter_mut().zip(references) {
-                let value = simd.splat_f32s(reference[k]);
+            for (i, sums) in sums.iter_mut().enumerate() {
+                let value = simd.splat_f32s(value(i, k));
                 sums[0] = simd.mul_add_e_f32s(value, lanes[v], sums[0]);
                 sums[1] = simd.mul_add_e_f32s(value, lanes[v + 1], sums[1]);
             }

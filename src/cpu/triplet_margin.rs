@@ -1,6 +1,6 @@
 //! Every triplet of a batch, counted and differentiated without being stored.
 
-use super::parallel::{map, threads};
+use super::parallel::{map, rows_of_a_part};
 use super::ranks::{Block, Panel, Slices, farther, for_segments};
 use super::tile::{PANEL, similarities};
 use super::{SEGMENT, add_scaled};
@@ -83,8 +83,15 @@ struct Meeting {
 fn meet(rule: &Rule, thresholds: &[[u32; 2]], s_an: f32) -> Meeting {
     // Rounding is monotone: `tm` ascends with the thresholds.
     let tm = |threshold: &[u32; 2]| f32::from_bits(threshold[0]) - s_an;
-    let within = thresholds.partition_point(|t| tm(t) <= rule.miner_margin);
-    let hard = within.min(thresholds.partition_point(|t| tm(t) <= 0.0));
+    // Most negatives are too far even for the farthest positive.
+    let (mut within, mut hard) = (0, 0);
+    if thresholds
+        .first()
+        .is_some_and(|t| tm(t) <= rule.miner_margin)
+    {
+        within = thresholds.partition_point(|t| tm(t) <= rule.miner_margin);
+        hard = thresholds[..within].partition_point(|t| tm(t) <= 0.0);
+    }
     let mined = match rule.kind {
         Kind::All => 0..within,
         Kind::Easy => within..thresholds.len(),
@@ -92,10 +99,15 @@ fn meet(rule: &Rule, thresholds: &[[u32; 2]], s_an: f32) -> Meeting {
         Kind::Hard => 0..hard,
         Kind::Unmined => 0..thresholds.len(),
     };
-    let end = mined
-        .end
-        .min(thresholds.partition_point(|t| tm(t) < rule.loss_margin));
-    let active = mined.start..end.max(mined.start);
+    // Where the last that is mined is active, all are.
+    let loses = |t: &[u32; 2]| tm(t) < rule.loss_margin;
+    let end = match thresholds[mined.clone()].last() {
+        Some(last) if !loses(last) => {
+            mined.start + thresholds[mined.clone()].partition_point(loses)
+        }
+        _ => mined.end,
+    };
+    let active = mined.start..end;
     Meeting {
         hard,
         within,
@@ -252,7 +264,7 @@ pub(crate) fn share_with_references(
     let stride = block.stride;
     let rows = &inputs.batch[block.batch..][..block.rows];
     let anchors = &inputs.anchors[block.first_row * stride..][..block.rows * stride];
-    let most = block.references.div_ceil(threads()).clamp(1, PANEL);
+    let most = rows_of_a_part(block.references, block.operations(), PANEL);
     let panels = inputs.references[..block.references * stride]
         .chunks(most * stride)
         .zip(inputs.tags.chunks(most))

@@ -112,6 +112,37 @@ const CUTS: [Cut; 4] = [
     },
 ];
 
+/// With one accumulator a sum they are off by more than 1e-6 here.
+#[test]
+fn long_rows_that_are_much_alike_round_little() {
+    let (n, m, stride) = (20, 300, 2048);
+    let mut rng = rng(23);
+    let centre = to_f64(&random_rows(&mut rng, 1, stride));
+    let mut around = |count: usize| -> Vec<f32> {
+        let rows = to_f64(&random_rows(&mut rng, count, stride));
+        let near = rows.chunks(stride).flat_map(|row| {
+            let near = row.iter().zip(&centre).map(|(value, c)| 0.1 * value + c);
+            reference::normalize(&near.collect::<Vec<_>>(), stride)
+        });
+        near.map(|value| value as f32).collect()
+    };
+    let (queries, references) = (around(n), around(m));
+    let (exact_queries, exact_references) = (to_f64(&queries), to_f64(&references));
+    let asked = vec![Asked::first(u32::MAX); n];
+    for engine in engines() {
+        for cut in &CUTS {
+            let found = nearest(&engine, cut, &queries, &asked, &references, stride, m);
+            for (i, [similarity, id]) in found.into_iter().enumerate() {
+                let query = &exact_queries[i / m * stride..][..stride];
+                let exact =
+                    reference::dot(query, &exact_references[id as usize * stride..][..stride]);
+                let error = (f64::from(f32::from_bits(similarity)) - exact).abs();
+                assert!(error < 6e-7, "query {}, reference {id}: {error:e}", i / m);
+            }
+        }
+    }
+}
+
 #[test]
 fn the_nearest_are_those_of_a_full_sort_on_data_full_of_ties() {
     for (seed, (n, m, k)) in [
