@@ -62,6 +62,8 @@ mod rate;
 
 mod evaluation;
 
+mod mining;
+
 mod embedder;
 
 mod linear;
@@ -99,6 +101,7 @@ pub use linear::{LinearMap, Unfit};
 pub use losses::{Loss, TripletMarginLoss};
 pub use metrics::{ClassMetrics, Metrics, Retrieval, Scores};
 pub use miners::{Miner, MiningCounts, TripletMarginMiner, TypeOfTriplets};
+pub use mining::{Mined, MiningSpec, Wanted, mine};
 pub use model::{Activations, EmbeddingModel, LayerWeights};
 pub use plan::{MemoryPlan, PlannedBuffer, Room};
 pub use pml::pml_bytes;

@@ -2,27 +2,17 @@
 
 use clap::Args;
 use nearfar::{
-    Error, EvaluationSpec, Forecast, MemoryReport, Metrics, Rate, Result, Retrieval, Room,
-    RowSource, Rows, evaluate,
+    Error, EvaluationSpec, Forecast, MemoryReport, Metrics, Rate, Result, Retrieval, Room, evaluate,
 };
 
-use super::{Common, files, print_json, print_line, progress};
+use super::files::{LabelledFiles, LabelledRows};
+use super::{Common, print_json, print_line, progress};
 
 /// Measure retrieval: precision@1, R-precision, MAP@R, MAP, MRR
 #[derive(Debug, Args)]
 pub(super) struct Evaluate {
-    /// Rows of any length as NPY, NPZ or CSV; every row is a query
-    #[arg(long, value_name = "FILE[:ARRAY]")]
-    embeddings: String,
-    /// Their labels: an NPY, a column of another CSV or array of an NPZ after a colon, or one of the same file
-    #[arg(long, value_name = "FILE[:COLUMN]")]
-    labels: Option<String>,
-    /// What is searched; without it the embeddings themselves, each leaving itself out
-    #[arg(long, value_name = "FILE[:ARRAY]")]
-    references: Option<String>,
-    /// Their labels
-    #[arg(long, value_name = "FILE[:COLUMN]", requires = "references")]
-    reference_labels: Option<String>,
+    #[command(flatten)]
+    rows: LabelledFiles,
     /// Some of the metrics, by name, with commas; all without it
     #[arg(long, value_delimiter = ',')]
     metrics: Vec<String>,
@@ -45,14 +35,14 @@ impl Evaluate {
                 Metrics::NAMES.join(", ")
             )));
         }
-        let (queries, references) = self.rows()?;
+        let (queries, references) = self.rows.read()?;
         let engine = self.common.open(Common::default_budget())?;
         let started = std::time::Instant::now();
-        let bar = progress::Progress::new(queries.1.len() as u64, "queries");
+        let bar = progress::Progress::new(queries.labels.len() as u64, "queries");
         let retrieval = pollster::block_on(evaluate(
             &engine,
-            rows(&queries),
-            references.as_ref().map(rows),
+            queries.rows(),
+            references.as_ref().map(LabelledRows::rows),
             &self.at,
             |done, _| bar.set(done),
         ))?;
@@ -83,19 +73,10 @@ impl Evaluate {
 
     /// What an evaluation would hold and take; runs nothing.
     pub(super) fn plan(&self, room: &Room, rate: &Rate) -> Result<Forecast> {
-        let (queries, references) = self.rows()?;
+        let (queries, references) = self.rows.read()?;
         let known = references.as_ref().unwrap_or(&queries);
-        let spec = EvaluationSpec::of_names(&known.1, known.0.dim(), queries.1.len());
+        let spec = EvaluationSpec::of_names(&known.labels, known.rows.dim(), queries.labels.len());
         spec.plan(room, rate)
-    }
-
-    fn rows(&self) -> Result<(LabelledRows, Option<LabelledRows>)> {
-        let queries = files::labelled_rows(&self.embeddings, self.labels.as_deref())?;
-        let references = self
-            .references
-            .as_deref()
-            .map(|references| files::labelled_rows(references, self.reference_labels.as_deref()));
-        Ok((queries, references.transpose()?))
     }
 }
 
@@ -135,10 +116,4 @@ fn print(retrieval: &Retrieval, asked: impl Fn(&str) -> bool) {
         "{queries} queries of {} classes; {lone_queries} more had no other row of their label; precision_at_1 is +- {standard_error:.4}",
         retrieval.classes.len()
     ));
-}
-
-type LabelledRows = (RowSource, Vec<String>);
-
-fn rows((rows, labels): &LabelledRows) -> Rows<'_> {
-    Rows { rows, labels }
 }

@@ -3,7 +3,10 @@
 use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use nearfar::{Choice, CsvTable, Dataset, Error, Labelled, NamedFile, NpyRows, Result, RowSource};
+use clap::Args;
+use nearfar::{
+    Choice, CsvTable, Dataset, Error, Labelled, NamedFile, NpyRows, Result, RowSource, Rows,
+};
 
 use super::{io, note_line};
 
@@ -55,8 +58,52 @@ pub(super) fn rows_of(
     features(CsvTable::read(&file)?)
 }
 
+/// Rows with labels, and what they are held against.
+#[derive(Debug, Args)]
+pub(super) struct LabelledFiles {
+    /// Rows of any length as NPY, NPZ or CSV
+    #[arg(long, value_name = "FILE[:ARRAY]")]
+    embeddings: String,
+    /// Their labels: an NPY, a column of another CSV or array of an NPZ after a colon, or one of the same file
+    #[arg(long, value_name = "FILE[:COLUMN]")]
+    labels: Option<String>,
+    /// What they are held against; without it each other, every row leaving itself out
+    #[arg(long, value_name = "FILE[:ARRAY]")]
+    references: Option<String>,
+    /// Their labels
+    #[arg(long, value_name = "FILE[:COLUMN]", requires = "references")]
+    reference_labels: Option<String>,
+}
+
+/// Rows with a label each.
+#[derive(Debug)]
+pub(super) struct LabelledRows {
+    pub(super) rows: RowSource,
+    pub(super) labels: Vec<String>,
+}
+
+impl LabelledFiles {
+    pub(super) fn read(&self) -> Result<(LabelledRows, Option<LabelledRows>)> {
+        let embeddings = labelled_rows(&self.embeddings, self.labels.as_deref())?;
+        let references = self
+            .references
+            .as_deref()
+            .map(|references| labelled_rows(references, self.reference_labels.as_deref()));
+        Ok((embeddings, references.transpose()?))
+    }
+}
+
+impl LabelledRows {
+    pub(super) fn rows(&self) -> Rows<'_> {
+        Rows {
+            rows: &self.rows,
+            labels: &self.labels,
+        }
+    }
+}
+
 /// Rows with their labels, without the rest; rows of an NPY file are read where they are asked for.
-pub(super) fn labelled_rows(data: &str, labels: Option<&str>) -> Result<(RowSource, Vec<String>)> {
+fn labelled_rows(data: &str, labels: Option<&str>) -> Result<LabelledRows> {
     if let (path, (Some(file), column)) = (Path::new(data), labels_of(labels))
         && has_ending(path, "npy")
     {
@@ -64,11 +111,12 @@ pub(super) fn labelled_rows(data: &str, labels: Option<&str>) -> Result<(RowSour
         let file = read(file)?;
         let (labels, notes) = Labelled::read_labels(&file, column, rows.rows())?;
         say(&file.name, &notes);
-        return Ok((rows, labels));
+        return Ok(LabelledRows { rows, labels });
     }
     let rows = labelled(data, labels)?;
     say(&rows.name, &rows.notes);
-    Ok(rows.into_rows())
+    let (rows, labels) = rows.into_rows();
+    Ok(LabelledRows { rows, labels })
 }
 
 /// Reads labelled rows: a file with its labels, which `labels` names as a file, as `FILE:COLUMN` or `FILE.npz:ARRAY`, or

@@ -6,6 +6,7 @@ mod evaluate;
 mod files;
 mod head;
 mod knn;
+mod mine;
 mod plan;
 mod progress;
 mod train;
@@ -32,6 +33,8 @@ enum Command {
     Embed(embed::Embed),
     Evaluate(evaluate::Evaluate),
     Knn(knn::Knn),
+    Mine(mine::Mine),
+    Loss(mine::Loss),
     Plan(plan::Plan),
     Devices(devices::Devices),
 }
@@ -96,6 +99,8 @@ pub(crate) fn main() -> ExitCode {
         Command::Embed(embed) => embed.run(),
         Command::Evaluate(evaluate) => evaluate.run(),
         Command::Knn(knn) => knn.run(),
+        Command::Mine(mine) => mine.run(),
+        Command::Loss(loss) => loss.run(),
         Command::Plan(plan) => plan.run(),
         Command::Devices(devices) => devices.run(),
     };

@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use nearfar::{Bytes, Engine, Forecast, Rate, Result, Room, measure_rate};
 
-use super::{Common, embed, evaluate, knn, print_json, print_line, train};
+use super::{Common, embed, evaluate, knn, mine, print_json, print_line, train};
 
 /// Print the memory plan of a command, and whether it fits; run nothing
 #[derive(Debug, Args)]
@@ -18,6 +18,8 @@ enum Planned {
     Embed(embed::Embed),
     Evaluate(evaluate::Evaluate),
     Knn(knn::Knn),
+    Mine(mine::Mine),
+    Loss(mine::Loss),
 }
 
 impl Plan {
@@ -27,6 +29,8 @@ impl Plan {
             Planned::Embed(embed) => (&embed.common, Common::default_budget()),
             Planned::Evaluate(evaluate) => (&evaluate.common, Common::default_budget()),
             Planned::Knn(knn) => (&knn.common, Common::default_budget()),
+            Planned::Mine(mine) => (&mine.common, Common::default_budget()),
+            Planned::Loss(loss) => (&loss.common, Common::default_budget()),
         };
         let engine = common.open(budget)?;
         let rate = pollster::block_on(measure_rate(&engine))?;
@@ -37,6 +41,8 @@ impl Plan {
             Planned::Embed(embed) => embed.plan(&room, &rate)?,
             Planned::Evaluate(evaluate) => evaluate.plan(&room, &rate)?,
             Planned::Knn(knn) => knn.plan(&room, &rate)?,
+            Planned::Mine(mine) => mine.plan(&room, &rate)?,
+            Planned::Loss(loss) => loss.plan(&room, &rate)?,
         };
         if common.json {
             print_json(&report(&engine, &room, &rate, &forecast));

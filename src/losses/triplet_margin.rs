@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::kernels::triplet_margin::{Rule, TERMS, Total};
+use crate::kernels::triplet_margin::{Rule, TERMS};
 use crate::miners::{Miner, MiningCounts};
 
 /// The hinge on `s_an - s_ap + margin`, averaged over the triplets where it is above zero (`AvgNonZeroReducer`).
@@ -33,40 +33,35 @@ impl TripletMarginLoss {
         }
     }
 
+    /// The mean over the active triplets, from the sum of their `s_an - s_ap`.
+    pub(crate) fn mean(&self, sum: f64, active: u64) -> f64 {
+        if active == 0 {
+            0.0
+        } else {
+            sum / active as f64 + self.margin
+        }
+    }
+
     /// The loss and the counts of a step, off its report.
     ///
     /// The sum over active triplets of `s_an - s_ap` is the sum over anchors of `<G_a, u_a>`, the rows' terms. Where the
     /// references are the batch itself, its rows have their terms as references too: the sum comes twice.
     pub(crate) fn read(&self, report: &[u32], anchors: usize, alone: bool) -> (f64, MiningCounts) {
-        let read = |total: Total| total.read(report);
-        let (valid, within, hard) = (read(Total::Valid), read(Total::Within), read(Total::Hard));
-        let counts = MiningCounts {
-            anchors: anchors as u64,
-            valid,
-            easy: valid - within,
-            semihard: within - hard,
-            hard,
-            mined: read(Total::Mined),
-            active: read(Total::Active),
-        };
+        let counts = MiningCounts::read(report, anchors);
         let terms = &report[TERMS..TERMS + anchors];
         let sum: f64 = terms
             .iter()
             .map(|bits| f64::from(f32::from_bits(*bits)))
             .sum();
         let sum = if alone { sum / 2.0 } else { sum };
-        let loss = if counts.active == 0 {
-            0.0
-        } else {
-            sum / counts.active as f64 + self.margin
-        };
-        (loss, counts)
+        (self.mean(sum, counts.active), counts)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernels::triplet_margin::Total;
 
     #[test]
     fn without_an_active_triplet_the_loss_is_zero() {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 pub use triplet_margin::{TripletMarginMiner, TypeOfTriplets};
 
-use crate::kernels::triplet_margin::Kind;
+use crate::kernels::triplet_margin::{Kind, Total};
 
 /// A miner and its arguments; names and arguments are PML's.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -57,4 +57,21 @@ pub struct MiningCounts {
     pub mined: u64,
     /// Of those, with a loss above zero.
     pub active: u64,
+}
+
+impl MiningCounts {
+    /// Reads the counts off a report of the kernel.
+    pub(crate) fn read(report: &[u32], anchors: usize) -> Self {
+        let read = |total: Total| total.read(report);
+        let (valid, within, hard) = (read(Total::Valid), read(Total::Within), read(Total::Hard));
+        Self {
+            anchors: anchors as u64,
+            valid,
+            easy: valid - within,
+            semihard: within - hard,
+            hard,
+            mined: read(Total::Mined),
+            active: read(Total::Active),
+        }
+    }
 }

@@ -1,0 +1,208 @@
+//! `nearfar mine` and `nearfar loss`: what a miner keeps of all triplets, and what those cost. No triplet is stored.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use nearfar::{
+    Forecast, MemoryReport, Mined, MiningCounts, MiningSpec, Rate, Result, Room, TrainConfig,
+    Wanted, mine, pml_bytes, write_matrix,
+};
+
+use super::files::{LabelledFiles, LabelledRows, Output};
+use super::{Common, print_json, print_line, progress};
+
+/// Count the triplets that a miner keeps, by kind
+#[derive(Debug, Args)]
+pub(super) struct Mine {
+    #[command(flatten)]
+    rows: LabelledFiles,
+    /// Which triplets are kept: triplet-margin or none
+    #[arg(long, value_name = "NAME", default_value = "triplet-margin")]
+    miner: String,
+    /// An argument of the miner, e.g. `margin=0.1` or `type_of_triplets=hard`; may be given again
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    sets: Vec<String>,
+    #[command(flatten)]
+    pub(super) common: Common,
+}
+
+/// Compute a loss over all mined triplets, and its gradient
+#[derive(Debug, Args)]
+pub(super) struct Loss {
+    #[command(flatten)]
+    rows: LabelledFiles,
+    /// The loss: triplet-margin
+    #[arg(long, value_name = "NAME", default_value = "triplet-margin")]
+    loss: String,
+    /// Which triplets it sees: triplet-margin, or none for all
+    #[arg(long, value_name = "NAME", default_value = "none")]
+    miner: String,
+    /// An argument of the loss, e.g. margin=0.1, or of the miner: miner.margin=0.2; may be given again
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    sets: Vec<String>,
+    /// NPY for the gradient with respect to the embeddings, [n, dim] f32
+    #[arg(long, value_name = "FILE.npy")]
+    gradient: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) common: Common,
+}
+
+impl Mine {
+    pub(super) fn run(&self) -> Result<()> {
+        let settings = settings(&self.miner, None, &self.sets, "miner.")?;
+        let job = Job::read(&self.rows, &self.common)?;
+        let (mined, mut report) = job.run(&settings, Wanted::Counts)?;
+        if let Some(mining) = report["mining"].as_object_mut() {
+            // What is active is a matter of a loss.
+            mining.remove("active");
+        }
+        job.print(&mined.mining, &report);
+        Ok(())
+    }
+
+    /// What a mining would hold and take; runs nothing.
+    pub(super) fn plan(&self, room: &Room, rate: &Rate) -> Result<Forecast> {
+        settings(&self.miner, None, &self.sets, "miner.")?;
+        let (anchors, references) = self.rows.read()?;
+        spec(&anchors, references.as_ref(), false).plan(room, rate)
+    }
+}
+
+impl Loss {
+    pub(super) fn run(&self) -> Result<()> {
+        let settings = settings(&self.miner, Some(&self.loss), &self.sets, "loss.")?;
+        let job = Job::read(&self.rows, &self.common)?;
+        let wanted = match self.gradient {
+            None => Wanted::Loss(&settings.loss),
+            Some(_) => Wanted::Gradient(&settings.loss),
+        };
+        let (mined, mut report) = job.run(&settings, wanted)?;
+        if let Some(path) = &self.gradient {
+            write_gradient(path, &mined.gradient, job.anchors.rows.dim())?;
+        }
+        report["loss"] = mined.loss.into();
+        job.print(&mined.mining, &report);
+        if !self.common.json {
+            let active = mined.mining.active;
+            print_line(format_args!("loss {} over {active} active", mined.loss));
+        }
+        Ok(())
+    }
+
+    /// What it would hold and take; runs nothing.
+    pub(super) fn plan(&self, room: &Room, rate: &Rate) -> Result<Forecast> {
+        settings(&self.miner, Some(&self.loss), &self.sets, "loss.")?;
+        let (anchors, references) = self.rows.read()?;
+        spec(&anchors, references.as_ref(), self.gradient.is_some()).plan(room, rate)
+    }
+}
+
+/// The settings of a run with this miner and loss. A key without a dot is an argument of what `prefix` names.
+fn settings(miner: &str, loss: Option<&str>, sets: &[String], prefix: &str) -> Result<TrainConfig> {
+    let mut config = TrainConfig::default().with_set(&format!("miner.name={miner}"))?;
+    if let Some(loss) = loss {
+        config = config.with_set(&format!("loss.name={loss}"))?;
+    }
+    for set in sets {
+        let key = set.split('=').next().unwrap_or_default();
+        let prefix = if key.contains('.') { "" } else { prefix };
+        config = config.with_set(&format!("{prefix}{set}"))?;
+    }
+    config.check()?;
+    Ok(config)
+}
+
+fn spec(anchors: &LabelledRows, references: Option<&LabelledRows>, gradient: bool) -> MiningSpec {
+    let known = references.unwrap_or(anchors);
+    let own = references.is_none();
+    MiningSpec {
+        own,
+        gradient,
+        ..MiningSpec::of_names(&known.labels, known.rows.dim(), anchors.labels.len())
+    }
+}
+
+/// Rows, and the engine that mines them.
+struct Job<'a> {
+    anchors: LabelledRows,
+    references: Option<LabelledRows>,
+    common: &'a Common,
+}
+
+impl<'a> Job<'a> {
+    fn read(files: &LabelledFiles, common: &'a Common) -> Result<Self> {
+        let (anchors, references) = files.read()?;
+        Ok(Self {
+            anchors,
+            references,
+            common,
+        })
+    }
+
+    fn run(
+        &self,
+        settings: &TrainConfig,
+        wanted: Wanted<'_>,
+    ) -> Result<(Mined, serde_json::Value)> {
+        let engine = self.common.open(Common::default_budget())?;
+        let started = std::time::Instant::now();
+        let bar = progress::Progress::new(self.anchors.labels.len() as u64, "anchors");
+        let mined = pollster::block_on(mine(
+            &engine,
+            self.anchors.rows(),
+            self.references.as_ref().map(LabelledRows::rows),
+            &settings.miner,
+            wanted,
+            |done, _| bar.set(done),
+        ))?;
+        bar.finish();
+        let info = engine.info();
+        let references = self.references.as_ref().unwrap_or(&self.anchors);
+        let report = serde_json::json!({
+            "engine": info.engine,
+            "adapter": info.adapter,
+            "elapsed_ms": started.elapsed().as_secs_f64() * 1e3,
+            "references": references.labels.len(),
+            "mining": mined.mining,
+            "pml_bytes": pml_bytes(
+                mined.mining.anchors,
+                references.labels.len() as u64,
+                mined.mining.valid,
+            ),
+            "memory": MemoryReport::new(engine.ledger()),
+        });
+        Ok((mined, report))
+    }
+
+    fn print(&self, mining: &MiningCounts, report: &serde_json::Value) {
+        if self.common.json {
+            print_json(report);
+            return;
+        }
+        let MiningCounts {
+            anchors,
+            valid,
+            easy,
+            semihard,
+            hard,
+            mined,
+            ..
+        } = mining;
+        for (name, count) in [
+            ("anchors", anchors),
+            ("valid", valid),
+            ("easy", easy),
+            ("semihard", semihard),
+            ("hard", hard),
+            ("mined", mined),
+        ] {
+            print_line(format_args!("{name:<10} {count:>20}"));
+        }
+    }
+}
+
+fn write_gradient(path: &Path, gradient: &[f32], dim: usize) -> Result<()> {
+    let mut file = Output::create(path)?;
+    file.write(&write_matrix(gradient, dim))?;
+    file.finish()
+}

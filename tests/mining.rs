@@ -1,0 +1,266 @@
+//! The mining phase against the loops, in f64, and against its own plan.
+
+mod common;
+
+use common::{assert_close, engines, exact_unit_rows, open, random_rows, rng, to_f64};
+use nearfar::kernels::triplet_margin::{Kind, Rule};
+use nearfar::{
+    Engine, EngineKind, Loss, Mined, Miner, MiningSpec, Rate, RowSource, Rows, TrainConfig,
+    TripletMarginLoss, Wanted, mine, reference,
+};
+use rand::RngExt as _;
+
+const KINDS: [(&str, Kind); 5] = [
+    ("all", Kind::All),
+    ("easy", Kind::Easy),
+    ("semihard", Kind::Semihard),
+    ("hard", Kind::Hard),
+    ("none", Kind::Unmined),
+];
+
+/// Rows of any length with a label each.
+struct Set {
+    rows: RowSource,
+    values: Vec<f64>,
+    labels: Vec<String>,
+    dim: usize,
+}
+
+impl Set {
+    fn new(values: Vec<f32>, dim: usize, labels: impl Iterator<Item = u32>) -> Self {
+        Self {
+            values: to_f64(&values),
+            labels: labels.map(|label| label.to_string()).collect(),
+            rows: RowSource::Memory { values, dim },
+            dim,
+        }
+    }
+
+    fn rows(&self) -> Rows<'_> {
+        Rows {
+            rows: &self.rows,
+            labels: &self.labels,
+        }
+    }
+
+    fn tags(&self, first_id: u32) -> Vec<[u32; 2]> {
+        let labels = self
+            .labels
+            .iter()
+            .map(|label| label.parse().expect("a number"));
+        labels
+            .zip(first_id..)
+            .map(|(label, id)| [label, id])
+            .collect()
+    }
+}
+
+fn miner(name: &str, margin: f64) -> Miner {
+    if name == "none" {
+        return Miner::None;
+    }
+    let config = TrainConfig::default();
+    let set = config.with_set(&format!("miner.type_of_triplets={name}"));
+    let set = set.and_then(|config| config.with_set(&format!("miner.margin={margin}")));
+    set.expect("is a setting").miner
+}
+
+fn run(
+    engine: &Engine,
+    anchors: &Set,
+    references: Option<&Set>,
+    miner: &Miner,
+    loss: &Loss,
+) -> Mined {
+    let references = references.map(Set::rows);
+    pollster::block_on(mine(
+        engine,
+        anchors.rows(),
+        references,
+        miner,
+        Wanted::Gradient(loss),
+        |_, _| {},
+    ))
+    .expect("fits")
+}
+
+/// The same by loops: the counts, the loss, and its gradient with respect to rows of any length.
+fn expected(anchors: &Set, references: Option<&Set>, rule: &Rule) -> (reference::Mining, Vec<f64>) {
+    let dim = anchors.dim;
+    let known = references.unwrap_or(anchors);
+    let (unit, unit_known) = (
+        reference::normalize(&anchors.values, dim),
+        reference::normalize(&known.values, dim),
+    );
+    let first_id = if references.is_some() { 1 << 30 } else { 0 };
+    let found = reference::triplet_margin(
+        &unit,
+        &anchors.tags(first_id),
+        &unit_known,
+        &known.tags(0),
+        dim,
+        rule,
+    );
+    let mut gradient = found.anchor_gradient.clone();
+    if references.is_none() {
+        for (gradient, share) in gradient.iter_mut().zip(&found.reference_gradient) {
+            *gradient += share;
+        }
+    }
+    for (i, gradient) in gradient.chunks_mut(dim).enumerate() {
+        let row = &anchors.values[i * dim..][..dim];
+        let (unit, length) = (&unit[i * dim..][..dim], reference::dot(row, row).sqrt());
+        let along = reference::dot(gradient, unit);
+        for (gradient, unit) in gradient.iter_mut().zip(unit) {
+            *gradient = (*gradient - unit * along) / length;
+        }
+    }
+    (found, gradient)
+}
+
+fn compare(mined: &Mined, expected: &(reference::Mining, Vec<f64>), what: &str) {
+    let (found, gradient) = expected;
+    let counts = &mined.mining;
+    assert_eq!(
+        [
+            counts.valid,
+            counts.easy,
+            counts.semihard,
+            counts.hard,
+            counts.mined,
+            counts.active
+        ],
+        [
+            found.valid,
+            found.easy,
+            found.semihard,
+            found.hard,
+            found.mined,
+            found.active
+        ],
+        "{what}"
+    );
+    assert!(
+        (mined.loss - found.loss).abs() < 1e-5,
+        "{what}: {} {}",
+        mined.loss,
+        found.loss
+    );
+    assert_close(what, &mined.gradient, gradient, 1e-5);
+}
+
+#[test]
+fn counts_loss_and_gradient_are_those_of_the_loops_on_data_full_of_ties() {
+    let mut rng = rng(31);
+    let mut set = |count: usize, classes: u32| {
+        let values = exact_unit_rows(&mut rng, count);
+        let labels: Vec<u32> = (0..count).map(|_| rng.random_range(0..classes)).collect();
+        Set::new(values, 64, labels.into_iter())
+    };
+    // Classes that only one side has, and one that holds everything.
+    let cases = [
+        (set(70, 5), Some(set(300, 4))),
+        (set(90, 7), None),
+        (set(20, 1), None),
+    ];
+    for engine in engines() {
+        for (anchors, references) in &cases {
+            for (name, kind) in KINDS {
+                // Multiples of 1/32 are met exactly: both bounds are on the data.
+                let (miner, margin) = (miner(name, 0.25), 0.125);
+                let rule = Rule {
+                    kind,
+                    miner_margin: if name == "none" { 0.0 } else { 0.25 },
+                    loss_margin: margin,
+                };
+                let loss = Loss::TripletMargin(TripletMarginLoss { margin: 0.125 });
+                let mined = run(&engine, anchors, references.as_ref(), &miner, &loss);
+                compare(&mined, &expected(anchors, references.as_ref(), &rule), name);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_budget_changes_no_byte_and_what_was_planned_is_held() {
+    let mut rng = rng(32);
+    let (count, dim) = (500, 30);
+    let values: Vec<f32> = random_rows(&mut rng, count, 32)
+        .chunks(32)
+        .flat_map(|row| {
+            row[..dim]
+                .iter()
+                .map(|value| 3.0 * value)
+                .collect::<Vec<_>>()
+        })
+        .collect();
+    let set = Set::new(values, dim, (0..count as u32).map(|i| i % 9));
+    let others = Set::new(
+        random_rows(&mut rng, 3000, dim),
+        32,
+        (0..3000).map(|i| i % 7),
+    );
+    let anchors = Set::new(random_rows(&mut rng, 200, dim), 32, (0..200).map(|i| i % 8));
+    let (miner, loss) = (miner("semihard", 0.2), Loss::default());
+    let rule = Rule {
+        kind: Kind::Semihard,
+        miner_margin: 0.2,
+        loss_margin: 0.2,
+    };
+    for (anchors, references) in [(&set, None), (&anchors, Some(&others))] {
+        let expected = expected(anchors, references, &rule);
+        for kind in [EngineKind::Cpu, EngineKind::Gpu] {
+            let mut outcomes: Vec<Mined> = Vec::new();
+            for budget in [3 << 20, 4 << 20, 64 << 20] {
+                let engine = open(kind, budget);
+                let known = references.unwrap_or(anchors);
+                let spec = MiningSpec {
+                    own: references.is_none(),
+                    gradient: true,
+                    ..MiningSpec::of_names(&known.labels, anchors.dim, anchors.labels.len())
+                };
+                let plan = spec.plan(&engine.room(), &Rate::default()).expect("fits");
+                let before = engine.ledger().live_bytes();
+                outcomes.push(run(&engine, anchors, references, &miner, &loss));
+                let peak = engine.ledger().peak_bytes() - before;
+                assert_eq!(peak, plan.memory.total_bytes(), "{kind:?} {budget}");
+            }
+            for mined in &outcomes {
+                assert!(
+                    *mined == outcomes[0],
+                    "{kind:?}: the budget changes the outcome"
+                );
+            }
+            let mined = &outcomes[0];
+            assert!((mined.loss - expected.0.loss).abs() < 1e-5);
+            assert_close("the gradient", &mined.gradient, &expected.1, 1e-5);
+        }
+    }
+}
+
+#[test]
+fn what_does_not_fit_or_match_is_refused_before_anything_runs() {
+    let engine = open(EngineKind::Cpu, 64 << 10);
+    let set = Set::new(exact_unit_rows(&mut rng(1), 300), 64, 0..300);
+    let mined = |anchors: Rows<'_>| {
+        let result = pollster::block_on(mine(
+            &engine,
+            anchors,
+            None,
+            &Miner::default(),
+            Wanted::Counts,
+            |_, _| {},
+        ));
+        result.expect_err("is refused").to_string()
+    };
+    let refused = mined(set.rows());
+    assert!(
+        refused.contains("64 KiB") && refused.contains("raise the budget"),
+        "{refused}"
+    );
+    let short = mined(Rows {
+        rows: &set.rows,
+        labels: &set.labels[1..],
+    });
+    assert!(short.contains("299 labels for 300 rows"), "{short}");
+}
