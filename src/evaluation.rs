@@ -394,6 +394,11 @@ impl Evaluator {
         &mut self.references
     }
 
+    /// The same, and room for one query or more.
+    pub(crate) fn search_mut(&mut self) -> (&mut DeviceVec<f32>, &mut DeviceVec<f32>) {
+        (&mut self.references, &mut self.queries)
+    }
+
     /// Ranks each query's positives among the references, whose classes are `labels`.
     ///
     /// # Errors

@@ -105,4 +105,4 @@ pub use pml::pml_bytes;
 pub use projection::{Axes, project};
 pub use rate::measure_rate;
 pub use run::{Baseline, DataReport, Map, MemoryReport, Progress, Run, RunReport};
-pub use trainer::{Evaluation, StepReport, Trainer};
+pub use trainer::{Evaluation, Neighbour, Neighbourhood, StepReport, Trainer};

@@ -17,7 +17,7 @@ use crate::evaluation;
 use crate::ledger::MemoryLedger;
 use crate::metrics::Scores;
 use crate::projection::{Axes, project};
-use crate::trainer::{Evaluation, StepReport, Trainer};
+use crate::trainer::{Evaluation, Neighbourhood, StepReport, Trainer};
 use crate::verdict::verdict;
 use crate::warnings::Warnings;
 
@@ -60,6 +60,8 @@ pub struct Baseline {
 pub struct Map {
     /// The side.
     pub side: Side,
+    /// The number of each row in the data set, ascending.
+    pub rows: Vec<u32>,
     /// `[x, y]` of each row: the principal components of the classes that are told apart, or the exact circle.
     pub points: Vec<[f32; 2]>,
     /// The class of each row: its place in `names`, or 255 for every other class.
@@ -246,19 +248,33 @@ impl Run {
         Ok(())
     }
 
+    /// The side that may be looked at now: the test side once the run is over, until then the validation side, or the
+    /// training side where nothing steers.
+    fn side(&self) -> Side {
+        let sides = self.trainer.sides();
+        [Side::Test, Side::Validation, Side::Train]
+            .into_iter()
+            .skip(usize::from(!self.is_finished()))
+            .find(|side| !sides.of(*side).is_empty())
+            .unwrap_or(Side::Train)
+    }
+
+    /// Finds the rows nearest to a row of the side that [`Run::map`] shows; nothing where it is of another.
+    ///
+    /// # Errors
+    /// As [`Trainer::neighbours`].
+    pub async fn neighbours(&mut self, row: u32) -> Result<Option<Neighbourhood>> {
+        self.trainer.neighbours(self.side(), row).await
+    }
+
     /// Where rows lie now: of the test side once the run is over, until then of the validation side, or of the training
     /// side where nothing steers.
     ///
     /// # Errors
     /// As [`Trainer::embed`].
     pub async fn map(&mut self) -> Result<Map> {
-        let sides = self.trainer.sides();
-        let side = [Side::Test, Side::Validation, Side::Train]
-            .into_iter()
-            .skip(usize::from(!self.is_finished()))
-            .find(|side| !sides.of(*side).is_empty())
-            .unwrap_or(Side::Train);
-        let all = sides.of(side);
+        let side = self.side();
+        let all = self.trainer.sides().of(side);
         let chosen = evaluation::choose(all.len(), MAP_ROWS, self.trainer.config().seed);
         let rows: Vec<u32> = chosen.iter().map(|place| all[*place as usize]).collect();
         let labels = self.trainer.dataset().labels_of(&rows);
@@ -280,6 +296,7 @@ impl Run {
         let class_names = &self.trainer.dataset().class_names;
         Ok(Map {
             side,
+            rows,
             points,
             classes,
             names: told

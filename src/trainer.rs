@@ -2,6 +2,7 @@
 //! from gathering their rows to the optimizer runs on the engine, and a few words a step come back.
 
 mod baseline;
+mod neighbours;
 mod score;
 mod setup;
 
@@ -10,6 +11,7 @@ use std::rc::Rc;
 use serde::{Deserialize, Serialize};
 use web_time::Instant;
 
+pub use neighbours::{Neighbour, Neighbourhood};
 pub use score::Evaluation;
 
 use crate::config::TrainConfig;
@@ -25,6 +27,7 @@ use crate::kernels::optimizer;
 use crate::kernels::ranks::{Block, Inputs, Row};
 use crate::kernels::triplet_margin::{self, Rule, STATUS, TERMS};
 use crate::kernels::{self, stride};
+use crate::knn::Seeker;
 use crate::linear::Unfit;
 use crate::losses::Loss;
 use crate::miners::MiningCounts;
@@ -65,6 +68,7 @@ pub struct Trainer {
     tile: Activations,
     evaluator: Evaluator,
     intake: Intake,
+    seeker: Seeker,
     linear: Result<Linear, Unfit>,
     step: u64,
     failed: Option<Error>,
@@ -113,6 +117,7 @@ impl Trainer {
             tile: Activations::new(&mut workspace, &TILE, &sizes.widths),
             evaluator: Evaluator::new(&mut workspace, cut),
             intake: Intake::new(&mut workspace),
+            seeker: Seeker::new(&mut workspace),
             linear: linear
                 .map(|directions| Linear::new(&mut workspace, dataset.features.dim(), directions)),
             step: 0,

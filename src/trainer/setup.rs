@@ -1,6 +1,7 @@
 //! [`Setup`]: what a run is made of before it starts: sides, sampler, sizes, and the memory plan that follows from them.
 
 use super::baseline::Linear;
+use super::neighbours::NEIGHBOURS;
 use crate::config::{Split, TrainConfig};
 use crate::cross_batch_memory::CrossBatchMemory;
 use crate::dataset::{Dataset, Sides};
@@ -13,6 +14,7 @@ use crate::kernels::optimizer::Moments;
 use crate::kernels::ranks::{Row, SEGMENT, Scratch};
 use crate::kernels::stride;
 use crate::kernels::triplet_margin::{OWNERS, Parts, TERMS};
+use crate::knn::Seeker;
 use crate::ledger::Purpose;
 use crate::linear::{LinearMap, Unfit};
 use crate::model::{Activations, EmbeddingModel, Gradients};
@@ -256,6 +258,7 @@ impl Sizes {
                 steps * (TERMS as u64 + batch),
             );
         plan = Activations::plan(plan, &TILE, &self.widths, TILE_ROWS);
+        plan = Seeker::plan(plan, 1, NEIGHBOURS as u64);
         if let Some(directions) = linear {
             plan = Linear::plan(plan, dataset.features.dim(), directions);
         }
