@@ -148,6 +148,25 @@ export class Page {
     });
   }
 
+  /** The middle of a canvas's first pixel that is well inside a coloured point, in CSS pixels from its corner. */
+  point(id) {
+    return this.find(id).evaluate((canvas) => {
+      const { data, width, height } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+      const coloured = (x, y) => {
+        const [r, g, b, a] = data.subarray(4 * (y * width + x), 4 * (y * width + x) + 4);
+        return a > 200 && Math.max(r, g, b) - Math.min(r, g, b) > 40;
+      };
+      for (let y = 2; y < height - 2; y += 1) {
+        for (let x = 2; x < width - 2; x += 1) {
+          if ([-2, 0, 2].every((d) => coloured(x + d, y) && coloured(x, y + d))) {
+            return { x: (x * canvas.clientWidth) / width, y: (y * canvas.clientHeight) / height };
+          }
+        }
+      }
+      return null;
+    });
+  }
+
   screenshot(name) {
     return this.page.screenshot({ path: path.join(screenshots, `${name}.png`) });
   }

@@ -8,6 +8,7 @@ use crate::data::{Data, take_drops};
 use crate::keys::{self, Keys};
 use crate::link::Link;
 use crate::map::Map;
+use crate::neighbours::Neighbours;
 use crate::plots::{LossPlot, MemoryPlot, MiningPlot, PrecisionPlot};
 use crate::session::Session;
 use crate::state::{Curves, Phase, Problem, State};
@@ -53,7 +54,10 @@ pub(crate) fn App() -> impl IntoView {
                 <MemoryPlot state/>
                 <LossPlot state/>
             </section>
-            <Map state/>
+            <section class="map">
+                <Map state session/>
+                <Neighbours state session/>
+            </section>
             <footer>
                 <p data-testid="status" role="status" aria-live="polite">{status}</p>
                 <Faint state/>

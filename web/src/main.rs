@@ -15,6 +15,7 @@ mod keys;
 mod knobs;
 mod link;
 mod map;
+mod neighbours;
 mod plots;
 mod protocol;
 mod session;

@@ -2,8 +2,8 @@
 //! handed over, never copied.
 
 use nearfar::{
-    Baseline, DataReport, DeviceInfo, EngineKind, Evaluation, MemoryReport, Scores, Side,
-    StepReport, TrainConfig,
+    Baseline, DataReport, DeviceInfo, EngineKind, Evaluation, MemoryReport, Neighbourhood, Scores,
+    Side, StepReport, TrainConfig,
 };
 use serde::{Deserialize, Serialize};
 
@@ -40,6 +40,11 @@ pub(crate) enum Command {
     Resume {
         /// Steps until it pauses.
         steps: Option<u64>,
+    },
+    /// Finds the rows nearest to one on the map, after the slice of work under way.
+    Neighbours {
+        /// The row's number in the data.
+        row: u32,
     },
     /// Ends the run and gives its memory back.
     Reset,
@@ -84,13 +89,15 @@ pub(crate) enum Event {
         /// Those of what it is compared with.
         baseline: Box<Baseline>,
     },
-    /// Where rows lie now; beside it come `[x, y]` of each as f32, and the class of each as a byte.
+    /// Where rows lie now; beside it come `[x, y]` of each as f32, the class of each as a byte, and its number as u32.
     Map {
         /// Whose rows.
         side: Side,
         /// The classes that are told apart.
         names: Vec<String>,
     },
+    /// The rows nearest to the one that was asked for. One that is no longer on the map has no answer.
+    Neighbours(Box<Neighbourhood>),
     /// The run waits.
     Paused,
     /// The run goes on.

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use js_sys::{Array, Float32Array, Reflect, Uint8Array};
+use js_sys::{Array, Float32Array, Reflect, Uint8Array, Uint32Array};
 use leptos::prelude::*;
 use nearfar::{EngineKind, TrainConfig};
 use wasm_bindgen::prelude::*;
@@ -10,7 +10,7 @@ use web_sys::{File, HtmlLinkElement, MessageEvent, Worker, WorkerOptions, Worker
 
 use crate::protocol::{Command, Event};
 use crate::source::{Asked, Source};
-use crate::state::{Phase, State};
+use crate::state::{Phase, Places, State};
 
 /// Sends commands; the worker's events go to the [`State`].
 #[derive(Clone, Copy)]
@@ -137,6 +137,20 @@ impl Session {
         }
     }
 
+    /// Chooses a row of the map, or none, and asks for its neighbours.
+    pub(crate) fn choose_row(&self, row: Option<u32>) {
+        self.state.chosen.set(row);
+        self.state.neighbours.set(None);
+        self.look_around();
+    }
+
+    /// Asks for the neighbours of the row that is chosen, where one is.
+    fn look_around(&self) {
+        if let Some(row) = self.state.chosen.get_untracked() {
+            self.send(&Command::Neighbours { row }, &[]);
+        }
+    }
+
     /// Runs the last run again with `memory_size` 0; the settings on the page stay.
     pub(crate) fn without_memory(&self) {
         if untrack(|| self.state.can_drop_memory()) {
@@ -163,14 +177,6 @@ impl Session {
         let Ok(event) = serde_json::from_str::<Event>(&json) else {
             return;
         };
-        let points = match parts.length() {
-            3 => Float32Array::new(&parts.get(1)).to_vec(),
-            _ => Vec::new(),
-        };
-        let classes = match parts.length() {
-            3 => Uint8Array::new(&parts.get(2)).to_vec(),
-            _ => Vec::new(),
-        };
         match event {
             Event::Data(summary) => {
                 self.take_data(*summary);
@@ -182,11 +188,23 @@ impl Session {
                 self.run_next.set_value(false);
                 self.take_refusal(message, columns);
             }
-            event => {
-                let points = points.chunks_exact(2).map(|point| [point[0], point[1]]);
-                self.state.apply(event, points.collect(), classes);
+            Event::Map { side, names } => {
+                self.state.take_map(side, names, places(parts));
+                self.look_around();
             }
+            event => self.state.apply(event),
         }
+    }
+}
+
+/// The arrays that come beside a map.
+fn places(parts: &Array) -> Places {
+    let points = Float32Array::new(&parts.get(1)).to_vec();
+    let points = points.chunks_exact(2).map(|point| [point[0], point[1]]);
+    Places {
+        points: points.collect(),
+        classes: Uint8Array::new(&parts.get(2)).to_vec(),
+        rows: Uint32Array::new(&parts.get(3)).to_vec(),
     }
 }
 

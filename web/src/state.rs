@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use leptos::prelude::*;
 use nearfar::{
-    Baseline, Bytes, DataReport, DeviceInfo, Evaluation, MemoryReport, Metrics, Scores, Side,
-    StepReport, TrainConfig,
+    Baseline, Bytes, DataReport, DeviceInfo, Evaluation, MemoryReport, Metrics, Neighbourhood,
+    Scores, Side, StepReport, TrainConfig,
 };
 
 use crate::history::History;
@@ -138,11 +138,40 @@ impl Curves {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct MapData {
     pub(crate) side: Side,
-    pub(crate) points: Vec<[f32; 2]>,
-    pub(crate) classes: Vec<u8>,
+    pub(crate) places: Places,
     pub(crate) names: Vec<String>,
     /// The exact circle, not a projection.
     pub(crate) circle: bool,
+}
+
+/// The rows of a map.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Places {
+    pub(crate) points: Vec<[f32; 2]>,
+    /// Places among the names, or 255.
+    pub(crate) classes: Vec<u8>,
+    /// Numbers in the data.
+    pub(crate) rows: Vec<u32>,
+}
+
+impl Places {
+    /// Where a row lies, if it is on the map.
+    pub(crate) fn of(&self, row: u32) -> Option<[f32; 2]> {
+        let place = self.rows.iter().position(|other| *other == row);
+        place.map(|place| self.points[place])
+    }
+
+    /// The row of that number, or else the next one on the way there from `before`.
+    pub(crate) fn row_at(&self, number: u32, before: Option<u32>) -> Option<u32> {
+        let upwards = before.is_none_or(|before| before < number);
+        let rows = self.rows.iter().copied();
+        let beyond = if upwards {
+            rows.filter(|row| *row >= number).min()
+        } else {
+            rows.filter(|row| *row <= number).max()
+        };
+        beyond.or(before)
+    }
 }
 
 /// The signals of the page.
@@ -161,6 +190,10 @@ pub(crate) struct State {
     pub(crate) curves: RwSignal<Curves>,
     pub(crate) previous: RwSignal<Option<Curves>>,
     pub(crate) map: RwSignal<Option<MapData>>,
+    /// The row of the map whose neighbours are shown.
+    pub(crate) chosen: RwSignal<Option<u32>>,
+    /// Its neighbours, once they are there.
+    pub(crate) neighbours: RwSignal<Option<Neighbourhood>>,
     pub(crate) error: RwSignal<Option<Problem>>,
     /// The step under the pointer, in all plots.
     pub(crate) pointed: RwSignal<Option<f64>>,
@@ -186,6 +219,8 @@ impl State {
             curves: RwSignal::new(Curves::default()),
             previous: RwSignal::new(None),
             map: RwSignal::new(None),
+            chosen: RwSignal::new(None),
+            neighbours: RwSignal::new(None),
             error: RwSignal::new(None),
             pointed: RwSignal::new(None),
             theme: RwSignal::new(0),
@@ -295,8 +330,24 @@ impl State {
         self.stage.set(Phase::Ready);
     }
 
-    /// Takes in what the worker says; `points` and `classes` come with a map.
-    pub(crate) fn apply(&self, event: Event, points: Vec<[f32; 2]>, classes: Vec<u8>) {
+    /// Takes in a map. A chosen row that is not on it is chosen no more.
+    pub(crate) fn take_map(&self, side: Side, names: Vec<String>, places: Places) {
+        let chosen = self.chosen.get_untracked();
+        if chosen.is_some_and(|row| places.of(row).is_none()) {
+            self.chosen.set(None);
+            self.neighbours.set(None);
+        }
+        let circle = |curves: &Curves| curves.config.embedding_size == 2;
+        self.map.set(Some(MapData {
+            side,
+            places,
+            names,
+            circle: self.curves.with_untracked(circle),
+        }));
+    }
+
+    /// Takes in what the worker says.
+    pub(crate) fn apply(&self, event: Event) {
         match event {
             Event::Device(device) => {
                 self.reading.update(|commands| *commands -= 1);
@@ -310,8 +361,8 @@ impl State {
                 self.say(message);
                 self.stage.set(Phase::Ready);
             }
-            Event::Data(_) | Event::Refused { .. } => {
-                unreachable!("the session knows what was asked for")
+            Event::Data(_) | Event::Refused { .. } | Event::Map { .. } => {
+                unreachable!("the session takes what it asked for, and what comes with arrays")
             }
             Event::Started {
                 config,
@@ -333,7 +384,7 @@ impl State {
                     memory,
                     ..Curves::default()
                 });
-                self.map.set(None);
+                self.clear_map();
             }
             Event::Steps {
                 reports,
@@ -358,15 +409,12 @@ impl State {
                 curves.evaluations.push(*evaluation);
                 curves.baseline = *baseline;
             }),
-            Event::Map { side, names } => self.map.set(Some(MapData {
-                side,
-                points,
-                classes,
-                names,
-                circle: self
-                    .curves
-                    .with_untracked(|curves| curves.config.embedding_size == 2),
-            })),
+            // An answer to a click before the last one is late.
+            Event::Neighbours(found) => {
+                if self.chosen.get_untracked() == Some(found.row) {
+                    self.neighbours.set(Some(*found));
+                }
+            }
             Event::Paused => self.stage.set(Phase::Paused),
             Event::Resumed => self.stage.set(Phase::Running),
             Event::Finished {
@@ -394,7 +442,13 @@ impl State {
     fn clear(&self) {
         self.curves.set(Curves::default());
         self.previous.set(None);
+        self.clear_map();
+    }
+
+    fn clear_map(&self) {
         self.map.set(None);
+        self.chosen.set(None);
+        self.neighbours.set(None);
     }
 
     /// One line on what is going on. It is read aloud, so it changes with the phase, not with the step.

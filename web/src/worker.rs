@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use futures_util::StreamExt as _;
-use js_sys::{Array, Float32Array, Uint8Array};
+use js_sys::{Array, Float32Array, Uint8Array, Uint32Array};
 use nearfar::{
     Choice, Dataset, Engine, EngineChoice, Error, Labelled, NamedFile, Progress, Result, Run,
     TrainConfig, kernels,
@@ -144,6 +144,7 @@ impl Core {
                 }
             }
             Command::Resume { steps } => self.go_on(steps),
+            Command::Neighbours { row } => self.look_around(row).await,
             Command::Reset => {
                 self.end_run().await;
                 self.say(&Event::Reset);
@@ -278,12 +279,33 @@ impl Core {
             }
             // The command that stopped it says what comes next.
             Err(Error::Stopped) => self.run = Some(run),
-            // Its engine goes with it: the next run opens another.
-            Err(error @ Error::Device(_)) => self.say(&Event::Failed(format!(
-                "{error}. Press Run to start again."
-            ))),
-            Err(error) => self.say(&Event::Failed(error.to_string())),
+            Err(error) => self.fail(&error),
         }
+    }
+
+    /// Finds the rows nearest to one, between two slices of the run.
+    async fn look_around(&mut self, row: u32) {
+        let Some(mut run) = self.run.take() else {
+            return;
+        };
+        match run.neighbours(row).await {
+            Ok(found) => {
+                self.run = Some(run);
+                if let Some(found) = found {
+                    self.say(&Event::Neighbours(Box::new(found)));
+                }
+            }
+            Err(Error::Stopped) => self.run = Some(run),
+            Err(error) => self.fail(&error),
+        }
+    }
+
+    /// Says what ended the run. Its engine is gone with it: the next run opens another.
+    fn fail(&self, error: &Error) {
+        self.say(&Event::Failed(match error {
+            Error::Device(_) => format!("{error}. Press Run to start again."),
+            _ => error.to_string(),
+        }));
     }
 
     async fn advance(&self, run: &mut Run) -> Result<()> {
@@ -317,11 +339,12 @@ impl Core {
         let map = run.map().await?;
         let points = Float32Array::from(map.points.as_flattened()).buffer();
         let classes = Uint8Array::from(&map.classes[..]).buffer();
+        let rows = Uint32Array::from(&map.rows[..]).buffer();
         let event = Event::Map {
             side: map.side,
             names: map.names,
         };
-        self.post(&event, &[points.into(), classes.into()]);
+        self.post(&event, &[points.into(), classes.into(), rows.into()]);
         Ok(())
     }
 
