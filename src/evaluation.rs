@@ -384,6 +384,11 @@ impl Evaluator {
         }
     }
 
+    /// How the work is cut.
+    pub(crate) fn cut(&self) -> &Cut {
+        &self.cut
+    }
+
     /// How many references there is room for.
     pub(crate) fn capacity(&self) -> usize {
         self.cut.references

@@ -104,5 +104,5 @@ pub use plan::{MemoryPlan, PlannedBuffer, Room};
 pub use pml::pml_bytes;
 pub use projection::{Axes, project};
 pub use rate::measure_rate;
-pub use run::{Baseline, DataReport, Map, MemoryReport, Progress, Run, RunReport};
+pub use run::{Baseline, DataReport, FullEvaluation, Map, MemoryReport, Progress, Run, RunReport};
 pub use trainer::{Evaluation, Neighbour, Neighbourhood, StepReport, Trainer};

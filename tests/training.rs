@@ -6,8 +6,8 @@ use std::rc::Rc;
 
 use common::{engines, open};
 use nearfar::{
-    Baseline, Dataset, Engine, EngineKind, Metrics, Neighbourhood, Purpose, Run, RunReport, Scores,
-    Side, TrainConfig, Trainer,
+    Baseline, Dataset, Engine, EngineKind, Metrics, Neighbourhood, Purpose, Rate, Run, RunReport,
+    Scores, Side, TrainConfig, Trainer,
 };
 
 fn config(dataset: &Dataset, sets: &[&str]) -> TrainConfig {
@@ -447,5 +447,48 @@ fn neighbours_are_the_same_where_the_side_streams_past_and_asking_changes_no_los
         let fixed = open(kind, 256 << 20).ledger().live_bytes();
         assert_eq!(trained(fixed + (700 << 10), true), (losses.clone(), found));
         assert_eq!(trained(256 << 20, false).0, losses);
+    }
+}
+
+#[test]
+fn everything_is_evaluated_on_the_side_that_may_be_looked_at_and_changes_nothing() {
+    for engine in engines() {
+        let dataset = Rc::new(Dataset::sample("digits", 0).expect("is there"));
+        let config = config(
+            &dataset,
+            &["steps=40", "memory_size=256", "evaluate_queries=30"],
+        );
+        pollster::block_on(async {
+            let mut run = Run::new(engine, dataset, config).await.expect("fits");
+            let peak = run.memory().peak_bytes;
+            while !run.is_finished() {
+                run.next(15).await.expect("goes on");
+                let side = if run.is_finished() {
+                    Side::Test
+                } else {
+                    Side::Validation
+                };
+                let rows = run.trainer().sides().of(side).len() as u64;
+                let (planned, forecast) = run.plan_evaluate_all(&Rate::default());
+                let mut heard = Vec::new();
+                let all = run.evaluate_all(|done, of| heard.push((done, of))).await;
+                let all = all.expect("scores").expect("has queries");
+                assert_eq!((planned, all.side, all.step), (side, side, run.step()));
+                assert_eq!(all.metrics.queries, rows);
+                assert_eq!(heard.last(), Some(&(rows, rows)));
+                let recall: Vec<f64> = all.recall_at.values().copied().collect();
+                assert!(all.metrics.precision_at_1 <= recall[0] && recall.is_sorted());
+                let purposes = forecast.memory.by_purpose();
+                let held = run.memory().by_purpose;
+                for (purpose, bytes) in purposes {
+                    assert!(bytes <= held[purpose.name()], "{purpose:?}");
+                }
+                if run.is_finished() {
+                    let told = run.final_scores().and_then(|scores| scores.test);
+                    assert_eq!(told, Some(all.metrics), "the numbers of the verdict");
+                }
+            }
+            assert_eq!(run.memory().peak_bytes, peak);
+        });
     }
 }
