@@ -100,6 +100,11 @@ export class Page {
     );
   }
 
+  /** Waits until an element is shown and says so. */
+  says(id, pattern) {
+    return this.find(id).filter({ visible: true, hasText: pattern }).waitFor({ timeout: 60_000 });
+  }
+
   /** Sets a knob by its label. */
   async set(label, value) {
     const knob = this.page.getByLabel(label, { exact: true });

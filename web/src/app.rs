@@ -5,6 +5,8 @@ use nearfar::{Bytes, Metrics};
 
 use crate::controls::Controls;
 use crate::data::{Data, take_drops};
+use crate::evaluation::EvaluateAll;
+use crate::forecast::RunForecast;
 use crate::keys::{self, Keys};
 use crate::link::Link;
 use crate::map::Map;
@@ -25,6 +27,7 @@ pub(crate) fn App() -> impl IntoView {
     // A canvas sees its own size; the size of a pixel changes with the window's.
     window_event_listener(leptos::ev::resize, move |_| state.theme.update(|n| *n += 1));
     follow_link(state, session);
+    Effect::new(move || session.ask_forecast());
     let (over, drop) = take_drops(session);
     let status = Memo::new(move |_| state.status());
     view! {
@@ -46,6 +49,8 @@ pub(crate) fn App() -> impl IntoView {
             </section>
             <section class="word">
                 <Verdict state/>
+                <RunForecast state/>
+                <EvaluateAll state session/>
                 <Banner state/>
             </section>
             <section class="plots">

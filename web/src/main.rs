@@ -9,6 +9,8 @@ mod app;
 mod chart;
 mod controls;
 mod data;
+mod evaluation;
+mod forecast;
 mod frame;
 mod history;
 mod keys;

@@ -13,6 +13,8 @@ use crate::theme;
 
 /// How far from a point a click still means it, in CSS pixels.
 const REACH: f64 = 16.0;
+/// What is left free around the points, in CSS pixels.
+const EDGE: f64 = 10.0;
 
 /// The scatter and the names of its classes.
 #[component]
@@ -29,7 +31,7 @@ pub(crate) fn Map(state: State, session: Session) -> impl IntoView {
         if let (Some(map), Some(context)) = (&*state.map.read(), context(canvas)) {
             let painter = Painter {
                 context,
-                frame: Frame::new(&map.places, width, height),
+                frame: Frame::new(&map.places, width, height, ratio),
                 ratio,
             };
             let chosen = state.chosen.get();
@@ -93,7 +95,7 @@ pub(crate) fn side_text(side: Side) -> &'static str {
 /// The row under a click, the nearest where several are.
 fn clicked(canvas: &HtmlCanvasElement, places: &Places, event: &MouseEvent) -> Option<u32> {
     let (width, height) = (canvas.client_width(), canvas.client_height());
-    let frame = Frame::new(places, f64::from(width), f64::from(height));
+    let frame = Frame::new(places, f64::from(width), f64::from(height), 1.0);
     let (x, y) = (f64::from(event.offset_x()), f64::from(event.offset_y()));
     let distance = |point: &[f32; 2]| {
         let at = frame.place(*point);
@@ -111,19 +113,19 @@ fn context(canvas: &HtmlCanvasElement) -> Option<CanvasRenderingContext2d> {
     context.dyn_into().ok()
 }
 
-/// Where points stand on a canvas: the origin in the middle, the farthest near the edge.
+/// Where points stand on a canvas: the origin in the middle, the farthest so near the edge that its mark is whole.
 struct Frame {
     centre: (f64, f64),
     scale: f64,
 }
 
 impl Frame {
-    fn new(places: &Places, width: f64, height: f64) -> Self {
+    fn new(places: &Places, width: f64, height: f64, ratio: f64) -> Self {
         let values = places.points.iter().flatten();
         let most = values.fold(1e-6f32, |most, value| most.max(value.abs()));
         Self {
             centre: (width / 2.0, height / 2.0),
-            scale: 0.47 * width.min(height) / f64::from(most),
+            scale: (0.5 * width.min(height) - EDGE * ratio).max(1.0) / f64::from(most),
         }
     }
 

@@ -61,11 +61,13 @@ fn Row(state: State, session: Session) -> impl IntoView {
     };
     view! {
         <div class="row">
-            <label for="neighbour-row">"Row"</label>
-            <input
-                id="neighbour-row" data-testid="neighbour-row" type="number" min="1" prop:value=number on:change=enter
-                title="Up and down go from row to row of the map"
-            />
+            <label>
+                "Row"
+                <input
+                    data-testid="neighbour-row" type="number" min="1" prop:value=number on:change=enter
+                    title="Up and down go from row to row of the map"
+                />
+            </label>
             <p role="status">{said}</p>
             <button
                 class="quiet" hidden=move || state.chosen.get().is_none() on:click=move |_| session.choose_row(None)
@@ -83,20 +85,16 @@ fn summary(found: &Neighbourhood) -> String {
     }
     let right = found.neighbours.iter().filter(|near| near.right).count();
     format!(
-        "{}: {right} of the {nearest} nearest {side} rows are of its class, at step {}",
+        "Class {}: {right} of the {nearest} nearest {side} rows are right, at step {}",
         found.class, found.step
     )
 }
 
 /// A neighbour in the table, with the mark that it has on the map.
 fn line(i: usize, neighbour: &Neighbour) -> impl IntoView + use<> {
-    let (mark, word) = if neighbour.right {
-        ("right", "right")
-    } else {
-        ("wrong", "wrong")
-    };
+    let word = if neighbour.right { "right" } else { "wrong" };
     view! {
-        <tr class=mark>
+        <tr class=word>
             <td>{i + 1}</td>
             <td>{neighbour.row + 1}</td>
             <td>{neighbour.class.clone()}</td>

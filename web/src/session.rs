@@ -90,6 +90,7 @@ impl Session {
         self.run_next.set_value(false);
         self.state.say(message);
         self.state.reading.set(0);
+        self.state.evaluating.set(None);
         self.state.stage.set(Phase::Dead);
     }
 
@@ -134,6 +135,26 @@ impl Session {
         if untrack(|| self.state.can_reset()) {
             self.state.error.set(None);
             self.send(&Command::Reset, &[]);
+        }
+    }
+
+    /// Asks what a run with the settings on the page would take, whenever one could start and they changed.
+    pub(crate) fn ask_forecast(&self) {
+        if self.state.device.read().is_some() && self.state.can_start() {
+            let config = Box::new(self.state.config.get());
+            self.send(&Command::Forecast { config }, &[]);
+        }
+    }
+
+    /// Scores every row of a side, or stops that.
+    pub(crate) fn evaluate_all(&self) {
+        if untrack(|| self.state.phase.get()) == Phase::Evaluating {
+            self.send(&Command::StopEvaluating, &[]);
+        } else if let Some(forecast) = self.state.can_evaluate.get_untracked()
+            && untrack(|| self.state.can_evaluate_all())
+        {
+            self.state.evaluating.set(Some((0, forecast.queries)));
+            self.send(&Command::EvaluateAll, &[]);
         }
     }
 

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use leptos::prelude::*;
 use nearfar::{
-    Baseline, Bytes, DataReport, DeviceInfo, Evaluation, MemoryReport, Metrics, Neighbourhood,
-    Scores, Side, StepReport, TrainConfig,
+    Baseline, Bytes, DataReport, DeviceInfo, Evaluation, FullEvaluation, MemoryReport, Metrics,
+    Neighbourhood, Scores, Side, StepReport, TrainConfig,
 };
 
 use crate::history::History;
-use crate::protocol::{DataSummary, Event};
+use crate::protocol::{DataSummary, EvaluationForecast, Event, RunForecast};
 
 /// Where a run is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,6 +23,8 @@ pub(crate) enum Phase {
     Starting,
     /// A run goes on.
     Running,
+    /// Every row of a side is scored; the run, where it is not over, goes on or waits after that.
+    Evaluating,
     /// A run waits.
     Paused,
     /// A run is over.
@@ -185,7 +187,7 @@ pub(crate) struct State {
     pub(crate) stage: RwSignal<Phase>,
     /// Data and engines that were asked for and are not there yet.
     pub(crate) reading: RwSignal<u32>,
-    /// What the page goes by: loading until all of them are.
+    /// What the page goes by: loading until all of them are, evaluating while that lasts.
     pub(crate) phase: Memo<Phase>,
     pub(crate) curves: RwSignal<Curves>,
     pub(crate) previous: RwSignal<Option<Curves>>,
@@ -194,6 +196,14 @@ pub(crate) struct State {
     pub(crate) chosen: RwSignal<Option<u32>>,
     /// Its neighbours, once they are there.
     pub(crate) neighbours: RwSignal<Option<Neighbourhood>>,
+    /// What the next run would take, or why it would be refused.
+    pub(crate) forecast: RwSignal<Option<Result<RunForecast, String>>>,
+    /// What scoring every row of a side would take.
+    pub(crate) can_evaluate: RwSignal<Option<EvaluationForecast>>,
+    /// Queries done, and all of them, while every row is scored.
+    pub(crate) evaluating: RwSignal<Option<(u64, u64)>>,
+    /// What came of it last.
+    pub(crate) evaluation: RwSignal<Option<FullEvaluation>>,
     pub(crate) error: RwSignal<Option<Problem>>,
     /// The step under the pointer, in all plots.
     pub(crate) pointed: RwSignal<Option<f64>>,
@@ -204,10 +214,14 @@ pub(crate) struct State {
 impl State {
     pub(crate) fn new() -> Self {
         let (stage, reading) = (RwSignal::new(Phase::default()), RwSignal::new(0));
-        let phase = Memo::new(move |_| match reading.get() {
-            0 => stage.get(),
-            _ => Phase::Loading,
-        });
+        let evaluating = RwSignal::new(None);
+        let phase = Memo::new(
+            move |_| match (reading.get(), evaluating.read().is_some()) {
+                (0, false) => stage.get(),
+                (0, true) => Phase::Evaluating,
+                _ => Phase::Loading,
+            },
+        );
         Self {
             device: RwSignal::new(None),
             data: RwSignal::new(None),
@@ -221,6 +235,10 @@ impl State {
             map: RwSignal::new(None),
             chosen: RwSignal::new(None),
             neighbours: RwSignal::new(None),
+            forecast: RwSignal::new(None),
+            can_evaluate: RwSignal::new(None),
+            evaluating,
+            evaluation: RwSignal::new(None),
             error: RwSignal::new(None),
             pointed: RwSignal::new(None),
             theme: RwSignal::new(0),
@@ -260,12 +278,22 @@ impl State {
         self.phase.get() == Phase::Running
     }
 
+    /// Whether every row of a side can be scored.
+    pub(crate) fn can_evaluate_all(&self) -> bool {
+        let phases = [Phase::Running, Phase::Paused, Phase::Finished];
+        self.can_evaluate.read().is_some() && phases.contains(&self.phase.get())
+    }
+
     /// Whether there is something to reset.
     pub(crate) fn can_reset(&self) -> bool {
         match self.phase.get() {
             Phase::Loading | Phase::Dead => false,
             Phase::Ready => !self.curves.read().history.is_empty(),
-            Phase::Starting | Phase::Running | Phase::Paused | Phase::Finished => true,
+            Phase::Starting
+            | Phase::Running
+            | Phase::Evaluating
+            | Phase::Paused
+            | Phase::Finished => true,
         }
     }
 
@@ -359,8 +387,11 @@ impl State {
             }
             Event::NotStarted(message) | Event::Failed(message) => {
                 self.say(message);
+                self.can_evaluate.set(None);
+                self.evaluating.set(None);
                 self.stage.set(Phase::Ready);
             }
+            Event::Forecast(forecast) => self.forecast.set(Some(forecast)),
             Event::Data(_) | Event::Refused { .. } | Event::Map { .. } => {
                 unreachable!("the session takes what it asked for, and what comes with arrays")
             }
@@ -384,7 +415,7 @@ impl State {
                     memory,
                     ..Curves::default()
                 });
-                self.clear_map();
+                self.clear_answers();
             }
             Event::Steps {
                 reports,
@@ -415,6 +446,14 @@ impl State {
                     self.neighbours.set(Some(*found));
                 }
             }
+            Event::CanEvaluateAll(forecast) => self.can_evaluate.set(Some(forecast)),
+            Event::Evaluating { done, queries } => self.evaluating.set(Some((done, queries))),
+            Event::EvaluatedAll(evaluation) => {
+                self.evaluating.set(None);
+                if let Some(evaluation) = evaluation {
+                    self.evaluation.set(Some(*evaluation));
+                }
+            }
             Event::Paused => self.stage.set(Phase::Paused),
             Event::Resumed => self.stage.set(Phase::Running),
             Event::Finished {
@@ -442,10 +481,14 @@ impl State {
     fn clear(&self) {
         self.curves.set(Curves::default());
         self.previous.set(None);
-        self.clear_map();
+        self.clear_answers();
     }
 
-    fn clear_map(&self) {
+    /// Forgets what was drawn and asked of a run that is gone.
+    fn clear_answers(&self) {
+        self.can_evaluate.set(None);
+        self.evaluating.set(None);
+        self.evaluation.set(None);
         self.map.set(None);
         self.chosen.set(None);
         self.neighbours.set(None);
@@ -465,6 +508,7 @@ impl State {
             Phase::Starting => "Starting ..".to_owned(),
             Phase::Running if step == steps && step > 0 => "Scoring the test side ..".to_owned(),
             Phase::Running => format!("Training for {steps} steps"),
+            Phase::Evaluating => "Scoring every row ..".to_owned(),
             Phase::Paused => format!("Paused at step {step} of {steps}"),
             Phase::Finished => format!(
                 "Done: {step} steps in {:.1} s, {} of memory at most",

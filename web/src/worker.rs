@@ -10,14 +10,14 @@ use futures_channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use futures_util::StreamExt as _;
 use js_sys::{Array, Float32Array, Uint8Array, Uint32Array};
 use nearfar::{
-    Choice, Dataset, Engine, EngineChoice, Error, Labelled, NamedFile, Progress, Result, Run,
-    TrainConfig, kernels,
+    Choice, Dataset, Engine, EngineChoice, Error, Labelled, MemoryReport, NamedFile, Progress,
+    Rate, Result, Room, Run, Side, TrainConfig, Trainer, kernels,
 };
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::{JsFuture, spawn_local};
 use web_sys::{DedicatedWorkerGlobalScope, File, MessageEvent};
 
-use crate::protocol::{Command, DataSummary, Event};
+use crate::protocol::{Command, DataSummary, EvaluationForecast, Event, RunForecast};
 
 /// A command, and the files that came with it.
 type Message = (Command, Vec<File>);
@@ -33,7 +33,9 @@ pub(crate) fn start(scope: &DedicatedWorkerGlobalScope) {
         sample: None,
         run: None,
         idle: None,
+        empty: None,
         until: 0,
+        evaluating: false,
         stop: Arc::clone(&stop),
     };
     listen(scope, sender, stop);
@@ -54,8 +56,13 @@ fn listen(
         let command = json.and_then(|json| serde_json::from_str::<Command>(&json).ok());
         let Some(command) = command else { return };
         // These end what is under way; anything else waits for its turn.
-        if matches!(command, Command::Start { .. } | Command::Reset) {
-            stop.store(true, Ordering::Relaxed);
+        match command {
+            Command::Sample { .. }
+            | Command::Files { .. }
+            | Command::Start { .. }
+            | Command::StopEvaluating
+            | Command::Reset => stop.store(true, Ordering::Relaxed),
+            _ => {}
         }
         let files = parts
             .filter_map(|part| part.dyn_into::<File>().ok())
@@ -72,6 +79,25 @@ struct Sample {
     seed: u64,
 }
 
+/// An engine that nothing runs on.
+struct Empty {
+    rate: Rate,
+    /// What it holds all the same.
+    memory: MemoryReport,
+    max_buffer_bytes: u64,
+}
+
+impl Empty {
+    /// What a plan could take in a budget.
+    fn room(&self, budget_bytes: u64) -> Room {
+        Room {
+            free_bytes: budget_bytes.saturating_sub(self.memory.live_bytes),
+            budget_bytes,
+            max_buffer_bytes: self.max_buffer_bytes,
+        }
+    }
+}
+
 struct Core {
     scope: DedicatedWorkerGlobalScope,
     choice: EngineChoice,
@@ -81,15 +107,19 @@ struct Core {
     run: Option<Run>,
     /// An engine that no run uses: the next one takes it where the budget is the same.
     idle: Option<Engine>,
+    /// What is known of the engine while nothing runs on it, once it was timed.
+    empty: Option<Empty>,
     /// The step at which the run pauses; it is paused when it is there.
     until: u64,
+    /// Every row of a side is to be scored before the run goes on.
+    evaluating: bool,
     stop: Arc<AtomicBool>,
 }
 
 impl Core {
     async fn serve(mut self, mut commands: UnboundedReceiver<Message>) {
         loop {
-            let message = if self.is_running() {
+            let message = if self.evaluating || self.is_running() {
                 commands.try_recv().ok()
             } else {
                 commands.next().await
@@ -99,6 +129,7 @@ impl Core {
                     self.stop.store(false, Ordering::Relaxed);
                     self.obey(command, files).await;
                 }
+                None if self.evaluating => self.evaluate_all().await,
                 None if self.is_running() => self.slice().await,
                 None => return,
             }
@@ -131,6 +162,7 @@ impl Core {
                 Err(error) => self.refuse(&error, Vec::new()),
             },
             Command::Files { label } => self.read(files, label.as_deref()).await,
+            Command::Forecast { config } => self.forecast(&config).await,
             Command::Start { config, steps } => {
                 if let Err(error) = self.begin(*config, steps).await {
                     self.say(&Event::NotStarted(error.to_string()));
@@ -145,6 +177,12 @@ impl Core {
             }
             Command::Resume { steps } => self.go_on(steps),
             Command::Neighbours { row } => self.look_around(row).await,
+            Command::EvaluateAll => self.evaluating = self.run.is_some(),
+            Command::StopEvaluating => {
+                if std::mem::take(&mut self.evaluating) {
+                    self.say(&Event::EvaluatedAll(None));
+                }
+            }
             Command::Reset => {
                 self.end_run().await;
                 self.say(&Event::Reset);
@@ -154,6 +192,7 @@ impl Core {
 
     /// Gives the memory of the run back, and keeps its engine where its device is still there.
     async fn end_run(&mut self) {
+        self.evaluating = false;
         if let Some(run) = self.run.take() {
             let engine = run.into_engine();
             self.idle = engine.settle().await.ok().map(|()| engine);
@@ -249,9 +288,91 @@ impl Core {
             warnings: run.warnings().to_vec(),
             memory: run.memory(),
         });
+        self.say_can_evaluate(&run);
         self.run = Some(run);
         self.go_on(steps);
         Ok(())
+    }
+
+    /// Says what a run would hold and take, where there is data and an engine to say it of.
+    async fn forecast(&mut self, config: &TrainConfig) {
+        if self.empty.is_none() {
+            self.time().await;
+        }
+        let (Some(data), Some(empty)) = (&self.data, &self.empty) else {
+            return;
+        };
+        let room = empty.room(config.budget_bytes);
+        let forecast = Trainer::plan(&room, data, config, &empty.rate).map(|forecast| {
+            let mut by_purpose = empty.memory.by_purpose.clone();
+            for (purpose, bytes) in forecast.memory.by_purpose() {
+                *by_purpose.entry(purpose.name().to_owned()).or_default() += bytes;
+            }
+            RunForecast {
+                peak_bytes: empty.memory.live_bytes + forecast.memory.total_bytes(),
+                budget_bytes: config.budget_bytes,
+                by_purpose,
+                predicted_ms: forecast.predicted_ms,
+            }
+        });
+        let forecast = forecast.map_err(|error| error.to_string());
+        self.say(&Event::Forecast(forecast));
+    }
+
+    /// Times the engine that no run uses.
+    async fn time(&mut self) {
+        let Some(engine) = self.idle.take() else {
+            return;
+        };
+        // A device that is lost meanwhile is opened again by the run.
+        if let Ok((engine, rate)) = Trainer::measure_rate(engine).await {
+            self.empty = Some(Empty {
+                rate,
+                memory: MemoryReport::new(engine.ledger()),
+                max_buffer_bytes: engine.info().max_buffer_bytes,
+            });
+            self.idle = Some(engine);
+        }
+    }
+
+    /// Scores every row of a side, between two slices of the run.
+    async fn evaluate_all(&mut self) {
+        let Some(mut run) = self.run.take() else {
+            return;
+        };
+        let scored = run
+            .evaluate_all(|done, queries| self.say(&Event::Evaluating { done, queries }))
+            .await;
+        match scored {
+            Ok(scored) => {
+                self.evaluating = false;
+                self.run = Some(run);
+                self.say(&Event::EvaluatedAll(scored.map(Box::new)));
+            }
+            // The command that stopped it says what comes next.
+            Err(Error::Stopped) => self.run = Some(run),
+            Err(error) => {
+                self.evaluating = false;
+                self.fail(&error);
+            }
+        }
+    }
+
+    /// Says what scoring every row would take now.
+    fn say_can_evaluate(&self, run: &Run) {
+        let rate = self.empty.as_ref().map(|empty| empty.rate);
+        let (side, forecast) = run.plan_evaluate_all(&rate.unwrap_or_default());
+        let data = run.data();
+        self.say(&Event::CanEvaluateAll(EvaluationForecast {
+            side,
+            queries: match side {
+                Side::Train => data.train,
+                Side::Validation => data.validation,
+                Side::Test => data.test,
+            } as u64,
+            bytes: forecast.memory.total_bytes(),
+            predicted_ms: forecast.predicted_ms,
+        }));
     }
 
     fn go_on(&mut self, steps: Option<u64>) {
@@ -330,6 +451,7 @@ impl Core {
                     verdict: run.verdict().unwrap_or_default(),
                     elapsed_ms: run.elapsed_ms(),
                 });
+                self.say_can_evaluate(run);
             }
         }
         Ok(())
