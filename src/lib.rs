@@ -80,9 +80,11 @@ mod verdict;
 mod run;
 
 pub use config::{Adam, Distance, Optimizer, Split, TrainConfig};
+#[cfg(target_arch = "wasm32")]
+pub use dataset::BlobRows;
 pub use dataset::{
-    Choice, CsvTable, Dataset, Labelled, NamedFile, RowSource, SAMPLES, Side, Sides, matrix_header,
-    too_large, write_matrix,
+    Choice, CsvTable, Dataset, Labelled, NamedFile, RowSource, SAMPLES, STREAM_FROM_BYTES, Side,
+    Sides, matrix_header, write_matrix,
 };
 #[cfg(not(target_arch = "wasm32"))]
 pub use dataset::{NpyElement, NpyRows, NpzWriter};

@@ -76,6 +76,9 @@ pub(crate) fn App() -> impl IntoView {
 fn follow_link(state: State, session: Session) {
     let link = Link::read();
     session.engine.set_value(link.engine);
+    if let Some(bytes) = link.stream_from {
+        session.stream_from.set_value(bytes);
+    }
     session.follow(link);
     window_event_listener(leptos::ev::hashchange, move |_| {
         if untrack(|| state.has_run()) {

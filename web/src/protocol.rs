@@ -28,6 +28,8 @@ pub(crate) enum Command {
     Files {
         /// The column of labels; guessed without it.
         label: Option<String>,
+        /// Features of an NPY file of so many bytes or more stay in it, and are read as they are needed.
+        stream_from: u64,
     },
     /// Forecasts a run with these settings; there is none under way.
     Forecast {

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use js_sys::{Array, Float32Array, Reflect, Uint8Array, Uint32Array};
 use leptos::prelude::*;
-use nearfar::{EngineKind, TrainConfig};
+use nearfar::{EngineKind, STREAM_FROM_BYTES, TrainConfig};
 use wasm_bindgen::prelude::*;
 use web_sys::{File, HtmlLinkElement, MessageEvent, Worker, WorkerOptions, WorkerType};
 
@@ -18,6 +18,8 @@ pub(crate) struct Session {
     worker: StoredValue<Option<Worker>, LocalStorage>,
     /// A forced engine.
     pub(crate) engine: StoredValue<Option<EngineKind>>,
+    /// Bytes from which on the features of an NPY file stay in it.
+    pub(crate) stream_from: StoredValue<u64>,
     /// Data that was asked for and not answered yet, in order.
     pub(crate) asked: StoredValue<VecDeque<Asked>, LocalStorage>,
     /// Where the data on the page comes from.
@@ -37,6 +39,7 @@ impl Session {
         Self {
             worker: StoredValue::new_local(None),
             engine: StoredValue::new(None),
+            stream_from: StoredValue::new(STREAM_FROM_BYTES),
             asked: StoredValue::new_local(VecDeque::new()),
             held: StoredValue::new_local(None),
             candidate: StoredValue::new_local(None),

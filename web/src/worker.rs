@@ -10,8 +10,8 @@ use futures_channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use futures_util::StreamExt as _;
 use js_sys::{Array, Float32Array, Uint8Array, Uint32Array};
 use nearfar::{
-    Choice, Dataset, Engine, EngineChoice, Error, Labelled, MemoryReport, NamedFile, Progress,
-    Rate, Result, Room, Run, Side, TrainConfig, Trainer, kernels,
+    BlobRows, Choice, Dataset, Engine, EngineChoice, Error, Labelled, MemoryReport, NamedFile,
+    Progress, Rate, Result, Room, RowSource, Run, Side, TrainConfig, Trainer, kernels,
 };
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::{JsFuture, spawn_local};
@@ -161,7 +161,9 @@ impl Core {
                 }
                 Err(error) => self.refuse(&error, Vec::new()),
             },
-            Command::Files { label } => self.read(files, label.as_deref()).await,
+            Command::Files { label, stream_from } => {
+                self.read(files, label.as_deref(), stream_from).await;
+            }
             Command::Forecast { config } => self.forecast(&config).await,
             Command::Start { config, steps } => {
                 if let Err(error) = self.begin(*config, steps).await {
@@ -215,19 +217,20 @@ impl Core {
     }
 
     /// Makes files the data.
-    async fn read(&mut self, files: Vec<File>, label_column: Option<&str>) {
-        let (data, labels) = match named(files).await.and_then(Labelled::pair) {
+    async fn read(&mut self, files: Vec<File>, label_column: Option<&str>, stream_from: u64) {
+        let about = |file: &File| (file.name(), file.size() as u64);
+        let (data, labels) = match Labelled::pair(files, about) {
             Ok(pair) => pair,
             Err(error) => return self.refuse(&error, Vec::new()),
         };
-        let columns = || Labelled::label_choices(&data, labels.as_ref());
         let choice = Choice {
             labels: label_column,
             ..Choice::default()
         };
-        match Labelled::read(&data, labels.as_ref(), choice).and_then(Dataset::new) {
-            Ok(dataset) => self.take(dataset, None, columns()).await,
-            Err(error) => self.refuse(&error, columns()),
+        let mut columns = Vec::new();
+        match dataset(data, labels, choice, stream_from, &mut columns).await {
+            Ok(dataset) => self.take(dataset, None, columns).await,
+            Err(error) => self.refuse(&error, columns),
         }
     }
 
@@ -484,18 +487,46 @@ impl Core {
     }
 }
 
-/// The content of files, by name.
-async fn named(files: Vec<File>) -> Result<Vec<NamedFile>> {
-    let mut named = Vec::new();
-    for file in files {
-        let name = file.name();
-        let bytes = JsFuture::from(file.array_buffer()).await.map_err(|_| {
-            Error::Data(format!(
-                "{name}: the file cannot be read any more: choose it again"
-            ))
-        })?;
-        let bytes = Uint8Array::new(&bytes).to_vec();
-        named.push(NamedFile { name, bytes });
+/// Reads a file and its labels; `columns` are those that the labels could come from.
+async fn dataset(
+    data: File,
+    labels: Option<File>,
+    choice: Choice<'_>,
+    stream_from: u64,
+    columns: &mut Vec<String>,
+) -> Result<Dataset> {
+    let (name, streams) = (
+        data.name(),
+        RowSource::streams(&data.name(), data.size() as u64, stream_from),
+    );
+    let labels = match labels {
+        Some(labels) => Some(named(labels).await?),
+        None => None,
+    };
+    match (labels, streams) {
+        // Not worth reading.
+        (None, true) => Err(Labelled::alone(&name)),
+        (Some(labels), true) => {
+            *columns = Labelled::label_choices(&labels);
+            let rows = BlobRows::open(name.clone(), data.into()).await?;
+            Dataset::streamed(name, RowSource::Blob(rows), &labels, choice)
+        }
+        (labels, false) => {
+            let data = named(data).await?;
+            *columns = Labelled::label_choices(labels.as_ref().unwrap_or(&data));
+            Labelled::read(&data, labels.as_ref(), choice).and_then(Dataset::new)
+        }
     }
-    Ok(named)
+}
+
+/// The content of a file, and its name.
+async fn named(file: File) -> Result<NamedFile> {
+    let name = file.name();
+    let bytes = JsFuture::from(file.array_buffer()).await.map_err(|_| {
+        Error::Data(format!(
+            "{name}: the file cannot be read any more: choose it again"
+        ))
+    })?;
+    let bytes = Uint8Array::new(&bytes).to_vec();
+    Ok(NamedFile { name, bytes })
 }
