@@ -539,7 +539,8 @@ test("a refused file leaves the label column alone, or offers its own", async ()
     await page.upload(await written("plain.csv", "x,w,one\n1.5,2,7\n2.5,2.5,7\n3.5,2,7\n"));
     await page.page.waitForFunction(() => document.querySelector("[data-testid=error] span").textContent.startsWith("plain.csv"));
     assert.equal(await page.text("dataset-summary"), there);
-    assert.equal(await label.locator("option:checked").innerText(), "choose ..");
+    // The select follows in the next frame.
+    await label.locator("option:checked", { hasText: "choose .." }).waitFor({ state: "attached", timeout: 5000 });
     await label.selectOption("one");
     await page.page.waitForFunction(() => document.querySelector("[data-testid=error] span").textContent.includes('every row has the label "7"'));
     await page.page.waitForFunction(() => document.querySelector("[data-testid=label-column]").value === "");
