@@ -1,4 +1,4 @@
-//! [`BlobRows`]: the rows of an NPY file that a browser was given. It stays on the disk; a few slices of it are in memory.
+//! `BlobRows`: the rows of an NPY file that a browser was given. It stays on the disk; a few slices of it are in memory.
 //!
 //! The core holds the `Blob` itself: it runs in the worker that got the file, and a round of requests and answers to have
 //! the worker read for it would end at the same call.

@@ -1,5 +1,5 @@
 //! The rows of an NPY file that stays where it is: [`Layout`], where they lie and what they may hold, and [`NpyRows`], an
-//! open file. A browser's file is [`super::blob::BlobRows`].
+//! open file. A browser's file is `BlobRows` in `blob.rs`.
 
 use std::ops::Range;
 
