@@ -384,6 +384,11 @@ impl Evaluator {
         }
     }
 
+    /// How the work is cut.
+    pub(crate) fn cut(&self) -> &Cut {
+        &self.cut
+    }
+
     /// How many references there is room for.
     pub(crate) fn capacity(&self) -> usize {
         self.cut.references
@@ -392,6 +397,11 @@ impl Evaluator {
     /// Room for unit rows, `[capacity, stride]`, that the next score overwrites.
     pub(crate) fn references_mut(&mut self) -> &mut DeviceVec<f32> {
         &mut self.references
+    }
+
+    /// The same, and room for one query or more.
+    pub(crate) fn search_mut(&mut self) -> (&mut DeviceVec<f32>, &mut DeviceVec<f32>) {
+        (&mut self.references, &mut self.queries)
     }
 
     /// Ranks each query's positives among the references, whose classes are `labels`.

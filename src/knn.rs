@@ -161,10 +161,25 @@ impl KnnSpec {
         let stride = stride(self.dim) as u64;
         let (queries, kept) = (cut.queries as u64, self.kept() as u64);
         let references = cut.references as u64;
-        Intake::plan(MemoryPlan::default(), self.dim)
+        let plan = Intake::plan(MemoryPlan::default(), self.dim)
             .with::<f32>(Purpose::Neighbours, "knn.references", references * stride)
-            .with::<f32>(Purpose::Neighbours, "knn.queries", queries * stride)
-            .with::<Asked>(Purpose::Neighbours, "knn.asked", queries)
+            .with::<f32>(Purpose::Neighbours, "knn.queries", queries * stride);
+        Seeker::plan(plan, queries, kept)
+    }
+}
+
+/// What queries need to search, beside their own rows and those that they search.
+#[derive(Debug)]
+pub(crate) struct Seeker {
+    asked: DeviceVec<Asked>,
+    scratch: Scratch,
+    pace: Pace,
+}
+
+impl Seeker {
+    /// Adds the buffers of so many queries, `kept` neighbours each, to a plan.
+    pub(crate) fn plan(plan: MemoryPlan, queries: u64, kept: u64) -> MemoryPlan {
+        plan.with::<Asked>(Purpose::Neighbours, "knn.asked", queries)
             .with::<[u32; 2]>(Purpose::Neighbours, "knn.kept", queries * kept)
             .with::<[u32; 2]>(
                 Purpose::Similarities,
@@ -172,6 +187,87 @@ impl KnnSpec {
                 queries * VISIT as u64,
             )
             .with::<u32>(Purpose::Similarities, "knn.counts", queries)
+    }
+
+    /// Takes the buffers from the workspace.
+    pub(crate) fn new(workspace: &mut Workspace) -> Self {
+        Self {
+            asked: workspace.take("knn.asked"),
+            scratch: Scratch {
+                kept: workspace.take("knn.kept"),
+                survivors: workspace.take("knn.survivors"),
+                counts: workspace.take("knn.counts"),
+            },
+            pace: Pace::default(),
+        }
+    }
+
+    /// Says what each query of the next pass may find.
+    ///
+    /// # Errors
+    /// As [`Engine::upload`].
+    pub(crate) async fn ask(&mut self, engine: &Engine, asked: &[Asked]) -> Result<()> {
+        engine.upload(&mut self.asked, 0, asked).await
+    }
+
+    /// Lets the queries look at a chunk of references, a slice of work at a time; at the `first` one they forget what they
+    /// kept before.
+    ///
+    /// # Errors
+    /// [`Error::Device`], and [`Error::Stopped`] between slices.
+    pub(crate) async fn look(
+        &mut self,
+        engine: &Engine,
+        chunk: &Search,
+        queries: &DeviceVec<f32>,
+        references: &DeviceVec<f32>,
+        first: bool,
+    ) -> Result<()> {
+        let Self {
+            asked,
+            scratch,
+            pace,
+        } = self;
+        let inputs = Inputs {
+            queries,
+            references,
+            asked,
+        };
+        let mut slices = Slices::new(engine, pace);
+        if first {
+            knn::clear(slices.commands(), chunk, inputs, scratch);
+        }
+        let operations = 2.0 * chunk.stride as f64;
+        let mut first_row = 0;
+        while first_row < chunk.rows {
+            let left = chunk.rows - first_row;
+            let (rows, at_once) = slices.pace().pairs(operations, left, chunk.references);
+            let search = Search {
+                first_row,
+                rows,
+                ..*chunk
+            };
+            let shape = Shape::of(engine.info(), rows);
+            // A visit takes two dispatches.
+            let visits_at_once = (at_once / VISIT).clamp(1, 100);
+            for visit in (0..search.visits()).step_by(visits_at_once) {
+                let visits = visit..search.visits().min(visit + visits_at_once);
+                let pairs = rows * visits.len() * VISIT;
+                knn::search(slices.commands(), &search, visits, shape, inputs, scratch);
+                slices.recorded(operations * pairs as f64).await?;
+            }
+            first_row += rows;
+        }
+        slices.submit();
+        Ok(())
+    }
+
+    /// Reads what `count` neighbours are kept, `[similarity's bits, id]` of each, query after query.
+    ///
+    /// # Errors
+    /// [`Error::Device`].
+    pub(crate) async fn kept(&self, engine: &Engine, count: usize) -> Result<Vec<[u32; 2]>> {
+        engine.read(&self.scratch.kept, 0, count as u64).await
     }
 }
 
@@ -186,9 +282,7 @@ pub struct KnnIndex<'a> {
     intake: Intake,
     references: DeviceVec<f32>,
     queries: DeviceVec<f32>,
-    asked: DeviceVec<Asked>,
-    scratch: Scratch,
-    pace: Pace,
+    seeker: Seeker,
 }
 
 impl<'a> KnnIndex<'a> {
@@ -222,13 +316,7 @@ impl<'a> KnnIndex<'a> {
             intake: Intake::new(&mut workspace),
             references: workspace.take("knn.references"),
             queries: workspace.take("knn.queries"),
-            asked: workspace.take("knn.asked"),
-            scratch: Scratch {
-                kept: workspace.take("knn.kept"),
-                survivors: workspace.take("knn.survivors"),
-                counts: workspace.take("knn.counts"),
-            },
-            pace: Pace::default(),
+            seeker: Seeker::new(&mut workspace),
         })
     }
 
@@ -285,10 +373,9 @@ impl<'a> KnnIndex<'a> {
             let mut asked: Vec<Asked> = numbers.map(|number| Asked::first(own(number))).collect();
             for window in (0..k).step_by(MOST_KEPT) {
                 let kept = MOST_KEPT.min(k - window);
-                self.engine.upload(&mut self.asked, 0, &asked).await?;
+                self.seeker.ask(self.engine, &asked).await?;
                 self.pass(asked.len(), kept).await?;
-                let count = (asked.len() * kept) as u64;
-                let entries = self.engine.read(&self.scratch.kept, 0, count).await?;
+                let entries = self.seeker.kept(self.engine, asked.len() * kept).await?;
                 for (i, entries) in entries.chunks_exact(kept).enumerate() {
                     asked[i] = Asked::after(asked[i].id, entries[kept - 1]);
                     let to = (block.start + i) * k + window;
@@ -337,53 +424,16 @@ impl<'a> KnnIndex<'a> {
                 first_id: first as u32,
                 ..whole
             };
-            self.look(&search, first == 0).await?;
+            self.seeker
+                .look(
+                    self.engine,
+                    &search,
+                    &self.queries,
+                    &self.references,
+                    first == 0,
+                )
+                .await?;
         }
-        Ok(())
-    }
-
-    /// Runs all visits of one chunk, cut into slices.
-    async fn look(&mut self, whole: &Search, first: bool) -> Result<()> {
-        let Self {
-            engine,
-            references,
-            queries,
-            asked,
-            scratch,
-            pace,
-            ..
-        } = self;
-        let inputs = Inputs {
-            queries,
-            references,
-            asked,
-        };
-        let mut slices = Slices::new(engine, pace);
-        if first {
-            knn::clear(slices.commands(), whole, inputs, scratch);
-        }
-        let operations = 2.0 * whole.stride as f64;
-        let mut first_row = 0;
-        while first_row < whole.rows {
-            let left = whole.rows - first_row;
-            let (rows, at_once) = slices.pace().pairs(operations, left, whole.references);
-            let search = Search {
-                first_row,
-                rows,
-                ..*whole
-            };
-            let shape = Shape::of(engine.info(), rows);
-            // A visit takes two dispatches.
-            let visits_at_once = (at_once / VISIT).clamp(1, 100);
-            for visit in (0..search.visits()).step_by(visits_at_once) {
-                let visits = visit..search.visits().min(visit + visits_at_once);
-                let pairs = rows * visits.len() * VISIT;
-                knn::search(slices.commands(), &search, visits, shape, inputs, scratch);
-                slices.recorded(operations * pairs as f64).await?;
-            }
-            first_row += rows;
-        }
-        slices.submit();
         Ok(())
     }
 }

@@ -82,9 +82,11 @@ mod verdict;
 mod run;
 
 pub use config::{Adam, Distance, Optimizer, Split, TrainConfig};
+#[cfg(target_arch = "wasm32")]
+pub use dataset::BlobRows;
 pub use dataset::{
-    Choice, CsvTable, Dataset, Labelled, NamedFile, RowSource, SAMPLES, Side, Sides, matrix_header,
-    too_large, write_matrix,
+    Choice, CsvTable, Dataset, Labelled, NamedFile, RowSource, SAMPLES, STREAM_FROM_BYTES, Side,
+    Sides, matrix_header, write_matrix,
 };
 #[cfg(not(target_arch = "wasm32"))]
 pub use dataset::{NpyElement, NpyRows, NpzWriter};
@@ -107,5 +109,5 @@ pub use plan::{MemoryPlan, PlannedBuffer, Room};
 pub use pml::pml_bytes;
 pub use projection::{Axes, project};
 pub use rate::measure_rate;
-pub use run::{Baseline, DataReport, Map, MemoryReport, Progress, Run, RunReport};
-pub use trainer::{Evaluation, StepReport, Trainer};
+pub use run::{Baseline, DataReport, FullEvaluation, Map, MemoryReport, Progress, Run, RunReport};
+pub use trainer::{Evaluation, Neighbour, Neighbourhood, StepReport, Trainer};

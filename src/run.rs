@@ -14,10 +14,11 @@ use crate::device::DeviceInfo;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::evaluation;
+use crate::forecast::{Forecast, Rate};
 use crate::ledger::MemoryLedger;
-use crate::metrics::Scores;
+use crate::metrics::{Metrics, Scores};
 use crate::projection::{Axes, project};
-use crate::trainer::{Evaluation, StepReport, Trainer};
+use crate::trainer::{Evaluation, Neighbourhood, StepReport, Trainer};
 use crate::verdict::verdict;
 use crate::warnings::Warnings;
 
@@ -45,6 +46,19 @@ pub enum Progress {
     Finished,
 }
 
+/// How well one side's embeddings find their class, every row a query.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FullEvaluation {
+    /// The side.
+    pub side: Side,
+    /// Steps that the head had done.
+    pub step: u64,
+    /// Means over its rows.
+    pub metrics: Metrics,
+    /// By k: the part of the rows with one of their class among the nearest k.
+    pub recall_at: BTreeMap<u64, f64>,
+}
+
 /// What the head is compared with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Baseline {
@@ -60,6 +74,8 @@ pub struct Baseline {
 pub struct Map {
     /// The side.
     pub side: Side,
+    /// The number of each row in the data set, ascending.
+    pub rows: Vec<u32>,
     /// `[x, y]` of each row: the principal components of the classes that are told apart, or the exact circle.
     pub points: Vec<[f32; 2]>,
     /// The class of each row: its place in `names`, or 255 for every other class.
@@ -68,6 +84,8 @@ pub struct Map {
     pub names: Vec<String>,
 }
 
+/// The k of recall@k of a full evaluation; recall@1 is precision@1.
+const RECALL_AT: [u64; 4] = [2, 4, 8, 16];
 /// Rows of a map at most.
 const MAP_ROWS: usize = 2000;
 /// Classes of a map that are told apart.
@@ -246,19 +264,57 @@ impl Run {
         Ok(())
     }
 
+    /// The side that may be looked at now: the test side once the run is over, until then the validation side, or the
+    /// training side where nothing steers.
+    fn side(&self) -> Side {
+        let sides = self.trainer.sides();
+        [Side::Test, Side::Validation, Side::Train]
+            .into_iter()
+            .skip(usize::from(!self.is_finished()))
+            .find(|side| !sides.of(*side).is_empty())
+            .unwrap_or(Side::Train)
+    }
+
+    /// Finds the rows nearest to a row of the side that [`Run::map`] shows; nothing where it is of another.
+    ///
+    /// # Errors
+    /// As [`Trainer::neighbours`].
+    pub async fn neighbours(&mut self, row: u32) -> Result<Option<Neighbourhood>> {
+        self.trainer.neighbours(self.side(), row).await
+    }
+
+    /// Forecasts [`Run::evaluate_all`] of the side that it would score now.
+    pub fn plan_evaluate_all(&self, rate: &Rate) -> (Side, Forecast) {
+        (self.side(), self.trainer.plan_score(self.side(), rate))
+    }
+
+    /// Scores the side that may be looked at, every row a query: the test side only once the run is over, as nothing of it
+    /// may steer. Nothing where no row has another of its class. Changes nothing of the run.
+    ///
+    /// # Errors
+    /// As [`Trainer::evaluate`].
+    pub async fn evaluate_all(
+        &mut self,
+        progress: impl FnMut(u64, u64),
+    ) -> Result<Option<FullEvaluation>> {
+        let (side, step) = (self.side(), self.step());
+        let scored = self.trainer.score_fully(side, &RECALL_AT, progress).await?;
+        Ok(scored.map(|retrieval| FullEvaluation {
+            side,
+            step,
+            metrics: retrieval.metrics,
+            recall_at: retrieval.recall_at,
+        }))
+    }
+
     /// Where rows lie now: of the test side once the run is over, until then of the validation side, or of the training
     /// side where nothing steers.
     ///
     /// # Errors
     /// As [`Trainer::embed`].
     pub async fn map(&mut self) -> Result<Map> {
-        let sides = self.trainer.sides();
-        let side = [Side::Test, Side::Validation, Side::Train]
-            .into_iter()
-            .skip(usize::from(!self.is_finished()))
-            .find(|side| !sides.of(*side).is_empty())
-            .unwrap_or(Side::Train);
-        let all = sides.of(side);
+        let side = self.side();
+        let all = self.trainer.sides().of(side);
         let chosen = evaluation::choose(all.len(), MAP_ROWS, self.trainer.config().seed);
         let rows: Vec<u32> = chosen.iter().map(|place| all[*place as usize]).collect();
         let labels = self.trainer.dataset().labels_of(&rows);
@@ -280,6 +336,7 @@ impl Run {
         let class_names = &self.trainer.dataset().class_names;
         Ok(Map {
             side,
+            rows,
             points,
             classes,
             names: told

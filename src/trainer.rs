@@ -2,6 +2,8 @@
 //! from gathering their rows to the optimizer runs on the engine, and a few words a step come back.
 
 mod baseline;
+mod neighbours;
+mod outlook;
 mod score;
 mod setup;
 
@@ -10,6 +12,7 @@ use std::rc::Rc;
 use serde::{Deserialize, Serialize};
 use web_time::Instant;
 
+pub use neighbours::{Neighbour, Neighbourhood};
 pub use score::Evaluation;
 
 use crate::config::TrainConfig;
@@ -19,12 +22,12 @@ use crate::engine::{Commands, Engine};
 use crate::error::{Error, Result};
 use crate::evaluation::Evaluator;
 use crate::features::FeatureStore;
-use crate::forecast::{Forecast, Rate};
 use crate::kernels::normalize::{self, Slots};
 use crate::kernels::optimizer;
 use crate::kernels::ranks::{Block, Inputs, Row};
 use crate::kernels::triplet_margin::{self, Rule, STATUS, TERMS};
 use crate::kernels::{self, stride};
+use crate::knn::Seeker;
 use crate::linear::Unfit;
 use crate::losses::Loss;
 use crate::miners::MiningCounts;
@@ -65,6 +68,7 @@ pub struct Trainer {
     tile: Activations,
     evaluator: Evaluator,
     intake: Intake,
+    seeker: Seeker,
     linear: Result<Linear, Unfit>,
     step: u64,
     failed: Option<Error>,
@@ -94,7 +98,7 @@ impl Trainer {
             resident,
             linear,
             cut,
-        } = sizes.fit(&engine, &dataset)?;
+        } = sizes.fit(&engine.room(), &dataset)?;
         engine.prepare(&kernels::ALL).await?;
         let mut workspace = engine.workspace("training", &plan, ADVICE).await?;
         let weights = EmbeddingModel::initial_weights(&sizes.widths, config.seed);
@@ -113,6 +117,7 @@ impl Trainer {
             tile: Activations::new(&mut workspace, &TILE, &sizes.widths),
             evaluator: Evaluator::new(&mut workspace, cut),
             intake: Intake::new(&mut workspace),
+            seeker: Seeker::new(&mut workspace),
             linear: linear
                 .map(|directions| Linear::new(&mut workspace, dataset.features.dim(), directions)),
             step: 0,
@@ -125,36 +130,6 @@ impl Trainer {
             features,
             model,
             memory,
-        })
-    }
-
-    /// Forecasts a run: every buffer of training and evaluation, as [`Trainer::new`] would create them, and the time.
-    ///
-    /// # Errors
-    /// As [`Trainer::new`].
-    pub fn plan(
-        engine: &Engine,
-        dataset: &Dataset,
-        config: &TrainConfig,
-        rate: &Rate,
-    ) -> Result<Forecast> {
-        let sizes = Setup::new(dataset, config)?.sizes;
-        let Fit { plan, cut, .. } = sizes.fit(engine, dataset)?;
-        let one = sizes.evaluation.forecast(&cut, plan, rate);
-        // Two sides at every evaluation, and the baselines and the test side at the end.
-        let evaluations = 2 * (config.steps / config.evaluate_every + 1) + 3;
-        let operations =
-            sizes.step_operations() * config.steps as f64 + one.operations * evaluations as f64;
-        let passes = one.passes.saturating_mul(evaluations);
-        let traffic_bytes = one.traffic_bytes.saturating_mul(evaluations);
-        Ok(Forecast {
-            passes,
-            submits: config.steps.div_ceil(sizes.steps_per_submit as u64)
-                + one.submits.saturating_mul(evaluations),
-            traffic_bytes,
-            operations,
-            predicted_ms: rate.ms(operations, traffic_bytes),
-            ..one
         })
     }
 

@@ -378,7 +378,7 @@ fn rows_that_cannot_be_squared_are_refused_with_their_place() {
         ]);
         assert!(
             message.ends_with(&format!(
-                "{data}: {place} is too large to square: scale the features as in training"
+                "{data}: {place} is too large to square: scale the features"
             )),
             "{message}"
         );

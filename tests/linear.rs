@@ -320,7 +320,7 @@ fn where_only_the_training_fits_the_budget_there_is_no_linear_map() {
             config.with_set(set).expect("sets")
         });
     let engine = open(EngineKind::Cpu, 64 << 20);
-    let plan = Trainer::plan(&engine, &dataset, &config, &nearfar::Rate::default())
+    let plan = Trainer::plan(&engine.room(), &dataset, &config, &nearfar::Rate::default())
         .expect("fits")
         .memory;
     assert_eq!(

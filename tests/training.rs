@@ -6,8 +6,8 @@ use std::rc::Rc;
 
 use common::{engines, open};
 use nearfar::{
-    Baseline, Dataset, Engine, EngineKind, Metrics, Purpose, Run, RunReport, Scores, TrainConfig,
-    Trainer,
+    Baseline, Dataset, Engine, EngineKind, Metrics, Neighbourhood, Purpose, Rate, Run, RunReport,
+    Scores, Side, TrainConfig, Trainer,
 };
 
 fn config(dataset: &Dataset, sets: &[&str]) -> TrainConfig {
@@ -347,4 +347,148 @@ fn the_default_step_takes_twelve_dispatches() {
         let steps = trainer.advance(5).await.expect("steps").len() as u64;
         assert_eq!(trainer.engine().dispatches() - before, 12 * steps);
     });
+}
+
+/// The nearest of all other rows of the side, by plain loops over its embeddings.
+async fn nearest_by_hand(trainer: &mut Trainer, side: Side, row: u32) -> Vec<(u32, f64)> {
+    let rows = trainer.sides().of(side).to_vec();
+    let embeddings = trainer.embed(&rows).await.expect("embeds");
+    let place = rows.iter().position(|of_side| *of_side == row);
+    let own = embeddings.rows().nth(place.expect("is of the side"));
+    let own = own.expect("is embedded").to_vec();
+    let similarity = |other: &[f32]| -> f64 {
+        let pairs = own.iter().zip(other);
+        pairs.map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
+    };
+    let similarities = embeddings.rows().map(similarity);
+    let mut others: Vec<(u32, f64)> = rows.iter().copied().zip(similarities).collect();
+    others.retain(|(other, _)| *other != row);
+    others.sort_by(|a, b| b.1.total_cmp(&a.1));
+    others.truncate(10);
+    others
+}
+
+fn agree(found: &Neighbourhood, by_hand: &[(u32, f64)], dataset: &Dataset) {
+    let class = |row: u32| dataset.labels[row as usize];
+    assert_eq!(found.neighbours.len(), by_hand.len());
+    for (neighbour, (row, similarity)) in found.neighbours.iter().zip(by_hand) {
+        // A product in f32 may settle a near tie the other way.
+        assert!((f64::from(neighbour.similarity) - similarity).abs() < 1e-5);
+        assert_eq!(neighbour.right, class(neighbour.row) == class(found.row));
+        assert_eq!(
+            neighbour.class,
+            dataset.class_names[class(neighbour.row) as usize]
+        );
+        let rows = found.neighbours.iter().map(|neighbour| neighbour.row);
+        assert_eq!(rows.filter(|other| other == row).count(), 1, "row {row}");
+    }
+}
+
+#[test]
+fn the_neighbours_of_a_row_are_the_nearest_of_its_side_before_during_and_after_a_run() {
+    for engine in engines() {
+        let dataset = Rc::new(Dataset::sample("digits", 0).expect("is there"));
+        let config = config(&dataset, &["steps=40", "memory_size=256"]);
+        pollster::block_on(async {
+            let mut run = Run::new(engine, Rc::clone(&dataset), config)
+                .await
+                .expect("fits");
+            let plan = run.memory();
+            while !run.is_finished() {
+                run.next(13).await.expect("goes on");
+                let map = run.map().await.expect("is drawn");
+                let row = map.rows[17];
+                let found = run.neighbours(row).await.expect("searches");
+                let found = found.expect("the row is on the map");
+                assert_eq!((found.row, found.side), (row, map.side));
+                assert_eq!(found.step, run.step());
+                let by_hand = nearest_by_hand(run.trainer(), map.side, row).await;
+                agree(&found, &by_hand, &dataset);
+                let train = run.trainer().sides().train[0];
+                assert_eq!(run.neighbours(train).await.expect("searches"), None);
+            }
+            assert_eq!(run.memory().peak_bytes, plan.peak_bytes);
+        });
+    }
+}
+
+#[test]
+fn neighbours_are_the_same_where_the_side_streams_past_and_asking_changes_no_loss() {
+    for kind in [EngineKind::Gpu, EngineKind::Cpu] {
+        let dataset = Rc::new(Dataset::sample("many-classes", 0).expect("is there"));
+        let sets = [
+            "steps=6",
+            "memory_size=64",
+            "hidden_layers=[8]",
+            "split=random",
+        ];
+        let config = config(&dataset, &sets);
+        let trained = |budget_bytes: u64, asking: bool| {
+            let (dataset, config) = (Rc::clone(&dataset), config.clone());
+            pollster::block_on(async move {
+                let engine = open(kind, budget_bytes);
+                let trainer = Trainer::new(engine, dataset, config).await;
+                let mut trainer = trainer.expect("fits");
+                let (mut losses, mut found) = (Vec::new(), None);
+                for _ in 0..6 {
+                    let report = trainer.advance(1).await.expect("steps").remove(0);
+                    losses.push(report.loss);
+                    if asking {
+                        let row = trainer.sides().test[100];
+                        found = trainer.neighbours(Side::Test, row).await.expect("searches");
+                    }
+                }
+                (losses, found)
+            })
+        };
+        let (losses, found) = trained(256 << 20, true);
+        assert_eq!(found.as_ref().map(|found| found.neighbours.len()), Some(10));
+        // Not all of the 3,250 rows of the side at once, which take 812 KiB.
+        let fixed = open(kind, 256 << 20).ledger().live_bytes();
+        assert_eq!(trained(fixed + (700 << 10), true), (losses.clone(), found));
+        assert_eq!(trained(256 << 20, false).0, losses);
+    }
+}
+
+#[test]
+fn everything_is_evaluated_on_the_side_that_may_be_looked_at_and_changes_nothing() {
+    for engine in engines() {
+        let dataset = Rc::new(Dataset::sample("digits", 0).expect("is there"));
+        let config = config(
+            &dataset,
+            &["steps=40", "memory_size=256", "evaluate_queries=30"],
+        );
+        pollster::block_on(async {
+            let mut run = Run::new(engine, dataset, config).await.expect("fits");
+            let peak = run.memory().peak_bytes;
+            while !run.is_finished() {
+                run.next(15).await.expect("goes on");
+                let side = if run.is_finished() {
+                    Side::Test
+                } else {
+                    Side::Validation
+                };
+                let rows = run.trainer().sides().of(side).len() as u64;
+                let (planned, forecast) = run.plan_evaluate_all(&Rate::default());
+                let mut heard = Vec::new();
+                let all = run.evaluate_all(|done, of| heard.push((done, of))).await;
+                let all = all.expect("scores").expect("has queries");
+                assert_eq!((planned, all.side, all.step), (side, side, run.step()));
+                assert_eq!(all.metrics.queries, rows);
+                assert_eq!(heard.last(), Some(&(rows, rows)));
+                let recall: Vec<f64> = all.recall_at.values().copied().collect();
+                assert!(all.metrics.precision_at_1 <= recall[0] && recall.is_sorted());
+                let purposes = forecast.memory.by_purpose();
+                let held = run.memory().by_purpose;
+                for (purpose, bytes) in purposes {
+                    assert!(bytes <= held[purpose.name()], "{purpose:?}");
+                }
+                if run.is_finished() {
+                    let told = run.final_scores().and_then(|scores| scores.test);
+                    assert_eq!(told, Some(all.metrics), "the numbers of the verdict");
+                }
+            }
+            assert_eq!(run.memory().peak_bytes, peak);
+        });
+    }
 }

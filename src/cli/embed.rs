@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use clap::Args;
 use nearfar::{
     Embedder, Error, Forecast, MemoryReport, Rate, Result, Room, RowSource, matrix_header,
-    too_large,
 };
 
 use super::{Common, files, head, print_json, print_line, progress};
@@ -67,15 +66,6 @@ impl Embed {
                 (first as u32..source.rows().min(first + CHUNK_ROWS) as u32).collect();
             let mut values = Vec::with_capacity(rows.len() * inputs);
             source.read(&rows, &mut values).await?;
-            if let Some(at) = too_large(&values, inputs) {
-                return Err(Error::Data(format!(
-                    "{}: row {}, column {}: {:e} is too large to square: scale the features as in training",
-                    self.data,
-                    first + at / inputs + 1,
-                    at % inputs + 1,
-                    values[at]
-                )));
-            }
             let embeddings = embedder.embed(&values).await?;
             let bytes: Vec<u8> = embeddings
                 .values

@@ -1,7 +1,7 @@
 //! `nearfar plan`: what a command would hold, by purpose, and whether it fits. Runs nothing but a short test of the rate.
 
 use clap::{Args, Subcommand};
-use nearfar::{Bytes, Engine, Forecast, Rate, Result, Room, measure_rate};
+use nearfar::{Bytes, Engine, Forecast, Rate, Result, Room, Trainer, measure_rate};
 
 use super::{Common, embed, evaluate, knn, mine, print_json, print_line, train};
 
@@ -33,11 +33,17 @@ impl Plan {
             Planned::Loss(loss) => (&loss.common, Common::default_budget()),
         };
         let engine = common.open(budget)?;
-        let rate = pollster::block_on(measure_rate(&engine))?;
+        let (engine, rate) = match &self.command {
+            Planned::Train(_) => pollster::block_on(Trainer::measure_rate(engine))?,
+            _ => {
+                let rate = pollster::block_on(measure_rate(&engine))?;
+                (engine, rate)
+            }
+        };
         pollster::block_on(engine.settle())?;
         let room = engine.room();
         let forecast = match &self.command {
-            Planned::Train(train) => train.plan(&engine, &rate)?,
+            Planned::Train(train) => train.plan(&room, &rate)?,
             Planned::Embed(embed) => embed.plan(&room, &rate)?,
             Planned::Evaluate(evaluate) => evaluate.plan(&room, &rate)?,
             Planned::Knn(knn) => knn.plan(&room, &rate)?,

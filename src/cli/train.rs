@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use clap::Args;
 use nearfar::{
-    Bytes, Dataset, Engine, Error, Forecast, Metrics, Progress, Rate, Result, Run, RunReport, Side,
+    Bytes, Dataset, Error, Forecast, Metrics, Progress, Rate, Result, Room, Run, RunReport, Side,
     Split, TrainConfig, Trainer, write_matrix,
 };
 
@@ -57,9 +57,9 @@ impl Train {
     }
 
     /// What a run would hold and take; trains nothing.
-    pub(super) fn plan(&self, engine: &Engine, rate: &Rate) -> Result<Forecast> {
+    pub(super) fn plan(&self, room: &Room, rate: &Rate) -> Result<Forecast> {
         let (dataset, config) = pollster::block_on(self.prepare())?;
-        Trainer::plan(engine, &dataset, &config, rate)
+        Trainer::plan(room, &dataset, &config, rate)
     }
 
     /// The data and the settings.

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use ::csv::{ErrorKind, Reader, ReaderBuilder, StringRecord};
 
-use super::{Labelled, NamedFile, RowSource, places};
+use super::{Labelled, NamedFile, RowSource, labelled, places};
 use crate::error::{Error, Result};
 
 /// Column names that mean a label, whatever their case, the surest first: a `y` may be a coordinate.
@@ -206,10 +206,9 @@ impl<'a> CsvTable<'a> {
                 ))
             })?
         };
-        Ok(RowSource::Memory {
-            values: self.values(&columns)?,
-            dim: columns.len(),
-        })
+        let (values, dim) = (self.values(&columns)?, columns.len());
+        labelled::check_values(&self.file.name, &values, dim, 0)?;
+        Ok(RowSource::Memory { values, dim })
     }
 
     /// The cells of a column as labels; a file of labels may have one column only.

@@ -61,13 +61,7 @@ impl Labelled {
     /// [`Error::Data`] with the file, the place and what to do.
     pub fn read(data: &NamedFile, labels: Option<&NamedFile>, choice: Choice<'_>) -> Result<Self> {
         let mut rows = match (labels, data.extension().as_str()) {
-            (None, "npy") => {
-                return Err(Error::Data(format!(
-                    "{}: an NPY file holds features or labels, not both: give the two files at once (labels also as a CSV \
-                     column)",
-                    data.name
-                )));
-            }
+            (None, "npy") => return Err(Self::alone(&data.name)),
             (None, "npz") => npz::read_labelled(data, choice)?,
             (None, _) => CsvTable::read(data)?.into_labelled(choice.labels)?,
             (Some(_), "npy") => Self::unlabelled(data, npy::read_matrix(data)?, Vec::new()),
@@ -86,9 +80,16 @@ impl Labelled {
         Ok(rows)
     }
 
-    /// The names that [`Choice::labels`] can take with these files.
-    pub fn label_choices(data: &NamedFile, labels: Option<&NamedFile>) -> Vec<String> {
-        let file = labels.unwrap_or(data);
+    /// Says that an NPY file does not do alone.
+    pub fn alone(name: &str) -> Error {
+        Error::Data(format!(
+            "{name}: an NPY file holds features or labels, not both: give the two files at once (labels also as a CSV \
+             column)"
+        ))
+    }
+
+    /// The names that [`Choice::labels`] can take with the file that the labels come from.
+    pub fn label_choices(file: &NamedFile) -> Vec<String> {
         match file.extension().as_str() {
             "npy" => Vec::new(),
             "npz" => npz::label_arrays(file),
@@ -110,14 +111,17 @@ impl Labelled {
         self.values.len().checked_div(self.dim).unwrap_or(0)
     }
 
-    /// Tells features from labels among one or two files: labels have a name like `y` or `labels`, or are the smaller.
+    /// Tells features from labels among one or two files, of which `about` gives name and size: labels have a name like `y`
+    /// or `labels`, or are the smaller.
     ///
     /// # Errors
     /// [`Error::Data`] when there are more files, or none.
-    pub fn pair(mut files: Vec<NamedFile>) -> Result<(NamedFile, Option<NamedFile>)> {
-        let named_like_labels = |file: &NamedFile| {
-            let stem = file
-                .name
+    pub fn pair<F>(
+        mut files: Vec<F>,
+        about: impl Fn(&F) -> (String, u64),
+    ) -> Result<(F, Option<F>)> {
+        let named_like_labels = |name: &str| {
+            let stem = name
                 .rsplit(['/', '\\'])
                 .next()
                 .unwrap_or_default()
@@ -128,7 +132,10 @@ impl Labelled {
                     .iter()
                     .any(|word| stem.contains(word))
         };
-        files.sort_by_key(|file| (named_like_labels(file), std::cmp::Reverse(file.bytes.len())));
+        files.sort_by_key(|file| {
+            let (name, bytes) = about(file);
+            (named_like_labels(&name), std::cmp::Reverse(bytes))
+        });
         let mut files = files.into_iter();
         match (files.next(), files.next(), files.next()) {
             (Some(data), labels, None) => Ok((data, labels)),
@@ -164,32 +171,13 @@ impl Labelled {
             labels,
             ..
         } = self;
-        let refuse = |problem: String| Err(Error::Data(format!("{name}: {problem}")));
-        let rows = self.rows();
-        if rows == 0 {
-            return refuse("no rows of features".to_owned());
-        }
-        if labels.len() != rows {
-            return refuse(format!(
-                "{rows} rows of features, {} labels: they must be as many",
-                labels.len()
-            ));
-        }
-        check_finite(name, values, *dim)?;
-        if let Some(at) = too_large(values, *dim) {
-            return refuse(format!(
-                "row {}, column {}: {:e} is too large to square: scale the features",
-                at / dim + 1,
-                at % dim + 1,
-                values[at]
-            ));
-        }
-        Ok(())
+        check_counts(name, self.rows(), labels.len())?;
+        check_values(name, values, *dim, 0)
     }
 }
 
 /// The place of the first value whose square, summed over a row of `dim` such values, is not finite.
-pub fn too_large(values: &[f32], dim: usize) -> Option<usize> {
+pub(crate) fn too_large(values: &[f32], dim: usize) -> Option<usize> {
     let most = f64::from(f32::MAX) / dim.max(1) as f64;
     values
         .iter()
@@ -199,23 +187,47 @@ pub fn too_large(values: &[f32], dim: usize) -> Option<usize> {
 impl NamedFile {
     /// The ending of the name, in lower case.
     pub(super) fn extension(&self) -> String {
-        self.name
-            .rsplit_once('.')
-            .map(|(_, ending)| ending.to_lowercase())
-            .unwrap_or_default()
+        extension(&self.name)
     }
 }
 
-/// Refuses a value that is not finite.
-pub(super) fn check_finite(name: &str, values: &[f32], dim: usize) -> Result<()> {
-    match values.iter().position(|value| !value.is_finite()) {
-        None => Ok(()),
-        Some(at) => Err(Error::Data(format!(
-            "{name}: row {}, column {}: the value is not finite: fill or drop such rows",
-            at / dim + 1,
-            at % dim + 1
-        ))),
-    }
+/// The ending of a name, in lower case.
+pub(super) fn extension(name: &str) -> String {
+    let ending = name.rsplit_once('.').map(|(_, ending)| ending);
+    ending.unwrap_or_default().to_lowercase()
+}
+
+/// Refuses rows without labels, and labels without rows.
+pub(super) fn check_counts(name: &str, rows: usize, labels: usize) -> Result<()> {
+    let problem = if rows == 0 {
+        "no rows of features".to_owned()
+    } else if labels != rows {
+        format!("{rows} rows of features, {labels} labels: they must be as many")
+    } else {
+        return Ok(());
+    };
+    Err(Error::Data(format!("{name}: {problem}")))
+}
+
+/// Refuses a value that is not finite, or so large that its square is not; `values` begin with row `first`.
+pub(super) fn check_values(name: &str, values: &[f32], dim: usize, first: usize) -> Result<()> {
+    let infinite = values.iter().position(|value| !value.is_finite());
+    let (at, problem) = match (infinite, too_large(values, dim)) {
+        (None, None) => return Ok(()),
+        (Some(at), _) => {
+            let problem = "the value is not finite: fill or drop such rows";
+            (at, problem.to_owned())
+        }
+        (None, Some(at)) => {
+            let value = values[at];
+            let problem = format!("{value:e} is too large to square: scale the features");
+            (at, problem)
+        }
+    };
+    let (row, column) = (first + at / dim + 1, at % dim + 1);
+    Err(Error::Data(format!(
+        "{name}: row {row}, column {column}: {problem}"
+    )))
 }
 
 #[cfg(test)]
@@ -225,29 +237,20 @@ mod tests {
 
     #[test]
     fn labels_are_told_from_features_by_name_and_then_by_size() {
-        let file = |name: &str, bytes: usize| NamedFile {
-            name: name.to_owned(),
-            bytes: vec![0; bytes],
+        let pair = |files: &[(&'static str, u64)]| {
+            let about = |(name, bytes): &(&str, u64)| ((*name).to_owned(), *bytes);
+            let (data, labels) = Labelled::pair(files.to_vec(), about).expect("one or two");
+            (data.0, labels.map(|labels| labels.0))
         };
-        let pair = |files: &[NamedFile]| {
-            let (data, labels) = Labelled::pair(files.to_vec()).expect("one or two");
-            (data.name, labels.map(|labels| labels.name))
-        };
-        let names = |data: &str, labels: &str| (data.to_owned(), Some(labels.to_owned()));
-        assert_eq!(
-            pair(&[file("y.npy", 900), file("x.npy", 100)]),
-            names("x.npy", "y.npy")
-        );
-        assert_eq!(
-            pair(&[file("Train_Labels.csv", 9), file("a.npy", 1)]),
-            names("a.npy", "Train_Labels.csv")
-        );
-        assert_eq!(
-            pair(&[file("a.npy", 1), file("b.npy", 2)]),
-            names("b.npy", "a.npy")
-        );
-        assert_eq!(pair(&[file("t.csv", 1)]), ("t.csv".to_owned(), None));
-        assert!(Labelled::pair(Vec::new()).is_err());
+        let named = ("x.npy", Some("y.npy"));
+        assert_eq!(pair(&[("y.npy", 900), ("x.npy", 100)]), named);
+        let named = ("a.npy", Some("Train_Labels.csv"));
+        assert_eq!(pair(&[("Train_Labels.csv", 9), ("a.npy", 1)]), named);
+        let smaller = ("b.npy", Some("a.npy"));
+        assert_eq!(pair(&[("a.npy", 1), ("b.npy", 2)]), smaller);
+        assert_eq!(pair(&[("t.csv", 1)]), ("t.csv", None));
+        let none: Vec<&str> = Vec::new();
+        assert!(Labelled::pair(none, |name| ((*name).to_owned(), 0)).is_err());
     }
 
     #[test]

@@ -2,25 +2,30 @@
 //!
 //! One file a format. Whatever is wrong with a file is said with its name, the place, and what to do.
 
+mod blob;
 mod csv;
 mod digits;
 mod labelled;
 mod many_classes;
 pub(crate) mod npy;
+mod npy_rows;
 mod npz;
 mod rows;
 mod split;
 
 use std::collections::HashMap;
 
+#[cfg(target_arch = "wasm32")]
+pub use blob::BlobRows;
 pub use csv::CsvTable;
-pub use labelled::{Choice, Labelled, NamedFile, too_large};
+pub(crate) use labelled::too_large;
+pub use labelled::{Choice, Labelled, NamedFile};
 pub use npy::{matrix_header, write_matrix};
 #[cfg(not(target_arch = "wasm32"))]
-pub use npz::{NpyElement, NpzWriter};
+pub use npy_rows::NpyRows;
 #[cfg(not(target_arch = "wasm32"))]
-pub use rows::NpyRows;
-pub use rows::RowSource;
+pub use npz::{NpyElement, NpzWriter};
+pub use rows::{RowSource, STREAM_FROM_BYTES};
 pub use split::{Side, Sides};
 
 use crate::config::{Split, TrainConfig};
@@ -73,11 +78,44 @@ impl Dataset {
     /// # Errors
     /// [`Error::Data`] when there are fewer than two classes.
     pub fn new(rows: Labelled) -> Result<Self> {
-        let class_names = classes(&rows.labels);
+        let features = RowSource::Memory {
+            values: rows.values,
+            dim: rows.dim,
+        };
+        Ok(Self {
+            feature_names: rows.feature_names,
+            label_column: rows.label_column,
+            columns: rows.columns,
+            notes: rows.notes,
+            ..Self::of(rows.name, features, &rows.labels)?
+        })
+    }
+
+    /// Rows of a file that stay where they are, with the labels of another file.
+    ///
+    /// # Errors
+    /// [`Error::Data`] when it holds no labels, more or fewer than there are rows, or fewer than two classes.
+    pub fn streamed(
+        name: String,
+        features: RowSource,
+        labels: &NamedFile,
+        choice: Choice<'_>,
+    ) -> Result<Self> {
+        let (labels, mut notes) = Labelled::read_labels(labels, choice.labels, features.rows())?;
+        labelled::check_counts(&name, features.rows(), labels.len())?;
+        notes.push("features stay in the file and are read as they are needed".to_owned());
+        Ok(Self {
+            notes,
+            ..Self::of(name, features, &labels)?
+        })
+    }
+
+    fn of(name: String, features: RowSource, labels: &[String]) -> Result<Self> {
+        let class_names = classes(labels);
         if class_names.len() < 2 {
             return Err(Error::Data(format!(
-                "{}: every row has the label \"{}\": metric learning needs two classes at least",
-                rows.name, rows.labels[0]
+                "{name}: every row has the label \"{}\": metric learning needs two classes at least",
+                labels[0]
             )));
         }
         let index: HashMap<&str, u32> = class_names
@@ -86,22 +124,15 @@ impl Dataset {
             .map(|(name, index)| (name.as_str(), index))
             .collect();
         Ok(Self {
-            labels: rows
-                .labels
-                .iter()
-                .map(|label| index[label.as_str()])
-                .collect(),
-            name: rows.name,
-            features: RowSource::Memory {
-                values: rows.values,
-                dim: rows.dim,
-            },
-            feature_names: rows.feature_names,
+            labels: labels.iter().map(|label| index[label.as_str()]).collect(),
+            name,
+            features,
+            feature_names: Vec::new(),
             class_names,
-            label_column: rows.label_column,
-            columns: rows.columns,
+            label_column: None,
+            columns: Vec::new(),
             joined: false,
-            notes: rows.notes,
+            notes: Vec::new(),
         })
     }
 

@@ -407,8 +407,7 @@ impl Header {
     }
 }
 
-/// What [`super::NpyRows`] needs to find a row in an open file.
-#[cfg(not(target_arch = "wasm32"))]
+/// What finds a row in a file that is not read whole.
 impl Header {
     /// Bytes of an element.
     pub(crate) fn item_bytes(&self) -> usize {

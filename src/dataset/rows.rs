@@ -1,8 +1,10 @@
 //! [`RowSource`]: where feature rows are read from, a few at a time.
 
-use super::{NamedFile, labelled, npz};
+#[cfg(target_arch = "wasm32")]
+use super::blob::BlobRows;
 #[cfg(not(target_arch = "wasm32"))]
-use crate::error::Error;
+use super::npy_rows::NpyRows;
+use super::{NamedFile, labelled, npz};
 use crate::error::Result;
 
 /// Dense rows of features, in memory or in an open file.
@@ -18,9 +20,21 @@ pub enum RowSource {
     /// An NPY file, read where it is asked for.
     #[cfg(not(target_arch = "wasm32"))]
     Npy(NpyRows),
+    /// An NPY file that a browser was given, read where it is asked for.
+    #[cfg(target_arch = "wasm32")]
+    Blob(BlobRows),
 }
 
+/// Bytes from which on a page leaves the features of an NPY file where they are: what a browser's tab can hold is little.
+pub const STREAM_FROM_BYTES: u64 = 256 << 20;
+
 impl RowSource {
+    /// Whether features are read where they are asked for, from a file of this name and size: an NPY of `from_bytes` or
+    /// more.
+    pub fn streams(name: &str, bytes: u64, from_bytes: u64) -> bool {
+        labelled::extension(name) == "npy" && bytes >= from_bytes
+    }
+
     /// Reads the features of an NPZ: the array of this name, or the only one that can be; and says what was taken.
     ///
     /// # Errors
@@ -28,7 +42,7 @@ impl RowSource {
     pub fn from_npz(file: &NamedFile, array: Option<&str>) -> Result<(Self, Vec<String>)> {
         let (matrix, notes) = npz::read_features(file, array)?;
         let (values, dim) = (matrix.values, matrix.columns);
-        labelled::check_finite(&file.name, &values, dim)?;
+        labelled::check_values(&file.name, &values, dim, 0)?;
         Ok((Self::Memory { values, dim }, notes))
     }
 
@@ -37,7 +51,9 @@ impl RowSource {
         match self {
             Self::Memory { values, dim } => values.len().checked_div(*dim).unwrap_or(0),
             #[cfg(not(target_arch = "wasm32"))]
-            Self::Npy(file) => file.rows,
+            Self::Npy(file) => file.layout().rows(),
+            #[cfg(target_arch = "wasm32")]
+            Self::Blob(file) => file.layout().rows(),
         }
     }
 
@@ -46,7 +62,9 @@ impl RowSource {
         match self {
             Self::Memory { dim, .. } => *dim,
             #[cfg(not(target_arch = "wasm32"))]
-            Self::Npy(file) => file.dim,
+            Self::Npy(file) => file.layout().dim(),
+            #[cfg(target_arch = "wasm32")]
+            Self::Blob(file) => file.layout().dim(),
         }
     }
 
@@ -56,13 +74,15 @@ impl RowSource {
             Self::Memory { values, .. } => Some(values),
             #[cfg(not(target_arch = "wasm32"))]
             Self::Npy(_) => None,
+            #[cfg(target_arch = "wasm32")]
+            Self::Blob(_) => None,
         }
     }
 
     /// Appends these rows to `values`.
     ///
     /// # Errors
-    /// [`crate::Error::Data`] when a file can no longer be read or holds a value that is not finite.
+    /// [`crate::Error::Data`] when a file can no longer be read or holds a value that cannot be used.
     pub async fn read(&self, rows: &[u32], values: &mut Vec<f32>) -> Result<()> {
         match self {
             Self::Memory { values: all, dim } => {
@@ -73,113 +93,22 @@ impl RowSource {
             }
             #[cfg(not(target_arch = "wasm32"))]
             Self::Npy(file) => rows.iter().try_for_each(|row| file.read_row(*row, values)),
+            #[cfg(target_arch = "wasm32")]
+            Self::Blob(file) => file.read(rows, values).await,
         }
     }
 }
 
-/// An open NPY file of numbers, rows contiguous.
-#[cfg(not(target_arch = "wasm32"))]
-#[derive(Debug)]
-pub struct NpyRows {
-    name: String,
-    file: std::cell::RefCell<std::io::BufReader<std::fs::File>>,
-    header: super::npy::Header,
-    rows: usize,
-    dim: usize,
-}
-
-#[cfg(not(target_arch = "wasm32"))]
-impl NpyRows {
-    /// Opens a file and checks its header against its length.
-    ///
-    /// # Errors
-    /// [`Error::Data`] when it cannot be opened or holds no such matrix.
-    pub fn open(path: &std::path::Path) -> Result<Self> {
-        use std::io::Read as _;
-
-        let name = path.display().to_string();
-        let refuse = |error| Error::Data(format!("{name}: {error}"));
-        let mut file = std::fs::File::open(path).map_err(refuse)?;
-        let length = file.metadata().map_err(refuse)?.len();
-        let mut start = Vec::new();
-        file.by_ref()
-            .take(super::npy::MAX_START_BYTES)
-            .read_to_end(&mut start)
-            .map_err(refuse)?;
-        let header = super::npy::read_header(&name, &start, length)?;
-        let (rows, dim) = header.matrix_shape(&name)?;
-        if header.fortran_order() && dim > 1 {
-            return Err(Error::Data(format!(
-                "{name}: columns are contiguous (Fortran order): save it with `np.ascontiguousarray(x)`"
-            )));
-        }
-        Ok(Self {
-            name,
-            file: std::io::BufReader::with_capacity(1 << 20, file).into(),
-            header,
-            rows,
-            dim,
-        })
-    }
-
-    fn read_row(&self, row: u32, values: &mut Vec<f32>) -> Result<()> {
-        use std::io::{Read as _, Seek as _};
-
-        let bytes = self.dim * self.header.item_bytes();
-        let at = self.header.data() as u64 + u64::from(row) * bytes as u64;
-        let mut items = vec![0; bytes];
-        let mut file = self.file.borrow_mut();
-        let position = file.stream_position().unwrap_or(0);
-        // A relative seek keeps what is buffered.
-        file.seek_relative(at.wrapping_sub(position).cast_signed())
-            .and_then(|()| file.read_exact(&mut items))
-            .map_err(|source| {
-                Error::Data(format!(
-                    "{}: row {}: the file changed while it was read ({source})",
-                    self.name,
-                    row + 1
-                ))
-            })?;
-        let first = values.len();
-        values.extend(
-            items
-                .chunks_exact(self.header.item_bytes())
-                .map(|item| self.header.number(item)),
-        );
-        match values[first..].iter().position(|value| !value.is_finite()) {
-            None => Ok(()),
-            Some(column) => Err(Error::Data(format!(
-                "{}: row {}, column {}: the value is not finite: fill or drop such rows",
-                self.name,
-                row + 1,
-                column + 1
-            ))),
-        }
-    }
-}
-
-#[cfg(all(test, not(target_arch = "wasm32")))]
+#[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_is_cut_short_while_it_is_read_is_said_with_the_row() {
-        let path = std::env::temp_dir().join(format!("nearfar-cut-{}.npy", std::process::id()));
-        // Larger than what is read ahead.
-        let values = vec![1.0; 600_000];
-        std::fs::write(&path, crate::dataset::write_matrix(&values, 2)).expect("writes");
-        let rows = RowSource::Npy(NpyRows::open(&path).expect("opens"));
-        let mut read = Vec::new();
-        pollster::block_on(rows.read(&[0], &mut read)).expect("is there");
-        let file = std::fs::OpenOptions::new().write(true).open(&path);
-        file.and_then(|file| file.set_len(1000)).expect("is cut");
-        let error = pollster::block_on(rows.read(&[299_999], &mut read)).expect_err("is gone");
-        std::fs::remove_file(&path).ok();
-        let message = error.to_string();
-        assert!(
-            message.contains("row 300000: the file changed while it was read"),
-            "{message}"
-        );
-        assert_eq!(error.exit_code(), 2);
+    fn only_an_npy_file_that_is_large_streams() {
+        let large = STREAM_FROM_BYTES;
+        assert!(RowSource::streams("a/X.NPY", large, large));
+        assert!(!RowSource::streams("x.npy", large - 1, large));
+        assert!(!RowSource::streams("x.npz", large, large));
+        assert!(!RowSource::streams("npy", large, large));
     }
 }

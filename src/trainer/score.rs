@@ -8,7 +8,7 @@ use crate::embeddings::Embeddings;
 use crate::error::Result;
 use crate::evaluation::{self, Queries};
 use crate::kernels::stride;
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, Retrieval, RetrievalSum};
 use crate::unit_rows::UnitRows;
 
 /// How well embeddings find their class while training.
@@ -58,19 +58,53 @@ impl Trainer {
         self.score_queries(Map::Head, &rows, &queries).await
     }
 
+    /// The same with everything that the ranks say: recall and precision at each k of `at`, and by class.
+    /// `progress` hears how many queries of how many are done.
+    ///
+    /// # Errors
+    /// As [`Trainer::evaluate`].
+    pub async fn score_fully(
+        &mut self,
+        side: Side,
+        at: &[u64],
+        mut progress: impl FnMut(u64, u64),
+    ) -> Result<Option<Retrieval>> {
+        let rows = self.setup.sides.of(side).to_vec();
+        let queries = evaluation::choose(rows.len(), 0, 0);
+        let sum = self
+            .rank(Map::Head, &rows, &queries, at, &mut progress)
+            .await?;
+        let names = &self.dataset.class_names;
+        Ok(sum.and_then(|sum| sum.finish(|class| names[class as usize].clone())))
+    }
+
     async fn score(&mut self, rows: &[u32]) -> Result<Option<Metrics>> {
         let queries =
             evaluation::choose(rows.len(), self.config.evaluate_queries, self.config.seed);
         self.score_queries(Map::Head, rows, &queries).await
     }
 
-    /// Ranks rows among each other.
+    /// The means over some rows, ranked among others.
     pub(super) async fn score_queries(
         &mut self,
         map: Map,
         rows: &[u32],
         queries: &[u32],
     ) -> Result<Option<Metrics>> {
+        let sum = self.rank(map, rows, queries, &[], &mut |_, _| {}).await?;
+        let retrieval = sum.and_then(|sum| sum.finish(|_| String::new()));
+        Ok(retrieval.map(|retrieval| retrieval.metrics))
+    }
+
+    /// Ranks rows among each other; nothing where there is no such map.
+    async fn rank(
+        &mut self,
+        map: Map,
+        rows: &[u32],
+        queries: &[u32],
+        at: &[u64],
+        progress: &mut impl FnMut(u64, u64),
+    ) -> Result<Option<RetrievalSum>> {
         let Self {
             engine,
             dataset,
@@ -104,20 +138,10 @@ impl Trainer {
             },
         };
         let (labels, queries) = (dataset.labels_of(rows), Queries::Own(queries));
-        let mut nobody = |_, _| {};
-        let sum = evaluator
-            .score(
-                engine,
-                intake,
-                &labels,
-                &mut unit,
-                queries,
-                &[],
-                &mut nobody,
-            )
-            .await?;
-        let retrieval = sum.finish(|_| String::new());
-        Ok(retrieval.map(|retrieval| retrieval.metrics))
+        evaluator
+            .score(engine, intake, &labels, &mut unit, queries, at, progress)
+            .await
+            .map(Some)
     }
 
     /// Unit embeddings of these rows.

@@ -1,11 +1,12 @@
 //! [`Setup`]: what a run is made of before it starts: sides, sampler, sizes, and the memory plan that follows from them.
 
 use super::baseline::Linear;
+use super::neighbours::NEIGHBOURS;
 use crate::config::{Split, TrainConfig};
 use crate::cross_batch_memory::CrossBatchMemory;
 use crate::dataset::{Dataset, Sides};
-use crate::engine::{DeviceVec, Engine, Workspace};
-use crate::error::Result;
+use crate::engine::{DeviceVec, Workspace};
+use crate::error::{Error, Result};
 use crate::evaluation::{self, Cut, EvaluationSpec, Evaluator};
 use crate::features::FeatureStore;
 use crate::gpu::PARAMS_SLOTS;
@@ -13,6 +14,7 @@ use crate::kernels::optimizer::Moments;
 use crate::kernels::ranks::{Row, SEGMENT, Scratch};
 use crate::kernels::stride;
 use crate::kernels::triplet_margin::{OWNERS, Parts, TERMS};
+use crate::knn::Seeker;
 use crate::ledger::Purpose;
 use crate::linear::{LinearMap, Unfit};
 use crate::model::{Activations, EmbeddingModel, Gradients};
@@ -183,17 +185,29 @@ impl Sizes {
 
     /// Floating-point operations of a step, about.
     pub(super) fn step_operations(&self) -> f64 {
-        let layers = self.widths.windows(2);
-        let forward: f64 = layers.map(|pair| 2.0 * (pair[0] * pair[1]) as f64).sum();
         let dim = self.widths.last().copied().unwrap_or(0);
         let references = self.memory as f64 * stride(dim) as f64;
-        self.batch as f64 * (3.0 * forward + 6.0 * references)
+        self.batch as f64 * (3.0 * self.forward_operations() + 6.0 * references)
+    }
+
+    /// Floating-point operations of one row's way through the head.
+    pub(super) fn forward_operations(&self) -> f64 {
+        let layers = self.widths.windows(2);
+        layers.map(|pair| 2.0 * (pair[0] * pair[1]) as f64).sum()
+    }
+
+    /// The plan that fits the room.
+    ///
+    /// # Errors
+    /// As [`MemoryPlan::fits`], with the budget that would do.
+    pub(super) fn fit(&self, room: &Room, dataset: &Dataset) -> Result<Fit> {
+        let fit = self.fit_in(room, dataset);
+        fit.map_err(|refused| self.advised(refused, room, dataset))
     }
 
     /// The plan with all features on the engine, or else with those of the next rows only; without the linear baseline
     /// where neither fits. Evaluation gets what is left.
-    pub(super) fn fit(&self, engine: &Engine, dataset: &Dataset) -> Result<Fit> {
-        let room = engine.room();
+    fn fit_in(&self, room: &Room, dataset: &Dataset) -> Result<Fit> {
         let mut refused = None;
         for linear in [self.linear.clone(), Err(Unfit::NoMemory)] {
             for resident in [true, false] {
@@ -201,12 +215,12 @@ impl Sizes {
                 let training = self.plan(dataset, rows, linear.as_ref().ok().copied());
                 let left = Room {
                     free_bytes: room.free_bytes.saturating_sub(training.total_bytes()),
-                    ..room
+                    ..*room
                 };
                 let cut = self.evaluation.cut(&left);
                 let plan = Evaluator::plan(training, &self.evaluation, &cut);
                 let plan = Intake::plan(plan, self.evaluation.dim);
-                match plan.fits("training", &room, ADVICE) {
+                match plan.fits("training", room, ADVICE) {
                     Ok(()) => {
                         return Ok(Fit {
                             plan,
@@ -220,6 +234,40 @@ impl Sizes {
             }
         }
         Err(refused.expect("plans were tried"))
+    }
+
+    /// Says of a refusal which budget would do, in whole MiB: the least that does.
+    fn advised(&self, refused: Error, room: &Room, dataset: &Dataset) -> Error {
+        let Error::Refused { over, .. } = &refused else {
+            return refused;
+        };
+        let used = room.budget_bytes - room.free_bytes;
+        let fits = |mebibytes: u64| {
+            let budget_bytes = mebibytes.saturating_mul(1 << 20);
+            let room = Room {
+                free_bytes: budget_bytes.saturating_sub(used),
+                budget_bytes,
+                ..*room
+            };
+            self.fit_in(&room, dataset).is_ok()
+        };
+        let needs_bytes = over.needs_bytes.saturating_add(used);
+        let (mut low, mut high) = (room.budget_bytes >> 20, needs_bytes.div_ceil(1 << 20));
+        // Where one buffer is larger than the device binds, no budget helps.
+        if !fits(high) {
+            return refused;
+        }
+        while low + 1 < high {
+            let middle = low.midpoint(high);
+            if fits(middle) {
+                high = middle;
+            } else {
+                low = middle;
+            }
+        }
+        let how = ADVICE.replacen("the budget", &format!("the budget to {high} MiB"), 1);
+        let over = over.clone();
+        Error::Refused { over, how }
     }
 
     fn plan(&self, dataset: &Dataset, resident: usize, linear: Option<usize>) -> MemoryPlan {
@@ -256,6 +304,7 @@ impl Sizes {
                 steps * (TERMS as u64 + batch),
             );
         plan = Activations::plan(plan, &TILE, &self.widths, TILE_ROWS);
+        plan = Seeker::plan(plan, 1, NEIGHBOURS as u64);
         if let Some(directions) = linear {
             plan = Linear::plan(plan, dataset.features.dim(), directions);
         }

@@ -1,7 +1,7 @@
 // The page in a real browser, on a software GPU, on the CPU, and without WebGPU.
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { mkdtemp, truncate, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, truncate, writeFile } from "node:fs/promises";
 import os from "node:os";
 import path from "node:path";
 import { after, before, test } from "node:test";
@@ -539,7 +539,8 @@ test("a refused file leaves the label column alone, or offers its own", async ()
     await page.upload(await written("plain.csv", "x,w,one\n1.5,2,7\n2.5,2.5,7\n3.5,2,7\n"));
     await page.page.waitForFunction(() => document.querySelector("[data-testid=error] span").textContent.startsWith("plain.csv"));
     assert.equal(await page.text("dataset-summary"), there);
-    assert.equal(await label.locator("option:checked").innerText(), "choose ..");
+    // The select follows in the next frame.
+    await label.locator("option:checked", { hasText: "choose .." }).waitFor({ state: "attached", timeout: 5000 });
     await label.selectOption("one");
     await page.page.waitForFunction(() => document.querySelector("[data-testid=error] span").textContent.includes('every row has the label "7"'));
     await page.page.waitForFunction(() => document.querySelector("[data-testid=label-column]").value === "");
@@ -559,14 +560,16 @@ test("a refused file leaves the label column alone, or offers its own", async ()
 });
 
 test("files that are too large and folders are refused before they are read", async () => {
-  const large = await written("large.npy", "");
-  await truncate(large, 1.5 * 2 ** 30);
+  const [large, alone] = [await written("large.csv", ""), await written("large.npy", "")];
+  for (const file of [large, alone]) await truncate(file, 1.5 * 2 ** 30);
   await on("?engine=cpu", {}, async (page) => {
     await page.upload(large);
     assert.equal(
       await page.error(),
-      "large.npy: 1.5 GiB, and a page can hold 1 GiB of files at most: use fewer rows, or the command line (nearfar train)",
+      "large.csv: 1.5 GiB, and a page can hold 1 GiB of files at most: save the features as NPY, use fewer rows, or the command line (nearfar train)",
     );
+    await page.upload(alone);
+    await page.says("error", /large.npy: an NPY file holds features or labels, not both: give the two files at once/);
     const devtools = await page.page.context().newCDPSession(page.page);
     for (const type of ["dragEnter", "dragOver", "drop"]) {
       const data = { items: [], files: [path.join(root, "tests/data")], dragOperationsMask: 1 };
@@ -630,4 +633,322 @@ test("without WebGPU the page runs on the CPU, and a forced GPU is a sentence", 
   } finally {
     await bare.close();
   }
+});
+
+/** The panel of neighbours: the row that was asked for, what was said, and the lines of the table. */
+async function neighbours(page) {
+  const panel = page.find("neighbours");
+  const lines = await panel.locator("tbody tr").evaluateAll((lines) => lines.map((line) => {
+    const [, row, name, verdict, similarity] = [...line.cells].map((cell) => cell.textContent);
+    return { row: Number(row), name, verdict, similarity: Number(similarity) };
+  }));
+  return { row: Number(await page.find("neighbour-row").inputValue()), said: await panel.getByRole("status").innerText(), lines };
+}
+
+/** Waits until the neighbours of a row are there, of this one where it is given. */
+async function found(page, row) {
+  await page.page.waitForFunction((row) => {
+    const panel = document.querySelector("[data-testid=neighbours]");
+    const chosen = document.querySelector("[data-testid=neighbour-row]").value;
+    return panel.querySelector("tbody tr") && (row === undefined || chosen === String(row));
+  }, row);
+  return neighbours(page);
+}
+
+/** The rows of an NPY file of f32, as this core writes it. */
+async function matrix(file) {
+  const bytes = await readFile(file);
+  const start = 10 + bytes.readUInt16LE(8);
+  const [rows, dim] = bytes.toString("latin1", 10, start).match(/\((\d+), (\d+)\)/).slice(1).map(Number);
+  return Array.from({ length: rows }, (_, i) => Array.from({ length: dim }, (_, j) => bytes.readFloatLE(start + 4 * (i * dim + j))));
+}
+
+test("a click on the map shows the nearest rows, those of the trained head, on both engines", async () => {
+  // The test side of this sample is its last 1,500 rows, ten of a class.
+  const out = await mkdtemp(path.join(os.tmpdir(), "nearfar-"));
+  execFileSync(path.join(root, "target/debug/nearfar"), ["train", "--set", "steps=20", "--out", out], { stdio: "ignore" });
+  const embeddings = await matrix(path.join(out, "test_embeddings.npy"));
+  const product = (a, b) => a.reduce((sum, value, i) => sum + value * b[i], 0);
+  for (const engine of ["gpu", "cpu"]) {
+    await on(`?engine=${engine}#steps=20`, {}, async (page) => {
+      assert.ok(await page.find("neighbours").isHidden());
+      await page.click("run");
+      await page.status(/^Done/);
+      const before = await page.find("embedding-map").screenshot();
+      const position = await page.point("embedding-map");
+      await page.find("embedding-map").click({ position });
+      const { row, said, lines } = await found(page);
+      const own = row - 1 - 5000;
+      assert.ok(own >= 0 && own < 1500, `row ${row} is of the test side`);
+      const expected = embeddings.map((other, i) => [i, product(embeddings[own], other)]).filter(([i]) => i !== own);
+      expected.sort((a, b) => b[1] - a[1]);
+      assert.equal(lines.length, 10);
+      lines.forEach(({ row: other, name, verdict, similarity }, i) => {
+        assert.ok(Math.abs(similarity - expected[i][1]) < 2e-3, `neighbour ${i + 1}: ${similarity}, expected ${expected[i][1]}`);
+        const sameClass = Math.floor(own / 10) === Math.floor((other - 5001) / 10);
+        assert.equal(verdict, sameClass ? "right" : "wrong", `row ${other} for row ${row}`);
+        assert.ok(name.length > 0);
+      });
+      const right = lines.filter(({ verdict }) => verdict === "right").length;
+      assert.match(said, new RegExp(`^Class \\d+: ${right} of the 10 nearest test rows are right, at step 20$`));
+      assert.notDeepEqual(await page.find("embedding-map").screenshot(), before, "they are marked on the map");
+      await page.screenshot(`neighbours-${engine}`);
+      await page.click("reset");
+      await page.status(/^Ready/);
+      assert.ok(await page.find("neighbours").isHidden());
+    });
+  }
+});
+
+test("neighbours are found by keys, while a run goes on, waits or is over, and follow it", async () => {
+  await on("?engine=cpu#data=digits&steps=4000", {}, async (page) => {
+    const row = page.find("neighbour-row");
+    await page.click("run");
+    await page.page.waitForFunction(() => !document.querySelector("[data-testid=neighbours]").hidden);
+    await row.focus();
+    await page.page.keyboard.press("ArrowUp");
+    const first = await found(page);
+    assert.match(first.said, /nearest validation rows/);
+    await page.page.keyboard.press("ArrowUp");
+    const second = await page.page.waitForFunction((first) => Number(document.querySelector("[data-testid=neighbour-row]").value) > first, first.row);
+    await second.dispose();
+    await page.page.keyboard.press("ArrowDown");
+    await found(page, first.row);
+    // The run goes on, and the answer follows it.
+    const step = () => neighbours(page).then(({ said }) => Number(said.match(/step (\d+)$/)?.[1]));
+    const asked = await step();
+    await page.page.waitForFunction((asked) => Number(document.querySelector("[data-testid=neighbours] [role=status]").textContent.match(/step (\d+)$/)?.[1]) > asked, asked);
+    assert.match(await page.text("status"), /^Training/);
+    await page.click("pause");
+    await page.status(/^Paused/);
+    const waits = await page.number("step-count");
+    await row.fill("1797");
+    await row.press("Enter");
+    await page.page.waitForFunction((waits) => document.querySelector("[data-testid=neighbours] [role=status]").textContent.endsWith(`at step ${waits}`), waits);
+    assert.match(await page.text("status"), /^Paused/);
+    assert.equal(await page.number("step-count"), waits, "asking takes no step");
+    await page.page.getByRole("button", { name: "Clear" }).click();
+    assert.match((await neighbours(page)).said, /^Click a point/);
+    assert.equal((await neighbours(page)).lines.length, 0);
+    await page.find("dataset-select").selectOption("many-classes");
+    await page.summary(/^6500/);
+    assert.ok(await page.find("neighbours").isHidden());
+  });
+});
+
+test("what a run will take is said before it starts, and is what it holds", async () => {
+  for (const engine of ["gpu", "cpu"]) {
+    await on(`?engine=${engine}#data=digits&${SMALL}`, {}, async (page) => {
+      const forecast = page.find("forecast");
+      await page.says("forecast", /of the budget of 256 MiB/);
+      assert.match(await forecast.innerText(), /^This run will take (about \d+|less than a) (s|second|min) and [\d.]+ MiB of the budget of 256 MiB\.$/);
+      const bytes = () => page.bare("forecast", "bytes");
+      const small = await bytes();
+      await page.set("Memory rows", "16384");
+      await page.page.waitForFunction((small) => Number(document.querySelector("[data-testid=forecast]").dataset.bytes) > small + 2 ** 21, small);
+      assert.match(await page.find("forecast-by-purpose").locator("span").first().getAttribute("title"), /^memory bank: [\d.]+ MiB$/);
+      // Refused before Run, with the least budget that does.
+      await page.set("Budget, MiB", "5");
+      await page.says("forecast", /This run would be refused/);
+      const [, least] = (await forecast.innerText()).match(/^This run would be refused: "training" needs [\d.]+ MiB, [\d.]+ MiB of the 5 MiB budget is free: raise the budget to (\d+) MiB, or lower memory_size, batch_size or the widths\.$/);
+      if (engine === "gpu") await page.screenshot("forecast-refused-light");
+      await page.set("Budget, MiB", least);
+      await page.says("forecast", new RegExp(`of the budget of ${least} MiB`));
+      const expected = await bytes();
+      assert.ok(expected <= Number(least) * 2 ** 20);
+      if (engine === "gpu") await page.screenshot("forecast-light");
+      await page.click("step");
+      await page.status(/^Paused/);
+      assert.ok(await forecast.isHidden());
+      await page.click("run");
+      await page.status(/^Done/);
+      assert.equal(await page.bare("memory-peak", "bytes"), expected, "the run held what was forecast");
+      assert.ok(await forecast.isHidden(), "these settings have run");
+      await page.set("Steps", "44");
+      assert.ok(await forecast.isVisible());
+    });
+  }
+});
+
+/** The table of every row's scores, as an object. */
+function scores(page) {
+  return page.find("evaluation").locator("table").evaluate((table) => {
+    const [head, line] = table.rows;
+    const cells = [...head.cells].map((cell, i) => [cell.textContent, line.cells[i].innerText.trim()]);
+    return { caption: table.caption.textContent, ...Object.fromEntries(cells) };
+  });
+}
+
+test("every row is evaluated: validation while the run goes on, the test side when it is over", async () => {
+  const settings = ["steps=200", "evaluate_queries=100"];
+  const { final } = native(...settings);
+  for (const engine of ["gpu", "cpu"]) {
+    await on(`?engine=${engine}#${settings.join("&")}`, {}, async (page) => {
+      assert.ok(await page.find("evaluate-all").isHidden());
+      await page.click("run");
+      await page.page.waitForFunction(() => document.querySelector("[data-testid=precision-at-1]").textContent !== "–");
+      assert.match(await page.text("evaluate-all-forecast"), /^All 500 validation rows as queries: .* s(econd)?, in [\d.]+ [KM]iB that the run holds for it$/);
+      await page.click("evaluate-all");
+      await page.find("evaluation").locator("table").waitFor();
+      const mid = await scores(page);
+      assert.match(mid.caption, /^500 validation rows at step \d+, each against all others/);
+      await page.status(/^Done/);
+      assert.deepEqual(await scores(page), mid, "it stays until it is asked for again");
+      assert.match(await page.text("evaluate-all-forecast"), /^All 1500 test rows/);
+      await page.click("evaluate-all");
+      await page.page.waitForFunction(() => document.querySelector("[data-testid=evaluation] caption").textContent.startsWith("1500 test rows at step 200,"));
+      await page.status(/^Done/);
+      const all = await scores(page);
+      const expected = {
+        "precision@1": final.test.precision_at_1,
+        "R-precision": final.test.r_precision,
+        "MAP@R": final.test.mean_average_precision_at_r,
+        MAP: final.test.mean_average_precision,
+        MRR: final.test.mean_reciprocal_rank,
+      };
+      for (const [name, value] of Object.entries(expected)) {
+        assert.ok(Math.abs(Number.parseFloat(all[name]) - value) < 0.01, `${name}: ${all[name]}, expected ${value}`);
+      }
+      assert.equal(Number.parseFloat(all["precision@1"]).toFixed(2), (await page.number("precision-at-1")).toFixed(2), "the number of the verdict");
+      const recalls = [1, 2, 4, 8, 16].map((k) => Number.parseFloat(all[k === 1 ? "precision@1" : `recall@${k}`]));
+      assert.deepEqual(recalls, [...recalls].sort(), "recall grows with k");
+      for (const name of ["precision@1", "recall@2"]) assert.match(all[name], /^0\.\d{3}\s*± 0\.0\d\d$/);
+      await memoryIsWithinBudget(page);
+      if (engine === "gpu") {
+        await page.find("embedding-map").click({ position: await page.point("embedding-map") });
+        await found(page);
+        await page.screenshot("evaluation-light");
+        await page.page.emulateMedia({ colorScheme: "dark" });
+        await page.screenshot("evaluation-dark");
+        await page.page.setViewportSize({ width: 420, height: 900 });
+        await page.page.screenshot({ path: path.join(root, "tests/browser/screenshots/narrow-dark.png"), fullPage: true });
+      }
+      await page.click("reset");
+      await page.status(/^Ready/);
+      assert.ok(await page.find("evaluate-all").isHidden());
+    });
+  }
+});
+
+test("a long evaluation shows how far it is, stops at once, and the run goes on as if it had not been", async () => {
+  const rows = Array.from({ length: 20_000 }, (_, i) => `${(i * 7919) % 1009},${(i * 104_729) % 997},${i % 50},c${i % 400}`);
+  const file = await written("wide.csv", ["a,b,c,label", ...rows].join("\n"));
+  const settings = "test_fraction=0.05&validation_fraction=0.9&evaluate_queries=50&steps=4000&hidden_layers=[16]&embedding_size=16";
+  await on(`?engine=cpu#data=file:wide.csv&${settings}`, {}, async (page) => {
+    await page.upload(file);
+    await page.summary(/^wide.csv/);
+    await page.click("run");
+    await page.page.waitForFunction(() => Number(document.querySelector("[data-testid=step-count]").textContent) > 0);
+    await page.click("evaluate-all");
+    await page.status(/^Scoring every row/);
+    assert.ok(await page.find("pause").isDisabled());
+    await page.page.waitForFunction(() => /^[1-9]\d* of 17100 queries$/.test(document.querySelector("[data-testid=evaluate-all-forecast]").textContent));
+    const waited = await page.page.evaluate(() => new Promise((resolve) => {
+      const started = performance.now();
+      new MutationObserver(() => resolve(performance.now() - started)).observe(document.querySelector("[data-testid=status]"), { childList: true, characterData: true, subtree: true });
+      document.querySelector("[data-testid=evaluate-all]").click();
+    }));
+    assert.match(await page.text("status"), /^Training/);
+    assert.ok(waited < 300, `it stopped after ${waited} ms`);
+    assert.equal(await page.find("evaluation").locator("table").count(), 0);
+    const step = await page.number("step-count");
+    await page.page.waitForFunction((step) => Number(document.querySelector("[data-testid=step-count]").textContent) > step, step);
+    // A new choice of data does not wait for it, either.
+    await page.click("evaluate-all");
+    await page.status(/^Scoring every row/);
+    await page.find("dataset-select").selectOption("digits");
+    await page.status(/^Ready/, 5);
+    assert.match(await page.text("dataset-summary"), /^1797 rows/);
+  });
+});
+
+/** An NPY file of 20,000 rows of 64 numbers, 5 MB, ten classes in it and a few numbers changed; and its labels. */
+async function large(name, changes = {}) {
+  const [rows, dim] = [20_000, 64];
+  const header = `{'descr': '<f4', 'fortran_order': False, 'shape': (${rows}, ${dim}), }`.padEnd(117) + "\n";
+  const start = Buffer.concat([Buffer.from("\x93NUMPY\x01\x00", "latin1"), Buffer.from([118, 0]), Buffer.from(header)]);
+  const values = new Float32Array(rows * dim);
+  let noise = 1;
+  for (let i = 0; i < values.length; i += 1) {
+    noise = (noise * 48_271) % 2_147_483_647;
+    const [label, column] = [Math.floor(i / dim) % 10, i % dim];
+    values[i] = noise / 2 ** 31 + (column % 10 === label ? 0.4 : 0);
+  }
+  for (const [at, value] of Object.entries(changes)) values[at] = value;
+  const file = await written(name, Buffer.concat([start, Buffer.from(values.buffer)]));
+  const labels = await written("labels.csv", ["label", ...Array.from({ length: rows }, (_, i) => `c${i % 10}`)].join("\n"));
+  return [file, labels];
+}
+
+test("a large NPY stays on the disk, and the run is the same", async () => {
+  const files = await large("large.npy");
+  const settings = `${SMALL}&data=file:large.npy&test_fraction=0.05&validation_fraction=0.02`;
+  const ran = async (query, settings, check) => {
+    let shown;
+    await on(`?engine=cpu&${query}#${settings}`, {}, async (page) => {
+      const [worker] = page.page.workers();
+      await worker.evaluate(() => {
+        self.sizes = [];
+        const whole = Blob.prototype.arrayBuffer;
+        Blob.prototype.arrayBuffer = function () {
+          self.sizes.push(this.size);
+          return whole.call(this);
+        };
+      });
+      await page.upload(...files);
+      await page.summary(/^large.npy: 20000 rows of 64 features; 10 classes of 2000 rows/);
+      const summary = await page.text("dataset-summary");
+      await page.click("run");
+      await page.status(/^Done/);
+      await page.click("evaluate-all");
+      await page.find("evaluation").locator("table").waitFor();
+      shown = [await page.text("loss"), await page.text("baseline-linear-precision-at-1"), await scores(page)];
+      check(await worker.evaluate(() => self.sizes), summary);
+    });
+    return shown;
+  };
+  const whole = await ran("", settings, (sizes, summary) => {
+    assert.ok(sizes.includes(20_000 * 256 + 128) && !summary.includes("stay in the file"));
+  });
+  const inSlices = (sizes, summary) => {
+    assert.match(summary, /features stay in the file and are read as they are needed/);
+    assert.ok(Math.max(...sizes) <= 2 ** 20, `slices of ${Math.max(...sizes)} bytes`);
+  };
+  // All on the device, read once from end to end; and batch by batch, with little room.
+  assert.deepEqual(await ran("stream_from=1000000", settings, (sizes, summary) => {
+    inSlices(sizes, summary);
+    assert.ok(sizes.filter((size) => size > 2 ** 19).length >= 4, "rows that follow are read ahead");
+  }), whole);
+  assert.deepEqual(await ran("stream_from=1000000", `${settings}&budget_bytes=2097152`, inSlices), whole);
+});
+
+test("what is wrong with a file that stays on the disk is a sentence, and the page goes on", async () => {
+  const at = 4500 * 64 + 2;
+  await on(`?engine=cpu&stream_from=1000000#${SMALL}`, {}, async (page) => {
+    for (const [name, value, said] of [
+      ["nan.npy", NaN, "nan.npy: row 4501, column 3: the value is not finite: fill or drop such rows"],
+      ["huge.npy", -1e20, "huge.npy: row 4501, column 3: -1e20 is too large to square: scale the features"],
+    ]) {
+      await page.upload(...(await large(name, { [at]: value })));
+      await page.summary(new RegExp(`^${name}`));
+      await page.click("run");
+      await page.says("error", /row/);
+      await page.status(/^Ready/);
+      assert.equal(await page.error(), said);
+    }
+    const [file, labels] = await large("cut.npy");
+    await page.upload(file, labels);
+    await page.summary(/^cut.npy/);
+    await truncate(file, 3_000_000);
+    await page.click("run");
+    await page.says("error", /^cut.npy: row \d+: the file changed while it was read \(/);
+    await page.status(/^Ready/);
+    await page.upload(file, labels);
+    await page.says("error", /^cut.npy: the shape \(20000, 64\) needs 5120000 bytes of data, the file has 2999872/);
+    await page.find("dataset-select").selectOption("digits");
+    await page.summary(/^1797/);
+    await page.click("run");
+    await page.status(/^Done/);
+    assert.equal(await page.error(), "");
+  });
 });

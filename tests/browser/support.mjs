@@ -100,6 +100,11 @@ export class Page {
     );
   }
 
+  /** Waits until an element is shown and says so. */
+  says(id, pattern) {
+    return this.find(id).filter({ visible: true, hasText: pattern }).waitFor({ timeout: 60_000 });
+  }
+
   /** Sets a knob by its label. */
   async set(label, value) {
     const knob = this.page.getByLabel(label, { exact: true });
@@ -145,6 +150,25 @@ export class Page {
         if (a > 40 && Math.max(r, g, b) - Math.min(r, g, b) > 40) colourful += 1;
       }
       return colourful;
+    });
+  }
+
+  /** The middle of a canvas's first pixel that is well inside a coloured point, in CSS pixels from its corner. */
+  point(id) {
+    return this.find(id).evaluate((canvas) => {
+      const { data, width, height } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+      const coloured = (x, y) => {
+        const [r, g, b, a] = data.subarray(4 * (y * width + x), 4 * (y * width + x) + 4);
+        return a > 200 && Math.max(r, g, b) - Math.min(r, g, b) > 40;
+      };
+      for (let y = 2; y < height - 2; y += 1) {
+        for (let x = 2; x < width - 2; x += 1) {
+          if ([-2, 0, 2].every((d) => coloured(x + d, y) && coloured(x, y + d))) {
+            return { x: (x * canvas.clientWidth) / width, y: (y * canvas.clientHeight) / height };
+          }
+        }
+      }
+      return null;
     });
   }
 

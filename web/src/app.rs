@@ -5,9 +5,12 @@ use nearfar::{Bytes, Metrics};
 
 use crate::controls::Controls;
 use crate::data::{Data, take_drops};
+use crate::evaluation::EvaluateAll;
+use crate::forecast::RunForecast;
 use crate::keys::{self, Keys};
 use crate::link::Link;
 use crate::map::Map;
+use crate::neighbours::Neighbours;
 use crate::plots::{LossPlot, MemoryPlot, MiningPlot, PrecisionPlot};
 use crate::session::Session;
 use crate::state::{Curves, Phase, Problem, State};
@@ -24,6 +27,7 @@ pub(crate) fn App() -> impl IntoView {
     // A canvas sees its own size; the size of a pixel changes with the window's.
     window_event_listener(leptos::ev::resize, move |_| state.theme.update(|n| *n += 1));
     follow_link(state, session);
+    Effect::new(move || session.ask_forecast());
     let (over, drop) = take_drops(session);
     let status = Memo::new(move |_| state.status());
     view! {
@@ -45,6 +49,8 @@ pub(crate) fn App() -> impl IntoView {
             </section>
             <section class="word">
                 <Verdict state/>
+                <RunForecast state/>
+                <EvaluateAll state session/>
                 <Banner state/>
             </section>
             <section class="plots">
@@ -53,7 +59,10 @@ pub(crate) fn App() -> impl IntoView {
                 <MemoryPlot state/>
                 <LossPlot state/>
             </section>
-            <Map state/>
+            <section class="map">
+                <Map state session/>
+                <Neighbours state session/>
+            </section>
             <footer>
                 <p data-testid="status" role="status" aria-live="polite">{status}</p>
                 <Faint state/>
@@ -67,6 +76,9 @@ pub(crate) fn App() -> impl IntoView {
 fn follow_link(state: State, session: Session) {
     let link = Link::read();
     session.engine.set_value(link.engine);
+    if let Some(bytes) = link.stream_from {
+        session.stream_from.set_value(bytes);
+    }
     session.follow(link);
     window_event_listener(leptos::ev::hashchange, move |_| {
         if untrack(|| state.has_run()) {

@@ -14,6 +14,8 @@ const FILE: &str = "file:";
 pub(crate) struct Link {
     /// A forced engine, from `?engine=`.
     pub(crate) engine: Option<EngineKind>,
+    /// From how many bytes on features stay in their file, from `?stream_from=`: for who has little memory, and for tests.
+    pub(crate) stream_from: Option<u64>,
     /// The name of the data: `sample:` and a sample's, or a file's.
     pub(crate) data: Option<String>,
     /// Settings, `key=value` each.
@@ -31,15 +33,13 @@ impl Link {
             let text = text.unwrap_or_default();
             pairs(text.trim_start_matches(['#', '?']))
         };
-        let engine = |(key, value)| (key == "engine").then_some(value);
-        match pairs(location.search())
-            .into_iter()
-            .find_map(engine)
-            .map(|engine| engine.parse())
-        {
-            Some(Ok(engine)) => link.engine = Some(engine),
-            Some(Err(message)) => link.problems.push(message),
-            None => {}
+        for (key, value) in pairs(location.search()) {
+            match (key.as_str(), value.parse(), value.parse()) {
+                ("engine", Ok(engine), _) => link.engine = Some(engine),
+                ("engine", Err(message), _) => link.problems.push(message),
+                ("stream_from", _, Ok(bytes)) => link.stream_from = Some(bytes),
+                _ => {}
+            }
         }
         for (key, value) in pairs(location.hash()) {
             if key != "data" {

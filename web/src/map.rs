@@ -1,42 +1,52 @@
-//! The map: where rows lie on a plane, ten classes in colour and the rest grey.
+//! The map: where rows lie on a plane, ten classes in colour and the rest grey; and around the row that is chosen, its
+//! neighbours.
 
 use leptos::prelude::*;
-use nearfar::Side;
+use nearfar::{Neighbourhood, Side};
 use wasm_bindgen::JsCast as _;
-use web_sys::{CanvasRenderingContext2d, HtmlCanvasElement};
+use web_sys::{CanvasRenderingContext2d, HtmlCanvasElement, MouseEvent};
 
 use crate::frame::{fit, redraw};
-use crate::state::{MapData, State};
+use crate::session::Session;
+use crate::state::{MapData, Places, State};
 use crate::theme;
+
+/// How far from a point a click still means it, in CSS pixels.
+const REACH: f64 = 16.0;
+/// What is left free around the points, in CSS pixels.
+const EDGE: f64 = 10.0;
 
 /// The scatter and the names of its classes.
 #[component]
-pub(crate) fn Map(state: State) -> impl IntoView {
+pub(crate) fn Map(state: State, session: Session) -> impl IntoView {
     let canvas = NodeRef::<leptos::html::Canvas>::new();
     let track = move || {
         state.theme.track();
         state.map.track();
+        state.chosen.track();
+        state.neighbours.track();
     };
     redraw(canvas, track, move |canvas| {
-        draw(canvas, state.map.read().as_ref());
+        let (width, height, ratio) = fit(canvas);
+        if let (Some(map), Some(context)) = (&*state.map.read(), context(canvas)) {
+            let painter = Painter {
+                context,
+                frame: Frame::new(&map.places, width, height, ratio),
+                ratio,
+            };
+            let chosen = state.chosen.get();
+            painter.points(map, chosen.is_some());
+            if let Some(row) = chosen {
+                painter.neighbours(&map.places, row, state.neighbours.read().as_ref());
+            }
+        }
     });
-    let side = move || {
-        state.map.read().as_ref().map_or_else(String::new, |map| {
-            let side = match map.side {
-                Side::Test => "test rows",
-                Side::Validation => "validation rows",
-                Side::Train => "training rows",
-            };
-            let projection = if map.circle {
-                "the exact circle"
-            } else if map.classes.contains(&u8::MAX) {
-                "principal components of the coloured"
-            } else {
-                "principal components"
-            };
-            format!("{} {side}, {projection}", map.points.len())
-        })
+    let choose = move |event: MouseEvent| {
+        if let (Some(canvas), Some(map)) = (canvas.get_untracked(), &*state.map.read_untracked()) {
+            session.choose_row(clicked(&canvas, &map.places, &event));
+        }
     };
+    let side = move || state.map.read().as_ref().map_or_else(String::new, caption);
     let names = move || {
         let names = state
             .map
@@ -49,10 +59,10 @@ pub(crate) fn Map(state: State) -> impl IntoView {
         names.into_iter().enumerate().map(key).collect_view()
     };
     view! {
-        <figure class="map">
+        <figure>
             <figcaption><h2>"Embeddings"</h2> <span class="muted">{side}</span></figcaption>
             <canvas
-                node_ref=canvas data-testid="embedding-map" role="img"
+                node_ref=canvas data-testid="embedding-map" role="img" on:click=choose
                 aria-label=move || format!("A map of embeddings: {}", side())
             ></canvas>
             <div class="classes">{names}</div>
@@ -60,53 +70,173 @@ pub(crate) fn Map(state: State) -> impl IntoView {
     }
 }
 
-fn draw(canvas: &HtmlCanvasElement, map: Option<&MapData>) {
-    let (width, height, ratio) = fit(canvas);
-    let context = canvas.get_context("2d").ok().flatten();
-    let Some(context) =
-        context.and_then(|context| context.dyn_into::<CanvasRenderingContext2d>().ok())
-    else {
-        return;
+/// What a map shows, in a few words.
+fn caption(map: &MapData) -> String {
+    let projection = if map.circle {
+        "the exact circle"
+    } else if map.places.classes.contains(&u8::MAX) {
+        "principal components of the coloured"
+    } else {
+        "principal components"
     };
-    let Some(map) = map else { return };
-    let most = map
-        .points
-        .iter()
-        .flatten()
-        .fold(1e-6f32, |most, value| most.max(value.abs()));
-    let scale = 0.47 * width.min(height) / f64::from(most);
-    let place = |point: &[f32; 2]| {
-        (
-            width / 2.0 + scale * f64::from(point[0]),
-            height / 2.0 - scale * f64::from(point[1]),
-        )
+    let side = side_text(map.side);
+    format!("{} {side} rows, {projection}", map.places.points.len())
+}
+
+/// A side, as an adjective.
+pub(crate) fn side_text(side: Side) -> &'static str {
+    match side {
+        Side::Test => "test",
+        Side::Validation => "validation",
+        Side::Train => "training",
+    }
+}
+
+/// The row under a click, the nearest where several are.
+fn clicked(canvas: &HtmlCanvasElement, places: &Places, event: &MouseEvent) -> Option<u32> {
+    let (width, height) = (canvas.client_width(), canvas.client_height());
+    let frame = Frame::new(places, f64::from(width), f64::from(height), 1.0);
+    let (x, y) = (f64::from(event.offset_x()), f64::from(event.offset_y()));
+    let distance = |point: &[f32; 2]| {
+        let at = frame.place(*point);
+        (at.0 - x).hypot(at.1 - y)
     };
-    let fill = |name: &str, alpha: f64| {
-        let (r, g, b) = theme::color(name);
-        context.set_fill_style_str(&format!("rgba({r},{g},{b},{alpha})"));
-    };
-    // Grey first, so that the classes that are told apart lie on top.
-    for class in std::iter::once(u8::MAX).chain(0..map.names.len() as u8) {
-        let (radius, grey) = (
-            ratio * if class == u8::MAX { 1.6 } else { 3.2 },
-            class == u8::MAX,
-        );
-        let name = if grey {
-            "grid-strong".to_owned()
-        } else {
-            format!("class{class}")
-        };
-        fill(&name, if grey { 0.8 } else { 0.9 });
-        let points = map
-            .points
-            .iter()
-            .zip(&map.classes)
-            .filter(|(_, c)| **c == class);
-        for (point, _) in points {
-            let (x, y) = place(point);
-            context.begin_path();
-            context.arc(x, y, radius, 0.0, std::f64::consts::TAU).ok();
-            context.fill();
+    let distances = places.points.iter().map(distance).zip(&places.rows);
+    let nearest = distances.min_by(|a, b| a.0.total_cmp(&b.0));
+    nearest
+        .filter(|(distance, _)| *distance <= REACH)
+        .map(|(_, row)| *row)
+}
+
+fn context(canvas: &HtmlCanvasElement) -> Option<CanvasRenderingContext2d> {
+    let context = canvas.get_context("2d").ok().flatten()?;
+    context.dyn_into().ok()
+}
+
+/// Where points stand on a canvas: the origin in the middle, the farthest so near the edge that its mark is whole.
+struct Frame {
+    centre: (f64, f64),
+    scale: f64,
+}
+
+impl Frame {
+    fn new(places: &Places, width: f64, height: f64, ratio: f64) -> Self {
+        let values = places.points.iter().flatten();
+        let most = values.fold(1e-6f32, |most, value| most.max(value.abs()));
+        Self {
+            centre: (width / 2.0, height / 2.0),
+            scale: (0.5 * width.min(height) - EDGE * ratio).max(1.0) / f64::from(most),
         }
     }
+
+    fn place(&self, point: [f32; 2]) -> (f64, f64) {
+        let (x, y) = self.centre;
+        (
+            x + self.scale * f64::from(point[0]),
+            y - self.scale * f64::from(point[1]),
+        )
+    }
+}
+
+/// Draws on a canvas, in its own pixels, `ratio` of them a CSS pixel.
+struct Painter {
+    context: CanvasRenderingContext2d,
+    frame: Frame,
+    ratio: f64,
+}
+
+impl Painter {
+    /// All points; paler where some of them are to stand out.
+    fn points(&self, map: &MapData, pale: bool) {
+        let Places {
+            points, classes, ..
+        } = &map.places;
+        // Grey first, so that the classes that are told apart lie on top.
+        for class in std::iter::once(u8::MAX).chain(0..map.names.len() as u8) {
+            let grey = class == u8::MAX;
+            let (name, radius, alpha) = if grey {
+                ("grid-strong".to_owned(), 1.6, 0.8)
+            } else {
+                (format!("class{class}"), 3.2, 0.9)
+            };
+            let color = rgba(&name, if pale { 0.5 * alpha } else { alpha });
+            self.context.set_fill_style_str(&color);
+            let of_class = points.iter().zip(classes).filter(|(_, c)| **c == class);
+            for (point, _) in of_class {
+                self.circle(*point, radius);
+                self.context.fill();
+            }
+        }
+    }
+
+    /// A ring around the chosen row, and lines to its neighbours: whole ones to rings where the class is right, dashed ones
+    /// to crosses where it is wrong.
+    fn neighbours(&self, places: &Places, row: u32, found: Option<&Neighbourhood>) {
+        let Some(chosen) = places.of(row) else {
+            return;
+        };
+        let found = found.map_or(&[][..], |found| &found.neighbours);
+        for neighbour in found {
+            let Some(point) = places.of(neighbour.row) else {
+                continue;
+            };
+            let color = if neighbour.right { "accent" } else { "danger" };
+            self.pen(color, 1.2);
+            self.dash(if neighbour.right { 0.0 } else { 3.0 });
+            self.line(self.frame.place(chosen), self.frame.place(point));
+            self.dash(0.0);
+            self.pen(color, 2.0);
+            if neighbour.right {
+                self.circle(point, 5.0);
+                self.context.stroke();
+            } else {
+                self.cross(point, 4.5);
+            }
+        }
+        self.pen("ink", 2.5);
+        self.circle(chosen, 7.5);
+        self.context.stroke();
+    }
+
+    fn circle(&self, point: [f32; 2], radius: f64) {
+        let (x, y) = self.frame.place(point);
+        let radius = self.ratio * radius;
+        self.context.begin_path();
+        self.context
+            .arc(x, y, radius, 0.0, std::f64::consts::TAU)
+            .ok();
+    }
+
+    fn cross(&self, point: [f32; 2], reach: f64) {
+        let (x, y) = self.frame.place(point);
+        let reach = self.ratio * reach;
+        self.line((x - reach, y - reach), (x + reach, y + reach));
+        self.line((x - reach, y + reach), (x + reach, y - reach));
+    }
+
+    fn line(&self, from: (f64, f64), to: (f64, f64)) {
+        self.context.begin_path();
+        self.context.move_to(from.0, from.1);
+        self.context.line_to(to.0, to.1);
+        self.context.stroke();
+    }
+
+    fn pen(&self, color: &str, width: f64) {
+        self.context.set_stroke_style_str(&rgba(color, 1.0));
+        self.context.set_line_width(self.ratio * width);
+    }
+
+    /// Draws the next lines in dashes of this length; whole where it is 0.
+    fn dash(&self, length: f64) {
+        let dashes = js_sys::Array::new();
+        if length > 0.0 {
+            dashes.push(&(self.ratio * length).into());
+        }
+        self.context.set_line_dash(&dashes).ok();
+    }
+}
+
+fn rgba(name: &str, alpha: f64) -> String {
+    let (r, g, b) = theme::color(name);
+    format!("rgba({r},{g},{b},{alpha})")
 }

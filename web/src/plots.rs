@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use leptos::prelude::*;
-use nearfar::{Bytes, MemoryReport, Metrics, StepReport};
+use nearfar::{Bytes, Metrics, StepReport};
 
 use crate::chart::{Chart, Line, Plot, Scale};
 use crate::state::{Curves, State};
@@ -269,7 +269,8 @@ pub(crate) fn MemoryPlot(state: State) -> impl IntoView {
             ),
             Line::dashed("pml", per_step(curves, |r| r.pml_bytes as f64)),
         ];
-        for (i, (purpose, _)) in by_size(&curves.memory).into_iter().enumerate() {
+        let purposes = by_size(curves.memory.by_purpose.clone());
+        for (i, (purpose, _)) in purposes.into_iter().enumerate() {
             let held =
                 |bytes: &BTreeMap<String, u64>| bytes.get(&purpose).copied().unwrap_or(0) as f64;
             // Each stands until the next.
@@ -333,14 +334,16 @@ pub(crate) fn MemoryPlot(state: State) -> impl IntoView {
                 </span>
             </figcaption>
             <Chart testid="chart-memory" text plot state/>
-            <Purposes state/>
+            <Purposes
+                testid="memory-by-purpose" parts=Signal::derive(move || state.curves.read().memory.by_purpose.clone())
+            />
         </figure>
     }
 }
 
 /// What is held for each purpose, the most first.
-fn by_size(memory: &MemoryReport) -> Vec<(String, u64)> {
-    let mut parts: Vec<_> = memory.by_purpose.clone().into_iter().collect();
+fn by_size(parts: BTreeMap<String, u64>) -> Vec<(String, u64)> {
+    let mut parts: Vec<_> = parts.into_iter().collect();
     parts.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
     parts
 }
@@ -354,12 +357,18 @@ fn shade(i: usize) -> &'static str {
     SHADES[i.min(SHADES.len() - 1)]
 }
 
-/// What the memory is for, as parts of a bar in the colours of the thin lines above it.
+/// What memory is for, as parts of a bar in the colours of the thin lines of the plot.
 #[component]
-fn Purposes(state: State) -> impl IntoView {
-    let parts = move || {
-        let curves = state.curves.read();
-        let total = curves.memory.live_bytes.max(1) as f64;
+pub(crate) fn Purposes(
+    /// What tests find it by.
+    testid: &'static str,
+    /// The bytes of each purpose.
+    #[prop(into)]
+    parts: Signal<BTreeMap<String, u64>>,
+) -> impl IntoView {
+    let spans = move || {
+        let parts = by_size(parts.get());
+        let total = parts.iter().map(|(_, bytes)| *bytes).sum::<u64>().max(1) as f64;
         let part = |(i, (name, bytes)): (usize, (String, u64))| {
             let share = 100.0 * bytes as f64 / total;
             let name = name.replace('_', " ");
@@ -368,13 +377,9 @@ fn Purposes(state: State) -> impl IntoView {
             let style = format!("flex-grow: {share}; background: var(--{})", shade(i));
             view! { <span style=style title=title>{text}</span> }
         };
-        by_size(&curves.memory)
-            .into_iter()
-            .enumerate()
-            .map(part)
-            .collect_view()
+        parts.into_iter().enumerate().map(part).collect_view()
     };
-    view! { <div class="purposes" data-testid="memory-by-purpose">{parts}</div> }
+    view! { <div class="purposes" data-testid=testid>{spans}</div> }
 }
 
 /// The loss of each batch.

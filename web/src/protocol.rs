@@ -1,9 +1,11 @@
 //! What the page and the worker say to each other: one message is a JSON text, with files or arrays beside it that are
 //! handed over, never copied.
 
+use std::collections::BTreeMap;
+
 use nearfar::{
-    Baseline, DataReport, DeviceInfo, EngineKind, Evaluation, MemoryReport, Scores, Side,
-    StepReport, TrainConfig,
+    Baseline, DataReport, DeviceInfo, EngineKind, Evaluation, FullEvaluation, MemoryReport,
+    Neighbourhood, Scores, Side, StepReport, TrainConfig,
 };
 use serde::{Deserialize, Serialize};
 
@@ -26,6 +28,13 @@ pub(crate) enum Command {
     Files {
         /// The column of labels; guessed without it.
         label: Option<String>,
+        /// Features of an NPY file of so many bytes or more stay in it, and are read as they are needed.
+        stream_from: u64,
+    },
+    /// Forecasts a run with these settings; there is none under way.
+    Forecast {
+        /// Its settings.
+        config: Box<TrainConfig>,
     },
     /// Starts a run, in place of one under way.
     Start {
@@ -41,6 +50,15 @@ pub(crate) enum Command {
         /// Steps until it pauses.
         steps: Option<u64>,
     },
+    /// Finds the rows nearest to one on the map, after the slice of work under way.
+    Neighbours {
+        /// The row's number in the data.
+        row: u32,
+    },
+    /// Scores the side that the map shows, every row a query; the run goes on after it.
+    EvaluateAll,
+    /// Stops that. Where nothing is scored, nothing happens.
+    StopEvaluating,
     /// Ends the run and gives its memory back.
     Reset,
 }
@@ -55,6 +73,8 @@ pub(crate) enum Event {
     NoDevice(String),
     /// The data is read.
     Data(Box<DataSummary>),
+    /// What a run would hold and take; or why it would be refused.
+    Forecast(Result<RunForecast, String>),
     /// A run begins.
     Started {
         /// Its settings.
@@ -84,13 +104,26 @@ pub(crate) enum Event {
         /// Those of what it is compared with.
         baseline: Box<Baseline>,
     },
-    /// Where rows lie now; beside it come `[x, y]` of each as f32, and the class of each as a byte.
+    /// Where rows lie now; beside it come `[x, y]` of each as f32, the class of each as a byte, and its number as u32.
     Map {
         /// Whose rows.
         side: Side,
         /// The classes that are told apart.
         names: Vec<String>,
     },
+    /// The rows nearest to the one that was asked for. One that is no longer on the map has no answer.
+    Neighbours(Box<Neighbourhood>),
+    /// What scoring every row of a side would take: once a run has begun, and again when it is over.
+    CanEvaluateAll(EvaluationForecast),
+    /// So many queries are done.
+    Evaluating {
+        /// Those done.
+        done: u64,
+        /// All.
+        queries: u64,
+    },
+    /// The scores of every row; nothing where it was stopped, or no row has another of its class.
+    EvaluatedAll(Option<Box<FullEvaluation>>),
     /// The run waits.
     Paused,
     /// The run goes on.
@@ -146,4 +179,30 @@ pub(crate) struct DataSummary {
     pub(crate) split_columns: Vec<String>,
     /// The settings to start from.
     pub(crate) default_config: TrainConfig,
+}
+
+/// What a run will hold and take.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct RunForecast {
+    /// The most it will hold, in bytes.
+    pub(crate) peak_bytes: u64,
+    /// What it has to stay within.
+    pub(crate) budget_bytes: u64,
+    /// What the bytes are for.
+    pub(crate) by_purpose: BTreeMap<String, u64>,
+    /// How long it takes, about.
+    pub(crate) predicted_ms: f64,
+}
+
+/// What scoring every row of a side will take.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct EvaluationForecast {
+    /// The side.
+    pub(crate) side: Side,
+    /// Its rows.
+    pub(crate) queries: u64,
+    /// What the run holds for it, in bytes.
+    pub(crate) bytes: u64,
+    /// How long it takes, about.
+    pub(crate) predicted_ms: f64,
 }

@@ -2,15 +2,15 @@
 
 use std::collections::VecDeque;
 
-use js_sys::{Array, Float32Array, Reflect, Uint8Array};
+use js_sys::{Array, Float32Array, Reflect, Uint8Array, Uint32Array};
 use leptos::prelude::*;
-use nearfar::{EngineKind, TrainConfig};
+use nearfar::{EngineKind, STREAM_FROM_BYTES, TrainConfig};
 use wasm_bindgen::prelude::*;
 use web_sys::{File, HtmlLinkElement, MessageEvent, Worker, WorkerOptions, WorkerType};
 
 use crate::protocol::{Command, Event};
 use crate::source::{Asked, Source};
-use crate::state::{Phase, State};
+use crate::state::{Phase, Places, State};
 
 /// Sends commands; the worker's events go to the [`State`].
 #[derive(Clone, Copy)]
@@ -18,6 +18,8 @@ pub(crate) struct Session {
     worker: StoredValue<Option<Worker>, LocalStorage>,
     /// A forced engine.
     pub(crate) engine: StoredValue<Option<EngineKind>>,
+    /// Bytes from which on the features of an NPY file stay in it.
+    pub(crate) stream_from: StoredValue<u64>,
     /// Data that was asked for and not answered yet, in order.
     pub(crate) asked: StoredValue<VecDeque<Asked>, LocalStorage>,
     /// Where the data on the page comes from.
@@ -37,6 +39,7 @@ impl Session {
         Self {
             worker: StoredValue::new_local(None),
             engine: StoredValue::new(None),
+            stream_from: StoredValue::new(STREAM_FROM_BYTES),
             asked: StoredValue::new_local(VecDeque::new()),
             held: StoredValue::new_local(None),
             candidate: StoredValue::new_local(None),
@@ -90,6 +93,7 @@ impl Session {
         self.run_next.set_value(false);
         self.state.say(message);
         self.state.reading.set(0);
+        self.state.evaluating.set(None);
         self.state.stage.set(Phase::Dead);
     }
 
@@ -137,6 +141,40 @@ impl Session {
         }
     }
 
+    /// Asks what a run with the settings on the page would take, whenever one could start and they changed.
+    pub(crate) fn ask_forecast(&self) {
+        if self.state.device.read().is_some() && self.state.can_start() {
+            let config = Box::new(self.state.config.get());
+            self.send(&Command::Forecast { config }, &[]);
+        }
+    }
+
+    /// Scores every row of a side, or stops that.
+    pub(crate) fn evaluate_all(&self) {
+        if untrack(|| self.state.phase.get()) == Phase::Evaluating {
+            self.send(&Command::StopEvaluating, &[]);
+        } else if let Some(forecast) = self.state.can_evaluate.get_untracked()
+            && untrack(|| self.state.can_evaluate_all())
+        {
+            self.state.evaluating.set(Some((0, forecast.queries)));
+            self.send(&Command::EvaluateAll, &[]);
+        }
+    }
+
+    /// Chooses a row of the map, or none, and asks for its neighbours.
+    pub(crate) fn choose_row(&self, row: Option<u32>) {
+        self.state.chosen.set(row);
+        self.state.neighbours.set(None);
+        self.look_around();
+    }
+
+    /// Asks for the neighbours of the row that is chosen, where one is.
+    fn look_around(&self) {
+        if let Some(row) = self.state.chosen.get_untracked() {
+            self.send(&Command::Neighbours { row }, &[]);
+        }
+    }
+
     /// Runs the last run again with `memory_size` 0; the settings on the page stay.
     pub(crate) fn without_memory(&self) {
         if untrack(|| self.state.can_drop_memory()) {
@@ -163,14 +201,6 @@ impl Session {
         let Ok(event) = serde_json::from_str::<Event>(&json) else {
             return;
         };
-        let points = match parts.length() {
-            3 => Float32Array::new(&parts.get(1)).to_vec(),
-            _ => Vec::new(),
-        };
-        let classes = match parts.length() {
-            3 => Uint8Array::new(&parts.get(2)).to_vec(),
-            _ => Vec::new(),
-        };
         match event {
             Event::Data(summary) => {
                 self.take_data(*summary);
@@ -182,11 +212,23 @@ impl Session {
                 self.run_next.set_value(false);
                 self.take_refusal(message, columns);
             }
-            event => {
-                let points = points.chunks_exact(2).map(|point| [point[0], point[1]]);
-                self.state.apply(event, points.collect(), classes);
+            Event::Map { side, names } => {
+                self.state.take_map(side, names, places(parts));
+                self.look_around();
             }
+            event => self.state.apply(event),
         }
+    }
+}
+
+/// The arrays that come beside a map.
+fn places(parts: &Array) -> Places {
+    let points = Float32Array::new(&parts.get(1)).to_vec();
+    let points = points.chunks_exact(2).map(|point| [point[0], point[1]]);
+    Places {
+        points: points.collect(),
+        classes: Uint8Array::new(&parts.get(2)).to_vec(),
+        rows: Uint32Array::new(&parts.get(3)).to_vec(),
     }
 }
 

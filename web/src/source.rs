@@ -3,7 +3,7 @@
 //! The page keeps the handles of files, not their content: they are read again for another label column or a new worker.
 
 use leptos::prelude::*;
-use nearfar::{Bytes, SAMPLES, Split, TrainConfig};
+use nearfar::{Bytes, RowSource, SAMPLES, Split, TrainConfig};
 use web_sys::File;
 
 use crate::link::{self, Link};
@@ -11,8 +11,8 @@ use crate::protocol::{Command, DataSummary};
 use crate::session::Session;
 use crate::state::LabelChoice;
 
-/// What files may have together: a WebAssembly memory ends at 4 GiB, and while a file is read its content, its cells and
-/// its rows all lie there.
+/// What files that are read whole may have together: a WebAssembly memory ends at 4 GiB, and while a file is read its
+/// content, its cells and its rows all lie there.
 const MOST_BYTES: u64 = 1 << 30;
 
 /// Where data comes from.
@@ -42,13 +42,16 @@ impl Session {
     /// Asks for files, unless they are more than a page can hold.
     pub(crate) fn choose_files(&self, files: Vec<File>) {
         self.state.error.set(None);
-        let bytes: f64 = files.iter().map(|file| file.size()).sum();
+        let from = self.stream_from.get_value();
+        let whole = |file: &&File| !RowSource::streams(&file.name(), file.size() as u64, from);
+        let bytes: f64 = files.iter().filter(whole).map(|file| file.size()).sum();
         if bytes as u64 <= MOST_BYTES {
             return self.ask(Source::Files(files, None), None);
         }
         let names: Vec<String> = files.iter().map(File::name).collect();
         self.state.say(format!(
-            "{}: {}, and a page can hold {} of files at most: use fewer rows, or the command line (nearfar train)",
+            "{}: {}, and a page can hold {} of files at most: save the features as NPY, use fewer rows, or the command \
+             line (nearfar train)",
             names.join(", "),
             Bytes(bytes as u64),
             Bytes(MOST_BYTES)
@@ -120,8 +123,8 @@ impl Session {
                 self.send(&Command::Sample { name, seed }, &[]);
             }
             Source::Files(files, label) => {
-                let label = label.clone();
-                self.send(&Command::Files { label }, files);
+                let (label, stream_from) = (label.clone(), self.stream_from.get_value());
+                self.send(&Command::Files { label, stream_from }, files);
             }
         }
         self.asked

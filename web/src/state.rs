@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use leptos::prelude::*;
 use nearfar::{
-    Baseline, Bytes, DataReport, DeviceInfo, Evaluation, MemoryReport, Metrics, Scores, Side,
-    StepReport, TrainConfig,
+    Baseline, Bytes, DataReport, DeviceInfo, Evaluation, FullEvaluation, MemoryReport, Metrics,
+    Neighbourhood, Scores, Side, StepReport, TrainConfig,
 };
 
 use crate::history::History;
-use crate::protocol::{DataSummary, Event};
+use crate::protocol::{DataSummary, EvaluationForecast, Event, RunForecast};
 
 /// Where a run is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,6 +23,8 @@ pub(crate) enum Phase {
     Starting,
     /// A run goes on.
     Running,
+    /// Every row of a side is scored; the run, where it is not over, goes on or waits after that.
+    Evaluating,
     /// A run waits.
     Paused,
     /// A run is over.
@@ -138,11 +140,40 @@ impl Curves {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct MapData {
     pub(crate) side: Side,
-    pub(crate) points: Vec<[f32; 2]>,
-    pub(crate) classes: Vec<u8>,
+    pub(crate) places: Places,
     pub(crate) names: Vec<String>,
     /// The exact circle, not a projection.
     pub(crate) circle: bool,
+}
+
+/// The rows of a map.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Places {
+    pub(crate) points: Vec<[f32; 2]>,
+    /// Places among the names, or 255.
+    pub(crate) classes: Vec<u8>,
+    /// Numbers in the data.
+    pub(crate) rows: Vec<u32>,
+}
+
+impl Places {
+    /// Where a row lies, if it is on the map.
+    pub(crate) fn of(&self, row: u32) -> Option<[f32; 2]> {
+        let place = self.rows.iter().position(|other| *other == row);
+        place.map(|place| self.points[place])
+    }
+
+    /// The row of that number, or else the next one on the way there from `before`.
+    pub(crate) fn row_at(&self, number: u32, before: Option<u32>) -> Option<u32> {
+        let upwards = before.is_none_or(|before| before < number);
+        let rows = self.rows.iter().copied();
+        let beyond = if upwards {
+            rows.filter(|row| *row >= number).min()
+        } else {
+            rows.filter(|row| *row <= number).max()
+        };
+        beyond.or(before)
+    }
 }
 
 /// The signals of the page.
@@ -156,11 +187,23 @@ pub(crate) struct State {
     pub(crate) stage: RwSignal<Phase>,
     /// Data and engines that were asked for and are not there yet.
     pub(crate) reading: RwSignal<u32>,
-    /// What the page goes by: loading until all of them are.
+    /// What the page goes by: loading until all of them are, evaluating while that lasts.
     pub(crate) phase: Memo<Phase>,
     pub(crate) curves: RwSignal<Curves>,
     pub(crate) previous: RwSignal<Option<Curves>>,
     pub(crate) map: RwSignal<Option<MapData>>,
+    /// The row of the map whose neighbours are shown.
+    pub(crate) chosen: RwSignal<Option<u32>>,
+    /// Its neighbours, once they are there.
+    pub(crate) neighbours: RwSignal<Option<Neighbourhood>>,
+    /// What the next run would take, or why it would be refused.
+    pub(crate) forecast: RwSignal<Option<Result<RunForecast, String>>>,
+    /// What scoring every row of a side would take.
+    pub(crate) can_evaluate: RwSignal<Option<EvaluationForecast>>,
+    /// Queries done, and all of them, while every row is scored.
+    pub(crate) evaluating: RwSignal<Option<(u64, u64)>>,
+    /// What came of it last.
+    pub(crate) evaluation: RwSignal<Option<FullEvaluation>>,
     pub(crate) error: RwSignal<Option<Problem>>,
     /// The step under the pointer, in all plots.
     pub(crate) pointed: RwSignal<Option<f64>>,
@@ -171,10 +214,14 @@ pub(crate) struct State {
 impl State {
     pub(crate) fn new() -> Self {
         let (stage, reading) = (RwSignal::new(Phase::default()), RwSignal::new(0));
-        let phase = Memo::new(move |_| match reading.get() {
-            0 => stage.get(),
-            _ => Phase::Loading,
-        });
+        let evaluating = RwSignal::new(None);
+        let phase = Memo::new(
+            move |_| match (reading.get(), evaluating.read().is_some()) {
+                (0, false) => stage.get(),
+                (0, true) => Phase::Evaluating,
+                _ => Phase::Loading,
+            },
+        );
         Self {
             device: RwSignal::new(None),
             data: RwSignal::new(None),
@@ -186,6 +233,12 @@ impl State {
             curves: RwSignal::new(Curves::default()),
             previous: RwSignal::new(None),
             map: RwSignal::new(None),
+            chosen: RwSignal::new(None),
+            neighbours: RwSignal::new(None),
+            forecast: RwSignal::new(None),
+            can_evaluate: RwSignal::new(None),
+            evaluating,
+            evaluation: RwSignal::new(None),
             error: RwSignal::new(None),
             pointed: RwSignal::new(None),
             theme: RwSignal::new(0),
@@ -225,12 +278,22 @@ impl State {
         self.phase.get() == Phase::Running
     }
 
+    /// Whether every row of a side can be scored.
+    pub(crate) fn can_evaluate_all(&self) -> bool {
+        let phases = [Phase::Running, Phase::Paused, Phase::Finished];
+        self.can_evaluate.read().is_some() && phases.contains(&self.phase.get())
+    }
+
     /// Whether there is something to reset.
     pub(crate) fn can_reset(&self) -> bool {
         match self.phase.get() {
             Phase::Loading | Phase::Dead => false,
             Phase::Ready => !self.curves.read().history.is_empty(),
-            Phase::Starting | Phase::Running | Phase::Paused | Phase::Finished => true,
+            Phase::Starting
+            | Phase::Running
+            | Phase::Evaluating
+            | Phase::Paused
+            | Phase::Finished => true,
         }
     }
 
@@ -295,8 +358,24 @@ impl State {
         self.stage.set(Phase::Ready);
     }
 
-    /// Takes in what the worker says; `points` and `classes` come with a map.
-    pub(crate) fn apply(&self, event: Event, points: Vec<[f32; 2]>, classes: Vec<u8>) {
+    /// Takes in a map. A chosen row that is not on it is chosen no more.
+    pub(crate) fn take_map(&self, side: Side, names: Vec<String>, places: Places) {
+        let chosen = self.chosen.get_untracked();
+        if chosen.is_some_and(|row| places.of(row).is_none()) {
+            self.chosen.set(None);
+            self.neighbours.set(None);
+        }
+        let circle = |curves: &Curves| curves.config.embedding_size == 2;
+        self.map.set(Some(MapData {
+            side,
+            places,
+            names,
+            circle: self.curves.with_untracked(circle),
+        }));
+    }
+
+    /// Takes in what the worker says.
+    pub(crate) fn apply(&self, event: Event) {
         match event {
             Event::Device(device) => {
                 self.reading.update(|commands| *commands -= 1);
@@ -308,10 +387,13 @@ impl State {
             }
             Event::NotStarted(message) | Event::Failed(message) => {
                 self.say(message);
+                self.can_evaluate.set(None);
+                self.evaluating.set(None);
                 self.stage.set(Phase::Ready);
             }
-            Event::Data(_) | Event::Refused { .. } => {
-                unreachable!("the session knows what was asked for")
+            Event::Forecast(forecast) => self.forecast.set(Some(forecast)),
+            Event::Data(_) | Event::Refused { .. } | Event::Map { .. } => {
+                unreachable!("the session takes what it asked for, and what comes with arrays")
             }
             Event::Started {
                 config,
@@ -333,7 +415,7 @@ impl State {
                     memory,
                     ..Curves::default()
                 });
-                self.map.set(None);
+                self.clear_answers();
             }
             Event::Steps {
                 reports,
@@ -358,15 +440,20 @@ impl State {
                 curves.evaluations.push(*evaluation);
                 curves.baseline = *baseline;
             }),
-            Event::Map { side, names } => self.map.set(Some(MapData {
-                side,
-                points,
-                classes,
-                names,
-                circle: self
-                    .curves
-                    .with_untracked(|curves| curves.config.embedding_size == 2),
-            })),
+            // An answer to a click before the last one is late.
+            Event::Neighbours(found) => {
+                if self.chosen.get_untracked() == Some(found.row) {
+                    self.neighbours.set(Some(*found));
+                }
+            }
+            Event::CanEvaluateAll(forecast) => self.can_evaluate.set(Some(forecast)),
+            Event::Evaluating { done, queries } => self.evaluating.set(Some((done, queries))),
+            Event::EvaluatedAll(evaluation) => {
+                self.evaluating.set(None);
+                if let Some(evaluation) = evaluation {
+                    self.evaluation.set(Some(*evaluation));
+                }
+            }
             Event::Paused => self.stage.set(Phase::Paused),
             Event::Resumed => self.stage.set(Phase::Running),
             Event::Finished {
@@ -394,7 +481,17 @@ impl State {
     fn clear(&self) {
         self.curves.set(Curves::default());
         self.previous.set(None);
+        self.clear_answers();
+    }
+
+    /// Forgets what was drawn and asked of a run that is gone.
+    fn clear_answers(&self) {
+        self.can_evaluate.set(None);
+        self.evaluating.set(None);
+        self.evaluation.set(None);
         self.map.set(None);
+        self.chosen.set(None);
+        self.neighbours.set(None);
     }
 
     /// One line on what is going on. It is read aloud, so it changes with the phase, not with the step.
@@ -411,6 +508,7 @@ impl State {
             Phase::Starting => "Starting ..".to_owned(),
             Phase::Running if step == steps && step > 0 => "Scoring the test side ..".to_owned(),
             Phase::Running => format!("Training for {steps} steps"),
+            Phase::Evaluating => "Scoring every row ..".to_owned(),
             Phase::Paused => format!("Paused at step {step} of {steps}"),
             Phase::Finished => format!(
                 "Done: {step} steps in {:.1} s, {} of memory at most",

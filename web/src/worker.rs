@@ -8,16 +8,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use futures_util::StreamExt as _;
-use js_sys::{Array, Float32Array, Uint8Array};
+use js_sys::{Array, Float32Array, Uint8Array, Uint32Array};
 use nearfar::{
-    Choice, Dataset, Engine, EngineChoice, Error, Labelled, NamedFile, Progress, Result, Run,
-    TrainConfig, kernels,
+    BlobRows, Choice, Dataset, Engine, EngineChoice, Error, Labelled, MemoryReport, NamedFile,
+    Progress, Rate, Result, Room, RowSource, Run, Side, TrainConfig, Trainer, kernels,
 };
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::{JsFuture, spawn_local};
 use web_sys::{DedicatedWorkerGlobalScope, File, MessageEvent};
 
-use crate::protocol::{Command, DataSummary, Event};
+use crate::protocol::{Command, DataSummary, EvaluationForecast, Event, RunForecast};
 
 /// A command, and the files that came with it.
 type Message = (Command, Vec<File>);
@@ -33,7 +33,9 @@ pub(crate) fn start(scope: &DedicatedWorkerGlobalScope) {
         sample: None,
         run: None,
         idle: None,
+        empty: None,
         until: 0,
+        evaluating: false,
         stop: Arc::clone(&stop),
     };
     listen(scope, sender, stop);
@@ -54,8 +56,13 @@ fn listen(
         let command = json.and_then(|json| serde_json::from_str::<Command>(&json).ok());
         let Some(command) = command else { return };
         // These end what is under way; anything else waits for its turn.
-        if matches!(command, Command::Start { .. } | Command::Reset) {
-            stop.store(true, Ordering::Relaxed);
+        match command {
+            Command::Sample { .. }
+            | Command::Files { .. }
+            | Command::Start { .. }
+            | Command::StopEvaluating
+            | Command::Reset => stop.store(true, Ordering::Relaxed),
+            _ => {}
         }
         let files = parts
             .filter_map(|part| part.dyn_into::<File>().ok())
@@ -72,6 +79,25 @@ struct Sample {
     seed: u64,
 }
 
+/// An engine that nothing runs on.
+struct Empty {
+    rate: Rate,
+    /// What it holds all the same.
+    memory: MemoryReport,
+    max_buffer_bytes: u64,
+}
+
+impl Empty {
+    /// What a plan could take in a budget.
+    fn room(&self, budget_bytes: u64) -> Room {
+        Room {
+            free_bytes: budget_bytes.saturating_sub(self.memory.live_bytes),
+            budget_bytes,
+            max_buffer_bytes: self.max_buffer_bytes,
+        }
+    }
+}
+
 struct Core {
     scope: DedicatedWorkerGlobalScope,
     choice: EngineChoice,
@@ -81,15 +107,19 @@ struct Core {
     run: Option<Run>,
     /// An engine that no run uses: the next one takes it where the budget is the same.
     idle: Option<Engine>,
+    /// What is known of the engine while nothing runs on it, once it was timed.
+    empty: Option<Empty>,
     /// The step at which the run pauses; it is paused when it is there.
     until: u64,
+    /// Every row of a side is to be scored before the run goes on.
+    evaluating: bool,
     stop: Arc<AtomicBool>,
 }
 
 impl Core {
     async fn serve(mut self, mut commands: UnboundedReceiver<Message>) {
         loop {
-            let message = if self.is_running() {
+            let message = if self.evaluating || self.is_running() {
                 commands.try_recv().ok()
             } else {
                 commands.next().await
@@ -99,6 +129,7 @@ impl Core {
                     self.stop.store(false, Ordering::Relaxed);
                     self.obey(command, files).await;
                 }
+                None if self.evaluating => self.evaluate_all().await,
                 None if self.is_running() => self.slice().await,
                 None => return,
             }
@@ -130,7 +161,10 @@ impl Core {
                 }
                 Err(error) => self.refuse(&error, Vec::new()),
             },
-            Command::Files { label } => self.read(files, label.as_deref()).await,
+            Command::Files { label, stream_from } => {
+                self.read(files, label.as_deref(), stream_from).await;
+            }
+            Command::Forecast { config } => self.forecast(&config).await,
             Command::Start { config, steps } => {
                 if let Err(error) = self.begin(*config, steps).await {
                     self.say(&Event::NotStarted(error.to_string()));
@@ -144,6 +178,13 @@ impl Core {
                 }
             }
             Command::Resume { steps } => self.go_on(steps),
+            Command::Neighbours { row } => self.look_around(row).await,
+            Command::EvaluateAll => self.evaluating = self.run.is_some(),
+            Command::StopEvaluating => {
+                if std::mem::take(&mut self.evaluating) {
+                    self.say(&Event::EvaluatedAll(None));
+                }
+            }
             Command::Reset => {
                 self.end_run().await;
                 self.say(&Event::Reset);
@@ -153,6 +194,7 @@ impl Core {
 
     /// Gives the memory of the run back, and keeps its engine where its device is still there.
     async fn end_run(&mut self) {
+        self.evaluating = false;
         if let Some(run) = self.run.take() {
             let engine = run.into_engine();
             self.idle = engine.settle().await.ok().map(|()| engine);
@@ -175,19 +217,20 @@ impl Core {
     }
 
     /// Makes files the data.
-    async fn read(&mut self, files: Vec<File>, label_column: Option<&str>) {
-        let (data, labels) = match named(files).await.and_then(Labelled::pair) {
+    async fn read(&mut self, files: Vec<File>, label_column: Option<&str>, stream_from: u64) {
+        let about = |file: &File| (file.name(), file.size() as u64);
+        let (data, labels) = match Labelled::pair(files, about) {
             Ok(pair) => pair,
             Err(error) => return self.refuse(&error, Vec::new()),
         };
-        let columns = || Labelled::label_choices(&data, labels.as_ref());
         let choice = Choice {
             labels: label_column,
             ..Choice::default()
         };
-        match Labelled::read(&data, labels.as_ref(), choice).and_then(Dataset::new) {
-            Ok(dataset) => self.take(dataset, None, columns()).await,
-            Err(error) => self.refuse(&error, columns()),
+        let mut columns = Vec::new();
+        match dataset(data, labels, choice, stream_from, &mut columns).await {
+            Ok(dataset) => self.take(dataset, None, columns).await,
+            Err(error) => self.refuse(&error, columns),
         }
     }
 
@@ -248,9 +291,91 @@ impl Core {
             warnings: run.warnings().to_vec(),
             memory: run.memory(),
         });
+        self.say_can_evaluate(&run);
         self.run = Some(run);
         self.go_on(steps);
         Ok(())
+    }
+
+    /// Says what a run would hold and take, where there is data and an engine to say it of.
+    async fn forecast(&mut self, config: &TrainConfig) {
+        if self.empty.is_none() {
+            self.time().await;
+        }
+        let (Some(data), Some(empty)) = (&self.data, &self.empty) else {
+            return;
+        };
+        let room = empty.room(config.budget_bytes);
+        let forecast = Trainer::plan(&room, data, config, &empty.rate).map(|forecast| {
+            let mut by_purpose = empty.memory.by_purpose.clone();
+            for (purpose, bytes) in forecast.memory.by_purpose() {
+                *by_purpose.entry(purpose.name().to_owned()).or_default() += bytes;
+            }
+            RunForecast {
+                peak_bytes: empty.memory.live_bytes + forecast.memory.total_bytes(),
+                budget_bytes: config.budget_bytes,
+                by_purpose,
+                predicted_ms: forecast.predicted_ms,
+            }
+        });
+        let forecast = forecast.map_err(|error| error.to_string());
+        self.say(&Event::Forecast(forecast));
+    }
+
+    /// Times the engine that no run uses.
+    async fn time(&mut self) {
+        let Some(engine) = self.idle.take() else {
+            return;
+        };
+        // A device that is lost meanwhile is opened again by the run.
+        if let Ok((engine, rate)) = Trainer::measure_rate(engine).await {
+            self.empty = Some(Empty {
+                rate,
+                memory: MemoryReport::new(engine.ledger()),
+                max_buffer_bytes: engine.info().max_buffer_bytes,
+            });
+            self.idle = Some(engine);
+        }
+    }
+
+    /// Scores every row of a side, between two slices of the run.
+    async fn evaluate_all(&mut self) {
+        let Some(mut run) = self.run.take() else {
+            return;
+        };
+        let scored = run
+            .evaluate_all(|done, queries| self.say(&Event::Evaluating { done, queries }))
+            .await;
+        match scored {
+            Ok(scored) => {
+                self.evaluating = false;
+                self.run = Some(run);
+                self.say(&Event::EvaluatedAll(scored.map(Box::new)));
+            }
+            // The command that stopped it says what comes next.
+            Err(Error::Stopped) => self.run = Some(run),
+            Err(error) => {
+                self.evaluating = false;
+                self.fail(&error);
+            }
+        }
+    }
+
+    /// Says what scoring every row would take now.
+    fn say_can_evaluate(&self, run: &Run) {
+        let rate = self.empty.as_ref().map(|empty| empty.rate);
+        let (side, forecast) = run.plan_evaluate_all(&rate.unwrap_or_default());
+        let data = run.data();
+        self.say(&Event::CanEvaluateAll(EvaluationForecast {
+            side,
+            queries: match side {
+                Side::Train => data.train,
+                Side::Validation => data.validation,
+                Side::Test => data.test,
+            } as u64,
+            bytes: forecast.memory.total_bytes(),
+            predicted_ms: forecast.predicted_ms,
+        }));
     }
 
     fn go_on(&mut self, steps: Option<u64>) {
@@ -278,12 +403,33 @@ impl Core {
             }
             // The command that stopped it says what comes next.
             Err(Error::Stopped) => self.run = Some(run),
-            // Its engine goes with it: the next run opens another.
-            Err(error @ Error::Device(_)) => self.say(&Event::Failed(format!(
-                "{error}. Press Run to start again."
-            ))),
-            Err(error) => self.say(&Event::Failed(error.to_string())),
+            Err(error) => self.fail(&error),
         }
+    }
+
+    /// Finds the rows nearest to one, between two slices of the run.
+    async fn look_around(&mut self, row: u32) {
+        let Some(mut run) = self.run.take() else {
+            return;
+        };
+        match run.neighbours(row).await {
+            Ok(found) => {
+                self.run = Some(run);
+                if let Some(found) = found {
+                    self.say(&Event::Neighbours(Box::new(found)));
+                }
+            }
+            Err(Error::Stopped) => self.run = Some(run),
+            Err(error) => self.fail(&error),
+        }
+    }
+
+    /// Says what ended the run. Its engine is gone with it: the next run opens another.
+    fn fail(&self, error: &Error) {
+        self.say(&Event::Failed(match error {
+            Error::Device(_) => format!("{error}. Press Run to start again."),
+            _ => error.to_string(),
+        }));
     }
 
     async fn advance(&self, run: &mut Run) -> Result<()> {
@@ -308,6 +454,7 @@ impl Core {
                     verdict: run.verdict().unwrap_or_default(),
                     elapsed_ms: run.elapsed_ms(),
                 });
+                self.say_can_evaluate(run);
             }
         }
         Ok(())
@@ -317,11 +464,12 @@ impl Core {
         let map = run.map().await?;
         let points = Float32Array::from(map.points.as_flattened()).buffer();
         let classes = Uint8Array::from(&map.classes[..]).buffer();
+        let rows = Uint32Array::from(&map.rows[..]).buffer();
         let event = Event::Map {
             side: map.side,
             names: map.names,
         };
-        self.post(&event, &[points.into(), classes.into()]);
+        self.post(&event, &[points.into(), classes.into(), rows.into()]);
         Ok(())
     }
 
@@ -339,18 +487,46 @@ impl Core {
     }
 }
 
-/// The content of files, by name.
-async fn named(files: Vec<File>) -> Result<Vec<NamedFile>> {
-    let mut named = Vec::new();
-    for file in files {
-        let name = file.name();
-        let bytes = JsFuture::from(file.array_buffer()).await.map_err(|_| {
-            Error::Data(format!(
-                "{name}: the file cannot be read any more: choose it again"
-            ))
-        })?;
-        let bytes = Uint8Array::new(&bytes).to_vec();
-        named.push(NamedFile { name, bytes });
+/// Reads a file and its labels; `columns` are those that the labels could come from.
+async fn dataset(
+    data: File,
+    labels: Option<File>,
+    choice: Choice<'_>,
+    stream_from: u64,
+    columns: &mut Vec<String>,
+) -> Result<Dataset> {
+    let (name, streams) = (
+        data.name(),
+        RowSource::streams(&data.name(), data.size() as u64, stream_from),
+    );
+    let labels = match labels {
+        Some(labels) => Some(named(labels).await?),
+        None => None,
+    };
+    match (labels, streams) {
+        // Not worth reading.
+        (None, true) => Err(Labelled::alone(&name)),
+        (Some(labels), true) => {
+            *columns = Labelled::label_choices(&labels);
+            let rows = BlobRows::open(name.clone(), data.into()).await?;
+            Dataset::streamed(name, RowSource::Blob(rows), &labels, choice)
+        }
+        (labels, false) => {
+            let data = named(data).await?;
+            *columns = Labelled::label_choices(labels.as_ref().unwrap_or(&data));
+            Labelled::read(&data, labels.as_ref(), choice).and_then(Dataset::new)
+        }
     }
-    Ok(named)
+}
+
+/// The content of a file, and its name.
+async fn named(file: File) -> Result<NamedFile> {
+    let name = file.name();
+    let bytes = JsFuture::from(file.array_buffer()).await.map_err(|_| {
+        Error::Data(format!(
+            "{name}: the file cannot be read any more: choose it again"
+        ))
+    })?;
+    let bytes = Uint8Array::new(&bytes).to_vec();
+    Ok(NamedFile { name, bytes })
 }

@@ -1,0 +1,181 @@
+//! The rows of an NPY file that stays where it is: [`Layout`], where they lie and what they may hold, and [`NpyRows`], an
+//! open file. A browser's file is `BlobRows` in `blob.rs`.
+
+use std::ops::Range;
+
+use super::{labelled, npy};
+use crate::error::{Error, Result};
+
+/// Where the rows of an NPY file lie: whoever reads the bytes, the header and the values are checked here.
+#[derive(Debug)]
+pub(super) struct Layout {
+    name: String,
+    header: npy::Header,
+    rows: usize,
+    dim: usize,
+}
+
+impl Layout {
+    /// Reads the header of a file of `length` bytes that begins with `start`, [`npy::MAX_START_BYTES`] of it or all.
+    ///
+    /// # Errors
+    /// [`Error::Data`] when it holds no matrix of numbers, rows contiguous.
+    pub(super) fn new(name: String, start: &[u8], length: u64) -> Result<Self> {
+        let header = npy::read_header(&name, start, length)?;
+        let (rows, dim) = header.matrix_shape(&name)?;
+        if header.fortran_order() && dim > 1 {
+            return Err(Error::Data(format!(
+                "{name}: columns are contiguous (Fortran order): save it with `np.ascontiguousarray(x)`"
+            )));
+        }
+        Ok(Self {
+            name,
+            header,
+            rows,
+            dim,
+        })
+    }
+
+    pub(super) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    pub(super) fn dim(&self) -> usize {
+        self.dim
+    }
+
+    /// Bytes of a row.
+    pub(super) fn row_bytes(&self) -> usize {
+        self.dim * self.header.item_bytes()
+    }
+
+    /// Where these rows lie in the file.
+    pub(super) fn bytes(&self, rows: Range<u32>) -> Range<u64> {
+        let place = |row| self.header.data() as u64 + u64::from(row) * self.row_bytes() as u64;
+        place(rows.start)..place(rows.end)
+    }
+
+    /// Appends a row, whose bytes are `items`, to `values`.
+    ///
+    /// # Errors
+    /// [`Error::Data`] with the place of a value that cannot be used.
+    pub(super) fn take(&self, row: u32, items: &[u8], values: &mut Vec<f32>) -> Result<()> {
+        let first = values.len();
+        let items = items.chunks_exact(self.header.item_bytes());
+        values.extend(items.map(|item| self.header.number(item)));
+        labelled::check_values(&self.name, &values[first..], self.dim, row as usize)
+    }
+
+    /// Says that a row is not where it was.
+    pub(super) fn changed(&self, row: u32, why: impl std::fmt::Display) -> Error {
+        Error::Data(format!(
+            "{}: row {}: the file changed while it was read ({why})",
+            self.name,
+            row + 1
+        ))
+    }
+}
+
+/// An open NPY file of numbers, rows contiguous.
+#[cfg(not(target_arch = "wasm32"))]
+#[derive(Debug)]
+pub struct NpyRows {
+    layout: Layout,
+    file: std::cell::RefCell<std::io::BufReader<std::fs::File>>,
+}
+
+#[cfg(not(target_arch = "wasm32"))]
+impl NpyRows {
+    /// Opens a file and checks its header against its length.
+    ///
+    /// # Errors
+    /// [`Error::Data`] when it cannot be opened or holds no such matrix.
+    pub fn open(path: &std::path::Path) -> Result<Self> {
+        use std::io::Read as _;
+
+        let name = path.display().to_string();
+        let refuse = |error| Error::Data(format!("{name}: {error}"));
+        let mut file = std::fs::File::open(path).map_err(refuse)?;
+        let length = file.metadata().map_err(refuse)?.len();
+        let mut start = Vec::new();
+        file.by_ref()
+            .take(npy::MAX_START_BYTES)
+            .read_to_end(&mut start)
+            .map_err(refuse)?;
+        Ok(Self {
+            layout: Layout::new(name, &start, length)?,
+            file: std::io::BufReader::with_capacity(1 << 20, file).into(),
+        })
+    }
+
+    pub(super) fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    pub(super) fn read_row(&self, row: u32, values: &mut Vec<f32>) -> Result<()> {
+        use std::io::{Read as _, Seek as _};
+
+        let mut items = vec![0; self.layout.row_bytes()];
+        let at = self.layout.bytes(row..row + 1).start;
+        let mut file = self.file.borrow_mut();
+        let position = file.stream_position().unwrap_or(0);
+        // A relative seek keeps what is buffered.
+        file.seek_relative(at.wrapping_sub(position).cast_signed())
+            .and_then(|()| file.read_exact(&mut items))
+            .map_err(|source| self.layout.changed(row, source))?;
+        self.layout.take(row, &items, values)
+    }
+}
+
+#[cfg(all(test, not(target_arch = "wasm32")))]
+mod tests {
+    use super::*;
+    use crate::dataset::RowSource;
+
+    #[test]
+    fn a_file_that_is_cut_short_while_it_is_read_is_said_with_the_row() {
+        let path = std::env::temp_dir().join(format!("nearfar-cut-{}.npy", std::process::id()));
+        // Larger than what is read ahead.
+        let values = vec![1.0; 600_000];
+        std::fs::write(&path, crate::dataset::write_matrix(&values, 2)).expect("writes");
+        let rows = RowSource::Npy(NpyRows::open(&path).expect("opens"));
+        let mut read = Vec::new();
+        pollster::block_on(rows.read(&[0], &mut read)).expect("is there");
+        let file = std::fs::OpenOptions::new().write(true).open(&path);
+        file.and_then(|file| file.set_len(1000)).expect("is cut");
+        let error = pollster::block_on(rows.read(&[299_999], &mut read)).expect_err("is gone");
+        std::fs::remove_file(&path).ok();
+        let message = error.to_string();
+        assert!(
+            message.contains("row 300000: the file changed while it was read"),
+            "{message}"
+        );
+        assert_eq!(error.exit_code(), 2);
+    }
+
+    #[test]
+    fn values_that_cannot_be_used_are_said_with_the_file_and_the_place() {
+        let path = std::env::temp_dir().join(format!("nearfar-bad-{}.npy", std::process::id()));
+        let refusal = |value: f32, row: u32| {
+            let mut values = vec![1.0; 30];
+            values[17] = value;
+            let bytes = crate::dataset::write_matrix(&values, 3);
+            std::fs::write(&path, bytes).expect("writes");
+            let rows = RowSource::Npy(NpyRows::open(&path).expect("opens"));
+            let read = pollster::block_on(rows.read(&[row], &mut Vec::new()));
+            let message = read.expect_err("refused").to_string();
+            let name = path.display().to_string();
+            message.strip_prefix(&name).expect("the file").to_owned()
+        };
+        assert_eq!(
+            refusal(f32::INFINITY, 5),
+            ": row 6, column 3: the value is not finite: fill or drop such rows"
+        );
+        // As of a file that is read whole.
+        assert_eq!(
+            refusal(-1e20, 5),
+            ": row 6, column 3: -1e20 is too large to square: scale the features"
+        );
+        std::fs::remove_file(&path).ok();
+    }
+}

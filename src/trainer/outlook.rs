@@ -1,0 +1,138 @@
+//! What a run will hold and take, before it starts; and what scoring a side in full will, while it goes on.
+
+use std::rc::Rc;
+
+use web_time::Instant;
+
+use super::Trainer;
+use super::setup::{Fit, Setup, Sizes};
+use crate::config::TrainConfig;
+use crate::dataset::{Dataset, Side};
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::evaluation::{Cut, EvaluationSpec, Evaluator};
+use crate::forecast::{Forecast, Rate};
+use crate::plan::{MemoryPlan, Room};
+
+/// Slices of the run that is timed: the first are small, as its pace is not known.
+const SLICES: usize = 5;
+
+impl Trainer {
+    /// Forecasts a run: every buffer of training and evaluation, as [`Trainer::new`] would create them, and the time.
+    ///
+    /// A pure function; the rate of [`Trainer::measure_rate`] suits it best.
+    ///
+    /// # Errors
+    /// As [`Trainer::new`] in an engine with this room.
+    pub fn plan(
+        room: &Room,
+        dataset: &Dataset,
+        config: &TrainConfig,
+        rate: &Rate,
+    ) -> Result<Forecast> {
+        let setup = Setup::new(dataset, config)?;
+        let sizes = &setup.sizes;
+        let Fit {
+            plan, cut, linear, ..
+        } = sizes.fit(room, dataset)?;
+        let (steps, every) = (config.steps, config.evaluate_every);
+        let mut operations = sizes.step_operations() * steps as f64;
+        let mut submits = steps.div_ceil(sizes.steps_per_submit as u64);
+        let (mut passes, mut traffic_bytes) = (0u64, 0u64);
+        for (rows, most, times) in [
+            (
+                &setup.probe,
+                config.evaluate_queries,
+                steps.div_ceil(every) + 1,
+            ),
+            // The head each time, and the two baselines once.
+            (
+                &setup.sides.validation,
+                config.evaluate_queries,
+                steps.div_ceil(every) + 3,
+            ),
+            (&setup.sides.test, 0, 3),
+        ] {
+            let queries = if most > 0 {
+                most.min(rows.len())
+            } else {
+                rows.len()
+            };
+            let one = sizes.scoring(&dataset.labels_of(rows), queries, &cut, rate);
+            operations += one.operations * times as f64;
+            submits = submits.saturating_add(one.submits.saturating_mul(times));
+            passes = passes.saturating_add(one.passes.saturating_mul(times));
+            traffic_bytes = traffic_bytes.saturating_add(one.traffic_bytes.saturating_mul(times));
+        }
+        if linear.is_ok() {
+            let dim = dataset.features.dim() as f64;
+            operations += 2.0 * setup.sides.train.len() as f64 * dim * dim;
+        }
+        Ok(Forecast {
+            passes,
+            submits,
+            traffic_bytes,
+            operations,
+            predicted_ms: rate.ms(operations, traffic_bytes),
+            ..sizes.evaluation.forecast(&cut, plan, rate)
+        })
+    }
+
+    /// Forecasts [`Trainer::score_fully`]: its memory is what the run holds for evaluations already.
+    pub fn plan_score(&self, side: Side, rate: &Rate) -> Forecast {
+        let (sizes, cut) = (&self.setup.sizes, self.evaluator.cut());
+        let labels = self.dataset.labels_of(self.setup.sides.of(side));
+        Forecast {
+            memory: Evaluator::plan(MemoryPlan::default(), &sizes.evaluation, cut),
+            ..sizes.scoring(&labels, labels.len(), cut, rate)
+        }
+    }
+
+    /// Times a few steps of a small run, for forecasts: some tenths of a second, and a few megabytes that are given back.
+    /// Small steps are as slow as they are: a forecast of large ones errs on the long side.
+    ///
+    /// Where not even that fits the engine's budget, the rate of a slow device is assumed.
+    ///
+    /// # Errors
+    /// [`Error::Device`], which costs the engine.
+    pub async fn measure_rate(engine: Engine) -> Result<(Engine, Rate)> {
+        let dataset = Dataset::sample("digits", 0)?;
+        let config = dataset.default_config();
+        let slow = Rate::default();
+        match Self::plan(&engine.room(), &dataset, &config, &slow) {
+            Err(Error::Refused { .. } | Error::TooLarge { .. }) => return Ok((engine, slow)),
+            planned => drop(planned?),
+        }
+        let mut trainer = Self::new(engine, Rc::new(dataset), config).await?;
+        let mut operations_per_ms = 0f64;
+        for _ in 0..SLICES {
+            let started = Instant::now();
+            let steps = trainer.advance(u64::MAX).await?.len() as f64;
+            let elapsed_ms = started.elapsed().as_secs_f64() * 1e3;
+            let operations = steps * trainer.setup.sizes.step_operations();
+            operations_per_ms = operations_per_ms.max(operations / elapsed_ms.max(1e-3));
+        }
+        let engine = trainer.into_engine();
+        engine.settle().await?;
+        let rate = Rate {
+            operations_per_ms,
+            ..slow
+        };
+        Ok((engine, rate))
+    }
+}
+
+impl Sizes {
+    /// What scoring rows of these labels takes: their way through the head, and each query's look at all of them.
+    fn scoring(&self, labels: &[u32], queries: usize, cut: &Cut, rate: &Rate) -> Forecast {
+        let spec = EvaluationSpec::of(labels, self.evaluation.dim, queries);
+        let one = spec.forecast(cut, MemoryPlan::default(), rate);
+        let embedded = one.passes as f64 * labels.len() as f64 + queries as f64;
+        let operations = one.operations + embedded * self.forward_operations();
+        Forecast {
+            operations,
+            predicted_ms: rate.ms(operations, one.traffic_bytes),
+            ..one
+        }
+    }
+}

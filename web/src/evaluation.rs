@@ -1,0 +1,132 @@
+//! Every row of a side scored: the button, what it will take, how far it is, and all metrics in a table.
+
+use leptos::prelude::*;
+use nearfar::{Bytes, FullEvaluation, Metrics};
+
+use crate::forecast::time;
+use crate::map::side_text;
+use crate::session::Session;
+use crate::state::{Phase, State};
+
+/// There once a run has begun. While it trains, a part of the validation side is scored again and again; this scores all
+/// of it, or the test side when the run is over.
+#[component]
+pub(crate) fn EvaluateAll(state: State, session: Session) -> impl IntoView {
+    let busy = move || state.phase.get() == Phase::Evaluating;
+    let text = move || {
+        if busy() {
+            "Stop"
+        } else {
+            "Evaluate everything"
+        }
+    };
+    let off = move || {
+        if busy() || state.can_evaluate_all() {
+            "false"
+        } else {
+            "true"
+        }
+    };
+    let table = move || state.evaluation.read().as_ref().map(table);
+    view! {
+        <div
+            class="evaluation"
+            hidden=move || state.can_evaluate.read().is_none() && state.evaluation.read().is_none()
+        >
+            <div class="ask">
+                <button
+                    data-testid="evaluate-all" aria-disabled=off on:click=move |_| session.evaluate_all()
+                >{text}</button>
+                <p class="muted" data-testid="evaluate-all-forecast">{move || said(state)}</p>
+                <Progress state/>
+            </div>
+            <div data-testid="evaluation" role="status">{table}</div>
+        </div>
+    }
+}
+
+/// How many queries are done.
+#[component]
+fn Progress(state: State) -> impl IntoView {
+    let (done, queries) = (
+        move || state.evaluating.get().map_or(0, |(done, _)| done),
+        move || state.evaluating.get().map_or(1, |(_, queries)| queries),
+    );
+    view! {
+        <progress
+            aria-label="Queries done" hidden=move || state.evaluating.read().is_none()
+            max=move || queries().to_string() prop:value=move || done() as f64
+        ></progress>
+    }
+}
+
+/// What it will take, or how far it is.
+fn said(state: State) -> String {
+    if let Some((done, queries)) = state.evaluating.get() {
+        return format!("{done} of {queries} queries");
+    }
+    let forecast = state.can_evaluate.read();
+    forecast.as_ref().map_or_else(String::new, |forecast| {
+        format!(
+            "All {} {} rows as queries: {}, in {} that the run holds for it",
+            forecast.queries,
+            side_text(forecast.side),
+            time(forecast.predicted_ms),
+            Bytes(forecast.bytes)
+        )
+    })
+}
+
+/// All metrics; what is a part of the queries comes with its standard error.
+fn table(evaluation: &FullEvaluation) -> impl IntoView + use<> {
+    let metrics = &evaluation.metrics;
+    let part = |p: f64| {
+        let error = (p * (1.0 - p) / metrics.queries as f64).sqrt();
+        (format!("{p:.3}"), Some(format!("± {error:.3}")))
+    };
+    let plain = |value: f64| (format!("{value:.3}"), None);
+    let mut columns = vec![
+        ("precision@1".to_owned(), part(metrics.precision_at_1)),
+        ("R-precision".to_owned(), plain(metrics.r_precision)),
+        (
+            "MAP@R".to_owned(),
+            plain(metrics.mean_average_precision_at_r),
+        ),
+        ("MAP".to_owned(), plain(metrics.mean_average_precision)),
+        ("MRR".to_owned(), plain(metrics.mean_reciprocal_rank)),
+    ];
+    let recalls = evaluation.recall_at.iter();
+    columns.extend(recalls.map(|(k, recall)| (format!("recall@{k}"), part(*recall))));
+    let heads = columns
+        .iter()
+        .map(|(name, _)| view! { <th>{name.clone()}</th> });
+    let heads = heads.collect_view();
+    let cells = columns.into_iter().map(|(_, (value, error))| {
+        view! { <td><b>{value}</b> " " <small>{error}</small></td> }
+    });
+    view! {
+        <table>
+            <caption>{caption(evaluation)}</caption>
+            <thead><tr>{heads}</tr></thead>
+            <tbody><tr>{cells.collect_view()}</tr></tbody>
+        </table>
+    }
+}
+
+/// What was scored.
+fn caption(evaluation: &FullEvaluation) -> String {
+    let Metrics {
+        queries,
+        lone_queries,
+        ..
+    } = evaluation.metrics;
+    let lone = match lone_queries {
+        0 => String::new(),
+        lone => format!("; {lone} more have no other row of their class"),
+    };
+    format!(
+        "{queries} {} rows at step {}, each against all others{lone}. ± is the standard error.",
+        side_text(evaluation.side),
+        evaluation.step
+    )
+}

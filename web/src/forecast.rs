@@ -1,0 +1,59 @@
+//! What a run will hold and take, before it starts; or why it cannot.
+
+use leptos::prelude::*;
+use nearfar::Bytes;
+
+use crate::plots::Purposes;
+use crate::protocol;
+use crate::state::{Phase, State};
+
+/// The forecast of the next run: there while none is under way, and the last one, where there is one, had other settings.
+#[component]
+pub(crate) fn RunForecast(state: State) -> impl IntoView {
+    let shown = move || {
+        let told = state.phase.get() == Phase::Finished
+            && state.curves.read().config == *state.config.read();
+        state.can_start() && !told && state.forecast.read().is_some()
+    };
+    let refused = move || matches!(*state.forecast.read(), Some(Err(_)));
+    let said = move || match &*state.forecast.read() {
+        Some(Ok(forecast)) => sentence(forecast),
+        Some(Err(refusal)) => format!("This run would be refused: {refusal}."),
+        None => String::new(),
+    };
+    let bytes = move || match &*state.forecast.read() {
+        Some(Ok(forecast)) => forecast.peak_bytes.to_string(),
+        _ => String::new(),
+    };
+    let parts = Signal::derive(move || match &*state.forecast.read() {
+        Some(Ok(forecast)) => forecast.by_purpose.clone(),
+        _ => Default::default(),
+    });
+    view! {
+        <div class="forecast" hidden=move || !shown()>
+            <p data-testid="forecast" data-bytes=bytes role="status" class:refused=refused>{said}</p>
+            <Purposes testid="forecast-by-purpose" parts/>
+        </div>
+    }
+}
+
+fn sentence(forecast: &protocol::RunForecast) -> String {
+    format!(
+        "This run will take {} and {} of the budget of {}.",
+        time(forecast.predicted_ms),
+        Bytes(forecast.peak_bytes),
+        Bytes(forecast.budget_bytes)
+    )
+}
+
+/// A time that is known roughly.
+pub(crate) fn time(ms: f64) -> String {
+    let seconds = ms / 1e3;
+    match seconds {
+        _ if seconds < 1.0 => "less than a second".to_owned(),
+        _ if seconds < 10.0 => format!("about {seconds:.0} s"),
+        _ if seconds < 90.0 => format!("about {:.0} s", 5.0 * (seconds / 5.0).round()),
+        _ if seconds < 5400.0 => format!("about {:.0} min", seconds / 60.0),
+        _ => format!("about {:.0} h", seconds / 3600.0),
+    }
+}

@@ -1,0 +1,105 @@
+//! The neighbours of a row: which one, by a click on the map or by its number, and the ten rows that lie nearest to it.
+
+use leptos::prelude::*;
+use nearfar::{Neighbour, Neighbourhood};
+
+use crate::map::side_text;
+use crate::session::Session;
+use crate::state::State;
+
+/// The panel below the map.
+#[component]
+pub(crate) fn Neighbours(state: State, session: Session) -> impl IntoView {
+    let none = move || state.neighbours.read().is_none();
+    let nearest = move || {
+        let found = state.neighbours.read();
+        let nearest = found.as_ref().map_or(&[][..], |found| &found.neighbours);
+        let lines = nearest.iter().enumerate();
+        lines
+            .map(|(i, neighbour)| line(i, neighbour))
+            .collect_view()
+    };
+    view! {
+        <section
+            class="neighbours" data-testid="neighbours" aria-label="Nearest neighbours"
+            hidden=move || state.map.read().is_none()
+        >
+            <Row state session/>
+            <table hidden=none>
+                <thead>
+                    <tr><th></th> <th>"row"</th> <th>"class"</th> <th></th> <th>"similarity"</th></tr>
+                </thead>
+                <tbody>{nearest}</tbody>
+            </table>
+        </section>
+    }
+}
+
+/// The row that is chosen: up and down go from row to row of the map.
+#[component]
+fn Row(state: State, session: Session) -> impl IntoView {
+    // As everywhere that a person reads, the first row is row 1.
+    let number = move || {
+        let row = state.chosen.get();
+        row.map_or_else(String::new, |row| (row + 1).to_string())
+    };
+    let enter = move |event: web_sys::Event| {
+        let entered = event_target_value(&event).parse::<u32>().unwrap_or(0);
+        let before = state.chosen.get_untracked();
+        let row = match &*state.map.read_untracked() {
+            Some(map) if entered > 0 => map.places.row_at(entered - 1, before),
+            _ => None,
+        };
+        session.choose_row(row);
+        // The row that was entered may not be on the map, and another is chosen.
+        state.chosen.notify();
+    };
+    let said = move || match (state.chosen.get(), &*state.neighbours.read()) {
+        (None, _) => "Click a point, or enter its row, to see its neighbours.".to_owned(),
+        (Some(_), None) => "..".to_owned(),
+        (Some(_), Some(found)) => summary(found),
+    };
+    view! {
+        <div class="row">
+            <label>
+                "Row"
+                <input
+                    data-testid="neighbour-row" type="number" min="1" prop:value=number on:change=enter
+                    title="Up and down go from row to row of the map"
+                />
+            </label>
+            <p role="status">{said}</p>
+            <button
+                class="quiet" hidden=move || state.chosen.get().is_none() on:click=move |_| session.choose_row(None)
+            >"Clear"</button>
+        </div>
+    }
+}
+
+/// What came of a search, in a sentence.
+fn summary(found: &Neighbourhood) -> String {
+    let side = side_text(found.side);
+    let nearest = found.neighbours.len();
+    if nearest == 0 {
+        return format!("It is the only {side} row.");
+    }
+    let right = found.neighbours.iter().filter(|near| near.right).count();
+    format!(
+        "Class {}: {right} of the {nearest} nearest {side} rows are right, at step {}",
+        found.class, found.step
+    )
+}
+
+/// A neighbour in the table, with the mark that it has on the map.
+fn line(i: usize, neighbour: &Neighbour) -> impl IntoView + use<> {
+    let word = if neighbour.right { "right" } else { "wrong" };
+    view! {
+        <tr class=word>
+            <td>{i + 1}</td>
+            <td>{neighbour.row + 1}</td>
+            <td>{neighbour.class.clone()}</td>
+            <td><i class="mark"></i>{word}</td>
+            <td>{format!("{:.3}", neighbour.similarity)}</td>
+        </tr>
+    }
+}
