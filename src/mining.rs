@@ -140,7 +140,9 @@ impl MiningSpec {
         };
         // Whole 16-byte units hide up to that much of each buffer's growth.
         let row_bytes = self.buffers(&two).total_bytes() - fixed + 10 * 16;
-        let free = room.free_bytes.saturating_sub(fixed).min(SCRATCH_BYTES);
+        let bank = (self.references * (4 * stride(self.dim) + size_of::<[u32; 2]>())) as u64;
+        let scratch = SCRATCH_BYTES.saturating_sub(fixed.saturating_sub(bank));
+        let free = room.free_bytes.saturating_sub(fixed).min(scratch);
         let parts = 4 * (self.references.div_ceil(SEGMENT) * stride(self.dim)) as u64;
         let largest = parts.max(8 * one.thresholds as u64).max(1);
         let rows = (1 + free / row_bytes)

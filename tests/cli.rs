@@ -579,6 +579,43 @@ fn evaluate_says_it_by_class_and_for_every_k() {
 }
 
 #[test]
+fn mine_counts_every_triplet_and_loss_differentiates_it() {
+    let rows = ["--embeddings", "trees.csv", "--labels", "trees.csv:species"];
+    let mined = json(&[&["mine"], &rows[..], &["--set", "margin=0.1"]].concat());
+    let count = |report: &Value, key: &str| report["mining"][key].as_u64().expect("is a count");
+    let kinds = ["easy", "semihard", "hard"].map(|kind| count(&mined, kind));
+    assert_eq!(kinds.iter().sum::<u64>(), count(&mined, "valid"));
+    assert_eq!(count(&mined, "mined"), kinds[1]);
+    assert!(mined["mining"]["active"].is_null() && mined["pml_bytes"].is_u64());
+
+    let folder = folder("loss");
+    let gradient = folder.join("gradient.npy");
+    let gradient = gradient.to_str().expect("UTF-8");
+    let options = ["--set", "margin=0.1", "--gradient", gradient];
+    let all = json(&[&["loss"], &rows[..], &options].concat());
+    assert_eq!(count(&all, "mined"), count(&mined, "valid"));
+    assert!(all["loss"].as_f64().expect("is a number") > 0.0);
+    let numbers = matrix(gradient);
+    assert!(numbers.iter().any(|byte| *byte != 0));
+    let band = ["--miner", "triplet-margin", "--set", "miner.margin=0.1"];
+    let semihard = json(&[&["loss"], &rows[..], &band].concat());
+    assert_eq!(count(&semihard, "mined"), count(&mined, "mined"));
+
+    let refused = |options: &[&str]| refusal(&[&["mine"], &rows[..], options].concat());
+    for (options, said) in [
+        (["--set", "margin=nan"], "margin"),
+        (["--set", "depth=1"], "depth"),
+        (["--miner", "batch-tough"], "batch-tough"),
+        (["--budget", "4KiB"], "4 KiB"),
+    ] {
+        let error = refused(&options);
+        assert!(error.contains(said), "{options:?}: {error}");
+    }
+    let plan = json(&[&["plan", "mine"], &rows[..]].concat());
+    assert_eq!(plan["fits"], true);
+}
+
+#[test]
 fn plan_says_what_a_command_would_hold_and_runs_nothing() {
     let out = folder("plan").join("never.npz");
     let path = out.to_str().expect("UTF-8");

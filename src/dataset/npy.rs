@@ -365,8 +365,19 @@ impl Header {
         }
     }
 
+    /// Appends elements as f32.
+    pub(crate) fn numbers(&self, items: &[u8], values: &mut Vec<f32>) {
+        if (self.kind, self.item_bytes, self.big_endian) == (Kind::Float, 4, false) {
+            let (items, _) = items.as_chunks::<4>();
+            values.extend(items.iter().map(|item| f32::from_le_bytes(*item)));
+        } else {
+            let items = items.chunks_exact(self.item_bytes);
+            values.extend(items.map(|item| self.number(item)));
+        }
+    }
+
     /// An element as f32.
-    pub(crate) fn number(&self, item: &[u8]) -> f32 {
+    fn number(&self, item: &[u8]) -> f32 {
         let bits = self.bits(item);
         match (self.kind, self.item_bytes) {
             (Kind::Float, 2) => half::f16::from_bits(bits as u16).to_f32(),

@@ -61,8 +61,7 @@ impl Layout {
     /// [`Error::Data`] with the place of a value that cannot be used.
     pub(super) fn take(&self, row: u32, items: &[u8], values: &mut Vec<f32>) -> Result<()> {
         let first = values.len();
-        let items = items.chunks_exact(self.header.item_bytes());
-        values.extend(items.map(|item| self.header.number(item)));
+        self.header.numbers(items, values);
         labelled::check_values(&self.name, &values[first..], self.dim, row as usize)
     }
 

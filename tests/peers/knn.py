@@ -102,10 +102,8 @@ def peer(folder, name, k, runs):
     }
 
 
-def nearfar(folder, binary, engine, k, runs):
-    """Nearfar's runs, each a process; the first is a warm-up."""
-    command = [binary, "knn", "--queries", folder / "queries.npy", "--references", folder / "references.npy"]
-    command += ["-k", k, "--out", folder / "found.npz", "--engine", engine, "--json"]
+def nearfar(folder, command, runs):
+    """Nearfar's runs of a command, each a process; the first is a warm-up. `report` is what the last one said."""
     reports = []
     for _ in range(1 + runs):
         before, started = os.times(), time.perf_counter()
@@ -133,6 +131,7 @@ def nearfar(folder, binary, engine, k, runs):
         "memory_bytes": max(report["rss_bytes"] for report in reports),
         "rss_bytes": max(report["rss_bytes"] for report in reports),
         "ledger_peak_bytes": report["memory"]["peak_bytes"],
+        "report": report,
     }
 
 
@@ -270,7 +269,10 @@ def main():
             step("rows", folder, n, m, d, kind)
             for name in ["nearfar", *PEERS]:
                 if name == "nearfar":
-                    row = nearfar(folder, asked.nearfar, asked.engine, k, asked.runs)
+                    command = [asked.nearfar, "knn", "-k", k, "--out", folder / "found.npz"]
+                    command += ["--queries", folder / "queries.npy", "--references", folder / "references.npy"]
+                    row = nearfar(folder, [*command, "--engine", asked.engine, "--json"], asked.runs)
+                    row.pop("report", None)
                 else:
                     row = step("peer", folder, name, k, asked.runs)
                 if "fails" not in row:

@@ -1,0 +1,312 @@
+"""Mines the same rows with Nearfar, PML and a sorted torch version, and prints time, memory and equality of each.
+
+Every peer runs in a process of its own, which may take 16 GiB. All are compared with f64.
+
+usage: python mining.py [--nearfar BINARY] [--engine cpu|gpu] [--runs 3] [--counts 21x10000x100 ..] [--losses 64x4096x10 ..]
+       python mining.py --plant         whether the comparison with f64 rejects wrong counts, losses and gradients
+"""
+import argparse
+import json
+import os
+import platform
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from knn import nearfar, peak_rss
+
+# Anchors, references, classes. The first three are the shapes that PML's own release note names.
+COUNTS = ["21x10000x100", "512x2000x100", "1000x1000x100", "64x65536x100"]
+LOSSES = ["64x4096x10", "64x4096x100", "64x16384x10", "64x16384x100"]
+DIM = 128
+MARGIN = 0.2
+LIMIT = 16 * 2**30
+# How far f32 may move s_ap - s_an.
+NEAR = 1e-6
+NAMES = {"nearfar": "Nearfar, {}", "pml": "PML", "sorted": "sorted torch"}
+
+
+def rows(folder, n, m, classes):
+    """Writes random rows with random labels."""
+    import numpy as np
+
+    rng = np.random.default_rng([n, m, classes])
+    for name, count in (("anchors", n), ("references", m)):
+        x = rng.normal(size=(count, DIM))
+        np.save(folder / f"{name}.npy", (x / np.linalg.norm(x, axis=1, keepdims=True)).astype("f4"))
+        np.save(folder / f"{name}_labels.npy", rng.integers(classes, size=count))
+
+
+def load(folder):
+    import numpy as np
+
+    names = ["anchors", "references", "anchors_labels", "references_labels"]
+    return [np.load(folder / f"{name}.npy") for name in names]
+
+
+def of_torch(name, what):
+    """What mines semi-hard triplets of tensors: a function that gives their count, the loss and the gradient."""
+    import torch
+
+    def through(anchors):
+        return torch.nn.functional.normalize(anchors.detach().requires_grad_(what == "loss"))
+
+    def pml(anchors, references, labels, known):
+        from pytorch_metric_learning.distances import CosineSimilarity
+        from pytorch_metric_learning.losses import TripletMarginLoss
+        from pytorch_metric_learning.miners import TripletMarginMiner
+
+        miner = TripletMarginMiner(MARGIN, "semihard", distance=CosineSimilarity())
+        if what == "counts":
+            return len(miner(anchors, labels, references, known)[0]), None, None
+        anchors = anchors.detach().requires_grad_()
+        mined = miner(anchors, labels, references, known)
+        loss = TripletMarginLoss(MARGIN, distance=CosineSimilarity())(anchors, labels, mined, references, known)
+        loss.backward()
+        return len(mined[0]), loss.item(), anchors.grad
+
+    def by_sorting(anchors, references, labels, known):
+        """Each positive's semi-hard negatives are one stretch of the sorted ones."""
+        unit, known_unit = (torch.nn.functional.normalize(rows) for rows in (anchors, references))
+        similarities = unit @ known_unit.T
+        weights = torch.zeros_like(similarities) if what == "loss" else None
+        mined, active, total = 0, 0, 0.0
+        for i, label in enumerate(labels):
+            own = known == label
+            s_ap = similarities[i, own]
+            s_an, order = similarities[i, ~own].sort()
+            low, high = torch.searchsorted(s_an, s_ap - MARGIN), torch.searchsorted(s_an, s_ap)
+            mined += (high - low).sum()
+            if what == "counts":
+                continue
+            low = torch.maximum(low, torch.searchsorted(s_an, s_ap - MARGIN, right=True))
+            count = high - low
+            sums = torch.nn.functional.pad(s_an.double().cumsum(0), (1, 0))
+            total += (sums[high] - sums[low] - count * s_ap).sum()
+            active += count.sum()
+            steps = torch.zeros(len(s_an) + 1)
+            steps.index_add_(0, low, torch.ones(len(low)))
+            steps.index_add_(0, high, -torch.ones(len(high)))
+            row = torch.empty(len(s_an))
+            row[order] = steps.cumsum(0)[:-1]
+            weights[i, ~own] = row
+            weights[i, own] = -count.float()
+        if what == "counts":
+            return int(mined), None, None
+        pull = weights @ known_unit / active
+        along = (pull * unit).sum(1, keepdim=True)
+        gradient = (pull - unit * along) / anchors.norm(dim=1, keepdim=True)
+        return int(mined), float(total / active + MARGIN), gradient
+
+    return {"pml": pml, "sorted": by_sorting}[name]
+
+
+def peer(folder, name, what, runs):
+    """One peer's runs, in this process; the first is a warm-up."""
+    import numpy as np
+    import torch
+
+    anchors, references, labels, known = map(torch.from_numpy, load(folder))
+    mine = of_torch(name, what)
+    mine(anchors[:4], references[:64], labels[:4], known[:64])
+    before = peak_rss()
+    resource.setrlimit(resource.RLIMIT_AS, (LIMIT, LIMIT))
+    times = []
+    try:
+        for _ in range(runs):
+            started = time.perf_counter()
+            mined, loss, gradient = mine(anchors, references, labels, known)
+            times.append(1e3 * (time.perf_counter() - started))
+    except (RuntimeError, MemoryError) as error:
+        return {"fails": f"{type(error).__name__}: {error}".splitlines()[0][:120]}
+    if gradient is not None:
+        np.save(folder / "gradient.npy", gradient.numpy())
+    memory = peak_rss() - before
+    return {"elapsed_ms": statistics.median(times), "memory_bytes": memory, "mined": mined, "loss": loss}
+
+
+def exact(folder, what):
+    """The same in f64, and how many triplets lie so near a bound that f32 may tell otherwise."""
+    import numpy as np
+
+    anchors, references, labels, known = load(folder)
+    anchors, references = anchors.astype("f8"), references.astype("f8")
+    lengths = np.linalg.norm(anchors, axis=1, keepdims=True)
+    unit = anchors / lengths
+    known_unit = references / np.linalg.norm(references, axis=1, keepdims=True)
+    mined = near = 0
+    total, weights = 0.0, np.zeros((len(anchors), len(references))) if what == "loss" else None
+    for i, label in enumerate(labels):
+        similarities, own = known_unit @ unit[i], known == label
+        s_ap, order = similarities[own], np.argsort(similarities[~own])
+        s_an = similarities[~own][order]
+        low, high = np.searchsorted(s_an, s_ap - MARGIN), np.searchsorted(s_an, s_ap)
+        for bound in (0, MARGIN):
+            ends = [np.searchsorted(s_an, s_ap - bound + side) for side in (-NEAR, NEAR)]
+            near += int((ends[1] - ends[0]).sum())
+        mined += int((high - low).sum())
+        if what == "loss":
+            sums = np.concatenate([[0], s_an.cumsum()])
+            total += (sums[high] - sums[low] - (high - low) * s_ap).sum()
+            steps = np.zeros(len(s_an) + 1)
+            np.add.at(steps, low, 1)
+            np.add.at(steps, high, -1)
+            weights[i, np.flatnonzero(~own)[order]] = steps.cumsum()[:-1]
+            weights[i, own] = low - high
+    found = {"mined": mined, "near": near}
+    if what == "loss":
+        pull = weights @ known_unit / mined
+        gradient = (pull - unit * (pull * unit).sum(1, keepdims=True)) / lengths
+        np.save(folder / "exact.npy", gradient)
+        found["loss"] = total / mined + MARGIN
+    return found
+
+
+def differs(exact, found, gradient, expected):
+    """What of a peer's result is not that of f64."""
+    import numpy as np
+
+    wrong = []
+    if abs(found["mined"] - exact["mined"]) > exact["near"]:
+        wrong.append(f"mined by {found['mined'] - exact['mined']}")
+    if "loss" in exact and abs(found["loss"] - exact["loss"]) > 1e-5:
+        wrong.append(f"loss by {found['loss'] - exact['loss']:.1e}")
+    if gradient is not None:
+        error = np.linalg.norm(gradient - expected) / np.linalg.norm(expected)
+        if error > 1e-4:
+            wrong.append(f"gradient by {error:.1e} of its length")
+    return wrong
+
+
+def check(folder, what, exact, found):
+    import numpy as np
+
+    if what == "counts":
+        return differs(exact, found, None, None)
+    return differs(exact, found, np.load(folder / "gradient.npy"), np.load(folder / "exact.npy"))
+
+
+def plant():
+    """Plants faults in what f64 says; each must be told."""
+    import numpy as np
+
+    with tempfile.TemporaryDirectory() as folder:
+        folder = Path(folder)
+        rows(folder, 20, 300, 5)
+        right = exact(folder, "loss")
+        gradient = np.load(folder / "exact.npy")
+    missed = ["none planted"] if differs(right, right, gradient, gradient) else []
+    for fault in range(20):
+        found, moved = dict(right), gradient.copy()
+        if fault % 4 == 0:
+            found["mined"] += right["near"] + 1 + fault
+        elif fault % 4 == 1:
+            found["loss"] += 1.1e-5 * (-1) ** fault
+        elif fault % 4 == 2:
+            moved[fault] *= 1.01
+        else:
+            moved[[fault, fault - 1]] = moved[[fault - 1, fault]]
+        if len(differs(right, found, moved, gradient)) != 1:
+            missed.append(f"fault {fault}")
+    print(f"{20 - len(missed)} of 20 planted faults rejected" + "".join(f"; missed: {name}" for name in missed))
+    return 1 if missed else 0
+
+
+def step(*words):
+    """Runs a step of this file in a process of its own: what it says, or how it failed."""
+    command = [sys.executable, __file__, "--step", *map(str, words)]
+    child = subprocess.run(command, capture_output=True, text=True)
+    if child.returncode < 0:
+        return {"fails": f"killed by signal {-child.returncode}"}
+    if child.returncode:
+        sys.exit(child.stderr)
+    return json.loads(child.stdout)
+
+
+def of_nearfar(folder, asked, what):
+    command = [asked.nearfar, {"counts": "mine", "loss": "loss"}[what], "--engine", asked.engine, "--json"]
+    command += ["--embeddings", folder / "anchors.npy", "--labels", folder / "anchors_labels.npy"]
+    command += ["--references", folder / "references.npy", "--reference-labels", folder / "references_labels.npy"]
+    if what == "counts":
+        command += ["--set", f"margin={MARGIN}"]
+    else:
+        command += ["--miner", "triplet-margin", "--set", f"margin={MARGIN}", "--set", f"miner.margin={MARGIN}"]
+        command += ["--gradient", folder / "gradient.npy"]
+    row = nearfar(folder, command, asked.runs)
+    if "report" in row:
+        report = row.pop("report")
+        row |= {"mined": report["mining"]["mined"], "loss": report.get("loss"), "pml_bytes": report["pml_bytes"]}
+    return row
+
+
+def table(rows):
+    head = ["anchors x references, classes", "what", "peer", "time, ms", "memory, MiB", "of it planned, MiB", "mined"]
+    head += ["differs from f64"]
+    lines = ["| " + " | ".join(head) + " |", "|---|---|---|" + "--:|" * 4 + "---|"]
+    for row in rows:
+        n, m, classes = row["size"]
+        cells = [f"{n:,} x {m:,}, {classes}", row["what"], row["peer"]]
+        if "fails" in row:
+            cells += [f"fails: {row['fails']}"] + [""] * 4
+        else:
+            planned = row.get("ledger_peak_bytes")
+            cells += [f"{row['elapsed_ms']:,.1f}", f"{row['memory_bytes'] / 2**20:,.0f}"]
+            cells += [f"{planned / 2**20:,.1f}" if planned else "", f"{row['mined']:,}"]
+            cells += ["; ".join(row["wrong"]) or "no"]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def main():
+    root = Path(__file__).resolve().parents[2]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--nearfar", default=root / "target/release/nearfar", type=Path)
+    parser.add_argument("--engine", default="cpu")
+    parser.add_argument("--runs", default=3, type=int)
+    parser.add_argument("--counts", default=COUNTS, nargs="*", metavar="NxMxC")
+    parser.add_argument("--losses", default=LOSSES, nargs="*", metavar="NxMxC")
+    parser.add_argument("--peers", default=["sorted", "pml"], nargs="*", choices=["sorted", "pml"])
+    parser.add_argument("--plant", action="store_true")
+    parser.add_argument("--step", nargs="+", help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.step:
+        name, folder, *rest = asked.step
+        steps = {"rows": rows, "peer": peer, "exact": exact, "check": check}
+        parsed = [json.loads(word) if word[0] in "{0123456789" else word for word in rest]
+        print(json.dumps(steps[name](Path(folder), *parsed)))
+        return 0
+    if asked.plant:
+        return plant()
+    if not asked.nearfar.exists():
+        parser.error(f"there is no {asked.nearfar}: cargo build --release --bin nearfar makes it")
+    before, found = os.getloadavg()[0], []
+    for what, sizes in (("counts", asked.counts), ("loss", asked.losses)):
+        for size in sizes:
+            n, m, classes = map(int, size.split("x"))
+            with tempfile.TemporaryDirectory() as folder:
+                folder = Path(folder)
+                step("rows", folder, n, m, classes)
+                right = step("exact", folder, what)
+                for name in ["nearfar", *asked.peers]:
+                    if name == "nearfar":
+                        row = of_nearfar(folder, asked, what)
+                    else:
+                        row = step("peer", folder, name, what, asked.runs if name == "sorted" else 1)
+                    if "fails" not in row:
+                        row["wrong"] = step("check", folder, what, json.dumps(right), json.dumps(row))
+                    peer_name = NAMES[name].format(asked.engine)
+                    found.append(row | {"size": [n, m, classes], "what": what, "peer": peer_name})
+                    print(f"{size} {what}: {peer_name}", file=sys.stderr)
+    print(table(found))
+    print(f"\n{platform.system()} {platform.machine()}, {os.cpu_count()} cores; semi-hard, margin {MARGIN}, {DIM} dimensions;")
+    print(f"medians of {asked.runs} runs, of PML one;")
+    print(f"load of the machine before and after: {before:.1f}, {os.getloadavg()[0]:.1f}.")
+    return 1 if any(row.get("wrong") for row in found) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
