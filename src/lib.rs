@@ -79,6 +79,9 @@ mod verdict;
 
 mod run;
 
+// What it takes.
+pub mod bench;
+
 pub use config::{Adam, Distance, Optimizer, Split, TrainConfig};
 pub use dataset::{
     Choice, CsvTable, Dataset, Labelled, NamedFile, RowSource, SAMPLES, Side, Sides, matrix_header,
