@@ -1,6 +1,7 @@
 //! What the page and the worker say to each other: one message is a JSON text, with files or arrays beside it that are
 //! handed over, never copied.
 
+use nearfar::bench::Sweep;
 use nearfar::{
     Baseline, DataReport, DeviceInfo, EngineKind, Evaluation, MemoryReport, Scores, Side,
     StepReport, TrainConfig,
@@ -43,6 +44,15 @@ pub(crate) enum Command {
     },
     /// Ends the run and gives its memory back.
     Reset,
+    /// Measures as the `bench` binary does.
+    Bench {
+        /// A forced engine.
+        engine: Option<EngineKind>,
+        /// What it may hold.
+        budget_bytes: u64,
+        /// The sizes.
+        sweep: Box<Sweep>,
+    },
 }
 
 /// What the worker has to say. `Open` is answered by `Device` or `NoDevice`, offered data by `Data` or `Refused`, and a
@@ -119,6 +129,10 @@ pub(crate) enum Event {
     NotStarted(String),
     /// The run failed and is gone.
     Failed(String),
+    /// A line of the bench is done, in words.
+    Measured(String),
+    /// The report of the bench as JSON, or why there is none.
+    Benched(Result<String, String>),
 }
 
 /// What was read.

@@ -313,6 +313,9 @@ impl State {
             Event::Data(_) | Event::Refused { .. } => {
                 unreachable!("the session knows what was asked for")
             }
+            Event::Measured(_) | Event::Benched(_) => {
+                unreachable!("only the page that measures asks for it")
+            }
             Event::Started {
                 config,
                 data,
