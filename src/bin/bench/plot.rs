@@ -186,8 +186,8 @@ fn title(report: &Report, area: &Area<'_>) -> Drawn {
             format!("{what}: speed against size, each result checked first"),
         ),
         (
-            44,
-            14,
+            46,
+            16,
             GREY,
             format!("{} engine on {}{software}", device.engine, device.adapter),
         ),
