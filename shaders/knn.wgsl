@@ -5,6 +5,7 @@
 // clear          one workgroup a query   kept[query] = k times nothing, counts[query] = 0
 // strip, tile    see tile.wgsl           what is nearer than the farthest kept goes to survivors[query], in any order
 // keep           one workgroup a query   kept[query] = the k nearest of kept and survivors, nearest first; counts[query] = 0
+// keep_serial    one invocation a query  the same without a barrier, for a small k where barriers are dear
 //
 // A visit is one reference in `step` of the chunk, VISIT at most, from `offset` on, so that no order of the references makes
 // all survive; survivors have room for all. What survives in which slot is left to chance, and `keep` sorts it out.
@@ -148,4 +149,34 @@ fn keep(
   if lane == 0u {
     atomicStore(&counts[query], 0u);
   }
+}
+
+@compute @workgroup_size(WORKGROUP_SIZE)
+fn keep_serial(
+  @builtin(workgroup_id) group: vec3u,
+  @builtin(num_workgroups) groups: vec3u,
+  @builtin(local_invocation_index) lane: u32,
+) {
+  let row = (group.x + group.y * groups.x) * WORKGROUP_SIZE + lane;
+  if row >= params.rows {
+    return;
+  }
+  let query = params.first_row + row;
+  let first = query * params.k;
+  let survived = atomicLoad(&counts[query]);
+  for (var i = 0u; i < survived; i++) {
+    let entry = survivors[query * VISIT + i];
+    // What is farther moves down one place; the farthest of all falls out.
+    var at = params.k;
+    while at > 0u && nearer(kept[first + at - 1u], entry) {
+      at -= 1u;
+      if at + 1u < params.k {
+        kept[first + at + 1u] = kept[first + at];
+      }
+    }
+    if at < params.k {
+      kept[first + at] = entry;
+    }
+  }
+  atomicStore(&counts[query], 0u);
 }

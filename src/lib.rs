@@ -81,6 +81,9 @@ mod verdict;
 
 mod run;
 
+// What it takes.
+pub mod bench;
+
 pub use config::{Adam, Distance, Optimizer, Split, TrainConfig};
 #[cfg(target_arch = "wasm32")]
 pub use dataset::BlobRows;

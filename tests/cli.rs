@@ -1134,23 +1134,55 @@ fn a_damaged_head_is_refused() {
     );
 }
 
-#[cfg(unix)]
+/// Random unit rows of 64 and a label each, as two files: `(embeddings, labels)`.
+fn embeddings(folder: &Path, rows: usize) -> [String; 2] {
+    use rand::{RngExt as _, SeedableRng as _};
+
+    let mut rng = rand_pcg::Pcg64Mcg::seed_from_u64(rows as u64);
+    let values: Vec<f32> = (0..rows * 64)
+        .map(|_| rng.random_range(-1.0..1.0))
+        .collect();
+    let labels = (0..rows).map(|_| rng.random_range(0..100).to_string());
+    let text = std::iter::once("label".to_owned()).chain(labels);
+    let written = |name: &str, bytes: &[u8]| {
+        let path = folder.join(name);
+        std::fs::write(&path, bytes).expect("is written");
+        path.to_str().expect("UTF-8").to_owned()
+    };
+    [
+        written("embeddings.npy", &nearfar::write_matrix(&values, 64)),
+        written("labels.csv", text.collect::<Vec<_>>().join("\n").as_bytes()),
+    ]
+}
+
 #[test]
-fn ctrl_c_stops_with_one_word_and_leaves_nothing_half_written() {
+fn evaluate_stays_within_a_budget_that_its_rows_do_not_fit() {
+    let folder = folder("evaluate-budget");
+    let [embeddings, labels] = embeddings(&folder, 5000);
+    let evaluate = ["evaluate", "--embeddings", &embeddings, "--labels", &labels];
+    let report = |budget| json(&[&evaluate[..], &["--budget", budget]].concat());
+    // 1.3 MB of rows, and as much again in blocks.
+    let (small, large) = (report("1MiB"), report("64MiB"));
+    for (report, budget) in [(&small, 1u64 << 20), (&large, 64 << 20)] {
+        let bytes = |name: &str| report["memory"][name].as_u64().expect("bytes");
+        assert_eq!(bytes("budget_bytes"), budget);
+        assert!(bytes("peak_bytes") <= budget, "{}", report["memory"]);
+    }
+    for metric in nearfar::Metrics::NAMES {
+        assert!(small[metric].is_f64(), "{metric}");
+        assert_eq!(small[metric], large[metric], "{metric}");
+    }
+}
+
+/// Starts a command, presses Ctrl-C when it has been at work for a while, and sees that it stops with one word: how long
+/// that took.
+#[cfg(unix)]
+fn interrupted(arguments: &[&str]) -> std::time::Duration {
     use std::time::{Duration, Instant};
 
-    let out = folder("stopped");
-    let target = out.join("run");
     let child = Command::new(env!("CARGO_BIN_EXE_nearfar"))
-        .args([
-            "train",
-            "--engine",
-            "cpu",
-            "--set",
-            "steps=1000000",
-            "--out",
-        ])
-        .arg(&target)
+        .args(arguments)
+        .args(["--engine", "cpu"])
         .stderr(std::process::Stdio::piped())
         .spawn()
         .expect("starts");
@@ -1161,13 +1193,52 @@ fn ctrl_c_stops_with_one_word_and_leaves_nothing_half_written() {
         .status();
     assert!(interrupt.expect("runs").success());
     let output = child.wait_with_output().expect("ends");
-    assert!(
-        pressed.elapsed() < Duration::from_secs(2),
-        "{:?}",
-        pressed.elapsed()
-    );
-    assert_eq!(output.status.code(), Some(1));
+    let elapsed = pressed.elapsed();
+    assert_eq!(output.status.code(), Some(1), "{arguments:?}");
     let error = String::from_utf8_lossy(&output.stderr);
     assert_eq!(error.lines().last(), Some("nearfar: stopped"), "{error}");
+    elapsed
+}
+
+/// The quickest of three: other tests want the processor as well.
+#[cfg(unix)]
+fn stops_at_once(arguments: &[&str]) {
+    let quickest = (0..3).map(|_| interrupted(arguments)).min();
+    assert!(
+        quickest < Some(std::time::Duration::from_millis(300)),
+        "{arguments:?}: {quickest:?}"
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_stops_a_run_with_one_word_and_leaves_nothing_half_written() {
+    let target = folder("stopped").join("run");
+    let path = target.to_str().expect("UTF-8");
+    let elapsed = interrupted(&["train", "--set", "steps=1000000", "--out", path]);
+    assert!(elapsed < std::time::Duration::from_secs(2), "{elapsed:?}");
     assert!(!target.exists());
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_stops_a_search_at_once_and_leaves_no_file() {
+    let folder = folder("stopped-knn");
+    let [rows, _] = embeddings(&folder, 50_000);
+    let out = folder.join("never.npz");
+    let path = out.to_str().expect("UTF-8");
+    stops_at_once(&["knn", "--queries", &rows, "--k", "10", "--out", path]);
+    let left = std::fs::read_dir(&folder).expect("is there").count();
+    assert_eq!(
+        left, 2,
+        "the rows and their labels, whole or partial nothing else"
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_stops_an_evaluation_at_once() {
+    let folder = folder("stopped-evaluate");
+    let [rows, labels] = embeddings(&folder, 50_000);
+    stops_at_once(&["evaluate", "--embeddings", &rows, "--labels", &labels]);
 }

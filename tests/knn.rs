@@ -194,27 +194,31 @@ fn the_comparison_rejects_twenty_planted_faults() {
     }
 }
 
-#[test]
-fn a_budget_changes_no_byte_and_the_peak_is_the_plan() {
-    let (n, m, dim, k) = (300, 5000, 64, 600);
-    let references = source(&tied_unit_rows(&mut rng(5), m), dim);
-    let queries = source(&exact_unit_rows(&mut rng(6), n), dim);
+/// Searches with so many MiB beside the fixed buffers of an engine, and compares: no byte may differ, the peak is the
+/// plan's, and `resident` says where the references all fit.
+fn budgets_change_no_byte(
+    references: &RowSource,
+    queries: &RowSource,
+    k: usize,
+    mib: &[u64],
+    resident: &[bool],
+) {
     for kind in [EngineKind::Gpu, EngineKind::Cpu] {
         let fixed = common::open(kind, 256 << 20).ledger().live_bytes();
         let mut results = Vec::new();
         let mut ways = Vec::new();
-        for free in [1 << 20, 4 << 20, 16 << 20, 64 << 20] {
+        for free in mib.iter().map(|mib| mib << 20) {
             let engine = common::open(kind, fixed + free);
             let spec = KnnSpec {
-                queries: n,
-                references: m,
-                dim,
+                queries: queries.rows(),
+                references: references.rows(),
+                dim: references.dim(),
                 k,
                 own: false,
             };
             let forecast = spec.plan(&engine.room(), &Rate::default()).expect("fits");
             ways.push(forecast.resident);
-            results.push(search(&engine, &references, Some(&queries), k).expect("searches"));
+            results.push(search(&engine, references, Some(queries), k).expect("searches"));
             assert_eq!(
                 engine.ledger().peak_bytes(),
                 fixed + forecast.memory.total_bytes(),
@@ -223,11 +227,33 @@ fn a_budget_changes_no_byte_and_the_peak_is_the_plan() {
             pollster::block_on(engine.settle()).expect("settles");
             assert_eq!(engine.ledger().live_bytes(), fixed, "all is given back");
         }
-        assert_eq!(ways, [false, false, true, true], "streamed and resident");
+        assert_eq!(ways, resident, "streamed and resident");
         for other in &results[1..] {
             assert!(*other == results[0], "the same bytes on {kind:?}");
         }
     }
+}
+
+#[test]
+fn a_budget_changes_no_byte_and_the_peak_is_the_plan() {
+    let references = source(&tied_unit_rows(&mut rng(5), 5000), 64);
+    let queries = source(&exact_unit_rows(&mut rng(6), 300), 64);
+    let resident = [false, false, true, true];
+    budgets_change_no_byte(&references, &queries, 600, &[1, 4, 16, 64], &resident);
+}
+
+#[test]
+fn sixteen_mib_give_the_bytes_of_larger_budgets_for_references_that_do_not_fit_them() {
+    // 19.5 MiB of references.
+    let references = source(&random_rows(&mut rng(9), 20_000, 256), 256);
+    let queries = source(&random_rows(&mut rng(10), 40, 256), 256);
+    budgets_change_no_byte(
+        &references,
+        &queries,
+        10,
+        &[16, 64, 256],
+        &[false, true, true],
+    );
 }
 
 #[test]

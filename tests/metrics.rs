@@ -288,6 +288,38 @@ fn a_budget_changes_no_bit_even_where_references_stream_and_a_class_goes_in_wind
 }
 
 #[test]
+fn sixteen_mib_give_the_bits_of_larger_budgets_for_references_that_do_not_fit_them() {
+    let mut rng = common::rng(9);
+    let mut rows = |count: usize| Labelled {
+        values: common::random_rows(&mut rng, count, 256),
+        dim: 256,
+        labels: common::labels(&mut rng, count, 100)
+            .iter()
+            .map(u32::to_string)
+            .collect(),
+        ..Labelled::default()
+    };
+    // 19.5 MiB of references.
+    let (references, queries) = (rows(20_000), rows(40));
+    let spec = EvaluationSpec::of_names(&references.labels, 256, 40);
+    for kind in [EngineKind::Gpu, EngineKind::Cpu] {
+        let fixed = common::open(kind, 256 << 20).ledger().live_bytes();
+        let [mut ways, mut results] = [Vec::new(), Vec::new()];
+        for free in [16 << 20, 64 << 20, 256 << 20] {
+            let engine = common::open(kind, fixed + free);
+            let forecast = spec.plan(&engine.room(), &Rate::default()).expect("fits");
+            ways.push(forecast.resident.to_string());
+            let retrieval = score(&engine, &queries, Some(&references), &[3]).expect("evaluates");
+            results.push(format!("{retrieval:?}"));
+            assert!(engine.ledger().peak_bytes() <= fixed + free);
+        }
+        assert_eq!(ways, ["false", "true", "true"], "streamed and resident");
+        assert_eq!(results[0], results[1], "{kind:?}");
+        assert_eq!(results[1], results[2], "{kind:?}");
+    }
+}
+
+#[test]
 fn what_not_even_the_smallest_blocks_fit_is_refused_with_the_numbers() {
     let spec = EvaluationSpec {
         references: 1 << 20,

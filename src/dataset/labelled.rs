@@ -213,7 +213,10 @@ pub(super) fn check_counts(name: &str, rows: usize, labels: usize) -> Result<()>
 pub(super) fn check_values(name: &str, values: &[f32], dim: usize, first: usize) -> Result<()> {
     // Nearly always all are small, and that takes no branch for each.
     let small = (f64::from(f32::MAX) / dim.max(1) as f64).sqrt() as f32 / 2.0;
-    if values.iter().fold(true, |all, value| all & (value.abs() < small)) {
+    if values
+        .iter()
+        .fold(true, |all, value| all & (value.abs() < small))
+    {
         return Ok(());
     }
     let infinite = values.iter().position(|value| !value.is_finite());

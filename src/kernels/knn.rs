@@ -41,6 +41,17 @@ pub static KEEP: Kernel = Kernel {
     ..CLEAR
 };
 
+/// One invocation a query, for a small k.
+pub static KEEP_SERIAL: Kernel = Kernel {
+    name: "knn.keep_serial",
+    entry: "keep_serial",
+    ..CLEAR
+};
+
+/// The most neighbours that [`KEEP_SERIAL`] inserts one by one: at worst `VISIT` times as many steps, and llvmpipe was seen
+/// to cut an invocation short, without a word, that takes some 65,000.
+const MOST_SERIAL: usize = 32;
+
 /// As [`Shape::Strip`] has it.
 pub static STRIP: Kernel = Kernel {
     name: "knn.strip",
@@ -158,7 +169,12 @@ pub fn search(
                 let kernel = shape.choose(&STRIP, &TILE);
                 let groups = shape.groups(search.rows, references);
                 gpu.dispatch(kernel, &params, &buffers, groups);
-                gpu.dispatch(&KEEP, &params, &buffers, search.rows as u64);
+                if shape == Shape::Strip && search.k <= MOST_SERIAL {
+                    let groups = search.rows.div_ceil(tile::WORKGROUP_SIZE as usize);
+                    gpu.dispatch(&KEEP_SERIAL, &params, &buffers, groups as u64);
+                } else {
+                    gpu.dispatch(&KEEP, &params, &buffers, search.rows as u64);
+                }
             }
         }
         Commands::Cpu(calls) => {

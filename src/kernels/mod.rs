@@ -17,7 +17,7 @@ pub mod triplet_margin;
 pub use crate::gpu::{Access, Kernel};
 
 /// Every entry point there is.
-pub static ALL: [&Kernel; 24] = [
+pub static ALL: [&Kernel; 25] = [
     &gather::GATHER,
     &gemm::FORWARD,
     &gemm::INPUT_GRADIENT,
@@ -26,6 +26,7 @@ pub static ALL: [&Kernel; 24] = [
     &knn::STRIP,
     &knn::TILE,
     &knn::KEEP,
+    &knn::KEEP_SERIAL,
     &normalize::NORMALIZE,
     &normalize::ENQUEUE,
     &normalize::BACKWARD,

@@ -780,9 +780,10 @@ function scores(page) {
 }
 
 test("every row is evaluated: validation while the run goes on, the test side when it is over", async () => {
-  const settings = ["steps=200", "evaluate_queries=100"];
-  const { final } = native(...settings);
-  for (const engine of ["gpu", "cpu"]) {
+  // So many steps that the run is still going on when the button is pressed.
+  for (const [engine, steps] of [["gpu", 200], ["cpu", 800]]) {
+    const settings = [`steps=${steps}`, "evaluate_queries=100"];
+    const { final } = native(...settings);
     await on(`?engine=${engine}#${settings.join("&")}`, {}, async (page) => {
       assert.ok(await page.find("evaluate-all").isHidden());
       await page.click("run");
@@ -796,9 +797,10 @@ test("every row is evaluated: validation while the run goes on, the test side wh
       assert.deepEqual(await scores(page), mid, "it stays until it is asked for again");
       assert.match(await page.text("evaluate-all-forecast"), /^All 1500 test rows/);
       await page.click("evaluate-all");
-      await page.page.waitForFunction(() => document.querySelector("[data-testid=evaluation] caption").textContent.startsWith("1500 test rows at step 200,"));
+      await page.page.waitForFunction(() => document.querySelector("[data-testid=evaluation] caption").textContent.startsWith("1500 test rows"));
       await page.status(/^Done/);
       const all = await scores(page);
+      assert.match(all.caption, new RegExp(`at step ${steps},`));
       const expected = {
         "precision@1": final.test.precision_at_1,
         "R-precision": final.test.r_precision,
@@ -807,7 +809,7 @@ test("every row is evaluated: validation while the run goes on, the test side wh
         MRR: final.test.mean_reciprocal_rank,
       };
       for (const [name, value] of Object.entries(expected)) {
-        assert.ok(Math.abs(Number.parseFloat(all[name]) - value) < 0.01, `${name}: ${all[name]}, expected ${value}`);
+        assert.ok(Math.abs(Number.parseFloat(all[name]) - value) < 0.02, `${name}: ${all[name]}, expected ${value}`);
       }
       assert.equal(Number.parseFloat(all["precision@1"]).toFixed(2), (await page.number("precision-at-1")).toFixed(2), "the number of the verdict");
       const recalls = [1, 2, 4, 8, 16].map((k) => Number.parseFloat(all[k === 1 ? "precision@1" : `recall@${k}`]));

@@ -27,13 +27,8 @@ pub(crate) struct Link {
 impl Link {
     /// Reads the address of the page.
     pub(crate) fn read() -> Self {
-        let location = window().location();
         let mut link = Self::default();
-        let pairs = |text: Result<String, JsValue>| {
-            let text = text.unwrap_or_default();
-            pairs(text.trim_start_matches(['#', '?']))
-        };
-        for (key, value) in pairs(location.search()) {
+        for (key, value) in query() {
             match (key.as_str(), value.parse(), value.parse()) {
                 ("engine", Ok(engine), _) => link.engine = Some(engine),
                 ("engine", Err(message), _) => link.problems.push(message),
@@ -41,7 +36,7 @@ impl Link {
                 _ => {}
             }
         }
-        for (key, value) in pairs(location.hash()) {
+        for (key, value) in pairs(window().location().hash()) {
             if key != "data" {
                 link.sets.push(format!("{key}={value}"));
             } else if let Some(file) = value.strip_prefix(FILE) {
@@ -61,9 +56,15 @@ impl Link {
     }
 }
 
-/// The pairs of a query, in order.
-fn pairs(query: &str) -> Vec<(String, String)> {
-    let entries = UrlSearchParams::new_with_str(query)
+/// The pairs of the page's query, in order.
+pub(crate) fn query() -> Vec<(String, String)> {
+    pairs(window().location().search())
+}
+
+/// The pairs of a part of the address, in order.
+fn pairs(part: Result<String, JsValue>) -> Vec<(String, String)> {
+    let part = part.unwrap_or_default();
+    let entries = UrlSearchParams::new_with_str(part.trim_start_matches(['#', '?']))
         .ok()
         .and_then(|query| js_sys::try_iter(&query).ok().flatten());
     let pair = |entry| {

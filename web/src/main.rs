@@ -6,6 +6,7 @@
 )]
 
 mod app;
+mod bench;
 mod chart;
 mod controls;
 mod data;
@@ -28,11 +29,14 @@ mod worker;
 
 use wasm_bindgen::JsCast as _;
 
-/// Mounts the page; in the worker, where there is no window, serves it.
+/// Mounts the page, or the one that measures; in the worker, where there is no window, serves it.
 fn main() {
     console_error_panic_hook::set_once();
     match js_sys::global().dyn_into::<web_sys::DedicatedWorkerGlobalScope>() {
         Ok(scope) => worker::start(&scope),
-        Err(_) => leptos::mount::mount_to_body(app::App),
+        Err(_) => match bench::asked() {
+            Some(asked) => leptos::mount::mount_to_body(|| bench::view(asked)),
+            None => leptos::mount::mount_to_body(app::App),
+        },
     }
 }

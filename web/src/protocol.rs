@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use nearfar::bench::Sweep;
 use nearfar::{
     Baseline, DataReport, DeviceInfo, EngineKind, Evaluation, FullEvaluation, MemoryReport,
     Neighbourhood, Scores, Side, StepReport, TrainConfig,
@@ -61,6 +62,15 @@ pub(crate) enum Command {
     StopEvaluating,
     /// Ends the run and gives its memory back.
     Reset,
+    /// Measures as the `bench` binary does.
+    Bench {
+        /// A forced engine.
+        engine: Option<EngineKind>,
+        /// What it may hold.
+        budget_bytes: u64,
+        /// The sizes.
+        sweep: Box<Sweep>,
+    },
 }
 
 /// What the worker has to say. `Open` is answered by `Device` or `NoDevice`, offered data by `Data` or `Refused`, and a
@@ -152,6 +162,10 @@ pub(crate) enum Event {
     NotStarted(String),
     /// The run failed and is gone.
     Failed(String),
+    /// A line of the bench is done, in words.
+    Measured(String),
+    /// The report of the bench as JSON, or why there is none.
+    Benched(Result<String, String>),
 }
 
 /// What was read.

@@ -54,11 +54,11 @@ impl Session {
         if self.worker.with_value(Option::is_some) {
             return;
         }
-        let Some(worker) = spawn(*self) else {
-            self.die(
-                "The worker did not start: this browser has no module workers, or the page was not served over http."
-                    .to_owned(),
-            );
+        let session = *self;
+        let receive = move |parts: &Array| session.receive(parts);
+        let die = move |message| session.die(message);
+        let Some(worker) = spawn(receive, die) else {
+            self.die(NO_WORKER.to_owned());
             return;
         };
         self.worker.set_value(Some(worker));
@@ -221,6 +221,9 @@ impl Session {
     }
 }
 
+/// What is said where [`spawn`] gives nothing.
+pub(crate) const NO_WORKER: &str = "The worker did not start: this browser has no module workers, or the page was not served over http.";
+
 /// The arrays that come beside a map.
 fn places(parts: &Array) -> Places {
     let points = Float32Array::new(&parts.get(1)).to_vec();
@@ -233,7 +236,12 @@ fn places(parts: &Array) -> Places {
 }
 
 /// Starts the same wasm in a worker: the hashed names of its two files stand in the links that preload them.
-fn spawn(session: Session) -> Option<Worker> {
+///
+/// `receive` gets the parts of each message, `die` why the worker is of no more use.
+pub(crate) fn spawn(
+    receive: impl Fn(&Array) + 'static,
+    die: impl Fn(String) + 'static,
+) -> Option<Worker> {
     let document = document();
     let link = |selector: &str| {
         let found = document.query_selector(selector).ok()??;
@@ -250,7 +258,7 @@ fn spawn(session: Session) -> Option<Worker> {
     let worker = Worker::new_with_options(&url, &options).ok()?;
     let on_message = Closure::<dyn Fn(MessageEvent)>::new(move |event: MessageEvent| {
         if let Ok(parts) = event.data().dyn_into::<Array>() {
-            session.receive(&parts);
+            receive(&parts);
         }
     });
     worker.set_onmessage(Some(on_message.as_ref().unchecked_ref()));
@@ -258,7 +266,7 @@ fn spawn(session: Session) -> Option<Worker> {
     // A worker whose files cannot be loaded gives no message.
     let on_error = Closure::<dyn Fn(JsValue)>::new(move |event: JsValue| {
         let message = Reflect::get(&event, &"message".into()).ok();
-        session.die(match message.and_then(|message| message.as_string()) {
+        die(match message.and_then(|message| message.as_string()) {
             Some(message) if !message.is_empty() => format!(
                 "The worker stopped unexpectedly ({message}): press Run or choose data to start a new one."
             ),

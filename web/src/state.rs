@@ -395,6 +395,9 @@ impl State {
             Event::Data(_) | Event::Refused { .. } | Event::Map { .. } => {
                 unreachable!("the session takes what it asked for, and what comes with arrays")
             }
+            Event::Measured(_) | Event::Benched(_) => {
+                unreachable!("only the page that measures asks for it")
+            }
             Event::Started {
                 config,
                 data,

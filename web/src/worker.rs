@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use futures_channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use futures_util::StreamExt as _;
 use js_sys::{Array, Float32Array, Uint8Array, Uint32Array};
+use nearfar::bench::{self, Sweep};
 use nearfar::{
     BlobRows, Choice, Dataset, Engine, EngineChoice, Error, Labelled, MemoryReport, NamedFile,
     Progress, Rate, Result, Room, RowSource, Run, Side, TrainConfig, Trainer, kernels,
@@ -189,7 +190,29 @@ impl Core {
                 self.end_run().await;
                 self.say(&Event::Reset);
             }
+            Command::Bench {
+                engine,
+                budget_bytes,
+                sweep,
+            } => {
+                self.choice.kind = engine;
+                let report = self.bench(budget_bytes, &sweep).await;
+                self.say(&Event::Benched(report.map_err(|error| error.to_string())));
+            }
         }
+    }
+
+    /// Measures with the code of the `bench` binary: the report as JSON.
+    async fn bench(&mut self, budget_bytes: u64, sweep: &Sweep) -> Result<String> {
+        self.end_run().await;
+        let engine = self.open(budget_bytes).await?;
+        let report = bench::run(&engine, sweep, |line| {
+            let text = format!("{}: {:.1} ms", line.name, line.median_ms);
+            self.say(&Event::Measured(text));
+        });
+        let json = serde_json::to_string(&report.await?).expect("a report is plain data");
+        self.idle = Some(engine);
+        Ok(json)
     }
 
     /// Gives the memory of the run back, and keeps its engine where its device is still there.

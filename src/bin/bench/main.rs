@@ -6,15 +6,13 @@
 )]
 
 #[cfg(not(target_arch = "wasm32"))]
-mod evaluate;
-#[cfg(not(target_arch = "wasm32"))]
-mod knn;
-#[cfg(not(target_arch = "wasm32"))]
 mod mine;
 #[cfg(not(target_arch = "wasm32"))]
 mod peaks;
 #[cfg(not(target_arch = "wasm32"))]
-mod report;
+mod plot;
+#[cfg(not(target_arch = "wasm32"))]
+mod table;
 #[cfg(not(target_arch = "wasm32"))]
 mod train;
 
@@ -36,57 +34,178 @@ fn main() -> std::process::ExitCode {
 
 #[cfg(not(target_arch = "wasm32"))]
 mod native {
+    use std::path::PathBuf;
+
     use clap::Parser as _;
+    use nearfar::bench::{self, Line, Report, Shape, Sweep, Work};
     use nearfar::{Engine, EngineChoice, EngineKind, Result};
 
-    use crate::{evaluate, knn, mine, peaks, report, train};
+    use crate::{mine, peaks, plot, table, train};
 
     /// Time the kernels on this machine, each checked against the f64 reference first
     #[derive(Debug, clap::Parser)]
     #[command(name = "bench")]
     struct Bench {
         /// gpu or cpu; without it a hardware GPU if there is one, else the CPU
-        #[arg(long)]
+        #[arg(long, global = true)]
         engine: Option<EngineKind>,
         /// A part of the GPU adapter's name
-        #[arg(long, value_name = "NAME_PART")]
+        #[arg(long, global = true, value_name = "NAME_PART")]
         adapter: Option<String>,
         /// Device memory, e.g. 512MiB
-        #[arg(long, value_name = "BYTES", default_value = "512MiB")]
+        #[arg(long, global = true, value_name = "BYTES", default_value = "512MiB")]
         budget: bytesize::ByteSize,
         /// Compile the shaders without wgpu's runtime checks
-        #[arg(long)]
+        #[arg(long, global = true)]
         trusted: bool,
         /// Print one JSON object on standard output
-        #[arg(long)]
+        #[arg(long, global = true)]
         json: bool,
+        /// Without one: a few lines of everything
+        #[command(subcommand)]
+        what: Option<What>,
+    }
+
+    #[derive(Debug, clap::Subcommand)]
+    enum What {
+        /// Searches of every size, each list combined with each
+        Knn {
+            #[command(flatten)]
+            sizes: Sizes,
+            /// Neighbours of each query [default: 10,100]
+            #[arg(short, long, value_name = "LIST")]
+            k: Option<String>,
+            /// Put the neighbours of the first so many queries into the JSON
+            #[arg(long, value_name = "N")]
+            answers: Option<String>,
+        },
+        /// Evaluations of every size, each list combined with each
+        Evaluate {
+            #[command(flatten)]
+            sizes: Sizes,
+            /// How many classes [default: 10,100]
+            #[arg(long, value_name = "LIST")]
+            classes: Option<String>,
+        },
+    }
+
+    #[derive(Debug, clap::Args)]
+    struct Sizes {
+        /// How many queries, with commas [default: 1000]
+        #[arg(long, value_name = "LIST")]
+        queries: Option<String>,
+        /// How many references [default: 1000 to 100000 for knn, 1000 to 30000 for evaluate]
+        #[arg(long, value_name = "LIST")]
+        references: Option<String>,
+        /// Columns of both [default: 64,128]
+        #[arg(long, value_name = "LIST")]
+        dim: Option<String>,
+        /// Draw GFLOP/s against the size
+        #[arg(long, value_name = "FILE.svg")]
+        plot: Option<PathBuf>,
+    }
+
+    impl What {
+        fn sweep(&self) -> Result<Sweep> {
+            let (name, sizes, others) = match self {
+                Self::Knn { sizes, k, answers } => {
+                    ("knn", sizes, vec![("k", k), ("answers", answers)])
+                }
+                Self::Evaluate { sizes, classes } => {
+                    ("evaluate", sizes, vec![("classes", classes)])
+                }
+            };
+            let lists = [
+                ("queries", &sizes.queries),
+                ("references", &sizes.references),
+                ("dim", &sizes.dim),
+            ];
+            let mut sweep = Sweep::named(name)?;
+            for (key, list) in lists.into_iter().chain(others) {
+                if let Some(list) = list {
+                    sweep.set(key, list)?;
+                }
+            }
+            Ok(sweep)
+        }
+
+        fn plot(&self) -> Option<&PathBuf> {
+            let (Self::Knn { sizes, .. } | Self::Evaluate { sizes, .. }) = self;
+            sizes.plot.as_ref()
+        }
     }
 
     pub(super) async fn bench() -> Result<()> {
         let options = Bench::parse();
+        let sweep = options.what.as_ref().map(What::sweep).transpose()?;
         let choice = EngineChoice {
             kind: options.engine,
             adapter: options.adapter,
             trusted: options.trusted,
         };
         let open = || Engine::open(&choice, options.budget.0);
+        let mut report = match &sweep {
+            Some(sweep) => bench::run(&open().await?, sweep, say).await?,
+            None => everything(open).await?,
+        };
+        report.trusted = options.trusted;
+        if let Some(path) = options.what.as_ref().and_then(What::plot) {
+            plot::write(&report, path)?;
+        }
+        table::print(&report, options.json);
+        Ok(())
+    }
+
+    /// A few lines of everything, each on an engine of its own.
+    async fn everything(open: impl AsyncFn() -> Result<Engine>) -> Result<Report> {
         let engine = open().await?;
-        let mut report = report::Report::new(engine.info(), options.trusted);
-        let peaks = peaks::measure(&engine, &mut report).await?;
+        let mut report = Report::new(engine.info());
+        let add = |report: &mut Report, line: Line| {
+            say(&line);
+            report.lines.push(line);
+        };
+        let (line, peak) = bench::measure_peak(&engine).await?;
+        report.peak_gflops = peak / 1e9;
+        add(&mut report, line);
+        for line in peaks::measure(&engine).await? {
+            add(&mut report, line);
+        }
         drop(engine);
         for shape in [mine::SMALL, mine::LARGE] {
-            mine::measure(&open().await?, &shape, &peaks, &mut report).await?;
+            add(
+                &mut report,
+                mine::measure(&open().await?, &shape, peak).await?,
+            );
         }
-        for shape in [knn::SMALL, knn::LARGE] {
-            knn::measure(&open().await?, &shape, &peaks, &mut report).await?;
-        }
-        for references in [1_500, 10_000] {
-            evaluate::measure(&open().await?, references, &peaks, &mut report).await?;
+        let shape = |work, references, dim| Shape {
+            work,
+            queries: 1000,
+            references,
+            dim,
+        };
+        let shapes = [
+            shape(Work::Knn { k: 10 }, 10_000, 64),
+            shape(Work::Knn { k: 10 }, 100_000, 128),
+            shape(Work::Evaluate { classes: 100 }, 1_500, 64),
+            shape(Work::Evaluate { classes: 100 }, 10_000, 64),
+        ];
+        for shape in shapes {
+            add(
+                &mut report,
+                bench::measure(&open().await?, &shape, 0, peak).await?,
+            );
         }
         for recipe in [train::SMALL, train::LARGE] {
-            train::measure(open().await?, &recipe, &peaks, &mut report).await?;
+            add(
+                &mut report,
+                train::measure(open().await?, &recipe, peak).await?,
+            );
         }
-        report.print(options.json);
-        Ok(())
+        Ok(report)
+    }
+
+    /// Says on standard error that a line is done.
+    fn say(line: &Line) {
+        eprintln!("{}: {:.3} ms", line.name, line.median_ms);
     }
 }

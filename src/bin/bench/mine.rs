@@ -1,12 +1,10 @@
 //! The mining pass: counts, loss and gradient over all triplets of a batch and a memory.
 
+use nearfar::bench::{Line, Times, check};
 use nearfar::kernels::ranks::{Block, Inputs, Row, SEGMENT, Scratch};
 use nearfar::kernels::triplet_margin::{Kind, Rule, TERMS, Total, mine};
 use nearfar::{Engine, MemoryPlan, Purpose, Result, reference};
 use rand::{RngExt as _, SeedableRng as _};
-
-use crate::peaks::Peaks;
-use crate::report::{Report, Times, check};
 
 /// A batch against a memory.
 pub(crate) struct Shape {
@@ -36,12 +34,7 @@ const RULE: Rule = Rule {
     loss_margin: 0.2,
 };
 
-pub(crate) async fn measure(
-    engine: &Engine,
-    shape: &Shape,
-    peaks: &Peaks,
-    report: &mut Report,
-) -> Result<()> {
+pub(crate) async fn measure(engine: &Engine, shape: &Shape, peak: f64) -> Result<Line> {
     let Shape {
         batch,
         memory,
@@ -145,28 +138,22 @@ pub(crate) async fn measure(
     );
     let words = engine.read(&words, 0, TERMS as u64).await?;
     let totals = [Total::Valid, Total::Mined, Total::Active].map(|total| total.read(&words));
-    check(
-        "a count of triplets",
-        totals == [expected.valid, expected.mined, expected.active],
-    );
+    let counts = [expected.valid, expected.mined, expected.active];
+    check(engine, "a count of triplets", totals == counts)?;
     let gradient = engine.read(&gradient, 0, batch_64 * DIM as u64).await?;
     let active = expected.active as f32;
     let close = |(g, e): (&f32, &f64)| (f64::from(g / active) - e).abs() < 1e-6;
-    check(
-        "the gradient",
-        gradient.iter().zip(&expected.anchor_gradient).all(close),
-    );
+    let all_close = gradient.iter().zip(&expected.anchor_gradient).all(close);
+    check(engine, "the gradient", all_close)?;
 
     // Similarities, and for every negative with a weight as much again for the gradient.
     let operations = 2.0 * (batch * memory * DIM) as f64;
-    let seconds = times.median_seconds();
     let name = format!("mine {batch} x {memory} x {DIM}, {classes} classes");
-    let rate = format!(
-        "{:.2e} triplets/s counted, {:.1} GFLOP/s of similarities",
-        expected.valid as f64 / seconds,
-        operations / seconds / 1e9
-    );
-    let share = operations / seconds / peaks.arithmetic;
-    report.add(times.line(name, rate, Some(share), engine.ledger().live_bytes()));
-    Ok(())
+    let per_second = expected.valid as f64 / times.median_seconds();
+    let line = Line {
+        rate: format!("{per_second:.2e} triplets/s counted"),
+        memory_bytes: engine.ledger().live_bytes(),
+        ..Line::new(name, &times)
+    };
+    Ok(line.of_arithmetic(operations, Some(peak)))
 }

@@ -1,19 +1,12 @@
-//! What the device can do at most: the denominators.
+//! What the memory of the device does at most: writing, and reading and writing.
 
-use nearfar::kernels::peaks::{OPERATIONS_PER_FLOAT, copy, fill, multiply_add};
+use nearfar::bench::{Line, Times, check};
+use nearfar::kernels::peaks::{copy, fill};
 use nearfar::{Engine, MemoryPlan, Purpose, Result};
 
-use crate::report::{Report, Times, check};
-
-/// Operations per second, as measured.
-pub(crate) struct Peaks {
-    pub(crate) arithmetic: f64,
-}
-
 const FLOATS: usize = 16 << 20;
-const ARITHMETIC_FLOATS: usize = 1 << 18;
 
-pub(crate) async fn measure(engine: &Engine, report: &mut Report) -> Result<Peaks> {
+pub(crate) async fn measure(engine: &Engine) -> Result<[Line; 2]> {
     let plan = MemoryPlan::default()
         .with::<f32>(Purpose::Activations, "peaks.source", FLOATS as u64)
         .with::<f32>(Purpose::Activations, "peaks.output", FLOATS as u64);
@@ -22,21 +15,6 @@ pub(crate) async fn measure(engine: &Engine, report: &mut Report) -> Result<Peak
         workspace.take("peaks.source"),
         workspace.take("peaks.output"),
     );
-    let memory = engine.ledger().live_bytes();
-
-    let arithmetic = Times::of(async || {
-        let mut commands = engine.commands();
-        multiply_add(&mut commands, ARITHMETIC_FLOATS, 0.999, &mut output);
-        engine.submit(commands);
-        engine.settle().await
-    })
-    .await?;
-    let operations = (ARITHMETIC_FLOATS as u64 * OPERATIONS_PER_FLOAT) as f64;
-    let per_second = operations / arithmetic.median_seconds();
-    let rate = format!("{:.1} GFLOP/s", per_second / 1e9);
-    report.add(arithmetic.line("peak: multiply-add".to_owned(), rate, None, memory));
-
-    let bytes = (4 * FLOATS) as f64;
     let filled = Times::of(async || {
         let mut commands = engine.commands();
         fill(&mut commands, FLOATS, 1.5, &mut source);
@@ -44,9 +22,6 @@ pub(crate) async fn measure(engine: &Engine, report: &mut Report) -> Result<Peak
         engine.settle().await
     })
     .await?;
-    let rate = format!("{:.1} GB/s written", bytes / filled.median_seconds() / 1e9);
-    report.add(filled.line("peak: fill 64 MiB".to_owned(), rate, None, memory));
-
     let copied = Times::of(async || {
         let mut commands = engine.commands();
         copy(&mut commands, FLOATS, &source, &mut output);
@@ -54,17 +29,21 @@ pub(crate) async fn measure(engine: &Engine, report: &mut Report) -> Result<Peak
         engine.settle().await
     })
     .await?;
-    let rate = format!(
-        "{:.1} GB/s read and written",
-        2.0 * bytes / copied.median_seconds() / 1e9
-    );
     let ends = [
         engine.read(&output, 0, 4).await?,
         engine.read(&output, FLOATS as u64 - 4, 4).await?,
     ];
-    check("copy", ends.concat() == [1.5; 8]);
-    report.add(copied.line("peak: copy 64 MiB".to_owned(), rate, None, memory));
-    Ok(Peaks {
-        arithmetic: per_second,
-    })
+    check(engine, "copy", ends.concat() == [1.5; 8])?;
+    let line = |name: &str, times: &Times, bytes: usize, done: &str| Line {
+        rate: format!(
+            "{:.1} GB/s {done}",
+            bytes as f64 / times.median_seconds() / 1e9
+        ),
+        memory_bytes: engine.ledger().live_bytes(),
+        ..Line::new(format!("peak: {name} 64 MiB"), times)
+    };
+    Ok([
+        line("fill", &filled, 4 * FLOATS, "written"),
+        line("copy", &copied, 8 * FLOATS, "read and written"),
+    ])
 }

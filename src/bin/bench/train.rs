@@ -2,12 +2,10 @@
 
 use std::rc::Rc;
 
+use nearfar::bench::{Line, Times, check};
 use nearfar::kernels::triplet_margin::{Kind, Rule};
 use nearfar::{Dataset, Engine, Labelled, Result, TrainConfig, Trainer, reference};
 use rand::{RngExt as _, SeedableRng as _};
-
-use crate::peaks::Peaks;
-use crate::report::{Report, Times, check};
 
 /// A model, a batch and a memory.
 pub(crate) struct Recipe {
@@ -37,12 +35,7 @@ pub(crate) const LARGE: Recipe = Recipe {
 
 const CLASSES: u32 = 100;
 
-pub(crate) async fn measure(
-    engine: Engine,
-    recipe: &Recipe,
-    peaks: &Peaks,
-    report: &mut Report,
-) -> Result<()> {
+pub(crate) async fn measure(engine: Engine, recipe: &Recipe, peak: f64) -> Result<Line> {
     let Recipe {
         dim,
         hidden,
@@ -91,21 +84,13 @@ pub(crate) async fn measure(
     assert!(trainer.step() > before);
     let forward = (dim * hidden + hidden * embedding) as f64;
     let operations = 10.0 * batch as f64 * (6.0 * forward + 2.0 * (memory * embedding) as f64);
-    let seconds = times.median_seconds();
     let name = format!("train 10 steps {dim}-{hidden}-{embedding}, {batch} x {memory}");
-    let rate = format!(
-        "{:.0} steps/s, {:.1} GFLOP/s",
-        10.0 / seconds,
-        operations / seconds / 1e9
-    );
-    let share = operations / seconds / peaks.arithmetic;
-    report.add(times.line(
-        name,
-        rate,
-        Some(share),
-        trainer.engine().ledger().live_bytes(),
-    ));
-    Ok(())
+    let line = Line {
+        rate: format!("{:.0} steps/s", 10.0 / times.median_seconds()),
+        memory_bytes: trainer.engine().ledger().live_bytes(),
+        ..Line::new(name, &times)
+    };
+    Ok(line.of_arithmetic(operations, Some(peak)))
 }
 
 /// Compares the first step's loss with the f64 reference on the same weights and rows.
@@ -145,13 +130,11 @@ async fn verify(trainer: &mut Trainer) -> Result<()> {
         loss_margin: 0.2,
     };
     let expected = reference::triplet_margin(&unit, &tags, &unit, &tags, dim, &rule);
+    let off = (report.loss - expected.loss).abs();
+    check(trainer.engine(), "the first step's loss", off < 1e-4)?;
     check(
-        "the first step's loss",
-        (report.loss - expected.loss).abs() < 1e-4,
-    );
-    check(
+        trainer.engine(),
         "the first step's triplets",
         report.mining.valid == expected.valid,
-    );
-    Ok(())
+    )
 }

@@ -1,0 +1,105 @@
+//! Evaluation: every metric of the queries, from labelled rows in memory.
+
+use super::{Line, Shape, Times, check, rows};
+use crate::dataset::RowSource;
+use crate::engine::Engine;
+use crate::error::Result;
+use crate::evaluation::{Rows, evaluate};
+use crate::reference;
+
+/// Queries whose ranks the reference sorts in full.
+const CHECKED: usize = 50;
+
+/// One side of an evaluation.
+struct Side {
+    rows: RowSource,
+    tags: Vec<[u32; 2]>,
+    labels: Vec<String>,
+}
+
+impl Side {
+    /// Rows of a stream, with a class and an id of their own each.
+    fn new(stream: u32, count: usize, dim: usize, classes: usize) -> Self {
+        let labels = rows::labels(stream, count, classes);
+        Self {
+            rows: RowSource::Memory {
+                values: rows::signs(stream, count, dim),
+                dim,
+            },
+            labels: labels.iter().map(u32::to_string).collect(),
+            tags: labels
+                .into_iter()
+                .zip(stream << 30..)
+                .map(|(label, id)| [label, id])
+                .collect(),
+        }
+    }
+
+    fn rows(&self) -> Rows<'_> {
+        Rows {
+            rows: &self.rows,
+            labels: &self.labels,
+        }
+    }
+
+    fn exact(&self) -> Vec<f64> {
+        let values = self.rows.in_memory().unwrap_or_default();
+        values.iter().map(|value| f64::from(*value)).collect()
+    }
+}
+
+/// Times the metrics of random rows of as many classes.
+pub(super) async fn measure(engine: &Engine, shape: &Shape, classes: usize) -> Result<Line> {
+    let side = |stream, count| Side::new(stream, count, shape.dim, classes);
+    let known = side(rows::REFERENCES, shape.references);
+    verify(
+        engine,
+        &side(rows::QUERIES, shape.queries.min(CHECKED)),
+        &known,
+    )
+    .await?;
+    let queries = side(rows::QUERIES, shape.queries);
+    engine.settle().await?;
+    engine.ledger().restart_peak();
+    let before = engine.submits();
+    let times = Times::of(async || {
+        let retrieval =
+            evaluate(engine, queries.rows(), Some(known.rows()), &[], |_, _| {}).await?;
+        std::hint::black_box(retrieval);
+        Ok(())
+    })
+    .await?;
+    let per_second = shape.queries as f64 / times.median_seconds();
+    Ok(Line {
+        submits: Some((engine.submits() - before) / times.runs()),
+        rate: format!("{per_second:.0} queries/s"),
+        ..Line::new(shape.to_string(), &times)
+    })
+}
+
+/// Compares some queries with a full sort.
+async fn verify(engine: &Engine, queries: &Side, known: &Side) -> Result<()> {
+    let actual = evaluate(engine, queries.rows(), Some(known.rows()), &[], |_, _| {}).await?;
+    let ranks = reference::ranks(
+        &queries.exact(),
+        &queries.tags,
+        &known.exact(),
+        &known.tags,
+        known.rows.dim(),
+    );
+    let scored: Vec<&Vec<u64>> = ranks.iter().filter(|ranks| !ranks.is_empty()).collect();
+    let mean = |value: &dyn Fn(&[u64]) -> f64| {
+        scored.iter().map(|ranks| value(ranks)).sum::<f64>() / scored.len() as f64
+    };
+    let first = mean(&|ranks| f64::from(u8::from(ranks[0] == 1)));
+    let average = mean(&|ranks| {
+        let hits = (1..)
+            .zip(ranks)
+            .map(|(hit, rank)| f64::from(hit) / *rank as f64);
+        hits.sum::<f64>() / ranks.len() as f64
+    });
+    let metrics = &actual.metrics;
+    check(engine, "precision@1", metrics.precision_at_1 == first)?;
+    let off = (metrics.mean_average_precision - average).abs();
+    check(engine, "MAP", off < 1e-12)
+}
