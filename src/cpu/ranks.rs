@@ -168,7 +168,7 @@ pub(crate) fn find(
     });
 }
 
-/// Sorts the thresholds of every row, the farthest first.
+/// Sorts the thresholds of every row, the farthest first, and leaves them as [`nearness`] numbers for [`gaps`].
 pub(crate) fn order(
     block: &Block,
     inputs: Slices<'_>,
@@ -177,13 +177,22 @@ pub(crate) fn order(
 ) {
     map(Panel::all(block, inputs, thresholds, books), |mut panel| {
         for (_, thresholds, books) in panel.rows_mut() {
-            thresholds.sort_unstable_by_key(|threshold| nearness(*threshold));
+            for threshold in &mut *thresholds {
+                let number = nearness(*threshold);
+                *threshold = [number as u32, (number >> 32) as u32];
+            }
+            thresholds.sort_unstable_by_key(number_in);
             books[0] = 0;
         }
     });
 }
 
-/// All three, where all references are there at once.
+/// The number that [`order`] left.
+fn number_in([low, high]: &[u32; 2]) -> u64 {
+    u64::from(*low) | u64::from(*high) << 32
+}
+
+/// All three, where all references are there at once; the thresholds stay `[similarity's bits, id]`.
 pub(crate) fn sort_thresholds(
     block: &Block,
     inputs: Slices<'_>,
@@ -192,10 +201,15 @@ pub(crate) fn sort_thresholds(
 ) {
     clear(block, inputs, books);
     find(block, 0..NO_ID, inputs, thresholds, books);
-    order(block, inputs, thresholds, books);
+    map(Panel::all(block, inputs, thresholds, books), |mut panel| {
+        for (_, thresholds, books) in panel.rows_mut() {
+            thresholds.sort_unstable_by_key(|threshold| nearness(*threshold));
+            books[0] = 0;
+        }
+    });
 }
 
-/// Counts the negatives of each gap but the lowest, whose count means nothing.
+/// Counts the negatives of each gap but the lowest.
 pub(crate) fn gaps(
     block: &Block,
     inputs: Slices<'_>,
@@ -207,11 +221,13 @@ pub(crate) fn gaps(
         let mut rows: Vec<_> = panel.rows_mut().collect();
         for_segments(block, inputs, anchors, |first, s| {
             for (lane, (row, thresholds, books)) in rows.iter_mut().enumerate() {
-                let lowest = f32::from_bits(thresholds.first().map_or(0, |lowest| lowest[0]));
+                let lowest = thresholds.first().map_or(u64::MAX, number_in);
                 for (s, [label, id]) in s.iter().zip(&inputs.tags[first..]) {
+                    let number = nearness([s[lane].to_bits(), *id]);
                     // Most are farther than every positive where classes lie apart.
-                    if *label != row.label && s[lane] >= lowest {
-                        books[farther(thresholds, [s[lane].to_bits(), *id])] += 1;
+                    if *label != row.label && number > lowest {
+                        let gap = thresholds.partition_point(|t| number_in(t) < number);
+                        books[gap] += 1;
                     }
                 }
             }

@@ -111,14 +111,11 @@ pub(super) fn add_block<S: Simd>(
 
 /// A number that is larger for what is nearer: `[similarity's bits, id]`, of equal similarities the smaller id.
 pub(super) fn nearness([bits, id]: [u32; 2]) -> u64 {
-    // Both zeros are one; then the bits of a positive float ascend as it does, and those of a negative one descend.
+    // Both zeros are one; then the bits of a positive float ascend as it does, and those of a negative one descend: the
+    // sign turns all of them round, or itself alone. Without a branch, as signs come in no order.
     let bits = (f32::from_bits(bits) + 0.0).to_bits();
-    let ascending = if bits >> 31 == 0 {
-        bits | 1 << 31
-    } else {
-        !bits
-    };
-    u64::from(ascending) << 32 | u64::from(!id)
+    let turned = (bits.cast_signed() >> 31).cast_unsigned() | 1 << 31;
+    u64::from(bits ^ turned) << 32 | u64::from(!id)
 }
 
 #[cfg(test)]
