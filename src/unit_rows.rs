@@ -112,7 +112,11 @@ impl UnitRows<'_> {
                             dense[at]
                         )));
                     }
-                    engine.upload(&mut intake.0, 0, &pad(&dense, dim)).await?;
+                    if dim == stride {
+                        engine.upload(&mut intake.0, 0, &dense).await?;
+                    } else {
+                        engine.upload(&mut intake.0, 0, &pad(&dense, dim)).await?;
+                    }
                     normalize::normalize(&mut commands, count, stride, &intake.0, at, to);
                 }
                 Self::Embedded {

@@ -178,10 +178,20 @@ impl Labelled {
 
 /// The place of the first value whose square, summed over a row of `dim` such values, is not finite.
 pub(crate) fn too_large(values: &[f32], dim: usize) -> Option<usize> {
+    if all_are_small(values, dim) {
+        return None;
+    }
     let most = f64::from(f32::MAX) / dim.max(1) as f64;
     values
         .iter()
         .position(|value| f64::from(*value).powi(2) >= most)
+}
+
+/// Whether all values are finite and far from too large: nearly always, and found out without a branch for each.
+fn all_are_small(values: &[f32], dim: usize) -> bool {
+    let small = (f64::from(f32::MAX) / dim.max(1) as f64).sqrt() as f32 / 2.0;
+    let small = |all, value: &f32| all & (value.abs() < small);
+    values.iter().fold(true, small)
 }
 
 impl NamedFile {
@@ -211,12 +221,7 @@ pub(super) fn check_counts(name: &str, rows: usize, labels: usize) -> Result<()>
 
 /// Refuses a value that is not finite, or so large that its square is not; `values` begin with row `first`.
 pub(super) fn check_values(name: &str, values: &[f32], dim: usize, first: usize) -> Result<()> {
-    // Nearly always all are small, and that takes no branch for each.
-    let small = (f64::from(f32::MAX) / dim.max(1) as f64).sqrt() as f32 / 2.0;
-    if values
-        .iter()
-        .fold(true, |all, value| all & (value.abs() < small))
-    {
+    if all_are_small(values, dim) {
         return Ok(());
     }
     let infinite = values.iter().position(|value| !value.is_finite());

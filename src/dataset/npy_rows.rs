@@ -75,6 +75,10 @@ impl Layout {
     }
 }
 
+/// What is read ahead, and at once.
+#[cfg(not(target_arch = "wasm32"))]
+const READ_BYTES: usize = 1 << 20;
+
 /// An open NPY file of numbers, rows contiguous.
 #[cfg(not(target_arch = "wasm32"))]
 #[derive(Debug)]
@@ -103,7 +107,7 @@ impl NpyRows {
             .map_err(refuse)?;
         Ok(Self {
             layout: Layout::new(name, &start, length)?,
-            file: std::io::BufReader::with_capacity(1 << 20, file).into(),
+            file: std::io::BufReader::with_capacity(READ_BYTES, file).into(),
         })
     }
 
@@ -111,18 +115,43 @@ impl NpyRows {
         &self.layout
     }
 
-    pub(super) fn read_row(&self, row: u32, values: &mut Vec<f32>) -> Result<()> {
+    /// Appends these rows to `values`; those that follow each other are read at once.
+    pub(super) fn read(&self, rows: &[u32], values: &mut Vec<f32>) -> Result<()> {
+        for run in rows.chunk_by(|row, next| row + 1 == *next) {
+            for run in run.chunks((READ_BYTES / self.layout.row_bytes().max(1)).max(1)) {
+                match self.items(run[0]..run[0] + run.len() as u32) {
+                    Ok(items) => self.take(run, &items, values)?,
+                    // One at a time: the first that is not there is named.
+                    Err(_) => run.iter().try_for_each(|row| {
+                        let items = self.items(*row..row + 1);
+                        let items = items.map_err(|source| self.layout.changed(*row, source))?;
+                        self.take(&[*row], &items, values)
+                    })?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&self, rows: &[u32], items: &[u8], values: &mut Vec<f32>) -> Result<()> {
+        let mut items = items.chunks_exact(self.layout.row_bytes().max(1));
+        rows.iter().try_for_each(|row| {
+            let items = items.next().unwrap_or_default();
+            self.layout.take(*row, items, values)
+        })
+    }
+
+    fn items(&self, rows: Range<u32>) -> std::io::Result<Vec<u8>> {
         use std::io::{Read as _, Seek as _};
 
-        let mut items = vec![0; self.layout.row_bytes()];
-        let at = self.layout.bytes(row..row + 1).start;
+        let bytes = self.layout.bytes(rows);
+        let mut items = vec![0; (bytes.end - bytes.start) as usize];
         let mut file = self.file.borrow_mut();
-        let position = file.stream_position().unwrap_or(0);
+        let position = file.stream_position()?;
         // A relative seek keeps what is buffered.
-        file.seek_relative(at.wrapping_sub(position).cast_signed())
-            .and_then(|()| file.read_exact(&mut items))
-            .map_err(|source| self.layout.changed(row, source))?;
-        self.layout.take(row, &items, values)
+        file.seek_relative(bytes.start.wrapping_sub(position).cast_signed())?;
+        file.read_exact(&mut items)?;
+        Ok(items)
     }
 }
 

@@ -92,7 +92,7 @@ impl RowSource {
                 Ok(())
             }
             #[cfg(not(target_arch = "wasm32"))]
-            Self::Npy(file) => rows.iter().try_for_each(|row| file.read_row(*row, values)),
+            Self::Npy(file) => file.read(rows, values),
             #[cfg(target_arch = "wasm32")]
             Self::Blob(file) => file.read(rows, values).await,
         }
