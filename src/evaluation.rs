@@ -202,6 +202,28 @@ pub struct Rows<'a> {
     pub labels: &'a [String],
 }
 
+impl Rows<'_> {
+    /// Checks that every row has a label and that both sets have as many dimensions.
+    pub(crate) fn check_against(self, references: Self) -> Result<()> {
+        let (dim, own_dim) = (references.rows.dim(), self.rows.dim());
+        if dim != own_dim {
+            return Err(Error::Data(format!(
+                "references have {dim} dimensions, embeddings {own_dim}: they must be as many"
+            )));
+        }
+        for (what, rows) in [("embeddings", self), ("references", references)] {
+            if rows.labels.len() != rows.rows.rows() {
+                return Err(Error::Data(format!(
+                    "{} labels for {} rows of {what}: there must be one a row",
+                    rows.labels.len(),
+                    rows.rows.rows()
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Scores embeddings: every row a query, against `references`, or against each other with the row itself left out.
 ///
 /// `at` lists the k of recall@k and precision@k. `progress` hears how many queries of how many are done.
@@ -217,21 +239,8 @@ pub async fn evaluate(
     progress: impl FnMut(u64, u64),
 ) -> Result<Retrieval> {
     let known = references.unwrap_or(queries);
-    let (dim, query_dim) = (known.rows.dim(), queries.rows.dim());
-    if dim != query_dim {
-        return Err(Error::Data(format!(
-            "references have {dim} dimensions, embeddings {query_dim}: they must be as many"
-        )));
-    }
-    for (what, rows) in [("embeddings", queries), ("references", known)] {
-        if rows.labels.len() != rows.rows.rows() {
-            return Err(Error::Data(format!(
-                "{} labels for {} rows of {what}: there must be one a row",
-                rows.labels.len(),
-                rows.rows.rows()
-            )));
-        }
-    }
+    queries.check_against(known)?;
+    let dim = known.rows.dim();
     let names = classes(known.labels);
     let numbers: HashMap<&str, u32> = names.iter().map(String::as_str).zip(0..).collect();
     let numbered = |labels: &[String]| -> Vec<u32> {

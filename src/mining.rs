@@ -7,7 +7,7 @@ use web_time::Instant;
 
 use crate::dataset::classes;
 use crate::engine::{DeviceVec, Engine, Workspace};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::evaluation::{EvaluationSpec, Rows};
 use crate::forecast::{Forecast, Rate, check_count};
 use crate::kernels::ranks::{Block, Inputs, NO_ID, Row, SEGMENT, Scratch};
@@ -71,7 +71,7 @@ pub enum Wanted<'a> {
 #[derive(Clone, Copy, Debug)]
 struct Cut {
     rows: usize,
-    thresholds: usize,
+    thresholds: u64,
 }
 
 impl MiningSpec {
@@ -122,62 +122,55 @@ impl MiningSpec {
     /// As many anchors at once as the room holds, one at least. Where anchors pull each other, always as many: what they
     /// get as references adds up block by block, and no budget may change a bit of it.
     fn cut(&self, room: &Room) -> Cut {
+        let places = self.positives as u64 + 1;
+        let cut = |rows: u64| Cut {
+            rows: rows as usize,
+            thresholds: rows.saturating_mul(places),
+        };
         if self.own && self.gradient {
-            let rows = OWNERS.min(self.anchors).max(1);
-            return Cut {
-                rows,
-                thresholds: rows * (self.positives + 1),
-            };
+            return cut(OWNERS.min(self.anchors).max(1) as u64);
         }
-        let one = Cut {
-            rows: 1,
-            thresholds: self.positives + 1,
-        };
-        let fixed = self.buffers(&one).total_bytes();
-        let two = Cut {
-            rows: 2,
-            thresholds: 2 * one.thresholds,
-        };
+        let fixed = self.buffers(&cut(1)).total_bytes();
         // Whole 16-byte units hide up to that much of each buffer's growth.
-        let row_bytes = self.buffers(&two).total_bytes() - fixed + 10 * 16;
-        let bank = (self.references * (4 * stride(self.dim) + size_of::<[u32; 2]>())) as u64;
+        let row_bytes = (self.buffers(&cut(2)).total_bytes() - fixed).saturating_add(10 * 16);
+        let bank = Self::bank(MemoryPlan::default(), self).total_bytes();
         let scratch = SCRATCH_BYTES.saturating_sub(fixed.saturating_sub(bank));
         let free = room.free_bytes.saturating_sub(fixed).min(scratch);
-        let parts = 4 * (self.references.div_ceil(SEGMENT) * stride(self.dim)) as u64;
-        let largest = parts.max(8 * one.thresholds as u64).max(1);
+        let segments = (self.references as u64).div_ceil(SEGMENT as u64);
+        let parts = segments.saturating_mul(4 * stride(self.dim) as u64);
+        let largest = parts.max(places.saturating_mul(8));
         let rows = (1 + free / row_bytes)
-            .min(room.max_buffer_bytes / largest)
+            .min(room.max_buffer_bytes / largest.max(1))
             .min(BLOCK_ROWS)
-            .min(self.anchors as u64)
-            .max(1) as usize;
-        Cut {
-            rows,
-            thresholds: rows * one.thresholds,
-        }
+            .min(self.anchors as u64);
+        cut(rows.max(1))
+    }
+
+    /// The references, which are not scratch.
+    fn bank(plan: MemoryPlan, spec: &Self) -> MemoryPlan {
+        let (references, stride) = (spec.references as u64, stride(spec.dim) as u64);
+        let floats = references.saturating_mul(stride);
+        plan.with::<f32>(Purpose::MemoryBank, "mine.references", floats)
+            .with::<[u32; 2]>(Purpose::MemoryBank, "mine.tags", references)
     }
 
     fn buffers(&self, cut: &Cut) -> MemoryPlan {
         let stride = stride(self.dim) as u64;
         let (references, rows) = (self.references as u64, cut.rows as u64);
-        let thresholds = cut.thresholds as u64;
         let segments = references.div_ceil(SEGMENT as u64);
         let shares = if self.own && self.gradient {
-            references * stride
+            references.saturating_mul(stride)
         } else {
             0
         };
-        Intake::plan(MemoryPlan::default(), self.dim)
-            .with::<f32>(Purpose::MemoryBank, "mine.references", references * stride)
-            .with::<[u32; 2]>(Purpose::MemoryBank, "mine.tags", references)
+        let parts = segments.saturating_mul(rows * stride);
+        let thresholds = cut.thresholds;
+        Self::bank(Intake::plan(MemoryPlan::default(), self.dim), self)
             .with::<f32>(Purpose::Activations, "mine.anchors", rows * stride)
             .with::<Row>(Purpose::Ranks, "mine.rows", rows)
             .with::<[u32; 2]>(Purpose::Ranks, "mine.thresholds", thresholds)
             .with::<u32>(Purpose::Ranks, "mine.books", thresholds)
-            .with::<f32>(
-                Purpose::Similarities,
-                "mine.parts",
-                segments * rows * stride,
-            )
+            .with::<f32>(Purpose::Similarities, "mine.parts", parts)
             .with::<f32>(Purpose::Gradients, "mine.gradient", rows * stride)
             .with::<f32>(Purpose::Gradients, "mine.shares", shares)
             .with::<u32>(Purpose::Staging, "mine.report", TERMS as u64)
@@ -201,21 +194,8 @@ pub async fn mine(
     mut progress: impl FnMut(u64, u64),
 ) -> Result<Mined> {
     let known = references.unwrap_or(anchors);
-    let (dim, anchor_dim) = (known.rows.dim(), anchors.rows.dim());
-    if dim != anchor_dim {
-        return Err(Error::Data(format!(
-            "references have {dim} dimensions, embeddings {anchor_dim}: they must be as many"
-        )));
-    }
-    for (what, rows) in [("embeddings", anchors), ("references", known)] {
-        if rows.labels.len() != rows.rows.rows() {
-            return Err(Error::Data(format!(
-                "{} labels for {} rows of {what}: there must be one a row",
-                rows.labels.len(),
-                rows.rows.rows()
-            )));
-        }
-    }
+    anchors.check_against(known)?;
+    let dim = known.rows.dim();
     let names = classes(known.labels);
     let numbers: HashMap<&str, u32> = names.iter().map(String::as_str).zip(0..).collect();
     let number = |label: &String| numbers.get(label.as_str()).copied();

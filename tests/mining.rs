@@ -238,6 +238,69 @@ fn a_budget_changes_no_byte_and_what_was_planned_is_held() {
     }
 }
 
+/// 1,000 x 31,623 x 31,623: what PML would look through, and list a quarter of.
+#[test]
+fn a_million_million_are_counted_within_64_mib_of_scratch() {
+    const LEVELS: usize = 65;
+    let mut rng = rng(33);
+    let mut set = |count: usize| {
+        let values = exact_unit_rows(&mut rng, count);
+        let labels: Vec<u32> = (0..count).map(|_| rng.random_range(0..2)).collect();
+        Set::new(values, 64, labels.into_iter())
+    };
+    let (anchors, references) = (set(1000), set(31_623));
+    let engine = open(EngineKind::Cpu, 256 << 20);
+    let mined = pollster::block_on(mine(
+        &engine,
+        anchors.rows(),
+        Some(references.rows()),
+        &miner("semihard", 0.25),
+        Wanted::Counts,
+        |_, _| {},
+    ))
+    .expect("fits");
+    let bank = 31_623 * (4 * 64 + 8);
+    assert!(engine.ledger().peak_bytes() <= bank + 16 + (64 << 20));
+
+    // Similarities are multiples of 1/32: how many references of each class stand at each.
+    let signs = |set: &Set| -> Vec<u64> {
+        let bits = |row: &[f64]| {
+            row.iter()
+                .fold(0, |bits, v| bits << 1 | u64::from(*v > 0.0))
+        };
+        set.values.chunks(64).map(bits).collect()
+    };
+    let (mut easy, mut semihard, mut hard) = (0u64, 0u64, 0u64);
+    let known = signs(&references);
+    for (anchor, label) in signs(&anchors).iter().zip(&anchors.labels) {
+        let mut at = [[0u64; LEVELS]; 2];
+        for (reference, other) in known.iter().zip(&references.labels) {
+            let same = 64 - (anchor ^ reference).count_ones() as usize;
+            at[usize::from(label == other)][same] += 1;
+        }
+        for (p, positives) in at[1].iter().enumerate() {
+            for (n, negatives) in at[0].iter().enumerate() {
+                let kind = match p.cast_signed() - n.cast_signed() {
+                    ..=0 => &mut hard,
+                    1..=8 => &mut semihard,
+                    _ => &mut easy,
+                };
+                *kind += positives * negatives;
+            }
+        }
+    }
+    let counts = mined.mining;
+    assert_eq!(
+        [counts.easy, counts.semihard, counts.hard],
+        [easy, semihard, hard]
+    );
+    assert_eq!(
+        (counts.valid, counts.mined),
+        (easy + semihard + hard, semihard)
+    );
+    assert!(counts.valid > 1 << 37);
+}
+
 #[test]
 fn what_does_not_fit_or_match_is_refused_before_anything_runs() {
     let engine = open(EngineKind::Cpu, 64 << 10);
