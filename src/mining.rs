@@ -91,7 +91,7 @@ impl MiningSpec {
     /// Forecasts a mining: a pure function, monotone in the room.
     ///
     /// # Errors
-    /// [`Error::Refused`] and [`Error::TooLarge`], with the numbers.
+    /// [`crate::Error::Refused`] and [`crate::Error::TooLarge`], with the numbers.
     pub fn plan(&self, room: &Room, rate: &Rate) -> Result<Forecast> {
         check_count("references", self.references)?;
         check_count("anchors", self.anchors)?;
@@ -183,8 +183,8 @@ impl MiningSpec {
 /// `progress` hears how many anchors of how many are done.
 ///
 /// # Errors
-/// [`Error::Data`] when dimensions or labels do not match; [`Error::Refused`] and [`Error::TooLarge`] as
-/// [`MiningSpec::plan`]; [`Error::Device`]; [`Error::Stopped`].
+/// [`crate::Error::Data`] when dimensions or labels do not match; [`crate::Error::Refused`] and [`crate::Error::TooLarge`] as
+/// [`MiningSpec::plan`]; [`crate::Error::Device`]; [`crate::Error::Stopped`].
 pub async fn mine(
     engine: &Engine,
     anchors: Rows<'_>,
