@@ -128,8 +128,10 @@ impl Panel<'_> {
         }
         let mut s = [[0.0; PANEL]; SEGMENT];
         let (start, end) = (places.start, places.end);
+        let mut places = Vec::with_capacity(SEGMENT);
         for first in (start..end).step_by(SEGMENT) {
-            let places: Vec<usize> = (first..end.min(first + SEGMENT)).collect();
+            places.clear();
+            places.extend(first..end.min(first + SEGMENT));
             similarities(self.queries, references, stride, &places, &mut s);
             for (place, s) in places.iter().zip(&s) {
                 // Whether any of them is that near: seldom, and found out without a branch for each.

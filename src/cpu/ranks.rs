@@ -248,8 +248,10 @@ pub(super) fn for_segments(
         block.first_reference + block.references,
     );
     let mut s = [[0.0; PANEL]; SEGMENT];
+    let mut places = Vec::with_capacity(SEGMENT);
     for first in (first..end).step_by(SEGMENT) {
-        let places: Vec<usize> = (first..end.min(first + SEGMENT)).collect();
+        places.clear();
+        places.extend(first..end.min(first + SEGMENT));
         similarities(anchors, inputs.references, block.stride, &places, &mut s);
         with(first, &s[..places.len()]);
     }

@@ -206,9 +206,9 @@ def plant():
     return 1 if missed else 0
 
 
-def step(*words):
-    """Runs a step of this file in a process of its own: what it says, or how it failed."""
-    child = subprocess.run([sys.executable, __file__, "--step", *map(str, words)], capture_output=True, text=True)
+def step(*words, script=__file__):
+    """Runs a step of a script in a process of its own: what it says, or how it failed."""
+    child = subprocess.run([sys.executable, script, "--step", *map(str, words)], capture_output=True, text=True)
     if child.returncode < 0:
         return {"fails": f"killed by signal {-child.returncode}"}
     if child.returncode:

@@ -6,18 +6,21 @@ usage: python mining.py [--nearfar BINARY] [--engine cpu|gpu] [--runs 3] [--coun
        python mining.py --plant         whether the comparison with f64 rejects wrong counts, losses and gradients
 """
 import argparse
+import functools
 import json
 import os
 import platform
 import resource
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
+import knn
 from knn import nearfar, peak_rss
+
+step = functools.partial(knn.step, script=__file__)
 
 # Anchors, references, classes. The first three are the shapes that PML's own release note names.
 COUNTS = ["21x10000x100", "512x2000x100", "1000x1000x100", "64x65536x100"]
@@ -214,17 +217,6 @@ def plant():
             missed.append(f"fault {fault}")
     print(f"{20 - len(missed)} of 20 planted faults rejected" + "".join(f"; missed: {name}" for name in missed))
     return 1 if missed else 0
-
-
-def step(*words):
-    """Runs a step of this file in a process of its own: what it says, or how it failed."""
-    command = [sys.executable, __file__, "--step", *map(str, words)]
-    child = subprocess.run(command, capture_output=True, text=True)
-    if child.returncode < 0:
-        return {"fails": f"killed by signal {-child.returncode}"}
-    if child.returncode:
-        sys.exit(child.stderr)
-    return json.loads(child.stdout)
 
 
 def of_nearfar(folder, asked, what):
