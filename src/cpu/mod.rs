@@ -8,6 +8,7 @@ pub mod optimizer;
 mod parallel;
 pub(crate) mod peaks;
 pub mod ranks;
+pub mod similarities;
 pub(crate) mod tile;
 pub mod triplet_margin;
 mod vec;

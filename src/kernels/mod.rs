@@ -11,13 +11,14 @@ pub mod normalize;
 pub mod optimizer;
 pub mod peaks;
 pub mod ranks;
+pub mod similarities;
 pub mod tile;
 pub mod triplet_margin;
 
 pub use crate::gpu::{Access, Kernel};
 
 /// Every entry point there is.
-pub static ALL: [&Kernel; 25] = [
+pub static ALL: [&Kernel; 27] = [
     &gather::GATHER,
     &gemm::FORWARD,
     &gemm::INPUT_GRADIENT,
@@ -40,6 +41,8 @@ pub static ALL: [&Kernel; 25] = [
     &ranks::SORT_THRESHOLDS,
     &ranks::STRIP,
     &ranks::TILE,
+    &similarities::STRIP,
+    &similarities::TILE,
     &triplet_margin::MINE,
     &triplet_margin::FINISH,
     &triplet_margin::SHARE_WITH_REFERENCES,

@@ -10,5 +10,6 @@ mod optimizer;
 mod peaks;
 mod ranks;
 mod shaders;
+mod similarities;
 mod tile;
 mod triplet_margin;

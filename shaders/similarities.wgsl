@@ -1,0 +1,39 @@
+// The similarities of a block of rows to all references, for passes that look at a row more than once.
+//
+//   s[row][i] = <anchors[row], references[i]>, and NONE where a row ends before its last whole vec4
+//
+// strip, tile   see tile.wgsl
+
+const NONE = -3.0;  // below every cosine
+
+struct Params {
+  first_row: u32,   // the block's first row, in the anchors
+  rows: u32,        // rows of the block
+  references: u32,
+  stride: u32,      // vec4s of a row of anchors or references
+  width: u32,       // floats of a row of similarities: the references in whole vec4s
+}
+
+@group(0) @binding(0) var<uniform> params: Params;
+@group(0) @binding(1) var<storage, read> anchors: array<vec4f>;
+@group(0) @binding(2) var<storage, read> references: array<vec4f>;
+@group(0) @binding(3) var<storage, read_write> similarities: array<f32>;  // [rows, width]
+
+fn place(i: u32) -> u32 {
+  return i;
+}
+
+fn take(row: u32, i: vec4u, s: vec4f) {
+  if row < params.rows {
+    put(row, i.x, s.x);
+    put(row, i.y, s.y);
+    put(row, i.z, s.z);
+    put(row, i.w, s.w);
+  }
+}
+
+fn put(row: u32, i: u32, s: f32) {
+  if i < params.width {
+    similarities[row * params.width + i] = select(NONE, s, i < params.references);
+  }
+}

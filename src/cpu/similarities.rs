@@ -1,0 +1,42 @@
+//! The similarities of a few rows to all references.
+
+use super::SEGMENT;
+use super::parallel::{map, rows_of_a_part};
+use super::ranks::Block;
+use super::tile::{PANEL, similarities as of_places};
+
+/// Below every cosine: no similarity.
+pub const NONE: f32 = -3.0;
+
+/// Computes the similarities of the block's rows, `width` floats a row.
+pub(crate) fn similarities(
+    block: &Block,
+    width: usize,
+    anchors: &[f32],
+    references: &[f32],
+    similarities: &mut [f32],
+) {
+    let stride = block.stride;
+    let most = rows_of_a_part(block.rows, block.operations(), PANEL);
+    let anchors = &anchors[block.first_row * stride..][..block.rows * stride];
+    let panels = anchors
+        .chunks(most * stride)
+        .zip(similarities[..block.rows * width].chunks_mut(most * width));
+    map(panels.collect(), |(anchors, similarities)| {
+        let mut s = [[0.0; PANEL]; SEGMENT];
+        let mut places = Vec::with_capacity(SEGMENT);
+        for first in (0..block.references).step_by(SEGMENT) {
+            places.clear();
+            places.extend(first..block.references.min(first + SEGMENT));
+            of_places(anchors, references, stride, &places, &mut s);
+            for (lane, row) in similarities.chunks_exact_mut(width).enumerate() {
+                for (value, s) in row[first..].iter_mut().zip(&s[..places.len()]) {
+                    *value = s[lane];
+                }
+            }
+        }
+        for row in similarities.chunks_exact_mut(width) {
+            row[block.references..].fill(NONE);
+        }
+    });
+}

@@ -1,0 +1,93 @@
+//! The similarities of a few rows to all references, for passes that look at a row more than once. A block is as few
+//! rows as the plan has room for: the whole matrix is never there.
+
+use bytemuck::{Pod, Zeroable};
+
+use super::tile::{self, Shape};
+use super::{Access, Kernel, index, vec4s};
+use crate::cpu;
+pub use crate::cpu::similarities::NONE;
+use crate::engine::{Commands, DeviceVec};
+use crate::kernels::ranks::Block;
+use crate::kernels::stride;
+
+const SOURCE: &str = concat!(
+    include_str!("../../shaders/similarities.wgsl"),
+    include_str!("../../shaders/tile.wgsl")
+);
+
+/// As [`Shape::Strip`] has it.
+pub static STRIP: Kernel = Kernel {
+    name: "similarities.strip",
+    source: SOURCE,
+    entry: "strip",
+    bindings: &[Access::Read, Access::Read, Access::ReadWrite],
+    workgroup_size: tile::WORKGROUP_SIZE,
+    workgroup_bytes: 0,
+};
+
+/// As [`Shape::Tile`] has it.
+pub static TILE: Kernel = Kernel {
+    name: "similarities.tile",
+    entry: "tile",
+    workgroup_bytes: tile::WORKGROUP_BYTES,
+    ..STRIP
+};
+
+#[repr(C)]
+#[derive(Clone, Copy, Pod, Zeroable)]
+struct Params {
+    first_row: u32,
+    rows: u32,
+    references: u32,
+    stride: u32,
+    width: u32,
+}
+
+/// Floats from one row of similarities to the next.
+pub fn width(references: usize) -> usize {
+    stride(references)
+}
+
+/// Computes the similarities of the block's rows to its references; [`NONE`] fills a row up to whole vec4s.
+///
+/// # Shapes
+/// `anchors`: `[first_row + rows, stride]` · `references`: `[references, stride]` · `similarities`:
+/// `[rows, width(references)]`
+pub fn similarities(
+    commands: &mut Commands,
+    block: &Block,
+    shape: Shape,
+    anchors: &DeviceVec<f32>,
+    references: &DeviceVec<f32>,
+    similarities: &mut DeviceVec<f32>,
+) {
+    let width = width(block.references);
+    match commands {
+        Commands::Gpu(gpu) => {
+            let params = Params {
+                first_row: index(block.first_row),
+                rows: index(block.rows),
+                references: index(block.references),
+                stride: vec4s(block.stride),
+                width: index(width),
+            };
+            gpu.dispatch(
+                shape.choose(&STRIP, &TILE),
+                &params,
+                &[
+                    anchors.binding(),
+                    references.binding(),
+                    similarities.binding(),
+                ],
+                shape.groups(block.rows, width),
+            );
+        }
+        Commands::Cpu(calls) => {
+            *calls += 1;
+            let (anchors, references) = (anchors.slice(), references.slice());
+            let all = similarities.slice_mut();
+            cpu::similarities::similarities(block, width, anchors, references, all);
+        }
+    }
+}
