@@ -5,6 +5,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::distance::Distance;
 use crate::error::{Error, Result};
 use crate::losses::Loss;
 use crate::miners::Miner;
@@ -38,7 +39,7 @@ pub struct TrainConfig {
     pub memory_size: usize,
     /// The first step that uses the memory; until then nothing is stored and the loss sees the batch alone.
     pub memory_start_step: u64,
-    /// How rows are compared.
+    /// How rows are compared: margins are differences of it.
     pub distance: Distance,
     /// Which triplets the loss sees.
     pub miner: Miner,
@@ -123,14 +124,6 @@ impl From<Split> for String {
             Split::Column(name) => format!("column:{name}"),
         }
     }
-}
-
-/// How rows are compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Distance {
-    /// PML's `CosineSimilarity`: larger is nearer.
-    Cosine,
 }
 
 /// How the weights follow the gradient.

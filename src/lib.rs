@@ -12,6 +12,9 @@ mod plan;
 
 mod forecast;
 
+// What kernels compute with.
+mod distance;
+
 // Where kernels run: two sides behind one seam.
 mod device;
 
@@ -84,7 +87,7 @@ mod run;
 // What it takes.
 pub mod bench;
 
-pub use config::{Adam, Distance, Optimizer, Split, TrainConfig};
+pub use config::{Adam, Optimizer, Split, TrainConfig};
 #[cfg(target_arch = "wasm32")]
 pub use dataset::BlobRows;
 pub use dataset::{
@@ -94,6 +97,7 @@ pub use dataset::{
 #[cfg(not(target_arch = "wasm32"))]
 pub use dataset::{NpyElement, NpyRows, NpzWriter};
 pub use device::{DeviceInfo, EngineChoice, EngineKind};
+pub use distance::Distance;
 pub use embedder::Embedder;
 pub use embeddings::Embeddings;
 pub use engine::{Commands, DeviceVec, Engine, Workspace};

@@ -6,13 +6,14 @@ use std::collections::HashMap;
 use web_time::Instant;
 
 use crate::dataset::classes;
+use crate::distance::Distance;
 use crate::engine::{DeviceVec, Engine, Workspace};
 use crate::error::Result;
 use crate::evaluation::{EvaluationSpec, Rows};
 use crate::forecast::{Forecast, Rate, check_count};
 use crate::kernels::ranks::{Block, Inputs, NO_ID, Row, SEGMENT, Scratch};
 use crate::kernels::triplet_margin::{
-    OWNERS, Rule, TERMS, mine as mine_block, share_with_references,
+    OWNERS, Rule, TERMS, mine as mine_block, part_stride, share_with_references,
 };
 use crate::kernels::{self, stride};
 use crate::ledger::Purpose;
@@ -137,7 +138,7 @@ impl MiningSpec {
         let scratch = SCRATCH_BYTES.saturating_sub(fixed.saturating_sub(bank));
         let free = room.free_bytes.saturating_sub(fixed).min(scratch);
         let segments = (self.references as u64).div_ceil(SEGMENT as u64);
-        let parts = segments.saturating_mul(4 * stride(self.dim) as u64);
+        let parts = segments.saturating_mul(4 * part_stride(stride(self.dim)) as u64);
         let largest = parts.max(places.saturating_mul(8));
         let rows = (1 + free / row_bytes)
             .min(room.max_buffer_bytes / largest.max(1))
@@ -163,7 +164,7 @@ impl MiningSpec {
         } else {
             0
         };
-        let parts = segments.saturating_mul(rows * stride);
+        let parts = segments.saturating_mul(rows * part_stride(stride as usize) as u64);
         let thresholds = cut.thresholds;
         Self::bank(Intake::plan(MemoryPlan::default(), self.dim), self)
             .with::<f32>(Purpose::Activations, "mine.anchors", rows * stride)
@@ -173,7 +174,7 @@ impl MiningSpec {
             .with::<f32>(Purpose::Similarities, "mine.parts", parts)
             .with::<f32>(Purpose::Gradients, "mine.gradient", rows * stride)
             .with::<f32>(Purpose::Gradients, "mine.shares", shares)
-            .with::<u32>(Purpose::Staging, "mine.report", TERMS as u64)
+            .with::<u32>(Purpose::Staging, "mine.report", TERMS as u64 + rows)
     }
 }
 
@@ -190,6 +191,7 @@ pub async fn mine(
     anchors: Rows<'_>,
     references: Option<Rows<'_>>,
     miner: &Miner,
+    distance: Distance,
     wanted: Wanted<'_>,
     mut progress: impl FnMut(u64, u64),
 ) -> Result<Mined> {
@@ -216,13 +218,14 @@ pub async fn mine(
         Wanted::Loss(loss) | Wanted::Gradient(loss) => Some(loss),
     };
     let rule = match loss {
-        Some(Loss::TripletMargin(loss)) => loss.rule(miner),
+        Some(Loss::TripletMargin(loss)) => loss.rule(miner, distance),
         None => {
             let (kind, miner_margin) = miner.band();
             // Nothing costs, so nothing is differentiated.
             let loss_margin = f32::MIN;
             Rule {
                 kind,
+                distance,
                 miner_margin,
                 loss_margin,
             }
@@ -246,7 +249,8 @@ pub async fn mine(
             let count = (rows.len() * stride(dim)) as u64;
             let pulled = engine.read(&phase.gradient, 0, count).await?;
             let unit = engine.read(&phase.anchors, 0, count).await?;
-            pulls.add(&unit, &pulled, stride(dim), dim);
+            let terms = engine.read(&phase.report, TERMS as u64, rows.len() as u64);
+            pulls.add(&unit, &pulled, &terms.await?, rule.scale(false), dim);
         } else {
             engine.settle().await?;
         }
@@ -419,20 +423,22 @@ impl<'a> Phase<'a> {
 /// `active * d loss / d unit row` of every anchor, and what the loss is summed up from.
 #[derive(Default)]
 struct Pulls {
-    /// The sum over active triplets of `s_an - s_ap`: the sum over anchors of `<pull, unit>`.
+    /// The sum over active triplets of `s_an - s_ap`.
     sum: f64,
     /// `[anchors, dim]`.
     rows: Vec<f32>,
 }
 
 impl Pulls {
-    fn add(&mut self, unit: &[f32], pulled: &[f32], stride: usize, dim: usize) {
-        for (unit, pull) in unit.chunks_exact(stride).zip(pulled.chunks_exact(stride)) {
+    /// Adds the anchors' pulls, and to the sum `scale <pull, unit>` with what it has beside it in the report's terms.
+    fn add(&mut self, unit: &[f32], pulled: &[f32], terms: &[u32], scale: f32, dim: usize) {
+        let stride = stride(dim);
+        let rows = unit.chunks_exact(stride).zip(pulled.chunks_exact(stride));
+        for ((unit, pull), term) in rows.zip(terms) {
             // Row by row: how rows are grouped changes no bit.
             let products = unit.iter().zip(pull);
-            self.sum += products
-                .map(|(u, g)| f64::from(*u) * f64::from(*g))
-                .sum::<f64>();
+            let along: f64 = products.map(|(u, g)| f64::from(*u) * f64::from(*g)).sum();
+            self.sum += f64::from(scale) * along + f64::from(f32::from_bits(*term));
             self.rows.extend(&pull[..dim]);
         }
     }

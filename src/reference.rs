@@ -2,6 +2,7 @@
 //!
 //! For tests and for the bench, which checks before it times. Rows here are dense: `[rows, dim]`, no padding.
 
+use crate::distance::Distance;
 use crate::kernels::gemm::Layer;
 use crate::kernels::triplet_margin::{Kind, Rule};
 
@@ -68,6 +69,19 @@ pub fn triplet_margin(
     dim: usize,
     rule: &Rule,
 ) -> Mining {
+    let (value, slope): (fn(f64) -> f64, fn(f64) -> f64) = match rule.distance {
+        Distance::Cosine => (|s| s, |_| 1.0),
+        Distance::L2 => (
+            |s| -(2.0 - 2.0 * s).max(0.0).sqrt(),
+            |s| {
+                if s < 1.0 {
+                    1.0 / (2.0 - 2.0 * s).sqrt()
+                } else {
+                    0.0
+                }
+            },
+        ),
+    };
     let (miner_margin, loss_margin) = (f64::from(rule.miner_margin), f64::from(rule.loss_margin));
     let mut mining = Mining {
         anchor_gradient: vec![0.0; anchors.len()],
@@ -80,7 +94,7 @@ pub fn triplet_margin(
             .chunks(dim)
             .map(|reference| dot(anchor, reference))
             .collect();
-        let mut weights = vec![0i64; reference_tags.len()];
+        let mut weights = vec![0.0; reference_tags.len()];
         for (p, [p_label, p_id]) in reference_tags.iter().enumerate() {
             if p_label != label || p_id == id {
                 continue;
@@ -89,7 +103,7 @@ pub fn triplet_margin(
                 if n_label == label {
                     continue;
                 }
-                let tm = similarities[p] - similarities[n];
+                let tm = value(similarities[p]) - value(similarities[n]);
                 let within = tm <= miner_margin;
                 let hard = within && tm <= 0.0;
                 mining.valid += 1;
@@ -107,14 +121,13 @@ pub fn triplet_margin(
                 if mined && tm < loss_margin {
                     mining.active += 1;
                     mining.loss += loss_margin - tm;
-                    weights[n] += 1;
-                    weights[p] -= 1;
+                    weights[n] += slope(similarities[n]);
+                    weights[p] -= slope(similarities[p]);
                 }
             }
         }
         for (r, weight) in weights.into_iter().enumerate() {
             for k in 0..dim {
-                let weight = weight as f64;
                 mining.anchor_gradient[a * dim + k] += weight * references[r * dim + k];
                 mining.reference_gradient[r * dim + k] += weight * anchor[k];
             }

@@ -112,7 +112,7 @@ impl Trainer {
         }
         let Loss::TripletMargin(loss) = &config.loss;
         Ok(Self {
-            rule: loss.rule(&config.miner),
+            rule: loss.rule(&config.miner, config.distance),
             train: TrainBuffers::new(&mut workspace, sizes),
             tile: Activations::new(&mut workspace, &TILE, &sizes.widths),
             evaluator: Evaluator::new(&mut workspace, cut),
@@ -227,7 +227,7 @@ impl Trainer {
                 self.failed = Some(error);
                 break;
             }
-            let (loss, mining) = loss.read(words, batch, drawn.alone);
+            let (loss, mining) = loss.read(words, batch);
             self.step += 1;
             reports.push(StepReport {
                 step: self.step,
@@ -346,6 +346,7 @@ impl Trainer {
             &train.unit,
             &train.norms,
             &mut train.gradient,
+            rule.scale(drawn.alone),
             report_first,
             &mut train.report,
         );

@@ -22,6 +22,9 @@ pub(super) struct Mine {
     /// An argument of the miner, e.g. `margin=0.1` or `type_of_triplets=hard`; may be given again
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
+    /// What margins are differences of: cosine, or l2 on rows over their length
+    #[arg(long, value_name = "NAME", default_value = "cosine")]
+    distance: String,
     #[command(flatten)]
     pub(super) common: Common,
 }
@@ -40,6 +43,9 @@ pub(super) struct Loss {
     /// An argument of the loss, e.g. margin=0.1, or of the miner: miner.margin=0.2; may be given again
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
+    /// What margins are differences of: cosine, or l2 on rows over their length
+    #[arg(long, value_name = "NAME", default_value = "cosine")]
+    distance: String,
     /// NPY for the gradient with respect to the embeddings, [n, dim] f32
     #[arg(long, value_name = "FILE.npy")]
     gradient: Option<PathBuf>,
@@ -49,7 +55,7 @@ pub(super) struct Loss {
 
 impl Mine {
     pub(super) fn run(&self) -> Result<()> {
-        let settings = settings(&self.miner, None, &self.sets, "miner.")?;
+        let settings = settings(&self.miner, None, &self.distance, &self.sets, "miner.")?;
         let job = Job::read(&self.rows, &self.common)?;
         let (mined, mut report) = job.run(&settings, Wanted::Counts)?;
         if let Some(mining) = report["mining"].as_object_mut() {
@@ -62,7 +68,7 @@ impl Mine {
 
     /// What a mining would hold and take; runs nothing.
     pub(super) fn plan(&self, room: &Room, rate: &Rate) -> Result<Forecast> {
-        settings(&self.miner, None, &self.sets, "miner.")?;
+        settings(&self.miner, None, &self.distance, &self.sets, "miner.")?;
         let (anchors, references) = self.rows.read()?;
         spec(&anchors, references.as_ref(), false).plan(room, rate)
     }
@@ -70,7 +76,13 @@ impl Mine {
 
 impl Loss {
     pub(super) fn run(&self) -> Result<()> {
-        let settings = settings(&self.miner, Some(&self.loss), &self.sets, "loss.")?;
+        let settings = settings(
+            &self.miner,
+            Some(&self.loss),
+            &self.distance,
+            &self.sets,
+            "loss.",
+        )?;
         let job = Job::read(&self.rows, &self.common)?;
         let wanted = match self.gradient {
             None => Wanted::Loss(&settings.loss),
@@ -91,15 +103,29 @@ impl Loss {
 
     /// What it would hold and take; runs nothing.
     pub(super) fn plan(&self, room: &Room, rate: &Rate) -> Result<Forecast> {
-        settings(&self.miner, Some(&self.loss), &self.sets, "loss.")?;
+        settings(
+            &self.miner,
+            Some(&self.loss),
+            &self.distance,
+            &self.sets,
+            "loss.",
+        )?;
         let (anchors, references) = self.rows.read()?;
         spec(&anchors, references.as_ref(), self.gradient.is_some()).plan(room, rate)
     }
 }
 
 /// The settings of a run with this miner and loss. A key without a dot is an argument of what `prefix` names.
-fn settings(miner: &str, loss: Option<&str>, sets: &[String], prefix: &str) -> Result<TrainConfig> {
-    let mut config = TrainConfig::default().with_set(&format!("miner.name={miner}"))?;
+fn settings(
+    miner: &str,
+    loss: Option<&str>,
+    distance: &str,
+    sets: &[String],
+    prefix: &str,
+) -> Result<TrainConfig> {
+    let mut config = TrainConfig::default()
+        .with_set(&format!("miner.name={miner}"))?
+        .with_set(&format!("distance={distance}"))?;
     if let Some(loss) = loss {
         config = config.with_set(&format!("loss.name={loss}"))?;
     }
@@ -152,6 +178,7 @@ impl<'a> Job<'a> {
             self.anchors.rows(),
             self.references.as_ref().map(LabelledRows::rows),
             &settings.miner,
+            settings.distance,
             wanted,
             |done, _| bar.set(done),
         ))?;

@@ -1,7 +1,8 @@
-//! PML's `TripletMarginLoss` over cosine similarity: the mean of `max(0, s_an - s_ap + margin)` over those above zero.
+//! PML's `TripletMarginLoss`: the mean of `max(0, s_an - s_ap + margin)` over those above zero.
 
 use serde::{Deserialize, Serialize};
 
+use crate::distance::Distance;
 use crate::kernels::triplet_margin::{Rule, TERMS};
 use crate::miners::{Miner, MiningCounts};
 
@@ -11,7 +12,8 @@ use crate::miners::{Miner, MiningCounts};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TripletMarginLoss {
-    /// By how much a positive must be nearer than a negative, a difference of cosines. A triplet just there has no loss.
+    /// By how much a positive must be nearer than a negative, a difference of cosines or distances. A triplet just there
+    /// has no loss.
     pub margin: f64,
 }
 
@@ -24,10 +26,11 @@ impl Default for TripletMarginLoss {
 
 impl TripletMarginLoss {
     /// What the kernel mines and differentiates.
-    pub(crate) fn rule(&self, miner: &Miner) -> Rule {
+    pub(crate) fn rule(&self, miner: &Miner, distance: Distance) -> Rule {
         let (kind, miner_margin) = miner.band();
         Rule {
             kind,
+            distance,
             miner_margin,
             loss_margin: self.margin as f32,
         }
@@ -42,18 +45,15 @@ impl TripletMarginLoss {
         }
     }
 
-    /// The loss and the counts of a step, off its report.
-    ///
-    /// The sum over active triplets of `s_an - s_ap` is the sum over anchors of `<G_a, u_a>`, the rows' terms. Where the
-    /// references are the batch itself, its rows have their terms as references too: the sum comes twice.
-    pub(crate) fn read(&self, report: &[u32], anchors: usize, alone: bool) -> (f64, MiningCounts) {
+    /// The loss and the counts of a step, off its report: the rows' terms are the sum over active triplets of
+    /// `s_an - s_ap`.
+    pub(crate) fn read(&self, report: &[u32], anchors: usize) -> (f64, MiningCounts) {
         let counts = MiningCounts::read(report, anchors);
         let terms = &report[TERMS..TERMS + anchors];
         let sum: f64 = terms
             .iter()
             .map(|bits| f64::from(f32::from_bits(*bits)))
             .sum();
-        let sum = if alone { sum / 2.0 } else { sum };
         (self.mean(sum, counts.active), counts)
     }
 }
@@ -66,7 +66,7 @@ mod tests {
     #[test]
     fn without_an_active_triplet_the_loss_is_zero() {
         let report = vec![0; TERMS + 2];
-        let (loss, counts) = TripletMarginLoss::default().read(&report, 2, false);
+        let (loss, counts) = TripletMarginLoss::default().read(&report, 2);
         assert_eq!((loss, counts.anchors, counts.valid), (0.0, 2, 0));
     }
 
@@ -79,7 +79,7 @@ mod tests {
         Total::Active.add(&mut report, 4);
         report[TERMS] = 1.5f32.to_bits();
         report[TERMS + 1] = (-1.0f32).to_bits();
-        let (loss, counts) = TripletMarginLoss { margin: 0.25 }.read(&report, 2, false);
+        let (loss, counts) = TripletMarginLoss { margin: 0.25 }.read(&report, 2);
         assert_eq!(loss, 0.375);
         assert_eq!((counts.easy, counts.semihard, counts.hard), (3, 4, 3));
     }

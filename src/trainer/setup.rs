@@ -13,7 +13,7 @@ use crate::gpu::PARAMS_SLOTS;
 use crate::kernels::optimizer::Moments;
 use crate::kernels::ranks::{Row, SEGMENT, Scratch};
 use crate::kernels::stride;
-use crate::kernels::triplet_margin::{OWNERS, Parts, TERMS};
+use crate::kernels::triplet_margin::{OWNERS, Parts, TERMS, part_stride};
 use crate::knn::Seeker;
 use crate::ledger::Purpose;
 use crate::linear::{LinearMap, Unfit};
@@ -152,7 +152,7 @@ impl Sizes {
         let positives = sampler.most_of_a_class(most, memory).saturating_sub(1);
         // All of it in u64: a plan that is refused may be larger than what a browser can address.
         let segments = memory.div_ceil(SEGMENT) as u64;
-        let parts = segments * (stride(config.embedding_size) * size_of::<f32>()) as u64;
+        let parts = segments * 4 * part_stride(stride(config.embedding_size)) as u64;
         let threshold_bytes = (size_of::<[u32; 2]>() + size_of::<u32>()) as u64;
         let bytes_per_row = parts + positives as u64 * threshold_bytes;
         // Rows of a batch that are its own references all need their thresholds at once.
@@ -277,6 +277,7 @@ impl Sizes {
         let staged = (self.steps_per_submit * self.batch).max(TILE_ROWS);
         let (block, thresholds) = (self.block_rows as u64, self.block_thresholds);
         let segments = self.memory.div_ceil(SEGMENT) as u64;
+        let parts = segments * block * part_stride(stride(dim)) as u64;
         let parameters = EmbeddingModel::parameters(&self.widths);
         let mut plan = FeatureStore::plan(
             MemoryPlan::default(),
@@ -297,7 +298,7 @@ impl Sizes {
             .with::<Row>(Purpose::Ranks, "train.rows", steps * batch)
             .with::<[u32; 2]>(Purpose::Ranks, "train.thresholds", thresholds)
             .with::<u32>(Purpose::Ranks, "train.books", thresholds)
-            .with::<f32>(Purpose::Similarities, "train.parts", segments * block * row)
+            .with::<f32>(Purpose::Similarities, "train.parts", parts)
             .with::<u32>(
                 Purpose::Staging,
                 "train.report",

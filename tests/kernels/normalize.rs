@@ -157,6 +157,7 @@ fn backward_projects_and_divides_and_reports_the_terms_of_the_loss() {
                 .map(|g| g * 1e9)
                 .collect();
             let mut report = vec![0u32; 20 + TERMS + count];
+            report[20 + TERMS..].fill(3e9f32.to_bits());
             report[20 + Total::Active as usize] = active as u32;
             report[21 + Total::Active as usize] = (active >> 32) as u32;
             let mut gradient_on = vector(&engine, &gradient, 0);
@@ -169,6 +170,7 @@ fn backward_projects_and_divides_and_reports_the_terms_of_the_loss() {
                 &vector(&engine, &unit, 0),
                 &vector(&engine, &norms, 0),
                 &mut gradient_on,
+                2.0,
                 20,
                 &mut report_on,
             );
@@ -181,7 +183,7 @@ fn backward_projects_and_divides_and_reports_the_terms_of_the_loss() {
                 let (u, g) = (&unit[i * stride..][..stride], &g[i * stride..][..stride]);
                 let along = reference::dot(u, g);
                 let divisor = active as f64 * f64::from(norms[i]);
-                terms.push(along / 1e9);
+                terms.push(2.0 * along / 1e9 + 3.0);
                 expected.extend(u.iter().zip(g).map(|(u, g)| (g - u * along) / divisor));
             }
             let actual = read(&engine, &gradient_on, count * stride);

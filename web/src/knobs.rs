@@ -2,7 +2,7 @@
 //!
 //! Miners and what they keep are listed by the core. A setting that the chosen miner does not have is not shown.
 
-use nearfar::{Miner, TypeOfTriplets};
+use nearfar::{Distance, Miner, TypeOfTriplets};
 
 /// How a setting is entered.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -66,7 +66,7 @@ pub(crate) const MAIN: [Knob; 8] = [
         key: "miner.margin",
         label: "Miner margin",
         pml: "TripletMarginMiner(margin)",
-        help: "The upper end of the miner's band, a difference of cosines; inclusive.",
+        help: "The upper end of the miner's band, a difference of cosines or distances; inclusive.",
         entry: Entry::Number("0.05"),
     },
     Knob {
@@ -93,7 +93,7 @@ pub(crate) const MAIN: [Knob; 8] = [
 ];
 
 /// The rest.
-pub(crate) const MORE: [Knob; 9] = [
+pub(crate) const MORE: [Knob; 10] = [
     Knob {
         key: "hidden_layers",
         label: "Hidden layers",
@@ -107,6 +107,13 @@ pub(crate) const MORE: [Knob; 9] = [
         pml: "CrossBatchMemory(embedding_size)",
         help: "Dimensions of an embedding. With 2 the map shows the exact circle.",
         entry: Entry::Number("1"),
+    },
+    Knob {
+        key: "distance",
+        label: "Distance",
+        pml: "CosineSimilarity, LpDistance",
+        help: "What margins are differences of: cosines, or distances of rows over their length. L2 is PML's default for triplets.",
+        entry: Entry::Choice(&Distance::ALL),
     },
     Knob {
         key: "m_per_class",
