@@ -31,7 +31,7 @@ pub struct TrainConfig {
     pub hidden_layers: Vec<usize>,
     /// Dimensions of an embedding, at least 2.
     pub embedding_size: usize,
-    /// Rows of a batch, at least 2.
+    /// Rows of a batch, at least 2; 1 where there is a memory to compare it with.
     pub batch_size: usize,
     /// Rows of each class in a batch (PML's `MPerClassSampler`), or 0 for plain shuffled batches.
     pub m_per_class: usize,
@@ -304,10 +304,11 @@ impl TrainConfig {
                 "between 2 and 65536",
             ),
             (
-                (2..=1 << 15).contains(&self.batch_size),
+                (2..=1 << 15).contains(&self.batch_size)
+                    || self.batch_size == 1 && self.memory_size > 0,
                 "batch_size",
                 self.batch_size.to_string(),
-                "between 2 and 32768",
+                "between 2 and 32768, or 1 with a memory",
             ),
             (
                 self.m_per_class == 0
@@ -532,8 +533,8 @@ mod tests {
         for (assignment, message) in [
             ("schema=2", "schema is 2: it must be 1"),
             (
-                "batch_size=1",
-                "batch_size is 1: it must be between 2 and 32768",
+                "batch_size=0",
+                "batch_size is 0: it must be between 2 and 32768, or 1 with a memory",
             ),
             (
                 "memory_size=8",

@@ -372,6 +372,11 @@ impl Trainer {
         );
     }
 
+    /// Forgets the rows of the memory, as PML's `reset_queue` does: the next batch finds its own stored copies there.
+    pub fn reset_memory(&mut self) {
+        self.memory.forget();
+    }
+
     /// Reads the weights back.
     ///
     /// # Errors
