@@ -56,6 +56,8 @@ mod pace;
 
 mod unit_rows;
 
+mod by_class;
+
 mod knn;
 
 mod rate;
@@ -63,6 +65,10 @@ mod rate;
 mod evaluation;
 
 mod mining;
+
+mod triplets;
+
+mod listing;
 
 mod embedder;
 
@@ -103,6 +109,7 @@ pub use forecast::{Forecast, Rate};
 pub use knn::{KnnIndex, KnnSpec, Neighbors};
 pub use ledger::{Bytes, MemoryLedger, OverBudget, Purpose, Reservation};
 pub use linear::{LinearMap, Unfit};
+pub use listing::{ListingSpec, Windows, checksum, list};
 pub use losses::{Loss, TripletMarginLoss};
 pub use metrics::{ClassMetrics, Metrics, Retrieval, Scores};
 pub use miners::{Miner, MiningCounts, TripletMarginMiner, TypeOfTriplets};
@@ -114,3 +121,4 @@ pub use projection::{Axes, project};
 pub use rate::measure_rate;
 pub use run::{Baseline, DataReport, FullEvaluation, Map, MemoryReport, Progress, Run, RunReport};
 pub use trainer::{Evaluation, Neighbour, Neighbourhood, StepReport, Trainer};
+pub use triplets::Triplets;
