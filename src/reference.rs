@@ -143,9 +143,9 @@ pub fn triplets(
     margin: f32,
 ) -> Vec<[u32; 3]> {
     let margin = f64::from(margin);
-    let row = |place: usize| &references[place * dim..][..dim];
     let mut kept = Vec::new();
     for (a, (anchor, [label, id])) in anchors.chunks(dim).zip(anchor_tags).enumerate() {
+        let similarities: Vec<f64> = references.chunks(dim).map(|row| dot(anchor, row)).collect();
         for (p, [p_label, p_id]) in reference_tags.iter().enumerate() {
             if p_label != label || p_id == id {
                 continue;
@@ -154,7 +154,7 @@ pub fn triplets(
                 if n_label == label {
                     continue;
                 }
-                let tm = dot(anchor, row(p)) - dot(anchor, row(n));
+                let tm = similarities[p] - similarities[n];
                 let keeps = match kind {
                     Kind::All => tm <= margin,
                     Kind::Easy => tm > margin,

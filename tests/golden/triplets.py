@@ -33,7 +33,7 @@ def case(rng, name, anchors, references=None):
         rows = [None if labels is None else rng.normal(size=(len(labels), DIM)).astype("f4") for labels in (anchors, references)]
         x, known = [None if r is None else torch.as_tensor(r) for r in rows]
         s = CosineSimilarity()(x, known).numpy()
-        a, p, n = np.array(every).reshape(-1, 3).T
+        a, p, n = np.array(every, int).reshape(-1, 3).T
         tm = s[a, p] - s[a, n]
         if min(abs(tm).min(initial=1), abs(tm - MARGIN).min(initial=1)) > 1e-5:
             break
