@@ -98,7 +98,7 @@ pub use dataset::{
     Sides, matrix_header, write_matrix,
 };
 #[cfg(not(target_arch = "wasm32"))]
-pub use dataset::{NpyElement, NpyRows, NpzWriter};
+pub use dataset::{NpyElement, NpyRows, NpzWriter, triplets_header};
 pub use device::{DeviceInfo, EngineChoice, EngineKind};
 pub use embedder::Embedder;
 pub use embeddings::Embeddings;
