@@ -17,6 +17,22 @@ pub const NO_PLACE: u32 = u32::MAX;
 /// Triplets of a part of a window: what is written stays in a core's own cache.
 const PART: usize = 8192;
 
+/// Which of eight bits are set, ascending, for each byte; what follows them is of no meaning.
+const SET: [[u8; 8]; 256] = {
+    let mut all = [[0; 8]; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let (mut bit, mut count) = (0, 0);
+        while bit < 8 {
+            all[byte][count] = bit;
+            count += byte >> bit & 1;
+            bit += 1;
+        }
+        byte += 1;
+    }
+    all
+};
+
 /// Operations that meeting a reference counts as.
 const LOOK: usize = 4;
 
@@ -187,16 +203,21 @@ impl<'a> Cell<'a> {
     /// Writes the triplets from the `skip`-th on that have room.
     #[inline(always)]
     fn write(&self, skip: usize, triplets: &mut [[u32; 3]]) {
-        let mut flags = [0u8; CELL];
-        for (flag, kept) in flags.iter_mut().zip(self.kept()) {
+        let mut flags = [[0u8; 8]; CELL / 8];
+        for (flag, kept) in flags.as_flattened_mut().iter_mut().zip(self.kept()) {
             *flag = u8::from(kept);
         }
-        // Every reference is written, and overwritten by the next one where it is not kept: no branch to guess.
-        let mut kept = [0; CELL];
+        // Eight at a time, those that are kept first; what the others left is overwritten by the next eight.
+        let mut kept = [0; CELL + 8];
         let mut count = 0;
-        for (negative, flag) in (self.first..).zip(&flags[..self.labels.len()]) {
-            kept[count % CELL] = negative;
-            count += usize::from(*flag);
+        let eights = flags.iter().take(self.labels.len().div_ceil(8));
+        for (first, flags) in (self.first..).step_by(8).zip(eights) {
+            // The sum of the flags, each shifted to a bit of its own at the top.
+            let bits = u64::from_le_bytes(*flags).wrapping_mul(0x0102_0408_1020_4080) >> 56;
+            for (kept, place) in kept[count..count + 8].iter_mut().zip(SET[bits as usize]) {
+                *kept = first + u32::from(place);
+            }
+            count += bits.count_ones() as usize;
         }
         for (triplet, negative) in triplets.iter_mut().zip(&kept[skip..count]) {
             *triplet = [self.anchor, self.positive, *negative];
