@@ -59,6 +59,8 @@ mod pace;
 
 mod unit_rows;
 
+mod by_class;
+
 mod knn;
 
 mod rate;
@@ -66,6 +68,10 @@ mod rate;
 mod evaluation;
 
 mod mining;
+
+mod triplets;
+
+mod listing;
 
 mod embedder;
 
@@ -95,7 +101,7 @@ pub use dataset::{
     Sides, matrix_header, write_matrix,
 };
 #[cfg(not(target_arch = "wasm32"))]
-pub use dataset::{NpyElement, NpyRows, NpzWriter};
+pub use dataset::{NpyElement, NpyRows, NpzWriter, triplets_header};
 pub use device::{DeviceInfo, EngineChoice, EngineKind};
 pub use distance::Distance;
 pub use embedder::Embedder;
@@ -107,6 +113,7 @@ pub use forecast::{Forecast, Rate};
 pub use knn::{KnnIndex, KnnSpec, Neighbors};
 pub use ledger::{Bytes, MemoryLedger, OverBudget, Purpose, Reservation};
 pub use linear::{LinearMap, Unfit};
+pub use listing::{ListingSpec, Windows, checksum, list};
 pub use losses::{Loss, TripletMarginLoss};
 pub use metrics::{ClassMetrics, Metrics, Retrieval, Scores};
 pub use miners::{Miner, MiningCounts, TripletMarginMiner, TypeOfTriplets};
@@ -118,3 +125,4 @@ pub use projection::{Axes, project};
 pub use rate::measure_rate;
 pub use run::{Baseline, DataReport, FullEvaluation, Map, MemoryReport, Progress, Run, RunReport};
 pub use trainer::{Evaluation, Neighbour, Neighbourhood, StepReport, Trainer};
+pub use triplets::Triplets;

@@ -145,6 +145,45 @@ pub fn triplet_margin(
     mining
 }
 
+/// Every triplet that a miner keeps, `[anchor, positive, negative]` by place, one after the other. Tags are `[label, id]`.
+pub fn triplets(
+    anchors: &[f64],
+    anchor_tags: &[[u32; 2]],
+    references: &[f64],
+    reference_tags: &[[u32; 2]],
+    dim: usize,
+    kind: Kind,
+    margin: f32,
+) -> Vec<[u32; 3]> {
+    let margin = f64::from(margin);
+    let mut kept = Vec::new();
+    for (a, (anchor, [label, id])) in anchors.chunks(dim).zip(anchor_tags).enumerate() {
+        let similarities: Vec<f64> = references.chunks(dim).map(|row| dot(anchor, row)).collect();
+        for (p, [p_label, p_id]) in reference_tags.iter().enumerate() {
+            if p_label != label || p_id == id {
+                continue;
+            }
+            for (n, [n_label, _]) in reference_tags.iter().enumerate() {
+                if n_label == label {
+                    continue;
+                }
+                let tm = similarities[p] - similarities[n];
+                let keeps = match kind {
+                    Kind::All => tm <= margin,
+                    Kind::Easy => tm > margin,
+                    Kind::Semihard => tm > 0.0 && tm <= margin,
+                    Kind::Hard => tm <= 0.0 && tm <= margin,
+                    Kind::Unmined => true,
+                };
+                if keeps {
+                    kept.push([a, p, n].map(|place| place as u32));
+                }
+            }
+        }
+    }
+    kept
+}
+
 /// For each query, the ranks of the references of its label, nearest first, from 1 on: similarity down, id up, the
 /// reference with the query's own id left out. Tags are `[label, id]`.
 pub fn ranks(

@@ -1,17 +1,18 @@
-//! `nearfar mine` and `nearfar loss`: what a miner keeps of all triplets, and what those cost. No triplet is stored.
+//! `nearfar mine` and `nearfar loss`: what a miner keeps of all triplets, and what those cost. A triplet is stored only
+//! where a list is asked for: see `triplets`.
 
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use nearfar::{
-    Forecast, MemoryReport, Mined, MiningCounts, MiningSpec, Rate, Result, Room, TrainConfig,
-    Wanted, mine, pml_bytes, write_matrix,
+    Engine, Forecast, MemoryReport, Mined, MiningCounts, MiningSpec, Rate, Result, Room,
+    TrainConfig, Wanted, mine, pml_bytes, write_matrix,
 };
 
 use super::files::{LabelledFiles, LabelledRows, Output};
-use super::{Common, print_json, print_line, progress};
+use super::{Common, print_json, print_line, progress, triplets};
 
-/// Count the triplets that a miner keeps, by kind
+/// Count the triplets that a miner keeps, by kind, and list them
 #[derive(Debug, Args)]
 pub(super) struct Mine {
     #[command(flatten)]
@@ -25,6 +26,9 @@ pub(super) struct Mine {
     /// What margins are differences of: cosine, or l2 on rows over their length
     #[arg(long, value_name = "NAME", default_value = "cosine")]
     distance: String,
+    /// NPY for the triplets that are kept, [t, 3] u32: anchor, positive, negative
+    #[arg(long, value_name = "FILE.npy")]
+    out: Option<PathBuf>,
     #[command(flatten)]
     pub(super) common: Common,
 }
@@ -57,7 +61,21 @@ impl Mine {
     pub(super) fn run(&self) -> Result<()> {
         let settings = settings(&self.miner, None, &self.distance, &self.sets, "miner.")?;
         let job = Job::read(&self.rows, &self.common)?;
-        let (mined, mut report) = job.run(&settings, Wanted::Counts)?;
+        let engine = self.common.open(Common::default_budget())?;
+        let file = self.out.as_deref().map(|out| {
+            triplets::File::create(
+                out,
+                &engine,
+                &job.anchors,
+                job.references.as_ref(),
+                &settings,
+            )
+        });
+        let file = file.transpose()?;
+        let (mined, mut report) = job.run(&engine, &settings, Wanted::Counts)?;
+        if let Some(file) = file {
+            file.write(mined.mining.mined, &mut report)?;
+        }
         if let Some(mining) = report["mining"].as_object_mut() {
             // What is active is a matter of a loss.
             mining.remove("active");
@@ -68,9 +86,15 @@ impl Mine {
 
     /// What a mining would hold and take; runs nothing.
     pub(super) fn plan(&self, room: &Room, rate: &Rate) -> Result<Forecast> {
-        settings(&self.miner, None, &self.distance, &self.sets, "miner.")?;
+        let settings = settings(&self.miner, None, &self.distance, &self.sets, "miner.")?;
         let (anchors, references) = self.rows.read()?;
-        spec(&anchors, references.as_ref(), false).plan(room, rate)
+        let counting = spec(&anchors, references.as_ref(), false).plan(room, rate)?;
+        if self.out.is_none() {
+            return Ok(counting);
+        }
+        let spec = triplets::spec(&anchors, references.as_ref(), &settings);
+        let listing = spec.plan(room, rate)?;
+        Ok(triplets::both(counting, listing))
     }
 }
 
@@ -88,7 +112,8 @@ impl Loss {
             None => Wanted::Loss(&settings.loss),
             Some(_) => Wanted::Gradient(&settings.loss),
         };
-        let (mined, mut report) = job.run(&settings, wanted)?;
+        let engine = self.common.open(Common::default_budget())?;
+        let (mined, mut report) = job.run(&engine, &settings, wanted)?;
         if let Some(path) = &self.gradient {
             write_gradient(path, &mined.gradient, job.anchors.rows.dim())?;
         }
@@ -167,14 +192,14 @@ impl<'a> Job<'a> {
 
     fn run(
         &self,
+        engine: &Engine,
         settings: &TrainConfig,
         wanted: Wanted<'_>,
     ) -> Result<(Mined, serde_json::Value)> {
-        let engine = self.common.open(Common::default_budget())?;
         let started = std::time::Instant::now();
         let bar = progress::Progress::new(self.anchors.labels.len() as u64, "anchors");
         let mined = pollster::block_on(mine(
-            &engine,
+            engine,
             self.anchors.rows(),
             self.references.as_ref().map(LabelledRows::rows),
             &settings.miner,

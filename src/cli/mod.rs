@@ -10,6 +10,7 @@ mod mine;
 mod plan;
 mod progress;
 mod train;
+mod triplets;
 
 use std::fmt::Display;
 use std::io::Write as _;

@@ -11,6 +11,7 @@ pub mod ranks;
 pub mod similarities;
 pub(crate) mod tile;
 pub mod triplet_margin;
+pub mod triplets;
 mod vec;
 
 pub use vec::CpuVec;

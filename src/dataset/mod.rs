@@ -20,6 +20,8 @@ pub use blob::BlobRows;
 pub use csv::CsvTable;
 pub(crate) use labelled::too_large;
 pub use labelled::{Choice, Labelled, NamedFile};
+#[cfg(not(target_arch = "wasm32"))]
+pub use npy::triplets_header;
 pub use npy::{matrix_header, write_matrix};
 #[cfg(not(target_arch = "wasm32"))]
 pub use npy_rows::NpyRows;

@@ -14,11 +14,12 @@ pub mod ranks;
 pub mod similarities;
 pub mod tile;
 pub mod triplet_margin;
+pub mod triplets;
 
 pub use crate::gpu::{Access, Kernel};
 
 /// Every entry point there is.
-pub static ALL: [&Kernel; 27] = [
+pub static ALL: [&Kernel; 31] = [
     &gather::GATHER,
     &gemm::FORWARD,
     &gemm::INPUT_GRADIENT,
@@ -46,6 +47,10 @@ pub static ALL: [&Kernel; 27] = [
     &triplet_margin::MINE,
     &triplet_margin::FINISH,
     &triplet_margin::SHARE_WITH_REFERENCES,
+    &triplets::VALID,
+    &triplets::COUNT,
+    &triplets::WRITE,
+    &triplets::CHECKSUM,
 ];
 
 /// Floats from one row of a matrix to the next: `columns` rounded up to whole vec4s.

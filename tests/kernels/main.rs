@@ -13,3 +13,4 @@ mod shaders;
 mod similarities;
 mod tile;
 mod triplet_margin;
+mod triplets;
