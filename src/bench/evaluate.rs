@@ -12,7 +12,7 @@ const CHECKED: usize = 50;
 
 /// Times the metrics of random rows of as many classes.
 pub(super) async fn measure(engine: &Engine, shape: &Shape, classes: usize) -> Result<Line> {
-    let side = |stream, count| Side::new(stream, count, shape.dim, classes);
+    let side = |stream, count| Side::signs(stream, count, shape.dim, classes);
     let known = side(rows::REFERENCES, shape.references);
     verify(
         engine,

@@ -25,16 +25,16 @@ pub(super) async fn measure(
     asked: Asked,
     classes: usize,
 ) -> Result<Line> {
-    let side = |stream, count| Side::new(stream, count, shape.dim, classes);
+    let exact = |stream, count| Side::signs(stream, count, shape.dim, classes);
     verify(
         engine,
         asked,
-        &side(rows::QUERIES, shape.queries.min(CHECKED[0])),
-        &side(rows::REFERENCES, shape.references.min(CHECKED[1])),
+        &exact(rows::QUERIES, shape.queries.min(CHECKED[0])),
+        &exact(rows::REFERENCES, shape.references.min(CHECKED[1])),
     )
     .await?;
-    let anchors = side(rows::QUERIES, shape.queries);
-    let known = side(rows::REFERENCES, shape.references);
+    let anchors = Side::uniform(rows::QUERIES, shape.queries, shape.dim, classes);
+    let known = Side::uniform(rows::REFERENCES, shape.references, shape.dim, classes);
     engine.settle().await?;
     engine.ledger().restart_peak();
     let before = engine.submits();

@@ -1,4 +1,4 @@
-//! [`Side`]: labelled rows of signs, on which results must equal the reference's.
+//! [`Side`]: labelled rows, of signs where results must equal the reference's.
 
 use super::rows;
 use crate::dataset::RowSource;
@@ -13,14 +13,20 @@ pub(super) struct Side {
 }
 
 impl Side {
-    /// Rows of a stream, with a class and an id of their own each.
-    pub(super) fn new(stream: u32, count: usize, dim: usize, classes: usize) -> Self {
-        let labels = rows::labels(stream, count, classes);
+    /// Rows of signs, with a class and an id of their own each.
+    pub(super) fn signs(stream: u32, count: usize, dim: usize, classes: usize) -> Self {
+        Self::new(stream, rows::signs(stream, count, dim), dim, classes)
+    }
+
+    /// Rows in any direction, likewise.
+    pub(super) fn uniform(stream: u32, count: usize, dim: usize, classes: usize) -> Self {
+        Self::new(stream, rows::uniform(stream, count, dim), dim, classes)
+    }
+
+    fn new(stream: u32, values: Vec<f32>, dim: usize, classes: usize) -> Self {
+        let labels = rows::labels(stream, values.len() / dim, classes);
         Self {
-            rows: RowSource::Memory {
-                values: rows::signs(stream, count, dim),
-                dim,
-            },
+            rows: RowSource::Memory { values, dim },
             labels: labels.iter().map(u32::to_string).collect(),
             tags: labels
                 .into_iter()
