@@ -3,16 +3,17 @@
 //   kept where low < tm <= high, tm = value(s_ap) - value(s_an)
 //   the j-th reference outside a class is j + (how many of the class, which ascends, stand before it)
 //
-// valid      one invocation a triplet   the triplet
-// count      one workgroup a cell       how many it keeps of a pair (anchor, positive) with CELL references
-// write      one workgroup a cell       those that lie in the window; `offsets` is the prefix sum of the counts
-// checksum   one invocation a triplet   a number that changes with it and its place, added to the total: integers commute
+// valid      one invocation RUN triplets   the triplets
+// count      one workgroup a cell          how many it keeps of a pair (anchor, positive) with CELL references
+// write      one workgroup a cell          those that lie in the window; `offsets` is the prefix sum of the counts
+// checksum   one invocation RUN triplets   a number that changes with each and its place, added to the total: integers commute
 //
 // A pair has a cell for every CELL references; cells of a pair stand together, pairs in the order of rows and positives.
 
 override WORKGROUP_SIZE: u32;
 const WORD = 32u;      // references of one invocation of write
 const CELL = 2048u;    // WORD * WORKGROUP_SIZE
+const RUN = 32u;       // triplets of one invocation of valid and checksum
 
 struct Params {
   rows: u32,
@@ -76,8 +77,8 @@ fn positive(row: Row, j: u32) -> u32 {
   return members[row.first + j + u32(j >= row.own)];
 }
 
-/// The row's j-th negative.
-fn negative(row: Row, j: u32) -> u32 {
+/// How many of the row's class stand before its j-th negative.
+fn members_before(row: Row, j: u32) -> u32 {
   var low = 0u;
   var high = row.members;
   while low < high {
@@ -88,7 +89,7 @@ fn negative(row: Row, j: u32) -> u32 {
       high = middle;
     }
   }
-  return j + low;
+  return low;
 }
 
 @compute @workgroup_size(WORKGROUP_SIZE)
@@ -97,20 +98,39 @@ fn valid(
   @builtin(num_workgroups) groups: vec3u,
   @builtin(local_invocation_index) lane: u32,
 ) {
-  let item = (group.x + group.y * groups.x) * WORKGROUP_SIZE + lane;
+  let item = ((group.x + group.y * groups.x) * WORKGROUP_SIZE + lane) * RUN;
   if item >= params.items {
     return;
   }
-  let t = params.first + item;
-  let at = row_of(t);
-  let row = rows[at];
+  let end = params.first + min(item + RUN, params.items);
+  var t = params.first + item;
+  var at = row_of(t);
+  var row = rows[at];
   let begin = select(vec2u(), params.begin, at == 0u);
   let within = begin.y + t - row.offset;
   let negatives = params.references - row.members;
-  let skipped = within / negatives;
-  listed[3u * t] = row.anchor;
-  listed[3u * t + 1u] = positive(row, begin.x + skipped);
-  listed[3u * t + 2u] = negative(row, within - skipped * negatives);
+  var p = begin.x + within / negatives;
+  var j = within % negatives;
+  var before = members_before(row, j);
+  for (; t < end; t++) {
+    listed[3u * t] = row.anchor;
+    listed[3u * t + 1u] = positive(row, p);
+    listed[3u * t + 2u] = j + before;
+    j++;
+    if at + 1u < params.rows && rows[at + 1u].offset == t + 1u {
+      at++;
+      row = rows[at];
+      p = 0u;
+      j = 0u;
+      before = members_before(row, j);
+    } else if j == params.references - row.members {
+      p++;
+      j = 0u;
+      before = members_before(row, j);
+    } else if before < row.members && members[row.first + before] == j + before {
+      before = members_before(row, j);
+    }
+  }
 }
 
 /// The triplets of a pair with the references of a cell.
@@ -212,10 +232,14 @@ fn checksum(
   @builtin(num_workgroups) groups: vec3u,
   @builtin(local_invocation_index) lane: u32,
 ) {
-  let t = (group.x + group.y * groups.x) * WORKGROUP_SIZE + lane;
-  if t >= params.items {
+  let item = ((group.x + group.y * groups.x) * WORKGROUP_SIZE + lane) * RUN;
+  if item >= params.items {
     return;
   }
-  let triplet = summands[3u * t] * 0x9e3779b1u + summands[3u * t + 1u] * 0x85ebca77u + summands[3u * t + 2u] * 0xc2b2ae3du;
-  atomicAdd(&total, triplet * (2u * (params.first + t) + 1u));
+  var sum = 0u;
+  for (var t = item; t < min(item + RUN, params.items); t++) {
+    let triplet = summands[3u * t] * 0x9e3779b1u + summands[3u * t + 1u] * 0x85ebca77u + summands[3u * t + 2u] * 0xc2b2ae3du;
+    sum += triplet * (2u * (params.first + t) + 1u);
+  }
+  atomicAdd(&total, sum);
 }

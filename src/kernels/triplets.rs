@@ -18,7 +18,10 @@ const SOURCE: &str = include_str!("../../shaders/triplets.wgsl");
 /// Invocations of a workgroup: each has 32 references of a cell.
 const WORKGROUP_SIZE: u32 = CELL as u32 / 32;
 
-/// One invocation a triplet.
+/// Triplets that one invocation writes or sums up; the shader's `RUN`.
+const RUN: usize = 32;
+
+/// One invocation per [`RUN`] triplets.
 pub static VALID: Kernel = Kernel {
     name: "triplets.valid",
     source: SOURCE,
@@ -58,7 +61,7 @@ pub static WRITE: Kernel = Kernel {
     ..COUNT
 };
 
-/// One invocation a triplet.
+/// One invocation per [`RUN`] triplets.
 pub static CHECKSUM: Kernel = Kernel {
     name: "triplets.checksum",
     entry: "checksum",
@@ -234,7 +237,7 @@ pub fn valid(
                 &VALID,
                 &params,
                 &[rows.binding(), members.binding(), triplets.binding()],
-                groups_for(&VALID, numbers.len()),
+                groups_for(&VALID, numbers.len().div_ceil(RUN)),
             );
         }
         Commands::Cpu(calls) => {
@@ -271,7 +274,7 @@ pub fn checksum(
                 &CHECKSUM,
                 &params,
                 &[triplets.binding(), total.binding()],
-                groups_for(&CHECKSUM, count),
+                groups_for(&CHECKSUM, count.div_ceil(RUN)),
             );
         }
         Commands::Cpu(calls) => {
