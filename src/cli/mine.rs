@@ -29,6 +29,9 @@ pub(super) struct Mine {
     /// NPY for the triplets that are kept, [t, 3] u32: anchor, positive, negative
     #[arg(long, value_name = "FILE.npy")]
     out: Option<PathBuf>,
+    /// List the triplets through one window and give a number that changes with each and with their order; writes nothing
+    #[arg(long, conflicts_with = "out")]
+    checksum: bool,
     #[command(flatten)]
     pub(super) common: Common,
 }
@@ -62,6 +65,19 @@ impl Mine {
         let settings = settings(&self.miner, None, &self.distance, &self.sets, "miner.")?;
         let job = Job::read(&self.rows, &self.common)?;
         let engine = self.common.open(Common::default_budget())?;
+        if self.checksum {
+            let references = job.references.as_ref();
+            let report = triplets::sum_up(&engine, &job.anchors, references, &settings)?;
+            if self.common.json {
+                print_json(&report);
+            } else {
+                print_line(format_args!(
+                    "{} triplets, checksum {}",
+                    report["triplets"], report["checksum"]
+                ));
+            }
+            return Ok(());
+        }
         let file = self.out.as_deref().map(|out| {
             triplets::File::create(
                 out,

@@ -4,7 +4,8 @@ use std::path::Path;
 use std::time::Instant;
 
 use nearfar::{
-    Engine, Forecast, ListingSpec, MemoryReport, Rate, Result, TrainConfig, list, triplets_header,
+    Engine, Forecast, ListingSpec, MemoryReport, Rate, Result, TrainConfig, checksum, list,
+    triplets_header,
 };
 
 use super::files::{LabelledRows, Output};
@@ -50,6 +51,31 @@ pub(super) fn both(counting: Forecast, listing: Forecast) -> Forecast {
         traffic_bytes,
         ..larger
     }
+}
+
+/// Lists what the miner keeps through one window that is summed up where it lies.
+pub(super) fn sum_up(
+    engine: &Engine,
+    anchors: &LabelledRows,
+    references: Option<&LabelledRows>,
+    settings: &TrainConfig,
+) -> Result<serde_json::Value> {
+    let started = Instant::now();
+    let (triplets, checksum) = pollster::block_on(checksum(
+        engine,
+        anchors.rows(),
+        references.map(LabelledRows::rows),
+        &settings.miner,
+        ListingSpec::WINDOW_BYTES,
+    ))?;
+    Ok(serde_json::json!({
+        "engine": engine.info().engine,
+        "adapter": engine.info().adapter,
+        "elapsed_ms": started.elapsed().as_secs_f64() * 1e3,
+        "triplets": triplets,
+        "checksum": checksum,
+        "memory": MemoryReport::new(engine.ledger()),
+    }))
 }
 
 impl<'a> File<'a> {
