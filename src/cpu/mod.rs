@@ -7,11 +7,14 @@ pub mod normalize;
 pub mod optimizer;
 mod parallel;
 pub(crate) mod peaks;
+pub(crate) mod pull;
 pub mod ranks;
+pub mod select;
 pub mod similarities;
 pub(crate) mod tile;
 pub mod triplet_margin;
 mod vec;
+pub mod weigh;
 
 pub use vec::CpuVec;
 

@@ -10,15 +10,18 @@ pub mod knn;
 pub mod normalize;
 pub mod optimizer;
 pub mod peaks;
+pub mod pull;
 pub mod ranks;
+pub mod select;
 pub mod similarities;
 pub mod tile;
 pub mod triplet_margin;
+pub mod weigh;
 
 pub use crate::gpu::{Access, Kernel};
 
 /// Every entry point there is.
-pub static ALL: [&Kernel; 27] = [
+pub static ALL: [&Kernel; 33] = [
     &gather::GATHER,
     &gemm::FORWARD,
     &gemm::INPUT_GRADIENT,
@@ -35,17 +38,23 @@ pub static ALL: [&Kernel; 27] = [
     &peaks::MULTIPLY_ADD,
     &peaks::FILL,
     &peaks::COPY,
+    &pull::PULL,
+    &pull::SHARE,
     &ranks::CLEAR,
     &ranks::FIND,
     &ranks::ORDER,
     &ranks::SORT_THRESHOLDS,
     &ranks::STRIP,
     &ranks::TILE,
+    &select::KEEP,
     &similarities::STRIP,
     &similarities::TILE,
     &triplet_margin::MINE,
     &triplet_margin::FINISH,
     &triplet_margin::SHARE_WITH_REFERENCES,
+    &weigh::WEIGH,
+    &weigh::TOTAL,
+    &weigh::SWAPPED,
 ];
 
 /// Floats from one row of a matrix to the next: `columns` rounded up to whole vec4s.
