@@ -5,7 +5,7 @@
 //
 // normalize   one workgroup a row   unit[first + row]
 // enqueue     one workgroup a row   unit[row], norms[row], and its copy in the memory: bank, tags[slot] = (label, id)
-// backward    one workgroup a row   gradient[row] in place, and <gradient, unit> as this row's term of the loss
+// backward    one workgroup a row   gradient[row] in place, and where `terms` <gradient, unit> as this row's term of the loss
 //
 // A row whose squared length is not finite sets the sticky word `status`.
 
@@ -21,6 +21,7 @@ struct Params {
   capacity: u32,     // the memory's slots
   first_id: u32,     // the id of the first enqueued row
   report: u32,       // where this step's report begins
+  terms: u32,        // in backward: whether the rows' terms go there
 }
 
 @group(0) @binding(0) var<uniform> params: Params;
@@ -135,7 +136,7 @@ fn backward(
     let tangent = gradient[i] - unit_rows[i] * along;
     gradient[i] = select(vec4f(), tangent / divisor, divisor > 0.0);
   }
-  if lane == 0u {
+  if lane == 0u && params.terms != 0u {
     atomicStore(&report[params.report + TOTALS + row], bitcast<u32>(along));
   }
 }

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use nearfar::{
-    Forecast, MemoryReport, Mined, MiningCounts, MiningSpec, Rate, Result, Room, TrainConfig,
-    Wanted, mine, pml_bytes, write_matrix,
+    Error, Forecast, MemoryReport, Mined, Miner, MiningCounts, MiningSpec, NpzWriter, Pairs, Rate,
+    Result, Room, TrainConfig, Wanted, mine, pml_bytes, write_matrix, write_numbers,
 };
 
 use super::files::{LabelledFiles, LabelledRows, Output};
@@ -16,12 +16,15 @@ use super::{Common, print_json, print_line, progress};
 pub(super) struct Mine {
     #[command(flatten)]
     rows: LabelledFiles,
-    /// Which triplets are kept: triplet-margin or none
+    /// Which triplets are kept: triplet-margin, batch-hard, batch-easy-hard, multi-similarity, pair-margin or none
     #[arg(long, value_name = "NAME", default_value = "triplet-margin")]
     miner: String,
     /// An argument of the miner, e.g. `margin=0.1` or `type_of_triplets=hard`; may be given again
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
+    /// NPZ for the pairs that are kept, a1, p, a2 and n; of batch-hard NPY for its triplets, [t, 3] u32
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
     #[command(flatten)]
     pub(super) common: Common,
 }
@@ -34,7 +37,8 @@ pub(super) struct Loss {
     /// The loss: triplet-margin
     #[arg(long, value_name = "NAME", default_value = "triplet-margin")]
     loss: String,
-    /// Which triplets it sees: triplet-margin, or none for all
+    /// Which triplets it sees: those of triplet-margin, batch-hard, batch-easy-hard, multi-similarity or pair-margin, or
+    /// with none all
     #[arg(long, value_name = "NAME", default_value = "none")]
     miner: String,
     /// An argument of the loss, e.g. margin=0.1, or of the miner: miner.margin=0.2; may be given again
@@ -50,8 +54,21 @@ pub(super) struct Loss {
 impl Mine {
     pub(super) fn run(&self) -> Result<()> {
         let settings = settings(&self.miner, None, &self.sets, "miner.")?;
+        if self.out.is_some() && settings.miner.is_band() {
+            return Err(Error::Config(format!(
+                "--out lists what a miner of pairs keeps, {} keeps a band of all triplets: leave --out away",
+                self.miner
+            )));
+        }
         let job = Job::read(&self.rows, &self.common)?;
-        let (mined, mut report) = job.run(&settings, Wanted::Counts)?;
+        let wanted = match self.out {
+            None => Wanted::Counts,
+            Some(_) => Wanted::Pairs,
+        };
+        let (mined, mut report) = job.run(&settings, wanted)?;
+        if let Some(path) = &self.out {
+            write_pairs(path, &settings.miner, &mined.pairs)?;
+        }
         if let Some(mining) = report["mining"].as_object_mut() {
             // What is active is a matter of a loss.
             mining.remove("active");
@@ -62,9 +79,11 @@ impl Mine {
 
     /// What a mining would hold and take; runs nothing.
     pub(super) fn plan(&self, room: &Room, rate: &Rate) -> Result<Forecast> {
-        settings(&self.miner, None, &self.sets, "miner.")?;
+        let settings = settings(&self.miner, None, &self.sets, "miner.")?;
         let (anchors, references) = self.rows.read()?;
-        spec(&anchors, references.as_ref(), false).plan(room, rate)
+        spec(&anchors, references.as_ref(), false)
+            .mined_by(&settings.miner, None)
+            .plan(room, rate)
     }
 }
 
@@ -91,9 +110,11 @@ impl Loss {
 
     /// What it would hold and take; runs nothing.
     pub(super) fn plan(&self, room: &Room, rate: &Rate) -> Result<Forecast> {
-        settings(&self.miner, Some(&self.loss), &self.sets, "loss.")?;
+        let settings = settings(&self.miner, Some(&self.loss), &self.sets, "loss.")?;
         let (anchors, references) = self.rows.read()?;
-        spec(&anchors, references.as_ref(), self.gradient.is_some()).plan(room, rate)
+        spec(&anchors, references.as_ref(), self.gradient.is_some())
+            .mined_by(&settings.miner, Some(&settings.loss))
+            .plan(room, rate)
     }
 }
 
@@ -205,4 +226,25 @@ fn write_gradient(path: &Path, gradient: &[f32], dim: usize) -> Result<()> {
     let mut file = Output::create(path)?;
     file.write(&write_matrix(gradient, dim))?;
     file.finish()
+}
+
+/// Writes the pairs; of batch-hard, where they come in twos, the triplets.
+fn write_pairs(path: &Path, miner: &Miner, pairs: &Pairs) -> Result<()> {
+    if let Miner::BatchHard(_) = miner {
+        let triplets = pairs.a1.iter().zip(&pairs.p).zip(&pairs.n);
+        let numbers: Vec<u32> = triplets.flat_map(|((a, p), n)| [*a, *p, *n]).collect();
+        let mut file = Output::create(path)?;
+        file.write(&write_numbers(&numbers, 3))?;
+        return file.finish();
+    }
+    let mut file = NpzWriter::new(path.display().to_string(), Output::create(path)?);
+    for (name, numbers) in [
+        ("a1", &pairs.a1),
+        ("p", &pairs.p),
+        ("a2", &pairs.a2),
+        ("n", &pairs.n),
+    ] {
+        file.array(name, &[numbers.len()], [numbers])?;
+    }
+    file.finish()?.finish()
 }

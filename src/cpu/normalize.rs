@@ -52,12 +52,13 @@ pub(crate) fn store(
     }
 }
 
-/// `gradient = (gradient - unit <gradient, unit>) / (active norm)`; the inner product goes to the report.
+/// `gradient = (gradient - unit <gradient, unit>) / (active norm)`; with `terms` the inner product goes to the report.
 pub(crate) fn backward(
     unit: &[f32],
     norms: &[f32],
     stride: usize,
     gradient: &mut [f32],
+    terms: bool,
     report: &mut [u32],
 ) {
     let active = Total::Active.read(report) as f32;
@@ -65,7 +66,9 @@ pub(crate) fn backward(
         let unit = &unit[i * stride..][..stride];
         let gradient = &mut gradient[i * stride..][..stride];
         let along = dot(gradient, unit);
-        report[TERMS + i] = along.to_bits();
+        if terms {
+            report[TERMS + i] = along.to_bits();
+        }
         add_scaled(gradient, -along, unit);
         let divisor = active * norm;
         for gradient in gradient {

@@ -74,6 +74,13 @@ pub fn write_matrix(values: &[f32], columns: usize) -> Vec<u8> {
     bytes
 }
 
+/// The NPY file of a matrix of row numbers with so many columns.
+pub fn write_numbers(numbers: &[u32], columns: usize) -> Vec<u8> {
+    let mut bytes = array_header("<u4", &[numbers.len() / columns, columns]);
+    bytes.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
+    bytes
+}
+
 /// The start of the NPY file of an f32 matrix; the rows follow, little-endian.
 pub fn matrix_header(rows: usize, columns: usize) -> Vec<u8> {
     array_header("<f4", &[rows, columns])

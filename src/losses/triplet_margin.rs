@@ -2,8 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::kernels::triplet_margin::{Rule, TERMS};
-use crate::miners::{Miner, MiningCounts};
+use crate::forecast::Path;
+use crate::kernels::triplet_margin::TERMS;
+use crate::miners::MiningCounts;
 
 /// The hinge on `s_an - s_ap + margin`, averaged over the triplets where it is above zero (`AvgNonZeroReducer`).
 ///
@@ -13,26 +14,24 @@ use crate::miners::{Miner, MiningCounts};
 pub struct TripletMarginLoss {
     /// By how much a positive must be nearer than a negative, a difference of cosines. A triplet just there has no loss.
     pub margin: f64,
+    /// Whether a positive that is nearer to the negative than the anchor is stands in for it.
+    pub swap: bool,
+    /// Whether the loss is `log(1 + exp(x))` of the same difference in place of the hinge: it is above zero everywhere.
+    pub smooth_loss: bool,
 }
 
 impl Default for TripletMarginLoss {
     /// A margin of 0.2, where PML's default is 0.05.
     fn default() -> Self {
-        Self { margin: 0.2 }
+        Self {
+            margin: 0.2,
+            swap: false,
+            smooth_loss: false,
+        }
     }
 }
 
 impl TripletMarginLoss {
-    /// What the kernel mines and differentiates.
-    pub(crate) fn rule(&self, miner: &Miner) -> Rule {
-        let (kind, miner_margin) = miner.band();
-        Rule {
-            kind,
-            miner_margin,
-            loss_margin: self.margin as f32,
-        }
-    }
-
     /// The mean over the active triplets, from the sum of their `s_an - s_ap`.
     pub(crate) fn mean(&self, sum: f64, active: u64) -> f64 {
         if active == 0 {
@@ -42,19 +41,28 @@ impl TripletMarginLoss {
         }
     }
 
-    /// The loss and the counts of a step, off its report.
+    /// The loss of a step with these counts, off its report.
     ///
-    /// The sum over active triplets of `s_an - s_ap` is the sum over anchors of `<G_a, u_a>`, the rows' terms. Where the
-    /// references are the batch itself, its rows have their terms as references too: the sum comes twice.
-    pub(crate) fn read(&self, report: &[u32], anchors: usize, alone: bool) -> (f64, MiningCounts) {
-        let counts = MiningCounts::read(report, anchors);
-        let terms = &report[TERMS..TERMS + anchors];
+    /// On [`Path::Rows`] the rows' terms are their losses. On [`Path::Ranks`] the sum over active triplets of `s_an - s_ap`
+    /// is the sum over anchors of `<G_a, u_a>`, the rows' terms. Where the references are the batch itself, its rows have
+    /// their terms as references too: the sum comes twice.
+    pub(crate) fn read(
+        &self,
+        report: &[u32],
+        counts: &MiningCounts,
+        path: Path,
+        alone: bool,
+    ) -> f64 {
+        let terms = &report[TERMS..TERMS + counts.anchors as usize];
         let sum: f64 = terms
             .iter()
             .map(|bits| f64::from(f32::from_bits(*bits)))
             .sum();
-        let sum = if alone { sum / 2.0 } else { sum };
-        (self.mean(sum, counts.active), counts)
+        match path {
+            Path::Rows => sum / counts.active.max(1) as f64,
+            Path::Ranks if alone => self.mean(sum / 2.0, counts.active),
+            Path::Ranks => self.mean(sum, counts.active),
+        }
     }
 }
 
@@ -62,12 +70,17 @@ impl TripletMarginLoss {
 mod tests {
     use super::*;
     use crate::kernels::triplet_margin::Total;
+    use crate::miners::Miner;
 
     #[test]
     fn without_an_active_triplet_the_loss_is_zero() {
         let report = vec![0; TERMS + 2];
-        let (loss, counts) = TripletMarginLoss::default().read(&report, 2, false);
-        assert_eq!((loss, counts.anchors, counts.valid), (0.0, 2, 0));
+        let counts = Miner::default().counts(&report, 2);
+        assert_eq!((counts.anchors, counts.valid), (2, 0));
+        for path in [Path::Ranks, Path::Rows] {
+            let loss = TripletMarginLoss::default().read(&report, &counts, path, false);
+            assert_eq!(loss, 0.0);
+        }
     }
 
     #[test]
@@ -79,8 +92,14 @@ mod tests {
         Total::Active.add(&mut report, 4);
         report[TERMS] = 1.5f32.to_bits();
         report[TERMS + 1] = (-1.0f32).to_bits();
-        let (loss, counts) = TripletMarginLoss { margin: 0.25 }.read(&report, 2, false);
-        assert_eq!(loss, 0.375);
+        let counts = Miner::default().counts(&report, 2);
         assert_eq!((counts.easy, counts.semihard, counts.hard), (3, 4, 3));
+        let loss = TripletMarginLoss {
+            margin: 0.25,
+            ..TripletMarginLoss::default()
+        };
+        assert_eq!(loss.read(&report, &counts, Path::Ranks, false), 0.375);
+        // Losses need no margin added.
+        assert_eq!(loss.read(&report, &counts, Path::Rows, false), 0.125);
     }
 }

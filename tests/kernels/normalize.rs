@@ -169,6 +169,7 @@ fn backward_projects_and_divides_and_reports_the_terms_of_the_loss() {
                 &vector(&engine, &unit, 0),
                 &vector(&engine, &norms, 0),
                 &mut gradient_on,
+                true,
                 20,
                 &mut report_on,
             );
