@@ -270,13 +270,13 @@ fn planted_faults_are_rejected() {
             |_, _, loss| loss.2 = 1 - loss.2,
         ),
         ("arguments left at their defaults", |_, arguments, _| {
-            arguments.clear()
+            arguments.clear();
         }),
         ("a label that is wrong", |case, _, _| {
-            case.labels.replace_range(0..1, "Z")
+            case.labels.replace_range(0..1, "Z");
         }),
         ("a row that is wrong", |case, _, _| {
-            case.rows = case.rows.chars().rev().collect()
+            case.rows = case.rows.chars().rev().collect();
         }),
     ];
     for (what, plant) in faults {
