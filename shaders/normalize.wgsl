@@ -2,10 +2,11 @@
 //
 //   unit = row / max(|row|, 1e-12)                 a zero row stays zero
 //   d row = (g - unit <g, unit>) / |row|           g = gradient / active; zero where the row is zero or active is 0
+//   term  = scale <gradient, unit> + what is there  a row's term of the loss, in the step's report
 //
 // normalize   one workgroup a row   unit[first + row]
 // enqueue     one workgroup a row   unit[row], norms[row], and its copy in the memory: bank, tags[slot] = (label, id)
-// backward    one workgroup a row   gradient[row] in place, and where `terms` <gradient, unit> as this row's term of the loss
+// backward    one workgroup a row   gradient[row] in place, and this row's term of the loss
 //
 // A row whose squared length is not finite sets the sticky word `status`.
 
@@ -21,7 +22,7 @@ struct Params {
   capacity: u32,     // the memory's slots
   first_id: u32,     // the id of the first enqueued row
   report: u32,       // where this step's report begins
-  terms: u32,        // in backward: whether the rows' terms go there
+  scale: f32,        // what <gradient, unit> counts for in a row's term of the loss
 }
 
 @group(0) @binding(0) var<uniform> params: Params;
@@ -136,7 +137,9 @@ fn backward(
     let tangent = gradient[i] - unit_rows[i] * along;
     gradient[i] = select(vec4f(), tangent / divisor, divisor > 0.0);
   }
-  if lane == 0u && params.terms != 0u {
-    atomicStore(&report[params.report + TOTALS + row], bitcast<u32>(along));
+  if lane == 0u {
+    let place = params.report + TOTALS + row;
+    let term = fma(params.scale, along, bitcast<f32>(atomicLoad(&report[place])));
+    atomicStore(&report[place], bitcast<u32>(term));
   }
 }

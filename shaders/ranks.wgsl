@@ -28,6 +28,7 @@ struct Params {
   kind: u32,         // which triplets the miner keeps
   miner_margin: f32,
   loss_margin: f32,
+  distance: u32,     // what a similarity counts for
 }
 
 @group(0) @binding(0) var<uniform> params: Params;

@@ -1,12 +1,17 @@
 // Every triplet (anchor, positive, negative) of a batch, counted and differentiated without being stored.
 // Follows ranks.wgsl and tile.wgsl.
 //
-//   tm = s_ap - s_an       the miner keeps a range of tm, inclusive; the loss s_an - s_ap + margin is active where tm < margin
-//   a negative is mined and active with thresholds [lo, hi): weight hi - lo; a positive is in c of them: weight -c
-//   G_a = sum over references of weight * reference        d loss / d anchor = G_a / active
+//   v = value(s)           the similarity, or minus the distance
+//   tm = v_ap - v_an       the miner keeps a range of tm, inclusive; the loss v_an - v_ap + margin is active where tm < margin
+//   a negative is mined and active with thresholds [lo, hi): it counts hi - lo; a positive in c of them counts -c
+//   weight = count * dv/ds                              G_a = sum over references of weight * reference
+//   d loss / d anchor = G_a / active
+//   sum of count * v = <G_a, anchor>                    cosine
+//                    = 2 <G_a, anchor> - 2 sum of weights      l2, as v = -|dv/ds|^-1 and v^2 = 2 - 2 s
 //
-// mine                    one workgroup per 8 rows, segment   h[lo] += 1, h[hi] -= 1; totals; the segment's part of G
-// finish                  one workgroup a row                 c in place of h; G = parts ascending, then positives in their order
+// mine                    one workgroup per 8 rows, segment   h[lo] += 1, h[hi] -= 1; totals; the segment's part of G and of the weights
+// finish                  one workgroup a row                 c in place of h; G = parts ascending, then positives in their order;
+//                                                             what the row's sum has beside <G_a, anchor>
 // share_with_references   one workgroup per 8 references      G of in-batch references: += sum over anchors of weight * anchor
 //
 // Sums over rows or references go in segments of WORKGROUP_SIZE, one owner each, ascending.
@@ -18,6 +23,8 @@ const EASY = 1u;
 const SEMIHARD = 2u;
 const HARD = 3u;  // any other kind: every valid triplet
 
+const L2 = 1u;  // any other distance: cosine
+
 // Totals of a step's report: u64s as two words, low first.
 const VALID = 0u;
 const WITHIN = 2u;   // semihard and hard
@@ -25,8 +32,10 @@ const HARDER = 4u;   // hard
 const MINED = 6u;
 const ACTIVE = 8u;
 const TOTALS = 10u;
+const TERMS = 16u;   // where the rows' terms of the loss begin
 
-@group(0) @binding(7) var<storage, read_write> parts: array<vec4f>;     // [segments, rows, stride], in mine
+@group(0) @binding(1) var<storage, read_write> terms: array<u32>;       // the report, in finish
+@group(0) @binding(7) var<storage, read_write> parts: array<vec4f>;     // [segments, rows, stride + 1], in mine
 @group(0) @binding(7) var<storage, read> summands: array<vec4f>;        // the same, in finish
 @group(0) @binding(8) var<storage, read_write> report: array<atomic<u32>>;    // in mine
 @group(0) @binding(8) var<storage, read_write> gradient: array<vec4f>;  // in finish and references
@@ -43,13 +52,29 @@ struct Meeting {
   high: u32,
 }
 
+/// What a similarity counts for.
+fn value(s: f32) -> f32 {
+  if params.distance == L2 {
+    return -sqrt(max(0.0, 2.0 - 2.0 * s));
+  }
+  return s;
+}
+
+/// dv/ds; 0 where two rows coincide.
+fn slope(s: f32) -> f32 {
+  if params.distance == L2 {
+    return select(0.0, 1.0 / sqrt(max(1e-12, 2.0 - 2.0 * s)), s < 1.0);
+  }
+  return 1.0;
+}
+
 /// How many of the row's thresholds have tm <= margin, or tm < margin where `open`. Rounding is monotone, so they come first.
-fn until(row: vec4u, s_an: f32, margin: f32, open: bool) -> u32 {
+fn until(row: vec4u, v_an: f32, margin: f32, open: bool) -> u32 {
   var low = 0u;
   var high = row.w;
   while low < high {
     let middle = (low + high) / 2u;
-    let tm = bitcast<f32>(ordered[row.z + middle].x) - s_an;
+    let tm = value(bitcast<f32>(ordered[row.z + middle].x)) - v_an;
     if tm < margin || (tm == margin && !open) {
       low = middle + 1u;
     } else {
@@ -61,8 +86,9 @@ fn until(row: vec4u, s_an: f32, margin: f32, open: bool) -> u32 {
 
 fn meet(row: vec4u, s_an: f32) -> Meeting {
   var m: Meeting;
-  m.within = until(row, s_an, params.miner_margin, false);
-  m.hard = min(m.within, until(row, s_an, 0.0, false));
+  let v_an = value(s_an);
+  m.within = until(row, v_an, params.miner_margin, false);
+  m.hard = min(m.within, until(row, v_an, 0.0, false));
   switch params.kind {
     case ALL: { m.mined = vec2u(0u, m.within); }
     case EASY: { m.mined = vec2u(m.within, row.w); }
@@ -71,7 +97,7 @@ fn meet(row: vec4u, s_an: f32) -> Meeting {
     default: { m.mined = vec2u(0u, row.w); }
   }
   m.low = m.mined.x;
-  m.high = max(m.low, min(m.mined.y, until(row, s_an, params.loss_margin, true)));
+  m.high = max(m.low, min(m.mined.y, until(row, v_an, params.loss_margin, true)));
   return m;
 }
 
@@ -119,6 +145,14 @@ fn similarities(first: u32, reference: u32) -> array<f32, OWNERS> {
   return array(s.x, s.y, s.z, s.w, t.x, t.y, t.z, t.w);
 }
 
+/// Four components of a reference; behind the last comes a one, so that weights add up as components do.
+fn component(reference: u32, k: u32) -> vec4f {
+  if k < params.stride {
+    return references[reference * params.stride + k];
+  }
+  return vec4f(1.0);
+}
+
 @compute @workgroup_size(WORKGROUP_SIZE)
 fn mine(
   @builtin(workgroup_id) group: vec3u,
@@ -145,7 +179,7 @@ fn mine(
         if m.low < m.high {
           atomicAdd(&books[row.z + m.low], 1u);
           atomicSub(&books[row.z + m.high], 1u);
-          weight = f32(m.high - m.low);
+          weight = f32(m.high - m.low) * slope(s[o]);
         }
         counts[VALID / 2u] += row.w;
         counts[WITHIN / 2u] += m.within;
@@ -167,17 +201,18 @@ fn mine(
   }
   let any_active = (atomicLoad(&tally[ACTIVE]) | atomicLoad(&tally[ACTIVE + 1u])) > 0u;
   let end = min(WORKGROUP_SIZE, params.references - start);
-  for (var i = lane; i < OWNERS * params.stride; i += WORKGROUP_SIZE) {
-    let o = i / params.stride;
-    let k = i % params.stride;
+  let width = params.stride + 1u;
+  for (var i = lane; i < OWNERS * width; i += WORKGROUP_SIZE) {
+    let o = i / width;
+    let k = i % width;
     var sum = vec4f();
     if any_active {
       for (var r = 0u; r < end; r++) {
-        sum = fma(vec4f(weights[r][o]), references[(start + r) * params.stride + k], sum);
+        sum = fma(vec4f(weights[r][o]), component(start + r, k), sum);
       }
     }
     if first + o < params.rows {
-      parts[(segment * params.rows + first + o) * params.stride + k] = sum;
+      parts[(segment * params.rows + first + o) * width + k] = sum;
     }
   }
 }
@@ -201,21 +236,27 @@ fn finish(
     }
   }
   storageBarrier();  // every c is there before it is used
-  for (var k = lane; k < params.stride; k += WORKGROUP_SIZE) {
+  let width = params.stride + 1u;
+  for (var k = lane; k < width; k += WORKGROUP_SIZE) {
     var total = vec4f();
     for (var segment = 0u; segment < params.segments; segment++) {
-      total += summands[(segment * params.rows + i) * params.stride + k];
+      total += summands[(segment * params.rows + i) * width + k];
     }
     for (var start = 0u; start < row.w; start += WORKGROUP_SIZE) {
       var sum = vec4f();
       for (var p = start; p < min(start + WORKGROUP_SIZE, row.w); p++) {
-        let slot = ordered[row.z + p].y % params.capacity;
-        let c = f32(atomicLoad(&books[row.z + p]));
-        sum = fma(vec4f(-c), references[slot * params.stride + k], sum);
+        let positive = ordered[row.z + p];
+        let weight = -f32(atomicLoad(&books[row.z + p])) * slope(bitcast<f32>(positive.x));
+        sum = fma(vec4f(weight), component(positive.y % params.capacity, k), sum);
       }
       total += sum;
     }
-    gradient[(params.first_row + i) * params.stride + k] = total;
+    if k < params.stride {
+      gradient[(params.first_row + i) * params.stride + k] = total;
+    } else {
+      let beside = select(0.0, -2.0 * total.x, params.distance == L2);
+      terms[params.report + TERMS + params.first_row + i] = bitcast<u32>(beside);
+    }
   }
 }
 
@@ -239,9 +280,10 @@ fn share_with_references(
         let s = similarity(params.first_row + i, first + o);
         if tag.x != row.x {
           let m = meet(row, s);
-          weight = f32(m.high - m.low);
+          weight = f32(m.high - m.low) * slope(s);
         } else if tag.y != row.y {
-          weight = -f32(atomicLoad(&books[row.z + farther(row, vec2u(bitcast<u32>(s), tag.y))]));
+          let c = atomicLoad(&books[row.z + farther(row, vec2u(bitcast<u32>(s), tag.y))]);
+          weight = -f32(c) * slope(s);
         }
       }
       weights[lane][o] = weight;

@@ -5,6 +5,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::distance::Distance;
 use crate::error::{Error, Result};
 use crate::losses::Loss;
 use crate::miners::Miner;
@@ -30,7 +31,7 @@ pub struct TrainConfig {
     pub hidden_layers: Vec<usize>,
     /// Dimensions of an embedding, at least 2.
     pub embedding_size: usize,
-    /// Rows of a batch, at least 2.
+    /// Rows of a batch, at least 2; 1 where there is a memory to compare it with.
     pub batch_size: usize,
     /// Rows of each class in a batch (PML's `MPerClassSampler`), or 0 for plain shuffled batches.
     pub m_per_class: usize,
@@ -38,7 +39,7 @@ pub struct TrainConfig {
     pub memory_size: usize,
     /// The first step that uses the memory; until then nothing is stored and the loss sees the batch alone.
     pub memory_start_step: u64,
-    /// How rows are compared.
+    /// How rows are compared: margins are differences of it.
     pub distance: Distance,
     /// Which triplets the loss sees.
     pub miner: Miner,
@@ -123,14 +124,6 @@ impl From<Split> for String {
             Split::Column(name) => format!("column:{name}"),
         }
     }
-}
-
-/// How rows are compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Distance {
-    /// PML's `CosineSimilarity`: larger is nearer.
-    Cosine,
 }
 
 /// How the weights follow the gradient.
@@ -307,10 +300,11 @@ impl TrainConfig {
                 "between 2 and 65536",
             ),
             (
-                (2..=1 << 15).contains(&self.batch_size),
+                (2..=1 << 15).contains(&self.batch_size)
+                    || self.batch_size == 1 && self.memory_size > 0,
                 "batch_size",
                 self.batch_size.to_string(),
-                "between 2 and 32768",
+                "between 2 and 32768, or 1 with a memory",
             ),
             (
                 self.m_per_class == 0
@@ -529,8 +523,8 @@ mod tests {
         for (assignment, message) in [
             ("schema=2", "schema is 2: it must be 1"),
             (
-                "batch_size=1",
-                "batch_size is 1: it must be between 2 and 32768",
+                "batch_size=0",
+                "batch_size is 0: it must be between 2 and 32768, or 1 with a memory",
             ),
             (
                 "memory_size=8",

@@ -57,6 +57,11 @@ impl CrossBatchMemory {
         self.class_counts.fill(0);
     }
 
+    /// Forgets every row.
+    pub(crate) fn forget(&mut self) {
+        self.reset(self.capacity);
+    }
+
     /// Makes room for a batch and says where it goes.
     pub(crate) fn enqueue(&mut self, labels: &[u32]) -> Slots {
         // `id % capacity` is a row's slot. Long before ids run out they begin anew, far from those still stored.

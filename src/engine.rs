@@ -3,6 +3,7 @@
 //! A [`Workspace`] holds the buffers of a phase, [`Commands`] collect the work of one submit, and [`Engine::read`] is
 //! the only way results come out. The same code runs natively and in a browser.
 
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -221,6 +222,25 @@ impl Engine {
         match (&self.backend, source) {
             (Backend::Gpu(gpu), DeviceVec::Gpu(vec)) => gpu.read(vec, first, count).await,
             _ => Ok(source.slice()[first as usize..(first + count) as usize].to_vec()),
+        }
+    }
+
+    /// The same, without a copy where the vector is in the memory of this process.
+    ///
+    /// # Errors
+    /// As [`Engine::read`].
+    pub async fn view<'a, T: Pod>(
+        &self,
+        source: &'a DeviceVec<T>,
+        first: u64,
+        count: u64,
+    ) -> Result<Cow<'a, [T]>> {
+        match source {
+            DeviceVec::Gpu(_) => self.read(source, first, count).await.map(Cow::Owned),
+            DeviceVec::Cpu(vec) => {
+                let elements = &vec.as_slice()[first as usize..(first + count) as usize];
+                Ok(Cow::Borrowed(elements))
+            }
         }
     }
 

@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use rand::seq::SliceRandom as _;
 
+use crate::by_class::{ByClass, class_counts};
 use crate::dataset::{RowSource, classes};
 use crate::engine::{DeviceVec, Engine, Workspace};
 use crate::error::{Error, Result};
@@ -305,38 +306,6 @@ pub(crate) enum Queries<'a> {
         /// The class of each, in the references' classes or past them.
         labels: &'a [u32],
     },
-}
-
-/// References by class: `members[starts[c] .. starts[c + 1]]` are those of class `c`, ascending.
-struct ByClass {
-    starts: Vec<u32>,
-    members: Vec<u32>,
-}
-
-impl ByClass {
-    fn new(labels: &[u32]) -> Self {
-        let counts = class_counts(labels);
-        let mut starts = vec![0];
-        for count in &counts {
-            starts.push(starts[starts.len() - 1] + count);
-        }
-        let mut next = starts.clone();
-        let mut members = vec![0; labels.len()];
-        for (row, label) in (0..).zip(labels) {
-            let place = &mut next[*label as usize];
-            members[*place as usize] = row;
-            *place += 1;
-        }
-        Self { starts, members }
-    }
-
-    /// The places of a class in `members`.
-    fn of(&self, class: u32) -> Range<usize> {
-        match self.starts.get(class as usize..class as usize + 2) {
-            Some([start, end]) => *start as usize..*end as usize,
-            _ => 0..0,
-        }
-    }
 }
 
 /// A query of a block, and where its positives stand among the members.
@@ -790,12 +759,4 @@ pub(crate) fn choose(count: usize, most: usize, seed: u64) -> Vec<u32> {
         rows.sort_unstable();
     }
     rows
-}
-
-fn class_counts(labels: &[u32]) -> Vec<u32> {
-    let mut counts = vec![0; labels.iter().max().map_or(0, |most| *most as usize + 1)];
-    for label in labels {
-        counts[*label as usize] += 1;
-    }
-    counts
 }

@@ -12,6 +12,9 @@ mod plan;
 
 mod forecast;
 
+// What kernels compute with.
+mod distance;
+
 // Where kernels run: two sides behind one seam.
 mod device;
 
@@ -58,6 +61,8 @@ mod pace;
 
 mod unit_rows;
 
+mod by_class;
+
 mod knn;
 
 mod rate;
@@ -65,6 +70,10 @@ mod rate;
 mod evaluation;
 
 mod mining;
+
+mod triplets;
+
+mod listing;
 
 mod embedder;
 
@@ -86,16 +95,17 @@ mod run;
 // What it takes.
 pub mod bench;
 
-pub use config::{Adam, Distance, Optimizer, Split, TrainConfig};
+pub use config::{Adam, Optimizer, Split, TrainConfig};
 #[cfg(target_arch = "wasm32")]
 pub use dataset::BlobRows;
 pub use dataset::{
     Choice, CsvTable, Dataset, Labelled, NamedFile, RowSource, SAMPLES, STREAM_FROM_BYTES, Side,
-    Sides, matrix_header, write_matrix, write_numbers,
+    Sides, matrix_header, write_matrix,
 };
 #[cfg(not(target_arch = "wasm32"))]
-pub use dataset::{NpyElement, NpyRows, NpzWriter};
+pub use dataset::{NpyElement, NpyRows, NpzWriter, triplets_header};
 pub use device::{DeviceInfo, EngineChoice, EngineKind};
+pub use distance::Distance;
 pub use embedder::Embedder;
 pub use embeddings::Embeddings;
 pub use engine::{Commands, DeviceVec, Engine, Workspace};
@@ -105,6 +115,7 @@ pub use forecast::{Forecast, Path, Rate};
 pub use knn::{KnnIndex, KnnSpec, Neighbors};
 pub use ledger::{Bytes, MemoryLedger, OverBudget, Purpose, Reservation};
 pub use linear::{LinearMap, Unfit};
+pub use listing::{ListingSpec, Windows, checksum, list};
 pub use losses::{Loss, TripletMarginLoss};
 pub use metrics::{ClassMetrics, Metrics, Retrieval, Scores};
 pub use miners::{
@@ -119,3 +130,4 @@ pub use projection::{Axes, project};
 pub use rate::measure_rate;
 pub use run::{Baseline, DataReport, FullEvaluation, Map, MemoryReport, Progress, Run, RunReport};
 pub use trainer::{Evaluation, Neighbour, Neighbourhood, StepReport, Trainer};
+pub use triplets::Triplets;

@@ -8,14 +8,16 @@ use std::collections::HashMap;
 use web_time::Instant;
 
 use crate::dataset::classes;
+use crate::distance::Distance;
 use crate::engine::{DeviceVec, Engine, Workspace};
 use crate::error::Result;
 use crate::evaluation::{EvaluationSpec, Rows};
 use crate::forecast::{Forecast, Path, Rate, check_count};
 use crate::kernels::ranks::{Block, Inputs, NO_ID, Row, SEGMENT, Scratch};
-use crate::kernels::select::Distance;
 use crate::kernels::tile::Shape;
-use crate::kernels::triplet_margin::{OWNERS, TERMS, mine as mine_block, share_with_references};
+use crate::kernels::triplet_margin::{
+    OWNERS, TERMS, mine as mine_block, part_stride, share_with_references,
+};
 use crate::kernels::{self, stride};
 use crate::ledger::Purpose;
 use crate::losses::{Loss, MiningRule};
@@ -34,7 +36,7 @@ const BLOCK_ROWS: u64 = 512;
 const ADVICE: &str = "raise the budget, or use fewer references or dimensions";
 
 /// The sizes of a mining.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MiningSpec {
     /// How many anchors.
     pub anchors: usize,
@@ -98,18 +100,15 @@ impl MiningSpec {
             references: labels.len(),
             dim,
             positives,
-            own: false,
-            gradient: false,
-            path: Path::Ranks,
-            swap: false,
-            looked_at: 0,
+            ..Self::default()
         }
     }
 
     /// The same for a miner and a loss, on the path that these take.
     #[must_use]
     pub fn mined_by(self, miner: &Miner, loss: Option<&Loss>) -> Self {
-        let rule = MiningRule::new(miner, loss, Distance::Cosine);
+        // How rows are compared changes no size.
+        let rule = MiningRule::new(miner, loss, Distance::default());
         Self {
             path: rule.path(),
             swap: rule.swap(),
@@ -175,7 +174,7 @@ impl MiningSpec {
         let segments = (self.references as u64).div_ceil(SEGMENT as u64);
         let largest = match self.path {
             Path::Ranks => {
-                let parts = segments.saturating_mul(4 * stride(self.dim) as u64);
+                let parts = segments.saturating_mul(4 * part_stride(stride(self.dim)) as u64);
                 parts.max(places.saturating_mul(8))
             }
             Path::Rows => 4 * RowPass::width(self.references) as u64,
@@ -209,7 +208,7 @@ impl MiningSpec {
             .with::<Row>(Purpose::Ranks, "mine.rows", rows);
         let plan = match self.path {
             Path::Ranks => {
-                let parts = segments.saturating_mul(rows * stride);
+                let parts = segments.saturating_mul(rows * part_stride(stride as usize) as u64);
                 let thresholds = cut.thresholds;
                 plan.with::<[u32; 2]>(Purpose::Ranks, "mine.thresholds", thresholds)
                     .with::<u32>(Purpose::Ranks, "mine.books", thresholds)
@@ -236,6 +235,7 @@ pub async fn mine(
     anchors: Rows<'_>,
     references: Option<Rows<'_>>,
     miner: &Miner,
+    distance: Distance,
     wanted: Wanted<'_>,
     mut progress: impl FnMut(u64, u64),
 ) -> Result<Mined> {
@@ -250,7 +250,7 @@ pub async fn mine(
         Wanted::Counts | Wanted::Pairs => None,
         Wanted::Loss(loss) | Wanted::Gradient(loss) => Some(loss),
     };
-    let rule = MiningRule::new(miner, loss, Distance::Cosine);
+    let rule = MiningRule::new(miner, loss, distance);
     let spec = MiningSpec {
         own: references.is_none(),
         gradient: matches!(wanted, Wanted::Gradient(_)),
@@ -277,7 +277,9 @@ pub async fn mine(
         let rows = phase.next_rows(done, about);
         let started = Instant::now();
         phase.block(anchors, done, &rows, &rule).await?;
-        phase.read_block(rows.len(), &wanted, &mut pulls).await?;
+        phase
+            .read_block(rows.len(), &rule, &wanted, &mut pulls)
+            .await?;
         if wanted == Wanted::Pairs
             && let Pass::Rows(pass) = &phase.pass
         {
@@ -293,7 +295,7 @@ pub async fn mine(
     }
     let report = engine.read(&phase.report, 0, TERMS as u64).await?;
     if let Miner::MultiSimilarity(_) = miner {
-        pairs.sort_by_value();
+        pairs.sort_by(distance);
     }
     let mut mined = Mined {
         mining: miner.counts(&report, spec.anchors),
@@ -507,20 +509,27 @@ impl<'a> Phase<'a> {
     }
 
     /// Adds what a block of anchors brought to `pulls`, as far as it is wanted.
-    async fn read_block(&self, rows: usize, wanted: &Wanted<'_>, pulls: &mut Pulls) -> Result<()> {
+    async fn read_block(
+        &self,
+        rows: usize,
+        rule: &MiningRule,
+        wanted: &Wanted<'_>,
+        pulls: &mut Pulls,
+    ) -> Result<()> {
         let stride = stride(self.spec.dim);
         let count = (rows * stride) as u64;
         let gradient = matches!(wanted, Wanted::Gradient(_));
-        match (wanted, self.spec.path) {
+        match (wanted, rule) {
             (Wanted::Counts | Wanted::Pairs, _) => self.engine.settle().await,
-            (_, Path::Ranks) => {
+            (_, MiningRule::Ranks(rule)) => {
                 let pulled = self.engine.read(&self.gradient, 0, count).await?;
                 let unit = self.engine.read(&self.anchors, 0, count).await?;
-                pulls.add_along(&unit, &pulled, stride);
+                let terms = self.engine.read(&self.report, TERMS as u64, rows as u64);
+                pulls.add_along(&unit, &pulled, &terms.await?, rule.scale(false), stride);
                 pulls.add(&pulled, stride, self.spec.dim);
                 Ok(())
             }
-            (_, Path::Rows) => {
+            (_, MiningRule::Rows(_)) => {
                 let losses = self.engine.read(&self.report, TERMS as u64, rows as u64);
                 for bits in losses.await? {
                     pulls.sum += f64::from(f32::from_bits(bits));
@@ -538,24 +547,32 @@ impl<'a> Phase<'a> {
 /// `active * d loss / d unit row` of every anchor, and what the loss is summed up from.
 #[derive(Default)]
 struct Pulls {
-    /// By ranks the sum over active triplets of `s_an - s_ap`, which is that over anchors of `<pull, unit>`; by rows that of
-    /// the losses.
+    /// By ranks the sum over active triplets of `v_an - v_ap`; by rows that of their losses.
     sum: f64,
     /// `[anchors, dim]`.
     rows: Vec<f32>,
 }
 
 impl Pulls {
-    fn add_along(&mut self, unit: &[f32], pulled: &[f32], stride: usize) {
-        for (unit, pull) in unit.chunks_exact(stride).zip(pulled.chunks_exact(stride)) {
+    /// Adds to the sum `scale <pull, unit>` of every anchor, with what it has beside it in the report's terms.
+    fn add_along(
+        &mut self,
+        unit: &[f32],
+        pulled: &[f32],
+        terms: &[u32],
+        scale: f32,
+        stride: usize,
+    ) {
+        let rows = unit.chunks_exact(stride).zip(pulled.chunks_exact(stride));
+        for ((unit, pull), term) in rows.zip(terms) {
             // Row by row: how rows are grouped changes no bit.
             let products = unit.iter().zip(pull);
-            self.sum += products
-                .map(|(u, g)| f64::from(*u) * f64::from(*g))
-                .sum::<f64>();
+            let along: f64 = products.map(|(u, g)| f64::from(*u) * f64::from(*g)).sum();
+            self.sum += f64::from(scale) * along + f64::from(f32::from_bits(*term));
         }
     }
 
+    /// Adds the anchors' pulls.
     fn add(&mut self, pulled: &[f32], stride: usize, dim: usize) {
         for pull in pulled.chunks_exact(stride) {
             self.rows.extend(&pull[..dim]);

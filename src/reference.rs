@@ -2,8 +2,9 @@
 //!
 //! For tests and for the bench, which checks before it times. Rows here are dense: `[rows, dim]`, no padding.
 
+use crate::distance::Distance;
 use crate::kernels::gemm::Layer;
-use crate::kernels::select::{Distance, Keep, Selection};
+use crate::kernels::select::{Keep, Selection};
 use crate::kernels::triplet_margin::{Kind, Rule};
 use crate::kernels::weigh::Weighing;
 
@@ -70,6 +71,19 @@ pub fn triplet_margin(
     dim: usize,
     rule: &Rule,
 ) -> Mining {
+    let (value, slope): (fn(f64) -> f64, fn(f64) -> f64) = match rule.distance {
+        Distance::Cosine => (|s| s, |_| 1.0),
+        Distance::L2 => (
+            |s| -(2.0 - 2.0 * s).max(0.0).sqrt(),
+            |s| {
+                if s < 1.0 {
+                    1.0 / (2.0 - 2.0 * s).sqrt()
+                } else {
+                    0.0
+                }
+            },
+        ),
+    };
     let (miner_margin, loss_margin) = (f64::from(rule.miner_margin), f64::from(rule.loss_margin));
     let mut mining = Mining {
         anchor_gradient: vec![0.0; anchors.len()],
@@ -82,7 +96,7 @@ pub fn triplet_margin(
             .chunks(dim)
             .map(|reference| dot(anchor, reference))
             .collect();
-        let mut weights = vec![0i64; reference_tags.len()];
+        let mut weights = vec![0.0; reference_tags.len()];
         for (p, [p_label, p_id]) in reference_tags.iter().enumerate() {
             if p_label != label || p_id == id {
                 continue;
@@ -91,7 +105,7 @@ pub fn triplet_margin(
                 if n_label == label {
                     continue;
                 }
-                let tm = similarities[p] - similarities[n];
+                let tm = value(similarities[p]) - value(similarities[n]);
                 let within = tm <= miner_margin;
                 let hard = within && tm <= 0.0;
                 mining.valid += 1;
@@ -109,14 +123,13 @@ pub fn triplet_margin(
                 if mined && tm < loss_margin {
                     mining.active += 1;
                     mining.loss += loss_margin - tm;
-                    weights[n] += 1;
-                    weights[p] -= 1;
+                    weights[n] += slope(similarities[n]);
+                    weights[p] -= slope(similarities[p]);
                 }
             }
         }
         for (r, weight) in weights.into_iter().enumerate() {
             for k in 0..dim {
-                let weight = weight as f64;
                 mining.anchor_gradient[a * dim + k] += weight * references[r * dim + k];
                 mining.reference_gradient[r * dim + k] += weight * anchor[k];
             }
@@ -132,6 +145,45 @@ pub fn triplet_margin(
         *gradient /= active;
     }
     mining
+}
+
+/// Every triplet that a miner keeps, `[anchor, positive, negative]` by place, one after the other. Tags are `[label, id]`.
+pub fn triplets(
+    anchors: &[f64],
+    anchor_tags: &[[u32; 2]],
+    references: &[f64],
+    reference_tags: &[[u32; 2]],
+    dim: usize,
+    kind: Kind,
+    margin: f32,
+) -> Vec<[u32; 3]> {
+    let margin = f64::from(margin);
+    let mut kept = Vec::new();
+    for (a, (anchor, [label, id])) in anchors.chunks(dim).zip(anchor_tags).enumerate() {
+        let similarities: Vec<f64> = references.chunks(dim).map(|row| dot(anchor, row)).collect();
+        for (p, [p_label, p_id]) in reference_tags.iter().enumerate() {
+            if p_label != label || p_id == id {
+                continue;
+            }
+            for (n, [n_label, _]) in reference_tags.iter().enumerate() {
+                if n_label == label {
+                    continue;
+                }
+                let tm = similarities[p] - similarities[n];
+                let keeps = match kind {
+                    Kind::All => tm <= margin,
+                    Kind::Easy => tm > margin,
+                    Kind::Semihard => tm > 0.0 && tm <= margin,
+                    Kind::Hard => tm <= 0.0 && tm <= margin,
+                    Kind::Unmined => true,
+                };
+                if keeps {
+                    kept.push([a, p, n].map(|place| place as u32));
+                }
+            }
+        }
+    }
+    kept
 }
 
 /// For each query, the ranks of the references of its label, nearest first, from 1 on: similarity down, id up, the
@@ -306,8 +358,9 @@ pub fn weigh(
         kind,
         miner_margin,
         loss_margin,
+        ..
     } = weighing.rule;
-    let slope = |v: f64| match weighing.distance {
+    let slope = |v: f64| match weighing.rule.distance {
         Distance::Cosine => 1.0,
         Distance::L2 if v == 0.0 => 0.0,
         Distance::L2 => -1.0 / v,
@@ -328,7 +381,7 @@ pub fn weigh(
                 Kind::Hard => hard,
                 Kind::Unmined => true,
             };
-            let v_pn = value(weighing.distance, between(*p, *n));
+            let v_pn = value(weighing.rule.distance, between(*p, *n));
             let swapped = match values[*n].total_cmp(&v_pn) {
                 _ if !weighing.swap => 0.0,
                 std::cmp::Ordering::Less => 1.0,

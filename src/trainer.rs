@@ -22,11 +22,9 @@ use crate::engine::{Commands, Engine};
 use crate::error::{Error, Result};
 use crate::evaluation::Evaluator;
 use crate::features::FeatureStore;
-use crate::forecast::Path;
 use crate::kernels::normalize::{self, Slots};
 use crate::kernels::optimizer;
 use crate::kernels::ranks::{Block, Inputs, Row};
-use crate::kernels::select::Distance;
 use crate::kernels::tile::Shape;
 use crate::kernels::triplet_margin::{self, STATUS, TERMS};
 use crate::kernels::{self, stride};
@@ -114,7 +112,7 @@ impl Trainer {
             memory.reset(sizes.batch);
         }
         Ok(Self {
-            rule: MiningRule::new(&config.miner, Some(&config.loss), Distance::Cosine),
+            rule: MiningRule::new(&config.miner, Some(&config.loss), config.distance),
             train: TrainBuffers::new(&mut workspace, sizes),
             tile: Activations::new(&mut workspace, &TILE, &sizes.widths),
             evaluator: Evaluator::new(&mut workspace, cut),
@@ -230,7 +228,7 @@ impl Trainer {
                 break;
             }
             let mining = self.config.miner.counts(words, batch);
-            let loss = loss.read(words, &mining, self.rule.path(), drawn.alone);
+            let loss = loss.read(words, &mining, self.rule.path());
             self.step += 1;
             reports.push(StepReport {
                 step: self.step,
@@ -376,7 +374,11 @@ impl Trainer {
             &train.unit,
             &train.norms,
             &mut train.gradient,
-            rule.path() == Path::Ranks,
+            // By rows the terms are losses already.
+            match rule {
+                MiningRule::Ranks(rule) => rule.scale(drawn.alone),
+                MiningRule::Rows(_) => 0.0,
+            },
             report_first,
             &mut train.report,
         );
@@ -400,6 +402,11 @@ impl Trainer {
             report_first,
             &mut train.report,
         );
+    }
+
+    /// Forgets the rows of the memory, as PML's `reset_queue` does: the next batch finds its own stored copies there.
+    pub fn reset_memory(&mut self) {
+        self.memory.forget();
     }
 
     /// Reads the weights back.

@@ -615,6 +615,80 @@ fn mine_counts_every_triplet_and_loss_differentiates_it() {
     assert_eq!(plan["fits"], true);
 }
 
+/// The triplets in an NPY file, after its header.
+fn triplets(path: &str, count: u64) -> Vec<[u32; 3]> {
+    let bytes = std::fs::read(path).expect("is there");
+    let header = String::from_utf8_lossy(&bytes[..128]);
+    assert!(header.contains("'descr': '<u4'"), "{header}");
+    assert!(header.contains(&format!("({count}, 3)")), "{header}");
+    let words: Vec<u32> = bytes[128..]
+        .as_chunks::<4>()
+        .0
+        .iter()
+        .map(|word| u32::from_le_bytes(*word))
+        .collect();
+    assert_eq!(words.len() as u64, 3 * count);
+    words.as_chunks::<3>().0.to_vec()
+}
+
+#[test]
+fn mine_lists_as_many_triplets_as_it_counts() {
+    let folder = folder("mine-out");
+    let out = folder.join("triplets.npy");
+    let path = out.to_str().expect("UTF-8");
+    let rows = ["--embeddings", "trees.csv", "--labels", "trees.csv:species"];
+    for miner in [&["--set", "margin=0.1"][..], &["--miner", "none"]] {
+        let options = [&["--out", path], miner].concat();
+        let report = json(&[&["mine"], &rows[..], &options].concat());
+        let count = report["triplets"].as_u64().expect("is a count");
+        assert_eq!(report["mining"]["mined"].as_u64(), Some(count));
+        let listed = triplets(path, count);
+        assert!(listed.len() > 10 && listed.is_sorted_by(|a, b| a < b));
+    }
+    let options = ["--out", path, "--budget", "64MiB"];
+    let plan = json(&[&["plan", "mine"], &rows[..], &options].concat());
+    let buffers = plan["memory"]["buffers"].as_array().expect("a list");
+    assert!(
+        buffers
+            .iter()
+            .any(|buffer| buffer["label"] == "list.window")
+    );
+
+    std::fs::remove_file(&out).expect("is there");
+    let refused = |options: &[&str]| refusal(&[&["mine", "--out", path], options].concat());
+    for (options, said) in [
+        (&["--set", "margin=inf"][..], "margin"),
+        (&["--budget", "1MiB"], "1 MiB budget"),
+    ] {
+        let error = refused(&[&rows[..], options].concat());
+        assert!(error.contains(said), "{options:?}: {error}");
+    }
+    let short = [
+        "--embeddings",
+        "features.npy",
+        "--labels",
+        "labels_short.npy",
+    ];
+    assert!(refused(&short).contains("labels"));
+    let left = std::fs::read_dir(&folder).expect("is there").count();
+    assert_eq!(left, 0, "nothing was written");
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_stops_a_list_and_leaves_no_file() {
+    let folder = folder("stopped-mine");
+    let [rows, labels] = embeddings(&folder, 20_000);
+    let out = folder.join("never.npy");
+    let path = out.to_str().expect("UTF-8");
+    let files = ["--embeddings", &rows, "--labels", &labels];
+    // So narrow a band that looking takes long and the file stays small.
+    let options = ["mine", "--set", "margin=1e-6", "--out", path];
+    stops_at_once(&[&options, &files[..]].concat());
+    let left = std::fs::read_dir(&folder).expect("is there").count();
+    assert_eq!(left, 2, "the rows and their labels, and nothing else");
+}
+
 #[test]
 fn mine_lists_the_pairs_that_a_miner_keeps() {
     let rows = ["--embeddings", "trees.csv", "--labels", "trees.csv:species"];

@@ -5,8 +5,8 @@ mod common;
 use common::{assert_close, engines, exact_unit_rows, open, random_rows, rng, to_f64};
 use nearfar::kernels::triplet_margin::{Kind, Rule};
 use nearfar::{
-    Engine, EngineKind, Loss, Mined, Miner, MiningSpec, Path, Rate, RowSource, Rows, TrainConfig,
-    TripletMarginLoss, Wanted, mine, reference,
+    Distance, Engine, EngineKind, Loss, Mined, Miner, MiningSpec, Path, Rate, RowSource, Rows,
+    TrainConfig, TripletMarginLoss, Wanted, mine, reference,
 };
 use rand::RngExt as _;
 
@@ -70,6 +70,7 @@ fn run(
     anchors: &Set,
     references: Option<&Set>,
     miner: &Miner,
+    distance: Distance,
     loss: &Loss,
 ) -> Mined {
     let references = references.map(Set::rows);
@@ -78,6 +79,7 @@ fn run(
         anchors.rows(),
         references,
         miner,
+        distance,
         Wanted::Gradient(loss),
         |_, _| {},
     ))
@@ -168,17 +170,21 @@ fn counts_loss_and_gradient_are_those_of_the_loops_on_data_full_of_ties() {
             for (name, kind) in KINDS {
                 // Multiples of 1/32 are met exactly: both bounds are on the data.
                 let (miner, margin) = (miner(name, 0.25), 0.125);
-                let rule = Rule {
-                    kind,
-                    miner_margin: if name == "none" { 0.0 } else { 0.25 },
-                    loss_margin: margin,
-                };
-                let loss = Loss::TripletMargin(TripletMarginLoss {
-                    margin: 0.125,
-                    ..TripletMarginLoss::default()
-                });
-                let mined = run(&engine, anchors, references.as_ref(), &miner, &loss);
-                compare(&mined, &expected(anchors, references.as_ref(), &rule), name);
+                for distance in [Distance::Cosine, Distance::L2] {
+                    let rule = Rule {
+                        distance,
+                        kind,
+                        miner_margin: if name == "none" { 0.0 } else { 0.25 },
+                        loss_margin: margin,
+                    };
+                    let loss = Loss::TripletMargin(TripletMarginLoss {
+                        margin: 0.125,
+                        ..TripletMarginLoss::default()
+                    });
+                    let references = references.as_ref();
+                    let mined = run(&engine, anchors, references, &miner, distance, &loss);
+                    compare(&mined, &expected(anchors, references, &rule), name);
+                }
             }
         }
     }
@@ -205,12 +211,19 @@ fn a_budget_changes_no_byte_and_what_was_planned_is_held() {
     );
     let anchors = Set::new(random_rows(&mut rng, 200, dim), 32, (0..200).map(|i| i % 8));
     let (miner, loss) = (miner("semihard", 0.2), Loss::default());
-    let rule = Rule {
-        kind: Kind::Semihard,
-        miner_margin: 0.2,
-        loss_margin: 0.2,
-    };
-    for (anchors, references) in [(&set, None), (&anchors, Some(&others))] {
+    let cases = [
+        (&set, None, Distance::Cosine),
+        (&set, None, Distance::L2),
+        (&anchors, Some(&others), Distance::Cosine),
+        (&anchors, Some(&others), Distance::L2),
+    ];
+    for (anchors, references, distance) in cases {
+        let rule = Rule {
+            distance,
+            kind: Kind::Semihard,
+            miner_margin: 0.2,
+            loss_margin: 0.2,
+        };
         let expected = expected(anchors, references, &rule);
         for kind in [EngineKind::Cpu, EngineKind::Gpu] {
             let mut outcomes: Vec<Mined> = Vec::new();
@@ -224,7 +237,7 @@ fn a_budget_changes_no_byte_and_what_was_planned_is_held() {
                 };
                 let plan = spec.plan(&engine.room(), &Rate::default()).expect("fits");
                 let before = engine.ledger().live_bytes();
-                outcomes.push(run(&engine, anchors, references, &miner, &loss));
+                outcomes.push(run(&engine, anchors, references, &miner, distance, &loss));
                 let peak = engine.ledger().peak_bytes() - before;
                 assert_eq!(peak, plan.memory.total_bytes(), "{kind:?} {budget}");
             }
@@ -261,6 +274,11 @@ fn by_rows_a_budget_changes_no_byte_and_the_plan_names_the_path() {
         &["miner.name=batch-easy-hard", "miner.neg_strategy=all"],
         &["miner.name=multi-similarity", "loss.smooth_loss=true"],
         &["loss.swap=true"],
+        &[
+            "loss.swap=true",
+            "distance=l2",
+            "miner.type_of_triplets=all",
+        ],
     ] {
         let config = settings(sets);
         for references in [None, Some(&known)] {
@@ -281,7 +299,14 @@ fn by_rows_a_budget_changes_no_byte_and_the_plan_names_the_path() {
                     assert_eq!(plan.path, Some(Path::Rows), "{sets:?}");
                     blocks.push(plan.block_queries);
                     let before = engine.ledger().live_bytes();
-                    let mined = run(&engine, &anchors, references, &config.miner, &config.loss);
+                    let mined = run(
+                        &engine,
+                        &anchors,
+                        references,
+                        &config.miner,
+                        config.distance,
+                        &config.loss,
+                    );
                     outcomes.push(mined);
                     let peak = engine.ledger().peak_bytes() - before;
                     assert_eq!(peak, plan.memory.total_bytes(), "{kind:?} {budget}");
@@ -341,6 +366,7 @@ fn a_million_million_are_counted_within_64_mib_of_scratch() {
         anchors.rows(),
         Some(references.rows()),
         &miner("semihard", 0.25),
+        Distance::Cosine,
         Wanted::Counts,
         |_, _| {},
     ))
@@ -397,6 +423,7 @@ fn what_does_not_fit_or_match_is_refused_before_anything_runs() {
             anchors,
             None,
             &Miner::default(),
+            Distance::Cosine,
             Wanted::Counts,
             |_, _| {},
         ));

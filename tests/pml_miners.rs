@@ -4,7 +4,9 @@
 mod common;
 
 use common::engines;
-use nearfar::{Engine, Loss, Mined, Miner, Pairs, RowSource, Rows, TrainConfig, Wanted, mine};
+use nearfar::{
+    Distance, Engine, Loss, Mined, Miner, Pairs, RowSource, Rows, TrainConfig, Wanted, mine,
+};
 use serde::Deserialize;
 
 /// The miners in the order of a case's runs.
@@ -21,6 +23,7 @@ const DIGITS: &str = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUV
 
 #[derive(Clone, Deserialize)]
 struct Case {
+    distance: Distance,
     dim: usize,
     rows: String,
     labels: String,
@@ -140,6 +143,7 @@ fn run(
     anchors: &Set,
     known: Option<&Set>,
     miner: &Miner,
+    distance: Distance,
     wanted: Wanted<'_>,
 ) -> Mined {
     let known = known.map(Set::rows);
@@ -148,6 +152,7 @@ fn run(
         anchors.rows(),
         known,
         miner,
+        distance,
         wanted,
         |_, _| {},
     ))
@@ -176,6 +181,7 @@ fn difference(engine: &Engine, name: &str, case: &Case, run_of: Run) -> Result<(
             &anchors,
             known.as_ref(),
             &config.miner,
+            case.distance,
             Wanted::Pairs,
         );
         let found = written(&mined.pairs, case.labels.len());
@@ -188,7 +194,14 @@ fn difference(engine: &Engine, name: &str, case: &Case, run_of: Run) -> Result<(
     }
     let Loss::TripletMargin(_) = &config.loss;
     let wanted = Wanted::Gradient(&config.loss);
-    let mined = run(engine, &anchors, known.as_ref(), &config.miner, wanted);
+    let mined = run(
+        engine,
+        &anchors,
+        known.as_ref(),
+        &config.miner,
+        case.distance,
+        wanted,
+    );
     let counts = (mined.mining.mined, mined.mining.active);
     if counts != (expected.mined, expected.active) {
         wrong.push(format!(

@@ -23,6 +23,7 @@ struct Trace {
     miner: Option<String>,
     #[serde(default)]
     arguments: serde_json::Map<String, serde_json::Value>,
+    distance: Option<String>,
     #[serde(default)]
     swap: bool,
     #[serde(default)]
@@ -88,6 +89,9 @@ fn difference(engine: Engine, trace: &Trace) -> Result<f64, String> {
         format!("loss.swap={}", trace.swap),
         format!("loss.smooth_loss={}", trace.smooth),
     ];
+    if let Some(distance) = &trace.distance {
+        sets.push(format!("distance={distance}"));
+    }
     if let Some(miner) = &trace.miner {
         sets.push(format!("miner.name={miner}"));
         let arguments = trace.arguments.iter();

@@ -292,6 +292,68 @@ fn the_memory_fills_from_its_start_step_on() {
     }
 }
 
+/// What the triplets of each step must be, from nothing but which rows came when: by slots, as PML's ring has them.
+fn valid_by_hand(labels: &[u32], batches: &[Vec<u32>], memory: usize, reset_at: usize) -> Vec<u64> {
+    let (mut ring, mut cursor) = (Vec::new(), 0);
+    let mut valid = Vec::new();
+    for (step, batch) in batches.iter().enumerate() {
+        if step == reset_at {
+            (ring, cursor) = (Vec::new(), 0);
+        }
+        let mut own = Vec::new();
+        for row in batch {
+            if ring.len() < memory {
+                ring.push(*row);
+            } else {
+                ring[cursor] = *row;
+            }
+            own.push(cursor);
+            cursor = (cursor + 1) % memory;
+        }
+        let triplets = batch.iter().zip(own).map(|(row, own)| {
+            let same = |slot: &usize| labels[ring[*slot] as usize] == labels[*row as usize];
+            let positives = (0..ring.len()).filter(|slot| same(slot) && *slot != own);
+            let negatives = (0..ring.len()).filter(|slot| !same(slot));
+            (positives.count() * negatives.count()) as u64
+        });
+        valid.push(triplets.sum());
+    }
+    valid
+}
+
+#[test]
+fn a_batch_of_one_meets_the_memory_and_a_reset_empties_it() {
+    for kind in [EngineKind::Gpu, EngineKind::Cpu] {
+        for batch in [1, 5] {
+            let dataset = Dataset::sample("digits", 0).expect("is there");
+            let sets = [format!("batch_size={batch}"), "memory_size=12".to_owned()];
+            let config = config(&dataset, &[&sets[0], &sets[1]]);
+            let labels = dataset.labels.clone();
+            // The eighth row comes again and again: its older copies are positives, its own never is.
+            let batches: Vec<Vec<u32>> = (0..40)
+                .map(|step| (0..batch).map(|i| (step * 7 + i) % 9 + 100).collect())
+                .collect();
+            let valid: Vec<u64> = pollster::block_on(async {
+                let engine = open(kind, 256 << 20);
+                let mut trainer = Trainer::new(engine, Rc::new(dataset), config)
+                    .await
+                    .expect("fits");
+                let mut valid = Vec::new();
+                for (step, batch) in batches.iter().enumerate() {
+                    if step == 25 {
+                        trainer.reset_memory();
+                    }
+                    let report = trainer.step_on(batch).await.expect("steps");
+                    valid.push(report.mining.valid);
+                }
+                valid
+            });
+            assert_eq!(valid, valid_by_hand(&labels, &batches, 12, 25));
+            assert!(valid[24] > 0 && valid[39] > 0);
+        }
+    }
+}
+
 fn run_alone(steps: u64) -> Vec<f64> {
     losses_of_seed(
         open(EngineKind::Cpu, 64 << 20),

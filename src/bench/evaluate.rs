@@ -1,52 +1,14 @@
 //! Evaluation: every metric of the queries, from labelled rows in memory.
 
+use super::side::Side;
 use super::{Line, Shape, Times, check, rows};
-use crate::dataset::RowSource;
 use crate::engine::Engine;
 use crate::error::Result;
-use crate::evaluation::{Rows, evaluate};
+use crate::evaluation::evaluate;
 use crate::reference;
 
 /// Queries whose ranks the reference sorts in full.
 const CHECKED: usize = 50;
-
-/// One side of an evaluation.
-struct Side {
-    rows: RowSource,
-    tags: Vec<[u32; 2]>,
-    labels: Vec<String>,
-}
-
-impl Side {
-    /// Rows of a stream, with a class and an id of their own each.
-    fn new(stream: u32, count: usize, dim: usize, classes: usize) -> Self {
-        let labels = rows::labels(stream, count, classes);
-        Self {
-            rows: RowSource::Memory {
-                values: rows::signs(stream, count, dim),
-                dim,
-            },
-            labels: labels.iter().map(u32::to_string).collect(),
-            tags: labels
-                .into_iter()
-                .zip(stream << 30..)
-                .map(|(label, id)| [label, id])
-                .collect(),
-        }
-    }
-
-    fn rows(&self) -> Rows<'_> {
-        Rows {
-            rows: &self.rows,
-            labels: &self.labels,
-        }
-    }
-
-    fn exact(&self) -> Vec<f64> {
-        let values = self.rows.in_memory().unwrap_or_default();
-        values.iter().map(|value| f64::from(*value)).collect()
-    }
-}
 
 /// Times the metrics of random rows of as many classes.
 pub(super) async fn measure(engine: &Engine, shape: &Shape, classes: usize) -> Result<Line> {

@@ -1,19 +1,21 @@
-//! What searches and evaluations take: [`run`] measures a [`Sweep`] of sizes and gives a [`Report`].
+//! What searches, evaluations and mining take: [`run`] measures a [`Sweep`] of sizes and gives a [`Report`].
 //!
 //! The `bench` binary and the page (`?bench=`) run this same code, so that what a browser says can be set beside what the
 //! machine can do. Every size is compared with the f64 reference before it is timed.
 
 mod evaluate;
 mod knn;
+mod mining;
 mod peak;
 mod report;
 pub mod rows;
+mod side;
 mod sweep;
 mod times;
 
 pub use peak::measure as measure_peak;
 pub use report::{Found, Line, Report, check};
-pub use sweep::{Shape, Sweep, Work};
+pub use sweep::{Asked, Shape, Sweep, Work};
 pub use times::Times;
 
 use crate::engine::Engine;
@@ -53,6 +55,7 @@ pub async fn measure(engine: &Engine, shape: &Shape, answers: usize, peak: f64) 
     let mut line = match shape.work {
         Work::Knn { k } => knn::measure(engine, shape, k, answers).await?,
         Work::Evaluate { classes } => evaluate::measure(engine, shape, classes).await?,
+        Work::Mining { asked, classes } => mining::measure(engine, shape, asked, classes).await?,
     };
     line.shape = Some(*shape);
     line.memory_bytes = engine.ledger().peak_bytes();

@@ -11,6 +11,8 @@ use crate::evaluation::EvaluationSpec;
 use crate::forecast::{Forecast, Rate};
 use crate::kernels::stride;
 use crate::knn::KnnSpec;
+use crate::listing::ListingSpec;
+use crate::mining::MiningSpec;
 
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,6 +28,32 @@ pub enum Work {
         /// How many classes there are.
         classes: usize,
     },
+    /// Triplets of the queries, as anchors, with the references.
+    Mining {
+        /// What of them.
+        asked: Asked,
+        /// How many classes there are.
+        classes: usize,
+    },
+}
+
+/// What a mining is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Asked {
+    /// How many there are of each kind.
+    Counts,
+    /// The loss and its gradient.
+    Loss,
+    /// A list of every valid one, window by window.
+    Valid,
+    /// A list of those that the miner keeps.
+    Mined,
+}
+
+impl Asked {
+    /// Everything that can be asked for.
+    pub const ALL: [Self; 4] = [Self::Counts, Self::Loss, Self::Valid, Self::Mined];
 }
 
 /// One size.
@@ -53,12 +81,14 @@ pub struct Sweep {
     pub references: Vec<usize>,
     /// Columns of both.
     pub dim: Vec<usize>,
+    /// Sizes of their own instead of every combination, until one of them is set.
+    pub chosen: Vec<Shape>,
     /// Of how many queries the report holds the neighbours, for whoever checks them as well.
     pub answers: usize,
 }
 
 impl Sweep {
-    /// The sweep of a name, `knn` or `evaluate`: a minute or two on two cores.
+    /// The sweep of a name, `knn`, `evaluate` or `mining`: a minute or two on two cores.
     ///
     /// # Errors
     /// [`Error::Config`] for another name.
@@ -72,9 +102,10 @@ impl Sweep {
                 [10, 100].map(|classes| Work::Evaluate { classes }),
                 vec![1000, 3000, 10_000, 30_000],
             ),
+            "mining" => return Ok(Self::mining()),
             _ => {
                 return Err(Error::Config(format!(
-                    "there is no bench \"{name}\": knn or evaluate"
+                    "there is no bench \"{name}\": knn, evaluate or mining"
                 )));
             }
         };
@@ -83,8 +114,37 @@ impl Sweep {
             queries: vec![1000],
             references,
             dim: vec![64, 128],
+            chosen: Vec::new(),
             answers: 0,
         })
+    }
+
+    /// The shapes that the release note of PML's loop names, a memory of 65,536, and 10^12 cells.
+    fn mining() -> Self {
+        let mut chosen = Vec::new();
+        let mut add = |asked: &[Asked], [queries, references]: [usize; 2], classes| {
+            chosen.extend(asked.iter().map(|&asked| Shape {
+                work: Work::Mining { asked, classes },
+                queries,
+                references,
+                dim: 128,
+            }));
+        };
+        for size in [[21, 10_000], [512, 2000], [1000, 1000]] {
+            for classes in [10, 32, 100] {
+                add(&Asked::ALL, size, classes);
+            }
+        }
+        add(&[Asked::Counts, Asked::Loss], [64, 65_536], 100);
+        add(&[Asked::Counts], [1000, 31_623], 2);
+        Self {
+            works: works_of(&[100]),
+            queries: vec![512],
+            references: vec![2000],
+            dim: vec![128],
+            chosen,
+            answers: 0,
+        }
     }
 
     /// Sets a list, sizes with commas: `queries`, `references`, `dim`, and `k` or `classes`; or `answers`, one number.
@@ -109,6 +169,7 @@ impl Sweep {
                 self.works = sizes.into_iter().map(|k| Work::Knn { k }).collect();
             }
             ("answers", Work::Knn { .. }) => self.answers = sizes[0],
+            ("classes", Work::Mining { .. }) => self.works = works_of(&sizes),
             ("classes", Work::Evaluate { .. }) => {
                 let work = |classes| Work::Evaluate { classes };
                 self.works = sizes.into_iter().map(work).collect();
@@ -116,19 +177,23 @@ impl Sweep {
             (_, work) => {
                 let last = match work {
                     Work::Knn { .. } => "k, answers",
-                    Work::Evaluate { .. } => "classes",
+                    Work::Evaluate { .. } | Work::Mining { .. } => "classes",
                 };
                 return Err(Error::Config(format!(
                     "there is no \"{key}\": queries, references, dim, {last}"
                 )));
             }
         }
+        self.chosen.clear();
         Ok(())
     }
 
     /// Every combination: references change first, then queries, then columns.
     pub fn shapes(&self) -> Vec<Shape> {
-        let mut shapes = Vec::new();
+        let mut shapes = self.chosen.clone();
+        if !shapes.is_empty() {
+            return shapes;
+        }
         for &work in &self.works {
             for &dim in &self.dim {
                 for &queries in &self.queries {
@@ -143,6 +208,12 @@ impl Sweep {
         }
         shapes
     }
+}
+
+/// Everything that a mining of so many classes can be asked for.
+fn works_of(classes: &[usize]) -> Vec<Work> {
+    let all = |&classes: &usize| Asked::ALL.map(|asked| Work::Mining { asked, classes });
+    classes.iter().flat_map(all).collect()
 }
 
 impl Shape {
@@ -173,16 +244,45 @@ impl Shape {
                 let labels = rows::labels(rows::REFERENCES, references, classes);
                 EvaluationSpec::of(&labels, dim, queries).plan(&engine.room(), &Rate::default())
             }
+            Work::Mining { asked, classes } => {
+                let labels = rows::labels(rows::REFERENCES, references, classes);
+                let EvaluationSpec { positives, .. } = EvaluationSpec::of(&labels, dim, queries);
+                if matches!(asked, Asked::Counts | Asked::Loss) {
+                    let spec = MiningSpec {
+                        anchors: queries,
+                        references,
+                        dim,
+                        positives,
+                        own: false,
+                        gradient: asked == Asked::Loss,
+                        ..MiningSpec::default()
+                    };
+                    return spec.plan(&engine.room(), &Rate::default());
+                }
+                let spec = ListingSpec {
+                    anchors: queries,
+                    references,
+                    dim,
+                    positives,
+                    mined: asked == Asked::Mined,
+                    window_bytes: ListingSpec::WINDOW_BYTES,
+                };
+                spec.plan(&engine.room(), &Rate::default())
+            }
         }
     }
 
     /// Bytes of the references, where they stay on the device.
     pub(super) fn resident_bytes(&self, forecast: &Forecast) -> u64 {
-        let tag_bytes = match self.work {
-            Work::Knn { .. } => 0,
-            Work::Evaluate { .. } => 8,
+        let row = 4 * stride(self.dim) as u64;
+        let row_bytes = match self.work {
+            Work::Knn { .. } => row,
+            Work::Evaluate { .. } => row + 8,
+            Work::Mining { asked, .. } => match asked {
+                Asked::Counts | Asked::Loss | Asked::Mined => row + 8,
+                Asked::Valid => 4,
+            },
         };
-        let row_bytes = 4 * stride(self.dim) as u64 + tag_bytes;
         if forecast.resident {
             self.references as u64 * row_bytes
         } else {
@@ -205,6 +305,12 @@ impl Shape {
         match self.work {
             Work::Knn { .. } => "knn",
             Work::Evaluate { .. } => "evaluate",
+            Work::Mining { asked, .. } => match asked {
+                Asked::Counts => "mine",
+                Asked::Loss => "loss",
+                Asked::Valid => "list valid",
+                Asked::Mined => "list mined",
+            },
         }
     }
 
@@ -214,6 +320,9 @@ impl Shape {
         match self.work {
             Work::Knn { k } => format!("{dim} dimensions, k {k}"),
             Work::Evaluate { classes } => format!("{dim} dimensions, {classes} classes"),
+            Work::Mining { classes, .. } => {
+                format!("{}, {dim} dimensions, {classes} classes", self.name())
+            }
         }
     }
 }
@@ -226,13 +335,11 @@ impl fmt::Display for Shape {
             dim,
             ..
         } = self;
+        write!(f, "{} {queries} x {references} x {dim}, ", self.name())?;
         match self.work {
-            Work::Knn { k } => write!(f, "knn {queries} x {references} x {dim}, k {k}"),
-            Work::Evaluate { classes } => {
-                write!(
-                    f,
-                    "evaluate {queries} x {references} x {dim}, {classes} classes"
-                )
+            Work::Knn { k } => write!(f, "k {k}"),
+            Work::Evaluate { classes } | Work::Mining { classes, .. } => {
+                write!(f, "{classes} classes")
             }
         }
     }
@@ -276,7 +383,7 @@ mod tests {
         let unknown = Sweep::named("mine").expect_err("refused");
         assert_eq!(
             unknown.to_string(),
-            "there is no bench \"mine\": knn or evaluate"
+            "there is no bench \"mine\": knn, evaluate or mining"
         );
     }
 }

@@ -1,17 +1,18 @@
-//! `nearfar mine` and `nearfar loss`: what a miner keeps of all triplets, and what those cost. No triplet is stored.
+//! `nearfar mine` and `nearfar loss`: what a miner keeps of all triplets, and what those cost. A triplet is stored only
+//! where a list is asked for: see `triplets`.
 
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use nearfar::{
-    Error, Forecast, MemoryReport, Mined, Miner, MiningCounts, MiningSpec, NpzWriter, Pairs, Rate,
-    Result, Room, TrainConfig, Wanted, mine, pml_bytes, write_matrix, write_numbers,
+    Engine, Forecast, MemoryReport, Mined, MiningCounts, MiningSpec, Rate, Result, Room,
+    TrainConfig, Wanted, mine, pml_bytes, write_matrix,
 };
 
 use super::files::{LabelledFiles, LabelledRows, Output};
-use super::{Common, print_json, print_line, progress};
+use super::{Common, pairs, print_json, print_line, progress, triplets};
 
-/// Count the triplets that a miner keeps, by kind
+/// Count the triplets that a miner keeps, by kind, and list them
 #[derive(Debug, Args)]
 pub(super) struct Mine {
     #[command(flatten)]
@@ -22,7 +23,11 @@ pub(super) struct Mine {
     /// An argument of the miner, e.g. `margin=0.1` or `type_of_triplets=hard`; may be given again
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
-    /// NPZ for the pairs that are kept, a1, p, a2 and n; of batch-hard NPY for its triplets, [t, 3] u32
+    /// What margins are differences of: cosine, or l2 on rows over their length
+    #[arg(long, value_name = "NAME", default_value = "cosine")]
+    distance: String,
+    /// NPY for the triplets that are kept, [t, 3] u32: anchor, positive, negative; NPZ for the pairs of miners that keep
+    /// those, a1, p, a2 and n
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     #[command(flatten)]
@@ -44,6 +49,9 @@ pub(super) struct Loss {
     /// An argument of the loss, e.g. margin=0.1, or of the miner: miner.margin=0.2; may be given again
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
+    /// What margins are differences of: cosine, or l2 on rows over their length
+    #[arg(long, value_name = "NAME", default_value = "cosine")]
+    distance: String,
     /// NPY for the gradient with respect to the embeddings, [n, dim] f32
     #[arg(long, value_name = "FILE.npy")]
     gradient: Option<PathBuf>,
@@ -53,21 +61,31 @@ pub(super) struct Loss {
 
 impl Mine {
     pub(super) fn run(&self) -> Result<()> {
-        let settings = settings(&self.miner, None, &self.sets, "miner.")?;
-        if self.out.is_some() && settings.miner.is_band() {
-            return Err(Error::Config(format!(
-                "--out lists what a miner of pairs keeps, {} keeps a band of all triplets: leave --out away",
-                self.miner
-            )));
-        }
+        let settings = settings(&self.miner, None, &self.distance, &self.sets, "miner.")?;
         let job = Job::read(&self.rows, &self.common)?;
-        let wanted = match self.out {
+        let engine = self.common.open(Common::default_budget())?;
+        let triplets = self.out.as_deref().filter(|_| settings.miner.is_band());
+        let file = triplets.map(|out| {
+            triplets::File::create(
+                out,
+                &engine,
+                &job.anchors,
+                job.references.as_ref(),
+                &settings,
+            )
+        });
+        let file = file.transpose()?;
+        let pairs = self.out.as_deref().filter(|_| !settings.miner.is_band());
+        let wanted = match pairs {
             None => Wanted::Counts,
             Some(_) => Wanted::Pairs,
         };
-        let (mined, mut report) = job.run(&settings, wanted)?;
-        if let Some(path) = &self.out {
-            write_pairs(path, &settings.miner, &mined.pairs)?;
+        let (mined, mut report) = job.run(&engine, &settings, wanted)?;
+        if let Some(path) = pairs {
+            pairs::write(path, &settings.miner, &mined.pairs)?;
+        }
+        if let Some(file) = file {
+            file.write(mined.mining.mined, &mut report)?;
         }
         if let Some(mining) = report["mining"].as_object_mut() {
             // What is active is a matter of a loss.
@@ -79,23 +97,36 @@ impl Mine {
 
     /// What a mining would hold and take; runs nothing.
     pub(super) fn plan(&self, room: &Room, rate: &Rate) -> Result<Forecast> {
-        let settings = settings(&self.miner, None, &self.sets, "miner.")?;
+        let settings = settings(&self.miner, None, &self.distance, &self.sets, "miner.")?;
         let (anchors, references) = self.rows.read()?;
-        spec(&anchors, references.as_ref(), false)
+        let counting = spec(&anchors, references.as_ref(), false)
             .mined_by(&settings.miner, None)
-            .plan(room, rate)
+            .plan(room, rate)?;
+        if self.out.is_none() || !settings.miner.is_band() {
+            return Ok(counting);
+        }
+        let spec = triplets::spec(&anchors, references.as_ref(), &settings);
+        let listing = spec.plan(room, rate)?;
+        Ok(triplets::both(counting, listing))
     }
 }
 
 impl Loss {
     pub(super) fn run(&self) -> Result<()> {
-        let settings = settings(&self.miner, Some(&self.loss), &self.sets, "loss.")?;
+        let settings = settings(
+            &self.miner,
+            Some(&self.loss),
+            &self.distance,
+            &self.sets,
+            "loss.",
+        )?;
         let job = Job::read(&self.rows, &self.common)?;
         let wanted = match self.gradient {
             None => Wanted::Loss(&settings.loss),
             Some(_) => Wanted::Gradient(&settings.loss),
         };
-        let (mined, mut report) = job.run(&settings, wanted)?;
+        let engine = self.common.open(Common::default_budget())?;
+        let (mined, mut report) = job.run(&engine, &settings, wanted)?;
         if let Some(path) = &self.gradient {
             write_gradient(path, &mined.gradient, job.anchors.rows.dim())?;
         }
@@ -110,7 +141,13 @@ impl Loss {
 
     /// What it would hold and take; runs nothing.
     pub(super) fn plan(&self, room: &Room, rate: &Rate) -> Result<Forecast> {
-        let settings = settings(&self.miner, Some(&self.loss), &self.sets, "loss.")?;
+        let settings = settings(
+            &self.miner,
+            Some(&self.loss),
+            &self.distance,
+            &self.sets,
+            "loss.",
+        )?;
         let (anchors, references) = self.rows.read()?;
         spec(&anchors, references.as_ref(), self.gradient.is_some())
             .mined_by(&settings.miner, Some(&settings.loss))
@@ -119,8 +156,16 @@ impl Loss {
 }
 
 /// The settings of a run with this miner and loss. A key without a dot is an argument of what `prefix` names.
-fn settings(miner: &str, loss: Option<&str>, sets: &[String], prefix: &str) -> Result<TrainConfig> {
-    let mut config = TrainConfig::default().with_set(&format!("miner.name={miner}"))?;
+fn settings(
+    miner: &str,
+    loss: Option<&str>,
+    distance: &str,
+    sets: &[String],
+    prefix: &str,
+) -> Result<TrainConfig> {
+    let mut config = TrainConfig::default()
+        .with_set(&format!("miner.name={miner}"))?
+        .with_set(&format!("distance={distance}"))?;
     if let Some(loss) = loss {
         config = config.with_set(&format!("loss.name={loss}"))?;
     }
@@ -162,17 +207,18 @@ impl<'a> Job<'a> {
 
     fn run(
         &self,
+        engine: &Engine,
         settings: &TrainConfig,
         wanted: Wanted<'_>,
     ) -> Result<(Mined, serde_json::Value)> {
-        let engine = self.common.open(Common::default_budget())?;
         let started = std::time::Instant::now();
         let bar = progress::Progress::new(self.anchors.labels.len() as u64, "anchors");
         let mined = pollster::block_on(mine(
-            &engine,
+            engine,
             self.anchors.rows(),
             self.references.as_ref().map(LabelledRows::rows),
             &settings.miner,
+            settings.distance,
             wanted,
             |done, _| bar.set(done),
         ))?;
@@ -226,25 +272,4 @@ fn write_gradient(path: &Path, gradient: &[f32], dim: usize) -> Result<()> {
     let mut file = Output::create(path)?;
     file.write(&write_matrix(gradient, dim))?;
     file.finish()
-}
-
-/// Writes the pairs; of batch-hard, where they come in twos, the triplets.
-fn write_pairs(path: &Path, miner: &Miner, pairs: &Pairs) -> Result<()> {
-    if let Miner::BatchHard(_) = miner {
-        let triplets = pairs.a1.iter().zip(&pairs.p).zip(&pairs.n);
-        let numbers: Vec<u32> = triplets.flat_map(|((a, p), n)| [*a, *p, *n]).collect();
-        let mut file = Output::create(path)?;
-        file.write(&write_numbers(&numbers, 3))?;
-        return file.finish();
-    }
-    let mut file = NpzWriter::new(path.display().to_string(), Output::create(path)?);
-    for (name, numbers) in [
-        ("a1", &pairs.a1),
-        ("p", &pairs.p),
-        ("a2", &pairs.a2),
-        ("n", &pairs.n),
-    ] {
-        file.array(name, &[numbers.len()], [numbers])?;
-    }
-    file.finish()?.finish()
 }

@@ -7,9 +7,11 @@ mod files;
 mod head;
 mod knn;
 mod mine;
+mod pairs;
 mod plan;
 mod progress;
 mod train;
+mod triplets;
 
 use std::fmt::Display;
 use std::io::Write as _;

@@ -13,6 +13,7 @@ pub mod select;
 pub mod similarities;
 pub(crate) mod tile;
 pub mod triplet_margin;
+pub mod triplets;
 mod vec;
 pub mod weigh;
 

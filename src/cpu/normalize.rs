@@ -52,13 +52,13 @@ pub(crate) fn store(
     }
 }
 
-/// `gradient = (gradient - unit <gradient, unit>) / (active norm)`; with `terms` the inner product goes to the report.
+/// `gradient = (gradient - unit <gradient, unit>) / (active norm)`; the inner product counts towards the row's term.
 pub(crate) fn backward(
     unit: &[f32],
     norms: &[f32],
     stride: usize,
     gradient: &mut [f32],
-    terms: bool,
+    scale: f32,
     report: &mut [u32],
 ) {
     let active = Total::Active.read(report) as f32;
@@ -66,9 +66,8 @@ pub(crate) fn backward(
         let unit = &unit[i * stride..][..stride];
         let gradient = &mut gradient[i * stride..][..stride];
         let along = dot(gradient, unit);
-        if terms {
-            report[TERMS + i] = along.to_bits();
-        }
+        let term = &mut report[TERMS + i];
+        *term = scale.mul_add(along, f32::from_bits(*term)).to_bits();
         add_scaled(gradient, -along, unit);
         let divisor = active * norm;
         for gradient in gradient {

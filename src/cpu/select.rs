@@ -5,43 +5,7 @@ use super::parallel::{map, rows_of_a_part};
 use super::ranks::{Block, Row};
 use super::similarities::NONE;
 use super::triplet_margin::Total;
-
-/// How a similarity becomes what is compared: larger is nearer in both.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-pub enum Distance {
-    /// The similarity itself.
-    Cosine = 0,
-    /// `-sqrt(max(0, 2 - 2 s))`: the Euclidean distance of unit rows, negative.
-    L2 = 1,
-}
-
-impl Distance {
-    /// The value of a similarity.
-    pub fn value(self, s: f32) -> f32 {
-        match self {
-            Self::Cosine => s,
-            Self::L2 => -(2.0 - 2.0 * s).max(0.0).sqrt(),
-        }
-    }
-
-    /// By how much the value grows with the similarity, from the value; 0 where two rows are one, as in torch.
-    pub fn slope(self, value: f32) -> f32 {
-        match self {
-            Self::Cosine => 1.0,
-            Self::L2 if value < 0.0 => -1.0 / value,
-            Self::L2 => 0.0,
-        }
-    }
-
-    /// The values between two bounds, both inclusive, of what PML compares: a similarity, or a distance.
-    pub fn range(self, [low, high]: [f64; 2]) -> [f32; 2] {
-        match self {
-            Self::Cosine => [low as f32, high as f32],
-            Self::L2 => [-high as f32, -low as f32],
-        }
-    }
-}
+use crate::distance::Distance;
 
 /// Which of a row's positives, or negatives, are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,11 +1,12 @@
 //! Every triplet of a batch, counted and differentiated without being stored.
 
 use super::parallel::{map, rows_of_a_part};
-use super::ranks::{Block, Panel, Slices, farther, for_segments};
+use super::ranks::{Block, Panel, Row, Slices, farther, for_segments};
 use super::tile::{PANEL, similarities};
 use super::{SEGMENT, add_scaled};
+use crate::distance::Distance;
 
-/// Which valid triplets are kept; `tm = s_ap - s_an`. A band of all triplets, as in PML.
+/// Which valid triplets are kept; `tm = v_ap - v_an`. A band of all triplets, as in PML.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Kind {
@@ -21,15 +22,32 @@ pub enum Kind {
     Unmined = 4,
 }
 
-/// What is mined, and what is active: `s_an - s_ap + loss_margin > 0`.
+/// What is mined, and what is active: `v_an - v_ap + loss_margin > 0`, where `v` is what a similarity counts for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rule {
+    /// How rows are compared.
+    pub distance: Distance,
     /// Which triplets are kept.
     pub kind: Kind,
     /// The miner's margin, inclusive.
     pub miner_margin: f32,
     /// The loss's margin; a triplet just at it has no loss.
     pub loss_margin: f32,
+}
+
+impl Rule {
+    /// What `<gradient, anchor>` counts for in the sum over active triplets of `v_an - v_ap`, which has nothing beside it
+    /// for cosine. `alone` is where the references are the anchors: both get their share of the gradient, and the sum over
+    /// all rows comes twice.
+    ///
+    /// For `v = -D`, `D^2 = 2 - 2 s` and weights `count / D`: `count * v = -weight * D^2 = 2 weight s - 2 weight`.
+    pub fn scale(&self, alone: bool) -> f32 {
+        let once = match self.distance {
+            Distance::Cosine => 1.0,
+            Distance::L2 => 2.0,
+        };
+        if alone { once / 2.0 } else { once }
+    }
 }
 
 /// The totals of a step's report: u64s, each in two words, low first.
@@ -80,39 +98,108 @@ struct Meeting {
     active: std::ops::Range<usize>,
 }
 
-fn meet(rule: &Rule, thresholds: &[[u32; 2]], s_an: f32) -> Meeting {
-    // Rounding is monotone: `tm` ascends with the thresholds.
-    let tm = |threshold: &[u32; 2]| f32::from_bits(threshold[0]) - s_an;
-    // Most negatives are too far even for the farthest positive.
-    let (mut within, mut hard) = (0, 0);
-    if thresholds
-        .first()
-        .is_some_and(|t| tm(t) <= rule.miner_margin)
-    {
-        within = thresholds.partition_point(|t| tm(t) <= rule.miner_margin);
-        hard = thresholds[..within].partition_point(|t| tm(t) <= 0.0);
-    }
-    let mined = match rule.kind {
-        Kind::All => 0..within,
-        Kind::Easy => within..thresholds.len(),
-        Kind::Semihard => hard..within,
-        Kind::Hard => 0..hard,
-        Kind::Unmined => 0..thresholds.len(),
-    };
-    // Where the last that is mined is active, all are.
-    let loses = |t: &[u32; 2]| tm(t) < rule.loss_margin;
-    let end = match thresholds[mined.clone()].last() {
-        Some(last) if !loses(last) => {
-            mined.start + thresholds[mined.clone()].partition_point(loses)
+/// The sorted thresholds of a row, with an index: in which few of them a value's place is.
+struct Ladder<'a> {
+    thresholds: &'a [[u32; 2]],
+    distance: Distance,
+    lowest: f32,
+    steps_per_unit: f32,
+    /// How many thresholds lie below each step of equal height.
+    below: Vec<u32>,
+}
+
+/// How far from where its index points a place is looked for one by one.
+const NEAR: usize = 16;
+/// Steps of an index at most where each row's is used for many references, 4 KiB, and where all rows have one at once.
+const STEPS: usize = 1024;
+const FEW_STEPS: usize = 64;
+
+impl<'a> Ladder<'a> {
+    fn new(thresholds: &'a [[u32; 2]], distance: Distance, most: usize) -> Self {
+        let value = |[bits, _]: &[u32; 2]| distance.value(f32::from_bits(*bits));
+        let lowest = thresholds.first().map_or(0.0, value);
+        let highest = thresholds.last().map_or(0.0, value);
+        let steps = thresholds.len().next_power_of_two().min(most);
+        let mut ladder = Self {
+            thresholds,
+            distance,
+            lowest,
+            steps_per_unit: steps as f32 / (highest - lowest),
+            below: vec![0; steps + 1],
+        };
+        for (count, threshold) in (1..).zip(thresholds) {
+            let step = ladder.step(value(threshold));
+            ladder.below[step + 1] = count;
         }
-        _ => mined.end,
-    };
-    let active = mined.start..end;
-    Meeting {
-        hard,
-        within,
-        mined,
-        active,
+        let mut most = 0;
+        for count in &mut ladder.below {
+            most = most.max(*count);
+            *count = most;
+        }
+        ladder
+    }
+
+    fn step(&self, value: f32) -> usize {
+        // What is not a number, between equal thresholds, goes to the first.
+        let step = ((value - self.lowest) * self.steps_per_unit) as usize;
+        step.min(self.below.len() - 2)
+    }
+
+    /// How many thresholds have a value that is `before` what lies about `value`. Rounding is monotone: they come first.
+    fn until(&self, value: f32, before: impl Fn(&[u32; 2]) -> bool) -> usize {
+        let (low, high) = self
+            .thresholds
+            .split_at(self.below[self.step(value)] as usize);
+        let ahead = high.iter().take(NEAR).take_while(|t| before(t)).count();
+        if ahead == NEAR {
+            return low.len() + NEAR + high[NEAR..].partition_point(before);
+        } else if ahead > 0 {
+            return low.len() + ahead;
+        }
+        // The step was found with rounding of its own.
+        let over = low.iter().rev().take(NEAR).take_while(|t| !before(t));
+        match over.count() {
+            NEAR => low[..low.len() - NEAR].partition_point(before),
+            over => low.len() - over,
+        }
+    }
+
+    /// `value` is that of the distance: known to the compiler, it costs nothing for cosine.
+    #[inline]
+    fn meet(&self, rule: &Rule, value: impl Fn(f32) -> f32, s_an: f32) -> Meeting {
+        let v_an = value(s_an);
+        let tm = |[bits, _]: &[u32; 2]| value(f32::from_bits(*bits)) - v_an;
+        // Most negatives are too far even for the farthest positive.
+        let (mut within, mut hard) = (0, 0);
+        let margin = rule.miner_margin;
+        if tm(&self.thresholds[0]) <= margin {
+            within = self.until(v_an + margin, |t| tm(t) <= margin);
+            hard = self.until(v_an, |t| tm(t) <= 0.0).min(within);
+        }
+        let all = self.thresholds.len();
+        let mined = match rule.kind {
+            Kind::All => 0..within,
+            Kind::Easy => within..all,
+            Kind::Semihard => hard..within,
+            Kind::Hard => 0..hard,
+            Kind::Unmined => 0..all,
+        };
+        // Where the last that is mined has a loss, all have; where the first has none, none has.
+        let loses = |threshold: &[u32; 2]| tm(threshold) < rule.loss_margin;
+        let end = if mined.is_empty() || loses(&self.thresholds[mined.end - 1]) {
+            mined.end
+        } else if loses(&self.thresholds[mined.start]) {
+            self.until(v_an + rule.loss_margin, loses)
+        } else {
+            mined.start
+        };
+        let active = mined.start..end;
+        Meeting {
+            hard,
+            within,
+            mined,
+            active,
+        }
     }
 }
 
@@ -132,9 +219,11 @@ pub(crate) fn mine(
     let panels = Panel::all(block, inputs, thresholds, books);
     let most = panels.first().map_or(1, |panel| panel.rows.len());
     let parts = parts[..block.rows * block.stride].chunks_mut(most * block.stride);
+    let mut beside = vec![0.0; block.rows];
     let gradient = gradient[..block.rows * block.stride].chunks_mut(most * block.stride);
-    let panels = panels.into_iter().zip(parts.zip(gradient)).collect();
-    let totals = map(panels, |(mut panel, (parts, gradient))| {
+    let outputs = parts.zip(gradient).zip(beside.chunks_mut(most));
+    let panels = panels.into_iter().zip(outputs).collect();
+    let totals = map(panels, |(mut panel, ((parts, gradient), beside))| {
         let anchors = panel.anchors;
         let mut rows: Vec<_> = panel
             .rows_mut()
@@ -142,10 +231,11 @@ pub(crate) fn mine(
             .zip(gradient.chunks_exact_mut(block.stride))
             .map(|(((row, thresholds, books), part), gradient)| Anchor {
                 label: row.label,
-                thresholds,
+                ladder: Ladder::new(thresholds, rule.distance, STEPS),
                 books,
                 part,
                 gradient,
+                weights: 0.0,
                 totals: [0; KINDS.len()],
             })
             .collect();
@@ -157,16 +247,24 @@ pub(crate) fn mine(
             let tags = &inputs.tags[first..];
             for (lane, anchor) in rows.iter_mut().enumerate() {
                 let column = s.iter().map(|s| s[lane]);
-                anchor.meet_all(rule, column.zip(tags).zip(references.clone()));
+                let references = column.zip(tags).zip(references.clone());
+                match rule.distance {
+                    Distance::Cosine => anchor.meet_all(rule, |s| s, references),
+                    Distance::L2 => anchor.meet_all(rule, |s| Distance::L2.value(s), references),
+                }
             }
         });
         let mut totals = [0; KINDS.len()];
-        for anchor in &mut rows {
+        for (anchor, beside) in rows.iter_mut().zip(beside) {
             anchor.pull(|id| {
                 let slot = id as usize % capacity;
                 &inputs.references[slot * block.stride..][..block.stride]
             });
             add_counts(&mut totals, anchor.totals);
+            *beside = match rule.distance {
+                Distance::Cosine => 0.0,
+                Distance::L2 => -2.0 * anchor.weights as f32,
+            };
         }
         totals
     });
@@ -174,6 +272,9 @@ pub(crate) fn mine(
         for (kind, total) in KINDS.into_iter().zip(totals) {
             kind.add(report, total);
         }
+    }
+    for (term, beside) in report[TERMS + block.first_row..].iter_mut().zip(beside) {
+        *term = beside.to_bits();
     }
 }
 
@@ -195,10 +296,12 @@ fn add_counts(totals: &mut [u64; KINDS.len()], counts: [u64; KINDS.len()]) {
 /// One row of a panel on its way past the references.
 struct Anchor<'a> {
     label: u32,
-    thresholds: &'a [[u32; 2]],
+    ladder: Ladder<'a>,
     books: &'a mut [u32],
     part: &'a mut [f32],
     gradient: &'a mut [f32],
+    /// The sum of what references are weighted with.
+    weights: f64,
     totals: [u64; KINDS.len()],
 }
 
@@ -207,9 +310,11 @@ impl Anchor<'_> {
     fn meet_all<'r>(
         &mut self,
         rule: &Rule,
+        value: impl Fn(f32) -> f32,
         references: impl Iterator<Item = ((f32, &'r [u32; 2]), &'r [f32])>,
     ) {
-        if self.thresholds.is_empty() {
+        let positives = self.ladder.thresholds.len();
+        if positives == 0 {
             return;
         }
         self.part.fill(0.0);
@@ -217,9 +322,9 @@ impl Anchor<'_> {
             if *label == self.label {
                 continue;
             }
-            let met = meet(rule, self.thresholds, s_an);
+            let met = self.ladder.meet(rule, &value, s_an);
             let counts = [
-                self.thresholds.len(),
+                positives,
                 met.within,
                 met.hard,
                 met.mined.len(),
@@ -230,7 +335,9 @@ impl Anchor<'_> {
                 let books = &mut *self.books;
                 books[met.active.start] = books[met.active.start].wrapping_add(1);
                 books[met.active.end] = books[met.active.end].wrapping_sub(1);
-                add_scaled(self.part, met.active.len() as f32, reference);
+                let weight = met.active.len() as f32 * rule.distance.slope(s_an);
+                self.weights += f64::from(weight);
+                add_scaled(self.part, weight, reference);
             }
         }
         add_scaled(self.gradient, 1.0, self.part);
@@ -240,12 +347,19 @@ impl Anchor<'_> {
     fn pull<'r>(&mut self, reference: impl Fn(u32) -> &'r [f32]) {
         let mut active = 0u32;
         let books = self.books.chunks_mut(SEGMENT);
-        for (thresholds, books) in self.thresholds.chunks(SEGMENT).zip(books) {
+        let Ladder {
+            thresholds,
+            distance,
+            ..
+        } = self.ladder;
+        for (thresholds, books) in thresholds.chunks(SEGMENT).zip(books) {
             self.part.fill(0.0);
-            for ([_, id], count) in thresholds.iter().zip(books) {
+            for ([bits, id], count) in thresholds.iter().zip(books) {
                 active = active.wrapping_add(*count);
                 *count = active;
-                add_scaled(self.part, -(active as f32), reference(*id));
+                let weight = -(active as f32) * distance.slope(f32::from_bits(*bits));
+                self.weights += f64::from(weight);
+                add_scaled(self.part, weight, reference(*id));
             }
             add_scaled(self.gradient, 1.0, self.part);
         }
@@ -265,6 +379,12 @@ pub(crate) fn share_with_references(
     let rows = &inputs.batch[block.batch..][..block.rows];
     let anchors = &inputs.anchors[block.first_row * stride..][..block.rows * stride];
     let most = rows_of_a_part(block.references, block.operations(), PANEL);
+    let own_thresholds = |row: &Row| &thresholds[row.offset as usize..][..row.positives as usize];
+    let ladders: Vec<_> = rows
+        .iter()
+        .map(|row| Ladder::new(own_thresholds(row), rule.distance, FEW_STEPS))
+        .collect();
+    let value = |s| rule.distance.value(s);
     let panels = inputs.references[..block.references * stride]
         .chunks(most * stride)
         .zip(inputs.tags.chunks(most))
@@ -280,16 +400,17 @@ pub(crate) fn share_with_references(
                 part.fill(0.0);
                 for (place, s) in places.iter().zip(&s) {
                     let (row, s) = (rows[*place], s[lane]);
-                    let thresholds = &thresholds[row.offset as usize..][..row.positives as usize];
-                    if thresholds.is_empty() || *id == row.id {
+                    let ladder = &ladders[*place];
+                    if ladder.thresholds.is_empty() || *id == row.id {
                         continue;
                     }
-                    let weight = if *label != row.label {
-                        meet(rule, thresholds, s).active.len() as f32
+                    let count = if *label != row.label {
+                        ladder.meet(rule, value, s).active.len() as f32
                     } else {
-                        let place = farther(thresholds, [s.to_bits(), *id]);
+                        let place = farther(ladder.thresholds, [s.to_bits(), *id]);
                         -(books[row.offset as usize + place] as f32)
                     };
+                    let weight = count * rule.distance.slope(s);
                     add_scaled(&mut part, weight, &anchors[place * stride..][..stride]);
                 }
                 add_scaled(gradient, 1.0, &part);

@@ -2,18 +2,16 @@
 
 use super::parallel::{map, rows_of_a_part};
 use super::ranks::Block;
-use super::select::Distance;
 use super::tile::dot;
 use super::triplet_margin::{Kind, Rule, Total};
 use super::{SEGMENT, similarities::NONE};
+use crate::distance::Distance;
 
 /// Which triplets of what is kept are mined, and what they cost: `TripletMarginLoss` with all its arguments.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Weighing {
     /// The band that is mined, and the loss's margin.
     pub rule: Rule,
-    /// What is compared.
-    pub distance: Distance,
     /// Whether a positive that is nearer to the negative than the anchor is stands in for it.
     pub swap: bool,
     /// Whether the loss is `log(1 + exp(x))` in place of `max(0, x)`: every mined triplet is active.
@@ -36,6 +34,15 @@ struct Counts([u64; 4]);
 const COUNTED: [Total; 4] = [Total::Within, Total::Hard, Total::Mined, Total::Active];
 
 impl Weighing {
+    /// `d value / d similarity`, from the value; 0 where rows coincide.
+    fn slope(&self, value: f32) -> f32 {
+        match self.rule.distance {
+            Distance::Cosine => 1.0,
+            Distance::L2 if value < 0.0 => -1.0 / value,
+            Distance::L2 => 0.0,
+        }
+    }
+
     /// Whether a triplet of margin `tm = v_ap - v_an` is mined; within the margin, and hard.
     fn mined(&self, tm: f32) -> (bool, bool, bool) {
         let within = tm <= self.rule.miner_margin;
@@ -144,7 +151,12 @@ fn weigh_row(
     let (positives, negatives) = (&places[..positives], &places[width - negatives..]);
     let reference =
         |place: u32| &inputs.references[place as usize * block.stride..][..block.stride];
-    let v_pn = |p: u32, n: u32| weighing.distance.value(dot(reference(p), reference(n)));
+    let v_pn = |p: u32, n: u32| {
+        weighing
+            .rule
+            .distance
+            .value(dot(reference(p), reference(n)))
+    };
     let mut sum = Segments::default();
     for n in negatives.iter().rev() {
         let v_an = values[*n as usize];
@@ -165,7 +177,7 @@ fn weigh_row(
             weight.add(pull);
             loss.add(term);
         }
-        weights[*n as usize] = weight.sum() * weighing.distance.slope(v_an);
+        weights[*n as usize] = weight.sum() * weighing.slope(v_an);
         sum.add(loss.sum());
     }
     for p in positives {
@@ -177,7 +189,7 @@ fn weigh_row(
             let cost = mined.then(|| weighing.cost(v_ap, v_an, || v_pn(*p, *n)));
             weight.add(cost.flatten().map_or(0.0, |cost| cost.slope));
         }
-        weights[*p as usize] = -weight.sum() * weighing.distance.slope(v_ap);
+        weights[*p as usize] = -weight.sum() * weighing.slope(v_ap);
     }
     sum.sum()
 }
@@ -234,7 +246,10 @@ pub(crate) fn weigh_swapped(
         for (p, weights) in (first + start..).zip(weights.chunks_exact_mut(width)) {
             weights.fill(0.0);
             for n in (0..block.references).filter(|n| tags[*n][0] != tags[p][0]) {
-                let v_pn = weighing.distance.value(dot(reference(p), reference(n)));
+                let v_pn = weighing
+                    .rule
+                    .distance
+                    .value(dot(reference(p), reference(n)));
                 let mut weight = Segments::default();
                 for (label, values) in labels.iter().zip(values.chunks_exact(width)) {
                     let (v_ap, v_an) = (values[p], values[n]);
@@ -243,7 +258,7 @@ pub(crate) fn weigh_swapped(
                     let cost = mined.then(|| weighing.cost(v_ap, v_an, || v_pn)).flatten();
                     weight.add(cost.map_or(0.0, |cost| cost.slope * (1.0 - cost.own)));
                 }
-                weights[n] = weight.sum() * weighing.distance.slope(v_pn);
+                weights[n] = weight.sum() * weighing.slope(v_pn);
             }
         }
     });

@@ -20,7 +20,9 @@ pub use blob::BlobRows;
 pub use csv::CsvTable;
 pub(crate) use labelled::too_large;
 pub use labelled::{Choice, Labelled, NamedFile};
-pub use npy::{matrix_header, write_matrix, write_numbers};
+#[cfg(not(target_arch = "wasm32"))]
+pub use npy::triplets_header;
+pub use npy::{matrix_header, write_matrix};
 #[cfg(not(target_arch = "wasm32"))]
 pub use npy_rows::NpyRows;
 #[cfg(not(target_arch = "wasm32"))]

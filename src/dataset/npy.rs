@@ -74,22 +74,20 @@ pub fn write_matrix(values: &[f32], columns: usize) -> Vec<u8> {
     bytes
 }
 
-/// The NPY file of a matrix of row numbers with so many columns.
-pub fn write_numbers(numbers: &[u32], columns: usize) -> Vec<u8> {
-    let mut bytes = array_header("<u4", &[numbers.len() / columns, columns]);
-    bytes.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
-    bytes
-}
-
 /// The start of the NPY file of an f32 matrix; the rows follow, little-endian.
 pub fn matrix_header(rows: usize, columns: usize) -> Vec<u8> {
-    array_header("<f4", &[rows, columns])
+    array_header("<f4", &[rows as u64, columns as u64])
+}
+
+/// The start of the NPY file of a list of triplets, `[count, 3]` u32; they follow, with this machine's byte order.
+#[cfg(not(target_arch = "wasm32"))]
+pub fn triplets_header(count: u64) -> Vec<u8> {
+    array_header(<u32 as super::NpyElement>::DESCR, &[count, 3])
 }
 
 /// The start of the NPY file of an array, row-major; the elements follow.
-pub(crate) fn array_header(descr: &str, shape: &[usize]) -> Vec<u8> {
-    let shape: Vec<u64> = shape.iter().map(|side| *side as u64).collect();
-    let shape = shape_text(&shape);
+pub(crate) fn array_header(descr: &str, shape: &[u64]) -> Vec<u8> {
+    let shape = shape_text(shape);
     let mut text =
         format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}").into_bytes();
     // The elements begin at a multiple of 64 bytes, after a newline.

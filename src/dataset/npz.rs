@@ -364,7 +364,7 @@ fn not_opened(file: &NamedFile, error: &ZipError) -> Error {
 mod tests {
     use super::*;
 
-    fn npy_file(descr: &str, shape: &[usize], data: &[u8]) -> Vec<u8> {
+    fn npy_file(descr: &str, shape: &[u64], data: &[u8]) -> Vec<u8> {
         [&npy::array_header(descr, shape), data].concat()
     }
 

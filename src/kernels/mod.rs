@@ -16,12 +16,13 @@ pub mod select;
 pub mod similarities;
 pub mod tile;
 pub mod triplet_margin;
+pub mod triplets;
 pub mod weigh;
 
 pub use crate::gpu::{Access, Kernel};
 
 /// Every entry point there is.
-pub static ALL: [&Kernel; 33] = [
+pub static ALL: [&Kernel; 37] = [
     &gather::GATHER,
     &gemm::FORWARD,
     &gemm::INPUT_GRADIENT,
@@ -52,6 +53,10 @@ pub static ALL: [&Kernel; 33] = [
     &triplet_margin::MINE,
     &triplet_margin::FINISH,
     &triplet_margin::SHARE_WITH_REFERENCES,
+    &triplets::VALID,
+    &triplets::COUNT,
+    &triplets::WRITE,
+    &triplets::CHECKSUM,
     &weigh::WEIGH,
     &weigh::TOTAL,
     &weigh::SWAPPED,

@@ -64,7 +64,7 @@ struct Params {
     capacity: u32,
     first_id: u32,
     report: u32,
-    terms: u32,
+    scale: f32,
 }
 
 /// Writes `rows[i] / max(|rows[i]|, 1e-12)` to `unit[first + i]`, for `i < count`. A zero row stays zero.
@@ -166,8 +166,8 @@ pub fn enqueue(
 
 /// Turns the gradient with respect to unit rows, times the active triplets, into that with respect to the rows before.
 ///
-/// The number of active triplets stands in the step's report, where `<gradient, unit>` of each row goes too as its term of
-/// the loss, with `terms`.
+/// The number of active triplets stands in the step's report at `report`, where `scale <gradient, unit>` is added to each
+/// row's term of the loss too.
 ///
 /// # Shapes
 /// `unit`, `gradient`: `[count, stride]` · `norms`: `[count]`
@@ -179,7 +179,7 @@ pub fn backward(
     unit: &DeviceVec<f32>,
     norms: &DeviceVec<f32>,
     gradient: &mut DeviceVec<f32>,
-    terms: bool,
+    scale: f32,
     report_first: usize,
     report: &mut DeviceVec<u32>,
 ) {
@@ -190,7 +190,7 @@ pub fn backward(
                 rows: index(count),
                 stride: vec4s(stride),
                 report: index(report_first),
-                terms: u32::from(terms),
+                scale,
                 ..Params::default()
             },
             &[
@@ -205,7 +205,7 @@ pub fn backward(
             *calls += 1;
             let (unit, norms) = (unit.slice(), &norms.slice()[..count]);
             let report = &mut report.slice_mut()[report_first..];
-            cpu::normalize::backward(unit, norms, stride, gradient.slice_mut(), terms, report);
+            cpu::normalize::backward(unit, norms, stride, gradient.slice_mut(), scale, report);
         }
     }
 }

@@ -118,6 +118,7 @@ pub(super) struct Params {
     pub(super) kind: u32,
     pub(super) miner_margin: f32,
     pub(super) loss_margin: f32,
+    pub(super) distance: u32,
 }
 
 impl<'a> Inputs<'a> {

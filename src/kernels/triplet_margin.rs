@@ -40,7 +40,7 @@ pub static FINISH: Kernel = Kernel {
     name: "triplet_margin.finish",
     entry: "finish",
     bindings: &[
-        Access::Read,
+        Access::ReadWrite,
         Access::Read,
         Access::Read,
         Access::Read,
@@ -57,14 +57,28 @@ pub static FINISH: Kernel = Kernel {
 pub static SHARE_WITH_REFERENCES: Kernel = Kernel {
     name: "triplet_margin.share_with_references",
     entry: "share_with_references",
-    bindings: FINISH.bindings,
+    bindings: &[
+        Access::Read,
+        Access::Read,
+        Access::Read,
+        Access::Read,
+        Access::Read,
+        Access::ReadWrite,
+        Access::Read,
+        Access::ReadWrite,
+    ],
     workgroup_bytes: 8 * 4 * SEGMENT as u32,
     ..MINE
 };
 
-/// What the pass writes on the way, beside [`Scratch`]: each segment's part of the gradient,
-/// `[segments, rows of a block, stride]`.
+/// What the pass writes on the way, beside [`Scratch`]: each segment's part of the gradient, and behind it of the sum of
+/// weights, `[segments, rows of a block, part_stride]`.
 pub type Parts = DeviceVec<f32>;
+
+/// Floats of one row's part.
+pub fn part_stride(stride: usize) -> usize {
+    stride + 4
+}
 
 /// Workgroups for every eight rows and every segment.
 fn groups(block: &Block) -> u64 {
@@ -72,6 +86,9 @@ fn groups(block: &Block) -> u64 {
 }
 
 /// Counts the block's triplets into the step's report and computes `active * d loss / d anchor` of its rows.
+///
+/// What a row's sum over active triplets of `v_an - v_ap` has beside [`Rule::scale`] times `<gradient, anchor>` goes to
+/// its term of the report.
 ///
 /// With `capacity` the slots of the memory, a reference's slot is `id % capacity`. The report must be zero before the
 /// step's first block. References are constants, unless [`share_with_references`] follows.
@@ -102,7 +119,8 @@ pub fn mine(
             let [a, r, b, t, s, k] = ranking;
             let mining = [a, r, b, t, s, k, parts.binding(), report.binding()];
             gpu.dispatch(&MINE, &params, &mining, groups(block));
-            let finishing = [a, r, b, t, s, k, parts.binding(), gradient.binding()];
+            let terms = report.binding();
+            let finishing = [terms, r, b, t, s, k, parts.binding(), gradient.binding()];
             gpu.dispatch(&FINISH, &params, &finishing, block.rows as u64);
         }
         Commands::Cpu(calls) => {
@@ -171,6 +189,7 @@ fn params(block: &Block, rule: &Rule, capacity: usize) -> Params {
         kind: rule.kind as u32,
         miner_margin: rule.miner_margin,
         loss_margin: rule.loss_margin,
+        distance: rule.distance as u32,
         ..super::ranks::params(block)
     }
 }

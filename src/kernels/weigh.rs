@@ -211,7 +211,7 @@ fn params(block: &Block, weighing: &Weighing) -> Params {
         stride: vec4s(block.stride),
         segments: index(block.references.div_ceil(SEGMENT)),
         kind: weighing.rule.kind as u32,
-        distance: weighing.distance as u32,
+        distance: weighing.rule.distance as u32,
         swap: u32::from(weighing.swap),
         smooth_loss: u32::from(weighing.smooth),
         miner_margin: weighing.rule.miner_margin,

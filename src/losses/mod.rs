@@ -6,8 +6,9 @@ use serde::{Deserialize, Serialize};
 
 pub use triplet_margin::TripletMarginLoss;
 
+use crate::distance::Distance;
 use crate::forecast::Path;
-use crate::kernels::select::{Distance, Keep, Selection};
+use crate::kernels::select::{Keep, Selection};
 use crate::kernels::triplet_margin::Rule;
 use crate::kernels::weigh::Weighing;
 use crate::miners::Miner;
@@ -56,6 +57,7 @@ impl MiningRule {
             Some(Loss::TripletMargin(loss)) => (loss.margin as f32, loss.swap, loss.smooth_loss),
         };
         let rule = Rule {
+            distance,
             kind,
             miner_margin,
             loss_margin,
@@ -65,12 +67,7 @@ impl MiningRule {
         }
         Self::Rows(RowRule {
             selection: miner.selection(distance),
-            weighing: Weighing {
-                rule,
-                distance,
-                swap,
-                smooth,
-            },
+            weighing: Weighing { rule, swap, smooth },
         })
     }
 

@@ -1,4 +1,4 @@
-//! PML's `TripletMarginLoss` over cosine similarity: the mean of `max(0, s_an - s_ap + margin)` over those above zero.
+//! PML's `TripletMarginLoss`: the mean of `max(0, s_an - s_ap + margin)` over those above zero.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +12,8 @@ use crate::miners::MiningCounts;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TripletMarginLoss {
-    /// By how much a positive must be nearer than a negative, a difference of cosines. A triplet just there has no loss.
+    /// By how much a positive must be nearer than a negative, a difference of cosines or distances. A triplet just there
+    /// has no loss.
     pub margin: f64,
     /// Whether a positive that is nearer to the negative than the anchor is stands in for it.
     pub swap: bool,
@@ -41,27 +42,17 @@ impl TripletMarginLoss {
         }
     }
 
-    /// The loss of a step with these counts, off its report.
-    ///
-    /// On [`Path::Rows`] the rows' terms are their losses. On [`Path::Ranks`] the sum over active triplets of `s_an - s_ap`
-    /// is the sum over anchors of `<G_a, u_a>`, the rows' terms. Where the references are the batch itself, its rows have
-    /// their terms as references too: the sum comes twice.
-    pub(crate) fn read(
-        &self,
-        report: &[u32],
-        counts: &MiningCounts,
-        path: Path,
-        alone: bool,
-    ) -> f64 {
+    /// The loss of a step with these counts, off its report: the rows' terms add up to the sum over active triplets of
+    /// `v_an - v_ap` on [`Path::Ranks`], of their losses on [`Path::Rows`].
+    pub(crate) fn read(&self, report: &[u32], counts: &MiningCounts, path: Path) -> f64 {
         let terms = &report[TERMS..TERMS + counts.anchors as usize];
         let sum: f64 = terms
             .iter()
             .map(|bits| f64::from(f32::from_bits(*bits)))
             .sum();
         match path {
-            Path::Rows => sum / counts.active.max(1) as f64,
-            Path::Ranks if alone => self.mean(sum / 2.0, counts.active),
             Path::Ranks => self.mean(sum, counts.active),
+            Path::Rows => sum / counts.active.max(1) as f64,
         }
     }
 }
@@ -78,7 +69,7 @@ mod tests {
         let counts = Miner::default().counts(&report, 2);
         assert_eq!((counts.anchors, counts.valid), (2, 0));
         for path in [Path::Ranks, Path::Rows] {
-            let loss = TripletMarginLoss::default().read(&report, &counts, path, false);
+            let loss = TripletMarginLoss::default().read(&report, &counts, path);
             assert_eq!(loss, 0.0);
         }
     }
@@ -98,8 +89,8 @@ mod tests {
             margin: 0.25,
             ..TripletMarginLoss::default()
         };
-        assert_eq!(loss.read(&report, &counts, Path::Ranks, false), 0.375);
+        assert_eq!(loss.read(&report, &counts, Path::Ranks), 0.375);
         // Losses need no margin added.
-        assert_eq!(loss.read(&report, &counts, Path::Rows, false), 0.125);
+        assert_eq!(loss.read(&report, &counts, Path::Rows), 0.125);
     }
 }

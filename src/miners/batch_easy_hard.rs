@@ -2,8 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::distance::Distance;
 use crate::error::{Error, Result};
-use crate::kernels::select::{Distance, Keep, Selection, Side};
+use crate::kernels::select::{Keep, Selection, Side};
 
 /// Keeps of each anchor one positive and one negative by its strategies, or all of one side; of equal ones the first.
 ///

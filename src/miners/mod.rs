@@ -14,8 +14,9 @@ pub use multi_similarity::MultiSimilarityMiner;
 pub use pair_margin::PairMarginMiner;
 pub use triplet_margin::{TripletMarginMiner, TypeOfTriplets};
 
+use crate::distance::Distance;
 use crate::error::{Error, Result};
-use crate::kernels::select::{Distance, Selection};
+use crate::kernels::select::Selection;
 use crate::kernels::triplet_margin::{Kind, Total};
 
 /// A miner and its arguments; names and arguments are PML's.

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::kernels::select::{Distance, Keep, Selection, Side};
+use crate::distance::Distance;
+use crate::kernels::select::{Keep, Selection, Side};
 
 /// Keeps positives whose similarity, less epsilon, is below that of the nearest negative, and negatives whose similarity,
 /// with epsilon, is above that of the farthest positive; both strictly.

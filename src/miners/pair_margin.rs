@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::kernels::select::{Distance, Selection, Side};
+use crate::distance::Distance;
+use crate::kernels::select::{Selection, Side};
 
 /// Keeps positives farther than one margin and negatives nearer than another, both strictly.
 ///

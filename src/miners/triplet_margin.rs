@@ -10,7 +10,7 @@ use crate::kernels::triplet_margin::Kind;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TripletMarginMiner {
-    /// The upper bound of the band, a difference of cosines.
+    /// The upper bound of the band, a difference of cosines or distances.
     pub margin: f64,
     /// Which part of the band.
     pub type_of_triplets: TypeOfTriplets,

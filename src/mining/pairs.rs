@@ -1,5 +1,6 @@
 //! [`Pairs`]: what a miner keeps, written down as PML's four index arrays. Lives on the host: a list is as long as it is.
 
+use crate::distance::Distance;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::kernels::ranks::Row;
@@ -7,8 +8,8 @@ use crate::row_pass::RowPass;
 
 /// Pairs of an anchor and a positive, and of an anchor and a negative: PML's `(a1, p, a2, n)`.
 ///
-/// Anchors ascend, and within one so do positives and negatives; of [`crate::MultiSimilarityMiner`] by their similarity,
-/// of equal ones by their place.
+/// Anchors ascend, and within one so do positives and negatives; of [`crate::MultiSimilarityMiner`] by their similarity or
+/// distance, of equal ones by their place.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pairs {
     /// The anchors of the positives.
@@ -54,15 +55,19 @@ impl Pairs {
         Ok(())
     }
 
-    /// Sorts the positives and the negatives of every anchor by their value, the farthest first.
-    pub(super) fn sort_by_value(&mut self) {
+    /// Sorts the positives and the negatives of every anchor by what PML compares, the smallest first: similarities, or
+    /// distances.
+    pub(super) fn sort_by(&mut self, distance: Distance) {
         let [of_p, of_n] = &mut self.values;
         for (anchors, others, values) in
             [(&self.a1, &mut self.p, of_p), (&self.a2, &mut self.n, of_n)]
         {
             let mut order: Vec<usize> = (0..others.len()).collect();
             order.sort_by(|a, b| {
-                let by_value = values[*a].total_cmp(&values[*b]);
+                let by_value = match distance {
+                    Distance::Cosine => values[*a].total_cmp(&values[*b]),
+                    Distance::L2 => values[*b].total_cmp(&values[*a]),
+                };
                 anchors[*a].cmp(&anchors[*b]).then(by_value)
             });
             *others = order.iter().map(|place| others[*place]).collect();

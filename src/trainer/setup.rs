@@ -13,9 +13,8 @@ use crate::forecast::Path;
 use crate::gpu::PARAMS_SLOTS;
 use crate::kernels::optimizer::Moments;
 use crate::kernels::ranks::{Row, SEGMENT, Scratch};
-use crate::kernels::select::Distance;
 use crate::kernels::stride;
-use crate::kernels::triplet_margin::{OWNERS, Parts, TERMS};
+use crate::kernels::triplet_margin::{OWNERS, Parts, TERMS, part_stride};
 use crate::knn::Seeker;
 use crate::ledger::Purpose;
 use crate::linear::{LinearMap, Unfit};
@@ -168,9 +167,9 @@ impl Sizes {
         let positives = sampler.most_of_a_class(most, memory).saturating_sub(1);
         // All of it in u64: a plan that is refused may be larger than what a browser can address.
         let segments = memory.div_ceil(SEGMENT) as u64;
-        let parts = segments * (stride(config.embedding_size) * size_of::<f32>()) as u64;
+        let parts = segments * 4 * part_stride(stride(config.embedding_size)) as u64;
         let threshold_bytes = (size_of::<[u32; 2]>() + size_of::<u32>()) as u64;
-        let rule = MiningRule::new(&config.miner, Some(&config.loss), Distance::Cosine);
+        let rule = MiningRule::new(&config.miner, Some(&config.loss), config.distance);
         let (bytes_per_row, block_dispatches) = match rule.path() {
             Path::Ranks => (parts + positives as u64 * threshold_bytes, BLOCK_DISPATCHES),
             Path::Rows => (
@@ -307,6 +306,7 @@ impl Sizes {
         let staged = (self.steps_per_submit * self.batch).max(TILE_ROWS);
         let (block, thresholds) = (self.block_rows as u64, self.block_thresholds);
         let segments = self.memory.div_ceil(SEGMENT) as u64;
+        let parts = segments * block * part_stride(stride(dim)) as u64;
         let parameters = EmbeddingModel::parameters(&self.widths);
         let mut plan = FeatureStore::plan(
             MemoryPlan::default(),
@@ -328,7 +328,7 @@ impl Sizes {
             Path::Ranks => plan
                 .with::<[u32; 2]>(Purpose::Ranks, "train.thresholds", thresholds)
                 .with::<u32>(Purpose::Ranks, "train.books", thresholds)
-                .with::<f32>(Purpose::Similarities, "train.parts", segments * block * row),
+                .with::<f32>(Purpose::Similarities, "train.parts", parts),
             Path::Rows => RowPass::plan(plan, block, self.memory as u64),
         };
         plan = plan.with::<u32>(
@@ -372,7 +372,7 @@ impl TrainBuffers {
 
 /// Checks that rows of the memory can be looked at as miner and loss need it.
 fn check_rows(config: &TrainConfig) -> Result<()> {
-    let rule = MiningRule::new(&config.miner, Some(&config.loss), Distance::Cosine);
+    let rule = MiningRule::new(&config.miner, Some(&config.loss), config.distance);
     let references = config.memory_size.max(config.batch_size);
     match rule.path() {
         Path::Ranks => Ok(()),

@@ -2,7 +2,8 @@
 
 300 sets of rows, each mined by every miner with arguments of its own, in float64. Half of the sets are rows of +-1 in 4 or
 16 dimensions: unit rows and similarities are exact, ties and bounds that are met included. In the other half no decision
-comes closer than 1e-5 to its bound. tests/pml_miners.rs repeats them.
+comes closer than 1e-5 to its bound. Every third set is compared by distance, the others by similarity.
+tests/pml_miners.rs repeats them.
 
 Numbers of rows, labels and values of rows are written as one character each, 0 to 61 (values less 30); what is kept is
 written anchor by anchor, with dots between, in PML's order. A run is: arguments of the miner, which stand in the order of
@@ -34,7 +35,7 @@ STRATEGIES = [
 ]
 BOUNDS = sorted({b for b in [*MARGINS, *LOSS_MARGINS, *EPSILONS, *sum(PAIR_MARGINS, ()), *sum(filter(None, RANGES), ())]})
 MINERS = ["triplet-margin", "none", "batch-hard", "batch-easy-hard", "multi-similarity", "pair-margin"]
-cosine = distances.CosineSimilarity
+DISTANCES = dict(cosine=distances.CosineSimilarity, l2=distances.LpDistance)
 
 
 def text(numbers, shift=0):
@@ -45,9 +46,10 @@ def unit(rows):
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
-def decided(rows, known, own):
+def decided(rows, known, own, distance):
     """Whether no decision is close."""
     s = unit(rows) @ unit(known).T
+    s = s if distance == "cosine" else np.sqrt(np.maximum(2 - 2 * s, 0))
     for i, row in enumerate(s):
         row = np.delete(row, i) if own else row
         gaps = np.abs(row[:, None] - row[None, :])[np.triu_indices(len(row), 1)]
@@ -59,7 +61,7 @@ def decided(rows, known, own):
     return True
 
 
-def draw(rng, i):
+def draw(rng, i, distance):
     own, exact = i % 2 == 0, i // 2 % 2 == 0
     n, m = rng.integers(*[(1, 5), (1, 25), (3, 13), (3, 13), (3, 13)][i % 5], 2)
     classes = [1, 2, 2, 3, 5, 30][rng.integers(6)]
@@ -74,27 +76,27 @@ def draw(rng, i):
         if exact and m > 2:
             known[-1] = known[0]
         known = rows if own else known
-        if exact or (rows.any(1).all() and known.any(1).all() and decided(rows, known, own)):
+        if exact or (rows.any(1).all() and known.any(1).all() and decided(rows, known, own, distance)):
             break
     labels, known_labels = (rng.integers(0, classes, k) for k in (n, m))
     return own, rows, labels, known, (labels if own else known_labels)
 
 
-def runs(rng, i):
+def runs(rng, i, distance):
     """Every miner with its settings, and the loss with its own."""
     margin, kind = MARGINS[rng.integers(len(MARGINS))], ["all", "easy", "semihard", "hard"][i % 4]
-    yield f"margin={margin} type_of_triplets={kind}", miners.TripletMarginMiner(margin, kind, distance=cosine())
+    yield f"margin={margin} type_of_triplets={kind}", miners.TripletMarginMiner(margin, kind, distance=distance())
     yield "", None
-    yield "", miners.BatchHardMiner(distance=cosine())
+    yield "", miners.BatchHardMiner(distance=distance())
     (p, n), (p_range, n_range) = STRATEGIES[i % len(STRATEGIES)], (RANGES[k] for k in rng.integers(len(RANGES), size=2))
     settings = f"pos_strategy={p} neg_strategy={n}"
     for name, bounds in (("pos", p_range), ("neg", n_range)):
         settings += f" allowed_{name}_range=[{bounds[0]},{bounds[1]}]" if bounds else ""
-    yield settings, miners.BatchEasyHardMiner(p, n, p_range, n_range, distance=cosine())
+    yield settings, miners.BatchEasyHardMiner(p, n, p_range, n_range, distance=distance())
     epsilon = EPSILONS[rng.integers(len(EPSILONS))]
-    yield f"epsilon={epsilon}", miners.MultiSimilarityMiner(epsilon, distance=cosine())
+    yield f"epsilon={epsilon}", miners.MultiSimilarityMiner(epsilon, distance=distance())
     p, n = PAIR_MARGINS[rng.integers(len(PAIR_MARGINS))]
-    yield f"pos_margin={p} neg_margin={n}", miners.PairMarginMiner(p, n, distance=cosine())
+    yield f"pos_margin={p} neg_margin={n}", miners.PairMarginMiner(p, n, distance=distance())
 
 
 def per_anchor(anchors, others, values):
@@ -113,7 +115,7 @@ def number(value, digits=6):
     return float(f"{value:.{digits}g}")
 
 
-def run(rng, i, settings, miner, own, rows, labels, known, known_labels):
+def run(rng, i, settings, miner, distance, own, rows, labels, known, known_labels):
     margin = LOSS_MARGINS[rng.integers(len(LOSS_MARGINS))]
     # With references PML looks up the similarity of positive and negative in the wrong rows.
     swap, smooth = own and rng.integers(3) == 0, rng.integers(3) == 0
@@ -126,9 +128,9 @@ def run(rng, i, settings, miner, own, rows, labels, known, known_labels):
     if kept is not None and not isinstance(miner, miners.TripletMarginMiner):
         a1, p, a2, n = kept if len(kept) == 4 else (kept[0], kept[1], kept[0], kept[2])
         by_value = isinstance(miner, miners.MultiSimilarityMiner)
-        values = cosine()(embeddings, *others[:1]).detach().numpy() if by_value else [None] * len(rows)
+        values = distance()(embeddings, *others[:1]).detach().numpy() if by_value else [None] * len(rows)
         pairs = [per_anchor(a1, p, values), per_anchor(a2, n, values)]
-    loss_of = losses.TripletMarginLoss(margin, swap=swap, smooth_loss=smooth, distance=cosine())
+    loss_of = losses.TripletMarginLoss(margin, swap=swap, smooth_loss=smooth, distance=distance())
     triplets = lmu.convert_to_triplets(kept, y, others[1] if others else y, "all")
     seen = {}
     reduce = loss_of.reducer.forward
@@ -150,11 +152,14 @@ def run(rng, i, settings, miner, own, rows, labels, known, known_labels):
 rng = np.random.default_rng(0)
 cases = []
 for i in range(CASES):
-    own, rows, labels, known, known_labels = draw(rng, i)
-    case = dict(dim=rows.shape[1], rows=text(rows.flatten(), 30), labels=text(labels))
+    name = "l2" if i % 3 == 2 else "cosine"
+    own, rows, labels, known, known_labels = draw(rng, i, name)
+    case = dict(distance=name, dim=rows.shape[1], rows=text(rows.flatten(), 30), labels=text(labels))
     if not own:
         case.update(known=text(known.flatten(), 30), known_labels=text(known_labels))
-    case["runs"] = [run(rng, i, s, miner, own, rows, labels, known, known_labels) for s, miner in runs(rng, i)]
+    case["runs"] = [
+        run(rng, i, s, miner, DISTANCES[name], own, rows, labels, known, known_labels) for s, miner in runs(rng, i, DISTANCES[name])
+    ]
     cases.append(case)
 path = Path(__file__).with_name("miners.json")
 path.write_text("[" + ",\n".join(json.dumps(case, separators=(",", ":")) for case in cases) + "]\n")

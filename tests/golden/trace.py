@@ -33,6 +33,8 @@ CASES = [
     dict(name="no memory, pair-margin, swap", hidden=[9], embedding=5, batch=10, memory=0, type=None, seed=16, miner="pair-margin", arguments=dict(pos_margin=0.8, neg_margin=0.2), swap=True),
     dict(name="memory, semihard, smooth", hidden=[8], embedding=6, batch=6, memory=18, type="semihard", seed=17, smooth=True),
     dict(name="no memory, semihard, swap and smooth", hidden=[9], embedding=5, batch=10, memory=0, type="semihard", seed=18, swap=True, smooth=True),
+    dict(name="memory, multi-similarity, l2", hidden=[8], embedding=6, batch=6, memory=18, type=None, seed=19, miner="multi-similarity", arguments=dict(epsilon=0.1), distance="l2"),
+    dict(name="no memory, batch-easy-hard, l2, swap", hidden=[9], embedding=5, batch=10, memory=0, type=None, seed=20, miner="batch-easy-hard", arguments=dict(pos_strategy="hard", neg_strategy="hard"), distance="l2", swap=True),
 ]
 MINERS = {
     "batch-hard": miners.BatchHardMiner, "batch-easy-hard": miners.BatchEasyHardMiner,
@@ -57,11 +59,11 @@ def run(case):
     ]
     out = dict(case, features=features.flatten().tolist(), labels=labels.tolist(), start=weights())
     miner_margin, loss_margin = case.get("miner_margin", 0.2), case.get("loss_margin", 0.2)
-    cosine = distances.CosineSimilarity
-    miner = case["type"] and miners.TripletMarginMiner(miner_margin, case["type"], distance=cosine())
+    distance = distances.LpDistance if case.get("distance") == "l2" else distances.CosineSimilarity
+    miner = case["type"] and miners.TripletMarginMiner(miner_margin, case["type"], distance=distance())
     if "miner" in case:
-        miner = MINERS[case["miner"]](**case.get("arguments", {}), distance=cosine())
-    loss = losses.TripletMarginLoss(loss_margin, case.get("swap", False), case.get("smooth", False), distance=cosine())
+        miner = MINERS[case["miner"]](**case.get("arguments", {}), distance=distance())
+    loss = losses.TripletMarginLoss(loss_margin, case.get("swap", False), case.get("smooth", False), distance=distance())
     if case["memory"]:
         loss = losses.CrossBatchMemory(loss, case["embedding"], case["memory"], miner)
     adam = torch.optim.Adam(net.parameters(), 1e-2, weight_decay=case.get("weight_decay", 0))

@@ -15,4 +15,5 @@ mod shaders;
 mod similarities;
 mod tile;
 mod triplet_margin;
+mod triplets;
 mod weigh;

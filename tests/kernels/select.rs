@@ -1,9 +1,9 @@
 use nearfar::kernels::ranks::{Block, Inputs, NO_ID, Row};
-use nearfar::kernels::select::{Distance, Keep, Kept, Selection, Side, select};
+use nearfar::kernels::select::{Keep, Kept, Selection, Side, select};
 use nearfar::kernels::similarities::{NONE, similarities, width};
 use nearfar::kernels::tile::Shape;
 use nearfar::kernels::triplet_margin::{TERMS, Total};
-use nearfar::{Engine, reference};
+use nearfar::{Distance, Engine, reference};
 
 use super::common::{engines, labels, output, read, rng, tied_unit_rows, to_f64, vector};
 

@@ -1,8 +1,8 @@
 use nearfar::kernels::ranks::{Block, Inputs, Row, Scratch};
 use nearfar::kernels::triplet_margin::{
-    Kind, MINE, Rule, TERMS, Total, mine, share_with_references,
+    Kind, MINE, Rule, TERMS, Total, mine, part_stride, share_with_references,
 };
-use nearfar::{Commands, DeviceVec, Engine, EngineKind, reference};
+use nearfar::{Commands, DeviceVec, Distance, Engine, EngineKind, reference};
 
 use super::common::{
     assert_close, engines, labels, open, output, random_rows, read, rng, tied_unit_rows, to_f64,
@@ -16,6 +16,8 @@ const KINDS: [Kind; 5] = [
     Kind::Hard,
     Kind::Unmined,
 ];
+
+const DISTANCES: [Distance; 2] = [Distance::Cosine, Distance::L2];
 
 const TOTALS: [Total; 5] = [
     Total::Valid,
@@ -36,6 +38,8 @@ struct Case {
 struct Outcome {
     totals: [u64; 5],
     gradient: Vec<f32>,
+    /// What the rows' sums have beside `<gradient, anchor>`.
+    terms: Vec<f32>,
 }
 
 /// Mines the case in blocks of `block_rows` anchors; ids are slots plus a multiple of the capacity, as in a ring.
@@ -81,7 +85,10 @@ fn run_onto(
         thresholds: output(engine, most as usize + 1),
         books: output(engine, most as usize + 1),
     };
-    let mut parts = output(engine, references.div_ceil(256) * block_rows * stride);
+    let mut parts = output(
+        engine,
+        references.div_ceil(256) * block_rows * part_stride(stride),
+    );
     let mut gradient = output(engine, rows * stride);
     let mut words = vec![0u32; 32 + TERMS + rows];
     for total in TOTALS {
@@ -141,6 +148,7 @@ fn run_onto(
     Outcome {
         totals: TOTALS.map(|total| total.read(report)),
         gradient: read(engine, &gradient, rows * stride),
+        terms: report[TERMS..].iter().map(|t| f32::from_bits(*t)).collect(),
     }
 }
 
@@ -178,6 +186,14 @@ fn compare(engine: &Engine, case: &Case, rule: &Rule, block_rows: usize, share: 
     let active = expected.active.max(1) as f32;
     let scaled: Vec<f32> = actual.gradient.iter().map(|g| g / active).collect();
     assert_close("gradient", &scaled, &gradient, 1e-5);
+    let along = actual.gradient.iter().zip(&case.anchors);
+    let along: f64 = along.map(|(g, u)| f64::from(*g) * f64::from(*u)).sum();
+    let beside: f64 = actual.terms.iter().map(|t| f64::from(*t)).sum();
+    if expected.active > 0 {
+        let mean = (f64::from(rule.scale(share)) * along + beside) / expected.active as f64;
+        let loss = [(mean + f64::from(rule.loss_margin)) as f32];
+        assert_close("loss", &loss, &[expected.loss], 1e-5);
+    }
 }
 
 /// A memory of `m` rows of which the last `rows` are the batch itself.
@@ -219,12 +235,16 @@ fn counts_and_gradients_equal_the_loops_on_data_full_of_ties() {
                 for (miner_margin, loss_margin) in
                     [(0.25, 0.25), (0.125, 0.3), (0.0, 0.0625), (-0.0625, 0.25)]
                 {
-                    let rule = Rule {
-                        kind,
-                        miner_margin,
-                        loss_margin,
-                    };
-                    compare(&engine, &case, &rule, rows, false);
+                    // Distances are roots of multiples of 1/16: of two that differ by just a margin, both are exact.
+                    for distance in DISTANCES {
+                        let rule = Rule {
+                            distance,
+                            kind,
+                            miner_margin,
+                            loss_margin,
+                        };
+                        compare(&engine, &case, &rule, rows, false);
+                    }
                 }
             }
         }
@@ -235,6 +255,7 @@ fn counts_and_gradients_equal_the_loops_on_data_full_of_ties() {
 fn blocks_of_rows_change_no_byte() {
     let case = memory_case(50, 40, 300, 6);
     let rule = Rule {
+        distance: Distance::Cosine,
         kind: Kind::All,
         miner_margin: 0.2,
         loss_margin: 0.2,
@@ -260,6 +281,7 @@ fn a_row_stored_twice_is_a_positive_of_its_copy() {
     for engine in engines() {
         for kind in KINDS {
             let rule = Rule {
+                distance: Distance::Cosine,
                 kind,
                 miner_margin: 0.25,
                 loss_margin: 0.25,
@@ -275,12 +297,15 @@ fn in_batch_references_get_their_share_of_the_gradient() {
         for (seed, rows) in [2, 8, 9, 60, 256, 300].into_iter().enumerate() {
             let case = memory_case(70 + seed as u64, rows, rows, 4);
             for kind in KINDS {
-                let rule = Rule {
-                    kind,
-                    miner_margin: 0.25,
-                    loss_margin: 0.2,
-                };
-                compare(&engine, &case, &rule, rows, true);
+                for distance in DISTANCES {
+                    let rule = Rule {
+                        distance,
+                        kind,
+                        miner_margin: 0.25,
+                        loss_margin: 0.2,
+                    };
+                    compare(&engine, &case, &rule, rows, true);
+                }
             }
         }
     }
@@ -308,13 +333,16 @@ fn the_gradient_is_the_slope_of_the_loss_on_random_rows() {
         tags,
         stride: dim,
     };
-    let rule = Rule {
-        kind: Kind::Semihard,
-        miner_margin: 0.2,
-        loss_margin: 0.15,
-    };
     for engine in engines() {
-        compare(&engine, &case, &rule, rows, false);
+        for distance in DISTANCES {
+            let rule = Rule {
+                distance,
+                kind: Kind::Semihard,
+                miner_margin: 0.2,
+                loss_margin: 0.15,
+            };
+            compare(&engine, &case, &rule, rows, false);
+        }
     }
 }
 
@@ -322,6 +350,7 @@ fn the_gradient_is_the_slope_of_the_loss_on_random_rows() {
 fn totals_carry_past_32_bits() {
     let case = memory_case(90, 16, 600, 2);
     let rule = Rule {
+        distance: Distance::Cosine,
         kind: Kind::Unmined,
         miner_margin: 0.2,
         loss_margin: 3.0,
@@ -352,7 +381,7 @@ fn a_workgroup_counts_past_32_bits() {
     let tags = vector(&engine, &vec![[2u32, 5]; references], 0);
     let thresholds = vector(&engine, &vec![[0.5f32.to_bits(), 7]; positives], 0);
     let books = vector(&engine, &vec![0u32; positives + rows + 1], 0);
-    let parts = output::<f32>(&engine, rows * 4);
+    let parts = output::<f32>(&engine, rows * part_stride(4));
     let report = vector(&engine, &[0u32; TERMS], 0);
     fn bound<T: bytemuck::Pod>(vector: &DeviceVec<T>) -> nearfar::gpu::Binding<'_> {
         let DeviceVec::Gpu(vector) = vector else {
@@ -377,6 +406,7 @@ fn a_workgroup_counts_past_32_bits() {
         Kind::Unmined as u32,
         1f32.to_bits(),
         3f32.to_bits(),
+        Distance::Cosine as u32,
     ];
     let Commands::Gpu(mut commands) = engine.commands() else {
         panic!("a GPU was opened");
@@ -399,7 +429,7 @@ fn a_workgroup_counts_past_32_bits() {
     // Active triplets are seen although the low word of their count is zero.
     let pull = (positives * references) as f32;
     assert_eq!(
-        read(&engine, &parts, rows * 4),
-        [0.0, pull, 0.0, 0.0].repeat(rows)
+        read(&engine, &parts, rows * part_stride(4)),
+        [0.0, pull, 0.0, 0.0, pull, pull, pull, pull].repeat(rows)
     );
 }

@@ -1,9 +1,9 @@
 use nearfar::kernels::ranks::{Inputs, SEGMENT};
-use nearfar::kernels::select::{Distance, Keep, Selection, Side};
+use nearfar::kernels::select::{Keep, Selection, Side};
 use nearfar::kernels::similarities::width;
 use nearfar::kernels::triplet_margin::{Kind, Rule, TERMS, Total};
 use nearfar::kernels::weigh::{Weighing, weigh, weigh_swapped, window};
-use nearfar::{Engine, reference};
+use nearfar::{Distance, Engine, reference};
 
 use super::common::{assert_close, engines, output, read, to_f64};
 use super::select::{Case, DISTANCES};
@@ -56,7 +56,7 @@ fn compare(engine: &Engine, case: &Case, selection: &Selection, weighing: &Weigh
         assert_close(&what, &[loss], &[expected.loss], 3e-6);
         let weights = &weights[row * width..][..block.references];
         assert_close(&what, weights, &expected.weights, 3e-6);
-        if !weighing.smooth && !weighing.swap && weighing.distance == Distance::Cosine {
+        if !weighing.smooth && !weighing.swap && weighing.rule.distance == Distance::Cosine {
             assert_eq!(to_f64(weights), expected.weights, "whole numbers: {what}");
         }
         for (p, n, weight) in expected.swapped {
@@ -111,11 +111,11 @@ fn weighings(distance: Distance) -> Vec<Weighing> {
             for (miner_margin, loss_margin) in [(0.25, 0.25), (0.125, 0.3), (-0.0625, 0.0)] {
                 all.push(Weighing {
                     rule: Rule {
+                        distance,
                         kind,
                         miner_margin,
                         loss_margin,
                     },
-                    distance,
                     swap,
                     smooth,
                 });
@@ -181,11 +181,11 @@ fn a_side_longer_than_a_window_is_met_window_by_window() {
     for engine in engines() {
         let weighing = Weighing {
             rule: Rule {
+                distance: Distance::Cosine,
                 kind: Kind::Unmined,
                 miner_margin: 0.0,
                 loss_margin: 4.0,
             },
-            distance: Distance::Cosine,
             swap: false,
             smooth: false,
         };
@@ -208,7 +208,7 @@ fn a_side_longer_than_a_window_is_met_window_by_window() {
 /// The first row's sum of losses.
 fn losses(engine: &Engine, case: &Case, weighing: &Weighing) -> f32 {
     let block = case.block();
-    let mut selected = case.selected(engine, &Selection::all(weighing.distance));
+    let mut selected = case.selected(engine, &Selection::all(weighing.rule.distance));
     let mut terms = output(engine, block.rows * block.references.div_ceil(SEGMENT));
     let mut commands = engine.commands();
     weigh(
@@ -223,8 +223,8 @@ fn losses(engine: &Engine, case: &Case, weighing: &Weighing) -> f32 {
     );
     engine.submit(commands);
     let report = read(engine, &selected.report, 3 + TERMS + block.rows);
-    let [positives, negatives] = case.expected(&Selection::all(weighing.distance))[0].clone();
-    let values = case.values(0, weighing.distance);
+    let [positives, negatives] = case.expected(&Selection::all(weighing.rule.distance))[0].clone();
+    let values = case.values(0, weighing.rule.distance);
     let kept = [positives, negatives];
     let expected = reference::weigh(weighing, &values, &kept, between(case));
     let found = f32::from_bits(report[3 + TERMS]);

@@ -2,7 +2,7 @@
 //!
 //! Miners and what they keep are listed by the core. A setting that the chosen miner does not have is not shown.
 
-use nearfar::{Miner, Strategy, TypeOfTriplets};
+use nearfar::{Distance, Miner, Strategy, TypeOfTriplets};
 
 /// How a setting is entered.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -69,7 +69,7 @@ pub(crate) const MAIN: [Knob; 13] = [
         key: "miner.margin",
         label: "Miner margin",
         pml: "TripletMarginMiner(margin)",
-        help: "The upper end of the miner's band, a difference of cosines; inclusive.",
+        help: "The upper end of the miner's band, a difference of cosines or distances; inclusive.",
         entry: Entry::Number("0.05"),
     },
     Knob {
@@ -131,7 +131,7 @@ pub(crate) const MAIN: [Knob; 13] = [
 ];
 
 /// The rest.
-pub(crate) const MORE: [Knob; 11] = [
+pub(crate) const MORE: [Knob; 12] = [
     Knob {
         key: "loss.swap",
         label: "Swap",
@@ -159,6 +159,13 @@ pub(crate) const MORE: [Knob; 11] = [
         pml: "CrossBatchMemory(embedding_size)",
         help: "Dimensions of an embedding. With 2 the map shows the exact circle.",
         entry: Entry::Number("1"),
+    },
+    Knob {
+        key: "distance",
+        label: "Distance",
+        pml: "CosineSimilarity, LpDistance",
+        help: "What margins are differences of: cosines, or distances of rows over their length. L2 is PML's default for triplets.",
+        entry: Entry::Choice(&Distance::ALL),
     },
     Knob {
         key: "m_per_class",

@@ -87,12 +87,20 @@ mod native {
             #[arg(long, value_name = "LIST")]
             classes: Option<String>,
         },
+        /// Counts, loss with gradient, and lists of triplets, of semi-hard mining with margin 0.2
+        Mining {
+            #[command(flatten)]
+            sizes: Sizes,
+            /// How many classes [default: 10, 32 and 100]
+            #[arg(long, value_name = "LIST")]
+            classes: Option<String>,
+        },
     }
 
     #[derive(Debug, clap::Args)]
     struct Sizes {
-        /// How many queries, with commas [default: 1000]
-        #[arg(long, value_name = "LIST")]
+        /// How many queries, or anchors, with commas [default: 1000]
+        #[arg(long, visible_alias = "anchors", value_name = "LIST")]
         queries: Option<String>,
         /// How many references [default: 1000 to 100000 for knn, 1000 to 30000 for evaluate]
         #[arg(long, value_name = "LIST")]
@@ -114,6 +122,7 @@ mod native {
                 Self::Evaluate { sizes, classes } => {
                     ("evaluate", sizes, vec![("classes", classes)])
                 }
+                Self::Mining { sizes, classes } => ("mining", sizes, vec![("classes", classes)]),
             };
             let lists = [
                 ("queries", &sizes.queries),
@@ -130,7 +139,9 @@ mod native {
         }
 
         fn plot(&self) -> Option<&PathBuf> {
-            let (Self::Knn { sizes, .. } | Self::Evaluate { sizes, .. }) = self;
+            let (Self::Knn { sizes, .. }
+            | Self::Evaluate { sizes, .. }
+            | Self::Mining { sizes, .. }) = self;
             sizes.plot.as_ref()
         }
     }

@@ -2,8 +2,8 @@
 
 use nearfar::bench::{Line, Times, check};
 use nearfar::kernels::ranks::{Block, Inputs, Row, SEGMENT, Scratch};
-use nearfar::kernels::triplet_margin::{Kind, Rule, TERMS, Total, mine};
-use nearfar::{Engine, MemoryPlan, Purpose, Result, reference};
+use nearfar::kernels::triplet_margin::{Kind, Rule, TERMS, Total, mine, part_stride};
+use nearfar::{Distance, Engine, MemoryPlan, Purpose, Result, reference};
 use rand::{RngExt as _, SeedableRng as _};
 
 /// A batch against a memory.
@@ -29,6 +29,7 @@ pub(crate) const LARGE: Shape = Shape {
 /// Rows of +-1/8: exactly unit, similarities exact in f32, so that the reference must be met exactly.
 const DIM: usize = 64;
 const RULE: Rule = Rule {
+    distance: Distance::Cosine,
     kind: Kind::Semihard,
     miner_margin: 0.2,
     loss_margin: 0.2,
@@ -73,7 +74,7 @@ pub(crate) async fn measure(engine: &Engine, shape: &Shape, peak: f64) -> Result
         .with::<f32>(
             Purpose::Similarities,
             "mine.parts",
-            memory_64.div_ceil(SEGMENT as u64) * batch_64 * DIM as u64,
+            memory_64.div_ceil(SEGMENT as u64) * batch_64 * part_stride(DIM) as u64,
         )
         .with::<f32>(Purpose::Gradients, "mine.gradient", batch_64 * DIM as u64)
         .with::<u32>(Purpose::Staging, "mine.report", TERMS as u64 + batch_64);

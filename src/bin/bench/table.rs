@@ -50,8 +50,11 @@ pub(crate) fn print(report: &Report, json: bool) {
         let scratch = text(line.scratch_bytes, |bytes| Bytes(bytes).to_string());
         let submits = text(line.submits, |submits| submits.to_string());
         let memory = Bytes(line.memory_bytes).to_string();
+        let pml = text(line.pml_bytes, |[cube, list]| {
+            format!("; PML: {} or {}", Bytes(cube), Bytes(list))
+        });
         println!(
-            "{name:<45} {median_ms:>10.3} {p10_ms:>10.3} {p90_ms:>10.3} {gflops:>8} {share:>7} {scratch:>9} {submits:>7} {memory:>9}  {rate}"
+            "{name:<45} {median_ms:>10.3} {p10_ms:>10.3} {p90_ms:>10.3} {gflops:>8} {share:>7} {scratch:>9} {submits:>7} {memory:>9}  {rate}{pml}"
         );
     }
 }

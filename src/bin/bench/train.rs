@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use nearfar::bench::{Line, Times, check};
 use nearfar::kernels::triplet_margin::{Kind, Rule};
-use nearfar::{Dataset, Engine, Labelled, Result, TrainConfig, Trainer, reference};
+use nearfar::{Dataset, Distance, Engine, Labelled, Result, TrainConfig, Trainer, reference};
 use rand::{RngExt as _, SeedableRng as _};
 
 /// A model, a batch and a memory.
@@ -125,6 +125,7 @@ async fn verify(trainer: &mut Trainer) -> Result<()> {
         .map(|(row, id)| [dataset.labels[*row as usize], id])
         .collect();
     let rule = Rule {
+        distance: Distance::Cosine,
         kind: Kind::Semihard,
         miner_margin: 0.2,
         loss_margin: 0.2,

@@ -62,8 +62,9 @@ impl<W: Write + Seek> NpzWriter<W> {
         shape: &[usize],
         parts: impl IntoIterator<Item = impl AsRef<[T]>>,
     ) -> Result<()> {
-        let header = npy::array_header(T::DESCR, shape);
-        let count = shape.iter().map(|side| *side as u64).product::<u64>();
+        let sides: Vec<u64> = shape.iter().map(|side| *side as u64).collect();
+        let header = npy::array_header(T::DESCR, &sides);
+        let count = sides.iter().product::<u64>();
         let bytes = header.len() as u64 + count * size_of::<T>() as u64;
         let options = SimpleFileOptions::default()
             .compression_method(CompressionMethod::Stored)

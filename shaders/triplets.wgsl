@@ -1,0 +1,221 @@
+// Lists of triplets [anchor, positive, negative], lexicographic, written in windows: every valid one, or those of a band.
+//
+//   kept where low < tm <= high, tm = value(s_ap) - value(s_an)
+//   the j-th reference outside a class is j + (how many of the class, which ascends, stand before it)
+//
+// valid      one invocation a triplet   the triplet
+// count      one workgroup a cell       how many it keeps of a pair (anchor, positive) with CELL references
+// write      one workgroup a cell       those that lie in the window; `offsets` is the prefix sum of the counts
+// checksum   one invocation a triplet   a number that changes with it and its place, added to the total: integers commute
+//
+// A pair has a cell for every CELL references; cells of a pair stand together, pairs in the order of rows and positives.
+
+override WORKGROUP_SIZE: u32;
+const WORD = 32u;      // references of one invocation of write
+const CELL = 2048u;    // WORD * WORKGROUP_SIZE
+
+struct Params {
+  rows: u32,
+  references: u32,
+  width: u32,       // floats of a row of similarities
+  first_pair: u32,  // of the batch, in the block
+  first_cell: u32,  // of this dispatch, in the batch
+  items: u32,       // cells or triplets of this dispatch
+  low: f32,
+  high: f32,
+  begin: vec2u,     // valid: the positive and the negative with which the first row begins, by number
+  first: u32,       // the first triplet's number: in the window (valid), the batch (write), the list (checksum)
+  room: u32,        // triplets of the window
+}
+
+struct Row {
+  anchor: u32,
+  offset: u32,      // where its triplets begin in the window (valid), or its pairs in the block
+  label: u32,
+  first: u32,       // where its class begins among the members
+  members: u32,     // references of its class
+  own: u32,         // its own place among them, which is no positive, or none
+}
+
+@group(0) @binding(0) var<uniform> params: Params;
+@group(0) @binding(1) var<storage, read> rows: array<Row>;
+@group(0) @binding(2) var<storage, read> members: array<u32>;           // references by class
+@group(0) @binding(3) var<storage, read_write> listed: array<u32>;      // in valid: [room, 3]
+@group(0) @binding(3) var<storage, read> labels: array<u32>;            // of the references, in count and write
+@group(0) @binding(4) var<storage, read> similarities: array<f32>;      // [rows, width]
+@group(0) @binding(5) var<storage, read_write> counts: array<u32>;      // in count: of each cell of the batch
+@group(0) @binding(5) var<storage, read> offsets: array<u32>;           // in write: their prefix sum, and the sum
+@group(0) @binding(6) var<storage, read_write> triplets: array<u32>;    // in write: [room, 3]
+@group(0) @binding(1) var<storage, read> summands: array<u32>;          // in checksum: [room, 3]
+@group(0) @binding(2) var<storage, read_write> total: atomic<u32>;      // in checksum
+
+var<workgroup> kept: array<u32, WORKGROUP_SIZE>;  // 256 bytes: of each invocation
+
+/// What a similarity counts as.
+fn value(s: f32) -> f32 {
+  return s;
+}
+
+/// The last row that begins at or before `item`.
+fn row_of(item: u32) -> u32 {
+  var low = 0u;
+  var high = params.rows;
+  while low < high {
+    let middle = (low + high) / 2u;
+    if rows[middle].offset <= item {
+      low = middle + 1u;
+    } else {
+      high = middle;
+    }
+  }
+  return low - 1u;
+}
+
+/// The row's j-th positive.
+fn positive(row: Row, j: u32) -> u32 {
+  return members[row.first + j + u32(j >= row.own)];
+}
+
+/// The row's j-th negative.
+fn negative(row: Row, j: u32) -> u32 {
+  var low = 0u;
+  var high = row.members;
+  while low < high {
+    let middle = (low + high) / 2u;
+    if members[row.first + middle] - middle <= j {
+      low = middle + 1u;
+    } else {
+      high = middle;
+    }
+  }
+  return j + low;
+}
+
+@compute @workgroup_size(WORKGROUP_SIZE)
+fn valid(
+  @builtin(workgroup_id) group: vec3u,
+  @builtin(num_workgroups) groups: vec3u,
+  @builtin(local_invocation_index) lane: u32,
+) {
+  let item = (group.x + group.y * groups.x) * WORKGROUP_SIZE + lane;
+  if item >= params.items {
+    return;
+  }
+  let t = params.first + item;
+  let at = row_of(t);
+  let row = rows[at];
+  let begin = select(vec2u(), params.begin, at == 0u);
+  let within = begin.y + t - row.offset;
+  let negatives = params.references - row.members;
+  let skipped = within / negatives;
+  listed[3u * t] = row.anchor;
+  listed[3u * t + 1u] = positive(row, begin.x + skipped);
+  listed[3u * t + 2u] = negative(row, within - skipped * negatives);
+}
+
+/// The triplets of a pair with the references of a cell.
+struct Cell {
+  row: u32,
+  anchor: u32,
+  label: u32,
+  positive: u32,
+  nearness: f32,
+  first: u32,
+}
+
+fn cell_of(cell: u32) -> Cell {
+  let cells = (params.references + CELL - 1u) / CELL;
+  let pair = params.first_pair + cell / cells;
+  let at = row_of(pair);
+  let row = rows[at];
+  let p = positive(row, pair - row.offset);
+  let nearness = value(similarities[at * params.width + p]);
+  return Cell(at, row.anchor, row.label, p, nearness, cell % cells * CELL);
+}
+
+fn keeps(cell: Cell, reference: u32) -> bool {
+  if reference >= params.references {
+    return false;
+  }
+  let tm = cell.nearness - value(similarities[cell.row * params.width + reference]);
+  return labels[reference] != cell.label && tm > params.low && tm <= params.high;
+}
+
+@compute @workgroup_size(WORKGROUP_SIZE)
+fn count(
+  @builtin(workgroup_id) group: vec3u,
+  @builtin(num_workgroups) groups: vec3u,
+  @builtin(local_invocation_index) lane: u32,
+) {
+  let item = group.x + group.y * groups.x;
+  if item >= params.items {
+    return;
+  }
+  let cell = cell_of(params.first_cell + item);
+  var own = 0u;
+  for (var step = 0u; step < WORD; step++) {
+    own += u32(keeps(cell, cell.first + step * WORKGROUP_SIZE + lane));
+  }
+  kept[lane] = own;
+  workgroupBarrier();  // all have counted
+  if lane == 0u {
+    var sum = 0u;
+    for (var i = 0u; i < WORKGROUP_SIZE; i++) {
+      sum += kept[i];
+    }
+    counts[params.first_cell + item] = sum;
+  }
+}
+
+@compute @workgroup_size(WORKGROUP_SIZE)
+fn write(
+  @builtin(workgroup_id) group: vec3u,
+  @builtin(num_workgroups) groups: vec3u,
+  @builtin(local_invocation_index) lane: u32,
+) {
+  let item = group.x + group.y * groups.x;
+  if item >= params.items {
+    return;
+  }
+  let at = params.first_cell + item;
+  if offsets[at] == offsets[at + 1u] {
+    return;
+  }
+  let cell = cell_of(at);
+  let first = cell.first + lane * WORD;
+  var bits = 0u;
+  for (var i = 0u; i < WORD; i++) {
+    bits |= u32(keeps(cell, first + i)) << i;
+  }
+  kept[lane] = countOneBits(bits);
+  workgroupBarrier();  // all have counted
+  // Before the window it wraps round to numbers past its end.
+  var place = offsets[at] - params.first;
+  for (var i = 0u; i < lane; i++) {
+    place += kept[i];
+  }
+  while bits != 0u {
+    let i = firstTrailingBit(bits);
+    bits &= bits - 1u;
+    if place < params.room {
+      triplets[3u * place] = cell.anchor;
+      triplets[3u * place + 1u] = cell.positive;
+      triplets[3u * place + 2u] = first + i;
+    }
+    place++;
+  }
+}
+
+@compute @workgroup_size(WORKGROUP_SIZE)
+fn checksum(
+  @builtin(workgroup_id) group: vec3u,
+  @builtin(num_workgroups) groups: vec3u,
+  @builtin(local_invocation_index) lane: u32,
+) {
+  let t = (group.x + group.y * groups.x) * WORKGROUP_SIZE + lane;
+  if t >= params.items {
+    return;
+  }
+  let triplet = summands[3u * t] * 0x9e3779b1u + summands[3u * t + 1u] * 0x85ebca77u + summands[3u * t + 2u] * 0xc2b2ae3du;
+  atomicAdd(&total, triplet * (2u * (params.first + t) + 1u));
+}

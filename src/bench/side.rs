@@ -1,0 +1,45 @@
+//! [`Side`]: labelled rows of signs, on which results must equal the reference's.
+
+use super::rows;
+use crate::dataset::RowSource;
+use crate::evaluation::Rows;
+
+/// One side of an evaluation or a mining.
+pub(super) struct Side {
+    pub(super) rows: RowSource,
+    /// `[class, id]` of each row.
+    pub(super) tags: Vec<[u32; 2]>,
+    labels: Vec<String>,
+}
+
+impl Side {
+    /// Rows of a stream, with a class and an id of their own each.
+    pub(super) fn new(stream: u32, count: usize, dim: usize, classes: usize) -> Self {
+        let labels = rows::labels(stream, count, classes);
+        Self {
+            rows: RowSource::Memory {
+                values: rows::signs(stream, count, dim),
+                dim,
+            },
+            labels: labels.iter().map(u32::to_string).collect(),
+            tags: labels
+                .into_iter()
+                .zip(stream << 30..)
+                .map(|(label, id)| [label, id])
+                .collect(),
+        }
+    }
+
+    pub(super) fn rows(&self) -> Rows<'_> {
+        Rows {
+            rows: &self.rows,
+            labels: &self.labels,
+        }
+    }
+
+    /// The values, `[rows, dim]`.
+    pub(super) fn exact(&self) -> Vec<f64> {
+        let values = self.rows.in_memory().unwrap_or_default();
+        values.iter().map(|value| f64::from(*value)).collect()
+    }
+}

@@ -1,0 +1,48 @@
+//! [`Distance`]: how two unit rows are compared, as a value of their similarity. Margins are differences of it.
+
+use serde::{Deserialize, Serialize};
+
+/// How rows are compared. Both are larger for what is nearer, so that `s_ap - s_an` reads the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[repr(u32)]
+pub enum Distance {
+    /// PML's `CosineSimilarity`: the inner product of unit rows, larger is nearer.
+    #[default]
+    Cosine = 0,
+    /// PML's `LpDistance` with its defaults, on unit rows: minus their Euclidean distance.
+    L2 = 1,
+}
+
+impl Distance {
+    /// The names in settings, with the class each one is in PML.
+    pub const ALL: [(&str, &str); 2] = [("cosine", "CosineSimilarity"), ("l2", "LpDistance")];
+
+    /// What a similarity counts for: itself, or minus the distance of two unit rows. Ascends with the similarity.
+    ///
+    /// A distance is as rough as the similarity is, 1e-7, divided by itself: rows that nearly coincide have a rough one,
+    /// as they do in torch's `cdist`.
+    pub fn value(self, s: f32) -> f32 {
+        match self {
+            Self::Cosine => s,
+            Self::L2 => -(2.0 - 2.0 * s).max(0.0).sqrt(),
+        }
+    }
+
+    /// `d value / d s`; 0 where rows coincide, as torch has it.
+    pub fn slope(self, s: f32) -> f32 {
+        match self {
+            Self::Cosine => 1.0,
+            Self::L2 if s < 1.0 => 1.0 / -self.value(s),
+            Self::L2 => 0.0,
+        }
+    }
+
+    /// The least and the largest value between two bounds of what PML compares: a similarity, or a distance.
+    pub fn range(self, [low, high]: [f64; 2]) -> [f32; 2] {
+        match self {
+            Self::Cosine => [low as f32, high as f32],
+            Self::L2 => [-high as f32, -low as f32],
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! Lists of triplets, lexicographic, written in windows: every valid one, or those that a band of similarities keeps.
+//!
+//! What is kept is counted first, cell by cell; the prefix sum of the counts says where each cell writes, on any engine
+//! and however the work is cut.
+
+use std::ops::Range;
+
+use bytemuck::{Pod, Zeroable, cast_slice, cast_slice_mut};
+
+use super::similarities::width;
+use super::{Access, Kernel, groups_for, index};
+use crate::cpu;
+pub use crate::cpu::triplets::{Band, Batch, CELL, NO_PLACE, Row};
+use crate::engine::{Commands, DeviceVec};
+
+const SOURCE: &str = include_str!("../../shaders/triplets.wgsl");
+
+/// Invocations of a workgroup: each has 32 references of a cell.
+const WORKGROUP_SIZE: u32 = CELL as u32 / 32;
+
+/// One invocation a triplet.
+pub static VALID: Kernel = Kernel {
+    name: "triplets.valid",
+    source: SOURCE,
+    entry: "valid",
+    bindings: &[Access::Read, Access::Read, Access::ReadWrite],
+    workgroup_size: WORKGROUP_SIZE,
+    workgroup_bytes: 0,
+};
+
+/// One workgroup a cell.
+pub static COUNT: Kernel = Kernel {
+    name: "triplets.count",
+    entry: "count",
+    bindings: &[
+        Access::Read,
+        Access::Read,
+        Access::Read,
+        Access::Read,
+        Access::ReadWrite,
+    ],
+    workgroup_bytes: 4 * WORKGROUP_SIZE,
+    ..VALID
+};
+
+/// One workgroup a cell.
+pub static WRITE: Kernel = Kernel {
+    name: "triplets.write",
+    entry: "write",
+    bindings: &[
+        Access::Read,
+        Access::Read,
+        Access::Read,
+        Access::Read,
+        Access::Read,
+        Access::ReadWrite,
+    ],
+    ..COUNT
+};
+
+/// One invocation a triplet.
+pub static CHECKSUM: Kernel = Kernel {
+    name: "triplets.checksum",
+    entry: "checksum",
+    bindings: &[Access::Read, Access::ReadWrite],
+    ..VALID
+};
+
+#[repr(C)]
+#[derive(Clone, Copy, Default, Pod, Zeroable)]
+struct Params {
+    rows: u32,
+    references: u32,
+    width: u32,
+    first_pair: u32,
+    first_cell: u32,
+    items: u32,
+    low: f32,
+    high: f32,
+    begin: [u32; 2],
+    first: u32,
+    room: u32,
+}
+
+/// What [`count`] and [`write`] read.
+#[derive(Clone, Copy, Debug)]
+pub struct Inputs<'a> {
+    /// The anchors of the block, in order; `offset` counts pairs.
+    pub rows: &'a DeviceVec<Row>,
+    /// References by class, each class ascending.
+    pub members: &'a DeviceVec<u32>,
+    /// The class of each reference.
+    pub labels: &'a DeviceVec<u32>,
+    /// `[rows, width(references)]`, as [`super::similarities`] leaves them.
+    pub similarities: &'a DeviceVec<f32>,
+}
+
+impl<'a> Inputs<'a> {
+    fn slices(self) -> cpu::triplets::Slices<'a> {
+        cpu::triplets::Slices {
+            rows: self.rows.slice(),
+            members: self.members.slice(),
+            labels: self.labels.slice(),
+            similarities: self.similarities.slice(),
+        }
+    }
+}
+
+fn params(batch: &Batch, cells: &Range<usize>) -> Params {
+    Params {
+        rows: index(batch.rows),
+        references: index(batch.references),
+        width: index(width(batch.references)),
+        first_pair: index(batch.first_pair),
+        first_cell: index(cells.start),
+        items: index(cells.len()),
+        low: batch.band.low,
+        high: batch.band.high,
+        ..Params::default()
+    }
+}
+
+/// Counts what is kept in each of these cells of the batch.
+///
+/// # Shapes
+/// `counts`: `[cells of the batch]`
+pub fn count(
+    commands: &mut Commands,
+    batch: &Batch,
+    cells: Range<usize>,
+    inputs: Inputs<'_>,
+    counts: &mut DeviceVec<u32>,
+) {
+    match commands {
+        Commands::Gpu(gpu) => gpu.dispatch(
+            &COUNT,
+            &params(batch, &cells),
+            &[
+                inputs.rows.binding(),
+                inputs.members.binding(),
+                inputs.labels.binding(),
+                inputs.similarities.binding(),
+                counts.binding(),
+            ],
+            cells.len() as u64,
+        ),
+        Commands::Cpu(calls) => {
+            *calls += 1;
+            let (width, counts) = (width(batch.references), counts.slice_mut());
+            cpu::triplets::count(batch, width, cells, inputs.slices(), counts);
+        }
+    }
+}
+
+/// Writes what is kept in these cells, as far as it lies in `window`, numbers of triplets of the batch.
+///
+/// # Shapes
+/// `offsets`: `[cells of the batch + 1]`, the prefix sum of their counts · `triplets`: `[window, 3]`
+pub fn write(
+    commands: &mut Commands,
+    batch: &Batch,
+    cells: Range<usize>,
+    window: Range<u32>,
+    inputs: Inputs<'_>,
+    offsets: &DeviceVec<u32>,
+    triplets: &mut DeviceVec<u32>,
+) {
+    match commands {
+        Commands::Gpu(gpu) => {
+            let params = Params {
+                first: window.start,
+                room: window.end - window.start,
+                ..params(batch, &cells)
+            };
+            gpu.dispatch(
+                &WRITE,
+                &params,
+                &[
+                    inputs.rows.binding(),
+                    inputs.members.binding(),
+                    inputs.labels.binding(),
+                    inputs.similarities.binding(),
+                    offsets.binding(),
+                    triplets.binding(),
+                ],
+                cells.len() as u64,
+            );
+        }
+        Commands::Cpu(calls) => {
+            *calls += 1;
+            let width = width(batch.references);
+            let triplets = &mut triplets.slice_mut()[..3 * window.len()];
+            cpu::triplets::write(
+                batch,
+                width,
+                cells,
+                window,
+                inputs.slices(),
+                offsets.slice(),
+                cast_slice_mut(triplets),
+            );
+        }
+    }
+}
+
+/// Writes the valid triplets of `rows` with these numbers of a window.
+///
+/// The first row's triplets go on from its positive and negative with the numbers `begin`; every row has one at least.
+///
+/// # Shapes
+/// `members`: `[references]`, by class, each class ascending · `triplets`: `[window, 3]`
+#[expect(clippy::too_many_arguments, reason = "what a kernel reads and writes")]
+pub fn valid(
+    commands: &mut Commands,
+    references: usize,
+    begin: [u32; 2],
+    numbers: Range<usize>,
+    count: usize,
+    rows: &DeviceVec<Row>,
+    members: &DeviceVec<u32>,
+    triplets: &mut DeviceVec<u32>,
+) {
+    match commands {
+        Commands::Gpu(gpu) => {
+            let params = Params {
+                rows: index(count),
+                references: index(references),
+                items: index(numbers.len()),
+                begin,
+                first: index(numbers.start),
+                ..Params::default()
+            };
+            gpu.dispatch(
+                &VALID,
+                &params,
+                &[rows.binding(), members.binding(), triplets.binding()],
+                groups_for(&VALID, numbers.len()),
+            );
+        }
+        Commands::Cpu(calls) => {
+            *calls += 1;
+            let (rows, members) = (&rows.slice()[..count], members.slice());
+            let triplets = &mut triplets.slice_mut()[3 * numbers.start..3 * numbers.end];
+            let triplets = cast_slice_mut(triplets);
+            cpu::triplets::valid(references, begin, numbers.start, rows, members, triplets);
+        }
+    }
+}
+
+/// Adds to the total a number that changes with each of the window's first `count` triplets and with its place in the list,
+/// where the window begins at `first`, modulo 2^32.
+///
+/// # Shapes
+/// `triplets`: `[window, 3]` · `total`: `[1]`
+pub fn checksum(
+    commands: &mut Commands,
+    first: u64,
+    count: usize,
+    triplets: &DeviceVec<u32>,
+    total: &mut DeviceVec<u32>,
+) {
+    let first = first as u32;
+    match commands {
+        Commands::Gpu(gpu) => {
+            let params = Params {
+                items: index(count),
+                first,
+                ..Params::default()
+            };
+            gpu.dispatch(
+                &CHECKSUM,
+                &params,
+                &[triplets.binding(), total.binding()],
+                groups_for(&CHECKSUM, count),
+            );
+        }
+        Commands::Cpu(calls) => {
+            *calls += 1;
+            let triplets = cast_slice(&triplets.slice()[..3 * count]);
+            let total = &mut total.slice_mut()[0];
+            *total = total.wrapping_add(cpu::triplets::checksum(first, triplets));
+        }
+    }
+}
