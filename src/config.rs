@@ -258,10 +258,6 @@ impl TrainConfig {
     pub fn check(&self) -> Result<()> {
         let Optimizer::Adam(adam) = &self.optimizer;
         let Loss::TripletMargin(loss) = &self.loss;
-        let miner_margin = match &self.miner {
-            Miner::None => 0.0,
-            Miner::TripletMargin(miner) => miner.margin,
-        };
         let fraction = 0.0..=1.0;
         let margin = -4.0..=4.0;
         let rules = [
@@ -324,12 +320,6 @@ impl TrainConfig {
                 "0, or at least batch_size and at most 16777216",
             ),
             (
-                margin.contains(&miner_margin),
-                "miner.margin",
-                miner_margin.to_string(),
-                "between -4 and 4",
-            ),
-            (
                 margin.contains(&loss.margin),
                 "loss.margin",
                 loss.margin.to_string(),
@@ -361,7 +351,7 @@ impl TrainConfig {
             ),
         ];
         match rules.into_iter().find(|(holds, ..)| !holds) {
-            None => Ok(()),
+            None => self.miner.check(),
             Some((_, key, value, range)) => Err(Error::Config(format!(
                 "{key} is {value}: it must be {range}"
             ))),
@@ -508,7 +498,7 @@ mod tests {
         for (assignment, part) in [
             ("batchsize=3", "unknown field `batchsize`"),
             ("miner.marginn=3", "unknown field `marginn`"),
-            ("miner.name=batch-hard", "unknown variant `batch-hard`"),
+            ("miner.name=batch-soft", "unknown variant `batch-soft`"),
             ("miner.type_of_triplets=soft", "unknown variant `soft`"),
             ("distance=l1", "unknown variant `l1`"),
             ("split=none", "unknown split `none`"),

@@ -37,4 +37,12 @@ impl Distance {
             Self::L2 => 0.0,
         }
     }
+
+    /// The least and the largest value between two bounds of what PML compares: a similarity, or a distance.
+    pub fn range(self, [low, high]: [f64; 2]) -> [f32; 2] {
+        match self {
+            Self::Cosine => [low as f32, high as f32],
+            Self::L2 => [-high as f32, -low as f32],
+        }
+    }
 }

@@ -55,6 +55,7 @@ impl Embedder {
             traffic_bytes,
             operations,
             predicted_ms: rate.ms(operations, traffic_bytes),
+            path: None,
         })
     }
 

@@ -128,6 +128,7 @@ impl EvaluationSpec {
             traffic_bytes,
             operations,
             predicted_ms: rate.ms(operations, traffic_bytes),
+            path: None,
         }
     }
 

@@ -17,6 +17,17 @@ pub struct Rate {
     pub bytes_per_ms: f64,
 }
 
+/// How triplets are mined: by miner and loss alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Path {
+    /// By the ranks of the positives among all references: triplets are counted, none is looked at.
+    #[default]
+    Ranks,
+    /// By rows of similarities: each anchor's positives and negatives are chosen, their triplets looked at one by one.
+    Rows,
+}
+
 /// What a phase will do.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Forecast {
@@ -38,6 +49,19 @@ pub struct Forecast {
     pub operations: f64,
     /// How long it takes, about.
     pub predicted_ms: f64,
+    /// How triplets are mined, where any are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<Path>,
+}
+
+impl Path {
+    /// The name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ranks => "ranks",
+            Self::Rows => "rows",
+        }
+    }
 }
 
 impl Default for Rate {

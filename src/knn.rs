@@ -109,6 +109,7 @@ impl KnnSpec {
             traffic_bytes,
             operations,
             predicted_ms: rate.ms(operations, traffic_bytes),
+            path: None,
         })
     }
 

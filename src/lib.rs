@@ -50,6 +50,8 @@ mod embeddings;
 
 mod cross_batch_memory;
 
+mod row_pass;
+
 mod optimizer;
 
 // What it is worth.
@@ -109,15 +111,18 @@ pub use embeddings::Embeddings;
 pub use engine::{Commands, DeviceVec, Engine, Workspace};
 pub use error::{Error, Result};
 pub use evaluation::{EvaluationSpec, Rows, evaluate};
-pub use forecast::{Forecast, Rate};
+pub use forecast::{Forecast, Path, Rate};
 pub use knn::{KnnIndex, KnnSpec, Neighbors};
 pub use ledger::{Bytes, MemoryLedger, OverBudget, Purpose, Reservation};
 pub use linear::{LinearMap, Unfit};
 pub use listing::{ListingSpec, Windows, checksum, list};
 pub use losses::{Loss, TripletMarginLoss};
 pub use metrics::{ClassMetrics, Metrics, Retrieval, Scores};
-pub use miners::{Miner, MiningCounts, TripletMarginMiner, TypeOfTriplets};
-pub use mining::{Mined, MiningSpec, Wanted, mine};
+pub use miners::{
+    BatchEasyHardMiner, BatchHardMiner, Miner, MiningCounts, MultiSimilarityMiner, PairMarginMiner,
+    Strategy, TripletMarginMiner, TypeOfTriplets,
+};
+pub use mining::{Mined, MiningSpec, Pairs, Wanted, mine};
 pub use model::{Activations, EmbeddingModel, LayerWeights};
 pub use plan::{MemoryPlan, PlannedBuffer, Room};
 pub use pml::pml_bytes;

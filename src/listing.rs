@@ -116,6 +116,7 @@ impl ListingSpec {
             traffic_bytes,
             operations,
             predicted_ms: rate.ms(operations, traffic_bytes),
+            path: None,
         })
     }
 
@@ -230,6 +231,12 @@ async fn run<F: FnMut(&[[u32; 3]]) -> Result<()>>(
     window_bytes: u64,
     outlet: Outlet<F>,
 ) -> Result<(u64, u32)> {
+    if !miner.is_band() {
+        return Err(Error::Config(
+            "a miner that keeps positives and negatives of each anchor gives pairs, no list of triplets"
+                .to_owned(),
+        ));
+    }
     let known = references.unwrap_or(anchors);
     anchors.check_against(known)?;
     let names = classes(known.labels);

@@ -1,6 +1,8 @@
 //! [`mine`]: the mining phase. Takes rows with labels, gives the counts of every triplet and the loss over all mined
 //! ones with its gradient, a block of anchors at a time, in memory that its plan fixes. No triplet is stored.
 
+mod pairs;
+
 use std::collections::HashMap;
 
 use web_time::Instant;
@@ -10,18 +12,22 @@ use crate::distance::Distance;
 use crate::engine::{DeviceVec, Engine, Workspace};
 use crate::error::Result;
 use crate::evaluation::{EvaluationSpec, Rows};
-use crate::forecast::{Forecast, Rate, check_count};
+use crate::forecast::{Forecast, Path, Rate, check_count};
 use crate::kernels::ranks::{Block, Inputs, NO_ID, Row, SEGMENT, Scratch};
+use crate::kernels::tile::Shape;
 use crate::kernels::triplet_margin::{
-    OWNERS, Rule, TERMS, mine as mine_block, part_stride, share_with_references,
+    OWNERS, TERMS, mine as mine_block, part_stride, share_with_references,
 };
 use crate::kernels::{self, stride};
 use crate::ledger::Purpose;
-use crate::losses::Loss;
+use crate::losses::{Loss, MiningRule};
 use crate::miners::{Miner, MiningCounts};
 use crate::pace::Pace;
 use crate::plan::{MemoryPlan, Room};
+use crate::row_pass::RowPass;
 use crate::unit_rows::{Intake, UnitRows};
+
+pub use pairs::Pairs;
 
 /// What a block of anchors may take beside the references, which stay where they are.
 const SCRATCH_BYTES: u64 = 64 << 20;
@@ -30,7 +36,7 @@ const BLOCK_ROWS: u64 = 512;
 const ADVICE: &str = "raise the budget, or use fewer references or dimensions";
 
 /// The sizes of a mining.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MiningSpec {
     /// How many anchors.
     pub anchors: usize,
@@ -44,6 +50,12 @@ pub struct MiningSpec {
     pub own: bool,
     /// Whether the gradient is asked for: anchors that are the references get one as references too.
     pub gradient: bool,
+    /// How triplets are mined.
+    pub path: Path,
+    /// Whether the loss compares positives and negatives with each other.
+    pub swap: bool,
+    /// Triplets of an anchor that are looked at one by one, at most.
+    pub looked_at: u64,
 }
 
 /// What a mining found.
@@ -55,6 +67,8 @@ pub struct Mined {
     pub loss: f64,
     /// `d loss / d embedding` of the anchors as they came, `[anchors, dim]`; empty where it was not asked for.
     pub gradient: Vec<f32>,
+    /// What the miner keeps, pair by pair; empty where it was not asked for.
+    pub pairs: Pairs,
 }
 
 /// What is asked for beside the counts.
@@ -62,6 +76,8 @@ pub struct Mined {
 pub enum Wanted<'a> {
     /// Nothing.
     Counts,
+    /// The pairs that are kept: of miners that keep positives and negatives of each anchor, none of the others.
+    Pairs,
     /// The loss.
     Loss(&'a Loss),
     /// The loss and its gradient.
@@ -84,8 +100,20 @@ impl MiningSpec {
             references: labels.len(),
             dim,
             positives,
-            own: false,
-            gradient: false,
+            ..Self::default()
+        }
+    }
+
+    /// The same for a miner and a loss, on the path that these take.
+    #[must_use]
+    pub fn mined_by(self, miner: &Miner, loss: Option<&Loss>) -> Self {
+        // How rows are compared changes no size.
+        let rule = MiningRule::new(miner, loss, Distance::default());
+        Self {
+            path: rule.path(),
+            swap: rule.swap(),
+            looked_at: rule.looked_at(self.positives as u64, self.references as u64),
+            ..self
         }
     }
 
@@ -96,6 +124,9 @@ impl MiningSpec {
     pub fn plan(&self, room: &Room, rate: &Rate) -> Result<Forecast> {
         check_count("references", self.references)?;
         check_count("anchors", self.anchors)?;
+        if self.path == Path::Rows {
+            RowPass::check(self.dim, self.references, self.swap)?;
+        }
         let cut = self.cut(room);
         let memory = self.buffers(&cut);
         memory.fits("mining", room, ADVICE)?;
@@ -112,12 +143,15 @@ impl MiningSpec {
             traffic_bytes,
             operations,
             predicted_ms: rate.ms(operations, traffic_bytes),
+            path: Some(self.path),
         })
     }
 
-    /// Similarities, and as much again for the gradient.
+    /// Similarities, and as much again for the gradient; and what is looked at triplet by triplet, from both sides.
     fn operations_of_an_anchor(&self) -> f64 {
-        4.0 * self.references as f64 * stride(self.dim) as f64
+        let stride = stride(self.dim) as f64;
+        let of_a_triplet = if self.swap { 4.0 * stride } else { 32.0 };
+        4.0 * self.references as f64 * stride + self.looked_at as f64 * of_a_triplet
     }
 
     /// As many anchors at once as the room holds, one at least. Where anchors pull each other, always as many: what they
@@ -138,8 +172,13 @@ impl MiningSpec {
         let scratch = SCRATCH_BYTES.saturating_sub(fixed.saturating_sub(bank));
         let free = room.free_bytes.saturating_sub(fixed).min(scratch);
         let segments = (self.references as u64).div_ceil(SEGMENT as u64);
-        let parts = segments.saturating_mul(4 * part_stride(stride(self.dim)) as u64);
-        let largest = parts.max(places.saturating_mul(8));
+        let largest = match self.path {
+            Path::Ranks => {
+                let parts = segments.saturating_mul(4 * part_stride(stride(self.dim)) as u64);
+                parts.max(places.saturating_mul(8))
+            }
+            Path::Rows => 4 * RowPass::width(self.references) as u64,
+        };
         let rows = (1 + free / row_bytes)
             .min(room.max_buffer_bytes / largest.max(1))
             .min(BLOCK_ROWS)
@@ -164,15 +203,20 @@ impl MiningSpec {
         } else {
             0
         };
-        let parts = segments.saturating_mul(rows * part_stride(stride as usize) as u64);
-        let thresholds = cut.thresholds;
-        Self::bank(Intake::plan(MemoryPlan::default(), self.dim), self)
+        let plan = Self::bank(Intake::plan(MemoryPlan::default(), self.dim), self)
             .with::<f32>(Purpose::Activations, "mine.anchors", rows * stride)
-            .with::<Row>(Purpose::Ranks, "mine.rows", rows)
-            .with::<[u32; 2]>(Purpose::Ranks, "mine.thresholds", thresholds)
-            .with::<u32>(Purpose::Ranks, "mine.books", thresholds)
-            .with::<f32>(Purpose::Similarities, "mine.parts", parts)
-            .with::<f32>(Purpose::Gradients, "mine.gradient", rows * stride)
+            .with::<Row>(Purpose::Ranks, "mine.rows", rows);
+        let plan = match self.path {
+            Path::Ranks => {
+                let parts = segments.saturating_mul(rows * part_stride(stride as usize) as u64);
+                let thresholds = cut.thresholds;
+                plan.with::<[u32; 2]>(Purpose::Ranks, "mine.thresholds", thresholds)
+                    .with::<u32>(Purpose::Ranks, "mine.books", thresholds)
+                    .with::<f32>(Purpose::Similarities, "mine.parts", parts)
+            }
+            Path::Rows => RowPass::plan(plan, rows, references),
+        };
+        plan.with::<f32>(Purpose::Gradients, "mine.gradient", rows * stride)
             .with::<f32>(Purpose::Gradients, "mine.shares", shares)
             .with::<u32>(Purpose::Staging, "mine.report", TERMS as u64 + rows)
     }
@@ -202,10 +246,15 @@ pub async fn mine(
     let numbers: HashMap<&str, u32> = names.iter().map(String::as_str).zip(0..).collect();
     let number = |label: &String| numbers.get(label.as_str()).copied();
     let labels: Vec<u32> = known.labels.iter().filter_map(number).collect();
+    let loss = match wanted {
+        Wanted::Counts | Wanted::Pairs => None,
+        Wanted::Loss(loss) | Wanted::Gradient(loss) => Some(loss),
+    };
+    let rule = MiningRule::new(miner, loss, distance);
     let spec = MiningSpec {
         own: references.is_none(),
         gradient: matches!(wanted, Wanted::Gradient(_)),
-        ..MiningSpec::of_names(known.labels, dim, anchors.labels.len())
+        ..MiningSpec::of_names(known.labels, dim, anchors.labels.len()).mined_by(miner, loss)
     };
     let room = engine.room();
     let forecast = spec.plan(&room, &Rate::default())?;
@@ -213,29 +262,12 @@ pub async fn mine(
     let mut workspace = engine.workspace("mining", &forecast.memory, ADVICE).await?;
     let mut phase = Phase::new(engine, spec, spec.cut(&room), &mut workspace);
     phase.load(known, &labels).await?;
-    let loss = match wanted {
-        Wanted::Counts => None,
-        Wanted::Loss(loss) | Wanted::Gradient(loss) => Some(loss),
-    };
-    let rule = match loss {
-        Some(Loss::TripletMargin(loss)) => loss.rule(miner, distance),
-        None => {
-            let (kind, miner_margin) = miner.band();
-            // Nothing costs, so nothing is differentiated.
-            let loss_margin = f32::MIN;
-            Rule {
-                kind,
-                distance,
-                miner_margin,
-                loss_margin,
-            }
-        }
-    };
     let mut counts = vec![0u32; names.len()];
     for label in &labels {
         counts[*label as usize] += 1;
     }
     let mut pulls = Pulls::default();
+    let mut pairs = Pairs::default();
     let mut done = 0;
     while done < spec.anchors {
         let about = |anchor: usize| {
@@ -245,14 +277,15 @@ pub async fn mine(
         let rows = phase.next_rows(done, about);
         let started = Instant::now();
         phase.block(anchors, done, &rows, &rule).await?;
-        if loss.is_some() {
-            let count = (rows.len() * stride(dim)) as u64;
-            let pulled = engine.read(&phase.gradient, 0, count).await?;
-            let unit = engine.read(&phase.anchors, 0, count).await?;
-            let terms = engine.read(&phase.report, TERMS as u64, rows.len() as u64);
-            pulls.add(&unit, &pulled, &terms.await?, rule.scale(false), dim);
-        } else {
-            engine.settle().await?;
+        phase
+            .read_block(rows.len(), &rule, &wanted, &mut pulls)
+            .await?;
+        if wanted == Wanted::Pairs
+            && let Pass::Rows(pass) = &phase.pass
+        {
+            pairs
+                .read(engine, pass, done, &rows, spec.references)
+                .await?;
         }
         let operations = rows.len() as f64 * spec.operations_of_an_anchor();
         phase.pace.record(operations, started.elapsed());
@@ -261,12 +294,20 @@ pub async fn mine(
         engine.breathe().await?;
     }
     let report = engine.read(&phase.report, 0, TERMS as u64).await?;
+    if let Miner::MultiSimilarity(_) = miner {
+        pairs.sort_by(distance);
+    }
     let mut mined = Mined {
-        mining: MiningCounts::read(&report, spec.anchors),
+        mining: miner.counts(&report, spec.anchors),
+        pairs,
         ..Mined::default()
     };
     if let Some(Loss::TripletMargin(loss)) = loss {
-        mined.loss = loss.mean(pulls.sum, mined.mining.active);
+        let active = mined.mining.active;
+        mined.loss = match spec.path {
+            Path::Ranks => loss.mean(pulls.sum, active),
+            Path::Rows => pulls.sum / active.max(1) as f64,
+        };
     }
     if spec.gradient {
         if spec.own {
@@ -290,12 +331,20 @@ struct Phase<'a> {
     tags: DeviceVec<[u32; 2]>,
     anchors: DeviceVec<f32>,
     rows: DeviceVec<Row>,
-    scratch: Scratch,
-    parts: DeviceVec<f32>,
+    pass: Pass,
     gradient: DeviceVec<f32>,
     shares: DeviceVec<f32>,
     report: DeviceVec<u32>,
     pace: Pace,
+}
+
+/// The buffers of a path.
+enum Pass {
+    Ranks {
+        scratch: Scratch,
+        parts: DeviceVec<f32>,
+    },
+    Rows(RowPass),
 }
 
 impl<'a> Phase<'a> {
@@ -309,11 +358,16 @@ impl<'a> Phase<'a> {
             tags: workspace.take("mine.tags"),
             anchors: workspace.take("mine.anchors"),
             rows: workspace.take("mine.rows"),
-            scratch: Scratch {
-                thresholds: workspace.take("mine.thresholds"),
-                books: workspace.take("mine.books"),
+            pass: match spec.path {
+                Path::Ranks => Pass::Ranks {
+                    scratch: Scratch {
+                        thresholds: workspace.take("mine.thresholds"),
+                        books: workspace.take("mine.books"),
+                    },
+                    parts: workspace.take("mine.parts"),
+                },
+                Path::Rows => Pass::Rows(RowPass::new(workspace)),
             },
-            parts: workspace.take("mine.parts"),
             gradient: workspace.take("mine.gradient"),
             shares: workspace.take("mine.shares"),
             report: workspace.take("mine.report"),
@@ -370,7 +424,7 @@ impl<'a> Phase<'a> {
         anchors: Rows<'_>,
         first: usize,
         rows: &[Row],
-        rule: &Rule,
+        rule: &MiningRule,
     ) -> Result<()> {
         let numbers = first as u32..(first + rows.len()) as u32;
         stored(anchors)
@@ -392,53 +446,135 @@ impl<'a> Phase<'a> {
             batch: &self.rows,
             tags: &self.tags,
         };
-        mine_block(
-            &mut commands,
-            &block,
-            rule,
-            self.spec.references,
-            inputs,
-            &mut self.scratch,
-            &mut self.parts,
-            &mut self.gradient,
-            0,
-            &mut self.report,
-        );
-        if self.spec.own && self.spec.gradient {
-            share_with_references(
-                &mut commands,
-                &block,
-                rule,
-                inputs,
-                &self.scratch,
-                &mut self.parts,
-                &mut self.shares,
-            );
+        let share = self.spec.own && self.spec.gradient;
+        let (gradient, shares, report) = (&mut self.gradient, &mut self.shares, &mut self.report);
+        match (rule, &mut self.pass) {
+            (MiningRule::Ranks(rule), Pass::Ranks { scratch, parts }) => {
+                mine_block(
+                    &mut commands,
+                    &block,
+                    rule,
+                    self.spec.references,
+                    inputs,
+                    scratch,
+                    parts,
+                    gradient,
+                    0,
+                    report,
+                );
+                if share {
+                    share_with_references(
+                        &mut commands,
+                        &block,
+                        rule,
+                        inputs,
+                        scratch,
+                        parts,
+                        shares,
+                    );
+                }
+            }
+            (MiningRule::Rows(rule), Pass::Rows(pass)) => {
+                let shape = Shape::of(self.engine.info(), block.rows);
+                pass.mine(
+                    &mut commands,
+                    &block,
+                    shape,
+                    rule,
+                    inputs,
+                    gradient,
+                    0,
+                    report,
+                );
+                if share {
+                    pass.share(&mut commands, &block, inputs, shares);
+                }
+                let turns = if share && rule.weighing.swap {
+                    block.references
+                } else {
+                    0
+                };
+                for turn in (0..turns).step_by(block.rows) {
+                    // A submit carries a turn or two; the next block's rows are written only when all are done.
+                    self.engine
+                        .submit(std::mem::replace(&mut commands, self.engine.commands()));
+                    self.engine.breathe().await?;
+                    pass.share_swapped(&mut commands, &block, turn, rule, inputs, shares);
+                }
+            }
+            _ => unreachable!("a phase is made for its rule's path"),
         }
         self.engine.submit(commands);
         Ok(())
+    }
+
+    /// Adds what a block of anchors brought to `pulls`, as far as it is wanted.
+    async fn read_block(
+        &self,
+        rows: usize,
+        rule: &MiningRule,
+        wanted: &Wanted<'_>,
+        pulls: &mut Pulls,
+    ) -> Result<()> {
+        let stride = stride(self.spec.dim);
+        let count = (rows * stride) as u64;
+        let gradient = matches!(wanted, Wanted::Gradient(_));
+        match (wanted, rule) {
+            (Wanted::Counts | Wanted::Pairs, _) => self.engine.settle().await,
+            (_, MiningRule::Ranks(rule)) => {
+                let pulled = self.engine.read(&self.gradient, 0, count).await?;
+                let unit = self.engine.read(&self.anchors, 0, count).await?;
+                let terms = self.engine.read(&self.report, TERMS as u64, rows as u64);
+                pulls.add_along(&unit, &pulled, &terms.await?, rule.scale(false), stride);
+                pulls.add(&pulled, stride, self.spec.dim);
+                Ok(())
+            }
+            (_, MiningRule::Rows(_)) => {
+                let losses = self.engine.read(&self.report, TERMS as u64, rows as u64);
+                for bits in losses.await? {
+                    pulls.sum += f64::from(f32::from_bits(bits));
+                }
+                if gradient {
+                    let pulled = self.engine.read(&self.gradient, 0, count).await?;
+                    pulls.add(&pulled, stride, self.spec.dim);
+                }
+                Ok(())
+            }
+        }
     }
 }
 
 /// `active * d loss / d unit row` of every anchor, and what the loss is summed up from.
 #[derive(Default)]
 struct Pulls {
-    /// The sum over active triplets of `s_an - s_ap`.
+    /// By ranks the sum over active triplets of `v_an - v_ap`; by rows that of their losses.
     sum: f64,
     /// `[anchors, dim]`.
     rows: Vec<f32>,
 }
 
 impl Pulls {
-    /// Adds the anchors' pulls, and to the sum `scale <pull, unit>` with what it has beside it in the report's terms.
-    fn add(&mut self, unit: &[f32], pulled: &[f32], terms: &[u32], scale: f32, dim: usize) {
-        let stride = stride(dim);
+    /// Adds to the sum `scale <pull, unit>` of every anchor, with what it has beside it in the report's terms.
+    fn add_along(
+        &mut self,
+        unit: &[f32],
+        pulled: &[f32],
+        terms: &[u32],
+        scale: f32,
+        stride: usize,
+    ) {
         let rows = unit.chunks_exact(stride).zip(pulled.chunks_exact(stride));
         for ((unit, pull), term) in rows.zip(terms) {
             // Row by row: how rows are grouped changes no bit.
             let products = unit.iter().zip(pull);
             let along: f64 = products.map(|(u, g)| f64::from(*u) * f64::from(*g)).sum();
             self.sum += f64::from(scale) * along + f64::from(f32::from_bits(*term));
+        }
+    }
+
+    /// Adds the anchors' pulls.
+    fn add(&mut self, pulled: &[f32], stride: usize, dim: usize) {
+        for pull in pulled.chunks_exact(stride) {
             self.rows.extend(&pull[..dim]);
         }
     }

@@ -4,7 +4,9 @@
 
 use crate::distance::Distance;
 use crate::kernels::gemm::Layer;
+use crate::kernels::select::{Keep, Selection};
 use crate::kernels::triplet_margin::{Kind, Rule};
+use crate::kernels::weigh::Weighing;
 
 /// The inner product.
 pub fn dot(a: &[f64], b: &[f64]) -> f64 {
@@ -235,4 +237,177 @@ pub fn neighbours(
         all
     };
     queries.chunks(dim).zip(own_ids).map(nearest).collect()
+}
+
+/// What is compared in place of a similarity: itself, or the Euclidean distance of unit rows, negative.
+pub fn value(distance: Distance, s: f64) -> f64 {
+    match distance {
+        Distance::Cosine => s,
+        // Rounded as the engines round it: what is equal there is equal here.
+        Distance::L2 => f64::from(-(2.0 - 2.0 * s).max(0.0).sqrt() as f32),
+    }
+}
+
+/// The places of the positives and of the negatives that are kept, of a row with these values and tags `[label, id]`.
+pub fn select(
+    selection: &Selection,
+    values: &[f64],
+    tags: &[[u32; 2]],
+    [label, id]: [u32; 2],
+) -> [Vec<usize>; 2] {
+    let side = |same: bool| -> Vec<usize> {
+        let others = (0..tags.len()).filter(|i| tags[*i][1] != id);
+        others.filter(|i| (tags[*i][0] == label) == same).collect()
+    };
+    let (positives, negatives) = (side(true), side(false));
+    let in_range = |places: &[usize], range: [f32; 2]| -> Vec<usize> {
+        let [low, high] = range.map(f64::from);
+        let held = places.iter().copied();
+        held.filter(|i| low <= values[*i] && values[*i] <= high)
+            .collect()
+    };
+    let inner_p = in_range(&positives, selection.positives.range);
+    let inner_n = in_range(&negatives, selection.negatives.range);
+    // The first of the farthest, the first of the nearest.
+    let farthest = |places: &[usize]| {
+        let by_value = |a: &usize, b: &usize| values[*a].total_cmp(&values[*b]).then(a.cmp(b));
+        places.iter().copied().min_by(by_value)
+    };
+    let nearest = |places: &[usize]| {
+        let by_value = |a: &usize, b: &usize| values[*b].total_cmp(&values[*a]).then(a.cmp(b));
+        places.iter().copied().min_by(by_value)
+    };
+    let (p_keep, n_keep) = (selection.positives.keep, selection.negatives.keep);
+    let epsilon = f64::from(selection.epsilon);
+    let one_positive = |than: Option<usize>| match p_keep {
+        Keep::Easy => nearest(&inner_p),
+        Keep::Hard => farthest(&inner_p),
+        _ => than.and_then(|n| {
+            let nearer = inner_p.iter().copied().filter(|p| values[*p] > values[n]);
+            farthest(&nearer.collect::<Vec<_>>())
+        }),
+    };
+    let one_negative = |than: Option<usize>| match n_keep {
+        Keep::Easy => farthest(&inner_n),
+        Keep::Hard => nearest(&inner_n),
+        _ => than.and_then(|p| {
+            let farther = inner_n.iter().copied().filter(|n| values[*n] < values[p]);
+            nearest(&farther.collect::<Vec<_>>())
+        }),
+    };
+    let (mut positive, mut negative) = (None, None);
+    match (p_keep, n_keep) {
+        (Keep::Close, Keep::Close) => {
+            let (Some(p), Some(n)) = (farthest(&positives), nearest(&negatives)) else {
+                return [Vec::new(), Vec::new()];
+            };
+            let near = |p_place: &usize| values[*p_place] - epsilon < values[n];
+            let far = |n_place: &usize| values[*n_place] + epsilon > values[p];
+            return [
+                positives.into_iter().filter(near).collect(),
+                negatives.into_iter().filter(far).collect(),
+            ];
+        }
+        (Keep::All, Keep::All) => {}
+        (Keep::All, _) => negative = one_negative(None),
+        (_, Keep::All) => positive = one_positive(None),
+        (Keep::Semihard, _) => {
+            negative = one_negative(None);
+            positive = one_positive(negative);
+        }
+        _ => {
+            positive = one_positive(None);
+            negative = one_negative(positive);
+        }
+    }
+    let both = p_keep != Keep::All && n_keep != Keep::All;
+    if both && (positive.is_none() || negative.is_none()) {
+        return [Vec::new(), Vec::new()];
+    }
+    let list = |keep: Keep, all: Vec<usize>, one: Option<usize>| match keep {
+        Keep::All => all,
+        _ => one.into_iter().collect(),
+    };
+    [
+        list(p_keep, inner_p, positive),
+        list(n_keep, inner_n, negative),
+    ]
+}
+
+/// What the triplets of one row amount to.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Weighed {
+    /// Within the miner's margin, hard, mined, active.
+    pub counts: [u64; 4],
+    /// The sum of the losses.
+    pub loss: f64,
+    /// Its derivative by each similarity of the row.
+    pub weights: Vec<f64>,
+    /// Its derivative by the similarity of each positive to each negative, `(p, n, derivative)`.
+    pub swapped: Vec<(usize, usize, f64)>,
+}
+
+/// Every triplet of one row's kept positives and negatives; `between` is the similarity of two references.
+pub fn weigh(
+    weighing: &Weighing,
+    values: &[f64],
+    [positives, negatives]: &[Vec<usize>; 2],
+    between: impl Fn(usize, usize) -> f64,
+) -> Weighed {
+    let Rule {
+        kind,
+        miner_margin,
+        loss_margin,
+        ..
+    } = weighing.rule;
+    let slope = |v: f64| match weighing.rule.distance {
+        Distance::Cosine => 1.0,
+        Distance::L2 if v == 0.0 => 0.0,
+        Distance::L2 => -1.0 / v,
+    };
+    let mut weighed = Weighed {
+        weights: vec![0.0; values.len()],
+        ..Weighed::default()
+    };
+    for p in positives {
+        for n in negatives {
+            let tm = values[*p] - values[*n];
+            let within = tm <= f64::from(miner_margin);
+            let hard = within && tm <= 0.0;
+            let mined = match kind {
+                Kind::All => within,
+                Kind::Easy => !within,
+                Kind::Semihard => within && !hard,
+                Kind::Hard => hard,
+                Kind::Unmined => true,
+            };
+            let v_pn = value(weighing.rule.distance, between(*p, *n));
+            let swapped = match values[*n].total_cmp(&v_pn) {
+                _ if !weighing.swap => 0.0,
+                std::cmp::Ordering::Less => 1.0,
+                std::cmp::Ordering::Equal => 0.5,
+                std::cmp::Ordering::Greater => 0.0,
+            };
+            let v_n = if swapped > 0.0 { v_pn } else { values[*n] };
+            let x = f64::from(loss_margin) - (values[*p] - v_n);
+            let active = mined && (weighing.smooth || x > 0.0);
+            for (count, holds) in weighed.counts.iter_mut().zip([within, hard, mined, active]) {
+                *count += u64::from(holds);
+            }
+            if active {
+                let (loss, by_x) = if weighing.smooth {
+                    (x.exp().ln_1p(), 1.0 / (1.0 + (-x).exp()))
+                } else {
+                    (x, 1.0)
+                };
+                weighed.loss += loss;
+                weighed.weights[*p] -= by_x * slope(values[*p]);
+                weighed.weights[*n] += by_x * (1.0 - swapped) * slope(values[*n]);
+                if swapped > 0.0 {
+                    weighed.swapped.push((*p, *n, by_x * swapped * slope(v_pn)));
+                }
+            }
+        }
+    }
+    weighed
 }

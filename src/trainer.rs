@@ -25,18 +25,19 @@ use crate::features::FeatureStore;
 use crate::kernels::normalize::{self, Slots};
 use crate::kernels::optimizer;
 use crate::kernels::ranks::{Block, Inputs, Row};
-use crate::kernels::triplet_margin::{self, Rule, STATUS, TERMS};
+use crate::kernels::tile::Shape;
+use crate::kernels::triplet_margin::{self, STATUS, TERMS};
 use crate::kernels::{self, stride};
 use crate::knn::Seeker;
 use crate::linear::Unfit;
-use crate::losses::Loss;
+use crate::losses::{Loss, MiningRule};
 use crate::miners::MiningCounts;
 use crate::model::{Activations, EmbeddingModel, LayerWeights};
 use crate::pace::Pace;
 use crate::pml::pml_bytes;
 use crate::unit_rows::Intake;
 use baseline::Linear;
-use setup::{ADVICE, Fit, MODEL, Setup, Sizes, TILE, TrainBuffers};
+use setup::{ADVICE, Fit, MODEL, MiningBuffers, Setup, Sizes, TILE, TrainBuffers};
 
 /// What a step did.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -60,7 +61,7 @@ pub struct Trainer {
     dataset: Rc<Dataset>,
     config: TrainConfig,
     setup: Setup,
-    rule: Rule,
+    rule: MiningRule,
     features: FeatureStore,
     model: EmbeddingModel,
     memory: CrossBatchMemory,
@@ -110,9 +111,8 @@ impl Trainer {
         if config.memory_size == 0 || config.memory_start_step > 0 {
             memory.reset(sizes.batch);
         }
-        let Loss::TripletMargin(loss) = &config.loss;
         Ok(Self {
-            rule: loss.rule(&config.miner, config.distance),
+            rule: MiningRule::new(&config.miner, Some(&config.loss), config.distance),
             train: TrainBuffers::new(&mut workspace, sizes),
             tile: Activations::new(&mut workspace, &TILE, &sizes.widths),
             evaluator: Evaluator::new(&mut workspace, cut),
@@ -227,7 +227,8 @@ impl Trainer {
                 self.failed = Some(error);
                 break;
             }
-            let (loss, mining) = loss.read(words, batch);
+            let mining = self.config.miner.counts(words, batch);
+            let loss = loss.read(words, &mining, self.rule.path());
             self.step += 1;
             reports.push(StepReport {
                 step: self.step,
@@ -300,10 +301,18 @@ impl Trainer {
             &mut memory.bank,
             &mut train.gradients.status,
         );
+        let TrainBuffers {
+            unit,
+            batch,
+            mining,
+            gradient,
+            report,
+            ..
+        } = &mut *train;
         let inputs = Inputs {
-            anchors: &train.unit,
+            anchors: unit,
             references: &memory.bank.rows,
-            batch: &train.batch,
+            batch,
             tags: &memory.bank.tags,
         };
         for first_row in (0..count).step_by(sizes.block_rows) {
@@ -315,28 +324,47 @@ impl Trainer {
                 references: drawn.references,
                 stride,
             };
-            triplet_margin::mine(
-                commands,
-                &block,
-                rule,
-                drawn.slots.capacity,
-                inputs,
-                &mut train.scratch,
-                &mut train.parts,
-                &mut train.gradient,
-                report_first,
-                &mut train.report,
-            );
-            if drawn.alone {
-                triplet_margin::share_with_references(
-                    commands,
-                    &block,
-                    rule,
-                    inputs,
-                    &train.scratch,
-                    &mut train.parts,
-                    &mut train.gradient,
-                );
+            match (&*rule, &mut *mining) {
+                (MiningRule::Ranks(rule), MiningBuffers::Ranks { scratch, parts }) => {
+                    triplet_margin::mine(
+                        commands,
+                        &block,
+                        rule,
+                        drawn.slots.capacity,
+                        inputs,
+                        scratch,
+                        parts,
+                        gradient,
+                        report_first,
+                        report,
+                    );
+                    if drawn.alone {
+                        triplet_margin::share_with_references(
+                            commands, &block, rule, inputs, scratch, parts, gradient,
+                        );
+                    }
+                }
+                (MiningRule::Rows(rule), MiningBuffers::Rows(pass)) => {
+                    let shape = Shape::of(self.engine.info(), block.rows);
+                    pass.mine(
+                        commands,
+                        &block,
+                        shape,
+                        rule,
+                        inputs,
+                        gradient,
+                        report_first,
+                        report,
+                    );
+                    if drawn.alone {
+                        pass.share(commands, &block, inputs, gradient);
+                    }
+                    if drawn.alone && rule.weighing.swap {
+                        // The block is the whole batch, and so are the references.
+                        pass.share_swapped(commands, &block, 0, rule, inputs, gradient);
+                    }
+                }
+                _ => unreachable!("the buffers are planned for the rule's path"),
             }
         }
         normalize::backward(
@@ -346,7 +374,11 @@ impl Trainer {
             &train.unit,
             &train.norms,
             &mut train.gradient,
-            rule.scale(drawn.alone),
+            // By rows the terms are losses already.
+            match rule {
+                MiningRule::Ranks(rule) => rule.scale(drawn.alone),
+                MiningRule::Rows(_) => 0.0,
+            },
             report_first,
             &mut train.report,
         );

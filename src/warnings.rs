@@ -83,7 +83,7 @@ impl Warnings {
             "every triplet is easy, the margin is met everywhere: it has learned what this margin can teach, or \
              miner.margin and loss.margin are too small"
         } else if mining.mined == 0 {
-            "the miner keeps none of the triplets there are: try type_of_triplets all or semihard"
+            "the miner keeps none of the triplets there are: change its arguments, or try type_of_triplets all or semihard"
         } else {
             "the mined triplets have no loss: raise loss.margin"
         };
@@ -104,6 +104,10 @@ fn nothing_to_learn(config: &TrainConfig) -> Option<String> {
     // The band of s_ap - s_an that is mined lies above `low`, and up to `high`.
     let (low, high, what) = match &config.miner {
         Miner::None => (-2.0, 2.0, "no miner"),
+        Miner::BatchHard(_)
+        | Miner::BatchEasyHard(_)
+        | Miner::MultiSimilarity(_)
+        | Miner::PairMargin(_) => (-2.0, 2.0, "the miner"),
         Miner::TripletMargin(miner) => match miner.type_of_triplets {
             TypeOfTriplets::All => (-2.0, miner.margin, "the miner"),
             TypeOfTriplets::Easy => (miner.margin, 2.0, "the easy miner"),
@@ -115,7 +119,7 @@ fn nothing_to_learn(config: &TrainConfig) -> Option<String> {
         Some(format!(
             "Nothing can be mined: {what} keeps s_ap - s_an above {low} and up to {high}. Change miner.margin."
         ))
-    } else if low >= loss.margin {
+    } else if low >= loss.margin && !loss.smooth_loss {
         Some(format!(
             "Every loss is zero: {what} keeps s_ap - s_an above {low}, and the loss is active only below {}. Raise \
              loss.margin above {low}.",

@@ -690,6 +690,79 @@ fn ctrl_c_stops_a_list_and_leaves_no_file() {
 }
 
 #[test]
+fn mine_lists_the_pairs_that_a_miner_keeps() {
+    let rows = ["--embeddings", "trees.csv", "--labels", "trees.csv:species"];
+    let folder = folder("pairs");
+    let path = |name: &str| folder.join(name).display().to_string();
+    let mine = |miner: &str, out: &str| {
+        json(&[&["mine"], &rows[..], &["--miner", miner, "--out", out]].concat())
+    };
+    let hard = mine("batch-hard", &path("hard.npy"));
+    let bytes = std::fs::read(path("hard.npy")).expect("is written");
+    let count = hard["mining"]["mined"].as_u64().expect("is a count");
+    let header = String::from_utf8_lossy(&bytes[10..128]).into_owned();
+    assert!(
+        header.contains("<u4") && header.contains(&format!("({count}, 3)")),
+        "{header}"
+    );
+    assert_eq!(bytes.len() as u64, 128 + 12 * count);
+    let numbers: Vec<u32> = bytes[128..]
+        .chunks_exact(4)
+        .map(|bytes| u32::from_le_bytes(bytes.try_into().expect("four")))
+        .collect();
+    assert!(count > 0 && numbers.chunks(3).is_sorted_by_key(|triplet| triplet[0]));
+    mine("multi-similarity", &path("close.npz"));
+    let mut archive =
+        zip::ZipArchive::new(std::fs::File::open(path("close.npz")).expect("is there"))
+            .expect("an archive");
+    let mut lengths = ["a1", "p", "a2", "n"].map(|name| {
+        let member = archive.by_name(&format!("{name}.npy")).expect("is there");
+        member.size()
+    });
+    assert_eq!((lengths[0], lengths[2]), (lengths[1], lengths[3]));
+    lengths.sort_unstable();
+    assert!(lengths[0] > 128);
+
+    let refused = |options: &[&str]| refusal(&[&["mine"], &rows[..], options].concat());
+    for (options, said) in [
+        (&["--out", "never.npz"][..], "triplet-margin"),
+        (
+            &[
+                "--miner",
+                "batch-easy-hard",
+                "--set",
+                "pos_strategy=semihard",
+            ],
+            "cannot both be semihard",
+        ),
+        (
+            &[
+                "--miner",
+                "batch-easy-hard",
+                "--set",
+                "allowed_neg_range=[1,0]",
+            ],
+            "allowed_neg_range is [1.0, 0.0]",
+        ),
+        (
+            &["--miner", "multi-similarity", "--set", "epsilon=1e400"],
+            "epsilon",
+        ),
+        (
+            &["--miner", "pair-margin", "--set", "neg_margin=9"],
+            "neg_margin is 9",
+        ),
+    ] {
+        let error = refused(options);
+        assert!(error.contains(said), "{options:?}: {error}");
+    }
+    let plan = json(&[&["plan", "mine"], &rows[..], &["--miner", "pair-margin"]].concat());
+    assert_eq!(plan["path"], "rows");
+    let plan = json(&[&["plan", "loss"], &rows[..]].concat());
+    assert_eq!(plan["path"], "ranks");
+}
+
+#[test]
 fn plan_says_what_a_command_would_hold_and_runs_nothing() {
     let out = folder("plan").join("never.npz");
     let path = out.to_str().expect("UTF-8");

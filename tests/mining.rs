@@ -5,7 +5,7 @@ mod common;
 use common::{assert_close, engines, exact_unit_rows, open, random_rows, rng, to_f64};
 use nearfar::kernels::triplet_margin::{Kind, Rule};
 use nearfar::{
-    Distance, Engine, EngineKind, Loss, Mined, Miner, MiningSpec, Rate, RowSource, Rows,
+    Distance, Engine, EngineKind, Loss, Mined, Miner, MiningSpec, Path, Rate, RowSource, Rows,
     TrainConfig, TripletMarginLoss, Wanted, mine, reference,
 };
 use rand::RngExt as _;
@@ -177,7 +177,10 @@ fn counts_loss_and_gradient_are_those_of_the_loops_on_data_full_of_ties() {
                         miner_margin: if name == "none" { 0.0 } else { 0.25 },
                         loss_margin: margin,
                     };
-                    let loss = Loss::TripletMargin(TripletMarginLoss { margin: 0.125 });
+                    let loss = Loss::TripletMargin(TripletMarginLoss {
+                        margin: 0.125,
+                        ..TripletMarginLoss::default()
+                    });
                     let references = references.as_ref();
                     let mined = run(&engine, anchors, references, &miner, distance, &loss);
                     compare(&mined, &expected(anchors, references, &rule), name);
@@ -249,6 +252,101 @@ fn a_budget_changes_no_byte_and_what_was_planned_is_held() {
             assert_close("the gradient", &mined.gradient, &expected.1, 1e-5);
         }
     }
+}
+
+/// A miner and a loss by their settings.
+fn settings(sets: &[&str]) -> TrainConfig {
+    let set = |config: TrainConfig, set: &&str| config.with_set(set).expect("sets");
+    sets.iter().fold(TrainConfig::default(), set)
+}
+
+#[test]
+fn by_rows_a_budget_changes_no_byte_and_the_plan_names_the_path() {
+    let mut rng = rng(34);
+    let dim = 28;
+    let mut set = |count: usize, classes: u32| {
+        let values = random_rows(&mut rng, count, dim);
+        Set::new(values, dim, (0..count as u32).map(|i| i % classes))
+    };
+    let (anchors, known) = (set(150, 8), set(700, 7));
+    for sets in [
+        &["miner.name=batch-hard"][..],
+        &["miner.name=batch-easy-hard", "miner.neg_strategy=all"],
+        &["miner.name=multi-similarity", "loss.smooth_loss=true"],
+        &["loss.swap=true"],
+        &[
+            "loss.swap=true",
+            "distance=l2",
+            "miner.type_of_triplets=all",
+        ],
+    ] {
+        let config = settings(sets);
+        for references in [None, Some(&known)] {
+            let mut engines: Vec<Mined> = Vec::new();
+            for (kind, least) in [(EngineKind::Cpu, 1 << 20), (EngineKind::Gpu, 3 << 20)] {
+                let mut outcomes: Vec<Mined> = Vec::new();
+                let mut blocks = Vec::new();
+                for budget in [least, 64 << 20] {
+                    let engine = open(kind, budget);
+                    let from = references.unwrap_or(&anchors);
+                    let spec = MiningSpec {
+                        own: references.is_none(),
+                        gradient: true,
+                        ..MiningSpec::of_names(&from.labels, dim, anchors.labels.len())
+                    }
+                    .mined_by(&config.miner, Some(&config.loss));
+                    let plan = spec.plan(&engine.room(), &Rate::default()).expect("fits");
+                    assert_eq!(plan.path, Some(Path::Rows), "{sets:?}");
+                    blocks.push(plan.block_queries);
+                    let before = engine.ledger().live_bytes();
+                    let mined = run(
+                        &engine,
+                        &anchors,
+                        references,
+                        &config.miner,
+                        config.distance,
+                        &config.loss,
+                    );
+                    outcomes.push(mined);
+                    let peak = engine.ledger().peak_bytes() - before;
+                    assert_eq!(peak, plan.memory.total_bytes(), "{kind:?} {budget}");
+                }
+                assert!(outcomes[0] == outcomes[1], "{kind:?} {sets:?}");
+                // Anchors that pull each other go eight at a time.
+                assert!(references.is_none() || blocks[0] < blocks[1], "{blocks:?}");
+                engines.push(outcomes.swap_remove(0));
+            }
+            let (cpu, gpu) = (&engines[0], &engines[1]);
+            assert_eq!(cpu.mining, gpu.mining, "{sets:?}");
+            assert!(cpu.mining.active > 0 && (cpu.loss - gpu.loss).abs() < 1e-5);
+            assert_close("gradient", &cpu.gradient, &to_f64(&gpu.gradient), 1e-5);
+        }
+    }
+}
+
+#[test]
+fn more_than_rows_can_look_at_is_refused_with_the_numbers() {
+    let room = open(EngineKind::Cpu, 256 << 20).room();
+    let plan = |references: usize, dim: usize, sets: &[&str]| {
+        let config = settings(sets);
+        let spec = MiningSpec {
+            references,
+            ..MiningSpec::of_names(&["a".to_owned()], dim, 1)
+        };
+        let spec = spec.mined_by(&config.miner, Some(&config.loss));
+        let refused = spec.plan(&room, &Rate::default()).expect_err("is refused");
+        refused.to_string()
+    };
+    let many = plan((1 << 20) + 1, 4, &["miner.name=batch-hard"]);
+    assert!(
+        many.contains("1048576") && many.contains("1048577"),
+        "{many}"
+    );
+    let wide = plan(10, 4096, &["loss.swap=true"]);
+    assert!(
+        wide.contains("2048 columns") && wide.contains("4096"),
+        "{wide}"
+    );
 }
 
 /// 1,000 x 31,623 x 31,623: what PML would look through, and list a quarter of.

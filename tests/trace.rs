@@ -20,6 +20,14 @@ struct Trace {
     batch: usize,
     memory: usize,
     r#type: Option<String>,
+    miner: Option<String>,
+    #[serde(default)]
+    arguments: serde_json::Map<String, serde_json::Value>,
+    distance: Option<String>,
+    #[serde(default)]
+    swap: bool,
+    #[serde(default)]
+    smooth: bool,
     #[serde(default = "default_margin")]
     miner_margin: f64,
     #[serde(default = "default_margin")]
@@ -78,8 +86,19 @@ fn difference(engine: Engine, trace: &Trace) -> Result<f64, String> {
         "optimizer.lr=0.01".to_owned(),
         format!("optimizer.weight_decay={}", trace.weight_decay),
         format!("loss.margin={}", trace.loss_margin),
+        format!("loss.swap={}", trace.swap),
+        format!("loss.smooth_loss={}", trace.smooth),
     ];
+    if let Some(distance) = &trace.distance {
+        sets.push(format!("distance={distance}"));
+    }
+    if let Some(miner) = &trace.miner {
+        sets.push(format!("miner.name={miner}"));
+        let arguments = trace.arguments.iter();
+        sets.extend(arguments.map(|(key, value)| format!("miner.{key}={value}")));
+    }
     match &trace.r#type {
+        None if trace.miner.is_some() => {}
         None => sets.push("miner.name=none".to_owned()),
         Some(kind) => {
             sets.push(format!("miner.type_of_triplets={kind}"));

@@ -554,3 +554,55 @@ fn everything_is_evaluated_on_the_side_that_may_be_looked_at_and_changes_nothing
         });
     }
 }
+
+/// The losses of ten steps, and the bits of every weight after them.
+fn ten_steps(engine: Engine, sets: &[&str]) -> (Vec<f64>, Vec<u32>) {
+    let dataset = Dataset::sample("digits", 0).expect("is there");
+    let sets = [&["batch_size=16", "hidden_layers=[24]"], sets].concat();
+    let config = config(&dataset, &sets);
+    pollster::block_on(async {
+        let trainer = Trainer::new(engine, Rc::new(dataset), config).await;
+        let mut trainer = trainer.expect("fits");
+        let mut losses = Vec::new();
+        while losses.len() < 10 {
+            let left = 10 - losses.len() as u64;
+            let reports = trainer.advance(left).await.expect("steps");
+            losses.extend(reports.iter().map(|report| report.loss));
+        }
+        let weights = trainer.weights().await.expect("reads");
+        let all = weights.iter().flat_map(|w| w.weight.iter().chain(&w.bias));
+        (losses, all.map(|weight| weight.to_bits()).collect())
+    })
+}
+
+#[test]
+fn every_miner_by_rows_gives_the_same_bytes_twice_and_one_loss_on_both_engines() {
+    for miner in [
+        &["miner.name=batch-hard"][..],
+        &["miner.name=batch-easy-hard"],
+        &["miner.name=multi-similarity"],
+        &[
+            "miner.name=pair-margin",
+            "miner.pos_margin=0.9",
+            "miner.neg_margin=0.1",
+        ],
+        &["loss.swap=true"],
+        &["loss.smooth_loss=true", "miner.name=none"],
+    ] {
+        for memory in [
+            &["memory_size=0"][..],
+            &["memory_size=600"],
+            &["memory_size=48", "memory_start_step=4"],
+        ] {
+            let sets = [miner, memory].concat();
+            let [gpu, cpu] = engines().map(|engine| ten_steps(engine, &sets));
+            for (again, first) in engines().into_iter().zip([&gpu, &cpu]) {
+                assert!(ten_steps(again, &sets) == *first, "{sets:?}");
+            }
+            for (gpu, cpu) in gpu.0.iter().zip(&cpu.0) {
+                assert!((gpu - cpu).abs() < 1e-4, "{sets:?}: {gpu} {cpu}");
+            }
+            assert!(gpu.0.iter().any(|loss| *loss > 0.01), "{sets:?}: {gpu:?}");
+        }
+    }
+}

@@ -255,6 +255,7 @@ impl Shape {
                         positives,
                         own: false,
                         gradient: asked == Asked::Loss,
+                        ..MiningSpec::default()
                     };
                     return spec.plan(&engine.room(), &Rate::default());
                 }

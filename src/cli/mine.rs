@@ -10,14 +10,14 @@ use nearfar::{
 };
 
 use super::files::{LabelledFiles, LabelledRows, Output};
-use super::{Common, print_json, print_line, progress, triplets};
+use super::{Common, pairs, print_json, print_line, progress, triplets};
 
 /// Count the triplets that a miner keeps, by kind, and list them
 #[derive(Debug, Args)]
 pub(super) struct Mine {
     #[command(flatten)]
     rows: LabelledFiles,
-    /// Which triplets are kept: triplet-margin or none
+    /// Which triplets are kept: triplet-margin, batch-hard, batch-easy-hard, multi-similarity, pair-margin or none
     #[arg(long, value_name = "NAME", default_value = "triplet-margin")]
     miner: String,
     /// An argument of the miner, e.g. `margin=0.1` or `type_of_triplets=hard`; may be given again
@@ -26,8 +26,9 @@ pub(super) struct Mine {
     /// What margins are differences of: cosine, or l2 on rows over their length
     #[arg(long, value_name = "NAME", default_value = "cosine")]
     distance: String,
-    /// NPY for the triplets that are kept, [t, 3] u32: anchor, positive, negative
-    #[arg(long, value_name = "FILE.npy")]
+    /// NPY for the triplets that are kept, [t, 3] u32: anchor, positive, negative; NPZ for the pairs of miners that keep
+    /// those, a1, p, a2 and n
+    #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// List the triplets through one window and give a number that changes with each and with their order; writes nothing
     #[arg(long, conflicts_with = "out")]
@@ -44,7 +45,8 @@ pub(super) struct Loss {
     /// The loss: triplet-margin
     #[arg(long, value_name = "NAME", default_value = "triplet-margin")]
     loss: String,
-    /// Which triplets it sees: triplet-margin, or none for all
+    /// Which triplets it sees: those of triplet-margin, batch-hard, batch-easy-hard, multi-similarity or pair-margin, or
+    /// with none all
     #[arg(long, value_name = "NAME", default_value = "none")]
     miner: String,
     /// An argument of the loss, e.g. margin=0.1, or of the miner: miner.margin=0.2; may be given again
@@ -78,7 +80,8 @@ impl Mine {
             }
             return Ok(());
         }
-        let file = self.out.as_deref().map(|out| {
+        let triplets = self.out.as_deref().filter(|_| settings.miner.is_band());
+        let file = triplets.map(|out| {
             triplets::File::create(
                 out,
                 &engine,
@@ -88,7 +91,15 @@ impl Mine {
             )
         });
         let file = file.transpose()?;
-        let (mined, mut report) = job.run(&engine, &settings, Wanted::Counts)?;
+        let pairs = self.out.as_deref().filter(|_| !settings.miner.is_band());
+        let wanted = match pairs {
+            None => Wanted::Counts,
+            Some(_) => Wanted::Pairs,
+        };
+        let (mined, mut report) = job.run(&engine, &settings, wanted)?;
+        if let Some(path) = pairs {
+            pairs::write(path, &settings.miner, &mined.pairs)?;
+        }
         if let Some(file) = file {
             file.write(mined.mining.mined, &mut report)?;
         }
@@ -104,8 +115,10 @@ impl Mine {
     pub(super) fn plan(&self, room: &Room, rate: &Rate) -> Result<Forecast> {
         let settings = settings(&self.miner, None, &self.distance, &self.sets, "miner.")?;
         let (anchors, references) = self.rows.read()?;
-        let counting = spec(&anchors, references.as_ref(), false).plan(room, rate)?;
-        if self.out.is_none() {
+        let counting = spec(&anchors, references.as_ref(), false)
+            .mined_by(&settings.miner, None)
+            .plan(room, rate)?;
+        if self.out.is_none() || !settings.miner.is_band() {
             return Ok(counting);
         }
         let spec = triplets::spec(&anchors, references.as_ref(), &settings);
@@ -144,7 +157,7 @@ impl Loss {
 
     /// What it would hold and take; runs nothing.
     pub(super) fn plan(&self, room: &Room, rate: &Rate) -> Result<Forecast> {
-        settings(
+        let settings = settings(
             &self.miner,
             Some(&self.loss),
             &self.distance,
@@ -152,7 +165,9 @@ impl Loss {
             "loss.",
         )?;
         let (anchors, references) = self.rows.read()?;
-        spec(&anchors, references.as_ref(), self.gradient.is_some()).plan(room, rate)
+        spec(&anchors, references.as_ref(), self.gradient.is_some())
+            .mined_by(&settings.miner, Some(&settings.loss))
+            .plan(room, rate)
     }
 }
 

@@ -7,6 +7,7 @@ mod files;
 mod head;
 mod knn;
 mod mine;
+mod pairs;
 mod plan;
 mod progress;
 mod train;

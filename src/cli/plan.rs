@@ -105,6 +105,9 @@ fn print(engine: &Engine, room: &Room, forecast: &Forecast) {
             forecast.block_queries
         ));
     }
+    if let Some(path) = forecast.path {
+        print_line(format_args!("triplets are mined by {}", path.name()));
+    }
     print_line(format_args!(
         "about {} submits, {} to the device, {:.1} s",
         forecast.submits,

@@ -7,12 +7,15 @@ pub mod normalize;
 pub mod optimizer;
 mod parallel;
 pub(crate) mod peaks;
+pub(crate) mod pull;
 pub mod ranks;
+pub mod select;
 pub mod similarities;
 pub(crate) mod tile;
 pub mod triplet_margin;
 pub mod triplets;
 mod vec;
+pub mod weigh;
 
 pub use vec::CpuVec;
 

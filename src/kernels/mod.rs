@@ -10,16 +10,19 @@ pub mod knn;
 pub mod normalize;
 pub mod optimizer;
 pub mod peaks;
+pub mod pull;
 pub mod ranks;
+pub mod select;
 pub mod similarities;
 pub mod tile;
 pub mod triplet_margin;
 pub mod triplets;
+pub mod weigh;
 
 pub use crate::gpu::{Access, Kernel};
 
 /// Every entry point there is.
-pub static ALL: [&Kernel; 31] = [
+pub static ALL: [&Kernel; 37] = [
     &gather::GATHER,
     &gemm::FORWARD,
     &gemm::INPUT_GRADIENT,
@@ -36,12 +39,15 @@ pub static ALL: [&Kernel; 31] = [
     &peaks::MULTIPLY_ADD,
     &peaks::FILL,
     &peaks::COPY,
+    &pull::PULL,
+    &pull::SHARE,
     &ranks::CLEAR,
     &ranks::FIND,
     &ranks::ORDER,
     &ranks::SORT_THRESHOLDS,
     &ranks::STRIP,
     &ranks::TILE,
+    &select::KEEP,
     &similarities::STRIP,
     &similarities::TILE,
     &triplet_margin::MINE,
@@ -51,6 +57,9 @@ pub static ALL: [&Kernel; 31] = [
     &triplets::COUNT,
     &triplets::WRITE,
     &triplets::CHECKSUM,
+    &weigh::WEIGH,
+    &weigh::TOTAL,
+    &weigh::SWAPPED,
 ];
 
 /// Floats from one row of a matrix to the next: `columns` rounded up to whole vec4s.

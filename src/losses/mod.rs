@@ -6,6 +6,13 @@ use serde::{Deserialize, Serialize};
 
 pub use triplet_margin::TripletMarginLoss;
 
+use crate::distance::Distance;
+use crate::forecast::Path;
+use crate::kernels::select::{Keep, Selection};
+use crate::kernels::triplet_margin::Rule;
+use crate::kernels::weigh::Weighing;
+use crate::miners::Miner;
+
 /// A loss and its arguments; names and arguments are PML's.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "name", rename_all = "kebab-case")]
@@ -22,5 +29,71 @@ impl Loss {
 impl Default for Loss {
     fn default() -> Self {
         Self::TripletMargin(TripletMarginLoss::default())
+    }
+}
+
+/// What the kernels do for a miner and a loss, on the path that these take.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum MiningRule {
+    /// On [`Path::Ranks`].
+    Ranks(Rule),
+    /// On [`Path::Rows`].
+    Rows(RowRule),
+}
+
+/// What is kept of a row, and what the triplets of that cost.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct RowRule {
+    pub(crate) selection: Selection,
+    pub(crate) weighing: Weighing,
+}
+
+impl MiningRule {
+    /// The rule of a miner and a loss; without a loss nothing costs.
+    pub(crate) fn new(miner: &Miner, loss: Option<&Loss>, distance: Distance) -> Self {
+        let (kind, miner_margin) = miner.band();
+        let (loss_margin, swap, smooth) = match loss {
+            None => (f32::MIN, false, false),
+            Some(Loss::TripletMargin(loss)) => (loss.margin as f32, loss.swap, loss.smooth_loss),
+        };
+        let rule = Rule {
+            distance,
+            kind,
+            miner_margin,
+            loss_margin,
+        };
+        if miner.is_band() && !swap && !smooth {
+            return Self::Ranks(rule);
+        }
+        Self::Rows(RowRule {
+            selection: miner.selection(distance),
+            weighing: Weighing { rule, swap, smooth },
+        })
+    }
+
+    /// The path.
+    pub(crate) fn path(&self) -> Path {
+        match self {
+            Self::Ranks(_) => Path::Ranks,
+            Self::Rows(_) => Path::Rows,
+        }
+    }
+
+    /// Whether positives and negatives are compared with each other.
+    pub(crate) fn swap(&self) -> bool {
+        matches!(self, Self::Rows(rule) if rule.weighing.swap)
+    }
+
+    /// How many triplets of an anchor with so many positives and negatives are looked at one by one, at most.
+    pub(crate) fn looked_at(&self, positives: u64, negatives: u64) -> u64 {
+        let Self::Rows(rule) = self else {
+            return 0;
+        };
+        let most = |keep: Keep, all: u64| match keep {
+            Keep::All | Keep::Close => all,
+            Keep::Hard | Keep::Semihard | Keep::Easy => all.min(1),
+        };
+        let positives = most(rule.selection.positives.keep, positives);
+        positives.saturating_mul(most(rule.selection.negatives.keep, negatives))
     }
 }

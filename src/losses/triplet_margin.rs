@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::distance::Distance;
-use crate::kernels::triplet_margin::{Rule, TERMS};
-use crate::miners::{Miner, MiningCounts};
+use crate::forecast::Path;
+use crate::kernels::triplet_margin::TERMS;
+use crate::miners::MiningCounts;
 
 /// The hinge on `s_an - s_ap + margin`, averaged over the triplets where it is above zero (`AvgNonZeroReducer`).
 ///
@@ -15,27 +15,24 @@ pub struct TripletMarginLoss {
     /// By how much a positive must be nearer than a negative, a difference of cosines or distances. A triplet just there
     /// has no loss.
     pub margin: f64,
+    /// Whether a positive that is nearer to the negative than the anchor is stands in for it.
+    pub swap: bool,
+    /// Whether the loss is `log(1 + exp(x))` of the same difference in place of the hinge: it is above zero everywhere.
+    pub smooth_loss: bool,
 }
 
 impl Default for TripletMarginLoss {
     /// A margin of 0.2, where PML's default is 0.05.
     fn default() -> Self {
-        Self { margin: 0.2 }
+        Self {
+            margin: 0.2,
+            swap: false,
+            smooth_loss: false,
+        }
     }
 }
 
 impl TripletMarginLoss {
-    /// What the kernel mines and differentiates.
-    pub(crate) fn rule(&self, miner: &Miner, distance: Distance) -> Rule {
-        let (kind, miner_margin) = miner.band();
-        Rule {
-            kind,
-            distance,
-            miner_margin,
-            loss_margin: self.margin as f32,
-        }
-    }
-
     /// The mean over the active triplets, from the sum of their `s_an - s_ap`.
     pub(crate) fn mean(&self, sum: f64, active: u64) -> f64 {
         if active == 0 {
@@ -45,16 +42,18 @@ impl TripletMarginLoss {
         }
     }
 
-    /// The loss and the counts of a step, off its report: the rows' terms are the sum over active triplets of
-    /// `s_an - s_ap`.
-    pub(crate) fn read(&self, report: &[u32], anchors: usize) -> (f64, MiningCounts) {
-        let counts = MiningCounts::read(report, anchors);
-        let terms = &report[TERMS..TERMS + anchors];
+    /// The loss of a step with these counts, off its report: the rows' terms add up to the sum over active triplets of
+    /// `v_an - v_ap` on [`Path::Ranks`], of their losses on [`Path::Rows`].
+    pub(crate) fn read(&self, report: &[u32], counts: &MiningCounts, path: Path) -> f64 {
+        let terms = &report[TERMS..TERMS + counts.anchors as usize];
         let sum: f64 = terms
             .iter()
             .map(|bits| f64::from(f32::from_bits(*bits)))
             .sum();
-        (self.mean(sum, counts.active), counts)
+        match path {
+            Path::Ranks => self.mean(sum, counts.active),
+            Path::Rows => sum / counts.active.max(1) as f64,
+        }
     }
 }
 
@@ -62,12 +61,17 @@ impl TripletMarginLoss {
 mod tests {
     use super::*;
     use crate::kernels::triplet_margin::Total;
+    use crate::miners::Miner;
 
     #[test]
     fn without_an_active_triplet_the_loss_is_zero() {
         let report = vec![0; TERMS + 2];
-        let (loss, counts) = TripletMarginLoss::default().read(&report, 2);
-        assert_eq!((loss, counts.anchors, counts.valid), (0.0, 2, 0));
+        let counts = Miner::default().counts(&report, 2);
+        assert_eq!((counts.anchors, counts.valid), (2, 0));
+        for path in [Path::Ranks, Path::Rows] {
+            let loss = TripletMarginLoss::default().read(&report, &counts, path);
+            assert_eq!(loss, 0.0);
+        }
     }
 
     #[test]
@@ -79,8 +83,14 @@ mod tests {
         Total::Active.add(&mut report, 4);
         report[TERMS] = 1.5f32.to_bits();
         report[TERMS + 1] = (-1.0f32).to_bits();
-        let (loss, counts) = TripletMarginLoss { margin: 0.25 }.read(&report, 2);
-        assert_eq!(loss, 0.375);
+        let counts = Miner::default().counts(&report, 2);
         assert_eq!((counts.easy, counts.semihard, counts.hard), (3, 4, 3));
+        let loss = TripletMarginLoss {
+            margin: 0.25,
+            ..TripletMarginLoss::default()
+        };
+        assert_eq!(loss.read(&report, &counts, Path::Ranks), 0.375);
+        // Losses need no margin added.
+        assert_eq!(loss.read(&report, &counts, Path::Rows), 0.125);
     }
 }

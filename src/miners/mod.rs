@@ -1,11 +1,22 @@
 //! [`Miner`]: which triplets of a batch and the memory the loss gets to see. One rule a file.
 
+mod batch_easy_hard;
+mod batch_hard;
+mod multi_similarity;
+mod pair_margin;
 mod triplet_margin;
 
 use serde::{Deserialize, Serialize};
 
+pub use batch_easy_hard::{BatchEasyHardMiner, Strategy};
+pub use batch_hard::BatchHardMiner;
+pub use multi_similarity::MultiSimilarityMiner;
+pub use pair_margin::PairMarginMiner;
 pub use triplet_margin::{TripletMarginMiner, TypeOfTriplets};
 
+use crate::distance::Distance;
+use crate::error::{Error, Result};
+use crate::kernels::select::Selection;
 use crate::kernels::triplet_margin::{Kind, Total};
 
 /// A miner and its arguments; names and arguments are PML's.
@@ -16,20 +27,82 @@ pub enum Miner {
     None,
     /// See [`TripletMarginMiner`].
     TripletMargin(TripletMarginMiner),
+    /// See [`BatchHardMiner`].
+    BatchHard(BatchHardMiner),
+    /// See [`BatchEasyHardMiner`].
+    BatchEasyHard(BatchEasyHardMiner),
+    /// See [`MultiSimilarityMiner`].
+    MultiSimilarity(MultiSimilarityMiner),
+    /// See [`PairMarginMiner`].
+    PairMargin(PairMarginMiner),
 }
 
 impl Miner {
     /// The names in settings, with the class each one is in PML.
-    pub const ALL: [(&str, &str); 2] = [
+    pub const ALL: [(&str, &str); 6] = [
         ("triplet-margin", "TripletMarginMiner"),
+        ("batch-hard", "BatchHardMiner"),
+        ("batch-easy-hard", "BatchEasyHardMiner"),
+        ("multi-similarity", "MultiSimilarityMiner"),
+        ("pair-margin", "PairMarginMiner"),
         ("none", "none: every triplet"),
     ];
 
-    /// The band of triplets that the kernel keeps, and its margin.
+    /// Whether it keeps a band of `s_ap - s_an` over all triplets; the others keep positives and negatives of each anchor.
+    pub fn is_band(&self) -> bool {
+        matches!(self, Self::None | Self::TripletMargin(_))
+    }
+
+    /// The band of triplets that the kernel keeps, and its margin; every triplet of what [`Miner::selection`] leaves where
+    /// the miner knows none.
     pub(crate) fn band(&self) -> (Kind, f32) {
         match self {
-            Self::None => (Kind::Unmined, 0.0),
             Self::TripletMargin(miner) => miner.band(),
+            _ => (Kind::Unmined, 0.0),
+        }
+    }
+
+    /// Which positives and negatives of each anchor are kept.
+    pub(crate) fn selection(&self, distance: Distance) -> Selection {
+        match self {
+            Self::None | Self::TripletMargin(_) => Selection::all(distance),
+            Self::BatchHard(miner) => miner.selection(distance),
+            Self::BatchEasyHard(miner) => miner.selection(distance),
+            Self::MultiSimilarity(miner) => miner.selection(distance),
+            Self::PairMargin(miner) => miner.selection(distance),
+        }
+    }
+
+    /// Checks every argument against its range.
+    pub(crate) fn check(&self) -> Result<()> {
+        let margins = match self {
+            Self::None | Self::BatchHard(_) => vec![],
+            Self::TripletMargin(miner) => vec![("margin", miner.margin)],
+            Self::BatchEasyHard(miner) => return miner.check(),
+            Self::MultiSimilarity(miner) => vec![("epsilon", miner.epsilon)],
+            Self::PairMargin(miner) => vec![
+                ("pos_margin", miner.pos_margin),
+                ("neg_margin", miner.neg_margin),
+            ],
+        };
+        match margins.iter().find(|(_, m)| !(-4.0..=4.0).contains(m)) {
+            None => Ok(()),
+            Some((key, value)) => Err(Error::Config(format!(
+                "miner.{key} is {value}: it must be between -4 and 4"
+            ))),
+        }
+    }
+
+    /// Reads the counts off a report of the kernels.
+    pub(crate) fn counts(&self, report: &[u32], anchors: usize) -> MiningCounts {
+        let counts = MiningCounts::read(report, anchors);
+        if self.is_band() {
+            return counts;
+        }
+        // Only what is kept was looked at.
+        MiningCounts {
+            easy: counts.mined - counts.semihard - counts.hard,
+            ..counts
         }
     }
 }
@@ -40,7 +113,10 @@ impl Default for Miner {
     }
 }
 
-/// How many triplets of each kind a step saw; easy, semihard and hard add up to valid.
+/// How many triplets of each kind a step saw.
+///
+/// Of a miner with a band, easy, semihard and hard add up to valid. The others know no margin: theirs is 0 and none is
+/// semihard, they tell the triplets that they keep apart and no others, and the kinds add up to mined.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MiningCounts {
     /// Rows of the batch.

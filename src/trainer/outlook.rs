@@ -74,6 +74,7 @@ impl Trainer {
             traffic_bytes,
             operations,
             predicted_ms: rate.ms(operations, traffic_bytes),
+            path: Some(sizes.path),
             ..sizes.evaluation.forecast(&cut, plan, rate)
         })
     }

@@ -9,6 +9,7 @@ use crate::engine::{DeviceVec, Workspace};
 use crate::error::{Error, Result};
 use crate::evaluation::{self, Cut, EvaluationSpec, Evaluator};
 use crate::features::FeatureStore;
+use crate::forecast::Path;
 use crate::gpu::PARAMS_SLOTS;
 use crate::kernels::optimizer::Moments;
 use crate::kernels::ranks::{Row, SEGMENT, Scratch};
@@ -17,10 +18,12 @@ use crate::kernels::triplet_margin::{OWNERS, Parts, TERMS, part_stride};
 use crate::knn::Seeker;
 use crate::ledger::Purpose;
 use crate::linear::{LinearMap, Unfit};
+use crate::losses::MiningRule;
 use crate::model::{Activations, EmbeddingModel, Gradients};
 use crate::optimizer;
 use crate::plan::{MemoryPlan, Room};
 use crate::rng;
+use crate::row_pass::RowPass;
 use crate::sampler::Sampler;
 use crate::unit_rows::{Intake, TILE_ROWS};
 
@@ -70,6 +73,7 @@ pub(super) struct Setup {
 impl Setup {
     pub(super) fn new(dataset: &Dataset, config: &TrainConfig) -> Result<Self> {
         config.check()?;
+        check_rows(config)?;
         let sides = Sides::new(dataset, config)?;
         let sampler = Sampler::new(dataset, &sides.train, config)?;
         let probe = probe(dataset, &sides, config);
@@ -93,6 +97,11 @@ pub(super) struct Sizes {
     pub(super) block_rows: usize,
     /// Positives of the anchors of a block at most.
     pub(super) block_thresholds: u64,
+    /// Dispatches of a block at most.
+    pub(super) block_dispatches: usize,
+    /// How triplets are mined, and how many of an anchor are looked at one by one.
+    pub(super) path: Path,
+    pub(super) looked_at: u64,
     pub(super) steps_per_submit: usize,
     pub(super) evaluation: EvaluationSpec,
     /// Directions of the linear baseline.
@@ -119,9 +128,15 @@ pub(super) struct TrainBuffers {
     pub(super) gradient: DeviceVec<f32>,
     pub(super) moments: Moments,
     pub(super) batch: DeviceVec<Row>,
-    pub(super) scratch: Scratch,
-    pub(super) parts: Parts,
+    pub(super) mining: MiningBuffers,
     pub(super) report: DeviceVec<u32>,
+}
+
+/// The buffers of a path.
+#[derive(Debug)]
+pub(super) enum MiningBuffers {
+    Ranks { scratch: Scratch, parts: Parts },
+    Rows(RowPass),
 }
 
 pub(super) const ADVICE: &str = "raise the budget, or lower memory_size, batch_size or the widths";
@@ -154,11 +169,18 @@ impl Sizes {
         let segments = memory.div_ceil(SEGMENT) as u64;
         let parts = segments * 4 * part_stride(stride(config.embedding_size)) as u64;
         let threshold_bytes = (size_of::<[u32; 2]>() + size_of::<u32>()) as u64;
-        let bytes_per_row = parts + positives as u64 * threshold_bytes;
+        let rule = MiningRule::new(&config.miner, Some(&config.loss), config.distance);
+        let (bytes_per_row, block_dispatches) = match rule.path() {
+            Path::Ranks => (parts + positives as u64 * threshold_bytes, BLOCK_DISPATCHES),
+            Path::Rows => (
+                RowPass::plan(MemoryPlan::default(), 1, memory as u64).total_bytes(),
+                RowPass::dispatches(stride(config.embedding_size), memory, rule.swap()),
+            ),
+        };
         // Rows of a batch that are its own references all need their thresholds at once.
         let alone = config.memory_size == 0 || config.memory_start_step > 0;
         // Not so few rows that the blocks of a step are more than a submit carries.
-        let most_blocks = (SUBMIT_DISPATCHES - STEP_DISPATCHES) / BLOCK_DISPATCHES;
+        let most_blocks = (SUBMIT_DISPATCHES - STEP_DISPATCHES) / block_dispatches;
         let least = batch.div_ceil(most_blocks).next_multiple_of(OWNERS);
         let block_rows = match (BLOCK_BYTES / bytes_per_row.max(1)) as usize / OWNERS * OWNERS {
             _ if alone => batch,
@@ -171,8 +193,14 @@ impl Sizes {
             memory,
             block_rows,
             block_thresholds: block_rows as u64 * (positives as u64 + 1),
+            block_dispatches,
+            path: rule.path(),
+            looked_at: rule.looked_at(positives as u64, memory as u64),
             steps_per_submit: upload
-                .min(SUBMIT_DISPATCHES / step_dispatches(batch.div_ceil(block_rows)))
+                .min(
+                    SUBMIT_DISPATCHES
+                        / step_dispatches(batch.div_ceil(block_rows), block_dispatches),
+                )
                 .max(1),
             evaluation,
             linear: LinearMap::directions(
@@ -187,7 +215,8 @@ impl Sizes {
     pub(super) fn step_operations(&self) -> f64 {
         let dim = self.widths.last().copied().unwrap_or(0);
         let references = self.memory as f64 * stride(dim) as f64;
-        self.batch as f64 * (3.0 * self.forward_operations() + 6.0 * references)
+        let looked_at = 32.0 * self.looked_at as f64;
+        self.batch as f64 * (3.0 * self.forward_operations() + 6.0 * references + looked_at)
     }
 
     /// Floating-point operations of one row's way through the head.
@@ -294,16 +323,19 @@ impl Sizes {
             .with::<f32>(Purpose::Activations, "train.norms", batch)
             .with::<f32>(Purpose::Gradients, "train.gradient", batch * row);
         plan = CrossBatchMemory::plan(plan, self.memory, dim);
-        plan = plan
-            .with::<Row>(Purpose::Ranks, "train.rows", steps * batch)
-            .with::<[u32; 2]>(Purpose::Ranks, "train.thresholds", thresholds)
-            .with::<u32>(Purpose::Ranks, "train.books", thresholds)
-            .with::<f32>(Purpose::Similarities, "train.parts", parts)
-            .with::<u32>(
-                Purpose::Staging,
-                "train.report",
-                steps * (TERMS as u64 + batch),
-            );
+        plan = plan.with::<Row>(Purpose::Ranks, "train.rows", steps * batch);
+        plan = match self.path {
+            Path::Ranks => plan
+                .with::<[u32; 2]>(Purpose::Ranks, "train.thresholds", thresholds)
+                .with::<u32>(Purpose::Ranks, "train.books", thresholds)
+                .with::<f32>(Purpose::Similarities, "train.parts", parts),
+            Path::Rows => RowPass::plan(plan, block, self.memory as u64),
+        };
+        plan = plan.with::<u32>(
+            Purpose::Staging,
+            "train.report",
+            steps * (TERMS as u64 + batch),
+        );
         plan = Activations::plan(plan, &TILE, &self.widths, TILE_ROWS);
         plan = Seeker::plan(plan, 1, NEIGHBOURS as u64);
         if let Some(directions) = linear {
@@ -323,19 +355,34 @@ impl TrainBuffers {
             gradient: workspace.take("train.gradient"),
             moments: optimizer::moments(workspace),
             batch: workspace.take("train.rows"),
-            scratch: Scratch {
-                thresholds: workspace.take("train.thresholds"),
-                books: workspace.take("train.books"),
+            mining: match sizes.path {
+                Path::Ranks => MiningBuffers::Ranks {
+                    scratch: Scratch {
+                        thresholds: workspace.take("train.thresholds"),
+                        books: workspace.take("train.books"),
+                    },
+                    parts: workspace.take("train.parts"),
+                },
+                Path::Rows => MiningBuffers::Rows(RowPass::new(workspace)),
             },
-            parts: workspace.take("train.parts"),
             report: workspace.take("train.report"),
         }
     }
 }
 
+/// Checks that rows of the memory can be looked at as miner and loss need it.
+fn check_rows(config: &TrainConfig) -> Result<()> {
+    let rule = MiningRule::new(&config.miner, Some(&config.loss), config.distance);
+    let references = config.memory_size.max(config.batch_size);
+    match rule.path() {
+        Path::Ranks => Ok(()),
+        Path::Rows => RowPass::check(config.embedding_size, references, rule.swap()),
+    }
+}
+
 /// Dispatches of a step of so many blocks at most.
-fn step_dispatches(blocks: usize) -> usize {
-    STEP_DISPATCHES + BLOCK_DISPATCHES * blocks
+fn step_dispatches(blocks: usize, block_dispatches: usize) -> usize {
+    STEP_DISPATCHES + block_dispatches * blocks
 }
 
 /// Training rows to score beside the validation side: as many, so that the two compare like with like.
@@ -404,7 +451,8 @@ mod tests {
             let sizes = sizes(sets);
             let blocks = sizes.batch.div_ceil(sizes.block_rows);
             assert!(
-                sizes.steps_per_submit * step_dispatches(blocks) <= SUBMIT_DISPATCHES,
+                sizes.steps_per_submit * step_dispatches(blocks, sizes.block_dispatches)
+                    <= SUBMIT_DISPATCHES,
                 "{sets:?}: {} steps of {blocks} blocks",
                 sizes.steps_per_submit
             );

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from pytorch_metric_learning import distances, losses, miners
+from pytorch_metric_learning.utils import loss_and_miner_utils as lmu
 
 STEPS, ROWS, FEATURES, CLASSES = 10, 24, 7, 4
 CASES = [
@@ -24,7 +25,21 @@ CASES = [
     dict(name="no memory, all", hidden=[9], embedding=5, batch=10, memory=0, type="all", seed=8),
     dict(name="linear head, weight decay", hidden=[], embedding=4, batch=6, memory=12, type="semihard", seed=9, weight_decay=0.01),
     dict(name="four hidden layers", hidden=[10, 9, 8, 7], embedding=3, batch=6, memory=12, type="all", seed=10),
+    dict(name="memory, batch-hard", hidden=[8], embedding=6, batch=6, memory=18, type=None, seed=11, miner="batch-hard"),
+    dict(name="no memory, batch-hard, smooth", hidden=[9], embedding=5, batch=10, memory=0, type=None, seed=12, miner="batch-hard", smooth=True),
+    dict(name="memory, batch-easy-hard", hidden=[8], embedding=6, batch=6, memory=18, type=None, seed=13, miner="batch-easy-hard", arguments=dict(pos_strategy="hard", neg_strategy="semihard")),
+    dict(name="no memory, batch-easy-hard", hidden=[9], embedding=5, batch=10, memory=0, type=None, seed=14, miner="batch-easy-hard", arguments=dict(pos_strategy="easy", neg_strategy="semihard")),
+    dict(name="memory that goes round, multi-similarity", hidden=[8], embedding=6, batch=6, memory=15, type=None, seed=15, miner="multi-similarity", arguments=dict(epsilon=0.1)),
+    dict(name="no memory, pair-margin, swap", hidden=[9], embedding=5, batch=10, memory=0, type=None, seed=16, miner="pair-margin", arguments=dict(pos_margin=0.8, neg_margin=0.2), swap=True),
+    dict(name="memory, semihard, smooth", hidden=[8], embedding=6, batch=6, memory=18, type="semihard", seed=17, smooth=True),
+    dict(name="no memory, semihard, swap and smooth", hidden=[9], embedding=5, batch=10, memory=0, type="semihard", seed=18, swap=True, smooth=True),
+    dict(name="memory, multi-similarity, l2", hidden=[8], embedding=6, batch=6, memory=18, type=None, seed=19, miner="multi-similarity", arguments=dict(epsilon=0.1), distance="l2"),
+    dict(name="no memory, batch-easy-hard, l2, swap", hidden=[9], embedding=5, batch=10, memory=0, type=None, seed=20, miner="batch-easy-hard", arguments=dict(pos_strategy="hard", neg_strategy="hard"), distance="l2", swap=True),
 ]
+MINERS = {
+    "batch-hard": miners.BatchHardMiner, "batch-easy-hard": miners.BatchEasyHardMiner,
+    "multi-similarity": miners.MultiSimilarityMiner, "pair-margin": miners.PairMarginMiner,
+}
 
 
 def run(case):
@@ -44,9 +59,11 @@ def run(case):
     ]
     out = dict(case, features=features.flatten().tolist(), labels=labels.tolist(), start=weights())
     miner_margin, loss_margin = case.get("miner_margin", 0.2), case.get("loss_margin", 0.2)
-    cosine = distances.CosineSimilarity
-    miner = case["type"] and miners.TripletMarginMiner(miner_margin, case["type"], distance=cosine())
-    loss = losses.TripletMarginLoss(loss_margin, distance=cosine())
+    distance = distances.LpDistance if case.get("distance") == "l2" else distances.CosineSimilarity
+    miner = case["type"] and miners.TripletMarginMiner(miner_margin, case["type"], distance=distance())
+    if "miner" in case:
+        miner = MINERS[case["miner"]](**case.get("arguments", {}), distance=distance())
+    loss = losses.TripletMarginLoss(loss_margin, case.get("swap", False), case.get("smooth", False), distance=distance())
     if case["memory"]:
         loss = losses.CrossBatchMemory(loss, case["embedding"], case["memory"], miner)
     adam = torch.optim.Adam(net.parameters(), 1e-2, weight_decay=case.get("weight_decay", 0))
@@ -61,7 +78,8 @@ def run(case):
             compute = inner.compute_loss
 
             def compute_loss(embeddings, labels, indices_tuple, ref_emb, ref_labels):
-                seen["mined"] = len(indices_tuple[0]) if case["type"] else None
+                mined = lmu.convert_to_triplets(indices_tuple, labels, ref_labels, "all")
+                seen["mined"] = len(mined[0]) if miner else None
                 return compute(embeddings, labels, indices_tuple, ref_emb, ref_labels)
 
             return compute_loss

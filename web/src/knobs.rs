@@ -2,7 +2,7 @@
 //!
 //! Miners and what they keep are listed by the core. A setting that the chosen miner does not have is not shown.
 
-use nearfar::{Distance, Miner, TypeOfTriplets};
+use nearfar::{Distance, Miner, Strategy, TypeOfTriplets};
 
 /// How a setting is entered.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -32,8 +32,11 @@ pub(crate) struct Knob {
     pub(crate) entry: Entry,
 }
 
+/// A setting that is on or off.
+const OFF_ON: [(&str, &str); 2] = [("false", "off"), ("true", "on")];
+
 /// Settings that show by themselves: what a newcomer would turn.
-pub(crate) const MAIN: [Knob; 8] = [
+pub(crate) const MAIN: [Knob; 13] = [
     Knob {
         key: "memory_size",
         label: "Memory rows",
@@ -70,6 +73,41 @@ pub(crate) const MAIN: [Knob; 8] = [
         entry: Entry::Number("0.05"),
     },
     Knob {
+        key: "miner.pos_strategy",
+        label: "Positive",
+        pml: "BatchEasyHardMiner(pos_strategy)",
+        help: "Which positive of each anchor. Easy: the nearest. Hard: the farthest. Semihard: the farthest that is nearer than the negative.",
+        entry: Entry::Choice(&Strategy::ALL),
+    },
+    Knob {
+        key: "miner.neg_strategy",
+        label: "Negative",
+        pml: "BatchEasyHardMiner(neg_strategy)",
+        help: "Which negative of each anchor. Easy: the farthest. Hard: the nearest. Semihard: the nearest that is farther than the positive.",
+        entry: Entry::Choice(&Strategy::ALL),
+    },
+    Knob {
+        key: "miner.epsilon",
+        label: "Epsilon",
+        pml: "MultiSimilarityMiner(epsilon)",
+        help: "Positives and negatives count that come this close to passing each other, a difference of cosines.",
+        entry: Entry::Number("0.05"),
+    },
+    Knob {
+        key: "miner.pos_margin",
+        label: "Positive margin",
+        pml: "PairMarginMiner(pos_margin)",
+        help: "Positives with a similarity below it count. PML's own default, 0.2, is meant for distances.",
+        entry: Entry::Number("0.05"),
+    },
+    Knob {
+        key: "miner.neg_margin",
+        label: "Negative margin",
+        pml: "PairMarginMiner(neg_margin)",
+        help: "Negatives with a similarity above it count. PML's own default, 0.8, is meant for distances.",
+        entry: Entry::Number("0.05"),
+    },
+    Knob {
         key: "loss.margin",
         label: "Loss margin",
         pml: "TripletMarginLoss(margin)",
@@ -93,7 +131,21 @@ pub(crate) const MAIN: [Knob; 8] = [
 ];
 
 /// The rest.
-pub(crate) const MORE: [Knob; 10] = [
+pub(crate) const MORE: [Knob; 12] = [
+    Knob {
+        key: "loss.swap",
+        label: "Swap",
+        pml: "TripletMarginLoss(swap)",
+        help: "A positive that is nearer to the negative than the anchor is stands in for it.",
+        entry: Entry::Choice(&OFF_ON),
+    },
+    Knob {
+        key: "loss.smooth_loss",
+        label: "Smooth loss",
+        pml: "TripletMarginLoss(smooth_loss)",
+        help: "log(1 + exp(x)) in place of max(0, x): every mined triplet has a loss.",
+        entry: Entry::Choice(&OFF_ON),
+    },
     Knob {
         key: "hidden_layers",
         label: "Hidden layers",

@@ -1,0 +1,291 @@
+// What the triplets of what is kept cost: each one looked at, a negative and a positive at a time.
+//
+//   tm = v_ap - v_an          the miner keeps a band of tm, inclusive
+//   swap                      v_an := max(v_an, v_pn); of two equal values each bears a half
+//   x = margin - (v_ap - v_an)     loss = max(0, x), or log(1 + exp(x)) where smooth
+//   weight of a reference     d loss / d similarity, summed over the row's mined triplets
+//
+// weigh     one workgroup per row and 256 of what is kept   weights; terms: the losses of its negatives; totals
+// total     one invocation a row                            losses: the row's terms ascending
+// swapped   one invocation per pair of references           weights [rows, width] of what swap takes from the anchors
+//
+// `weigh` looks at the other side from `first` on, a window at a time: weights and terms grow window by window. Sums go in
+// segments of WORKGROUP_SIZE, one owner each, ascending.
+
+override WORKGROUP_SIZE: u32;
+const BLOCK = 8u;    // vec4s of a partial sum of a similarity, as in tile.wgsl
+const NONE = -3.0;   // of a value that is not kept
+
+const COSINE = 0u;  // any other distance: Euclidean
+
+const ALL = 0u;
+const EASY = 1u;
+const SEMIHARD = 2u;
+const HARD = 3u;  // any other kind: every triplet of what is kept
+
+// Totals of a step's report: u64s as two words, low first, from WITHIN on.
+const WITHIN = 2u;
+const TOTALS = 4u;  // within, hard, mined, active
+
+struct Params {
+  rows: u32,        // of the block; in swapped: of the references that have their turn
+  references: u32,
+  width: u32,       // floats of a row of values
+  stride: u32,      // vec4s of a row of references
+  segments: u32,    // ceil(references / WORKGROUP_SIZE)
+  first: u32,       // of the other side; in swapped: the first reference that has its turn
+  end: u32,
+  report: u32,      // where this step's report begins
+  losses: u32,      // where the losses of the block's rows go in it
+  kind: u32,        // which triplets the miner keeps
+  distance: u32,
+  swap: u32,
+  smooth_loss: u32,
+  batch: u32,       // where the block begins in `batch`
+  anchors: u32,     // rows of the block, in swapped
+  miner_margin: f32,
+  loss_margin: f32,
+}
+
+@group(0) @binding(0) var<uniform> params: Params;
+@group(0) @binding(1) var<storage, read> references: array<vec4f>;
+@group(0) @binding(2) var<storage, read> values: array<f32>;     // [rows, width]
+@group(0) @binding(3) var<storage, read> places: array<u32>;     // [rows, width]: positives from the front, negatives from the back
+@group(0) @binding(3) var<storage, read> batch: array<vec4u>;    // (label, ..) of each row, in swapped
+@group(0) @binding(4) var<storage, read> counts: array<vec2u>;   // [rows]: of both
+@group(0) @binding(4) var<storage, read> tags: array<vec2u>;     // (label, id) of each reference, in swapped
+@group(0) @binding(5) var<storage, read_write> weights: array<f32>;  // [rows, width]
+@group(0) @binding(6) var<storage, read_write> terms: array<f32>;    // [rows, segments]
+@group(0) @binding(7) var<storage, read_write> report: array<atomic<u32>>;
+
+var<workgroup> partial: array<f32, WORKGROUP_SIZE>;   // 1 KiB
+var<workgroup> tally: array<atomic<u32>, TOTALS>;     // the workgroup's totals, 16 bytes
+
+/// A triplet: what it is, and what it costs where it is active.
+struct Triplet {
+  within: bool,
+  hard: bool,
+  mined: bool,
+  costs: bool,  // active
+  loss: f32,
+  slope: f32,  // d loss / d (v_an - v_ap)
+  own: f32,    // how much of it falls to v_an
+}
+
+fn value_of(s: f32) -> f32 {
+  if params.distance == COSINE {
+    return s;
+  }
+  return -sqrt(max(0.0, 2.0 - 2.0 * s));
+}
+
+/// d value / d similarity, from the value; 0 where two rows are one.
+fn slope_of(v: f32) -> f32 {
+  if params.distance == COSINE {
+    return 1.0;
+  }
+  return select(0.0, -1.0 / v, (v < 0.0));
+}
+
+/// acc + <a, b>, component by component.
+fn chain(a: vec4f, b: vec4f, acc: f32) -> f32 {
+  return fma(a.w, b.w, fma(a.z, b.z, fma(a.y, b.y, fma(a.x, b.x, acc))));
+}
+
+/// One more vec4 of both rows, none where they have ended.
+fn more(p: u32, n: u32, k: u32, acc: f32) -> f32 {
+  let there = k < params.stride;
+  let at = select(0u, k, there);
+  return chain(select(vec4f(), references[p + at], there), references[n + at], acc);
+}
+
+/// The value of two references. Written out: a long loop for each triplet would run into what drivers allow.
+fn value_between(p_place: u32, n_place: u32) -> f32 {
+  let p = p_place * params.stride;
+  let n = n_place * params.stride;
+  var s = 0.0;
+  for (var k = 0u; k < params.stride; k += BLOCK) {
+    var part = more(p, n, k, 0.0);
+    part = more(p, n, k + 1u, part);
+    part = more(p, n, k + 2u, part);
+    part = more(p, n, k + 3u, part);
+    part = more(p, n, k + 4u, part);
+    part = more(p, n, k + 5u, part);
+    part = more(p, n, k + 6u, part);
+    s += more(p, n, k + 7u, part);
+  }
+  return value_of(s);
+}
+
+fn is_mined(within: bool, hard: bool) -> bool {
+  switch params.kind {
+    case ALL: { return within; }
+    case EASY: { return !within; }
+    case SEMIHARD: { return within && !hard; }
+    case HARD: { return hard; }
+    default: { return true; }
+  }
+}
+
+/// v_pn is not looked at where there is no swap.
+fn weighed(v_ap: f32, v_an: f32, v_pn: f32) -> Triplet {
+  var t: Triplet;
+  let between = v_ap - v_an;
+  t.within = between <= params.miner_margin;
+  t.hard = t.within && between <= 0.0;
+  t.mined = is_mined(t.within, t.hard);
+  var nearest = v_an;
+  t.own = 1.0;
+  if params.swap != 0u {
+    nearest = max(v_an, v_pn);
+    t.own = select(select(0.5, 0.0, (v_an < v_pn)), 1.0, (v_an > v_pn));
+  }
+  let tm = v_ap - nearest;
+  let x = params.loss_margin - tm;
+  if params.smooth_loss != 0u {
+    t.costs = t.mined;
+    t.loss = max(x, 0.0) + log(1.0 + exp(-abs(x)));
+    t.slope = 1.0 / (1.0 + exp(-x));
+  } else {
+    t.costs = t.mined && tm < params.loss_margin;
+    t.loss = x;
+    t.slope = 1.0;
+  }
+  return t;
+}
+
+/// Adds to a u64 of the report.
+fn add(total: u32, value: u32) {
+  let old = atomicAdd(&report[params.report + total], value);
+  if old + value < old {
+    atomicAdd(&report[params.report + total + 1u], 1u);
+  }
+}
+
+@compute @workgroup_size(WORKGROUP_SIZE)
+fn weigh(
+  @builtin(workgroup_id) group: vec3u,
+  @builtin(num_workgroups) groups: vec3u,
+  @builtin(local_invocation_index) lane: u32,
+) {
+  let g = group.x + group.y * groups.x;
+  let row = g / params.segments;
+  let segment = g % params.segments;
+  if row >= params.rows {
+    return;
+  }
+  let kept = counts[row];
+  if segment * WORKGROUP_SIZE >= kept.x + kept.y {
+    return;
+  }
+  let at = row * params.width;
+  let last = at + params.width - 1u;
+  let j = segment * WORKGROUP_SIZE + lane;
+  let positive = j < kept.x;
+  var loss = 0.0;
+  var seen: array<u32, TOTALS>;
+  if j < kept.x + kept.y {
+    let own = places[select(last - (j - kept.x), at + j, positive)];
+    let v_own = values[at + own];
+    let end = min(params.end, select(kept.x, kept.y, positive));
+    var weight = 0.0;
+    for (var start = params.first; start < end; start += WORKGROUP_SIZE) {
+      var part = 0.0;
+      var lost = 0.0;
+      for (var o = start; o < min(start + WORKGROUP_SIZE, end); o++) {
+        let other = places[select(at + o, last - o, positive)];
+        let v_other = values[at + other];
+        let v_ap = select(v_other, v_own, positive);
+        let v_an = select(v_own, v_other, positive);
+        var v_pn = 0.0;
+        if params.swap != 0u {
+          v_pn = value_between(select(other, own, positive), select(own, other, positive));
+        }
+        let t = weighed(v_ap, v_an, v_pn);
+        seen[0] += u32(t.within);
+        seen[1] += u32(t.hard);
+        seen[2] += u32(t.mined);
+        seen[3] += u32(t.costs);
+        part += select(0.0, t.slope * select(t.own, 1.0, positive), t.costs);
+        lost += select(0.0, t.loss, t.costs);
+      }
+      weight += part;
+      loss += lost;
+    }
+    weights[at + own] += select(weight, -weight, positive) * slope_of(v_own);
+  }
+  // Each triplet is counted where its negative is.
+  for (var i = 0u; i < TOTALS; i++) {
+    if !positive && seen[i] > 0u {
+      atomicAdd(&tally[i], seen[i]);
+    }
+  }
+  partial[lane] = select(loss, 0.0, positive);
+  workgroupBarrier();  // losses and tally are complete before they are read
+  if lane < TOTALS {
+    let count = atomicLoad(&tally[lane]);
+    if count > 0u {
+      add(WITHIN + 2u * lane, count);
+    }
+  }
+  if lane == 0u {
+    var sum = 0.0;
+    for (var i = 0u; i < WORKGROUP_SIZE; i++) {
+      sum += partial[i];
+    }
+    let term = row * params.segments + segment;
+    terms[term] = select(terms[term], 0.0, params.first == 0u) + sum;
+  }
+}
+
+@compute @workgroup_size(WORKGROUP_SIZE)
+fn total(
+  @builtin(workgroup_id) group: vec3u,
+  @builtin(num_workgroups) groups: vec3u,
+  @builtin(local_invocation_index) lane: u32,
+) {
+  let row = (group.x + group.y * groups.x) * WORKGROUP_SIZE + lane;
+  if row >= params.rows {
+    return;
+  }
+  let kept = counts[row];
+  let end = (kept.x + kept.y + WORKGROUP_SIZE - 1u) / WORKGROUP_SIZE;
+  var sum = 0.0;
+  for (var segment = 0u; segment < end; segment++) {
+    sum += terms[row * params.segments + segment];
+  }
+  atomicStore(&report[params.losses + row], bitcast<u32>(sum));
+}
+
+@compute @workgroup_size(WORKGROUP_SIZE)
+fn swapped(
+  @builtin(workgroup_id) group: vec3u,
+  @builtin(num_workgroups) groups: vec3u,
+  @builtin(local_invocation_index) lane: u32,
+) {
+  let i = (group.x + group.y * groups.x) * WORKGROUP_SIZE + lane;
+  let row = i / params.width;
+  let n = i % params.width;
+  if row >= params.rows {
+    return;
+  }
+  let p = params.first + row;
+  var weight = 0.0;
+  if n < params.references && tags[n].x != tags[p].x {
+    let v_pn = value_between(p, n);
+    for (var start = 0u; start < params.anchors; start += WORKGROUP_SIZE) {
+      var part = 0.0;
+      for (var a = start; a < min(start + WORKGROUP_SIZE, params.anchors); a++) {
+        let v_ap = values[a * params.width + p];
+        let v_an = values[a * params.width + n];
+        if batch[params.batch + a].x == tags[p].x && v_ap != NONE && v_an != NONE {
+          let t = weighed(v_ap, v_an, v_pn);
+          part += select(0.0, t.slope * (1.0 - t.own), t.costs);
+        }
+      }
+      weight += part;
+    }
+    weight *= slope_of(v_pn);
+  }
+  weights[i] = weight;
+}

@@ -1,0 +1,279 @@
+//! Which references of a row a miner keeps: some of its positives, and some of its negatives.
+
+use super::SEGMENT;
+use super::parallel::{map, rows_of_a_part};
+use super::ranks::{Block, Row};
+use super::similarities::NONE;
+use super::triplet_margin::Total;
+use crate::distance::Distance;
+
+/// Which of a row's positives, or negatives, are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Keep {
+    /// All of them.
+    All = 0,
+    /// The farthest positive, the nearest negative; of equal ones the first.
+    Hard = 1,
+    /// The farthest positive that is nearer than the negative that is kept; the nearest negative that is farther than
+    /// the positive that is kept.
+    Semihard = 2,
+    /// The nearest positive, the farthest negative.
+    Easy = 3,
+    /// Positives that, less epsilon, are farther than the nearest negative; negatives that, with epsilon, are nearer than
+    /// the farthest positive.
+    Close = 4,
+}
+
+/// What is kept of one side.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Side {
+    /// Which of those in range.
+    pub keep: Keep,
+    /// The least and the largest value that count, both inclusive.
+    pub range: [f32; 2],
+}
+
+/// What a miner keeps of a row.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Selection {
+    /// What is compared.
+    pub distance: Distance,
+    /// References of the row's label, the row itself left out.
+    pub positives: Side,
+    /// References of other labels.
+    pub negatives: Side,
+    /// Of [`Keep::Close`].
+    pub epsilon: f32,
+}
+
+impl Side {
+    /// All that there is.
+    pub const ALL: Self = Self {
+        keep: Keep::All,
+        range: [f32::MIN, f32::MAX],
+    };
+
+    fn holds(&self, value: f32) -> bool {
+        self.range[0] <= value && value <= self.range[1]
+    }
+
+    /// Whether at most one is kept.
+    fn is_one(&self) -> bool {
+        matches!(self.keep, Keep::Hard | Keep::Semihard | Keep::Easy)
+    }
+}
+
+impl Selection {
+    /// Every positive and every negative.
+    pub fn all(distance: Distance) -> Self {
+        Self {
+            distance,
+            positives: Side::ALL,
+            negatives: Side::ALL,
+            epsilon: 0.0,
+        }
+    }
+}
+
+/// The largest value so far, and where it stands first.
+#[derive(Clone, Copy)]
+struct Best {
+    value: f32,
+    place: Option<usize>,
+}
+
+impl Best {
+    const NONE: Self = Self {
+        value: f32::MIN,
+        place: None,
+    };
+
+    fn offer(&mut self, place: usize, value: f32) {
+        if self.place.is_none() || value > self.value {
+            *self = Self {
+                value,
+                place: Some(place),
+            };
+        }
+    }
+}
+
+/// What the two sides of a row come to.
+struct Chosen {
+    /// The one positive and the one negative, where one is kept.
+    places: [Option<usize>; 2],
+    /// The nearest negative and the farthest positive.
+    nearest_negative: f32,
+    farthest_positive: f32,
+}
+
+/// A row's references as the pass sees them: place, value and whether it is a positive; the row itself left out.
+fn members<'a>(
+    row: &Row,
+    tags: &'a [[u32; 2]],
+    values: &'a [f32],
+) -> impl Iterator<Item = (usize, f32, bool)> + Clone + use<'a> {
+    let row = *row;
+    let all = tags.iter().zip(values).enumerate();
+    all.filter(move |(_, ([label, id], _))| *label != row.label || *id != row.id)
+        .map(move |(place, ([label, _], value))| (place, *value, *label == row.label))
+}
+
+fn choose(
+    selection: &Selection,
+    members: impl Iterator<Item = (usize, f32, bool)> + Clone,
+) -> Chosen {
+    // Of the farthest, the negative values: they are the largest.
+    let [mut far_p, mut near_p, mut far_n, mut near_n] = [Best::NONE; 4];
+    for (place, value, positive) in members.clone() {
+        if positive && selection.positives.holds(value) {
+            far_p.offer(place, -value);
+            near_p.offer(place, value);
+        } else if !positive && selection.negatives.holds(value) {
+            far_n.offer(place, -value);
+            near_n.offer(place, value);
+        }
+    }
+    let (nearest_negative, farthest_positive) = (near_n.value, -far_p.value);
+    let mut positive = match selection.positives.keep {
+        Keep::Easy => near_p,
+        _ => far_p,
+    };
+    let mut negative = match selection.negatives.keep {
+        Keep::Easy => far_n,
+        _ => near_n,
+    };
+    if selection.negatives.keep == Keep::Semihard {
+        let bound = match selection.positives.keep {
+            Keep::Easy => positive.value,
+            _ => -positive.value,
+        };
+        negative = Best::NONE;
+        for (place, value, is_positive) in members {
+            if !is_positive && selection.negatives.holds(value) && value < bound {
+                negative.offer(place, value);
+            }
+        }
+    } else if selection.positives.keep == Keep::Semihard {
+        let bound = match selection.negatives.keep {
+            Keep::Easy => -negative.value,
+            _ => negative.value,
+        };
+        positive = Best::NONE;
+        for (place, value, is_positive) in members {
+            if is_positive && selection.positives.holds(value) && value > bound {
+                positive.offer(place, -value);
+            }
+        }
+    }
+    let mut places = [positive.place, negative.place];
+    // One positive and one negative: where either is missing, the row has neither.
+    if selection.positives.is_one() && selection.negatives.is_one() && places.contains(&None) {
+        places = [None; 2];
+    }
+    Chosen {
+        places,
+        nearest_negative,
+        farthest_positive,
+    }
+}
+
+/// Whether a reference is kept.
+fn keeps(
+    selection: &Selection,
+    chosen: &Chosen,
+    (place, value, positive): (usize, f32, bool),
+) -> bool {
+    let (side, one) = if positive {
+        (&selection.positives, chosen.places[0])
+    } else {
+        (&selection.negatives, chosen.places[1])
+    };
+    match side.keep {
+        Keep::All => side.holds(value),
+        Keep::Hard | Keep::Semihard | Keep::Easy => one == Some(place),
+        Keep::Close if positive => value - selection.epsilon < chosen.nearest_negative,
+        Keep::Close => value + selection.epsilon > chosen.farthest_positive,
+    }
+}
+
+/// What the pass writes of each row: as `kernels::select::Kept`.
+pub(crate) struct Kept<'a> {
+    pub(crate) values: &'a mut [f32],
+    pub(crate) places: &'a mut [u32],
+    pub(crate) counts: &'a mut [[u32; 2]],
+    pub(crate) weights: &'a mut [f32],
+}
+
+/// Turns the block's similarities into values of what is kept, and lists it.
+pub(crate) fn select(
+    block: &Block,
+    width: usize,
+    selection: &Selection,
+    batch: &[Row],
+    tags: &[[u32; 2]],
+    kept: Kept<'_>,
+    report: &mut [u32],
+) {
+    let rows = &batch[block.batch..][..block.rows];
+    let tags = &tags[..block.references];
+    let most = rows_of_a_part(block.rows, 8 * block.rows * block.references, SEGMENT);
+    kept.weights[..block.rows * width].fill(0.0);
+    let panels = rows
+        .chunks(most)
+        .zip(kept.values[..block.rows * width].chunks_mut(most * width))
+        .zip(kept.places[..block.rows * width].chunks_mut(most * width))
+        .zip(kept.counts[..block.rows].chunks_mut(most));
+    let valid = map(
+        panels.collect(),
+        |(((rows, values), places), counts)| -> u64 {
+            let rows = rows
+                .iter()
+                .zip(values.chunks_exact_mut(width))
+                .zip(places.chunks_exact_mut(width).zip(counts));
+            rows.map(|((row, values), (places, counts))| {
+                select_row(selection, row, tags, values, places, counts)
+            })
+            .sum()
+        },
+    );
+    Total::Valid.add(report, valid.into_iter().sum());
+}
+
+/// Selects in one row; the number of its triplets before.
+fn select_row(
+    selection: &Selection,
+    row: &Row,
+    tags: &[[u32; 2]],
+    values: &mut [f32],
+    places: &mut [u32],
+    counts: &mut [u32; 2],
+) -> u64 {
+    for s in &mut values[..tags.len()] {
+        *s = selection.distance.value(*s);
+    }
+    let (known, width) = (tags.len(), values.len());
+    let chosen = choose(selection, members(row, tags, &values[..known]));
+    *counts = [0; 2];
+    let mut negatives = 0u64;
+    for place in 0..known {
+        let [label, id] = tags[place];
+        let positive = label == row.label;
+        let itself = positive && id == row.id;
+        negatives += u64::from(!positive);
+        if !itself && keeps(selection, &chosen, (place, values[place], positive)) {
+            if positive {
+                places[counts[0] as usize] = place as u32;
+                counts[0] += 1;
+            } else {
+                counts[1] += 1;
+                places[width - counts[1] as usize] = place as u32;
+            }
+        } else {
+            values[place] = NONE;
+        }
+    }
+    values[known..].fill(NONE);
+    negatives * u64::from(row.positives)
+}

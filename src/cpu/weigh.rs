@@ -1,0 +1,265 @@
+//! What the triplets of what is kept cost: each one looked at, one after the other.
+
+use super::parallel::{map, rows_of_a_part};
+use super::ranks::Block;
+use super::tile::dot;
+use super::triplet_margin::{Kind, Rule, Total};
+use super::{SEGMENT, similarities::NONE};
+use crate::distance::Distance;
+
+/// Which triplets of what is kept are mined, and what they cost: `TripletMarginLoss` with all its arguments.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Weighing {
+    /// The band that is mined, and the loss's margin.
+    pub rule: Rule,
+    /// Whether a positive that is nearer to the negative than the anchor is stands in for it.
+    pub swap: bool,
+    /// Whether the loss is `log(1 + exp(x))` in place of `max(0, x)`: every mined triplet is active.
+    pub smooth: bool,
+}
+
+/// A mined triplet with a loss.
+struct Cost {
+    loss: f32,
+    /// `d loss / d (v_an - v_ap)`.
+    slope: f32,
+    /// How much of it falls to `v_an`; the rest falls to `v_pn`. Of two equal values to each a half, as in torch.
+    own: f32,
+}
+
+/// What a triplet counts as.
+#[derive(Default)]
+struct Counts([u64; 4]);
+
+const COUNTED: [Total; 4] = [Total::Within, Total::Hard, Total::Mined, Total::Active];
+
+impl Weighing {
+    /// `d value / d similarity`, from the value; 0 where rows coincide.
+    fn slope(&self, value: f32) -> f32 {
+        match self.rule.distance {
+            Distance::Cosine => 1.0,
+            Distance::L2 if value < 0.0 => -1.0 / value,
+            Distance::L2 => 0.0,
+        }
+    }
+
+    /// Whether a triplet of margin `tm = v_ap - v_an` is mined; within the margin, and hard.
+    fn mined(&self, tm: f32) -> (bool, bool, bool) {
+        let within = tm <= self.rule.miner_margin;
+        let hard = within && tm <= 0.0;
+        let mined = match self.rule.kind {
+            Kind::All => within,
+            Kind::Easy => !within,
+            Kind::Semihard => within && !hard,
+            Kind::Hard => hard,
+            Kind::Unmined => true,
+        };
+        (mined, within, hard)
+    }
+
+    /// What a mined triplet costs, if anything.
+    fn cost(&self, v_ap: f32, v_an: f32, v_pn: impl Fn() -> f32) -> Option<Cost> {
+        let (mut nearest, mut own) = (v_an, 1.0);
+        if self.swap {
+            let v_pn = v_pn();
+            nearest = v_an.max(v_pn);
+            own = match v_an.total_cmp(&v_pn) {
+                std::cmp::Ordering::Less => 0.0,
+                std::cmp::Ordering::Equal => 0.5,
+                std::cmp::Ordering::Greater => 1.0,
+            };
+        }
+        let tm = v_ap - nearest;
+        let x = self.rule.loss_margin - tm;
+        if self.smooth {
+            return Some(Cost {
+                loss: x.max(0.0) + (-x.abs()).exp().ln_1p(),
+                slope: 1.0 / (1.0 + (-x).exp()),
+                own,
+            });
+        }
+        (tm < self.rule.loss_margin).then_some(Cost {
+            loss: x,
+            slope: 1.0,
+            own,
+        })
+    }
+}
+
+/// What the pass reads: as `kernels::weigh::weigh`.
+#[derive(Clone, Copy)]
+pub(crate) struct Slices<'a> {
+    pub(crate) references: &'a [f32],
+    pub(crate) values: &'a [f32],
+    pub(crate) places: &'a [u32],
+    pub(crate) counts: &'a [[u32; 2]],
+}
+
+/// Writes `d loss / d similarity` of the block's rows, and each row's sum of losses.
+pub(crate) fn weigh(
+    block: &Block,
+    width: usize,
+    weighing: &Weighing,
+    inputs: Slices<'_>,
+    weights: &mut [f32],
+    losses: &mut [u32],
+    report: &mut [u32],
+) {
+    let cost = if weighing.swap { block.stride } else { 16 };
+    let pairs: u64 = inputs.counts[..block.rows]
+        .iter()
+        .map(|[p, n]| u64::from(*p) * u64::from(*n))
+        .sum();
+    let operations = pairs.saturating_mul(2 * cost as u64);
+    let most = rows_of_a_part(
+        block.rows,
+        usize::try_from(operations).unwrap_or(usize::MAX),
+        block.rows,
+    );
+    let panels = (0..block.rows)
+        .step_by(most)
+        .zip(weights[..block.rows * width].chunks_mut(most * width))
+        .zip(losses[..block.rows].chunks_mut(most));
+    let counts = map(panels.collect(), |((first, weights), losses)| {
+        let mut counts = Counts::default();
+        let rows = (first..).zip(weights.chunks_exact_mut(width)).zip(losses);
+        for ((row, weights), loss) in rows {
+            *loss = weigh_row(block, width, weighing, inputs, row, weights, &mut counts).to_bits();
+        }
+        counts
+    });
+    for Counts(counts) in counts {
+        for (total, count) in COUNTED.into_iter().zip(counts) {
+            total.add(report, count);
+        }
+    }
+}
+
+/// Weighs one row; its sum of losses.
+fn weigh_row(
+    block: &Block,
+    width: usize,
+    weighing: &Weighing,
+    inputs: Slices<'_>,
+    row: usize,
+    weights: &mut [f32],
+    counts: &mut Counts,
+) -> f32 {
+    let values = &inputs.values[row * width..][..width];
+    let places = &inputs.places[row * width..][..width];
+    let [positives, negatives] = inputs.counts[row].map(|count| count as usize);
+    let (positives, negatives) = (&places[..positives], &places[width - negatives..]);
+    let reference =
+        |place: u32| &inputs.references[place as usize * block.stride..][..block.stride];
+    let v_pn = |p: u32, n: u32| {
+        weighing
+            .rule
+            .distance
+            .value(dot(reference(p), reference(n)))
+    };
+    let mut sum = Segments::default();
+    for n in negatives.iter().rev() {
+        let v_an = values[*n as usize];
+        let (mut weight, mut loss) = (Segments::default(), Segments::default());
+        for p in positives {
+            let v_ap = values[*p as usize];
+            let (mined, within, hard) = weighing.mined(v_ap - v_an);
+            let cost = mined.then(|| weighing.cost(v_ap, v_an, || v_pn(*p, *n)));
+            let cost = cost.flatten();
+            for (count, holds) in counts
+                .0
+                .iter_mut()
+                .zip([within, hard, mined, cost.is_some()])
+            {
+                *count += u64::from(holds);
+            }
+            let (pull, term) = cost.map_or((0.0, 0.0), |cost| (cost.slope * cost.own, cost.loss));
+            weight.add(pull);
+            loss.add(term);
+        }
+        weights[*n as usize] = weight.sum() * weighing.slope(v_an);
+        sum.add(loss.sum());
+    }
+    for p in positives {
+        let v_ap = values[*p as usize];
+        let mut weight = Segments::default();
+        for n in negatives.iter().rev() {
+            let v_an = values[*n as usize];
+            let mined = weighing.mined(v_ap - v_an).0;
+            let cost = mined.then(|| weighing.cost(v_ap, v_an, || v_pn(*p, *n)));
+            weight.add(cost.flatten().map_or(0.0, |cost| cost.slope));
+        }
+        weights[*p as usize] = -weight.sum() * weighing.slope(v_ap);
+    }
+    sum.sum()
+}
+
+/// A sum in segments.
+#[derive(Default)]
+struct Segments {
+    total: f32,
+    part: f32,
+    terms: usize,
+}
+
+impl Segments {
+    fn add(&mut self, term: f32) {
+        self.part += term;
+        self.terms += 1;
+        if self.terms == SEGMENT {
+            *self = Self {
+                total: self.total + self.part,
+                ..Self::default()
+            };
+        }
+    }
+
+    fn sum(&self) -> f32 {
+        self.total + self.part
+    }
+}
+
+/// Writes `d loss / d similarity` of the references from `first` on, `rows` of them, to all references: what `swap` takes
+/// from the anchor. `values` are those of the block that was weighed.
+#[expect(clippy::too_many_arguments, reason = "what a kernel reads and writes")]
+pub(crate) fn weigh_swapped(
+    block: &Block,
+    width: usize,
+    weighing: &Weighing,
+    first: usize,
+    rows: usize,
+    tags: &[[u32; 2]],
+    labels: &[u32],
+    references: &[f32],
+    values: &[f32],
+    weights: &mut [f32],
+) {
+    let reference = |place: usize| &references[place * block.stride..][..block.stride];
+    let operations = rows
+        .saturating_mul(block.references)
+        .saturating_mul(block.stride + 16 * block.rows);
+    let most = rows_of_a_part(rows, operations, rows);
+    let panels = (0..rows)
+        .step_by(most)
+        .zip(weights[..rows * width].chunks_mut(most * width));
+    map(panels.collect(), |(start, weights)| {
+        for (p, weights) in (first + start..).zip(weights.chunks_exact_mut(width)) {
+            weights.fill(0.0);
+            for n in (0..block.references).filter(|n| tags[*n][0] != tags[p][0]) {
+                let v_pn = weighing
+                    .rule
+                    .distance
+                    .value(dot(reference(p), reference(n)));
+                let mut weight = Segments::default();
+                for (label, values) in labels.iter().zip(values.chunks_exact(width)) {
+                    let (v_ap, v_an) = (values[p], values[n]);
+                    let kept = *label == tags[p][0] && v_ap != NONE && v_an != NONE;
+                    let mined = kept && weighing.mined(v_ap - v_an).0;
+                    let cost = mined.then(|| weighing.cost(v_ap, v_an, || v_pn)).flatten();
+                    weight.add(cost.map_or(0.0, |cost| cost.slope * (1.0 - cost.own)));
+                }
+                weights[n] = weight.sum() * weighing.slope(v_pn);
+            }
+        }
+    });
+}

@@ -1,0 +1,124 @@
+//! The gradient of rows from the weights of their similarities: a matrix product one way, and its transpose the other.
+
+use bytemuck::{Pod, Zeroable};
+
+use super::ranks::Block;
+use super::similarities::width;
+use super::{Access, Kernel, groups_for, index, vec4s};
+use crate::cpu;
+use crate::engine::{Commands, DeviceVec};
+
+/// One invocation per vec4 of a row.
+pub static PULL: Kernel = Kernel {
+    name: "pull.pull",
+    source: include_str!("../../shaders/pull.wgsl"),
+    entry: "pull",
+    bindings: &[Access::Read, Access::Read, Access::ReadWrite],
+    workgroup_size: 64,
+    workgroup_bytes: 0,
+};
+
+/// One invocation per vec4 of a reference.
+pub static SHARE: Kernel = Kernel {
+    name: "pull.share",
+    entry: "share",
+    ..PULL
+};
+
+/// References of one dispatch: software adapters end a loop at 65,536 steps without a word.
+pub const WINDOW: usize = 16_384;
+
+#[repr(C)]
+#[derive(Clone, Copy, Pod, Zeroable)]
+struct Params {
+    first_row: u32,
+    rows: u32,
+    references: u32,
+    width: u32,
+    stride: u32,
+    first: u32,
+    end: u32,
+    onto: u32,
+}
+
+/// Writes the gradient of the block's rows, the sum of weight times reference; with `onto` adds it.
+///
+/// # Shapes
+/// `weights`: `[rows, width(references)]` · `gradient`: `[first_row + rows, stride]`
+pub fn pull(
+    commands: &mut Commands,
+    block: &Block,
+    onto: bool,
+    references: &DeviceVec<f32>,
+    weights: &DeviceVec<f32>,
+    gradient: &mut DeviceVec<f32>,
+) {
+    match commands {
+        Commands::Gpu(gpu) => {
+            let buffers = [references.binding(), weights.binding(), gradient.binding()];
+            let groups = groups_for(&PULL, block.rows * block.stride / 4);
+            for from in (0..block.references).step_by(WINDOW) {
+                let params = Params {
+                    first: index(from),
+                    end: index(from + WINDOW),
+                    onto: u32::from(onto || from > 0),
+                    ..params(block)
+                };
+                gpu.dispatch(&PULL, &params, &buffers, groups);
+            }
+        }
+        Commands::Cpu(calls) => {
+            *calls += 1;
+            let (references, weights) = (references.slice(), weights.slice());
+            let width = width(block.references);
+            cpu::pull::pull(
+                block,
+                width,
+                onto,
+                references,
+                weights,
+                gradient.slice_mut(),
+            );
+        }
+    }
+}
+
+/// Adds to the gradient of every reference the sum of weight times row of the block.
+///
+/// # Shapes
+/// `anchors`: `[first_row + rows, stride]` · `weights`: `[rows, width(references)]` · `gradient`: `[references, stride]`
+pub fn share(
+    commands: &mut Commands,
+    block: &Block,
+    anchors: &DeviceVec<f32>,
+    weights: &DeviceVec<f32>,
+    gradient: &mut DeviceVec<f32>,
+) {
+    match commands {
+        Commands::Gpu(gpu) => gpu.dispatch(
+            &SHARE,
+            &params(block),
+            &[anchors.binding(), weights.binding(), gradient.binding()],
+            groups_for(&SHARE, block.references * block.stride / 4),
+        ),
+        Commands::Cpu(calls) => {
+            *calls += 1;
+            let (anchors, weights) = (anchors.slice(), weights.slice());
+            let width = width(block.references);
+            cpu::pull::share(block, width, anchors, weights, gradient.slice_mut());
+        }
+    }
+}
+
+fn params(block: &Block) -> Params {
+    Params {
+        first_row: index(block.first_row),
+        rows: index(block.rows),
+        references: index(block.references),
+        width: index(width(block.references)),
+        stride: vec4s(block.stride),
+        first: 0,
+        end: 0,
+        onto: 0,
+    }
+}

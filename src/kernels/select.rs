@@ -1,0 +1,119 @@
+//! Which references of a row a miner keeps, chosen from all their similarities at once: `BatchHardMiner`,
+//! `BatchEasyHardMiner`, `MultiSimilarityMiner` and `PairMarginMiner`; or all of them.
+
+use bytemuck::{Pod, Zeroable};
+
+use super::ranks::{Inputs, SEGMENT};
+use super::similarities::width;
+use super::{Access, Kernel, index};
+use crate::cpu;
+pub use crate::cpu::select::{Keep, Selection, Side};
+use crate::engine::{Commands, DeviceVec};
+use crate::kernels::ranks::Block;
+
+/// One workgroup a row.
+pub static KEEP: Kernel = Kernel {
+    name: "select.keep",
+    source: include_str!("../../shaders/select.wgsl"),
+    entry: "keep",
+    bindings: &[
+        Access::Read,
+        Access::Read,
+        Access::ReadWrite,
+        Access::ReadWrite,
+        Access::ReadWrite,
+        Access::ReadWrite,
+        Access::ReadWrite,
+    ],
+    workgroup_size: SEGMENT as u32,
+    workgroup_bytes: (32 + 8) * SEGMENT as u32 + 32,
+};
+
+/// What a miner keeps of each row of a block; `width` is [`width`] of the references.
+#[derive(Debug)]
+pub struct Kept {
+    /// `[rows, width]`: the similarities before; then the value of what is kept, [`super::similarities::NONE`] elsewhere.
+    pub values: DeviceVec<f32>,
+    /// `[rows, width]`: where it stands, positives ascending from the front, negatives ascending from the back.
+    pub places: DeviceVec<u32>,
+    /// `[rows]`: kept positives and negatives.
+    pub counts: DeviceVec<[u32; 2]>,
+    /// `[rows, width]`: zero, for the weights to come.
+    pub weights: DeviceVec<f32>,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Pod, Zeroable)]
+struct Params {
+    rows: u32,
+    batch: u32,
+    references: u32,
+    width: u32,
+    report: u32,
+    distance: u32,
+    positives: u32,
+    negatives: u32,
+    ranges: [f32; 4],
+    epsilon: f32,
+    padding: [u32; 3],
+}
+
+/// Chooses from the similarities in `kept.values`, and counts the block's valid triplets into the step's report.
+///
+/// The row itself, by its id, is neither a positive nor a negative.
+pub fn select(
+    commands: &mut Commands,
+    block: &Block,
+    selection: &Selection,
+    inputs: Inputs<'_>,
+    kept: &mut Kept,
+    report_first: usize,
+    report: &mut DeviceVec<u32>,
+) {
+    let width = width(block.references);
+    match commands {
+        Commands::Gpu(gpu) => {
+            let ([p_low, p_high], [n_low, n_high]) =
+                (selection.positives.range, selection.negatives.range);
+            let params = Params {
+                rows: index(block.rows),
+                batch: index(block.batch),
+                references: index(block.references),
+                width: index(width),
+                report: index(report_first),
+                distance: selection.distance as u32,
+                positives: selection.positives.keep as u32,
+                negatives: selection.negatives.keep as u32,
+                ranges: [p_low, p_high, n_low, n_high],
+                epsilon: selection.epsilon,
+                padding: [0; 3],
+            };
+            gpu.dispatch(
+                &KEEP,
+                &params,
+                &[
+                    inputs.batch.binding(),
+                    inputs.tags.binding(),
+                    kept.values.binding(),
+                    kept.places.binding(),
+                    kept.counts.binding(),
+                    kept.weights.binding(),
+                    report.binding(),
+                ],
+                block.rows as u64,
+            );
+        }
+        Commands::Cpu(calls) => {
+            *calls += 1;
+            let report = &mut report.slice_mut()[report_first..];
+            let (batch, tags) = (inputs.batch.slice(), inputs.tags.slice());
+            let kept = cpu::select::Kept {
+                values: kept.values.slice_mut(),
+                places: kept.places.slice_mut(),
+                counts: kept.counts.slice_mut(),
+                weights: kept.weights.slice_mut(),
+            };
+            cpu::select::select(block, width, selection, batch, tags, kept, report);
+        }
+    }
+}

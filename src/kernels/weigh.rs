@@ -1,0 +1,221 @@
+//! What the triplets of what is kept cost, each one looked at: `TripletMarginLoss` with `swap` and `smooth_loss`, over the
+//! positives and negatives that [`super::select`] leaves.
+
+use bytemuck::{Pod, Zeroable};
+
+use super::ranks::{Block, Inputs, SEGMENT};
+use super::select::Kept;
+use super::similarities::width;
+use super::{Access, Kernel, groups_for, index, vec4s};
+use crate::cpu;
+pub use crate::cpu::weigh::Weighing;
+use crate::engine::{Commands, DeviceVec};
+use crate::kernels::triplet_margin::TERMS;
+
+/// One workgroup per row and [`SEGMENT`] of what is kept.
+pub static WEIGH: Kernel = Kernel {
+    name: "weigh.weigh",
+    source: include_str!("../../shaders/weigh.wgsl"),
+    entry: "weigh",
+    bindings: &[
+        Access::Read,
+        Access::Read,
+        Access::Read,
+        Access::Read,
+        Access::ReadWrite,
+        Access::ReadWrite,
+        Access::ReadWrite,
+    ],
+    workgroup_size: SEGMENT as u32,
+    workgroup_bytes: 4 * SEGMENT as u32 + 16,
+};
+
+/// One invocation a row.
+pub static TOTAL: Kernel = Kernel {
+    name: "weigh.total",
+    entry: "total",
+    workgroup_bytes: 0,
+    ..WEIGH
+};
+
+/// One invocation per pair of references.
+pub static SWAPPED: Kernel = Kernel {
+    name: "weigh.swapped",
+    entry: "swapped",
+    bindings: &[
+        Access::Read,
+        Access::Read,
+        Access::Read,
+        Access::Read,
+        Access::ReadWrite,
+    ],
+    workgroup_bytes: 0,
+    ..WEIGH
+};
+
+#[repr(C)]
+#[derive(Clone, Copy, Default, Pod, Zeroable)]
+struct Params {
+    rows: u32,
+    references: u32,
+    width: u32,
+    stride: u32,
+    segments: u32,
+    first: u32,
+    end: u32,
+    report: u32,
+    losses: u32,
+    kind: u32,
+    distance: u32,
+    swap: u32,
+    smooth_loss: u32,
+    batch: u32,
+    anchors: u32,
+    miner_margin: f32,
+    loss_margin: f32,
+}
+
+/// Steps that an invocation takes in one dispatch, about: software adapters end a loop at 65,536 without a word.
+const MOST_STEPS: usize = 16_384;
+
+/// How many of the other side a reference meets in one dispatch: whole segments.
+pub fn window(stride: usize, swap: bool) -> usize {
+    let steps = if swap { stride.div_ceil(32) + 1 } else { 1 };
+    (MOST_STEPS / steps / SEGMENT).max(1) * SEGMENT
+}
+
+/// Weighs the block's triplets: their counts and each row's sum of losses go into the step's report, which must be zero
+/// before the step's first block.
+///
+/// # Shapes
+/// `terms`: `[rows, ceil(references / SEGMENT)]`, scratch · `kept.weights`: `[rows, width]`, `d loss / d similarity` times
+/// the active triplets
+#[expect(clippy::too_many_arguments, reason = "what a kernel reads and writes")]
+pub fn weigh(
+    commands: &mut Commands,
+    block: &Block,
+    weighing: &Weighing,
+    references: &DeviceVec<f32>,
+    kept: &mut Kept,
+    terms: &mut DeviceVec<f32>,
+    report_first: usize,
+    report: &mut DeviceVec<u32>,
+) {
+    let width = width(block.references);
+    match commands {
+        Commands::Gpu(gpu) => {
+            let params = Params {
+                report: index(report_first),
+                losses: index(report_first + TERMS + block.first_row),
+                ..params(block, weighing)
+            };
+            let buffers = [
+                references.binding(),
+                kept.values.binding(),
+                kept.places.binding(),
+                kept.counts.binding(),
+                kept.weights.binding(),
+                terms.binding(),
+                report.binding(),
+            ];
+            let segments = block.references.div_ceil(SEGMENT);
+            let window = window(block.stride, weighing.swap);
+            for from in (0..block.references).step_by(window) {
+                let params = Params {
+                    first: index(from),
+                    end: index(from + window),
+                    ..params
+                };
+                gpu.dispatch(&WEIGH, &params, &buffers, (block.rows * segments) as u64);
+            }
+            gpu.dispatch(&TOTAL, &params, &buffers, groups_for(&TOTAL, block.rows));
+        }
+        Commands::Cpu(calls) => {
+            *calls += 1;
+            let report = &mut report.slice_mut()[report_first..];
+            let (report, losses) = report.split_at_mut(TERMS);
+            let inputs = cpu::weigh::Slices {
+                references: references.slice(),
+                values: kept.values.slice(),
+                places: kept.places.slice(),
+                counts: kept.counts.slice(),
+            };
+            let losses = &mut losses[block.first_row..];
+            let weights = kept.weights.slice_mut();
+            cpu::weigh::weigh(block, width, weighing, inputs, weights, losses, report);
+        }
+    }
+}
+
+/// Writes into `kept.weights` what `swap` gives to the similarities of `rows` references, from `first` on, to all.
+///
+/// Follows [`weigh`] on the same block, once its weights have done their work.
+pub fn weigh_swapped(
+    commands: &mut Commands,
+    block: &Block,
+    weighing: &Weighing,
+    first: usize,
+    rows: usize,
+    inputs: Inputs<'_>,
+    kept: &mut Kept,
+) {
+    let width = width(block.references);
+    match commands {
+        Commands::Gpu(gpu) => {
+            let params = Params {
+                rows: index(rows),
+                first: index(first),
+                batch: index(block.batch),
+                anchors: index(block.rows),
+                ..params(block, weighing)
+            };
+            gpu.dispatch(
+                &SWAPPED,
+                &params,
+                &[
+                    inputs.references.binding(),
+                    kept.values.binding(),
+                    inputs.batch.binding(),
+                    inputs.tags.binding(),
+                    kept.weights.binding(),
+                ],
+                groups_for(&SWAPPED, rows * width),
+            );
+        }
+        Commands::Cpu(calls) => {
+            *calls += 1;
+            let batch = &inputs.batch.slice()[block.batch..][..block.rows];
+            let labels: Vec<u32> = batch.iter().map(|row| row.label).collect();
+            let values = &kept.values.slice()[..block.rows * width];
+            cpu::weigh::weigh_swapped(
+                block,
+                width,
+                weighing,
+                first,
+                rows,
+                inputs.tags.slice(),
+                &labels,
+                inputs.references.slice(),
+                values,
+                kept.weights.slice_mut(),
+            );
+        }
+    }
+}
+
+fn params(block: &Block, weighing: &Weighing) -> Params {
+    Params {
+        rows: index(block.rows),
+        references: index(block.references),
+        width: index(width(block.references)),
+        stride: vec4s(block.stride),
+        segments: index(block.references.div_ceil(SEGMENT)),
+        kind: weighing.rule.kind as u32,
+        distance: weighing.rule.distance as u32,
+        swap: u32::from(weighing.swap),
+        smooth_loss: u32::from(weighing.smooth),
+        miner_margin: weighing.rule.miner_margin,
+        loss_margin: weighing.rule.loss_margin,
+        ..Params::default()
+    }
+}

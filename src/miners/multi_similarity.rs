@@ -1,0 +1,36 @@
+//! PML's `MultiSimilarityMiner`: the positives and negatives of an anchor that come close to each other (Wang et al. 2019).
+
+use serde::{Deserialize, Serialize};
+
+use crate::distance::Distance;
+use crate::kernels::select::{Keep, Selection, Side};
+
+/// Keeps positives whose similarity, less epsilon, is below that of the nearest negative, and negatives whose similarity,
+/// with epsilon, is above that of the farthest positive; both strictly.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct MultiSimilarityMiner {
+    /// How far apart they may be, a difference of cosines.
+    pub epsilon: f64,
+}
+
+impl Default for MultiSimilarityMiner {
+    fn default() -> Self {
+        Self { epsilon: 0.1 }
+    }
+}
+
+impl MultiSimilarityMiner {
+    pub(super) fn selection(&self, distance: Distance) -> Selection {
+        let close = Side {
+            keep: Keep::Close,
+            ..Side::ALL
+        };
+        Selection {
+            distance,
+            positives: close,
+            negatives: close,
+            epsilon: self.epsilon as f32,
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! PML's `PairMarginMiner`: positives and negatives beyond a margin of their own.
+
+use serde::{Deserialize, Serialize};
+
+use crate::distance::Distance;
+use crate::kernels::select::{Selection, Side};
+
+/// Keeps positives farther than one margin and negatives nearer than another, both strictly.
+///
+/// The margins are of what is compared: for cosine, positives with a similarity below `pos_margin` and negatives with one
+/// above `neg_margin`. PML's defaults, kept here, make sense for distances.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PairMarginMiner {
+    /// A positive within it is not kept.
+    pub pos_margin: f64,
+    /// A negative beyond it is not kept.
+    pub neg_margin: f64,
+}
+
+impl Default for PairMarginMiner {
+    fn default() -> Self {
+        Self {
+            pos_margin: 0.2,
+            neg_margin: 0.8,
+        }
+    }
+}
+
+impl PairMarginMiner {
+    pub(super) fn selection(&self, distance: Distance) -> Selection {
+        let value = |margin: f64| distance.range([margin; 2])[0];
+        Selection {
+            positives: Side {
+                range: [f32::MIN, below(value(self.pos_margin))],
+                ..Side::ALL
+            },
+            negatives: Side {
+                range: [-below(-value(self.neg_margin)), f32::MAX],
+                ..Side::ALL
+            },
+            ..Selection::all(distance)
+        }
+    }
+}
+
+/// The next f32 below, past those so small that a GPU may take them for zero.
+fn below(margin: f32) -> f32 {
+    if margin == 0.0 {
+        -f32::MIN_POSITIVE
+    } else {
+        margin.next_down()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_margins_are_strict() {
+        for (distance, pos_margin, neg_margin) in
+            [(Distance::Cosine, 0.25, 0.0), (Distance::L2, 0.5, 0.75)]
+        {
+            let miner = PairMarginMiner {
+                pos_margin,
+                neg_margin,
+            };
+            let selection = miner.selection(distance);
+            let [_, highest] = selection.positives.range;
+            let [lowest, _] = selection.negatives.range;
+            let value = |margin: f64| distance.range([margin; 2])[0];
+            assert!(highest < value(pos_margin) && highest > value(pos_margin) - 1e-6);
+            assert!(lowest > value(neg_margin) && lowest < value(neg_margin) + 1e-6);
+        }
+    }
+}

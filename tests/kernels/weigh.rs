@@ -1,0 +1,236 @@
+use nearfar::kernels::ranks::{Inputs, SEGMENT};
+use nearfar::kernels::select::{Keep, Selection, Side};
+use nearfar::kernels::similarities::width;
+use nearfar::kernels::triplet_margin::{Kind, Rule, TERMS, Total};
+use nearfar::kernels::weigh::{Weighing, weigh, weigh_swapped, window};
+use nearfar::{Distance, Engine, reference};
+
+use super::common::{assert_close, engines, output, read, to_f64};
+use super::select::{Case, DISTANCES};
+
+const KINDS: [Kind; 5] = [
+    Kind::All,
+    Kind::Easy,
+    Kind::Semihard,
+    Kind::Hard,
+    Kind::Unmined,
+];
+
+const COUNTED: [Total; 4] = [Total::Within, Total::Hard, Total::Mined, Total::Active];
+
+fn between(case: &Case) -> impl Fn(usize, usize) -> f64 {
+    let references = to_f64(&case.references);
+    move |p, n| reference::dot(&references[p * 64..][..64], &references[n * 64..][..64])
+}
+
+/// Compares with every triplet one after the other; similarities must be exact in f32.
+fn compare(engine: &Engine, case: &Case, selection: &Selection, weighing: &Weighing) {
+    let what = format!("{selection:?} {weighing:?} on {}", engine.info().engine);
+    let block = case.block();
+    let width = width(block.references);
+    let mut selected = case.selected(engine, selection);
+    let mut terms = output(engine, block.rows * block.references.div_ceil(SEGMENT));
+    let mut commands = engine.commands();
+    weigh(
+        &mut commands,
+        &block,
+        weighing,
+        &selected.references,
+        &mut selected.kept,
+        &mut terms,
+        3,
+        &mut selected.report,
+    );
+    engine.submit(commands);
+    let weights = read(engine, &selected.kept.weights, block.rows * width);
+    let report = read(engine, &selected.report, 3 + TERMS + block.rows);
+    let (mut counts, mut between_references) = ([0; 4], vec![0.0; block.references * width]);
+    for (row, kept) in case.expected(selection).iter().enumerate() {
+        let values = case.values(row, selection.distance);
+        let expected = reference::weigh(weighing, &values, kept, between(case));
+        for (count, more) in counts.iter_mut().zip(expected.counts) {
+            *count += more;
+        }
+        let loss = f32::from_bits(report[3 + TERMS + row]);
+        // Losses and weights are sums of a few thousand terms near 1 at most, each rounded to 6e-8.
+        assert_close(&what, &[loss], &[expected.loss], 3e-6);
+        let weights = &weights[row * width..][..block.references];
+        assert_close(&what, weights, &expected.weights, 3e-6);
+        if !weighing.smooth && !weighing.swap && weighing.rule.distance == Distance::Cosine {
+            assert_eq!(to_f64(weights), expected.weights, "whole numbers: {what}");
+        }
+        for (p, n, weight) in expected.swapped {
+            between_references[p * width + n] += weight;
+        }
+    }
+    let found = COUNTED.map(|total| total.read(&report[3..]));
+    assert_eq!(found, counts, "{what}");
+    if weighing.swap {
+        compare_swapped(engine, case, weighing, selected, &between_references, &what);
+    }
+}
+
+/// What swap gives to the similarities of the references, as many at a time as the block has rows.
+fn compare_swapped(
+    engine: &Engine,
+    case: &Case,
+    weighing: &Weighing,
+    mut selected: super::select::Selected,
+    expected: &[f64],
+    what: &str,
+) {
+    let block = case.block();
+    let width = width(block.references);
+    for first in (0..block.references).step_by(block.rows) {
+        let rows = block.rows.min(block.references - first);
+        let mut commands = engine.commands();
+        let inputs = Inputs {
+            anchors: &selected.anchors,
+            references: &selected.references,
+            batch: &selected.batch,
+            tags: &selected.tags,
+        };
+        let kept = &mut selected.kept;
+        weigh_swapped(&mut commands, &block, weighing, first, rows, inputs, kept);
+        engine.submit(commands);
+        let weights = read(engine, &kept.weights, rows * width);
+        assert_close(
+            what,
+            &weights,
+            &expected[first * width..][..rows * width],
+            3e-6,
+        );
+    }
+}
+
+fn weighings(distance: Distance) -> Vec<Weighing> {
+    let mut all = Vec::new();
+    for kind in KINDS {
+        for (swap, smooth) in [(false, false), (true, false), (false, true), (true, true)] {
+            // Similarities are multiples of 1/32: margins on one, and between two.
+            for (miner_margin, loss_margin) in [(0.25, 0.25), (0.125, 0.3), (-0.0625, 0.0)] {
+                all.push(Weighing {
+                    rule: Rule {
+                        distance,
+                        kind,
+                        miner_margin,
+                        loss_margin,
+                    },
+                    swap,
+                    smooth,
+                });
+            }
+        }
+    }
+    all
+}
+
+fn close(distance: Distance) -> Selection {
+    let side = Side {
+        keep: Keep::Close,
+        ..Side::ALL
+    };
+    Selection {
+        distance,
+        positives: side,
+        negatives: side,
+        epsilon: 0.0625,
+    }
+}
+
+#[test]
+fn counts_losses_and_weights_equal_the_loops_on_data_full_of_ties() {
+    for engine in engines() {
+        for (seed, (rows, m, classes)) in [(1, 1, 1), (2, 3, 2), (7, 40, 3)].into_iter().enumerate()
+        {
+            for distance in DISTANCES {
+                for weighing in weighings(distance) {
+                    let memory = Case::memory(seed as u64, rows, m, classes);
+                    compare(&engine, &memory, &Selection::all(distance), &weighing);
+                    let apart = Case::apart(seed as u64, rows, m, classes);
+                    compare(&engine, &apart, &close(distance), &weighing);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn rows_of_several_segments_are_added_up() {
+    for engine in engines() {
+        for distance in DISTANCES {
+            let case = Case::memory(5, 3, 700, 2);
+            for weighing in weighings(distance).iter().step_by(5) {
+                compare(&engine, &case, &Selection::all(distance), weighing);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_side_longer_than_a_window_is_met_window_by_window() {
+    // One positive that meets two windows of negatives, and negatives that meet one positive.
+    let mut case = Case::memory(6, 1, window(64, true) + 300, 2);
+    let label = case.anchor_tags[0][0];
+    for (place, tag) in case.tags.iter_mut().enumerate().skip(2) {
+        if place + 1 < window(64, true) + 300 {
+            tag[0] = label + 1;
+        }
+    }
+    case.tags[1][0] = label;
+    for engine in engines() {
+        let weighing = Weighing {
+            rule: Rule {
+                distance: Distance::Cosine,
+                kind: Kind::Unmined,
+                miner_margin: 0.0,
+                loss_margin: 4.0,
+            },
+            swap: false,
+            smooth: false,
+        };
+        compare(&engine, &case, &Selection::all(Distance::Cosine), &weighing);
+        let swapped = Weighing {
+            swap: true,
+            ..weighing
+        };
+        let width = width(case.tags.len());
+        assert!(width > window(64, true));
+        let (whole, windowed) = (
+            losses(&engine, &case, &weighing),
+            losses(&engine, &case, &swapped),
+        );
+        // What stands in is never farther than what it stands in for.
+        assert!(windowed >= whole, "{windowed} {whole}");
+    }
+}
+
+/// The first row's sum of losses.
+fn losses(engine: &Engine, case: &Case, weighing: &Weighing) -> f32 {
+    let block = case.block();
+    let mut selected = case.selected(engine, &Selection::all(weighing.rule.distance));
+    let mut terms = output(engine, block.rows * block.references.div_ceil(SEGMENT));
+    let mut commands = engine.commands();
+    weigh(
+        &mut commands,
+        &block,
+        weighing,
+        &selected.references,
+        &mut selected.kept,
+        &mut terms,
+        3,
+        &mut selected.report,
+    );
+    engine.submit(commands);
+    let report = read(engine, &selected.report, 3 + TERMS + block.rows);
+    let [positives, negatives] = case.expected(&Selection::all(weighing.rule.distance))[0].clone();
+    let values = case.values(0, weighing.rule.distance);
+    let kept = [positives, negatives];
+    let expected = reference::weigh(weighing, &values, &kept, between(case));
+    let found = f32::from_bits(report[3 + TERMS]);
+    // Thousands of terms near 4.
+    assert_close("loss", &[found], &[expected.loss], 1e-5);
+    let weights = read(engine, &selected.kept.weights, block.references);
+    assert_close("weights", &weights, &expected.weights, 1e-5);
+    found
+}
