@@ -266,7 +266,11 @@ impl TrainConfig {
         let Optimizer::Adam(adam) = &self.optimizer;
         let Loss::TripletMargin(loss) = &self.loss;
         let miner_margin = match &self.miner {
-            Miner::None => 0.0,
+            Miner::None | Miner::FacenetSemihard(_) => 0.0,
+            Miner::DistanceWeighted(miner) => {
+                miner.check()?;
+                0.0
+            }
             Miner::TripletMargin(miner) => miner.margin,
         };
         let fraction = 0.0..=1.0;

@@ -112,7 +112,10 @@ pub use linear::{LinearMap, Unfit};
 pub use listing::{ListingSpec, Windows, checksum, list};
 pub use losses::{Loss, TripletMarginLoss};
 pub use metrics::{ClassMetrics, Metrics, Retrieval, Scores};
-pub use miners::{Miner, MiningCounts, TripletMarginMiner, TypeOfTriplets};
+pub use miners::{
+    DistanceWeightedMiner, FacenetSemihardMiner, Miner, MiningCounts, TripletMarginMiner,
+    TypeOfTriplets,
+};
 pub use mining::{Mined, MiningSpec, Wanted, mine};
 pub use model::{Activations, EmbeddingModel, LayerWeights};
 pub use plan::{MemoryPlan, PlannedBuffer, Room};

@@ -104,6 +104,7 @@ fn nothing_to_learn(config: &TrainConfig) -> Option<String> {
     // The band of s_ap - s_an that is mined lies above `low`, and up to `high`.
     let (low, high, what) = match &config.miner {
         Miner::None => (-2.0, 2.0, "no miner"),
+        Miner::FacenetSemihard(_) | Miner::DistanceWeighted(_) => (-2.0, 2.0, "the miner"),
         Miner::TripletMargin(miner) => match miner.type_of_triplets {
             TypeOfTriplets::All => (-2.0, miner.margin, "the miner"),
             TypeOfTriplets::Easy => (miner.margin, 2.0, "the easy miner"),

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use nearfar::{
-    Engine, Forecast, MemoryReport, Mined, MiningCounts, MiningSpec, Rate, Result, Room,
-    TrainConfig, Wanted, mine, pml_bytes, write_matrix,
+    Engine, Forecast, MemoryReport, Mined, MiningSpec, Rate, Result, Room, TrainConfig, Wanted,
+    mine, pml_bytes, write_matrix,
 };
 
 use super::files::{LabelledFiles, LabelledRows, Output};
@@ -17,7 +17,7 @@ use super::{Common, print_json, print_line, progress, triplets};
 pub(super) struct Mine {
     #[command(flatten)]
     rows: LabelledFiles,
-    /// Which triplets are kept: triplet-margin or none
+    /// Which triplets are kept: triplet-margin or none; with --out facenet-semihard or distance-weighted as well
     #[arg(long, value_name = "NAME", default_value = "triplet-margin")]
     miner: String,
     /// An argument of the miner, e.g. `margin=0.1` or `type_of_triplets=hard`; may be given again
@@ -66,7 +66,11 @@ impl Mine {
             )
         });
         let file = file.transpose()?;
-        let (mined, mut report) = job.run(&engine, &settings, Wanted::Counts)?;
+        let counting = match &file {
+            Some(file) => file.counting(),
+            None => settings.clone(),
+        };
+        let (mined, mut report) = job.run(&engine, &counting, Wanted::Counts)?;
         if let Some(file) = file {
             file.write(mined.mining.mined, &mut report)?;
         }
@@ -74,7 +78,7 @@ impl Mine {
             // What is active is a matter of a loss.
             mining.remove("active");
         }
-        job.print(&mined.mining, &report);
+        job.print(&report);
         Ok(())
     }
 
@@ -84,6 +88,7 @@ impl Mine {
         let (anchors, references) = self.rows.read()?;
         let counting = spec(&anchors, references.as_ref(), false).plan(room, rate)?;
         if self.out.is_none() {
+            settings.miner.check_is_a_band()?;
             return Ok(counting);
         }
         let spec = triplets::spec(&anchors, references.as_ref(), &settings);
@@ -106,7 +111,7 @@ impl Loss {
             write_gradient(path, &mined.gradient, job.anchors.rows.dim())?;
         }
         report["loss"] = mined.loss.into();
-        job.print(&mined.mining, &report);
+        job.print(&report);
         if !self.common.json {
             let active = mined.mining.active;
             print_line(format_args!("loss {} over {active} active", mined.loss));
@@ -199,29 +204,15 @@ impl<'a> Job<'a> {
         Ok((mined, report))
     }
 
-    fn print(&self, mining: &MiningCounts, report: &serde_json::Value) {
+    fn print(&self, report: &serde_json::Value) {
         if self.common.json {
             print_json(report);
             return;
         }
-        let MiningCounts {
-            anchors,
-            valid,
-            easy,
-            semihard,
-            hard,
-            mined,
-            ..
-        } = mining;
-        for (name, count) in [
-            ("anchors", anchors),
-            ("valid", valid),
-            ("easy", easy),
-            ("semihard", semihard),
-            ("hard", hard),
-            ("mined", mined),
-        ] {
-            print_line(format_args!("{name:<10} {count:>20}"));
+        for name in ["anchors", "valid", "easy", "semihard", "hard", "mined"] {
+            if let Some(count) = report["mining"][name].as_u64() {
+                print_line(format_args!("{name:<10} {count:>20}"));
+            }
         }
     }
 }

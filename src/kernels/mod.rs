@@ -19,7 +19,7 @@ pub mod triplets;
 pub use crate::gpu::{Access, Kernel};
 
 /// Every entry point there is.
-pub static ALL: [&Kernel; 31] = [
+pub static ALL: [&Kernel; 32] = [
     &gather::GATHER,
     &gemm::FORWARD,
     &gemm::INPUT_GRADIENT,
@@ -50,6 +50,7 @@ pub static ALL: [&Kernel; 31] = [
     &triplets::VALID,
     &triplets::COUNT,
     &triplets::WRITE,
+    &triplets::FACENET,
     &triplets::CHECKSUM,
 ];
 

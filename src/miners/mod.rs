@@ -1,11 +1,16 @@
 //! [`Miner`]: which triplets of a batch and the memory the loss gets to see. One rule a file.
 
+mod distance_weighted;
+mod facenet_semihard;
 mod triplet_margin;
 
 use serde::{Deserialize, Serialize};
 
+pub use distance_weighted::DistanceWeightedMiner;
+pub use facenet_semihard::FacenetSemihardMiner;
 pub use triplet_margin::{TripletMarginMiner, TypeOfTriplets};
 
+use crate::error::{Error, Result};
 use crate::kernels::triplet_margin::{Kind, Total};
 
 /// A miner and its arguments; names and arguments are PML's.
@@ -16,6 +21,10 @@ pub enum Miner {
     None,
     /// See [`TripletMarginMiner`].
     TripletMargin(TripletMarginMiner),
+    /// See [`FacenetSemihardMiner`].
+    FacenetSemihard(FacenetSemihardMiner),
+    /// See [`DistanceWeightedMiner`].
+    DistanceWeighted(DistanceWeightedMiner),
 }
 
 impl Miner {
@@ -25,10 +34,33 @@ impl Miner {
         ("none", "none: every triplet"),
     ];
 
-    /// The band of triplets that the kernel keeps, and its margin.
+    /// The same of those that give a list, which no loss takes yet.
+    pub const LISTS: [(&str, &str); 2] = [
+        ("facenet-semihard", "FaceNet's one negative"),
+        ("distance-weighted", "DistanceWeightedMiner"),
+    ];
+
+    /// Checks that the miner keeps a band of triplets: what can be counted, and trained with, without a list.
+    ///
+    /// # Errors
+    /// [`Error::Config`] for one that gives a list.
+    pub fn check_is_a_band(&self) -> Result<()> {
+        let name = match self {
+            Self::None | Self::TripletMargin(_) => return Ok(()),
+            Self::FacenetSemihard(_) => "facenet-semihard",
+            Self::DistanceWeighted(_) => "distance-weighted",
+        };
+        Err(Error::Config(format!(
+            "miner.name: `{name}` gives a list of triplets, which `nearfar mine --out FILE.npy` writes: no loss takes it yet"
+        )))
+    }
+
+    /// The band of triplets that the kernel keeps, and its margin; every triplet where the miner has none.
     pub(crate) fn band(&self) -> (Kind, f32) {
         match self {
-            Self::None => (Kind::Unmined, 0.0),
+            Self::None | Self::FacenetSemihard(_) | Self::DistanceWeighted(_) => {
+                (Kind::Unmined, 0.0)
+            }
             Self::TripletMargin(miner) => miner.band(),
         }
     }

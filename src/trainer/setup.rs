@@ -70,6 +70,7 @@ pub(super) struct Setup {
 impl Setup {
     pub(super) fn new(dataset: &Dataset, config: &TrainConfig) -> Result<Self> {
         config.check()?;
+        config.miner.check_is_a_band()?;
         let sides = Sides::new(dataset, config)?;
         let sampler = Sampler::new(dataset, &sides.train, config)?;
         let probe = probe(dataset, &sides, config);
