@@ -219,7 +219,7 @@ pub async fn checksum(
     miner: &Miner,
     window_bytes: u64,
 ) -> Result<(u64, u32)> {
-    let outlet: Outlet<fn(&[[u32; 3]]) -> Result<()>> = Outlet::Checksum;
+    let outlet: Outlet<NoSink> = Outlet::Checksum;
     run(engine, anchors, references, miner, window_bytes, outlet).await
 }
 
@@ -279,6 +279,9 @@ async fn run<F: FnMut(&[[u32; 3]]) -> Result<()>>(
     };
     mined.list(keeps, anchors, &mut outlet).await
 }
+
+/// The sink of a list that stays on the device.
+type NoSink = fn(&[[u32; 3]]) -> Result<()>;
 
 /// Where windows go.
 enum Outlet<F> {

@@ -402,7 +402,7 @@ fn what_does_not_fit_or_match_is_refused_before_anything_runs() {
     assert!(message.contains("299 labels for 300 rows"), "{message}");
 }
 
-/// A case of golden/triplets.json.
+/// A case of `golden/triplets.json`.
 #[derive(serde::Deserialize)]
 struct Golden {
     name: String,
@@ -469,7 +469,7 @@ fn facenets_negative_is_that_of_the_loop_in_three_hundred_cases() {
     }
 }
 
-/// A case of golden/distance_weighted.json.
+/// A case of `golden/distance_weighted.json`.
 #[derive(serde::Deserialize)]
 struct Weighted {
     name: String,
