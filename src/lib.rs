@@ -119,8 +119,9 @@ pub use listing::{ListingSpec, Windows, checksum, list};
 pub use losses::{Loss, TripletMarginLoss};
 pub use metrics::{ClassMetrics, Metrics, Retrieval, Scores};
 pub use miners::{
-    BatchEasyHardMiner, BatchHardMiner, Miner, MiningCounts, MultiSimilarityMiner, PairMarginMiner,
-    Strategy, TripletMarginMiner, TypeOfTriplets,
+    BatchEasyHardMiner, BatchHardMiner, DistanceWeightedMiner, FacenetSemihardMiner, Miner,
+    MiningCounts, MultiSimilarityMiner, PairMarginMiner, Strategy, TripletMarginMiner,
+    TypeOfTriplets,
 };
 pub use mining::{Mined, MiningSpec, Pairs, Wanted, mine};
 pub use model::{Activations, EmbeddingModel, LayerWeights};

@@ -186,6 +186,43 @@ pub fn triplets(
     kept
 }
 
+/// FaceNet's triplets by place, `[anchor, positive, negative]`: of an anchor's negatives the nearest that is strictly
+/// farther than the positive, or else the farthest; of equals the first. Tags are `[label, id]`.
+pub fn facenet_semihard(
+    anchors: &[f64],
+    anchor_tags: &[[u32; 2]],
+    references: &[f64],
+    reference_tags: &[[u32; 2]],
+    dim: usize,
+) -> Vec<[u32; 3]> {
+    let mut chosen = Vec::new();
+    for (a, (anchor, [label, id])) in anchors.chunks(dim).zip(anchor_tags).enumerate() {
+        let similarities: Vec<f64> = references.chunks(dim).map(|row| dot(anchor, row)).collect();
+        for (p, [p_label, p_id]) in reference_tags.iter().enumerate() {
+            if p_label != label || p_id == id {
+                continue;
+            }
+            let (mut beyond, mut farthest): (Option<usize>, Option<usize>) = (None, None);
+            for (n, [n_label, _]) in reference_tags.iter().enumerate() {
+                let s = similarities[n];
+                if n_label == label {
+                    continue;
+                }
+                if s < similarities[p] && beyond.is_none_or(|best| s > similarities[best]) {
+                    beyond = Some(n);
+                }
+                if farthest.is_none_or(|best| s < similarities[best]) {
+                    farthest = Some(n);
+                }
+            }
+            if let Some(n) = beyond.or(farthest) {
+                chosen.push([a, p, n].map(|place| place as u32));
+            }
+        }
+    }
+    chosen
+}
+
 /// For each query, the ranks of the references of its label, nearest first, from 1 on: similarity down, id up, the
 /// reference with the query's own id left out. Tags are `[label, id]`.
 pub fn ranks(

@@ -22,7 +22,7 @@ pub mod weigh;
 pub use crate::gpu::{Access, Kernel};
 
 /// Every entry point there is.
-pub static ALL: [&Kernel; 37] = [
+pub static ALL: [&Kernel; 38] = [
     &gather::GATHER,
     &gemm::FORWARD,
     &gemm::INPUT_GRADIENT,
@@ -56,6 +56,7 @@ pub static ALL: [&Kernel; 37] = [
     &triplets::VALID,
     &triplets::COUNT,
     &triplets::WRITE,
+    &triplets::FACENET,
     &triplets::CHECKSUM,
     &weigh::WEIGH,
     &weigh::TOTAL,

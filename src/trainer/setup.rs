@@ -73,6 +73,7 @@ pub(super) struct Setup {
 impl Setup {
     pub(super) fn new(dataset: &Dataset, config: &TrainConfig) -> Result<Self> {
         config.check()?;
+        config.miner.check_has_a_loss()?;
         check_rows(config)?;
         let sides = Sides::new(dataset, config)?;
         let sampler = Sampler::new(dataset, &sides.train, config)?;
