@@ -60,6 +60,8 @@ mod knn;
 
 mod rate;
 
+mod self_test;
+
 mod evaluation;
 
 mod mining;
@@ -93,7 +95,7 @@ pub use dataset::{
 };
 #[cfg(not(target_arch = "wasm32"))]
 pub use dataset::{NpyElement, NpyRows, NpzWriter};
-pub use device::{DeviceInfo, EngineChoice, EngineKind};
+pub use device::{DeviceInfo, EngineChoice, EngineKind, Reason};
 pub use embedder::Embedder;
 pub use embeddings::Embeddings;
 pub use engine::{Commands, DeviceVec, Engine, Workspace};
@@ -113,4 +115,5 @@ pub use pml::pml_bytes;
 pub use projection::{Axes, project};
 pub use rate::measure_rate;
 pub use run::{Baseline, DataReport, FullEvaluation, Map, MemoryReport, Progress, Run, RunReport};
+pub use self_test::{SelfTest, self_test};
 pub use trainer::{Evaluation, Neighbour, Neighbourhood, StepReport, Trainer};

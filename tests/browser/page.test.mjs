@@ -1,4 +1,4 @@
-// The page in a real browser, on a software GPU, on the CPU, and without WebGPU.
+// The page in a real browser, on a software GPU and on the CPU.
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { mkdtemp, readFile, truncate, writeFile } from "node:fs/promises";
@@ -617,22 +617,6 @@ test("bad files give the command line's sentence, and the data there was stays",
     await page.status(/^Training/);
     assert.equal(await page.error(), "");
   });
-});
-
-test("without WebGPU the page runs on the CPU, and a forced GPU is a sentence", async () => {
-  const bare = await launch({ webgpu: false });
-  try {
-    await on(`#${SMALL}`, { browser: bare }, async (page) => {
-      assert.match(await page.text("device"), /^Running on the CPU/);
-      await page.click("run");
-      await page.status(/^Done/);
-    });
-    await on("?engine=gpu", { browser: bare }, async (page) => {
-      assert.match(await page.error(), /^no GPU adapter: .* or use the CPU engine$/);
-    });
-  } finally {
-    await bare.close();
-  }
 });
 
 /** The panel of neighbours: the row that was asked for, what was said, and the lines of the table. */

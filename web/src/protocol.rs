@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use nearfar::bench::Sweep;
 use nearfar::{
     Baseline, DataReport, DeviceInfo, EngineKind, Evaluation, FullEvaluation, MemoryReport,
-    Neighbourhood, Scores, Side, StepReport, TrainConfig,
+    Neighbourhood, Reason, Scores, SelfTest, Side, StepReport, TrainConfig,
 };
 use serde::{Deserialize, Serialize};
 
@@ -78,7 +78,7 @@ pub(crate) enum Command {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Event {
     /// The core is up.
-    Device(DeviceInfo),
+    Device(Running),
     /// There is no such engine.
     NoDevice(String),
     /// The data is read.
@@ -92,7 +92,7 @@ pub(crate) enum Event {
         /// Its data, split.
         data: DataReport,
         /// What it runs on.
-        device: DeviceInfo,
+        running: Running,
         /// What is likely wrong, before the first step.
         warnings: Vec<String>,
         /// What it holds.
@@ -166,6 +166,19 @@ pub(crate) enum Event {
     Measured(String),
     /// The report of the bench as JSON, or why there is none.
     Benched(Result<String, String>),
+}
+
+/// What the core runs on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Running {
+    /// The device.
+    pub(crate) device: DeviceInfo,
+    /// Why that.
+    pub(crate) reason: Reason,
+    /// Whether the worker has WebGPU at all, with a GPU or without.
+    pub(crate) webgpu: bool,
+    /// How fast it is, where that was measured.
+    pub(crate) self_test: Option<SelfTest>,
 }
 
 /// What was read.

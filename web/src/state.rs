@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use leptos::prelude::*;
 use nearfar::{
-    Baseline, Bytes, DataReport, DeviceInfo, Evaluation, FullEvaluation, MemoryReport, Metrics,
-    Neighbourhood, Scores, Side, StepReport, TrainConfig,
+    Baseline, Bytes, DataReport, Evaluation, FullEvaluation, MemoryReport, Metrics, Neighbourhood,
+    Scores, Side, StepReport, TrainConfig,
 };
 
 use crate::history::History;
-use crate::protocol::{DataSummary, EvaluationForecast, Event, RunForecast};
+use crate::protocol::{DataSummary, EvaluationForecast, Event, RunForecast, Running};
 
 /// Where a run is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -179,7 +179,7 @@ impl Places {
 /// The signals of the page.
 #[derive(Clone, Copy)]
 pub(crate) struct State {
-    pub(crate) device: RwSignal<Option<DeviceInfo>>,
+    pub(crate) device: RwSignal<Option<Running>>,
     pub(crate) data: RwSignal<Option<DataSummary>>,
     pub(crate) label: RwSignal<LabelChoice>,
     pub(crate) config: RwSignal<TrainConfig>,
@@ -377,9 +377,9 @@ impl State {
     /// Takes in what the worker says.
     pub(crate) fn apply(&self, event: Event) {
         match event {
-            Event::Device(device) => {
+            Event::Device(running) => {
                 self.reading.update(|commands| *commands -= 1);
-                self.device.set(Some(device));
+                self.device.set(Some(running));
             }
             Event::NoDevice(message) => {
                 self.reading.update(|commands| *commands -= 1);
@@ -401,11 +401,11 @@ impl State {
             Event::Started {
                 config,
                 data,
-                device,
+                running,
                 warnings,
                 memory,
             } => {
-                self.device.set(Some(device));
+                self.device.set(Some(running));
                 let before = self.curves.get_untracked();
                 if !before.history.is_empty() {
                     self.previous.set(Some(before));

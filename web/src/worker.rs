@@ -8,17 +8,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use futures_util::StreamExt as _;
-use js_sys::{Array, Float32Array, Uint8Array, Uint32Array};
+use js_sys::{Array, Float32Array, Reflect, Uint8Array, Uint32Array};
 use nearfar::bench::{self, Sweep};
 use nearfar::{
-    BlobRows, Choice, Dataset, Engine, EngineChoice, Error, Labelled, MemoryReport, NamedFile,
-    Progress, Rate, Result, Room, RowSource, Run, Side, TrainConfig, Trainer, kernels,
+    BlobRows, Choice, Dataset, DeviceInfo, Engine, EngineChoice, Error, Labelled, MemoryReport,
+    NamedFile, Progress, Rate, Result, Room, RowSource, Run, SelfTest, Side, TrainConfig, Trainer,
+    kernels, self_test,
 };
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::{JsFuture, spawn_local};
 use web_sys::{DedicatedWorkerGlobalScope, File, MessageEvent};
 
-use crate::protocol::{Command, DataSummary, EvaluationForecast, Event, RunForecast};
+use crate::protocol::{Command, DataSummary, EvaluationForecast, Event, RunForecast, Running};
 
 /// A command, and the files that came with it.
 type Message = (Command, Vec<File>);
@@ -35,6 +36,7 @@ pub(crate) fn start(scope: &DedicatedWorkerGlobalScope) {
         run: None,
         idle: None,
         empty: None,
+        tested: None,
         until: 0,
         evaluating: false,
         stop: Arc::clone(&stop),
@@ -110,6 +112,8 @@ struct Core {
     idle: Option<Engine>,
     /// What is known of the engine while nothing runs on it, once it was timed.
     empty: Option<Empty>,
+    /// The device that was tested, and how fast it is.
+    tested: Option<(DeviceInfo, SelfTest)>,
     /// The step at which the run pauses; it is paused when it is there.
     until: u64,
     /// Every row of a side is to be scored before the run goes on.
@@ -147,12 +151,8 @@ impl Core {
         match command {
             Command::Open { engine } => {
                 self.choice.kind = engine;
-                match self.open(TrainConfig::default().budget_bytes).await {
-                    Ok(engine) => {
-                        self.say(&Event::Device(engine.info().clone()));
-                        self.idle = Some(engine);
-                    }
-                    Err(error) => self.say(&Event::NoDevice(error.to_string())),
+                if let Err(error) = self.introduce().await {
+                    self.say(&Event::NoDevice(error.to_string()));
                 }
             }
             Command::Sample { name, seed } => match Dataset::sample(&name, seed) {
@@ -199,6 +199,32 @@ impl Core {
                 let report = self.bench(budget_bytes, &sweep).await;
                 self.say(&Event::Benched(report.map_err(|error| error.to_string())));
             }
+        }
+    }
+
+    /// Opens an engine, and says what it is, why, and how fast.
+    async fn introduce(&mut self) -> Result<()> {
+        let engine = self.open(TrainConfig::default().budget_bytes).await?;
+        let tested = self_test(&engine).await?;
+        self.tested = tested.map(|tested| (engine.info().clone(), tested));
+        engine.ledger().restart_peak();
+        self.say(&Event::Device(self.running(&engine)));
+        self.idle = Some(engine);
+        Ok(())
+    }
+
+    /// What an engine runs on.
+    fn running(&self, engine: &Engine) -> Running {
+        let tested = self
+            .tested
+            .as_ref()
+            .filter(|(device, _)| device == engine.info());
+        let gpu = Reflect::get(&self.scope.navigator(), &"gpu".into());
+        Running {
+            device: engine.info().clone(),
+            reason: engine.reason().clone(),
+            webgpu: gpu.is_ok_and(|gpu| gpu.is_object()),
+            self_test: tested.map(|(_, tested)| *tested),
         }
     }
 
@@ -310,7 +336,7 @@ impl Core {
         self.say(&Event::Started {
             config: Box::new(config),
             data: run.data(),
-            device: run.device().clone(),
+            running: self.running(run.engine()),
             warnings: run.warnings().to_vec(),
             memory: run.memory(),
         });
