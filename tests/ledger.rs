@@ -220,6 +220,7 @@ fn a_self_test_is_short_gives_its_memory_back_and_needs_none() {
         let before = engine.ledger().live_bytes();
         let tested = pollster::block_on(self_test(&engine)).expect("runs");
         assert_eq!(engine.ledger().live_bytes(), before, "it is given back");
+        assert_eq!(engine.ledger().returning_bytes(), 0, "already");
         let SelfTest { gflops, elapsed_ms } = tested.expect("fits");
         // Tests run side by side: a second, where 200 ms are promised.
         assert!(elapsed_ms < 1000.0, "{elapsed_ms} ms");
