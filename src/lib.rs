@@ -87,6 +87,7 @@ mod run;
 pub mod bench;
 
 pub use config::{Adam, Distance, Optimizer, Split, TrainConfig};
+pub use cross_batch_memory::MemoryAge;
 #[cfg(target_arch = "wasm32")]
 pub use dataset::BlobRows;
 pub use dataset::{
@@ -116,4 +117,7 @@ pub use projection::{Axes, project};
 pub use rate::measure_rate;
 pub use run::{Baseline, DataReport, FullEvaluation, Map, MemoryReport, Progress, Run, RunReport};
 pub use self_test::{SelfTest, self_test};
-pub use trainer::{Evaluation, Neighbour, Neighbourhood, StepReport, Trainer};
+pub use trainer::{
+    Evaluation, HardTriplet, HardestTriplets, Neighbour, Neighbourhood, PairHistogram, StepReport,
+    Trainer,
+};

@@ -398,6 +398,7 @@ impl<'a> Phase<'a> {
             &mut self.parts,
             &mut self.gradient,
             0,
+            None,
             &mut self.report,
         );
         if self.spec.own && self.spec.gradient {

@@ -6,6 +6,7 @@
 
 pub mod gather;
 pub mod gemm;
+pub mod hardest;
 pub mod knn;
 pub mod normalize;
 pub mod optimizer;
@@ -18,11 +19,12 @@ pub mod triplet_margin;
 pub use crate::gpu::{Access, Kernel};
 
 /// Every entry point there is.
-pub static ALL: [&Kernel; 27] = [
+pub static ALL: [&Kernel; 28] = [
     &gather::GATHER,
     &gemm::FORWARD,
     &gemm::INPUT_GRADIENT,
     &gemm::WEIGHT_GRADIENT,
+    &hardest::PICK,
     &knn::CLEAR,
     &knn::STRIP,
     &knn::TILE,

@@ -10,10 +10,11 @@ use crate::error::{Error, Result};
 use crate::evaluation::{self, Cut, EvaluationSpec, Evaluator};
 use crate::features::FeatureStore;
 use crate::gpu::PARAMS_SLOTS;
+use crate::kernels::hardest::{self, Hardest};
 use crate::kernels::optimizer::Moments;
 use crate::kernels::ranks::{Row, SEGMENT, Scratch};
 use crate::kernels::stride;
-use crate::kernels::triplet_margin::{OWNERS, Parts, TERMS};
+use crate::kernels::triplet_margin::{OWNERS, PAIRS, Parts, TERMS};
 use crate::knn::Seeker;
 use crate::ledger::Purpose;
 use crate::linear::{LinearMap, Unfit};
@@ -122,6 +123,7 @@ pub(super) struct TrainBuffers {
     pub(super) scratch: Scratch,
     pub(super) parts: Parts,
     pub(super) report: DeviceVec<u32>,
+    pub(super) hardest: DeviceVec<Hardest>,
 }
 
 pub(super) const ADVICE: &str = "raise the budget, or lower memory_size, batch_size or the widths";
@@ -164,7 +166,8 @@ impl Sizes {
             _ if alone => batch,
             rows => rows.max(least).min(batch),
         };
-        let upload = STEPS_PER_SUBMIT.min((1 << 20) / (UPLOAD_BYTES_PER_ROW * batch + 4 * TERMS));
+        let step_bytes = UPLOAD_BYTES_PER_ROW * batch + 4 * TERMS;
+        let upload = STEPS_PER_SUBMIT.min(((1 << 20) - 4 * PAIRS) / step_bytes);
         Self {
             widths,
             batch,
@@ -301,7 +304,12 @@ impl Sizes {
             .with::<u32>(
                 Purpose::Staging,
                 "train.report",
-                steps * (TERMS as u64 + batch),
+                steps * (TERMS as u64 + batch) + PAIRS as u64,
+            )
+            .with::<Hardest>(
+                Purpose::Ranks,
+                "train.hardest",
+                hardest::places(self.batch, self.memory),
             );
         plan = Activations::plan(plan, &TILE, &self.widths, TILE_ROWS);
         plan = Seeker::plan(plan, 1, NEIGHBOURS as u64);
@@ -328,6 +336,7 @@ impl TrainBuffers {
             },
             parts: workspace.take("train.parts"),
             report: workspace.take("train.report"),
+            hardest: workspace.take("train.hardest"),
         }
     }
 }
