@@ -48,9 +48,9 @@ async function withoutWebgpu(page) {
 test("a sentence says what the page runs on, how fast it is, and why", async () => {
   const speed = "at [\\d.]+ GFLOP/s, measured just now";
   for (const [where, said] of [
-    ["?engine=gpu", `^Running on .*\\(webgpu, software: right but slow; buffers up to \\d.*\\) ${speed}: \\?engine=gpu asks for it`],
-    ["?engine=cpu", `^Running on the CPU ${speed}, with the same results as on a GPU: \\?engine=cpu asks for it\\.$`],
-    ["", `^Running on the CPU ${speed}, .*: the only GPU is played by the processor \\(.+\\) and slower; \\?engine=gpu uses it\\.$`],
+    ["?engine=gpu", `^Running on .*\\(webgpu, software: right but slow; buffers up to \\d.*\\) ${speed}: engine=gpu in the link asks for it`],
+    ["?engine=cpu", `^Running on the CPU ${speed}, with the same results as on a GPU: engine=cpu in the link asks for it\\.$`],
+    ["", `^Running on the CPU ${speed}, .*: the only GPU is played by the processor \\(.+\\) and slower; \\?engine=gpu would use it\\.$`],
   ]) {
     await on(where, {}, async (page) => {
       assert.match(await page.text("device"), new RegExp(said));
@@ -97,7 +97,7 @@ test("in a browser that offers no GPU the default demo reaches what it reaches w
 test("a GPU that is asked for and is not there is a sentence", async () => {
   await on("?engine=gpu", { browser: bare }, async (page) => {
     assert.match(await page.error(), /^no GPU adapter: .* or use the CPU engine$/);
-    assert.match(await page.text("device"), /leave \?engine= out of the link, and it will be the CPU/);
+    assert.match(await page.text("device"), /leave engine=gpu out of the link, and it will be the CPU/);
   });
 });
 

@@ -8,12 +8,14 @@ use crate::data::{Data, take_drops};
 use crate::device::Device;
 use crate::evaluation::EvaluateAll;
 use crate::forecast::RunForecast;
+use crate::hardest::Hardest;
 use crate::keys::{self, Keys};
 use crate::link::Link;
 use crate::map::Map;
 use crate::neighbours::Neighbours;
 use crate::plots::{LossPlot, MemoryPlot, MiningPlot, PrecisionPlot};
 use crate::session::Session;
+use crate::similarities::SimilarityPlot;
 use crate::state::{Curves, Phase, Problem, State};
 use crate::theme;
 
@@ -57,8 +59,10 @@ pub(crate) fn App() -> impl IntoView {
             <section class="plots">
                 <PrecisionPlot state/>
                 <MiningPlot state/>
-                <MemoryPlot state/>
+                <SimilarityPlot state/>
                 <LossPlot state/>
+                <MemoryPlot state/>
+                <Hardest state/>
             </section>
             <section class="map">
                 <Map state session/>

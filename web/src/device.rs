@@ -13,7 +13,9 @@ pub(crate) fn Device(state: State) -> impl IntoView {
     let text = move || match &*state.device.read() {
         Some(running) => sentence(running),
         None if state.reading.get() > 0 => "..".to_owned(),
-        None => "Nothing runs: leave ?engine= out of the link, and it will be the CPU.".to_owned(),
+        None => {
+            "Nothing runs: leave engine=gpu out of the link, and it will be the CPU.".to_owned()
+        }
     };
     view! { <p class="device" data-testid="device">{text}</p> }
 }
@@ -32,11 +34,11 @@ fn sentence(running: &Running) -> String {
     if device.software {
         return format!(
             "Running on {adapter} ({backend}, software: right but slow; buffers up to {buffers}){speed}: \
-             ?engine=gpu asks for it, the CPU would be faster."
+             engine=gpu in the link asks for it, the CPU would be faster."
         );
     }
     let asked = match reason {
-        Reason::AskedFor => ": ?engine=gpu asks for it",
+        Reason::AskedFor => ": engine=gpu in the link asks for it",
         _ => "",
     };
     format!("Running on your GPU, {adapter} ({backend}; buffers up to {buffers}){speed}{asked}.")
@@ -53,10 +55,10 @@ fn digits(number: f64) -> String {
 /// Why it is the CPU.
 fn why_cpu(reason: &Reason, webgpu: bool) -> String {
     match reason {
-        Reason::AskedFor => "?engine=cpu asks for it".to_owned(),
+        Reason::AskedFor => "engine=cpu in the link asks for it".to_owned(),
         Reason::OnlySoftware(name) => {
             format!(
-                "the only GPU is played by the processor ({name}) and slower; ?engine=gpu uses it"
+                "the only GPU is played by the processor ({name}) and slower; ?engine=gpu would use it"
             )
         }
         Reason::NoDevice(why) => format!("the GPU cannot be used ({why})"),

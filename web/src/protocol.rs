@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 
 use nearfar::bench::Sweep;
 use nearfar::{
-    Baseline, DataReport, DeviceInfo, EngineKind, Evaluation, FullEvaluation, MemoryReport,
-    Neighbourhood, Reason, Scores, SelfTest, Side, StepReport, TrainConfig,
+    Baseline, DataReport, DeviceInfo, EngineKind, Evaluation, FullEvaluation, HardestTriplets,
+    MemoryAge, MemoryReport, Neighbourhood, PairHistogram, Reason, Scores, SelfTest, Side,
+    StepReport, TrainConfig,
 };
 use serde::{Deserialize, Serialize};
 
@@ -102,6 +103,12 @@ pub(crate) enum Event {
     Steps {
         /// Their reports.
         reports: Vec<StepReport>,
+        /// How similar the pairs of the last one were.
+        pairs: Option<PairHistogram>,
+        /// Its hardest triplets, where they were picked: they never take more than a small part of the time.
+        hardest: Option<HardestTriplets>,
+        /// How old its references were.
+        age: MemoryAge,
         /// What is likely wrong.
         warnings: Vec<String>,
         /// What is held.

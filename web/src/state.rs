@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use leptos::prelude::*;
 use nearfar::{
-    Baseline, Bytes, DataReport, Evaluation, FullEvaluation, MemoryReport, Metrics, Neighbourhood,
-    Scores, Side, StepReport, TrainConfig,
+    Baseline, Bytes, DataReport, Evaluation, FullEvaluation, MemoryAge, MemoryReport, Metrics,
+    Neighbourhood, PairHistogram, Scores, Side, StepReport, TrainConfig,
 };
 
+use crate::hardest;
 use crate::history::History;
 use crate::protocol::{DataSummary, EvaluationForecast, Event, RunForecast, Running};
 
@@ -57,6 +58,12 @@ pub(crate) struct Curves {
     pub(crate) config: TrainConfig,
     pub(crate) data: DataReport,
     pub(crate) history: History,
+    /// How similar the pairs of the last step were.
+    pub(crate) pairs: Option<PairHistogram>,
+    /// The hardest triplets of some steps.
+    pub(crate) hardest: hardest::Kept,
+    /// How old the rows of the memory are.
+    pub(crate) age: Option<MemoryAge>,
     pub(crate) evaluations: Vec<Evaluation>,
     pub(crate) baseline: Baseline,
     pub(crate) scores: Option<Scores>,
@@ -204,6 +211,8 @@ pub(crate) struct State {
     pub(crate) evaluating: RwSignal<Option<(u64, u64)>>,
     /// What came of it last.
     pub(crate) evaluation: RwSignal<Option<FullEvaluation>>,
+    /// The hardest triplets that were asked for.
+    pub(crate) hardest: RwSignal<Option<hardest::Shown>>,
     pub(crate) error: RwSignal<Option<Problem>>,
     /// The step under the pointer, in all plots.
     pub(crate) pointed: RwSignal<Option<f64>>,
@@ -239,6 +248,7 @@ impl State {
             can_evaluate: RwSignal::new(None),
             evaluating,
             evaluation: RwSignal::new(None),
+            hardest: RwSignal::new(None),
             error: RwSignal::new(None),
             pointed: RwSignal::new(None),
             theme: RwSignal::new(0),
@@ -422,9 +432,17 @@ impl State {
             }
             Event::Steps {
                 reports,
+                pairs,
+                hardest,
+                age,
                 warnings,
                 memory,
             } => self.curves.update(|curves| {
+                curves.pairs = pairs;
+                curves.age = Some(age);
+                if let Some(list) = hardest {
+                    curves.hardest.push(list);
+                }
                 reports
                     .into_iter()
                     .for_each(|report| curves.history.push(report));
@@ -492,6 +510,7 @@ impl State {
         self.can_evaluate.set(None);
         self.evaluating.set(None);
         self.evaluation.set(None);
+        self.hardest.set(None);
         self.map.set(None);
         self.chosen.set(None);
         self.neighbours.set(None);

@@ -8,18 +8,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use futures_util::StreamExt as _;
-use js_sys::{Array, Float32Array, Reflect, Uint8Array, Uint32Array};
+use js_sys::{Array, Date, Float32Array, Reflect, Uint8Array, Uint32Array};
 use nearfar::bench::{self, Sweep};
 use nearfar::{
-    BlobRows, Choice, Dataset, DeviceInfo, Engine, EngineChoice, Error, Labelled, MemoryReport,
-    NamedFile, Progress, Rate, Result, Room, RowSource, Run, SelfTest, Side, TrainConfig, Trainer,
-    kernels, self_test,
+    BlobRows, Choice, Dataset, DeviceInfo, Engine, EngineChoice, Error, HardestTriplets, Labelled,
+    MemoryReport, NamedFile, Progress, Rate, Result, Room, RowSource, Run, SelfTest, Side,
+    TrainConfig, Trainer, kernels, self_test,
 };
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::{JsFuture, spawn_local};
 use web_sys::{DedicatedWorkerGlobalScope, File, MessageEvent};
 
 use crate::protocol::{Command, DataSummary, EvaluationForecast, Event, RunForecast, Running};
+
+/// Hardest triplets of a step that the page is told of.
+const HARDEST: usize = 5;
 
 /// A command, and the files that came with it.
 type Message = (Command, Vec<File>);
@@ -37,6 +40,7 @@ pub(crate) fn start(scope: &DedicatedWorkerGlobalScope) {
         idle: None,
         empty: None,
         tested: None,
+        pick_from: 0.0,
         until: 0,
         evaluating: false,
         stop: Arc::clone(&stop),
@@ -114,6 +118,8 @@ struct Core {
     empty: Option<Empty>,
     /// The device that was tested, and how fast it is.
     tested: Option<(DeviceInfo, SelfTest)>,
+    /// When the hardest triplets are picked again, in milliseconds.
+    pick_from: f64,
     /// The step at which the run pauses; it is paused when it is there.
     until: u64,
     /// Every row of a side is to be scored before the run goes on.
@@ -481,13 +487,35 @@ impl Core {
         }));
     }
 
-    async fn advance(&self, run: &mut Run) -> Result<()> {
+    /// Picks the hardest triplets of the last step: always where the run stops, else as often as a twentieth of the time
+    /// allows.
+    async fn pick_hardest(&mut self, run: &mut Run) -> Result<Option<HardestTriplets>> {
+        let began = Date::now();
+        let stops = run.step() == self.until.min(run.trainer().config().steps);
+        if began < self.pick_from && !stops {
+            return Ok(None);
+        }
+        let hardest = run.trainer().hardest(HARDEST).await?;
+        let done = Date::now();
+        self.pick_from = done + 19.0 * (done - began);
+        Ok(hardest)
+    }
+
+    async fn advance(&mut self, run: &mut Run) -> Result<()> {
         match run.next(self.until - run.step()).await? {
-            Progress::Steps(reports) => self.say(&Event::Steps {
-                reports,
-                warnings: run.warnings().to_vec(),
-                memory: run.memory(),
-            }),
+            Progress::Steps(reports) => {
+                let hardest = self.pick_hardest(run).await?;
+                let trainer = run.trainer();
+                let (pairs, age) = (trainer.pairs().cloned(), trainer.memory_age());
+                self.say(&Event::Steps {
+                    reports,
+                    pairs,
+                    hardest,
+                    age,
+                    warnings: run.warnings().to_vec(),
+                    memory: run.memory(),
+                });
+            }
             Progress::Evaluated(evaluation) => {
                 self.say(&Event::Evaluated {
                     evaluation: Box::new(evaluation),
