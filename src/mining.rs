@@ -461,6 +461,7 @@ impl<'a> Phase<'a> {
                     parts,
                     gradient,
                     0,
+                    None,
                     report,
                 );
                 if share {

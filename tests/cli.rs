@@ -839,6 +839,19 @@ fn devices_lists_the_cpu_last() {
         devices.iter().any(|device| device["engine"] == "gpu"),
         "a Vulkan driver is installed"
     );
+    let (best, chosen) = (&devices[0], &report["chosen"]);
+    let reason = chosen["reason"].as_str().expect("a text");
+    if best["engine"] == "gpu" && best["software"] == false {
+        assert_eq!(chosen["adapter"], best["adapter"]);
+        assert_eq!(reason, "as there is one");
+    } else {
+        assert_eq!(chosen["engine"], "cpu");
+        let name = best["adapter"].as_str().expect("a name");
+        let expected =
+            format!("as the only GPU is played by a processor ({name}): --engine gpu uses that");
+        assert_eq!(reason, expected);
+    }
+    assert!(chosen["self_test"]["gflops"].as_f64().expect("a number") > 0.0);
 }
 
 #[test]
