@@ -251,6 +251,21 @@ fn a_hundred_thousand_classes_and_numbers_past_32_bits() {
 }
 
 #[test]
+fn a_window_of_more_anchors_than_go_up_at_once_is_written_in_slices() {
+    let anchors: Vec<u32> = (0..20_000).map(|row| row % 3).collect();
+    let references = [0, 1, 1];
+    let all = Triplets::apart(&anchors, &references).expect("few enough");
+    let expected = loops(&anchors, &references, false);
+    for engine in engines() {
+        pollster::block_on(async {
+            let mut windows = Windows::new(&engine, &all, 1 << 20).await.expect("fits");
+            let window = windows.read(5..all.len() - 3).await.expect("lies within");
+            assert!(*window == expected[5..expected.len() - 3]);
+        });
+    }
+}
+
+#[test]
 fn what_lies_past_the_end_or_has_no_room_is_refused() {
     let labels: Vec<u32> = (0..30).map(|row| row % 3).collect();
     let all = Triplets::own(&labels).expect("few enough");

@@ -233,7 +233,11 @@ pub(crate) fn count(
     inputs: Slices<'_>,
     counts: &mut [u32],
 ) {
-    let most = rows_of_a_part(cells.len(), cells.len() * CELL * LOOK, cells.len().max(1));
+    let most = rows_of_a_part(
+        cells.len(),
+        cells.len().saturating_mul(CELL * LOOK),
+        cells.len().max(1),
+    );
     let parts = counts[cells.clone()].chunks_mut(most);
     map(
         cells.step_by(most).zip(parts).collect(),
@@ -263,7 +267,11 @@ pub(crate) fn write(
     // Where a cell's triplets begin in the window, or it in them.
     let place =
         |cell: usize| (offsets[cell].clamp(window.start, window.end) - window.start) as usize;
-    let most = rows_of_a_part(cells.len(), cells.len() * CELL * LOOK, cells.len().max(1));
+    let most = rows_of_a_part(
+        cells.len(),
+        cells.len().saturating_mul(CELL * LOOK),
+        cells.len().max(1),
+    );
     let mut rest = &mut triplets[place(cells.start)..place(cells.end)];
     let mut parts = Vec::new();
     for first in cells.clone().step_by(most) {
@@ -298,7 +306,7 @@ pub(crate) fn facenet(
     inputs: Slices<'_>,
     triplets: &mut [[u32; 3]],
 ) {
-    let operations = triplets.len() * references * LOOK;
+    let operations = triplets.len().saturating_mul(references * LOOK);
     let most = rows_of_a_part(triplets.len(), operations, triplets.len().max(1));
     let parts = (first_pair..).step_by(most).zip(triplets.chunks_mut(most));
     map(parts.collect(), |(first, triplets)| {

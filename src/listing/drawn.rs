@@ -84,13 +84,14 @@ impl Mined<'_> {
         self.end().await
     }
 
-    /// The similarities of one anchor of the block.
+    /// The similarities of one anchor of the block, after everybody else had their turn.
     async fn row(
         &self,
         block: &Range<usize>,
         anchor: usize,
         references: usize,
     ) -> Result<std::borrow::Cow<'_, [f32]>> {
+        self.breathe().await?;
         let first = (anchor - block.start) * width(references);
         self.view_similarities(first as u64, references as u64)
             .await

@@ -135,6 +135,11 @@ impl<'a> Mined<'a> {
         self.cut.triplets
     }
 
+    /// See [`Engine::breathe`].
+    pub(super) async fn breathe(&self) -> Result<()> {
+        self.engine.breathe().await
+    }
+
     /// So many similarities of the block, from `first` on.
     pub(super) async fn view_similarities(&self, first: u64, count: u64) -> Result<Cow<'_, [f32]>> {
         self.engine.view(&self.similarities, first, count).await
