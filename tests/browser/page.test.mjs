@@ -631,7 +631,7 @@ async function hardest(page) {
 
 test("the similarities of a step are drawn and said, and its hardest triplets shown by a click or by keys", async () => {
   for (const engine of ["gpu", "cpu"]) {
-    await on(`?engine=${engine}#steps=40000&evaluate_every=40000`, {}, async (page) => {
+    await on(`?engine=${engine}#steps=2000&evaluate_every=2000`, {}, async (page) => {
       assert.match((await hardest(page)).said, /^Click the plot of triplets at a step, or press its button/);
       assert.ok(await page.find("show-hardest").isDisabled());
       assert.match(await page.find("chart-similarities").getAttribute("aria-label"), /none yet$/);
@@ -649,11 +649,12 @@ test("the similarities of a step are drawn and said, and its hardest triplets sh
       assert.ok((await page.drawn("chart-similarities")) > 100);
       assert.match(await page.text("memory-age"), /^Memory rows: 15\.5 steps old, 31 at most\.$/);
 
-      // By keys: the last step.
+      // By keys: the last step that is kept.
       await page.find("show-hardest").focus();
       await page.page.keyboard.press("Enter");
       const { said: latest, triplets } = await hardest(page);
-      assert.equal(latest, `Rows of step ${last}:`);
+      const newest = Number(latest.match(/^Rows of step (\d+):$/)[1]);
+      assert.ok(newest > 0 && newest <= last, latest);
       assert.equal(triplets.length, 5);
       let before = Infinity;
       for (const { anchor, class: own, positive, ap, negative, an, other } of triplets) {
@@ -663,11 +664,14 @@ test("the similarities of a step are drawn and said, and its hardest triplets sh
         assert.ok(an - ap <= before + 0.0021, "the most violated first");
         before = an - ap;
       }
-      // By a click: the nearest step that is kept, and it says which. The plot shows 40,000 steps: its left edge is the first.
-      await page.find("chart-mining").click({ position: { x: 54, y: 60 } });
+      // By a click near the plot's left edge: the nearest step that is kept, and it says which.
+      await page.find("chart-mining").click({ position: { x: 56, y: 60 } });
       const first = await hardest(page);
-      const [, kept] = first.said.match(/^Rows of step (\d+), the nearest to step 0 that is kept:$/);
-      assert.ok(Number(kept) >= 1 && Number(kept) < last, first.said);
+      const kept = first.said.match(/^Rows of step (\d+)(?:, the nearest to step (\d+) that is kept)?:$/);
+      assert.ok(kept && Number(kept[1]) < newest, first.said);
+      // Nearer to what was asked for than the newest is.
+      const asked = Number(kept[2] ?? kept[1]);
+      assert.ok(asked > 0 && Math.abs(kept[1] - asked) <= newest - asked, first.said);
       assert.notDeepEqual(first.triplets, triplets);
       await page.screenshot(`hardest-${engine}`);
       await page.click("reset");

@@ -1,4 +1,5 @@
-// Searches the same rows with Nearfar and with tfjs-webgpu in one browser on one adapter: time, GPU memory, exactness.
+// Searches the same rows with Nearfar and with tfjs in one browser: the GPU engine beside tfjs-webgpu on one adapter, the
+// CPU engine beside tfjs-wasm. Time, memory, exactness.
 //
 // usage: node browser.mjs [--minutes 10] [--json] [1000x10000x64x10 ..]
 //        node browser.mjs --plant     whether the comparison with f64 rejects wrong neighbours
@@ -21,7 +22,7 @@ const MIB = 2 ** 20;
 
 /** Serves this folder: the peer's page and its scripts. */
 async function servePeer() {
-  const types = { ".html": "text/html", ".js": "text/javascript", ".mjs": "text/javascript" };
+  const types = { ".html": "text/html", ".js": "text/javascript", ".mjs": "text/javascript", ".wasm": "application/wasm" };
   const server = http.createServer(async (request, response) => {
     const name = path.normalize(new URL(request.url, "http://local").pathname);
     try {
@@ -57,13 +58,14 @@ async function nearfar(page, url, engine, [n, m, dim, k]) {
   return { adapter, ms, ...found, ledger, ...(engine === "gpu" ? { peak, largest } : { peak: ledger }) };
 }
 
-/** The peer's page for one size. */
-async function tfjs(page, url, size) {
+/** The peer's page for one size, on its `webgpu` or `wasm` backend. */
+async function tfjs(page, url, backend, size) {
   await page.goto(`${url}tfjs.html`);
   await page.waitForFunction(() => self.ready);
-  const found = await page.evaluate((size) => self.search(...size), size);
+  const found = await page.evaluate((asked) => self.search(...asked), [backend, ...size]);
   const { adapter, peak, largest } = await page.evaluate(() => self.gpuBytes);
-  return { ...found, adapter, peak, largest };
+  // On the processor, what its tensors took.
+  return backend === "wasm" ? { ...found, peak: found.tensors } : { ...found, adapter, peak, largest };
 }
 
 /** One engine's row of the table, in a page of its own; what takes too long is ended. */
@@ -123,15 +125,18 @@ async function main() {
   for (const text of positionals.length ? positionals : SIZES) {
     const size = text.split("x").map(Number);
     const engines = {
-      "tfjs-webgpu matMul + topk": (page) => tfjs(page, peers.url, size),
+      "tfjs-webgpu matMul + topk": (page) => tfjs(page, peers.url, "webgpu", size),
       "Nearfar, GPU engine": (page) => nearfar(page, site.url, "gpu", size),
+      "tfjs-wasm matMul + topk": (page) => tfjs(page, peers.url, "wasm", size),
       "Nearfar, CPU engine": (page) => nearfar(page, site.url, "cpu", size),
     };
     let peer;
     for (const [engine, search] of Object.entries(engines)) {
       const found = await row(browser, Number(asked.minutes), search, size);
-      rows.push({ size, engine, peer, ...found });
-      if (engine.startsWith("tfjs")) peer = found.ms;
+      const isPeer = engine.startsWith("tfjs");
+      rows.push({ size, engine, peer: isPeer ? undefined : peer, ...found });
+      // Each of Nearfar's engines follows its own peer.
+      if (isPeer) peer = found.ms;
       console.error(`${text}: ${engine}: ${found.fails ?? `${found.ms.toFixed(1)} ms`}`);
     }
   }

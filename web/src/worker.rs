@@ -487,8 +487,8 @@ impl Core {
         }));
     }
 
-    /// Picks the hardest triplets of the last step: always where the run stops, else as often as a twentieth of the time
-    /// allows.
+    /// Picks the hardest triplets of the last step: always of the one that the run goes on to, else as often as a twentieth
+    /// of the time allows.
     async fn pick_hardest(&mut self, run: &mut Run) -> Result<Option<HardestTriplets>> {
         let began = Date::now();
         let stops = run.step() == self.until.min(run.trainer().config().steps);
