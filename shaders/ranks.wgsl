@@ -25,6 +25,7 @@ struct Params {
   segments: u32,     // ceil(references / WORKGROUP_SIZE)
   capacity: u32,     // slots of the memory; id % capacity is a reference's slot
   report: u32,       // where this step's report begins
+  pairs: u32,        // where in the report pairs are counted by similarity, or NOWHERE
   kind: u32,         // which triplets the miner keeps
   miner_margin: f32,
   loss_margin: f32,

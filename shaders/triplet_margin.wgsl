@@ -34,6 +34,10 @@ const ACTIVE = 8u;
 const TOTALS = 10u;
 const TERMS = 16u;   // where the rows' terms of the loss begin
 
+// Counts of pairs by similarity: u64s as two words, low first, those of positives before those of negatives.
+const NOWHERE = 0xffffffffu;
+const BINS = 64u;  // over [-1, 1]; the last holds 1 as well
+
 @group(0) @binding(1) var<storage, read_write> terms: array<u32>;       // the report, in finish
 @group(0) @binding(7) var<storage, read_write> parts: array<vec4f>;     // [segments, rows, stride + 1], in mine
 @group(0) @binding(7) var<storage, read> summands: array<vec4f>;        // the same, in finish
@@ -42,6 +46,7 @@ const TERMS = 16u;   // where the rows' terms of the loss begin
 
 var<workgroup> weights: array<array<f32, OWNERS>, WORKGROUP_SIZE>;  // 8 KiB
 var<workgroup> tally: array<atomic<u32>, TOTALS>;                   // the workgroup's totals, 40 bytes
+var<workgroup> pairs: array<atomic<u32>, 2u * BINS>;                // its pairs, 512 bytes
 
 /// Which thresholds of a row a negative meets.
 struct Meeting {
@@ -119,6 +124,25 @@ fn add(total: u32) {
   }
 }
 
+/// Counts a pair by its similarity, unless the reference is the row itself. A power of two scales without rounding.
+fn count_pair(row: vec4u, tag: vec2u, s: f32) {
+  if tag.x == row.x && tag.y == row.y {
+    return;
+  }
+  let half = i32(BINS / 2u);
+  let bin = clamp(i32(floor(s * f32(half))) + half, 0, 2 * half - 1);
+  atomicAdd(&pairs[select(BINS, 0u, tag.x == row.x) + u32(bin)], 1u);
+}
+
+/// Adds the workgroup's pairs of a bin to the report.
+fn add_pairs(bin: u32) {
+  let value = atomicLoad(&pairs[bin]);
+  let old = atomicAdd(&report[params.pairs + 2u * bin], value);
+  if old + value < old {
+    atomicAdd(&report[params.pairs + 2u * bin + 1u], 1u);
+  }
+}
+
 /// The similarities of OWNERS rows of the block, from `first` on, to one reference. Written out: the sums stay in registers.
 fn similarities(first: u32, reference: u32) -> array<f32, OWNERS> {
   let a = vec4u(row_start(first), row_start(first + 1u), row_start(first + 2u), row_start(first + 3u));
@@ -174,6 +198,9 @@ fn mine(
     var weight = 0.0;
     if first + o < params.rows && start + lane < params.references {
       let row = batch[params.batch + first + o];
+      if params.pairs != NOWHERE {
+        count_pair(row, tag, s[o]);
+      }
       if tag.x != row.x && row.w > 0u {
         let m = meet(row, s[o]);
         if m.low < m.high {
@@ -195,7 +222,10 @@ fn mine(
       count(i * 2u, counts[i]);
     }
   }
-  workgroupBarrier();  // weights and tally are complete before they are read
+  workgroupBarrier();  // weights, tally and pairs are complete before they are read
+  if params.pairs != NOWHERE && lane < 2u * BINS {
+    add_pairs(lane);
+  }
   if lane < TOTALS / 2u {
     add(lane * 2u);
   }

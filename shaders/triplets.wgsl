@@ -6,6 +6,7 @@
 // valid      one invocation RUN triplets   the triplets
 // count      one workgroup a cell          how many it keeps of a pair (anchor, positive) with CELL references
 // write      one workgroup a cell          those that lie in the window; `offsets` is the prefix sum of the counts
+// facenet    one workgroup a pair          of its negatives the nearest that is farther than the positive, else the farthest
 // checksum   one invocation RUN triplets   a number that changes with each and its place, added to the total: integers commute
 //
 // A pair has a cell for every CELL references; cells of a pair stand together, pairs in the order of rows and positives.
@@ -14,6 +15,8 @@ override WORKGROUP_SIZE: u32;
 const WORD = 32u;      // references of one invocation of write
 const CELL = 2048u;    // WORD * WORKGROUP_SIZE
 const RUN = 32u;       // triplets of one invocation of valid and checksum
+const NOWHERE = 3.0;   // beyond every value
+const NO_PLACE = 0xffffffffu;
 
 struct Params {
   rows: u32,
@@ -21,11 +24,11 @@ struct Params {
   width: u32,       // floats of a row of similarities
   first_pair: u32,  // of the batch, in the block
   first_cell: u32,  // of this dispatch, in the batch
-  items: u32,       // cells or triplets of this dispatch
+  items: u32,       // cells, pairs or triplets of this dispatch
   low: f32,
   high: f32,
   begin: vec2u,     // valid: the positive and the negative with which the first row begins, by number
-  first: u32,       // the first triplet's number: in the window (valid), the batch (write), the list (checksum)
+  first: u32,       // the first triplet's number: in the window (valid, facenet), the batch (write), the list (checksum)
   room: u32,        // triplets of the window
 }
 
@@ -42,15 +45,16 @@ struct Row {
 @group(0) @binding(1) var<storage, read> rows: array<Row>;
 @group(0) @binding(2) var<storage, read> members: array<u32>;           // references by class
 @group(0) @binding(3) var<storage, read_write> listed: array<u32>;      // in valid: [room, 3]
-@group(0) @binding(3) var<storage, read> labels: array<u32>;            // of the references, in count and write
+@group(0) @binding(3) var<storage, read> labels: array<u32>;            // of the references, where there are similarities
 @group(0) @binding(4) var<storage, read> similarities: array<f32>;      // [rows, width]
 @group(0) @binding(5) var<storage, read_write> counts: array<u32>;      // in count: of each cell of the batch
 @group(0) @binding(5) var<storage, read> offsets: array<u32>;           // in write: their prefix sum, and the sum
-@group(0) @binding(6) var<storage, read_write> triplets: array<u32>;    // in write: [room, 3]
+@group(0) @binding(6) var<storage, read_write> triplets: array<u32>;    // in write and facenet: [room, 3]
 @group(0) @binding(1) var<storage, read> summands: array<u32>;          // in checksum: [room, 3]
 @group(0) @binding(2) var<storage, read_write> total: atomic<u32>;      // in checksum
 
-var<workgroup> kept: array<u32, WORKGROUP_SIZE>;  // 256 bytes: of each invocation
+var<workgroup> kept: array<u32, WORKGROUP_SIZE>;     // 256 bytes: of each invocation
+var<workgroup> found: array<vec4u, WORKGROUP_SIZE>;  // 1 KiB: of each invocation, the nearest beyond and the farthest
 
 /// What a similarity counts as.
 fn value(s: f32) -> f32 {
@@ -223,6 +227,65 @@ fn write(
       triplets[3u * place + 2u] = first + i;
     }
     place++;
+  }
+}
+
+/// Two references as [bits of the value, place]: the nearest beyond the positive, and the farthest. Of equals the first.
+struct Found {
+  beyond: vec2u,
+  farthest: vec2u,
+}
+
+/// The one that stands in for the other where that is none, is less near, or as near and later.
+fn nearer(a: vec2u, b: vec2u) -> vec2u {
+  let x = bitcast<f32>(a.x);
+  let y = bitcast<f32>(b.x);
+  return select(a, b, y > x || (y == x && b.y < a.y));
+}
+
+fn farther(a: vec2u, b: vec2u) -> vec2u {
+  let x = bitcast<f32>(a.x);
+  let y = bitcast<f32>(b.x);
+  return select(a, b, y < x || (y == x && b.y < a.y));
+}
+
+@compute @workgroup_size(WORKGROUP_SIZE)
+fn facenet(
+  @builtin(workgroup_id) group: vec3u,
+  @builtin(num_workgroups) groups: vec3u,
+  @builtin(local_invocation_index) lane: u32,
+) {
+  let item = group.x + group.y * groups.x;
+  if item >= params.items {
+    return;
+  }
+  let pair = params.first_pair + item;
+  let at = row_of(pair);
+  let row = rows[at];
+  let p = positive(row, pair - row.offset);
+  let nearness = value(similarities[at * params.width + p]);
+  var own = Found(vec2u(bitcast<u32>(-NOWHERE), NO_PLACE), vec2u(bitcast<u32>(NOWHERE), NO_PLACE));
+  for (var i = lane; i < params.references; i += WORKGROUP_SIZE) {
+    if labels[i] != row.label {
+      let v = value(similarities[at * params.width + i]);
+      let here = vec2u(bitcast<u32>(v), i);
+      own.farthest = farther(own.farthest, here);
+      if v < nearness {
+        own.beyond = nearer(own.beyond, here);
+      }
+    }
+  }
+  found[lane] = vec4u(own.beyond, own.farthest);
+  workgroupBarrier();  // all have looked
+  if lane == 0u {
+    for (var i = 1u; i < WORKGROUP_SIZE; i++) {
+      own.beyond = nearer(own.beyond, found[i].xy);
+      own.farthest = farther(own.farthest, found[i].zw);
+    }
+    let t = 3u * (params.first + item);
+    triplets[t] = row.anchor;
+    triplets[t + 1u] = p;
+    triplets[t + 2u] = select(own.beyond.y, own.farthest.y, own.beyond.y == NO_PLACE);
   }
 }
 

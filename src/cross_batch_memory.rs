@@ -4,6 +4,8 @@
 //! anchor's id. The rows live on the engine; which labels they have is known here too, so that the positives of every
 //! anchor are known before anything runs.
 
+use serde::{Deserialize, Serialize};
+
 use crate::engine::Workspace;
 use crate::kernels::normalize::{Bank, Slots};
 use crate::kernels::ranks::Row;
@@ -16,12 +18,25 @@ const TAGS: &str = "memory.tags";
 /// Past this ids begin anew; no memory has this many slots.
 const LAST_ID: u32 = 1 << 31;
 
+/// How many steps ago rows of the memory were embedded: the head has moved on since.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MemoryAge {
+    /// The oldest row; rows of the last step are 0 steps old.
+    pub oldest: u64,
+    /// The mean over all rows.
+    pub mean: f64,
+}
+
 /// A ring of unit rows with their labels and ever-growing ids.
 #[derive(Debug)]
 pub(crate) struct CrossBatchMemory {
     pub(crate) bank: Bank,
     capacity: usize,
     labels: Vec<u32>,
+    /// Which row of the data each is.
+    rows: Vec<u32>,
+    /// Rows that came together last.
+    batch: usize,
     cursor: usize,
     next_id: u32,
     class_counts: Vec<u32>,
@@ -42,6 +57,8 @@ impl CrossBatchMemory {
             },
             capacity,
             labels: Vec::new(),
+            rows: Vec::new(),
+            batch: 1,
             cursor: 0,
             next_id: 0,
             class_counts: vec![0; classes],
@@ -53,6 +70,7 @@ impl CrossBatchMemory {
         self.capacity = capacity;
         self.next_id = self.next_id.next_multiple_of(capacity as u32);
         self.labels.clear();
+        self.rows.clear();
         self.cursor = 0;
         self.class_counts.fill(0);
     }
@@ -62,8 +80,8 @@ impl CrossBatchMemory {
         self.reset(self.capacity);
     }
 
-    /// Makes room for a batch and says where it goes.
-    pub(crate) fn enqueue(&mut self, labels: &[u32]) -> Slots {
+    /// Makes room for a batch, of these labels and rows of the data, and says where it goes.
+    pub(crate) fn enqueue(&mut self, labels: &[u32], rows: &[u32]) -> Slots {
         // `id % capacity` is a row's slot. Long before ids run out they begin anew, far from those still stored.
         if self.next_id > LAST_ID {
             self.next_id = self.cursor as u32;
@@ -73,10 +91,13 @@ impl CrossBatchMemory {
             capacity: self.capacity,
             first_id: self.next_id,
         };
-        for label in labels {
+        self.batch = labels.len();
+        for (label, row) in labels.iter().zip(rows) {
             if self.labels.len() < self.capacity {
                 self.labels.push(*label);
+                self.rows.push(*row);
             } else {
+                self.rows[self.cursor] = *row;
                 let old = std::mem::replace(&mut self.labels[self.cursor], *label);
                 self.class_counts[old as usize] -= 1;
             }
@@ -90,6 +111,24 @@ impl CrossBatchMemory {
     /// How many rows are stored.
     pub(crate) fn len(&self) -> usize {
         self.labels.len()
+    }
+
+    /// Which row of the data is stored with this id.
+    pub(crate) fn row(&self, id: u32) -> u32 {
+        self.rows[id as usize % self.capacity]
+    }
+
+    /// How many steps ago the stored rows came, every step having brought as many.
+    pub(crate) fn age(&self) -> MemoryAge {
+        let (rows, batch) = (self.len() as u64, self.batch as u64);
+        let oldest = rows.saturating_sub(1) / batch;
+        // Whole batches of ages 0, 1, .., and what is left of the oldest.
+        let whole = batch * (oldest * oldest.saturating_sub(1) / 2);
+        let total = whole + (rows - oldest * batch) * oldest;
+        MemoryAge {
+            oldest,
+            mean: total as f64 / rows.max(1) as f64,
+        }
     }
 
     /// Stored rows of a class.
@@ -143,7 +182,7 @@ mod tests {
     #[test]
     fn the_ring_forgets_the_oldest_and_ids_name_the_slots() {
         let mut memory = memory(5);
-        let slots = [[1, 2], [3, 1], [1, 4], [5, 6]].map(|labels| memory.enqueue(&labels));
+        let slots = [[1, 2], [3, 1], [1, 4], [5, 6]].map(|labels| memory.enqueue(&labels, &labels));
         assert_eq!(slots.map(|s| s.cursor), [0, 2, 4, 1]);
         assert_eq!(slots.map(|s| s.first_id), [0, 2, 4, 6]);
         assert_eq!(memory.labels, [4, 5, 6, 1, 1]);
@@ -157,9 +196,9 @@ mod tests {
     fn after_a_reset_ids_are_new_and_still_name_the_slots() {
         let mut memory = memory(5);
         memory.reset(2);
-        let before = memory.enqueue(&[1, 1]);
+        let before = memory.enqueue(&[1, 1], &[0, 1]);
         memory.reset(5);
-        let after = memory.enqueue(&[1, 2]);
+        let after = memory.enqueue(&[1, 2], &[0, 1]);
         assert_eq!((after.cursor, after.capacity, memory.len()), (0, 5, 2));
         assert!(
             after.first_id > before.first_id + 1 && after.first_id.is_multiple_of(5),
@@ -171,17 +210,40 @@ mod tests {
     fn ids_that_begin_anew_still_name_the_slots() {
         let mut memory = memory(5);
         memory.reset(3);
-        memory.enqueue(&[1, 1]);
+        memory.enqueue(&[1, 1], &[0, 1]);
         memory.next_id = LAST_ID / 3 * 3 + 5;
-        let slots = memory.enqueue(&[2, 2]);
+        let slots = memory.enqueue(&[2, 2], &[0, 1]);
         assert_eq!((slots.cursor, slots.first_id), (2, 2));
+    }
+
+    #[test]
+    fn a_stored_row_is_found_by_its_id_and_has_the_age_of_its_batch() {
+        let mut memory = memory(5);
+        assert_eq!(memory.age(), MemoryAge::default());
+        for step in 0..20 {
+            let rows = [10 * step, 10 * step + 1];
+            let slots = memory.enqueue(&[1, 1], &rows);
+            // What came last stands under its ids, and so does what came before, as far as it is still there.
+            let ids = (0..slots.first_id + 2).rev().take(memory.len());
+            let ages: Vec<u64> = ids
+                .map(|id| {
+                    assert_eq!(memory.row(id), 10 * (id / 2) + id % 2);
+                    u64::from(step - id / 2)
+                })
+                .collect();
+            let mean = ages.iter().sum::<u64>() as f64 / ages.len() as f64;
+            let oldest = ages.iter().copied().max().unwrap_or(0);
+            assert_eq!(memory.age(), MemoryAge { oldest, mean });
+        }
+        memory.reset(2);
+        assert_eq!(memory.age(), MemoryAge::default());
     }
 
     #[test]
     fn an_anchor_has_every_stored_row_of_its_class_but_its_own_copy_as_positive() {
         let mut memory = memory(8);
-        memory.enqueue(&[1, 2, 1]);
-        let slots = memory.enqueue(&[1, 3, 2]);
+        memory.enqueue(&[1, 2, 1], &[0, 1, 2]);
+        let slots = memory.enqueue(&[1, 3, 2], &[3, 4, 5]);
         let rows = memory.anchors(&[1, 3, 2], slots, 2);
         let positives: Vec<_> = rows
             .iter()

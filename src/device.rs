@@ -1,4 +1,4 @@
-//! [`EngineChoice`] and [`DeviceInfo`]: what to run on, and what it turned out to be.
+//! [`EngineChoice`], [`DeviceInfo`] and [`Reason`]: what to run on, what it turned out to be, and why.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,6 +11,13 @@ pub struct EngineChoice {
     pub adapter: Option<String>,
     /// Whether a GPU runs the kernels without wgpu's runtime checks, natively: to measure, not to rely on.
     pub trusted: bool,
+}
+
+impl EngineChoice {
+    /// Whether it must be a GPU.
+    pub(crate) fn asks_for_gpu(&self) -> bool {
+        self.kind == Some(EngineKind::Gpu) || self.adapter.is_some()
+    }
 }
 
 /// The two engines.
@@ -35,6 +42,21 @@ impl std::str::FromStr for EngineKind {
     }
 }
 
+/// Why an engine runs on what it does.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Reason {
+    /// It was asked for.
+    AskedFor,
+    /// It is a hardware GPU.
+    Hardware,
+    /// The CPU, as no GPU is there: no driver has one, or the browser gives none.
+    NoGpu,
+    /// The CPU, as a processor plays the only GPU there is, of this name.
+    OnlySoftware(String),
+    /// The CPU, as the GPU gave no device: what it said.
+    NoDevice(String),
+}
+
 /// What an engine runs on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceInfo {
@@ -54,4 +76,22 @@ pub struct DeviceInfo {
     pub workgroup_size: u32,
     /// Optional features that later kernels may use.
     pub features: Vec<String>,
+}
+
+impl std::fmt::Display for Reason {
+    /// Goes on from "the GPU" or "the CPU", after a comma.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::AskedFor => write!(f, "as was asked"),
+            Self::Hardware => write!(f, "as there is one"),
+            Self::NoGpu => write!(f, "as there is no GPU"),
+            Self::OnlySoftware(name) => {
+                write!(
+                    f,
+                    "as the only GPU is played by a processor ({name}): --engine gpu uses that"
+                )
+            }
+            Self::NoDevice(why) => write!(f, "as the GPU cannot be used: {why}"),
+        }
+    }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::cpu::CpuVec;
-use crate::device::{DeviceInfo, EngineChoice, EngineKind};
+use crate::device::{DeviceInfo, EngineChoice, EngineKind, Reason};
 use crate::error::{Error, Result};
 use crate::gpu::{self, Adapter, Gpu, GpuCommands, GpuVec, Kernel};
 use crate::ledger::MemoryLedger;
@@ -24,6 +24,7 @@ pub struct Engine {
     backend: Backend,
     ledger: MemoryLedger,
     info: DeviceInfo,
+    reason: Reason,
     stop: Arc<AtomicBool>,
     dispatches: Cell<u64>,
     submits: Cell<u64>,
@@ -66,20 +67,25 @@ impl Engine {
     pub async fn open(choice: &EngineChoice, budget_bytes: u64) -> Result<Self> {
         let ledger = MemoryLedger::new(budget_bytes);
         let gpu = match choice.kind {
-            Some(EngineKind::Cpu) => None,
+            Some(EngineKind::Cpu) => Err(Reason::AskedFor),
             _ => open_gpu(choice, &ledger).await?,
         };
-        let (backend, info) = match gpu {
-            Some(gpu) => {
+        let (backend, info, reason) = match gpu {
+            Ok(gpu) => {
                 let info = gpu.info().clone();
-                (Backend::Gpu(Rc::new(gpu)), info)
+                let reason = match choice.asks_for_gpu() {
+                    true => Reason::AskedFor,
+                    false => Reason::Hardware,
+                };
+                (Backend::Gpu(Rc::new(gpu)), info, reason)
             }
-            None => (Backend::Cpu, cpu_info()),
+            Err(reason) => (Backend::Cpu, cpu_info(), reason),
         };
         Ok(Self {
             backend,
             ledger,
             info,
+            reason,
             stop: Arc::default(),
             dispatches: Cell::new(0),
             submits: Cell::new(0),
@@ -96,6 +102,11 @@ impl Engine {
     /// What the engine runs on.
     pub fn info(&self) -> &DeviceInfo {
         &self.info
+    }
+
+    /// Why it runs on that.
+    pub fn reason(&self) -> &Reason {
+        &self.reason
     }
 
     /// The account of the engine's memory.
@@ -369,20 +380,21 @@ impl<T: Pod> DeviceVec<T> {
     }
 }
 
-/// Opens the GPU that is asked for, or else a hardware one that gives a device, if there is one.
-async fn open_gpu(choice: &EngineChoice, ledger: &MemoryLedger) -> Result<Option<Gpu>> {
-    let asked_for = choice.kind == Some(EngineKind::Gpu) || choice.adapter.is_some();
-    let open = async {
-        let adapter = Adapter::find(choice.adapter.as_deref()).await?;
-        // Before it takes a part of the budget.
-        if adapter.info().software && !asked_for {
-            return Ok(None);
-        }
-        Gpu::open(adapter, choice.trusted, ledger).await.map(Some)
+/// Opens the GPU that is asked for, or else a hardware one that gives a device; or says why it is the CPU.
+async fn open_gpu(choice: &EngineChoice, ledger: &MemoryLedger) -> Result<Result<Gpu, Reason>> {
+    let asked_for = choice.asks_for_gpu();
+    let adapter = match Adapter::find(choice.adapter.as_deref()).await {
+        Err(Error::Device(_)) if !asked_for => return Ok(Err(Reason::NoGpu)),
+        adapter => adapter?,
     };
-    match open.await {
-        Err(Error::Device(_)) if !asked_for => Ok(None),
-        opened => opened,
+    let info = adapter.info();
+    // Before it takes a part of the budget.
+    if info.software && !asked_for {
+        return Ok(Err(Reason::OnlySoftware(info.adapter)));
+    }
+    match Gpu::open(adapter, choice.trusted, ledger).await {
+        Err(Error::Device(why)) if !asked_for => Ok(Err(Reason::NoDevice(why))),
+        opened => opened.map(Ok),
     }
 }
 

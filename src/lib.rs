@@ -67,6 +67,8 @@ mod knn;
 
 mod rate;
 
+mod self_test;
+
 mod evaluation;
 
 mod mining;
@@ -96,6 +98,7 @@ mod run;
 pub mod bench;
 
 pub use config::{Adam, Optimizer, Split, TrainConfig};
+pub use cross_batch_memory::MemoryAge;
 #[cfg(target_arch = "wasm32")]
 pub use dataset::BlobRows;
 pub use dataset::{
@@ -104,7 +107,7 @@ pub use dataset::{
 };
 #[cfg(not(target_arch = "wasm32"))]
 pub use dataset::{NpyElement, NpyRows, NpzWriter, triplets_header};
-pub use device::{DeviceInfo, EngineChoice, EngineKind};
+pub use device::{DeviceInfo, EngineChoice, EngineKind, Reason};
 pub use distance::Distance;
 pub use embedder::Embedder;
 pub use embeddings::Embeddings;
@@ -119,8 +122,9 @@ pub use listing::{ListingSpec, Windows, checksum, list};
 pub use losses::{Loss, TripletMarginLoss};
 pub use metrics::{ClassMetrics, Metrics, Retrieval, Scores};
 pub use miners::{
-    BatchEasyHardMiner, BatchHardMiner, Miner, MiningCounts, MultiSimilarityMiner, PairMarginMiner,
-    Strategy, TripletMarginMiner, TypeOfTriplets,
+    BatchEasyHardMiner, BatchHardMiner, DistanceWeightedMiner, FacenetSemihardMiner, Miner,
+    MiningCounts, MultiSimilarityMiner, PairMarginMiner, Strategy, TripletMarginMiner,
+    TypeOfTriplets,
 };
 pub use mining::{Mined, MiningSpec, Pairs, Wanted, mine};
 pub use model::{Activations, EmbeddingModel, LayerWeights};
@@ -129,5 +133,9 @@ pub use pml::pml_bytes;
 pub use projection::{Axes, project};
 pub use rate::measure_rate;
 pub use run::{Baseline, DataReport, FullEvaluation, Map, MemoryReport, Progress, Run, RunReport};
-pub use trainer::{Evaluation, Neighbour, Neighbourhood, StepReport, Trainer};
+pub use self_test::{SelfTest, self_test};
+pub use trainer::{
+    Evaluation, HardTriplet, HardestTriplets, Neighbour, Neighbourhood, PairHistogram, StepReport,
+    Trainer,
+};
 pub use triplets::Triplets;

@@ -1,6 +1,7 @@
 //! [`list`]: the listing phase. Takes rows with labels, gives the triplets that a miner keeps, lexicographic as PML gives
 //! them, a window at a time through one buffer: memory that its plan fixes, however many there are.
 
+mod drawn;
 mod mined;
 mod valid;
 
@@ -21,7 +22,7 @@ use crate::plan::{MemoryPlan, Room};
 use crate::triplets::Triplets;
 use crate::unit_rows::Intake;
 
-use mined::Mined;
+use mined::{Keeps, Mined};
 pub use valid::Windows;
 
 /// What a listing may take beside the references, which stay where they are.
@@ -187,13 +188,13 @@ impl ListingSpec {
 const LOOK_OPERATIONS: f64 = 4.0;
 
 /// Lists the triplets of the anchors with `references`, or with each other where it is `None`, that the miner keeps:
-/// `[anchor, positive, negative]`, lexicographic. `sink` gets them window by window, none of them empty, and may stop it.
+/// `[anchor, positive, negative]`, lexicographic; what is drawn comes by anchor, in the order of the draws. `sink` gets them window by window, none of them empty, and may stop it.
 ///
 /// Gives how many there were.
 ///
 /// # Errors
-/// [`Error::Data`] when dimensions or labels do not match; what [`ListingSpec::plan`] refuses; what `sink` says;
-/// [`Error::Device`]; [`Error::Stopped`].
+/// [`Error::Data`] when dimensions or labels do not match, or a miner cannot look at so many references; what
+/// [`ListingSpec::plan`] refuses; what `sink` says; [`Error::Device`]; [`Error::Stopped`].
 pub async fn list(
     engine: &Engine,
     anchors: Rows<'_>,
@@ -219,7 +220,7 @@ pub async fn checksum(
     miner: &Miner,
     window_bytes: u64,
 ) -> Result<(u64, u32)> {
-    let outlet: Outlet<fn(&[[u32; 3]]) -> Result<()>> = Outlet::Checksum;
+    let outlet: Outlet<NoSink> = Outlet::Checksum;
     run(engine, anchors, references, miner, window_bytes, outlet).await
 }
 
@@ -229,9 +230,9 @@ async fn run<F: FnMut(&[[u32; 3]]) -> Result<()>>(
     references: Option<Rows<'_>>,
     miner: &Miner,
     window_bytes: u64,
-    outlet: Outlet<F>,
+    mut outlet: Outlet<F>,
 ) -> Result<(u64, u32)> {
-    if !miner.is_band() {
+    if miner.gives_pairs() {
         return Err(Error::Config(
             "a miner that keeps positives and negatives of each anchor gives pairs, no list of triplets"
                 .to_owned(),
@@ -258,13 +259,36 @@ async fn run<F: FnMut(&[[u32; 3]]) -> Result<()>>(
     };
     if *miner == Miner::None {
         let mut windows = Windows::new(engine, &triplets, window_bytes).await?;
-        return windows.list(outlet).await;
+        return windows.list(&mut outlet).await;
     }
-    let (kind, margin) = miner.band();
-    let mut mined = Mined::new(engine, &spec, &triplets, Band::of(kind, margin)).await?;
+    if let Miner::FacenetSemihard(_) = miner
+        && labels.len() > kernel::FACENET_MOST
+    {
+        return Err(Error::Data(format!(
+            "{} references: facenet-semihard looks at {} at most",
+            labels.len(),
+            kernel::FACENET_MOST
+        )));
+    }
+    let mut mined = Mined::new(engine, &spec, &triplets).await?;
     mined.load(known, &labels).await?;
-    mined.list(anchors, outlet).await
+    let keeps = match miner {
+        Miner::DistanceWeighted(miner) => {
+            return mined
+                .draw(miner, spec.dim, anchors, &labels, &mut outlet)
+                .await;
+        }
+        Miner::FacenetSemihard(_) => Keeps::Facenet,
+        _ => {
+            let (kind, margin) = miner.band();
+            Keeps::Band(Band::of(kind, margin))
+        }
+    };
+    mined.list(keeps, anchors, &mut outlet).await
 }
+
+/// The sink of a list that stays on the device.
+type NoSink = fn(&[[u32; 3]]) -> Result<()>;
 
 /// Where windows go.
 enum Outlet<F> {

@@ -228,7 +228,7 @@ impl MiningSpec {
 /// `progress` hears how many anchors of how many are done.
 ///
 /// # Errors
-/// [`crate::Error::Data`] when dimensions or labels do not match; [`crate::Error::Refused`] and [`crate::Error::TooLarge`] as
+/// [`crate::Error::Config`] for a miner that gives a list; [`crate::Error::Data`] when dimensions or labels do not match; [`crate::Error::Refused`] and [`crate::Error::TooLarge`] as
 /// [`MiningSpec::plan`]; [`crate::Error::Device`]; [`crate::Error::Stopped`].
 pub async fn mine(
     engine: &Engine,
@@ -239,6 +239,7 @@ pub async fn mine(
     wanted: Wanted<'_>,
     mut progress: impl FnMut(u64, u64),
 ) -> Result<Mined> {
+    miner.check_has_a_loss()?;
     let known = references.unwrap_or(anchors);
     anchors.check_against(known)?;
     let dim = known.rows.dim();
@@ -460,6 +461,7 @@ impl<'a> Phase<'a> {
                     parts,
                     gradient,
                     0,
+                    None,
                     report,
                 );
                 if share {

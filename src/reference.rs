@@ -62,6 +62,63 @@ pub struct Mining {
     pub reference_gradient: Vec<f64>,
 }
 
+/// Every pair of an anchor and a reference but itself, by similarity: `[positives, negatives]` of each of `bins` over
+/// [-1, 1]. A bin holds its lower bound, the last 1 as well. Tags are `[label, id]`.
+pub fn pairs(
+    anchors: &[f64],
+    anchor_tags: &[[u32; 2]],
+    references: &[f64],
+    reference_tags: &[[u32; 2]],
+    dim: usize,
+    bins: usize,
+) -> [Vec<u64>; 2] {
+    let mut counts = [vec![0; bins], vec![0; bins]];
+    for (anchor, [label, id]) in anchors.chunks(dim).zip(anchor_tags) {
+        for (reference, [other, other_id]) in references.chunks(dim).zip(reference_tags) {
+            let along = (dot(anchor, reference) + 1.0) / 2.0 * bins as f64;
+            let bin = (along.max(0.0) as usize).min(bins - 1);
+            if label != other {
+                counts[1][bin] += 1;
+            } else if id != other_id {
+                counts[0][bin] += 1;
+            }
+        }
+    }
+    counts
+}
+
+/// `[farthest positive, nearest negative]` of each anchor, similarity and id; of equals the smaller id. Tags are
+/// `[label, id]`.
+pub fn hardest(
+    anchors: &[f64],
+    anchor_tags: &[[u32; 2]],
+    references: &[f64],
+    reference_tags: &[[u32; 2]],
+    dim: usize,
+) -> Vec<[Option<(f64, u32)>; 2]> {
+    let mut all = Vec::new();
+    for (anchor, [label, id]) in anchors.chunks(dim).zip(anchor_tags) {
+        let mut hardest = [None; 2];
+        for (reference, [other, other_id]) in references.chunks(dim).zip(reference_tags) {
+            let (s, negative) = (dot(anchor, reference), label != other);
+            if !negative && id == other_id {
+                continue;
+            }
+            let slot = &mut hardest[usize::from(negative)];
+            let harder = slot.is_none_or(|(known, known_id)| match negative {
+                _ if s == known => *other_id < known_id,
+                true => s > known,
+                false => s < known,
+            });
+            if harder {
+                *slot = Some((s, *other_id));
+            }
+        }
+        all.push(hardest);
+    }
+    all
+}
+
 /// Every triplet, one after the other. Tags are `[label, id]`.
 pub fn triplet_margin(
     anchors: &[f64],
@@ -185,6 +242,43 @@ pub fn triplets(
         }
     }
     kept
+}
+
+/// FaceNet's triplets by place, `[anchor, positive, negative]`: of an anchor's negatives the nearest that is strictly
+/// farther than the positive, or else the farthest; of equals the first. Tags are `[label, id]`.
+pub fn facenet_semihard(
+    anchors: &[f64],
+    anchor_tags: &[[u32; 2]],
+    references: &[f64],
+    reference_tags: &[[u32; 2]],
+    dim: usize,
+) -> Vec<[u32; 3]> {
+    let mut chosen = Vec::new();
+    for (a, (anchor, [label, id])) in anchors.chunks(dim).zip(anchor_tags).enumerate() {
+        let similarities: Vec<f64> = references.chunks(dim).map(|row| dot(anchor, row)).collect();
+        for (p, [p_label, p_id]) in reference_tags.iter().enumerate() {
+            if p_label != label || p_id == id {
+                continue;
+            }
+            let (mut beyond, mut farthest): (Option<usize>, Option<usize>) = (None, None);
+            for (n, [n_label, _]) in reference_tags.iter().enumerate() {
+                let s = similarities[n];
+                if n_label == label {
+                    continue;
+                }
+                if s < similarities[p] && beyond.is_none_or(|best| s > similarities[best]) {
+                    beyond = Some(n);
+                }
+                if farthest.is_none_or(|best| s < similarities[best]) {
+                    farthest = Some(n);
+                }
+            }
+            if let Some(n) = beyond.or(farthest) {
+                chosen.push([a, p, n].map(|place| place as u32));
+            }
+        }
+    }
+    chosen
 }
 
 /// For each query, the ranks of the references of its label, nearest first, from 1 on: similarity down, id up, the

@@ -389,6 +389,11 @@ impl Run {
         self.elapsed_ms
     }
 
+    /// The engine that it runs on.
+    pub fn engine(&self) -> &Engine {
+        self.trainer.engine()
+    }
+
     /// What it runs on.
     pub fn device(&self) -> &DeviceInfo {
         self.trainer.engine().info()

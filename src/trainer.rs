@@ -2,8 +2,10 @@
 //! from gathering their rows to the optimizer runs on the engine, and a few words a step come back.
 
 mod baseline;
+mod hardest;
 mod neighbours;
 mod outlook;
+mod pairs;
 mod score;
 mod setup;
 
@@ -12,11 +14,13 @@ use std::rc::Rc;
 use serde::{Deserialize, Serialize};
 use web_time::Instant;
 
+pub use hardest::{HardTriplet, HardestTriplets};
 pub use neighbours::{Neighbour, Neighbourhood};
+pub use pairs::PairHistogram;
 pub use score::Evaluation;
 
 use crate::config::TrainConfig;
-use crate::cross_batch_memory::CrossBatchMemory;
+use crate::cross_batch_memory::{CrossBatchMemory, MemoryAge};
 use crate::dataset::{Dataset, Sides};
 use crate::engine::{Commands, Engine};
 use crate::error::{Error, Result};
@@ -26,7 +30,7 @@ use crate::kernels::normalize::{self, Slots};
 use crate::kernels::optimizer;
 use crate::kernels::ranks::{Block, Inputs, Row};
 use crate::kernels::tile::Shape;
-use crate::kernels::triplet_margin::{self, STATUS, TERMS};
+use crate::kernels::triplet_margin::{self, PAIRS, STATUS, TERMS};
 use crate::kernels::{self, stride};
 use crate::knn::Seeker;
 use crate::linear::Unfit;
@@ -72,8 +76,19 @@ pub struct Trainer {
     seeker: Seeker,
     linear: Result<Linear, Unfit>,
     step: u64,
+    pairs: Option<PairHistogram>,
+    last: Option<LastStep>,
     failed: Option<Error>,
     pace: Pace,
+}
+
+/// Where the last step's anchors and references still are.
+#[derive(Clone, Copy, Debug)]
+struct LastStep {
+    /// Where its rows begin in the submit's.
+    first: usize,
+    slots: Slots,
+    references: usize,
 }
 
 /// One step of a submit, as far as the host knows it.
@@ -121,6 +136,8 @@ impl Trainer {
             linear: linear
                 .map(|directions| Linear::new(&mut workspace, dataset.features.dim(), directions)),
             step: 0,
+            pairs: None,
+            last: None,
             failed: None,
             pace: Pace::default(),
             engine,
@@ -194,14 +211,14 @@ impl Trainer {
             .stage(engine, &mut commands, dataset, numbers)
             .await?;
         commands.upload(&mut train.batch, 0, &rows);
-        commands.upload(&mut train.report, 0, &vec![0; steps * words]);
+        commands.upload(&mut train.report, 0, &vec![0; steps * words + PAIRS]);
         for (i, drawn) in drawn.iter().enumerate() {
-            self.record(&mut commands, i, drawn);
+            self.record(&mut commands, i, drawn, i + 1 == steps);
         }
         self.engine.submit(commands);
         let report = self
             .engine
-            .read(&self.train.report, 0, (steps * words) as u64)
+            .read(&self.train.report, 0, (steps * words + PAIRS) as u64)
             .await?;
         self.pace.record(
             self.setup.sizes.step_operations() * steps as f64,
@@ -214,6 +231,7 @@ impl Trainer {
     fn read_reports(&mut self, words: &[u32], drawn: &[Drawn]) -> Result<Vec<StepReport>> {
         let batch = self.setup.sizes.batch;
         let Loss::TripletMargin(loss) = &self.config.loss;
+        (self.pairs, self.last) = (None, None);
         let mut reports = Vec::with_capacity(drawn.len());
         for (words, drawn) in words.chunks_exact(TERMS + batch).zip(drawn) {
             if words[STATUS] != 0 {
@@ -238,6 +256,17 @@ impl Trainer {
                 pml_bytes: drawn.pml_bytes,
             });
         }
+        if let Some(last) = drawn.last()
+            && reports.len() == drawn.len()
+        {
+            let pairs = &words[drawn.len() * (TERMS + batch)..];
+            self.pairs = Some(PairHistogram::read(self.step, pairs));
+            self.last = Some(LastStep {
+                first: (drawn.len() - 1) * batch,
+                slots: last.slots,
+                references: last.references,
+            });
+        }
         Ok(reports)
     }
 
@@ -253,7 +282,7 @@ impl Trainer {
             self.memory.reset(memory_size);
         }
         let labels = self.dataset.labels_of(numbers);
-        let slots = self.memory.enqueue(&labels);
+        let slots = self.memory.enqueue(&labels, numbers);
         rows.extend(
             self.memory
                 .anchors(&labels, slots, self.setup.sizes.block_rows),
@@ -271,8 +300,8 @@ impl Trainer {
         }
     }
 
-    /// Records the kernels of the `i`-th step of a submit.
-    fn record(&mut self, commands: &mut Commands, i: usize, drawn: &Drawn) {
+    /// Records the kernels of the `i`-th step of a submit. Pairs are counted in the last: its report is the longest.
+    fn record(&mut self, commands: &mut Commands, i: usize, drawn: &Drawn, last: bool) {
         let Self {
             train,
             model,
@@ -336,6 +365,7 @@ impl Trainer {
                         parts,
                         gradient,
                         report_first,
+                        last.then_some(TERMS + count),
                         report,
                     );
                     if drawn.alone {
@@ -436,6 +466,16 @@ impl Trainer {
     /// Steps done.
     pub fn step(&self) -> u64 {
         self.step
+    }
+
+    /// How similar the pairs of the last step were; of the last of a slice, as [`Trainer::advance`] takes them.
+    pub fn pairs(&self) -> Option<&PairHistogram> {
+        self.pairs.as_ref()
+    }
+
+    /// How old the references of the last step were.
+    pub fn memory_age(&self) -> MemoryAge {
+        self.memory.age()
     }
 
     /// The settings.

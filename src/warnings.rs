@@ -107,7 +107,9 @@ fn nothing_to_learn(config: &TrainConfig) -> Option<String> {
         Miner::BatchHard(_)
         | Miner::BatchEasyHard(_)
         | Miner::MultiSimilarity(_)
-        | Miner::PairMargin(_) => (-2.0, 2.0, "the miner"),
+        | Miner::PairMargin(_)
+        | Miner::FacenetSemihard(_)
+        | Miner::DistanceWeighted(_) => (-2.0, 2.0, "the miner"),
         Miner::TripletMargin(miner) => match miner.type_of_triplets {
             TypeOfTriplets::All => (-2.0, miner.margin, "the miner"),
             TypeOfTriplets::Easy => (miner.margin, 2.0, "the easy miner"),

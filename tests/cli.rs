@@ -645,6 +645,21 @@ fn mine_lists_as_many_triplets_as_it_counts() {
         let listed = triplets(path, count);
         assert!(listed.len() > 10 && listed.is_sorted_by(|a, b| a < b));
     }
+    for miner in ["facenet-semihard", "distance-weighted"] {
+        let options = ["--miner", miner, "--out", path];
+        let report = json(&[&["mine"], &rows[..], &options].concat());
+        let count = report["triplets"].as_u64().expect("is a count");
+        assert_eq!(report["mining"]["mined"].as_u64(), Some(count));
+        assert!(report["mining"]["valid"].as_u64() > Some(count));
+        assert!(triplets(path, count).len() > 10);
+        for command in ["mine", "loss"] {
+            let options = ["--miner", miner];
+            let error = refusal(&[&[command], &rows[..], &options].concat());
+            assert!(error.contains("gives a list of triplets"), "{error}");
+        }
+        let train = ["train", "--set", &format!("miner.name={miner}")];
+        assert!(refusal(&train).contains("gives a list of triplets"));
+    }
     let options = ["--out", path, "--budget", "64MiB"];
     let plan = json(&[&["plan", "mine"], &rows[..], &options].concat());
     let buffers = plan["memory"]["buffers"].as_array().expect("a list");
@@ -823,6 +838,19 @@ fn devices_lists_the_cpu_last() {
         devices.iter().any(|device| device["engine"] == "gpu"),
         "a Vulkan driver is installed"
     );
+    let (best, chosen) = (&devices[0], &report["chosen"]);
+    let reason = chosen["reason"].as_str().expect("a text");
+    if best["engine"] == "gpu" && best["software"] == false {
+        assert_eq!(chosen["adapter"], best["adapter"]);
+        assert_eq!(reason, "as there is one");
+    } else {
+        assert_eq!(chosen["engine"], "cpu");
+        let name = best["adapter"].as_str().expect("a name");
+        let expected =
+            format!("as the only GPU is played by a processor ({name}): --engine gpu uses that");
+        assert_eq!(reason, expected);
+    }
+    assert!(chosen["self_test"]["gflops"].as_f64().expect("a number") > 0.0);
 }
 
 #[test]

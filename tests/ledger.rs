@@ -8,7 +8,7 @@ use std::rc::Rc;
 use common::{engines, open};
 use nearfar::{
     Dataset, Engine, EngineKind, Error, KnnIndex, KnnSpec, MemoryPlan, Purpose, Rate, RowSource,
-    Run, TrainConfig, Trainer,
+    Run, SelfTest, TrainConfig, Trainer, self_test,
 };
 
 fn digits(sets: &[&str]) -> (Rc<Dataset>, TrainConfig) {
@@ -211,6 +211,26 @@ fn the_budget_that_a_refusal_names_is_the_least_that_does() {
             let less = trainer((mebibytes - 1) << 20);
             assert!(less.is_err(), "{kind:?}, {sets:?}: {text} is not the least");
         }
+    }
+}
+
+#[test]
+fn a_self_test_is_short_gives_its_memory_back_and_needs_none() {
+    for engine in engines() {
+        let before = engine.ledger().live_bytes();
+        let tested = pollster::block_on(self_test(&engine)).expect("runs");
+        assert_eq!(engine.ledger().live_bytes(), before, "it is given back");
+        assert_eq!(engine.ledger().returning_bytes(), 0, "already");
+        let SelfTest { gflops, elapsed_ms } = tested.expect("fits");
+        // Tests run side by side: a second, where 200 ms are promised.
+        assert!(elapsed_ms < 1000.0, "{elapsed_ms} ms");
+        // No machine is outside of this: a unit that is wrong would be.
+        assert!((0.01..1e6).contains(&gflops), "{gflops} GFLOP/s");
+    }
+    for kind in [EngineKind::Gpu, EngineKind::Cpu] {
+        let small = open(kind, 4 << 20);
+        let tested = pollster::block_on(self_test(&small)).expect("runs");
+        assert_eq!(tested, None, "it does not fit");
     }
 }
 

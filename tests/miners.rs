@@ -9,8 +9,8 @@ use nearfar::{
     Dataset, Engine, Labelled, LayerWeights, MiningCounts, StepReport, TrainConfig, Trainer,
 };
 
-/// One step on rows at these angles, in degrees, of these classes; the embeddings are the points of the circle.
-fn step(engine: Engine, angles: &[f64], labels: &[u32], sets: &[&str]) -> StepReport {
+/// A trainer on rows at these angles, in degrees, of these classes; the embeddings are the points of the circle.
+async fn trainer(engine: Engine, angles: &[f64], labels: &[u32], sets: &[&str]) -> Trainer {
     let point = |angle: &f64| {
         [
             angle.to_radians().cos() as f32,
@@ -36,18 +36,28 @@ fn step(engine: Engine, angles: &[f64], labels: &[u32], sets: &[&str]) -> StepRe
     for set in sets {
         config = config.with_set(set).expect("sets");
     }
+    let dataset = Rc::new(dataset.expect("two classes"));
+    Trainer::new(engine, dataset, config).await.expect("fits")
+}
+
+/// One step on these rows, with a head that leaves them as they are.
+async fn step_on(trainer: &mut Trainer, rows: &[u32]) -> StepReport {
     let identity = LayerWeights {
         index: 0,
         shape: [2, 2],
         weight: vec![1.0, 0.0, 0.0, 1.0],
         bias: vec![0.0; 2],
     };
+    trainer.set_weights(&[identity]).await.expect("takes them");
+    trainer.step_on(rows).await.expect("steps")
+}
+
+/// One step on all rows.
+fn step(engine: Engine, angles: &[f64], labels: &[u32], sets: &[&str]) -> StepReport {
+    let rows: Vec<u32> = (0..angles.len() as u32).collect();
     pollster::block_on(async {
-        let dataset = Rc::new(dataset.expect("two classes"));
-        let mut trainer = Trainer::new(engine, dataset, config).await.expect("fits");
-        trainer.set_weights(&[identity]).await.expect("takes them");
-        let rows: Vec<u32> = (0..angles.len() as u32).collect();
-        trainer.step_on(&rows).await.expect("steps")
+        let mut trainer = trainer(engine, angles, labels, sets).await;
+        step_on(&mut trainer, &rows).await
     })
 }
 
@@ -159,5 +169,129 @@ fn no_triplets_when_all_labels_differ() {
     for engine in engines() {
         let report = step(engine, &[0.0, 10.0, 50.0, 90.0, 200.0, 300.0], &labels, &[]);
         assert_eq!((report.mining.valid, report.loss), (0, 0.0));
+    }
+}
+
+#[test]
+fn the_hardest_triplets_of_five_rows_written_by_hand() {
+    let (angles, labels) = ([0.0, 20.0, 30.0, 90.0, 100.0], [0, 0, 1, 1, 1]);
+    // Anchor, farthest positive, nearest negative: s_ap - s_an is -0.643, -0.045, 0.074, 0.158 and 0.168.
+    let expected = [[2, 4, 1], [1, 0, 2], [0, 1, 2], [3, 2, 1], [4, 2, 1]];
+    for engine in engines() {
+        let found = pollster::block_on(async {
+            let mut trainer = trainer(engine, &angles, &labels, &[]).await;
+            assert_eq!(trainer.hardest(3).await.expect("nothing yet"), None);
+            step_on(&mut trainer, &[0, 1, 2, 3, 4]).await;
+            let few = trainer.hardest(2).await.expect("picks").expect("a step");
+            assert_eq!((few.step, few.triplets.len()), (1, 2));
+            trainer.hardest(9).await.expect("picks").expect("a step")
+        });
+        let rows: Vec<_> = found
+            .triplets
+            .iter()
+            .map(|t| [t.anchor, t.positive, t.negative])
+            .collect();
+        assert_eq!(rows, expected);
+        let hardest = &found.triplets[0];
+        assert_eq!((&*hardest.class, &*hardest.negative_class), ("1", "0"));
+        let cos = |degrees: f64| degrees.to_radians().cos();
+        assert!((f64::from(hardest.s_ap) - cos(70.0)).abs() < 1e-6);
+        assert!((f64::from(hardest.s_an) - cos(10.0)).abs() < 1e-6);
+    }
+}
+
+/// What the loops find for the anchors, which were stored last: anchor, positive, negative as rows of the data; and each
+/// pair's bin, `[positives, negatives]`.
+fn by_loops(
+    angles: &[f64],
+    labels: &[u32],
+    memory: &[u32],
+    anchors: usize,
+) -> (Vec<[u32; 3]>, [Vec<u64>; 2]) {
+    let similarity = |a: u32, b: u32| (angles[a as usize] - angles[b as usize]).to_radians().cos();
+    let label = |row: u32| labels[row as usize];
+    let mut pairs = [vec![0; 64], vec![0; 64]];
+    let mut triplets = Vec::new();
+    for a in memory.len() - anchors..memory.len() {
+        let (mut positive, mut negative) = (None::<(f64, u32)>, None::<(f64, u32)>);
+        for (_, row) in memory.iter().enumerate().filter(|(id, _)| *id != a) {
+            let s = similarity(memory[a], *row);
+            let of = usize::from(label(*row) != label(memory[a]));
+            pairs[of][((s + 1.0) * 32.0).min(63.0) as usize] += 1;
+            // The first of equals is the one that was stored first.
+            if of == 0 && positive.is_none_or(|(known, _)| s < known - 1e-9) {
+                positive = Some((s, *row));
+            }
+            if of == 1 && negative.is_none_or(|(known, _)| s > known + 1e-9) {
+                negative = Some((s, *row));
+            }
+        }
+        if let (Some((s_ap, p)), Some((s_an, n))) = (positive, negative) {
+            triplets.push((s_ap - s_an, [memory[a], p, n]));
+        }
+    }
+    triplets.sort_by(|a, b| a.0.total_cmp(&b.0));
+    (triplets.into_iter().map(|(_, rows)| rows).collect(), pairs)
+}
+
+#[test]
+fn pairs_hardest_triplets_and_ages_are_those_of_the_memory_as_rows_come_and_go() {
+    // Angles without two triplets at the same margin, and no similarity at a bound of a bin.
+    let angles: Vec<f64> = (0..12)
+        .map(|i| f64::from(i * i * 7 % 101) * 3.3 + f64::from(i) * 0.37)
+        .collect();
+    let labels: Vec<u32> = (0..12).map(|i| i * 5 % 3).collect();
+    // Row 7 comes back while its older copy is still there.
+    let batches = [[0, 1, 2, 3], [4, 5, 6, 7], [8, 7, 10, 11], [1, 9, 3, 0]];
+    let ages = [(0, 0.0), (1, 0.5), (2, 8.0 / 10.0), (2, 8.0 / 10.0)];
+    for engine in engines() {
+        pollster::block_on(async {
+            let sets = ["batch_size=4", "memory_size=10"];
+            let mut trainer = trainer(engine, &angles, &labels, &sets).await;
+            let mut memory = Vec::new();
+            for (batch, (oldest, mean)) in batches.iter().zip(ages) {
+                step_on(&mut trainer, batch).await;
+                memory.extend(batch);
+                memory.drain(..memory.len().saturating_sub(10));
+                let (triplets, [positives, negatives]) = by_loops(&angles, &labels, &memory, 4);
+                let found = trainer.hardest(4).await.expect("picks").expect("a step");
+                let rows: Vec<_> = found
+                    .triplets
+                    .iter()
+                    .map(|t| [t.anchor, t.positive, t.negative])
+                    .collect();
+                assert_eq!(rows, triplets, "step {}", found.step);
+                let pairs = trainer.pairs().expect("a step");
+                assert_eq!(pairs.step, found.step);
+                assert_eq!(
+                    (&pairs.positives, &pairs.negatives),
+                    (&positives, &negatives)
+                );
+                let age = trainer.memory_age();
+                assert_eq!((age.oldest, age.mean), (oldest, mean));
+            }
+        });
+    }
+}
+
+#[test]
+fn of_a_slice_the_last_step_is_told_of() {
+    let angles: Vec<f64> = (0..12).map(|i| f64::from(i * i * 13 % 97) * 3.7).collect();
+    let labels: Vec<u32> = (0..12).map(|i| i % 4).collect();
+    for engine in engines() {
+        pollster::block_on(async {
+            let sets = ["batch_size=4", "memory_size=8"];
+            let mut trainer = trainer(engine, &angles, &labels, &sets).await;
+            while trainer.step() < 12 {
+                let last = trainer.advance(12 - trainer.step()).await.expect("steps");
+                let step = last.last().expect("one at least").step;
+                let pairs = trainer.pairs().expect("counted");
+                let count = pairs.positives.iter().chain(&pairs.negatives).sum::<u64>();
+                // Every anchor with all but its own copy: those of this step alone.
+                assert_eq!((pairs.step, count), (step, 4 * (4 * step).min(8) - 4));
+                let hardest = trainer.hardest(1).await.expect("picks").expect("a step");
+                assert_eq!(hardest.step, step);
+            }
+        });
     }
 }

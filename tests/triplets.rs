@@ -8,8 +8,9 @@ use std::sync::atomic::Ordering;
 use common::{engines, exact_unit_rows, open, rng, tied_unit_rows, to_f64};
 use nearfar::kernels::triplet_margin::Kind;
 use nearfar::{
-    Distance, Engine, EngineKind, Error, ListingSpec, Miner, Rate, RowSource, Rows, TrainConfig,
-    Triplets, Wanted, Windows, checksum, list, mine, reference,
+    Distance, DistanceWeightedMiner, Engine, EngineKind, Error, FacenetSemihardMiner, ListingSpec,
+    Miner, Rate, RowSource, Rows, TrainConfig, Triplets, Wanted, Windows, checksum, list, mine,
+    reference,
 };
 use rand::RngExt as _;
 
@@ -410,7 +411,7 @@ fn what_does_not_fit_or_match_is_refused_before_anything_runs() {
     assert!(message.contains("299 labels for 300 rows"), "{message}");
 }
 
-/// A case of golden/triplets.json.
+/// A case of `golden/triplets.json`.
 #[derive(serde::Deserialize)]
 struct Golden {
     name: String,
@@ -447,5 +448,234 @@ fn pml_lists_and_mines_the_same_in_the_same_order() {
                 }
             }
         }
+    }
+}
+
+#[test]
+fn facenets_negative_is_that_of_the_loop_in_three_hundred_cases() {
+    let miner = Miner::FacenetSemihard(FacenetSemihardMiner::default());
+    let (engines, mut rng) = (engines(), rng(15));
+    for case in 0..300 {
+        let (count, classes) = (rng.random_range(1..40), rng.random_range(1..6));
+        let anchors = Set::exact(2 * case + 1, count, classes);
+        let others = Set::exact(case, rng.random_range(1..300), classes + 1);
+        let references = (case % 3 != 0).then_some(&others);
+        let known = references.unwrap_or(&anchors);
+        let first_id = if references.is_some() { 1 << 30 } else { 0 };
+        let (tags, own_tags) = (known.tags(0), anchors.tags(first_id));
+        let expected = reference::facenet_semihard(
+            &reference::normalize(&anchors.values, 64),
+            &own_tags,
+            &reference::normalize(&known.values, 64),
+            &tags,
+            64,
+        );
+        let window_bytes = 12 * rng.random_range(1..60);
+        for engine in &engines {
+            let found = listed(engine, &anchors, references, &miner, window_bytes);
+            assert!(found == expected, "case {case}: {count} of {classes}");
+        }
+    }
+}
+
+/// A case of `golden/distance_weighted.json`.
+#[derive(serde::Deserialize)]
+struct Weighted {
+    name: String,
+    dim: usize,
+    arguments: serde_json::Value,
+    labels: Vec<u32>,
+    rows: Vec<f32>,
+    reference_labels: Option<Vec<u32>>,
+    references: Option<Vec<f32>>,
+    weights: Vec<f64>,
+}
+
+/// The similarities of every row to all references, one row after the other.
+fn similarities(rows: &[f32], references: &[f32], dim: usize) -> Vec<f32> {
+    let (rows, references) = (
+        reference::normalize(&to_f64(rows), dim),
+        reference::normalize(&to_f64(references), dim),
+    );
+    let dots = rows.chunks(dim).flat_map(|row| {
+        references
+            .chunks(dim)
+            .map(move |other| reference::dot(row, other))
+    });
+    dots.map(|s| s as f32).collect()
+}
+
+/// The weights of every row, each over the sum of its row.
+fn weights(
+    miner: &DistanceWeightedMiner,
+    dim: usize,
+    labels: &[u32],
+    s: &[f32],
+    known: &[u32],
+) -> Vec<Vec<f64>> {
+    let rows = || labels.iter().zip(s.chunks(known.len()));
+    let largest = rows().map(|(label, s)| miner.largest(dim, *label, s, known));
+    let largest = largest.fold(f64::NEG_INFINITY, f64::max);
+    let row = |(label, s): (&u32, &[f32])| {
+        let weights: Vec<f64> = miner.weights(dim, *label, s, known, largest).collect();
+        let sum: f64 = weights.iter().sum();
+        weights
+            .iter()
+            .map(|w| if sum > 0.0 { w / sum } else { 0.0 })
+            .collect()
+    };
+    rows().map(row).collect()
+}
+
+#[test]
+fn negatives_weigh_what_they_weigh_in_pml() {
+    let cases: Vec<Weighted> =
+        serde_json::from_str(include_str!("golden/distance_weighted.json")).expect("is whole");
+    assert_eq!(cases.len(), 5);
+    for case in cases {
+        let miner: DistanceWeightedMiner =
+            serde_json::from_value(case.arguments).expect("are arguments");
+        let known = case.references.as_ref().unwrap_or(&case.rows);
+        let known_labels = case.reference_labels.as_ref().unwrap_or(&case.labels);
+        let s = similarities(&case.rows, known, case.dim);
+        let found = weights(&miner, case.dim, &case.labels, &s, known_labels).concat();
+        assert_eq!(found.len(), case.weights.len());
+        for (i, (found, expected)) in found.iter().zip(&case.weights).enumerate() {
+            assert!(
+                (found - expected).abs() < 1e-5,
+                "{} {i}: {found} {expected}",
+                case.name
+            );
+        }
+    }
+}
+
+/// What is left of the difference between counts and what they should be, in units of chance, less how much chance makes.
+fn chi_square(counts: &[u64], expected: &[f64]) -> f64 {
+    let seen = counts
+        .iter()
+        .zip(expected)
+        .filter(|(_, expected)| **expected > 0.0);
+    let terms: Vec<f64> = seen
+        .map(|(count, expected)| (*count as f64 - expected).powi(2) / expected)
+        .collect();
+    let freedom = terms.len() as f64 - 1.0;
+    // The sum has this mean and twice it as its variance.
+    (terms.iter().sum::<f64>() - freedom) / (2.0 * freedom).sqrt()
+}
+
+#[test]
+fn negatives_are_drawn_as_often_as_they_weigh_and_positives_alike() {
+    const POSITIVES: usize = 4000;
+    let mut rng = rng(16);
+    let dim = 4;
+    // One anchor: as many draws as it has positives.
+    let anchor = Set::new(common::random_rows(&mut rng, 1, dim), dim, &[0]);
+    let known = common::random_rows(&mut rng, POSITIVES + 30, dim);
+    let labels: Vec<u32> = (0..POSITIVES + 30)
+        .map(|row| (row >= POSITIVES).into())
+        .collect();
+    let known = Set::new(known, dim, &labels);
+    let (mut negatives, mut positives) = ([0u64; 30], vec![0u64; POSITIVES]);
+    let mut all = Vec::new();
+    for seed in 0..5 {
+        let miner = DistanceWeightedMiner {
+            seed,
+            ..DistanceWeightedMiner::default()
+        };
+        let lists = engines().map(|engine| {
+            let miner = Miner::DistanceWeighted(miner.clone());
+            [12 * 7, 1 << 20].map(|bytes| listed(&engine, &anchor, Some(&known), &miner, bytes))
+        });
+        let [list, others @ ..] = lists.as_flattened() else {
+            panic!("there are four");
+        };
+        assert!(
+            others.iter().all(|other| other == list),
+            "engines or windows"
+        );
+        assert_eq!(list.len(), POSITIVES);
+        for [a, p, n] in list {
+            assert_eq!(*a, 0);
+            positives[*p as usize] += 1;
+            negatives[*n as usize - POSITIVES] += 1;
+        }
+        all.push(list.clone());
+    }
+    assert!(all[0] != all[1], "the seed");
+    let draws = 5.0 * POSITIVES as f64;
+    let miner = DistanceWeightedMiner::default();
+    let values = |set: &Set| set.values.iter().map(|v| *v as f32).collect::<Vec<_>>();
+    let s = similarities(&values(&anchor), &values(&known), dim);
+    let weights = weights(&miner, dim, &[0], &s, &labels).concat();
+    let expected: Vec<f64> = weights[POSITIVES..].iter().map(|w| w * draws).collect();
+    let never = negatives.iter().zip(&expected).filter(|(_, e)| **e == 0.0);
+    assert!(never.map(|(count, _)| count).sum::<u64>() == 0);
+    assert!(expected.iter().filter(|e| **e > 20.0).count() > 10);
+    for (counts, expected) in [
+        (&negatives[..], &expected[..]),
+        (&positives[..], &[draws / POSITIVES as f64; POSITIVES][..]),
+    ] {
+        let off = chi_square(counts, expected);
+        assert!(off.abs() < 4.0, "{off}");
+    }
+}
+
+#[test]
+fn anchors_draw_as_many_as_their_class_has_and_those_without_a_weight_none() {
+    let set = Set::exact(17, 40, 3);
+    let lone = Set::exact(18, 6, 1);
+    let far = DistanceWeightedMiner {
+        cutoff: 1.0,
+        nonzero_loss_cutoff: 1.0,
+        seed: 0,
+    };
+    for budget in [8 << 20, 256 << 20] {
+        for kind in [EngineKind::Cpu, EngineKind::Gpu] {
+            let engine = open(kind, budget);
+            let miner = Miner::DistanceWeighted(DistanceWeightedMiner::default());
+            let found = listed(&engine, &set, None, &miner, 12 * 5);
+            let mut of_anchor = [0; 40];
+            for [a, p, n] in &found {
+                let [a, p, n] = [a, p, n].map(|place| *place as usize);
+                assert!(a != p && set.numbers[a] == set.numbers[p]);
+                assert!(set.numbers[n] != set.numbers[a]);
+                of_anchor[a] += 1;
+            }
+            for (label, drawn) in set.numbers.iter().zip(of_anchor) {
+                let class = set.numbers.iter().filter(|other| *other == label).count();
+                assert_eq!(drawn, class);
+            }
+            assert!(found.is_sorted_by_key(|[a, ..]| *a));
+            assert!(listed(&engine, &lone, None, &miner, 1200).is_empty());
+            let far = Miner::DistanceWeighted(far.clone());
+            assert!(listed(&engine, &set, None, &far, 1200).is_empty());
+        }
+    }
+}
+
+#[test]
+fn what_gives_a_list_is_refused_where_a_band_is_needed() {
+    let set = Set::exact(19, 20, 2);
+    let engine = open(EngineKind::Cpu, 64 << 20);
+    for (name, _) in Miner::LISTS {
+        let config = TrainConfig::default().with_set(&format!("miner.name={name}"));
+        let miner = config.expect("is a miner").miner;
+        let counts = mine(
+            &engine,
+            set.rows(),
+            None,
+            &miner,
+            Distance::Cosine,
+            Wanted::Counts,
+            |_, _| {},
+        );
+        let error = pollster::block_on(counts).expect_err("is refused");
+        assert!(
+            error
+                .to_string()
+                .contains(&format!("`{name}` gives a list")),
+            "{error}"
+        );
     }
 }

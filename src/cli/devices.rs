@@ -1,10 +1,10 @@
-//! `nearfar devices`: adapters with their limits.
+//! `nearfar devices`: adapters with their limits, and which engine is taken where none is named.
 
-use nearfar::{Bytes, Engine, Result};
+use nearfar::{Bytes, Engine, EngineChoice, Result, self_test};
 
-use super::{print_json, print_line};
+use super::{Common, print_json, print_line};
 
-/// List the adapters, best first, and what they allow
+/// List the adapters, best first, and what they allow; say which engine runs by itself, why, and how fast it is
 #[derive(Debug, clap::Args)]
 pub(super) struct Devices {
     /// Print one JSON object on standard output
@@ -15,8 +15,20 @@ pub(super) struct Devices {
 impl Devices {
     pub(super) fn run(&self) -> Result<()> {
         let devices = pollster::block_on(Engine::devices());
+        let budget_bytes = Common::default_budget();
+        let engine = pollster::block_on(Engine::open(&EngineChoice::default(), budget_bytes))?;
+        let (chosen, reason) = (engine.info(), engine.reason());
+        let tested = pollster::block_on(self_test(&engine))?;
         if self.json {
-            print_json(&serde_json::json!({ "devices": devices }));
+            print_json(&serde_json::json!({
+                "devices": devices,
+                "chosen": {
+                    "engine": chosen.engine,
+                    "adapter": chosen.adapter,
+                    "reason": reason.to_string(),
+                    "self_test": tested,
+                },
+            }));
             return Ok(());
         }
         for device in devices {
@@ -39,6 +51,14 @@ impl Devices {
                 ));
             }
         }
+        let engine = match chosen.engine.as_str() {
+            "gpu" => "the GPU",
+            _ => "the CPU",
+        };
+        let speed = tested.map_or_else(String::new, |tested| {
+            format!(" ({:.0} GFLOP/s in a self-test)", tested.gflops)
+        });
+        print_line(format_args!("runs on {engine}{speed}, {reason}"));
         Ok(())
     }
 }

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use nearfar::{
-    Engine, Forecast, MemoryReport, Mined, MiningCounts, MiningSpec, Rate, Result, Room,
-    TrainConfig, Wanted, mine, pml_bytes, write_matrix,
+    Engine, Forecast, MemoryReport, Mined, MiningSpec, Rate, Result, Room, TrainConfig, Wanted,
+    mine, pml_bytes, write_matrix,
 };
 
 use super::files::{LabelledFiles, LabelledRows, Output};
@@ -17,7 +17,8 @@ use super::{Common, pairs, print_json, print_line, progress, triplets};
 pub(super) struct Mine {
     #[command(flatten)]
     rows: LabelledFiles,
-    /// Which triplets are kept: triplet-margin, batch-hard, batch-easy-hard, multi-similarity, pair-margin or none
+    /// Which triplets are kept: triplet-margin, batch-hard, batch-easy-hard, multi-similarity, pair-margin, facenet-semihard,
+    /// distance-weighted or none
     #[arg(long, value_name = "NAME", default_value = "triplet-margin")]
     miner: String,
     /// An argument of the miner, e.g. `margin=0.1` or `type_of_triplets=hard`; may be given again
@@ -80,7 +81,10 @@ impl Mine {
             }
             return Ok(());
         }
-        let triplets = self.out.as_deref().filter(|_| settings.miner.is_band());
+        let triplets = self
+            .out
+            .as_deref()
+            .filter(|_| !settings.miner.gives_pairs());
         let file = triplets.map(|out| {
             triplets::File::create(
                 out,
@@ -91,12 +95,16 @@ impl Mine {
             )
         });
         let file = file.transpose()?;
-        let pairs = self.out.as_deref().filter(|_| !settings.miner.is_band());
+        let pairs = self.out.as_deref().filter(|_| settings.miner.gives_pairs());
         let wanted = match pairs {
             None => Wanted::Counts,
             Some(_) => Wanted::Pairs,
         };
-        let (mined, mut report) = job.run(&engine, &settings, wanted)?;
+        let counting = match &file {
+            Some(file) => file.counting(),
+            None => settings.clone(),
+        };
+        let (mined, mut report) = job.run(&engine, &counting, wanted)?;
         if let Some(path) = pairs {
             pairs::write(path, &settings.miner, &mined.pairs)?;
         }
@@ -107,7 +115,7 @@ impl Mine {
             // What is active is a matter of a loss.
             mining.remove("active");
         }
-        job.print(&mined.mining, &report);
+        job.print(&report);
         Ok(())
     }
 
@@ -118,7 +126,7 @@ impl Mine {
         let counting = spec(&anchors, references.as_ref(), false)
             .mined_by(&settings.miner, None)
             .plan(room, rate)?;
-        if self.out.is_none() || !settings.miner.is_band() {
+        if self.out.is_none() || settings.miner.gives_pairs() {
             return Ok(counting);
         }
         let spec = triplets::spec(&anchors, references.as_ref(), &settings);
@@ -147,7 +155,7 @@ impl Loss {
             write_gradient(path, &mined.gradient, job.anchors.rows.dim())?;
         }
         report["loss"] = mined.loss.into();
-        job.print(&mined.mining, &report);
+        job.print(&report);
         if !self.common.json {
             let active = mined.mining.active;
             print_line(format_args!("loss {} over {active} active", mined.loss));
@@ -257,29 +265,15 @@ impl<'a> Job<'a> {
         Ok((mined, report))
     }
 
-    fn print(&self, mining: &MiningCounts, report: &serde_json::Value) {
+    fn print(&self, report: &serde_json::Value) {
         if self.common.json {
             print_json(report);
             return;
         }
-        let MiningCounts {
-            anchors,
-            valid,
-            easy,
-            semihard,
-            hard,
-            mined,
-            ..
-        } = mining;
-        for (name, count) in [
-            ("anchors", anchors),
-            ("valid", valid),
-            ("easy", easy),
-            ("semihard", semihard),
-            ("hard", hard),
-            ("mined", mined),
-        ] {
-            print_line(format_args!("{name:<10} {count:>20}"));
+        for name in ["anchors", "valid", "easy", "semihard", "hard", "mined"] {
+            if let Some(count) = report["mining"][name].as_u64() {
+                print_line(format_args!("{name:<10} {count:>20}"));
+            }
         }
     }
 }

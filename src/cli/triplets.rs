@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use nearfar::{
-    Engine, Forecast, ListingSpec, MemoryReport, Rate, Result, TrainConfig, checksum, list,
+    Engine, Forecast, ListingSpec, MemoryReport, Miner, Rate, Result, TrainConfig, checksum, list,
     triplets_header,
 };
 
@@ -13,12 +13,35 @@ use super::{note_line, progress};
 
 /// The file under way, of rows that it is known to fit beside.
 pub(super) struct File<'a> {
-    output: Output,
     path: &'a Path,
+    output: Output,
+    source: Source<'a>,
+}
+
+/// Where the triplets come from.
+struct Source<'a> {
     engine: &'a Engine,
     anchors: &'a LabelledRows,
     references: Option<&'a LabelledRows>,
     settings: &'a TrainConfig,
+}
+
+impl Source<'_> {
+    fn list(&self, sink: impl FnMut(&[[u32; 3]]) -> Result<()>) -> Result<u64> {
+        pollster::block_on(list(
+            self.engine,
+            self.anchors.rows(),
+            self.references.map(LabelledRows::rows),
+            &self.settings.miner,
+            ListingSpec::WINDOW_BYTES,
+            sink,
+        ))
+    }
+
+    /// Whether how many there are is known only from the list itself.
+    fn is_a_list(&self) -> bool {
+        self.settings.miner.gives_list()
+    }
 }
 
 /// What a list of these rows has to have room for.
@@ -89,45 +112,65 @@ impl<'a> File<'a> {
     ) -> Result<Self> {
         spec(anchors, references, settings).plan(&engine.room(), &Rate::default())?;
         Ok(Self {
-            output: Output::create(path)?,
             path,
-            engine,
-            anchors,
-            references,
-            settings,
+            output: Output::create(path)?,
+            source: Source {
+                engine,
+                anchors,
+                references,
+                settings,
+            },
         })
     }
 
-    /// Lists as many triplets as were counted, and says so in the report.
-    pub(super) fn write(mut self, count: u64, report: &mut serde_json::Value) -> Result<()> {
-        let (started, bar) = (Instant::now(), progress::Progress::new(count, "triplets"));
-        let mut writing = std::time::Duration::ZERO;
-        self.output.write(&triplets_header(count))?;
-        let (mut done, output) = (0, &mut self.output);
-        let listed = pollster::block_on(list(
-            self.engine,
-            self.anchors.rows(),
-            self.references.map(LabelledRows::rows),
-            &self.settings.miner,
-            ListingSpec::WINDOW_BYTES,
-            |window| {
-                let begun = Instant::now();
-                output.write(bytemuck::cast_slice(window))?;
-                done += window.len() as u64;
-                bar.set(done);
-                writing += begun.elapsed();
-                Ok(())
-            },
-        ))?;
+    /// What is counted before: every triplet, where the miner knows no kinds.
+    pub(super) fn counting(&self) -> TrainConfig {
+        let mut settings = self.source.settings.clone();
+        if self.source.is_a_list() {
+            settings.miner = Miner::None;
+        }
+        settings
+    }
+
+    /// Lists as many triplets as were counted, and says so in the report. What only the list knows is listed twice, first
+    /// to count it.
+    pub(super) fn write(self, counted: u64, report: &mut serde_json::Value) -> Result<()> {
+        let Self {
+            path,
+            mut output,
+            source,
+        } = self;
+        let started = Instant::now();
+        let count = if source.is_a_list() {
+            let count = source.list(|_| Ok(()))?;
+            if let Some(mining) = report["mining"].as_object_mut() {
+                mining.retain(|name, _| ["anchors", "valid"].contains(&name.as_str()));
+                mining.insert("mined".to_owned(), count.into());
+            }
+            count
+        } else {
+            counted
+        };
+        let bar = progress::Progress::new(count, "triplets");
+        let (mut done, mut writing) = (0, std::time::Duration::ZERO);
+        output.write(&triplets_header(count))?;
+        let listed = source.list(|window| {
+            let begun = Instant::now();
+            output.write(bytemuck::cast_slice(window))?;
+            done += window.len() as u64;
+            bar.set(done);
+            writing += begun.elapsed();
+            Ok(())
+        })?;
         bar.finish();
         assert_eq!(listed, count, "as many triplets are listed as were counted");
         let listing_ms = (started.elapsed() - writing).as_secs_f64() * 1e3;
-        self.output.finish()?;
+        output.finish()?;
         let counting_ms = report["elapsed_ms"].as_f64().unwrap_or(0.0);
         report["elapsed_ms"] = (counting_ms + listing_ms).into();
         report["triplets"] = count.into();
-        report["memory"] = serde_json::json!(MemoryReport::new(self.engine.ledger()));
-        note_line(format_args!("{count} triplets in {}", self.path.display()));
+        report["memory"] = serde_json::json!(MemoryReport::new(source.engine.ledger()));
+        note_line(format_args!("{count} triplets in {}", path.display()));
         Ok(())
     }
 }

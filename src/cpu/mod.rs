@@ -2,6 +2,7 @@
 
 pub(crate) mod gather;
 pub mod gemm;
+pub mod hardest;
 pub(crate) mod knn;
 pub mod normalize;
 pub mod optimizer;

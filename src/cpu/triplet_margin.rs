@@ -69,6 +69,24 @@ pub enum Total {
 pub const STATUS: usize = 15;
 /// Where in a step's report each row's term of the loss begins, as bits of an f32.
 pub const TERMS: usize = 16;
+/// Bins of the counts of pairs by similarity: each holds its lower bound, the last 1 as well.
+pub const BINS: usize = 64;
+/// Words of those counts in a report: u64s, each in two words, low first.
+pub const PAIRS: usize = 4 * BINS;
+
+/// Reads counts of pairs, and leaves `[positives, negatives]` of each bin from similarity -1 to 1.
+pub fn read_pairs(words: &[u32]) -> [Vec<u64>; 2] {
+    let count = |words: &[u32]| u64::from(words[0]) | u64::from(words[1]) << 32;
+    let counts: Vec<u64> = words[..PAIRS].chunks_exact(2).map(count).collect();
+    [counts[..BINS].to_vec(), counts[BINS..].to_vec()]
+}
+
+/// Where pairs of this similarity are counted. A power of two scales without rounding.
+fn bin(s: f32) -> usize {
+    let half = (BINS / 2) as i32;
+    let bin = (s * half as f32).floor() as i32 + half;
+    bin.clamp(0, 2 * half - 1) as usize
+}
 
 impl Total {
     /// Reads the total off a step's report.
@@ -214,6 +232,7 @@ pub(crate) fn mine(
     books: &mut [u32],
     parts: &mut [f32],
     gradient: &mut [f32],
+    pairs: Option<usize>,
     report: &mut [u32],
 ) {
     let panels = Panel::all(block, inputs, thresholds, books);
@@ -224,7 +243,8 @@ pub(crate) fn mine(
     let outputs = parts.zip(gradient).zip(beside.chunks_mut(most));
     let panels = panels.into_iter().zip(outputs).collect();
     let totals = map(panels, |(mut panel, ((parts, gradient), beside))| {
-        let anchors = panel.anchors;
+        let (anchors, own) = (panel.anchors, panel.rows);
+        let mut counted = pairs.map(|_| [0u64; 2 * BINS]);
         let mut rows: Vec<_> = panel
             .rows_mut()
             .zip(parts.chunks_exact_mut(block.stride))
@@ -245,6 +265,9 @@ pub(crate) fn mine(
         for_segments(block, inputs, anchors, |first, s| {
             let references = inputs.references[first * block.stride..].chunks_exact(block.stride);
             let tags = &inputs.tags[first..];
+            if let Some(counted) = &mut counted {
+                count_pairs(own, tags, s, counted);
+            }
             for (lane, anchor) in rows.iter_mut().enumerate() {
                 let column = s.iter().map(|s| s[lane]);
                 let references = column.zip(tags).zip(references.clone());
@@ -266,15 +289,40 @@ pub(crate) fn mine(
                 Distance::L2 => -2.0 * anchor.weights as f32,
             };
         }
-        totals
+        (totals, counted)
     });
-    for totals in totals {
+    for (totals, counted) in totals {
+        if let (Some(first), Some(counted)) = (pairs, counted) {
+            add_pairs(&mut report[first..], &counted);
+        }
         for (kind, total) in KINDS.into_iter().zip(totals) {
             kind.add(report, total);
         }
     }
     for (term, beside) in report[TERMS + block.first_row..].iter_mut().zip(beside) {
         *term = beside.to_bits();
+    }
+}
+
+/// Counts the pairs of a panel's rows and a segment of the references; a row is no pair with itself.
+fn count_pairs(rows: &[Row], tags: &[[u32; 2]], s: &[[f32; PANEL]], counted: &mut [u64]) {
+    for (s, [label, id]) in s.iter().zip(tags) {
+        for (s, row) in s.iter().zip(rows) {
+            if *label != row.label {
+                counted[BINS + bin(*s)] += 1;
+            } else if *id != row.id {
+                counted[bin(*s)] += 1;
+            }
+        }
+    }
+}
+
+/// Adds counts of pairs to those of a report.
+fn add_pairs(words: &mut [u32], counted: &[u64]) {
+    for (words, count) in words.chunks_exact_mut(2).zip(counted) {
+        let sum = (u64::from(words[0]) | u64::from(words[1]) << 32) + count;
+        words[0] = sum as u32;
+        words[1] = (sum >> 32) as u32;
     }
 }
 

@@ -33,6 +33,9 @@ const SET: [[u8; 8]; 256] = {
     all
 };
 
+/// Beyond every value.
+const NOWHERE: f32 = 3.0;
+
 /// Operations that meeting a reference counts as.
 const LOOK: usize = 4;
 
@@ -162,12 +165,9 @@ impl<'a> Cell<'a> {
     fn of(batch: &Batch, width: usize, inputs: Slices<'a>, cell: usize) -> Self {
         let cells = Batch::cells_of_a_pair(batch.references);
         let pair = (batch.first_pair + cell / cells) as u32;
-        let rows = &inputs.rows[..batch.rows];
-        let at = rows.partition_point(|row| row.offset <= pair) - 1;
-        let row = &rows[at];
+        let (row, similarities) = row_of(&inputs.rows[..batch.rows], width, inputs, pair);
         let members = &inputs.members[row.first as usize..];
         let positive = members[row.place(pair - row.offset)];
-        let similarities = &inputs.similarities[at * width..][..batch.references];
         let first = cell % cells * CELL;
         let last = batch.references.min(first + CELL);
         Self {
@@ -287,6 +287,71 @@ pub(crate) fn write(
             },
         );
     });
+}
+
+/// Writes FaceNet's triplet of each pair from `first_pair` on.
+pub(crate) fn facenet(
+    rows: usize,
+    references: usize,
+    width: usize,
+    first_pair: usize,
+    inputs: Slices<'_>,
+    triplets: &mut [[u32; 3]],
+) {
+    let operations = triplets.len() * references * LOOK;
+    let most = rows_of_a_part(triplets.len(), operations, triplets.len().max(1));
+    let parts = (first_pair..).step_by(most).zip(triplets.chunks_mut(most));
+    map(parts.collect(), |(first, triplets)| {
+        Arch::new().dispatch(
+            #[inline(always)]
+            || {
+                for (pair, triplet) in (first as u32..).zip(triplets) {
+                    let (row, s) = row_of(&inputs.rows[..rows], width, inputs, pair);
+                    let members = &inputs.members[row.first as usize..];
+                    let positive = members[row.place(pair - row.offset)];
+                    let s = &s[..references];
+                    let negative = one_negative(row.label, positive, s, inputs.labels);
+                    *triplet = [row.anchor, positive, negative];
+                }
+            },
+        );
+    });
+}
+
+/// The row of a pair, and its similarities.
+fn row_of<'a>(
+    rows: &'a [Row],
+    width: usize,
+    inputs: Slices<'a>,
+    pair: u32,
+) -> (&'a Row, &'a [f32]) {
+    let at = rows.partition_point(|row| row.offset <= pair) - 1;
+    (&rows[at], &inputs.similarities[at * width..][..width])
+}
+
+/// The nearest negative that is strictly farther than the positive, or else the farthest; of equals the first.
+#[inline(always)]
+fn one_negative(label: u32, positive: u32, similarities: &[f32], labels: &[u32]) -> u32 {
+    let nearness = value(similarities[positive as usize]);
+    let (mut beyond, mut farthest) = (-NOWHERE, NOWHERE);
+    for (s, other) in similarities.iter().zip(labels) {
+        let (v, negative) = (value(*s), *other != label);
+        // Without a branch.
+        beyond = if negative & (v < nearness) & (v > beyond) {
+            v
+        } else {
+            beyond
+        };
+        farthest = if negative & (v < farthest) {
+            v
+        } else {
+            farthest
+        };
+    }
+    let wanted = if beyond > -NOWHERE { beyond } else { farthest };
+    let is_it = |(s, other): (&f32, &u32)| *other != label && value(*s) == wanted;
+    let found = similarities.iter().zip(labels).position(is_it);
+    found.expect("a pair has a negative") as u32
 }
 
 /// Writes every valid triplet of the window; the first row's begin with the positive and negative numbered `begin`.

@@ -6,6 +6,7 @@
 
 pub mod gather;
 pub mod gemm;
+pub mod hardest;
 pub mod knn;
 pub mod normalize;
 pub mod optimizer;
@@ -22,11 +23,12 @@ pub mod weigh;
 pub use crate::gpu::{Access, Kernel};
 
 /// Every entry point there is.
-pub static ALL: [&Kernel; 37] = [
+pub static ALL: [&Kernel; 39] = [
     &gather::GATHER,
     &gemm::FORWARD,
     &gemm::INPUT_GRADIENT,
     &gemm::WEIGHT_GRADIENT,
+    &hardest::PICK,
     &knn::CLEAR,
     &knn::STRIP,
     &knn::TILE,
@@ -56,6 +58,7 @@ pub static ALL: [&Kernel; 37] = [
     &triplets::VALID,
     &triplets::COUNT,
     &triplets::WRITE,
+    &triplets::FACENET,
     &triplets::CHECKSUM,
     &weigh::WEIGH,
     &weigh::TOTAL,

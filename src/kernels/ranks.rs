@@ -115,6 +115,7 @@ pub(super) struct Params {
     pub(super) segments: u32,
     pub(super) capacity: u32,
     pub(super) report: u32,
+    pub(super) pairs: u32,
     pub(super) kind: u32,
     pub(super) miner_margin: f32,
     pub(super) loss_margin: f32,

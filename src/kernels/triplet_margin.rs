@@ -4,7 +4,7 @@
 use super::ranks::{Block, Inputs, Params, SEGMENT, SORT_THRESHOLDS, Scratch, buffers};
 use super::{Access, Kernel, index};
 use crate::cpu;
-pub use crate::cpu::triplet_margin::{Kind, Rule, STATUS, TERMS, Total};
+pub use crate::cpu::triplet_margin::{BINS, Kind, PAIRS, Rule, STATUS, TERMS, Total, read_pairs};
 use crate::engine::{Commands, DeviceVec};
 
 const SOURCE: &str = concat!(
@@ -12,6 +12,9 @@ const SOURCE: &str = concat!(
     include_str!("../../shaders/tile.wgsl"),
     include_str!("../../shaders/triplet_margin.wgsl")
 );
+
+/// In place of a word of the report: pairs are not counted. The shader's `NOWHERE`.
+const NOWHERE: u32 = u32::MAX;
 
 /// Rows that one workgroup serves; the shader's `OWNERS`.
 pub const OWNERS: usize = 8;
@@ -32,7 +35,7 @@ pub static MINE: Kernel = Kernel {
         Access::ReadWrite,
     ],
     workgroup_size: SEGMENT as u32,
-    workgroup_bytes: 8 * 4 * SEGMENT as u32 + 40,
+    workgroup_bytes: 8 * 4 * SEGMENT as u32 + 40 + 8 * BINS as u32,
 };
 
 /// One workgroup a row.
@@ -91,7 +94,8 @@ fn groups(block: &Block) -> u64 {
 /// its term of the report.
 ///
 /// With `capacity` the slots of the memory, a reference's slot is `id % capacity`. The report must be zero before the
-/// step's first block. References are constants, unless [`share_with_references`] follows.
+/// step's first block. References are constants, unless [`share_with_references`] follows. With `pairs` every anchor and
+/// reference is also counted by similarity, from that word of the step's report on, as [`read_pairs`] reads it.
 ///
 /// # Shapes
 /// `gradient`: `[first_row + rows, stride]`
@@ -106,12 +110,14 @@ pub fn mine(
     parts: &mut Parts,
     gradient: &mut DeviceVec<f32>,
     report_first: usize,
+    pairs: Option<usize>,
     report: &mut DeviceVec<u32>,
 ) {
     match commands {
         Commands::Gpu(gpu) => {
             let params = Params {
                 report: index(report_first),
+                pairs: pairs.map_or(NOWHERE, |first| index(report_first + first)),
                 ..params(block, rule, capacity)
             };
             let ranking = buffers(inputs, scratch);
@@ -133,7 +139,7 @@ pub fn mine(
             let inputs = inputs.slices();
             cpu::ranks::sort_thresholds(block, inputs, thresholds, books);
             cpu::triplet_margin::mine(
-                block, rule, capacity, inputs, thresholds, books, parts, gradient, report,
+                block, rule, capacity, inputs, thresholds, books, parts, gradient, pairs, report,
             );
         }
     }

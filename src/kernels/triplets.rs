@@ -15,6 +15,10 @@ use crate::engine::{Commands, DeviceVec};
 
 const SOURCE: &str = include_str!("../../shaders/triplets.wgsl");
 
+/// References that [`facenet`] looks at, at most: software adapters end an invocation's loops after some 65,000 steps,
+/// without a word.
+pub const FACENET_MOST: usize = 30_000 * WORKGROUP_SIZE as usize;
+
 /// Invocations of a workgroup: each has 32 references of a cell.
 const WORKGROUP_SIZE: u32 = CELL as u32 / 32;
 
@@ -59,6 +63,14 @@ pub static WRITE: Kernel = Kernel {
         Access::ReadWrite,
     ],
     ..COUNT
+};
+
+/// One workgroup a pair.
+pub static FACENET: Kernel = Kernel {
+    name: "triplets.facenet",
+    entry: "facenet",
+    workgroup_bytes: 16 * WORKGROUP_SIZE,
+    ..WRITE
 };
 
 /// One invocation per [`RUN`] triplets.
@@ -202,6 +214,57 @@ pub fn write(
                 offsets.slice(),
                 cast_slice_mut(triplets),
             );
+        }
+    }
+}
+
+/// Writes FaceNet's triplet of each of these pairs of the block, from the window's triplet `first` on: the negative is the
+/// nearest that is strictly farther than the positive, or else the farthest; of equals the first. `unused` is not read.
+///
+/// # Shapes
+/// `triplets`: `[window, 3]`
+#[expect(clippy::too_many_arguments, reason = "what a kernel reads and writes")]
+pub fn facenet(
+    commands: &mut Commands,
+    rows: usize,
+    references: usize,
+    pairs: Range<usize>,
+    first: usize,
+    inputs: Inputs<'_>,
+    unused: &DeviceVec<u32>,
+    triplets: &mut DeviceVec<u32>,
+) {
+    match commands {
+        Commands::Gpu(gpu) => {
+            let params = Params {
+                rows: index(rows),
+                references: index(references),
+                width: index(width(references)),
+                first_pair: index(pairs.start),
+                items: index(pairs.len()),
+                first: index(first),
+                ..Params::default()
+            };
+            gpu.dispatch(
+                &FACENET,
+                &params,
+                &[
+                    inputs.rows.binding(),
+                    inputs.members.binding(),
+                    inputs.labels.binding(),
+                    inputs.similarities.binding(),
+                    unused.binding(),
+                    triplets.binding(),
+                ],
+                pairs.len() as u64,
+            );
+        }
+        Commands::Cpu(calls) => {
+            *calls += 1;
+            let triplets = &mut triplets.slice_mut()[3 * first..][..3 * pairs.len()];
+            let (width, triplets) = (width(references), cast_slice_mut(triplets));
+            let inputs = inputs.slices();
+            cpu::triplets::facenet(rows, references, width, pairs.start, inputs, triplets);
         }
     }
 }

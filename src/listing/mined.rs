@@ -1,6 +1,7 @@
-//! The triplets that a band keeps, listed from blocks of similarities: counted cell by cell, then written where the counts
-//! before them end.
+//! The triplets that a miner keeps, listed from blocks of similarities. Those of a band are counted cell by cell, then
+//! written where the counts before them end; of a miner that chooses one for each pair, a window is a stretch of pairs.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use web_time::Instant;
@@ -13,7 +14,7 @@ use crate::kernels::ranks::Block;
 use crate::kernels::similarities::similarities;
 use crate::kernels::stride;
 use crate::kernels::tile::Shape;
-use crate::kernels::triplets::{Band, Batch, CELL, Inputs, Row, count, write};
+use crate::kernels::triplets::{Band, Batch, CELL, Inputs, Row, count, facenet, write};
 use crate::pace::{Pace, Slices};
 use crate::triplets::Triplets;
 use crate::unit_rows::{Intake, UnitRows};
@@ -21,11 +22,17 @@ use crate::unit_rows::{Intake, UnitRows};
 /// Operations that a cell counts as.
 const CELL_OPERATIONS: f64 = CELL as f64 * LOOK_OPERATIONS;
 
+/// Which triplets are kept.
+#[derive(Clone, Copy)]
+pub(super) enum Keeps {
+    Band(Band),
+    Facenet,
+}
+
 /// The buffers of the phase.
 pub(super) struct Mined<'a> {
     engine: &'a Engine,
     all: &'a Triplets<'a>,
-    band: Band,
     cut: Cut,
     stride: usize,
     intake: Intake,
@@ -46,13 +53,11 @@ impl<'a> Mined<'a> {
         engine: &'a Engine,
         spec: &ListingSpec,
         all: &'a Triplets<'a>,
-        band: Band,
     ) -> Result<Self> {
         let (mut workspace, cut) = workspace(engine, spec).await?;
         Ok(Self {
             engine,
             all,
-            band,
             cut,
             stride: stride(spec.dim),
             intake: Intake::new(&mut workspace),
@@ -85,35 +90,76 @@ impl<'a> Mined<'a> {
     /// Hands on every window there is.
     pub(super) async fn list<F: FnMut(&[[u32; 3]]) -> Result<()>>(
         &mut self,
+        keeps: Keeps,
         anchors: Rows<'_>,
-        mut outlet: Outlet<F>,
+        outlet: &mut Outlet<F>,
     ) -> Result<(u64, u32)> {
-        let total = anchors.labels.len();
         let mut done = 0;
-        while done < total {
-            let operations = 2.0 * self.all.references() as f64 * self.stride as f64;
-            let most = self.products.units(operations, self.cut.rows);
-            let block = done..total.min(done + most);
-            let started = Instant::now();
-            let pairs = self.similarities(anchors, block.clone()).await?;
-            self.engine.settle().await?;
-            self.products
-                .record(operations * block.len() as f64, started.elapsed());
-            self.engine.breathe().await?;
-            let of_a_pair = Batch::cells_of_a_pair(self.all.references()).max(1);
-            let at_once = self.cut.cells / of_a_pair;
-            for first_pair in (0..pairs).step_by(at_once) {
-                let batch = Batch {
-                    rows: block.len(),
-                    references: self.all.references(),
-                    first_pair,
-                    band: self.band,
-                };
-                let cells = at_once.min(pairs - first_pair) * of_a_pair;
-                self.batch(&batch, cells, &mut outlet).await?;
+        while done < anchors.labels.len() {
+            let (block, pairs) = self.next_block(anchors, done).await?;
+            match keeps {
+                Keeps::Band(band) => self.band(band, block.len(), pairs, outlet).await?,
+                Keeps::Facenet => self.facenet(block.len(), pairs, outlet).await?,
             }
             done = block.end;
         }
+        self.end().await
+    }
+
+    /// Computes the similarities of the anchors from `first` on, as many as make a slice, and gives which these are and how
+    /// many pairs they are in.
+    pub(super) async fn next_block(
+        &mut self,
+        anchors: Rows<'_>,
+        first: usize,
+    ) -> Result<(Range<usize>, usize)> {
+        let operations = 2.0 * self.all.references() as f64 * self.stride as f64;
+        let most = self.products.units(operations, self.cut.rows);
+        let block = first..anchors.labels.len().min(first + most);
+        let started = Instant::now();
+        let pairs = self.similarities(anchors, block.clone()).await?;
+        self.engine.settle().await?;
+        let operations = operations * block.len() as f64;
+        self.products.record(operations, started.elapsed());
+        self.engine.breathe().await?;
+        Ok((block, pairs))
+    }
+
+    /// All triplets there are.
+    pub(super) fn all(&self) -> &'a Triplets<'a> {
+        self.all
+    }
+
+    /// Triplets that a window holds at most.
+    pub(super) fn room(&self) -> usize {
+        self.cut.triplets
+    }
+
+    /// So many similarities of the block, from `first` on.
+    pub(super) async fn view_similarities(&self, first: u64, count: u64) -> Result<Cow<'_, [f32]>> {
+        self.engine.view(&self.similarities, first, count).await
+    }
+
+    /// Hands on triplets that were not made on the engine, and empties their list.
+    pub(super) async fn hand_on_host<F: FnMut(&[[u32; 3]]) -> Result<()>>(
+        &mut self,
+        triplets: &mut Vec<[u32; 3]>,
+        outlet: &mut Outlet<F>,
+    ) -> Result<()> {
+        if triplets.is_empty() {
+            return Ok(());
+        }
+        let to = &mut self.window.triplets;
+        self.engine.upload(to, 0, triplets.as_flattened()).await?;
+        self.window
+            .hand_on(self.engine, triplets.len(), outlet)
+            .await?;
+        triplets.clear();
+        Ok(())
+    }
+
+    /// How many triplets were handed on, and the checksum where one was asked for.
+    pub(super) async fn end(&self) -> Result<(u64, u32)> {
         self.window.end(self.engine).await
     }
 
@@ -123,7 +169,9 @@ impl<'a> Mined<'a> {
         let row = |anchor| {
             let row = self.all.row(anchor);
             let offset = pairs;
-            pairs += row.positives();
+            if (row.members as usize) < self.all.references() {
+                pairs += row.positives();
+            }
             Row { offset, ..row }
         };
         let rows: Vec<Row> = block.clone().map(row).collect();
@@ -151,6 +199,74 @@ impl<'a> Mined<'a> {
         );
         self.engine.submit(commands);
         Ok(pairs as usize)
+    }
+
+    /// Hands on what a band keeps of so many pairs, a batch at a time.
+    async fn band<F: FnMut(&[[u32; 3]]) -> Result<()>>(
+        &mut self,
+        band: Band,
+        rows: usize,
+        pairs: usize,
+        outlet: &mut Outlet<F>,
+    ) -> Result<()> {
+        let references = self.all.references();
+        let of_a_pair = Batch::cells_of_a_pair(references).max(1);
+        let at_once = self.cut.cells / of_a_pair;
+        for first_pair in (0..pairs).step_by(at_once) {
+            let batch = Batch {
+                rows,
+                references,
+                first_pair,
+                band,
+            };
+            let cells = at_once.min(pairs - first_pair) * of_a_pair;
+            self.batch(&batch, cells, outlet).await?;
+        }
+        Ok(())
+    }
+
+    /// Hands on one triplet for each of so many pairs.
+    async fn facenet<F: FnMut(&[[u32; 3]]) -> Result<()>>(
+        &mut self,
+        rows: usize,
+        pairs: usize,
+        outlet: &mut Outlet<F>,
+    ) -> Result<()> {
+        let inputs = Inputs {
+            rows: &self.rows,
+            members: &self.members,
+            labels: &self.labels,
+            similarities: &self.similarities,
+        };
+        let references = self.all.references();
+        let operations = references as f64 * LOOK_OPERATIONS;
+        for first in (0..pairs).step_by(self.cut.triplets) {
+            let last = pairs.min(first + self.cut.triplets);
+            let mut slices = Slices::new(self.engine, &mut self.looks);
+            let mut done = first;
+            while done < last {
+                let part = done..done + slices.pace().units(operations, last - done);
+                done = part.end;
+                let (count, place) = (part.len() as f64, part.start - first);
+                let (commands, to) = (slices.commands(), &mut self.window.triplets);
+                facenet(
+                    commands,
+                    rows,
+                    references,
+                    part,
+                    place,
+                    inputs,
+                    &self.counts,
+                    to,
+                );
+                slices.recorded(count * operations).await?;
+            }
+            slices.submit();
+            self.window
+                .hand_on(self.engine, last - first, outlet)
+                .await?;
+        }
+        Ok(())
     }
 
     /// Counts what a batch keeps, and hands it on in windows.

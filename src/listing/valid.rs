@@ -94,14 +94,14 @@ impl<'a> Windows<'a> {
     /// Hands on every window there is.
     pub(super) async fn list<F: FnMut(&[[u32; 3]]) -> Result<()>>(
         &mut self,
-        mut outlet: Outlet<F>,
+        outlet: &mut Outlet<F>,
     ) -> Result<(u64, u32)> {
         let mut start = 0;
         while start < self.all.len() {
             let end = self.all.len().min(start + self.room());
             self.write(start..end).await?;
             let count = (end - start) as usize;
-            self.window.hand_on(self.engine, count, &mut outlet).await?;
+            self.window.hand_on(self.engine, count, outlet).await?;
             start = end;
         }
         self.window.end(self.engine).await

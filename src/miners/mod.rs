@@ -2,6 +2,8 @@
 
 mod batch_easy_hard;
 mod batch_hard;
+mod distance_weighted;
+mod facenet_semihard;
 mod multi_similarity;
 mod pair_margin;
 mod triplet_margin;
@@ -10,6 +12,8 @@ use serde::{Deserialize, Serialize};
 
 pub use batch_easy_hard::{BatchEasyHardMiner, Strategy};
 pub use batch_hard::BatchHardMiner;
+pub use distance_weighted::DistanceWeightedMiner;
+pub use facenet_semihard::FacenetSemihardMiner;
 pub use multi_similarity::MultiSimilarityMiner;
 pub use pair_margin::PairMarginMiner;
 pub use triplet_margin::{TripletMarginMiner, TypeOfTriplets};
@@ -35,6 +39,10 @@ pub enum Miner {
     MultiSimilarity(MultiSimilarityMiner),
     /// See [`PairMarginMiner`].
     PairMargin(PairMarginMiner),
+    /// See [`FacenetSemihardMiner`].
+    FacenetSemihard(FacenetSemihardMiner),
+    /// See [`DistanceWeightedMiner`].
+    DistanceWeighted(DistanceWeightedMiner),
 }
 
 impl Miner {
@@ -48,9 +56,40 @@ impl Miner {
         ("none", "none: every triplet"),
     ];
 
-    /// Whether it keeps a band of `s_ap - s_an` over all triplets; the others keep positives and negatives of each anchor.
+    /// The same of those that give a list, which no loss takes yet.
+    pub const LISTS: [(&str, &str); 2] = [
+        ("facenet-semihard", "FaceNet's one negative"),
+        ("distance-weighted", "DistanceWeightedMiner"),
+    ];
+
+    /// Checks that a loss takes what the miner keeps.
+    ///
+    /// # Errors
+    /// [`Error::Config`] for one that gives a list.
+    pub fn check_has_a_loss(&self) -> Result<()> {
+        let name = match self {
+            Self::FacenetSemihard(_) => "facenet-semihard",
+            Self::DistanceWeighted(_) => "distance-weighted",
+            _ => return Ok(()),
+        };
+        Err(Error::Config(format!(
+            "miner.name: `{name}` gives a list of triplets, which `nearfar mine --out FILE.npy` writes: no loss takes it yet"
+        )))
+    }
+
+    /// Whether it keeps a band of `s_ap - s_an` over all triplets.
     pub fn is_band(&self) -> bool {
         matches!(self, Self::None | Self::TripletMargin(_))
+    }
+
+    /// Whether it keeps some triplets one by one: a list.
+    pub fn gives_list(&self) -> bool {
+        matches!(self, Self::FacenetSemihard(_) | Self::DistanceWeighted(_))
+    }
+
+    /// Whether it keeps positives and negatives of each anchor.
+    pub fn gives_pairs(&self) -> bool {
+        !self.is_band() && !self.gives_list()
     }
 
     /// The band of triplets that the kernel keeps, and its margin; every triplet of what [`Miner::selection`] leaves where
@@ -65,7 +104,10 @@ impl Miner {
     /// Which positives and negatives of each anchor are kept.
     pub(crate) fn selection(&self, distance: Distance) -> Selection {
         match self {
-            Self::None | Self::TripletMargin(_) => Selection::all(distance),
+            Self::None
+            | Self::TripletMargin(_)
+            | Self::FacenetSemihard(_)
+            | Self::DistanceWeighted(_) => Selection::all(distance),
             Self::BatchHard(miner) => miner.selection(distance),
             Self::BatchEasyHard(miner) => miner.selection(distance),
             Self::MultiSimilarity(miner) => miner.selection(distance),
@@ -76,7 +118,8 @@ impl Miner {
     /// Checks every argument against its range.
     pub(crate) fn check(&self) -> Result<()> {
         let margins = match self {
-            Self::None | Self::BatchHard(_) => vec![],
+            Self::None | Self::BatchHard(_) | Self::FacenetSemihard(_) => vec![],
+            Self::DistanceWeighted(miner) => return miner.check(),
             Self::TripletMargin(miner) => vec![("margin", miner.margin)],
             Self::BatchEasyHard(miner) => return miner.check(),
             Self::MultiSimilarity(miner) => vec![("epsilon", miner.epsilon)],

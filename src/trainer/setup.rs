@@ -11,10 +11,11 @@ use crate::evaluation::{self, Cut, EvaluationSpec, Evaluator};
 use crate::features::FeatureStore;
 use crate::forecast::Path;
 use crate::gpu::PARAMS_SLOTS;
+use crate::kernels::hardest::{self, Hardest};
 use crate::kernels::optimizer::Moments;
 use crate::kernels::ranks::{Row, SEGMENT, Scratch};
 use crate::kernels::stride;
-use crate::kernels::triplet_margin::{OWNERS, Parts, TERMS, part_stride};
+use crate::kernels::triplet_margin::{OWNERS, PAIRS, Parts, TERMS, part_stride};
 use crate::knn::Seeker;
 use crate::ledger::Purpose;
 use crate::linear::{LinearMap, Unfit};
@@ -73,6 +74,7 @@ pub(super) struct Setup {
 impl Setup {
     pub(super) fn new(dataset: &Dataset, config: &TrainConfig) -> Result<Self> {
         config.check()?;
+        config.miner.check_has_a_loss()?;
         check_rows(config)?;
         let sides = Sides::new(dataset, config)?;
         let sampler = Sampler::new(dataset, &sides.train, config)?;
@@ -130,6 +132,7 @@ pub(super) struct TrainBuffers {
     pub(super) batch: DeviceVec<Row>,
     pub(super) mining: MiningBuffers,
     pub(super) report: DeviceVec<u32>,
+    pub(super) hardest: DeviceVec<Hardest>,
 }
 
 /// The buffers of a path.
@@ -186,7 +189,8 @@ impl Sizes {
             _ if alone => batch,
             rows => rows.max(least).min(batch),
         };
-        let upload = STEPS_PER_SUBMIT.min((1 << 20) / (UPLOAD_BYTES_PER_ROW * batch + 4 * TERMS));
+        let step_bytes = UPLOAD_BYTES_PER_ROW * batch + 4 * TERMS;
+        let upload = STEPS_PER_SUBMIT.min(((1 << 20) - 4 * PAIRS) / step_bytes);
         Self {
             widths,
             batch,
@@ -331,11 +335,17 @@ impl Sizes {
                 .with::<f32>(Purpose::Similarities, "train.parts", parts),
             Path::Rows => RowPass::plan(plan, block, self.memory as u64),
         };
-        plan = plan.with::<u32>(
-            Purpose::Staging,
-            "train.report",
-            steps * (TERMS as u64 + batch),
-        );
+        plan = plan
+            .with::<u32>(
+                Purpose::Staging,
+                "train.report",
+                steps * (TERMS as u64 + batch) + PAIRS as u64,
+            )
+            .with::<Hardest>(
+                Purpose::Ranks,
+                "train.hardest",
+                hardest::places(self.batch, self.memory),
+            );
         plan = Activations::plan(plan, &TILE, &self.widths, TILE_ROWS);
         plan = Seeker::plan(plan, 1, NEIGHBOURS as u64);
         if let Some(directions) = linear {
@@ -366,6 +376,7 @@ impl TrainBuffers {
                 Path::Rows => MiningBuffers::Rows(RowPass::new(workspace)),
             },
             report: workspace.take("train.report"),
+            hardest: workspace.take("train.hardest"),
         }
     }
 }

@@ -1,4 +1,4 @@
-// The page in a real browser, on a software GPU, on the CPU, and without WebGPU.
+// The page in a real browser, on a software GPU and on the CPU.
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { mkdtemp, readFile, truncate, writeFile } from "node:fs/promises";
@@ -8,7 +8,7 @@ import { after, before, test } from "node:test";
 
 import { Page, launch, root, serve } from "./support.mjs";
 
-const PLOTS = ["chart-precision", "chart-mining", "chart-memory", "chart-loss", "embedding-map"];
+const PLOTS = ["chart-precision", "chart-mining", "chart-similarities", "chart-memory", "chart-loss", "embedding-map"];
 const SMALL = "steps=40&batch_size=16&hidden_layers=[32]&memory_size=256";
 
 let site, browser;
@@ -619,19 +619,62 @@ test("bad files give the command line's sentence, and the data there was stays",
   });
 });
 
-test("without WebGPU the page runs on the CPU, and a forced GPU is a sentence", async () => {
-  const bare = await launch({ webgpu: false });
-  try {
-    await on(`#${SMALL}`, { browser: bare }, async (page) => {
-      assert.match(await page.text("device"), /^Running on the CPU/);
+/** The panel of hardest triplets: what is said, and the lines of the table. */
+async function hardest(page) {
+  const panel = page.find("hardest-triplets");
+  const triplets = await panel.locator("tbody tr").evaluateAll((lines) => lines.map((line) => {
+    const [anchor, positive, negative] = [...line.cells].map((cell) => cell.innerText.match(/-?\d+(\.\d+)?/g).map(Number));
+    return { anchor: anchor[0], class: anchor[1], positive: positive[0], ap: positive[1], negative: negative[0], an: negative[1], other: negative[2] };
+  }));
+  return { said: await panel.getByRole("status").innerText(), triplets };
+}
+
+test("the similarities of a step are drawn and said, and its hardest triplets shown by a click or by keys", async () => {
+  for (const engine of ["gpu", "cpu"]) {
+    await on(`?engine=${engine}#steps=40000&evaluate_every=40000`, {}, async (page) => {
+      assert.match((await hardest(page)).said, /^Click the plot of triplets at a step, or press its button/);
+      assert.ok(await page.find("show-hardest").isDisabled());
+      assert.match(await page.find("chart-similarities").getAttribute("aria-label"), /none yet$/);
       await page.click("run");
-      await page.status(/^Done/);
+      await page.page.waitForFunction(() => Number(document.querySelector("[data-testid=step-count]").textContent) > 60);
+      await page.click("pause");
+      await page.status(/^Paused/);
+      const last = await page.number("step-count");
+
+      const label = await page.find("chart-similarities").getAttribute("aria-label");
+      const said = label.match(/^Similarities of the pairs of step (\d+): half of the positive pairs are above (-?[\d.]+); of the negative pairs ([\d.]+) % are above that, hard, and ([\d.]+) % between (-?[\d.]+) and that/);
+      assert.ok(said, label);
+      assert.equal(Number(said[1]), last);
+      assert.ok(Math.abs(said[2] - said[5] - 0.2) < 0.011, "the band is as wide as the miner's margin");
+      assert.ok((await page.drawn("chart-similarities")) > 100);
+      assert.match(await page.text("memory-age"), /^Memory rows: 15\.5 steps old, 31 at most\.$/);
+
+      // By keys: the last step.
+      await page.find("show-hardest").focus();
+      await page.page.keyboard.press("Enter");
+      const { said: latest, triplets } = await hardest(page);
+      assert.equal(latest, `Rows of step ${last}:`);
+      assert.equal(triplets.length, 5);
+      let before = Infinity;
+      for (const { anchor, class: own, positive, ap, negative, an, other } of triplets) {
+        // Ten rows of a class stand together, and rows are counted from 1.
+        for (const [row, label] of [[anchor, own], [positive, own], [negative, other]]) assert.equal(label, Math.floor((row - 1) / 10), `row ${row}`);
+        assert.notEqual(other, own);
+        assert.ok(an - ap <= before + 0.0021, "the most violated first");
+        before = an - ap;
+      }
+      // By a click: the nearest step that is kept, and it says which. The plot shows 40,000 steps: its left edge is the first.
+      await page.find("chart-mining").click({ position: { x: 54, y: 60 } });
+      const first = await hardest(page);
+      const [, kept] = first.said.match(/^Rows of step (\d+), the nearest to step 0 that is kept:$/);
+      assert.ok(Number(kept) >= 1 && Number(kept) < last, first.said);
+      assert.notDeepEqual(first.triplets, triplets);
+      await page.screenshot(`hardest-${engine}`);
+      await page.click("reset");
+      await page.status(/^Ready/);
+      assert.equal((await hardest(page)).triplets.length, 0);
+      assert.ok(await page.find("memory-age").isHidden());
     });
-    await on("?engine=gpu", { browser: bare }, async (page) => {
-      assert.match(await page.error(), /^no GPU adapter: .* or use the CPU engine$/);
-    });
-  } finally {
-    await bare.close();
   }
 });
 

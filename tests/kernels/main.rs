@@ -4,6 +4,7 @@
 mod common;
 mod gather;
 mod gemm;
+mod hardest;
 mod knn;
 mod normalize;
 mod optimizer;

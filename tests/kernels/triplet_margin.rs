@@ -1,6 +1,6 @@
 use nearfar::kernels::ranks::{Block, Inputs, Row, Scratch};
 use nearfar::kernels::triplet_margin::{
-    Kind, MINE, Rule, TERMS, Total, mine, part_stride, share_with_references,
+    Kind, MINE, PAIRS, Rule, TERMS, Total, mine, part_stride, read_pairs, share_with_references,
 };
 use nearfar::{Commands, DeviceVec, Distance, Engine, EngineKind, reference};
 
@@ -37,6 +37,7 @@ struct Case {
 
 struct Outcome {
     totals: [u64; 5],
+    pairs: [Vec<u64>; 2],
     gradient: Vec<f32>,
     /// What the rows' sums have beside `<gradient, anchor>`.
     terms: Vec<f32>,
@@ -47,7 +48,7 @@ fn run(engine: &Engine, case: &Case, rule: &Rule, block_rows: usize, share: bool
     run_onto(0, engine, case, rule, block_rows, share)
 }
 
-/// Like [`run`], with every total at `before` to start with.
+/// Like [`run`], with every total and every count of pairs at `before` to start with.
 fn run_onto(
     before: u64,
     engine: &Engine,
@@ -90,10 +91,13 @@ fn run_onto(
         references.div_ceil(256) * block_rows * part_stride(stride),
     );
     let mut gradient = output(engine, rows * stride);
-    let mut words = vec![0u32; 32 + TERMS + rows];
+    let mut words = vec![0u32; 32 + TERMS + rows + PAIRS];
     for total in TOTALS {
         words[32 + total as usize] = before as u32;
         words[33 + total as usize] = (before >> 32) as u32;
+    }
+    for count in words[32 + TERMS + rows..].chunks_exact_mut(2) {
+        count.copy_from_slice(&[before as u32, (before >> 32) as u32]);
     }
     let mut report = vector(engine, &words, 0);
     let (anchors, device_references) = (
@@ -128,6 +132,7 @@ fn run_onto(
             &mut parts,
             &mut gradient,
             32,
+            Some(TERMS + rows),
             &mut report,
         );
         if share && blocks.len() == 1 {
@@ -143,12 +148,16 @@ fn run_onto(
         }
     }
     engine.submit(commands);
-    let report = read(engine, &report, 32 + TERMS + rows);
+    let report = read(engine, &report, 32 + TERMS + rows + PAIRS);
     let report = &report[32..];
     Outcome {
         totals: TOTALS.map(|total| total.read(report)),
+        pairs: read_pairs(&report[TERMS + rows..]),
         gradient: read(engine, &gradient, rows * stride),
-        terms: report[TERMS..].iter().map(|t| f32::from_bits(*t)).collect(),
+        terms: report[TERMS..TERMS + rows]
+            .iter()
+            .map(|t| f32::from_bits(*t))
+            .collect(),
     }
 }
 
@@ -176,6 +185,7 @@ fn compare(engine: &Engine, case: &Case, rule: &Rule, block_rows: usize, share: 
         "{rule:?} on {}",
         engine.info().engine
     );
+    assert_eq!(actual.pairs, pairs(case), "{}", engine.info().engine);
     let mut gradient = expected.anchor_gradient;
     if share {
         gradient
@@ -194,6 +204,19 @@ fn compare(engine: &Engine, case: &Case, rule: &Rule, block_rows: usize, share: 
         let loss = [(mean + f64::from(rule.loss_margin)) as f32];
         assert_close("loss", &loss, &[expected.loss], 1e-5);
     }
+}
+
+/// Every pair, one after the other, by similarity: `[positives, negatives]` of each of 64 bins over [-1, 1].
+fn pairs(case: &Case) -> [Vec<u64>; 2] {
+    let (anchors, references) = (to_f64(&case.anchors), to_f64(&case.references));
+    reference::pairs(
+        &anchors,
+        &case.anchor_tags,
+        &references,
+        &case.tags,
+        case.stride,
+        64,
+    )
 }
 
 /// A memory of `m` rows of which the last `rows` are the batch itself.
@@ -265,6 +288,7 @@ fn blocks_of_rows_change_no_byte() {
         for block_rows in [1, 7, 8, 16, 39] {
             let blocks = run(&engine, &case, &rule, block_rows, false);
             assert_eq!(blocks.totals, whole.totals);
+            assert_eq!(blocks.pairs, whole.pairs);
             assert_eq!(blocks.gradient, whole.gradient);
         }
     }
@@ -356,11 +380,16 @@ fn totals_carry_past_32_bits() {
         loss_margin: 3.0,
     };
     for engine in engines() {
-        let counted = run(&engine, &case, &rule, 16, false).totals;
+        let counted = run(&engine, &case, &rule, 16, false);
         let before = (7 << 32) - 5;
-        let carried = run_onto(before, &engine, &case, &rule, 16, false).totals;
-        assert_eq!(carried, counted.map(|total| before + total));
-        assert!(carried[0] > 7 << 32);
+        let carried = run_onto(before, &engine, &case, &rule, 16, false);
+        assert_eq!(carried.totals, counted.totals.map(|total| before + total));
+        assert!(carried.totals[0] > 7 << 32);
+        for (carried, counted) in carried.pairs.iter().zip(&counted.pairs) {
+            let expected: Vec<u64> = counted.iter().map(|count| before + count).collect();
+            assert_eq!(*carried, expected);
+            assert!(carried.iter().any(|count| *count > 7 << 32));
+        }
     }
 }
 
@@ -390,6 +419,7 @@ fn a_workgroup_counts_past_32_bits() {
         vector.binding()
     }
     let (first_row, batch_first, report_first, segments) = (0, 0, 0, 1);
+    let not_counted = u32::MAX;
     let (first_reference, from_id, to_id) = (0, 0, u32::MAX);
     let params = [
         first_row,
@@ -403,6 +433,7 @@ fn a_workgroup_counts_past_32_bits() {
         segments,
         references as u32,
         report_first,
+        not_counted,
         Kind::Unmined as u32,
         1f32.to_bits(),
         3f32.to_bits(),
@@ -426,6 +457,8 @@ fn a_workgroup_counts_past_32_bits() {
     let words = read(&engine, &report, TERMS);
     let totals = TOTALS.map(|total| total.read(&words));
     assert_eq!(totals, [1 << 32, 1 << 32, 0, 1 << 32, 1 << 32]);
+    let beyond = &words[Total::Active as usize + 2..];
+    assert!(beyond.iter().all(|word| *word == 0), "no pair is counted");
     // Active triplets are seen although the low word of their count is zero.
     let pull = (positives * references) as f32;
     assert_eq!(

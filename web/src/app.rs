@@ -1,18 +1,21 @@
 //! The page: where everything stands. Signals are named in `state.rs`.
 
 use leptos::prelude::*;
-use nearfar::{Bytes, Metrics};
+use nearfar::Metrics;
 
 use crate::controls::Controls;
 use crate::data::{Data, take_drops};
+use crate::device::Device;
 use crate::evaluation::EvaluateAll;
 use crate::forecast::RunForecast;
+use crate::hardest::Hardest;
 use crate::keys::{self, Keys};
 use crate::link::Link;
 use crate::map::Map;
 use crate::neighbours::Neighbours;
 use crate::plots::{LossPlot, MemoryPlot, MiningPlot, PrecisionPlot};
 use crate::session::Session;
+use crate::similarities::SimilarityPlot;
 use crate::state::{Curves, Phase, Problem, State};
 use crate::theme;
 
@@ -56,8 +59,10 @@ pub(crate) fn App() -> impl IntoView {
             <section class="plots">
                 <PrecisionPlot state/>
                 <MiningPlot state/>
-                <MemoryPlot state/>
+                <SimilarityPlot state/>
                 <LossPlot state/>
+                <MemoryPlot state/>
+                <Hardest state/>
             </section>
             <section class="map">
                 <Map state session/>
@@ -90,31 +95,6 @@ fn follow_link(state: State, session: Session) {
         }
     });
     Effect::new(move || session.write_link());
-}
-
-/// What the core runs on.
-#[component]
-fn Device(state: State) -> impl IntoView {
-    let text = move || match state.device.get() {
-        None => "..".to_owned(),
-        Some(device) if device.engine == "cpu" => {
-            "Running on the CPU: same results as on a GPU, slower".to_owned()
-        }
-        Some(device) => {
-            let software = if device.software {
-                ", software: right but slow"
-            } else {
-                ""
-            };
-            format!(
-                "{} ({}{software}; buffers up to {})",
-                device.adapter,
-                device.backend,
-                Bytes(device.max_buffer_bytes)
-            )
-        }
-    };
-    view! { <p class="device" data-testid="device">{text}</p> }
 }
 
 /// The one place for what went wrong, and for what is likely to. It takes its room from the plots: no control moves.

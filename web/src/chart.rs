@@ -6,7 +6,7 @@ use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 use plotters_canvas::CanvasBackend;
 use wasm_bindgen::JsCast as _;
-use web_sys::{HtmlCanvasElement, PointerEvent};
+use web_sys::{HtmlCanvasElement, MouseEvent, PointerEvent};
 
 use crate::frame::{fit, redraw};
 use crate::state::State;
@@ -48,9 +48,11 @@ pub(crate) struct Line {
 #[derive(Clone, Debug)]
 pub(crate) struct Plot {
     pub(crate) scale: Scale,
-    /// The last step on the axis.
-    pub(crate) steps: f64,
+    /// The two ends of the axis that goes along: steps, mostly.
+    pub(crate) along: (f64, f64),
     pub(crate) lines: Vec<Line>,
+    /// A part of that axis that stands out.
+    pub(crate) band: Option<(f64, f64)>,
     /// The step under the pointer.
     pub(crate) pointed: Option<f64>,
 }
@@ -271,7 +273,7 @@ const ABOVE: f64 = 6.0;
 
 /// A canvas that draws `plot` again whenever something it reads changes, at most once a frame.
 #[component]
-pub(crate) fn Chart(
+pub(crate) fn Canvas(
     /// What tests find it by.
     testid: &'static str,
     /// What it shows, in words, for who cannot see it.
@@ -283,39 +285,65 @@ pub(crate) fn Chart(
     state: State,
 ) -> impl IntoView {
     let canvas = NodeRef::<leptos::html::Canvas>::new();
-    // The last step on the axis as it is drawn.
-    let steps = StoredValue::new(1.0);
     redraw(
         canvas,
         move || state.track_plots(),
-        move |canvas| {
-            let mut plot = plot();
-            steps.set_value(plot.steps);
-            let pointed = state.pointed.get();
-            plot.pointed = pointed.filter(|step| (0.0..=plot.steps).contains(step));
-            draw(canvas, &plot);
-        },
+        move |canvas| draw(canvas, &plot()),
     );
-    let point = move |event: PointerEvent| {
-        let width = event
-            .current_target()
+    view! { <canvas node_ref=canvas data-testid=testid role="img" aria-label=text></canvas> }
+}
+
+/// A [`Canvas`] over the steps: the step under the pointer is marked in all of them, and can be chosen by a click.
+#[component]
+pub(crate) fn Chart(
+    /// What tests find it by.
+    testid: &'static str,
+    /// What it shows, in words, for who cannot see it.
+    #[prop(into)]
+    text: Signal<String>,
+    /// What to draw.
+    plot: impl Fn() -> Plot + Copy + Send + Sync + 'static,
+    /// The signals that all plots share.
+    state: State,
+    /// What a click on a step does.
+    #[prop(optional)]
+    choose: Option<Callback<f64>>,
+) -> impl IntoView {
+    // The last step on the axis as it is drawn.
+    let steps = StoredValue::new(1.0);
+    let plot = move || {
+        let mut plot = plot();
+        let last = plot.along.1;
+        steps.set_value(last);
+        let pointed = state.pointed.get();
+        plot.pointed = pointed.filter(|step| (0.0..=last).contains(step));
+        plot
+    };
+    let step_at = move |event: &MouseEvent| {
+        let canvas = event
+            .target()
             .and_then(|canvas| canvas.dyn_into::<HtmlCanvasElement>().ok());
-        let width = width.map_or(0.0, |canvas| {
+        let width = canvas.map_or(0.0, |canvas| {
             f64::from(canvas.client_width()) - LEFT - RIGHT
         });
         let along = (f64::from(event.offset_x()) - LEFT) / width.max(1.0);
         let steps = steps.get_value();
-        state.pointed.set(
-            (-0.02..=1.02)
-                .contains(&along)
-                .then(|| (along * steps).clamp(0.0, steps)),
-        );
+        (-0.02..=1.02)
+            .contains(&along)
+            .then(|| (along * steps).clamp(0.0, steps))
+    };
+    let click = move |event: MouseEvent| {
+        if let (Some(choose), Some(step)) = (choose, step_at(&event)) {
+            choose.run(step);
+        }
     };
     view! {
-        <canvas
-            node_ref=canvas data-testid=testid role="img" aria-label=text
-            on:pointermove=point on:pointerleave=move |_| state.pointed.set(None)
-        ></canvas>
+        <Canvas
+            testid text plot state
+            on:pointermove=move |event: PointerEvent| state.pointed.set(step_at(&event))
+            on:pointerleave=move |_| state.pointed.set(None)
+            on:click=click
+        />
     }
 }
 
@@ -345,6 +373,8 @@ fn paint<B: DrawingBackend>(
     let width = f64::from(root.dim_in_pixel().0);
     let axis = Axis::new(plot.scale, &plot.lines);
     let (low, high) = (axis.low, axis.high);
+    let (first, last) = plot.along;
+    let decimals = usize::from(last - first <= 2.0);
     let text = ("system-ui, sans-serif", px(11.0))
         .into_font()
         .color(&rgb("muted"));
@@ -353,7 +383,7 @@ fn paint<B: DrawingBackend>(
         .margin_right(px(RIGHT))
         .x_label_area_size(px(BELOW))
         .y_label_area_size(px(LEFT))
-        .build_cartesian_2d(0.0..plot.steps.max(1.0), axis)?;
+        .build_cartesian_2d(first..last.max(first + 1.0), axis)?;
     chart
         .configure_mesh()
         .light_line_style(TRANSPARENT)
@@ -361,8 +391,15 @@ fn paint<B: DrawingBackend>(
         .axis_style(rgb("grid"))
         .label_style(text)
         .x_labels(5)
-        .x_label_formatter(&|step| format!("{step:.0}"))
+        .x_label_formatter(&|place| format!("{place:.decimals$}"))
         .draw()?;
+    if let Some((from, to)) = plot.band {
+        let corners = [(from.max(first), low), (to.min(last), high)];
+        let inside = rgb("band").mix(0.25).filled();
+        chart.draw_series([Rectangle::new(corners, inside)])?;
+        let edge = rgb("band").stroke_width(px(1.5) as u32);
+        chart.draw_series(LineSeries::new([(to, low), (to, high)], edge))?;
+    }
     if let Some(step) = plot.pointed {
         let style = rgb("grid-strong").stroke_width(px(1.0) as u32);
         chart.draw_series(LineSeries::new([(step, low), (step, high)], style))?;

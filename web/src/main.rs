@@ -10,9 +10,12 @@ mod bench;
 mod chart;
 mod controls;
 mod data;
+mod device;
 mod evaluation;
+mod failure;
 mod forecast;
 mod frame;
+mod hardest;
 mod history;
 mod keys;
 mod knobs;
@@ -22,6 +25,7 @@ mod neighbours;
 mod plots;
 mod protocol;
 mod session;
+mod similarities;
 mod source;
 mod state;
 mod theme;
@@ -31,12 +35,13 @@ use wasm_bindgen::JsCast as _;
 
 /// Mounts the page, or the one that measures; in the worker, where there is no window, serves it.
 fn main() {
-    console_error_panic_hook::set_once();
-    match js_sys::global().dyn_into::<web_sys::DedicatedWorkerGlobalScope>() {
-        Ok(scope) => worker::start(&scope),
-        Err(_) => match bench::asked() {
-            Some(asked) => leptos::mount::mount_to_body(|| bench::view(asked)),
-            None => leptos::mount::mount_to_body(app::App),
-        },
+    if let Ok(scope) = js_sys::global().dyn_into::<web_sys::DedicatedWorkerGlobalScope>() {
+        console_error_panic_hook::set_once();
+        return worker::start(&scope);
+    }
+    failure::watch();
+    match bench::asked() {
+        Some(asked) => leptos::mount::mount_to_body(|| bench::view(asked)),
+        None => leptos::mount::mount_to_body(app::App),
     }
 }

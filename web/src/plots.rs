@@ -1,4 +1,4 @@
-//! The four plots of a run, with their numbers: what is drawn, from the curves of this run and the one before.
+//! The four plots over the steps of a run, with their numbers: what is drawn, from the curves of this run and the one before.
 
 use std::collections::BTreeMap;
 
@@ -6,6 +6,7 @@ use leptos::prelude::*;
 use nearfar::{Bytes, Metrics, StepReport};
 
 use crate::chart::{Chart, Line, Plot, Scale};
+use crate::hardest;
 use crate::state::{Curves, State};
 
 /// The lines of this run and, faint, those of the one before.
@@ -72,13 +73,16 @@ fn level(curves: &Curves, value: Option<f64>) -> Vec<(f64, f64)> {
 
 /// A line's colour, name and latest number.
 #[component]
-fn Key(
+pub(crate) fn Key(
     /// None where nothing is drawn.
     #[prop(optional)]
     color: Option<&'static str>,
     name: &'static str,
     #[prop(optional)] dashed: bool,
     #[prop(optional)] dotted: bool,
+    /// A part of the plot, not a line.
+    #[prop(optional)]
+    band: bool,
     #[prop(into)] value: Signal<String>,
     #[prop(optional)] testid: &'static str,
     /// The bare number, as the attribute `data-count`.
@@ -90,7 +94,7 @@ fn Key(
 ) -> impl IntoView {
     view! {
         <span class="key">
-            {color.map(|color| view! { <i class:dashed=dashed class:dotted=dotted style=format!("--line: var(--{color})")></i> })}
+            {color.map(|color| view! { <i class:dashed=dashed class:dotted=dotted class:band=band style=format!("--line: var(--{color})")></i> })}
             {name}
             " "
             <b
@@ -144,8 +148,9 @@ pub(crate) fn PrecisionPlot(state: State) -> impl IntoView {
         let (lines, steps) = both(state, lines);
         Plot {
             scale: Scale::Unit,
-            steps,
+            along: (0.0, steps),
             lines,
+            band: None,
             pointed: None,
         }
     };
@@ -213,8 +218,9 @@ pub(crate) fn MiningPlot(state: State) -> impl IntoView {
         let (lines, steps) = both(state, lines);
         Plot {
             scale: Scale::Log,
-            steps,
+            along: (0.0, steps),
             lines,
+            band: None,
             pointed: None,
         }
     };
@@ -244,15 +250,21 @@ pub(crate) fn MiningPlot(state: State) -> impl IntoView {
             },
         )
     });
+    let choose = Callback::new(move |step: f64| hardest::show(state, Some(step.round() as u64)));
+    let has_none = move || state.curves.read().hardest.is_empty();
     view! {
-        <figure>
+        <figure class="mining">
             <figcaption>
                 <h2 title="Pale: each step. Solid: the mean of ten.">"Triplets per step"</h2>
                 {key("valid", "valid", "mining-valid", |r| r.mining.valid)}
                 {key("mined", "mined", "mining-mined", |r| r.mining.mined)}
                 {key("active", "active", "mining-active", |r| r.mining.active)}
+                <button
+                    class="quiet" data-testid="show-hardest" on:click=move |_| hardest::show(state, None)
+                    aria-disabled=move || if has_none() { "true" } else { "false" }
+                >"Hardest triplets"</button>
             </figcaption>
-            <Chart testid="chart-mining" text plot state/>
+            <Chart testid="chart-mining" text plot state choose/>
         </figure>
     }
 }
@@ -292,8 +304,9 @@ pub(crate) fn MemoryPlot(state: State) -> impl IntoView {
         }
         Plot {
             scale: Scale::LogBytes,
-            steps,
+            along: (0.0, steps),
             lines,
+            band: None,
             pointed: None,
         }
     };
@@ -328,7 +341,7 @@ pub(crate) fn MemoryPlot(state: State) -> impl IntoView {
                 <Key color="budget" name="budget" dashed=true testid="memory-budget" value=text_of(budget) bytes=budget/>
                 <span title="What PyTorch Metric Learning's enumeration would allocate for this step (estimate)">
                     <Key
-                        color="pml" name="PML's enumeration, this step (estimate)" dashed=true
+                        color="pml" name="PML's enumeration (estimate)" dashed=true
                         value=Signal::derive(move || Bytes(pml()).to_string())
                     />
                 </span>
@@ -400,8 +413,9 @@ pub(crate) fn LossPlot(state: State) -> impl IntoView {
         let (lines, steps) = both(state, lines);
         Plot {
             scale: Scale::Linear,
-            steps,
+            along: (0.0, steps),
             lines,
+            band: None,
             pointed: None,
         }
     };

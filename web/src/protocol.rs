@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 
 use nearfar::bench::Sweep;
 use nearfar::{
-    Baseline, DataReport, DeviceInfo, EngineKind, Evaluation, FullEvaluation, MemoryReport,
-    Neighbourhood, Scores, Side, StepReport, TrainConfig,
+    Baseline, DataReport, DeviceInfo, EngineKind, Evaluation, FullEvaluation, HardestTriplets,
+    MemoryAge, MemoryReport, Neighbourhood, PairHistogram, Reason, Scores, SelfTest, Side,
+    StepReport, TrainConfig,
 };
 use serde::{Deserialize, Serialize};
 
@@ -78,7 +79,7 @@ pub(crate) enum Command {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Event {
     /// The core is up.
-    Device(DeviceInfo),
+    Device(Running),
     /// There is no such engine.
     NoDevice(String),
     /// The data is read.
@@ -92,7 +93,7 @@ pub(crate) enum Event {
         /// Its data, split.
         data: DataReport,
         /// What it runs on.
-        device: DeviceInfo,
+        running: Running,
         /// What is likely wrong, before the first step.
         warnings: Vec<String>,
         /// What it holds.
@@ -102,6 +103,12 @@ pub(crate) enum Event {
     Steps {
         /// Their reports.
         reports: Vec<StepReport>,
+        /// How similar the pairs of the last one were.
+        pairs: Option<PairHistogram>,
+        /// Its hardest triplets, where they were picked: they never take more than a small part of the time.
+        hardest: Option<HardestTriplets>,
+        /// How old its references were.
+        age: MemoryAge,
         /// What is likely wrong.
         warnings: Vec<String>,
         /// What is held.
@@ -166,6 +173,19 @@ pub(crate) enum Event {
     Measured(String),
     /// The report of the bench as JSON, or why there is none.
     Benched(Result<String, String>),
+}
+
+/// What the core runs on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Running {
+    /// The device.
+    pub(crate) device: DeviceInfo,
+    /// Why that.
+    pub(crate) reason: Reason,
+    /// Whether the worker has WebGPU at all, with a GPU or without.
+    pub(crate) webgpu: bool,
+    /// How fast it is, where that was measured.
+    pub(crate) self_test: Option<SelfTest>,
 }
 
 /// What was read.

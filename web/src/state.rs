@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use leptos::prelude::*;
 use nearfar::{
-    Baseline, Bytes, DataReport, DeviceInfo, Evaluation, FullEvaluation, MemoryReport, Metrics,
-    Neighbourhood, Scores, Side, StepReport, TrainConfig,
+    Baseline, Bytes, DataReport, Evaluation, FullEvaluation, MemoryAge, MemoryReport, Metrics,
+    Neighbourhood, PairHistogram, Scores, Side, StepReport, TrainConfig,
 };
 
+use crate::hardest;
 use crate::history::History;
-use crate::protocol::{DataSummary, EvaluationForecast, Event, RunForecast};
+use crate::protocol::{DataSummary, EvaluationForecast, Event, RunForecast, Running};
 
 /// Where a run is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,6 +58,12 @@ pub(crate) struct Curves {
     pub(crate) config: TrainConfig,
     pub(crate) data: DataReport,
     pub(crate) history: History,
+    /// How similar the pairs of the last step were.
+    pub(crate) pairs: Option<PairHistogram>,
+    /// The hardest triplets of some steps.
+    pub(crate) hardest: hardest::Kept,
+    /// How old the rows of the memory are.
+    pub(crate) age: Option<MemoryAge>,
     pub(crate) evaluations: Vec<Evaluation>,
     pub(crate) baseline: Baseline,
     pub(crate) scores: Option<Scores>,
@@ -179,7 +186,7 @@ impl Places {
 /// The signals of the page.
 #[derive(Clone, Copy)]
 pub(crate) struct State {
-    pub(crate) device: RwSignal<Option<DeviceInfo>>,
+    pub(crate) device: RwSignal<Option<Running>>,
     pub(crate) data: RwSignal<Option<DataSummary>>,
     pub(crate) label: RwSignal<LabelChoice>,
     pub(crate) config: RwSignal<TrainConfig>,
@@ -204,6 +211,8 @@ pub(crate) struct State {
     pub(crate) evaluating: RwSignal<Option<(u64, u64)>>,
     /// What came of it last.
     pub(crate) evaluation: RwSignal<Option<FullEvaluation>>,
+    /// The hardest triplets that were asked for.
+    pub(crate) hardest: RwSignal<Option<hardest::Shown>>,
     pub(crate) error: RwSignal<Option<Problem>>,
     /// The step under the pointer, in all plots.
     pub(crate) pointed: RwSignal<Option<f64>>,
@@ -239,6 +248,7 @@ impl State {
             can_evaluate: RwSignal::new(None),
             evaluating,
             evaluation: RwSignal::new(None),
+            hardest: RwSignal::new(None),
             error: RwSignal::new(None),
             pointed: RwSignal::new(None),
             theme: RwSignal::new(0),
@@ -377,9 +387,9 @@ impl State {
     /// Takes in what the worker says.
     pub(crate) fn apply(&self, event: Event) {
         match event {
-            Event::Device(device) => {
+            Event::Device(running) => {
                 self.reading.update(|commands| *commands -= 1);
-                self.device.set(Some(device));
+                self.device.set(Some(running));
             }
             Event::NoDevice(message) => {
                 self.reading.update(|commands| *commands -= 1);
@@ -401,11 +411,11 @@ impl State {
             Event::Started {
                 config,
                 data,
-                device,
+                running,
                 warnings,
                 memory,
             } => {
-                self.device.set(Some(device));
+                self.device.set(Some(running));
                 let before = self.curves.get_untracked();
                 if !before.history.is_empty() {
                     self.previous.set(Some(before));
@@ -422,9 +432,17 @@ impl State {
             }
             Event::Steps {
                 reports,
+                pairs,
+                hardest,
+                age,
                 warnings,
                 memory,
             } => self.curves.update(|curves| {
+                curves.pairs = pairs;
+                curves.age = Some(age);
+                if let Some(list) = hardest {
+                    curves.hardest.push(list);
+                }
                 reports
                     .into_iter()
                     .for_each(|report| curves.history.push(report));
@@ -492,6 +510,7 @@ impl State {
         self.can_evaluate.set(None);
         self.evaluating.set(None);
         self.evaluation.set(None);
+        self.hardest.set(None);
         self.map.set(None);
         self.chosen.set(None);
         self.neighbours.set(None);

@@ -8,17 +8,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use futures_util::StreamExt as _;
-use js_sys::{Array, Float32Array, Uint8Array, Uint32Array};
+use js_sys::{Array, Date, Float32Array, Reflect, Uint8Array, Uint32Array};
 use nearfar::bench::{self, Sweep};
 use nearfar::{
-    BlobRows, Choice, Dataset, Engine, EngineChoice, Error, Labelled, MemoryReport, NamedFile,
-    Progress, Rate, Result, Room, RowSource, Run, Side, TrainConfig, Trainer, kernels,
+    BlobRows, Choice, Dataset, DeviceInfo, Engine, EngineChoice, Error, HardestTriplets, Labelled,
+    MemoryReport, NamedFile, Progress, Rate, Result, Room, RowSource, Run, SelfTest, Side,
+    TrainConfig, Trainer, kernels, self_test,
 };
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::{JsFuture, spawn_local};
 use web_sys::{DedicatedWorkerGlobalScope, File, MessageEvent};
 
-use crate::protocol::{Command, DataSummary, EvaluationForecast, Event, RunForecast};
+use crate::protocol::{Command, DataSummary, EvaluationForecast, Event, RunForecast, Running};
+
+/// Hardest triplets of a step that the page is told of.
+const HARDEST: usize = 5;
 
 /// A command, and the files that came with it.
 type Message = (Command, Vec<File>);
@@ -35,6 +39,8 @@ pub(crate) fn start(scope: &DedicatedWorkerGlobalScope) {
         run: None,
         idle: None,
         empty: None,
+        tested: None,
+        pick_from: 0.0,
         until: 0,
         evaluating: false,
         stop: Arc::clone(&stop),
@@ -110,6 +116,10 @@ struct Core {
     idle: Option<Engine>,
     /// What is known of the engine while nothing runs on it, once it was timed.
     empty: Option<Empty>,
+    /// The device that was tested, and how fast it is.
+    tested: Option<(DeviceInfo, SelfTest)>,
+    /// When the hardest triplets are picked again, in milliseconds.
+    pick_from: f64,
     /// The step at which the run pauses; it is paused when it is there.
     until: u64,
     /// Every row of a side is to be scored before the run goes on.
@@ -147,12 +157,8 @@ impl Core {
         match command {
             Command::Open { engine } => {
                 self.choice.kind = engine;
-                match self.open(TrainConfig::default().budget_bytes).await {
-                    Ok(engine) => {
-                        self.say(&Event::Device(engine.info().clone()));
-                        self.idle = Some(engine);
-                    }
-                    Err(error) => self.say(&Event::NoDevice(error.to_string())),
+                if let Err(error) = self.introduce().await {
+                    self.say(&Event::NoDevice(error.to_string()));
                 }
             }
             Command::Sample { name, seed } => match Dataset::sample(&name, seed) {
@@ -199,6 +205,32 @@ impl Core {
                 let report = self.bench(budget_bytes, &sweep).await;
                 self.say(&Event::Benched(report.map_err(|error| error.to_string())));
             }
+        }
+    }
+
+    /// Opens an engine, and says what it is, why, and how fast.
+    async fn introduce(&mut self) -> Result<()> {
+        let engine = self.open(TrainConfig::default().budget_bytes).await?;
+        let tested = self_test(&engine).await?;
+        self.tested = tested.map(|tested| (engine.info().clone(), tested));
+        engine.ledger().restart_peak();
+        self.say(&Event::Device(self.running(&engine)));
+        self.idle = Some(engine);
+        Ok(())
+    }
+
+    /// What an engine runs on.
+    fn running(&self, engine: &Engine) -> Running {
+        let tested = self
+            .tested
+            .as_ref()
+            .filter(|(device, _)| device == engine.info());
+        let gpu = Reflect::get(&self.scope.navigator(), &"gpu".into());
+        Running {
+            device: engine.info().clone(),
+            reason: engine.reason().clone(),
+            webgpu: gpu.is_ok_and(|gpu| gpu.is_object()),
+            self_test: tested.map(|(_, tested)| *tested),
         }
     }
 
@@ -310,7 +342,7 @@ impl Core {
         self.say(&Event::Started {
             config: Box::new(config),
             data: run.data(),
-            device: run.device().clone(),
+            running: self.running(run.engine()),
             warnings: run.warnings().to_vec(),
             memory: run.memory(),
         });
@@ -455,13 +487,35 @@ impl Core {
         }));
     }
 
-    async fn advance(&self, run: &mut Run) -> Result<()> {
+    /// Picks the hardest triplets of the last step: always where the run stops, else as often as a twentieth of the time
+    /// allows.
+    async fn pick_hardest(&mut self, run: &mut Run) -> Result<Option<HardestTriplets>> {
+        let began = Date::now();
+        let stops = run.step() == self.until.min(run.trainer().config().steps);
+        if began < self.pick_from && !stops {
+            return Ok(None);
+        }
+        let hardest = run.trainer().hardest(HARDEST).await?;
+        let done = Date::now();
+        self.pick_from = done + 19.0 * (done - began);
+        Ok(hardest)
+    }
+
+    async fn advance(&mut self, run: &mut Run) -> Result<()> {
         match run.next(self.until - run.step()).await? {
-            Progress::Steps(reports) => self.say(&Event::Steps {
-                reports,
-                warnings: run.warnings().to_vec(),
-                memory: run.memory(),
-            }),
+            Progress::Steps(reports) => {
+                let hardest = self.pick_hardest(run).await?;
+                let trainer = run.trainer();
+                let (pairs, age) = (trainer.pairs().cloned(), trainer.memory_age());
+                self.say(&Event::Steps {
+                    reports,
+                    pairs,
+                    hardest,
+                    age,
+                    warnings: run.warnings().to_vec(),
+                    memory: run.memory(),
+                });
+            }
             Progress::Evaluated(evaluation) => {
                 self.say(&Event::Evaluated {
                     evaluation: Box::new(evaluation),

@@ -121,6 +121,7 @@ pub(crate) async fn measure(engine: &Engine, shape: &Shape, peak: f64) -> Result
             &mut parts,
             &mut gradient,
             0,
+            None,
             &mut words,
         );
         engine.submit(commands);

@@ -1,0 +1,65 @@
+//! The hardest triplet of each row of a batch: its farthest positive and its nearest negative.
+
+use super::ranks::{Block, Inputs, SEGMENT, params};
+use super::{Access, Kernel};
+use crate::cpu;
+pub use crate::cpu::hardest::{CHUNK, Hardest};
+use crate::engine::{Commands, DeviceVec};
+
+const SOURCE: &str = concat!(
+    include_str!("../../shaders/ranks.wgsl"),
+    include_str!("../../shaders/tile.wgsl"),
+    include_str!("../../shaders/hardest.wgsl")
+);
+
+/// One workgroup per row and chunk of [`CHUNK`] references.
+pub static PICK: Kernel = Kernel {
+    name: "hardest.pick",
+    source: SOURCE,
+    entry: "pick",
+    bindings: &[
+        Access::Read,
+        Access::Read,
+        Access::Read,
+        Access::Read,
+        Access::ReadWrite,
+    ],
+    workgroup_size: SEGMENT as u32,
+    workgroup_bytes: 16 * SEGMENT as u32,
+};
+
+/// Elements of `found` for so many rows and references.
+pub fn places(rows: usize, references: usize) -> u64 {
+    rows as u64 * references.div_ceil(CHUNK) as u64
+}
+
+/// Picks for every row of the block the farthest positive and the nearest negative among each chunk of the references; of
+/// equally far or near ones that with the smaller id.
+///
+/// # Shapes
+/// `found`: `[chunks, rows]`, [`places`] of them
+pub fn pick(
+    commands: &mut Commands,
+    block: &Block,
+    inputs: Inputs<'_>,
+    found: &mut DeviceVec<Hardest>,
+) {
+    match commands {
+        Commands::Gpu(gpu) => gpu.dispatch(
+            &PICK,
+            &params(block),
+            &[
+                inputs.anchors.binding(),
+                inputs.references.binding(),
+                inputs.batch.binding(),
+                inputs.tags.binding(),
+                found.binding(),
+            ],
+            places(block.rows, block.references),
+        ),
+        Commands::Cpu(calls) => {
+            *calls += 1;
+            cpu::hardest::pick(block, inputs.slices(), found.slice_mut());
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! PML's `DistanceWeightedMiner` (Wu et al. 2017): negatives drawn so that their distances come out spread evenly.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+
+/// Draws as many triplets for an anchor as references have its class: the positive uniformly, the negative by the inverse
+/// of how dense its distance is on the sphere, both with replacement.
+///
+/// Weights are computed in f64, as PML computes them of rows of f64: those that f32 would lose are kept.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DistanceWeightedMiner {
+    /// Distances below count as this one.
+    pub cutoff: f64,
+    /// Negatives this far or farther are never drawn.
+    pub nonzero_loss_cutoff: f64,
+    /// Seeds the draws; PML has no such argument.
+    pub seed: u64,
+}
+
+impl Default for DistanceWeightedMiner {
+    fn default() -> Self {
+        Self {
+            cutoff: 0.5,
+            nonzero_loss_cutoff: 1.4,
+            seed: 0,
+        }
+    }
+}
+
+impl DistanceWeightedMiner {
+    /// Checks the arguments against their ranges.
+    pub(crate) fn check(&self) -> Result<()> {
+        for (name, value) in [
+            ("cutoff", self.cutoff),
+            ("nonzero_loss_cutoff", self.nonzero_loss_cutoff),
+        ] {
+            if !(value > 0.0 && value <= 2.0) {
+                return Err(Error::Config(format!(
+                    "miner.{name} is {value}: it must be above 0 and at most 2"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// The largest logarithm of a weight in an anchor's row, over what is finite. References of its own class count as 0, as
+    /// in PML. What all weights of a list are taken relative to is the largest of its rows.
+    pub fn largest(&self, dim: usize, label: u32, similarities: &[f32], labels: &[u32]) -> f64 {
+        let logarithms = similarities.iter().zip(labels).map(|(s, other)| {
+            let log = self.log_weight(dim, self.distance(*s));
+            if *other == label { log * 0.0 } else { log }
+        });
+        let finite = logarithms.filter(|log| log.is_finite());
+        finite.fold(f64::NEG_INFINITY, f64::max)
+    }
+
+    /// The weights of an anchor's references, not yet normalized; 0 for what is never drawn.
+    pub fn weights(
+        &self,
+        dim: usize,
+        label: u32,
+        similarities: &[f32],
+        labels: &[u32],
+        largest: f64,
+    ) -> impl Iterator<Item = f64> {
+        similarities.iter().zip(labels).map(move |(s, other)| {
+            let distance = self.distance(*s);
+            let log = self.log_weight(dim, distance);
+            if *other == label || distance >= self.nonzero_loss_cutoff || !log.is_finite() {
+                0.0
+            } else {
+                libm::exp(log - largest)
+            }
+        })
+    }
+
+    /// How far unit rows of this similarity are from each other.
+    fn distance(&self, s: f32) -> f64 {
+        (2.0 - 2.0 * f64::from(s)).max(0.0).sqrt().max(self.cutoff)
+    }
+
+    /// Minus the logarithm of the density of distances on the sphere, but for a constant.
+    fn log_weight(&self, dim: usize, distance: f64) -> f64 {
+        let dim = dim as f64;
+        let rest = 1.0 - 0.25 * distance * distance;
+        (2.0 - dim) * libm::log(distance) - (dim - 3.0) / 2.0 * libm::log(rest)
+    }
+}

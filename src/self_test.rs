@@ -1,0 +1,104 @@
+//! [`self_test`]: how fast an engine is, in one number that a person can compare. Changes no result.
+
+use serde::{Deserialize, Serialize};
+use web_time::{Duration, Instant};
+
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::kernels::ranks::Block;
+use crate::kernels::similarities::{self, similarities, width};
+use crate::kernels::tile::Shape;
+use crate::ledger::Purpose;
+use crate::plan::MemoryPlan;
+
+/// What the test may take.
+const LIMIT: Duration = Duration::from_millis(200);
+const FEWEST_ROWS: usize = 8;
+const MOST_ROWS: usize = 1024;
+const REFERENCES: usize = 4096;
+const DIM: usize = 64;
+/// Times that the most rows are done in one submit, at most.
+const MOST_TIMES: usize = 64;
+
+/// What a self-test found.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SelfTest {
+    /// Floating-point operations of similarities, in 10^9 per second.
+    pub gflops: f64,
+    /// What the test took, in milliseconds.
+    pub elapsed_ms: f64,
+}
+
+/// Times the similarities of more and more rows to 4,096 references of 64 numbers, for at most 200 ms, waits included.
+///
+/// The last and longest piece of work counts. Takes 17 MiB, which are given back; nothing where they do not fit the
+/// engine's budget.
+///
+/// # Errors
+/// [`Error::Device`].
+pub async fn self_test(engine: &Engine) -> Result<Option<SelfTest>> {
+    let floats = |count: usize| (count * DIM) as u64;
+    let plan = MemoryPlan::default()
+        .with::<f32>(Purpose::Activations, "self_test.rows", floats(MOST_ROWS))
+        .with::<f32>(Purpose::Dataset, "self_test.references", floats(REFERENCES))
+        .with::<f32>(
+            Purpose::Similarities,
+            "self_test.similarities",
+            (MOST_ROWS * width(REFERENCES)) as u64,
+        );
+    let mut workspace = match engine
+        .workspace("the self-test", &plan, "raise the budget")
+        .await
+    {
+        Err(Error::Refused { .. } | Error::TooLarge { .. }) => return Ok(None),
+        workspace => workspace?,
+    };
+    let rows = workspace.take("self_test.rows");
+    let references = workspace.take("self_test.references");
+    let mut output = workspace.take("self_test.similarities");
+    engine
+        .prepare(&[&similarities::STRIP, &similarities::TILE])
+        .await?;
+    let started = Instant::now();
+    let (mut count, mut times) = (FEWEST_ROWS, 1);
+    let gflops = loop {
+        let block = Block {
+            first_row: 0,
+            rows: count,
+            batch: 0,
+            first_reference: 0,
+            references: REFERENCES,
+            stride: DIM,
+        };
+        let shape = Shape::of(engine.info(), count);
+        let began = Instant::now();
+        let mut commands = engine.commands();
+        for _ in 0..times {
+            similarities(
+                &mut commands,
+                &block,
+                shape,
+                &rows,
+                &references,
+                &mut output,
+            );
+        }
+        engine.submit(commands);
+        engine.settle().await?;
+        let took = began.elapsed();
+        // The next is twice the work.
+        if times == MOST_TIMES || started.elapsed() + 3 * took > LIMIT {
+            let operations = (2 * times * count * REFERENCES * DIM) as f64;
+            break operations / took.as_secs_f64().max(1e-6) / 1e9;
+        }
+        if count < MOST_ROWS {
+            count *= 2;
+        } else {
+            times *= 2;
+        }
+    };
+    let elapsed_ms = started.elapsed().as_secs_f64() * 1e3;
+    drop((rows, references, output));
+    engine.settle().await?;
+    Ok(Some(SelfTest { gflops, elapsed_ms }))
+}

@@ -1,0 +1,121 @@
+//! How similar the pairs of a step were, positives and negatives, and the miner's band between them.
+
+use leptos::prelude::*;
+use nearfar::{Distance, Miner, PairHistogram, TrainConfig};
+
+use crate::chart::{Canvas, Line, Plot, Scale};
+use crate::plots::Key;
+use crate::state::{Curves, State};
+
+/// The margin that the band is as wide as: the miner's, or the loss's where nothing is mined.
+fn margin(config: &TrainConfig) -> f64 {
+    match (&config.miner, &config.loss) {
+        (Miner::TripletMargin(miner), _) => miner.margin,
+        (Miner::None, nearfar::Loss::TripletMargin(loss)) => loss.margin,
+    }
+}
+
+/// Where negatives are semi-hard for a positive at the median: nearer than it by less than the margin.
+fn band(curves: &Curves) -> Option<(f64, f64)> {
+    let median = curves.pairs.as_ref()?.median_positive()?;
+    match curves.config.distance {
+        Distance::Cosine => Some((median - margin(&curves.config), median)),
+    }
+}
+
+/// The share of the counts between two similarities, those of a bin spread evenly over it.
+fn share_between(counts: &[u64], (low, high): (f64, f64)) -> f64 {
+    let all = counts.iter().sum::<u64>().max(1) as f64;
+    let within = counts.iter().enumerate().map(|(bin, count)| {
+        let (from, to) = (PairHistogram::bound(bin), PairHistogram::bound(bin + 1));
+        let part = (to.min(high) - from.max(low)) / (to - from);
+        part.clamp(0.0, 1.0) * *count as f64
+    });
+    within.sum::<f64>() / all
+}
+
+/// The outline of a histogram: the share of the pairs in each bin.
+fn outline(counts: &[u64]) -> Vec<(f64, f64)> {
+    let all = counts.iter().sum::<u64>().max(1) as f64;
+    let step = |(bin, count): (usize, &u64)| {
+        let share = *count as f64 / all;
+        [bin, bin + 1].map(|bin| (PairHistogram::bound(bin), share))
+    };
+    counts.iter().enumerate().flat_map(step).collect()
+}
+
+fn percent(share: f64) -> String {
+    match 100.0 * share {
+        percent if percent > 0.0 && percent < 0.1 => format!("{percent:.2} %"),
+        percent if percent > 0.0 && percent < 10.0 => format!("{percent:.1} %"),
+        percent => format!("{percent:.0} %"),
+    }
+}
+
+/// Shares of the pairs by similarity, over each other, and the band.
+#[component]
+pub(crate) fn SimilarityPlot(state: State) -> impl IntoView {
+    let curves = state.curves;
+    let plot = move || {
+        let curves = curves.read();
+        let lines = curves.pairs.as_ref().map_or_else(Vec::new, |pairs| {
+            vec![
+                Line::dashed("negative", outline(&pairs.negatives)).wide(2.0),
+                Line::new("positive", outline(&pairs.positives)),
+            ]
+        });
+        Plot {
+            scale: Scale::Linear,
+            along: (-1.0, 1.0),
+            lines,
+            band: band(&curves),
+            pointed: None,
+        }
+    };
+    let title = move || match &curves.read().pairs {
+        Some(pairs) => format!("Similarities, step {}", pairs.step),
+        None => "Similarities".to_owned(),
+    };
+    let median = Signal::derive(move || {
+        let median = curves.read().pairs.as_ref()?.median_positive();
+        Some(format!("median {:.2}", median?))
+    });
+    let in_band = Signal::derive(move || {
+        let curves = curves.read();
+        let share = share_between(&curves.pairs.as_ref()?.negatives, band(&curves)?);
+        Some(format!("{} of negatives", percent(share)))
+    });
+    let or_dash = |text: Signal<Option<String>>| {
+        Signal::derive(move || text.get().unwrap_or_else(|| "–".to_owned()))
+    };
+    let text = Signal::derive(move || {
+        let said = || {
+            let curves = curves.read();
+            let pairs = curves.pairs.as_ref()?;
+            let (low, high) = band(&curves)?;
+            let within = share_between(&pairs.negatives, (low, high));
+            let nearer = share_between(&pairs.negatives, (high, 1.0));
+            Some(format!(
+                "Similarities of the pairs of step {}: half of the positive pairs are above {high:.2}; of the negative \
+                 pairs {} are above that, hard, and {} between {low:.2} and that, in the margin's band, semi-hard",
+                pairs.step,
+                percent(nearer),
+                percent(within)
+            ))
+        };
+        said().unwrap_or_else(|| "Similarities of the pairs of a step: none yet".to_owned())
+    });
+    view! {
+        <figure>
+            <figcaption>
+                <h2 title="Shares of the pairs of an anchor and a row of the memory, by cosine similarity, at the last step that came">{title}</h2>
+                <Key color="positive" name="positives" value=or_dash(median)/>
+                <Key color="negative" name="negatives" dashed=true value=Signal::derive(String::new)/>
+                <span title="From the positives' median down by the margin: a negative there is semi-hard for a positive at the median, one above it hard">
+                    <Key color="band" name="semi-hard band" band=true value=or_dash(in_band)/>
+                </span>
+            </figcaption>
+            <Canvas testid="chart-similarities" text plot state/>
+        </figure>
+    }
+}
