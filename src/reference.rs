@@ -128,7 +128,8 @@ pub fn triplet_margin(
     dim: usize,
     rule: &Rule,
 ) -> Mining {
-    let (value, slope): (fn(f64) -> f64, fn(f64) -> f64) = match rule.distance {
+    type Map = fn(f64) -> f64;
+    let (value, slope): (Map, Map) = match rule.distance {
         Distance::Cosine => (|s| s, |_| 1.0),
         Distance::L2 => (
             |s| -(2.0 - 2.0 * s).max(0.0).sqrt(),
