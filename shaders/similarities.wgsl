@@ -1,10 +1,12 @@
 // The similarities of a block of rows to all references, for passes that look at a row more than once.
 //
-//   s[row][i] = <anchors[row], references[i]>, and NONE where a row ends before its last whole vec4
+//   s[row][i] = value(<anchors[row], references[i]>), and NONE where a row ends before its last whole vec4
+//   value     = the similarity, or minus the distance
 //
 // strip, tile   see tile.wgsl
 
-const NONE = -3.0;  // below every cosine
+const NONE = -3.0;  // below every value
+const L2 = 1u;      // any other distance: cosine
 
 struct Params {
   first_row: u32,   // the block's first row, in the anchors
@@ -12,6 +14,7 @@ struct Params {
   references: u32,
   stride: u32,      // vec4s of a row of anchors or references
   width: u32,       // floats of a row of similarities: the references in whole vec4s
+  distance: u32,    // what a similarity counts for
 }
 
 @group(0) @binding(0) var<uniform> params: Params;
@@ -32,8 +35,16 @@ fn take(row: u32, i: vec4u, s: vec4f) {
   }
 }
 
+/// What a similarity counts for.
+fn value(s: f32) -> f32 {
+  if params.distance == L2 {
+    return -sqrt(max(0.0, 2.0 - 2.0 * s));
+  }
+  return s;
+}
+
 fn put(row: u32, i: u32, s: f32) {
   if i < params.width {
-    similarities[row * params.width + i] = select(NONE, s, i < params.references);
+    similarities[row * params.width + i] = select(NONE, value(s), i < params.references);
   }
 }

@@ -1,6 +1,6 @@
 // Lists of triplets [anchor, positive, negative], lexicographic, written in windows: every valid one, or those of a band.
 //
-//   kept where low < tm <= high, tm = value(s_ap) - value(s_an)
+//   kept where low < tm <= high, tm = s_ap - s_an, of similarities or of what they count for
 //   the j-th reference outside a class is j + (how many of the class, which ascends, stand before it)
 //
 // valid      one invocation RUN triplets   the triplets
@@ -55,11 +55,6 @@ struct Row {
 
 var<workgroup> kept: array<u32, WORKGROUP_SIZE>;     // 256 bytes: of each invocation
 var<workgroup> found: array<vec4u, WORKGROUP_SIZE>;  // 1 KiB: of each invocation, the nearest beyond and the farthest
-
-/// What a similarity counts as.
-fn value(s: f32) -> f32 {
-  return s;
-}
 
 /// The last row that begins at or before `item`.
 fn row_of(item: u32) -> u32 {
@@ -153,7 +148,7 @@ fn cell_of(cell: u32) -> Cell {
   let at = row_of(pair);
   let row = rows[at];
   let p = positive(row, pair - row.offset);
-  let nearness = value(similarities[at * params.width + p]);
+  let nearness = similarities[at * params.width + p];
   return Cell(at, row.anchor, row.label, p, nearness, cell % cells * CELL);
 }
 
@@ -161,7 +156,7 @@ fn keeps(cell: Cell, reference: u32) -> bool {
   if reference >= params.references {
     return false;
   }
-  let tm = cell.nearness - value(similarities[cell.row * params.width + reference]);
+  let tm = cell.nearness - similarities[cell.row * params.width + reference];
   return labels[reference] != cell.label && tm > params.low && tm <= params.high;
 }
 
@@ -263,11 +258,11 @@ fn facenet(
   let at = row_of(pair);
   let row = rows[at];
   let p = positive(row, pair - row.offset);
-  let nearness = value(similarities[at * params.width + p]);
+  let nearness = similarities[at * params.width + p];
   var own = Found(vec2u(bitcast<u32>(-NOWHERE), NO_PLACE), vec2u(bitcast<u32>(NOWHERE), NO_PLACE));
   for (var i = lane; i < params.references; i += WORKGROUP_SIZE) {
     if labels[i] != row.label {
-      let v = value(similarities[at * params.width + i]);
+      let v = similarities[at * params.width + i];
       let here = vec2u(bitcast<u32>(v), i);
       own.farthest = farther(own.farthest, here);
       if v < nearness {

@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use bytemuck::cast_slice;
 
 use crate::dataset::classes;
+use crate::distance::Distance;
 use crate::engine::{DeviceVec, Engine, Workspace};
 use crate::error::{Error, Result};
 use crate::evaluation::{EvaluationSpec, Rows};
@@ -200,11 +201,21 @@ pub async fn list(
     anchors: Rows<'_>,
     references: Option<Rows<'_>>,
     miner: &Miner,
+    distance: Distance,
     window_bytes: u64,
     sink: impl FnMut(&[[u32; 3]]) -> Result<()>,
 ) -> Result<u64> {
     let outlet = Outlet::Sink(sink);
-    let (listed, _) = run(engine, anchors, references, miner, window_bytes, outlet).await?;
+    let (listed, _) = run(
+        engine,
+        anchors,
+        references,
+        miner,
+        distance,
+        window_bytes,
+        outlet,
+    )
+    .await?;
     Ok(listed)
 }
 
@@ -218,10 +229,20 @@ pub async fn checksum(
     anchors: Rows<'_>,
     references: Option<Rows<'_>>,
     miner: &Miner,
+    distance: Distance,
     window_bytes: u64,
 ) -> Result<(u64, u32)> {
     let outlet: Outlet<NoSink> = Outlet::Checksum;
-    run(engine, anchors, references, miner, window_bytes, outlet).await
+    run(
+        engine,
+        anchors,
+        references,
+        miner,
+        distance,
+        window_bytes,
+        outlet,
+    )
+    .await
 }
 
 async fn run<F: FnMut(&[[u32; 3]]) -> Result<()>>(
@@ -229,6 +250,7 @@ async fn run<F: FnMut(&[[u32; 3]]) -> Result<()>>(
     anchors: Rows<'_>,
     references: Option<Rows<'_>>,
     miner: &Miner,
+    distance: Distance,
     window_bytes: u64,
     mut outlet: Outlet<F>,
 ) -> Result<(u64, u32)> {
@@ -270,7 +292,12 @@ async fn run<F: FnMut(&[[u32; 3]]) -> Result<()>>(
             kernel::FACENET_MOST
         )));
     }
-    let mut mined = Mined::new(engine, &spec, &triplets).await?;
+    // Draws are by the distance of similarities, whatever margins are differences of.
+    let distance = match miner {
+        Miner::DistanceWeighted(_) => Distance::Cosine,
+        _ => distance,
+    };
+    let mut mined = Mined::new(engine, &spec, &triplets, distance).await?;
     mined.load(known, &labels).await?;
     let keeps = match miner {
         Miner::DistanceWeighted(miner) => {

@@ -214,11 +214,13 @@ pub fn triplets(
     dim: usize,
     kind: Kind,
     margin: f32,
+    distance: Distance,
 ) -> Vec<[u32; 3]> {
     let margin = f64::from(margin);
     let mut kept = Vec::new();
     for (a, (anchor, [label, id])) in anchors.chunks(dim).zip(anchor_tags).enumerate() {
-        let similarities: Vec<f64> = references.chunks(dim).map(|row| dot(anchor, row)).collect();
+        let of = |row| value(distance, dot(anchor, row));
+        let values: Vec<f64> = references.chunks(dim).map(of).collect();
         for (p, [p_label, p_id]) in reference_tags.iter().enumerate() {
             if p_label != label || p_id == id {
                 continue;
@@ -227,7 +229,7 @@ pub fn triplets(
                 if n_label == label {
                     continue;
                 }
-                let tm = similarities[p] - similarities[n];
+                let tm = values[p] - values[n];
                 let keeps = match kind {
                     Kind::All => tm <= margin,
                     Kind::Easy => tm > margin,

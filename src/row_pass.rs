@@ -1,6 +1,7 @@
 //! [`RowPass`]: a few rows on the way of [`crate::Path::Rows`], with its buffers: their similarities to all references,
 //! what a miner keeps of them, what the triplets of that cost, and the gradient.
 
+use crate::distance::Distance;
 use crate::engine::{Commands, DeviceVec, Workspace};
 use crate::error::{Error, Result};
 use crate::kernels::pull::{self, pull, share};
@@ -106,6 +107,7 @@ impl RowPass {
             commands,
             block,
             shape,
+            Distance::Cosine,
             anchors,
             references,
             &mut kept.values,

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use web_time::{Duration, Instant};
 
+use crate::distance::Distance;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::kernels::ranks::Block;
@@ -78,6 +79,7 @@ pub async fn self_test(engine: &Engine) -> Result<Option<SelfTest>> {
                 &mut commands,
                 &block,
                 shape,
+                Distance::Cosine,
                 &rows,
                 &references,
                 &mut output,

@@ -76,7 +76,13 @@ fn miner(name: &str, margin: f64) -> Miner {
     set.expect("is a setting").miner
 }
 
-fn expected(anchors: &Set, references: Option<&Set>, kind: Kind, margin: f32) -> Vec<[u32; 3]> {
+fn expected(
+    anchors: &Set,
+    references: Option<&Set>,
+    kind: Kind,
+    margin: f32,
+    distance: Distance,
+) -> Vec<[u32; 3]> {
     let known = references.unwrap_or(anchors);
     let first_id = if references.is_some() { 1 << 30 } else { 0 };
     let dim = anchors.dim;
@@ -85,7 +91,7 @@ fn expected(anchors: &Set, references: Option<&Set>, kind: Kind, margin: f32) ->
         reference::normalize(&known.values, dim),
     );
     let (tags, own_tags) = (known.tags(0), anchors.tags(first_id));
-    reference::triplets(&own, &own_tags, &unit, &tags, dim, kind, margin)
+    reference::triplets(&own, &own_tags, &unit, &tags, dim, kind, margin, distance)
 }
 
 /// All windows, one after the other, none of them empty or larger than it may be.
@@ -94,6 +100,7 @@ fn listed(
     anchors: &Set,
     references: Option<&Set>,
     miner: &Miner,
+    distance: Distance,
     window_bytes: u64,
 ) -> Vec<[u32; 3]> {
     let mut all = Vec::new();
@@ -102,6 +109,7 @@ fn listed(
         anchors.rows(),
         references.map(Set::rows),
         miner,
+        distance,
         window_bytes,
         |window| {
             assert!(!window.is_empty() && window.len() as u64 <= window_bytes / 12);
@@ -127,13 +135,20 @@ fn windows_of_any_size_are_the_list_of_the_loops_in_its_order() {
         for (anchors, references) in &cases {
             let references = references.as_ref();
             for (name, kind) in KINDS {
-                for margin in [0.25f32, -0.125] {
+                for (margin, distance) in [
+                    (0.25f32, Distance::Cosine),
+                    (-0.125, Distance::Cosine),
+                    (0.25, Distance::L2),
+                ] {
                     let miner = miner(name, margin.into());
-                    let expected = expected(anchors, references, kind, margin);
+                    let expected = expected(anchors, references, kind, margin, distance);
                     let odd = 12 * (expected.len() as u64 / 7 + 13) + 5;
-                    for window_bytes in [odd, ListingSpec::WINDOW_BYTES] {
-                        let all = listed(&engine, anchors, references, &miner, window_bytes);
-                        assert!(all == expected, "{name} {margin}, {window_bytes} bytes");
+                    for bytes in [odd, ListingSpec::WINDOW_BYTES] {
+                        let all = listed(&engine, anchors, references, &miner, distance, bytes);
+                        assert!(
+                            all == expected,
+                            "{name} {margin} {distance:?}, {bytes} bytes"
+                        );
                     }
                 }
             }
@@ -146,8 +161,18 @@ fn one_triplet_a_window_is_a_list_as_well() {
     let set = Set::exact(7, 12, 3);
     for engine in engines() {
         for (name, kind) in KINDS {
-            let all = listed(&engine, &set, None, &miner(name, 0.25), 12);
-            assert!(all == expected(&set, None, kind, 0.25), "{name}");
+            let all = listed(
+                &engine,
+                &set,
+                None,
+                &miner(name, 0.25),
+                Distance::Cosine,
+                12,
+            );
+            assert!(
+                all == expected(&set, None, kind, 0.25, Distance::Cosine),
+                "{name}"
+            );
         }
     }
 }
@@ -318,7 +343,14 @@ fn a_budget_changes_no_triplet_and_what_was_planned_is_held() {
                     let plan = spec.plan(&engine.room(), &Rate::default()).expect("fits");
                     let before = engine.ledger().live_bytes();
                     let known = references.map(Set::rows);
-                    let sum = checksum(&engine, anchors.rows(), known, &miner, window_bytes);
+                    let sum = checksum(
+                        &engine,
+                        anchors.rows(),
+                        known,
+                        &miner,
+                        Distance::Cosine,
+                        window_bytes,
+                    );
                     sums.push(pollster::block_on(sum).expect("fits"));
                     let peak = engine.ledger().peak_bytes() - before;
                     assert_eq!(peak, plan.memory.total_bytes(), "{kind:?} {budget}");
@@ -336,7 +368,14 @@ fn both_engines_list_the_same_and_as_many_as_are_counted() {
     for (name, _) in KINDS {
         let miner = miner(name, 0.125);
         let sums = engines().map(|engine| {
-            let sum = checksum(&engine, set.rows(), None, &miner, 12 * 99_999);
+            let sum = checksum(
+                &engine,
+                set.rows(),
+                None,
+                &miner,
+                Distance::Cosine,
+                12 * 99_999,
+            );
             let sum = pollster::block_on(sum).expect("fits");
             let counts = mine(
                 &engine,
@@ -362,7 +401,14 @@ fn memory_does_not_grow_with_the_number_of_triplets() {
         let labels: Vec<u32> = (0..1000).map(|row| row % classes).collect();
         let set = Set::new(exact_unit_rows(&mut rng(11), 1000), 64, &labels);
         let engine = open(EngineKind::Cpu, 256 << 20);
-        let sum = checksum(&engine, set.rows(), None, &Miner::None, window_bytes);
+        let sum = checksum(
+            &engine,
+            set.rows(),
+            None,
+            &Miner::None,
+            Distance::Cosine,
+            window_bytes,
+        );
         let (count, _) = pollster::block_on(sum).expect("fits");
         (count, engine.ledger().peak_bytes())
     });
@@ -377,22 +423,38 @@ fn a_sink_that_fails_and_a_raised_flag_end_the_list() {
         for name in ["all", "none"] {
             let miner = miner(name, 0.25);
             let mut windows = 0;
-            let full = list(&engine, set.rows(), None, &miner, 1200, |_| {
-                windows += 1;
-                match windows {
-                    3 => Err(Error::Data("full".to_owned())),
-                    _ => Ok(()),
-                }
-            });
+            let full = list(
+                &engine,
+                set.rows(),
+                None,
+                &miner,
+                Distance::Cosine,
+                1200,
+                |_| {
+                    windows += 1;
+                    match windows {
+                        3 => Err(Error::Data("full".to_owned())),
+                        _ => Ok(()),
+                    }
+                },
+            );
             let error = pollster::block_on(full).expect_err("is full");
             assert_eq!(error.to_string(), "full");
             assert_eq!(windows, 3);
             let (stop, mut windows) = (engine.stop_flag(), 0);
-            let stopped = list(&engine, set.rows(), None, &miner, 1200, |_| {
-                windows += 1;
-                stop.store(true, Ordering::Relaxed);
-                Ok(())
-            });
+            let stopped = list(
+                &engine,
+                set.rows(),
+                None,
+                &miner,
+                Distance::Cosine,
+                1200,
+                |_| {
+                    windows += 1;
+                    stop.store(true, Ordering::Relaxed);
+                    Ok(())
+                },
+            );
             let error = pollster::block_on(stopped).expect_err("stops");
             assert!(matches!(error, Error::Stopped));
             assert_eq!(windows, 1);
@@ -407,9 +469,15 @@ fn what_does_not_fit_or_match_is_refused_before_anything_runs() {
     let engine = open(EngineKind::Cpu, 64 << 10);
     let refused = |anchors: Rows<'_>| {
         let miner = Miner::default();
-        let none = list(&engine, anchors, None, &miner, 1200, |_| {
-            panic!("nothing is listed")
-        });
+        let none = list(
+            &engine,
+            anchors,
+            None,
+            &miner,
+            Distance::Cosine,
+            1200,
+            |_| panic!("nothing is listed"),
+        );
         pollster::block_on(none)
             .expect_err("is refused")
             .to_string()
@@ -458,7 +526,14 @@ fn pml_lists_and_mines_the_same_in_the_same_order() {
             let miner = miner(&name, case.margin);
             for engine in &engines {
                 for window_bytes in [12 * 7, 1 << 20] {
-                    let found = listed(engine, &anchors, references.as_ref(), &miner, window_bytes);
+                    let found = listed(
+                        engine,
+                        &anchors,
+                        references.as_ref(),
+                        &miner,
+                        Distance::Cosine,
+                        window_bytes,
+                    );
                     assert!(found.as_flattened() == expected, "{}: {name}", case.name);
                 }
             }
@@ -487,7 +562,14 @@ fn facenets_negative_is_that_of_the_loop_in_three_hundred_cases() {
         );
         let window_bytes = 12 * rng.random_range(1..60);
         for engine in &engines {
-            let found = listed(engine, &anchors, references, &miner, window_bytes);
+            let found = listed(
+                engine,
+                &anchors,
+                references,
+                &miner,
+                Distance::Cosine,
+                window_bytes,
+            );
             assert!(found == expected, "case {case}: {count} of {classes}");
         }
     }
@@ -600,7 +682,16 @@ fn negatives_are_drawn_as_often_as_they_weigh_and_positives_alike() {
         };
         let lists = engines().map(|engine| {
             let miner = Miner::DistanceWeighted(miner.clone());
-            [12 * 7, 1 << 20].map(|bytes| listed(&engine, &anchor, Some(&known), &miner, bytes))
+            [12 * 7, 1 << 20].map(|bytes| {
+                listed(
+                    &engine,
+                    &anchor,
+                    Some(&known),
+                    &miner,
+                    Distance::Cosine,
+                    bytes,
+                )
+            })
         });
         let [list, others @ ..] = lists.as_flattened() else {
             panic!("there are four");
@@ -649,7 +740,7 @@ fn anchors_draw_as_many_as_their_class_has_and_those_without_a_weight_none() {
         for kind in [EngineKind::Cpu, EngineKind::Gpu] {
             let engine = open(kind, budget);
             let miner = Miner::DistanceWeighted(DistanceWeightedMiner::default());
-            let found = listed(&engine, &set, None, &miner, 12 * 5);
+            let found = listed(&engine, &set, None, &miner, Distance::Cosine, 12 * 5);
             let mut of_anchor = [0; 40];
             for [a, p, n] in &found {
                 let [a, p, n] = [a, p, n].map(|place| *place as usize);
@@ -662,9 +753,9 @@ fn anchors_draw_as_many_as_their_class_has_and_those_without_a_weight_none() {
                 assert_eq!(drawn, class);
             }
             assert!(found.is_sorted_by_key(|[a, ..]| *a));
-            assert!(listed(&engine, &lone, None, &miner, 1200).is_empty());
+            assert!(listed(&engine, &lone, None, &miner, Distance::Cosine, 1200).is_empty());
             let far = Miner::DistanceWeighted(far.clone());
-            assert!(listed(&engine, &set, None, &far, 1200).is_empty());
+            assert!(listed(&engine, &set, None, &far, Distance::Cosine, 1200).is_empty());
         }
     }
 }

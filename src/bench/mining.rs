@@ -48,8 +48,15 @@ pub(super) async fn measure(
             Asked::Valid | Asked::Mined => {
                 let (rows, references) = (anchors.rows(), Some(known.rows()));
                 let window = ListingSpec::WINDOW_BYTES;
-                let (count, sum) =
-                    checksum(engine, rows, references, &miner(asked), window).await?;
+                let (count, sum) = checksum(
+                    engine,
+                    rows,
+                    references,
+                    &miner(asked),
+                    Distance::Cosine,
+                    window,
+                )
+                .await?;
                 std::hint::black_box(sum);
                 listed.set(count);
             }
@@ -152,14 +159,23 @@ async fn verify(engine: &Engine, asked: Asked, anchors: &Side, known: &Side) -> 
         dim,
         kind,
         rule.miner_margin,
+        rule.distance,
     );
     let mut actual = Vec::new();
     let window = ListingSpec::WINDOW_BYTES;
     let (rows, references) = (anchors.rows(), Some(known.rows()));
-    list(engine, rows, references, &miner(asked), window, |window| {
-        actual.extend_from_slice(window);
-        Ok(())
-    })
+    list(
+        engine,
+        rows,
+        references,
+        &miner(asked),
+        Distance::Cosine,
+        window,
+        |window| {
+            actual.extend_from_slice(window);
+            Ok(())
+        },
+    )
     .await?;
     check(engine, "the list", actual == expected)
 }

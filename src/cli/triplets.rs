@@ -33,6 +33,7 @@ impl Source<'_> {
             self.anchors.rows(),
             self.references.map(LabelledRows::rows),
             &self.settings.miner,
+            self.settings.distance,
             ListingSpec::WINDOW_BYTES,
             sink,
         ))
@@ -89,6 +90,7 @@ pub(super) fn sum_up(
         anchors.rows(),
         references.map(LabelledRows::rows),
         &settings.miner,
+        settings.distance,
         ListingSpec::WINDOW_BYTES,
     ))?;
     Ok(serde_json::json!({

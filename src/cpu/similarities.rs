@@ -4,14 +4,16 @@ use super::SEGMENT;
 use super::parallel::{map, rows_of_a_part};
 use super::ranks::Block;
 use super::tile::{PANEL, similarities as of_places};
+use crate::distance::Distance;
 
-/// Below every cosine: no similarity.
+/// Below every value: no similarity.
 pub const NONE: f32 = -3.0;
 
-/// Computes the similarities of the block's rows, `width` floats a row.
+/// Computes what the similarities of the block's rows count for, `width` floats a row.
 pub(crate) fn similarities(
     block: &Block,
     width: usize,
+    distance: Distance,
     anchors: &[f32],
     references: &[f32],
     similarities: &mut [f32],
@@ -31,7 +33,7 @@ pub(crate) fn similarities(
             of_places(anchors, references, stride, &places, &mut s);
             for (lane, row) in similarities.chunks_exact_mut(width).enumerate() {
                 for (value, s) in row[first..].iter_mut().zip(&s[..places.len()]) {
-                    *value = s[lane];
+                    *value = distance.value(s[lane]);
                 }
             }
         }

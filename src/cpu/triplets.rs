@@ -112,12 +112,6 @@ impl Band {
     }
 }
 
-/// What a similarity counts as in `tm`.
-#[inline(always)]
-fn value(s: f32) -> f32 {
-    s
-}
-
 /// The pairs (anchor, positive) that are looked at together, and which of their triplets are kept.
 ///
 /// A pair has a cell for every [`CELL`] references, the last one for the rest; the cells of the first pair come first.
@@ -174,7 +168,7 @@ impl<'a> Cell<'a> {
             anchor: row.anchor,
             label: row.label,
             positive,
-            nearness: value(similarities[positive as usize]),
+            nearness: similarities[positive as usize],
             first: first as u32,
             similarities: &similarities[first..last],
             labels: &inputs.labels[first..last],
@@ -192,7 +186,7 @@ impl<'a> Cell<'a> {
             ..
         } = *self;
         let references = self.similarities.iter().zip(self.labels);
-        references.map(move |(s, other)| (*other != label) & band.keeps(nearness - value(*s)))
+        references.map(move |(s, other)| (*other != label) & band.keeps(nearness - s))
     }
 
     #[inline(always)]
@@ -340,10 +334,10 @@ fn row_of<'a>(
 /// The nearest negative that is strictly farther than the positive, or else the farthest; of equals the first.
 #[inline(always)]
 fn one_negative(label: u32, positive: u32, similarities: &[f32], labels: &[u32]) -> u32 {
-    let nearness = value(similarities[positive as usize]);
+    let nearness = similarities[positive as usize];
     let (mut beyond, mut farthest) = (-NOWHERE, NOWHERE);
     for (s, other) in similarities.iter().zip(labels) {
-        let (v, negative) = (value(*s), *other != label);
+        let (v, negative) = (*s, *other != label);
         // Without a branch.
         beyond = if negative & (v < nearness) & (v > beyond) {
             v
@@ -357,7 +351,7 @@ fn one_negative(label: u32, positive: u32, similarities: &[f32], labels: &[u32])
         };
     }
     let wanted = if beyond > -NOWHERE { beyond } else { farthest };
-    let is_it = |(s, other): (&f32, &u32)| *other != label && value(*s) == wanted;
+    let is_it = |(s, other): (&f32, &u32)| *other != label && *s == wanted;
     let found = similarities.iter().zip(labels).position(is_it);
     found.expect("a pair has a negative") as u32
 }

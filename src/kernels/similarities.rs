@@ -7,6 +7,7 @@ use super::tile::{self, Shape};
 use super::{Access, Kernel, index, vec4s};
 use crate::cpu;
 pub use crate::cpu::similarities::NONE;
+use crate::distance::Distance;
 use crate::engine::{Commands, DeviceVec};
 use crate::kernels::ranks::Block;
 use crate::kernels::stride;
@@ -42,6 +43,7 @@ struct Params {
     references: u32,
     stride: u32,
     width: u32,
+    distance: u32,
 }
 
 /// Floats from one row of similarities to the next.
@@ -49,7 +51,7 @@ pub fn width(references: usize) -> usize {
     stride(references)
 }
 
-/// Computes the similarities of the block's rows to its references; [`NONE`] fills a row up to whole vec4s.
+/// Computes what the similarities of the block's rows to its references count for; [`NONE`] fills a row up to whole vec4s.
 ///
 /// # Shapes
 /// `anchors`: `[first_row + rows, stride]` · `references`: `[references, stride]` · `similarities`:
@@ -58,6 +60,7 @@ pub fn similarities(
     commands: &mut Commands,
     block: &Block,
     shape: Shape,
+    distance: Distance,
     anchors: &DeviceVec<f32>,
     references: &DeviceVec<f32>,
     similarities: &mut DeviceVec<f32>,
@@ -71,6 +74,7 @@ pub fn similarities(
                 references: index(block.references),
                 stride: vec4s(block.stride),
                 width: index(width),
+                distance: distance as u32,
             };
             gpu.dispatch(
                 shape.choose(&STRIP, &TILE),
@@ -87,7 +91,7 @@ pub fn similarities(
             *calls += 1;
             let (anchors, references) = (anchors.slice(), references.slice());
             let all = similarities.slice_mut();
-            cpu::similarities::similarities(block, width, anchors, references, all);
+            cpu::similarities::similarities(block, width, distance, anchors, references, all);
         }
     }
 }

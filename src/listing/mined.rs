@@ -7,6 +7,7 @@ use std::ops::Range;
 use web_time::Instant;
 
 use super::{Cut, LOOK_OPERATIONS, ListingSpec, Outlet, Window, workspace};
+use crate::distance::Distance;
 use crate::engine::{DeviceVec, Engine};
 use crate::error::Result;
 use crate::evaluation::Rows;
@@ -35,6 +36,7 @@ pub(super) struct Mined<'a> {
     all: &'a Triplets<'a>,
     cut: Cut,
     stride: usize,
+    distance: Distance,
     intake: Intake,
     references: DeviceVec<f32>,
     members: DeviceVec<u32>,
@@ -53,10 +55,12 @@ impl<'a> Mined<'a> {
         engine: &'a Engine,
         spec: &ListingSpec,
         all: &'a Triplets<'a>,
+        distance: Distance,
     ) -> Result<Self> {
         let (mut workspace, cut) = workspace(engine, spec).await?;
         Ok(Self {
             engine,
+            distance,
             all,
             cut,
             stride: stride(spec.dim),
@@ -198,6 +202,7 @@ impl<'a> Mined<'a> {
             &mut commands,
             &block,
             Shape::of(self.engine.info(), rows.len()),
+            self.distance,
             &self.anchors,
             &self.references,
             &mut self.similarities,

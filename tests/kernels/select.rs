@@ -123,6 +123,7 @@ impl Case {
             &mut commands,
             &block,
             Shape::Strip,
+            Distance::Cosine,
             &selected.anchors,
             &selected.references,
             &mut selected.kept.values,

@@ -2,7 +2,7 @@ use nearfar::kernels::ranks::Block;
 use nearfar::kernels::similarities::{NONE, similarities, width};
 use nearfar::kernels::stride;
 use nearfar::kernels::tile::Shape;
-use nearfar::reference;
+use nearfar::{Distance, reference};
 
 use super::common::{
     assert_close, engines, exact_unit_rows, output, random_rows, read, rng, to_f64, vector,
@@ -10,6 +10,7 @@ use super::common::{
 
 /// The similarities of the rows from `first_row` on, on every engine and in every shape.
 fn everywhere(
+    distance: Distance,
     first_row: usize,
     anchors: &[f32],
     references: &[f32],
@@ -30,7 +31,15 @@ fn everywhere(
         for shape in Shape::ALL {
             let mut s = output(&engine, count + 4);
             let mut commands = engine.commands();
-            similarities(&mut commands, &block, shape, &anchors, &references, &mut s);
+            similarities(
+                &mut commands,
+                &block,
+                shape,
+                distance,
+                &anchors,
+                &references,
+                &mut s,
+            );
             engine.submit(commands);
             let mut s = read(&engine, &s, count + 4);
             assert_eq!(s.split_off(count), vec![f32::from_bits(0xa5a5_a5a5); 4]);
@@ -65,7 +74,7 @@ fn similarities_are_exact_where_products_are_and_rows_end_in_none() {
             exact_unit_rows(&mut rng, rows + 2),
             exact_unit_rows(&mut rng, m),
         );
-        for s in everywhere(2, &anchors, &references, 64) {
+        for s in everywhere(Distance::Cosine, 2, &anchors, &references, 64) {
             assert!(
                 to_f64(&s) == expected(2, &anchors, &references, 64),
                 "{rows} x {m}"
@@ -82,11 +91,31 @@ fn both_shapes_give_equal_bits_near_the_true_value() {
         random_rows(&mut rng, 301, 37),
     );
     let stride = stride(37);
-    let found = everywhere(0, &anchors, &references, stride);
+    let found = everywhere(Distance::Cosine, 0, &anchors, &references, stride);
     let expected = expected(0, &anchors, &references, stride);
     for s in &found {
         // 37 products below 1, each rounded to 6e-8, and as many sums.
         assert_close("similarity", s, &expected, 1e-5);
     }
     assert!(found[0] == found[1], "strip and tile");
+}
+
+#[test]
+fn a_similarity_counts_for_minus_the_distance() {
+    let mut rng = rng(10);
+    let (anchors, references) = (exact_unit_rows(&mut rng, 9), exact_unit_rows(&mut rng, 30));
+    let none = f64::from(NONE);
+    let expected: Vec<f64> = expected(0, &anchors, &references, 64)
+        .into_iter()
+        .map(|s| {
+            if s == none {
+                none
+            } else {
+                -(2.0 - 2.0 * s).sqrt()
+            }
+        })
+        .collect();
+    for s in everywhere(Distance::L2, 0, &anchors, &references, 64) {
+        assert_close("value", &s, &expected, 1e-6);
+    }
 }

@@ -7,7 +7,7 @@ use nearfar::kernels::triplet_margin::Kind;
 use nearfar::kernels::triplets::{
     Band, Batch, CELL, Inputs, NO_PLACE, Row, checksum, count, valid, write,
 };
-use nearfar::{DeviceVec, Engine, reference};
+use nearfar::{DeviceVec, Distance, Engine, reference};
 
 use super::common::{
     Rng, engines, exact_unit_rows, labels, output, read, rng, tied_unit_rows, to_f64, vector,
@@ -100,6 +100,7 @@ impl Case {
             64,
             kind,
             margin,
+            Distance::Cosine,
         )
     }
 }
@@ -219,6 +220,7 @@ fn listed(
         &mut commands,
         &block,
         Shape::Strip,
+        Distance::Cosine,
         &anchors,
         &known,
         &mut s,
