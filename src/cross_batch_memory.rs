@@ -131,6 +131,30 @@ impl CrossBatchMemory {
         }
     }
 
+    /// The class of each stored row, by slot.
+    pub(crate) fn labels(&self) -> &[u32] {
+        &self.labels
+    }
+
+    /// Which row of the data each is, by slot.
+    pub(crate) fn rows(&self) -> &[u32] {
+        &self.rows
+    }
+
+    /// How many steps ago each came, by slot, every step having brought as many.
+    pub(crate) fn ages(&self) -> Vec<u32> {
+        let slots = self.len();
+        let newer = |slot: usize| (self.cursor + 2 * slots - 1 - slot) % slots;
+        (0..slots)
+            .map(|slot| (newer(slot) / self.batch) as u32)
+            .collect()
+    }
+
+    /// The slot that the next row goes to.
+    pub(crate) fn cursor(&self) -> usize {
+        self.cursor
+    }
+
     /// Stored rows of a class.
     pub(crate) fn of_class(&self, label: u32) -> u64 {
         u64::from(self.class_counts[label as usize])

@@ -136,6 +136,6 @@ pub use run::{Baseline, DataReport, FullEvaluation, Map, MemoryReport, Progress,
 pub use self_test::{SelfTest, self_test};
 pub use trainer::{
     Evaluation, HardTriplet, HardestTriplets, Neighbour, Neighbourhood, PairHistogram, StepReport,
-    Trainer,
+    StoredMemory, Trainer,
 };
 pub use triplets::Triplets;

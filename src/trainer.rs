@@ -8,6 +8,7 @@ mod outlook;
 mod pairs;
 mod score;
 mod setup;
+mod stored;
 
 use std::rc::Rc;
 
@@ -18,6 +19,7 @@ pub use hardest::{HardTriplet, HardestTriplets};
 pub use neighbours::{Neighbour, Neighbourhood};
 pub use pairs::PairHistogram;
 pub use score::Evaluation;
+pub use stored::StoredMemory;
 
 use crate::config::TrainConfig;
 use crate::cross_batch_memory::{CrossBatchMemory, MemoryAge};

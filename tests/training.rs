@@ -346,6 +346,22 @@ fn a_batch_of_one_meets_the_memory_and_a_reset_empties_it() {
                     let report = trainer.step_on(batch).await.expect("steps");
                     valid.push(report.mining.valid);
                 }
+                let memory = trainer.stored_memory().await.expect("reads");
+                let came = 15 * batch as usize;
+                assert_eq!(memory.queue_idx, came % 12);
+                for slot in 0..12 {
+                    // The last row that this slot took, of those since the reset.
+                    let last = (came - 1 - slot) / 12 * 12 + slot;
+                    let (step, at) = (25 + last / batch as usize, last % batch as usize);
+                    assert_eq!(memory.rows[slot], batches[step][at]);
+                    assert_eq!(memory.labels[slot], labels[batches[step][at] as usize]);
+                    assert_eq!(memory.ages[slot], 39 - step as u32);
+                }
+                let length: f32 = memory.embeddings.values[..memory.embeddings.dim]
+                    .iter()
+                    .map(|v| v * v)
+                    .sum();
+                assert!((length - 1.0).abs() < 1e-5);
                 valid
             });
             assert_eq!(valid, valid_by_hand(&labels, &batches, 12, 25));

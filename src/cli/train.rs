@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use clap::Args;
 use nearfar::{
-    Bytes, Dataset, Error, Forecast, Metrics, Progress, Rate, Result, Room, Run, RunReport, Side,
-    Split, TrainConfig, Trainer, write_matrix,
+    Bytes, Dataset, Error, Forecast, Metrics, NpzWriter, Progress, Rate, Result, Room, Run,
+    RunReport, Side, Split, StoredMemory, TrainConfig, Trainer, write_matrix,
 };
 
 use super::{Common, files, head, io, note_line, print_json, print_line, progress};
@@ -223,7 +223,33 @@ async fn save(run: &mut Run, report: &RunReport, out: &Path) -> Result<()> {
     files::write(
         &out.join("test_labels.csv"),
         &labels.into_inner().expect("memory takes it"),
+    )?;
+    if report.config.memory_size == 0 {
+        return Ok(());
+    }
+    save_memory(
+        &out.join("memory.npz"),
+        &run.trainer().stored_memory().await?,
     )
+}
+
+/// Writes what the cross-batch memory holds, in the order of its slots.
+fn save_memory(path: &Path, memory: &StoredMemory) -> Result<()> {
+    let StoredMemory {
+        embeddings,
+        labels,
+        rows,
+        ages,
+        queue_idx,
+    } = memory;
+    let count = labels.len();
+    let mut file = NpzWriter::new(path.display().to_string(), files::Output::create(path)?);
+    file.array("embeddings", &[count, embeddings.dim], [&embeddings.values])?;
+    for (name, numbers) in [("labels", labels), ("rows", rows), ("ages", ages)] {
+        file.array(name, &[count], [numbers])?;
+    }
+    file.array("queue_idx", &[1], [[*queue_idx as u32]])?;
+    file.finish()?.finish()
 }
 
 fn print(report: &RunReport) {
