@@ -28,6 +28,7 @@ use crate::engine::{Commands, Engine};
 use crate::error::{Error, Result};
 use crate::evaluation::Evaluator;
 use crate::features::FeatureStore;
+use crate::forecast::Path;
 use crate::kernels::normalize::{self, Slots};
 use crate::kernels::optimizer;
 use crate::kernels::ranks::{Block, Inputs, Row};
@@ -262,7 +263,10 @@ impl Trainer {
             && reports.len() == drawn.len()
         {
             let pairs = &words[drawn.len() * (TERMS + batch)..];
-            self.pairs = Some(PairHistogram::read(self.step, pairs));
+            self.pairs = match self.rule.path() {
+                Path::Ranks => Some(PairHistogram::read(self.step, pairs)),
+                Path::Rows => None,
+            };
             self.last = Some(LastStep {
                 first: (drawn.len() - 1) * batch,
                 slots: last.slots,
@@ -470,7 +474,8 @@ impl Trainer {
         self.step
     }
 
-    /// How similar the pairs of the last step were; of the last of a slice, as [`Trainer::advance`] takes them.
+    /// How similar the pairs of the last step were; of the last of a slice, as [`Trainer::advance`] takes them. Only
+    /// counted on [`Path::Ranks`].
     pub fn pairs(&self) -> Option<&PairHistogram> {
         self.pairs.as_ref()
     }
