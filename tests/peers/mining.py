@@ -2,7 +2,11 @@
 
 Every peer runs in a process of its own, which may take 16 GiB. All are compared with f64.
 
+Lists are written to one window that is used again and summed up there; PML's are summed up after its time is taken. Equal
+sums are equal lists, in equal order.
+
 usage: python mining.py [--nearfar BINARY] [--engine cpu|gpu] [--runs 3] [--counts 21x10000x100 ..] [--losses 64x4096x10 ..]
+                        [--lists 21x10000x100 ..]
        python mining.py --plant         whether the comparison with f64 rejects wrong counts, losses and gradients
 """
 import argparse
@@ -24,22 +28,25 @@ step = functools.partial(knn.step, script=__file__)
 
 # Anchors, references, classes. The first three are the shapes that PML's own release note names.
 COUNTS = ["21x10000x100", "512x2000x100", "1000x1000x100", "64x65536x100"]
+LISTS = COUNTS[:3]
 LOSSES = ["64x4096x10", "64x4096x100", "64x16384x10", "64x16384x100"]
 DIM = 128
 MARGIN = 0.2
 LIMIT = 16 * 2**30
 # How far f32 may move s_ap - s_an.
 NEAR = 1e-6
-NAMES = {"nearfar": "Nearfar, {}", "pml": "PML", "sorted": "sorted torch"}
+NAMES = {"nearfar": "Nearfar, {}", "pml": "PML", "pml-loop": "PML, loop", "sorted": "sorted torch"}
 
 
-def rows(folder, n, m, classes):
-    """Writes random rows with random labels."""
+def rows(folder, n, m, classes, exact=False):
+    """Writes random rows with random labels; with `exact` such as every f32 product has the same sum of."""
     import numpy as np
 
     rng = np.random.default_rng([n, m, classes])
     for name, count in (("anchors", n), ("references", m)):
         x = rng.normal(size=(count, DIM))
+        if exact:
+            x = np.sign(x) * (np.arange(DIM) < 64)
         np.save(folder / f"{name}.npy", (x / np.linalg.norm(x, axis=1, keepdims=True)).astype("f4"))
         np.save(folder / f"{name}_labels.npy", rng.integers(classes, size=count))
 
@@ -106,6 +113,58 @@ def of_torch(name, what):
         return int(mined), float(total / active + MARGIN), gradient
 
     return {"pml": pml, "sorted": by_sorting}[name]
+
+
+def lister(name, what):
+    """What lists triplets with PML: a function that gives three index tensors."""
+    from pytorch_metric_learning.distances import CosineSimilarity
+    from pytorch_metric_learning.miners import TripletMarginMiner
+    from pytorch_metric_learning.utils import loss_and_miner_utils as utils
+
+    if what == "mined":
+        return TripletMarginMiner(MARGIN, "semihard", distance=CosineSimilarity())
+
+    def valid(anchors, labels, references, known):
+        matches, others = utils.get_matches_and_diffs(labels, known)
+        if name == "pml-loop":
+            return utils.get_all_triplets_indices_loop_method(labels, matches, others)
+        return utils.get_all_triplets_indices_vectorized_method(matches, others)
+
+    return valid
+
+
+def checksum(triplets):
+    """Nearfar's number for a list: it changes with every triplet and with its place."""
+    import numpy as np
+
+    total = np.uint32(0)
+    for first in range(0, len(triplets[0]), 1 << 20):
+        a, p, n = (column[first : first + (1 << 20)].numpy().astype("u4") for column in triplets)
+        place = np.arange(first, first + len(a), dtype="u4")
+        terms = a * np.uint32(0x9E3779B1) + p * np.uint32(0x85EBCA77) + n * np.uint32(0xC2B2AE3D)
+        total += np.sum(terms * (2 * place + 1), dtype="u4")
+    return int(total)
+
+
+def listing(folder, name, what, runs):
+    """One peer's lists, in this process; the first is a warm-up."""
+    import torch
+
+    anchors, references, labels, known = map(torch.from_numpy, load(folder))
+    of = lister(name, what)
+    of(anchors[:4], labels[:4], references[:64], known[:64])
+    before, times = peak_rss(), []
+    resource.setrlimit(resource.RLIMIT_AS, (LIMIT, LIMIT))
+    try:
+        for _ in range(runs):
+            started = time.perf_counter()
+            triplets = of(anchors, labels, references, known)
+            times.append(1e3 * (time.perf_counter() - started))
+    except (RuntimeError, MemoryError) as error:
+        return {"fails": f"{type(error).__name__}: {error}".splitlines()[0][:120]}
+    memory = peak_rss() - before
+    found = {"mined": len(triplets[0]), "checksum": checksum(triplets)}
+    return {"elapsed_ms": statistics.median(times), "memory_bytes": memory} | found
 
 
 def peer(folder, name, what, runs):
@@ -220,10 +279,12 @@ def plant():
 
 
 def of_nearfar(folder, asked, what):
-    command = [asked.nearfar, {"counts": "mine", "loss": "loss"}[what], "--engine", asked.engine, "--json"]
+    command = [asked.nearfar, "loss" if what == "loss" else "mine", "--engine", asked.engine, "--json"]
     command += ["--embeddings", folder / "anchors.npy", "--labels", folder / "anchors_labels.npy"]
     command += ["--references", folder / "references.npy", "--reference-labels", folder / "references_labels.npy"]
-    if what == "counts":
+    if what in ("valid", "mined"):
+        command += ["--checksum", "--miner", "none"] if what == "valid" else ["--checksum", "--set", f"margin={MARGIN}"]
+    elif what == "counts":
         command += ["--set", f"margin={MARGIN}"]
     else:
         command += ["--miner", "triplet-margin", "--set", f"margin={MARGIN}", "--set", f"miner.margin={MARGIN}"]
@@ -231,6 +292,8 @@ def of_nearfar(folder, asked, what):
     row = nearfar(folder, command, asked.runs)
     if "report" in row:
         report = row.pop("report")
+        if "checksum" in report:
+            return row | {"mined": report["triplets"], "checksum": report["checksum"]}
         row |= {"mined": report["mining"]["mined"], "loss": report.get("loss"), "pml_bytes": report["pml_bytes"]}
     return row
 
@@ -260,6 +323,7 @@ def main():
     parser.add_argument("--engine", default="cpu")
     parser.add_argument("--runs", default=3, type=int)
     parser.add_argument("--counts", default=COUNTS, nargs="*", metavar="NxMxC")
+    parser.add_argument("--lists", default=LISTS, nargs="*", metavar="NxMxC")
     parser.add_argument("--losses", default=LOSSES, nargs="*", metavar="NxMxC")
     parser.add_argument("--peers", default=["sorted", "pml"], nargs="*", choices=["sorted", "pml"])
     parser.add_argument("--plant", action="store_true")
@@ -267,7 +331,7 @@ def main():
     asked = parser.parse_args()
     if asked.step:
         name, folder, *rest = asked.step
-        steps = {"rows": rows, "peer": peer, "exact": exact, "check": check}
+        steps = {"rows": rows, "peer": peer, "exact": exact, "check": check, "listing": listing}
         parsed = [json.loads(word) if word[0] in "{0123456789" else word for word in rest]
         print(json.dumps(steps[name](Path(folder), *parsed)))
         return 0
@@ -293,6 +357,20 @@ def main():
                     peer_name = NAMES[name].format(asked.engine)
                     found.append(row | {"size": [n, m, classes], "what": what, "peer": peer_name})
                     print(f"{size} {what}: {peer_name}", file=sys.stderr)
+    for size in asked.lists:
+        n, m, classes = map(int, size.split("x"))
+        with tempfile.TemporaryDirectory() as folder:
+            folder = Path(folder)
+            step("rows", folder, n, m, classes, True)
+            for what, peers in (("valid", ["pml", "pml-loop"]), ("mined", ["pml"])):
+                theirs = {name: step("listing", folder, name, what, asked.runs) for name in peers}
+                lists = {"nearfar": of_nearfar(folder, asked, what)} | theirs
+                sums = {row["checksum"] for row in lists.values() if "fails" not in row}
+                for name, row in lists.items():
+                    row["wrong"] = [] if len(sums) == 1 else ["lists differ"]
+                    peer_name = NAMES[name].format(asked.engine)
+                    found.append(row | {"size": [n, m, classes], "what": f"list {what}", "peer": peer_name})
+                    print(f"{size} list {what}: {peer_name}", file=sys.stderr)
     print(table(found))
     print(f"\n{platform.system()} {platform.machine()}, {os.cpu_count()} cores; semi-hard, margin {MARGIN}, {DIM} dimensions;")
     print(f"medians of {asked.runs} runs, of PML one;")
