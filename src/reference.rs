@@ -212,14 +212,12 @@ pub fn triplets(
     references: &[f64],
     reference_tags: &[[u32; 2]],
     dim: usize,
-    kind: Kind,
-    margin: f32,
-    distance: Distance,
+    rule: &Rule,
 ) -> Vec<[u32; 3]> {
-    let margin = f64::from(margin);
+    let margin = f64::from(rule.miner_margin);
     let mut kept = Vec::new();
     for (a, (anchor, [label, id])) in anchors.chunks(dim).zip(anchor_tags).enumerate() {
-        let of = |row| value(distance, dot(anchor, row));
+        let of = |row| value(rule.distance, dot(anchor, row));
         let values: Vec<f64> = references.chunks(dim).map(of).collect();
         for (p, [p_label, p_id]) in reference_tags.iter().enumerate() {
             if p_label != label || p_id == id {
@@ -230,7 +228,7 @@ pub fn triplets(
                     continue;
                 }
                 let tm = values[p] - values[n];
-                let keeps = match kind {
+                let keeps = match rule.kind {
                     Kind::All => tm <= margin,
                     Kind::Easy => tm > margin,
                     Kind::Semihard => tm > 0.0 && tm <= margin,

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use common::{engines, exact_unit_rows, open, rng, tied_unit_rows, to_f64};
-use nearfar::kernels::triplet_margin::Kind;
+use nearfar::kernels::triplet_margin::{Kind, Rule};
 use nearfar::{
     Distance, DistanceWeightedMiner, Engine, EngineKind, Error, FacenetSemihardMiner, ListingSpec,
     Miner, Rate, RowSource, Rows, TrainConfig, Triplets, Wanted, Windows, checksum, list, mine,
@@ -91,7 +91,13 @@ fn expected(
         reference::normalize(&known.values, dim),
     );
     let (tags, own_tags) = (known.tags(0), anchors.tags(first_id));
-    reference::triplets(&own, &own_tags, &unit, &tags, dim, kind, margin, distance)
+    let rule = Rule {
+        distance,
+        kind,
+        miner_margin: margin,
+        loss_margin: 0.0,
+    };
+    reference::triplets(&own, &own_tags, &unit, &tags, dim, &rule)
 }
 
 /// All windows, one after the other, none of them empty or larger than it may be.

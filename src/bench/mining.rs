@@ -157,9 +157,7 @@ async fn verify(engine: &Engine, asked: Asked, anchors: &Side, known: &Side) -> 
         &references,
         known_tags,
         dim,
-        kind,
-        rule.miner_margin,
-        rule.distance,
+        &Rule { kind, ..rule },
     );
     let mut actual = Vec::new();
     let window = ListingSpec::WINDOW_BYTES;

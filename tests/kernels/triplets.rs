@@ -3,7 +3,7 @@ use std::ops::Range;
 use nearfar::kernels::ranks::Block;
 use nearfar::kernels::similarities::{similarities, width};
 use nearfar::kernels::tile::Shape;
-use nearfar::kernels::triplet_margin::Kind;
+use nearfar::kernels::triplet_margin::{Kind, Rule};
 use nearfar::kernels::triplets::{
     Band, Batch, CELL, Inputs, NO_PLACE, Row, checksum, count, valid, write,
 };
@@ -98,9 +98,12 @@ impl Case {
             &to_f64(&self.references),
             &tags(&self.known, 0),
             64,
-            kind,
-            margin,
-            Distance::Cosine,
+            &Rule {
+                distance: Distance::Cosine,
+                kind,
+                miner_margin: margin,
+                loss_margin: 0.0,
+            },
         )
     }
 }

@@ -7,11 +7,11 @@ use crate::chart::{Canvas, Line, Plot, Scale};
 use crate::plots::Key;
 use crate::state::{Curves, State};
 
-/// The margin that the band is as wide as: the miner's, or the loss's where nothing is mined.
+/// The margin that the band is as wide as: the miner's, or the loss's where the miner has none.
 fn margin(config: &TrainConfig) -> f64 {
     match (&config.miner, &config.loss) {
         (Miner::TripletMargin(miner), _) => miner.margin,
-        (Miner::None, nearfar::Loss::TripletMargin(loss)) => loss.margin,
+        (_, nearfar::Loss::TripletMargin(loss)) => loss.margin,
     }
 }
 
@@ -20,6 +20,10 @@ fn band(curves: &Curves) -> Option<(f64, f64)> {
     let median = curves.pairs.as_ref()?.median_positive()?;
     match curves.config.distance {
         Distance::Cosine => Some((median - margin(&curves.config), median)),
+        Distance::L2 => {
+            let farthest = (2.0 - 2.0 * median).max(0.0).sqrt() + margin(&curves.config);
+            Some(((1.0 - farthest * farthest / 2.0).max(-1.0), median))
+        }
     }
 }
 
