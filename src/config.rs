@@ -351,7 +351,10 @@ impl TrainConfig {
             ),
         ];
         match rules.into_iter().find(|(holds, ..)| !holds) {
-            None => self.miner.check(),
+            None => {
+                self.miner.check()?;
+                self.loss.check_takes(&self.miner)
+            }
             Some((_, key, value, range)) => Err(Error::Config(format!(
                 "{key} is {value}: it must be {range}"
             ))),
