@@ -19,7 +19,7 @@
 override WORKGROUP_SIZE: u32;
 const BLOCK = 8u;    // vec4s of a partial sum of a similarity, as in tile.wgsl
 const NONE = -3.0;   // of a value that is not kept
-const BEYOND_ALL = 3.4e38;  // nearer than every value
+const HIGHEST = 3.4e38;  // above every value
 
 const COSINE = 0u;  // any other distance: Euclidean
 
@@ -185,7 +185,7 @@ fn choose(
   let own = at + places[at + j];
   let v_ap = values[own];
   var chosen = u32(weights[own]);
-  var v_chosen = BEYOND_ALL;
+  var v_chosen = HIGHEST;
   if chosen > 0u {
     v_chosen = values[at + places[last - (chosen - 1u)]];
   }

@@ -228,8 +228,9 @@ impl MiningSpec {
 /// `progress` hears how many anchors of how many are done.
 ///
 /// # Errors
-/// [`crate::Error::Config`] for a miner that gives a list, and for a loss that does not take what it keeps; [`crate::Error::Data`] when dimensions or labels do not match; [`crate::Error::Refused`] and [`crate::Error::TooLarge`] as
-/// [`MiningSpec::plan`]; [`crate::Error::Device`]; [`crate::Error::Stopped`].
+/// [`crate::Error::Config`] for a miner that gives a list, and for a loss that does not take what it keeps;
+/// [`crate::Error::Data`] when dimensions or labels do not match; [`crate::Error::Refused`] and
+/// [`crate::Error::TooLarge`] as [`MiningSpec::plan`]; [`crate::Error::Device`]; [`crate::Error::Stopped`].
 pub async fn mine(
     engine: &Engine,
     anchors: Rows<'_>,
