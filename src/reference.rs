@@ -206,6 +206,7 @@ pub fn triplet_margin(
 }
 
 /// Every triplet that a miner keeps, `[anchor, positive, negative]` by place, one after the other. Tags are `[label, id]`.
+#[expect(clippy::too_many_arguments, reason = "what a loop reads")]
 pub fn triplets(
     anchors: &[f64],
     anchor_tags: &[[u32; 2]],
