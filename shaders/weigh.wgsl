@@ -4,17 +4,22 @@
 //   swap                      v_an := max(v_an, v_pn); of two equal values each bears a half
 //   x = margin - (v_ap - v_an)     loss = max(0, x), or log(1 + exp(x)) where smooth
 //   weight of a reference     d loss / d similarity, summed over the row's mined triplets
+//   one_negative              a positive meets the nearest negative that is farther than it, else the farthest of all
 //
+// choose    one workgroup per row and 256 of what is kept   weights: of a positive, the number of its one negative
 // weigh     one workgroup per row and 256 of what is kept   weights; terms: the losses of its negatives; totals
+// settle    one workgroup per row and 256 of what is kept   weights: of a positive with one negative
 // total     one invocation a row                            losses: the row's terms ascending
 // swapped   one invocation per pair of references           weights [rows, width] of what swap takes from the anchors
 //
-// `weigh` looks at the other side from `first` on, a window at a time: weights and terms grow window by window. Sums go in
-// segments of WORKGROUP_SIZE, one owner each, ascending.
+// `weigh` looks at the other side from `first` on, a window at a time: weights and terms grow window by window, and so do
+// choices. Sums go in segments of WORKGROUP_SIZE, one owner each, ascending. A number of a negative counts from 1, and is
+// whole in f32: a row has 2^20 references at most.
 
 override WORKGROUP_SIZE: u32;
 const BLOCK = 8u;    // vec4s of a partial sum of a similarity, as in tile.wgsl
 const NONE = -3.0;   // of a value that is not kept
+const HIGHEST = 3.4e38;  // above every value
 
 const COSINE = 0u;  // any other distance: Euclidean
 
@@ -40,6 +45,7 @@ struct Params {
   kind: u32,        // which triplets the miner keeps
   distance: u32,
   swap: u32,
+  one_negative: u32,
   smooth_loss: u32,
   batch: u32,       // where the block begins in `batch`
   anchors: u32,     // rows of the block, in swapped
@@ -163,6 +169,38 @@ fn add(total: u32, value: u32) {
 }
 
 @compute @workgroup_size(WORKGROUP_SIZE)
+fn choose(
+  @builtin(workgroup_id) group: vec3u,
+  @builtin(num_workgroups) groups: vec3u,
+  @builtin(local_invocation_index) lane: u32,
+) {
+  let g = group.x + group.y * groups.x;
+  let row = g / params.segments;
+  let j = g % params.segments * WORKGROUP_SIZE + lane;
+  if row >= params.rows || j >= counts[row].x {
+    return;
+  }
+  let at = row * params.width;
+  let last = at + params.width - 1u;
+  let own = at + places[at + j];
+  let v_ap = values[own];
+  var chosen = u32(weights[own]);
+  var v_chosen = HIGHEST;
+  if chosen > 0u {
+    v_chosen = values[at + places[last - (chosen - 1u)]];
+  }
+  for (var o = params.first; o < min(params.end, counts[row].y); o++) {
+    let v_an = values[at + places[last - o]];
+    // Of equals the first.
+    if select((v_an < v_chosen), (v_chosen >= v_ap || v_an > v_chosen), (v_an < v_ap)) {
+      chosen = o + 1u;
+      v_chosen = v_an;
+    }
+  }
+  weights[own] = f32(chosen);
+}
+
+@compute @workgroup_size(WORKGROUP_SIZE)
 fn weigh(
   @builtin(workgroup_id) group: vec3u,
   @builtin(num_workgroups) groups: vec3u,
@@ -184,7 +222,8 @@ fn weigh(
   let positive = j < kept.x;
   var loss = 0.0;
   var seen: array<u32, TOTALS>;
-  if j < kept.x + kept.y {
+  let one_negative = params.one_negative != 0u;
+  if j < kept.x + kept.y && !(one_negative && positive) {
     let own = places[select(last - (j - kept.x), at + j, positive)];
     let v_own = values[at + own];
     let end = min(params.end, select(kept.x, kept.y, positive));
@@ -200,6 +239,9 @@ fn weigh(
         var v_pn = 0.0;
         if params.swap != 0u {
           v_pn = value_between(select(other, own, positive), select(own, other, positive));
+        }
+        if one_negative && weights[at + other] != f32(j - kept.x + 1u) {
+          continue;
         }
         let t = weighed(v_ap, v_an, v_pn);
         seen[0] += u32(t.within);
@@ -236,6 +278,29 @@ fn weigh(
     let term = row * params.segments + segment;
     terms[term] = select(terms[term], 0.0, params.first == 0u) + sum;
   }
+}
+
+@compute @workgroup_size(WORKGROUP_SIZE)
+fn settle(
+  @builtin(workgroup_id) group: vec3u,
+  @builtin(num_workgroups) groups: vec3u,
+  @builtin(local_invocation_index) lane: u32,
+) {
+  let g = group.x + group.y * groups.x;
+  let row = g / params.segments;
+  let j = g % params.segments * WORKGROUP_SIZE + lane;
+  if row >= params.rows || j >= counts[row].x {
+    return;
+  }
+  let at = row * params.width;
+  let own = at + places[at + j];
+  let chosen = u32(weights[own]);
+  if chosen == 0u {
+    return;
+  }
+  let v_ap = values[own];
+  let t = weighed(v_ap, values[at + places[at + params.width - chosen]], 0.0);
+  weights[own] = select(0.0, -t.slope * slope_of(v_ap), t.costs);
 }
 
 @compute @workgroup_size(WORKGROUP_SIZE)

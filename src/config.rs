@@ -351,7 +351,10 @@ impl TrainConfig {
             ),
         ];
         match rules.into_iter().find(|(holds, ..)| !holds) {
-            None => self.miner.check(),
+            None => {
+                self.miner.check()?;
+                self.loss.check_takes(&self.miner)
+            }
             Some((_, key, value, range)) => Err(Error::Config(format!(
                 "{key} is {value}: it must be {range}"
             ))),
@@ -561,6 +564,14 @@ mod tests {
                 .expect("has the type");
             assert_eq!(config.check().expect_err("refused").to_string(), message);
         }
+        let swap = TrainConfig::default().with_set("miner.name=facenet-semihard");
+        let swap = swap.and_then(|config| config.with_set("loss.swap=true"));
+        let refused = swap.expect("has the type").check().expect_err("refused");
+        assert!(
+            refused
+                .to_string()
+                .ends_with("leave swap out or use another miner")
+        );
         TrainConfig::default()
             .check()
             .expect("defaults are in range");

@@ -228,8 +228,9 @@ impl MiningSpec {
 /// `progress` hears how many anchors of how many are done.
 ///
 /// # Errors
-/// [`crate::Error::Config`] for a miner that gives a list; [`crate::Error::Data`] when dimensions or labels do not match; [`crate::Error::Refused`] and [`crate::Error::TooLarge`] as
-/// [`MiningSpec::plan`]; [`crate::Error::Device`]; [`crate::Error::Stopped`].
+/// [`crate::Error::Config`] for a miner that gives a list, and for a loss that does not take what it keeps;
+/// [`crate::Error::Data`] when dimensions or labels do not match; [`crate::Error::Refused`] and
+/// [`crate::Error::TooLarge`] as [`MiningSpec::plan`]; [`crate::Error::Device`]; [`crate::Error::Stopped`].
 pub async fn mine(
     engine: &Engine,
     anchors: Rows<'_>,
@@ -240,6 +241,9 @@ pub async fn mine(
     mut progress: impl FnMut(u64, u64),
 ) -> Result<Mined> {
     miner.check_has_a_loss()?;
+    if let Wanted::Loss(loss) | Wanted::Gradient(loss) = wanted {
+        loss.check_takes(miner)?;
+    }
     let known = references.unwrap_or(anchors);
     anchors.check_against(known)?;
     let dim = known.rows.dim();
@@ -282,6 +286,7 @@ pub async fn mine(
             .read_block(rows.len(), &rule, &wanted, &mut pulls)
             .await?;
         if wanted == Wanted::Pairs
+            && miner.gives_pairs()
             && let Pass::Rows(pass) = &phase.pass
         {
             pairs

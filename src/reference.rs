@@ -260,25 +260,29 @@ pub fn facenet_semihard(
             if p_label != label || p_id == id {
                 continue;
             }
-            let (mut beyond, mut farthest): (Option<usize>, Option<usize>) = (None, None);
-            for (n, [n_label, _]) in reference_tags.iter().enumerate() {
-                let s = similarities[n];
-                if n_label == label {
-                    continue;
-                }
-                if s < similarities[p] && beyond.is_none_or(|best| s > similarities[best]) {
-                    beyond = Some(n);
-                }
-                if farthest.is_none_or(|best| s < similarities[best]) {
-                    farthest = Some(n);
-                }
-            }
-            if let Some(n) = beyond.or(farthest) {
+            let negatives = (0..reference_tags.len()).filter(|n| reference_tags[*n][0] != *label);
+            let negatives: Vec<usize> = negatives.collect();
+            if let Some(n) = one_negative(p, &negatives, &similarities) {
                 chosen.push([a, p, n].map(|place| place as u32));
             }
         }
     }
     chosen
+}
+
+/// Of the negatives the nearest that is strictly farther than the positive, or else the farthest; of equals the first.
+fn one_negative(positive: usize, negatives: &[usize], values: &[f64]) -> Option<usize> {
+    let (mut beyond, mut farthest): (Option<usize>, Option<usize>) = (None, None);
+    for n in negatives {
+        let v = values[*n];
+        if v < values[positive] && beyond.is_none_or(|best| v > values[best]) {
+            beyond = Some(*n);
+        }
+        if farthest.is_none_or(|best| v < values[best]) {
+            farthest = Some(*n);
+        }
+    }
+    beyond.or(farthest)
 }
 
 /// For each query, the ranks of the references of its label, nearest first, from 1 on: similarity down, id up, the
@@ -465,7 +469,11 @@ pub fn weigh(
         ..Weighed::default()
     };
     for p in positives {
+        let chosen = one_negative(*p, negatives, values);
         for n in negatives {
+            if weighing.one_negative && Some(*n) != chosen {
+                continue;
+            }
             let tm = values[*p] - values[*n];
             let within = tm <= f64::from(miner_margin);
             let hard = within && tm <= 0.0;

@@ -9,7 +9,7 @@ use crate::kernels::ranks::{Block, Inputs, SEGMENT};
 use crate::kernels::select::{Kept, select};
 use crate::kernels::similarities::{similarities, width};
 use crate::kernels::tile::Shape;
-use crate::kernels::weigh::{self, weigh, weigh_swapped};
+use crate::kernels::weigh::{self, Weighing, weigh, weigh_swapped};
 use crate::ledger::Purpose;
 use crate::losses::RowRule;
 use crate::plan::MemoryPlan;
@@ -58,8 +58,13 @@ impl RowPass {
     }
 
     /// Dispatches of a block at most.
-    pub(crate) fn dispatches(stride: usize, references: usize, swap: bool) -> usize {
+    pub(crate) fn dispatches(stride: usize, references: usize, weighing: &Weighing) -> usize {
+        let Weighing {
+            swap, one_negative, ..
+        } = *weighing;
         let windows = references.div_ceil(weigh::window(stride, swap));
+        // One negative is chosen window by window as well, and settled once.
+        let windows = windows + usize::from(one_negative) * (windows + 1);
         // A swap pulls and shares once more.
         let pulls = references.div_ceil(pull::WINDOW) * (1 + usize::from(swap));
         6 + windows + pulls

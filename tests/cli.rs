@@ -645,21 +645,32 @@ fn mine_lists_as_many_triplets_as_it_counts() {
         let listed = triplets(path, count);
         assert!(listed.len() > 10 && listed.is_sorted_by(|a, b| a < b));
     }
-    for miner in ["facenet-semihard", "distance-weighted"] {
+    let lists = |miner: &str| {
         let options = ["--miner", miner, "--out", path];
         let report = json(&[&["mine"], &rows[..], &options].concat());
         let count = report["triplets"].as_u64().expect("is a count");
         assert_eq!(report["mining"]["mined"].as_u64(), Some(count));
         assert!(report["mining"]["valid"].as_u64() > Some(count));
         assert!(triplets(path, count).len() > 10);
-        for command in ["mine", "loss"] {
-            let options = ["--miner", miner];
-            let error = refusal(&[&[command], &rows[..], &options].concat());
-            assert!(error.contains("gives a list of triplets"), "{error}");
-        }
-        let train = ["train", "--set", &format!("miner.name={miner}")];
-        assert!(refusal(&train).contains("gives a list of triplets"));
+        count
+    };
+    let facenet = lists("facenet-semihard");
+    for command in ["mine", "loss"] {
+        let options = ["--miner", "facenet-semihard"];
+        let report = json(&[&[command], &rows[..], &options].concat());
+        assert_eq!(report["mining"]["mined"].as_u64(), Some(facenet));
     }
+    let swap = ["--miner", "facenet-semihard", "--set", "swap=true"];
+    let error = refusal(&[&["loss"], &rows[..], &swap].concat());
+    assert!(error.contains("leave swap out"), "{error}");
+    lists("distance-weighted");
+    for command in ["mine", "loss"] {
+        let options = ["--miner", "distance-weighted"];
+        let error = refusal(&[&[command], &rows[..], &options].concat());
+        assert!(error.contains("gives a list of triplets"), "{error}");
+    }
+    let train = ["train", "--set", "miner.name=distance-weighted"];
+    assert!(refusal(&train).contains("gives a list of triplets"));
     let options = ["--out", path, "--budget", "64MiB"];
     let plan = json(&[&["plan", "mine"], &rows[..], &options].concat());
     let buffers = plan["memory"]["buffers"].as_array().expect("a list");

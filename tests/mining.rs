@@ -5,8 +5,8 @@ mod common;
 use common::{assert_close, engines, exact_unit_rows, open, random_rows, rng, to_f64};
 use nearfar::kernels::triplet_margin::{Kind, Rule};
 use nearfar::{
-    Distance, Engine, EngineKind, Loss, Mined, Miner, MiningSpec, Path, Rate, RowSource, Rows,
-    TrainConfig, TripletMarginLoss, Wanted, mine, reference,
+    Distance, Engine, EngineKind, ListingSpec, Loss, Mined, Miner, MiningSpec, Pairs, Path, Rate,
+    RowSource, Rows, TrainConfig, TripletMarginLoss, Wanted, list, mine, reference,
 };
 use rand::RngExt as _;
 
@@ -273,6 +273,8 @@ fn by_rows_a_budget_changes_no_byte_and_the_plan_names_the_path() {
         &["miner.name=batch-hard"][..],
         &["miner.name=batch-easy-hard", "miner.neg_strategy=all"],
         &["miner.name=multi-similarity", "loss.smooth_loss=true"],
+        &["miner.name=facenet-semihard"],
+        &["miner.name=facenet-semihard", "loss.smooth_loss=true"],
         &["loss.swap=true"],
         &[
             "loss.swap=true",
@@ -321,6 +323,109 @@ fn by_rows_a_budget_changes_no_byte_and_the_plan_names_the_path() {
             assert!(cpu.mining.active > 0 && (cpu.loss - gpu.loss).abs() < 1e-5);
             assert_close("gradient", &cpu.gradient, &to_f64(&gpu.gradient), 1e-5);
         }
+    }
+}
+
+#[test]
+fn what_facenets_miner_counts_and_costs_is_what_it_lists() {
+    let mut rng = rng(35);
+    let mut set = |count: usize, classes: u32| {
+        let values = exact_unit_rows(&mut rng, count);
+        let labels: Vec<u32> = (0..count).map(|_| rng.random_range(0..classes)).collect();
+        Set::new(values, 64, labels.into_iter())
+    };
+    let cases = [
+        (set(70, 5), Some(set(300, 4))),
+        (set(90, 7), None),
+        (set(20, 1), None),
+    ];
+    for engine in engines() {
+        for (anchors, references) in &cases {
+            let known = references.as_ref().unwrap_or(anchors);
+            for (distance, smooth) in [
+                ("cosine", "false"),
+                ("cosine", "true"),
+                ("l2", "false"),
+                ("l2", "true"),
+            ] {
+                let sets = [
+                    "miner.name=facenet-semihard",
+                    "loss.margin=0.125",
+                    &format!("distance={distance}"),
+                    &format!("loss.smooth_loss={smooth}"),
+                ];
+                let config = settings(&sets);
+                let (miner, distance) = (&config.miner, config.distance);
+                let references = references.as_ref();
+                let mined = run(&engine, anchors, references, miner, distance, &config.loss);
+                let mut triplets = Vec::new();
+                let sink = |window: &[[u32; 3]]| {
+                    triplets.extend_from_slice(window);
+                    Ok(())
+                };
+                let listing = list(
+                    &engine,
+                    anchors.rows(),
+                    references.map(Set::rows),
+                    miner,
+                    distance,
+                    ListingSpec::WINDOW_BYTES,
+                    sink,
+                );
+                pollster::block_on(listing).expect("fits");
+                let row = |set: &'_ Set, i: u32| set.values[i as usize * 64..][..64].to_vec();
+                let value = |a: u32, i: u32| {
+                    let s = reference::dot(&row(anchors, a), &row(known, i));
+                    reference::value(distance, s)
+                };
+                let costs = triplets.iter().map(|[a, p, n]| {
+                    let x = 0.125 - (value(*a, *p) - value(*a, *n));
+                    if smooth == "true" {
+                        x.exp().ln_1p()
+                    } else {
+                        x.max(0.0)
+                    }
+                });
+                let active: Vec<f64> = costs.filter(|cost| *cost > 0.0).collect();
+                let loss = active.iter().sum::<f64>() / active.len().max(1) as f64;
+                let counts = mined.mining;
+                assert_eq!(counts.mined, triplets.len() as u64, "{sets:?}");
+                assert_eq!(counts.active, active.len() as u64, "{sets:?}");
+                assert!((mined.loss - loss).abs() < 1e-5, "{sets:?}: {}", mined.loss);
+            }
+        }
+    }
+}
+
+#[test]
+fn facenets_miner_gives_no_pairs_and_takes_no_swap() {
+    let engine = open(EngineKind::Cpu, 64 << 20);
+    let set = Set::new(
+        exact_unit_rows(&mut rng(36), 30),
+        64,
+        (0..30).map(|i| i % 3),
+    );
+    let config = settings(&["miner.name=facenet-semihard", "loss.swap=true"]);
+    let mined = |wanted| {
+        let (miner, distance) = (&config.miner, config.distance);
+        pollster::block_on(mine(
+            &engine,
+            set.rows(),
+            None,
+            miner,
+            distance,
+            wanted,
+            |_, _| {},
+        ))
+    };
+    let counted = mined(Wanted::Pairs).expect("fits");
+    assert_eq!(
+        (counted.mining.mined, counted.pairs),
+        (270, Pairs::default())
+    );
+    for wanted in [Wanted::Loss(&config.loss), Wanted::Gradient(&config.loss)] {
+        let refused = mined(wanted).expect_err("is refused").to_string();
+        assert!(refused.starts_with("loss.swap is true"), "{refused}");
     }
 }
 

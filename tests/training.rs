@@ -604,6 +604,7 @@ fn every_miner_by_rows_gives_the_same_bytes_twice_and_one_loss_on_both_engines()
         ],
         &["loss.swap=true"],
         &["loss.smooth_loss=true", "miner.name=none"],
+        &["miner.name=facenet-semihard"],
     ] {
         for memory in [
             &["memory_size=0"][..],

@@ -46,8 +46,8 @@ pub(super) struct Loss {
     /// The loss: triplet-margin
     #[arg(long, value_name = "NAME", default_value = "triplet-margin")]
     loss: String,
-    /// Which triplets it sees: those of triplet-margin, batch-hard, batch-easy-hard, multi-similarity or pair-margin, or
-    /// with none all
+    /// Which triplets it sees: those of triplet-margin, batch-hard, batch-easy-hard, multi-similarity, pair-margin or
+    /// facenet-semihard, or with none all
     #[arg(long, value_name = "NAME", default_value = "none")]
     miner: String,
     /// An argument of the loss, e.g. margin=0.1, or of the miner: miner.margin=0.2; may be given again

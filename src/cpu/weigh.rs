@@ -14,6 +14,9 @@ pub struct Weighing {
     pub rule: Rule,
     /// Whether a positive that is nearer to the negative than the anchor is stands in for it.
     pub swap: bool,
+    /// Whether a positive meets one negative alone: the nearest that is strictly farther than the positive, or else the
+    /// farthest of all; of equals the first. Goes without `swap`.
+    pub one_negative: bool,
     /// Whether the loss is `log(1 + exp(x))` in place of `max(0, x)`: every mined triplet is active.
     pub smooth: bool,
 }
@@ -157,13 +160,25 @@ fn weigh_row(
             .distance
             .value(dot(reference(p), reference(n)))
     };
+    if weighing.one_negative {
+        // A positive's weight is the number of its negative until it is weighed itself.
+        for p in positives {
+            let v_ans = negatives.iter().rev().map(|n| values[*n as usize]);
+            weights[*p as usize] = choose(values[*p as usize], v_ans) as f32;
+        }
+    }
     let mut sum = Segments::default();
-    for n in negatives.iter().rev() {
+    for (number, n) in (1..).zip(negatives.iter().rev()) {
         let v_an = values[*n as usize];
         let (mut weight, mut loss) = (Segments::default(), Segments::default());
         for p in positives {
             let v_ap = values[*p as usize];
-            let (mined, within, hard) = weighing.mined(v_ap - v_an);
+            let (mined, within, hard) =
+                if weighing.one_negative && weights[*p as usize] as usize != number {
+                    (false, false, false)
+                } else {
+                    weighing.mined(v_ap - v_an)
+                };
             let cost = mined.then(|| weighing.cost(v_ap, v_an, || v_pn(*p, *n)));
             let cost = cost.flatten();
             for (count, holds) in counts
@@ -183,7 +198,13 @@ fn weigh_row(
     for p in positives {
         let v_ap = values[*p as usize];
         let mut weight = Segments::default();
-        for n in negatives.iter().rev() {
+        let met = if weighing.one_negative && !negatives.is_empty() {
+            let at = negatives.len() - weights[*p as usize] as usize;
+            &negatives[at..=at]
+        } else {
+            negatives
+        };
+        for n in met.iter().rev() {
             let v_an = values[*n as usize];
             let mined = weighing.mined(v_ap - v_an).0;
             let cost = mined.then(|| weighing.cost(v_ap, v_an, || v_pn(*p, *n)));
@@ -192,6 +213,22 @@ fn weigh_row(
         weights[*p as usize] = -weight.sum() * weighing.slope(v_ap);
     }
     sum.sum()
+}
+
+/// The number of the one negative that a positive meets, from 1 on; 0 where there is none.
+fn choose(v_ap: f32, v_ans: impl Iterator<Item = f32>) -> usize {
+    let (mut chosen, mut v_chosen) = (0, f32::MAX);
+    for (number, v_an) in (1..).zip(v_ans) {
+        let better = if v_an < v_ap {
+            v_chosen >= v_ap || v_an > v_chosen
+        } else {
+            v_an < v_chosen
+        };
+        if better {
+            (chosen, v_chosen) = (number, v_an);
+        }
+    }
+    chosen
 }
 
 /// A sum in segments.

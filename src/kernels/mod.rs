@@ -23,7 +23,7 @@ pub mod weigh;
 pub use crate::gpu::{Access, Kernel};
 
 /// Every entry point there is.
-pub static ALL: [&Kernel; 39] = [
+pub static ALL: [&Kernel; 41] = [
     &gather::GATHER,
     &gemm::FORWARD,
     &gemm::INPUT_GRADIENT,
@@ -60,7 +60,9 @@ pub static ALL: [&Kernel; 39] = [
     &triplets::WRITE,
     &triplets::FACENET,
     &triplets::CHECKSUM,
+    &weigh::CHOOSE,
     &weigh::WEIGH,
+    &weigh::SETTLE,
     &weigh::TOTAL,
     &weigh::SWAPPED,
 ];

@@ -1,5 +1,5 @@
 //! What the triplets of what is kept cost, each one looked at: `TripletMarginLoss` with `swap` and `smooth_loss`, over the
-//! positives and negatives that [`super::select`] leaves.
+//! positives and negatives that [`super::select`] leaves; or over one negative of each positive.
 
 use bytemuck::{Pod, Zeroable};
 
@@ -28,6 +28,20 @@ pub static WEIGH: Kernel = Kernel {
     ],
     workgroup_size: SEGMENT as u32,
     workgroup_bytes: 4 * SEGMENT as u32 + 16,
+};
+
+/// As [`WEIGH`], before it.
+pub static CHOOSE: Kernel = Kernel {
+    name: "weigh.choose",
+    entry: "choose",
+    ..SWAPPED
+};
+
+/// As [`WEIGH`], after it.
+pub static SETTLE: Kernel = Kernel {
+    name: "weigh.settle",
+    entry: "settle",
+    ..SWAPPED
 };
 
 /// One invocation a row.
@@ -68,6 +82,7 @@ struct Params {
     kind: u32,
     distance: u32,
     swap: u32,
+    one_negative: u32,
     smooth_loss: u32,
     batch: u32,
     anchors: u32,
@@ -119,14 +134,23 @@ pub fn weigh(
                 report.binding(),
             ];
             let segments = block.references.div_ceil(SEGMENT);
+            let groups = (block.rows * segments) as u64;
             let window = window(block.stride, weighing.swap);
-            for from in (0..block.references).step_by(window) {
-                let params = Params {
-                    first: index(from),
-                    end: index(from + window),
-                    ..params
-                };
-                gpu.dispatch(&WEIGH, &params, &buffers, (block.rows * segments) as u64);
+            let windows = (0..block.references).step_by(window).map(|from| Params {
+                first: index(from),
+                end: index(from + window),
+                ..params
+            });
+            if weighing.one_negative {
+                for params in windows.clone() {
+                    gpu.dispatch(&CHOOSE, &params, &buffers[..5], groups);
+                }
+            }
+            for params in windows {
+                gpu.dispatch(&WEIGH, &params, &buffers, groups);
+            }
+            if weighing.one_negative {
+                gpu.dispatch(&SETTLE, &params, &buffers[..5], groups);
             }
             gpu.dispatch(&TOTAL, &params, &buffers, groups_for(&TOTAL, block.rows));
         }
@@ -213,6 +237,7 @@ fn params(block: &Block, weighing: &Weighing) -> Params {
         kind: weighing.rule.kind as u32,
         distance: weighing.rule.distance as u32,
         swap: u32::from(weighing.swap),
+        one_negative: u32::from(weighing.one_negative),
         smooth_loss: u32::from(weighing.smooth),
         miner_margin: weighing.rule.miner_margin,
         loss_margin: weighing.rule.loss_margin,

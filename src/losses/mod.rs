@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 pub use triplet_margin::TripletMarginLoss;
 
 use crate::distance::Distance;
+use crate::error::{Error, Result};
 use crate::forecast::Path;
 use crate::kernels::select::{Keep, Selection};
 use crate::kernels::triplet_margin::Rule;
@@ -24,6 +25,22 @@ pub enum Loss {
 impl Loss {
     /// The names in settings, with the class each one is in PML.
     pub const ALL: [(&str, &str); 1] = [("triplet-margin", "TripletMarginLoss")];
+
+    /// Checks that it takes what the miner keeps.
+    ///
+    /// # Errors
+    /// [`Error::Config`] for `swap` where each positive meets one negative.
+    pub(crate) fn check_takes(&self, miner: &Miner) -> Result<()> {
+        let Self::TripletMargin(loss) = self;
+        match miner {
+            Miner::FacenetSemihard(_) if loss.swap => Err(Error::Config(
+                "loss.swap is true: `facenet-semihard` chooses each positive's one negative by the anchor alone, so leave \
+                 swap out or use another miner"
+                    .to_owned(),
+            )),
+            _ => Ok(()),
+        }
+    }
 }
 
 impl Default for Loss {
@@ -67,7 +84,12 @@ impl MiningRule {
         }
         Self::Rows(RowRule {
             selection: miner.selection(distance),
-            weighing: Weighing { rule, swap, smooth },
+            weighing: Weighing {
+                rule,
+                swap,
+                one_negative: matches!(miner, Miner::FacenetSemihard(_)),
+                smooth,
+            },
         })
     }
 

@@ -47,34 +47,32 @@ pub enum Miner {
 
 impl Miner {
     /// The names in settings, with the class each one is in PML.
-    pub const ALL: [(&str, &str); 6] = [
+    pub const ALL: [(&str, &str); 7] = [
         ("triplet-margin", "TripletMarginMiner"),
         ("batch-hard", "BatchHardMiner"),
         ("batch-easy-hard", "BatchEasyHardMiner"),
         ("multi-similarity", "MultiSimilarityMiner"),
         ("pair-margin", "PairMarginMiner"),
+        ("facenet-semihard", "FaceNet's one negative"),
         ("none", "none: every triplet"),
     ];
 
     /// The same of those that give a list, which no loss takes yet.
-    pub const LISTS: [(&str, &str); 2] = [
-        ("facenet-semihard", "FaceNet's one negative"),
-        ("distance-weighted", "DistanceWeightedMiner"),
-    ];
+    pub const LISTS: [(&str, &str); 1] = [("distance-weighted", "DistanceWeightedMiner")];
 
     /// Checks that a loss takes what the miner keeps.
     ///
     /// # Errors
     /// [`Error::Config`] for one that gives a list.
     pub fn check_has_a_loss(&self) -> Result<()> {
-        let name = match self {
-            Self::FacenetSemihard(_) => "facenet-semihard",
-            Self::DistanceWeighted(_) => "distance-weighted",
-            _ => return Ok(()),
-        };
-        Err(Error::Config(format!(
-            "miner.name: `{name}` gives a list of triplets, which `nearfar mine --out FILE.npy` writes: no loss takes it yet"
-        )))
+        if !self.gives_list() {
+            return Ok(());
+        }
+        Err(Error::Config(
+            "miner.name: `distance-weighted` gives a list of triplets, which `nearfar mine --out FILE.npy` writes: no loss \
+             takes it yet"
+                .to_owned(),
+        ))
     }
 
     /// Whether it keeps a band of `s_ap - s_an` over all triplets.
@@ -82,14 +80,14 @@ impl Miner {
         matches!(self, Self::None | Self::TripletMargin(_))
     }
 
-    /// Whether it keeps some triplets one by one: a list.
+    /// Whether it draws triplets one by one: only the list itself says which.
     pub fn gives_list(&self) -> bool {
-        matches!(self, Self::FacenetSemihard(_) | Self::DistanceWeighted(_))
+        matches!(self, Self::DistanceWeighted(_))
     }
 
     /// Whether it keeps positives and negatives of each anchor.
     pub fn gives_pairs(&self) -> bool {
-        !self.is_band() && !self.gives_list()
+        !self.is_band() && !matches!(self, Self::FacenetSemihard(_) | Self::DistanceWeighted(_))
     }
 
     /// The band of triplets that the kernel keeps, and its margin; every triplet of what [`Miner::selection`] leaves where

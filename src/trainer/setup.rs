@@ -173,11 +173,11 @@ impl Sizes {
         let parts = segments * 4 * part_stride(stride(config.embedding_size)) as u64;
         let threshold_bytes = (size_of::<[u32; 2]>() + size_of::<u32>()) as u64;
         let rule = MiningRule::new(&config.miner, Some(&config.loss), config.distance);
-        let (bytes_per_row, block_dispatches) = match rule.path() {
-            Path::Ranks => (parts + positives as u64 * threshold_bytes, BLOCK_DISPATCHES),
-            Path::Rows => (
+        let (bytes_per_row, block_dispatches) = match &rule {
+            MiningRule::Ranks(_) => (parts + positives as u64 * threshold_bytes, BLOCK_DISPATCHES),
+            MiningRule::Rows(rule) => (
                 RowPass::plan(MemoryPlan::default(), 1, memory as u64).total_bytes(),
-                RowPass::dispatches(stride(config.embedding_size), memory, rule.swap()),
+                RowPass::dispatches(stride(config.embedding_size), memory, &rule.weighing),
             ),
         };
         // Rows of a batch that are its own references all need their thresholds at once.

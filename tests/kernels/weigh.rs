@@ -106,7 +106,14 @@ fn compare_swapped(
 fn weighings(distance: Distance) -> Vec<Weighing> {
     let mut all = Vec::new();
     for kind in KINDS {
-        for (swap, smooth) in [(false, false), (true, false), (false, true), (true, true)] {
+        for (swap, one_negative, smooth) in [
+            (false, false, false),
+            (true, false, false),
+            (false, false, true),
+            (true, false, true),
+            (false, true, false),
+            (false, true, true),
+        ] {
             // Similarities are multiples of 1/32: margins on one, and between two.
             for (miner_margin, loss_margin) in [(0.25, 0.25), (0.125, 0.3), (-0.0625, 0.0)] {
                 all.push(Weighing {
@@ -117,6 +124,7 @@ fn weighings(distance: Distance) -> Vec<Weighing> {
                         loss_margin,
                     },
                     swap,
+                    one_negative,
                     smooth,
                 });
             }
@@ -168,6 +176,58 @@ fn rows_of_several_segments_are_added_up() {
 }
 
 #[test]
+fn one_negative_is_chosen_among_several_windows() {
+    let window = window(64, false);
+    let mut case = Case::memory(8, 1, 2 * window + 300, 2);
+    let [label, id] = case.anchor_tags[0];
+    let positives = [5, window + 9];
+    for (place, tag) in case.tags.iter_mut().enumerate() {
+        let positive = positives.contains(&place) || tag[1] == id;
+        tag[0] = if positive { label } else { label + 1 };
+    }
+    // Rows that differ from the anchor in so many signs: of equals the first, whatever window it stands in.
+    let signs = |case: &mut Case, place: usize, flipped: usize| {
+        for column in 0..64 {
+            let sign = if column < flipped { -1.0 } else { 1.0 };
+            case.references[place * 64 + column] = sign * case.anchors[column];
+        }
+    };
+    for (place, flipped) in [
+        (positives[0], 8),
+        (positives[1], 0),
+        (7, 0),
+        (window - 1, 10),
+        (2 * window + 30, 9),
+        (2 * window + 31, 9),
+        (window + 40, 2),
+        (window + 41, 64),
+        (2 * window + 41, 64),
+    ] {
+        signs(&mut case, place, flipped);
+    }
+    for engine in engines() {
+        for distance in DISTANCES {
+            let weighing = Weighing {
+                rule: Rule {
+                    distance,
+                    kind: Kind::Unmined,
+                    miner_margin: 0.0,
+                    loss_margin: 4.0,
+                },
+                swap: false,
+                one_negative: true,
+                smooth: false,
+            };
+            // The first positive in the middle; and as far as any: then the farthest of all is its negative.
+            for flipped in [8, 64] {
+                signs(&mut case, positives[0], flipped);
+                compare(&engine, &case, &Selection::all(distance), &weighing);
+            }
+        }
+    }
+}
+
+#[test]
 fn a_side_longer_than_a_window_is_met_window_by_window() {
     // One positive that meets two windows of negatives, and negatives that meet one positive.
     let mut case = Case::memory(6, 1, window(64, true) + 300, 2);
@@ -187,6 +247,7 @@ fn a_side_longer_than_a_window_is_met_window_by_window() {
                 loss_margin: 4.0,
             },
             swap: false,
+            one_negative: false,
             smooth: false,
         };
         compare(&engine, &case, &Selection::all(Distance::Cosine), &weighing);
