@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::ops::Range;
 
 use bytemuck::{Pod, Zeroable};
+use pulp::Arch;
 
 use super::SEGMENT;
 use super::parallel::{map, rows_of_a_part};
@@ -127,16 +128,16 @@ impl Panel<'_> {
             *farthest = f32::from_bits(kept[k - 1][0]);
         }
         let mut s = [[0.0; PANEL]; SEGMENT];
+        let mut near = [false; SEGMENT];
         let (start, end) = (places.start, places.end);
         let mut places = Vec::with_capacity(SEGMENT);
         for first in (start..end).step_by(SEGMENT) {
             places.clear();
             places.extend(first..end.min(first + SEGMENT));
             similarities(self.queries, references, stride, &places, &mut s);
-            for (place, s) in places.iter().zip(&s) {
-                // Whether any of them is that near: seldom, and found out without a branch for each.
-                let near = |any, (s, farthest): (&f32, &f32)| any | (s >= farthest);
-                if !s.iter().zip(&farthest).fold(false, near) {
+            near_any(&s[..places.len()], &farthest, &mut near);
+            for ((place, s), near) in places.iter().zip(&s).zip(near) {
+                if !near {
                     continue;
                 }
                 let id = first_id + *place as u32;
@@ -165,6 +166,19 @@ impl Panel<'_> {
             keep(kept[lane], &mut survivors[lane][..counts[lane]]);
         }
     }
+}
+
+/// Tells of each reference whether it is as near to any query as that one's farthest: seldom. Without a branch for each.
+fn near_any(s: &[[f32; PANEL]], farthest: &[f32; PANEL], near: &mut [bool]) {
+    Arch::new().dispatch(
+        #[inline(always)]
+        || {
+            for (near, s) in near.iter_mut().zip(s) {
+                let pairs = s.iter().zip(farthest);
+                *near = pairs.fold(false, |any, (s, farthest)| any | (s >= farthest));
+            }
+        },
+    );
 }
 
 /// Merges survivors into the sorted neighbours, nearest first.

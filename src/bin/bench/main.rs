@@ -49,6 +49,9 @@ mod native {
         /// gpu or cpu; without it a hardware GPU if there is one, else the CPU
         #[arg(long, global = true)]
         engine: Option<EngineKind>,
+        /// Both engines, their times side by side
+        #[arg(long, global = true, conflicts_with = "engine")]
+        both: bool,
         /// A part of the GPU adapter's name
         #[arg(long, global = true, value_name = "NAME_PART")]
         adapter: Option<String>,
@@ -149,22 +152,43 @@ mod native {
     pub(super) async fn bench() -> Result<()> {
         let options = Bench::parse();
         let sweep = options.what.as_ref().map(What::sweep).transpose()?;
-        let choice = EngineChoice {
-            kind: options.engine,
-            adapter: options.adapter,
-            trusted: options.trusted,
-        };
-        let open = || Engine::open(&choice, options.budget.0);
-        let mut report = match &sweep {
-            Some(sweep) => bench::run(&open().await?, sweep, say).await?,
-            None => everything(open).await?,
-        };
-        report.trusted = options.trusted;
+        if options.both {
+            let gpu = options
+                .measure(Some(EngineKind::Gpu), sweep.as_ref())
+                .await?;
+            let cpu = options
+                .measure(Some(EngineKind::Cpu), sweep.as_ref())
+                .await?;
+            table::print_both(&[gpu, cpu], options.json);
+            return Ok(());
+        }
+        let report = options.measure(options.engine, sweep.as_ref()).await?;
         if let Some(path) = options.what.as_ref().and_then(What::plot) {
             plot::write(&report, path)?;
         }
         table::print(&report, options.json);
         Ok(())
+    }
+
+    impl Bench {
+        async fn measure(&self, kind: Option<EngineKind>, sweep: Option<&Sweep>) -> Result<Report> {
+            let choice = EngineChoice {
+                kind,
+                // The CPU engine has no adapter to choose.
+                adapter: self
+                    .adapter
+                    .clone()
+                    .filter(|_| kind != Some(EngineKind::Cpu)),
+                trusted: self.trusted,
+            };
+            let open = || Engine::open(&choice, self.budget.0);
+            let mut report = match sweep {
+                Some(sweep) => bench::run(&open().await?, sweep, say).await?,
+                None => everything(open).await?,
+            };
+            report.trusted = self.trusted;
+            Ok(report)
+        }
     }
 
     /// A few lines of everything, each on an engine of its own.

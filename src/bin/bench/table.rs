@@ -59,6 +59,35 @@ pub(crate) fn print(report: &Report, json: bool) {
     }
 }
 
+/// The times of the same lines on two engines.
+pub(crate) fn print_both(reports: &[Report; 2], json: bool) {
+    if json {
+        let json = serde_json::to_string(reports).expect("reports are plain data");
+        println!("{json}");
+        return;
+    }
+    let [first, second] = reports;
+    for report in reports {
+        let DeviceInfo {
+            engine, adapter, ..
+        } = &report.device;
+        println!(
+            "{engine}: {adapter}; peak {:.1} GFLOP/s",
+            report.peak_gflops
+        );
+    }
+    println!("every result was checked first; medians in ms");
+    let [one, other] = reports.each_ref().map(|report| &report.device.engine);
+    println!("{:<45} {one:>10} {other:>10}  {one} / {other}", "");
+    for (line, other) in first.lines.iter().zip(&second.lines) {
+        let ratio = line.median_ms / other.median_ms;
+        println!(
+            "{:<45} {:>10.3} {:>10.3}  {ratio:.2}",
+            line.name, line.median_ms, other.median_ms
+        );
+    }
+}
+
 /// A cell, empty where there is no value.
 fn text<T>(value: Option<T>, write: impl FnOnce(T) -> String) -> String {
     value.map_or_else(String::new, write)
