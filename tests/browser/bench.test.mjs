@@ -54,7 +54,7 @@ test("a bench in the browser answers as the binary does, on both engines", async
 
 test("what makes no sense is refused in a sentence", async () => {
   const refusals = {
-    mine: 'there is no bench "mine": knn or evaluate',
+    mine: 'there is no bench "mine": knn, evaluate or mining',
     "knn&dim=0": 'dim is "0": numbers above 0 with commas are expected',
     "knn&classes=5": 'there is no "classes": queries, references, dim, k, answers',
     "knn&engine=cpu&references=5&k=6": "k is 6: there are 5 references, so 1 to 5 can be asked for",
