@@ -25,7 +25,7 @@ const WORKGROUP_SIZE: u32 = CELL as u32 / 32;
 /// Triplets that one invocation writes or sums up; the shader's `RUN`.
 const RUN: usize = 32;
 
-/// One invocation per [`RUN`] triplets.
+/// One invocation per 32 triplets.
 pub static VALID: Kernel = Kernel {
     name: "triplets.valid",
     source: SOURCE,
@@ -73,7 +73,7 @@ pub static FACENET: Kernel = Kernel {
     ..WRITE
 };
 
-/// One invocation per [`RUN`] triplets.
+/// One invocation per 32 triplets.
 pub static CHECKSUM: Kernel = Kernel {
     name: "triplets.checksum",
     entry: "checksum",
@@ -97,7 +97,7 @@ struct Params {
     room: u32,
 }
 
-/// What [`count`] and [`write`] read.
+/// What [`count`] and [`write()`] read.
 #[derive(Clone, Copy, Debug)]
 pub struct Inputs<'a> {
     /// The anchors of the block, in order; `offset` counts pairs.
