@@ -1,6 +1,6 @@
 // Which references of a row a miner keeps: some of its positives (its label, another id), and some of its negatives.
 //
-//   v = value_of(s)        larger is nearer; the extremes of a side are the first of equal ones, within its range
+//   v = a row of values    larger is nearer; the extremes of a side are the first of equal ones, within its range
 //   HARD, EASY, SEMIHARD   one reference of the side: an extreme, or the one just beyond what the other side keeps
 //   CLOSE                  positives with v - epsilon < nearest negative, negatives with v + epsilon > farthest positive
 //
@@ -14,7 +14,6 @@ const NONE = -3.0;  // below every value
 const NOWHERE = 0xffffffffu;
 const LOWEST = -3.4e38;
 
-const COSINE = 0u;  // any other distance: Euclidean
 
 const ALL = 0u;
 const HARD = 1u;
@@ -30,17 +29,16 @@ struct Params {
   references: u32,
   width: u32,       // floats of a row of similarities
   report: u32,      // where this step's report begins
-  distance: u32,
   positives: u32,   // what is kept of them
   negatives: u32,
-  ranges: vec4f,    // least and largest value of a positive, of a negative
   epsilon: f32,
+  ranges: vec4f,    // least and largest value of a positive, of a negative
 }
 
 @group(0) @binding(0) var<uniform> params: Params;
 @group(0) @binding(1) var<storage, read> batch: array<vec4u>;  // (label, id, _, positives) of each row
 @group(0) @binding(2) var<storage, read> tags: array<vec2u>;   // (label, id) of each reference
-@group(0) @binding(3) var<storage, read_write> similarities: array<f32>;  // [rows, width]
+@group(0) @binding(3) var<storage, read_write> similarities: array<f32>;  // [rows, width], what they count for
 @group(0) @binding(4) var<storage, read_write> places: array<u32>;        // [rows, width]
 @group(0) @binding(5) var<storage, read_write> counts: array<vec2u>;      // [rows]
 @group(0) @binding(6) var<storage, read_write> weights: array<f32>;       // [rows, width]
@@ -53,13 +51,6 @@ struct Best { values: vec4f, places: vec4u }
 var<workgroup> bests: array<Best, WORKGROUP_SIZE>;      // 8 KiB
 var<workgroup> found: array<vec2u, 4>;                  // (value's bits, place) of each extreme, 32 bytes
 var<workgroup> before: array<vec2u, WORKGROUP_SIZE>;    // what each invocation keeps of both sides, 2 KiB
-
-fn value_of(s: f32) -> f32 {
-  if params.distance == COSINE {
-    return s;
-  }
-  return -sqrt(max(0.0, 2.0 - 2.0 * s));
-}
 
 fn in_range(v: f32, positive: bool) -> bool {
   let range = select(params.ranges.zw, params.ranges.xy, positive);
@@ -139,8 +130,7 @@ fn keep(
   for (var i = first; i < end; i++) {
     let tag = tags[i];
     let positive = tag.x == row.x;
-    let v = value_of(similarities[at + i]);
-    similarities[at + i] = v;
+    let v = similarities[at + i];
     negatives += u32(!positive);
     if !(positive && tag.y == row.y) && in_range(v, positive) {
       best = better(best, candidate(i, v, positive));

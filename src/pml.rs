@@ -1,21 +1,34 @@
 //! What PyTorch Metric Learning would take for the same step: the line that the memory plot draws beside ours.
 
-/// What PML allocates to enumerate the triplets of a step, in bytes: an estimate.
-///
-/// A byte for every (anchor, reference, reference) and three 64-bit indices a triplet
-/// (`get_all_triplets_indices_vectorized`); past 2^31 - 1 cells, as of PML 2.5, the indices of a loop over anchors and
-/// their concatenation. `triplets` are those that PML sees: the anchor's own copy in a memory is a positive there until
-/// it is removed after mining.
+/// What PML allocates to enumerate the triplets of a step, in bytes: an estimate. Of `pml_paths` the one that it takes,
+/// the first below 2^31 - 1 cells and the second, as of PML 2.5, from there on.
 pub fn pml_bytes(anchors: u64, references: u64, triplets: u64) -> u64 {
     const INT_MAX: u64 = (1 << 31) - 1;
-    let cells = anchors
-        .saturating_mul(references)
-        .saturating_mul(references);
-    if cells < INT_MAX {
-        cells + 24 * triplets
+    let [vectorized, loop_over_anchors] = pml_paths(anchors, references, triplets);
+    if cells(anchors, references) < INT_MAX {
+        vectorized
     } else {
-        48u64.saturating_mul(triplets)
+        loop_over_anchors
     }
+}
+
+/// What each of PML's two ways allocates, in bytes: a byte for every (anchor, reference, reference) and three 64-bit indices
+/// a triplet (`get_all_triplets_indices_vectorized`); or the indices of a loop over anchors and their concatenation.
+///
+/// `triplets` are those that PML sees: the anchor's own copy in a memory is a positive there until it is removed after
+/// mining.
+pub(crate) fn pml_paths(anchors: u64, references: u64, triplets: u64) -> [u64; 2] {
+    let indices = 24u64.saturating_mul(triplets);
+    [
+        cells(anchors, references).saturating_add(indices),
+        indices.saturating_mul(2),
+    ]
+}
+
+fn cells(anchors: u64, references: u64) -> u64 {
+    anchors
+        .saturating_mul(references)
+        .saturating_mul(references)
 }
 
 #[cfg(test)]

@@ -131,6 +131,7 @@ pub fn triplet_margin(
     type Map = fn(f64) -> f64;
     let (value, slope): (Map, Map) = match rule.distance {
         Distance::Cosine => (|s| s, |_| 1.0),
+        // Not rounded as `value` is: a loss is differentiated.
         Distance::L2 => (
             |s| -(2.0 - 2.0 * s).max(0.0).sqrt(),
             |s| {

@@ -1,7 +1,6 @@
 //! [`RowPass`]: a few rows on the way of [`crate::Path::Rows`], with its buffers: their similarities to all references,
 //! what a miner keeps of them, what the triplets of that cost, and the gradient.
 
-use crate::distance::Distance;
 use crate::engine::{Commands, DeviceVec, Workspace};
 use crate::error::{Error, Result};
 use crate::kernels::pull::{self, pull, share};
@@ -112,7 +111,7 @@ impl RowPass {
             commands,
             block,
             shape,
-            Distance::Cosine,
+            rule.selection.distance,
             anchors,
             references,
             &mut kept.values,

@@ -13,6 +13,7 @@ use crate::listing::{ListingSpec, checksum, list};
 use crate::losses::Loss;
 use crate::miners::{Miner, MiningCounts};
 use crate::mining::{Mined, Wanted, mine};
+use crate::pml::pml_paths;
 use crate::reference;
 
 /// The most anchors and references that the reference's loops meet.
@@ -74,12 +75,9 @@ pub(super) async fn measure(
     }
     let per_second = count as f64 / times.median_seconds();
     let (anchors, references) = (shape.queries as u64, shape.references as u64);
-    let cube = anchors
-        .saturating_mul(references)
-        .saturating_mul(references);
     Ok(Line {
         submits: Some((engine.submits() - before) / times.runs()),
-        pml_bytes: Some([cube.saturating_add(24 * valid), 48 * valid]),
+        pml_bytes: Some(pml_paths(anchors, references, valid)),
         rate: format!("{:.2e} of {count} triplets/s", per_second),
         ..Line::new(shape.to_string(), &times)
     })

@@ -49,8 +49,7 @@ pub struct Line {
     pub memory_bytes: u64,
     /// What else the time means.
     pub rate: String,
-    /// What PML would allocate for the triplets, in bytes: a byte for every (anchor, reference, reference) and three 64-bit
-    /// indices a triplet, or those of a loop over anchors and their concatenation, by estimate.
+    /// What PML's two ways to list them would allocate for the triplets, in bytes, by the estimate of `pml_bytes`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pml_bytes: Option<[u64; 2]>,
     /// Neighbours of the first queries, where they were asked for.

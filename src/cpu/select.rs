@@ -250,9 +250,6 @@ fn select_row(
     places: &mut [u32],
     counts: &mut [u32; 2],
 ) -> u64 {
-    for s in &mut values[..tags.len()] {
-        *s = selection.distance.value(*s);
-    }
     let (known, width) = (tags.len(), values.len());
     let chosen = choose(selection, members(row, tags, &values[..known]));
     *counts = [0; 2];

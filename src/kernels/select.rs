@@ -50,15 +50,13 @@ struct Params {
     references: u32,
     width: u32,
     report: u32,
-    distance: u32,
     positives: u32,
     negatives: u32,
-    ranges: [f32; 4],
     epsilon: f32,
-    padding: [u32; 3],
+    ranges: [f32; 4],
 }
 
-/// Chooses from the similarities in `kept.values`, and counts the block's valid triplets into the step's report.
+/// Chooses from `kept.values`, what similarities count for by the selection's distance, and counts the block's valid triplets into the step's report.
 ///
 /// The row itself, by its id, is neither a positive nor a negative.
 pub fn select(
@@ -81,12 +79,10 @@ pub fn select(
                 references: index(block.references),
                 width: index(width),
                 report: index(report_first),
-                distance: selection.distance as u32,
                 positives: selection.positives.keep as u32,
                 negatives: selection.negatives.keep as u32,
-                ranges: [p_low, p_high, n_low, n_high],
                 epsilon: selection.epsilon,
-                padding: [0; 3],
+                ranges: [p_low, p_high, n_low, n_high],
             };
             gpu.dispatch(
                 &KEEP,

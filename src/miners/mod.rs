@@ -57,9 +57,6 @@ impl Miner {
         ("none", "none: every triplet"),
     ];
 
-    /// The same of those that give a list, which no loss takes yet.
-    pub const LISTS: [(&str, &str); 1] = [("distance-weighted", "DistanceWeightedMiner")];
-
     /// Checks that a loss takes what the miner keeps.
     ///
     /// # Errors

@@ -123,7 +123,7 @@ impl Case {
             &mut commands,
             &block,
             Shape::Strip,
-            Distance::Cosine,
+            selection.distance,
             &selected.anchors,
             &selected.references,
             &mut selected.kept.values,
