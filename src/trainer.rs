@@ -13,7 +13,6 @@ mod stored;
 use std::rc::Rc;
 
 use serde::{Deserialize, Serialize};
-use web_time::Instant;
 
 pub use hardest::{HardTriplet, HardestTriplets};
 pub use neighbours::{Neighbour, Neighbourhood};
@@ -24,7 +23,7 @@ pub use stored::StoredMemory;
 use crate::config::TrainConfig;
 use crate::cross_batch_memory::{CrossBatchMemory, MemoryAge};
 use crate::dataset::{Dataset, Sides};
-use crate::engine::{Commands, Engine};
+use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::evaluation::Evaluator;
 use crate::features::FeatureStore;
@@ -40,11 +39,13 @@ use crate::linear::Unfit;
 use crate::losses::{Loss, MiningRule};
 use crate::miners::MiningCounts;
 use crate::model::{Activations, EmbeddingModel, LayerWeights};
-use crate::pace::Pace;
+use crate::pace::{Pace, Slices};
 use crate::pml::pml_bytes;
 use crate::unit_rows::Intake;
 use baseline::Linear;
-use setup::{ADVICE, Fit, MODEL, MiningBuffers, Setup, Sizes, TILE, TrainBuffers};
+use setup::{
+    ADVICE, Fit, MODEL, MiningBuffers, STEP_DISPATCHES, Setup, Sizes, TILE, TrainBuffers,
+};
 
 /// What a step did.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -60,6 +61,9 @@ pub struct StepReport {
     /// What PML's enumeration of this step's triplets would allocate, in bytes: an estimate, see [`pml_bytes`].
     pub pml_bytes: u64,
 }
+
+/// Steps that are taken at once at most: how often a fast device's curves are drawn.
+const STEPS_AT_ONCE: usize = 48;
 
 /// Trains one model on one data set.
 #[derive(Debug)]
@@ -88,13 +92,13 @@ pub struct Trainer {
 /// Where the last step's anchors and references still are.
 #[derive(Clone, Copy, Debug)]
 struct LastStep {
-    /// Where its rows begin in the submit's.
+    /// Where its rows begin in the batch buffer.
     first: usize,
     slots: Slots,
     references: usize,
 }
 
-/// One step of a submit, as far as the host knows it.
+/// A step, as far as the host knows it.
 struct Drawn {
     slots: Slots,
     references: usize,
@@ -142,7 +146,7 @@ impl Trainer {
             pairs: None,
             last: None,
             failed: None,
-            pace: Pace::default(),
+            pace: Pace::of(&engine),
             engine,
             dataset,
             config,
@@ -153,20 +157,19 @@ impl Trainer {
         })
     }
 
-    /// Takes as many steps as make a slice of work, one at least and `at_most` at most.
+    /// Takes as many steps as may be under way at once, one at least and `at_most` at most: some slices of work on a GPU,
+    /// one on the CPU. Their reports come together.
     ///
     /// # Errors
     /// [`Error::NotFinite`] after the reports of the steps before were returned; [`Error::Device`].
     pub async fn advance(&mut self, at_most: u64) -> Result<Vec<StepReport>> {
-        let Sizes {
-            batch,
-            steps_per_submit,
-            ..
-        } = self.setup.sizes;
-        let most =
-            usize::try_from(at_most).map_or(steps_per_submit, |most| most.min(steps_per_submit));
-        let steps = self.pace.units(self.setup.sizes.step_operations(), most);
-        let mut numbers = Vec::with_capacity(steps * batch);
+        let sizes = &self.setup.sizes;
+        let most = usize::try_from(at_most).map_or(STEPS_AT_ONCE, |most| most.min(STEPS_AT_ONCE));
+        let slices = self.engine.slices_ahead();
+        let steps = self
+            .pace
+            .units_ahead(sizes.step_operations(), slices, most);
+        let mut numbers = Vec::with_capacity(steps * sizes.batch);
         for _ in 0..steps {
             self.setup.sampler.next_batch(&mut numbers);
         }
@@ -189,48 +192,53 @@ impl Trainer {
             .expect("a step gives a report or an error"))
     }
 
-    /// Takes a step on each batch of `numbers`, all in one submit.
+    /// Takes a step on each batch of `numbers`, in as many slices as it takes, and waits for all of them together.
     async fn steps_on(&mut self, numbers: &[u32]) -> Result<Vec<StepReport>> {
         if let Some(error) = self.failed.take() {
             return Err(error);
         }
-        let started = Instant::now();
-        let batch = self.setup.sizes.batch;
-        let (steps, words) = (numbers.len() / batch, TERMS + batch);
-        let mut rows = Vec::with_capacity(numbers.len());
-        let drawn: Vec<Drawn> = (self.step..)
-            .zip(numbers.chunks_exact(batch))
-            .map(|(step, numbers)| self.enqueue(step, numbers, &mut rows))
-            .collect();
-        let mut commands = self.engine.commands();
-        let Self {
-            engine,
-            features,
-            dataset,
-            train,
+        let (engine, mut pace) = (self.engine.clone(), self.pace);
+        let mut slices = Slices::unstopped(&engine, &mut pace);
+        let Sizes {
+            batch,
+            steps_per_upload,
             ..
-        } = self;
-        features
-            .stage(engine, &mut commands, dataset, numbers)
-            .await?;
-        commands.upload(&mut train.batch, 0, &rows);
-        commands.upload(&mut train.report, 0, &vec![0; steps * words + PAIRS]);
-        for (i, drawn) in drawn.iter().enumerate() {
-            self.record(&mut commands, i, drawn, i + 1 == steps);
+        } = self.setup.sizes;
+        let (steps, words) = (numbers.len() / batch, TERMS + batch);
+        let mut drawn = Vec::with_capacity(steps);
+        let mut reports = Vec::new();
+        for numbers in numbers.chunks(steps_per_upload * batch) {
+            let mut rows = Vec::with_capacity(numbers.len());
+            let first = drawn.len();
+            for numbers in numbers.chunks_exact(batch) {
+                let step = self.step + drawn.len() as u64;
+                drawn.push(self.enqueue(step, numbers, &mut rows));
+            }
+            self.features
+                .stage(&mut slices, &self.dataset, numbers)
+                .await?;
+            slices.upload(&mut self.train.batch, 0, &rows).await?;
+            let zeros = vec![0; (drawn.len() - first) * words + PAIRS];
+            slices.upload(&mut self.train.report, 0, &zeros).await?;
+            for i in first..drawn.len() {
+                let last = i + 1 == steps;
+                self.record(&mut slices, i - first, i, &drawn[i], last)
+                    .await?;
+            }
+            reports.push(slices.fetch(&self.train.report, 0, zeros.len() as u64));
         }
-        self.engine.submit(commands);
-        let report = self
-            .engine
-            .read(&self.train.report, 0, (steps * words + PAIRS) as u64)
-            .await?;
-        self.pace.record(
-            self.setup.sizes.step_operations() * steps as f64,
-            started.elapsed(),
-        );
+        slices.collect().await?;
+        let mut report = Vec::with_capacity(steps * words + PAIRS);
+        for part in reports {
+            // Pairs stand after the reports of the last part alone.
+            report.truncate(report.len().saturating_sub(PAIRS));
+            report.extend(slices.take::<u32>(part));
+        }
+        self.pace = pace;
         self.read_reports(&report, &drawn)
     }
 
-    /// Reads what the steps of a submit brought; stops at the first that was not finite.
+    /// Reads what the steps brought; stops at the first that was not finite.
     fn read_reports(&mut self, words: &[u32], drawn: &[Drawn]) -> Result<Vec<StepReport>> {
         let batch = self.setup.sizes.batch;
         let Loss::TripletMargin(loss) = &self.config.loss;
@@ -268,7 +276,7 @@ impl Trainer {
                 Path::Rows => None,
             };
             self.last = Some(LastStep {
-                first: (drawn.len() - 1) * batch,
+                first: (drawn.len() - 1) % self.setup.sizes.steps_per_upload * batch,
                 slots: last.slots,
                 references: last.references,
             });
@@ -306,8 +314,16 @@ impl Trainer {
         }
     }
 
-    /// Records the kernels of the `i`-th step of a submit. Pairs are counted in the last: its report is the longest.
-    fn record(&mut self, commands: &mut Commands, i: usize, drawn: &Drawn, last: bool) {
+    /// Records the kernels of a step, whose rows and report are the `i`-th of those that are there; `ahead` steps are
+    /// recorded and not read yet. Pairs are counted in the last: its report is the longest.
+    async fn record(
+        &mut self,
+        slices: &mut Slices<'_>,
+        i: usize,
+        ahead: usize,
+        drawn: &Drawn,
+        last: bool,
+    ) -> Result<()> {
         let Self {
             train,
             model,
@@ -320,6 +336,9 @@ impl Trainer {
         let (count, first) = (sizes.batch, i * sizes.batch);
         let report_first = i * (TERMS + count);
         let stride = stride(model.embedding_size());
+        let block_dispatches = sizes.block_dispatches as u32;
+        slices.reserve(STEP_DISPATCHES + block_dispatches).await?;
+        let commands = slices.commands();
         self.features
             .gather(commands, first, count, train.activations.input_mut());
         model.forward(commands, count, &mut train.activations);
@@ -359,6 +378,8 @@ impl Trainer {
                 references: drawn.references,
                 stride,
             };
+            slices.reserve(block_dispatches).await?;
+            let commands = slices.commands();
             match (&*rule, &mut *mining) {
                 (MiningRule::Ranks(rule), MiningBuffers::Ranks { scratch, parts }) => {
                     triplet_margin::mine(
@@ -402,7 +423,12 @@ impl Trainer {
                 }
                 _ => unreachable!("the buffers are planned for the rule's path"),
             }
+            slices
+                .recorded(sizes.mining_operations(block.rows))
+                .await?;
         }
+        slices.reserve(STEP_DISPATCHES).await?;
+        let commands = slices.commands();
         normalize::backward(
             commands,
             count,
@@ -425,7 +451,7 @@ impl Trainer {
             &train.gradient,
             &mut train.gradients,
         );
-        let adam = self.config.optimizer.step(self.step + i as u64 + 1);
+        let adam = self.config.optimizer.step(self.step + ahead as u64 + 1);
         let parameters = model.parameter_count();
         optimizer::adam(
             commands,
@@ -438,6 +464,7 @@ impl Trainer {
             report_first,
             &mut train.report,
         );
+        slices.recorded(sizes.head_operations()).await
     }
 
     /// Forgets the rows of the memory, as PML's `reset_queue` does: the next batch finds its own stored copies there.

@@ -37,7 +37,7 @@ impl Trainer {
         } = sizes.fit(room, dataset)?;
         let (steps, every) = (config.steps, config.evaluate_every);
         let mut operations = sizes.step_operations() * steps as f64;
-        let mut submits = steps.div_ceil(sizes.steps_per_submit as u64);
+        let mut submits = steps.div_ceil(sizes.steps_per_upload as u64);
         let (mut passes, mut traffic_bytes) = (0u64, 0u64);
         for (rows, most, times) in [
             (

@@ -10,7 +10,6 @@ use crate::error::{Error, Result};
 use crate::evaluation::{self, Cut, EvaluationSpec, Evaluator};
 use crate::features::FeatureStore;
 use crate::forecast::Path;
-use crate::gpu::PARAMS_SLOTS;
 use crate::kernels::hardest::{self, Hardest};
 use crate::kernels::optimizer::Moments;
 use crate::kernels::ranks::{Row, SEGMENT, Scratch};
@@ -28,16 +27,14 @@ use crate::row_pass::RowPass;
 use crate::sampler::Sampler;
 use crate::unit_rows::{Intake, TILE_ROWS};
 
-/// Steps that share a submit at most.
-const STEPS_PER_SUBMIT: usize = 16;
+/// Steps whose rows go up together at most.
+const STEPS_PER_UPLOAD: usize = 16;
 /// What a block of anchors may take of thresholds and partial gradients, unless eight anchors take more.
 const BLOCK_BYTES: u64 = 32 << 20;
 /// Dispatches of a block of anchors at most.
 const BLOCK_DISPATCHES: usize = 4;
 /// Dispatches of the rest of a step: fewer than this.
-const STEP_DISPATCHES: usize = 24;
-/// Dispatches of a submit at most.
-const SUBMIT_DISPATCHES: usize = PARAMS_SLOTS as usize;
+pub(super) const STEP_DISPATCHES: u32 = 24;
 /// What the host writes for each row of a step, at most: its number, its [`Row`], and a zero in the report.
 const UPLOAD_BYTES_PER_ROW: usize = 4 + size_of::<Row>() + 4;
 /// Training rows that are scored for comparison where there is no validation side to match.
@@ -104,7 +101,8 @@ pub(super) struct Sizes {
     /// How triplets are mined, and how many of an anchor are looked at one by one.
     pub(super) path: Path,
     pub(super) looked_at: u64,
-    pub(super) steps_per_submit: usize,
+    /// Steps whose rows go up together, and whose reports come back together.
+    pub(super) steps_per_upload: usize,
     pub(super) evaluation: EvaluationSpec,
     /// Directions of the linear baseline.
     pub(super) linear: Result<usize, Unfit>,
@@ -182,15 +180,12 @@ impl Sizes {
         };
         // Rows of a batch that are its own references all need their thresholds at once.
         let alone = config.memory_size == 0 || config.memory_start_step > 0;
-        // Not so few rows that the blocks of a step are more than a submit carries.
-        let most_blocks = (SUBMIT_DISPATCHES - STEP_DISPATCHES) / block_dispatches;
-        let least = batch.div_ceil(most_blocks).next_multiple_of(OWNERS);
         let block_rows = match (BLOCK_BYTES / bytes_per_row.max(1)) as usize / OWNERS * OWNERS {
             _ if alone => batch,
-            rows => rows.max(least).min(batch),
+            rows => rows.max(OWNERS).min(batch),
         };
         let step_bytes = UPLOAD_BYTES_PER_ROW * batch + 4 * TERMS;
-        let upload = STEPS_PER_SUBMIT.min(((1 << 20) - 4 * PAIRS) / step_bytes);
+        let upload = STEPS_PER_UPLOAD.min(((1 << 20) - 4 * PAIRS) / step_bytes);
         Self {
             widths,
             batch,
@@ -200,12 +195,7 @@ impl Sizes {
             block_dispatches,
             path: rule.path(),
             looked_at: rule.looked_at(positives as u64, memory as u64),
-            steps_per_submit: upload
-                .min(
-                    SUBMIT_DISPATCHES
-                        / step_dispatches(batch.div_ceil(block_rows), block_dispatches),
-                )
-                .max(1),
+            steps_per_upload: upload.max(1),
             evaluation,
             linear: LinearMap::directions(
                 &dataset.labels_of(&sides.train),
@@ -217,10 +207,19 @@ impl Sizes {
 
     /// Floating-point operations of a step, about.
     pub(super) fn step_operations(&self) -> f64 {
+        self.head_operations() + self.mining_operations(self.batch)
+    }
+
+    /// Those of its way through the head and back.
+    pub(super) fn head_operations(&self) -> f64 {
+        self.batch as f64 * 3.0 * self.forward_operations()
+    }
+
+    /// Those of mining so many of its rows.
+    pub(super) fn mining_operations(&self, rows: usize) -> f64 {
         let dim = self.widths.last().copied().unwrap_or(0);
         let references = self.memory as f64 * stride(dim) as f64;
-        let looked_at = 32.0 * self.looked_at as f64;
-        self.batch as f64 * (3.0 * self.forward_operations() + 6.0 * references + looked_at)
+        rows as f64 * (6.0 * references + 32.0 * self.looked_at as f64)
     }
 
     /// Floating-point operations of one row's way through the head.
@@ -304,10 +303,10 @@ impl Sizes {
     }
 
     fn plan(&self, dataset: &Dataset, resident: usize, linear: Option<usize>) -> MemoryPlan {
-        let (batch, steps) = (self.batch as u64, self.steps_per_submit as u64);
+        let (batch, steps) = (self.batch as u64, self.steps_per_upload as u64);
         let dim = self.widths.last().copied().unwrap_or(0);
         let row = stride(dim) as u64;
-        let staged = (self.steps_per_submit * self.batch).max(TILE_ROWS);
+        let staged = (self.steps_per_upload * self.batch).max(TILE_ROWS);
         let (block, thresholds) = (self.block_rows as u64, self.block_thresholds);
         let segments = self.memory.div_ceil(SEGMENT) as u64;
         let parts = segments * block * part_stride(stride(dim)) as u64;
@@ -391,11 +390,6 @@ fn check_rows(config: &TrainConfig) -> Result<()> {
     }
 }
 
-/// Dispatches of a step of so many blocks at most.
-fn step_dispatches(blocks: usize, block_dispatches: usize) -> usize {
-    STEP_DISPATCHES + block_dispatches * blocks
-}
-
 /// Training rows to score beside the validation side: as many, so that the two compare like with like.
 fn probe(dataset: &Dataset, sides: &Sides, config: &TrainConfig) -> Vec<u32> {
     let wanted = match sides.validation.len() {
@@ -430,6 +424,7 @@ fn probe(dataset: &Dataset, sides: &Sides, config: &TrainConfig) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gpu::PARAMS_SLOTS;
 
     fn sizes(sets: &[&str]) -> Sizes {
         let dataset = Dataset::sample("many-classes", 0).expect("is there");
@@ -440,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn a_submit_carries_a_step_whatever_the_batch_and_the_memory() {
+    fn a_submit_carries_a_block_whatever_the_batch_and_the_memory() {
         for sets in [
             &["batch_size=4096", "memory_size=1048576"][..],
             &[
@@ -460,12 +455,11 @@ mod tests {
             &[],
         ] {
             let sizes = sizes(sets);
-            let blocks = sizes.batch.div_ceil(sizes.block_rows);
             assert!(
-                sizes.steps_per_submit * step_dispatches(blocks, sizes.block_dispatches)
-                    <= SUBMIT_DISPATCHES,
-                "{sets:?}: {} steps of {blocks} blocks",
-                sizes.steps_per_submit
+                sizes.block_dispatches + STEP_DISPATCHES as usize <= PARAMS_SLOTS as usize,
+                "{sets:?}: {} dispatches of {} rows",
+                sizes.block_dispatches,
+                sizes.block_rows
             );
         }
     }
