@@ -85,7 +85,8 @@ impl Pace {
             measured.min(2.0 * self.per_ms)
         } else {
             let weight = (elapsed_ms / TARGET_MS).min(1.0);
-            1.0 / (weight / measured + (1.0 - weight) / self.per_ms)
+            measured
+                .max(self.per_ms * measured / (weight * self.per_ms + (1.0 - weight) * measured))
         };
     }
 
@@ -111,15 +112,29 @@ pub(crate) struct Slices<'a> {
     timed: bool,
     /// Whether a stop ends it between two slices.
     stops: bool,
-    /// Fetches under way, each with where its bytes end, and those that are there.
+    /// Parts of what is fetched that are under way, each with where its bytes end, and those that are there.
     fetching: Vec<(u64, u64)>,
     fetched: BTreeMap<u64, Vec<u8>>,
-    next_fetch: u64,
+    next_part: u64,
 }
 
 /// A stretch of a vector on its way back; [`Slices::take`] gives it after the next [`Slices::collect`].
 #[derive(Debug)]
-pub(crate) struct Fetch<T>(u64, PhantomData<T>);
+pub(crate) struct Fetch<T>(Vec<u64>, PhantomData<T>);
+
+impl<T> Default for Fetch<T> {
+    /// Nothing.
+    fn default() -> Self {
+        Self(Vec::new(), PhantomData)
+    }
+}
+
+impl<T> Fetch<T> {
+    /// Makes it one with the stretch that follows it.
+    pub(crate) fn append(&mut self, next: Self) {
+        self.0.extend(next.0);
+    }
+}
 
 impl<'a> Slices<'a> {
     pub(crate) fn new(engine: &'a Engine, pace: &'a mut Pace) -> Self {
@@ -134,7 +149,7 @@ impl<'a> Slices<'a> {
             stops: true,
             fetching: Vec::new(),
             fetched: BTreeMap::new(),
-            next_fetch: 0,
+            next_part: 0,
         }
     }
 
@@ -237,26 +252,37 @@ impl<'a> Slices<'a> {
         STAGING_BYTES - self.fetching.last().map_or(0, |(_, end)| *end)
     }
 
-    /// Fetches `count` elements of `source`, from `first` on, as they are at this point of the work.
+    /// Fetches `count` elements of `source`, from `first` on, as they are at this point of the work; collects where there
+    /// is no room for them all.
     ///
-    /// # Panics
-    /// When there is no [`Slices::room`] for them.
-    pub(crate) fn fetch<T: Pod>(
+    /// # Errors
+    /// [`crate::Error::Device`].
+    pub(crate) async fn fetch<T: Pod>(
         &mut self,
         source: &DeviceVec<T>,
         first: u64,
         count: u64,
-    ) -> Fetch<T> {
-        let at = STAGING_BYTES - self.room();
-        let bytes = (count * size_of::<T>() as u64).next_multiple_of(4);
-        assert!(bytes <= self.room(), "what is fetched together has room");
-        let number = self.next_fetch;
-        self.next_fetch += 1;
-        if let Some(bytes) = self.commands().fetch(source, first, count, at) {
-            self.fetched.insert(number, bytes);
+    ) -> Result<Fetch<T>> {
+        let size = size_of::<T>() as u64;
+        let (mut at, end) = (first, first + count);
+        let mut parts = Vec::new();
+        while at < end {
+            // Rather together than in two parts, where that will do.
+            if self.room() < ((end - at) * size).min(STAGING_BYTES - 4) {
+                self.collect().await?;
+            }
+            let part = (end - at).min(self.room() / size);
+            let from = STAGING_BYTES - self.room();
+            if let Some(bytes) = self.commands().fetch(source, at, part, from) {
+                self.fetched.insert(self.next_part, bytes);
+            }
+            let bytes = (part * size).next_multiple_of(4);
+            self.fetching.push((self.next_part, from + bytes));
+            parts.push(self.next_part);
+            self.next_part += 1;
+            at += part;
         }
-        self.fetching.push((number, at + bytes));
-        Fetch(number, PhantomData)
+        Ok(Fetch(parts, PhantomData))
     }
 
     /// Runs what was recorded and waits for everything that was fetched.
@@ -289,15 +315,17 @@ impl<'a> Slices<'a> {
     /// # Panics
     /// When it was not collected yet.
     pub(crate) fn take<T: Pod>(&mut self, fetch: Fetch<T>) -> Vec<T> {
-        let bytes = self.fetched.remove(&fetch.0);
-        bytes
-            .expect("what is fetched is collected before it is taken")
-            .chunks_exact(size_of::<T>())
-            .map(bytemuck::pod_read_unaligned)
-            .collect()
+        let mut elements = Vec::new();
+        for part in fetch.0 {
+            let bytes = self.fetched.remove(&part);
+            let bytes = bytes.expect("what is fetched is collected before it is taken");
+            let part = bytes.chunks_exact(size_of::<T>());
+            elements.extend(part.map(bytemuck::pod_read_unaligned::<T>));
+        }
+        elements
     }
 
-    /// Reads `count` elements of `source`, however many, from `first` on.
+    /// Reads `count` elements of `source`, from `first` on.
     ///
     /// # Errors
     /// [`crate::Error::Device`].
@@ -307,11 +335,9 @@ impl<'a> Slices<'a> {
         first: u64,
         count: u64,
     ) -> Result<Vec<T>> {
-        self.send();
-        self.expect();
-        let read = self.engine.read(source, first, count).await?;
-        self.waited();
-        Ok(read)
+        let fetch = self.fetch(source, first, count).await?;
+        self.collect().await?;
+        Ok(self.take(fetch))
     }
 
     /// Ends the slice that is recorded: it runs, and everybody else has their turn.

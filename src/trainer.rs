@@ -28,6 +28,7 @@ use crate::error::{Error, Result};
 use crate::evaluation::Evaluator;
 use crate::features::FeatureStore;
 use crate::forecast::Path;
+use crate::kernels::hardest::Hardest;
 use crate::kernels::normalize::{self, Slots};
 use crate::kernels::optimizer;
 use crate::kernels::ranks::{Block, Inputs, Row};
@@ -43,9 +44,7 @@ use crate::pace::{Pace, Slices};
 use crate::pml::pml_bytes;
 use crate::unit_rows::Intake;
 use baseline::Linear;
-use setup::{
-    ADVICE, Fit, MODEL, MiningBuffers, STEP_DISPATCHES, Setup, Sizes, TILE, TrainBuffers,
-};
+use setup::{ADVICE, Fit, MODEL, MiningBuffers, STEP_DISPATCHES, Setup, Sizes, TILE, TrainBuffers};
 
 /// What a step did.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -64,6 +63,8 @@ pub struct StepReport {
 
 /// Steps that are taken at once at most: how often a fast device's curves are drawn.
 const STEPS_AT_ONCE: usize = 48;
+/// Steps with which the hardest triplets of the last are picked: fewer take hardly longer than that.
+const FEWEST_TO_PICK: usize = 4;
 
 /// Trains one model on one data set.
 #[derive(Debug)]
@@ -85,8 +86,12 @@ pub struct Trainer {
     step: u64,
     pairs: Option<PairHistogram>,
     last: Option<LastStep>,
+    /// Whether the hardest triplets come with the reports, and those that came.
+    picks: bool,
+    picked: Option<Vec<Hardest>>,
     failed: Option<Error>,
     pace: Pace,
+    evaluation_pace: Pace,
 }
 
 /// Where the last step's anchors and references still are.
@@ -145,8 +150,11 @@ impl Trainer {
             step: 0,
             pairs: None,
             last: None,
+            picks: false,
+            picked: None,
             failed: None,
             pace: Pace::of(&engine),
+            evaluation_pace: Pace::of(&engine),
             engine,
             dataset,
             config,
@@ -166,14 +174,13 @@ impl Trainer {
         let sizes = &self.setup.sizes;
         let most = usize::try_from(at_most).map_or(STEPS_AT_ONCE, |most| most.min(STEPS_AT_ONCE));
         let slices = self.engine.slices_ahead();
-        let steps = self
-            .pace
-            .units_ahead(sizes.step_operations(), slices, most);
+        let steps = self.pace.units_ahead(sizes.step_operations(), slices, most);
         let mut numbers = Vec::with_capacity(steps * sizes.batch);
         for _ in 0..steps {
             self.setup.sampler.next_batch(&mut numbers);
         }
-        self.steps_on(&numbers).await
+        let picks = self.picks && (steps >= FEWEST_TO_PICK || steps as u64 == at_most);
+        self.steps_on(&numbers, picks).await
     }
 
     /// Takes one step on the batch of these rows of the data set, `batch_size` of them.
@@ -185,7 +192,7 @@ impl Trainer {
     /// When the rows are more or fewer than a batch.
     pub async fn step_on(&mut self, rows: &[u32]) -> Result<StepReport> {
         assert_eq!(rows.len(), self.setup.sizes.batch, "a step takes one batch");
-        let reports = self.steps_on(rows).await?;
+        let reports = self.steps_on(rows, false).await?;
         Ok(reports
             .into_iter()
             .next()
@@ -193,7 +200,7 @@ impl Trainer {
     }
 
     /// Takes a step on each batch of `numbers`, in as many slices as it takes, and waits for all of them together.
-    async fn steps_on(&mut self, numbers: &[u32]) -> Result<Vec<StepReport>> {
+    async fn steps_on(&mut self, numbers: &[u32], picks: bool) -> Result<Vec<StepReport>> {
         if let Some(error) = self.failed.take() {
             return Err(error);
         }
@@ -225,24 +232,50 @@ impl Trainer {
                 self.record(&mut slices, i - first, i, &drawn[i], last)
                     .await?;
             }
-            reports.push(slices.fetch(&self.train.report, 0, zeros.len() as u64));
+            let report = &self.train.report;
+            reports.push(slices.fetch(report, 0, zeros.len() as u64).await?);
         }
+        let last = drawn.last().map(|last| self.last_step(drawn.len(), last));
+        let picked = match last.filter(|_| picks) {
+            Some(last) => {
+                let places = self.pick(slices.commands(), last);
+                Some(slices.fetch(&self.train.hardest, 0, places).await?)
+            }
+            None => None,
+        };
         slices.collect().await?;
-        let mut report = Vec::with_capacity(steps * words + PAIRS);
+        let picked = picked.map(|picked| slices.take(picked));
+        let mut report: Vec<u32> = Vec::with_capacity(steps * words + PAIRS);
         for part in reports {
             // Pairs stand after the reports of the last part alone.
             report.truncate(report.len().saturating_sub(PAIRS));
-            report.extend(slices.take::<u32>(part));
+            report.extend(slices.take(part));
         }
         self.pace = pace;
-        self.read_reports(&report, &drawn)
+        let reports = self.read_reports(&report, &drawn)?;
+        self.picked = picked.filter(|_| self.last.is_some());
+        Ok(reports)
+    }
+
+    /// Where the rows of the last of so many steps are.
+    fn last_step(&self, steps: usize, last: &Drawn) -> LastStep {
+        let Sizes {
+            batch,
+            steps_per_upload,
+            ..
+        } = self.setup.sizes;
+        LastStep {
+            first: (steps - 1) % steps_per_upload * batch,
+            slots: last.slots,
+            references: last.references,
+        }
     }
 
     /// Reads what the steps brought; stops at the first that was not finite.
     fn read_reports(&mut self, words: &[u32], drawn: &[Drawn]) -> Result<Vec<StepReport>> {
         let batch = self.setup.sizes.batch;
         let Loss::TripletMargin(loss) = &self.config.loss;
-        (self.pairs, self.last) = (None, None);
+        (self.pairs, self.last, self.picked) = (None, None, None);
         let mut reports = Vec::with_capacity(drawn.len());
         for (words, drawn) in words.chunks_exact(TERMS + batch).zip(drawn) {
             if words[STATUS] != 0 {
@@ -275,11 +308,7 @@ impl Trainer {
                 Path::Ranks => Some(PairHistogram::read(self.step, pairs)),
                 Path::Rows => None,
             };
-            self.last = Some(LastStep {
-                first: (drawn.len() - 1) % self.setup.sizes.steps_per_upload * batch,
-                slots: last.slots,
-                references: last.references,
-            });
+            self.last = Some(self.last_step(drawn.len(), last));
         }
         Ok(reports)
     }
@@ -423,9 +452,7 @@ impl Trainer {
                 }
                 _ => unreachable!("the buffers are planned for the rule's path"),
             }
-            slices
-                .recorded(sizes.mining_operations(block.rows))
-                .await?;
+            slices.recorded(sizes.mining_operations(block.rows)).await?;
         }
         slices.reserve(STEP_DISPATCHES).await?;
         let commands = slices.commands();
