@@ -340,14 +340,16 @@ impl<'a> Slices<'a> {
         Ok(self.take(fetch))
     }
 
-    /// Ends the slice that is recorded: it runs, and everybody else has their turn.
+    /// Ends the slice that is recorded: it runs once not too many are under way, and everybody else has their turn.
     async fn next_slice(&mut self) -> Result<()> {
-        self.send();
-        if self.engine.in_flight() >= self.engine.slices_ahead() {
+        let ahead = self.engine.slices_ahead();
+        if self.engine.in_flight() >= ahead {
             self.expect();
             self.engine.settle().await?;
             self.waited();
-        } else if self.engine.slices_ahead() == 1 {
+        }
+        self.send();
+        if ahead == 1 {
             self.waited();
         }
         if self.stops {
