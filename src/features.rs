@@ -5,6 +5,7 @@ use crate::engine::{Commands, DeviceVec, Engine, Workspace};
 use crate::error::Result;
 use crate::kernels::{gather, stride};
 use crate::ledger::Purpose;
+use crate::pace::{Pace, Slices};
 use crate::plan::MemoryPlan;
 
 const ROWS: &str = "features.rows";
@@ -44,38 +45,39 @@ impl FeatureStore {
             resident,
         };
         if resident {
+            let mut pace = Pace::of(engine);
+            let mut slices = Slices::new(engine, &mut pace);
             for first in (0..dataset.rows()).step_by(UPLOAD_ROWS) {
                 let rows: Vec<u32> = (first as u32..)
                     .take(UPLOAD_ROWS.min(dataset.rows() - first))
                     .collect();
-                store.upload(engine, dataset, first, &rows).await?;
+                store.upload(&mut slices, dataset, first, &rows).await?;
             }
+            slices.submit();
         }
         Ok(store)
     }
 
-    /// Makes these rows the ones that [`FeatureStore::gather`] counts through, in this submit and after.
+    /// Makes these rows the ones that [`FeatureStore::gather`] counts through from here on.
     ///
     /// # Errors
-    /// As [`Engine::upload`].
+    /// As [`Slices::upload`], and what reading the rows says.
     pub(crate) async fn stage(
         &mut self,
-        engine: &Engine,
-        commands: &mut Commands,
+        slices: &mut Slices<'_>,
         dataset: &Dataset,
         rows: &[u32],
     ) -> Result<()> {
         if self.resident {
-            commands.upload(&mut self.numbers, 0, rows);
-            return Ok(());
+            return slices.upload(&mut self.numbers, 0, rows).await;
         }
+        slices.leave_untimed();
         for (chunk, rows) in rows.chunks(UPLOAD_ROWS).enumerate() {
-            self.upload(engine, dataset, chunk * UPLOAD_ROWS, rows)
+            self.upload(slices, dataset, chunk * UPLOAD_ROWS, rows)
                 .await?;
         }
         let places: Vec<u32> = (0..rows.len() as u32).collect();
-        commands.upload(&mut self.numbers, 0, &places);
-        Ok(())
+        slices.upload(&mut self.numbers, 0, &places).await
     }
 
     /// Copies `count` of the staged rows, from `first` on, to a batch.
@@ -99,7 +101,7 @@ impl FeatureStore {
 
     async fn upload(
         &mut self,
-        engine: &Engine,
+        slices: &mut Slices<'_>,
         dataset: &Dataset,
         first: usize,
         rows: &[u32],
@@ -108,7 +110,7 @@ impl FeatureStore {
         let mut dense = Vec::with_capacity(rows.len() * dim);
         dataset.features.read(rows, &mut dense).await?;
         let padded = pad(&dense, dim);
-        engine
+        slices
             .upload(&mut self.rows, (first * self.stride) as u64, &padded)
             .await
     }

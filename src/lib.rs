@@ -24,6 +24,8 @@ pub mod cpu;
 
 mod engine;
 
+mod pace;
+
 pub mod kernels;
 
 pub mod reference;
@@ -56,8 +58,6 @@ mod optimizer;
 
 // What it is worth.
 mod metrics;
-
-mod pace;
 
 mod unit_rows;
 
