@@ -20,7 +20,7 @@ use crate::metrics::{Metrics, Scores};
 use crate::projection::{Axes, project};
 use crate::trainer::{Evaluation, Neighbourhood, StepReport, Trainer};
 use crate::verdict::verdict;
-use crate::warnings::Warnings;
+use crate::warnings::{Warning, Warnings};
 
 /// A run under way.
 #[derive(Debug)]
@@ -379,9 +379,9 @@ impl Run {
             .map(|head| verdict(split, &head, &raw, linear.as_ref()))
     }
 
-    /// What is likely wrong, in sentences.
-    pub fn warnings(&self) -> &[String] {
-        self.warnings.texts()
+    /// What is likely wrong, and what would mend it.
+    pub fn warnings(&self) -> &[Warning] {
+        self.warnings.said()
     }
 
     /// The work so far, in milliseconds.
@@ -442,7 +442,7 @@ impl Run {
             r#final: self.head,
             baseline: self.baseline(),
             verdict: self.verdict(),
-            warnings: self.warnings().to_vec(),
+            warnings: self.warnings().iter().map(ToString::to_string).collect(),
         }
     }
 }

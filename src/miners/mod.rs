@@ -53,8 +53,8 @@ impl Miner {
         ("batch-easy-hard", "BatchEasyHardMiner"),
         ("multi-similarity", "MultiSimilarityMiner"),
         ("pair-margin", "PairMarginMiner"),
-        ("facenet-semihard", "FaceNet's one negative"),
-        ("none", "none: every triplet"),
+        ("facenet-semihard", "FaceNet: one negative"),
+        ("none", "no miner: every triplet"),
     ];
 
     /// Checks that a loss takes what the miner keeps.
