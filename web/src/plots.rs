@@ -460,9 +460,12 @@ pub(crate) fn LossPlot(state: State) -> impl IntoView {
     }
 }
 
-/// A number with thin spaces between its thousands.
+/// A number with thin spaces between its thousands, from five digits on.
 pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
+    if digits.len() < 5 {
+        return digits;
+    }
     let mut text = String::new();
     for (i, digit) in digits.chars().enumerate() {
         if i > 0 && (digits.len() - i).is_multiple_of(3) {
