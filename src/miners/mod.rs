@@ -46,13 +46,13 @@ pub enum Miner {
 }
 
 impl Miner {
-    /// The names in settings, with the class each one is in PML.
+    /// The names in settings, with what a list calls each.
     pub const ALL: [(&str, &str); 7] = [
-        ("triplet-margin", "TripletMarginMiner"),
-        ("batch-hard", "BatchHardMiner"),
-        ("batch-easy-hard", "BatchEasyHardMiner"),
-        ("multi-similarity", "MultiSimilarityMiner"),
-        ("pair-margin", "PairMarginMiner"),
+        ("triplet-margin", "triplet margin"),
+        ("batch-hard", "batch hard"),
+        ("batch-easy-hard", "batch easy, hard"),
+        ("multi-similarity", "multi-similarity"),
+        ("pair-margin", "pair margin"),
         ("facenet-semihard", "FaceNet: one negative"),
         ("none", "no miner: every triplet"),
     ];

@@ -101,8 +101,10 @@ test("in a browser that offers no GPU the default demo reaches what it reaches w
 
 test("a GPU that is asked for and is not there is a sentence", async () => {
   await on("?engine=gpu", { browser: bare }, async (page) => {
-    assert.match(await page.error(), /^no GPU adapter: .* or use the CPU engine$/);
-    assert.equal(await page.text("device"), "No GPU here, so nothing can run.");
+    const [words, sentence] = await device(page);
+    assert.equal(words, "No GPU.");
+    assert.match(sentence, /^no GPU adapter: .* or use the CPU engine\.$/);
+    assert.match(await page.text("no-engine"), /^Nothing can run: the link asks for a GPU/);
   });
 });
 

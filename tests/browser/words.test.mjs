@@ -44,7 +44,7 @@ test("every term has a meaning, stands on the screen when it is open, and is lar
     await page.click("show-hardest");
     const terms = page.page.locator(".explained > button").filter({ visible: true });
     const names = await terms.allInnerTexts();
-    for (const name of ["precision@1", "raw features", "linear map (LDA)", "step", "features", "classes", "validation", "test", "MAP@R", "Triplets", "valid", "mined", "active", "Cosine similarities", "positives", "negatives", "semi-hard", "Loss", "Device memory", "anchor", "positive", "negative", "Memory rows", "Embeddings", "R-precision", "MAP", "MRR", "recall@2", "standard error"]) {
+    for (const name of ["precision@1", "raw features", "linear map (LDA)", "step", "features", "classes", "validation rows", "test rows", "MAP@R", "Triplets", "valid", "mined", "active", "Cosine similarities", "positives", "negatives", "semi-hard", "Loss", "Device memory", "anchor", "positive", "negative", "Memory rows", "Embeddings", "R-precision", "MAP", "MRR", "recall@2", "standard error"]) {
       assert.ok(names.includes(name), `${name} in ${names}`);
     }
     for (const term of await terms.all()) {
@@ -86,8 +86,10 @@ test("the list of keys takes the focus, and Escape gives it back", async () => {
 
 test("where a GPU is asked for and there is none, Run is off, and one click leads to the CPU with the same settings", async () => {
   await on("?engine=gpu#data=digits&steps=20", {}, async (page) => {
-    assert.equal(await page.text("device"), "No GPU here, so nothing can run.");
-    assert.equal(await page.text("status"), "Nothing can run: the link asks for a GPU, and this browser offers none.");
+    assert.equal(await page.text("device"), "No GPU.");
+    assert.match(await page.find("device-why").getAttribute("aria-description"), /^no GPU adapter: /);
+    assert.match(await page.text("no-engine"), /^Nothing can run: the link asks for a GPU \(engine=gpu\), and this browser offers none\./);
+    assert.equal(await page.error(), "");
     assert.ok(await page.find("run").isDisabled());
     assert.ok(await page.find("step").isDisabled());
     await page.screenshot("no-gpu-light");

@@ -41,10 +41,10 @@ pub(crate) fn App() -> impl IntoView {
     window_event_listener(leptos::ev::resize, move |_| state.theme.update(|n| *n += 1));
     follow_link(state, session);
     Effect::new(move || session.ask_forecast());
-    let (over, leave, drop) = take_drops(session);
+    take_drops(session);
     let status = Memo::new(move |_| state.status());
     view! {
-        <main on:dragover=over on:dragleave=leave on:drop=drop>
+        <main>
             <header>
                 <h1>"Nearfar"</h1>
                 <p class="tagline">"Teach a small network which rows belong together. Your data stays on this computer."</p>
@@ -141,12 +141,21 @@ fn Banner(state: State, session: Session) -> impl IntoView {
             }
         })
     };
+    let use_cpu = move |event: leptos::ev::MouseEvent| {
+        event.prevent_default();
+        // The settings in the link stay.
+        window().location().set_search("?engine=cpu").ok();
+    };
     let problem = move || state.error.get().map(|Problem { text, .. }| text);
     view! {
         <div class="banner">
             <p class="error" data-testid="error" role="alert" hidden=move || state.error.read().is_none()>
                 <span>{problem}</span>
                 <button class="quiet" on:click=move |_| state.error.set(None)>"Dismiss"</button>
+            </p>
+            <p class="error" data-testid="no-engine" role="alert" hidden=move || state.no_engine.read().is_none()>
+                <span>"Nothing can run: the link asks for a GPU (engine=gpu), and this browser offers none."</span>
+                <a href="?engine=cpu" data-testid="use-cpu" on:click=use_cpu>"Use the CPU"</a>
             </p>
             <div role="status">{undo} {notice}</div>
             <div data-testid="warnings" role="status">{warnings}</div>
@@ -259,16 +268,24 @@ fn Numbers(state: State) -> impl IntoView {
     view! {
         <dl class="numbers">
             <div class="headline">
-                <dt><Term term=terms::PRECISION_AT_1/> {move || curves.read().latest_side()}</dt>
-                <dd data-testid="precision-at-1">{move || score(curves.read().latest_precision())}</dd>
+                <dt><Term term=terms::PRECISION_AT_1/></dt>
+                <dd>
+                    <span data-testid="precision-at-1">{move || score(curves.read().latest_precision())}</span>
+                    <small>{move || curves.read().latest_side()}</small>
+                </dd>
             </div>
             <div>
-                <dt><Term term=terms::RAW/> {side}</dt>
-                <dd data-testid="baseline-precision-at-1">{move || baseline(Curves::latest_raw)}</dd>
+                <dt><Term term=terms::RAW/></dt>
+                <dd>
+                    <span data-testid="baseline-precision-at-1">{move || baseline(Curves::latest_raw)}</span> <small>{side}</small>
+                </dd>
             </div>
             <div>
-                <dt><Term term=terms::LDA/> {linear_side}</dt>
-                <dd data-testid="baseline-linear-precision-at-1">{move || baseline(Curves::latest_linear)}</dd>
+                <dt><Term term=terms::LDA/></dt>
+                <dd>
+                    <span data-testid="baseline-linear-precision-at-1">{move || baseline(Curves::latest_linear)}</span>
+                    <small>{linear_side}</small>
+                </dd>
             </div>
             <div>
                 <dt><Term term=terms::STEP/></dt>

@@ -111,22 +111,20 @@ fn LabelColumn(state: State, session: Session) -> impl IntoView {
     }
 }
 
-/// Takes files that are dropped anywhere on the page.
-pub(crate) fn take_drops(
-    session: Session,
-) -> (impl Fn(DragEvent), impl Fn(DragEvent), impl Fn(DragEvent)) {
+/// Takes files that are dropped anywhere on the page, a dialog over it too: a browser would leave the page for them.
+pub(crate) fn take_drops(session: Session) {
     let dropping = session.state.dropping;
-    let over = move |event: DragEvent| {
+    window_event_listener(leptos::ev::dragover, move |event: DragEvent| {
         event.prevent_default();
         dropping.set(true);
-    };
-    let leave = move |event: DragEvent| {
+    });
+    window_event_listener(leptos::ev::dragleave, move |event: DragEvent| {
         // It only went from one part of the page to another where there is one.
         if event.related_target().is_none() {
             dropping.set(false);
         }
-    };
-    let drop = move |event: DragEvent| {
+    });
+    window_event_listener(leptos::ev::drop, move |event: DragEvent| {
         event.prevent_default();
         dropping.set(false);
         let Some(dropped) = event.data_transfer() else {
@@ -141,8 +139,7 @@ pub(crate) fn take_drops(
         } else if !files.is_empty() {
             session.choose_files(files);
         }
-    };
-    (over, leave, drop)
+    });
 }
 
 /// The name of the first folder among what was dropped.
@@ -170,8 +167,8 @@ fn split(data: &DataReport) -> impl IntoView + use<> {
         [data.train, data.validation, data.test].map(|rows| grouped(rows as u64));
     (data.train > 0).then(|| {
         view! {
-            "This run trains on " {train} " rows, is checked on " {validation} " while it goes on (" <Term term=terms::VALIDATION/>
-            "), and once on " {test} " at the end (" <Term term=terms::TEST/> ")."
+            "This run trains on " {train} " rows. " {validation} " " <Term term=terms::VALIDATION name="validation rows"/>
+            " are scored while it goes on, " {test} " " <Term term=terms::TEST name="test rows"/> " once, at the end."
         }
     })
 }

@@ -11,27 +11,22 @@ use crate::terms::Explained;
 /// What does the computing, in a few words, and why on demand.
 #[component]
 pub(crate) fn Device(state: State) -> impl IntoView {
-    let device = move || {
-        let device = state.device.read();
-        device.as_ref().filter(|_| !state.no_engine.get()).cloned()
+    let text = move || match (&*state.no_engine.read(), &*state.device.read()) {
+        (Some(_), _) => "No GPU.".to_owned(),
+        (None, Some(running)) => short(running),
+        (None, None) => "..".to_owned(),
     };
-    let text = move || match device() {
-        Some(running) => short(&running),
-        None if state.no_engine.get() => "No GPU here, so nothing can run.".to_owned(),
-        None => "..".to_owned(),
-    };
-    let why =
-        Signal::derive(move || device().map_or_else(String::new, |running| sentence(&running)));
-    let use_cpu = move |event: leptos::ev::MouseEvent| {
-        event.prevent_default();
-        // The settings in the link stay.
-        window().location().set_search("?engine=cpu").ok();
-    };
+    let why = Signal::derive(
+        move || match (&*state.no_engine.read(), &*state.device.read()) {
+            (Some(message), _) => format!("{message}."),
+            (None, Some(running)) => sentence(running),
+            (None, None) => String::new(),
+        },
+    );
     view! {
         <p class="device">
             <span data-testid="device">{text}</span>
-            <span hidden=move || device().is_none()><Explained name="Why?" text=why testid="device-why"/></span>
-            <a href="?engine=cpu" data-testid="use-cpu" hidden=move || !state.no_engine.get() on:click=use_cpu>"Use the CPU"</a>
+            <span hidden=move || why.read().is_empty()><Explained name="Why?" text=why testid="device-why"/></span>
         </p>
     }
 }

@@ -92,14 +92,14 @@ impl Curves {
         test.or(steering).map(|metrics| metrics.precision_at_1)
     }
 
-    /// The side that the baselines' scores are of, after a comma.
+    /// The side that the baselines' scores are of.
     pub(crate) fn baseline_side(&self) -> &'static str {
         match (
             self.scores.and_then(|scores| scores.test),
             self.latest_raw(),
         ) {
-            (Some(_), _) => ", test",
-            (None, Some(_)) => ", validation",
+            (Some(_), _) => "test",
+            (None, Some(_)) => "validation",
             (None, None) => "",
         }
     }
@@ -127,15 +127,15 @@ impl Curves {
         }
     }
 
-    /// The side that they are of, after a comma; nothing before anything was scored.
+    /// The side that they are of; nothing before anything was scored.
     pub(crate) fn latest_side(&self) -> &'static str {
         match (
             self.scores.and_then(|scores| scores.test),
             self.evaluations.last(),
         ) {
-            (Some(_), _) => ", test",
-            (None, Some(last)) if last.validation.is_some() => ", validation",
-            (None, Some(_)) => ", training",
+            (Some(_), _) => "test",
+            (None, Some(last)) if last.validation.is_some() => "validation",
+            (None, Some(_)) => "training",
             (None, None) => "",
         }
     }
@@ -263,8 +263,8 @@ pub(crate) struct State {
     pub(crate) aside: RwSignal<Option<Aside>>,
     /// Files are held over the page.
     pub(crate) dropping: RwSignal<bool>,
-    /// No engine could be opened: nothing can run.
-    pub(crate) no_engine: RwSignal<bool>,
+    /// Why no engine could be opened, where none could: nothing can run.
+    pub(crate) no_engine: RwSignal<Option<String>>,
     /// The step under the pointer, in all plots.
     pub(crate) pointed: RwSignal<Option<f64>>,
     /// Changes when colours do: plots are drawn again.
@@ -311,7 +311,7 @@ impl State {
             question: RwSignal::new(None),
             aside: RwSignal::new(None),
             dropping: RwSignal::new(false),
-            no_engine: RwSignal::new(false),
+            no_engine: RwSignal::new(None),
             pointed: RwSignal::new(None),
             theme: RwSignal::new(0),
         }
@@ -333,7 +333,7 @@ impl State {
     /// Whether a run can start.
     pub(crate) fn can_start(&self) -> bool {
         self.data.read().is_some()
-            && !self.no_engine.get()
+            && self.no_engine.read().is_none()
             && matches!(self.phase.get(), Phase::Ready | Phase::Finished)
     }
 
@@ -480,13 +480,12 @@ impl State {
         match event {
             Event::Device(running) => {
                 self.reading.update(|commands| *commands -= 1);
-                self.no_engine.set(false);
+                self.no_engine.set(None);
                 self.device.set(Some(running));
             }
             Event::NoDevice(message) => {
                 self.reading.update(|commands| *commands -= 1);
-                self.no_engine.set(true);
-                self.say(message);
+                self.no_engine.set(Some(message));
             }
             Event::NotStarted(message) | Event::Failed(message) => {
                 self.say(message);
@@ -657,9 +656,7 @@ impl State {
         match self.phase.get() {
             Phase::Loading if self.device.read().is_some() => "Reading the data ..".to_owned(),
             Phase::Loading => "Getting ready ..".to_owned(),
-            Phase::Ready if self.no_engine.get() => {
-                "Nothing can run: the link asks for a GPU, and this browser offers none.".to_owned()
-            }
+            Phase::Ready if self.no_engine.read().is_some() => "Nothing can run.".to_owned(),
             Phase::Ready if self.data.read().is_none() => {
                 "Choose a sample, or drop a table.".to_owned()
             }
