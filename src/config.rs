@@ -27,10 +27,14 @@ pub struct TrainConfig {
     pub test_fraction: f64,
     /// The part of what is left that is scored while training.
     pub validation_fraction: f64,
+    /// Whether features are scaled to mean 0 and spread 1 before anything else sees them.
+    pub standardize: Standardize,
     /// Widths of the hidden layers, none to four; none is a linear head.
     pub hidden_layers: Vec<usize>,
     /// Dimensions of an embedding, at least 2.
     pub embedding_size: usize,
+    /// Where the weights start.
+    pub initial_weights: InitialWeights,
     /// Rows of a batch, at least 2; 1 where there is a memory to compare it with.
     pub batch_size: usize,
     /// Rows of each class in a batch (PML's `MPerClassSampler`), or 0 for plain shuffled batches.
@@ -65,8 +69,10 @@ impl Default for TrainConfig {
             split: Split::Random,
             test_fraction: 0.5,
             validation_fraction: 0.1,
+            standardize: Standardize::Auto,
             hidden_layers: vec![256],
             embedding_size: 64,
+            initial_weights: InitialWeights::Random,
             batch_size: 32,
             m_per_class: 0,
             memory_size: 1024,
@@ -124,6 +130,55 @@ impl From<Split> for String {
             Split::Column(name) => format!("column:{name}"),
         }
     }
+}
+
+/// Whether features are centred and divided by their standard deviation, both as the training rows have them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Value", into = "Value")]
+pub enum Standardize {
+    /// `false`: features are taken as they come.
+    Off,
+    /// `true`: every feature is scaled.
+    On,
+    /// `"auto"`: scaled where columns have different units, as far as what is in them tells.
+    #[default]
+    Auto,
+}
+
+impl TryFrom<Value> for Standardize {
+    type Error = String;
+
+    fn try_from(value: Value) -> Result<Self, String> {
+        match &value {
+            Value::Bool(false) => Ok(Self::Off),
+            Value::Bool(true) => Ok(Self::On),
+            Value::String(text) if text == "auto" => Ok(Self::Auto),
+            other => Err(format!(
+                "standardize is {other}: it must be false, true or auto"
+            )),
+        }
+    }
+}
+
+impl From<Standardize> for Value {
+    fn from(standardize: Standardize) -> Self {
+        match standardize {
+            Standardize::Off => Self::Bool(false),
+            Standardize::On => Self::Bool(true),
+            Standardize::Auto => Self::String("auto".to_owned()),
+        }
+    }
+}
+
+/// Where the weights start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum InitialWeights {
+    /// At random, as torch's `nn.Linear` starts.
+    #[default]
+    Random,
+    /// At the linear map that the head is compared with (LDA); only for a head without hidden layers.
+    Lda,
 }
 
 /// How the weights follow the gradient.
@@ -298,6 +353,12 @@ impl TrainConfig {
                 "embedding_size",
                 self.embedding_size.to_string(),
                 "between 2 and 65536",
+            ),
+            (
+                self.initial_weights == InitialWeights::Random || self.hidden_layers.is_empty(),
+                "initial_weights",
+                "lda".to_owned(),
+                "random where there are hidden layers: set hidden_layers to []",
             ),
             (
                 (2..=1 << 15).contains(&self.batch_size)

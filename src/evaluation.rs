@@ -283,7 +283,7 @@ pub async fn evaluate(
             &labels,
             &mut stored,
             asked,
-            at,
+            RetrievalSum::at(at),
             &mut progress,
         )
         .await?;
@@ -398,7 +398,7 @@ impl Evaluator {
         labels: &[u32],
         references: &mut UnitRows<'_>,
         queries: Queries<'_>,
-        at: &[u64],
+        mut sum: RetrievalSum,
         progress: &mut impl FnMut(u64, u64),
     ) -> Result<RetrievalSum> {
         let by_class = ByClass::new(labels);
@@ -421,7 +421,6 @@ impl Evaluator {
                 .await?;
         }
         let own = matches!(queries, Queries::Own(_));
-        let mut sum = RetrievalSum::at(at);
         let mut done = 0;
         while done < order.len() {
             let (jobs, lone) = self.next_block(&order[done..], &by_class, &label_of, own);

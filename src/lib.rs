@@ -40,6 +40,8 @@ mod rng;
 
 mod dataset;
 
+mod scaling;
+
 mod features;
 
 mod sampler;
@@ -97,7 +99,7 @@ mod run;
 // What it takes.
 pub mod bench;
 
-pub use config::{Adam, Optimizer, Split, TrainConfig};
+pub use config::{Adam, InitialWeights, Optimizer, Split, Standardize, TrainConfig};
 pub use cross_batch_memory::MemoryAge;
 #[cfg(target_arch = "wasm32")]
 pub use dataset::BlobRows;
@@ -133,6 +135,7 @@ pub use pml::pml_bytes;
 pub use projection::{Axes, project};
 pub use rate::measure_rate;
 pub use run::{Baseline, DataReport, FullEvaluation, Map, MemoryReport, Progress, Run, RunReport};
+pub use scaling::Scaling;
 pub use self_test::{SelfTest, self_test};
 pub use trainer::{
     Evaluation, HardTriplet, HardestTriplets, Neighbour, Neighbourhood, PairHistogram, StepReport,

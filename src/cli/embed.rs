@@ -15,8 +15,8 @@ const CHUNK_ROWS: usize = 4096;
 /// Apply a trained head to rows of features
 #[derive(Debug, Args)]
 pub(super) struct Embed {
-    /// The folder that `train --out` wrote
-    #[arg(long, value_name = "DIR")]
+    /// The folder that `train --out` wrote, or one of its heads: linear.safetensors is the linear map
+    #[arg(long, value_name = "DIR|FILE")]
     model: PathBuf,
     /// Features: CSV, NPY or NPZ, or a sample
     #[arg(long, value_name = "FILE[:ARRAY]")]
@@ -38,14 +38,14 @@ impl Embed {
 
     /// What embedding would hold and take; embeds nothing.
     pub(super) fn plan(&self, room: &Room, rate: &Rate) -> Result<Forecast> {
-        let (head, features) = head::from_file(&files::read(&self.model.join(head::FILE))?)?;
+        let (head, features) = head::from_file(&files::read(&self.head())?)?;
         let inputs = head.first().map_or(0, |layer| layer.shape[1]);
         let rows = self.source(&features, inputs)?.rows();
         Embedder::plan(&head, rows, room, rate)
     }
 
     async fn embed(&self) -> Result<()> {
-        let (head, features) = head::from_file(&files::read(&self.model.join(head::FILE))?)?;
+        let (head, features) = head::from_file(&files::read(&self.head())?)?;
         let inputs = head.first().map_or(0, |layer| layer.shape[1]);
         let source = self.source(&features, inputs)?;
         if source.dim() != inputs {
@@ -93,6 +93,14 @@ impl Embed {
             print_line(format_args!("{rows} rows of {size} dimensions in {out}"));
         }
         Ok(())
+    }
+
+    /// The file of the head.
+    fn head(&self) -> PathBuf {
+        match self.model.is_file() {
+            true => self.model.clone(),
+            false => self.model.join(head::FILE),
+        }
     }
 
     /// Where the rows come from: an open NPY file, or an array or table in memory.

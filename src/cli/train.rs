@@ -14,12 +14,8 @@ use super::{Common, files, head, io, note_line, print_json, print_line, progress
 /// Train an embedding head on labelled features
 #[derive(Debug, Args)]
 pub(super) struct Train {
-    /// Features: CSV, NPY, NPZ, or sample:many-classes, sample:digits
-    #[arg(
-        long,
-        value_name = "FILE[:ARRAY]",
-        default_value = "sample:many-classes"
-    )]
+    /// Features: CSV, NPY, NPZ, or sample:mirrored, sample:many-classes, sample:digits
+    #[arg(long, value_name = "FILE[:ARRAY]", default_value = "sample:mirrored")]
     data: String,
     /// Labels: an NPY, a column of another CSV or array of an NPZ after a colon, or one of the data file
     #[arg(long, value_name = "FILE[:COLUMN]")]
@@ -205,9 +201,16 @@ async fn save(run: &mut Run, report: &RunReport, out: &Path) -> Result<()> {
         &json(&serde_json::json!(report.config)),
     )?;
     files::write(&out.join("history.json"), &json(&serde_json::json!(report)))?;
-    let weights = run.trainer().weights().await?;
+    let weights = run.trainer().head().await?;
     let features = &run.trainer().dataset().feature_names;
     files::write(&out.join(head::FILE), &head::to_bytes(&weights, features))?;
+    if let Some(linear) = run.trainer().linear_head() {
+        let features = &run.trainer().dataset().feature_names;
+        files::write(
+            &out.join(head::LINEAR_FILE),
+            &head::to_bytes(&[linear], features),
+        )?;
+    }
     let rows = run.trainer().sides().of(Side::Test).to_vec();
     let embeddings = run.trainer().embed(&rows).await?;
     files::write(
@@ -269,7 +272,14 @@ fn print(report: &RunReport) {
         line("train", &scores.train);
         line("validation", &scores.validation);
         line("test", &scores.test);
-        line("raw features", &report.baseline.raw.test);
+        line(
+            if report.data.standardized {
+                "scaled features"
+            } else {
+                "raw features"
+            },
+            &report.baseline.raw.test,
+        );
         line(
             "linear map (LDA)",
             &report.baseline.linear.and_then(|linear| linear.test),

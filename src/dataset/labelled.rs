@@ -177,7 +177,7 @@ impl Labelled {
 }
 
 /// The place of the first value whose square, summed over a row of `dim` such values, is not finite.
-pub(crate) fn too_large(values: &[f32], dim: usize) -> Option<usize> {
+fn too_large(values: &[f32], dim: usize) -> Option<usize> {
     if all_are_small(values, dim) {
         return None;
     }
@@ -185,6 +185,22 @@ pub(crate) fn too_large(values: &[f32], dim: usize) -> Option<usize> {
     values
         .iter()
         .position(|value| f64::from(*value).powi(2) >= most)
+}
+
+/// Refuses rows of which a value, squared and summed over a row, is not finite in f32; `rows` are their numbers.
+///
+/// # Errors
+/// [`Error::Data`] with the first such value and its place.
+pub(crate) fn check_squares(rows: &[u32], values: &[f32], dim: usize) -> Result<()> {
+    match too_large(values, dim) {
+        None => Ok(()),
+        Some(at) => Err(Error::Data(format!(
+            "row {}, column {}: {:e} is too large to square: scale the rows",
+            rows[at / dim] + 1,
+            at % dim + 1,
+            values[at]
+        ))),
+    }
 }
 
 /// Whether all values are finite and far from too large: nearly always, and found out without a branch for each.

@@ -7,9 +7,11 @@ mod csv;
 mod digits;
 mod labelled;
 mod many_classes;
+mod mirrored;
 pub(crate) mod npy;
 mod npy_rows;
 mod npz;
+mod rotation;
 mod rows;
 mod split;
 
@@ -18,7 +20,7 @@ use std::collections::HashMap;
 #[cfg(target_arch = "wasm32")]
 pub use blob::BlobRows;
 pub use csv::CsvTable;
-pub(crate) use labelled::too_large;
+pub(crate) use labelled::check_squares;
 pub use labelled::{Choice, Labelled, NamedFile};
 #[cfg(not(target_arch = "wasm32"))]
 pub use npy::triplets_header;
@@ -57,7 +59,7 @@ pub struct Dataset {
 }
 
 /// The built-in samples, the default first.
-pub const SAMPLES: [&str; 2] = ["many-classes", "digits"];
+pub const SAMPLES: [&str; 3] = ["mirrored", "many-classes", "digits"];
 
 impl Dataset {
     /// A built-in sample, by its name without `sample:`.
@@ -66,11 +68,12 @@ impl Dataset {
     /// [`Error::Config`] when there is no such sample.
     pub fn sample(name: &str, seed: u64) -> Result<Self> {
         match name {
+            "mirrored" => Ok(mirrored::generate(seed)),
             "many-classes" => Ok(many_classes::generate(seed)),
             "digits" => Ok(digits::load()),
             _ => Err(Error::Config(format!(
                 "there is no sample \"{name}\": {}",
-                SAMPLES.map(|name| format!("sample:{name}")).join(" or ")
+                SAMPLES.map(|name| format!("sample:{name}")).join(", ")
             ))),
         }
     }
@@ -218,11 +221,11 @@ impl Dataset {
 
     /// The settings to start from with this data.
     pub fn default_config(&self) -> TrainConfig {
-        let mut config = TrainConfig::default();
-        if self.name == many_classes::NAME {
-            config.split = Split::ByClass;
-            config.test_fraction = many_classes::TEST_FRACTION;
-        }
+        let mut config = match self.name.as_str() {
+            mirrored::NAME => mirrored::config(),
+            many_classes::NAME => many_classes::config(),
+            _ => TrainConfig::default(),
+        };
         if self.joined {
             config.split = Split::Column(split::SIDE_COLUMN.to_owned());
         }
