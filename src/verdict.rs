@@ -42,7 +42,11 @@ pub(crate) fn verdict(split: &Split, trial: Option<&Trial>) -> String {
     let raw = Standing::of(&trial.head, &trial.raw, by_class);
     let linear = trial.linear.as_ref().map(|(linear, outputs)| {
         let beats_raw = Standing::of(linear, &trial.raw, by_class).wins();
-        let name = format!("a linear map (LDA, {outputs} outputs)");
+        let outputs = match outputs {
+            1 => "1 output".to_owned(),
+            more => format!("{more} outputs"),
+        };
+        let name = format!("a linear map (LDA, {outputs})");
         (Standing::of(&trial.head, linear, by_class), name, beats_raw)
     });
     let standings = || std::iter::once(&raw).chain(linear.iter().map(|(standing, ..)| standing));
@@ -62,47 +66,70 @@ pub(crate) fn verdict(split: &Split, trial: Option<&Trial>) -> String {
         mean_average_precision_at_r: m,
         ..
     } = trial.head.metrics;
-    let mut text = format!(
-        "On {on}, the head's nearest row is right for {p:.digits$} of the rows (precision@1) and its groups score \
-         {m:.digits$} (MAP@R): {}",
-        raw.phrase("raw features", digits)
-    );
-    if let Some((standing, name, _)) = &linear {
-        text = format!("{text}; {}", standing.phrase(name, digits));
-    }
-    let linear = linear.map(|(standing, _, beats_raw)| (standing, beats_raw));
-    format!("{text}. {}", advice(&raw, linear.as_ref()))
+    let named: Vec<(&str, &Standing)> = std::iter::once(("raw features", &raw))
+        .chain(
+            linear
+                .iter()
+                .map(|(linear, name, _)| (name.as_str(), linear)),
+        )
+        .collect();
+    let beside = |measure: fn(&Standing) -> (f64, Is)| {
+        let each = named.iter().map(|(name, standing)| {
+            let (value, is) = measure(standing);
+            (format!("{name} {value:.digits$}"), is.of_the_other())
+        });
+        match &each.collect::<Vec<_>>()[..] {
+            [(raw, a), (linear, b)] if a == b => format!("{raw} and {linear}, both {a}"),
+            each => {
+                let each = each.iter().map(|(value, is)| format!("{value}, {is}"));
+                each.collect::<Vec<_>>().join("; ")
+            }
+        }
+    };
+    let nearest = beside(|standing| (standing.baseline[0], standing.nearest));
+    let groups = beside(|standing| (standing.baseline[1], standing.groups));
+    let linear = linear
+        .as_ref()
+        .map(|(standing, _, beats_raw)| (standing, *beats_raw));
+    format!(
+        "{} On {on}, the nearest row is right for {p:.digits$} (precision@1): {nearest}. Whole groups score {m:.digits$} \
+         (MAP@R): {groups}.",
+        advice(&raw, linear)
+    )
 }
 
 /// What to do with the head.
-fn advice(raw: &Standing, linear: Option<&(Standing, bool)>) -> &'static str {
+fn advice(raw: &Standing, linear: Option<(&Standing, bool)>) -> &'static str {
     if let Some((linear, true)) = linear
         && !linear.wins()
     {
         return match (linear.nearest, linear.groups) {
             (Is::Alike, Is::Alike) => "A linear map does as well and is simpler: take that.",
             (Is::Better, Is::Worse) => {
-                "Keep it if the nearest row is what you need; for whole groups take the linear map."
+                "Keep this head if the nearest row is what you need; for whole groups take the linear map."
             }
             (Is::Worse, Is::Better) => {
-                "Keep it if you need whole groups; for the nearest row take the linear map."
+                "Keep this head if you need whole groups; for the nearest row take the linear map."
             }
             _ => {
-                "Do not ship this head: take the linear map, or start from it (hidden_layers [] and initial_weights lda)."
+                "Do not ship this head: a linear map does better. Take that, or start from it (hidden_layers [], \
+                 initial_weights lda)."
             }
         };
     }
     match (raw.nearest, raw.groups) {
+        (Is::Better, Is::Better | Is::Alike) => "Keep this head.",
+        (Is::Alike, Is::Better) => "Keep this head if you need whole groups.",
         (Is::Better, Is::Worse) => {
-            "Keep it if the nearest row is what you need; for whole groups the raw features do better."
+            "Keep this head if the nearest row is what you need; for whole groups the raw features do better."
         }
         (Is::Worse, Is::Better) => {
-            "Keep it if you need whole groups; for the nearest row the raw features do better."
+            "Keep this head if you need whole groups; for the nearest row the raw features do better."
         }
-        (Is::Alike, Is::Alike) => "Training gained nothing here: the raw features do as well.",
-        (Is::Alike, Is::Better) => "Keep it if you need whole groups.",
-        (Is::Better, _) => "Keep it.",
-        _ => "Do not ship this head: the raw features do better. Try more rows or fewer steps.",
+        (Is::Alike, Is::Alike) => "Training gained nothing clear: the raw features do as well.",
+        (Is::Worse, _) | (_, Is::Worse) => {
+            "Do not ship this head: the raw features do better. Try more rows or fewer steps."
+        }
     }
 }
 
@@ -112,6 +139,17 @@ enum Is {
     Better,
     Alike,
     Worse,
+}
+
+impl Is {
+    /// The same, said of what the head is compared with.
+    fn of_the_other(self) -> &'static str {
+        match self {
+            Self::Better => "clearly lower",
+            Self::Alike => "no clear difference",
+            Self::Worse => "clearly higher",
+        }
+    }
 }
 
 /// How the head stands to a baseline.
@@ -166,32 +204,6 @@ impl Standing {
             .iter()
             .zip(values)
             .any(|(is, (a, b))| *is != Is::Alike && two(*a) == two(*b))
-    }
-
-    fn phrase(&self, name: &str, digits: usize) -> String {
-        let [p, m] = self.baseline;
-        let numbers = format!("({p:.digits$}, {m:.digits$})");
-        let (nearest, groups) = match (self.nearest, self.groups) {
-            (Is::Better, Is::Better) => return format!("better than {name} {numbers}"),
-            (Is::Worse, Is::Worse) => return format!("worse than {name} {numbers}"),
-            (Is::Alike, Is::Alike) => {
-                return format!("no clear difference from {name} {numbers}");
-            }
-            (nearest, groups) => {
-                let nearest = match nearest {
-                    Is::Better => "better than",
-                    Is::Alike => "as good as",
-                    Is::Worse => "worse than",
-                };
-                let groups = match groups {
-                    Is::Better => "better",
-                    Is::Alike => "as good",
-                    Is::Worse => "worse",
-                };
-                (nearest, groups)
-            }
-        };
-        format!("{nearest} {name} at the nearest row, {groups} at groups {numbers}")
     }
 }
 
@@ -258,57 +270,55 @@ mod tests {
     fn a_head_that_is_better_than_both_is_kept() {
         assert_eq!(
             say((950, 0.8), (280, 0.11), Some((520, 0.3))),
-            "On rows of classes it never saw, the head's nearest row is right for 0.95 of the rows (precision@1) and its \
-             groups score 0.80 (MAP@R): better than raw features (0.28, 0.11); better than a linear map (LDA, 16 \
-             outputs) (0.52, 0.30). Keep it."
+            "Keep this head. On rows of classes it never saw, the nearest row is right for 0.95 (precision@1): raw \
+             features 0.28 and a linear map (LDA, 16 outputs) 0.52, both clearly lower. Whole groups score 0.80 (MAP@R): \
+             raw features 0.11 and a linear map (LDA, 16 outputs) 0.30, both clearly lower."
         );
     }
 
     #[test]
-    fn each_pair_of_standings_has_its_phrase_and_its_advice() {
-        for (raw, phrase, advice) in [
-            (
-                (900, 0.5),
-                "no clear difference from raw features",
-                "Training gained nothing",
-            ),
-            (
-                (895, 0.4),
-                "as good as raw features at the nearest row, better at groups",
-                "Keep it if you need whole groups.",
-            ),
-            (
-                (895, 0.6),
-                "as good as raw features at the nearest row, worse at groups",
-                "Do not ship this head: the raw features",
-            ),
+    fn each_pair_of_standings_has_its_advice() {
+        for (raw, advice) in [
+            ((800, 0.4), "Keep this head. "),
+            ((800, 0.5), "Keep this head. "),
+            ((895, 0.4), "Keep this head if you need whole groups. "),
             (
                 (800, 0.6),
-                "better than raw features at the nearest row, worse at groups",
-                "Keep it if the nearest row",
+                "Keep this head if the nearest row is what you need; for whole groups the raw",
             ),
             (
                 (990, 0.4),
-                "worse than raw features at the nearest row, better at groups",
-                "Keep it if you need whole groups; ",
+                "Keep this head if you need whole groups; for the nearest row the raw",
+            ),
+            ((900, 0.5), "Training gained nothing clear"),
+            (
+                (895, 0.6),
+                "Do not ship this head: the raw features do better.",
             ),
             (
-                (800, 0.5),
-                "better than raw features at the nearest row, as good at groups",
-                "Keep it.",
+                (990, 0.5),
+                "Do not ship this head: the raw features do better.",
             ),
             (
                 (990, 0.6),
-                "worse than raw features (0.99, 0.60)",
                 "Do not ship this head: the raw features do better.",
             ),
         ] {
             let text = say((900, 0.5), raw, None);
-            assert!(
-                text.contains(phrase) && text.contains(advice),
-                "{raw:?}: {text}"
-            );
+            assert!(text.starts_with(advice), "{raw:?}: {text}");
         }
+    }
+
+    #[test]
+    fn each_number_is_said_to_be_lower_higher_or_neither() {
+        let text = say((900, 0.5), (895, 0.4), Some((990, 0.5)));
+        assert!(
+            text.contains("raw features 0.90, no clear difference; a linear map (LDA, 16 outputs) 0.99, clearly higher.")
+                && text.contains(
+                    "raw features 0.40, clearly lower; a linear map (LDA, 16 outputs) 0.50, no clear difference."
+                ),
+            "{text}"
+        );
     }
 
     #[test]
@@ -316,18 +326,18 @@ mod tests {
         let raw = (130, 0.1);
         let like = say((900, 0.5), raw, Some((900, 0.5)));
         assert!(
-            like.ends_with("A linear map does as well and is simpler: take that."),
+            like.starts_with("A linear map does as well and is simpler: take that."),
             "{like}"
         );
         let worse = say((900, 0.5), raw, Some((990, 0.7)));
         assert!(
-            worse.contains("Do not ship this head: take the linear map"),
+            worse.starts_with("Do not ship this head: a linear map does better."),
             "{worse}"
         );
         let groups = say((900, 0.5), raw, Some((990, 0.4)));
         assert!(
-            groups.contains(
-                "Keep it if you need whole groups; for the nearest row take the linear map"
+            groups.starts_with(
+                "Keep this head if you need whole groups; for the nearest row take the linear"
             ),
             "{groups}"
         );

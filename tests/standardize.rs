@@ -16,8 +16,8 @@ fn table() -> Vec<f32> {
     let row = |(i, noise): (usize, &[f32])| {
         let class = (i % 6) as f32;
         [
-            1.7 + 0.3 * (class % 3.0) + 0.1 * noise[0],
-            -0.4 + 0.3 * (class / 3.0).floor() + 0.1 * noise[1],
+            1.7 + 0.3 * (class % 3.0) + 0.02 * noise[0],
+            -0.4 + 0.3 * (class / 3.0).floor() + 0.02 * noise[1],
             7e4 + 1e4 * noise[2],
             3e4 + 1e4 * noise[3],
             5.0,
@@ -40,7 +40,8 @@ fn dataset(values: Vec<f32>) -> Dataset {
 fn config(dataset: &Dataset, standardize: &str) -> TrainConfig {
     let sets = [
         standardize,
-        "steps=30",
+        "steps=100",
+        "evaluate_every=50",
         "batch_size=16",
         "memory_size=64",
         "hidden_layers=[8]",
@@ -122,8 +123,8 @@ fn a_saved_head_takes_rows_as_they_are_in_the_file() {
             let mut trainer = Trainer::new(engine, Rc::clone(&dataset), config)
                 .await
                 .expect("fits");
-            while trainer.step() < 30 {
-                trainer.advance(30 - trainer.step()).await.expect("steps");
+            while trainer.step() < 100 {
+                trainer.advance(100 - trainer.step()).await.expect("steps");
             }
             let rows: Vec<u32> = (0..240).collect();
             let within = trainer.embed(&rows).await.expect("embeds");
