@@ -554,6 +554,8 @@ impl Evaluator {
             .await?;
         let batch: Vec<Row> = jobs.iter().map(|job| job.row).collect();
         engine.upload(&mut self.batch, 0, &batch).await?;
+        let most = batch.iter().map(|row| row.positives as usize).max();
+        let most = most.unwrap_or(0);
         let whole = Block {
             first_row: 0,
             rows: batch.len(),
@@ -569,7 +571,7 @@ impl Evaluator {
         if resident {
             self.record(engine, Work::Find(ids), whole, positives)
                 .await?;
-            self.record(engine, Work::Order, whole, 0..0).await?;
+            self.record(engine, Work::Order(most), whole, 0..0).await?;
             self.record(engine, Work::Gaps, whole, 0..labels.len())
                 .await?;
         } else {
@@ -582,7 +584,7 @@ impl Evaluator {
                 self.record(engine, Work::Find(ids.clone()), whole, 0..chunk.len())
                     .await?;
             }
-            self.record(engine, Work::Order, whole, 0..0).await?;
+            self.record(engine, Work::Order(most), whole, 0..0).await?;
             for first in (0..labels.len()).step_by(self.cut.references) {
                 let rows = first as u32..labels.len().min(first + self.cut.references) as u32;
                 references
@@ -627,7 +629,9 @@ impl Evaluator {
         let operations = 2.0 * block.stride as f64;
         match work {
             Work::Clear => ranks::clear(slices.commands(), &block, inputs, scratch),
-            Work::Order => ranks::order(slices.commands(), &block, inputs, scratch),
+            Work::Order(positives) => {
+                ranks::order(slices.commands(), &block, positives, inputs, scratch);
+            }
             Work::Find(_) | Work::Gaps => {
                 let mut row = 0;
                 while row < block.rows {
@@ -737,7 +741,8 @@ impl Evaluator {
 enum Work {
     Clear,
     Find(Range<u32>),
-    Order,
+    /// No query has more positives.
+    Order(usize),
     Gaps,
 }
 

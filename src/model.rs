@@ -29,13 +29,13 @@ pub struct EmbeddingModel {
 /// One layer's weights on the host, under the names that `torch.nn.Sequential` gives them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LayerWeights {
-    /// The layer's place in the sequence, ReLUs counted: 0, 2, 4 ..
+    /// Number of the layer in `torch.nn.Sequential`, where ReLUs count too: 0, 2, 4, ..
     pub index: usize,
-    /// Output and input width.
+    /// Widths `[outputs, inputs]`.
     pub shape: [usize; 2],
-    /// `[outputs, inputs]`.
+    /// Weights, `[outputs, inputs]` row-major.
     pub weight: Vec<f32>,
-    /// `[outputs]`.
+    /// Biases, `[outputs]`.
     pub bias: Vec<f32>,
 }
 
@@ -55,7 +55,7 @@ impl LayerWeights {
     }
 }
 
-/// The rows between layers, kept for the way back.
+/// Activations: the input and the output of every layer, kept for the backward pass.
 #[derive(Debug)]
 pub struct Activations {
     /// The input, then each layer's output; all `[rows, stride(width)]`.

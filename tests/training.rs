@@ -423,6 +423,66 @@ fn a_batch_of_one_meets_the_memory_and_a_reset_empties_it() {
     }
 }
 
+#[test]
+fn rows_that_no_sampler_brings_together_are_refused_with_the_numbers_and_change_nothing() {
+    for kind in [EngineKind::Gpu, EngineKind::Cpu] {
+        let dataset = Rc::new(Dataset::sample("digits", 0).expect("is there"));
+        let sets = ["batch_size=8", "m_per_class=2", "memory_size=16"];
+        let of_class = |label: u32, count: usize| -> Vec<u32> {
+            let rows =
+                (0..dataset.rows() as u32).filter(|row| dataset.labels[*row as usize] == label);
+            rows.take(count).collect()
+        };
+        let zeros = of_class(0, 8);
+        // Six of a class is what batches with two of each can bring into 16 slots.
+        let six = [of_class(0, 6), of_class(1, 2)].concat();
+        let others = [
+            of_class(2, 2),
+            of_class(3, 2),
+            of_class(4, 2),
+            of_class(5, 2),
+        ]
+        .concat();
+        let train = |tried: bool| {
+            let config = config(&dataset, &sets);
+            pollster::block_on(async {
+                let engine = open(kind, 64 << 20);
+                let trainer = Trainer::new(engine, Rc::clone(&dataset), config).await;
+                let mut trainer = trainer.expect("fits");
+                let mut losses = Vec::new();
+                // The six of the first step are still there, then the others' rows have come, and these would go.
+                for (rows, count) in [(&six, 14), (&others, 8)] {
+                    losses.push(trainer.step_on(rows).await.expect("steps").loss);
+                    if tried {
+                        let too_many = format!(
+                            "with these rows {count} rows of class \"0\" are mined together, and this run has room for 6"
+                        );
+                        for (rows, expected) in [
+                            (&zeros[..], &*too_many),
+                            (
+                                &zeros[..7],
+                                "7 rows were given for a step, and this run's steps take 8",
+                            ),
+                            (
+                                &[0, 1, 2, 3, 4, 5, 6, 1797],
+                                "row 1797 was given for a step, and the data has 1797 rows",
+                            ),
+                        ] {
+                            let error = trainer.step_on(rows).await.expect_err("refused");
+                            assert!(error.to_string().starts_with(expected), "{error}");
+                            assert_eq!(error.exit_code(), 2);
+                        }
+                    }
+                }
+                assert_eq!(trainer.step(), 2);
+                losses.push(trainer.step_on(&six).await.expect("steps").loss);
+                (losses, trainer.weights().await.expect("reads"))
+            })
+        };
+        assert_eq!(train(true), train(false));
+    }
+}
+
 fn run_alone(steps: u64) -> Vec<f64> {
     losses_of_seed(
         open(EngineKind::Cpu, 64 << 20),
