@@ -238,7 +238,7 @@ test("while data is read the page says so, and Run waits", async () => {
 test("what does not hold in a link is named, and the rest of it holds", async () => {
   await on("?engine=tpu#batch_size=0&steps=33&colour=red&memory_size=99&split=column:side", {}, async (page) => {
     const error = await page.error();
-    for (const part of ["tpu", "batch_size is 0: it must be between", "unknown field `colour`", 'no text column "side"']) {
+    for (const part of ["tpu", "batch_size is 0: it must be between", "no setting `colour`", 'no text column "side"']) {
       assert.ok(error.includes(part), `${part} in ${error}`);
     }
     assert.equal(await page.knob("Steps"), "33");
@@ -312,7 +312,7 @@ test("settings stand in the link, and a link sets them", async () => {
     assert.match(await page.text("verdict"), /rows it never saw/);
   });
   await on("?engine=cpu#batchsize=3", {}, async (page) => {
-    assert.match(await page.error(), /^The link: .*unknown field `batchsize`/);
+    assert.match(await page.error(), /^The link: .*no setting `batchsize`/);
   });
 });
 
@@ -585,7 +585,7 @@ test("bad files give the command line's sentence, and the data there was stays",
   const cases = [
     ["ragged.csv", "x,label\n1,a\n2\n", "ragged.csv, line 3: 1 values, expected 2 as in the header"],
     ["word.csv", "x,label\n1,a\nfoo,b\n3,c\n", 'word.csv, line 3: column "x" holds "foo", which is not a number'],
-    ["nan.csv", "x,label\n1,a\nNaN,b\n", 'nan.csv, line 3: column "x" holds "NaN", which is not finite: fill or drop such rows'],
+    ["nan.csv", "x,label\n1,a\nNaN,b\n", 'nan.csv, line 3: column "x" holds "NaN", a missing value: fill or drop such rows'],
     ["plain.csv", "x,w\n1.5,2\n2.5,2.5\n", 'plain.csv: no label column can be told from the others: choose one of "x", "w"'],
     ["one.csv", "x,label\n1,a\n2,a\n", 'one.csv: every row has the label "a": metric learning needs two classes at least'],
     ["empty.csv", "", "empty.csv: the file is empty"],
