@@ -11,7 +11,7 @@ use crate::distance::Distance;
 use crate::error::{Error, Result};
 use crate::losses::Loss;
 use crate::miners::Miner;
-use crate::quote::quoted;
+use crate::quote::{cut, quoted};
 
 /// The version of the schema.
 const SCHEMA: u32 = 1;
@@ -196,7 +196,10 @@ impl TrainConfig {
     /// As [`TrainConfig::with_json`].
     pub fn with_set(&self, assignment: &str) -> Result<Self> {
         let (path, text) = assignment.split_once('=').ok_or_else(|| {
-            Error::Config(format!("{} sets nothing: write key=value", quoted(assignment)))
+            Error::Config(format!(
+                "{} sets nothing: write key=value",
+                quoted(assignment)
+            ))
         })?;
         let mut new: Value =
             serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()));
@@ -212,7 +215,10 @@ impl TrainConfig {
         for key in path.split('.') {
             place = match place {
                 Value::Object(parts) => parts.entry(key).or_insert(Value::Null),
-                _ => return Err(Error::Config(format!("there is no setting `{path}`"))),
+                _ => {
+                    let path = cut(path);
+                    return Err(Error::Config(format!("there is no setting `{path}`")));
+                }
             };
         }
         *place = new;
@@ -539,15 +545,15 @@ mod tests {
                 "distance=l1",
                 "distance is \"l1\": it must be `cosine` or `l2`",
             ),
-            (
-                "distance=2",
-                "distance is 2: it must be `cosine` or `l2`",
-            ),
+            ("distance=2", "distance is 2: it must be `cosine` or `l2`"),
             (
                 "split=none",
                 "split is \"none\": it must be `random`, `by-class`, `by-class-shuffled` or `column:NAME`",
             ),
-            ("seed=-1", "seed is -1: it must be a whole number, 0 or more"),
+            (
+                "seed=-1",
+                "seed is -1: it must be a whole number, 0 or more",
+            ),
             ("seed=1e30", "seed is 1e+30: that is too large"),
             (
                 "steps=many",

@@ -1009,7 +1009,7 @@ fn bad_arrays_are_refused_by_what_is_wrong() {
     let script = refusal(&["train", "--data", "make.py"]);
     assert_eq!(
         script,
-        "make.py: only CSV (with a header), NPY and NPZ files are read: save the data as one of these"
+        "make.py: only CSV, NPY and NPZ files are read: save the data as one of these"
     );
     let sample = refusal(&["train", "--data", "sample:iris"]);
     assert_eq!(
@@ -1237,7 +1237,10 @@ fn bad_archives_are_refused_by_what_is_wrong() {
 #[test]
 fn bad_settings_are_refused_by_name_and_range() {
     for (set, part) in [
-        ("learning_rate=1", "there is no setting `learning_rate`: there are `batch_size`, "),
+        (
+            "learning_rate=1",
+            "there is no setting `learning_rate`: there are `batch_size`, ",
+        ),
         (
             "miner.type_of_triplets=hardest",
             "miner.type_of_triplets is \"hardest\": it must be one of `all`, `easy`, `semihard`, `hard`",

@@ -4,9 +4,7 @@ use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use nearfar::{
-    Choice, CsvTable, Dataset, Labelled, NamedFile, NpyRows, Result, RowSource, Rows,
-};
+use nearfar::{Choice, CsvTable, Dataset, Labelled, NamedFile, NpyRows, Result, RowSource, Rows};
 
 use super::{io, note_line};
 
@@ -95,7 +93,11 @@ impl LabelledFiles {
     pub(super) fn read(&self) -> Result<(LabelledRows, Option<LabelledRows>)> {
         let embeddings = labelled_rows(&self.embeddings, self.labels.as_deref(), None)?;
         let references = self.references.as_deref().map(|references| {
-            labelled_rows(references, self.reference_labels.as_deref(), Some(&embeddings))
+            labelled_rows(
+                references,
+                self.reference_labels.as_deref(),
+                Some(&embeddings),
+            )
         });
         Ok((embeddings, references.transpose()?))
     }

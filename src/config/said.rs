@@ -56,7 +56,10 @@ fn unknown(path: &str, known: &Map<String, Value>) -> String {
         })
         .collect();
     let path = cut(path);
-    format!("there is no setting `{path}`: there are {}", known.join(", "))
+    format!(
+        "there is no setting `{path}`: there are {}",
+        known.join(", ")
+    )
 }
 
 /// What a value is and what it must be, by what the default is; `at` puts a value in its place.

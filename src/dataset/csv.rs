@@ -80,9 +80,7 @@ impl<'a> CsvTable<'a> {
             return Err(error);
         }
         if !foreign::TABLES.contains(&file.extension().as_str()) {
-            return refuse(
-                "only CSV (with a header), NPY and NPZ files are read: save the data as one of these",
-            );
+            return refuse("only CSV, NPY and NPZ files are read: save the data as one of these");
         }
         if file.bytes.iter().all(u8::is_ascii_whitespace) {
             return refuse("the file is empty");
@@ -297,7 +295,9 @@ impl<'a> CsvTable<'a> {
                 self.saved_again(", decimal=\",\"", "")
             ),
             _ if cell.parse::<f32>().is_ok() && cell.contains(|c: char| c.is_ascii_digit()) => {
-                format!("holds {shown}, too large for 32-bit floats (3.4e38 at most): scale the column")
+                format!(
+                    "holds {shown}, too large for 32-bit floats (3.4e38 at most): scale the column"
+                )
             }
             _ if cell.parse::<f32>().is_ok() => {
                 format!("holds {shown}, which is not finite: {}", missing())
@@ -402,26 +402,20 @@ impl<'a> CsvTable<'a> {
         Ok(again)
     }
 
-    /// Columns as features, without labels. Those of these names in their order, where a head or other rows have names; else
-    /// the numeric columns but for one that is named like a label: of rows for a head of `dim` inputs only where so many are
-    /// left without it.
+    /// Columns as features, without labels: those of these names in their order, where a head has names; else the numeric
+    /// ones. But not those that are named like a label: of rows for a head of `dim` inputs one, where so many are left.
     ///
     /// # Errors
     /// [`Error::Data`] when a column is missing, by its name, or a cell is no finite number.
     pub fn into_features(mut self, names: &[String], dim: Option<usize>) -> Result<Labelled> {
         let columns = if names.is_empty() {
             let mut columns = self.numeric();
-            let label = self
-                .named_label()
-                .filter(|label| match dim {
-                    Some(dim) => columns.len() == dim + 1,
-                    // Where there is an x, y is a coordinate.
-                    None => {
-                        let is = |column: &String, name| column.eq_ignore_ascii_case(name);
-                        !is(&self.header[*label], "y") || !self.header.iter().any(|c| is(c, "x"))
-                    }
-                });
-            columns.retain(|column| Some(*column) != label);
+            let labels: Vec<usize> = match dim {
+                None => self.label_columns(),
+                Some(dim) if columns.len() == dim + 1 => self.named_label().into_iter().collect(),
+                Some(_) => Vec::new(),
+            };
+            columns.retain(|column| !labels.contains(column));
             if columns.is_empty() {
                 return Err(self.no_features("that can be a feature"));
             }
@@ -591,19 +585,33 @@ impl<'a> CsvTable<'a> {
     ///
     /// Measurements have such names too: they hold fractions, and a coordinate `y` more different numbers than classes.
     fn named_label(&self) -> Option<usize> {
-        let can_be = |name: &str, column: usize| {
-            let most = match name {
-                "y" => self.most_classes(),
-                _ => usize::MAX,
-            };
-            self.kinds[column] == Kind::Text
-                || self.distinct(&[column], most, |cell| !is_fraction(cell)) != [None]
+        LABEL_NAMES
+            .iter()
+            .find_map(|name| (0..self.header.len()).find(|column| self.is_label(*column, name)))
+    }
+
+    /// Every column that is named like a label and can be one; but where there is an `x`, `y` is a coordinate.
+    fn label_columns(&self) -> Vec<usize> {
+        let has_x = self
+            .header
+            .iter()
+            .any(|name| name.eq_ignore_ascii_case("x"));
+        let names = LABEL_NAMES.iter().filter(|name| !has_x || **name != "y");
+        let columns = names.flat_map(|name| {
+            (0..self.header.len()).filter(move |column| self.is_label(*column, name))
+        });
+        columns.collect()
+    }
+
+    /// Whether a column has this name and can hold labels.
+    fn is_label(&self, column: usize, name: &str) -> bool {
+        let most = match name {
+            "y" => self.most_classes(),
+            _ => usize::MAX,
         };
-        LABEL_NAMES.iter().find_map(|name| {
-            (0..self.header.len())
-                .filter(|column| self.header[*column].to_lowercase() == *name)
-                .find(|column| can_be(name, *column))
-        })
+        self.header[column].eq_ignore_ascii_case(name)
+            && (self.kinds[column] == Kind::Text
+                || self.distinct(&[column], most, |cell| !is_fraction(cell)) != [None])
     }
 
     /// More different numbers than this are no classes.
@@ -717,9 +725,9 @@ fn is_a_row(first: &[String], columns: &[Column], second_rises: bool) -> bool {
         return !numbered && !names;
     }
     let mut cells = first.iter().zip(columns);
-    let numbers_on_numbers = cells
-        .clone()
-        .all(|(cell, column)| column.kind() != Kind::Numbers || is_number(cell) || is_missing(cell));
+    let numbers_on_numbers = cells.clone().all(|(cell, column)| {
+        column.kind() != Kind::Numbers || is_number(cell) || is_missing(cell)
+    });
     let a_label = cells.any(|(cell, column)| {
         column.kind() == Kind::Text && column.repeats_first && !is_missing(cell)
     });
@@ -1009,7 +1017,7 @@ mod tests {
         };
         assert_eq!(
             CsvTable::read(&png).expect_err("refused").to_string(),
-            "cat.png: only CSV (with a header), NPY and NPZ files are read: save the data as one of these"
+            "cat.png: only CSV, NPY and NPZ files are read: save the data as one of these"
         );
     }
 }

@@ -21,7 +21,7 @@ struct Format {
     how: &'static str,
 }
 
-/// By ending first and then by first bytes, so the surest endings of bytes that several share come last.
+/// A file is told by its ending first, then by its first bytes.
 const FORMATS: [Format; 13] = [
     Format {
         endings: &["h5ad"],

@@ -309,7 +309,12 @@ pub(super) fn advice_on_missing(label: &str) -> String {
 }
 
 /// Refuses rows without labels, and labels without rows; they may come from one file.
-pub(super) fn check_counts(name: &str, rows: usize, labels_name: &str, labels: usize) -> Result<()> {
+pub(super) fn check_counts(
+    name: &str,
+    rows: usize,
+    labels_name: &str,
+    labels: usize,
+) -> Result<()> {
     let problem = if rows == 0 {
         "no rows of features".to_owned()
     } else if labels != rows {
@@ -318,10 +323,13 @@ pub(super) fn check_counts(name: &str, rows: usize, labels_name: &str, labels: u
         } else {
             format!(" in {labels_name}")
         };
-        let missing = match labels + 1 == rows && foreign::TABLES.contains(&&extension(labels_name)[..]) {
-            true => ": where its first line is a label, write a line above it that names the column",
-            false => "",
-        };
+        let missing =
+            match labels + 1 == rows && foreign::TABLES.contains(&&extension(labels_name)[..]) {
+                true => {
+                    ": where its first line is a label, write a line above it that names the column"
+                }
+                false => "",
+            };
         format!("{rows} rows of features, {labels} labels{from}: they must be as many{missing}")
     } else {
         return Ok(());

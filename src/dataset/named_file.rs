@@ -74,8 +74,12 @@ impl NamedFile {
     /// [`Error::Data`] when it is not there, may not be read, is a folder or a device, or a pipe that gives too much;
     /// [`Error::Io`] when it changes while it is read.
     pub fn read(path: &Path) -> Result<Self> {
-        let name = shown(path);
-        let (file, length) = match open(path)? {
+        Self::whole(shown(path), open(path)?)
+    }
+
+    /// Reads what was opened to its end.
+    pub(super) fn whole(name: String, opened: Opened) -> Result<Self> {
+        let (file, length) = match opened {
             Opened::Disk(file, length) => (file, Some(length)),
             Opened::Pipe(file) => (file, None),
         };
@@ -117,10 +121,7 @@ mod tests {
             assert_eq!(error.exit_code(), 2);
             error.to_string()
         };
-        assert_eq!(
-            refusal("/dev/zero"),
-            "/dev/zero: a device, expected a file"
-        );
+        assert_eq!(refusal("/dev/zero"), "/dev/zero: a device, expected a file");
         assert_eq!(refusal("/"), "/: a folder, expected a file");
         assert_eq!(
             refusal("/a\n\x1b[31m"),

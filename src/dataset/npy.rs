@@ -7,7 +7,7 @@ use std::io::{ErrorKind, Read};
 
 use super::{NamedFile, foreign, labelled};
 use crate::error::{Error, Result};
-use crate::quote::quoted;
+use crate::quote::{cut, quoted};
 
 const MAGIC: &[u8] = b"\x93NUMPY";
 /// NumPy itself refuses headers above 10,000 bytes.
@@ -200,7 +200,7 @@ fn parse(text: &str, data: usize) -> Result<Header, String> {
     let shape = parse_shape(text)?;
     let (order, letter, size) = match descr.as_bytes() {
         [order @ (b'<' | b'>' | b'|' | b'='), letter, size @ ..] => (*order, *letter, size),
-        _ => return Err(format!("elements of type '{descr}' are not read")),
+        _ => return Err(format!("elements of type '{}' are not read", cut(descr))),
     };
     if letter == b'O' {
         return Err(
@@ -221,7 +221,8 @@ fn parse(text: &str, data: usize) -> Result<Header, String> {
         (b'S', 1..=4096) => (Kind::Bytes, size),
         _ => {
             return Err(format!(
-                "elements of type '{descr}' are not read: save them as float32"
+                "elements of type '{}' are not read: save them as float32",
+                cut(descr)
             ));
         }
     };
@@ -328,9 +329,7 @@ impl Header {
             let mut turned = Vec::new();
             let room = turned.try_reserve_exact(values.len());
             room.map_err(|_| self.too_large(name))?;
-            turned.extend(
-                (0..rows * columns).map(|i| values[i % columns * rows + i / columns]),
-            );
+            turned.extend((0..rows * columns).map(|i| values[i % columns * rows + i / columns]));
             values = turned;
         }
         Ok(Matrix { columns, values })
@@ -573,11 +572,13 @@ mod tests {
             .chars()
             .flat_map(|c| u32::from(c).to_le_bytes())
             .collect();
-        let labels = read_labels(&file(&header("<U3", "False", "(2,)"), &text), |_| Ok(())).expect("reads");
-        assert_eq!(labels, ["né", "zo"]);
         let labels =
-            read_labels(&file(&header("|S2", "False", "(2, 1)"), b"abc\0"), |_| Ok(()))
-                .expect("reads");
+            read_labels(&file(&header("<U3", "False", "(2,)"), &text), |_| Ok(())).expect("reads");
+        assert_eq!(labels, ["né", "zo"]);
+        let labels = read_labels(&file(&header("|S2", "False", "(2, 1)"), b"abc\0"), |_| {
+            Ok(())
+        })
+        .expect("reads");
         assert_eq!(labels, ["ab", "c"]);
         let floats = file(&header("<f4", "False", "(1,)"), &[0; 4]);
         assert!(

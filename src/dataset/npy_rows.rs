@@ -73,7 +73,11 @@ impl Layout {
     /// Says that a row is not where it was.
     pub(super) fn changed(&self, row: u32, why: impl Into<String>) -> Error {
         Error::Io {
-            what: format!("{}: row {}: the file changed while it was read", self.name, row + 1),
+            what: format!(
+                "{}: row {}: the file changed while it was read",
+                self.name,
+                row + 1
+            ),
             source: std::io::Error::other(why.into()),
         }
     }
@@ -109,11 +113,14 @@ impl NpyRows {
     pub fn open(path: &std::path::Path) -> Result<RowSource> {
         use std::io::{BufReader, Read as _, Seek as _, SeekFrom};
 
-        let Opened::Disk(mut file, length) = named_file::open(path)? else {
-            let file = NamedFile::read(path)?;
-            return whole(&file.name, npy::read_matrix(&file)?);
-        };
         let name = named_file::shown(path);
+        let (mut file, length) = match named_file::open(path)? {
+            Opened::Disk(file, length) => (file, length),
+            pipe @ Opened::Pipe(_) => {
+                let file = NamedFile::whole(name, pipe)?;
+                return whole(&file.name, npy::read_matrix(&file)?);
+            }
+        };
         let failed = |error| Error::Data(format!("{name}: {}", named_file::reason(&error)));
         let mut start = Vec::new();
         file.by_ref()

@@ -16,7 +16,7 @@ use super::npy::{self, Header, Matrix, shape_text};
 use super::{Choice, Labelled, NamedFile, labelled};
 use crate::error::{Error, Result};
 use crate::ledger::Bytes;
-use crate::quote::{LISTED, quoted};
+use crate::quote::{LISTED, plain, quoted};
 
 #[cfg(not(target_arch = "wasm32"))]
 pub use writer::{NpyElement, NpzWriter};
@@ -291,7 +291,7 @@ impl<'a> Npz<'a> {
 
     /// An array's name as the command line takes it.
     fn full_name(&self, array: &str) -> String {
-        format!("{}:{array}", self.name)
+        format!("{}:{}", self.name, plain(array.chars()))
     }
 
     fn refuse(&self, problem: &str) -> Error {

@@ -159,7 +159,10 @@ fn delimiter(bytes: &[u8]) -> u8 {
             *count += usize::from(*byte == delimiter);
         }
     }
-    let most = counts.iter().zip(delimiters).max_by_key(|(count, _)| **count);
+    let most = counts
+        .iter()
+        .zip(delimiters)
+        .max_by_key(|(count, _)| **count);
     most.map_or(b',', |(_, delimiter)| delimiter)
 }
 
@@ -196,7 +199,8 @@ mod tests {
         }
         let message = scan("x,label\n1,\"a\n2,\"b\n3,c\n").expect_err("refused");
         assert!(
-            message.starts_with("x.csv, line 2: the quote that opens a cell here is closed on line 3"),
+            message
+                .starts_with("x.csv, line 2: the quote that opens a cell here is closed on line 3"),
             "{message}"
         );
     }
@@ -218,7 +222,11 @@ mod tests {
             ("x,label", b','),
             ("label\na\n", b','),
         ] {
-            assert_eq!(scan(text).expect("is sound").delimiter, delimiter, "{text:?}");
+            assert_eq!(
+                scan(text).expect("is sound").delimiter,
+                delimiter,
+                "{text:?}"
+            );
         }
     }
 
@@ -231,7 +239,14 @@ mod tests {
         assert!(refusal(&cell).starts_with("x.csv, line 2: longer than 16 MiB"));
         let open = format!("x\n\n\"{}\n", "1\n".repeat(MAX_LINE_BYTES / 2));
         assert!(refusal(&open).contains("line 3: the quote that opens here is not closed within"));
-        assert!(scan(&format!("{}\n{}", "1".repeat(MAX_LINE_BYTES), "1,".repeat(9))).is_ok());
+        assert!(
+            scan(&format!(
+                "{}\n{}",
+                "1".repeat(MAX_LINE_BYTES),
+                "1,".repeat(9)
+            ))
+            .is_ok()
+        );
     }
 
     #[test]
