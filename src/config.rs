@@ -2,6 +2,8 @@
 //!
 //! Names are PML's argument names. Unknown keys are refused by name, values out of range with the range.
 
+mod said;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -9,6 +11,7 @@ use crate::distance::Distance;
 use crate::error::{Error, Result};
 use crate::losses::Loss;
 use crate::miners::Miner;
+use crate::quote::{cut, quoted};
 
 /// The version of the schema.
 const SCHEMA: u32 = 1;
@@ -248,16 +251,29 @@ impl TrainConfig {
     /// As [`TrainConfig::with_json`].
     pub fn with_set(&self, assignment: &str) -> Result<Self> {
         let (path, text) = assignment.split_once('=').ok_or_else(|| {
-            Error::Config(format!("\"{assignment}\" sets nothing: write key=value"))
+            Error::Config(format!(
+                "{} sets nothing: write key=value",
+                quoted(assignment)
+            ))
         })?;
-        let new: Value =
+        let mut new: Value =
             serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()));
+        // 1e3 is a whole number.
+        if let Some(number) = new.as_f64().filter(|_| new.is_f64())
+            && number.fract() == 0.0
+            && (0.0..u64::MAX as f64).contains(&number)
+        {
+            new = (number as u64).into();
+        }
         let mut value = self.to_value();
         let mut place = &mut value;
         for key in path.split('.') {
             place = match place {
                 Value::Object(parts) => parts.entry(key).or_insert(Value::Null),
-                _ => return Err(Error::Config(format!("there is no setting `{path}`"))),
+                _ => {
+                    let path = cut(path);
+                    return Err(Error::Config(format!("there is no setting `{path}`")));
+                }
             };
         }
         *place = new;
@@ -267,7 +283,7 @@ impl TrainConfig {
             let named = serde_json::json!({ "name": value[part]["name"].clone() });
             value[part] = named;
         }
-        Self::from_value(value).map_err(|error| Error::Config(format!("{assignment}: {error}")))
+        Self::from_value(value)
     }
 
     /// These settings with all of `assignments` that hold, together and each in its range; and why the others do not.
@@ -399,10 +415,10 @@ impl TrainConfig {
                 "between 0 and 1",
             ),
             (
-                self.steps >= 1,
+                (1..=10_000_000).contains(&self.steps),
                 "steps",
                 self.steps.to_string(),
-                "at least 1",
+                "between 1 and 10000000",
             ),
             (
                 self.evaluate_every >= 1,
@@ -427,7 +443,9 @@ impl TrainConfig {
     }
 
     fn from_value(value: Value) -> Result<Self> {
-        serde_json::from_value(value).map_err(|error| Error::Config(error.to_string()))
+        serde_json::from_value(value.clone()).map_err(|error| {
+            Error::Config(said::problem(&value).unwrap_or_else(|| error.to_string()))
+        })
     }
 }
 
@@ -547,7 +565,7 @@ mod tests {
         let problems: Vec<String> = problems.iter().map(Error::to_string).collect();
         assert_eq!(problems.len(), 3, "{problems:?}");
         assert!(problems[0].starts_with("m_per_class is 5"), "{problems:?}");
-        assert!(problems[1].contains("unknown field"), "{problems:?}");
+        assert!(problems[1].contains("no setting `stepss`"), "{problems:?}");
         assert!(problems[2].starts_with("steps is 0"), "{problems:?}");
     }
 
@@ -560,14 +578,68 @@ mod tests {
                 .to_string()
         };
         for (assignment, part) in [
-            ("batchsize=3", "unknown field `batchsize`"),
-            ("miner.marginn=3", "unknown field `marginn`"),
-            ("miner.name=batch-soft", "unknown variant `batch-soft`"),
-            ("miner.type_of_triplets=soft", "unknown variant `soft`"),
-            ("distance=l1", "unknown variant `l1`"),
-            ("split=none", "unknown split `none`"),
-            ("seed=-1", "seed=-1: invalid value"),
-            ("steps=many", "invalid type"),
+            (
+                "batchsize=3",
+                "there is no setting `batchsize`: there are `batch_size`, ",
+            ),
+            (
+                "miner.marginn=3",
+                "there is no setting `miner.marginn`: there are `miner.margin`, ",
+            ),
+            (
+                "miner.name=batch-soft",
+                "miner.name is \"batch-soft\": it must be one of `none`, `triplet-margin`, ",
+            ),
+            (
+                "miner.type_of_triplets=soft",
+                "miner.type_of_triplets is \"soft\": it must be one of `all`, `easy`, `semihard`, `hard`",
+            ),
+            (
+                "miner.margin=wide",
+                "miner.margin is \"wide\": it must be a number",
+            ),
+            (
+                "miner=5",
+                "miner is 5: it must be a group of settings, such as {\"name\": \"triplet-margin\"}",
+            ),
+            (
+                "distance=l1",
+                "distance is \"l1\": it must be `cosine` or `l2`",
+            ),
+            ("distance=2", "distance is 2: it must be `cosine` or `l2`"),
+            (
+                "split=none",
+                "split is \"none\": it must be `random`, `by-class`, `by-class-shuffled` or `column:NAME`",
+            ),
+            (
+                "seed=-1",
+                "seed is -1: it must be a whole number, 0 or more",
+            ),
+            ("seed=1e30", "seed is 1e+30: that is too large"),
+            (
+                "steps=many",
+                "steps is \"many\": it must be a whole number, 0 or more",
+            ),
+            (
+                "batch_size=1.5",
+                "batch_size is 1.5: it must be a whole number, 0 or more",
+            ),
+            (
+                "hidden_layers=[abc]",
+                "hidden_layers is \"[abc]\": it must be a list of whole numbers, such as [256, 64]",
+            ),
+            (
+                "hidden_layers=[0.5]",
+                "hidden_layers is [0.5]: it must be a list of whole numbers, such as [256, 64]",
+            ),
+            (
+                "loss.swap=maybe",
+                "loss.swap is \"maybe\": it must be true or false",
+            ),
+            (
+                "optimizer.lr=NaN",
+                "optimizer.lr is \"NaN\": it must be a number",
+            ),
             ("seed.x=1", "no setting `seed.x`"),
             ("steps", "write key=value"),
         ] {
@@ -577,7 +649,14 @@ mod tests {
         let error = TrainConfig::default()
             .with_json("{\"lr\": 1}")
             .expect_err("refused");
-        assert!(error.to_string().contains("unknown field `lr`"), "{error}");
+        assert!(error.to_string().contains("no setting `lr`"), "{error}");
+        let error = TrainConfig::default()
+            .with_json("{\"seed\": 1, \"batch_size\": \"abc\"}")
+            .expect_err("refused");
+        assert_eq!(
+            error.to_string(),
+            "batch_size is \"abc\": it must be a whole number, 0 or more"
+        );
         assert!(TrainConfig::default().with_json("[]").is_err());
         assert!(TrainConfig::default().with_json("{").is_err());
     }
@@ -614,7 +693,11 @@ mod tests {
                 "optimizer.lr=0",
                 "optimizer.lr is 0: it must be above 0 and at most 10",
             ),
-            ("steps=0", "steps is 0: it must be at least 1"),
+            ("steps=0", "steps is 0: it must be between 1 and 10000000"),
+            (
+                "steps=1e12",
+                "steps is 1000000000000: it must be between 1 and 10000000",
+            ),
             (
                 "loss.margin=9",
                 "loss.margin is 9: it must be between -4 and 4",

@@ -8,6 +8,8 @@ mod ledger;
 
 mod error;
 
+mod quote;
+
 mod plan;
 
 mod forecast;
@@ -104,8 +106,8 @@ pub use cross_batch_memory::MemoryAge;
 #[cfg(target_arch = "wasm32")]
 pub use dataset::BlobRows;
 pub use dataset::{
-    Choice, CsvTable, Dataset, Labelled, NamedFile, RowSource, SAMPLES, STREAM_FROM_BYTES, Side,
-    Sides, matrix_header, write_matrix,
+    Choice, CsvTable, Dataset, Labelled, Labels, NamedFile, RowSource, SAMPLES, STREAM_FROM_BYTES,
+    Side, Sides, matrix_header, write_matrix,
 };
 #[cfg(not(target_arch = "wasm32"))]
 pub use dataset::{NpyElement, NpyRows, NpzWriter, triplets_header};

@@ -108,6 +108,6 @@ impl Embed {
         if self.data.starts_with("sample:") {
             return Ok(files::dataset(&self.data, None, self.seed)?.features);
         }
-        files::rows_of(&self.data, |table| table.into_features(features, inputs))
+        files::rows_for(&self.data, features, inputs)
     }
 }

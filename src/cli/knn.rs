@@ -48,9 +48,11 @@ impl Knn {
     }
 
     fn rows(&self) -> Result<(RowSource, Option<RowSource>)> {
-        let queries = files::rows(&self.queries)?;
-        let references = self.references.as_deref().map(files::rows).transpose()?;
-        Ok((queries, references))
+        let queries = files::rows(&self.queries, None)?;
+        let references = self.references.as_deref();
+        let references = references.map(|references| files::rows(references, Some(&queries)));
+        let references = references.transpose()?;
+        Ok((queries.rows, references.map(|references| references.rows)))
     }
 
     async fn search(&self) -> Result<()> {

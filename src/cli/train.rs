@@ -29,6 +29,8 @@ pub(super) struct Train {
     /// Settings as JSON
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    #[arg(skip)]
+    config_file: std::cell::OnceCell<nearfar::NamedFile>,
     /// One setting, e.g. miner.margin=0.1; may be given again
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
@@ -117,7 +119,14 @@ impl Train {
     /// The settings: defaults, then the file, then `--set`, then `--seed`.
     fn settings(&self, mut config: TrainConfig) -> Result<TrainConfig> {
         if let Some(path) = &self.config {
-            let file = files::read(path)?;
+            // Once: a pipe gives it no second time.
+            let file = match self.config_file.get() {
+                Some(file) => file,
+                None => {
+                    let file = files::read(path)?;
+                    self.config_file.get_or_init(|| file)
+                }
+            };
             let json = String::from_utf8_lossy(&file.bytes);
             config = config
                 .with_json(&json)

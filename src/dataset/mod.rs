@@ -5,9 +5,12 @@
 mod blob;
 mod csv;
 mod digits;
+mod foreign;
 mod labelled;
 mod many_classes;
 mod mirrored;
+#[cfg(not(target_arch = "wasm32"))]
+mod named_file;
 pub(crate) mod npy;
 mod npy_rows;
 mod npz;
@@ -21,7 +24,7 @@ use std::collections::HashMap;
 pub use blob::BlobRows;
 pub use csv::CsvTable;
 pub(crate) use labelled::check_squares;
-pub use labelled::{Choice, Labelled, NamedFile};
+pub use labelled::{Choice, Labelled, Labels, NamedFile};
 #[cfg(not(target_arch = "wasm32"))]
 pub use npy::triplets_header;
 pub use npy::{matrix_header, write_matrix};
@@ -34,6 +37,7 @@ pub use split::{Side, Sides};
 
 use crate::config::{Split, TrainConfig};
 use crate::error::{Error, Result};
+use crate::quote::quoted;
 
 /// Feature vectors with a class each.
 #[derive(Debug)]
@@ -106,8 +110,8 @@ impl Dataset {
         labels: &NamedFile,
         choice: Choice<'_>,
     ) -> Result<Self> {
-        let (labels, mut notes) = Labelled::read_labels(labels, choice.labels, features.rows())?;
-        labelled::check_counts(&name, features.rows(), labels.len())?;
+        let read = Labelled::read_labels(labels, choice.labels, &name, features.rows())?;
+        let (labels, mut notes) = (read.labels, read.notes);
         notes.push("features stay in the file and are read as they are needed".to_owned());
         Ok(Self {
             notes,
@@ -119,8 +123,8 @@ impl Dataset {
         let class_names = classes(labels);
         if class_names.len() < 2 {
             return Err(Error::Data(format!(
-                "{name}: every row has the label \"{}\": metric learning needs two classes at least",
-                labels[0]
+                "{name}: every row has the label {}: metric learning needs two classes at least",
+                quoted(&labels[0])
             )));
         }
         let index: HashMap<&str, u32> = class_names
@@ -159,8 +163,10 @@ impl Dataset {
         } else {
             places(&self.feature_names, &other.feature_names).map_err(|name| {
                 Error::Data(format!(
-                    "{}: there is no feature \"{name}\", as there is in {}",
-                    other.name, self.name
+                    "{}: there is no feature {}, as there is in {}",
+                    other.name,
+                    quoted(name),
+                    self.name
                 ))
             })?
         };
