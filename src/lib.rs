@@ -8,6 +8,8 @@ mod ledger;
 
 mod error;
 
+mod memory;
+
 mod plan;
 
 mod forecast;
@@ -41,6 +43,8 @@ mod rng;
 mod dataset;
 
 mod features;
+
+mod survey;
 
 mod sampler;
 
@@ -120,13 +124,16 @@ pub use ledger::{Bytes, MemoryLedger, OverBudget, Purpose, Reservation};
 pub use linear::{LinearMap, Unfit};
 pub use listing::{ListingSpec, Windows, checksum, list};
 pub use losses::{Loss, TripletMarginLoss};
+#[doc(hidden)]
+pub use memory::may_fail;
+pub use memory::{reserve, zeros};
 pub use metrics::{ClassMetrics, Metrics, Retrieval, Scores};
 pub use miners::{
     BatchEasyHardMiner, BatchHardMiner, DistanceWeightedMiner, FacenetSemihardMiner, Miner,
     MiningCounts, MultiSimilarityMiner, PairMarginMiner, Strategy, TripletMarginMiner,
     TypeOfTriplets,
 };
-pub use mining::{Mined, MiningSpec, Pairs, Wanted, mine};
+pub use mining::{KeptOfAnchor, Mined, MiningSpec, Pairs, Wanted, mine, mine_into};
 pub use model::{Activations, EmbeddingModel, LayerWeights};
 pub use plan::{MemoryPlan, PlannedBuffer, Room};
 pub use pml::pml_bytes;
@@ -134,6 +141,7 @@ pub use projection::{Axes, project};
 pub use rate::measure_rate;
 pub use run::{Baseline, DataReport, FullEvaluation, Map, MemoryReport, Progress, Run, RunReport};
 pub use self_test::{SelfTest, self_test};
+pub use survey::Survey;
 pub use trainer::{
     Evaluation, HardTriplet, HardestTriplets, Neighbour, Neighbourhood, PairHistogram, StepReport,
     StoredMemory, Trainer,
