@@ -206,7 +206,10 @@ pub struct Rows<'a> {
 
 impl Rows<'_> {
     /// Checks that every row has a label and that both sets have as many dimensions.
-    pub(crate) fn check_against(self, references: Self) -> Result<()> {
+    ///
+    /// # Errors
+    /// [`Error::Data`] with the numbers.
+    pub fn check_against(self, references: Self) -> Result<()> {
         let (dim, own_dim) = (references.rows.dim(), self.rows.dim());
         if dim != own_dim {
             return Err(Error::Data(format!(

@@ -10,6 +10,8 @@ mod error;
 
 mod quote;
 
+mod memory;
+
 mod plan;
 
 mod forecast;
@@ -45,6 +47,8 @@ mod dataset;
 mod scaling;
 
 mod features;
+
+mod survey;
 
 mod sampler;
 
@@ -124,13 +128,16 @@ pub use ledger::{Bytes, MemoryLedger, OverBudget, Purpose, Reservation};
 pub use linear::{LinearMap, Unfit};
 pub use listing::{ListingSpec, Windows, checksum, list};
 pub use losses::{Loss, TripletMarginLoss};
+#[doc(hidden)]
+pub use memory::may_fail;
+pub use memory::{reserve, zeros};
 pub use metrics::{ClassMetrics, Metrics, Retrieval, Scores};
 pub use miners::{
     BatchEasyHardMiner, BatchHardMiner, DistanceWeightedMiner, FacenetSemihardMiner, Miner,
     MiningCounts, MultiSimilarityMiner, PairMarginMiner, Strategy, TripletMarginMiner,
     TypeOfTriplets,
 };
-pub use mining::{Mined, MiningSpec, Pairs, Wanted, mine};
+pub use mining::{KeptOfAnchor, Mined, MiningSpec, Pairs, Wanted, mine, mine_into};
 pub use model::{Activations, EmbeddingModel, LayerWeights};
 pub use plan::{MemoryPlan, PlannedBuffer, Room};
 pub use pml::pml_bytes;
@@ -139,6 +146,7 @@ pub use rate::measure_rate;
 pub use run::{Baseline, DataReport, FullEvaluation, Map, MemoryReport, Progress, Run, RunReport};
 pub use scaling::Scaling;
 pub use self_test::{SelfTest, self_test};
+pub use survey::Survey;
 pub use trainer::{
     Evaluation, HardTriplet, HardestTriplets, Neighbour, Neighbourhood, PairHistogram, StepReport,
     StoredMemory, Trainer,

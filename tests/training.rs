@@ -518,7 +518,7 @@ fn a_loss_that_is_not_finite_stops_with_its_step_and_keeps_the_weights() {
                 .expect_err("not finite")
                 .to_string();
             assert!(
-                error.starts_with("step 2: the loss is not finite"),
+                error.starts_with("step 2: an embedding or a gradient is not finite"),
                 "{error}"
             );
             assert_eq!(trainer.step(), 1);

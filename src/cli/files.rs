@@ -1,12 +1,15 @@
-//! Files in and out: an input that cannot be read is refused, an output is whole or not there.
+//! Files in: what cannot be read is refused.
 
-use std::io::{Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use clap::Args;
-use nearfar::{Choice, CsvTable, Dataset, Labelled, NamedFile, NpyRows, Result, RowSource, Rows};
+use nearfar::{
+    Choice, CsvTable, Dataset, Distance, Error, Labelled, NamedFile, NpyRows, Result, RowSource,
+    Rows,
+};
 
-use super::{io, note_line};
+use super::note_line;
+use super::survey::survey;
 
 /// Reads a file whole.
 pub(super) fn read(path: &Path) -> Result<NamedFile> {
@@ -65,17 +68,18 @@ fn features(
 /// Rows with labels, and what they are held against.
 #[derive(Debug, Args)]
 pub(super) struct LabelledFiles {
-    /// Rows of any length as NPY, NPZ or CSV
+    /// The rows: NPY, NPZ or CSV, of any length but zero
     #[arg(long, value_name = "FILE[:ARRAY]")]
     embeddings: String,
-    /// Their labels: an NPY, a column of another CSV or array of an NPZ after a colon, or one of the same file
-    #[arg(long, value_name = "FILE[:COLUMN]")]
+    /// The class of each row: a column (CSV) or array (NPZ) of the same file by its name, or another file, with a column or
+    /// array of it after a colon [default: found by its name or type]
+    #[arg(long, value_name = "COLUMN|FILE[:COLUMN]")]
     labels: Option<String>,
-    /// What they are held against; without it each other, every row leaving itself out
+    /// The rows that they are compared with [default: each other, every row without itself]
     #[arg(long, value_name = "FILE[:ARRAY]")]
     references: Option<String>,
-    /// Their labels
-    #[arg(long, value_name = "FILE[:COLUMN]", requires = "references")]
+    /// The class of each of those, as for --labels
+    #[arg(long, value_name = "COLUMN|FILE[:COLUMN]", requires = "references")]
     reference_labels: Option<String>,
 }
 
@@ -90,6 +94,15 @@ pub(super) struct LabelledRows {
 }
 
 impl LabelledFiles {
+    /// What is read, as it was given.
+    pub(super) fn inputs(&self) -> Vec<&str> {
+        let references = [&self.labels, &self.references, &self.reference_labels];
+        let references = references.into_iter().flatten().map(String::as_str);
+        std::iter::once(self.embeddings.as_str())
+            .chain(references)
+            .collect()
+    }
+
     pub(super) fn read(&self) -> Result<(LabelledRows, Option<LabelledRows>)> {
         let embeddings = labelled_rows(&self.embeddings, self.labels.as_deref(), None)?;
         let references = self.references.as_deref().map(|references| {
@@ -101,6 +114,22 @@ impl LabelledFiles {
         });
         Ok((embeddings, references.transpose()?))
     }
+}
+
+/// Looks at rows and what they are held against; and refuses what cannot be compared, as the work would.
+pub(super) fn compare(
+    files: &LabelledFiles,
+    rows: &LabelledRows,
+    references: Option<&LabelledRows>,
+    distance: Distance,
+) -> Result<Vec<String>> {
+    let known = references.unwrap_or(rows);
+    rows.rows().check_against(known.rows())?;
+    let mut named = vec![(files.embeddings.as_str(), &rows.rows)];
+    if let (Some(name), Some(references)) = (&files.references, references) {
+        named.push((name, &references.rows));
+    }
+    survey(&named, distance)
 }
 
 impl LabelledRows {
@@ -222,98 +251,9 @@ pub(super) fn dataset(data: &str, labels: Option<&str>, seed: u64) -> Result<Dat
     }
 }
 
-/// A file that takes its name only when it is complete.
-pub(super) struct Output {
-    path: PathBuf,
-    partial: PathBuf,
-    file: std::io::BufWriter<std::fs::File>,
-}
-
-impl Output {
-    pub(super) fn create(path: &Path) -> Result<Self> {
-        let mut partial = path.as_os_str().to_owned();
-        partial.push(".partial");
-        let partial = PathBuf::from(partial);
-        let file =
-            std::fs::File::create(&partial).map_err(io(format!("writing {}", path.display())))?;
-        Ok(Self {
-            path: path.to_owned(),
-            partial,
-            file: std::io::BufWriter::new(file),
-        })
-    }
-
-    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        self.file
-            .write_all(bytes)
-            .map_err(io(format!("writing {}", self.path.display())))
-    }
-
-    /// Gives the file its name.
-    pub(super) fn finish(mut self) -> Result<()> {
-        let named = self
-            .file
-            .flush()
-            .and_then(|()| self.file.get_ref().sync_all())
-            .and_then(|()| std::fs::rename(&self.partial, &self.path));
-        named.map_err(io(format!("writing {}", self.path.display())))
-    }
-}
-
-impl Write for Output {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.file.write(bytes)
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        self.file.flush()
-    }
-}
-
-impl Seek for Output {
-    fn seek(&mut self, to: SeekFrom) -> std::io::Result<u64> {
-        self.file.seek(to)
-    }
-}
-
-impl Drop for Output {
-    /// Leaves nothing half-written: after `finish` there is no partial file.
-    fn drop(&mut self) {
-        std::fs::remove_file(&self.partial).ok();
-    }
-}
-
-/// Writes a whole file.
-pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
-    let mut output = Output::create(path)?;
-    output.write(bytes)?;
-    output.finish()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nearfar::NpzWriter;
-
-    #[test]
-    fn an_npz_takes_its_name_when_it_is_whole() {
-        let path = std::env::temp_dir().join(format!("nearfar-{}.npz", std::process::id()));
-        let partial = PathBuf::from(format!("{}.partial", path.display()));
-        let begin = || {
-            let mut npz = NpzWriter::new("x.npz", Output::create(&path).expect("is made"));
-            let parts = [[1u32, 2], [3, 4]];
-            npz.array("ids", &[2, 2], parts).expect("is written");
-            npz
-        };
-        drop(begin());
-        assert!(!path.exists() && !partial.exists());
-        begin().finish().and_then(Output::finish).expect("is named");
-        assert!(path.exists() && !partial.exists());
-        let bytes = std::fs::read(&path).expect("is there");
-        assert!(bytes.starts_with(b"PK") && bytes.len() > 128 + 16);
-        std::fs::remove_file(&path).expect("is there");
-    }
-
     #[test]
     fn an_array_stands_after_the_colon_of_an_npz() {
         let split = |text| {
