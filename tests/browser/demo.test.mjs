@@ -61,7 +61,7 @@ test("the CPU engine gives the same picture, in the dark", async () => {
 test("the first twenty losses are those of the command line, on both engines", async () => {
   const expected = native("steps=20").history.map((step) => step.loss);
   for (const engine of ["gpu", "cpu"]) {
-    await on(`?engine=${engine}#steps=20`, {}, async (page) => {
+    await on(`?engine=${engine}#data=many-classes&steps=20`, {}, async (page) => {
       for (let step = 1; step <= 20; step += 1) {
         await page.click("step");
         await page.page.waitForFunction((n) => document.querySelector("[data-testid=step-count]").textContent === String(n), step);

@@ -46,7 +46,7 @@ test("every row is evaluated: validation while the run goes on, the test side wh
   for (const [engine, steps] of [["gpu", 200], ["cpu", 800]]) {
     const settings = [`steps=${steps}`, "evaluate_queries=100"];
     const { final } = native(...settings);
-    await on(`?engine=${engine}#${settings.join("&")}`, {}, async (page) => {
+    await on(`?engine=${engine}#data=many-classes&${settings.join("&")}`, {}, async (page) => {
       assert.ok(await page.find("evaluate-all").isHidden());
       await page.click("run");
       await page.page.waitForFunction(() => document.querySelector("[data-testid=precision-at-1]").textContent !== "–");

@@ -8,9 +8,9 @@ import { root } from "./support.mjs";
 const on = pages();
 
 test("what does not hold in a link is named, and the rest of it holds", async () => {
-  await on("?engine=tpu#batch_size=0&steps=33&colour=red&memory_size=99&split=column:side", {}, async (page) => {
+  await on("?engine=tpu#data=many-classes&batch_size=0&steps=33&colour=red&memory_size=99&split=column:side", {}, async (page) => {
     const error = await page.error();
-    for (const part of ["tpu", "batch_size is 0: it must be between", "unknown field `colour`", 'no text column "side"']) {
+    for (const part of ["tpu", "batch_size is 0: it must be between", "no setting `colour`", 'no text column "side"']) {
       assert.ok(error.includes(part), `${part} in ${error}`);
     }
     assert.equal(await page.knob("Steps"), "33");
@@ -22,7 +22,7 @@ test("what does not hold in a link is named, and the rest of it holds", async ()
   await on("?engine=cpu#data=nosuch&steps=33", {}, async (page) => {
     assert.match(await page.error(), /no sample "nosuch"/);
     assert.equal(await page.knob("Steps"), "33");
-    assert.equal(await page.find("dataset-select").inputValue(), "many-classes");
+    assert.equal(await page.find("dataset-select").inputValue(), "mirrored");
   });
 });
 
@@ -85,6 +85,6 @@ test("settings stand in the link, and a link sets them", async () => {
     assert.match(await page.text("verdict"), /rows it never saw/);
   });
   await on("?engine=cpu#batchsize=3", {}, async (page) => {
-    assert.match(await page.error(), /^The link: .*unknown field `batchsize`/);
+    assert.match(await page.error(), /^The link: .*no setting `batchsize`/);
   });
 });

@@ -21,11 +21,11 @@ async function matrix(file) {
 test("a click on the map shows the nearest rows, those of the trained head, on both engines", async () => {
   // The test side of this sample is its last 1,500 rows, ten of a class.
   const out = await mkdtemp(path.join(os.tmpdir(), "nearfar-"));
-  execFileSync(path.join(root, "target/debug/nearfar"), ["train", "--set", "steps=20", "--out", out], { stdio: "ignore" });
+  execFileSync(path.join(root, "target/debug/nearfar"), ["train", "--data", "sample:many-classes", "--set", "steps=20", "--out", out], { stdio: "ignore" });
   const embeddings = await matrix(path.join(out, "test_embeddings.npy"));
   const product = (a, b) => a.reduce((sum, value, i) => sum + value * b[i], 0);
   for (const engine of ["gpu", "cpu"]) {
-    await on(`?engine=${engine}#steps=20`, {}, async (page) => {
+    await on(`?engine=${engine}#data=many-classes&steps=20`, {}, async (page) => {
       assert.ok(await page.find("neighbours").isHidden());
       await page.click("run");
       await page.status(/^Done/);

@@ -17,7 +17,7 @@ async function hardest(page) {
 
 test("the similarities of a step are drawn and said, and its hardest triplets shown by a click or by keys", async () => {
   for (const engine of ["gpu", "cpu"]) {
-    await on(`?engine=${engine}#steps=2000&evaluate_every=2000`, {}, async (page) => {
+    await on(`?engine=${engine}#data=many-classes&steps=2000&evaluate_every=2000`, {}, async (page) => {
       assert.match((await hardest(page)).said, /^Click a step in the plot of triplets, or press its button/);
       assert.ok(await page.find("show-hardest").isDisabled());
       assert.match(await page.find("chart-similarities").getAttribute("aria-label"), /none yet$/);

@@ -298,7 +298,7 @@ fn Numbers(state: State) -> impl IntoView {
 /// What came of it, in a sentence.
 #[component]
 fn Verdict(state: State) -> impl IntoView {
-    let text = move || {
+    let text = Memo::new(move |_| {
         match (&state.curves.read().verdict, state.has_run()) {
         (Some(verdict), _) => verdict.clone(),
         (None, true) if state.is_scoring() => {
@@ -310,10 +310,22 @@ fn Verdict(state: State) -> impl IntoView {
                           it does, and what a memory of earlier batches adds."
             .to_owned(),
     }
+    });
+    // What to do comes first; the numbers follow it.
+    let part = move |second: bool| {
+        let text = text.get();
+        let told = state.curves.with(|curves| curves.verdict.is_some());
+        match text.split_once(". ").filter(|_| told) {
+            Some((advice, _)) if !second => format!("{advice}."),
+            Some((_, numbers)) => numbers.to_owned(),
+            None if second => text,
+            None => String::new(),
+        }
     };
+    let (advice, numbers) = (move || part(false), move || part(true));
     view! {
         <div class="verdict" class:told=move || state.curves.read().verdict.is_some()>
-            <p data-testid="verdict" aria-live="polite">{text}</p>
+            <p data-testid="verdict" aria-live="polite"><b>{advice}</b> {numbers}</p>
             <progress aria-label="Scoring the test rows" hidden=move || !state.is_scoring()></progress>
         </div>
     }

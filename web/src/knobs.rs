@@ -138,7 +138,7 @@ pub(crate) const MAIN: [Knob; 14] = [
 ];
 
 /// The rest.
-pub(crate) const MORE: [Knob; 12] = [
+pub(crate) const MORE: [Knob; 13] = [
     Knob {
         key: "loss.swap",
         label: "Swap",
@@ -159,6 +159,13 @@ pub(crate) const MORE: [Knob; 12] = [
         pml: "",
         help: "Widths of the layers before the embedding: up to four numbers with commas. With none the head is a linear map.",
         entry: Entry::Widths,
+    },
+    Knob {
+        key: "initial_weights",
+        label: "First weights",
+        pml: "",
+        help: "Where the weights start. A head without hidden layers can start from the linear map (LDA) that it is compared with.",
+        entry: Entry::Choice(&[("random", "random"), ("lda", "linear map")]),
     },
     Knob {
         key: "embedding_size",
