@@ -18,16 +18,15 @@ test("the default demo learns on a GPU, and less without memory", async () => {
     await page.status(/^Done/);
     const [withMemory, raw] = [await page.number("precision-at-1"), await page.number("baseline-precision-at-1")];
     assert.ok(withMemory >= 0.85, `${withMemory} with memory`);
-    assert.ok(raw > 0.08 && raw < 0.18, `${raw} raw`);
+    assert.ok(raw > 0.2 && raw < 0.35, `${raw} raw`);
     const linear = await page.number("baseline-linear-precision-at-1");
-    const { test: expected } = native("steps=1").baseline.linear;
+    const { test: expected } = native("mirrored", "steps=1").baseline.linear;
     assert.equal(linear.toFixed(2), expected.precision_at_1.toFixed(2), "the linear map is the command line's");
     const said = await page.text("verdict");
-    const better = said.match(/^(0\.\d\d) ± 0\.01 on classes it never saw: better than raw features by (0\.\d\d), better than a linear map \(LDA\) by (0\.\d\d)$/);
-    assert.ok(better, said);
-    assert.equal(Number(better[1]), withMemory);
-    // Each is rounded by itself.
-    assert.ok(Math.abs(better[2] - (withMemory - raw)) < 0.011 && Math.abs(better[3] - (withMemory - linear)) < 0.011, said);
+    const numbers = said.match(/^Keep this head\. On rows of classes it never saw, the nearest row is right for (0\.\d+) \(precision@1\): raw features (0\.\d+).* a linear map \(LDA, \d+ outputs\) (0\.\d+)/);
+    assert.ok(numbers, said);
+    assert.deepEqual(numbers.slice(1).map((number) => Number(number).toFixed(2)), [withMemory, raw, linear].map((number) => number.toFixed(2)), "the numbers of the header");
+    assert.ok(withMemory - linear >= 0.1, `${linear} linear`);
     const [valid, mined, active] = await Promise.all(["mining-valid", "mining-mined", "mining-active"].map((id) => page.bare(id, "count")));
     assert.ok(valid > mined && mined >= active && active > 0, `${valid} > ${mined} >= ${active} > 0`);
     await page.screenshot("demo-light");
@@ -37,10 +36,10 @@ test("the default demo learns on a GPU, and less without memory", async () => {
     await page.status(/^Training/);
     await page.status(/^Done/);
     const without = await page.number("precision-at-1");
-    assert.ok(without <= 0.5 && withMemory - without >= 0.38, `${without} without memory`);
+    assert.ok(withMemory - without >= 0.3, `${without} without memory`);
     assert.ok((await page.drawn("chart-precision")) > before, "the run before stays, faint");
     assert.ok((await page.page.innerText("footer")).includes("the run before, Memory rows 1024"));
-    assert.ok(page.page.url().endsWith("#data=many-classes"), page.page.url());
+    assert.ok(page.page.url().endsWith("#data=mirrored"), page.page.url());
     await memoryIsWithinBudget(page);
     await page.screenshot("without-memory-light");
   });
@@ -59,7 +58,7 @@ test("the CPU engine gives the same picture, in the dark", async () => {
 });
 
 test("the first twenty losses are those of the command line, on both engines", async () => {
-  const expected = native("steps=20").history.map((step) => step.loss);
+  const expected = native("many-classes", "steps=20").history.map((step) => step.loss);
   for (const engine of ["gpu", "cpu"]) {
     await on(`?engine=${engine}#data=many-classes&steps=20`, {}, async (page) => {
       for (let step = 1; step <= 20; step += 1) {

@@ -45,7 +45,7 @@ test("every row is evaluated: validation while the run goes on, the test side wh
   // So many steps that the run is still going on when the button is pressed.
   for (const [engine, steps] of [["gpu", 200], ["cpu", 800]]) {
     const settings = [`steps=${steps}`, "evaluate_queries=100"];
-    const { final } = native(...settings);
+    const { final } = native("many-classes", ...settings);
     await on(`?engine=${engine}#data=many-classes&${settings.join("&")}`, {}, async (page) => {
       assert.ok(await page.find("evaluate-all").isHidden());
       await page.click("run");

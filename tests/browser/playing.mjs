@@ -51,11 +51,11 @@ export async function written(name, text) {
   return file;
 }
 
-/** What the command line gives for the same settings on many classes. */
-export function native(...settings) {
+/** What the command line gives for the same settings on a sample. */
+export function native(sample, ...settings) {
   const cli = path.join(root, "target/debug/nearfar");
   const sets = settings.flatMap((set) => ["--set", set]);
-  return JSON.parse(execFileSync(cli, ["train", "--json", "--data", "sample:many-classes", ...sets], { maxBuffer: 1 << 28, stdio: ["ignore", "pipe", "ignore"] }));
+  return JSON.parse(execFileSync(cli, ["train", "--json", "--data", `sample:${sample}`, ...sets], { maxBuffer: 1 << 28, stdio: ["ignore", "pipe", "ignore"] }));
 }
 
 export async function memoryIsWithinBudget(page) {
