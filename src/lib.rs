@@ -152,3 +152,4 @@ pub use trainer::{
     StoredMemory, Trainer,
 };
 pub use triplets::Triplets;
+pub use warnings::Warning;

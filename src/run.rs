@@ -20,7 +20,7 @@ use crate::metrics::{Metrics, Scores};
 use crate::projection::{Axes, project};
 use crate::trainer::{Evaluation, Map as Through, Neighbourhood, StepReport, Trainer};
 use crate::verdict::{Judged, Trial, verdict};
-use crate::warnings::Warnings;
+use crate::warnings::{Warning, Warnings};
 
 /// A run under way.
 #[derive(Debug)]
@@ -406,9 +406,9 @@ impl Run {
         self.verdict.clone()
     }
 
-    /// What is likely wrong, in sentences.
-    pub fn warnings(&self) -> &[String] {
-        self.warnings.texts()
+    /// What is likely wrong, and what would mend it.
+    pub fn warnings(&self) -> &[Warning] {
+        self.warnings.said()
     }
 
     /// The work so far, in milliseconds.
@@ -476,7 +476,7 @@ impl Run {
             r#final: self.head,
             baseline: self.baseline(),
             verdict: self.verdict(),
-            warnings: self.warnings().to_vec(),
+            warnings: self.warnings().iter().map(ToString::to_string).collect(),
         }
     }
 }
