@@ -4,8 +4,7 @@ use std::path::Path;
 
 use clap::Args;
 use nearfar::{
-    Choice, CsvTable, Dataset, Distance, Error, Labelled, NamedFile, NpyRows, Result, RowSource,
-    Rows,
+    Choice, CsvTable, Dataset, Distance, Labelled, NamedFile, NpyRows, Result, RowSource, Rows,
 };
 
 use super::note_line;
