@@ -637,6 +637,10 @@ mod tests {
                 "loss.swap is \"maybe\": it must be true or false",
             ),
             (
+                "standardize=maybe",
+                "standardize is \"maybe\": it must be false, true or auto",
+            ),
+            (
                 "optimizer.lr=NaN",
                 "optimizer.lr is \"NaN\": it must be a number",
             ),

@@ -84,7 +84,8 @@ fn leaf(path: &str, value: &Value, default: &Value, at: impl Fn(Value) -> Value)
         _ => {
             let choices = reads(at(NO_CHOICE.into())).map_err(|error| error.to_string());
             let choices = choices.err().unwrap_or_default();
-            match choices.split_once("expected ") {
+            let listed = choices.split_once("expected ");
+            match listed.or_else(|| choices.split_once("must be ")) {
                 Some((_, choices)) => format!("it must be {choices}"),
                 None => "it must be text".to_owned(),
             }

@@ -243,7 +243,8 @@ impl<'a> CsvTable<'a> {
     }
 
     fn is_id(&self, column: usize) -> bool {
-        ID_NAMES.contains(&self.header[column].to_lowercase().as_str())
+        let name = &self.header[column];
+        ID_NAMES.iter().any(|id| name.eq_ignore_ascii_case(id))
     }
 
     /// The numbers of these columns, `[rows, columns]`.
@@ -374,8 +375,9 @@ impl<'a> CsvTable<'a> {
         }
         let mut equal = columns.to_vec();
         let is_named = |column: &usize| {
-            let name = self.header[*column].to_lowercase();
-            name != "y" && LABEL_NAMES.contains(&name.as_str())
+            let name = &self.header[*column];
+            let mut names = LABEL_NAMES.iter().filter(|name| **name != "y");
+            names.any(|label| name.eq_ignore_ascii_case(label))
         };
         type Codes<'a> = (usize, HashMap<&'a str, String>);
         let mut codes: Vec<Codes<'_>> = Vec::new();
@@ -483,8 +485,11 @@ impl<'a> CsvTable<'a> {
     /// What was decided while reading these features, in words.
     fn notes(&self, features: &[usize], label: Option<usize>, again: &[usize]) -> Vec<String> {
         let mut notes = self.oddities();
-        let left = (0..self.header.len())
-            .filter(|column| Some(*column) != label && !features.contains(column));
+        let mut is_left = vec![true; self.header.len()];
+        for column in features.iter().chain(&label) {
+            is_left[*column] = false;
+        }
+        let left = (0..self.header.len()).filter(|column| is_left[*column]);
         // Row numbers, then the rest: a table may have thousands.
         let mut left: Vec<usize> = left.collect();
         left.sort_by_key(|column| !self.is_id(*column));

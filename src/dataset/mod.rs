@@ -244,12 +244,13 @@ impl Dataset {
 /// # Errors
 /// The first name that is not there.
 fn places<'a>(names: &'a [String], others: &[String]) -> Result<Vec<usize>, &'a str> {
-    let mut taken = vec![false; others.len()];
+    let mut places: HashMap<&str, Vec<usize>> = HashMap::new();
+    for (place, name) in others.iter().enumerate().rev() {
+        places.entry(name).or_default().push(place);
+    }
     let place = |name: &'a String| {
-        let place = (0..others.len()).find(|place| !taken[*place] && others[*place] == *name);
-        let place = place.ok_or(name.as_str())?;
-        taken[place] = true;
-        Ok(place)
+        let left = places.get_mut(name.as_str());
+        left.and_then(Vec::pop).ok_or(name.as_str())
     };
     names.iter().map(place).collect()
 }

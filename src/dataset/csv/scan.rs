@@ -5,6 +5,8 @@ use crate::error::{Error, Result};
 
 /// Bytes of a line, or of a row whose cells run over several.
 const MAX_LINE_BYTES: usize = 16 << 20;
+/// Bytes of the first line that tell the delimiter.
+const DELIMITER_BYTES: usize = 64 << 10;
 /// Cells of a line: what is held for each is more than a cell of a byte.
 const MAX_CELLS: usize = 1 << 20;
 
@@ -147,7 +149,7 @@ fn delimiter(bytes: &[u8]) -> u8 {
     let delimiters = *b";\t,";
     let mut quoted = false;
     let lines = bytes.iter().skip_while(|byte| b"\r\n".contains(byte));
-    for byte in lines.take(MAX_LINE_BYTES) {
+    for byte in lines.take(DELIMITER_BYTES) {
         quoted ^= *byte == b'"';
         if quoted {
             continue;
