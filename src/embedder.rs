@@ -1,12 +1,13 @@
 //! [`Embedder`]: a trained head applied to any rows, tile by tile.
 
-use crate::embeddings::Embeddings;
+use crate::embeddings::{Embeddings, check_direction};
 use crate::engine::{DeviceVec, Engine};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::features::pad;
-use crate::forecast::{Forecast, Rate};
+use crate::forecast::{Forecast, Rate, check_count};
 use crate::kernels::{self, normalize, stride};
 use crate::ledger::Purpose;
+use crate::memory::reserve;
 use crate::model::{Activations, EmbeddingModel, LayerWeights};
 use crate::plan::{MemoryPlan, Room};
 use crate::unit_rows::TILE_ROWS;
@@ -29,14 +30,60 @@ pub struct Embedder {
     model: EmbeddingModel,
     activations: Activations,
     unit: DeviceVec<f32>,
+    /// Rows embedded so far.
+    done: u64,
 }
 
 impl Embedder {
+    /// Checks that a head has one layer to five, each of some width and of weights that can be computed with.
+    ///
+    /// # Errors
+    /// [`Error::Data`] with the tensor and the place in it.
+    pub fn check(head: &[LayerWeights]) -> Result<()> {
+        let layers = head.len();
+        if !(1..ACTIVATIONS.len()).contains(&layers) {
+            return Err(Error::Data(format!(
+                "the head has {layers} layers, expected 1 to 5"
+            )));
+        }
+        for layer in head {
+            let (index, [outputs, inputs]) = (layer.index, layer.shape);
+            if outputs == 0 || inputs == 0 {
+                return Err(Error::Data(format!(
+                    "\"{index}.weight\" has the shape ({outputs}, {inputs}): a layer of no width embeds nothing"
+                )));
+            }
+            for (name, values, columns) in [
+                ("weight", &layer.weight, inputs),
+                ("bias", &layer.bias, outputs),
+            ] {
+                let most = f64::from(f32::MAX) / columns as f64;
+                let fine = |value: &f32| f64::from(*value).powi(2) < most;
+                if let Some(at) = values.iter().position(|value| !fine(value)) {
+                    let (row, column) = (at / columns, at % columns);
+                    let place = match name {
+                        "weight" => format!("[{row}, {column}]"),
+                        _ => format!("[{column}]"),
+                    };
+                    return Err(Error::Data(format!(
+                        "\"{index}.{name}\" holds {:e} at {place}, which cannot be computed with: the head is damaged, or its \
+                         training went wrong",
+                        values[at]
+                    )));
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Forecasts embedding `rows` rows with a head.
     ///
     /// # Errors
-    /// [`crate::Error::Refused`] and [`crate::Error::TooLarge`], with the numbers.
+    /// As [`Embedder::check`]; [`Error::Data`] for more rows than are numbered; [`Error::Refused`] and
+    /// [`Error::TooLarge`], with the numbers.
     pub fn plan(head: &[LayerWeights], rows: usize, room: &Room, rate: &Rate) -> Result<Forecast> {
+        Self::check(head)?;
+        check_count("rows", rows)?;
         let memory = buffers(&widths(head));
         memory.fits("embedding", room, ADVICE)?;
         let weights = head
@@ -62,8 +109,9 @@ impl Embedder {
     /// Puts a head on the engine.
     ///
     /// # Errors
-    /// [`crate::Error::Refused`] when it does not fit the engine's budget.
+    /// As [`Embedder::check`]; [`Error::Refused`] when it does not fit the engine's budget.
     pub async fn new(engine: Engine, head: &[LayerWeights]) -> Result<Self> {
+        Self::check(head)?;
         let widths = widths(head);
         engine.prepare(&kernels::ALL).await?;
         let plan = buffers(&widths);
@@ -72,6 +120,7 @@ impl Embedder {
             model: EmbeddingModel::new(&engine, &mut workspace, PARAMETERS, &widths, head).await?,
             activations: Activations::new(&mut workspace, &ACTIVATIONS, &widths),
             unit: workspace.take("embed.unit"),
+            done: 0,
             engine,
         })
     }
@@ -91,14 +140,20 @@ impl Embedder {
         &self.engine
     }
 
-    /// Embeds dense rows `[_, input_size]`.
+    /// Embeds dense rows `[_, input_size]`, the next ones: messages count all rows since the head was put on the engine.
     ///
     /// # Errors
-    /// [`crate::Error::Device`], and [`crate::Error::Stopped`] between tiles.
+    /// [`Error::NoDirection`] where an embedding is not finite or zero; [`Error::NoMemory`]; [`Error::Device`], and
+    /// [`Error::Stopped`] between tiles.
     pub async fn embed(&mut self, rows: &[f32]) -> Result<Embeddings> {
         let (inputs, dim) = (self.model.input_size(), self.model.embedding_size());
         let stride = stride(dim);
-        let mut values = Vec::with_capacity(rows.len() / inputs * dim);
+        let mut values = Vec::new();
+        reserve(
+            &mut values,
+            (rows.len() / inputs * dim) as u64,
+            "the embeddings",
+        )?;
         for tile in rows.chunks(TILE_ROWS * inputs) {
             let count = tile.len() / inputs;
             let input = self.activations.input_mut();
@@ -113,7 +168,11 @@ impl Embedder {
                 .engine
                 .read(&self.unit, 0, (count * stride) as u64)
                 .await?;
-            values.extend(padded.chunks_exact(stride).flat_map(|row| &row[..dim]));
+            for row in padded.chunks_exact(stride) {
+                self.done += 1;
+                check_direction(&row[..dim], self.done)?;
+                values.extend(&row[..dim]);
+            }
             self.engine.breathe().await?;
         }
         Ok(Embeddings { values, dim })

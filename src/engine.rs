@@ -10,11 +10,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::cpu::CpuVec;
+use crate::cpu::{self, CpuVec};
 use crate::device::{DeviceInfo, EngineChoice, EngineKind, Reason};
 use crate::error::{Error, Result};
 use crate::gpu::{self, Adapter, Gpu, GpuCommands, GpuVec, Kernel};
-use crate::ledger::MemoryLedger;
+use crate::ledger::{Bytes, MemoryLedger};
 use crate::plan::{MemoryPlan, Room};
 use bytemuck::Pod;
 use web_time::{Duration, Instant};
@@ -98,7 +98,11 @@ impl Engine {
                 };
                 (Backend::Gpu(Rc::new(gpu)), info, reason)
             }
-            Err(reason) => (Backend::Cpu, cpu_info(), reason),
+            Err(reason) => {
+                #[cfg(not(target_arch = "wasm32"))]
+                cpu::start_threads();
+                (Backend::Cpu, cpu_info(), reason)
+            }
         };
         Ok(Self {
             backend,
@@ -153,10 +157,11 @@ impl Engine {
         Arc::clone(&self.stop)
     }
 
-    /// Creates all buffers of a phase, zeroed.
+    /// Creates all buffers of a phase, zeroed: all of its memory is handed out when this returns.
     ///
     /// # Errors
-    /// What [`MemoryPlan::fits`] refuses, with `how` as the advice; [`Error::Device`] when the driver has no memory.
+    /// What [`MemoryPlan::fits`] refuses, with `how` as the advice; where the budget allows what the machine has not,
+    /// [`Error::Device`] from a GPU and [`Error::NoMemory`] from the CPU.
     pub async fn workspace(&self, phase: &str, plan: &MemoryPlan, how: &str) -> Result<Workspace> {
         self.settle().await?;
         plan.fits(phase, &self.room(), how)?;
@@ -180,8 +185,13 @@ impl Engine {
                 .collect(),
             Backend::Cpu => reservations
                 .into_iter()
-                .map(|(_, reservation)| DeviceVec::Cpu(CpuVec::unallocated(reservation)))
-                .collect(),
+                .map(|(_, reservation)| CpuVec::allocate(phase, reservation).map(DeviceVec::Cpu))
+                .collect::<Result<_>>()
+                // One buffer is refused, and with it all.
+                .map_err(|_| Error::NoMemory {
+                    what: format!("\"{phase}\""),
+                    bytes: Bytes(plan.total_bytes()),
+                })?,
         };
         Ok(Workspace(labels.zip(vectors).collect()))
     }
@@ -420,7 +430,7 @@ impl Workspace {
         let vec = self.0.remove(label);
         match vec.unwrap_or_else(|| panic!("the plan has no buffer \"{label}\" left")) {
             DeviceVec::Gpu(vec) => DeviceVec::Gpu(vec.cast()),
-            DeviceVec::Cpu(vec) => DeviceVec::Cpu(vec.allocate()),
+            DeviceVec::Cpu(vec) => DeviceVec::Cpu(vec.cast()),
         }
     }
 }

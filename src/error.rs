@@ -24,7 +24,11 @@ pub enum Error {
         how: String,
     },
     /// One buffer is larger than the device can bind; nothing was started.
-    #[error("\"{label}\" needs {bytes}, this device binds at most {limit}: {how}")]
+    #[error(
+        "\"{label}\" needs {}, this device binds at most {}: {how}",
+        bytes.rounded_up(),
+        limit.rounded_down()
+    )]
     TooLarge {
         /// The buffer.
         label: &'static str,
@@ -35,18 +39,40 @@ pub enum Error {
         /// The change that would make it fit.
         how: String,
     },
+    /// The budget allows what the system then did not give; nothing was started.
+    #[error(
+        "{what} needs {}, and the system gives this process no more: lower the budget, use less data, or end other programs",
+        bytes.rounded_up()
+    )]
+    NoMemory {
+        /// What needs it.
+        what: String,
+        /// The memory that was asked for.
+        bytes: Bytes,
+    },
     /// No adapter, a lost device, or an error the driver reported.
     #[error("{0}")]
     Device(String),
-    /// Training met a value that is not finite; the weights of the step before are kept.
+    /// An embedding or a gradient of a training step was not finite, and the weights of the step before are kept.
     #[error(
-        "step {step}: the loss is not finite: lower `optimizer.lr` (now {lr}) or scale the features"
+        "step {step}: an embedding or a gradient is not finite: lower `optimizer.lr` (now {lr}) or scale the features"
     )]
     NotFinite {
-        /// The step whose loss or gradient was not finite.
+        /// The step whose embeddings or gradients were not finite.
         step: u64,
         /// The learning rate of the run.
         lr: f64,
+    },
+    /// A row came out of a head without a direction: not finite, or of no length.
+    #[error(
+        "row {row}: its embedding {}: the head does not suit this row, or is damaged",
+        if *zero { "is zero or too large to square" } else { "is not finite" }
+    )]
+    NoDirection {
+        /// The row, counted from 1.
+        row: u64,
+        /// Whether it came to zero: it is, or its length is not finite.
+        zero: bool,
     },
     /// A file could not be read or written.
     #[error("{what}: {source}")]
@@ -62,11 +88,20 @@ pub enum Error {
 }
 
 impl Error {
-    /// The exit code of the command line: 2 when refused before starting, 1 when failed while running.
+    /// The exit code of the command line: 2 when refused before starting, 1 when failed while running, 130 when stopped
+    /// by Ctrl-C.
     pub fn exit_code(&self) -> i32 {
         match self {
-            Self::Data(_) | Self::Config(_) | Self::Refused { .. } | Self::TooLarge { .. } => 2,
-            Self::Device(_) | Self::NotFinite { .. } | Self::Io { .. } | Self::Stopped => 1,
+            Self::Data(_)
+            | Self::Config(_)
+            | Self::Refused { .. }
+            | Self::TooLarge { .. }
+            | Self::NoMemory { .. } => 2,
+            Self::Device(_)
+            | Self::NotFinite { .. }
+            | Self::NoDirection { .. }
+            | Self::Io { .. } => 1,
+            Self::Stopped => 130,
         }
     }
 }

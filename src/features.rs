@@ -1,21 +1,27 @@
-//! [`FeatureStore`]: the features on the engine, all of them where they fit, else only the rows that come next.
+//! [`FeatureStore`]: the features on the engine, all of them where they fit, else only the rows that come next; scaled on
+//! their way to a batch.
 
-use crate::dataset::Dataset;
+use crate::dataset::{Dataset, check_squares};
 use crate::engine::{Commands, DeviceVec, Engine, Workspace};
 use crate::error::Result;
 use crate::kernels::{gather, stride};
 use crate::ledger::Purpose;
 use crate::pace::{Pace, Slices};
 use crate::plan::MemoryPlan;
+use crate::scaling::Scaling;
 
 const ROWS: &str = "features.rows";
 const NUMBERS: &str = "features.numbers";
+const SCALING: &str = "features.scaling";
 
 /// Where batches and tiles of features come from. Which of the two ways it is changes no result.
 #[derive(Debug)]
 pub(crate) struct FeatureStore {
     rows: DeviceVec<f32>,
     numbers: DeviceVec<u32>,
+    /// `[2, stride]`: what is taken off each feature, and what it is then multiplied by.
+    scaling: DeviceVec<f32>,
+    dim: usize,
     stride: usize,
     resident: bool,
 }
@@ -26,6 +32,7 @@ impl FeatureStore {
         let rows = if resident > 0 { resident } else { staged };
         plan.with::<f32>(Purpose::Dataset, ROWS, rows as u64 * stride(dim) as u64)
             .with::<u32>(Purpose::Staging, NUMBERS, staged as u64)
+            .with::<f32>(Purpose::Dataset, SCALING, 2 * stride(dim) as u64)
     }
 
     /// Takes the store from the workspace and uploads the features where all are to stay.
@@ -36,14 +43,20 @@ impl FeatureStore {
         engine: &Engine,
         workspace: &mut Workspace,
         dataset: &Dataset,
+        scaling: &Scaling,
         resident: bool,
     ) -> Result<Self> {
         let mut store = Self {
             rows: workspace.take(ROWS),
             numbers: workspace.take(NUMBERS),
+            scaling: workspace.take(SCALING),
+            dim: dataset.features.dim(),
             stride: stride(dataset.features.dim()),
             resident,
         };
+        let dim = dataset.features.dim();
+        let rows = [&scaling.shift, &scaling.scale].map(|row| pad(row, dim));
+        engine.upload(&mut store.scaling, 0, &rows.concat()).await?;
         if resident {
             let mut pace = Pace::of(engine);
             let mut slices = Slices::new(engine, &mut pace);
@@ -80,7 +93,12 @@ impl FeatureStore {
         slices.upload(&mut self.numbers, 0, &places).await
     }
 
-    /// Copies `count` of the staged rows, from `first` on, to a batch.
+    /// Columns of a row.
+    pub(crate) fn dim(&self) -> usize {
+        self.dim
+    }
+
+    /// Copies `count` of the staged rows, from `first` on, scaled, to a batch.
     pub(crate) fn gather(
         &self,
         commands: &mut Commands,
@@ -88,10 +106,11 @@ impl FeatureStore {
         count: usize,
         batch: &mut DeviceVec<f32>,
     ) {
-        gather::gather(
+        gather::gather_scaled(
             commands,
             &self.rows,
             &self.numbers,
+            &self.scaling,
             first,
             count,
             self.stride,
@@ -109,6 +128,7 @@ impl FeatureStore {
         let dim = dataset.features.dim();
         let mut dense = Vec::with_capacity(rows.len() * dim);
         dataset.features.read(rows, &mut dense).await?;
+        check_squares(rows, &dense, dim)?;
         let padded = pad(&dense, dim);
         slices
             .upload(&mut self.rows, (first * self.stride) as u64, &padded)

@@ -11,6 +11,7 @@ use crate::kernels::knn::{self, Asked, Inputs, MOST_KEPT, Scratch, Search, VISIT
 use crate::kernels::tile::Shape;
 use crate::kernels::{self, stride};
 use crate::ledger::Purpose;
+use crate::memory::zeros;
 use crate::pace::{Pace, Slices};
 use crate::plan::{MemoryPlan, Room};
 use crate::unit_rows::{Intake, UnitRows};
@@ -351,8 +352,8 @@ impl<'a> KnnIndex<'a> {
         let (rows, k) = (asking.rows(), self.spec.k);
         let mut found = Neighbors {
             k,
-            ids: vec![0; rows * k],
-            similarities: vec![0.0; rows * k],
+            ids: zeros(rows as u64 * k as u64, "the result")?,
+            similarities: zeros(rows as u64 * k as u64, "the result")?,
         };
         let (engine, mut pace) = (self.engine, self.pace);
         let mut slices = Slices::new(engine, &mut pace);

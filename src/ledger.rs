@@ -81,9 +81,9 @@ impl fmt::Display for OverBudget {
             f,
             "\"{}\" needs {}, {} of the {} budget is free",
             self.what,
-            Bytes(self.needs_bytes),
-            Bytes(self.free_bytes),
-            Bytes(self.budget_bytes)
+            Bytes(self.needs_bytes).rounded_up(),
+            Bytes(self.free_bytes).rounded_down(),
+            Bytes(self.budget_bytes).rounded_down()
         )
     }
 }
@@ -92,11 +92,22 @@ impl fmt::Display for OverBudget {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bytes(pub u64);
 
-impl fmt::Display for Bytes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Bytes {
+    /// The text of at least as many bytes: what is needed, so that a budget of that much is enough.
+    pub fn rounded_up(self) -> String {
+        self.text(f64::ceil)
+    }
+
+    /// The text of at most as many bytes: what is free, or a limit.
+    pub fn rounded_down(self) -> String {
+        self.text(f64::floor)
+    }
+
+    /// Three digits at most where the unit is KiB or more: tenths below 100, whole units above.
+    fn text(self, round: fn(f64) -> f64) -> String {
         const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
         if self.0 < 1024 {
-            return write!(f, "{} B", self.0);
+            return format!("{} B", self.0);
         }
         let mut value = self.0 as f64 / 1024.0;
         let mut unit = 0;
@@ -104,8 +115,17 @@ impl fmt::Display for Bytes {
             value /= 1024.0;
             unit += 1;
         }
-        let decimals = usize::from(value < 100.0 && value.fract() >= 0.05);
-        write!(f, "{value:.decimals$} {}", UNITS[unit])
+        let parts = if value < 100.0 { 10.0 } else { 1.0 };
+        let value = round(value * parts) / parts;
+        let decimals = usize::from(value.fract() > 0.0);
+        format!("{value:.decimals$} {}", UNITS[unit])
+    }
+}
+
+impl fmt::Display for Bytes {
+    /// The nearest such text.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text(f64::round))
     }
 }
 
@@ -271,6 +291,29 @@ mod tests {
             "\"ranks\" needs 500 KiB, 424 KiB of the 1 MiB budget is free"
         );
         assert_eq!(ledger.live_bytes(), 600 << 10);
+    }
+
+    #[test]
+    fn what_is_needed_never_reads_like_what_is_free() {
+        for free_bytes in [1u64 << 10, 136_192, 1 << 20, (1 << 30) - 7, 3 << 40] {
+            let refused = OverBudget {
+                what: "knn".to_owned(),
+                needs_bytes: free_bytes + 1,
+                free_bytes,
+                budget_bytes: free_bytes,
+            };
+            let (needs, free) = (Bytes(free_bytes + 1), Bytes(free_bytes));
+            assert_ne!(needs.rounded_up(), free.rounded_down(), "{refused}");
+            assert!(
+                refused.to_string().contains(&needs.rounded_up()),
+                "{refused}"
+            );
+        }
+        assert_eq!(Bytes(136_193).rounded_up(), "134 KiB");
+        assert_eq!(Bytes(136_319).rounded_down(), "133 KiB");
+        assert_eq!(Bytes(13_619).rounded_up(), "13.3 KiB");
+        assert_eq!(Bytes(2 << 20).rounded_up(), "2 MiB");
+        assert_eq!(Bytes(1023).to_string(), "1023 B");
     }
 
     #[test]

@@ -8,6 +8,10 @@ mod ledger;
 
 mod error;
 
+mod quote;
+
+mod memory;
+
 mod plan;
 
 mod forecast;
@@ -42,7 +46,11 @@ mod rng;
 
 mod dataset;
 
+mod scaling;
+
 mod features;
+
+mod survey;
 
 mod sampler;
 
@@ -97,13 +105,13 @@ mod run;
 // What it takes.
 pub mod bench;
 
-pub use config::{Adam, Optimizer, Split, TrainConfig};
+pub use config::{Adam, InitialWeights, Optimizer, Split, Standardize, TrainConfig};
 pub use cross_batch_memory::MemoryAge;
 #[cfg(target_arch = "wasm32")]
 pub use dataset::BlobRows;
 pub use dataset::{
-    Choice, CsvTable, Dataset, Labelled, NamedFile, RowSource, SAMPLES, STREAM_FROM_BYTES, Side,
-    Sides, matrix_header, write_matrix,
+    Choice, CsvTable, Dataset, Labelled, Labels, NamedFile, RowSource, SAMPLES, STREAM_FROM_BYTES,
+    Side, Sides, matrix_header, write_matrix,
 };
 #[cfg(not(target_arch = "wasm32"))]
 pub use dataset::{NpyElement, NpyRows, NpzWriter, triplets_header};
@@ -120,22 +128,28 @@ pub use ledger::{Bytes, MemoryLedger, OverBudget, Purpose, Reservation};
 pub use linear::{LinearMap, Unfit};
 pub use listing::{ListingSpec, Windows, checksum, list};
 pub use losses::{Loss, TripletMarginLoss};
+#[doc(hidden)]
+pub use memory::may_fail;
+pub use memory::{reserve, zeros};
 pub use metrics::{ClassMetrics, Metrics, Retrieval, Scores};
 pub use miners::{
     BatchEasyHardMiner, BatchHardMiner, DistanceWeightedMiner, FacenetSemihardMiner, Miner,
     MiningCounts, MultiSimilarityMiner, PairMarginMiner, Strategy, TripletMarginMiner,
     TypeOfTriplets,
 };
-pub use mining::{Mined, MiningSpec, Pairs, Wanted, mine};
+pub use mining::{KeptOfAnchor, Mined, MiningSpec, Pairs, Wanted, mine, mine_into};
 pub use model::{Activations, EmbeddingModel, LayerWeights};
 pub use plan::{MemoryPlan, PlannedBuffer, Room};
 pub use pml::pml_bytes;
 pub use projection::{Axes, project};
 pub use rate::measure_rate;
 pub use run::{Baseline, DataReport, FullEvaluation, Map, MemoryReport, Progress, Run, RunReport};
+pub use scaling::Scaling;
 pub use self_test::{SelfTest, self_test};
+pub use survey::Survey;
 pub use trainer::{
     Evaluation, HardTriplet, HardestTriplets, Neighbour, Neighbourhood, PairHistogram, StepReport,
     StoredMemory, Trainer,
 };
 pub use triplets::Triplets;
+pub use warnings::Warning;

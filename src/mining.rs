@@ -27,7 +27,7 @@ use crate::plan::{MemoryPlan, Room};
 use crate::row_pass::RowPass;
 use crate::unit_rows::{Intake, UnitRows};
 
-pub use pairs::Pairs;
+pub use pairs::{KeptOfAnchor, Pairs};
 
 /// What a block of anchors may take beside the references, which stay where they are.
 const SCRATCH_BYTES: u64 = 64 << 20;
@@ -239,6 +239,33 @@ pub async fn mine(
     miner: &Miner,
     distance: Distance,
     wanted: Wanted<'_>,
+    progress: impl FnMut(u64, u64),
+) -> Result<Mined> {
+    let mut pairs = Pairs::default();
+    let sink = |kept: KeptOfAnchor<'_>| {
+        pairs.add(kept);
+        Ok(())
+    };
+    let mined = mine_into(
+        engine, anchors, references, miner, distance, wanted, sink, progress,
+    )
+    .await?;
+    Ok(Mined { pairs, ..mined })
+}
+
+/// The same, where with [`Wanted::Pairs`] what is kept goes to `sink`, anchor by anchor: nothing of it is held.
+///
+/// # Errors
+/// As [`mine`], and what `sink` says.
+#[expect(clippy::too_many_arguments, reason = "as mine, and where pairs go")]
+pub async fn mine_into(
+    engine: &Engine,
+    anchors: Rows<'_>,
+    references: Option<Rows<'_>>,
+    miner: &Miner,
+    distance: Distance,
+    wanted: Wanted<'_>,
+    mut sink: impl FnMut(KeptOfAnchor<'_>) -> Result<()>,
     mut progress: impl FnMut(u64, u64),
 ) -> Result<Mined> {
     miner.check_has_a_loss()?;
@@ -273,7 +300,7 @@ pub async fn mine(
         counts[*label as usize] += 1;
     }
     let mut pulls = Pulls::default();
-    let mut pairs = Pairs::default();
+    let by_value = matches!(miner, Miner::MultiSimilarity(_)).then_some(distance);
     let mut done = 0;
     while done < spec.anchors {
         let about = |anchor: usize| {
@@ -290,9 +317,16 @@ pub async fn mine(
             && miner.gives_pairs()
             && let Pass::Rows(pass) = &phase.pass
         {
-            pairs
-                .read(engine, pass, done, &rows, spec.references)
-                .await?;
+            pairs::read(
+                engine,
+                pass,
+                done,
+                &rows,
+                spec.references,
+                by_value,
+                &mut sink,
+            )
+            .await?;
         }
         let operations = rows.len() as f64 * spec.operations_of_an_anchor();
         phase.pace.record(operations, started.elapsed());
@@ -301,12 +335,8 @@ pub async fn mine(
         engine.breathe().await?;
     }
     let report = engine.read(&phase.report, 0, TERMS as u64).await?;
-    if let Miner::MultiSimilarity(_) = miner {
-        pairs.sort_by(distance);
-    }
     let mut mined = Mined {
         mining: miner.counts(&report, spec.anchors),
-        pairs,
         ..Mined::default()
     };
     if let Some(Loss::TripletMargin(loss)) = loss {

@@ -12,6 +12,7 @@ use crate::kernels::stride;
 use crate::ledger::Purpose;
 use crate::plan::MemoryPlan;
 use crate::rng;
+use crate::scaling::Scaling;
 
 /// The most layers: four hidden ones and the last.
 const MAX_LAYERS: usize = 5;
@@ -36,6 +37,22 @@ pub struct LayerWeights {
     pub weight: Vec<f32>,
     /// Biases, `[outputs]`.
     pub bias: Vec<f32>,
+}
+
+impl LayerWeights {
+    /// Makes a layer that follows on scaled features one that follows on features as they came:
+    /// `W (x - shift) scale + b = (W scale) x + (b - (W scale) shift)`.
+    pub fn fold(&mut self, scaling: &Scaling) {
+        let rows = self.weight.chunks_exact_mut(scaling.shift.len());
+        for (row, bias) in rows.zip(&mut self.bias) {
+            let mut offset = 0.0;
+            for ((weight, shift), scale) in row.iter_mut().zip(&scaling.shift).zip(&scaling.scale) {
+                *weight *= scale;
+                offset += f64::from(*weight) * f64::from(*shift);
+            }
+            *bias = (f64::from(*bias) - offset) as f32;
+        }
+    }
 }
 
 /// Activations: the input and the output of every layer, kept for the backward pass.

@@ -9,6 +9,9 @@ use serde::ser::{Serialize, SerializeStruct as _, Serializer};
 use crate::error::{Error, Result};
 use crate::ledger::{Bytes, OverBudget, Purpose};
 
+/// The advice that names a budget.
+const RAISE: &str = "raise the budget";
+
 /// One buffer of a plan.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct PlannedBuffer {
@@ -73,9 +76,12 @@ impl MemoryPlan {
     ///
     /// # Errors
     /// [`Error::Refused`] for the whole plan as `phase`, [`Error::TooLarge`] for one buffer; `how` says what to change.
+    /// Where it says "raise the budget", the budget that would do is added.
     pub fn fits(&self, phase: &str, room: &Room, how: &str) -> Result<()> {
         let needs_bytes = self.total_bytes();
         if needs_bytes > room.free_bytes {
+            let held_bytes = room.budget_bytes - room.free_bytes;
+            let enough = Bytes(needs_bytes.saturating_add(held_bytes));
             return Err(Error::Refused {
                 over: OverBudget {
                     what: phase.to_owned(),
@@ -83,7 +89,7 @@ impl MemoryPlan {
                     free_bytes: room.free_bytes,
                     budget_bytes: room.budget_bytes,
                 },
-                how: how.to_owned(),
+                how: how.replacen(RAISE, &format!("{RAISE} to {}", enough.rounded_up()), 1),
             });
         }
         let too_large = self

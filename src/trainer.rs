@@ -18,9 +18,10 @@ pub use hardest::{HardTriplet, HardestTriplets};
 pub use neighbours::{Neighbour, Neighbourhood};
 pub use pairs::PairHistogram;
 pub use score::Evaluation;
+pub(crate) use score::Map;
 pub use stored::StoredMemory;
 
-use crate::config::TrainConfig;
+use crate::config::{InitialWeights, TrainConfig};
 use crate::cross_batch_memory::{CrossBatchMemory, MemoryAge};
 use crate::dataset::{Dataset, Sides};
 use crate::engine::Engine;
@@ -42,6 +43,7 @@ use crate::miners::MiningCounts;
 use crate::model::{Activations, EmbeddingModel, LayerWeights};
 use crate::pace::{Pace, Slices};
 use crate::pml::pml_bytes;
+use crate::scaling::{Decision, Scaling};
 use crate::unit_rows::Intake;
 use baseline::Linear;
 use setup::{Fit, MODEL, MiningBuffers, STEP_DISPATCHES, Setup, Sizes, TILE, TrainBuffers};
@@ -76,6 +78,7 @@ pub struct Trainer {
     config: TrainConfig,
     setup: Setup,
     rule: MiningRule,
+    scaling: Decision,
     features: FeatureStore,
     model: EmbeddingModel,
     memory: CrossBatchMemory,
@@ -138,13 +141,22 @@ impl Trainer {
         let weights = EmbeddingModel::initial_weights(&sizes.widths, config.seed);
         let model =
             EmbeddingModel::new(&engine, &mut workspace, MODEL, &sizes.widths, &weights).await?;
-        let features = FeatureStore::new(&engine, &mut workspace, &dataset, resident).await?;
+        let train = &setup.sides.train;
+        let scaling = Scaling::decide(&engine, &dataset, train, config.standardize).await?;
+        let features = FeatureStore::new(
+            &engine,
+            &mut workspace,
+            &dataset,
+            &scaling.scaling,
+            resident,
+        )
+        .await?;
         let classes = dataset.class_names.len();
         let mut memory = CrossBatchMemory::new(&mut workspace, sizes.memory, classes);
         if config.memory_size == 0 || config.memory_start_step > 0 {
             memory.reset(sizes.batch);
         }
-        Ok(Self {
+        let mut trainer = Self {
             rule: MiningRule::new(&config.miner, Some(&config.loss), config.distance),
             train: TrainBuffers::new(&mut workspace, sizes),
             tile: Activations::new(&mut workspace, &TILE, &sizes.widths),
@@ -166,10 +178,15 @@ impl Trainer {
             dataset,
             config,
             setup,
+            scaling,
             features,
             model,
             memory,
-        })
+        };
+        if trainer.config.initial_weights == InitialWeights::Lda {
+            trainer.start_from_linear().await?;
+        }
+        Ok(trainer)
     }
 
     /// Takes as many steps as may be under way at once, one at least and `at_most` at most: some slices of work on a GPU,
@@ -598,7 +615,27 @@ impl Trainer {
         self.by_hand = false;
     }
 
-    /// Reads the weights back.
+    /// What was done to the features, and whether that scaled them.
+    pub fn scaling(&self) -> (&Scaling, bool) {
+        (&self.scaling.scaling, self.scaling.standardized)
+    }
+
+    /// Why the features were scaled or not, in words; nothing where the settings say not to.
+    pub fn scaling_note(&self) -> Option<&str> {
+        self.scaling.why.as_deref()
+    }
+
+    /// The trained head for rows as they are in the file: its weights with the scaling folded into the first layer.
+    ///
+    /// # Errors
+    /// [`Error::Device`].
+    pub async fn head(&self) -> Result<Vec<LayerWeights>> {
+        let mut head = self.weights().await?;
+        head[0].fold(&self.scaling.scaling);
+        Ok(head)
+    }
+
+    /// Reads the weights back, as they follow on scaled features.
     ///
     /// # Errors
     /// [`Error::Device`].

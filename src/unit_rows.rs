@@ -1,9 +1,9 @@
 //! [`UnitRows`]: rows on their way to an engine, over their length, a tile at a time: as they are stored, or through a
 //! model. What searches and evaluations read from, however large it is.
 
-use crate::dataset::{Dataset, RowSource, too_large};
+use crate::dataset::{Dataset, RowSource, check_squares};
 use crate::engine::{DeviceVec, Engine, Workspace};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::features::{FeatureStore, pad};
 use crate::kernels::{normalize, stride};
 use crate::ledger::Purpose;
@@ -29,14 +29,14 @@ pub(crate) enum UnitRows<'a> {
         /// Those that are meant, in order; all where it is `None`.
         chosen: Option<&'a [u32]>,
     },
-    /// Through a model.
+    /// As a head sees them, scaled, and through the head.
     Embedded {
         /// The features of all.
         features: &'a mut FeatureStore,
         /// What the features are of.
         dataset: &'a Dataset,
-        /// The model.
-        model: &'a EmbeddingModel,
+        /// The head; the scaled features themselves where there is none.
+        model: Option<&'a EmbeddingModel>,
         /// Its activations, with room for a tile.
         tile: &'a mut Activations,
         /// Those that are meant, in order.
@@ -75,7 +75,9 @@ impl UnitRows<'_> {
     pub(crate) fn dim(&self) -> usize {
         match self {
             Self::Stored { rows, .. } => rows.dim(),
-            Self::Embedded { model, .. } => model.embedding_size(),
+            Self::Embedded {
+                model, features, ..
+            } => model.map_or(features.dim(), EmbeddingModel::embedding_size),
         }
     }
 
@@ -128,14 +130,7 @@ impl UnitRows<'_> {
                     }
                     dense.clear();
                     rows.read(&numbers, &mut dense).await?;
-                    if let Some(at) = too_large(&dense, dim) {
-                        return Err(Error::Data(format!(
-                            "row {}, column {}: {:e} is too large to square: scale the rows",
-                            numbers[at / dim] + 1,
-                            at % dim + 1,
-                            dense[at]
-                        )));
-                    }
+                    check_squares(&numbers, &dense, dim)?;
                     slices.leave_untimed();
                     if dim == stride {
                         slices.upload(&mut intake.0, 0, &dense).await?;
@@ -158,9 +153,15 @@ impl UnitRows<'_> {
                     features.stage(slices, dataset, &numbers).await?;
                     let commands = slices.commands();
                     features.gather(commands, 0, count, tile.input_mut());
-                    model.forward(commands, count, tile);
-                    normalize::normalize(commands, count, stride, tile.output(), at, to);
-                    operations += 2.0 * (count * model.parameter_count()) as f64;
+                    let rows = match model {
+                        Some(model) => {
+                            operations += 2.0 * (count * model.parameter_count()) as f64;
+                            model.forward(commands, count, tile);
+                            tile.output()
+                        }
+                        None => tile.input_mut(),
+                    };
+                    normalize::normalize(commands, count, stride, rows, at, to);
                 }
             }
             slices.recorded(operations).await?;

@@ -45,32 +45,41 @@ fn mean(reports: &[RunReport], value: impl Fn(&Metrics) -> f64) -> f64 {
     tests.sum::<f64>() / reports.len() as f64
 }
 
-/// PML itself reaches 0.35 to 0.44 without memory, 0.87 to 0.91 with 1,024 rows, from 0.13 raw.
-fn memory_pays(kind: EngineKind) {
+fn means(reports: &[RunReport], of: fn(&Baseline) -> Option<Scores>) -> f64 {
+    let tests = reports.iter().map(|report| {
+        let scores = of(&report.baseline).expect("scored");
+        scores.test.expect("a test side").precision_at_1
+    });
+    tests.sum::<f64>() / reports.len() as f64
+}
+
+/// On many-classes PML itself reaches 0.35 to 0.44 without memory, 0.87 to 0.91 with 1,024 rows, from 0.13 raw; a linear map
+/// of the dimensions that hold the classes 0.95.
+fn memory_pays(kind: EngineKind, seeds: std::ops::Range<u64>) {
     let of = |memory: &str| -> Vec<RunReport> {
-        let seeds = 0..3;
-        seeds
-            .map(|seed| run(open(kind, 256 << 20), "many-classes", seed, &[memory]))
-            .collect()
+        let run = |seed| run(open(kind, 256 << 20), "many-classes", seed, &[memory]);
+        seeds.clone().map(run).collect()
     };
     let (with, without) = (of("memory_size=1024"), of("memory_size=0"));
     let precision = |reports: &[RunReport]| mean(reports, |metrics| metrics.precision_at_1);
-    let baseline = |of: fn(&Baseline) -> Option<Scores>| {
-        let tests = with.iter().map(|report| {
-            let scores = of(&report.baseline).expect("scored");
-            scores.test.expect("a test side").precision_at_1
-        });
-        tests.sum::<f64>() / 3.0
-    };
-    let raw = baseline(|baseline| Some(baseline.raw));
-    let linear = baseline(|baseline| baseline.linear);
+    let raw = means(&with, |baseline| Some(baseline.raw));
+    let linear = means(&with, |baseline| baseline.linear);
+    for report in &with {
+        assert_eq!(report.baseline.linear_dimensions, Some(16));
+        let verdict = report.verdict.as_deref().expect("finished");
+        assert!(
+            verdict.starts_with("Do not ship this head: a linear map does better.")
+                && verdict.contains("raw features 0.1")
+                && verdict.contains("a linear map (LDA, 16 outputs) 0.9"),
+            "{verdict}"
+        );
+    }
     let (with, without) = (precision(&with), precision(&without));
     println!(
         "{kind:?}: raw {raw:.3}, linear {linear:.3}, without memory {without:.3}, with {with:.3}"
     );
     assert!((0.10..0.16).contains(&raw), "raw {raw}");
-    // Of scikit-learn's and scipy's parts, on the same rows: 0.865, 0.837 and 0.845.
-    assert!((linear - 0.849).abs() < 0.005, "linear {linear}");
+    assert!(linear >= 0.94, "linear {linear}");
     assert!(
         with >= 0.85 && without <= 0.50 && with - without >= 0.38,
         "{with}, {without}"
@@ -78,13 +87,56 @@ fn memory_pays(kind: EngineKind) {
 }
 
 #[test]
-fn cross_batch_memory_pays_on_the_cpu() {
-    memory_pays(EngineKind::Cpu);
+fn memory_pays_on_many_classes_and_a_linear_map_does_better_on_the_cpu() {
+    memory_pays(EngineKind::Cpu, 0..3);
 }
 
 #[test]
-fn cross_batch_memory_pays_on_a_gpu() {
-    memory_pays(EngineKind::Gpu);
+fn memory_pays_on_many_classes_and_a_linear_map_does_better_on_a_gpu() {
+    memory_pays(EngineKind::Gpu, 0..1);
+}
+
+/// Measured outside Nearfar on such rows, batch 64, Adam 0.002, 600 steps, three seeds: raw 0.27 to 0.28, the best LDA 0.54,
+/// a class sampler without memory 0.92 to 0.94, a memory of 1,024 rows 0.95 to 0.96.
+#[test]
+fn on_the_default_sample_a_head_beats_every_linear_map_and_memory_and_sampler_pay() {
+    let of = |sets: &[&str]| -> Vec<RunReport> {
+        let run = |seed| run(open(EngineKind::Cpu, 256 << 20), "mirrored", seed, sets);
+        (0..3).map(run).collect()
+    };
+    let precision = |reports: &[RunReport]| mean(reports, |metrics| metrics.precision_at_1);
+    let default = of(&[]);
+    let without = precision(&of(&["memory_size=0"]));
+    let sampler = precision(&of(&["memory_size=0", "m_per_class=4"]));
+    let linear_head = precision(&of(&["hidden_layers=[]"]));
+    let raw = means(&default, |baseline| Some(baseline.raw));
+    let lda = means(&default, |baseline| baseline.linear);
+    for report in &default {
+        let verdict = report.verdict.as_deref().expect("finished");
+        assert!(verdict.starts_with("Keep this head."), "{verdict}");
+    }
+    let head = precision(&default);
+    println!(
+        "raw {raw:.3}, LDA {lda:.3}, linear head {linear_head:.3}, without memory {without:.3}, four rows a class \
+         {sampler:.3}, memory {head:.3}"
+    );
+    assert!(raw < 0.35, "raw {raw}");
+    assert!(
+        head >= lda.max(linear_head) + 0.1,
+        "{head}, {lda}, {linear_head}"
+    );
+    assert!(head >= without + 0.3, "{head}, {without}");
+    assert!(
+        sampler >= without + 0.2 && sampler < head,
+        "{sampler}, {without}, {head}"
+    );
+}
+
+#[test]
+fn the_default_sample_trains_on_a_gpu_too() {
+    let report = run(open(EngineKind::Gpu, 256 << 20), "mirrored", 0, &[]);
+    let test = report.r#final.and_then(|scores| scores.test);
+    assert!(test.expect("a test side").precision_at_1 > 0.9, "{test:?}");
 }
 
 /// The recipe that PML was measured with: 64-128-32, batch 64, 280 steps, five seeds.
@@ -159,9 +211,10 @@ fn training_that_makes_it_worse_is_said_to() {
     let report = run(open(EngineKind::Cpu, 256 << 20), "digits", 0, &sets);
     let verdict = report.verdict.expect("finished");
     assert!(
-        verdict.starts_with("Worse than no training: 0.9")
-            && verdict.contains("worse than raw features by 0.0")
-            && verdict.ends_with("Do not ship this head."),
+        verdict.contains("worse than raw features (0.99, 0.61)")
+            && verdict.ends_with(
+                "Do not ship this head: the raw features do better. Try more rows or fewer steps."
+            ),
         "{verdict}"
     );
 }
@@ -500,7 +553,7 @@ fn a_loss_that_is_not_finite_stops_with_its_step_and_keeps_the_weights() {
                 .expect_err("not finite")
                 .to_string();
             assert!(
-                error.starts_with("step 2: the loss is not finite"),
+                error.starts_with("step 2: an embedding or a gradient is not finite"),
                 "{error}"
             );
             assert_eq!(trainer.step(), 1);

@@ -4,10 +4,12 @@ use nearfar::{Bytes, Engine, EngineChoice, Result, self_test};
 
 use super::{Common, print_json, print_line};
 
-/// List the adapters, best first, and what they allow; say which engine runs by itself, why, and how fast it is
+/// List the devices that the work can run on, the best first, and say which is taken where none is named
+///
+/// A GPU is listed with the largest buffer that it binds; a software GPU is a processor that plays one: right, but slow.
 #[derive(Debug, clap::Args)]
 pub(super) struct Devices {
-    /// Print one JSON object on standard output
+    /// Print the report as one JSON object on standard output, and nothing else there
     #[arg(long)]
     json: bool,
 }
@@ -20,7 +22,7 @@ impl Devices {
         let (chosen, reason) = (engine.info(), engine.reason());
         let tested = pollster::block_on(self_test(&engine))?;
         if self.json {
-            print_json(&serde_json::json!({
+            return print_json(&serde_json::json!({
                 "devices": devices,
                 "chosen": {
                     "engine": chosen.engine,
@@ -29,7 +31,6 @@ impl Devices {
                     "self_test": tested,
                 },
             }));
-            return Ok(());
         }
         for device in devices {
             let software = if device.software {
@@ -58,7 +59,9 @@ impl Devices {
         let speed = tested.map_or_else(String::new, |tested| {
             format!(" ({:.0} GFLOP/s in a self-test)", tested.gflops)
         });
-        print_line(format_args!("runs on {engine}{speed}, {reason}"));
+        print_line(format_args!(
+            "Without --engine the work runs on {engine}{speed}, {reason}."
+        ));
         Ok(())
     }
 }

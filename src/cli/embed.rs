@@ -4,27 +4,31 @@ use std::path::PathBuf;
 
 use clap::Args;
 use nearfar::{
-    Embedder, Error, Forecast, MemoryReport, Rate, Result, Room, RowSource, matrix_header,
+    Embedder, Error, Forecast, LayerWeights, MemoryReport, Rate, Result, Room, RowSource,
+    matrix_header,
 };
 
+use super::output::Output;
 use super::{Common, files, head, print_json, print_line, progress};
 
 /// Rows that are read, embedded and written at once.
 const CHUNK_ROWS: usize = 4096;
 
-/// Apply a trained head to rows of features
+/// Map rows through a trained head, to embeddings of length 1
+///
+/// Rows are read, embedded and written a few at a time: there may be more than memory holds.
 #[derive(Debug, Args)]
 pub(super) struct Embed {
-    /// The folder that `train --out` wrote
-    #[arg(long, value_name = "DIR")]
+    /// The folder that `nearfar train --out` wrote, or one of its heads: linear.safetensors is the linear map
+    #[arg(long, value_name = "DIR|FILE")]
     model: PathBuf,
-    /// Features: CSV, NPY or NPZ, or a sample
+    /// Rows of numbers with the columns that the head was trained on: CSV, NPY, NPZ, or a built-in sample
     #[arg(long, value_name = "FILE[:ARRAY]")]
     data: String,
-    /// Unit rows as NPY
+    /// The file to write: an NPY of float32, one embedding a row
     #[arg(long, value_name = "FILE.npy")]
     out: PathBuf,
-    /// Seeds a sample
+    /// The number that the random choices of a built-in sample follow from
     #[arg(long, default_value_t = 0)]
     seed: u64,
     #[command(flatten)]
@@ -38,14 +42,13 @@ impl Embed {
 
     /// What embedding would hold and take; embeds nothing.
     pub(super) fn plan(&self, room: &Room, rate: &Rate) -> Result<Forecast> {
-        let (head, features) = head::from_file(&files::read(&self.model.join(head::FILE))?)?;
-        let inputs = head.first().map_or(0, |layer| layer.shape[1]);
-        let rows = self.source(&features, inputs)?.rows();
-        Embedder::plan(&head, rows, room, rate)
+        let (head, source) = self.read()?;
+        Embedder::plan(&head, source.rows(), room, rate)
     }
 
-    async fn embed(&self) -> Result<()> {
-        let (head, features) = head::from_file(&files::read(&self.model.join(head::FILE))?)?;
+    /// The head, and rows that it takes.
+    fn read(&self) -> Result<(Vec<LayerWeights>, RowSource)> {
+        let (head, features) = head::from_file(&files::read(&self.head())?)?;
         let inputs = head.first().map_or(0, |layer| layer.shape[1]);
         let source = self.source(&features, inputs)?;
         if source.dim() != inputs {
@@ -55,16 +58,24 @@ impl Embed {
                 source.dim()
             )));
         }
+        Ok((head, source))
+    }
+
+    async fn embed(&self) -> Result<()> {
+        let (head, source) = self.read()?;
         let engine = self.common.open(Common::default_budget())?;
+        Embedder::plan(&head, source.rows(), &engine.room(), &Rate::default())?;
+        let model = self.model.join(head::FILE);
+        let inputs = [self.data.as_str(), &model.to_string_lossy()];
+        let mut output = Output::create(&self.out, &inputs)?;
         let mut embedder = Embedder::new(engine, &head).await?;
         let started = std::time::Instant::now();
-        let mut output = files::Output::create(&self.out)?;
         output.write(&matrix_header(source.rows(), embedder.embedding_size()))?;
         let bar = progress::Progress::new(source.rows() as u64, "rows");
         for first in (0..source.rows()).step_by(CHUNK_ROWS) {
             let rows: Vec<u32> =
                 (first as u32..source.rows().min(first + CHUNK_ROWS) as u32).collect();
-            let mut values = Vec::with_capacity(rows.len() * inputs);
+            let mut values = Vec::with_capacity(rows.len() * source.dim());
             source.read(&rows, &mut values).await?;
             let embeddings = embedder.embed(&values).await?;
             let bytes: Vec<u8> = embeddings
@@ -79,7 +90,7 @@ impl Embed {
         output.finish()?;
         let info = embedder.engine().info();
         if self.common.json {
-            print_json(&serde_json::json!({
+            return print_json(&serde_json::json!({
                 "engine": info.engine,
                 "adapter": info.adapter,
                 "elapsed_ms": started.elapsed().as_secs_f64() * 1e3,
@@ -87,12 +98,19 @@ impl Embed {
                 "embedding_size": embedder.embedding_size(),
                 "memory": MemoryReport::new(embedder.engine().ledger()),
             }));
-        } else {
-            let (rows, size) = (source.rows(), embedder.embedding_size());
-            let out = self.out.display();
-            print_line(format_args!("{rows} rows of {size} dimensions in {out}"));
         }
+        let (rows, size) = (source.rows(), embedder.embedding_size());
+        let out = self.out.display();
+        print_line(format_args!("{rows} rows of {size} dimensions in {out}"));
         Ok(())
+    }
+
+    /// The file of the head.
+    fn head(&self) -> PathBuf {
+        match self.model.is_file() {
+            true => self.model.clone(),
+            false => self.model.join(head::FILE),
+        }
     }
 
     /// Where the rows come from: an open NPY file, or an array or table in memory.
@@ -100,6 +118,6 @@ impl Embed {
         if self.data.starts_with("sample:") {
             return Ok(files::dataset(&self.data, None, self.seed)?.features);
         }
-        files::rows_of(&self.data, |table| table.into_features(features, inputs))
+        files::rows_for(&self.data, features, inputs)
     }
 }

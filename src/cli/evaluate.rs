@@ -2,40 +2,47 @@
 
 use clap::Args;
 use nearfar::{
-    Error, EvaluationSpec, Forecast, MemoryReport, Metrics, Rate, Result, Retrieval, Room, evaluate,
+    Distance, Error, EvaluationSpec, Forecast, MemoryReport, Metrics, Rate, Result, Retrieval,
+    Room, evaluate,
 };
 
-use super::files::{LabelledFiles, LabelledRows};
+use super::files::{LabelledFiles, LabelledRows, compare};
 use super::{Common, print_json, print_line, progress};
 
-/// Measure retrieval: precision@1, R-precision, MAP@R, MAP, MRR
+/// Measure how well the nearest rows tell the class of a row
+///
+/// Every row asks once: the others are ranked by cosine similarity, and those of its class should come first. Rows that
+/// are the only one of their class are left out and counted.
 #[derive(Debug, Args)]
+#[command(after_help = MEANINGS)]
 pub(super) struct Evaluate {
     #[command(flatten)]
     rows: LabelledFiles,
-    /// Some of the metrics, by name, with commas; all without it
-    #[arg(long, value_delimiter = ',')]
+    /// Only these metrics, by name, with commas between [default: all]
+    #[arg(long, value_name = "NAME,..", value_delimiter = ',')]
     metrics: Vec<String>,
-    /// The k of recall@k and precision@k, with commas
-    #[arg(long, value_name = "K", value_delimiter = ',', default_value = "1,2,4,8,16,32", value_parser = clap::value_parser!(u64).range(1..))]
+    /// The k of recall@k and precision@k, with commas between
+    #[arg(long, value_name = "K,..", value_delimiter = ',', default_value = "1,2,4,8,16,32", value_parser = clap::value_parser!(u64).range(1..))]
     at: Vec<u64>,
     #[command(flatten)]
     pub(super) common: Common,
 }
 
+const MEANINGS: &str = "\
+Metrics, each a mean over all rows that ask, between 0 and 1; R is how many other rows of its class there are:
+  precision_at_1               how often the nearest other row has the same class
+  r_precision                  of the nearest R rows, the part that has the same class
+  mean_average_precision_at_r  the same, where rows of the class that are nearer count for more (MAP@R)
+  mean_average_precision       how early the rows of the class come among all rows (MAP)
+  mean_reciprocal_rank         one over the place of the first row of the same class
+  recall_at.K                  how often one of the nearest K rows has the same class
+  precision_at.K               of the nearest K rows, the part that has the same class";
+
 impl Evaluate {
     pub(super) fn run(&self) -> Result<()> {
-        if let Some(name) = self
-            .metrics
-            .iter()
-            .find(|name| !Metrics::NAMES.contains(&name.as_str()))
-        {
-            return Err(Error::Config(format!(
-                "there is no metric \"{name}\": {}",
-                Metrics::NAMES.join(", ")
-            )));
-        }
+        self.check_metrics()?;
         let (queries, references) = self.rows.read()?;
+        let warnings = compare(&self.rows, &queries, references.as_ref(), Distance::Cosine)?;
         let engine = self.common.open(Common::default_budget())?;
         let started = std::time::Instant::now();
         let bar = progress::Progress::new(queries.labels.len() as u64, "queries");
@@ -66,14 +73,27 @@ impl Evaluate {
             fields.insert("elapsed_ms".to_owned(), elapsed_ms.into());
             let memory = serde_json::json!(MemoryReport::new(engine.ledger()));
             fields.insert("memory".to_owned(), memory);
+            fields.insert("warnings".to_owned(), warnings.into());
         }
-        print_json(&report);
-        Ok(())
+        print_json(&report)
+    }
+
+    fn check_metrics(&self) -> Result<()> {
+        let known = |name: &&String| Metrics::NAMES.contains(&name.as_str());
+        match self.metrics.iter().find(|name| !known(name)) {
+            None => Ok(()),
+            Some(name) => Err(Error::Config(format!(
+                "there is no metric \"{name}\": {}",
+                Metrics::NAMES.join(", ")
+            ))),
+        }
     }
 
     /// What an evaluation would hold and take; runs nothing.
     pub(super) fn plan(&self, room: &Room, rate: &Rate) -> Result<Forecast> {
+        self.check_metrics()?;
         let (queries, references) = self.rows.read()?;
+        compare(&self.rows, &queries, references.as_ref(), Distance::Cosine)?;
         let known = references.as_ref().unwrap_or(&queries);
         let spec = EvaluationSpec::of_names(&known.labels, known.rows.dim(), queries.labels.len());
         spec.plan(room, rate)

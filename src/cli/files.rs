@@ -1,20 +1,18 @@
-//! Files in and out: an input that cannot be read is refused, an output is whole or not there.
+//! Files in: what cannot be read is refused.
 
-use std::io::{Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use clap::Args;
 use nearfar::{
-    Choice, CsvTable, Dataset, Error, Labelled, NamedFile, NpyRows, Result, RowSource, Rows,
+    Choice, CsvTable, Dataset, Distance, Labelled, NamedFile, NpyRows, Result, RowSource, Rows,
 };
 
-use super::{io, note_line};
+use super::note_line;
+use super::survey::survey;
 
 /// Reads a file whole.
 pub(super) fn read(path: &Path) -> Result<NamedFile> {
-    let name = path.display().to_string();
-    let bytes = std::fs::read(path).map_err(|error| Error::Data(format!("{name}: {error}")))?;
-    Ok(NamedFile { name, bytes })
+    NamedFile::read(path)
 }
 
 /// Whether a path ends in a dot and this, in any case.
@@ -35,43 +33,52 @@ fn array(text: &str) -> (&Path, Option<&str>) {
     }
 }
 
-/// Rows without labels: an open NPY file, an array of an NPZ, or all numeric columns of a table.
-pub(super) fn rows(data: &str) -> Result<RowSource> {
-    rows_of(data, |table| table.into_features(&[], usize::MAX))
+/// Rows without labels: an open NPY file, an array of an NPZ, or the numeric columns of a table, in the order of those that
+/// they are held against.
+pub(super) fn rows(data: &str, other: Option<&LabelledRows>) -> Result<LabelledRows> {
+    features(data, &[], None, other)
 }
 
-/// The same, with `features` to choose the columns of a table.
-pub(super) fn rows_of(
+/// Rows for a head: of a table the columns of these names, or as many numeric ones as it takes.
+pub(super) fn rows_for(data: &str, names: &[String], inputs: usize) -> Result<RowSource> {
+    Ok(features(data, names, Some(inputs), None)?.rows)
+}
+
+fn features(
     data: &str,
-    features: impl FnOnce(CsvTable<'_>) -> Result<RowSource>,
-) -> Result<RowSource> {
+    names: &[String],
+    inputs: Option<usize>,
+    other: Option<&LabelledRows>,
+) -> Result<LabelledRows> {
     let (path, array) = array(data);
     if has_ending(path, "npy") {
-        return Ok(RowSource::Npy(NpyRows::open(path)?));
+        return Ok(LabelledRows::nameless(NpyRows::open(path)?));
     }
     let file = read(path)?;
     if has_ending(path, "npz") {
         let (rows, notes) = RowSource::from_npz(&file, array)?;
         say(&file.name, &notes);
-        return Ok(rows);
+        return Ok(LabelledRows::nameless(rows));
     }
-    features(CsvTable::read(&file)?)
+    let rows = CsvTable::read(&file)?.into_features(names, inputs)?;
+    LabelledRows::new(rows, other)
 }
 
 /// Rows with labels, and what they are held against.
 #[derive(Debug, Args)]
 pub(super) struct LabelledFiles {
-    /// Rows of any length as NPY, NPZ or CSV
+    /// The rows: NPY, NPZ or CSV, of any length but zero
     #[arg(long, value_name = "FILE[:ARRAY]")]
     embeddings: String,
-    /// Their labels: an NPY, a column of another CSV or array of an NPZ after a colon, or one of the same file
-    #[arg(long, value_name = "FILE[:COLUMN]")]
+    /// The class of each row: a column (CSV) or array (NPZ) of the same file by its name, or another file, with a column or
+    /// array of it after a colon [default: found by its name or type]
+    #[arg(long, value_name = "COLUMN|FILE[:COLUMN]")]
     labels: Option<String>,
-    /// What they are held against; without it each other, every row leaving itself out
+    /// The rows that they are compared with [default: each other, every row without itself]
     #[arg(long, value_name = "FILE[:ARRAY]")]
     references: Option<String>,
-    /// Their labels
-    #[arg(long, value_name = "FILE[:COLUMN]", requires = "references")]
+    /// The class of each of those, as for --labels
+    #[arg(long, value_name = "COLUMN|FILE[:COLUMN]", requires = "references")]
     reference_labels: Option<String>,
 }
 
@@ -80,20 +87,77 @@ pub(super) struct LabelledFiles {
 pub(super) struct LabelledRows {
     pub(super) rows: RowSource,
     pub(super) labels: Vec<String>,
+    /// The file, and the names of its columns where it has some.
+    name: String,
+    names: Vec<String>,
 }
 
 impl LabelledFiles {
+    /// What is read, as it was given.
+    pub(super) fn inputs(&self) -> Vec<&str> {
+        let references = [&self.labels, &self.references, &self.reference_labels];
+        let references = references.into_iter().flatten().map(String::as_str);
+        std::iter::once(self.embeddings.as_str())
+            .chain(references)
+            .collect()
+    }
+
     pub(super) fn read(&self) -> Result<(LabelledRows, Option<LabelledRows>)> {
-        let embeddings = labelled_rows(&self.embeddings, self.labels.as_deref())?;
-        let references = self
-            .references
-            .as_deref()
-            .map(|references| labelled_rows(references, self.reference_labels.as_deref()));
+        let embeddings = labelled_rows(&self.embeddings, self.labels.as_deref(), None)?;
+        let references = self.references.as_deref().map(|references| {
+            labelled_rows(
+                references,
+                self.reference_labels.as_deref(),
+                Some(&embeddings),
+            )
+        });
         Ok((embeddings, references.transpose()?))
     }
 }
 
+/// Looks at rows and what they are held against; and refuses what cannot be compared, as the work would.
+pub(super) fn compare(
+    files: &LabelledFiles,
+    rows: &LabelledRows,
+    references: Option<&LabelledRows>,
+    distance: Distance,
+) -> Result<Vec<String>> {
+    let known = references.unwrap_or(rows);
+    rows.rows().check_against(known.rows())?;
+    let mut named = vec![(files.embeddings.as_str(), &rows.rows)];
+    if let (Some(name), Some(references)) = (&files.references, references) {
+        named.push((name, &references.rows));
+    }
+    survey(&named, distance)
+}
+
 impl LabelledRows {
+    /// Rows of a table, its columns in the order of those that they are held against; says what was decided.
+    fn new(rows: Labelled, other: Option<&Self>) -> Result<Self> {
+        let rows = match other {
+            Some(other) => rows.ordered_as(&other.names, &other.name)?,
+            None => rows,
+        };
+        say(&rows.name, &rows.notes);
+        let (name, names) = (rows.name.clone(), rows.feature_names.clone());
+        let (rows, labels) = rows.into_rows();
+        Ok(Self {
+            rows,
+            labels,
+            name,
+            names,
+        })
+    }
+
+    fn nameless(rows: RowSource) -> Self {
+        Self {
+            rows,
+            labels: Vec::new(),
+            name: String::new(),
+            names: Vec::new(),
+        }
+    }
+
     pub(super) fn rows(&self) -> Rows<'_> {
         Rows {
             rows: &self.rows,
@@ -103,29 +167,33 @@ impl LabelledRows {
 }
 
 /// Rows with their labels, without the rest; rows of an NPY file are read where they are asked for.
-fn labelled_rows(data: &str, labels: Option<&str>) -> Result<LabelledRows> {
-    if let (path, (Some(file), column)) = (Path::new(data), labels_of(labels))
+fn labelled_rows(
+    data: &str,
+    labels: Option<&str>,
+    other: Option<&LabelledRows>,
+) -> Result<LabelledRows> {
+    if let (path, (Some(file), column)) = (Path::new(data), labels_of(data, labels))
         && has_ending(path, "npy")
     {
-        let rows = RowSource::Npy(NpyRows::open(path)?);
+        let rows = NpyRows::open(path)?;
         let file = read(file)?;
-        let (labels, notes) = Labelled::read_labels(&file, column, rows.rows())?;
-        say(&file.name, &notes);
-        return Ok(LabelledRows { rows, labels });
+        let read = Labelled::read_labels(&file, column, data, rows.rows())?;
+        say(&file.name, &read.notes);
+        return Ok(LabelledRows {
+            labels: read.labels,
+            ..LabelledRows::nameless(rows)
+        });
     }
-    let rows = labelled(data, labels)?;
-    say(&rows.name, &rows.notes);
-    let (rows, labels) = rows.into_rows();
-    Ok(LabelledRows { rows, labels })
+    LabelledRows::new(labelled(data, labels)?, other)
 }
 
 /// Reads labelled rows: a file with its labels, which `labels` names as a file, as `FILE:COLUMN` or `FILE.npz:ARRAY`, or
 /// as a column or array of the data.
 pub(super) fn labelled(data: &str, labels: Option<&str>) -> Result<Labelled> {
+    let (file, column) = labels_of(data, labels);
     let (data, features) = array(data);
-    let (file, column) = labels_of(labels);
-    // The labels of the data's own NPZ, by its full name: it is read once.
-    let file = file.filter(|file| !has_ending(data, "npz") || *file != data);
+    // The labels of the data's own table or NPZ, by its full name: it is read once, and the label is no feature.
+    let file = file.filter(|file| has_ending(data, "npy") || !is_same(file, data));
     let data = read(data)?;
     let file = file.map(read).transpose()?;
     let choice = Choice {
@@ -135,21 +203,33 @@ pub(super) fn labelled(data: &str, labels: Option<&str>) -> Result<Labelled> {
     Labelled::read(&data, file.as_ref(), choice)
 }
 
+/// Whether two paths lead to one file.
+fn is_same(path: &Path, other: &Path) -> bool {
+    let both = path.canonicalize().ok().zip(other.canonicalize().ok());
+    path == other || both.is_some_and(|(path, other)| path == other)
+}
+
 /// The file of labels, and the column or array of it or of the data.
-fn labels_of(labels: Option<&str>) -> (Option<&Path>, Option<&str>) {
+fn labels_of<'a>(data: &str, labels: Option<&'a str>) -> (Option<&'a Path>, Option<&'a str>) {
+    const ENDINGS: [&str; 12] = [
+        "npy", "npz", "csv", "tsv", "txt", "gz", "json", "jsonl", "parquet", "h5ad", "pkl", "xlsx",
+    ];
     let is_file = |path: &Path| path.exists() && !path.is_dir();
+    // A file that is missing is one too, by its ending, its folder, or where the data has no columns.
+    let meant = |text: &str| {
+        let path = Path::new(text);
+        is_file(path)
+            || ENDINGS.iter().any(|ending| has_ending(path, ending))
+            || text.contains('/')
+            || has_ending(Path::new(data), "npy")
+    };
     match labels {
         None => (None, None),
         Some(path) if is_file(Path::new(path)) => (Some(Path::new(path)), None),
         Some(text) => match (array(text), text.rsplit_once(':')) {
             ((path, Some(array)), _) => (Some(path), Some(array)),
-            (_, Some((path, column))) => (Some(Path::new(path)), Some(column)),
-            _ if ["npy", "npz", "csv"]
-                .iter()
-                .any(|ending| has_ending(Path::new(text), ending)) =>
-            {
-                (Some(Path::new(text)), None)
-            }
+            (_, Some((path, column))) if meant(path) => (Some(Path::new(path)), Some(column)),
+            _ if meant(text) => (Some(Path::new(text)), None),
             _ => (None, Some(text)),
         },
     }
@@ -170,98 +250,9 @@ pub(super) fn dataset(data: &str, labels: Option<&str>, seed: u64) -> Result<Dat
     }
 }
 
-/// A file that takes its name only when it is complete.
-pub(super) struct Output {
-    path: PathBuf,
-    partial: PathBuf,
-    file: std::io::BufWriter<std::fs::File>,
-}
-
-impl Output {
-    pub(super) fn create(path: &Path) -> Result<Self> {
-        let mut partial = path.as_os_str().to_owned();
-        partial.push(".partial");
-        let partial = PathBuf::from(partial);
-        let file =
-            std::fs::File::create(&partial).map_err(io(format!("writing {}", path.display())))?;
-        Ok(Self {
-            path: path.to_owned(),
-            partial,
-            file: std::io::BufWriter::new(file),
-        })
-    }
-
-    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        self.file
-            .write_all(bytes)
-            .map_err(io(format!("writing {}", self.path.display())))
-    }
-
-    /// Gives the file its name.
-    pub(super) fn finish(mut self) -> Result<()> {
-        let named = self
-            .file
-            .flush()
-            .and_then(|()| self.file.get_ref().sync_all())
-            .and_then(|()| std::fs::rename(&self.partial, &self.path));
-        named.map_err(io(format!("writing {}", self.path.display())))
-    }
-}
-
-impl Write for Output {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.file.write(bytes)
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        self.file.flush()
-    }
-}
-
-impl Seek for Output {
-    fn seek(&mut self, to: SeekFrom) -> std::io::Result<u64> {
-        self.file.seek(to)
-    }
-}
-
-impl Drop for Output {
-    /// Leaves nothing half-written: after `finish` there is no partial file.
-    fn drop(&mut self) {
-        std::fs::remove_file(&self.partial).ok();
-    }
-}
-
-/// Writes a whole file.
-pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
-    let mut output = Output::create(path)?;
-    output.write(bytes)?;
-    output.finish()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nearfar::NpzWriter;
-
-    #[test]
-    fn an_npz_takes_its_name_when_it_is_whole() {
-        let path = std::env::temp_dir().join(format!("nearfar-{}.npz", std::process::id()));
-        let partial = PathBuf::from(format!("{}.partial", path.display()));
-        let begin = || {
-            let mut npz = NpzWriter::new("x.npz", Output::create(&path).expect("is made"));
-            let parts = [[1u32, 2], [3, 4]];
-            npz.array("ids", &[2, 2], parts).expect("is written");
-            npz
-        };
-        drop(begin());
-        assert!(!path.exists() && !partial.exists());
-        begin().finish().and_then(Output::finish).expect("is named");
-        assert!(path.exists() && !partial.exists());
-        let bytes = std::fs::read(&path).expect("is there");
-        assert!(bytes.starts_with(b"PK") && bytes.len() > 128 + 16);
-        std::fs::remove_file(&path).expect("is there");
-    }
-
     #[test]
     fn an_array_stands_after_the_colon_of_an_npz() {
         let split = |text| {

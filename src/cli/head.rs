@@ -2,12 +2,15 @@
 
 use std::collections::HashMap;
 
-use nearfar::{Error, LayerWeights, NamedFile, Result};
+use nearfar::{Embedder, Error, LayerWeights, NamedFile, Result};
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};
 
 /// The file's name in a folder of results.
 pub(super) const FILE: &str = "head.safetensors";
+
+/// The name of the linear baseline's file there: a head of one layer.
+pub(super) const LINEAR_FILE: &str = "linear.safetensors";
 
 /// Where the file's metadata holds the names of the features, as a JSON list.
 const FEATURES: &str = "features";
@@ -53,7 +56,8 @@ pub(super) fn to_bytes(head: &[LayerWeights], features: &[String]) -> Vec<u8> {
 /// Reads a head, and the names of its features where they have names.
 ///
 /// # Errors
-/// [`Error::Data`] when the file is damaged or holds other tensors than linear layers that follow each other.
+/// [`Error::Data`] when the file is damaged, holds other tensors than linear layers that follow each other, or weights as
+/// [`Embedder::check`] refuses them.
 pub(super) fn from_file(file: &NamedFile) -> Result<(Vec<LayerWeights>, Vec<String>)> {
     let refuse = |problem: String| Error::Data(format!("{}: {problem}", file.name));
     let tensors = SafeTensors::deserialize(&file.bytes)
@@ -64,10 +68,16 @@ pub(super) fn from_file(file: &NamedFile) -> Result<(Vec<LayerWeights>, Vec<Stri
         let tensor = |kind: &str| {
             let name = format!("{index}.{kind}");
             let tensor = tensors.tensor(&name).map_err(|_| {
-                refuse(format!("no tensor \"{name}\": not a head of linear layers"))
+                refuse(format!(
+                    "there is no tensor \"{name}\": a head is linear layers named as in torch's Sequential, 0.weight, 0.bias, \
+                     2.weight, .."
+                ))
             })?;
             if tensor.dtype() != Dtype::F32 {
-                return Err(refuse(format!("\"{name}\" is not float32")));
+                return Err(refuse(format!(
+                    "\"{name}\" is {:?}, expected F32: save the head as float32",
+                    tensor.dtype()
+                )));
             }
             let values = tensor.data().chunks_exact(4);
             let values: Vec<f32> = values
@@ -90,27 +100,30 @@ pub(super) fn from_file(file: &NamedFile) -> Result<(Vec<LayerWeights>, Vec<Stri
                 });
             }
             _ => {
+                let taken = head.last().map_or_else(String::new, |layer| {
+                    format!(" after a layer of {} outputs", layer.shape[0])
+                });
                 return Err(refuse(format!(
-                    "layer {index} has shapes {shape:?} and {bias_shape:?}"
+                    "\"{index}.weight\" and \"{index}.bias\" have the shapes {shape:?} and {bias_shape:?}{taken}, expected \
+                     [outputs, inputs] and [outputs]"
                 )));
             }
         }
     }
-    if head.is_empty() || head.len() > 5 {
-        return Err(refuse(format!(
-            "{} layers: a head has one to five",
-            head.len()
-        )));
-    }
+    Embedder::check(&head).map_err(|error| refuse(error.to_string()))?;
     let (_, metadata) = SafeTensors::read_metadata(&file.bytes)
         .map_err(|error| refuse(format!("not a safetensors file: {error}")))?;
     let names = metadata.metadata().as_ref().and_then(|m| m.get(FEATURES));
     let features: Vec<String> = names
         .map_or(Ok(Vec::new()), |names| serde_json::from_str(names))
-        .map_err(|error| refuse(format!("\"{FEATURES}\" is no list of names: {error}")))?;
+        .map_err(|error| {
+            refuse(format!(
+                "its metadata \"{FEATURES}\" is not a list of names: {error}"
+            ))
+        })?;
     if !features.is_empty() && features.len() != head[0].shape[1] {
         return Err(refuse(format!(
-            "{} names of features, the first layer takes {}",
+            "its metadata names {} features, and its first layer takes {}",
             features.len(),
             head[0].shape[1]
         )));

@@ -4,24 +4,30 @@ use std::path::PathBuf;
 
 use clap::Args;
 use nearfar::{
-    Error, Forecast, KnnIndex, KnnSpec, MemoryReport, NpzWriter, Rate, Result, Room, RowSource,
+    Distance, Error, Forecast, KnnIndex, KnnSpec, MemoryReport, NpzWriter, Rate, Result, Room,
+    RowSource,
 };
 
+use super::output::Output;
+use super::survey::survey;
 use super::{Common, files, print_json, print_line, progress};
 
-/// Find the exact nearest references of every query by cosine similarity
+/// Find the nearest rows of every row, exactly, by cosine similarity
+///
+/// Rows that do not fit the budget are read again as they are needed: there may be more than memory holds.
 #[derive(Debug, Args)]
 pub(super) struct Knn {
-    /// Rows of any length as NPY, NPZ or CSV
-    #[arg(long, value_name = "FILE")]
+    /// The rows that ask: NPY, NPZ or CSV, of any length but zero
+    #[arg(long, value_name = "FILE[:ARRAY]")]
     queries: String,
-    /// What is searched; without it the queries themselves, each leaving itself out
-    #[arg(long, value_name = "FILE")]
+    /// The rows that are searched [default: the queries, each without itself]
+    #[arg(long, value_name = "FILE[:ARRAY]")]
     references: Option<String>,
-    /// Neighbours of each query
+    /// How many nearest rows of each query
     #[arg(short, long)]
     k: usize,
-    /// NPZ with `ids` [n, k] and `similarities` [n, k], nearest first
+    /// The file to write: an NPZ with `ids`, the numbers of the rows found, counted from 0, and `similarities`, both
+    /// [queries, k], the nearest first
     #[arg(long, value_name = "FILE.npz", required = true)]
     out: Option<PathBuf>,
     #[command(flatten)]
@@ -48,8 +54,20 @@ impl Knn {
     }
 
     fn rows(&self) -> Result<(RowSource, Option<RowSource>)> {
-        let queries = files::rows(&self.queries)?;
-        let references = self.references.as_deref().map(files::rows).transpose()?;
+        let queries = files::rows(&self.queries, None)?;
+        let references = self.references.as_deref();
+        let references = references.map(|references| files::rows(references, Some(&queries)));
+        let references = references.transpose()?;
+        let (queries, references) = (queries.rows, references.map(|references| references.rows));
+        if let Some(references) = &references
+            && references.dim() != queries.dim()
+        {
+            return Err(Error::Data(format!(
+                "references have {} dimensions, queries {}: they must be as many",
+                references.dim(),
+                queries.dim()
+            )));
+        }
         Ok((queries, references))
     }
 
@@ -58,7 +76,12 @@ impl Knn {
             Error::Config("--out FILE.npz is missing: where the neighbours go".to_owned())
         })?;
         let (queries, references) = self.rows()?;
+        let mut named = vec![(self.queries.as_str(), &queries)];
+        named.extend(self.references.as_deref().zip(references.as_ref()));
+        let warnings = survey(&named, Distance::Cosine)?;
         let engine = self.common.open(Common::default_budget())?;
+        let inputs: Vec<&str> = named.iter().map(|(name, _)| *name).collect();
+        let file = Output::create(out, &inputs)?;
         let started = std::time::Instant::now();
         let (known, asking) = match &references {
             Some(references) => (references, Some(&queries)),
@@ -70,13 +93,13 @@ impl Knn {
         bar.finish();
         let elapsed_ms = started.elapsed().as_secs_f64() * 1e3;
         let shape = [queries.rows(), self.k];
-        let mut file = NpzWriter::new(out.display().to_string(), files::Output::create(out)?);
+        let mut file = NpzWriter::new(out.display().to_string(), file);
         file.array("ids", &shape, [&found.ids])?;
         file.array("similarities", &shape, [&found.similarities])?;
         file.finish()?.finish()?;
         if self.common.json {
             let info = engine.info();
-            print_json(&serde_json::json!({
+            return print_json(&serde_json::json!({
                 "engine": info.engine,
                 "adapter": info.adapter,
                 "elapsed_ms": elapsed_ms,
@@ -84,16 +107,16 @@ impl Knn {
                 "references": known.rows(),
                 "k": self.k,
                 "memory": MemoryReport::new(engine.ledger()),
+                "warnings": warnings,
             }));
-        } else {
-            print_line(format_args!(
-                "{} nearest of {} references for {} queries in {}",
-                self.k,
-                known.rows(),
-                queries.rows(),
-                out.display()
-            ));
         }
+        print_line(format_args!(
+            "{} nearest of {} references for {} queries in {}",
+            self.k,
+            known.rows(),
+            queries.rows(),
+            out.display()
+        ));
         Ok(())
     }
 }

@@ -1,44 +1,50 @@
 //! `nearfar mine` and `nearfar loss`: what a miner keeps of all triplets, and what those cost. A triplet is stored only
 //! where a list is asked for: see `triplets`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use nearfar::{
-    Engine, Forecast, MemoryReport, Mined, MiningSpec, Rate, Result, Room, TrainConfig, Wanted,
-    mine, pml_bytes, write_matrix,
+    Engine, Forecast, KeptOfAnchor, MemoryReport, Mined, MiningSpec, Rate, Result, Room,
+    TrainConfig, Wanted, matrix_header, mine_into, pml_bytes,
 };
 
-use super::files::{LabelledFiles, LabelledRows, Output};
+use super::files::{LabelledFiles, LabelledRows, compare};
+use super::output::Output;
 use super::{Common, pairs, print_json, print_line, progress, triplets};
 
 /// Count the triplets that a miner keeps, by kind, and list them
+///
+/// A triplet is an anchor, another row of its class (positive) and a row of another class (negative). It is easy where the
+/// positive is nearer by more than the margin, semihard where it is nearer by less, hard where the negative is nearer.
 #[derive(Debug, Args)]
 pub(super) struct Mine {
     #[command(flatten)]
     rows: LabelledFiles,
-    /// Which triplets are kept: triplet-margin, batch-hard, batch-easy-hard, multi-similarity, pair-margin, facenet-semihard,
-    /// distance-weighted or none
+    /// The miner, which says what is kept: triplet-margin, batch-hard, batch-easy-hard, multi-similarity, pair-margin,
+    /// facenet-semihard, distance-weighted, or none, which keeps every triplet
     #[arg(long, value_name = "NAME", default_value = "triplet-margin")]
     miner: String,
-    /// An argument of the miner, e.g. `margin=0.1` or `type_of_triplets=hard`; may be given again
+    /// An argument of the miner under PML's name, e.g. margin=0.1 or type_of_triplets=hard; may be given again
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
-    /// What margins are differences of: cosine, or l2 on rows over their length
+    /// What rows are compared by: cosine similarity, or l2, the distance of rows divided by their length
     #[arg(long, value_name = "NAME", default_value = "cosine")]
     distance: String,
-    /// NPY for the triplets that are kept, [t, 3] u32: anchor, positive, negative; NPZ for the pairs of miners that keep
-    /// those, a1, p, a2 and n
+    /// The file to write: an NPY of the triplets that are kept, [triplets, 3] row numbers counted from 0, anchor, positive,
+    /// negative; of miners that keep pairs an NPZ with a1, p, a2 and n [default: only counts]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// List the triplets through one window and give a number that changes with each and with their order; writes nothing
+    /// List the triplets, write nothing, and print their checksum: another one where any triplet or their order differs
     #[arg(long, conflicts_with = "out")]
     checksum: bool,
     #[command(flatten)]
     pub(super) common: Common,
 }
 
-/// Compute a loss over all mined triplets, and its gradient
+/// Compute a loss over all triplets that a miner keeps, and its gradient
+///
+/// The loss is the mean over active triplets: those that are kept and whose loss is not 0.
 #[derive(Debug, Args)]
 pub(super) struct Loss {
     #[command(flatten)]
@@ -46,17 +52,18 @@ pub(super) struct Loss {
     /// The loss: triplet-margin
     #[arg(long, value_name = "NAME", default_value = "triplet-margin")]
     loss: String,
-    /// Which triplets it sees: those of triplet-margin, batch-hard, batch-easy-hard, multi-similarity, pair-margin or
-    /// facenet-semihard, or with none all
+    /// The miner, which says which triplets it sees: triplet-margin, batch-hard, batch-easy-hard, multi-similarity,
+    /// pair-margin, facenet-semihard, or none for every triplet
     #[arg(long, value_name = "NAME", default_value = "none")]
     miner: String,
-    /// An argument of the loss, e.g. margin=0.1, or of the miner: miner.margin=0.2; may be given again
+    /// An argument of the loss, e.g. margin=0.1, or of the miner, e.g. miner.margin=0.2; may be given again
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
-    /// What margins are differences of: cosine, or l2 on rows over their length
+    /// What rows are compared by: cosine similarity, or l2, the distance of rows divided by their length
     #[arg(long, value_name = "NAME", default_value = "cosine")]
     distance: String,
-    /// NPY for the gradient with respect to the embeddings, [n, dim] f32
+    /// The file to write: an NPY of the loss's gradient with respect to the embeddings, float32, [rows, columns]
+    /// [default: only the loss]
     #[arg(long, value_name = "FILE.npy")]
     gradient: Option<PathBuf>,
     #[command(flatten)]
@@ -66,63 +73,58 @@ pub(super) struct Loss {
 impl Mine {
     pub(super) fn run(&self) -> Result<()> {
         let settings = settings(&self.miner, None, &self.distance, &self.sets, "miner.")?;
-        let job = Job::read(&self.rows, &self.common)?;
+        let job = Job::read(&self.rows, &self.common, &settings)?;
         let engine = self.common.open(Common::default_budget())?;
         if self.checksum {
             let references = job.references.as_ref();
             let report = triplets::sum_up(&engine, &job.anchors, references, &settings)?;
             if self.common.json {
-                print_json(&report);
-            } else {
-                print_line(format_args!(
-                    "{} triplets, checksum {}",
-                    report["triplets"], report["checksum"]
-                ));
+                return print_json(&report);
             }
+            print_line(format_args!(
+                "{} triplets, checksum {}",
+                report["triplets"], report["checksum"]
+            ));
             return Ok(());
         }
-        let triplets = self
-            .out
-            .as_deref()
-            .filter(|_| !settings.miner.gives_pairs());
-        let file = triplets.map(|out| {
-            triplets::File::create(
-                out,
-                &engine,
-                &job.anchors,
-                job.references.as_ref(),
-                &settings,
-            )
-        });
-        let file = file.transpose()?;
-        let pairs = self.out.as_deref().filter(|_| settings.miner.gives_pairs());
+        let inputs = self.rows.inputs();
+        let (mut triplets, mut pairs) = (None, None);
+        if let Some(out) = self.out.as_deref() {
+            if settings.miner.gives_pairs() {
+                pairs = Some(pairs::File::create(out, &settings.miner, &inputs)?);
+            } else {
+                let references = job.references.as_ref();
+                let source = triplets::Source::new(&engine, &job.anchors, references, &settings)?;
+                triplets = Some(triplets::File::create(out, source, &inputs)?);
+            }
+        }
+        let counting = triplets
+            .as_ref()
+            .map_or_else(|| settings.clone(), triplets::File::counting);
         let wanted = match pairs {
             None => Wanted::Counts,
             Some(_) => Wanted::Pairs,
         };
-        let counting = match &file {
-            Some(file) => file.counting(),
-            None => settings.clone(),
-        };
-        let (mined, mut report) = job.run(&engine, &counting, wanted)?;
-        if let Some(path) = pairs {
-            pairs::write(path, &settings.miner, &mined.pairs)?;
+        let keep = |kept: KeptOfAnchor<'_>| pairs.as_mut().map_or(Ok(()), |file| file.add(kept));
+        let (mined, mut report) = job.run(&engine, &counting, wanted, keep)?;
+        if let Some(file) = pairs {
+            file.finish()?;
         }
-        if let Some(file) = file {
+        if let Some(file) = triplets {
             file.write(mined.mining.mined, &mut report)?;
         }
         if let Some(mining) = report["mining"].as_object_mut() {
             // What is active is a matter of a loss.
             mining.remove("active");
         }
-        job.print(&report);
-        Ok(())
+        job.print(&report)
     }
 
     /// What a mining would hold and take; runs nothing.
     pub(super) fn plan(&self, room: &Room, rate: &Rate) -> Result<Forecast> {
         let settings = settings(&self.miner, None, &self.distance, &self.sets, "miner.")?;
-        let (anchors, references) = self.rows.read()?;
+        let job = Job::read(&self.rows, &self.common, &settings)?;
+        let (anchors, references) = (job.anchors, job.references);
         let counting = spec(&anchors, references.as_ref(), false)
             .mined_by(&settings.miner, None)
             .plan(room, rate)?;
@@ -144,21 +146,32 @@ impl Loss {
             &self.sets,
             "loss.",
         )?;
-        let job = Job::read(&self.rows, &self.common)?;
+        let job = Job::read(&self.rows, &self.common, &settings)?;
         let wanted = match self.gradient {
             None => Wanted::Loss(&settings.loss),
             Some(_) => Wanted::Gradient(&settings.loss),
         };
         let engine = self.common.open(Common::default_budget())?;
-        let (mined, mut report) = job.run(&engine, &settings, wanted)?;
-        if let Some(path) = &self.gradient {
-            write_gradient(path, &mined.gradient, job.anchors.rows.dim())?;
+        let gradient = self.gradient.as_deref();
+        let gradient = gradient.map(|path| Output::create(path, &self.rows.inputs()));
+        let gradient = gradient.transpose()?;
+        let (mined, mut report) = job.run(&engine, &settings, wanted, |_| Ok(()))?;
+        if let Some(mut file) = gradient {
+            file.write(&matrix_header(
+                job.anchors.labels.len(),
+                job.anchors.rows.dim(),
+            ))?;
+            file.write(bytemuck::cast_slice(&mined.gradient))?;
+            file.finish()?;
         }
         report["loss"] = mined.loss.into();
-        job.print(&report);
+        job.print(&report)?;
         if !self.common.json {
             let active = mined.mining.active;
-            print_line(format_args!("loss {} over {active} active", mined.loss));
+            print_line(format_args!(
+                "loss {}, the mean over {active} active triplets",
+                mined.loss
+            ));
         }
         Ok(())
     }
@@ -172,7 +185,8 @@ impl Loss {
             &self.sets,
             "loss.",
         )?;
-        let (anchors, references) = self.rows.read()?;
+        let job = Job::read(&self.rows, &self.common, &settings)?;
+        let (anchors, references) = (job.anchors, job.references);
         spec(&anchors, references.as_ref(), self.gradient.is_some())
             .mined_by(&settings.miner, Some(&settings.loss))
             .plan(room, rate)
@@ -217,15 +231,18 @@ struct Job<'a> {
     anchors: LabelledRows,
     references: Option<LabelledRows>,
     common: &'a Common,
+    warnings: Vec<String>,
 }
 
 impl<'a> Job<'a> {
-    fn read(files: &LabelledFiles, common: &'a Common) -> Result<Self> {
+    fn read(files: &LabelledFiles, common: &'a Common, settings: &TrainConfig) -> Result<Self> {
         let (anchors, references) = files.read()?;
+        let warnings = compare(files, &anchors, references.as_ref(), settings.distance)?;
         Ok(Self {
             anchors,
             references,
             common,
+            warnings,
         })
     }
 
@@ -234,16 +251,18 @@ impl<'a> Job<'a> {
         engine: &Engine,
         settings: &TrainConfig,
         wanted: Wanted<'_>,
+        keep: impl FnMut(KeptOfAnchor<'_>) -> Result<()>,
     ) -> Result<(Mined, serde_json::Value)> {
         let started = std::time::Instant::now();
         let bar = progress::Progress::new(self.anchors.labels.len() as u64, "anchors");
-        let mined = pollster::block_on(mine(
+        let mined = pollster::block_on(mine_into(
             engine,
             self.anchors.rows(),
             self.references.as_ref().map(LabelledRows::rows),
             &settings.miner,
             settings.distance,
             wanted,
+            keep,
             |done, _| bar.set(done),
         ))?;
         bar.finish();
@@ -261,25 +280,20 @@ impl<'a> Job<'a> {
                 mined.mining.valid,
             ),
             "memory": MemoryReport::new(engine.ledger()),
+            "warnings": self.warnings,
         });
         Ok((mined, report))
     }
 
-    fn print(&self, report: &serde_json::Value) {
+    fn print(&self, report: &serde_json::Value) -> Result<()> {
         if self.common.json {
-            print_json(report);
-            return;
+            return print_json(report);
         }
         for name in ["anchors", "valid", "easy", "semihard", "hard", "mined"] {
             if let Some(count) = report["mining"][name].as_u64() {
                 print_line(format_args!("{name:<10} {count:>20}"));
             }
         }
+        Ok(())
     }
-}
-
-fn write_gradient(path: &Path, gradient: &[f32], dim: usize) -> Result<()> {
-    let mut file = Output::create(path)?;
-    file.write(&write_matrix(gradient, dim))?;
-    file.finish()
 }

@@ -1,5 +1,6 @@
 //! Commands, the options they share, and what they print where: results on standard output, the rest beside it.
 
+mod allocator;
 mod devices;
 mod embed;
 mod evaluate;
@@ -7,27 +8,41 @@ mod files;
 mod head;
 mod knn;
 mod mine;
+mod output;
 mod pairs;
 mod plan;
 mod progress;
+mod signals;
+mod survey;
 mod train;
 mod triplets;
 
 use std::fmt::Display;
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::process::ExitCode;
-use std::sync::atomic::Ordering;
+use std::sync::Mutex;
 
 use clap::{Args, Parser, Subcommand};
 use nearfar::{Engine, EngineChoice, EngineKind, Error, Result, TrainConfig};
 
-/// Metric learning inside a memory budget: train a head, embed rows, search, measure retrieval.
+pub(crate) use allocator::Allocator;
+
+/// Learn a similarity: train a head that brings rows of one class together, and see whether nearest neighbours got better.
+///
+/// A row is one thing that was measured or embedded; a head is a small network that maps rows to embeddings of length 1;
+/// cosine similarity compares them. Every command stays within a memory budget, and says so before it starts where it
+/// cannot. Exit code: 0 done, 1 failed while running, 2 refused (bad input, or it does not fit), 130 stopped by Ctrl-C.
 #[derive(Debug, Parser)]
-#[command(version, propagate_version = true)]
+#[command(version, propagate_version = true, after_help = EXAMPLES)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
 }
+
+const EXAMPLES: &str = "\
+Examples:
+  nearfar train --data flowers.csv --labels species --out run
+  nearfar evaluate --embeddings run/test_embeddings.npy --labels run/test_labels.csv";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -44,22 +59,22 @@ enum Command {
 /// Options of every command that runs on an engine.
 #[derive(Debug, Args)]
 struct Common {
-    /// Device memory the command stays within, e.g. 256MiB
+    /// The most memory that the work may take on the device, e.g. 512MiB [default: 256MiB]
     #[arg(long, value_name = "BYTES")]
     budget: Option<bytesize::ByteSize>,
-    /// gpu or cpu; without it a hardware GPU if there is one, else the CPU
+    /// Where the work runs: gpu or cpu [default: a hardware GPU if there is one, else the CPU]
     #[arg(long)]
     engine: Option<EngineKind>,
-    /// A part of the GPU adapter's name
+    /// Run on the GPU that has this in its name, as `nearfar devices` lists it
     #[arg(long, value_name = "NAME_PART")]
     adapter: Option<String>,
-    /// Print one JSON object on standard output, and nothing else there
+    /// Print the report as one JSON object on standard output, and nothing else there
     #[arg(long)]
     json: bool,
 }
 
 impl Common {
-    /// Opens the engine that the options ask for; Ctrl-C then stops it between two slices of work.
+    /// Opens the engine that the options ask for; Ctrl-C and its like then stop it between two slices of work.
     fn open(&self, default_budget: u64) -> Result<Engine> {
         let choice = EngineChoice {
             kind: self.engine,
@@ -68,9 +83,7 @@ impl Common {
         };
         let budget = self.budget.map_or(default_budget, |budget| budget.0);
         let engine = pollster::block_on(Engine::open(&choice, budget))?;
-        let stop = engine.stop_flag();
-        // A second handler in one process is the only error; the first one does the same.
-        ctrlc::set_handler(move || stop.store(true, Ordering::Relaxed)).ok();
+        signals::set(&engine.stop_flag());
         Ok(engine)
     }
 
@@ -79,19 +92,38 @@ impl Common {
     }
 }
 
-/// Prints a line on standard output; a reader that left early misses it, and that is no error.
+/// The first line that standard output did not take.
+static UNPRINTED: Mutex<Option<std::io::Error>> = Mutex::new(None);
+
+/// Prints a line on standard output. A reader that left early misses it, and that is no error; what else goes wrong is
+/// one at the end.
 fn print_line(line: impl Display) {
-    writeln!(std::io::stdout(), "{line}").ok();
+    match writeln!(std::io::stdout(), "{line}") {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            let mut unprinted = UNPRINTED.lock().expect("nobody fails while holding it");
+            unprinted.get_or_insert(error);
+        }
+        _ => {}
+    }
 }
 
-/// Prints a line on standard error, likewise.
+/// Prints a line on standard error, if somebody reads it.
 fn note_line(line: impl Display) {
     writeln!(std::io::stderr(), "{line}").ok();
 }
 
-/// Prints a report as JSON on standard output.
-fn print_json(report: &impl serde::Serialize) {
-    print_line(serde_json::to_string(report).expect("reports are plain data"));
+/// Prints a report as JSON on standard output: a program waits for all of it.
+///
+/// # Errors
+/// [`Error::Io`] when standard output does not take it.
+fn print_json(report: &impl serde::Serialize) -> Result<()> {
+    let mut text = serde_json::to_string(report).expect("reports are plain data");
+    text.push('\n');
+    let mut output = std::io::stdout();
+    let written = output
+        .write_all(text.as_bytes())
+        .and_then(|()| output.flush());
+    written.map_err(io("writing the report to standard output"))
 }
 
 /// Runs the command line.
@@ -106,11 +138,17 @@ pub(crate) fn main() -> ExitCode {
         Command::Plan(plan) => plan.run(),
         Command::Devices(devices) => devices.run(),
     };
-    match outcome {
+    let unprinted = UNPRINTED
+        .lock()
+        .expect("nobody fails while holding it")
+        .take();
+    let printed = unprinted.map_or(Ok(()), |error| Err(io("writing to standard output")(error)));
+    match outcome.and(printed) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             note_line(format_args!("nearfar: {error}"));
-            ExitCode::from(error.exit_code() as u8)
+            // What a signal broke off says so, whatever broke.
+            ExitCode::from(signals::exit_code().unwrap_or(error.exit_code() as u8))
         }
     }
 }

@@ -1,29 +1,93 @@
-//! `nearfar mine --out` of miners that keep positives and negatives of each anchor: PML's index arrays.
+//! `nearfar mine --out` of miners that keep positives and negatives of each anchor: PML's index arrays. What is kept is
+//! laid aside in files beside the result as it comes, as it may be far more than memory holds.
 
 use std::path::Path;
 
-use nearfar::{Miner, NpzWriter, Pairs, Result, triplets_header};
+use nearfar::{KeptOfAnchor, Miner, NpzWriter, Result, triplets_header};
 
-use super::files::Output;
+use super::output::{Output, Spool};
 
-/// Writes the pairs; of batch-hard, where they come in twos, the triplets.
-pub(super) fn write(path: &Path, miner: &Miner, pairs: &Pairs) -> Result<()> {
-    if let Miner::BatchHard(_) = miner {
-        let triplets = pairs.a1.iter().zip(&pairs.p).zip(&pairs.n);
-        let numbers: Vec<u32> = triplets.flat_map(|((a, p), n)| [*a, *p, *n]).collect();
-        let mut file = Output::create(path)?;
-        file.write(&triplets_header(pairs.a1.len() as u64))?;
-        file.write(bytemuck::cast_slice(&numbers))?;
-        return file.finish();
+/// The file under way.
+pub(super) struct File<'a> {
+    path: &'a Path,
+    output: Output,
+    kept: Kept,
+}
+
+/// What came so far.
+enum Kept {
+    /// Of batch-hard, which keeps one positive and one negative of an anchor: the triplets.
+    Triplets(Vec<u32>),
+    /// How many positives and negatives each anchor has, and which.
+    Pairs {
+        counts: Vec<[u32; 2]>,
+        positives: Spool,
+        negatives: Spool,
+    },
+}
+
+impl<'a> File<'a> {
+    /// Begins the file, before anything is mined.
+    pub(super) fn create(path: &'a Path, miner: &Miner, inputs: &[&str]) -> Result<Self> {
+        let output = Output::create(path, inputs)?;
+        let kept = match miner {
+            Miner::BatchHard(_) => Kept::Triplets(Vec::new()),
+            _ => Kept::Pairs {
+                counts: Vec::new(),
+                positives: output.spool()?,
+                negatives: output.spool()?,
+            },
+        };
+        Ok(Self { path, output, kept })
     }
-    let mut file = NpzWriter::new(path.display().to_string(), Output::create(path)?);
-    for (name, numbers) in [
-        ("a1", &pairs.a1),
-        ("p", &pairs.p),
-        ("a2", &pairs.a2),
-        ("n", &pairs.n),
-    ] {
-        file.array(name, &[numbers.len()], [numbers])?;
+
+    /// Takes what the next anchor keeps.
+    pub(super) fn add(&mut self, of: KeptOfAnchor<'_>) -> Result<()> {
+        match &mut self.kept {
+            Kept::Triplets(numbers) => {
+                for (p, n) in of.positives.iter().zip(of.negatives) {
+                    numbers.extend([of.anchor, *p, *n]);
+                }
+                Ok(())
+            }
+            Kept::Pairs {
+                counts,
+                positives,
+                negatives,
+            } => {
+                counts.push([of.positives.len() as u32, of.negatives.len() as u32]);
+                positives.write(bytemuck::cast_slice(of.positives))?;
+                negatives.write(bytemuck::cast_slice(of.negatives))
+            }
+        }
     }
-    file.finish()?.finish()
+
+    /// Ends the file and gives it its name.
+    pub(super) fn finish(mut self) -> Result<()> {
+        match self.kept {
+            Kept::Triplets(numbers) => {
+                let count = numbers.len() as u64 / 3;
+                self.output.write(&triplets_header(count))?;
+                self.output.write(bytemuck::cast_slice(&numbers))?;
+                self.output.finish()
+            }
+            Kept::Pairs {
+                counts,
+                positives,
+                negatives,
+            } => {
+                let mut file = NpzWriter::new(self.path.display().to_string(), self.output);
+                let sides = [("a1", "p", positives), ("a2", "n", negatives)];
+                for (side, (of_anchors, of_others, others)) in sides.into_iter().enumerate() {
+                    let count: u64 = counts.iter().map(|of| u64::from(of[side])).sum();
+                    let anchors = (0u32..)
+                        .zip(&counts)
+                        .map(|(anchor, of)| vec![anchor; of[side] as usize]);
+                    file.array(of_anchors, &[count as usize], anchors)?;
+                    file.array_from::<u32>(of_others, &[count], others.read()?)?;
+                }
+                file.finish()?.finish()
+            }
+        }
+    }
 }

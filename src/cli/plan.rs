@@ -5,7 +5,9 @@ use nearfar::{Bytes, Engine, Forecast, Rate, Result, Room, Trainer, measure_rate
 
 use super::{Common, embed, evaluate, knn, mine, print_json, print_line, train};
 
-/// Print the memory plan of a command, and whether it fits; run nothing
+/// Print what a command would take, memory by purpose and time, and whether it fits; run nothing
+///
+/// The files of the command are read and checked, and the speed of the device is measured for a moment.
 #[derive(Debug, Args)]
 pub(super) struct Plan {
     #[command(subcommand)]
@@ -51,10 +53,9 @@ impl Plan {
             Planned::Loss(loss) => loss.plan(&room, &rate)?,
         };
         if common.json {
-            print_json(&report(&engine, &room, &rate, &forecast));
-        } else {
-            print(&engine, &room, &forecast);
+            return print_json(&report(&engine, &room, &rate, &forecast));
         }
+        print(&engine, &room, &forecast);
         Ok(())
     }
 }
@@ -86,32 +87,32 @@ fn print(engine: &Engine, room: &Room, forecast: &Forecast) {
         ));
     }
     print_line(format_args!(
-        "{} of {} free (budget {}): it fits",
-        Bytes(forecast.memory.total_bytes()),
-        Bytes(room.free_bytes),
-        Bytes(room.budget_bytes)
+        "It fits: {} are needed, {} of the {} budget are free.",
+        Bytes(forecast.memory.total_bytes()).rounded_up(),
+        Bytes(room.free_bytes).rounded_down(),
+        Bytes(room.budget_bytes).rounded_down()
     ));
     if forecast.chunk_rows > 0 {
         let references = if forecast.resident {
-            "all that is searched stays on the device".to_owned()
+            "all references stay on the device".to_owned()
         } else {
             format!(
-                "what is searched goes past {} rows at a time, {} times over",
+                "references are read {} rows at a time, {} times in all",
                 forecast.chunk_rows, forecast.passes
             )
         };
         print_line(format_args!(
-            "{} queries at a time; {references}",
+            "Work is cut into {} queries at a time; {references}.",
             forecast.block_queries
         ));
     }
     if let Some(path) = forecast.path {
-        print_line(format_args!("triplets are mined by {}", path.name()));
+        print_line(format_args!("Triplets are mined by {}.", path.name()));
     }
     print_line(format_args!(
-        "about {} submits, {} to the device, {:.1} s",
-        forecast.submits,
+        "It takes about {:.1} s: {} go to the device, in {} submits.",
+        forecast.predicted_ms / 1e3,
         Bytes(forecast.traffic_bytes),
-        forecast.predicted_ms / 1e3
+        forecast.submits
     ));
 }

@@ -1,6 +1,6 @@
 //! Progress with rate and time left, on standard error.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -20,7 +20,6 @@ impl Progress {
         if let Ok(style) = ProgressStyle::with_template(&template) {
             bar.set_style(style);
         }
-        bar.enable_steady_tick(Duration::from_millis(200));
         Self {
             bar,
             started: Instant::now(),

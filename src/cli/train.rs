@@ -1,49 +1,79 @@
 //! `nearfar train`: from labelled features to a head and what it is worth.
 
-use std::path::{Path, PathBuf};
+use std::cell::OnceCell;
+use std::path::PathBuf;
 use std::rc::Rc;
 
 use clap::Args;
 use nearfar::{
-    Bytes, Dataset, Error, Forecast, Metrics, NpzWriter, Progress, Rate, Result, Room, Run,
-    RunReport, Side, Split, StoredMemory, TrainConfig, Trainer, write_matrix,
+    Bytes, Dataset, Error, Forecast, Metrics, NamedFile, NpzWriter, Progress, Rate, Result, Room,
+    Run, RunReport, Side, Split, StoredMemory, Survey, TrainConfig, Trainer, write_matrix,
 };
 
-use super::{Common, files, head, io, note_line, print_json, print_line, progress};
+use super::output::{Folder, Output};
+use super::{Common, files, head, note_line, print_json, print_line, progress};
 
-/// Train an embedding head on labelled features
+const EXAMPLES: &str = "\
+Examples:
+  nearfar train --data flowers.csv --labels species --out run
+  nearfar train --data features.npy --labels labels.npy --set steps=1000 --set batch_size=64 --seed 1";
+
+const CONFIG: &str = "config.json";
+const HISTORY: &str = "history.json";
+const TEST_EMBEDDINGS: &str = "test_embeddings.npy";
+const TEST_LABELS: &str = "test_labels.csv";
+const MEMORY: &str = "memory.npz";
+/// What a run may leave in its folder.
+const FILES: [&str; 7] = [
+    CONFIG,
+    HISTORY,
+    head::FILE,
+    head::LINEAR_FILE,
+    TEST_EMBEDDINGS,
+    TEST_LABELS,
+    MEMORY,
+];
+
+/// Train a head on labelled rows, and compare it with the rows as they are
+///
+/// Prints precision@1 (how often the nearest other row has the same class), MAP@R and R-precision of the training,
+/// validation and test rows, of the raw features and of a linear map, and says in a sentence which is better.
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub(super) struct Train {
-    /// Features: CSV, NPY, NPZ, or sample:many-classes, sample:digits
-    #[arg(
-        long,
-        value_name = "FILE[:ARRAY]",
-        default_value = "sample:many-classes"
-    )]
+    /// Rows of numbers: a CSV with a header, an NPY or NPZ file, or a built-in sample (sample:mirrored,
+    /// sample:many-classes, sample:digits)
+    #[arg(long, value_name = "FILE[:ARRAY]", default_value = "sample:mirrored")]
     data: String,
-    /// Labels: an NPY, a column of another CSV or array of an NPZ after a colon, or one of the data file
-    #[arg(long, value_name = "FILE[:COLUMN]")]
+    /// The class of each row: a column (CSV) or array (NPZ) of the data by its name, or another file, with a column or
+    /// array of it after a colon [default: found by its name or type]
+    #[arg(long, value_name = "COLUMN|FILE[:COLUMN]")]
     labels: Option<String>,
-    /// Features that are only tested; the rest trains and steers
+    /// Rows that are kept for the test at the end; then all rows of --data train and validate [default: part of --data]
     #[arg(long, value_name = "FILE[:ARRAY]")]
     test_data: Option<String>,
-    /// Their labels
-    #[arg(long, value_name = "FILE[:COLUMN]", requires = "test_data")]
+    /// The class of each test row, as for --labels
+    #[arg(long, value_name = "COLUMN|FILE[:COLUMN]", requires = "test_data")]
     test_labels: Option<String>,
-    /// Settings as JSON
+    /// Settings as a JSON file: the config.json of a saved run repeats it [default: settings that suit the data]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// One setting, e.g. miner.margin=0.1; may be given again
+    /// One setting, e.g. steps=1000 or miner.margin=0.1; goes before the file; may be given again
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
-    /// A folder for config, history, head and test embeddings
+    /// A folder to save in: config.json, history.json, head.safetensors, linear.safetensors, test_embeddings.npy,
+    /// test_labels.csv, memory.npz
+    /// [default: nothing is saved]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Seeds every random choice
+    /// The number that all random choices follow from: the same number gives the same run [default: 0]
     #[arg(long)]
     seed: Option<u64>,
     #[command(flatten)]
     pub(super) common: Common,
+    /// The file of `--config` once it was read: a pipe can be read only once.
+    #[arg(skip)]
+    read: OnceCell<NamedFile>,
 }
 
 impl Train {
@@ -85,23 +115,47 @@ impl Train {
 
     async fn train(&self) -> Result<()> {
         let (dataset, config) = self.prepare().await?;
+        let zero_rows = Survey::of(&dataset.features).await?.zero_rows_warning();
         let engine = self.common.open(config.budget_bytes)?;
+        let folder = self.out.as_deref();
+        let folder = folder.map(|out| Folder::create(out, &FILES, &self.inputs()));
+        let folder = folder.transpose()?;
         describe(&dataset, engine.info());
         let mut run = Run::new(engine, Rc::new(dataset), config).await?;
-        for warning in run.warnings() {
+        for warning in zero_rows.iter().chain(run.warnings()) {
             note_line(format_args!("warning: {warning}"));
         }
-        follow(&mut run).await?;
-        let report = run.report();
-        if let Some(out) = &self.out {
-            save(&mut run, &report, out).await?;
+        let followed = follow(&mut run).await;
+        let mut report = run.report();
+        report.warnings.extend(zero_rows);
+        match followed {
+            Err(error @ Error::NotFinite { .. }) => {
+                if let Some(folder) = folder {
+                    save_what_there_is(&mut run, &report, folder).await?;
+                }
+                return Err(error);
+            }
+            followed => followed?,
         }
-        if self.common.json {
-            print_json(&report);
+        let saved = match folder {
+            Some(folder) => save(&mut run, &report, folder).await,
+            None => Ok(()),
+        };
+        // What was found is said even where it cannot be saved.
+        let printed = if self.common.json {
+            print_json(&report)
         } else {
             print(&report);
-        }
-        Ok(())
+            Ok(())
+        };
+        saved.and(printed)
+    }
+
+    /// The files of data, as they were given.
+    fn inputs(&self) -> Vec<&str> {
+        let others = [&self.labels, &self.test_data, &self.test_labels];
+        let others = others.into_iter().flatten().map(String::as_str);
+        std::iter::once(self.data.as_str()).chain(others).collect()
     }
 
     /// The split that keeps the test file for the end. Saved settings always name a split, maybe another: that one does
@@ -121,7 +175,13 @@ impl Train {
     /// The settings: defaults, then the file, then `--set`, then `--seed`.
     fn settings(&self, mut config: TrainConfig) -> Result<TrainConfig> {
         if let Some(path) = &self.config {
-            let file = files::read(path)?;
+            let file = match self.read.get() {
+                Some(file) => file,
+                None => {
+                    let file = files::read(path)?;
+                    self.read.get_or_init(|| file)
+                }
+            };
             let json = String::from_utf8_lossy(&file.bytes);
             config = config
                 .with_json(&json)
@@ -192,49 +252,70 @@ async fn follow(run: &mut Run) -> Result<()> {
     Ok(())
 }
 
-/// Writes what the run leaves, each file whole.
-async fn save(run: &mut Run, report: &RunReport, out: &Path) -> Result<()> {
-    std::fs::create_dir_all(out).map_err(io(format!("making {}", out.display())))?;
+/// Writes what the run leaves. Rows of the test side whose embedding has no direction are an error, and cost only the
+/// files of that side.
+async fn save(run: &mut Run, report: &RunReport, mut folder: Folder) -> Result<()> {
+    write_settings_and_head(run, report, &mut folder).await?;
+    let rows = run.trainer().sides().of(Side::Test).to_vec();
+    let embeddings = run.trainer().embed(&rows).await?;
+    let checked = embeddings.check();
+    if checked.is_ok() {
+        let matrix = write_matrix(&embeddings.values, embeddings.dim);
+        folder.write(TEST_EMBEDDINGS, &matrix)?;
+        let mut labels = csv::Writer::from_writer(Vec::new());
+        let names = run.trainer().dataset().label_names();
+        let cells = rows.iter().map(|row| names[*row as usize].as_str());
+        for cell in std::iter::once("label").chain(cells) {
+            labels.write_record([cell]).expect("memory takes it");
+        }
+        let labels = labels.into_inner().expect("memory takes it");
+        folder.write(TEST_LABELS, &labels)?;
+    }
+    if report.config.memory_size > 0 {
+        let memory = run.trainer().stored_memory().await?;
+        let file = write_memory(folder.file(MEMORY)?, &memory)?;
+        folder.keep(file)?;
+    }
+    folder.finish()?;
+    checked
+}
+
+/// Writes what a run leaves that stopped before its end: its weights are those of the last step that was finite.
+async fn save_what_there_is(run: &mut Run, report: &RunReport, mut folder: Folder) -> Result<()> {
+    write_settings_and_head(run, report, &mut folder).await?;
+    let (path, steps) = (folder.path().display().to_string(), report.steps);
+    folder.finish()?;
+    note_line(format_args!(
+        "saved in {path}: {CONFIG}, {HISTORY}, and {} after step {steps}, the last that was finite",
+        head::FILE
+    ));
+    Ok(())
+}
+
+async fn write_settings_and_head(
+    run: &mut Run,
+    report: &RunReport,
+    folder: &mut Folder,
+) -> Result<()> {
     let json = |value: &serde_json::Value| {
         let mut text = serde_json::to_string_pretty(value).expect("reports are plain data");
         text.push('\n');
         text.into_bytes()
     };
-    files::write(
-        &out.join("config.json"),
-        &json(&serde_json::json!(report.config)),
-    )?;
-    files::write(&out.join("history.json"), &json(&serde_json::json!(report)))?;
-    let weights = run.trainer().weights().await?;
+    folder.write(CONFIG, &json(&serde_json::json!(report.config)))?;
+    folder.write(HISTORY, &json(&serde_json::json!(report)))?;
+    let weights = run.trainer().head().await?;
     let features = &run.trainer().dataset().feature_names;
-    files::write(&out.join(head::FILE), &head::to_bytes(&weights, features))?;
-    let rows = run.trainer().sides().of(Side::Test).to_vec();
-    let embeddings = run.trainer().embed(&rows).await?;
-    files::write(
-        &out.join("test_embeddings.npy"),
-        &write_matrix(&embeddings.values, embeddings.dim),
-    )?;
-    let mut labels = csv::Writer::from_writer(Vec::new());
-    let names = run.trainer().dataset().label_names();
-    let cells = rows.iter().map(|row| names[*row as usize].as_str());
-    for cell in std::iter::once("label").chain(cells) {
-        labels.write_record([cell]).expect("memory takes it");
+    folder.write(head::FILE, &head::to_bytes(&weights, features))?;
+    if let Some(linear) = run.trainer().linear_head() {
+        let features = &run.trainer().dataset().feature_names;
+        folder.write(head::LINEAR_FILE, &head::to_bytes(&[linear], features))?;
     }
-    files::write(
-        &out.join("test_labels.csv"),
-        &labels.into_inner().expect("memory takes it"),
-    )?;
-    if report.config.memory_size == 0 {
-        return Ok(());
-    }
-    save_memory(
-        &out.join("memory.npz"),
-        &run.trainer().stored_memory().await?,
-    )
+    Ok(())
 }
 
 /// Writes what the cross-batch memory holds, in the order of its slots.
-fn save_memory(path: &Path, memory: &StoredMemory) -> Result<()> {
+fn write_memory(output: Output, memory: &StoredMemory) -> Result<Output> {
     let StoredMemory {
         embeddings,
         labels,
@@ -243,13 +324,13 @@ fn save_memory(path: &Path, memory: &StoredMemory) -> Result<()> {
         queue_idx,
     } = memory;
     let count = labels.len();
-    let mut file = NpzWriter::new(path.display().to_string(), files::Output::create(path)?);
+    let mut file = NpzWriter::new(MEMORY, output);
     file.array("embeddings", &[count, embeddings.dim], [&embeddings.values])?;
     for (name, numbers) in [("labels", labels), ("rows", rows), ("ages", ages)] {
         file.array(name, &[count], [numbers])?;
     }
     file.array("queue_idx", &[1], [[*queue_idx as u32]])?;
-    file.finish()?.finish()
+    file.finish()
 }
 
 fn print(report: &RunReport) {
@@ -269,7 +350,14 @@ fn print(report: &RunReport) {
         line("train", &scores.train);
         line("validation", &scores.validation);
         line("test", &scores.test);
-        line("raw features", &report.baseline.raw.test);
+        line(
+            if report.data.standardized {
+                "scaled features"
+            } else {
+                "raw features"
+            },
+            &report.baseline.raw.test,
+        );
         line(
             "linear map (LDA)",
             &report.baseline.linear.and_then(|linear| linear.test),

@@ -8,7 +8,8 @@ use nearfar::{
     triplets_header,
 };
 
-use super::files::{LabelledRows, Output};
+use super::files::LabelledRows;
+use super::output::Output;
 use super::{note_line, progress};
 
 /// The file under way, of rows that it is known to fit beside.
@@ -19,14 +20,30 @@ pub(super) struct File<'a> {
 }
 
 /// Where the triplets come from.
-struct Source<'a> {
+pub(super) struct Source<'a> {
     engine: &'a Engine,
     anchors: &'a LabelledRows,
     references: Option<&'a LabelledRows>,
     settings: &'a TrainConfig,
 }
 
-impl Source<'_> {
+impl<'a> Source<'a> {
+    /// The triplets of these rows, where the engine has room to list them.
+    pub(super) fn new(
+        engine: &'a Engine,
+        anchors: &'a LabelledRows,
+        references: Option<&'a LabelledRows>,
+        settings: &'a TrainConfig,
+    ) -> Result<Self> {
+        spec(anchors, references, settings).plan(&engine.room(), &Rate::default())?;
+        Ok(Self {
+            engine,
+            anchors,
+            references,
+            settings,
+        })
+    }
+
     fn list(&self, sink: impl FnMut(&[[u32; 3]]) -> Result<()>) -> Result<u64> {
         pollster::block_on(list(
             self.engine,
@@ -104,24 +121,12 @@ pub(super) fn sum_up(
 }
 
 impl<'a> File<'a> {
-    /// Begins the file, before anything is counted: what cannot be listed or written is refused first.
-    pub(super) fn create(
-        path: &'a Path,
-        engine: &'a Engine,
-        anchors: &'a LabelledRows,
-        references: Option<&'a LabelledRows>,
-        settings: &'a TrainConfig,
-    ) -> Result<Self> {
-        spec(anchors, references, settings).plan(&engine.room(), &Rate::default())?;
+    /// Begins the file, before anything is counted.
+    pub(super) fn create(path: &'a Path, source: Source<'a>, inputs: &[&str]) -> Result<Self> {
         Ok(Self {
             path,
-            output: Output::create(path)?,
-            source: Source {
-                engine,
-                anchors,
-                references,
-                settings,
-            },
+            output: Output::create(path, inputs)?,
+            source,
         })
     }
 

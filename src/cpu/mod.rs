@@ -18,6 +18,8 @@ pub mod triplets;
 mod vec;
 pub mod weigh;
 
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) use parallel::start_threads;
 pub use vec::CpuVec;
 
 /// Sums over rows or references go in segments of this many, ascending, as in the shaders.

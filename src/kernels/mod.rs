@@ -23,8 +23,9 @@ pub mod weigh;
 pub use crate::gpu::{Access, Kernel};
 
 /// Every entry point there is.
-pub static ALL: [&Kernel; 43] = [
+pub static ALL: [&Kernel; 44] = [
     &gather::GATHER,
+    &gather::GATHER_SCALED,
     &gemm::FORWARD,
     &gemm::INPUT_GRADIENT,
     &gemm::WEIGHT_GRADIENT,

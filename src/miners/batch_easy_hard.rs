@@ -44,7 +44,7 @@ impl Strategy {
     /// The names in settings, with what each one keeps.
     pub const ALL: [(&str, &str); 4] = [
         ("easy", "easy"),
-        ("semihard", "semihard"),
+        ("semihard", "semi-hard"),
         ("hard", "hard"),
         ("all", "all"),
     ];

@@ -46,15 +46,15 @@ pub enum Miner {
 }
 
 impl Miner {
-    /// The names in settings, with the class each one is in PML.
+    /// The names in settings, with what a list calls each.
     pub const ALL: [(&str, &str); 7] = [
-        ("triplet-margin", "TripletMarginMiner"),
-        ("batch-hard", "BatchHardMiner"),
-        ("batch-easy-hard", "BatchEasyHardMiner"),
-        ("multi-similarity", "MultiSimilarityMiner"),
-        ("pair-margin", "PairMarginMiner"),
-        ("facenet-semihard", "FaceNet's one negative"),
-        ("none", "none: every triplet"),
+        ("triplet-margin", "triplet margin"),
+        ("batch-hard", "batch hard"),
+        ("batch-easy-hard", "batch easy, hard"),
+        ("multi-similarity", "multi-similarity"),
+        ("pair-margin", "pair margin"),
+        ("facenet-semihard", "FaceNet: one negative"),
+        ("none", "no miner: every triplet"),
     ];
 
     /// Checks that a loss can be computed for the miner: it must not draw a list.

@@ -33,7 +33,7 @@ pub enum TypeOfTriplets {
 impl TypeOfTriplets {
     /// The names in settings, with what each one keeps.
     pub const ALL: [(&str, &str); 4] = [
-        ("semihard", "semihard"),
+        ("semihard", "semi-hard"),
         ("all", "all within the margin"),
         ("hard", "hard"),
         ("easy", "easy"),

@@ -1,4 +1,5 @@
-//! [`Pairs`]: what a miner keeps, written down as PML's four index arrays. Lives on the host: a list is as long as it is.
+//! [`Pairs`]: what a miner keeps, written down as PML's four index arrays. Lives on the host: a list is as long as it is,
+//! so what may be long goes to a sink anchor by anchor.
 
 use crate::distance::Distance;
 use crate::engine::Engine;
@@ -20,58 +21,67 @@ pub struct Pairs {
     pub a2: Vec<u32>,
     /// The negatives, among the references.
     pub n: Vec<u32>,
-    /// The values of the positives, and of the negatives, to sort by.
-    values: [Vec<f32>; 2],
+}
+
+/// What a miner keeps of one anchor, by place among the references, in the order of [`Pairs`].
+#[derive(Clone, Copy, Debug)]
+pub struct KeptOfAnchor<'a> {
+    /// The anchor.
+    pub anchor: u32,
+    /// Its positives.
+    pub positives: &'a [u32],
+    /// Its negatives.
+    pub negatives: &'a [u32],
 }
 
 impl Pairs {
-    /// Adds what was kept of a block of anchors, the first of them `first`.
-    pub(super) async fn read(
-        &mut self,
-        engine: &Engine,
-        pass: &RowPass,
-        first: usize,
-        rows: &[Row],
-        references: usize,
-    ) -> Result<()> {
-        let width = RowPass::width(references);
-        let (kept, cells) = (pass.kept(), (rows.len() * width) as u64);
-        let counts = engine.read(&kept.counts, 0, rows.len() as u64).await?;
-        let places = engine.read(&kept.places, 0, cells).await?;
-        let values = engine.read(&kept.values, 0, cells).await?;
-        let of_rows = places.chunks_exact(width).zip(values.chunks_exact(width));
-        for ((anchor, count), (places, values)) in (first as u32..).zip(counts).zip(of_rows) {
-            let [positives, negatives] = count.map(|count| count as usize);
-            let positives = &places[..positives];
-            let negatives = places[width - negatives..].iter().rev();
-            self.a1.extend(vec![anchor; positives.len()]);
-            self.a2.extend(vec![anchor; negatives.len()]);
-            let value = |place: &u32| values[*place as usize];
-            self.values[0].extend(positives.iter().map(value));
-            self.values[1].extend(negatives.clone().map(value));
-            self.p.extend(positives);
-            self.n.extend(negatives);
-        }
-        Ok(())
+    /// Adds what the next anchor keeps.
+    pub fn add(&mut self, kept: KeptOfAnchor<'_>) {
+        let anchors = |others: &[u32]| std::iter::repeat_n(kept.anchor, others.len());
+        self.a1.extend(anchors(kept.positives));
+        self.p.extend(kept.positives);
+        self.a2.extend(anchors(kept.negatives));
+        self.n.extend(kept.negatives);
     }
+}
 
-    /// Sorts the positives and the negatives of every anchor by what PML compares, the smallest first: similarities, or
-    /// distances.
-    pub(super) fn sort_by(&mut self, distance: Distance) {
-        let [of_p, of_n] = &mut self.values;
-        for (anchors, others, values) in
-            [(&self.a1, &mut self.p, of_p), (&self.a2, &mut self.n, of_n)]
-        {
-            let mut order: Vec<usize> = (0..others.len()).collect();
-            order.sort_by(|a, b| {
-                let by_value = match distance {
-                    Distance::Cosine => values[*a].total_cmp(&values[*b]),
-                    Distance::L2 => values[*b].total_cmp(&values[*a]),
-                };
-                anchors[*a].cmp(&anchors[*b]).then(by_value)
-            });
-            *others = order.iter().map(|place| others[*place]).collect();
-            *values = order.iter().map(|place| values[*place]).collect();
+/// Gives away what was kept of a block of anchors, the first of them `first`. With `by` the positives and the negatives of
+/// an anchor go by what PML compares, the smallest first: similarities, or distances.
+pub(super) async fn read(
+    engine: &Engine,
+    pass: &RowPass,
+    first: usize,
+    rows: &[Row],
+    references: usize,
+    by: Option<Distance>,
+    sink: &mut impl FnMut(KeptOfAnchor<'_>) -> Result<()>,
+) -> Result<()> {
+    let width = RowPass::width(references);
+    let (kept, cells) = (pass.kept(), (rows.len() * width) as u64);
+    let counts = engine.view(&kept.counts, 0, rows.len() as u64).await?;
+    let places = engine.view(&kept.places, 0, cells).await?;
+    let values = engine.view(&kept.values, 0, cells).await?;
+    let of_rows = places.chunks_exact(width).zip(values.chunks_exact(width));
+    let (mut positives, mut negatives) = (Vec::new(), Vec::new());
+    for ((anchor, count), (places, values)) in (first as u32..).zip(counts.iter()).zip(of_rows) {
+        let [of_p, of_n] = count.map(|count| count as usize);
+        positives.clear();
+        positives.extend(&places[..of_p]);
+        negatives.clear();
+        negatives.extend(places[width - of_n..].iter().rev());
+        for others in [&mut positives, &mut negatives] {
+            let value = |place: &u32| values[*place as usize];
+            match by {
+                None => {}
+                Some(Distance::Cosine) => others.sort_by(|a, b| value(a).total_cmp(&value(b))),
+                Some(Distance::L2) => others.sort_by(|a, b| value(b).total_cmp(&value(a))),
+            }
         }
+        sink(KeptOfAnchor {
+            anchor,
+            positives: &positives,
+            negatives: &negatives,
+        })?;
     }
+    Ok(())
 }

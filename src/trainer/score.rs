@@ -8,7 +8,7 @@ use crate::embeddings::Embeddings;
 use crate::error::Result;
 use crate::evaluation::{self, Queries, Ranking};
 use crate::kernels::stride;
-use crate::metrics::{Metrics, Retrieval, RetrievalSum};
+use crate::metrics::{Metrics, QueryScore, Retrieval, RetrievalSum};
 use crate::pace::{Fetch, Slices};
 use crate::unit_rows::UnitRows;
 
@@ -25,8 +25,8 @@ pub struct Evaluation {
 
 /// What takes features to what is ranked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Map {
-    /// Nothing: the features as they are.
+pub(crate) enum Map {
+    /// Nothing: the features as the head sees them, scaled or not.
     Raw,
     /// The model that is trained.
     Head,
@@ -82,14 +82,30 @@ impl Trainer {
         Ok((evaluation, embeddings))
     }
 
-    /// Scores one side in full, every row a query: for the end of a run.
+    /// Scores one side in full by a map, every row a query, and each query by itself: for the end of a run. The queries of
+    /// all maps are the same, in the same order. Nothing where there is no such map.
     ///
     /// # Errors
     /// As [`Trainer::evaluate`].
-    pub async fn score_all(&mut self, side: Side) -> Result<Option<Metrics>> {
+    pub(crate) async fn score_each(
+        &mut self,
+        map: Map,
+        side: Side,
+    ) -> Result<Option<(Metrics, Vec<QueryScore>)>> {
+        if map == Map::Linear {
+            self.fit_linear().await?;
+        }
         let rows = self.setup.sides.of(side).to_vec();
         let queries = evaluation::choose(rows.len(), 0, 0);
-        self.score_queries(Map::Head, &rows, &queries).await
+        let each = RetrievalSum::default().keep_queries();
+        let sum = self
+            .ranked(map, &rows, &queries, each, &mut |_, _| {})
+            .await?;
+        Ok(sum.and_then(|mut sum| {
+            let queries = sum.take_queries();
+            let retrieval = sum.finish(|_| String::new())?;
+            Some((retrieval.metrics, queries))
+        }))
     }
 
     /// The same with everything that the ranks say: recall and precision at each k of `at`, and by class.
@@ -167,14 +183,17 @@ impl Trainer {
             ..
         } = self;
         let mut unit = match (map, linear) {
-            (Map::Raw, _) => UnitRows::Stored {
-                rows: &dataset.features,
-                chosen: Some(rows),
+            (Map::Raw, _) => UnitRows::Embedded {
+                features,
+                dataset,
+                model: None,
+                tile,
+                chosen: rows,
             },
             (Map::Linear, Ok(linear)) => UnitRows::Embedded {
                 features,
                 dataset,
-                model: &linear.model,
+                model: Some(&linear.model),
                 tile: &mut linear.tile,
                 chosen: rows,
             },
@@ -182,7 +201,7 @@ impl Trainer {
             (Map::Head, _) => UnitRows::Embedded {
                 features,
                 dataset,
-                model,
+                model: Some(model),
                 tile,
                 chosen: rows,
             },
@@ -212,7 +231,7 @@ impl Trainer {
         let mut embedded = UnitRows::Embedded {
             features: &mut self.features,
             dataset: &self.dataset,
-            model: &self.model,
+            model: Some(&self.model),
             tile: &mut self.tile,
             chosen: rows,
         };

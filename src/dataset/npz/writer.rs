@@ -1,6 +1,6 @@
 //! [`NpzWriter`]: arrays into an NPZ file as they come, so that no second copy of them is ever held.
 
-use std::io::{Error as IoError, ErrorKind, Result as IoResult, Seek, SeekFrom, Write};
+use std::io::{Error as IoError, ErrorKind, Read, Result as IoResult, Seek, SeekFrom, Write};
 
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
@@ -63,16 +63,7 @@ impl<W: Write + Seek> NpzWriter<W> {
         parts: impl IntoIterator<Item = impl AsRef<[T]>>,
     ) -> Result<()> {
         let sides: Vec<u64> = shape.iter().map(|side| *side as u64).collect();
-        let header = npy::array_header(T::DESCR, &sides);
-        let count = sides.iter().product::<u64>();
-        let bytes = header.len() as u64 + count * size_of::<T>() as u64;
-        let options = SimpleFileOptions::default()
-            .compression_method(CompressionMethod::Stored)
-            .large_file(bytes >= u64::from(u32::MAX));
-        let started = self.zip.start_file(format!("{name}.npy"), options);
-        started.map_err(|error| writing(&self.name, io_error(error)))?;
-        self.write(&header)?;
-        let mut left = count;
+        let mut left = self.begin::<T>(name, &sides)?;
         for part in parts {
             let part = part.as_ref();
             assert!(
@@ -84,6 +75,40 @@ impl<W: Write + Seek> NpzWriter<W> {
         }
         assert!(left == 0, "\"{name}\" is shorter than {shape:?}");
         Ok(())
+    }
+
+    /// Writes an array, row-major, whose elements are the bytes that `from` gives, in this machine's byte order.
+    ///
+    /// # Errors
+    /// As [`NpzWriter::array`], and when `from` cannot be read.
+    ///
+    /// # Panics
+    /// When it gives more or fewer bytes than the shape needs.
+    pub fn array_from<T: NpyElement>(
+        &mut self,
+        name: &str,
+        shape: &[u64],
+        mut from: impl Read,
+    ) -> Result<()> {
+        let bytes = self.begin::<T>(name, shape)? * size_of::<T>() as u64;
+        let copied = std::io::copy(&mut from, &mut self.zip);
+        let copied = copied.map_err(|error| writing(&self.name, error))?;
+        assert_eq!(copied, bytes, "\"{name}\" has the length of {shape:?}");
+        Ok(())
+    }
+
+    /// Begins a member; how many elements are to come.
+    fn begin<T: NpyElement>(&mut self, name: &str, shape: &[u64]) -> Result<u64> {
+        let header = npy::array_header(T::DESCR, shape);
+        let count = shape.iter().product::<u64>();
+        let bytes = header.len() as u64 + count * size_of::<T>() as u64;
+        let options = SimpleFileOptions::default()
+            .compression_method(CompressionMethod::Stored)
+            .large_file(bytes >= u64::from(u32::MAX));
+        let started = self.zip.start_file(format!("{name}.npy"), options);
+        started.map_err(|error| writing(&self.name, io_error(error)))?;
+        self.write(&header)?;
+        Ok(count)
     }
 
     /// Ends the file and gives back what it was written to.

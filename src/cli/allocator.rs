@@ -1,0 +1,84 @@
+//! The allocator of the command line: where the system has no memory left, one sentence and exit code 1 where Rust's own
+//! would abort. What the library asks for through [`nearfar::reserve`] is refused by name instead.
+#![allow(
+    unsafe_code,
+    reason = "an allocator can only be installed with it; it hands everything on to the system's"
+)]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::io::Write as _;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::output;
+
+/// The system's allocator, and a sentence where it has nothing.
+pub(crate) struct Allocator;
+
+// SAFETY: everything is handed on to the system's allocator as it came.
+unsafe impl GlobalAlloc for Allocator {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller keeps the contract.
+        given(unsafe { System.alloc(layout) }, layout.size())
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller keeps the contract.
+        given(unsafe { System.alloc_zeroed(layout) }, layout.size())
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
+        // SAFETY: the caller keeps the contract.
+        given(unsafe { System.realloc(pointer, layout, bytes) }, bytes)
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller keeps the contract.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+fn given(pointer: *mut u8, bytes: usize) -> *mut u8 {
+    if pointer.is_null() && !nearfar::may_fail() {
+        give_up(bytes);
+    }
+    pointer
+}
+
+/// Says so and ends the process; takes no memory. Returns only to a thread that fails again while it does that.
+#[cold]
+fn give_up(bytes: usize) {
+    static SAID: AtomicBool = AtomicBool::new(false);
+    thread_local! {
+        static SAYS: Cell<bool> = const { Cell::new(false) };
+    }
+    if SAYS.replace(true) {
+        return;
+    }
+    if SAID.swap(true, Ordering::Relaxed) {
+        // Another thread is ending the process.
+        loop {
+            std::thread::sleep(std::time::Duration::from_secs(1));
+        }
+    }
+    let mut text = [0; 256];
+    let mut rest = &mut text[..];
+    let (count, unit) = match bytes >> 20 {
+        0 => (bytes, "bytes"),
+        mebibytes => (mebibytes, "MiB"),
+    };
+    writeln!(
+        rest,
+        "nearfar: out of memory: the system gives this process no more, and {count} {unit} are needed: use less data or a \
+         lower --budget, or end other programs"
+    )
+    .ok();
+    let length = 256 - rest.len();
+    std::io::stderr().write_all(&text[..length]).ok();
+    output::remove_temporaries();
+    // At once: what others do at the end of a process may take memory.
+    #[cfg(unix)]
+    signal_hook::low_level::exit(1);
+    #[cfg(not(unix))]
+    std::process::exit(1);
+}

@@ -1,0 +1,424 @@
+//! Files out: whole or not there. Each is written beside its place, under a name that no other process has, and takes its
+//! own name at the end. Whatever cannot be written is refused before the work; only regular files are ever replaced.
+
+use std::fs::{File, OpenOptions, Permissions};
+use std::io::{BufWriter, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use nearfar::{Error, Result};
+
+use super::{io, signals};
+
+/// Links that are followed to a file, at most.
+const MOST_LINKS: usize = 40;
+
+/// What there is to remove where the process ends at once.
+static TEMPORARIES: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// Removes every temporary file, if nobody is making or renaming one right now.
+pub(super) fn remove_temporaries() {
+    if let Ok(paths) = TEMPORARIES.try_lock() {
+        for path in paths.iter() {
+            std::fs::remove_file(path).ok();
+        }
+    }
+}
+
+/// The refusal of a name that cannot be written.
+fn refuse(path: &Path, why: &str) -> Error {
+    Error::Config(format!("{}: cannot be written: {why}", path.display()))
+}
+
+/// A place for a file that was found good: a regular file, or none yet.
+#[derive(Debug)]
+struct Target {
+    /// The name that was given.
+    name: PathBuf,
+    /// The place itself, links followed.
+    place: PathBuf,
+    /// Those of the file that is replaced.
+    permissions: Option<Permissions>,
+}
+
+impl Target {
+    /// Looks at a place. `inputs` are what the command reads, as `FILE` or `FILE:COLUMN`.
+    fn new(path: &Path, inputs: &[&str]) -> Result<Self> {
+        let mut place = path.to_owned();
+        let mut links = 0;
+        // A link to something else than a file is no file either, and what it is shows without following.
+        let found = std::fs::metadata(path);
+        match &found {
+            Ok(there) if there.is_dir() => {
+                return Err(refuse(path, "it is a folder: give the name of a file"));
+            }
+            Ok(there) if !there.is_file() => {
+                let why = "it is a device or a pipe, not a file: give the name of a file";
+                return Err(refuse(path, why));
+            }
+            _ => {}
+        }
+        while let Ok(to) = std::fs::read_link(&place) {
+            links += 1;
+            if links > MOST_LINKS {
+                return Err(refuse(path, "its links lead in a circle"));
+            }
+            place = folder_of(&place).join(to);
+        }
+        if place.file_name().is_none() || path.as_os_str().as_encoded_bytes().ends_with(b"/") {
+            return Err(refuse(path, "it has no name: give the name of a file"));
+        }
+        let inputs = inputs.iter().flat_map(|text| files_of(text));
+        if let Some(input) = inputs.into_iter().find(|input| is_same(&place, input)) {
+            let why = format!(
+                "it is the input {} itself: give another name",
+                input.display()
+            );
+            return Err(refuse(path, &why));
+        }
+        if found.is_ok() {
+            OpenOptions::new()
+                .write(true)
+                .open(&place)
+                .map_err(|error| refuse(path, &error.to_string()))?;
+        }
+        Ok(Self {
+            name: path.to_owned(),
+            place,
+            permissions: found.ok().map(|there| there.permissions()),
+        })
+    }
+}
+
+/// The folder that a path lies in.
+fn folder_of(path: &Path) -> &Path {
+    let parent = path.parent().unwrap_or(Path::new("/"));
+    if parent.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        parent
+    }
+}
+
+/// The files that `FILE` or `FILE:COLUMN` may mean.
+fn files_of(text: &str) -> impl Iterator<Item = &Path> {
+    let colons = text.match_indices(':').map(|(at, _)| &text[..at]);
+    let names = std::iter::once(text).chain(colons).map(Path::new);
+    names.filter(|path| path.is_file())
+}
+
+#[cfg(unix)]
+fn is_same(a: &Path, b: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+
+    let node = |path: &Path| std::fs::metadata(path).map(|file| (file.dev(), file.ino()));
+    matches!((node(a), node(b)), (Ok(a), Ok(b)) if a == b)
+}
+
+#[cfg(not(unix))]
+fn is_same(a: &Path, b: &Path) -> bool {
+    matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b)
+}
+
+/// A file under a name of its own; gone once it is dropped.
+#[derive(Debug)]
+struct Temporary(PathBuf);
+
+impl Temporary {
+    fn create(folder: &Path) -> std::io::Result<(Self, File)> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let mut paths = TEMPORARIES.lock().expect("nobody fails while holding it");
+        loop {
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            let name = format!("nearfar-{}-{number}.partial", std::process::id());
+            let path = folder.join(name);
+            // Never a file that is there, nor what a link leads to.
+            let mut new = OpenOptions::new();
+            match new.read(true).write(true).create_new(true).open(&path) {
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                file => {
+                    let file = file?;
+                    paths.push(path.clone());
+                    return Ok((Self(path), file));
+                }
+            }
+        }
+    }
+
+    /// In the folder of a target; a folder that takes none is refused.
+    fn beside(target: &Target) -> Result<(Self, File)> {
+        let folder = folder_of(&target.place);
+        Self::create(folder).map_err(|error| refuse(&target.name, &why(folder, &error)))
+    }
+}
+
+/// Why a folder takes no file.
+fn why(folder: &Path, error: &std::io::Error) -> String {
+    if folder.is_dir() {
+        format!("the folder {} takes no file: {error}", folder.display())
+    } else {
+        format!("there is no folder {}: make it first", folder.display())
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let mut paths = TEMPORARIES.lock().expect("nobody fails while holding it");
+        paths.retain(|path| *path != self.0);
+        std::fs::remove_file(&self.0).ok();
+    }
+}
+
+/// A file that takes its name when it is whole.
+#[derive(Debug)]
+pub(super) struct Output {
+    target: Target,
+    file: BufWriter<File>,
+    temporary: Temporary,
+}
+
+impl Output {
+    /// Begins a file; `inputs` are what the command reads, as `FILE` or `FILE:COLUMN`.
+    ///
+    /// # Errors
+    /// [`Error::Config`] where no file can be written there, or one of `inputs` is.
+    pub(super) fn create(path: &Path, inputs: &[&str]) -> Result<Self> {
+        Self::at(Target::new(path, inputs)?)
+    }
+
+    fn at(target: Target) -> Result<Self> {
+        let (temporary, file) = Temporary::beside(&target)?;
+        Ok(Self {
+            target,
+            file: BufWriter::new(file),
+            temporary,
+        })
+    }
+
+    /// Appends.
+    ///
+    /// # Errors
+    /// [`Error::Io`], and [`Error::Stopped`] after a signal.
+    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        signals::check()?;
+        let written = self.file.write_all(bytes);
+        written.map_err(io(self.what()))
+    }
+
+    /// Gives the file its name.
+    pub(super) fn finish(mut self) -> Result<()> {
+        self.complete()?;
+        self.take_name()
+    }
+
+    /// A file to lay aside what is read again later; it is gone once it is dropped.
+    pub(super) fn spool(&self) -> Result<Spool> {
+        let (temporary, file) = Temporary::beside(&self.target)?;
+        Ok(Spool {
+            what: self.what(),
+            file: BufWriter::new(file),
+            _temporary: temporary,
+        })
+    }
+
+    fn what(&self) -> String {
+        format!("writing {}", self.target.name.display())
+    }
+
+    /// Brings all of it to the disk, still under its temporary name.
+    fn complete(&mut self) -> Result<()> {
+        let permissions = self.target.permissions.clone();
+        let written = self.file.flush().and_then(|()| {
+            let file = self.file.get_ref();
+            permissions.map_or(Ok(()), |as_before| file.set_permissions(as_before))?;
+            file.sync_all()
+        });
+        written.map_err(io(self.what()))
+    }
+
+    fn take_name(self) -> Result<()> {
+        let named = std::fs::rename(&self.temporary.0, &self.target.place);
+        named.map_err(io(self.what()))
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Seek for Output {
+    fn seek(&mut self, to: SeekFrom) -> std::io::Result<u64> {
+        self.file.seek(to)
+    }
+}
+
+/// Bytes that are laid aside and read again.
+#[derive(Debug)]
+pub(super) struct Spool {
+    what: String,
+    file: BufWriter<File>,
+    _temporary: Temporary,
+}
+
+impl Spool {
+    /// Appends.
+    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        let written = self.file.write_all(bytes);
+        written.map_err(io(self.what.clone()))
+    }
+
+    /// What was laid aside, from its beginning.
+    pub(super) fn read(mut self) -> Result<impl Read> {
+        let rewound = self.file.flush().and_then(|()| self.file.rewind());
+        rewound.map_err(io(self.what.clone()))?;
+        Ok(Stoppable(self))
+    }
+}
+
+/// A spool that is read until a signal comes.
+struct Stoppable(Spool);
+
+impl Read for Stoppable {
+    fn read(&mut self, bytes: &mut [u8]) -> std::io::Result<usize> {
+        signals::check().map_err(std::io::Error::other)?;
+        self.0.file.get_mut().read(bytes)
+    }
+}
+
+/// The files of a folder, which take their names together at the end.
+#[derive(Debug)]
+pub(super) struct Folder {
+    path: PathBuf,
+    names: &'static [&'static str],
+    /// What was made for it, the outermost first.
+    made: Vec<PathBuf>,
+    whole: Vec<Output>,
+}
+
+impl Folder {
+    /// Makes the folder where it is missing, and sees that each of `names` can be written there; `inputs` are what the
+    /// command reads, as `FILE` or `FILE:COLUMN`.
+    ///
+    /// # Errors
+    /// [`Error::Config`] where one cannot, or is one of `inputs`.
+    pub(super) fn create(
+        path: &Path,
+        names: &'static [&'static str],
+        inputs: &[&str],
+    ) -> Result<Self> {
+        let mut folder = Self {
+            path: path.to_owned(),
+            names,
+            made: Vec::new(),
+            whole: Vec::new(),
+        };
+        if path.exists() && !path.is_dir() {
+            return Err(refuse(path, "it is not a folder: give the name of one"));
+        }
+        let missing: Vec<&Path> = path
+            .ancestors()
+            .take_while(|part| !part.as_os_str().is_empty() && !part.exists())
+            .collect();
+        for part in missing.into_iter().rev() {
+            match std::fs::create_dir(part) {
+                Ok(()) => folder.made.push(part.to_owned()),
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(refuse(path, &error.to_string())),
+            }
+        }
+        for name in names {
+            Target::new(&path.join(name), inputs)?;
+        }
+        Temporary::create(path).map_err(|error| refuse(path, &why(path, &error)))?;
+        Ok(folder)
+    }
+
+    /// Where it is.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Begins one of the files.
+    pub(super) fn file(&self, name: &str) -> Result<Output> {
+        Output::create(&self.path.join(name), &[])
+    }
+
+    /// Takes a file that is complete.
+    pub(super) fn keep(&mut self, mut file: Output) -> Result<()> {
+        file.complete()?;
+        self.whole.push(file);
+        Ok(())
+    }
+
+    /// Writes one of the files whole.
+    pub(super) fn write(&mut self, name: &str, bytes: &[u8]) -> Result<()> {
+        let mut file = self.file(name)?;
+        file.write(bytes)?;
+        self.keep(file)
+    }
+
+    /// Gives all files their names, and removes those of an earlier run that this one has not.
+    pub(super) fn finish(mut self) -> Result<()> {
+        let new: Vec<PathBuf> = self
+            .whole
+            .iter()
+            .map(|file| file.target.name.clone())
+            .collect();
+        for file in self.whole.drain(..) {
+            file.take_name()?;
+        }
+        for name in self.names {
+            let path = self.path.join(name);
+            if !new.contains(&path) && path.is_file() {
+                std::fs::remove_file(&path).map_err(io(format!("removing {}", path.display())))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Folder {
+    /// Leaves no folder behind that holds nothing.
+    fn drop(&mut self) {
+        self.whole.clear();
+        for part in self.made.iter().rev() {
+            std::fs::remove_dir(part).ok();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nearfar::NpzWriter;
+
+    #[test]
+    fn an_npz_takes_its_name_when_it_is_whole() {
+        let folder = std::env::temp_dir().join(format!("nearfar-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("is made");
+        let path = folder.join("x.npz");
+        let count = || std::fs::read_dir(&folder).expect("is there").count();
+        let begin = || {
+            let mut npz = NpzWriter::new("x.npz", Output::create(&path, &[]).expect("is made"));
+            let parts = [[1u32, 2], [3, 4]];
+            npz.array("ids", &[2, 2], parts).expect("is written");
+            npz
+        };
+        let (first, second) = (begin(), begin());
+        assert_eq!(count(), 2, "each under a name of its own");
+        drop((first, second));
+        assert_eq!(count(), 0);
+        begin().finish().and_then(Output::finish).expect("is named");
+        assert!(path.exists() && count() == 1);
+        let bytes = std::fs::read(&path).expect("is there");
+        assert!(bytes.starts_with(b"PK") && bytes.len() > 128 + 16);
+        std::fs::remove_dir_all(&folder).expect("is there");
+    }
+}

@@ -1,0 +1,30 @@
+//! A look at rows before they are compared: what a person should know of them stands beside the results and in the report.
+
+use nearfar::{Distance, Error, Result, RowSource, Survey};
+
+use super::note_line;
+
+/// Looks at rows, each with the name that the command line gave them, and says what there is to say.
+///
+/// # Errors
+/// [`Error::Data`] for zero rows where distances are compared: those of rows without a direction are not defined by their
+/// similarity.
+pub(super) fn survey(named: &[(&str, &RowSource)], distance: Distance) -> Result<Vec<String>> {
+    let mut warnings = Vec::new();
+    for (name, rows) in named {
+        let found = pollster::block_on(Survey::of(rows))?;
+        if distance == Distance::L2 && found.zero_rows > 0 {
+            return Err(Error::Data(format!(
+                "{name}: row {} is zero ({} of {} rows are): a zero row has no direction, so --distance l2 cannot compare it: \
+                 leave such rows out, or use --distance cosine",
+                found.first_zero, found.zero_rows, found.rows
+            )));
+        }
+        let said = found.warnings();
+        warnings.extend(said.into_iter().map(|warning| format!("{name}: {warning}")));
+    }
+    for warning in &warnings {
+        note_line(format_args!("warning: {warning}"));
+    }
+    Ok(warnings)
+}
