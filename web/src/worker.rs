@@ -11,7 +11,7 @@ use futures_util::StreamExt as _;
 use js_sys::{Array, Float32Array, Reflect, Uint8Array, Uint32Array};
 use nearfar::bench::{self, Sweep};
 use nearfar::{
-    BlobRows, Choice, Dataset, DeviceInfo, Engine, EngineChoice, Error, HardestTriplets, Labelled,
+    BlobRows, Choice, Dataset, DeviceInfo, Engine, EngineChoice, Error, Labelled,
     MemoryReport, NamedFile, Progress, Rate, Result, Room, RowSource, Run, SelfTest, Side,
     TrainConfig, Trainer, kernels, self_test,
 };
