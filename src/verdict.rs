@@ -93,12 +93,19 @@ pub(crate) fn verdict(split: &Split, trial: Option<&Trial>) -> String {
     let beside = |measure: fn(&Standing) -> (f64, Is)| {
         let each = named.iter().map(|(name, standing)| {
             let (value, is) = measure(standing);
-            (format!("{name} {value:.digits$}"), is.of_the_other())
+            (format!("{name} {value:.digits$}"), is)
         });
         match &each.collect::<Vec<_>>()[..] {
-            [(raw, a), (linear, b)] if a == b => format!("{raw} and {linear}, both {a}"),
+            [(raw, Is::Alike), (linear, Is::Alike)] => {
+                format!("{raw} and {linear}, no clear difference from either")
+            }
+            [(raw, a), (linear, b)] if a == b => {
+                format!("{raw} and {linear}, both {}", a.of_the_other())
+            }
             each => {
-                let each = each.iter().map(|(value, is)| format!("{value}, {is}"));
+                let each = each
+                    .iter()
+                    .map(|(value, is)| format!("{value}, {}", is.of_the_other()));
                 each.collect::<Vec<_>>().join("; ")
             }
         }

@@ -11,9 +11,9 @@ use futures_util::StreamExt as _;
 use js_sys::{Array, Float32Array, Reflect, Uint8Array, Uint32Array};
 use nearfar::bench::{self, Sweep};
 use nearfar::{
-    BlobRows, Choice, Dataset, DeviceInfo, Engine, EngineChoice, Error, Labelled,
-    MemoryReport, NamedFile, Progress, Rate, Result, Room, RowSource, Run, SelfTest, Side,
-    TrainConfig, Trainer, kernels, self_test,
+    BlobRows, Choice, Dataset, DeviceInfo, Engine, EngineChoice, Error, Labelled, MemoryReport,
+    NamedFile, Progress, Rate, Result, Room, RowSource, Run, SelfTest, Side, TrainConfig, Trainer,
+    kernels, self_test,
 };
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::{JsFuture, spawn_local};
