@@ -59,7 +59,11 @@ browser:
 	  echo "Installing Chromium (about a minute) .."; \
 	  $(ROOT) $(APT) update -q && $(ROOT) $(APT) install -yq chromium || \
 	    { echo "Chromium is missing and may not be installed here: install it, or set CHROMIUM to a browser that speaks its protocol, then run make test again."; exit 1; }; }
-	@[ -d tests/browser/node_modules/playwright-core ] || { \
-	  echo "Installing playwright-core, which drives the browser (a few seconds) .."; \
+	@[ -x "$${FIREFOX:-/usr/bin/firefox-esr}" ] || { \
+	  echo "Installing Firefox (about a minute) .."; \
+	  $(ROOT) $(APT) update -q && $(ROOT) $(APT) install -yq firefox-esr || \
+	    { echo "Firefox is missing and may not be installed here: install it, or set FIREFOX to where it is, then run make test again."; exit 1; }; }
+	@[ -d tests/browser/node_modules/playwright-core ] && [ -d tests/browser/node_modules/puppeteer-core ] || { \
+	  echo "Installing playwright-core and puppeteer-core, which drive the browsers (a few seconds) .."; \
 	  (cd tests/browser && npm ci --no-audit --no-fund) || \
-	    { echo "playwright-core may not be installed here: run 'npm ci' in tests/browser where it may."; exit 1; }; }
+	    { echo "playwright-core and puppeteer-core may not be installed here: run 'npm ci' in tests/browser where they may."; exit 1; }; }

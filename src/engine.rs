@@ -10,27 +10,43 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::cpu::{self, CpuVec};
+use crate::cpu::CpuVec;
 use crate::device::{DeviceInfo, EngineChoice, EngineKind, Reason};
 use crate::error::{Error, Result};
 use crate::gpu::{self, Adapter, Gpu, GpuCommands, GpuVec, Kernel};
 use crate::ledger::{Bytes, MemoryLedger};
 use crate::plan::{MemoryPlan, Room};
 use bytemuck::Pod;
+use web_time::{Duration, Instant};
 
-/// A device, the account of its memory, and the flag that stops it.
-#[derive(Debug)]
+/// A device, the account of its memory, and the flag that stops it. A clone is the same engine.
+#[derive(Clone, Debug)]
 pub struct Engine {
     backend: Backend,
     ledger: MemoryLedger,
     info: DeviceInfo,
     reason: Reason,
     stop: Arc<AtomicBool>,
-    dispatches: Cell<u64>,
-    submits: Cell<u64>,
+    counts: Rc<Counts>,
 }
 
-#[derive(Debug)]
+/// What an engine has done so far, and how fast it seemed.
+#[derive(Debug, Default)]
+struct Counts {
+    dispatches: Cell<u64>,
+    /// On the CPU; a GPU counts its own.
+    submits: Cell<u64>,
+    operations_per_ms: Cell<Option<f64>>,
+}
+
+/// A moment from which the work of an engine is timed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock {
+    started: Instant,
+    waits: u64,
+}
+
+#[derive(Clone, Debug)]
 enum Backend {
     Gpu(Rc<Gpu>),
     Cpu,
@@ -53,6 +69,9 @@ pub enum Commands {
     /// Done when the call returns; counts the kernels called.
     Cpu(u32),
 }
+
+/// Submits that may be under way at once: enough that a GPU never waits for the next, few enough that stopping works.
+const IN_FLIGHT: u32 = 3;
 
 /// The buffers of one phase: what its plan lists, no more.
 #[derive(Debug)]
@@ -81,7 +100,7 @@ impl Engine {
             }
             Err(reason) => {
                 #[cfg(not(target_arch = "wasm32"))]
-                cpu::start_threads();
+                crate::cpu::start_threads();
                 (Backend::Cpu, cpu_info(), reason)
             }
         };
@@ -91,8 +110,7 @@ impl Engine {
             info,
             reason,
             stop: Arc::default(),
-            dispatches: Cell::new(0),
-            submits: Cell::new(0),
+            counts: Rc::default(),
         })
     }
 
@@ -199,11 +217,15 @@ impl Engine {
 
     /// Runs the commands; results are there after the next [`Engine::read`] or [`Engine::settle`].
     pub fn submit(&self, commands: Commands) {
-        self.submits.set(self.submits.get() + 1);
-        self.dispatches
-            .set(self.dispatches.get() + u64::from(commands.dispatches()));
-        if let (Backend::Gpu(gpu), Commands::Gpu(commands)) = (&self.backend, commands) {
-            gpu.submit(*commands);
+        let Counts {
+            dispatches,
+            submits,
+            ..
+        } = &*self.counts;
+        dispatches.set(dispatches.get() + u64::from(commands.dispatches()));
+        match (&self.backend, commands) {
+            (Backend::Gpu(gpu), Commands::Gpu(commands)) => gpu.submit(*commands),
+            _ => submits.set(submits.get() + 1),
         }
     }
 
@@ -222,10 +244,15 @@ impl Engine {
             let mut commands = self.commands();
             commands.upload(target, first + (index * chunk) as u64, part);
             self.submit(commands);
-            // A driver keeps a copy of what is in flight; waiting every few chunks bounds it.
-            if index % 4 == 3 {
-                self.settle().await?;
-            }
+            self.keep_up().await?;
+        }
+        Ok(())
+    }
+
+    /// Waits where [`IN_FLIGHT`] submits are under way: a driver keeps a copy of what each of them carries.
+    pub(crate) async fn keep_up(&self) -> Result<()> {
+        if self.in_flight() >= IN_FLIGHT {
+            self.settle().await?;
         }
         Ok(())
     }
@@ -265,6 +292,17 @@ impl Engine {
         }
     }
 
+    /// Waits for the device and brings the first `bytes` of what [`Commands::fetch`] copied.
+    ///
+    /// # Errors
+    /// As [`Engine::read`].
+    pub(crate) async fn fetched(&self, bytes: u64) -> Result<Vec<u8>> {
+        match &self.backend {
+            Backend::Gpu(gpu) => gpu.fetched(bytes).await,
+            Backend::Cpu => Ok(Vec::new()),
+        }
+    }
+
     /// Waits until nothing is in flight and buffers given up have gone back to the system.
     ///
     /// # Errors
@@ -291,12 +329,78 @@ impl Engine {
 
     /// Kernels run so far; a call of a fused CPU kernel counts once.
     pub fn dispatches(&self) -> u64 {
-        self.dispatches.get()
+        self.counts.dispatches.get()
     }
 
     /// Submits so far; on the CPU, lists of commands that would have been one.
     pub fn submits(&self) -> u64 {
-        self.submits.get()
+        match &self.backend {
+            Backend::Gpu(gpu) => gpu.submits(),
+            Backend::Cpu => self.counts.submits.get(),
+        }
+    }
+
+    /// Waits for the device so far, for its results or for it to be done; none on the CPU.
+    pub fn waits(&self) -> u64 {
+        match &self.backend {
+            Backend::Gpu(gpu) => gpu.waits(),
+            Backend::Cpu => 0,
+        }
+    }
+
+    /// Slices of work that may be under way at once: a GPU has its next one before the last is done.
+    pub(crate) fn slices_ahead(&self) -> u32 {
+        match &self.backend {
+            Backend::Gpu(_) => IN_FLIGHT,
+            Backend::Cpu => 1,
+        }
+    }
+
+    /// Submits that nobody has waited for yet; none on the CPU.
+    pub(crate) fn in_flight(&self) -> u32 {
+        match &self.backend {
+            Backend::Gpu(gpu) => gpu.in_flight(),
+            Backend::Cpu => 0,
+        }
+    }
+
+    /// Says that what is under way should take so much longer.
+    pub(crate) fn expect(&self, more: Duration) {
+        if let Backend::Gpu(gpu) = &self.backend {
+            gpu.expect(Instant::now() + more);
+        }
+    }
+
+    /// Begins to time the work.
+    pub(crate) fn clock(&self) -> Clock {
+        Clock {
+            started: Instant::now(),
+            waits: self.waits(),
+        }
+    }
+
+    /// How long the work took since then: what waiting costs where there is nothing to wait for is left out.
+    pub(crate) fn worked(&self, since: Clock) -> Duration {
+        let elapsed = since.started.elapsed();
+        match &self.backend {
+            Backend::Gpu(gpu) => {
+                let waits = (gpu.waits() - since.waits).min(u64::from(u32::MAX)) as u32;
+                let without = elapsed.saturating_sub(gpu.round_trip().saturating_mul(waits));
+                // Never as good as nothing: clocks of browsers are coarse.
+                without.max(elapsed / 10)
+            }
+            Backend::Cpu => elapsed,
+        }
+    }
+
+    /// Floating-point operations per millisecond, where they were measured.
+    pub(crate) fn operations_per_ms(&self) -> Option<f64> {
+        self.counts.operations_per_ms.get()
+    }
+
+    /// Notes how fast the engine is.
+    pub(crate) fn note_operations_per_ms(&self, measured: f64) {
+        self.counts.operations_per_ms.set(Some(measured));
     }
 
     /// What a GPU's driver says of its buffers, by label: what a test holds the ledger against.
@@ -332,13 +436,61 @@ impl Workspace {
 }
 
 impl Commands {
-    /// Writes `elements` into `target` from element `first` on: on a GPU before the first kernel of this submit, on the CPU
-    /// at once. What a kernel of the same submit has read before must not be written again.
+    /// Writes `elements` into `target`, after what was recorded before.
     pub fn upload<T: Pod>(&mut self, target: &mut DeviceVec<T>, first: u64, elements: &[T]) {
         match (self, target) {
             (Self::Gpu(commands), DeviceVec::Gpu(vec)) => commands.upload(vec, first, elements),
             (_, target) => {
                 target.slice_mut()[first as usize..][..elements.len()].copy_from_slice(elements);
+            }
+        }
+    }
+
+    /// Bytes that can still be uploaded.
+    pub(crate) fn room(&self) -> u64 {
+        match self {
+            Self::Gpu(commands) => commands.room(),
+            Self::Cpu(_) => gpu::STAGING_BYTES,
+        }
+    }
+
+    /// Copies `count` elements of `source`, from `first` on, to `target` from element `to` on.
+    pub(crate) fn copy<T: Pod>(
+        &mut self,
+        source: &DeviceVec<T>,
+        first: u64,
+        count: u64,
+        target: &mut DeviceVec<T>,
+        to: u64,
+    ) {
+        match (self, source, target) {
+            (Self::Gpu(commands), DeviceVec::Gpu(source), DeviceVec::Gpu(target)) => {
+                commands.copy(source, first, count, target, to);
+            }
+            (_, source, target) => {
+                let elements = &source.slice()[first as usize..][..count as usize];
+                target.slice_mut()[to as usize..][..elements.len()].copy_from_slice(elements);
+            }
+        }
+    }
+
+    /// Copies `count` elements of `source`, from `first` on, to byte `at` of what [`Engine::fetched`] brings; on the CPU
+    /// gives their bytes at once.
+    pub(crate) fn fetch<T: Pod>(
+        &mut self,
+        source: &DeviceVec<T>,
+        first: u64,
+        count: u64,
+        at: u64,
+    ) -> Option<Vec<u8>> {
+        match (self, source) {
+            (Self::Gpu(commands), DeviceVec::Gpu(source)) => {
+                commands.fetch(source, first, count, at);
+                None
+            }
+            (_, source) => {
+                let elements = &source.slice()[first as usize..][..count as usize];
+                Some(bytemuck::cast_slice(elements).to_vec())
             }
         }
     }

@@ -16,7 +16,7 @@ use crate::kernels::tile::Shape;
 use crate::kernels::{self, gather, stride};
 use crate::ledger::Purpose;
 use crate::metrics::{Retrieval, RetrievalSum};
-use crate::pace::{Pace, Slices};
+use crate::pace::{Fetch, Pace, Slices};
 use crate::plan::{MemoryPlan, Room};
 use crate::rng;
 use crate::unit_rows::{Intake, UnitRows};
@@ -278,10 +278,12 @@ pub async fn evaluate(
         },
     };
     let mut progress = progress;
+    let mut pace = Pace::of(engine);
+    let mut slices = Slices::new(engine, &mut pace);
     let name = |class: u32| names.get(class as usize).cloned().unwrap_or_default();
-    let sum = evaluator
+    let ranking = evaluator
         .score(
-            engine,
+            &mut slices,
             &mut intake,
             &labels,
             &mut stored,
@@ -290,7 +292,8 @@ pub async fn evaluate(
             &mut progress,
         )
         .await?;
-    sum.finish(name).ok_or_else(|| {
+    slices.collect().await?;
+    ranking.sum(&mut slices).finish(name).ok_or_else(|| {
         Error::Data(
             "no query has another row of its label: there is nothing to retrieve".to_owned(),
         )
@@ -318,6 +321,32 @@ struct Job {
     members: Range<usize>,
 }
 
+/// What a score found, the last of it still on its way: [`Slices::collect`] waits for it.
+#[derive(Debug)]
+pub(crate) struct Ranking {
+    sum: RetrievalSum,
+    /// Queries, and the counts of their gaps.
+    waiting: Vec<(Vec<Row>, Fetch<u32>)>,
+}
+
+impl Ranking {
+    /// Everything, once it was collected.
+    pub(crate) fn sum(mut self, slices: &mut Slices<'_>) -> RetrievalSum {
+        self.add_collected(slices);
+        self.sum
+    }
+
+    fn add_collected(&mut self, slices: &mut Slices<'_>) {
+        for (rows, books) in self.waiting.drain(..) {
+            let books = slices.take(books);
+            for row in rows {
+                let books = &books[row.offset as usize..][..=row.positives as usize];
+                self.sum.add(row.label, negatives_above(books));
+            }
+        }
+    }
+}
+
 /// The buffers of the phase.
 #[derive(Debug)]
 pub(crate) struct Evaluator {
@@ -328,7 +357,6 @@ pub(crate) struct Evaluator {
     batch: DeviceVec<Row>,
     scratch: Scratch,
     cut: Cut,
-    pace: Pace,
 }
 
 impl Evaluator {
@@ -362,7 +390,6 @@ impl Evaluator {
                 books: workspace.take("evaluate.books"),
             },
             cut,
-            pace: Pace::default(),
         }
     }
 
@@ -386,24 +413,25 @@ impl Evaluator {
         (&mut self.references, &mut self.queries)
     }
 
-    /// Ranks each query's positives among the references, whose classes are `labels`.
+    /// Ranks each query's positives among the references, whose classes are `labels`. What was found last is there after
+    /// the next [`Slices::collect`]: several scores can be waited for together.
     ///
     /// # Errors
-    /// As [`Engine::read`] and [`Engine::breathe`], and what reading the rows says.
+    /// As [`Slices::recorded`], and what reading the rows says.
     #[expect(
         clippy::too_many_arguments,
         reason = "who is ranked, by whom, and who listens"
     )]
     pub(crate) async fn score(
         &mut self,
-        engine: &Engine,
+        slices: &mut Slices<'_>,
         intake: &mut Intake,
         labels: &[u32],
         references: &mut UnitRows<'_>,
         queries: Queries<'_>,
-        mut sum: RetrievalSum,
+        sum: RetrievalSum,
         progress: &mut impl FnMut(u64, u64),
-    ) -> Result<RetrievalSum> {
+    ) -> Result<Ranking> {
         let by_class = ByClass::new(labels);
         let label_of = |query: u32| match queries {
             Queries::Own(_) => labels[query as usize],
@@ -418,17 +446,21 @@ impl Evaluator {
             // References stand in the order of their classes, so that the positives of a block stand together.
             let members = by_class.members.iter().copied();
             references
-                .bring(engine, intake, members, &mut self.references, 0)
+                .bring_among(slices, intake, members, &mut self.references, 0)
                 .await?;
-            self.tag(engine, labels, by_class.members.iter().copied())
+            self.tag(slices, labels, by_class.members.iter().copied())
                 .await?;
         }
         let own = matches!(queries, Queries::Own(_));
+        let mut ranking = Ranking {
+            sum,
+            waiting: Vec::new(),
+        };
         let mut done = 0;
         while done < order.len() {
             let (jobs, lone) = self.next_block(&order[done..], &by_class, &label_of, own);
             for _ in 0..lone {
-                sum.add_lone();
+                ranking.sum.add_lone();
             }
             done += jobs.len() + lone;
             match &jobs[..] {
@@ -448,53 +480,41 @@ impl Evaluator {
                             members,
                             ..*job
                         };
-                        let books = self
+                        let part = std::slice::from_ref(&part);
+                        let places = self
                             .pass(
-                                engine,
-                                intake,
-                                labels,
-                                &by_class,
-                                references,
-                                queries,
-                                &[part],
-                                ids,
+                                slices, intake, labels, &by_class, references, queries, part, ids,
                             )
                             .await?;
+                        let books = slices.read(&self.scratch.books, 0, places).await?;
                         above.extend(negatives_above(&books));
                     }
                     above.sort_unstable();
-                    sum.add(label, above.into_iter());
+                    // Sums of floats: in the order of the queries.
+                    ranking.add_collected(slices);
+                    ranking.sum.add(label, above.into_iter());
                 }
                 [] => {}
                 jobs => {
-                    let books = self
+                    let all = 0..NO_ID;
+                    let places = self
                         .pass(
-                            engine,
-                            intake,
-                            labels,
-                            &by_class,
-                            references,
-                            queries,
-                            jobs,
-                            0..NO_ID,
+                            slices, intake, labels, &by_class, references, queries, jobs, all,
                         )
                         .await?;
-                    for Row {
-                        label,
-                        offset,
-                        positives,
-                        ..
-                    } in jobs.iter().map(|job| job.row)
-                    {
-                        let books = &books[offset as usize..][..=positives as usize];
-                        sum.add(label, negatives_above(books));
+                    if slices.room() < places * size_of::<u32>() as u64 {
+                        slices.collect().await?;
+                        ranking.add_collected(slices);
                     }
+                    let books = slices.fetch(&self.scratch.books, 0, places).await?;
+                    let rows = jobs.iter().map(|job| job.row).collect();
+                    ranking.waiting.push((rows, books));
                 }
             }
             progress(done as u64, order.len() as u64);
-            engine.breathe().await?;
+            slices.engine().breathe().await?;
         }
-        Ok(sum)
+        Ok(ranking)
     }
 
     fn holds(&self, references: &UnitRows<'_>) -> bool {
@@ -539,11 +559,11 @@ impl Evaluator {
         (jobs, lone)
     }
 
-    /// Ranks the positives with an id in `ids` of one block of queries, and reads its books.
+    /// Ranks the positives with an id in `ids` of one block of queries, and gives how many counts its books have.
     #[expect(clippy::too_many_arguments, reason = "who is ranked, by whom")]
     async fn pass(
         &mut self,
-        engine: &Engine,
+        slices: &mut Slices<'_>,
         intake: &mut Intake,
         labels: &[u32],
         by_class: &ByClass,
@@ -551,12 +571,12 @@ impl Evaluator {
         queries: Queries<'_>,
         jobs: &[Job],
         ids: Range<u32>,
-    ) -> Result<Vec<u32>> {
+    ) -> Result<u64> {
         let resident = self.holds(references);
-        self.fetch(engine, intake, by_class, references, queries, jobs)
+        self.fetch(slices, intake, by_class, references, queries, jobs)
             .await?;
         let batch: Vec<Row> = jobs.iter().map(|job| job.row).collect();
-        engine.upload(&mut self.batch, 0, &batch).await?;
+        slices.upload(&mut self.batch, 0, &batch).await?;
         let most = batch.iter().map(|row| row.positives as usize).max();
         let most = most.unwrap_or(0);
         let whole = Block {
@@ -567,48 +587,45 @@ impl Evaluator {
             references: 0,
             stride: stride(references.dim()),
         };
-        self.record(engine, Work::Clear, whole, 0..0).await?;
+        self.record(slices, Work::Clear, whole, 0..0).await?;
         // Blocks follow the order of the classes: their positives are one stretch of the members.
         let (first, last) = (&jobs[0].members, &jobs[jobs.len() - 1].members);
         let positives = first.start..last.end;
         if resident {
-            self.record(engine, Work::Find(ids), whole, positives)
+            self.record(slices, Work::Find(ids), whole, positives)
                 .await?;
-            self.record(engine, Work::Order(most), whole, 0..0).await?;
-            self.record(engine, Work::Gaps, whole, 0..labels.len())
+            self.record(slices, Work::Order(most), whole, 0..0).await?;
+            self.record(slices, Work::Gaps, whole, 0..labels.len())
                 .await?;
         } else {
             for chunk in by_class.members[positives].chunks(self.cut.references) {
                 let rows = chunk.iter().copied();
                 references
-                    .bring(engine, intake, rows.clone(), &mut self.references, 0)
+                    .bring_among(slices, intake, rows.clone(), &mut self.references, 0)
                     .await?;
-                self.tag(engine, labels, rows).await?;
-                self.record(engine, Work::Find(ids.clone()), whole, 0..chunk.len())
+                self.tag(slices, labels, rows).await?;
+                self.record(slices, Work::Find(ids.clone()), whole, 0..chunk.len())
                     .await?;
             }
-            self.record(engine, Work::Order(most), whole, 0..0).await?;
+            self.record(slices, Work::Order(most), whole, 0..0).await?;
             for first in (0..labels.len()).step_by(self.cut.references) {
                 let rows = first as u32..labels.len().min(first + self.cut.references) as u32;
                 references
-                    .bring(engine, intake, rows.clone(), &mut self.references, 0)
+                    .bring_among(slices, intake, rows.clone(), &mut self.references, 0)
                     .await?;
-                self.tag(engine, labels, rows.clone()).await?;
-                self.record(engine, Work::Gaps, whole, 0..rows.len())
+                self.tag(slices, labels, rows.clone()).await?;
+                self.record(slices, Work::Gaps, whole, 0..rows.len())
                     .await?;
             }
         }
-        let places = jobs
-            .iter()
-            .map(|job| u64::from(job.row.positives) + 1)
-            .sum();
-        engine.read(&self.scratch.books, 0, places).await
+        let places = jobs.iter().map(|job| u64::from(job.row.positives) + 1);
+        Ok(places.sum())
     }
 
     /// Runs one kernel of the pass on all rows of a block and these references, cut into slices.
     async fn record(
         &mut self,
-        engine: &Engine,
+        slices: &mut Slices<'_>,
         work: Work,
         block: Block,
         references: Range<usize>,
@@ -619,7 +636,6 @@ impl Evaluator {
             queries,
             batch,
             scratch,
-            pace,
             ..
         } = self;
         let inputs = Inputs {
@@ -628,7 +644,7 @@ impl Evaluator {
             batch,
             tags,
         };
-        let mut slices = Slices::new(engine, pace);
+        let info = slices.engine().info();
         let operations = 2.0 * block.stride as f64;
         match work {
             Work::Clear => ranks::clear(slices.commands(), &block, inputs, scratch),
@@ -654,7 +670,7 @@ impl Evaluator {
                         if let Work::Find(ids) = &work {
                             ranks::find(commands, &part, ids.clone(), inputs, scratch);
                         } else {
-                            let shape = Shape::of(engine.info(), rows);
+                            let shape = Shape::of(info, rows);
                             ranks::gaps(commands, &part, shape, inputs, scratch);
                         }
                         slices.recorded(operations * (rows * count) as f64).await?;
@@ -663,14 +679,13 @@ impl Evaluator {
                 }
             }
         }
-        slices.submit();
         Ok(())
     }
 
     /// Notes label and id of the references that stand there now.
     async fn tag(
         &mut self,
-        engine: &Engine,
+        slices: &mut Slices<'_>,
         labels: &[u32],
         rows: impl Iterator<Item = u32>,
     ) -> Result<()> {
@@ -682,7 +697,7 @@ impl Evaluator {
                 .take(1 << 16)
                 .map(|row| [labels[row as usize], row])
                 .collect();
-            engine.upload(&mut self.tags, at, &tags).await?;
+            slices.upload(&mut self.tags, at, &tags).await?;
             at += tags.len() as u64;
         }
         Ok(())
@@ -691,7 +706,7 @@ impl Evaluator {
     /// Makes the queries of a block the anchors of the pass.
     async fn fetch(
         &mut self,
-        engine: &Engine,
+        slices: &mut Slices<'_>,
         intake: &mut Intake,
         by_class: &ByClass,
         references: &mut UnitRows<'_>,
@@ -709,12 +724,11 @@ impl Evaluator {
                     (class.start + within) as u32
                 };
                 let places: Vec<u32> = jobs.iter().map(place).collect();
-                let mut commands = engine.commands();
-                commands.upload(&mut self.numbers, 0, &places);
+                slices.upload(&mut self.numbers, 0, &places).await?;
                 let (from, numbers) = (&self.references, &self.numbers);
                 let (count, stride) = (places.len(), stride(dim));
                 gather::gather(
-                    &mut commands,
+                    slices.commands(),
                     from,
                     numbers,
                     0,
@@ -722,18 +736,17 @@ impl Evaluator {
                     stride,
                     &mut self.queries,
                 );
-                engine.submit(commands);
                 Ok(())
             }
             Queries::Own(_) => {
                 references
-                    .bring(engine, intake, asked, &mut self.queries, 0)
+                    .bring_among(slices, intake, asked, &mut self.queries, 0)
                     .await
             }
             Queries::Apart { rows, .. } => {
                 let mut stored = UnitRows::Stored { rows, chosen: None };
                 stored
-                    .bring(engine, intake, asked, &mut self.queries, 0)
+                    .bring_among(slices, intake, asked, &mut self.queries, 0)
                     .await
             }
         }

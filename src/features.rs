@@ -6,6 +6,7 @@ use crate::engine::{Commands, DeviceVec, Engine, Workspace};
 use crate::error::Result;
 use crate::kernels::{gather, stride};
 use crate::ledger::Purpose;
+use crate::pace::{Pace, Slices};
 use crate::plan::MemoryPlan;
 use crate::scaling::Scaling;
 
@@ -57,38 +58,39 @@ impl FeatureStore {
         let rows = [&scaling.shift, &scaling.scale].map(|row| pad(row, dim));
         engine.upload(&mut store.scaling, 0, &rows.concat()).await?;
         if resident {
+            let mut pace = Pace::of(engine);
+            let mut slices = Slices::new(engine, &mut pace);
             for first in (0..dataset.rows()).step_by(UPLOAD_ROWS) {
                 let rows: Vec<u32> = (first as u32..)
                     .take(UPLOAD_ROWS.min(dataset.rows() - first))
                     .collect();
-                store.upload(engine, dataset, first, &rows).await?;
+                store.upload(&mut slices, dataset, first, &rows).await?;
             }
+            slices.submit();
         }
         Ok(store)
     }
 
-    /// Makes these rows the ones that [`FeatureStore::gather`] counts through, in this submit and after.
+    /// Makes these rows the ones that [`FeatureStore::gather`] counts through from here on.
     ///
     /// # Errors
-    /// As [`Engine::upload`].
+    /// As [`Slices::upload`], and what reading the rows says.
     pub(crate) async fn stage(
         &mut self,
-        engine: &Engine,
-        commands: &mut Commands,
+        slices: &mut Slices<'_>,
         dataset: &Dataset,
         rows: &[u32],
     ) -> Result<()> {
         if self.resident {
-            commands.upload(&mut self.numbers, 0, rows);
-            return Ok(());
+            return slices.upload(&mut self.numbers, 0, rows).await;
         }
+        slices.leave_untimed();
         for (chunk, rows) in rows.chunks(UPLOAD_ROWS).enumerate() {
-            self.upload(engine, dataset, chunk * UPLOAD_ROWS, rows)
+            self.upload(slices, dataset, chunk * UPLOAD_ROWS, rows)
                 .await?;
         }
         let places: Vec<u32> = (0..rows.len() as u32).collect();
-        commands.upload(&mut self.numbers, 0, &places);
-        Ok(())
+        slices.upload(&mut self.numbers, 0, &places).await
     }
 
     /// Columns of a row.
@@ -118,7 +120,7 @@ impl FeatureStore {
 
     async fn upload(
         &mut self,
-        engine: &Engine,
+        slices: &mut Slices<'_>,
         dataset: &Dataset,
         first: usize,
         rows: &[u32],
@@ -128,7 +130,7 @@ impl FeatureStore {
         dataset.features.read(rows, &mut dense).await?;
         check_squares(rows, &dense, dim)?;
         let padded = pad(&dense, dim);
-        engine
+        slices
             .upload(&mut self.rows, (first * self.stride) as u64, &padded)
             .await
     }

@@ -1,6 +1,8 @@
 //! [`KnnIndex`]: the search phase. Takes rows, gives the exact k nearest references of every query by cosine similarity,
 //! in memory that its plan fixes: references and queries that do not fit stream past.
 
+use std::ops::Range;
+
 use crate::dataset::RowSource;
 use crate::engine::{DeviceVec, Engine, Workspace};
 use crate::error::{Error, Result};
@@ -175,7 +177,6 @@ impl KnnSpec {
 pub(crate) struct Seeker {
     asked: DeviceVec<Asked>,
     scratch: Scratch,
-    pace: Pace,
 }
 
 impl Seeker {
@@ -200,16 +201,15 @@ impl Seeker {
                 survivors: workspace.take("knn.survivors"),
                 counts: workspace.take("knn.counts"),
             },
-            pace: Pace::default(),
         }
     }
 
     /// Says what each query of the next pass may find.
     ///
     /// # Errors
-    /// As [`Engine::upload`].
-    pub(crate) async fn ask(&mut self, engine: &Engine, asked: &[Asked]) -> Result<()> {
-        engine.upload(&mut self.asked, 0, asked).await
+    /// As [`Slices::upload`].
+    pub(crate) async fn ask(&mut self, slices: &mut Slices<'_>, asked: &[Asked]) -> Result<()> {
+        slices.upload(&mut self.asked, 0, asked).await
     }
 
     /// Lets the queries look at a chunk of references, a slice of work at a time; at the `first` one they forget what they
@@ -219,23 +219,18 @@ impl Seeker {
     /// [`Error::Device`], and [`Error::Stopped`] between slices.
     pub(crate) async fn look(
         &mut self,
-        engine: &Engine,
+        slices: &mut Slices<'_>,
         chunk: &Search,
         queries: &DeviceVec<f32>,
         references: &DeviceVec<f32>,
         first: bool,
     ) -> Result<()> {
-        let Self {
-            asked,
-            scratch,
-            pace,
-        } = self;
+        let Self { asked, scratch } = self;
         let inputs = Inputs {
             queries,
             references,
             asked,
         };
-        let mut slices = Slices::new(engine, pace);
         if first {
             knn::clear(slices.commands(), chunk, inputs, scratch);
         }
@@ -249,7 +244,7 @@ impl Seeker {
                 rows,
                 ..*chunk
             };
-            let shape = Shape::of(engine.info(), rows);
+            let shape = Shape::of(slices.engine().info(), rows);
             // A visit takes two dispatches.
             let visits_at_once = (at_once / VISIT).clamp(1, 100);
             for visit in (0..search.visits()).step_by(visits_at_once) {
@@ -260,7 +255,6 @@ impl Seeker {
             }
             first_row += rows;
         }
-        slices.submit();
         Ok(())
     }
 
@@ -268,8 +262,12 @@ impl Seeker {
     ///
     /// # Errors
     /// [`Error::Device`].
-    pub(crate) async fn kept(&self, engine: &Engine, count: usize) -> Result<Vec<[u32; 2]>> {
-        engine.read(&self.scratch.kept, 0, count as u64).await
+    pub(crate) async fn kept(
+        &self,
+        slices: &mut Slices<'_>,
+        count: usize,
+    ) -> Result<Vec<[u32; 2]>> {
+        slices.read(&self.scratch.kept, 0, count as u64).await
     }
 }
 
@@ -285,6 +283,7 @@ pub struct KnnIndex<'a> {
     references: DeviceVec<f32>,
     queries: DeviceVec<f32>,
     seeker: Seeker,
+    pace: Pace,
 }
 
 impl<'a> KnnIndex<'a> {
@@ -319,6 +318,7 @@ impl<'a> KnnIndex<'a> {
             references: workspace.take("knn.references"),
             queries: workspace.take("knn.queries"),
             seeker: Seeker::new(&mut workspace),
+            pace: Pace::of(engine),
         })
     }
 
@@ -355,29 +355,19 @@ impl<'a> KnnIndex<'a> {
             ids: zeros(rows as u64 * k as u64, "the result")?,
             similarities: zeros(rows as u64 * k as u64, "the result")?,
         };
+        let (engine, mut pace) = (self.engine, self.pace);
+        let mut slices = Slices::new(engine, &mut pace);
         for first in (0..rows).step_by(self.cut.queries) {
             let block = first..rows.min(first + self.cut.queries);
-            let mut stored = UnitRows::Stored {
-                rows: asking,
-                chosen: None,
-            };
             let numbers = block.start as u32..block.end as u32;
-            stored
-                .bring(
-                    self.engine,
-                    &mut self.intake,
-                    numbers.clone(),
-                    &mut self.queries,
-                    0,
-                )
-                .await?;
+            self.fetch(&mut slices, asking, block.clone()).await?;
             let own = |number| if self.spec.own { number } else { u32::MAX };
             let mut asked: Vec<Asked> = numbers.map(|number| Asked::first(own(number))).collect();
             for window in (0..k).step_by(MOST_KEPT) {
                 let kept = MOST_KEPT.min(k - window);
-                self.seeker.ask(self.engine, &asked).await?;
-                self.pass(asked.len(), kept).await?;
-                let entries = self.seeker.kept(self.engine, asked.len() * kept).await?;
+                self.seeker.ask(&mut slices, &asked).await?;
+                self.pass(&mut slices, asked.len(), kept).await?;
+                let entries = self.seeker.kept(&mut slices, asked.len() * kept).await?;
                 for (i, entries) in entries.chunks_exact(kept).enumerate() {
                     asked[i] = Asked::after(asked[i].id, entries[kept - 1]);
                     let to = (block.start + i) * k + window;
@@ -389,11 +379,56 @@ impl<'a> KnnIndex<'a> {
             }
             progress(block.end as u64, rows as u64);
         }
+        self.pace = pace;
         Ok(found)
     }
 
+    /// Makes these rows the queries of a block: those that are references on the engine already are copied there.
+    async fn fetch(
+        &mut self,
+        slices: &mut Slices<'_>,
+        asking: &RowSource,
+        block: Range<usize>,
+    ) -> Result<()> {
+        if self.spec.own && self.cut.references >= self.spec.references {
+            self.load(slices, 0..self.spec.references).await?;
+            let stride = stride(self.spec.dim);
+            let (first, count) = (block.start * stride, block.len() * stride);
+            let (from, to) = (&self.references, &mut self.queries);
+            slices
+                .commands()
+                .copy(from, first as u64, count as u64, to, 0);
+            return Ok(());
+        }
+        let mut stored = UnitRows::Stored {
+            rows: asking,
+            chosen: None,
+        };
+        let (numbers, to) = (block.start as u32..block.end as u32, &mut self.queries);
+        stored
+            .bring_among(slices, &mut self.intake, numbers, to, 0)
+            .await
+    }
+
+    /// Brings a chunk of references in, unless all are there.
+    async fn load(&mut self, slices: &mut Slices<'_>, chunk: Range<usize>) -> Result<()> {
+        if self.loaded {
+            return Ok(());
+        }
+        let mut stored = UnitRows::Stored {
+            rows: self.rows,
+            chosen: None,
+        };
+        let (numbers, to) = (chunk.start as u32..chunk.end as u32, &mut self.references);
+        stored
+            .bring_among(slices, &mut self.intake, numbers, to, 0)
+            .await?;
+        self.loaded = chunk.len() == self.spec.references;
+        Ok(())
+    }
+
     /// Lets the queries of a block look at all references.
-    async fn pass(&mut self, rows: usize, k: usize) -> Result<()> {
+    async fn pass(&mut self, slices: &mut Slices<'_>, rows: usize, k: usize) -> Result<()> {
         let whole = Search {
             first_row: 0,
             rows,
@@ -404,36 +439,14 @@ impl<'a> KnnIndex<'a> {
         };
         for first in (0..self.spec.references).step_by(self.cut.references) {
             let chunk = first..self.spec.references.min(first + self.cut.references);
-            if !self.loaded {
-                let mut stored = UnitRows::Stored {
-                    rows: self.rows,
-                    chosen: None,
-                };
-                let numbers = chunk.start as u32..chunk.end as u32;
-                stored
-                    .bring(
-                        self.engine,
-                        &mut self.intake,
-                        numbers,
-                        &mut self.references,
-                        0,
-                    )
-                    .await?;
-                self.loaded = chunk.len() == self.spec.references;
-            }
+            self.load(slices, chunk.clone()).await?;
             let search = Search {
                 references: chunk.len(),
                 first_id: first as u32,
                 ..whole
             };
             self.seeker
-                .look(
-                    self.engine,
-                    &search,
-                    &self.queries,
-                    &self.references,
-                    first == 0,
-                )
+                .look(slices, &search, &self.queries, &self.references, first == 0)
                 .await?;
         }
         Ok(())

@@ -28,6 +28,8 @@ pub mod cpu;
 
 mod engine;
 
+mod pace;
+
 pub mod kernels;
 
 pub mod reference;
@@ -64,8 +66,6 @@ mod optimizer;
 
 // What it is worth.
 mod metrics;
-
-mod pace;
 
 mod unit_rows;
 

@@ -1,17 +1,26 @@
-//! [`Pace`]: how much work makes a slice of about 50 ms, learnt from the slices before.
+//! [`Pace`]: how much work makes a slice of about 50 ms, learnt from the slices before; [`Slices`]: work on its way to an
+//! engine, cut like that.
 //!
-//! Watchdogs end long submits, and stopping must work: work is cut by predicted time. The pace changes when results
-//! come, never what they are.
+//! Watchdogs end long submits, and stopping must work: work is cut by predicted time. Waiting is dear in some browsers:
+//! a GPU is given a few slices before anybody waits for them together. The pace changes when results come, never what
+//! they are.
 
-use web_time::{Duration, Instant};
+use std::collections::BTreeMap;
+use std::marker::PhantomData;
 
-use crate::engine::{Commands, Engine};
+use bytemuck::Pod;
+use web_time::Duration;
+
+use crate::engine::{Clock, Commands, DeviceVec, Engine};
 use crate::error::Result;
+use crate::gpu::{PARAMS_SLOTS, STAGING_BYTES};
 
 /// What a slice of work may take.
 const TARGET_MS: f64 = 50.0;
 /// Where guessing starts: a slow software adapter.
 const FIRST_PER_MS: f64 = 5e5;
+/// Of the operations per millisecond that were measured with one kernel, what is expected of any other at first.
+const EXPECTED: f64 = 0.25;
 
 /// Floating-point operations per millisecond, as measured.
 #[derive(Clone, Copy, Debug)]
@@ -28,9 +37,24 @@ impl Default for Pace {
 }
 
 impl Pace {
+    /// A first guess, by what is known of the engine.
+    pub(crate) fn of(engine: &Engine) -> Self {
+        let expected = engine
+            .operations_per_ms()
+            .map_or(FIRST_PER_MS, |measured| EXPECTED * measured);
+        Self {
+            per_ms: expected.max(1.0),
+        }
+    }
+
     /// How many units of work make a slice: at least one, at most `most`.
     pub(crate) fn units(&self, operations_per_unit: f64, most: usize) -> usize {
-        let units = self.slice() / operations_per_unit.max(1.0);
+        self.units_ahead(operations_per_unit, 1, most)
+    }
+
+    /// The same for so many slices.
+    pub(crate) fn units_ahead(&self, operations_per_unit: f64, slices: u32, most: usize) -> usize {
+        let units = f64::from(slices) * self.slice() / operations_per_unit.max(1.0);
         (units as usize).clamp(1, most.max(1))
     }
 
@@ -52,23 +76,64 @@ impl Pace {
         (rows_at_once.min(rows), FEWEST_REFERENCES.min(references))
     }
 
-    /// Takes note of a slice: faster is believed by a factor of two at a time, slower at once.
+    /// Takes note of work that was waited for: faster is believed by a factor of two at a time, slower as far as the work
+    /// was as long as a slice, because what is short is mostly the way there and back.
     pub(crate) fn record(&mut self, operations: f64, elapsed: Duration) {
-        let measured = operations / (elapsed.as_secs_f64() * 1e3).max(1e-3);
-        self.per_ms = measured.min(2.0 * self.per_ms).max(1.0);
+        let elapsed_ms = (elapsed.as_secs_f64() * 1e3).max(1e-3);
+        let measured = (operations / elapsed_ms).max(1.0);
+        self.per_ms = if measured >= self.per_ms {
+            measured.min(2.0 * self.per_ms)
+        } else {
+            let weight = (elapsed_ms / TARGET_MS).min(1.0);
+            measured
+                .max(self.per_ms * measured / (weight * self.per_ms + (1.0 - weight) * measured))
+        };
+    }
+
+    fn predicted(&self, operations: f64) -> Duration {
+        Duration::from_secs_f64((operations / self.per_ms / 1e3).clamp(0.0, 10.0))
     }
 }
 
 /// Dispatches after which a slice ends in any case.
 const MOST_DISPATCHES: u32 = 400;
 
-/// Work on its way to an engine, a slice at a time.
+/// Work on its way to an engine, a slice at a time, in the order in which it was recorded.
 pub(crate) struct Slices<'a> {
     engine: &'a Engine,
     pace: &'a mut Pace,
     commands: Option<Commands>,
-    operations: f64,
-    started: Instant,
+    /// Operations of the slice that is recorded, and of those under way.
+    recorded: f64,
+    sent: f64,
+    /// Since the first of those was there to be done.
+    clock: Option<Clock>,
+    /// Whether the time since then is that of the operations.
+    timed: bool,
+    /// Whether a stop ends it between two slices.
+    stops: bool,
+    /// Parts of what is fetched that are under way, each with where its bytes end, and those that are there.
+    fetching: Vec<(u64, u64)>,
+    fetched: BTreeMap<u64, Vec<u8>>,
+    next_part: u64,
+}
+
+/// A stretch of a vector on its way back; [`Slices::take`] gives it after the next [`Slices::collect`].
+#[derive(Debug)]
+pub(crate) struct Fetch<T>(Vec<u64>, PhantomData<T>);
+
+impl<T> Default for Fetch<T> {
+    /// Nothing.
+    fn default() -> Self {
+        Self(Vec::new(), PhantomData)
+    }
+}
+
+impl<T> Fetch<T> {
+    /// Makes it one with the stretch that follows it.
+    pub(crate) fn append(&mut self, next: Self) {
+        self.0.extend(next.0);
+    }
 }
 
 impl<'a> Slices<'a> {
@@ -77,9 +142,28 @@ impl<'a> Slices<'a> {
             engine,
             pace,
             commands: None,
-            operations: 0.0,
-            started: Instant::now(),
+            recorded: 0.0,
+            sent: 0.0,
+            clock: None,
+            timed: true,
+            stops: true,
+            fetching: Vec::new(),
+            fetched: BTreeMap::new(),
+            next_part: 0,
         }
+    }
+
+    /// Work that leaves nothing half done: a stop waits until it is over.
+    pub(crate) fn unstopped(engine: &'a Engine, pace: &'a mut Pace) -> Self {
+        Self {
+            stops: false,
+            ..Self::new(engine, pace)
+        }
+    }
+
+    /// The engine that it goes to.
+    pub(crate) fn engine(&self) -> &'a Engine {
+        self.engine
     }
 
     /// The pace, to cut work by.
@@ -89,37 +173,217 @@ impl<'a> Slices<'a> {
 
     /// The commands of the slice.
     pub(crate) fn commands(&mut self) -> &mut Commands {
-        self.commands.get_or_insert_with(|| {
-            self.started = Instant::now();
-            self.engine.commands()
-        })
+        let engine = self.engine;
+        // The CPU works while it is told what to do, a GPU once it was sent.
+        if engine.slices_ahead() == 1 {
+            self.clock.get_or_insert_with(|| engine.clock());
+        }
+        self.commands.get_or_insert_with(|| engine.commands())
+    }
+
+    /// Writes `elements` into `target` from element `first` on, in this slice and as many more as it takes.
+    ///
+    /// # Errors
+    /// As [`Slices::recorded`].
+    pub(crate) async fn upload<T: Pod>(
+        &mut self,
+        target: &mut DeviceVec<T>,
+        mut first: u64,
+        mut elements: &[T],
+    ) -> Result<()> {
+        while !elements.is_empty() {
+            let room = self.commands().room() as usize / size_of::<T>();
+            if room == 0 {
+                self.next_slice().await?;
+                continue;
+            }
+            let (part, rest) = elements.split_at(room.min(elements.len()));
+            self.commands().upload(target, first, part);
+            (first, elements) = (first + part.len() as u64, rest);
+        }
+        Ok(())
+    }
+
+    /// Ends the slice where it could not carry so many more dispatches.
+    ///
+    /// # Errors
+    /// As [`Slices::recorded`].
+    pub(crate) async fn reserve(&mut self, dispatches: u32) -> Result<()> {
+        match &self.commands {
+            Some(commands) if commands.dispatches() + dispatches > PARAMS_SLOTS => {
+                self.next_slice().await
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Notes work that was recorded; a slice that is full runs, and everybody else has their turn.
     ///
     /// # Errors
-    /// As [`Engine::settle`] and [`Engine::breathe`].
+    /// As [`Engine::settle`] and, unless it is [`Slices::unstopped`], [`Engine::breathe`].
     pub(crate) async fn recorded(&mut self, operations: f64) -> Result<()> {
-        self.operations += operations;
-        let full = self.operations >= self.pace.slice()
+        self.recorded += operations;
+        let full = self.recorded >= self.pace.slice()
             || self
                 .commands
                 .as_ref()
                 .is_some_and(|commands| commands.dispatches() >= MOST_DISPATCHES);
         if full {
-            self.submit();
+            self.next_slice().await?;
+        }
+        Ok(())
+    }
+
+    /// Sends what was recorded, so that what follows outside comes after it. Nobody waited for it: it says nothing of the
+    /// pace.
+    pub(crate) fn submit(&mut self) {
+        self.send();
+        self.timed = false;
+        self.waited();
+    }
+
+    /// Leaves the time of the work under way out of the pace: rows are read and sent meanwhile, which takes its own.
+    pub(crate) fn leave_untimed(&mut self) {
+        self.timed = false;
+    }
+
+    /// Bytes that can still be fetched before the next [`Slices::collect`].
+    pub(crate) fn room(&self) -> u64 {
+        STAGING_BYTES - self.fetching.last().map_or(0, |(_, end)| *end)
+    }
+
+    /// Fetches `count` elements of `source`, from `first` on, as they are at this point of the work; collects where there
+    /// is no room for them all.
+    ///
+    /// # Errors
+    /// [`crate::Error::Device`].
+    pub(crate) async fn fetch<T: Pod>(
+        &mut self,
+        source: &DeviceVec<T>,
+        first: u64,
+        count: u64,
+    ) -> Result<Fetch<T>> {
+        let size = size_of::<T>() as u64;
+        let (mut at, end) = (first, first + count);
+        let mut parts = Vec::new();
+        while at < end {
+            // Rather together than in two parts, where that will do.
+            if self.room() < ((end - at) * size).min(STAGING_BYTES - 4) {
+                self.collect().await?;
+            }
+            let part = (end - at).min(self.room() / size);
+            let from = STAGING_BYTES - self.room();
+            if let Some(bytes) = self.commands().fetch(source, at, part, from) {
+                self.fetched.insert(self.next_part, bytes);
+            }
+            let bytes = (part * size).next_multiple_of(4);
+            self.fetching.push((self.next_part, from + bytes));
+            parts.push(self.next_part);
+            self.next_part += 1;
+            at += part;
+        }
+        Ok(Fetch(parts, PhantomData))
+    }
+
+    /// Runs what was recorded and waits for everything that was fetched.
+    ///
+    /// # Errors
+    /// [`crate::Error::Device`].
+    pub(crate) async fn collect(&mut self) -> Result<()> {
+        self.send();
+        self.expect();
+        let bytes = STAGING_BYTES - self.room();
+        if bytes == 0 {
             self.engine.settle().await?;
-            self.pace.record(self.operations, self.started.elapsed());
-            self.operations = 0.0;
+            self.waited();
+            return Ok(());
+        }
+        let arrived = self.engine.fetched(bytes).await?;
+        self.waited();
+        let mut from = 0;
+        for (number, end) in self.fetching.drain(..) {
+            if let Some(bytes) = arrived.get(from..end as usize) {
+                self.fetched.insert(number, bytes.to_vec());
+            }
+            from = end as usize;
+        }
+        Ok(())
+    }
+
+    /// What was fetched.
+    ///
+    /// # Panics
+    /// When it was not collected yet.
+    pub(crate) fn take<T: Pod>(&mut self, fetch: Fetch<T>) -> Vec<T> {
+        let mut elements = Vec::new();
+        for part in fetch.0 {
+            let bytes = self.fetched.remove(&part);
+            let bytes = bytes.expect("what is fetched is collected before it is taken");
+            let part = bytes.chunks_exact(size_of::<T>());
+            elements.extend(part.map(bytemuck::pod_read_unaligned::<T>));
+        }
+        elements
+    }
+
+    /// Reads `count` elements of `source`, from `first` on.
+    ///
+    /// # Errors
+    /// [`crate::Error::Device`].
+    pub(crate) async fn read<T: Pod>(
+        &mut self,
+        source: &DeviceVec<T>,
+        first: u64,
+        count: u64,
+    ) -> Result<Vec<T>> {
+        let fetch = self.fetch(source, first, count).await?;
+        self.collect().await?;
+        Ok(self.take(fetch))
+    }
+
+    /// Ends the slice that is recorded: it runs once not too many are under way, and everybody else has their turn.
+    async fn next_slice(&mut self) -> Result<()> {
+        let ahead = self.engine.slices_ahead();
+        if self.engine.in_flight() >= ahead {
+            self.expect();
+            self.engine.settle().await?;
+            self.waited();
+        }
+        self.send();
+        if ahead == 1 {
+            self.waited();
+        }
+        if self.stops {
             self.engine.breathe().await?;
         }
         Ok(())
     }
 
-    /// Sends what was recorded, so that what follows outside comes after it.
-    pub(crate) fn submit(&mut self) {
+    fn send(&mut self) {
         if let Some(commands) = self.commands.take() {
+            self.clock.get_or_insert_with(|| self.engine.clock());
             self.engine.submit(commands);
+        }
+        self.sent += std::mem::take(&mut self.recorded);
+    }
+
+    /// Says when the work under way should be done.
+    fn expect(&self) {
+        if let Some(clock) = self.clock {
+            let left = self.pace.predicted(self.sent);
+            self.engine
+                .expect(left.saturating_sub(self.engine.worked(clock)));
+        }
+    }
+
+    /// Takes note of the work under way, which is done.
+    fn waited(&mut self) {
+        let operations = std::mem::take(&mut self.sent);
+        let timed = std::mem::replace(&mut self.timed, true);
+        if let Some(clock) = self.clock.take()
+            && timed
+            && operations > 0.0
+        {
+            self.pace.record(operations, self.engine.worked(clock));
         }
     }
 }
@@ -127,16 +391,44 @@ impl<'a> Slices<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::{EngineChoice, EngineKind};
 
     #[test]
-    fn slices_grow_by_two_at_most_and_shrink_at_once() {
+    fn slices_grow_by_two_at_most_and_shrink_as_far_as_work_was_long() {
         let mut pace = Pace::default();
         assert_eq!(pace.units(5e5, 1000), 50);
         pace.record(1e12, Duration::from_millis(1));
         assert_eq!(pace.units(5e5, 1000), 100);
-        pace.record(5e5, Duration::from_millis(10));
+        pace.record(5e6, Duration::from_millis(100));
         assert_eq!(pace.units(5e5, 1000), 5);
         assert_eq!(pace.units(1e30, 1000), 1);
         assert_eq!(pace.units(1.0, 1000), 1000);
+        // A tenth of the pace for a tenth of a slice: what is short is mostly the way there and back.
+        let before = pace.slice();
+        pace.record(before / 1e3, Duration::from_micros(500));
+        assert!(pace.slice() > 0.9 * before, "{} of {before}", pace.slice());
+    }
+
+    #[test]
+    fn what_was_sent_on_its_own_fills_no_later_slice_and_is_not_taken_for_its_work() {
+        let choice = EngineChoice {
+            kind: Some(EngineKind::Cpu),
+            ..EngineChoice::default()
+        };
+        pollster::block_on(async {
+            let engine = Engine::open(&choice, 1 << 20).await.expect("opens");
+            let mut pace = Pace::default();
+            let slice = pace.slice();
+            let mut slices = Slices::new(&engine, &mut pace);
+            slices.commands();
+            slices.recorded(0.9 * slice).await.expect("goes on");
+            slices.submit();
+            slices.commands();
+            std::thread::sleep(Duration::from_millis(100));
+            slices.recorded(slice).await.expect("goes on");
+            // A slice in 100 ms or more, not 1.9 of them.
+            let learnt = pace.slice();
+            assert!(learnt <= 0.5 * slice, "{learnt} of {slice}");
+        });
     }
 }

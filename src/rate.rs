@@ -1,7 +1,5 @@
 //! [`measure_rate`]: how fast an engine is, roughly, for forecasts. Changes no result.
 
-use web_time::Instant;
-
 use crate::dataset::RowSource;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
@@ -34,9 +32,9 @@ pub async fn measure_rate(engine: &Engine) -> Result<Rate> {
     };
     let mut seconds = [0.0; 2];
     for seconds in &mut seconds {
-        let started = Instant::now();
+        let clock = engine.clock();
         index.search(Some(&queries), |_, _| {}).await?;
-        *seconds = started.elapsed().as_secs_f64();
+        *seconds = engine.worked(clock).as_secs_f64();
     }
     // The first search brings the references in as well.
     let [with_upload, without] = seconds.map(|seconds| 1e3 * seconds.max(1e-6));

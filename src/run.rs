@@ -11,6 +11,7 @@ use web_time::Instant;
 use crate::config::TrainConfig;
 use crate::dataset::{Dataset, Side};
 use crate::device::DeviceInfo;
+use crate::embeddings::Embeddings;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::evaluation;
@@ -34,6 +35,9 @@ pub struct Run {
     warnings: Warnings,
     axes: Axes,
     elapsed_ms: f64,
+    /// Whether maps are drawn, and the embeddings for one that came with the evaluation at a step.
+    watched: bool,
+    placed: Option<(u64, Embeddings)>,
 }
 
 /// What a slice of work brought.
@@ -179,6 +183,8 @@ impl Run {
             warnings,
             axes: Axes::default(),
             elapsed_ms: 0.0,
+            watched: false,
+            placed: None,
         })
     }
 
@@ -209,7 +215,13 @@ impl Run {
             .last()
             .is_some_and(|last| last.step == step);
         if !evaluated && (step.is_multiple_of(evaluate_every) || step == steps) {
-            let evaluation = self.trainer.evaluate().await?;
+            let rows = if self.watched {
+                self.map_rows().1
+            } else {
+                Vec::new()
+            };
+            let (evaluation, placed) = self.trainer.evaluate_and_embed(&rows).await?;
+            self.placed = self.watched.then_some((step, placed));
             self.evaluations.push(evaluation.clone());
             return Ok(Progress::Evaluated(evaluation));
         }
@@ -337,16 +349,30 @@ impl Run {
         }))
     }
 
+    /// The side of a map, and the rows on it.
+    fn map_rows(&self) -> (Side, Vec<u32>) {
+        let side = self.side();
+        let all = self.trainer.sides().of(side);
+        let chosen = evaluation::choose(all.len(), MAP_ROWS, self.trainer.config().seed);
+        (side, chosen.iter().map(|i| all[*i as usize]).collect())
+    }
+
+    /// Somebody looks on: what [`Run::map`] and [`Trainer::hardest`] need comes with evaluations and steps, so that
+    /// nobody waits for it.
+    #[must_use]
+    pub fn watched(mut self) -> Self {
+        self.watched = true;
+        self.trainer.pick_hardest();
+        self
+    }
+
     /// Where rows lie now: of the test side once the run is over, until then of the validation side, or of the training
     /// side where nothing steers.
     ///
     /// # Errors
     /// As [`Trainer::embed`].
     pub async fn map(&mut self) -> Result<Map> {
-        let side = self.side();
-        let all = self.trainer.sides().of(side);
-        let chosen = evaluation::choose(all.len(), MAP_ROWS, self.trainer.config().seed);
-        let rows: Vec<u32> = chosen.iter().map(|place| all[*place as usize]).collect();
+        let (side, rows) = self.map_rows();
         let labels = self.trainer.dataset().labels_of(&rows);
         let mut sizes = vec![0usize; self.trainer.dataset().class_names.len()];
         labels.iter().for_each(|label| sizes[*label as usize] += 1);
@@ -355,7 +381,12 @@ impl Run {
         told.truncate(MAP_CLASSES);
         told.retain(|label| sizes[*label as usize] > 0);
         told.sort_unstable();
-        let embeddings = self.trainer.embed(&rows).await?;
+        let step = self.step();
+        let placed = self.placed.take();
+        let embeddings = match placed.filter(|(at, _)| *at == step && !self.is_finished()) {
+            Some((_, placed)) => placed,
+            None => self.trainer.embed(&rows).await?,
+        };
         let place = |label: &u32| {
             let place = told.iter().position(|told| told == label);
             place.map_or(u8::MAX, |place| place as u8)

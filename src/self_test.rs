@@ -14,12 +14,16 @@ use crate::plan::MemoryPlan;
 
 /// What the test may take.
 const LIMIT: Duration = Duration::from_millis(200);
+/// What its last and longest piece of work should take: a submit well below what a watchdog ends.
+const TARGET: Duration = Duration::from_millis(60);
 const FEWEST_ROWS: usize = 8;
 const MOST_ROWS: usize = 1024;
 const REFERENCES: usize = 4096;
 const DIM: usize = 64;
 /// Times that the most rows are done in one submit, at most.
 const MOST_TIMES: usize = 64;
+/// How many times the work before a piece of work is at most: few steps, as each costs a wait.
+const MOST_GROWTH: f64 = 16.0;
 
 /// What a self-test found.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -30,9 +34,10 @@ pub struct SelfTest {
     pub elapsed_ms: f64,
 }
 
-/// Times the similarities of more and more rows to 4,096 references of 64 numbers, for at most 200 ms, waits included.
+/// Times the similarities of more and more rows to 4,096 references of 64 numbers, for about 200 ms at most.
 ///
-/// The last and longest piece of work counts. Takes 17 MiB, which are given back; nothing where they do not fit the
+/// The last and longest piece of work counts, without what waiting for nothing takes. Tells the engine how fast it is, so
+/// that work is cut well from the start. Takes 17 MiB, which are given back; nothing where they do not fit the
 /// engine's budget.
 ///
 /// # Errors
@@ -61,8 +66,9 @@ pub async fn self_test(engine: &Engine) -> Result<Option<SelfTest>> {
         .prepare(&[&similarities::STRIP, &similarities::TILE])
         .await?;
     let started = Instant::now();
-    let (mut count, mut times) = (FEWEST_ROWS, 1);
+    let mut work = FEWEST_ROWS;
     let gflops = loop {
+        let (count, times) = (work.min(MOST_ROWS), (work / MOST_ROWS).max(1));
         let block = Block {
             first_row: 0,
             rows: count,
@@ -72,7 +78,7 @@ pub async fn self_test(engine: &Engine) -> Result<Option<SelfTest>> {
             stride: DIM,
         };
         let shape = Shape::of(engine.info(), count);
-        let began = Instant::now();
+        let clock = engine.clock();
         let mut commands = engine.commands();
         for _ in 0..times {
             similarities(
@@ -87,18 +93,17 @@ pub async fn self_test(engine: &Engine) -> Result<Option<SelfTest>> {
         }
         engine.submit(commands);
         engine.settle().await?;
-        let took = began.elapsed();
-        // The next is twice the work.
-        if times == MOST_TIMES || started.elapsed() + 3 * took > LIMIT {
+        let seconds = engine.worked(clock).as_secs_f64().max(1e-6);
+        let growth = (TARGET.as_secs_f64() / seconds).min(MOST_GROWTH);
+        // Twice the work or more, where there is time for it.
+        if growth < 2.0 || times == MOST_TIMES || started.elapsed() + TARGET > LIMIT {
             let operations = (2 * times * count * REFERENCES * DIM) as f64;
-            break operations / took.as_secs_f64().max(1e-6) / 1e9;
+            break operations / seconds / 1e9;
         }
-        if count < MOST_ROWS {
-            count *= 2;
-        } else {
-            times *= 2;
-        }
+        let power = (work as f64 * growth).log2() as u32;
+        work = (1 << power).min(MOST_TIMES * MOST_ROWS);
     };
+    engine.note_operations_per_ms(gflops * 1e6);
     let elapsed_ms = started.elapsed().as_secs_f64() * 1e3;
     drop((rows, references, output));
     engine.settle().await?;

@@ -13,7 +13,6 @@ mod stored;
 use std::rc::Rc;
 
 use serde::{Deserialize, Serialize};
-use web_time::Instant;
 
 pub use hardest::{HardTriplet, HardestTriplets};
 pub use neighbours::{Neighbour, Neighbourhood};
@@ -25,28 +24,29 @@ pub use stored::StoredMemory;
 use crate::config::{InitialWeights, TrainConfig};
 use crate::cross_batch_memory::{CrossBatchMemory, MemoryAge};
 use crate::dataset::{Dataset, Sides};
-use crate::engine::{Commands, Engine};
+use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::evaluation::Evaluator;
 use crate::features::FeatureStore;
 use crate::forecast::Path;
+use crate::kernels::hardest::Hardest;
 use crate::kernels::normalize::{self, Slots};
 use crate::kernels::optimizer;
-use crate::kernels::ranks::{Block, Inputs, Row};
+use crate::kernels::ranks::{Block, Inputs, Row, SEGMENT};
 use crate::kernels::tile::Shape;
-use crate::kernels::triplet_margin::{self, PAIRS, STATUS, TERMS};
+use crate::kernels::triplet_margin::{self, OWNERS, PAIRS, STATUS, TERMS};
 use crate::kernels::{self, stride};
 use crate::knn::Seeker;
 use crate::linear::Unfit;
 use crate::losses::{Loss, MiningRule};
 use crate::miners::MiningCounts;
 use crate::model::{Activations, EmbeddingModel, LayerWeights};
-use crate::pace::Pace;
+use crate::pace::{Pace, Slices};
 use crate::pml::pml_bytes;
 use crate::scaling::{Decision, Scaling};
 use crate::unit_rows::Intake;
 use baseline::Linear;
-use setup::{Fit, MODEL, MiningBuffers, Setup, Sizes, TILE, TrainBuffers};
+use setup::{Fit, MODEL, MiningBuffers, STEP_DISPATCHES, Setup, Sizes, TILE, TrainBuffers};
 
 /// What a step did.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -62,6 +62,13 @@ pub struct StepReport {
     /// What PML's enumeration of this step's triplets would allocate, in bytes: an estimate, see [`pml_bytes`].
     pub pml_bytes: u64,
 }
+
+/// Steps that are taken at once at most: how often a fast device's curves are drawn.
+const STEPS_AT_ONCE: usize = 48;
+/// Operations that are not cut further, whatever the pace: some milliseconds on a slow device.
+const LEAST_OPERATIONS: f64 = 1e8;
+/// Steps with which the hardest triplets of the last are picked: fewer take hardly longer than that.
+const FEWEST_TO_PICK: usize = 4;
 
 /// Trains one model on one data set.
 #[derive(Debug)]
@@ -84,20 +91,26 @@ pub struct Trainer {
     step: u64,
     pairs: Option<PairHistogram>,
     last: Option<LastStep>,
+    /// Whether the hardest triplets come with the reports, and those that came.
+    picks: bool,
+    picked: Option<Vec<Hardest>>,
     failed: Option<Error>,
+    /// Whether rows in the memory may be other than what the sampler draws.
+    by_hand: bool,
     pace: Pace,
+    evaluation_pace: Pace,
 }
 
 /// Where the last step's anchors and references still are.
 #[derive(Clone, Copy, Debug)]
 struct LastStep {
-    /// Where its rows begin in the submit's.
+    /// Where its rows begin in the batch buffer.
     first: usize,
     slots: Slots,
     references: usize,
 }
 
-/// One step of a submit, as far as the host knows it.
+/// A step, as far as the host knows it.
 struct Drawn {
     slots: Slots,
     references: usize,
@@ -155,8 +168,12 @@ impl Trainer {
             step: 0,
             pairs: None,
             last: None,
+            picks: false,
+            picked: None,
             failed: None,
-            pace: Pace::default(),
+            by_hand: false,
+            pace: Pace::of(&engine),
+            evaluation_pace: Pace::of(&engine),
             engine,
             dataset,
             config,
@@ -172,31 +189,33 @@ impl Trainer {
         Ok(trainer)
     }
 
-    /// Takes as many steps as make a slice of work, one at least and `at_most` at most.
+    /// Takes as many steps as may be under way at once, one at least and `at_most` at most: some slices of work on a GPU,
+    /// one on the CPU. Their reports come together.
     ///
     /// # Errors
     /// [`Error::NotFinite`] after the reports of the steps before were returned; [`Error::Device`].
     pub async fn advance(&mut self, at_most: u64) -> Result<Vec<StepReport>> {
-        let Sizes {
-            batch,
-            steps_per_submit,
-            ..
-        } = self.setup.sizes;
+        let sizes = &self.setup.sizes;
         let alone = self.is_alone(self.step);
-        let at_most = match alone && self.config.memory_size > 0 {
-            // Steps of one kind share a slice: those with a memory are much more work.
+        let most = match alone && self.config.memory_size > 0 {
+            // Steps that meet the memory are much more work: they are taken apart from those before.
             true => at_most.min(self.config.memory_start_step - self.step),
             false => at_most,
         };
-        let most =
-            usize::try_from(at_most).map_or(steps_per_submit, |most| most.min(steps_per_submit));
-        let operations = self.setup.sizes.step_operations(alone);
-        let steps = self.pace.units(operations, most);
-        let mut numbers = Vec::with_capacity(steps * batch);
+        let at_once = if self.by_hand { 1 } else { STEPS_AT_ONCE };
+        let most = usize::try_from(most).map_or(at_once, |most| most.min(at_once));
+        let slices = self.engine.slices_ahead();
+        let operations = sizes.step_operations(alone);
+        let steps = self.pace.units_ahead(operations, slices, most);
+        let mut numbers = Vec::with_capacity(steps * sizes.batch);
         for _ in 0..steps {
             self.setup.sampler.next_batch(&mut numbers);
         }
-        self.steps_on(&numbers).await
+        if self.by_hand {
+            self.check_classes(&numbers)?;
+        }
+        let picks = self.picks && (steps >= FEWEST_TO_PICK || steps as u64 == at_most);
+        self.steps_on(&numbers, picks).await
     }
 
     /// Takes one step on the batch of these rows of the data set, `batch_size` of them.
@@ -207,68 +226,92 @@ impl Trainer {
     /// bring together. Then nothing was done.
     pub async fn step_on(&mut self, rows: &[u32]) -> Result<StepReport> {
         self.check_rows(rows)?;
-        let reports = self.steps_on(rows).await?;
+        self.check_classes(rows)?;
+        self.by_hand = true;
+        let reports = self.steps_on(rows, false).await?;
         Ok(reports
             .into_iter()
             .next()
             .expect("a step gives a report or an error"))
     }
 
-    /// Takes a step on each batch of `numbers`, all in one submit.
-    async fn steps_on(&mut self, numbers: &[u32]) -> Result<Vec<StepReport>> {
+    /// Takes a step on each batch of `numbers`, in as many slices as it takes, and waits for all of them together.
+    async fn steps_on(&mut self, numbers: &[u32], picks: bool) -> Result<Vec<StepReport>> {
         if let Some(error) = self.failed.take() {
             return Err(error);
         }
-        let started = Instant::now();
-        let batch = self.setup.sizes.batch;
-        let mut rows = Vec::with_capacity(numbers.len());
-        let mut drawn = Vec::new();
-        for (step, numbers) in (self.step..).zip(numbers.chunks_exact(batch)) {
-            // Only rows that were given by hand break what the sampler promises, and with those before no longer in order.
-            match self.check_classes(step, numbers) {
-                Err(error) if drawn.is_empty() => return Err(error),
-                Err(error) => {
-                    self.failed = Some(error);
-                    break;
-                }
-                Ok(()) => drawn.push(self.enqueue(step, numbers, &mut rows)),
-            }
-        }
-        let (steps, words) = (drawn.len(), TERMS + batch);
-        let numbers = &numbers[..steps * batch];
-        let mut commands = self.engine.commands();
-        let Self {
-            engine,
-            features,
-            dataset,
-            train,
+        let (engine, mut pace) = (self.engine.clone(), self.pace);
+        let mut slices = Slices::unstopped(&engine, &mut pace);
+        let Sizes {
+            batch,
+            steps_per_upload,
             ..
-        } = self;
-        features
-            .stage(engine, &mut commands, dataset, numbers)
-            .await?;
-        commands.upload(&mut train.batch, 0, &rows);
-        commands.upload(&mut train.report, 0, &vec![0; steps * words + PAIRS]);
-        for (i, drawn) in drawn.iter().enumerate() {
-            self.record(&mut commands, i, drawn, i + 1 == steps);
+        } = self.setup.sizes;
+        let (steps, words) = (numbers.len() / batch, TERMS + batch);
+        let mut drawn = Vec::with_capacity(steps);
+        let mut reports = Vec::new();
+        for numbers in numbers.chunks(steps_per_upload * batch) {
+            let mut rows = Vec::with_capacity(numbers.len());
+            let first = drawn.len();
+            for numbers in numbers.chunks_exact(batch) {
+                let step = self.step + drawn.len() as u64;
+                drawn.push(self.enqueue(step, numbers, &mut rows));
+            }
+            self.features
+                .stage(&mut slices, &self.dataset, numbers)
+                .await?;
+            slices.upload(&mut self.train.batch, 0, &rows).await?;
+            let zeros = vec![0; (drawn.len() - first) * words + PAIRS];
+            slices.upload(&mut self.train.report, 0, &zeros).await?;
+            for i in first..drawn.len() {
+                let last = i + 1 == steps;
+                self.record(&mut slices, i - first, i, &drawn[i], last)
+                    .await?;
+            }
+            let report = &self.train.report;
+            reports.push(slices.fetch(report, 0, zeros.len() as u64).await?);
         }
-        self.engine.submit(commands);
-        let report = self
-            .engine
-            .read(&self.train.report, 0, (steps * words + PAIRS) as u64)
-            .await?;
-        let operations = drawn
-            .iter()
-            .map(|drawn| self.setup.sizes.step_operations(drawn.alone));
-        self.pace.record(operations.sum(), started.elapsed());
-        self.read_reports(&report, &drawn)
+        let last = drawn.last().map(|last| self.last_step(drawn.len(), last));
+        let picked = match last.filter(|_| picks) {
+            Some(last) => {
+                let places = self.pick(slices.commands(), last);
+                Some(slices.fetch(&self.train.hardest, 0, places).await?)
+            }
+            None => None,
+        };
+        slices.collect().await?;
+        let picked = picked.map(|picked| slices.take(picked));
+        let mut report: Vec<u32> = Vec::with_capacity(steps * words + PAIRS);
+        for part in reports {
+            // Pairs stand after the reports of the last part alone.
+            report.truncate(report.len().saturating_sub(PAIRS));
+            report.extend(slices.take(part));
+        }
+        self.pace = pace;
+        let reports = self.read_reports(&report, &drawn)?;
+        self.picked = picked.filter(|_| self.last.is_some());
+        Ok(reports)
     }
 
-    /// Reads what the steps of a submit brought; stops at the first that was not finite.
+    /// Where the rows of the last of so many steps are.
+    fn last_step(&self, steps: usize, last: &Drawn) -> LastStep {
+        let Sizes {
+            batch,
+            steps_per_upload,
+            ..
+        } = self.setup.sizes;
+        LastStep {
+            first: (steps - 1) % steps_per_upload * batch,
+            slots: last.slots,
+            references: last.references,
+        }
+    }
+
+    /// Reads what the steps brought; stops at the first that was not finite.
     fn read_reports(&mut self, words: &[u32], drawn: &[Drawn]) -> Result<Vec<StepReport>> {
         let batch = self.setup.sizes.batch;
         let Loss::TripletMargin(loss) = &self.config.loss;
-        (self.pairs, self.last) = (None, None);
+        (self.pairs, self.last, self.picked) = (None, None, None);
         let mut reports = Vec::with_capacity(drawn.len());
         for (words, drawn) in words.chunks_exact(TERMS + batch).zip(drawn) {
             if words[STATUS] != 0 {
@@ -301,11 +344,7 @@ impl Trainer {
                 Path::Ranks => Some(PairHistogram::read(self.step, pairs)),
                 Path::Rows => None,
             };
-            self.last = Some(LastStep {
-                first: (drawn.len() - 1) * batch,
-                slots: last.slots,
-                references: last.references,
-            });
+            self.last = Some(self.last_step(drawn.len(), last));
         }
         Ok(reports)
     }
@@ -338,14 +377,15 @@ impl Trainer {
         }
     }
 
-    /// Checks that no row of a step will have more positives than the buffers hold.
-    fn check_classes(&self, step: u64, numbers: &[u32]) -> Result<()> {
+    /// Checks that no row of the next step will have more positives than the buffers hold.
+    fn check_classes(&self, numbers: &[u32]) -> Result<()> {
         if self.rule.path() == Path::Rows {
             return Ok(());
         }
         let labels = self.dataset.labels_of(numbers);
-        let (label, count) = self.memory.most_after(&labels, self.begins(step));
-        let most = self.setup.sizes.blocks(self.is_alone(step)).positives + 1;
+        let (label, count) = self.memory.most_after(&labels, self.begins(self.step));
+        let blocks = self.setup.sizes.blocks(self.is_alone(self.step));
+        let most = blocks.positives + 1;
         if count <= most {
             return Ok(());
         }
@@ -382,8 +422,16 @@ impl Trainer {
         }
     }
 
-    /// Records the kernels of the `i`-th step of a submit. Pairs are counted in the last: its report is the longest.
-    fn record(&mut self, commands: &mut Commands, i: usize, drawn: &Drawn, last: bool) {
+    /// Records the kernels of a step, whose rows and report are the `i`-th of those that are there; `ahead` steps are
+    /// recorded and not read yet. Pairs are counted in the last: its report is the longest.
+    async fn record(
+        &mut self,
+        slices: &mut Slices<'_>,
+        i: usize,
+        ahead: usize,
+        drawn: &Drawn,
+        last: bool,
+    ) -> Result<()> {
         let Self {
             train,
             model,
@@ -396,6 +444,10 @@ impl Trainer {
         let (count, first) = (sizes.batch, i * sizes.batch);
         let report_first = i * (TERMS + count);
         let stride = stride(model.embedding_size());
+        let blocks = sizes.blocks(drawn.alone);
+        let block_dispatches = blocks.dispatches as u32;
+        slices.reserve(STEP_DISPATCHES + block_dispatches).await?;
+        let commands = slices.commands();
         self.features
             .gather(commands, first, count, train.activations.input_mut());
         model.forward(commands, count, &mut train.activations);
@@ -426,20 +478,31 @@ impl Trainer {
             batch,
             tags: &memory.bank.tags,
         };
-        let block_rows = sizes.blocks(drawn.alone).rows;
-        for first_row in (0..count).step_by(block_rows) {
-            let block = Block {
-                first_row,
-                rows: block_rows.min(count - first_row),
-                batch: first + first_row,
-                first_reference: 0,
-                references: drawn.references,
-                stride,
-            };
+        let of_a_row = sizes.mining_operations(drawn.alone, 1);
+        let at_once = |slices: &Slices<'_>, whole: usize, most: usize| {
+            let least = (LEAST_OPERATIONS / of_a_row) as usize;
+            let rows = slices.pace().units(of_a_row, most).max(least);
+            (rows / whole * whole).clamp(whole.min(most), most)
+        };
+        let block = |first_row: usize, rows: usize| Block {
+            first_row,
+            rows,
+            batch: first + first_row,
+            first_reference: 0,
+            references: drawn.references,
+            stride,
+        };
+        let mut row = 0;
+        while row < count {
+            // A few rows of the block at once: it is as large as its buffers.
+            let left = blocks.rows - row % blocks.rows;
+            let left = left.min(count - row);
+            slices.reserve(block_dispatches).await?;
             match (&*rule, &mut *mining) {
                 (MiningRule::Ranks(rule), MiningBuffers::Ranks { scratch, parts }) => {
+                    let block = block(row, at_once(slices, OWNERS, left));
                     triplet_margin::mine(
-                        commands,
+                        slices.commands(),
                         &block,
                         drawn.positives,
                         rule,
@@ -452,14 +515,18 @@ impl Trainer {
                         last.then_some(TERMS + count),
                         report,
                     );
-                    if drawn.alone {
-                        triplet_margin::share_with_references(
-                            commands, &block, rule, inputs, scratch, parts, gradient,
-                        );
-                    }
+                    row += block.rows;
+                    slices.recorded(of_a_row * block.rows as f64).await?;
                 }
                 (MiningRule::Rows(rule), MiningBuffers::Rows(pass)) => {
-                    let shape = Shape::of(self.engine.info(), block.rows);
+                    // What the rows of a batch give to each other is added up from all of them.
+                    let rows = match drawn.alone {
+                        true => left,
+                        false => at_once(slices, OWNERS, left),
+                    };
+                    let block = block(row, rows);
+                    let shape = Shape::of(self.engine.info(), rows);
+                    let commands = slices.commands();
                     pass.mine(
                         commands,
                         &block,
@@ -477,10 +544,31 @@ impl Trainer {
                         // The block is the whole batch, and so are the references.
                         pass.share_swapped(commands, &block, 0, rule, inputs, gradient);
                     }
+                    row += rows;
+                    slices.recorded(of_a_row * rows as f64).await?;
                 }
                 _ => unreachable!("the buffers are planned for the rule's path"),
             }
         }
+        if drawn.alone
+            && let (MiningRule::Ranks(rule), MiningBuffers::Ranks { scratch, parts }) =
+                (&*rule, &mut *mining)
+        {
+            // Whole segments: their sums are added one after the other, however many at once.
+            let mut row = 0;
+            while row < count {
+                let block = block(row, at_once(slices, SEGMENT, count - row));
+                slices.reserve(block_dispatches).await?;
+                let commands = slices.commands();
+                triplet_margin::share_with_references(
+                    commands, &block, rule, inputs, scratch, parts, gradient,
+                );
+                row += block.rows;
+                slices.recorded(of_a_row * block.rows as f64).await?;
+            }
+        }
+        slices.reserve(STEP_DISPATCHES).await?;
+        let commands = slices.commands();
         normalize::backward(
             commands,
             count,
@@ -503,7 +591,7 @@ impl Trainer {
             &train.gradient,
             &mut train.gradients,
         );
-        let adam = self.config.optimizer.step(self.step + i as u64 + 1);
+        let adam = self.config.optimizer.step(self.step + ahead as u64 + 1);
         let parameters = model.parameter_count();
         optimizer::adam(
             commands,
@@ -516,13 +604,15 @@ impl Trainer {
             report_first,
             &mut train.report,
         );
+        slices.recorded(sizes.head_operations()).await
     }
 
     /// Forgets the rows of the memory, as PML's `reset_queue` does: the next batch finds its own stored copies there. The
     /// triplets of the last step are forgotten with them: [`Trainer::hardest`] has none until the next step.
     pub fn reset_memory(&mut self) {
         self.memory.forget();
-        self.last = None;
+        (self.last, self.picked) = (None, None);
+        self.by_hand = false;
     }
 
     /// What was done to the features, and whether that scaled them.

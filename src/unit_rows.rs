@@ -8,12 +8,16 @@ use crate::features::{FeatureStore, pad};
 use crate::kernels::{normalize, stride};
 use crate::ledger::Purpose;
 use crate::model::{Activations, EmbeddingModel};
+use crate::pace::{Pace, Slices};
 use crate::plan::MemoryPlan;
 
 /// Rows of a tile at most.
 pub(crate) const TILE_ROWS: usize = 256;
 
 const INCOMING: &str = "incoming.rows";
+
+/// What sending a value and dividing it by the length of its row counts for.
+const OPERATIONS_PER_VALUE: f64 = 32.0;
 
 /// Where rows come from.
 #[derive(Debug)]
@@ -80,10 +84,30 @@ impl UnitRows<'_> {
     /// Puts these rows, by their place among those that are meant, over their length into `to` from row `at` on.
     ///
     /// # Errors
-    /// What reading a file says; [`crate::Error::Device`], and [`crate::Error::Stopped`] between tiles.
+    /// What reading a file says; [`crate::Error::Device`], and [`crate::Error::Stopped`] between slices.
     pub(crate) async fn bring(
         &mut self,
         engine: &Engine,
+        intake: &mut Intake,
+        places: impl Iterator<Item = u32>,
+        to: &mut DeviceVec<f32>,
+        at: usize,
+    ) -> Result<()> {
+        let mut pace = Pace::of(engine);
+        let mut slices = Slices::new(engine, &mut pace);
+        self.bring_among(&mut slices, intake, places, to, at)
+            .await?;
+        slices.submit();
+        Ok(())
+    }
+
+    /// The same as a part of other work, in its order.
+    ///
+    /// # Errors
+    /// As [`UnitRows::bring`].
+    pub(crate) async fn bring_among(
+        &mut self,
+        slices: &mut Slices<'_>,
         intake: &mut Intake,
         places: impl Iterator<Item = u32>,
         to: &mut DeviceVec<f32>,
@@ -96,7 +120,7 @@ impl UnitRows<'_> {
             numbers.clear();
             numbers.extend(places.by_ref().take(TILE_ROWS));
             let count = numbers.len();
-            let mut commands = engine.commands();
+            let mut operations = OPERATIONS_PER_VALUE * (count * stride) as f64;
             match self {
                 Self::Stored { rows, chosen } => {
                     if let Some(chosen) = chosen {
@@ -107,12 +131,14 @@ impl UnitRows<'_> {
                     dense.clear();
                     rows.read(&numbers, &mut dense).await?;
                     check_squares(&numbers, &dense, dim)?;
+                    slices.leave_untimed();
                     if dim == stride {
-                        engine.upload(&mut intake.0, 0, &dense).await?;
+                        slices.upload(&mut intake.0, 0, &dense).await?;
                     } else {
-                        engine.upload(&mut intake.0, 0, &pad(&dense, dim)).await?;
+                        slices.upload(&mut intake.0, 0, &pad(&dense, dim)).await?;
                     }
-                    normalize::normalize(&mut commands, count, stride, &intake.0, at, to);
+                    let commands = slices.commands();
+                    normalize::normalize(commands, count, stride, &intake.0, at, to);
                 }
                 Self::Embedded {
                     features,
@@ -124,22 +150,21 @@ impl UnitRows<'_> {
                     for number in &mut numbers {
                         *number = chosen[*number as usize];
                     }
-                    features
-                        .stage(engine, &mut commands, dataset, &numbers)
-                        .await?;
-                    features.gather(&mut commands, 0, count, tile.input_mut());
+                    features.stage(slices, dataset, &numbers).await?;
+                    let commands = slices.commands();
+                    features.gather(commands, 0, count, tile.input_mut());
                     let rows = match model {
                         Some(model) => {
-                            model.forward(&mut commands, count, tile);
+                            model.forward(commands, count, tile);
+                            operations += 2.0 * (count * model.parameter_count()) as f64;
                             tile.output()
                         }
                         None => tile.input_mut(),
                     };
-                    normalize::normalize(&mut commands, count, stride, rows, at, to);
+                    normalize::normalize(commands, count, stride, rows, at, to);
                 }
             }
-            engine.submit(commands);
-            engine.breathe().await?;
+            slices.recorded(operations).await?;
             at += count;
         }
         Ok(())

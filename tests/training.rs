@@ -483,6 +483,41 @@ fn rows_that_no_sampler_brings_together_are_refused_with_the_numbers_and_change_
     }
 }
 
+#[test]
+fn a_step_of_much_work_is_several_submits() {
+    for kind in [EngineKind::Gpu, EngineKind::Cpu] {
+        for sets in [
+            &["memory_size=65536"][..],
+            // Every triplet is looked at.
+            &[
+                "memory_size=4096",
+                "miner.name=none",
+                "loss.smooth_loss=true",
+            ],
+            // The rows of a batch meet each other alone.
+            &["memory_size=0", "embedding_size=1024"],
+        ] {
+            let dataset = Rc::new(Dataset::sample("digits", 0).expect("is there"));
+            let sets = [
+                &["batch_size=512", "hidden_layers=[]", "evaluate_queries=10"],
+                sets,
+            ]
+            .concat();
+            let config = config(&dataset, &sets);
+            pollster::block_on(async {
+                let engine = open(kind, 512 << 20);
+                let trainer = Trainer::new(engine, dataset, config).await;
+                let mut trainer = trainer.expect("fits");
+                let before = trainer.engine().submits();
+                let report = trainer.advance(1).await.expect("steps").remove(0);
+                let submits = trainer.engine().submits() - before;
+                assert!(submits >= 3, "{kind:?}, {sets:?}: {submits} submits");
+                assert!(report.loss > 0.0);
+            });
+        }
+    }
+}
+
 fn run_alone(steps: u64) -> Vec<f64> {
     losses_of_seed(
         open(EngineKind::Cpu, 64 << 20),

@@ -10,40 +10,29 @@ use super::{Gpu, GpuVec, Kernel, PARAMS_BYTES, PARAMS_SLOTS, STAGING_BYTES};
 /// Most workgroups along one side of a dispatch; larger grids fold into the next side.
 const MAX_GROUPS: u32 = 65_535;
 
-/// One submit in the making. Uploads happen before the first dispatch, whatever the order of the calls.
+/// One submit in the making: uploads, dispatches and fetches happen in the order of the calls.
 #[derive(Debug)]
 pub struct GpuCommands {
     gpu: Rc<Gpu>,
     encoder: wgpu::CommandEncoder,
-    pass: wgpu::ComputePass<'static>,
+    /// The dispatches since the last copy.
+    pass: Option<wgpu::ComputePass<'static>>,
     params: Vec<u8>,
     data: Vec<u8>,
-    uploads: Vec<Upload>,
     dispatches: u32,
-}
-
-#[derive(Debug)]
-struct Upload {
-    target: wgpu::Buffer,
-    to: u64,
-    from: u64,
-    bytes: u64,
+    empty: bool,
 }
 
 impl GpuCommands {
     pub(super) fn new(gpu: &Rc<Gpu>) -> Self {
-        let mut encoder = gpu.device.create_command_encoder(&Default::default());
-        let pass = encoder
-            .begin_compute_pass(&Default::default())
-            .forget_lifetime();
         Self {
             gpu: Rc::clone(gpu),
-            encoder,
-            pass,
+            encoder: gpu.device.create_command_encoder(&Default::default()),
+            pass: None,
             params: Vec::new(),
             data: Vec::new(),
-            uploads: Vec::new(),
             dispatches: 0,
+            empty: true,
         }
     }
 
@@ -72,33 +61,68 @@ impl GpuCommands {
         self.params.extend_from_slice(bytemuck::bytes_of(params));
         self.params.resize((offset + PARAMS_BYTES) as usize, 0);
         self.dispatches += 1;
+        self.empty = false;
         let gpu = &self.gpu;
         let pipeline = gpu.pipelines.get(&gpu.device, kernel);
         let bind_group =
             gpu.pipelines
                 .bind_group(&gpu.device, kernel, &pipeline, gpu.params.raw(), buffers);
         let (x, y) = grid(groups);
-        self.pass.set_pipeline(&pipeline.compute);
-        self.pass.set_bind_group(0, &bind_group, &[offset]);
-        self.pass.dispatch_workgroups(x, y, 1);
+        let encoder = &mut self.encoder;
+        let pass = self.pass.get_or_insert_with(|| {
+            encoder
+                .begin_compute_pass(&Default::default())
+                .forget_lifetime()
+        });
+        pass.set_pipeline(&pipeline.compute);
+        pass.set_bind_group(0, &bind_group, &[offset]);
+        pass.dispatch_workgroups(x, y, 1);
     }
 
     /// Writes `elements` into `target` from element `first` on.
     pub fn upload<T: Pod>(&mut self, target: &GpuVec<T>, first: u64, elements: &[T]) {
         let bytes: &[u8] = bytemuck::cast_slice(elements);
-        let from = self.data.len() as u64;
         assert!(
-            from + bytes.len() as u64 <= STAGING_BYTES,
+            bytes.len() as u64 <= self.room(),
             "a submit carries at most {STAGING_BYTES} bytes"
         );
         assert!(bytes.len().is_multiple_of(4), "uploads are whole words");
+        let (from, to) = (self.data.len() as u64, first * size_of::<T>() as u64);
         self.data.extend_from_slice(bytes);
-        self.uploads.push(Upload {
-            target: target.raw().clone(),
-            to: first * size_of::<T>() as u64,
-            from,
-            bytes: bytes.len() as u64,
-        });
+        let gpu = Rc::clone(&self.gpu);
+        let bytes = bytes.len() as u64;
+        self.copy_bytes(gpu.upload.raw(), from, target.raw(), to, bytes);
+    }
+
+    /// Bytes that can still be uploaded.
+    pub fn room(&self) -> u64 {
+        STAGING_BYTES - self.data.len() as u64
+    }
+
+    /// Copies `count` elements of `source`, from `first` on, to `target` from element `to` on.
+    pub fn copy<T: Pod>(
+        &mut self,
+        source: &GpuVec<T>,
+        first: u64,
+        count: u64,
+        target: &GpuVec<T>,
+        to: u64,
+    ) {
+        let size = size_of::<T>() as u64;
+        let (from, to, bytes) = (first * size, to * size, count * size);
+        self.copy_bytes(source.raw(), from, target.raw(), to, bytes);
+    }
+
+    /// Copies `count` elements of `source`, from `first` on, to byte `at` of what [`Gpu::fetched`] brings.
+    pub fn fetch<T: Pod>(&mut self, source: &GpuVec<T>, first: u64, count: u64, at: u64) {
+        let size = size_of::<T>() as u64;
+        let bytes = (count * size).next_multiple_of(4);
+        assert!(
+            at + bytes <= STAGING_BYTES,
+            "at most {STAGING_BYTES} bytes are read at once"
+        );
+        let gpu = Rc::clone(&self.gpu);
+        self.copy_bytes(source.raw(), first * size, gpu.readback.raw(), at, bytes);
     }
 
     /// Dispatches so far.
@@ -106,31 +130,42 @@ impl GpuCommands {
         self.dispatches
     }
 
+    fn copy_bytes(
+        &mut self,
+        source: &wgpu::Buffer,
+        from: u64,
+        target: &wgpu::Buffer,
+        to: u64,
+        bytes: u64,
+    ) {
+        if bytes > 0 {
+            // A pass holds dispatches alone: a copy ends it.
+            self.pass = None;
+            self.empty = false;
+            self.encoder
+                .copy_buffer_to_buffer(source, from, target, to, bytes);
+        }
+    }
+
     pub(super) fn submit(mut self) {
-        drop(self.pass);
+        if self.empty {
+            return;
+        }
+        self.pass = None;
         let gpu = &self.gpu;
         let staging = gpu.upload.raw();
         let params_from = self.data.len() as u64;
         self.data.extend_from_slice(&self.params);
-        if self.data.is_empty() {
-            return;
+        if !self.data.is_empty() {
+            gpu.queue.write_buffer(staging, 0, &self.data);
         }
-        gpu.queue.write_buffer(staging, 0, &self.data);
-        let mut first = gpu.device.create_command_encoder(&Default::default());
-        for Upload {
-            target,
-            to,
-            from,
-            bytes,
-        } in &self.uploads
-        {
-            first.copy_buffer_to_buffer(staging, *from, target, *to, *bytes);
-        }
-        if !self.params.is_empty() {
+        let params = (!self.params.is_empty()).then(|| {
+            let mut first = gpu.device.create_command_encoder(&Default::default());
             let bytes = self.params.len() as u64;
             first.copy_buffer_to_buffer(staging, params_from, gpu.params.raw(), 0, bytes);
-        }
-        gpu.queue.submit([first.finish(), self.encoder.finish()]);
+            first.finish()
+        });
+        gpu.send(params.into_iter().chain([self.encoder.finish()]));
     }
 }
 

@@ -7,7 +7,9 @@ mod commands;
 mod kernel;
 mod trusted;
 mod vec;
+mod wait;
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
@@ -42,6 +44,8 @@ pub struct Gpu {
     readback: GpuVec<u8>,
     returned: vec::Returned,
     faults: Arc<Mutex<Option<String>>>,
+    submits: Cell<u64>,
+    waits: wait::Waits,
 }
 
 /// An adapter that is not opened yet.
@@ -130,7 +134,7 @@ impl Gpu {
             STAGING_BYTES,
             Usage::MAP_READ | Usage::COPY_DST,
         )?;
-        Ok(Self {
+        let gpu = Self {
             info: device_info(&adapter),
             pipelines: Pipelines::new(trusted),
             device,
@@ -140,7 +144,11 @@ impl Gpu {
             readback,
             returned,
             faults,
-        })
+            submits: Cell::new(0),
+            waits: wait::Waits::default(),
+        };
+        gpu.measure_round_trip().await?;
+        Ok(gpu)
     }
 
     /// What the device is and what it allows.
@@ -171,7 +179,7 @@ impl Gpu {
                 buffer
             })
             .collect();
-        self.queue.submit([encoder.finish()]);
+        self.send([encoder.finish()]);
         let (validation, memory) = (validation.pop(), memory.pop());
         if let Some(error) = validation.await.or(memory.await) {
             return Err(Error::Device(format!(
@@ -210,50 +218,65 @@ impl Gpu {
         commands.submit();
     }
 
+    /// Sends command buffers to the device.
+    fn send(&self, buffers: impl IntoIterator<Item = wgpu::CommandBuffer>) {
+        self.queue.submit(buffers);
+        self.submits.set(self.submits.get() + 1);
+        self.waits.sent();
+    }
+
     /// Waits for the device and reads `count` elements from `first` on.
     ///
     /// # Errors
     /// [`Error::Device`] when the device was lost or reported an error since the last check.
-    pub async fn read<T: Pod>(&self, source: &GpuVec<T>, first: u64, count: u64) -> Result<Vec<T>> {
+    pub async fn read<T: Pod>(
+        self: &Rc<Self>,
+        source: &GpuVec<T>,
+        first: u64,
+        count: u64,
+    ) -> Result<Vec<T>> {
         let size = size_of::<T>() as u64;
         let mut elements = Vec::with_capacity(count as usize);
-        let (mut at, end) = (first * size, (first + count) * size);
+        let (mut at, end) = (first, first + count);
         while at < end {
-            let bytes = (end - at).min(STAGING_BYTES);
-            let mut encoder = self.device.create_command_encoder(&Default::default());
-            encoder.copy_buffer_to_buffer(
-                source.raw(),
-                at,
-                self.readback.raw(),
-                0,
-                bytes.next_multiple_of(4),
-            );
-            self.queue.submit([encoder.finish()]);
-            let slice = self.readback.raw().slice(..bytes.next_multiple_of(4));
-            let (done, mapped) = oneshot::channel();
-            slice.map_async(wgpu::MapMode::Read, move |outcome| {
-                done.send(outcome).ok();
-            });
-            self.poll()?;
-            let outcome = mapped.await;
-            self.check()?;
-            let lost = |_| Error::Device("the device did not return its results".to_owned());
-            outcome
-                .map_err(|_| Error::Device("the device is gone".to_owned()))?
-                .map_err(|error| {
-                    Error::Device(format!("the device did not return its results: {error}"))
-                })?;
-            let view = slice.get_mapped_range().map_err(lost)?;
+            let part = (end - at).min(STAGING_BYTES / size);
+            let mut commands = self.commands();
+            commands.fetch(source, at, part, 0);
+            commands.submit();
+            let bytes = self.fetched(part * size).await?;
             elements.extend(
-                view[..bytes as usize]
+                bytes
                     .chunks_exact(size as usize)
                     .map(bytemuck::pod_read_unaligned::<T>),
             );
-            drop(view);
-            self.readback.raw().unmap();
-            at += bytes;
+            at += part;
         }
         Ok(elements)
+    }
+
+    /// Waits for the device and brings the first `bytes` of what [`GpuCommands::fetch`] copied.
+    ///
+    /// # Errors
+    /// As [`Gpu::read`].
+    pub async fn fetched(&self, bytes: u64) -> Result<Vec<u8>> {
+        let slice = self.readback.raw().slice(..bytes.next_multiple_of(4));
+        let (done, mapped) = oneshot::channel();
+        slice.map_async(wgpu::MapMode::Read, move |outcome| {
+            done.send(outcome).ok();
+        });
+        let outcome = self.wait_for(mapped).await?;
+        self.check()?;
+        let lost = |_| Error::Device("the device did not return its results".to_owned());
+        outcome
+            .ok_or_else(|| Error::Device("the device is gone".to_owned()))?
+            .map_err(|error| {
+                Error::Device(format!("the device did not return its results: {error}"))
+            })?;
+        let view = slice.get_mapped_range().map_err(lost)?;
+        let fetched = view[..bytes as usize].to_vec();
+        drop(view);
+        self.readback.raw().unmap();
+        Ok(fetched)
     }
 
     /// Waits until the device has nothing left to do, then lets go of every buffer given up so far.
@@ -267,18 +290,19 @@ impl Gpu {
         if !returned.is_empty() {
             self.pipelines.forget_bind_groups();
         }
-        self.queue.submit([]);
-        let (done, idle) = oneshot::channel();
-        self.queue.on_submitted_work_done(move || {
-            done.send(()).ok();
-        });
-        self.poll()?;
-        idle.await.ok();
+        if self.in_flight() > 0 {
+            self.wait_until_done().await?;
+        }
         for (buffer, reservation) in returned {
             buffer.destroy();
             drop(reservation);
         }
         self.check()
+    }
+
+    /// Submits so far.
+    pub fn submits(&self) -> u64 {
+        self.submits.get()
     }
 
     /// The first error that the driver reported outside a scope, or the loss of the device.

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{LastStep, Trainer};
+use crate::engine::Commands;
 use crate::error::Result;
 use crate::kernels::hardest::{self, Hardest};
 use crate::kernels::ranks::{Block, Inputs, NO_ID};
@@ -37,21 +38,17 @@ pub struct HardTriplet {
 }
 
 impl Trainer {
-    /// Picks the `count` hardest triplets of the last step: of each anchor its farthest positive with its nearest
-    /// negative, those where the negative is nearest compared with the positive. Equal ones go by the order in which
-    /// their rows were stored. Nothing before the first step, or after [`Trainer::reset_memory`] until the next.
-    ///
-    /// # Errors
-    /// [`crate::Error::Device`].
-    pub async fn hardest(&mut self, count: usize) -> Result<Option<HardestTriplets>> {
-        let Some(LastStep {
-            first,
-            slots,
-            references,
-        }) = self.last
-        else {
-            return Ok(None);
-        };
+    /// From now on the hardest triplets of the last step of an advance come with its reports where it is a few steps long
+    /// or all that were asked for, and only then: [`Trainer::hardest`] no longer waits.
+    pub fn pick_hardest(&mut self) {
+        self.picks = true;
+    }
+
+    /// Records the search of a step for its hardest triplets, and gives how many places there are to read.
+    pub(super) fn pick(&mut self, commands: &mut Commands, step: LastStep) -> u64 {
+        let LastStep {
+            first, references, ..
+        } = step;
         let rows = self.setup.sizes.batch;
         let block = Block {
             first_row: 0,
@@ -67,11 +64,31 @@ impl Trainer {
             batch: &self.train.batch,
             tags: &self.memory.bank.tags,
         };
-        let mut commands = self.engine.commands();
-        hardest::pick(&mut commands, &block, inputs, &mut self.train.hardest);
-        self.engine.submit(commands);
-        let places = hardest::places(rows, references);
-        let found = self.engine.read(&self.train.hardest, 0, places).await?;
+        hardest::pick(commands, &block, inputs, &mut self.train.hardest);
+        hardest::places(rows, references)
+    }
+
+    /// Picks the `count` hardest triplets of the last step: of each anchor its farthest positive with its nearest
+    /// negative, those where the negative is nearest compared with the positive. Equal ones go by the order in which
+    /// their rows were stored. Nothing before the first step, or after [`Trainer::reset_memory`] until the next.
+    ///
+    /// # Errors
+    /// [`crate::Error::Device`].
+    pub async fn hardest(&mut self, count: usize) -> Result<Option<HardestTriplets>> {
+        let Some(last @ LastStep { slots, .. }) = self.last else {
+            return Ok(None);
+        };
+        let rows = self.setup.sizes.batch;
+        let found = match self.picked.take() {
+            Some(found) => found,
+            None if self.picks => return Ok(None),
+            None => {
+                let mut commands = self.engine.commands();
+                let places = self.pick(&mut commands, last);
+                self.engine.submit(commands);
+                self.engine.read(&self.train.hardest, 0, places).await?
+            }
+        };
         let mut triplets: Vec<([u32; 3], [f32; 2])> = (0..rows)
             .filter_map(|i| {
                 let chunks = found.iter().skip(i).step_by(rows);

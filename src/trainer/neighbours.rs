@@ -7,6 +7,7 @@ use crate::dataset::Side;
 use crate::error::Result;
 use crate::kernels::knn::{Asked, Search};
 use crate::kernels::stride;
+use crate::pace::Slices;
 use crate::unit_rows::UnitRows;
 
 /// Neighbours of a row at most.
@@ -80,12 +81,9 @@ impl Trainer {
         if k == 0 {
             return Ok(Vec::new());
         }
-        let Self {
-            engine,
-            intake,
-            seeker,
-            ..
-        } = self;
+        let Self { intake, seeker, .. } = self;
+        let (engine, mut pace) = (self.engine.clone(), self.evaluation_pace);
+        let mut slices = Slices::new(&engine, &mut pace);
         let mut embedded = UnitRows::Embedded {
             features: &mut self.features,
             dataset: &self.dataset,
@@ -96,8 +94,10 @@ impl Trainer {
         let at_once = self.evaluator.capacity();
         let (references, query) = self.evaluator.search_mut();
         let one = std::iter::once(place);
-        embedded.bring(engine, intake, one, query, 0).await?;
-        seeker.ask(engine, &[Asked::first(place)]).await?;
+        embedded
+            .bring_among(&mut slices, intake, one, query, 0)
+            .await?;
+        seeker.ask(&mut slices, &[Asked::first(place)]).await?;
         for first in (0..rows.len()).step_by(at_once) {
             let places = first as u32..rows.len().min(first + at_once) as u32;
             let chunk = Search {
@@ -109,12 +109,12 @@ impl Trainer {
                 k,
             };
             embedded
-                .bring(engine, intake, places, references, 0)
+                .bring_among(&mut slices, intake, places, references, 0)
                 .await?;
             seeker
-                .look(engine, &chunk, query, references, first == 0)
+                .look(&mut slices, &chunk, query, references, first == 0)
                 .await?;
         }
-        seeker.kept(engine, k).await
+        seeker.kept(&mut slices, k).await
     }
 }

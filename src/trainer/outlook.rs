@@ -2,8 +2,6 @@
 
 use std::rc::Rc;
 
-use web_time::Instant;
-
 use super::Trainer;
 use super::setup::{Fit, Setup, Sizes};
 use crate::config::TrainConfig;
@@ -14,8 +12,8 @@ use crate::evaluation::{Cut, EvaluationSpec, Evaluator};
 use crate::forecast::{Forecast, Rate};
 use crate::plan::{MemoryPlan, Room};
 
-/// Slices of the run that is timed: the first are small, as its pace is not known.
-const SLICES: usize = 5;
+/// How often the run that is timed advances: first a little, as its pace is not known.
+const ADVANCES: usize = 3;
 
 impl Trainer {
     /// Forecasts a run: every buffer of training and evaluation, as [`Trainer::new`] would create them, and the time.
@@ -45,7 +43,7 @@ impl Trainer {
             count => count as f64 * sizes.step_operations(alone),
         };
         let mut operations = of_steps(alone, true) + of_steps(steps - alone, false);
-        let mut submits = steps.div_ceil(sizes.steps_per_submit as u64);
+        let mut submits = steps.div_ceil(sizes.steps_per_upload as u64);
         let (mut passes, mut traffic_bytes) = (0u64, 0u64);
         for (rows, most, times) in [
             (
@@ -114,10 +112,10 @@ impl Trainer {
         }
         let mut trainer = Self::new(engine, Rc::new(dataset), config).await?;
         let mut operations_per_ms = 0f64;
-        for _ in 0..SLICES {
-            let started = Instant::now();
+        for _ in 0..ADVANCES {
+            let clock = trainer.engine.clock();
             let steps = trainer.advance(u64::MAX).await?.len() as f64;
-            let elapsed_ms = started.elapsed().as_secs_f64() * 1e3;
+            let elapsed_ms = trainer.engine.worked(clock).as_secs_f64() * 1e3;
             let operations = steps * trainer.setup.sizes.step_operations(false);
             operations_per_ms = operations_per_ms.max(operations / elapsed_ms.max(1e-3));
         }

@@ -6,9 +6,10 @@ use super::Trainer;
 use crate::dataset::Side;
 use crate::embeddings::Embeddings;
 use crate::error::Result;
-use crate::evaluation::{self, Queries};
+use crate::evaluation::{self, Queries, Ranking};
 use crate::kernels::stride;
 use crate::metrics::{Metrics, QueryScore, Retrieval, RetrievalSum};
+use crate::pace::{Fetch, Slices};
 use crate::unit_rows::UnitRows;
 
 /// How well embeddings find their class while training.
@@ -39,13 +40,46 @@ impl Trainer {
     /// # Errors
     /// [`crate::Error::Device`], and [`crate::Error::Stopped`] between slices.
     pub async fn evaluate(&mut self) -> Result<Evaluation> {
-        let probe = self.setup.probe.clone();
-        let validation = self.setup.sides.validation.clone();
-        Ok(Evaluation {
+        self.evaluate_and_embed(&[]).await.map(|(scored, _)| scored)
+    }
+
+    /// The same, and the unit embeddings of these rows: waits once for all of it.
+    ///
+    /// # Errors
+    /// As [`Trainer::evaluate`].
+    pub async fn evaluate_and_embed(&mut self, rows: &[u32]) -> Result<(Evaluation, Embeddings)> {
+        let (engine, mut pace) = (self.engine.clone(), self.evaluation_pace);
+        let mut slices = Slices::new(&engine, &mut pace);
+        let sides = [
+            self.setup.probe.clone(),
+            self.setup.sides.validation.clone(),
+        ];
+        let mut rankings = Vec::with_capacity(sides.len());
+        for side in &sides {
+            let (most, seed) = (self.config.evaluate_queries, self.config.seed);
+            let queries = evaluation::choose(side.len(), most, seed);
+            let sum = RetrievalSum::default();
+            rankings.push(
+                self.rank(&mut slices, Map::Head, side, &queries, sum, &mut |_, _| {})
+                    .await?,
+            );
+        }
+        let embedded = self.embed_among(&mut slices, rows).await?;
+        slices.collect().await?;
+        let mut metrics = rankings.into_iter().map(|ranking| {
+            let retrieval = ranking?.sum(&mut slices).finish(|_| String::new());
+            retrieval.map(|retrieval| retrieval.metrics)
+        });
+        let (train, validation) = (metrics.next().flatten(), metrics.next().flatten());
+        drop(metrics);
+        let embeddings = self.unpadded(slices.take(embedded));
+        self.evaluation_pace = pace;
+        let evaluation = Evaluation {
             step: self.step,
-            train: self.score(&probe).await?,
-            validation: self.score(&validation).await?,
-        })
+            train,
+            validation,
+        };
+        Ok((evaluation, embeddings))
     }
 
     /// Scores one side in full by a map, every row a query, and each query by itself: for the end of a run. The queries of
@@ -65,7 +99,7 @@ impl Trainer {
         let queries = evaluation::choose(rows.len(), 0, 0);
         let each = RetrievalSum::default().keep_queries();
         let sum = self
-            .rank(map, &rows, &queries, each, &mut |_, _| {})
+            .ranked(map, &rows, &queries, each, &mut |_, _| {})
             .await?;
         Ok(sum.and_then(|mut sum| {
             let queries = sum.take_queries();
@@ -87,23 +121,12 @@ impl Trainer {
     ) -> Result<Option<Retrieval>> {
         let rows = self.setup.sides.of(side).to_vec();
         let queries = evaluation::choose(rows.len(), 0, 0);
+        let sum = RetrievalSum::at(at);
         let sum = self
-            .rank(
-                Map::Head,
-                &rows,
-                &queries,
-                RetrievalSum::at(at),
-                &mut progress,
-            )
+            .ranked(Map::Head, &rows, &queries, sum, &mut progress)
             .await?;
         let names = &self.dataset.class_names;
         Ok(sum.and_then(|sum| sum.finish(|class| names[class as usize].clone())))
-    }
-
-    async fn score(&mut self, rows: &[u32]) -> Result<Option<Metrics>> {
-        let queries =
-            evaluation::choose(rows.len(), self.config.evaluate_queries, self.config.seed);
-        self.score_queries(Map::Head, rows, &queries).await
     }
 
     /// The means over some rows, ranked among others.
@@ -114,13 +137,13 @@ impl Trainer {
         queries: &[u32],
     ) -> Result<Option<Metrics>> {
         let sum = RetrievalSum::default();
-        let sum = self.rank(map, rows, queries, sum, &mut |_, _| {}).await?;
+        let sum = self.ranked(map, rows, queries, sum, &mut |_, _| {}).await?;
         let retrieval = sum.and_then(|sum| sum.finish(|_| String::new()));
         Ok(retrieval.map(|retrieval| retrieval.metrics))
     }
 
-    /// Ranks rows among each other; nothing where there is no such map.
-    async fn rank(
+    /// Ranks rows among each other and waits for it; nothing where there is no such map.
+    async fn ranked(
         &mut self,
         map: Map,
         rows: &[u32],
@@ -128,8 +151,28 @@ impl Trainer {
         sum: RetrievalSum,
         progress: &mut impl FnMut(u64, u64),
     ) -> Result<Option<RetrievalSum>> {
+        let (engine, mut pace) = (self.engine.clone(), self.evaluation_pace);
+        let mut slices = Slices::new(&engine, &mut pace);
+        let ranking = self
+            .rank(&mut slices, map, rows, queries, sum, progress)
+            .await?;
+        slices.collect().await?;
+        let sum = ranking.map(|ranking| ranking.sum(&mut slices));
+        self.evaluation_pace = pace;
+        Ok(sum)
+    }
+
+    /// The same among other work, whose last is still to be collected.
+    async fn rank(
+        &mut self,
+        slices: &mut Slices<'_>,
+        map: Map,
+        rows: &[u32],
+        queries: &[u32],
+        sum: RetrievalSum,
+        progress: &mut impl FnMut(u64, u64),
+    ) -> Result<Option<Ranking>> {
         let Self {
-            engine,
             dataset,
             features,
             model,
@@ -165,7 +208,7 @@ impl Trainer {
         };
         let (labels, queries) = (dataset.labels_of(rows), Queries::Own(queries));
         evaluator
-            .score(engine, intake, &labels, &mut unit, queries, sum, progress)
+            .score(slices, intake, &labels, &mut unit, queries, sum, progress)
             .await
             .map(Some)
     }
@@ -175,8 +218,16 @@ impl Trainer {
     /// # Errors
     /// As [`Trainer::evaluate`].
     pub async fn embed(&mut self, rows: &[u32]) -> Result<Embeddings> {
-        let dim = self.model.embedding_size();
-        let mut values = Vec::with_capacity(rows.len() * dim);
+        let (engine, mut pace) = (self.engine.clone(), self.evaluation_pace);
+        let mut slices = Slices::new(&engine, &mut pace);
+        let embedded = self.embed_among(&mut slices, rows).await?;
+        slices.collect().await?;
+        Ok(self.unpadded(slices.take(embedded)))
+    }
+
+    /// Fetches unit embeddings of these rows, `[rows, stride]`.
+    async fn embed_among(&mut self, slices: &mut Slices<'_>, rows: &[u32]) -> Result<Fetch<f32>> {
+        let stride = stride(self.model.embedding_size());
         let mut embedded = UnitRows::Embedded {
             features: &mut self.features,
             dataset: &self.dataset,
@@ -185,16 +236,25 @@ impl Trainer {
             chosen: rows,
         };
         let at_once = self.evaluator.capacity();
-        let (engine, unit) = (&self.engine, self.evaluator.references_mut());
+        let unit = self.evaluator.references_mut();
+        let mut fetched = Fetch::default();
         for first in (0..rows.len()).step_by(at_once) {
             let places = first as u32..rows.len().min(first + at_once) as u32;
-            let count = (places.len() * stride(dim)) as u64;
+            let count = (places.len() * stride) as u64;
             embedded
-                .bring(engine, &mut self.intake, places, unit, 0)
+                .bring_among(slices, &mut self.intake, places, unit, 0)
                 .await?;
-            let padded = engine.read(unit, 0, count).await?;
-            values.extend(padded.chunks_exact(stride(dim)).flat_map(|row| &row[..dim]));
+            fetched.append(slices.fetch(unit, 0, count).await?);
         }
-        Ok(Embeddings { values, dim })
+        Ok(fetched)
+    }
+
+    fn unpadded(&self, padded: Vec<f32>) -> Embeddings {
+        let dim = self.model.embedding_size();
+        let rows = padded.chunks_exact(stride(dim));
+        Embeddings {
+            values: rows.flat_map(|row| &row[..dim]).copied().collect(),
+            dim,
+        }
     }
 }

@@ -10,7 +10,6 @@ use crate::error::{Error, Result};
 use crate::evaluation::{self, Cut, EvaluationSpec, Evaluator};
 use crate::features::FeatureStore;
 use crate::forecast::Path;
-use crate::gpu::PARAMS_SLOTS;
 use crate::kernels::hardest::{self, Hardest};
 use crate::kernels::optimizer::Moments;
 use crate::kernels::ranks::{Block, Row, SEGMENT, Scratch};
@@ -28,14 +27,12 @@ use crate::row_pass::RowPass;
 use crate::sampler::Sampler;
 use crate::unit_rows::{Intake, TILE_ROWS};
 
-/// Steps that share a submit at most.
-const STEPS_PER_SUBMIT: usize = 16;
+/// Steps whose rows go up together at most.
+const STEPS_PER_UPLOAD: usize = 16;
 /// What a block of anchors may take of thresholds and partial gradients, unless eight anchors take more.
 const BLOCK_BYTES: u64 = 32 << 20;
 /// Dispatches of the rest of a step: fewer than this.
-const STEP_DISPATCHES: usize = 24;
-/// Dispatches of a submit at most.
-const SUBMIT_DISPATCHES: usize = PARAMS_SLOTS as usize;
+pub(super) const STEP_DISPATCHES: u32 = 24;
 /// What the host writes for each row of a step, at most: its number, its [`Row`], and a zero in the report.
 const UPLOAD_BYTES_PER_ROW: usize = 4 + size_of::<Row>() + 4;
 /// Training rows that are scored for comparison where there is no validation side to match.
@@ -97,7 +94,8 @@ pub(super) struct Sizes {
     with_memory: Option<Blocks>,
     alone: Option<Blocks>,
     pub(super) path: Path,
-    pub(super) steps_per_submit: usize,
+    /// Steps whose rows go up together, and whose reports come back together.
+    pub(super) steps_per_upload: usize,
     pub(super) evaluation: EvaluationSpec,
     /// Directions of the linear baseline.
     pub(super) linear: Result<usize, Unfit>,
@@ -115,7 +113,7 @@ pub(super) struct Blocks {
     /// Triplets of an anchor that are looked at one by one, at most.
     looked_at: u64,
     /// Dispatches of a block at most.
-    dispatches: usize,
+    pub(super) dispatches: usize,
 }
 
 /// A plan that fits.
@@ -188,12 +186,8 @@ impl Sizes {
         let with_memory = (config.memory_size > 0).then(|| blocks(memory, false));
         let alone = config.memory_size == 0 || config.memory_start_step > 0;
         let alone = alone.then(|| blocks(batch, true));
-        let dispatches =
-            |blocks: &Blocks| step_dispatches(batch.div_ceil(blocks.rows), blocks.dispatches);
-        let both = with_memory.iter().chain(&alone);
-        let step_dispatches = both.map(dispatches).max().unwrap_or(1);
         let step_bytes = UPLOAD_BYTES_PER_ROW * batch + 4 * TERMS;
-        let upload = STEPS_PER_SUBMIT.min(((1 << 20) - 4 * PAIRS) / step_bytes);
+        let upload = STEPS_PER_UPLOAD.min(((1 << 20) - 4 * PAIRS) / step_bytes);
         Self {
             widths,
             batch,
@@ -201,7 +195,7 @@ impl Sizes {
             with_memory,
             alone,
             path: rule.path(),
-            steps_per_submit: upload.min(SUBMIT_DISPATCHES / step_dispatches).max(1),
+            steps_per_upload: upload.max(1),
             evaluation,
             linear: LinearMap::directions(
                 &dataset.labels_of(&sides.train),
@@ -228,8 +222,17 @@ impl Sizes {
 
     /// Floating-point operations of a step, about.
     pub(super) fn step_operations(&self, alone: bool) -> f64 {
-        let mining = self.blocks(alone).operations_of_an_anchor(self.stride());
-        self.batch as f64 * (3.0 * self.forward_operations() + mining)
+        self.head_operations() + self.mining_operations(alone, self.batch)
+    }
+
+    /// Those of its way through the head and back.
+    pub(super) fn head_operations(&self) -> f64 {
+        self.batch as f64 * 3.0 * self.forward_operations()
+    }
+
+    /// Those of mining so many of its rows.
+    pub(super) fn mining_operations(&self, alone: bool, rows: usize) -> f64 {
+        rows as f64 * self.blocks(alone).operations_of_an_anchor(self.stride())
     }
 
     /// Floats from one row of embeddings to the next.
@@ -358,10 +361,10 @@ impl Sizes {
     }
 
     fn plan(&self, dataset: &Dataset, resident: usize, linear: Option<usize>) -> MemoryPlan {
-        let (batch, steps) = (self.batch as u64, self.steps_per_submit as u64);
+        let (batch, steps) = (self.batch as u64, self.steps_per_upload as u64);
         let dim = self.widths.last().copied().unwrap_or(0);
         let row = stride(dim) as u64;
-        let staged = (self.steps_per_submit * self.batch).max(TILE_ROWS);
+        let staged = (self.steps_per_upload * self.batch).max(TILE_ROWS);
         let parameters = EmbeddingModel::parameters(&self.widths);
         let mut plan = FeatureStore::plan(
             MemoryPlan::default(),
@@ -435,13 +438,10 @@ impl Blocks {
             }
             MiningRule::Rows(rule) => RowPass::dispatches(stride(dim), references, &rule.weighing),
         };
-        // Not so few rows that the blocks of a step are more than a submit carries.
-        let most_blocks = ((SUBMIT_DISPATCHES - STEP_DISPATCHES) / dispatches(OWNERS)).max(1);
-        let least = batch.div_ceil(most_blocks).next_multiple_of(OWNERS);
         let rows = match (BLOCK_BYTES / bytes_per_row.max(1)) as usize / OWNERS * OWNERS {
             // Rows of a batch that are its own references all need their thresholds at once.
             _ if alone => batch,
-            rows => rows.max(least).min(batch),
+            rows => rows.max(OWNERS).min(batch),
         };
         Self {
             rows,
@@ -458,7 +458,7 @@ impl Blocks {
     }
 
     /// Floating-point operations of mining one anchor, about.
-    pub(super) fn operations_of_an_anchor(&self, stride: usize) -> f64 {
+    fn operations_of_an_anchor(&self, stride: usize) -> f64 {
         6.0 * (self.references as f64 * stride as f64) + 32.0 * self.looked_at as f64
     }
 }
@@ -499,11 +499,6 @@ fn check_rows(config: &TrainConfig) -> Result<()> {
     }
 }
 
-/// Dispatches of a step of so many blocks at most.
-fn step_dispatches(blocks: usize, block_dispatches: usize) -> usize {
-    STEP_DISPATCHES + block_dispatches * blocks
-}
-
 /// Training rows to score beside the validation side: as many, so that the two compare like with like.
 fn probe(dataset: &Dataset, sides: &Sides, config: &TrainConfig) -> Vec<u32> {
     let wanted = match sides.validation.len() {
@@ -538,6 +533,7 @@ fn probe(dataset: &Dataset, sides: &Sides, config: &TrainConfig) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gpu::PARAMS_SLOTS;
 
     fn sizes(sets: &[&str]) -> Sizes {
         let dataset = Dataset::sample("many-classes", 0).expect("is there");
@@ -548,7 +544,7 @@ mod tests {
     }
 
     #[test]
-    fn a_submit_carries_a_step_whatever_the_batch_and_the_memory() {
+    fn a_submit_carries_a_block_whatever_the_batch_and_the_memory() {
         for sets in [
             &["batch_size=4096", "memory_size=1048576"][..],
             &[
@@ -569,12 +565,11 @@ mod tests {
         ] {
             let sizes = sizes(sets);
             for blocks in sizes.all_blocks() {
-                let count = sizes.batch.div_ceil(blocks.rows);
                 assert!(
-                    sizes.steps_per_submit * step_dispatches(count, blocks.dispatches)
-                        <= SUBMIT_DISPATCHES,
-                    "{sets:?}: {} steps of {count} blocks",
-                    sizes.steps_per_submit
+                    blocks.dispatches + STEP_DISPATCHES as usize <= PARAMS_SLOTS as usize,
+                    "{sets:?}: {} dispatches of {} rows",
+                    blocks.dispatches,
+                    blocks.rows
                 );
             }
         }

@@ -5,7 +5,7 @@ import { readFile } from "node:fs/promises";
 import path from "node:path";
 import { after, before, test } from "node:test";
 
-import { Page, launch, root, serve } from "./support.mjs";
+import { Page, counted, launch, root, serve } from "./support.mjs";
 
 let site, browser, bare;
 before(async () => {
@@ -130,6 +130,19 @@ test("a run stops within 300 ms of the click, on both engines", async () => {
       assert.ok(Math.min(...waited) < 300, `${engine}: ${waited.map((ms) => ms.toFixed(0))} ms`);
     });
   }
+});
+
+test("the default demo waits for the GPU 80 times at most and submits 400 times", async () => {
+  const counting = await serve({ counts: true });
+  const page = await Page.open(browser, `${counting.url}?engine=gpu`);
+  await page.click("run");
+  await page.status(/^Done/);
+  const { waits, submits } = await page.page.evaluate(counted);
+  // Some browsers look at finished work ten times a second: there a wait costs 100 ms, whatever the GPU did.
+  assert.ok(waits > 0 && waits <= 80, `${waits} waits`);
+  assert.ok(submits > 0 && submits <= 400, `${submits} submits`);
+  await page.page.close();
+  counting.close();
 });
 
 test("a page whose files do not come says so", async () => {

@@ -16,12 +16,37 @@ const types = {
   ".svg": "image/svg+xml",
 };
 
-/** Serves dist/ below a path of its own, as a static host would. */
-export async function serve() {
+/** What a worker runs before it is the page's: it counts submits, and everything of a GPU that is waited for. */
+const counting = `
+const counts = { submits: 0, waits: 0 };
+const count = (kind, name, what) => {
+  const call = self[kind]?.prototype[name];
+  if (call) self[kind].prototype[name] = function (...parts) { counts[what] += 1; return call.apply(this, parts); };
+};
+count("GPUQueue", "submit", "submits");
+count("GPUQueue", "onSubmittedWorkDone", "waits");
+count("GPUBuffer", "mapAsync", "waits");
+const asked = new BroadcastChannel("counts");
+asked.onmessage = () => asked.postMessage(counts);
+`;
+
+/** Runs in the page: what its worker counted so far, where the site was served `counted`. */
+export const counted = () => new Promise((resolve) => {
+  const worker = new BroadcastChannel("counts");
+  worker.onmessage = ({ data }) => {
+    worker.close();
+    resolve(data);
+  };
+  worker.postMessage("?");
+});
+
+/** Serves dist/ below a path of its own, as a static host would; `counts` has the worker count what it asks of a GPU. */
+export async function serve({ counts = false } = {}) {
   const server = http.createServer(async (request, response) => {
     const name = new URL(request.url, "http://local").pathname.replace(/^\/nearfar\//, "") || "index.html";
     try {
-      const body = await readFile(path.join(root, "dist", path.normalize(name)));
+      let body = await readFile(path.join(root, "dist", path.normalize(name)));
+      if (counts && name === "worker.js") body = counting + body;
       response.writeHead(200, { "content-type": types[path.extname(name)] ?? "application/octet-stream" });
       response.end(body);
     } catch {

@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use futures_util::StreamExt as _;
-use js_sys::{Array, Date, Float32Array, Reflect, Uint8Array, Uint32Array};
+use js_sys::{Array, Float32Array, Reflect, Uint8Array, Uint32Array};
 use nearfar::bench::{self, Sweep};
 use nearfar::{
-    BlobRows, Choice, Dataset, DeviceInfo, Engine, EngineChoice, Error, HardestTriplets, Labelled,
+    BlobRows, Choice, Dataset, DeviceInfo, Engine, EngineChoice, Error, Labelled,
     MemoryReport, NamedFile, Progress, Rate, Result, Room, RowSource, Run, SelfTest, Side,
     TrainConfig, Trainer, kernels, self_test,
 };
@@ -42,7 +42,6 @@ pub(crate) fn start(scope: &DedicatedWorkerGlobalScope) {
         idle: None,
         empty: None,
         tested: None,
-        pick_from: 0.0,
         until: 0,
         evaluating: false,
         stop: Arc::clone(&stop),
@@ -124,8 +123,6 @@ struct Core {
     empty: Option<Empty>,
     /// The device that was tested, and how fast it is.
     tested: Option<(DeviceInfo, SelfTest)>,
-    /// When the hardest triplets are picked again, in milliseconds.
-    pick_from: f64,
     /// The step at which the run pauses; it is paused when it is there.
     until: u64,
     /// Every row of a side is to be scored before the run goes on.
@@ -358,7 +355,7 @@ impl Core {
         let data = self.data.clone();
         let data = data.ok_or_else(|| Error::Data("choose a sample or a file first".to_owned()))?;
         let engine = self.open(config.budget_bytes).await?;
-        let run = Run::new(engine, data, config.clone()).await?;
+        let run = Run::new(engine, data, config.clone()).await?.watched();
         self.say(&Event::Started {
             config: Box::new(config),
             data: run.data(),
@@ -507,29 +504,11 @@ impl Core {
         }));
     }
 
-    /// Picks the hardest triplets of the last step: always of the one that the run goes on to, else as often as a twentieth
-    /// of the time allows.
-    async fn pick_hardest(&mut self, run: &mut Run) -> Result<Option<HardestTriplets>> {
-        let began = Date::now();
-        let stops = run.step() == self.until.min(run.trainer().config().steps);
-        if began < self.pick_from && !stops {
-            return Ok(None);
-        }
-        let hardest = match run.trainer().hardest(HARDEST).await {
-            // The steps were taken all the same, and the page is to hear of them.
-            Err(Error::Stopped) => return Ok(None),
-            hardest => hardest?,
-        };
-        let done = Date::now();
-        self.pick_from = done + 19.0 * (done - began);
-        Ok(hardest)
-    }
-
     async fn advance(&mut self, run: &mut Run) -> Result<()> {
         match run.next(self.until - run.step()).await? {
             Progress::Steps(reports) => {
-                let hardest = self.pick_hardest(run).await?;
                 let trainer = run.trainer();
+                let hardest = trainer.hardest(HARDEST).await?;
                 let (pairs, age) = (trainer.pairs().cloned(), trainer.memory_age());
                 self.say(&Event::Steps {
                     reports,

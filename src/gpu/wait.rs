@@ -1,0 +1,160 @@
+//! Waiting for the device, as rarely and as briefly as a browser allows.
+//!
+//! Firefox looks at finished work ten times a second, and whenever more is submitted: a wait there costs 100 ms whatever
+//! the GPU did meanwhile. Where that is so, empty submits make it look sooner.
+
+use std::cell::Cell;
+use std::future::{Future as _, poll_fn};
+use std::pin::{Pin, pin};
+use std::task::Poll;
+
+use futures_channel::oneshot;
+use web_time::{Duration, Instant};
+
+use super::Gpu;
+use crate::error::Result;
+
+/// An empty round trip of which this much was waiting for the browser to look.
+const SELDOM: Duration = Duration::from_millis(50);
+/// Before the work can be done there is no point in making the browser look.
+const FIRST_LOOK: Duration = Duration::from_millis(3);
+/// Longest time between two looks; the browser's own is 100 ms.
+const LONGEST_LOOK: Duration = Duration::from_millis(50);
+
+/// What is in flight, and what waiting costs.
+#[derive(Debug)]
+pub(super) struct Waits {
+    count: Cell<u64>,
+    /// Submits since the last wait.
+    in_flight: Cell<u32>,
+    /// The shortest wait so far: what waiting costs where there is nothing to wait for.
+    round_trip: Cell<Duration>,
+    /// When what is in flight should be done.
+    due: Cell<Option<Instant>>,
+    /// Whether the browser has to be made to look.
+    looks_seldom: Cell<bool>,
+}
+
+impl Default for Waits {
+    fn default() -> Self {
+        Self {
+            count: Cell::new(0),
+            in_flight: Cell::new(0),
+            round_trip: Cell::new(Duration::MAX),
+            due: Cell::new(None),
+            looks_seldom: Cell::new(false),
+        }
+    }
+}
+
+impl Waits {
+    pub(super) fn sent(&self) {
+        self.in_flight.set(self.in_flight.get() + 1);
+    }
+}
+
+impl Gpu {
+    /// Waits so far: maps, and awaited submits.
+    pub fn waits(&self) -> u64 {
+        self.waits.count.get()
+    }
+
+    /// Submits that nobody has waited for yet.
+    pub fn in_flight(&self) -> u32 {
+        self.waits.in_flight.get()
+    }
+
+    /// What waiting costs where there is nothing to wait for.
+    pub fn round_trip(&self) -> Duration {
+        self.waits.round_trip.get()
+    }
+
+    /// Says when what is in flight should be done.
+    pub fn expect(&self, due: Instant) {
+        self.waits.due.set(Some(due));
+    }
+
+    /// Measures an empty round trip, where nothing is in flight.
+    pub(super) async fn measure_round_trip(&self) -> Result<()> {
+        // The first may come just before the browser looks, the second starts just after that.
+        for _ in 0..2 {
+            let started = Instant::now();
+            self.wait_until_done().await?;
+            self.look_sooner(started.elapsed());
+        }
+        Ok(())
+    }
+
+    pub(super) async fn wait_until_done(&self) -> Result<()> {
+        let (done, idle) = oneshot::channel();
+        self.queue.on_submitted_work_done(move || {
+            done.send(()).ok();
+        });
+        self.wait_for(idle).await.map(drop)
+    }
+
+    /// Waits for an answer to everything in flight; nothing where the device is gone.
+    pub(super) async fn wait_for<T>(&self, answer: oneshot::Receiver<T>) -> Result<Option<T>> {
+        let started = Instant::now();
+        self.poll()?;
+        let answer = self.answered(answer).await;
+        let waits = &self.waits;
+        waits.count.set(waits.count.get() + 1);
+        waits.in_flight.set(0);
+        waits.due.set(None);
+        let shortest = waits.round_trip.get().min(started.elapsed());
+        waits.round_trip.set(shortest);
+        Ok(answer)
+    }
+
+    fn look_sooner(&self, empty_round_trip: Duration) {
+        let seldom = cfg!(target_arch = "wasm32") && empty_round_trip > SELDOM;
+        self.waits.looks_seldom.set(seldom);
+    }
+
+    async fn answered<T>(&self, mut answer: oneshot::Receiver<T>) -> Option<T> {
+        if !self.waits.looks_seldom.get() {
+            return answer.await.ok();
+        }
+        let until_due = |due: Instant| due.saturating_duration_since(Instant::now());
+        let mut pause = self.waits.due.get().map_or(FIRST_LOOK, until_due);
+        let mut next = FIRST_LOOK;
+        loop {
+            let mut timer = pin!(after(pause.max(FIRST_LOOK)));
+            let answered = poll_fn(|cx| {
+                if let Poll::Ready(answer) = Pin::new(&mut answer).poll(cx) {
+                    return Poll::Ready(Some(answer.ok()));
+                }
+                timer.as_mut().poll(cx).map(|()| None)
+            });
+            if let Some(answer) = answered.await {
+                return answer;
+            }
+            self.queue.submit([]);
+            self.submits.set(self.submits.get() + 1);
+            next = (2 * next).min(LONGEST_LOOK);
+            pause = next;
+        }
+    }
+}
+
+/// Returns after this time.
+#[cfg(target_arch = "wasm32")]
+async fn after(pause: Duration) {
+    use wasm_bindgen::JsCast as _;
+
+    let pause_ms = pause.as_secs_f64() * 1e3;
+    let timer = js_sys::Promise::new(&mut |resolve, _reject| {
+        // The page and its worker have different types of global, and both have timers.
+        let set = js_sys::Reflect::get(&js_sys::global(), &"setTimeout".into());
+        if let Ok(Ok(set)) = set.map(|set| set.dyn_into::<js_sys::Function>()) {
+            set.call2(&js_sys::global(), &resolve, &pause_ms.into())
+                .ok();
+        }
+    });
+    wasm_bindgen_futures::JsFuture::from(timer).await.ok();
+}
+
+/// Natively nobody looks: `poll` blocks until the work is done.
+#[cfg(not(target_arch = "wasm32"))]
+async fn after(_pause: Duration) {}
