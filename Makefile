@@ -9,7 +9,9 @@ export XDG_RUNTIME_DIR ?= /tmp
 
 TRUNK_VERSION := 0.21.14
 BINDGEN_VERSION = $(shell grep -A1 '^name = "wasm-bindgen"$$' Cargo.lock | sed -n 's/version = "\(.*\)"/\1/p')
-# A tool is built once and used briefly: a third of the time at a lower optimisation.
+# A prebuilt tool takes seconds where cargo-binstall is there to fetch it.
+BINSTALL := cargo binstall --no-confirm --disable-strategies compile
+# Else it is built, once, and used briefly: a third of the time at a lower optimisation.
 QUICK := CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_OPT_LEVEL=1
 ROOT := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 APT := DEBIAN_FRONTEND=noninteractive apt-get
@@ -20,10 +22,12 @@ serve: wasm-target trunk wasm-bindgen
 	trunk serve
 
 test: wasm-target trunk wasm-bindgen vulkan browser
+	@mkdir -p target && date +%s > target/.test-started
 	cargo test
 	cargo build --bin nearfar
 	trunk build
 	cd tests/browser && npm test
+	@echo "make test took $$(( ($$(date +%s) - $$(cat target/.test-started)) / 60 )) minutes, tools in place."
 
 wasm-target:
 	@rustup target list --installed | grep -q wasm32-unknown-unknown || { \
@@ -33,14 +37,14 @@ wasm-target:
 
 trunk:
 	@trunk --version 2>/dev/null | grep -q ' $(TRUNK_VERSION)$$' || { \
-	  echo "Installing trunk $(TRUNK_VERSION), which builds the page (2 to 7 minutes) .."; \
-	  $(QUICK) cargo install trunk --version $(TRUNK_VERSION) --locked --force || \
+	  echo "Installing trunk $(TRUNK_VERSION), which builds the page (seconds with cargo-binstall, else 2 to 7 minutes) .."; \
+	  $(BINSTALL) --force trunk@$(TRUNK_VERSION) 2>/dev/null || $(QUICK) cargo install trunk --version $(TRUNK_VERSION) --locked --force || \
 	    { echo "trunk may not be installed here: run 'cargo install trunk --version $(TRUNK_VERSION) --locked' where it may."; exit 1; }; }
 
 wasm-bindgen:
 	@wasm-bindgen --version 2>/dev/null | grep -q ' $(BINDGEN_VERSION)$$' || { \
-	  echo "Installing wasm-bindgen $(BINDGEN_VERSION), the version in Cargo.lock (1 to 4 minutes) .."; \
-	  $(QUICK) cargo install wasm-bindgen-cli --version $(BINDGEN_VERSION) --force || \
+	  echo "Installing wasm-bindgen $(BINDGEN_VERSION), the version in Cargo.lock (seconds with cargo-binstall, else 1 to 4 minutes) .."; \
+	  $(BINSTALL) --force wasm-bindgen-cli@$(BINDGEN_VERSION) 2>/dev/null || $(QUICK) cargo install wasm-bindgen-cli --version $(BINDGEN_VERSION) --force || \
 	    { echo "wasm-bindgen may not be installed here: run 'cargo install wasm-bindgen-cli --version $(BINDGEN_VERSION)' where it may."; exit 1; }; }
 
 # A software GPU will do for every test; a real one will too.

@@ -4,11 +4,15 @@
 //   nearer    = larger similarity, then smaller id; thresholds ascend, the nearest positive comes last
 //   gap g of a row with P positives = the negatives nearer than thresholds 0 .. g and not nearer than the rest
 //
-// clear             one workgroup a row     the row's P + 1 books = 0
-// find              one workgroup a row     thresholds[offset ..] of the chunk's positives, in any order; the lowest book counts them
-// order             one workgroup a row     thresholds[offset ..] sorted; the lowest book = 0
-// sort_thresholds   one workgroup a row     all three, where all references are there at once
-// strip, tile       see tile.wgsl           books[offset + g], all gaps but the lowest: subtract to get that
+// clear             one workgroup a row              the row's P + 1 books = 0
+// find              one workgroup per row and span   thresholds[offset ..] of the positives there, in any order; the lowest book counts them
+// order             one workgroup per row and run    each run of RUN thresholds sorted; the lowest book = 0
+// exchange_far      one invocation a pair            one stage of a bitonic sort across runs
+// merge             one workgroup per row and run    the stages after it, within runs: exchange_far and merge make longer runs
+// sort_thresholds   one workgroup a row              clear, find and order, where one span and one run hold everything
+// strip, tile       see tile.wgsl                    books[offset + g], all gaps but the lowest: subtract to get that
+//
+// No invocation goes round more than some ten thousand times: software adapters end all loops of an invocation after 65,536 steps together.
 //
 // Books are integers that only grow by commuting atomics: their order does not matter. kernels/triplet_margin.rs puts this
 // text and tile.wgsl before its own.
@@ -30,6 +34,14 @@ struct Params {
   miner_margin: f32,
   loss_margin: f32,
   distance: u32,     // what a similarity counts for
+  groups: u32,       // find, order, exchange_far, merge: workgroups of a row
+  span: u32,         // find: references of a workgroup
+  size: u32,         // exchange_far: thresholds that form one run after this and the stages that follow
+  step: u32,         // exchange_far: how far apart two lie that are compared; 0: the first with the last, and so on inwards
+  first_part: u32,      // finish: the parts of these segments
+  end_part: u32,
+  first_positive: u32,  // finish: then these positives
+  end_positive: u32,
 }
 
 @group(0) @binding(0) var<uniform> params: Params;
@@ -40,6 +52,8 @@ struct Params {
 @group(0) @binding(5) var<storage, read_write> thresholds: array<vec2u>;  // (similarity's bits, id)
 @group(0) @binding(5) var<storage, read> ordered: array<vec2u>;           // the same, once sorted
 @group(0) @binding(6) var<storage, read_write> books: array<atomic<u32>>;
+
+const RUN = 4096u;  // thresholds that one workgroup sorts
 
 /// Whether `b` is nearer than `a`; both are (similarity's bits, id).
 fn nearer(a: vec2u, b: vec2u) -> bool {
@@ -65,8 +79,9 @@ fn clear_books(row: vec4u, lane: u32) {
   }
 }
 
-fn find_positives(row: vec4u, i: u32, lane: u32) {
-  for (var at = lane; at < params.references; at += WORKGROUP_SIZE) {
+/// Notes the row's positives among the references of the visit from `first` to `end`.
+fn find_positives(row: vec4u, i: u32, first: u32, end: u32, lane: u32) {
+  for (var at = first + lane; at < end; at += WORKGROUP_SIZE) {
     let r = place(at);
     let tag = tags[r];
     if tag.x == row.x && tag.y != row.y && tag.y >= params.from_id && tag.y < params.to_id {
@@ -76,7 +91,7 @@ fn find_positives(row: vec4u, i: u32, lane: u32) {
   }
 }
 
-/// Sorts the row's thresholds; called in uniform control flow.
+/// Sorts up to RUN thresholds; called in uniform control flow.
 fn order_thresholds(first: u32, count: u32, lane: u32) {
   if count <= WORKGROUP_SIZE {
     // Each invocation counts how many are farther than its own: that is its place.
@@ -94,19 +109,44 @@ fn order_thresholds(first: u32, count: u32, lane: u32) {
   // Bitonic in place, every comparison ascending: what lies past the end counts as nearest and never moves.
   for (var size = 2u; size < 2u * count; size *= 2u) {
     for (var j = lane; j < (count + size) / 2u; j += WORKGROUP_SIZE) {
-      let block = j / (size / 2u) * size;
-      let offset = j % (size / 2u);
-      exchange(first + block + offset, first + block + size - 1u - offset, first + count);
+      exchange_pair(first, count, j, size, 0u);
     }
     storageBarrier();  // a stage ends before the next begins
-    for (var step = size / 4u; step > 0u; step /= 2u) {
-      for (var j = lane; j < count; j += WORKGROUP_SIZE) {
-        let low = j / step * step * 2u + j % step;
-        exchange(first + low, first + low + step, first + count);
-      }
-      storageBarrier();  // likewise
-    }
+    merge_thresholds(first, count, size / 4u, lane);
   }
+}
+
+/// The stages of a bitonic sort that compare thresholds `step` and less apart; called in uniform control flow.
+fn merge_thresholds(first: u32, count: u32, from_step: u32, lane: u32) {
+  for (var step = from_step; step > 0u; step /= 2u) {
+    for (var j = lane; j < count; j += WORKGROUP_SIZE) {
+      exchange_pair(first, count, j, 2u * step, step);
+    }
+    storageBarrier();  // a stage ends before the next begins
+  }
+}
+
+/// Puts the j-th pair of a stage in order: two that lie `step` apart, or with a step of 0 as far from both ends of `size`.
+fn exchange_pair(first: u32, count: u32, j: u32, size: u32, step: u32) {
+  if step == 0u {
+    let half = size / 2u;
+    let start = j / half * size;
+    exchange(first + start + j % half, first + start + size - 1u - j % half, first + count);
+  } else {
+    let low = j / step * step * 2u + j % step;
+    exchange(first + low, first + low + step, first + count);
+  }
+}
+
+/// A run of a row's thresholds.
+struct Run {
+  first: u32,
+  count: u32,
+}
+
+fn run_of(row: vec4u, run: u32) -> Run {
+  let before = min(row.w, run * RUN);
+  return Run(row.z + before, min(row.w - before, RUN));
 }
 
 @compute @workgroup_size(WORKGROUP_SIZE)
@@ -127,9 +167,11 @@ fn find(
   @builtin(num_workgroups) groups: vec3u,
   @builtin(local_invocation_index) lane: u32,
 ) {
-  let i = group.x + group.y * groups.x;
+  let g = group.x + group.y * groups.x;
+  let i = g / params.groups;
   if i < params.rows {
-    find_positives(batch[params.batch + i], i, lane);
+    let first = g % params.groups * params.span;
+    find_positives(batch[params.batch + i], i, first, min(first + params.span, params.references), lane);
   }
 }
 
@@ -139,15 +181,46 @@ fn order(
   @builtin(num_workgroups) groups: vec3u,
   @builtin(local_invocation_index) lane: u32,
 ) {
-  let i = group.x + group.y * groups.x;
+  let g = group.x + group.y * groups.x;
+  let i = g / params.groups;
   if i >= params.rows {
     return;
   }
   let row = batch[params.batch + i];
-  if lane == 0u {
+  if g % params.groups == 0u && lane == 0u {
     atomicStore(&books[row.z], 0u);
   }
-  order_thresholds(row.z, row.w, lane);
+  let run = run_of(row, g % params.groups);
+  order_thresholds(run.first, run.count, lane);
+}
+
+@compute @workgroup_size(WORKGROUP_SIZE)
+fn exchange_far(
+  @builtin(workgroup_id) group: vec3u,
+  @builtin(num_workgroups) groups: vec3u,
+  @builtin(local_invocation_index) lane: u32,
+) {
+  let g = group.x + group.y * groups.x;
+  let i = g / params.groups;
+  if i < params.rows {
+    let row = batch[params.batch + i];
+    exchange_pair(row.z, row.w, g % params.groups * WORKGROUP_SIZE + lane, params.size, params.step);
+  }
+}
+
+@compute @workgroup_size(WORKGROUP_SIZE)
+fn merge(
+  @builtin(workgroup_id) group: vec3u,
+  @builtin(num_workgroups) groups: vec3u,
+  @builtin(local_invocation_index) lane: u32,
+) {
+  let g = group.x + group.y * groups.x;
+  let i = g / params.groups;
+  if i >= params.rows {
+    return;
+  }
+  let run = run_of(batch[params.batch + i], g % params.groups);
+  merge_thresholds(run.first, run.count, RUN / 2u, lane);
 }
 
 @compute @workgroup_size(WORKGROUP_SIZE)
@@ -163,7 +236,7 @@ fn sort_thresholds(
   let row = batch[params.batch + i];
   clear_books(row, lane);
   storageBarrier();  // the count starts at 0
-  find_positives(row, i, lane);
+  find_positives(row, i, 0u, params.references, lane);
   storageBarrier();  // all positives are there, in any order, before they are sorted
   order_thresholds(row.z, row.w, lane);
   if lane == 0u {

@@ -11,7 +11,7 @@
 //
 // mine                    one workgroup per 8 rows, segment   h[lo] += 1, h[hi] -= 1; totals; the segment's part of G and of the weights
 // finish                  one workgroup a row                 c in place of h; G = parts ascending, then positives in their order;
-//                                                             what the row's sum has beside <G_a, anchor>
+//                                                             what the row's sum has beside <G_a, anchor>; a window of both at a time
 // share_with_references   one workgroup per 8 references      G of in-batch references: += sum over anchors of weight * anchor
 //
 // Sums over rows or references go in segments of WORKGROUP_SIZE, one owner each, ascending.
@@ -47,6 +47,7 @@ const BINS = 64u;  // over [-1, 1]; the last holds 1 as well
 var<workgroup> weights: array<array<f32, OWNERS>, WORKGROUP_SIZE>;  // 8 KiB
 var<workgroup> tally: array<atomic<u32>, TOTALS>;                   // the workgroup's totals, 40 bytes
 var<workgroup> pairs: array<atomic<u32>, 2u * BINS>;                // its pairs, 512 bytes
+var<workgroup> before: array<u32, WORKGROUP_SIZE>;                  // in finish: the sum of each invocation's books, 1 KiB
 
 /// Which thresholds of a row a negative meets.
 struct Meeting {
@@ -247,6 +248,29 @@ fn mine(
   }
 }
 
+/// The row's books as their prefix sum: each invocation has as many that follow each other. Called in uniform control flow.
+fn sum_books(row: vec4u, lane: u32) {
+  let share = (row.w + WORKGROUP_SIZE - 1u) / WORKGROUP_SIZE;
+  let first = min(lane * share, row.w);
+  let end = min(first + share, row.w);
+  var own = 0u;
+  for (var p = first; p < end; p++) {
+    own += atomicLoad(&books[row.z + p]);
+  }
+  before[lane] = own;
+  workgroupBarrier();  // every share is summed before they are added
+  if first < end {
+    var c = 0u;
+    for (var i = 0u; i < lane; i++) {
+      c += before[i];
+    }
+    for (var p = first; p < end; p++) {
+      c += atomicLoad(&books[row.z + p]);
+      atomicStore(&books[row.z + p], c);
+    }
+  }
+}
+
 @compute @workgroup_size(WORKGROUP_SIZE)
 fn finish(
   @builtin(workgroup_id) group: vec3u,
@@ -258,23 +282,30 @@ fn finish(
     return;
   }
   let row = batch[params.batch + i];
-  if lane == 0u {
-    var c = 0u;
-    for (var p = 0u; p < row.w; p++) {
-      c += atomicLoad(&books[row.z + p]);
-      atomicStore(&books[row.z + p], c);
-    }
+  let is_first = params.first_part == 0u && params.first_positive == 0u;
+  if is_first {
+    sum_books(row, lane);
   }
   storageBarrier();  // every c is there before it is used
   let width = params.stride + 1u;
+  let term = params.report + TERMS + params.first_row + i;
   for (var k = lane; k < width; k += WORKGROUP_SIZE) {
     var total = vec4f();
-    for (var segment = 0u; segment < params.segments; segment++) {
+    if !is_first {
+      // Where the window before ended. A power of two scales without rounding; for cosine the sum of weights is not kept.
+      if k < params.stride {
+        total = gradient[(params.first_row + i) * params.stride + k];
+      } else {
+        total = vec4f(-0.5 * bitcast<f32>(terms[term]));
+      }
+    }
+    for (var segment = params.first_part; segment < params.end_part; segment++) {
       total += summands[(segment * params.rows + i) * width + k];
     }
-    for (var start = 0u; start < row.w; start += WORKGROUP_SIZE) {
+    let end = min(params.end_positive, row.w);
+    for (var start = params.first_positive; start < end; start += WORKGROUP_SIZE) {
       var sum = vec4f();
-      for (var p = start; p < min(start + WORKGROUP_SIZE, row.w); p++) {
+      for (var p = start; p < min(start + WORKGROUP_SIZE, end); p++) {
         let positive = ordered[row.z + p];
         let weight = -f32(atomicLoad(&books[row.z + p])) * slope(bitcast<f32>(positive.x));
         sum = fma(vec4f(weight), component(positive.y % params.capacity, k), sum);
@@ -285,9 +316,24 @@ fn finish(
       gradient[(params.first_row + i) * params.stride + k] = total;
     } else {
       let beside = select(0.0, -2.0 * total.x, params.distance == L2);
-      terms[params.report + TERMS + params.first_row + i] = bitcast<u32>(beside);
+      terms[term] = bitcast<u32>(beside);
     }
   }
+}
+
+/// Where the row's threshold with this id stands: where its similarity belongs, or as near to that as its id is found, since
+/// a similarity that is computed again may differ in its last bits. The row has one positive at least, and this is one.
+fn place_of(row: vec4u, s: f32, id: u32) -> u32 {
+  let near = min(farther(row, vec2u(bitcast<u32>(s), id)), row.w - 1u);
+  for (var away = 0u; away < row.w; away++) {
+    if near + away < row.w && ordered[row.z + near + away].y == id {
+      return near + away;
+    }
+    if away <= near && ordered[row.z + near - away].y == id {
+      return near - away;
+    }
+  }
+  return near;
 }
 
 @compute @workgroup_size(WORKGROUP_SIZE)
@@ -312,8 +358,8 @@ fn share_with_references(
           let m = meet(row, s);
           weight = f32(m.high - m.low) * slope(s);
         } else if tag.y != row.y {
-          let c = atomicLoad(&books[row.z + farther(row, vec2u(bitcast<u32>(s), tag.y))]);
-          weight = -f32(c) * slope(s);
+          let at = row.z + place_of(row, s, tag.y);
+          weight = -f32(atomicLoad(&books[at])) * slope(bitcast<f32>(ordered[at].x));
         }
       }
       weights[lane][o] = weight;

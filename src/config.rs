@@ -2,6 +2,8 @@
 //!
 //! Names are PML's argument names. Unknown keys are refused by name, values out of range with the range.
 
+mod said;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -9,6 +11,7 @@ use crate::distance::Distance;
 use crate::error::{Error, Result};
 use crate::losses::Loss;
 use crate::miners::Miner;
+use crate::quote::{cut, quoted};
 
 /// The version of the schema.
 const SCHEMA: u32 = 1;
@@ -27,10 +30,14 @@ pub struct TrainConfig {
     pub test_fraction: f64,
     /// The part of what is left that is scored while training.
     pub validation_fraction: f64,
+    /// Whether features are scaled to mean 0 and spread 1 before anything else sees them.
+    pub standardize: Standardize,
     /// Widths of the hidden layers, none to four; none is a linear head.
     pub hidden_layers: Vec<usize>,
     /// Dimensions of an embedding, at least 2.
     pub embedding_size: usize,
+    /// Where the weights start.
+    pub initial_weights: InitialWeights,
     /// Rows of a batch, at least 2; 1 where there is a memory to compare it with.
     pub batch_size: usize,
     /// Rows of each class in a batch (PML's `MPerClassSampler`), or 0 for plain shuffled batches.
@@ -65,8 +72,10 @@ impl Default for TrainConfig {
             split: Split::Random,
             test_fraction: 0.5,
             validation_fraction: 0.1,
+            standardize: Standardize::Auto,
             hidden_layers: vec![256],
             embedding_size: 64,
+            initial_weights: InitialWeights::Random,
             batch_size: 32,
             m_per_class: 0,
             memory_size: 1024,
@@ -124,6 +133,55 @@ impl From<Split> for String {
             Split::Column(name) => format!("column:{name}"),
         }
     }
+}
+
+/// Whether features are centred and divided by their standard deviation, both as the training rows have them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Value", into = "Value")]
+pub enum Standardize {
+    /// `false`: features are taken as they come.
+    Off,
+    /// `true`: every feature is scaled.
+    On,
+    /// `"auto"`: scaled where columns have different units, as far as what is in them tells.
+    #[default]
+    Auto,
+}
+
+impl TryFrom<Value> for Standardize {
+    type Error = String;
+
+    fn try_from(value: Value) -> Result<Self, String> {
+        match &value {
+            Value::Bool(false) => Ok(Self::Off),
+            Value::Bool(true) => Ok(Self::On),
+            Value::String(text) if text == "auto" => Ok(Self::Auto),
+            other => Err(format!(
+                "standardize is {other}: it must be false, true or auto"
+            )),
+        }
+    }
+}
+
+impl From<Standardize> for Value {
+    fn from(standardize: Standardize) -> Self {
+        match standardize {
+            Standardize::Off => Self::Bool(false),
+            Standardize::On => Self::Bool(true),
+            Standardize::Auto => Self::String("auto".to_owned()),
+        }
+    }
+}
+
+/// Where the weights start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum InitialWeights {
+    /// At random, as torch's `nn.Linear` starts.
+    #[default]
+    Random,
+    /// At the linear map that the head is compared with (LDA); only for a head without hidden layers.
+    Lda,
 }
 
 /// How the weights follow the gradient.
@@ -193,16 +251,29 @@ impl TrainConfig {
     /// As [`TrainConfig::with_json`].
     pub fn with_set(&self, assignment: &str) -> Result<Self> {
         let (path, text) = assignment.split_once('=').ok_or_else(|| {
-            Error::Config(format!("\"{assignment}\" sets nothing: write key=value"))
+            Error::Config(format!(
+                "{} sets nothing: write key=value",
+                quoted(assignment)
+            ))
         })?;
-        let new: Value =
+        let mut new: Value =
             serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()));
+        // 1e3 is a whole number.
+        if let Some(number) = new.as_f64().filter(|_| new.is_f64())
+            && number.fract() == 0.0
+            && (0.0..u64::MAX as f64).contains(&number)
+        {
+            new = (number as u64).into();
+        }
         let mut value = self.to_value();
         let mut place = &mut value;
         for key in path.split('.') {
             place = match place {
                 Value::Object(parts) => parts.entry(key).or_insert(Value::Null),
-                _ => return Err(Error::Config(format!("there is no setting `{path}`"))),
+                _ => {
+                    let path = cut(path);
+                    return Err(Error::Config(format!("there is no setting `{path}`")));
+                }
             };
         }
         *place = new;
@@ -212,7 +283,7 @@ impl TrainConfig {
             let named = serde_json::json!({ "name": value[part]["name"].clone() });
             value[part] = named;
         }
-        Self::from_value(value).map_err(|error| Error::Config(format!("{assignment}: {error}")))
+        Self::from_value(value)
     }
 
     /// These settings with all of `assignments` that hold, together and each in its range; and why the others do not.
@@ -300,6 +371,12 @@ impl TrainConfig {
                 "between 2 and 65536",
             ),
             (
+                self.initial_weights == InitialWeights::Random || self.hidden_layers.is_empty(),
+                "initial_weights",
+                "lda".to_owned(),
+                "random where there are hidden layers: set hidden_layers to []",
+            ),
+            (
                 (2..=1 << 15).contains(&self.batch_size)
                     || self.batch_size == 1 && self.memory_size > 0,
                 "batch_size",
@@ -338,10 +415,10 @@ impl TrainConfig {
                 "between 0 and 1",
             ),
             (
-                self.steps >= 1,
+                (1..=10_000_000).contains(&self.steps),
                 "steps",
                 self.steps.to_string(),
-                "at least 1",
+                "between 1 and 10000000",
             ),
             (
                 self.evaluate_every >= 1,
@@ -366,7 +443,9 @@ impl TrainConfig {
     }
 
     fn from_value(value: Value) -> Result<Self> {
-        serde_json::from_value(value).map_err(|error| Error::Config(error.to_string()))
+        serde_json::from_value(value.clone()).map_err(|error| {
+            Error::Config(said::problem(&value).unwrap_or_else(|| error.to_string()))
+        })
     }
 }
 
@@ -486,7 +565,7 @@ mod tests {
         let problems: Vec<String> = problems.iter().map(Error::to_string).collect();
         assert_eq!(problems.len(), 3, "{problems:?}");
         assert!(problems[0].starts_with("m_per_class is 5"), "{problems:?}");
-        assert!(problems[1].contains("unknown field"), "{problems:?}");
+        assert!(problems[1].contains("no setting `stepss`"), "{problems:?}");
         assert!(problems[2].starts_with("steps is 0"), "{problems:?}");
     }
 
@@ -499,14 +578,72 @@ mod tests {
                 .to_string()
         };
         for (assignment, part) in [
-            ("batchsize=3", "unknown field `batchsize`"),
-            ("miner.marginn=3", "unknown field `marginn`"),
-            ("miner.name=batch-soft", "unknown variant `batch-soft`"),
-            ("miner.type_of_triplets=soft", "unknown variant `soft`"),
-            ("distance=l1", "unknown variant `l1`"),
-            ("split=none", "unknown split `none`"),
-            ("seed=-1", "seed=-1: invalid value"),
-            ("steps=many", "invalid type"),
+            (
+                "batchsize=3",
+                "there is no setting `batchsize`: there are `batch_size`, ",
+            ),
+            (
+                "miner.marginn=3",
+                "there is no setting `miner.marginn`: there are `miner.margin`, ",
+            ),
+            (
+                "miner.name=batch-soft",
+                "miner.name is \"batch-soft\": it must be one of `none`, `triplet-margin`, ",
+            ),
+            (
+                "miner.type_of_triplets=soft",
+                "miner.type_of_triplets is \"soft\": it must be one of `all`, `easy`, `semihard`, `hard`",
+            ),
+            (
+                "miner.margin=wide",
+                "miner.margin is \"wide\": it must be a number",
+            ),
+            (
+                "miner=5",
+                "miner is 5: it must be a group of settings, such as {\"name\": \"triplet-margin\"}",
+            ),
+            (
+                "distance=l1",
+                "distance is \"l1\": it must be `cosine` or `l2`",
+            ),
+            ("distance=2", "distance is 2: it must be `cosine` or `l2`"),
+            (
+                "split=none",
+                "split is \"none\": it must be `random`, `by-class`, `by-class-shuffled` or `column:NAME`",
+            ),
+            (
+                "seed=-1",
+                "seed is -1: it must be a whole number, 0 or more",
+            ),
+            ("seed=1e30", "seed is 1e+30: that is too large"),
+            (
+                "steps=many",
+                "steps is \"many\": it must be a whole number, 0 or more",
+            ),
+            (
+                "batch_size=1.5",
+                "batch_size is 1.5: it must be a whole number, 0 or more",
+            ),
+            (
+                "hidden_layers=[abc]",
+                "hidden_layers is \"[abc]\": it must be a list of whole numbers, such as [256, 64]",
+            ),
+            (
+                "hidden_layers=[0.5]",
+                "hidden_layers is [0.5]: it must be a list of whole numbers, such as [256, 64]",
+            ),
+            (
+                "loss.swap=maybe",
+                "loss.swap is \"maybe\": it must be true or false",
+            ),
+            (
+                "standardize=maybe",
+                "standardize is \"maybe\": it must be false, true or auto",
+            ),
+            (
+                "optimizer.lr=NaN",
+                "optimizer.lr is \"NaN\": it must be a number",
+            ),
             ("seed.x=1", "no setting `seed.x`"),
             ("steps", "write key=value"),
         ] {
@@ -516,7 +653,14 @@ mod tests {
         let error = TrainConfig::default()
             .with_json("{\"lr\": 1}")
             .expect_err("refused");
-        assert!(error.to_string().contains("unknown field `lr`"), "{error}");
+        assert!(error.to_string().contains("no setting `lr`"), "{error}");
+        let error = TrainConfig::default()
+            .with_json("{\"seed\": 1, \"batch_size\": \"abc\"}")
+            .expect_err("refused");
+        assert_eq!(
+            error.to_string(),
+            "batch_size is \"abc\": it must be a whole number, 0 or more"
+        );
         assert!(TrainConfig::default().with_json("[]").is_err());
         assert!(TrainConfig::default().with_json("{").is_err());
     }
@@ -553,7 +697,11 @@ mod tests {
                 "optimizer.lr=0",
                 "optimizer.lr is 0: it must be above 0 and at most 10",
             ),
-            ("steps=0", "steps is 0: it must be at least 1"),
+            ("steps=0", "steps is 0: it must be between 1 and 10000000"),
+            (
+                "steps=1e12",
+                "steps is 1000000000000: it must be between 1 and 10000000",
+            ),
             (
                 "loss.margin=9",
                 "loss.margin is 9: it must be between -4 and 4",

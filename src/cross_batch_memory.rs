@@ -4,6 +4,8 @@
 //! anchor's id. The rows live on the engine; which labels they have is known here too, so that the positives of every
 //! anchor are known before anything runs.
 
+use std::collections::HashMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::engine::Workspace;
@@ -18,12 +20,12 @@ const TAGS: &str = "memory.tags";
 /// Past this ids begin anew; no memory has this many slots.
 const LAST_ID: u32 = 1 << 31;
 
-/// How many steps ago rows of the memory were embedded: the head has moved on since.
+/// Age of the memory's rows: how many steps ago they were embedded, by a head that has changed since.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MemoryAge {
-    /// The oldest row; rows of the last step are 0 steps old.
+    /// Age of the oldest row in steps; rows of the last step have age 0.
     pub oldest: u64,
-    /// The mean over all rows.
+    /// Mean age of all rows, in steps.
     pub mean: f64,
 }
 
@@ -106,6 +108,32 @@ impl CrossBatchMemory {
         }
         self.next_id += labels.len() as u32;
         slots
+    }
+
+    /// Of which of these classes the most rows would be stored after a batch of them, and how many: in this memory, or in one
+    /// that was `emptied` before.
+    pub(crate) fn most_after(&self, labels: &[u32], emptied: bool) -> (u32, usize) {
+        let mut counts: HashMap<u32, usize> = HashMap::new();
+        for label in labels {
+            *counts.entry(*label).or_default() += 1;
+        }
+        if !emptied {
+            for (label, count) in &mut counts {
+                *count += self.class_counts[*label as usize] as usize;
+            }
+            // The batch takes the slots of the oldest rows.
+            let replaced = (self.len() + labels.len()).saturating_sub(self.capacity);
+            let oldest = (self.cursor..self.len()).chain(0..self.cursor);
+            for slot in oldest.take(replaced) {
+                if let Some(count) = counts.get_mut(&self.labels[slot]) {
+                    *count -= 1;
+                }
+            }
+        }
+        let most = counts
+            .into_iter()
+            .max_by_key(|(label, count)| (*count, *label));
+        most.unwrap_or_default()
     }
 
     /// How many rows are stored.

@@ -15,8 +15,8 @@ pub enum Distance {
 }
 
 impl Distance {
-    /// The names in settings, with the class each one is in PML.
-    pub const ALL: [(&str, &str); 2] = [("cosine", "CosineSimilarity"), ("l2", "LpDistance")];
+    /// The names in settings, with what each one is in words.
+    pub const ALL: [(&str, &str); 2] = [("cosine", "cosine similarity"), ("l2", "L2 distance")];
 
     /// What a similarity counts for: itself, or minus the distance of two unit rows. Ascends with the similarity.
     ///

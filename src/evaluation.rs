@@ -286,7 +286,7 @@ pub async fn evaluate(
             &labels,
             &mut stored,
             asked,
-            at,
+            RetrievalSum::at(at),
             &mut progress,
         )
         .await?;
@@ -401,7 +401,7 @@ impl Evaluator {
         labels: &[u32],
         references: &mut UnitRows<'_>,
         queries: Queries<'_>,
-        at: &[u64],
+        mut sum: RetrievalSum,
         progress: &mut impl FnMut(u64, u64),
     ) -> Result<RetrievalSum> {
         let by_class = ByClass::new(labels);
@@ -424,7 +424,6 @@ impl Evaluator {
                 .await?;
         }
         let own = matches!(queries, Queries::Own(_));
-        let mut sum = RetrievalSum::at(at);
         let mut done = 0;
         while done < order.len() {
             let (jobs, lone) = self.next_block(&order[done..], &by_class, &label_of, own);
@@ -558,6 +557,8 @@ impl Evaluator {
             .await?;
         let batch: Vec<Row> = jobs.iter().map(|job| job.row).collect();
         engine.upload(&mut self.batch, 0, &batch).await?;
+        let most = batch.iter().map(|row| row.positives as usize).max();
+        let most = most.unwrap_or(0);
         let whole = Block {
             first_row: 0,
             rows: batch.len(),
@@ -573,7 +574,7 @@ impl Evaluator {
         if resident {
             self.record(engine, Work::Find(ids), whole, positives)
                 .await?;
-            self.record(engine, Work::Order, whole, 0..0).await?;
+            self.record(engine, Work::Order(most), whole, 0..0).await?;
             self.record(engine, Work::Gaps, whole, 0..labels.len())
                 .await?;
         } else {
@@ -586,7 +587,7 @@ impl Evaluator {
                 self.record(engine, Work::Find(ids.clone()), whole, 0..chunk.len())
                     .await?;
             }
-            self.record(engine, Work::Order, whole, 0..0).await?;
+            self.record(engine, Work::Order(most), whole, 0..0).await?;
             for first in (0..labels.len()).step_by(self.cut.references) {
                 let rows = first as u32..labels.len().min(first + self.cut.references) as u32;
                 references
@@ -631,7 +632,9 @@ impl Evaluator {
         let operations = 2.0 * block.stride as f64;
         match work {
             Work::Clear => ranks::clear(slices.commands(), &block, inputs, scratch),
-            Work::Order => ranks::order(slices.commands(), &block, inputs, scratch),
+            Work::Order(positives) => {
+                ranks::order(slices.commands(), &block, positives, inputs, scratch);
+            }
             Work::Find(_) | Work::Gaps => {
                 let mut row = 0;
                 while row < block.rows {
@@ -741,7 +744,8 @@ impl Evaluator {
 enum Work {
     Clear,
     Find(Range<u32>),
-    Order,
+    /// No query has more positives.
+    Order(usize),
     Gaps,
 }
 

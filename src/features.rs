@@ -1,20 +1,26 @@
-//! [`FeatureStore`]: the features on the engine, all of them where they fit, else only the rows that come next.
+//! [`FeatureStore`]: the features on the engine, all of them where they fit, else only the rows that come next; scaled on
+//! their way to a batch.
 
-use crate::dataset::Dataset;
+use crate::dataset::{Dataset, check_squares};
 use crate::engine::{Commands, DeviceVec, Engine, Workspace};
 use crate::error::Result;
 use crate::kernels::{gather, stride};
 use crate::ledger::Purpose;
 use crate::plan::MemoryPlan;
+use crate::scaling::Scaling;
 
 const ROWS: &str = "features.rows";
 const NUMBERS: &str = "features.numbers";
+const SCALING: &str = "features.scaling";
 
 /// Where batches and tiles of features come from. Which of the two ways it is changes no result.
 #[derive(Debug)]
 pub(crate) struct FeatureStore {
     rows: DeviceVec<f32>,
     numbers: DeviceVec<u32>,
+    /// `[2, stride]`: what is taken off each feature, and what it is then multiplied by.
+    scaling: DeviceVec<f32>,
+    dim: usize,
     stride: usize,
     resident: bool,
 }
@@ -25,6 +31,7 @@ impl FeatureStore {
         let rows = if resident > 0 { resident } else { staged };
         plan.with::<f32>(Purpose::Dataset, ROWS, rows as u64 * stride(dim) as u64)
             .with::<u32>(Purpose::Staging, NUMBERS, staged as u64)
+            .with::<f32>(Purpose::Dataset, SCALING, 2 * stride(dim) as u64)
     }
 
     /// Takes the store from the workspace and uploads the features where all are to stay.
@@ -35,14 +42,20 @@ impl FeatureStore {
         engine: &Engine,
         workspace: &mut Workspace,
         dataset: &Dataset,
+        scaling: &Scaling,
         resident: bool,
     ) -> Result<Self> {
         let mut store = Self {
             rows: workspace.take(ROWS),
             numbers: workspace.take(NUMBERS),
+            scaling: workspace.take(SCALING),
+            dim: dataset.features.dim(),
             stride: stride(dataset.features.dim()),
             resident,
         };
+        let dim = dataset.features.dim();
+        let rows = [&scaling.shift, &scaling.scale].map(|row| pad(row, dim));
+        engine.upload(&mut store.scaling, 0, &rows.concat()).await?;
         if resident {
             for first in (0..dataset.rows()).step_by(UPLOAD_ROWS) {
                 let rows: Vec<u32> = (first as u32..)
@@ -78,7 +91,12 @@ impl FeatureStore {
         Ok(())
     }
 
-    /// Copies `count` of the staged rows, from `first` on, to a batch.
+    /// Columns of a row.
+    pub(crate) fn dim(&self) -> usize {
+        self.dim
+    }
+
+    /// Copies `count` of the staged rows, from `first` on, scaled, to a batch.
     pub(crate) fn gather(
         &self,
         commands: &mut Commands,
@@ -86,10 +104,11 @@ impl FeatureStore {
         count: usize,
         batch: &mut DeviceVec<f32>,
     ) {
-        gather::gather(
+        gather::gather_scaled(
             commands,
             &self.rows,
             &self.numbers,
+            &self.scaling,
             first,
             count,
             self.stride,
@@ -107,6 +126,7 @@ impl FeatureStore {
         let dim = dataset.features.dim();
         let mut dense = Vec::with_capacity(rows.len() * dim);
         dataset.features.read(rows, &mut dense).await?;
+        check_squares(rows, &dense, dim)?;
         let padded = pad(&dense, dim);
         engine
             .upload(&mut self.rows, (first * self.stride) as u64, &padded)

@@ -14,11 +14,11 @@ use crate::pace::{Pace, Slices};
 use crate::plan::{MemoryPlan, Room};
 use crate::unit_rows::{Intake, UnitRows};
 
-/// What a search may hold beside references that are all there at once: streamed chunks and everything else.
+/// Scratch bytes of a search: all that it holds but resident references, streamed chunks included.
 const SCRATCH_BYTES: u64 = 64 << 20;
 /// The most queries of a block.
 const BLOCK_QUERIES: u64 = 4096;
-/// The least that a plan may come down to.
+/// The fewest scratch bytes that a plan may have.
 const FEWEST_REFERENCES: u64 = 256;
 const ADVICE: &str = "raise the budget, or use fewer dimensions";
 
@@ -33,7 +33,7 @@ pub struct KnnSpec {
     pub dim: usize,
     /// Neighbours of each query.
     pub k: usize,
-    /// Whether the queries are the references, each leaving itself out.
+    /// Whether the queries are the references themselves; a query is then no neighbour of itself.
     pub own: bool,
 }
 
@@ -42,7 +42,7 @@ pub struct KnnSpec {
 pub struct Neighbors {
     /// Neighbours of each query.
     pub k: usize,
-    /// The references' numbers, `[queries, k]`.
+    /// Numbers of the references, `[queries, k]`.
     pub ids: Vec<u32>,
     /// Their cosine similarities, `[queries, k]`.
     pub similarities: Vec<f32>,
@@ -288,7 +288,7 @@ pub struct KnnIndex<'a> {
 }
 
 impl<'a> KnnIndex<'a> {
-    /// Makes room for searches of `k` neighbours by `queries` rows, or by the references themselves where it is `None`.
+    /// Prepares searches for `k` neighbours of `queries` rows at most, or of the references themselves where that is `None`.
     ///
     /// # Errors
     /// As [`KnnSpec::plan`]; [`Error::Device`].
@@ -322,9 +322,9 @@ impl<'a> KnnIndex<'a> {
         })
     }
 
-    /// Finds the `k` nearest references of every query, or of every reference where `queries` is `None`.
+    /// The `k` nearest references of every query, or of every reference where `queries` is `None`.
     ///
-    /// `progress` hears how many queries of how many are done.
+    /// `progress` is called with the number of queries done and the number of all.
     ///
     /// # Errors
     /// [`Error::Data`] when dimensions differ or a row cannot be read; [`Error::Device`]; [`Error::Stopped`].

@@ -8,6 +8,8 @@ mod ledger;
 
 mod error;
 
+mod quote;
+
 mod memory;
 
 mod plan;
@@ -41,6 +43,8 @@ mod config;
 mod rng;
 
 mod dataset;
+
+mod scaling;
 
 mod features;
 
@@ -101,13 +105,13 @@ mod run;
 // What it takes.
 pub mod bench;
 
-pub use config::{Adam, Optimizer, Split, TrainConfig};
+pub use config::{Adam, InitialWeights, Optimizer, Split, Standardize, TrainConfig};
 pub use cross_batch_memory::MemoryAge;
 #[cfg(target_arch = "wasm32")]
 pub use dataset::BlobRows;
 pub use dataset::{
-    Choice, CsvTable, Dataset, Labelled, NamedFile, RowSource, SAMPLES, STREAM_FROM_BYTES, Side,
-    Sides, matrix_header, write_matrix,
+    Choice, CsvTable, Dataset, Labelled, Labels, NamedFile, RowSource, SAMPLES, STREAM_FROM_BYTES,
+    Side, Sides, matrix_header, write_matrix,
 };
 #[cfg(not(target_arch = "wasm32"))]
 pub use dataset::{NpyElement, NpyRows, NpzWriter, triplets_header};
@@ -140,6 +144,7 @@ pub use pml::pml_bytes;
 pub use projection::{Axes, project};
 pub use rate::measure_rate;
 pub use run::{Baseline, DataReport, FullEvaluation, Map, MemoryReport, Progress, Run, RunReport};
+pub use scaling::Scaling;
 pub use self_test::{SelfTest, self_test};
 pub use survey::Survey;
 pub use trainer::{
@@ -147,3 +152,4 @@ pub use trainer::{
     StoredMemory, Trainer,
 };
 pub use triplets::Triplets;
+pub use warnings::Warning;

@@ -13,6 +13,7 @@ use crate::dataset::Dataset;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::model::LayerWeights;
+use crate::scaling::Scaling;
 
 /// The most features: an eigen-decomposition of 1,024 takes two to four seconds on one thread that nothing can
 /// interrupt, and each further doubling eight times that.
@@ -88,14 +89,15 @@ impl LinearMap {
         }
     }
 
-    /// Fits to these rows of a data set, reading them a few at a time, four times each. Gives `most` directions at most:
-    /// as many as a head has outputs, to compare like with like.
+    /// Fits to these rows of a data set, scaled, reading them a few at a time, four times each. Gives `most` directions at
+    /// most: as many as a head has outputs, to compare like with like.
     ///
     /// # Errors
     /// As [`crate::RowSource::read`] and [`Engine::breathe`]; within, why there is no such map.
     pub async fn fit(
         engine: &Engine,
         dataset: &Dataset,
+        scaling: &Scaling,
         rows: &[u32],
         most: usize,
     ) -> Result<Result<Self, Unfit>> {
@@ -106,7 +108,7 @@ impl LinearMap {
         };
         let rows = by_class(dataset, rows);
         let classes = classes(dataset, &rows);
-        let mut reader = Reader::new(engine, dataset);
+        let mut reader = Reader::new(engine, dataset, scaling);
         let scatters = reader.scatters(&classes).await?;
         let scales = scatters.scales();
         let fourth = reader.fourth_power(&classes, &scales).await?;
@@ -117,9 +119,29 @@ impl LinearMap {
             .ok_or(Unfit::Singular))
     }
 
-    /// The layer, of one direction an output, the largest ratio of variance between to variance within classes first.
+    /// The layer, of one direction an output, the largest ratio of variance between to variance within classes first. It
+    /// follows on scaled features.
     pub fn layer(&self) -> &LayerWeights {
         &self.layer
+    }
+
+    /// The numbers of first directions worth trying: 8, 16, 32 .. below `directions`, and all of them.
+    pub fn cuts(directions: usize) -> Vec<usize> {
+        let powers = std::iter::successors(Some(8), |cut| Some(2 * cut));
+        let below = powers.take_while(|cut| *cut < directions);
+        below.chain([directions]).collect()
+    }
+
+    /// The layer of the first `cut` directions alone.
+    pub fn cut(&self, cut: usize) -> LayerWeights {
+        let [outputs, inputs] = self.layer.shape;
+        let kept = cut.min(outputs);
+        LayerWeights {
+            index: 0,
+            shape: [kept, inputs],
+            weight: self.layer.weight[..kept * inputs].to_vec(),
+            bias: self.layer.bias[..kept].to_vec(),
+        }
     }
 }
 
@@ -140,15 +162,17 @@ fn classes<'a>(dataset: &Dataset, rows: &'a [u32]) -> Vec<&'a [u32]> {
 struct Reader<'a> {
     engine: &'a Engine,
     dataset: &'a Dataset,
+    scaling: &'a Scaling,
     /// Since the last turn of others.
     products: usize,
 }
 
 impl<'a> Reader<'a> {
-    fn new(engine: &'a Engine, dataset: &'a Dataset) -> Self {
+    fn new(engine: &'a Engine, dataset: &'a Dataset, scaling: &'a Scaling) -> Self {
         Self {
             engine,
             dataset,
+            scaling,
             products: 0,
         }
     }
@@ -164,6 +188,7 @@ impl<'a> Reader<'a> {
         for rows in rows.chunks(TILE_ROWS) {
             tile.clear();
             self.dataset.features.read(rows, &mut tile).await?;
+            self.scaling.apply(&mut tile);
             take(&tile);
             self.products += tile.len() * products;
             if self.products > BREATHE_PRODUCTS {
@@ -486,7 +511,8 @@ mod tests {
             let classes = classes(&dataset, &rows);
             pollster::block_on(async {
                 let engine = cpu().await;
-                let mut reader = Reader::new(&engine, &dataset);
+                let scaling = Scaling::none(self.dim);
+                let mut reader = Reader::new(&engine, &dataset, &scaling);
                 let pooled = Part::of(&mut reader, &classes).await;
                 let mut each = Vec::new();
                 for class in &classes {
@@ -510,7 +536,9 @@ mod tests {
             let dataset = self.dataset();
             pollster::block_on(async {
                 let engine = cpu().await;
-                let map = LinearMap::fit(&engine, &dataset, &self.train, self.outputs).await;
+                let scaling = Scaling::none(self.dim);
+                let map =
+                    LinearMap::fit(&engine, &dataset, &scaling, &self.train, self.outputs).await;
                 map.expect("reads").expect("fits").layer
             })
         }

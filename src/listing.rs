@@ -44,15 +44,15 @@ const ADVICE: &str = "raise the budget, or use smaller windows, fewer references
 pub struct ListingSpec {
     /// How many anchors.
     pub anchors: usize,
-    /// How many references: where positives and negatives come from.
+    /// How many references: the rows that positives and negatives come from.
     pub references: usize,
     /// Columns of both.
     pub dim: usize,
     /// References of the largest class.
     pub positives: usize,
-    /// Whether a miner looks at similarities: else every valid triplet is listed.
+    /// Whether a miner chooses by similarities; otherwise every valid triplet is listed.
     pub mined: bool,
-    /// Bytes that a window has at most: 12 a triplet.
+    /// Size of a window in bytes, at most: 12 a triplet.
     pub window_bytes: u64,
 }
 
@@ -65,10 +65,10 @@ struct Cut {
 }
 
 impl ListingSpec {
-    /// The window that suits most: what is written is read while the processor still has it at hand.
+    /// The default size of a window: small enough to stay in a processor's cache until it is read.
     pub const WINDOW_BYTES: u64 = 1 << 20;
 
-    /// The spec for references with these labels, met by so many anchors.
+    /// Sizes for references with these labels and a number of anchors.
     pub fn of_names(labels: &[String], dim: usize, anchors: usize, miner: &Miner) -> Self {
         let EvaluationSpec { positives, .. } = EvaluationSpec::of_names(labels, dim, anchors);
         Self {
@@ -188,10 +188,11 @@ impl ListingSpec {
 /// Operations that meeting a reference counts as.
 const LOOK_OPERATIONS: f64 = 4.0;
 
-/// Lists the triplets of the anchors with `references`, or with each other where it is `None`, that the miner keeps:
-/// `[anchor, positive, negative]`, lexicographic; what is drawn comes by anchor, in the order of the draws. `sink` gets them window by window, none of them empty, and may stop it.
+/// Lists the triplets `[anchor, positive, negative]` that the miner keeps, of the anchors with `references`, or with each other
+/// where that is `None`. Returns how many there are.
 ///
-/// Gives how many there were.
+/// Their order is lexicographic; triplets that are drawn come by anchor, in the order of the draws. `sink` is called with one
+/// window after the other, none of them empty; an error that it returns ends the listing.
 ///
 /// # Errors
 /// [`Error::Data`] when dimensions or labels do not match, or a miner cannot look at so many references; what
@@ -219,8 +220,8 @@ pub async fn list(
     Ok(listed)
 }
 
-/// The same, but no triplet leaves the device: how many there are, and a number that changes with each of them and with
-/// their order. What the speed of listing is measured by.
+/// Number of triplets that [`list`] would give, and a checksum of them and their order. No triplet leaves the device: the
+/// speed of listing is measured with this.
 ///
 /// # Errors
 /// As [`list`].

@@ -61,8 +61,8 @@ impl Metrics {
         (self.queries > 0).then_some(self)
     }
 
-    /// Adds a query by the ranks of its R positives, ascending, from 1 on.
-    fn add(&mut self, ranks: &[u64]) {
+    /// Adds a query by the ranks of its R positives, ascending, from 1 on; gives its average precision at R.
+    fn add(&mut self, ranks: &[u64]) -> f64 {
         let r = ranks.len();
         let (mut average, mut average_at_r, mut within_r) = (0.0, 0.0, 0u64);
         for (hits, rank) in (1u64..).zip(ranks) {
@@ -79,6 +79,7 @@ impl Metrics {
         self.mean_average_precision += average / r as f64;
         self.mean_reciprocal_rank += 1.0 / ranks[0] as f64;
         self.queries += 1;
+        average_at_r / r as f64
     }
 }
 
@@ -119,6 +120,17 @@ pub struct Scores {
     pub test: Option<Metrics>,
 }
 
+/// What one query found: comparisons of two maps over the same queries are made of these.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct QueryScore {
+    /// The query's class.
+    pub(crate) class: u32,
+    /// Whether its nearest reference has its class.
+    pub(crate) hit: bool,
+    /// Its average precision over the nearest R references.
+    pub(crate) average_precision_at_r: f32,
+}
+
 /// Sums over queries, one after the other, those of a class together.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RetrievalSum {
@@ -126,6 +138,8 @@ pub(crate) struct RetrievalSum {
     classes: Vec<(u32, Metrics)>,
     /// By k: queries with a hit, and hits.
     at: BTreeMap<u64, (u64, u64)>,
+    /// Each query by itself, where that was asked for.
+    queries: Option<Vec<QueryScore>>,
 }
 
 impl RetrievalSum {
@@ -137,6 +151,19 @@ impl RetrievalSum {
         }
     }
 
+    /// Keeps what each query found too.
+    pub(crate) fn keep_queries(self) -> Self {
+        Self {
+            queries: Some(Vec::new()),
+            ..self
+        }
+    }
+
+    /// What each query found, in the order in which they were added.
+    pub(crate) fn take_queries(&mut self) -> Vec<QueryScore> {
+        self.queries.take().unwrap_or_default()
+    }
+
     /// Adds a query by how many negatives are nearer than each of its positives, ascending; one positive at least.
     ///
     /// Queries come in the order of their classes: sums are then the same in whatever blocks they come.
@@ -145,7 +172,14 @@ impl RetrievalSum {
             .zip(negatives_above)
             .map(|(j, above)| j + above)
             .collect();
-        self.total.add(&ranks);
+        let average_precision_at_r = self.total.add(&ranks);
+        if let Some(queries) = &mut self.queries {
+            queries.push(QueryScore {
+                class,
+                hit: ranks[0] == 1,
+                average_precision_at_r: average_precision_at_r as f32,
+            });
+        }
         if self.classes.last().is_none_or(|(last, _)| *last != class) {
             self.classes.push((class, Metrics::default()));
         }

@@ -40,43 +40,44 @@ const ADVICE: &str = "raise the budget, or use fewer references or dimensions";
 pub struct MiningSpec {
     /// How many anchors.
     pub anchors: usize,
-    /// How many references: where positives and negatives come from.
+    /// How many references: the rows that positives and negatives come from.
     pub references: usize,
     /// Columns of both.
     pub dim: usize,
     /// References of the largest class.
     pub positives: usize,
-    /// Whether the anchors are the references, each leaving itself out.
+    /// Whether the references are the anchors themselves; an anchor is then no positive of itself.
     pub own: bool,
-    /// Whether the gradient is asked for: anchors that are the references get one as references too.
+    /// Whether the gradient is wanted. With `own`, each row then gets its gradient as an anchor plus that as a reference.
     pub gradient: bool,
-    /// How triplets are mined.
+    /// By ranks or by rows, see [`Path`].
     pub path: Path,
-    /// Whether the loss compares positives and negatives with each other.
+    /// Whether the loss needs similarities between positives and negatives, as `swap` does.
     pub swap: bool,
-    /// Triplets of an anchor that are looked at one by one, at most.
+    /// Triplets of an anchor that are computed one by one, at most; 0 by ranks.
     pub looked_at: u64,
 }
 
 /// What a mining found.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Mined {
-    /// Triplets by kind; `active` is 0 where no loss was asked for.
+    /// Number of triplets of each kind; `active` is 0 where no loss was asked for.
     pub mining: MiningCounts,
-    /// The mean over the active triplets; 0 without any.
+    /// Mean loss of the active triplets; 0 where there are none.
     pub loss: f64,
-    /// `d loss / d embedding` of the anchors as they came, `[anchors, dim]`; empty where it was not asked for.
+    /// dL/d(anchor), `[anchors, dim]`, for the anchors before they are brought to unit length; empty where it was not asked
+    /// for.
     pub gradient: Vec<f32>,
-    /// What the miner keeps, pair by pair; empty where it was not asked for.
+    /// The pairs that the miner keeps; empty where they were not asked for.
     pub pairs: Pairs,
 }
 
-/// What is asked for beside the counts.
+/// What [`mine`] gives beside the counts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Wanted<'a> {
-    /// Nothing.
+    /// Nothing more.
     Counts,
-    /// The pairs that are kept: of miners that keep positives and negatives of each anchor, none of the others.
+    /// The pairs that the miner keeps. Only miners that give pairs have them, see [`Miner`].
     Pairs,
     /// The loss.
     Loss(&'a Loss),
@@ -92,7 +93,7 @@ struct Cut {
 }
 
 impl MiningSpec {
-    /// The spec for references with these labels, met by anchors apart from them, for counts alone.
+    /// Sizes for references with these labels and a number of other rows as anchors, for counts alone.
     pub fn of_names(labels: &[String], dim: usize, anchors: usize) -> Self {
         let EvaluationSpec { positives, .. } = EvaluationSpec::of_names(labels, dim, anchors);
         Self {
@@ -104,7 +105,7 @@ impl MiningSpec {
         }
     }
 
-    /// The same for a miner and a loss, on the path that these take.
+    /// The same sizes for this miner and loss.
     #[must_use]
     pub fn mined_by(self, miner: &Miner, loss: Option<&Loss>) -> Self {
         // How rows are compared changes no size.
@@ -214,7 +215,7 @@ impl MiningSpec {
                     .with::<u32>(Purpose::Ranks, "mine.books", thresholds)
                     .with::<f32>(Purpose::Similarities, "mine.parts", parts)
             }
-            Path::Rows => RowPass::plan(plan, rows, references),
+            Path::Rows => RowPass::plan(plan, [(rows, references)]),
         };
         plan.with::<f32>(Purpose::Gradients, "mine.gradient", rows * stride)
             .with::<f32>(Purpose::Gradients, "mine.shares", shares)
@@ -222,10 +223,10 @@ impl MiningSpec {
     }
 }
 
-/// Counts every triplet of the anchors with `references`, or with each other where it is `None`: an anchor is then no
-/// positive of itself. References that are given are constants, as a memory is.
+/// Triplet counts, and if wanted loss and gradient, of the anchors with `references`. With `None` the anchors are the
+/// references themselves, and no anchor is a positive of itself; references that are given are constants, as a memory is.
 ///
-/// `progress` hears how many anchors of how many are done.
+/// `progress` is called with the number of anchors done and the number of all.
 ///
 /// # Errors
 /// [`crate::Error::Config`] for a miner that gives a list, and for a loss that does not take what it keeps;
@@ -482,6 +483,8 @@ impl<'a> Phase<'a> {
             batch: &self.rows,
             tags: &self.tags,
         };
+        let positives = rows.iter().map(|row| row.positives as usize).max();
+        let positives = positives.unwrap_or(0);
         let share = self.spec.own && self.spec.gradient;
         let (gradient, shares, report) = (&mut self.gradient, &mut self.shares, &mut self.report);
         match (rule, &mut self.pass) {
@@ -489,6 +492,7 @@ impl<'a> Phase<'a> {
                 mine_block(
                     &mut commands,
                     &block,
+                    positives,
                     rule,
                     self.spec.references,
                     inputs,

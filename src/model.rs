@@ -12,6 +12,7 @@ use crate::kernels::stride;
 use crate::ledger::Purpose;
 use crate::plan::MemoryPlan;
 use crate::rng;
+use crate::scaling::Scaling;
 
 /// The most layers: four hidden ones and the last.
 const MAX_LAYERS: usize = 5;
@@ -28,17 +29,33 @@ pub struct EmbeddingModel {
 /// One layer's weights on the host, under the names that `torch.nn.Sequential` gives them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LayerWeights {
-    /// The layer's place in the sequence, ReLUs counted: 0, 2, 4 ..
+    /// Number of the layer in `torch.nn.Sequential`, where ReLUs count too: 0, 2, 4, ..
     pub index: usize,
-    /// Output and input width.
+    /// Widths `[outputs, inputs]`.
     pub shape: [usize; 2],
-    /// `[outputs, inputs]`.
+    /// Weights, `[outputs, inputs]` row-major.
     pub weight: Vec<f32>,
-    /// `[outputs]`.
+    /// Biases, `[outputs]`.
     pub bias: Vec<f32>,
 }
 
-/// The rows between layers, kept for the way back.
+impl LayerWeights {
+    /// Makes a layer that follows on scaled features one that follows on features as they came:
+    /// `W (x - shift) scale + b = (W scale) x + (b - (W scale) shift)`.
+    pub fn fold(&mut self, scaling: &Scaling) {
+        let rows = self.weight.chunks_exact_mut(scaling.shift.len());
+        for (row, bias) in rows.zip(&mut self.bias) {
+            let mut offset = 0.0;
+            for ((weight, shift), scale) in row.iter_mut().zip(&scaling.shift).zip(&scaling.scale) {
+                *weight *= scale;
+                offset += f64::from(*weight) * f64::from(*shift);
+            }
+            *bias = (f64::from(*bias) - offset) as f32;
+        }
+    }
+}
+
+/// Activations: the input and the output of every layer, kept for the backward pass.
 #[derive(Debug)]
 pub struct Activations {
     /// The input, then each layer's output; all `[rows, stride(width)]`.

@@ -1,5 +1,5 @@
-//! [`RowPass`]: a few rows on the way of [`crate::Path::Rows`], with its buffers: their similarities to all references,
-//! what a miner keeps of them, what the triplets of that cost, and the gradient.
+//! [`RowPass`]: mining by rows ([`crate::Path::Rows`]), a block of anchors at a time: their similarities to all references, the
+//! ones that a miner keeps, the loss of those triplets, and its gradient. Holds the buffers.
 
 use crate::engine::{Commands, DeviceVec, Workspace};
 use crate::error::{Error, Result};
@@ -15,7 +15,7 @@ use crate::plan::MemoryPlan;
 
 /// The most references of a row.
 const MOST_REFERENCES: usize = 1 << 20;
-/// The most windows in which a row meets them.
+/// The most windows in which a row is compared with them.
 const MOST_WINDOWS: usize = 64;
 
 const VALUES: &str = "rows.similarities";
@@ -32,15 +32,25 @@ pub(crate) struct RowPass {
 }
 
 impl RowPass {
-    /// Adds the buffers of so many rows and references to a plan.
-    pub(crate) fn plan(plan: MemoryPlan, rows: u64, references: u64) -> MemoryPlan {
-        let cells = rows.saturating_mul(references.next_multiple_of(4));
-        let segments = references.div_ceil(SEGMENT as u64);
+    /// Adds the buffers of blocks of so many rows and references to a plan: each as large as the largest needs it.
+    pub(crate) fn plan(
+        plan: MemoryPlan,
+        blocks: impl IntoIterator<Item = (u64, u64)>,
+    ) -> MemoryPlan {
+        let (mut cells, mut terms, mut most_rows) = (0, 0, 0);
+        for (rows, references) in blocks {
+            let segments = references.div_ceil(SEGMENT as u64);
+            cells = rows
+                .saturating_mul(references.next_multiple_of(4))
+                .max(cells);
+            terms = rows.saturating_mul(segments).max(terms);
+            most_rows = rows.max(most_rows);
+        }
         plan.with::<f32>(Purpose::Similarities, VALUES, cells)
             .with::<f32>(Purpose::Similarities, WEIGHTS, cells)
-            .with::<f32>(Purpose::Similarities, TERMS, rows.saturating_mul(segments))
+            .with::<f32>(Purpose::Similarities, TERMS, terms)
             .with::<u32>(Purpose::Triplets, PLACES, cells)
-            .with::<[u32; 2]>(Purpose::Triplets, COUNTS, rows)
+            .with::<[u32; 2]>(Purpose::Triplets, COUNTS, most_rows)
     }
 
     /// Takes the buffers from a workspace.
@@ -69,7 +79,7 @@ impl RowPass {
         6 + windows + pulls
     }
 
-    /// Checks that a row can meet so many references of so many columns.
+    /// Checks that a row can be compared with this many references of this many columns.
     ///
     /// # Errors
     /// [`Error::Config`], with the numbers.
@@ -91,8 +101,8 @@ impl RowPass {
         Ok(())
     }
 
-    /// Mines the block's triplets: counts and each row's sum of losses into the step's report, and with `gradient` the
-    /// gradient of the rows, times the active triplets.
+    /// Triplet counts, loss sums and anchor gradient of a block: counts and each row's loss sum go into the step's report,
+    /// `active * dL/d(anchor)` into its rows of `gradient`.
     #[expect(clippy::too_many_arguments, reason = "what a pass reads and writes")]
     pub(crate) fn mine(
         &mut self,
@@ -138,9 +148,9 @@ impl RowPass {
         pull(commands, block, false, references, &kept.weights, gradient);
     }
 
-    /// Adds what the block's triplets give to the references, where those are the batch itself.
+    /// Reference gradient of a block: adds `active * dL/d(reference)`, where the references are the batch itself.
     ///
-    /// Follows [`RowPass::mine`] on the same block, before [`RowPass::share_swapped`].
+    /// Call it after [`RowPass::mine`] on the same block, and before [`RowPass::share_swapped`].
     pub(crate) fn share(
         &self,
         commands: &mut Commands,
@@ -157,10 +167,10 @@ impl RowPass {
         );
     }
 
-    /// Adds what the similarities of the references from `first` on to all references give to both, as many references
-    /// as the block has rows: their part in the block's triplets with `swap`.
+    /// Gradient that `swap` adds through the similarities between references, to both references of each pair: for as many
+    /// references as the block has rows, from `first` on, with all others.
     ///
-    /// Follows [`RowPass::share`]; every reference has its turn.
+    /// Call it after [`RowPass::share`], once for every stretch of references.
     pub(crate) fn share_swapped(
         &mut self,
         commands: &mut Commands,

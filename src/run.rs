@@ -18,9 +18,9 @@ use crate::forecast::{Forecast, Rate};
 use crate::ledger::MemoryLedger;
 use crate::metrics::{Metrics, Scores};
 use crate::projection::{Axes, project};
-use crate::trainer::{Evaluation, Neighbourhood, StepReport, Trainer};
-use crate::verdict::verdict;
-use crate::warnings::Warnings;
+use crate::trainer::{Evaluation, Map as Through, Neighbourhood, StepReport, Trainer};
+use crate::verdict::{Judged, Trial, verdict};
+use crate::warnings::{Warning, Warnings};
 
 /// A run under way.
 #[derive(Debug)]
@@ -30,6 +30,7 @@ pub struct Run {
     evaluations: Vec<Evaluation>,
     baseline: Option<Baseline>,
     head: Option<Scores>,
+    verdict: Option<String>,
     warnings: Warnings,
     axes: Axes,
     elapsed_ms: f64,
@@ -62,11 +63,13 @@ pub struct FullEvaluation {
 /// What the head is compared with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Baseline {
-    /// The features as they came, over their length.
+    /// The features as the head sees them, scaled or not, over their length.
     pub raw: Scores,
     /// Through the linear map of [`crate::LinearMap`], of no more outputs than the head; nothing where it cannot be
     /// fitted, and a warning says why.
     pub linear: Option<Scores>,
+    /// Outputs of that map: 8, 16, 32 .. or all that there are, whichever does best on the validation rows.
+    pub linear_dimensions: Option<usize>,
 }
 
 /// Where the embeddings of one side lie on a plane.
@@ -121,8 +124,10 @@ pub struct DataReport {
     pub validation: usize,
     /// Rows that are scored at the end.
     pub test: usize,
-    /// What was decided while reading, in words.
+    /// What was decided while reading, and about the scale of the features, in words.
     pub notes: Vec<String>,
+    /// Whether the features were scaled to mean 0 and spread 1.
+    pub standardized: bool,
 }
 
 /// Everything that a run has to say.
@@ -170,6 +175,7 @@ impl Run {
             evaluations: Vec::new(),
             baseline: None,
             head: None,
+            verdict: None,
             warnings,
             axes: Axes::default(),
             elapsed_ms: 0.0,
@@ -231,37 +237,61 @@ impl Run {
             validation,
             ..Scores::default()
         };
-        let raw = scores(self.trainer.score_raw(Side::Validation, false).await?);
-        let linear = scores(self.trainer.score_linear(Side::Validation, false).await?);
+        let raw = scores(self.trainer.score_raw(Side::Validation).await?);
+        let linear = scores(self.trainer.score_linear(Side::Validation).await?);
         if let Some(unfit) = self.trainer.no_linear() {
             self.warnings.see_no_linear(unfit);
-            return Ok(Baseline { raw, linear: None });
+            return Ok(Baseline {
+                raw,
+                ..Baseline::default()
+            });
         }
         Ok(Baseline {
             raw,
             linear: Some(linear),
+            linear_dimensions: self.trainer.linear_dimensions(),
         })
     }
 
     /// Scores the test side, by the baselines and embedded.
     async fn finish(&mut self) -> Result<()> {
-        let raw_test = self.trainer.score_raw(Side::Test, true).await?;
-        let linear_test = self.trainer.score_linear(Side::Test, true).await?;
+        let test = self.trial(Side::Test).await?;
         let last = self.evaluations.last();
-        let mut head = Scores {
+        let metrics = |judged: &Judged| judged.metrics;
+        self.head = Some(Scores {
             train: last.and_then(|evaluation| evaluation.train),
             validation: last.and_then(|evaluation| evaluation.validation),
-            test: None,
-        };
-        head.test = self.trainer.score_all(Side::Test).await?;
-        if let Some(Baseline { raw, linear }) = &mut self.baseline {
-            raw.test = raw_test;
-            if let Some(linear) = linear {
-                linear.test = linear_test;
+            test: test.as_ref().map(|trial| metrics(&trial.head)),
+        });
+        if let (Some(Baseline { raw, linear, .. }), Some(trial)) = (&mut self.baseline, &test) {
+            raw.test = Some(metrics(&trial.raw));
+            if let (Some(scores), Some((linear, _))) = (linear, &trial.linear) {
+                scores.test = Some(metrics(linear));
             }
         }
-        self.head = Some(head);
+        let trial = match test {
+            None => self.trial(Side::Validation).await?,
+            test => test,
+        };
+        let split = &self.trainer.config().split;
+        self.verdict = Some(verdict(split, trial.as_ref()));
         Ok(())
+    }
+
+    /// Scores every row of a side by the head and by its baselines; nothing where no row has another of its class.
+    async fn trial(&mut self, side: Side) -> Result<Option<Trial>> {
+        let mut judged = [Through::Head, Through::Raw, Through::Linear].map(|map| (map, None));
+        for (map, judged) in &mut judged {
+            let scored = self.trainer.score_each(*map, side).await?;
+            *judged = scored.map(|(metrics, queries)| Judged { metrics, queries });
+        }
+        let [(_, head), (_, raw), (_, linear)] = judged;
+        Ok(head.zip(raw).map(|(head, raw)| Trial {
+            head,
+            raw,
+            linear: linear.zip(self.trainer.linear_dimensions()),
+            tested: side == Side::Test,
+        }))
     }
 
     /// The side that may be looked at now: the test side once the run is over, until then the validation side, or the
@@ -371,17 +401,14 @@ impl Run {
         self.head
     }
 
-    /// The comparison of head and baseline in a sentence, once the run is over.
+    /// The comparison of head and baselines in words, once the run is over.
     pub fn verdict(&self) -> Option<String> {
-        let Baseline { raw, linear } = self.baseline();
-        let split = &self.trainer.config().split;
-        self.head
-            .map(|head| verdict(split, &head, &raw, linear.as_ref()))
+        self.verdict.clone()
     }
 
-    /// What is likely wrong, in sentences.
-    pub fn warnings(&self) -> &[String] {
-        self.warnings.texts()
+    /// What is likely wrong, and what would mend it.
+    pub fn warnings(&self) -> &[Warning] {
+        self.warnings.said()
     }
 
     /// The work so far, in milliseconds.
@@ -415,7 +442,14 @@ impl Run {
             train: sides.train.len(),
             validation: sides.validation.len(),
             test: sides.test.len(),
-            notes: dataset.notes.clone(),
+            notes: dataset
+                .notes
+                .iter()
+                .map(String::as_str)
+                .chain(self.trainer.scaling_note())
+                .map(str::to_owned)
+                .collect(),
+            standardized: self.trainer.scaling().1,
         }
     }
 
@@ -442,7 +476,7 @@ impl Run {
             r#final: self.head,
             baseline: self.baseline(),
             verdict: self.verdict(),
-            warnings: self.warnings().to_vec(),
+            warnings: self.warnings().iter().map(ToString::to_string).collect(),
         }
     }
 }

@@ -19,9 +19,10 @@ pub use hardest::{HardTriplet, HardestTriplets};
 pub use neighbours::{Neighbour, Neighbourhood};
 pub use pairs::PairHistogram;
 pub use score::Evaluation;
+pub(crate) use score::Map;
 pub use stored::StoredMemory;
 
-use crate::config::TrainConfig;
+use crate::config::{InitialWeights, TrainConfig};
 use crate::cross_batch_memory::{CrossBatchMemory, MemoryAge};
 use crate::dataset::{Dataset, Sides};
 use crate::engine::{Commands, Engine};
@@ -42,9 +43,10 @@ use crate::miners::MiningCounts;
 use crate::model::{Activations, EmbeddingModel, LayerWeights};
 use crate::pace::Pace;
 use crate::pml::pml_bytes;
+use crate::scaling::{Decision, Scaling};
 use crate::unit_rows::Intake;
 use baseline::Linear;
-use setup::{ADVICE, Fit, MODEL, MiningBuffers, Setup, Sizes, TILE, TrainBuffers};
+use setup::{Fit, MODEL, MiningBuffers, Setup, Sizes, TILE, TrainBuffers};
 
 /// What a step did.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -69,6 +71,7 @@ pub struct Trainer {
     config: TrainConfig,
     setup: Setup,
     rule: MiningRule,
+    scaling: Decision,
     features: FeatureStore,
     model: EmbeddingModel,
     memory: CrossBatchMemory,
@@ -98,6 +101,8 @@ struct LastStep {
 struct Drawn {
     slots: Slots,
     references: usize,
+    /// Positives of one of its rows at most.
+    positives: usize,
     /// The references are the batch itself, and get their share of the gradient.
     alone: bool,
     pml_bytes: u64,
@@ -119,17 +124,26 @@ impl Trainer {
             cut,
         } = sizes.fit(&engine.room(), &dataset)?;
         engine.prepare(&kernels::ALL).await?;
-        let mut workspace = engine.workspace("training", &plan, ADVICE).await?;
+        let mut workspace = engine.workspace("training", &plan, sizes.advice()).await?;
         let weights = EmbeddingModel::initial_weights(&sizes.widths, config.seed);
         let model =
             EmbeddingModel::new(&engine, &mut workspace, MODEL, &sizes.widths, &weights).await?;
-        let features = FeatureStore::new(&engine, &mut workspace, &dataset, resident).await?;
+        let train = &setup.sides.train;
+        let scaling = Scaling::decide(&engine, &dataset, train, config.standardize).await?;
+        let features = FeatureStore::new(
+            &engine,
+            &mut workspace,
+            &dataset,
+            &scaling.scaling,
+            resident,
+        )
+        .await?;
         let classes = dataset.class_names.len();
         let mut memory = CrossBatchMemory::new(&mut workspace, sizes.memory, classes);
         if config.memory_size == 0 || config.memory_start_step > 0 {
             memory.reset(sizes.batch);
         }
-        Ok(Self {
+        let mut trainer = Self {
             rule: MiningRule::new(&config.miner, Some(&config.loss), config.distance),
             train: TrainBuffers::new(&mut workspace, sizes),
             tile: Activations::new(&mut workspace, &TILE, &sizes.widths),
@@ -147,10 +161,15 @@ impl Trainer {
             dataset,
             config,
             setup,
+            scaling,
             features,
             model,
             memory,
-        })
+        };
+        if trainer.config.initial_weights == InitialWeights::Lda {
+            trainer.start_from_linear().await?;
+        }
+        Ok(trainer)
     }
 
     /// Takes as many steps as make a slice of work, one at least and `at_most` at most.
@@ -163,9 +182,16 @@ impl Trainer {
             steps_per_submit,
             ..
         } = self.setup.sizes;
+        let alone = self.is_alone(self.step);
+        let at_most = match alone && self.config.memory_size > 0 {
+            // Steps of one kind share a slice: those with a memory are much more work.
+            true => at_most.min(self.config.memory_start_step - self.step),
+            false => at_most,
+        };
         let most =
             usize::try_from(at_most).map_or(steps_per_submit, |most| most.min(steps_per_submit));
-        let steps = self.pace.units(self.setup.sizes.step_operations(), most);
+        let operations = self.setup.sizes.step_operations(alone);
+        let steps = self.pace.units(operations, most);
         let mut numbers = Vec::with_capacity(steps * batch);
         for _ in 0..steps {
             self.setup.sampler.next_batch(&mut numbers);
@@ -176,12 +202,11 @@ impl Trainer {
     /// Takes one step on the batch of these rows of the data set, `batch_size` of them.
     ///
     /// # Errors
-    /// As [`Trainer::advance`].
-    ///
-    /// # Panics
-    /// When the rows are more or fewer than a batch.
+    /// As [`Trainer::advance`]. [`Error::Data`] for more or fewer rows than a batch, for a row that the data does not have,
+    /// and where the memory would hold more rows of one class than the run has room to mine: as many as its sampler can
+    /// bring together. Then nothing was done.
     pub async fn step_on(&mut self, rows: &[u32]) -> Result<StepReport> {
-        assert_eq!(rows.len(), self.setup.sizes.batch, "a step takes one batch");
+        self.check_rows(rows)?;
         let reports = self.steps_on(rows).await?;
         Ok(reports
             .into_iter()
@@ -196,12 +221,21 @@ impl Trainer {
         }
         let started = Instant::now();
         let batch = self.setup.sizes.batch;
-        let (steps, words) = (numbers.len() / batch, TERMS + batch);
         let mut rows = Vec::with_capacity(numbers.len());
-        let drawn: Vec<Drawn> = (self.step..)
-            .zip(numbers.chunks_exact(batch))
-            .map(|(step, numbers)| self.enqueue(step, numbers, &mut rows))
-            .collect();
+        let mut drawn = Vec::new();
+        for (step, numbers) in (self.step..).zip(numbers.chunks_exact(batch)) {
+            // Only rows that were given by hand break what the sampler promises, and with those before no longer in order.
+            match self.check_classes(step, numbers) {
+                Err(error) if drawn.is_empty() => return Err(error),
+                Err(error) => {
+                    self.failed = Some(error);
+                    break;
+                }
+                Ok(()) => drawn.push(self.enqueue(step, numbers, &mut rows)),
+            }
+        }
+        let (steps, words) = (drawn.len(), TERMS + batch);
+        let numbers = &numbers[..steps * batch];
         let mut commands = self.engine.commands();
         let Self {
             engine,
@@ -223,10 +257,10 @@ impl Trainer {
             .engine
             .read(&self.train.report, 0, (steps * words + PAIRS) as u64)
             .await?;
-        self.pace.record(
-            self.setup.sizes.step_operations() * steps as f64,
-            started.elapsed(),
-        );
+        let operations = drawn
+            .iter()
+            .map(|drawn| self.setup.sizes.step_operations(drawn.alone));
+        self.pace.record(operations.sum(), started.elapsed());
         self.read_reports(&report, &drawn)
     }
 
@@ -276,23 +310,64 @@ impl Trainer {
         Ok(reports)
     }
 
+    /// Whether the rows of a step meet only their batch.
+    fn is_alone(&self, step: u64) -> bool {
+        self.config.memory_size == 0 || step < self.config.memory_start_step
+    }
+
+    /// Whether the memory is there from this step on, and was not before.
+    fn begins(&self, step: u64) -> bool {
+        self.config.memory_size > 0 && step > 0 && step == self.config.memory_start_step
+    }
+
+    /// Checks that rows given by hand are a batch of this data.
+    fn check_rows(&self, numbers: &[u32]) -> Result<()> {
+        let (batch, rows) = (self.setup.sizes.batch, self.dataset.rows());
+        if numbers.len() != batch {
+            return Err(Error::Data(format!(
+                "{} rows were given for a step, and this run's steps take {batch}: give as many as `batch_size` says",
+                numbers.len()
+            )));
+        }
+        match numbers.iter().find(|row| **row as usize >= rows) {
+            Some(row) => Err(Error::Data(format!(
+                "row {row} was given for a step, and the data has {rows} rows: give numbers from 0 to {}",
+                rows - 1
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    /// Checks that no row of a step will have more positives than the buffers hold.
+    fn check_classes(&self, step: u64, numbers: &[u32]) -> Result<()> {
+        if self.rule.path() == Path::Rows {
+            return Ok(());
+        }
+        let labels = self.dataset.labels_of(numbers);
+        let (label, count) = self.memory.most_after(&labels, self.begins(step));
+        let most = self.setup.sizes.blocks(self.is_alone(step)).positives + 1;
+        if count <= most {
+            return Ok(());
+        }
+        let class = &self.dataset.class_names[label as usize];
+        Err(Error::Data(format!(
+            "with these rows {count} rows of class \"{class}\" are mined together, and this run has room for {most} of a class, \
+             the most that its sampler brings together: give rows of more classes, or call `reset_memory` before"
+        )))
+    }
+
     /// Makes room in the memory for the batch of a step, and notes what the kernels need to know of its rows.
     fn enqueue(&mut self, step: u64, numbers: &[u32], rows: &mut Vec<Row>) -> Drawn {
-        let TrainConfig {
-            memory_size,
-            memory_start_step,
-            ..
-        } = self.config;
-        let alone = memory_size == 0 || step < memory_start_step;
-        if memory_size > 0 && step > 0 && step == memory_start_step {
-            self.memory.reset(memory_size);
+        let alone = self.is_alone(step);
+        if self.begins(step) {
+            self.memory.reset(self.config.memory_size);
         }
         let labels = self.dataset.labels_of(numbers);
         let slots = self.memory.enqueue(&labels, numbers);
-        rows.extend(
-            self.memory
-                .anchors(&labels, slots, self.setup.sizes.block_rows),
-        );
+        let block_rows = self.setup.sizes.blocks(alone).rows;
+        let anchors = self.memory.anchors(&labels, slots, block_rows);
+        let positives = anchors.iter().map(|row| row.positives as usize).max();
+        rows.extend(anchors);
         let references = self.memory.len() as u64;
         let triplets = labels.iter().map(|label| {
             let same = self.memory.of_class(*label);
@@ -301,6 +376,7 @@ impl Trainer {
         Drawn {
             slots,
             references: references as usize,
+            positives: positives.unwrap_or(0),
             alone,
             pml_bytes: pml_bytes(labels.len() as u64, references, triplets.sum()),
         }
@@ -350,10 +426,11 @@ impl Trainer {
             batch,
             tags: &memory.bank.tags,
         };
-        for first_row in (0..count).step_by(sizes.block_rows) {
+        let block_rows = sizes.blocks(drawn.alone).rows;
+        for first_row in (0..count).step_by(block_rows) {
             let block = Block {
                 first_row,
-                rows: sizes.block_rows.min(count - first_row),
+                rows: block_rows.min(count - first_row),
                 batch: first + first_row,
                 first_reference: 0,
                 references: drawn.references,
@@ -364,6 +441,7 @@ impl Trainer {
                     triplet_margin::mine(
                         commands,
                         &block,
+                        drawn.positives,
                         rule,
                         drawn.slots.capacity,
                         inputs,
@@ -440,12 +518,34 @@ impl Trainer {
         );
     }
 
-    /// Forgets the rows of the memory, as PML's `reset_queue` does: the next batch finds its own stored copies there.
+    /// Forgets the rows of the memory, as PML's `reset_queue` does: the next batch finds its own stored copies there. The
+    /// triplets of the last step are forgotten with them: [`Trainer::hardest`] has none until the next step.
     pub fn reset_memory(&mut self) {
         self.memory.forget();
+        self.last = None;
     }
 
-    /// Reads the weights back.
+    /// What was done to the features, and whether that scaled them.
+    pub fn scaling(&self) -> (&Scaling, bool) {
+        (&self.scaling.scaling, self.scaling.standardized)
+    }
+
+    /// Why the features were scaled or not, in words; nothing where the settings say not to.
+    pub fn scaling_note(&self) -> Option<&str> {
+        self.scaling.why.as_deref()
+    }
+
+    /// The trained head for rows as they are in the file: its weights with the scaling folded into the first layer.
+    ///
+    /// # Errors
+    /// [`Error::Device`].
+    pub async fn head(&self) -> Result<Vec<LayerWeights>> {
+        let mut head = self.weights().await?;
+        head[0].fold(&self.scaling.scaling);
+        Ok(head)
+    }
+
+    /// Reads the weights back, as they follow on scaled features.
     ///
     /// # Errors
     /// [`Error::Device`].

@@ -1,9 +1,9 @@
 //! [`UnitRows`]: rows on their way to an engine, over their length, a tile at a time: as they are stored, or through a
 //! model. What searches and evaluations read from, however large it is.
 
-use crate::dataset::{Dataset, RowSource, too_large};
+use crate::dataset::{Dataset, RowSource, check_squares};
 use crate::engine::{DeviceVec, Engine, Workspace};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::features::{FeatureStore, pad};
 use crate::kernels::{normalize, stride};
 use crate::ledger::Purpose;
@@ -25,14 +25,14 @@ pub(crate) enum UnitRows<'a> {
         /// Those that are meant, in order; all where it is `None`.
         chosen: Option<&'a [u32]>,
     },
-    /// Through a model.
+    /// As a head sees them, scaled, and through the head.
     Embedded {
         /// The features of all.
         features: &'a mut FeatureStore,
         /// What the features are of.
         dataset: &'a Dataset,
-        /// The model.
-        model: &'a EmbeddingModel,
+        /// The head; the scaled features themselves where there is none.
+        model: Option<&'a EmbeddingModel>,
         /// Its activations, with room for a tile.
         tile: &'a mut Activations,
         /// Those that are meant, in order.
@@ -71,7 +71,9 @@ impl UnitRows<'_> {
     pub(crate) fn dim(&self) -> usize {
         match self {
             Self::Stored { rows, .. } => rows.dim(),
-            Self::Embedded { model, .. } => model.embedding_size(),
+            Self::Embedded {
+                model, features, ..
+            } => model.map_or(features.dim(), EmbeddingModel::embedding_size),
         }
     }
 
@@ -104,14 +106,7 @@ impl UnitRows<'_> {
                     }
                     dense.clear();
                     rows.read(&numbers, &mut dense).await?;
-                    if let Some(at) = too_large(&dense, dim) {
-                        return Err(Error::Data(format!(
-                            "row {}, column {}: {:e} is too large to square: scale the rows",
-                            numbers[at / dim] + 1,
-                            at % dim + 1,
-                            dense[at]
-                        )));
-                    }
+                    check_squares(&numbers, &dense, dim)?;
                     if dim == stride {
                         engine.upload(&mut intake.0, 0, &dense).await?;
                     } else {
@@ -133,8 +128,14 @@ impl UnitRows<'_> {
                         .stage(engine, &mut commands, dataset, &numbers)
                         .await?;
                     features.gather(&mut commands, 0, count, tile.input_mut());
-                    model.forward(&mut commands, count, tile);
-                    normalize::normalize(&mut commands, count, stride, tile.output(), at, to);
+                    let rows = match model {
+                        Some(model) => {
+                            model.forward(&mut commands, count, tile);
+                            tile.output()
+                        }
+                        None => tile.input_mut(),
+                    };
+                    normalize::normalize(&mut commands, count, stride, rows, at, to);
                 }
             }
             engine.submit(commands);

@@ -1,105 +1,232 @@
-//! What a run was good for, in a plain sentence or two.
+//! What a run was good for, in a few plain sentences: the head beside the raw features and beside a linear map, at the
+//! nearest row and at whole groups, over the same queries.
 
 use crate::config::Split;
-use crate::metrics::{Metrics, Scores};
+use crate::metrics::{Metrics, QueryScore};
 
-/// A change of MAP@R that is worth a word.
-const MAP_CHANGE: f64 = 0.02;
+/// A difference is clear beyond so many of its standard errors. Both measures are looked at, and rows that are each
+/// other's nearest count twice: 2 would be too few.
+const CLEAR: f64 = 2.5;
+/// Held-out classes from which on classes are what varies, not rows.
+const MANY_CLASSES: usize = 20;
 
-/// Compares the head with raw features, and with the linear baseline where there is one: on the test side, or on the
-/// validation side where nothing is tested.
-pub(crate) fn verdict(
-    split: &Split,
-    head: &Scores,
-    raw: &Scores,
-    linear: Option<&Scores>,
-) -> String {
-    let unseen = match split {
-        Split::ByClass | Split::ByClassShuffled => "classes it never saw",
-        Split::Random | Split::Column(_) => "rows it never saw",
+/// One map's scores of a side, and each query's.
+#[derive(Clone, Debug)]
+pub(crate) struct Judged {
+    /// The means.
+    pub(crate) metrics: Metrics,
+    /// What they are means of, in the same order for every map.
+    pub(crate) queries: Vec<QueryScore>,
+}
+
+/// What was scored for a verdict.
+#[derive(Clone, Debug)]
+pub(crate) struct Trial {
+    /// The trained head.
+    pub(crate) head: Judged,
+    /// The features as the head sees them.
+    pub(crate) raw: Judged,
+    /// The linear baseline and its outputs, where there is one.
+    pub(crate) linear: Option<(Judged, usize)>,
+    /// Whether it was the test side; else the validation side.
+    pub(crate) tested: bool,
+}
+
+/// Compares the head with raw features, and with the linear baseline where there is one.
+pub(crate) fn verdict(split: &Split, trial: Option<&Trial>) -> String {
+    let Some(trial) = trial else {
+        return "Nothing to judge by: no held-out row has another row of its class. Raise test_fraction."
+            .to_owned();
     };
-    let on = |side: fn(&Scores) -> Option<Metrics>| {
-        let linear = linear.and_then(side);
-        let scores = side(head).zip(side(raw));
-        scores.map(|(head, raw)| compare(unseen, &head, &raw, linear.as_ref()))
+    let by_class = matches!(split, Split::ByClass | Split::ByClassShuffled);
+    let raw = Standing::of(&trial.head, &trial.raw, by_class);
+    let linear = trial.linear.as_ref().map(|(linear, outputs)| {
+        let beats_raw = Standing::of(linear, &trial.raw, by_class).wins();
+        let outputs = match outputs {
+            1 => "1 output".to_owned(),
+            more => format!("{more} outputs"),
+        };
+        let name = format!("a linear map (LDA, {outputs})");
+        (Standing::of(&trial.head, linear, by_class), name, beats_raw)
+    });
+    let standings = || std::iter::once(&raw).chain(linear.iter().map(|(standing, ..)| standing));
+    // As few digits as tell apart what is said to differ.
+    let digits = if standings().any(Standing::hides_in_two_digits) {
+        3
+    } else {
+        2
     };
-    match (on(|scores| scores.test), on(|scores| scores.validation)) {
-        (Some(text), _) => text,
-        (None, Some(text)) => format!("{text} (validation: nothing was kept for a test)"),
-        (None, None) => {
-            "Nothing to judge by: no held-out row has another row of its class. Raise test_fraction.".to_owned()
+    let on = match (trial.tested, by_class) {
+        (true, true) => "rows of classes it never saw",
+        (true, false) => "rows it never saw",
+        (false, _) => "validation rows (nothing was kept for a test)",
+    };
+    let Metrics {
+        precision_at_1: p,
+        mean_average_precision_at_r: m,
+        ..
+    } = trial.head.metrics;
+    let named: Vec<(&str, &Standing)> = std::iter::once(("raw features", &raw))
+        .chain(
+            linear
+                .iter()
+                .map(|(linear, name, _)| (name.as_str(), linear)),
+        )
+        .collect();
+    let beside = |measure: fn(&Standing) -> (f64, Is)| {
+        let each = named.iter().map(|(name, standing)| {
+            let (value, is) = measure(standing);
+            (format!("{name} {value:.digits$}"), is.of_the_other())
+        });
+        match &each.collect::<Vec<_>>()[..] {
+            [(raw, a), (linear, b)] if a == b => format!("{raw} and {linear}, both {a}"),
+            each => {
+                let each = each.iter().map(|(value, is)| format!("{value}, {is}"));
+                each.collect::<Vec<_>>().join("; ")
+            }
+        }
+    };
+    let nearest = beside(|standing| (standing.baseline[0], standing.nearest));
+    let groups = beside(|standing| (standing.baseline[1], standing.groups));
+    let linear = linear
+        .as_ref()
+        .map(|(standing, _, beats_raw)| (standing, *beats_raw));
+    format!(
+        "{} On {on}, the nearest row is right for {p:.digits$} (precision@1): {nearest}. Whole groups score {m:.digits$} \
+         (MAP@R): {groups}.",
+        advice(&raw, linear)
+    )
+}
+
+/// What to do with the head.
+fn advice(raw: &Standing, linear: Option<(&Standing, bool)>) -> &'static str {
+    if let Some((linear, true)) = linear
+        && !linear.wins()
+    {
+        return match (linear.nearest, linear.groups) {
+            (Is::Alike, Is::Alike) => "A linear map does as well and is simpler: take that.",
+            (Is::Better, Is::Worse) => {
+                "Keep this head if the nearest row is what you need; for whole groups take the linear map."
+            }
+            (Is::Worse, Is::Better) => {
+                "Keep this head if you need whole groups; for the nearest row take the linear map."
+            }
+            _ => {
+                "Do not ship this head: a linear map does better. Take that, or start from it (hidden_layers [], \
+                 initial_weights lda)."
+            }
+        };
+    }
+    match (raw.nearest, raw.groups) {
+        (Is::Better, Is::Better | Is::Alike) => "Keep this head.",
+        (Is::Alike, Is::Better) => "Keep this head if you need whole groups.",
+        (Is::Better, Is::Worse) => {
+            "Keep this head if the nearest row is what you need; for whole groups the raw features do better."
+        }
+        (Is::Worse, Is::Better) => {
+            "Keep this head if you need whole groups; for the nearest row the raw features do better."
+        }
+        (Is::Alike, Is::Alike) => "Training gained nothing clear: the raw features do as well.",
+        (Is::Worse, _) | (_, Is::Worse) => {
+            "Do not ship this head: the raw features do better. Try more rows or fewer steps."
         }
     }
 }
 
-fn compare(unseen: &str, head: &Metrics, raw: &Metrics, linear: Option<&Metrics>) -> String {
-    let raw = Standing::of(head, raw, "raw features");
-    let linear = linear.map(|linear| Standing::of(head, linear, "a linear map (LDA)"));
-    let error = match head.standard_error {
-        0.0 => 0.0,
-        // What rounds to nothing is not nothing.
-        error => error.max(0.01),
-    };
-    let (before, colon) = if raw.worse {
-        ("Worse than no training: ", ",")
-    } else {
-        ("", ":")
-    };
-    let mut text = format!(
-        "{before}{:.2} ± {error:.2} on {unseen}{colon} {}",
-        head.precision_at_1, raw.text
-    );
-    if let Some(linear) = &linear {
-        let and = match (raw.pays, linear.pays) {
-            (true, true) => ",",
-            (false, false) => ", and",
-            _ => ", but",
-        };
-        text = format!("{text}{and} {}", linear.text);
-    }
-    if raw.pays && linear.is_none_or(|linear| linear.pays) {
-        text
-    } else {
-        format!("{text}. Do not ship this head.")
+/// How one number stands to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Is {
+    Better,
+    Alike,
+    Worse,
+}
+
+impl Is {
+    /// The same, said of what the head is compared with.
+    fn of_the_other(self) -> &'static str {
+        match self {
+            Self::Better => "clearly lower",
+            Self::Alike => "no clear difference",
+            Self::Worse => "clearly higher",
+        }
     }
 }
 
-/// How the head stands against one baseline.
+/// How the head stands to a baseline.
+#[derive(Clone, Debug)]
 struct Standing {
-    /// The head is better, by more than the noise.
-    pays: bool,
-    /// The head is worse, by more than the noise.
-    worse: bool,
-    text: String,
+    /// By precision@1.
+    nearest: Is,
+    /// By MAP@R.
+    groups: Is,
+    head: [f64; 2],
+    baseline: [f64; 2],
 }
 
 impl Standing {
-    /// By precision@1; where that is the same, by MAP@R.
-    fn of(head: &Metrics, baseline: &Metrics, name: &str) -> Self {
-        let (p, q) = (head.precision_at_1, baseline.precision_at_1);
-        let (m, n) = (
-            head.mean_average_precision_at_r,
-            baseline.mean_average_precision_at_r,
-        );
-        // Two standard errors of the difference.
-        let noise = 2.0 * head.standard_error.hypot(baseline.standard_error);
-        let (pays, worse, text) = if p > q + noise {
-            (true, false, format!("better than {name} by {:.2}", p - q))
-        } else if p < q - noise {
-            (false, true, format!("worse than {name} by {:.2}", q - p))
-        } else if m > n + MAP_CHANGE {
-            let text = format!(
-                "like {name} at {q:.2}, with whole classes together (MAP@R {m:.2} against {n:.2})"
-            );
-            (true, false, text)
-        } else if m < n - MAP_CHANGE {
-            let text =
-                format!("like {name} at {q:.2}, with classes apart (MAP@R {m:.2} against {n:.2})");
-            (false, false, text)
-        } else {
-            (false, false, format!("no better than {name} at {q:.2}"))
+    fn of(head: &Judged, baseline: &Judged, by_class: bool) -> Self {
+        let values = |judged: &Judged| {
+            let metrics = &judged.metrics;
+            [metrics.precision_at_1, metrics.mean_average_precision_at_r]
         };
-        Self { pays, worse, text }
+        let pairs = || head.queries.iter().zip(&baseline.queries);
+        let hits = pairs().map(|(a, b)| (a.class, f64::from(a.hit) - f64::from(b.hit)));
+        let precisions = pairs().map(|(a, b)| {
+            let difference = a.average_precision_at_r - b.average_precision_at_r;
+            (a.class, f64::from(difference))
+        });
+        let (head, baseline) = (values(head), values(baseline));
+        // A difference that three digits do not show is none to a person.
+        let shown = |i: usize, is| match format!("{:.3}", head[i]) == format!("{:.3}", baseline[i])
+        {
+            true => Is::Alike,
+            false => is,
+        };
+        Self {
+            nearest: shown(0, clear(hits, by_class)),
+            groups: shown(1, clear(precisions, by_class)),
+            head,
+            baseline,
+        }
+    }
+
+    /// Better in one way at least, and in none worse.
+    fn wins(&self) -> bool {
+        let both = [self.nearest, self.groups];
+        both.contains(&Is::Better) && !both.contains(&Is::Worse)
+    }
+
+    /// Whether two digits would show numbers as equal that are said to differ.
+    fn hides_in_two_digits(&self) -> bool {
+        let two = |value: f64| format!("{value:.2}");
+        let values = self.head.iter().zip(&self.baseline);
+        [self.nearest, self.groups]
+            .iter()
+            .zip(values)
+            .any(|(is, (a, b))| *is != Is::Alike && two(*a) == two(*b))
+    }
+}
+
+/// Whether paired differences, each with its class, are clearly above or below zero: more than [`CLEAR`] of the standard
+/// errors that they would have if there were none. Where whole classes are held out, and many, classes are what varies.
+fn clear(differences: impl Iterator<Item = (u32, f64)>, by_class: bool) -> Is {
+    let (mut sum, mut squares) = (0.0, 0.0);
+    let mut classes: Vec<(u32, f64)> = Vec::new();
+    for (class, difference) in differences {
+        sum += difference;
+        squares += difference * difference;
+        match classes.last_mut() {
+            Some((last, sum)) if *last == class => *sum += difference,
+            _ => classes.push((class, difference)),
+        }
+    }
+    if by_class && classes.len() >= MANY_CLASSES {
+        squares = squares.max(classes.iter().map(|(_, sum)| sum * sum).sum());
+    }
+    match sum {
+        sum if sum > CLEAR * squares.sqrt() => Is::Better,
+        sum if sum < -CLEAR * squares.sqrt() => Is::Worse,
+        _ => Is::Alike,
     }
 }
 
@@ -107,123 +234,163 @@ impl Standing {
 mod tests {
     use super::*;
 
-    fn scores(precision_at_1: f64, mean_average_precision_at_r: f64) -> Scores {
-        Scores {
-            test: Some(Metrics {
-                precision_at_1,
-                mean_average_precision_at_r,
-                standard_error: 0.01,
+    /// 1,000 queries of 100 classes, so many of them right at the nearest row, each with this average precision.
+    fn judged(right: usize, average_precision: f32) -> Judged {
+        let queries: Vec<QueryScore> = (0..1000)
+            .map(|i| QueryScore {
+                class: i as u32 / 10,
+                // Spread over the classes.
+                hit: i * 7 % 1000 < right,
+                average_precision_at_r: average_precision,
+            })
+            .collect();
+        Judged {
+            metrics: Metrics {
+                precision_at_1: right as f64 / 1e3,
+                mean_average_precision_at_r: f64::from(average_precision),
                 queries: 1000,
                 ..Metrics::default()
-            }),
-            ..Scores::default()
+            },
+            queries,
         }
     }
 
-    #[test]
-    fn the_sentence_says_better_worse_or_neither() {
-        let say = |head, raw| verdict(&Split::ByClass, &head, &raw, None);
-        assert_eq!(
-            say(scores(0.9, 0.5), scores(0.13, 0.1)),
-            "0.90 ± 0.01 on classes it never saw: better than raw features by 0.77"
-        );
-        assert_eq!(
-            say(scores(0.93, 0.3), scores(0.99, 0.6)),
-            "Worse than no training: 0.93 ± 0.01 on classes it never saw, worse than raw features by 0.06. Do not ship \
-             this head."
-        );
-        assert_eq!(
-            say(scores(0.98, 0.93), scores(0.98, 0.54)),
-            "0.98 ± 0.01 on classes it never saw: like raw features at 0.98, with whole classes together (MAP@R 0.93 \
-             against 0.54)"
-        );
-        assert_eq!(
-            say(scores(0.98, 0.3), scores(0.98, 0.54)),
-            "0.98 ± 0.01 on classes it never saw: like raw features at 0.98, with classes apart (MAP@R 0.30 against \
-             0.54). Do not ship this head."
-        );
-        assert_eq!(
-            say(scores(0.98, 0.54), scores(0.98, 0.54)),
-            "0.98 ± 0.01 on classes it never saw: no better than raw features at 0.98. Do not ship this head."
-        );
-        assert!(say(Scores::default(), Scores::default()).starts_with("Nothing to judge by"));
+    fn say(head: (usize, f32), raw: (usize, f32), linear: Option<(usize, f32)>) -> String {
+        let judged = |(right, precision)| judged(right, precision);
+        let trial = Trial {
+            head: judged(head),
+            raw: judged(raw),
+            linear: linear.map(|linear| (judged(linear), 16)),
+            tested: true,
+        };
+        verdict(&Split::ByClass, Some(&trial))
     }
 
     #[test]
-    fn a_head_has_to_beat_the_linear_map_too() {
-        let say = |linear| {
-            let (head, raw) = (scores(0.9, 0.5), scores(0.13, 0.1));
-            verdict(&Split::ByClass, &head, &raw, Some(&linear))
-        };
-        let start = "0.90 ± 0.01 on classes it never saw: better than raw features by 0.77";
+    fn a_head_that_is_better_than_both_is_kept() {
         assert_eq!(
-            say(scores(0.59, 0.3)),
-            format!("{start}, better than a linear map (LDA) by 0.31")
+            say((950, 0.8), (280, 0.11), Some((520, 0.3))),
+            "Keep this head. On rows of classes it never saw, the nearest row is right for 0.95 (precision@1): raw \
+             features 0.28 and a linear map (LDA, 16 outputs) 0.52, both clearly lower. Whole groups score 0.80 (MAP@R): \
+             raw features 0.11 and a linear map (LDA, 16 outputs) 0.30, both clearly lower."
         );
-        // Two standard errors of the difference are 0.028.
-        for (precision, text) in [
-            (0.875, "but no better than a linear map (LDA) at 0.88"),
-            (0.925, "but no better than a linear map (LDA) at 0.93"),
-            (0.93, "but worse than a linear map (LDA) by 0.03"),
+    }
+
+    #[test]
+    fn each_pair_of_standings_has_its_advice() {
+        for (raw, advice) in [
+            ((800, 0.4), "Keep this head. "),
+            ((800, 0.5), "Keep this head. "),
+            ((895, 0.4), "Keep this head if you need whole groups. "),
+            (
+                (800, 0.6),
+                "Keep this head if the nearest row is what you need; for whole groups the raw",
+            ),
+            (
+                (990, 0.4),
+                "Keep this head if you need whole groups; for the nearest row the raw",
+            ),
+            ((900, 0.5), "Training gained nothing clear"),
+            (
+                (895, 0.6),
+                "Do not ship this head: the raw features do better.",
+            ),
+            (
+                (990, 0.5),
+                "Do not ship this head: the raw features do better.",
+            ),
+            (
+                (990, 0.6),
+                "Do not ship this head: the raw features do better.",
+            ),
         ] {
-            assert_eq!(
-                say(scores(precision, 0.5)),
-                format!("{start}, {text}. Do not ship this head.")
-            );
+            let text = say((900, 0.5), raw, None);
+            assert!(text.starts_with(advice), "{raw:?}: {text}");
         }
-        assert!(say(scores(0.871, 0.5)).ends_with("better than a linear map (LDA) by 0.03"));
-        assert!(say(scores(0.9, 0.4)).ends_with("together (MAP@R 0.50 against 0.40)"));
     }
 
     #[test]
-    fn worse_than_both_is_one_sentence_and_what_to_do() {
-        let (head, raw, linear) = (scores(0.5, 0.3), scores(0.99, 0.6), scores(0.6, 0.3));
-        assert_eq!(
-            verdict(&Split::ByClass, &head, &raw, Some(&linear)),
-            "Worse than no training: 0.50 ± 0.01 on classes it never saw, worse than raw features by 0.49, and worse \
-             than a linear map (LDA) by 0.10. Do not ship this head."
-        );
-    }
-
-    #[test]
-    fn an_error_that_rounds_to_nothing_is_said_to_be_a_hundredth() {
-        let mut head = scores(0.9, 0.5);
-        let mut say = |standard_error| {
-            let test = head.test.as_mut().expect("is there");
-            test.standard_error = standard_error;
-            verdict(&Split::Random, &head, &scores(0.13, 0.1), None)
-        };
-        assert!(say(0.001).starts_with("0.90 ± 0.01 "));
-        assert!(say(0.016).starts_with("0.90 ± 0.02 "));
-        assert!(say(0.0).starts_with("0.90 ± 0.00 "));
-    }
-
-    #[test]
-    fn rows_of_known_classes_are_called_rows() {
-        let say = verdict(&Split::Random, &scores(0.9, 0.5), &scores(0.13, 0.1), None);
+    fn each_number_is_said_to_be_lower_higher_or_neither() {
+        let text = say((900, 0.5), (895, 0.4), Some((990, 0.5)));
         assert!(
-            say.starts_with("0.90 ± 0.01 on rows it never saw: "),
-            "{say}"
+            text.contains("raw features 0.90, no clear difference; a linear map (LDA, 16 outputs) 0.99, clearly higher.")
+                && text.contains(
+                    "raw features 0.40, clearly lower; a linear map (LDA, 16 outputs) 0.50, no clear difference."
+                ),
+            "{text}"
         );
     }
 
     #[test]
-    fn without_a_test_side_validation_is_judged_and_said_so() {
-        let validation = |p| Scores {
-            validation: scores(p, 0.5).test,
-            ..Scores::default()
-        };
-        let linear = validation(0.5);
-        let say = verdict(
-            &Split::Random,
-            &validation(0.9),
-            &validation(0.1),
-            Some(&linear),
-        );
+    fn a_linear_map_that_is_as_good_or_better_is_what_is_recommended() {
+        let raw = (130, 0.1);
+        let like = say((900, 0.5), raw, Some((900, 0.5)));
         assert!(
-            say.contains("better than a linear map (LDA) by 0.40")
-                && say.ends_with("(validation: nothing was kept for a test)"),
-            "{say}"
+            like.starts_with("A linear map does as well and is simpler: take that."),
+            "{like}"
+        );
+        let worse = say((900, 0.5), raw, Some((990, 0.7)));
+        assert!(
+            worse.starts_with("Do not ship this head: a linear map does better."),
+            "{worse}"
+        );
+        let groups = say((900, 0.5), raw, Some((990, 0.4)));
+        assert!(
+            groups.starts_with(
+                "Keep this head if you need whole groups; for the nearest row take the linear"
+            ),
+            "{groups}"
+        );
+        // A linear map that is worse than no map is no advice.
+        let bad = say((900, 0.5), (990, 0.7), Some((900, 0.5)));
+        assert!(bad.contains("the raw features do better"), "{bad}");
+    }
+
+    #[test]
+    fn numbers_that_two_digits_would_show_as_equal_get_a_third() {
+        let text = say((904, 0.504), (900, 0.5), None);
+        assert!(
+            text.contains("0.904")
+                && text.contains("(0.900, 0.500)")
+                && text.contains("better at groups"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn the_same_difference_is_clear_over_many_queries_and_chance_over_few() {
+        let wins = |count: u32| clear((0..count).map(|i| (i, 1.0)), false);
+        assert_eq!((wins(6), wins(7)), (Is::Alike, Is::Better));
+        let mixed = |better: u32, worse: u32| {
+            let of = |count, value| (0..count).map(move |i| (i, value));
+            clear(of(better, 1.0).chain(of(worse, -1.0)), false)
+        };
+        assert_eq!(mixed(60, 40), Is::Alike);
+        assert_eq!(mixed(63, 37), Is::Better);
+        assert_eq!(mixed(37, 63), Is::Worse);
+    }
+
+    #[test]
+    fn of_held_out_classes_each_counts_once_however_many_rows_it_has() {
+        // 40 classes of 100 rows; in 22 all rows are better, in 18 all are worse.
+        let rows = || (0..4000u32).map(|i| (i / 100, if i / 100 % 20 < 11 { 1.0 } else { -1.0 }));
+        assert_eq!(clear(rows(), false), Is::Better);
+        assert_eq!(clear(rows(), true), Is::Alike);
+    }
+
+    #[test]
+    fn without_anything_scored_it_says_so_and_a_judged_validation_side_is_named() {
+        assert!(verdict(&Split::Random, None).starts_with("Nothing to judge by"));
+        let trial = Trial {
+            head: judged(900, 0.5),
+            raw: judged(100, 0.1),
+            linear: None,
+            tested: false,
+        };
+        let text = verdict(&Split::Random, Some(&trial));
+        assert!(
+            text.starts_with("On validation rows (nothing was kept for a test), "),
+            "{text}"
         );
     }
 }

@@ -1,4 +1,8 @@
-//! [`Warnings`]: when nothing is learned, or less than it seems, and the likely cause.
+//! [`Warning`]: when nothing is learned, or less than it seems, with the likely cause and the settings that mend it.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
 
 use crate::config::TrainConfig;
 use crate::dataset::{Dataset, Sides};
@@ -10,10 +14,50 @@ use crate::trainer::StepReport;
 /// Steps without an active triplet before it is said.
 const QUIET_STEPS: u64 = 20;
 
+/// What is likely wrong with a run, and what would mend it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Warning {
+    /// What is wrong, in sentences.
+    pub text: String,
+    /// The settings that mend it, `key=value` each, all of them together; none where no setting does.
+    pub sets: Vec<String>,
+    /// What a button that makes these settings says; empty where there are none.
+    pub button: String,
+}
+
+impl Warning {
+    fn new(text: String) -> Self {
+        Self {
+            text,
+            sets: Vec::new(),
+            button: String::new(),
+        }
+    }
+
+    fn mended_by(self, button: impl Into<String>, sets: &[String]) -> Self {
+        Self {
+            sets: sets.to_vec(),
+            button: button.into(),
+            ..self
+        }
+    }
+}
+
+impl fmt::Display for Warning {
+    /// The sentences, and after them the settings to change.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)?;
+        match &self.sets[..] {
+            [] => Ok(()),
+            sets => write!(f, " To mend it: {}.", sets.join(", ")),
+        }
+    }
+}
+
 /// What a run was warned of, each once.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Warnings {
-    texts: Vec<String>,
+    said: Vec<Warning>,
     quiet_steps: u64,
     quiet_said: bool,
 }
@@ -21,7 +65,7 @@ pub(crate) struct Warnings {
 impl Warnings {
     /// What can be told before the first step.
     pub(crate) fn before(dataset: &Dataset, sides: &Sides, config: &TrainConfig) -> Self {
-        let mut texts: Vec<String> = nothing_to_learn(config).into_iter().collect();
+        let mut said: Vec<Warning> = nothing_to_learn(config).into_iter().collect();
         let mut sizes = vec![0u32; dataset.class_names.len()];
         for row in &sides.train {
             sizes[dataset.labels[*row as usize] as usize] += 1;
@@ -32,101 +76,170 @@ impl Warnings {
             .zip(&sizes)
             .filter(|(_, size)| **size == 1);
         if let Some((name, _)) = lone.next() {
-            let others = match lone.count() {
-                0 => String::new(),
-                more => format!(" and {more} more"),
+            let class = match lone.count() {
+                0 => format!("Class \"{name}\" has"),
+                1 => format!("Class \"{name}\" and one more have"),
+                more => format!("Class \"{name}\" and {more} more have"),
             };
-            texts.push(format!(
-                "Class \"{name}\"{others} has one training row: it is never a positive of another row, only a negative."
-            ));
+            said.push(Warning::new(format!(
+                "{class} only one training row: no other row is of its class, so it is never a positive, only a negative."
+            )));
         }
         let rows = sides.train.len();
         if config.memory_size > rows {
-            texts.push(format!(
-                "memory_size {} is larger than the {rows} training rows: rows are stored more than once, and an older \
-                 copy of a row is an easy positive of itself.",
+            let warning = Warning::new(format!(
+                "The memory holds {} rows and only {rows} rows train: the same row is in it more than once, and an older \
+                 copy of a row is too easy a positive.",
                 config.memory_size
             ));
+            said.push(if rows >= config.batch_size {
+                warning.mended_by(format!("Use {rows} rows"), &[format!("memory_size={rows}")])
+            } else {
+                warning
+            });
         }
         Self {
-            texts,
+            said,
             ..Self::default()
         }
     }
 
     /// Takes in why there is no linear baseline.
     pub(crate) fn see_no_linear(&mut self, unfit: &Unfit) {
-        self.texts.push(format!(
+        self.said.push(Warning::new(format!(
             "The head is compared with raw features only, not with a linear map (LDA): {unfit}."
-        ));
+        )));
     }
 
     /// Looks at a step.
     pub(crate) fn see(&mut self, report: &StepReport, config: &TrainConfig) {
-        let mining = &report.mining;
-        if mining.active > 0 {
+        if report.mining.active > 0 {
             self.quiet_steps = 0;
             return;
         }
         self.quiet_steps += 1;
-        if self.quiet_steps < QUIET_STEPS || self.quiet_said {
-            return;
+        if self.quiet_steps >= QUIET_STEPS && !self.quiet_said {
+            self.quiet_said = true;
+            self.said.push(nothing_active(report, config));
         }
-        self.quiet_said = true;
-        let cause = if mining.valid == 0 && config.m_per_class == config.batch_size {
-            "each batch is of one class: lower m_per_class"
-        } else if mining.valid == 0 && config.memory_size == 0 {
-            "batches hold no two rows of a class: set memory_size or m_per_class, or raise batch_size"
-        } else if mining.valid == 0 {
-            "batch and memory hold no two rows of a class: raise memory_size or set m_per_class"
-        } else if mining.mined == 0 && mining.easy == mining.valid {
-            "every triplet is easy, the margin is met everywhere: it has learned what this margin can teach, or \
-             miner.margin and loss.margin are too small"
-        } else if mining.mined == 0 {
-            "the miner keeps none of the triplets there are: change its arguments, or try type_of_triplets all or semihard"
-        } else {
-            "the mined triplets have no loss: raise loss.margin"
-        };
-        self.texts.push(format!(
-            "No active triplet for {QUIET_STEPS} steps (up to step {}): nothing is learned. Likely, {cause}.",
-            report.step
-        ));
     }
 
-    pub(crate) fn texts(&self) -> &[String] {
-        &self.texts
+    pub(crate) fn said(&self) -> &[Warning] {
+        &self.said
     }
 }
 
+/// Why no triplet of the last steps was active, as far as a step tells.
+fn nothing_active(report: &StepReport, config: &TrainConfig) -> Warning {
+    let mining = &report.mining;
+    let Loss::TripletMargin(loss) = &config.loss;
+    let loss_margin = |margin: f64| format!("loss.margin={}", rounded(margin));
+    let (cause, button, sets) = if mining.valid == 0 {
+        let cause = if config.m_per_class == config.batch_size {
+            "all rows of a batch are of one class, so there is no negative"
+        } else if config.memory_size == 0 {
+            "no two rows of a batch are of one class, so there is no positive"
+        } else {
+            "no two rows of batch and memory are of one class, so there is no positive"
+        };
+        let m = rows_per_class(config);
+        let button = match m {
+            0 => "Draw batches of all classes".to_owned(),
+            m => format!("Draw {m} rows per class"),
+        };
+        (cause, button, vec![format!("m_per_class={m}")])
+    } else if mining.mined == 0 {
+        match &config.miner {
+            Miner::TripletMargin(miner) if mining.easy == mining.valid => {
+                let margin = rounded(2.0 * miner.margin.max(0.1));
+                (
+                    "in every triplet the positive is nearer than the negative by the whole margin: the head has learned \
+                     what this margin can teach, or the margin is too small",
+                    format!("Use a margin of {margin}"),
+                    vec![
+                        format!("miner.margin={margin}"),
+                        loss_margin(margin.max(loss.margin)),
+                    ],
+                )
+            }
+            Miner::TripletMargin(miner) => {
+                let (button, kind) = match miner.type_of_triplets {
+                    TypeOfTriplets::Semihard => ("Keep hard triplets too", "all"),
+                    _ => ("Keep semi-hard triplets", "semihard"),
+                };
+                (
+                    "the miner keeps none of the triplets there are",
+                    button.to_owned(),
+                    vec![format!("miner.type_of_triplets={kind}")],
+                )
+            }
+            _ => (
+                "the miner keeps none of the triplets there are",
+                "Use the triplet-margin miner".to_owned(),
+                vec!["miner.name=triplet-margin".to_owned()],
+            ),
+        }
+    } else {
+        let margin = rounded(2.0 * loss.margin.max(0.1));
+        (
+            "the triplets that the miner keeps meet the loss's margin already",
+            format!("Use a loss margin of {margin}"),
+            vec![loss_margin(margin)],
+        )
+    };
+    Warning::new(format!(
+        "No triplet was active in {QUIET_STEPS} steps (up to step {}), so nothing is learned. The likely reason: {cause}.",
+        report.step
+    ))
+    .mended_by(button, &sets)
+}
+
+/// Rows per class of a batch that has several rows of several classes; 0, plain batches, where its size allows none.
+fn rows_per_class(config: &TrainConfig) -> usize {
+    let size = config.batch_size;
+    let fits = |m: &usize| size > *m && size.is_multiple_of(*m);
+    [4, 2].into_iter().find(fits).unwrap_or(0)
+}
+
+/// A margin as a person would write it.
+fn rounded(margin: f64) -> f64 {
+    (100.0 * margin).round() / 100.0
+}
+
 /// Settings under which no triplet can be both mined and active.
-fn nothing_to_learn(config: &TrainConfig) -> Option<String> {
+fn nothing_to_learn(config: &TrainConfig) -> Option<Warning> {
     let Loss::TripletMargin(loss) = &config.loss;
     // The band of s_ap - s_an that is mined lies above `low`, and up to `high`.
     let (low, high, what) = match &config.miner {
-        Miner::None => (-2.0, 2.0, "no miner"),
+        Miner::None => (-2.0, 2.0, "without a miner"),
         Miner::BatchHard(_)
         | Miner::BatchEasyHard(_)
         | Miner::MultiSimilarity(_)
         | Miner::PairMargin(_)
         | Miner::FacenetSemihard(_)
-        | Miner::DistanceWeighted(_) => (-2.0, 2.0, "the miner"),
+        | Miner::DistanceWeighted(_) => (-2.0, 2.0, "with this miner"),
         Miner::TripletMargin(miner) => match miner.type_of_triplets {
-            TypeOfTriplets::All => (-2.0, miner.margin, "the miner"),
-            TypeOfTriplets::Easy => (miner.margin, 2.0, "the easy miner"),
-            TypeOfTriplets::Semihard => (0.0, miner.margin, "the semihard miner"),
-            TypeOfTriplets::Hard => (-2.0, miner.margin.min(0.0), "the hard miner"),
+            TypeOfTriplets::All => (-2.0, miner.margin, "with all triplets"),
+            TypeOfTriplets::Easy => (miner.margin, 2.0, "with easy triplets"),
+            TypeOfTriplets::Semihard => (0.0, miner.margin, "with semi-hard triplets"),
+            TypeOfTriplets::Hard => (-2.0, miner.margin.min(0.0), "with hard triplets"),
         },
     };
     if low >= high {
-        Some(format!(
-            "Nothing can be mined: {what} keeps s_ap - s_an above {low} and up to {high}. Change miner.margin."
-        ))
+        let text = format!(
+            "Nothing can be learned: {what} and a miner margin of {high}, no triplet is kept."
+        );
+        let sets = ["miner.margin=0.2".to_owned()];
+        Some(Warning::new(text).mended_by("Use a miner margin of 0.2", &sets))
     } else if low >= loss.margin && !loss.smooth_loss {
-        Some(format!(
-            "Every loss is zero: {what} keeps s_ap - s_an above {low}, and the loss is active only below {}. Raise \
-             loss.margin above {low}.",
+        let text = format!(
+            "Every loss is zero: {what}, the positive is nearer than the negative by more than {low} in each, and the loss \
+             asks for {} only.",
             loss.margin
-        ))
+        );
+        let margin = rounded(low + 0.2);
+        let sets = [format!("loss.margin={margin}")];
+        Some(Warning::new(text).mended_by(format!("Use a loss margin of {margin}"), &sets))
     } else {
         None
     }
@@ -144,12 +257,30 @@ mod tests {
         })
     }
 
+    fn texts(warnings: &Warnings) -> Vec<String> {
+        warnings.said().iter().map(ToString::to_string).collect()
+    }
+
     fn before(sets: &[&str]) -> Vec<String> {
         let dataset = Dataset::sample("digits", 0).expect("is there");
         let config = config(sets);
         let sides = Sides::new(&dataset, &config).expect("splits");
         assert_eq!(sides.of(Side::Train).len(), 808);
-        Warnings::before(&dataset, &sides, &config).texts
+        let warnings = Warnings::before(&dataset, &sides, &config);
+        for warning in warnings.said() {
+            heals(warning, &config);
+            let mended = config.with_sets(&warning.sets).0;
+            let left = Warnings::before(&dataset, &sides, &mended);
+            assert!(!left.said().contains(warning), "{warning}");
+        }
+        texts(&warnings)
+    }
+
+    /// The settings of a warning hold, change something, and have a button.
+    fn heals(warning: &Warning, config: &TrainConfig) {
+        let (mended, problems) = config.with_sets(&warning.sets);
+        assert!(problems.is_empty(), "{warning}: {problems:?}");
+        assert!(mended != *config && !warning.button.is_empty(), "{warning}");
     }
 
     #[test]
@@ -167,7 +298,7 @@ mod tests {
         }
         let warnings = before(&["memory_size=512", "miner.margin=0"]);
         assert!(
-            warnings[0].starts_with("Nothing can be mined: the semihard miner"),
+            warnings[0].starts_with("Nothing can be learned: with semi-hard triplets"),
             "{warnings:?}"
         );
         let easy = before(&[
@@ -180,8 +311,12 @@ mod tests {
 
     #[test]
     fn a_memory_larger_than_the_training_rows_is_named() {
-        assert!(
-            before(&["memory_size=1024"])[0].starts_with("memory_size 1024 is larger than the 808")
+        assert_eq!(
+            before(&["memory_size=1024"]),
+            [
+                "The memory holds 1024 rows and only 808 rows train: the same row is in it more than once, and an older copy \
+                 of a row is too easy a positive. To mend it: memory_size=808."
+            ]
         );
     }
 
@@ -196,9 +331,9 @@ mod tests {
             "validation_fraction=0",
         ]);
         let sides = Sides::new(&dataset, &config).expect("splits");
-        let warnings = Warnings::before(&dataset, &sides, &config).texts;
+        let warnings = texts(&Warnings::before(&dataset, &sides, &config));
         assert!(
-            warnings[0].starts_with("Class \"only once\" has one training row"),
+            warnings[0].starts_with("Class \"only once\" has only one training row"),
             "{warnings:?}"
         );
     }
@@ -228,20 +363,94 @@ mod tests {
             warnings.see(&step(i, easy), &config);
         }
         warnings.see(&step(20, active), &config);
-        assert!(warnings.texts().is_empty());
+        assert_eq!(warnings.said(), []);
         for i in 21..100 {
             warnings.see(&step(i, easy), &config);
         }
-        assert_eq!(warnings.texts().len(), 1);
+        assert_eq!(warnings.said().len(), 1);
+        let said = texts(&warnings).concat();
         assert!(
-            warnings.texts()[0].contains("up to step 40")
-                && warnings.texts()[0].contains("every triplet is easy")
+            said.contains("up to step 40")
+                && said.contains("nearer than the negative by the whole margin"),
+            "{said}"
         );
-        let one_class = self::config(&["memory_size=0", "m_per_class=32"]);
-        let mut warnings = Warnings::default();
-        for i in 1..=20 {
-            warnings.see(&step(i, MiningCounts::default()), &one_class);
+        assert_eq!(
+            warnings.said()[0].sets,
+            ["miner.margin=0.4", "loss.margin=0.4"]
+        );
+    }
+
+    #[test]
+    fn every_cause_of_quiet_steps_names_settings_that_hold() {
+        let counts = |valid, easy, mined| MiningCounts {
+            valid,
+            easy,
+            mined,
+            ..MiningCounts::default()
+        };
+        for (sets, mining, cause, button) in [
+            (
+                &["memory_size=0", "m_per_class=32"][..],
+                counts(0, 0, 0),
+                "of one class, so there is no negative",
+                "Draw 4 rows per class",
+            ),
+            (
+                &["memory_size=0"],
+                counts(0, 0, 0),
+                "no two rows of a batch",
+                "Draw 4 rows per class",
+            ),
+            (
+                &["memory_size=32"],
+                counts(0, 0, 0),
+                "no two rows of batch and memory",
+                "Draw 4 rows per class",
+            ),
+            (
+                &[],
+                counts(9, 9, 0),
+                "by the whole margin",
+                "Use a margin of 0.4",
+            ),
+            (
+                &["miner.type_of_triplets=hard"],
+                counts(9, 3, 0),
+                "keeps none",
+                "Keep semi-hard triplets",
+            ),
+            (&[], counts(9, 3, 0), "keeps none", "Keep hard triplets too"),
+            (
+                &["miner.name=pair-margin"],
+                counts(9, 0, 0),
+                "keeps none",
+                "Use the triplet-margin miner",
+            ),
+            (
+                &["miner.name=none"],
+                counts(9, 0, 9),
+                "meet the loss's margin",
+                "Use a loss margin of 0.4",
+            ),
+        ] {
+            let config = config(sets);
+            let mut warnings = Warnings::default();
+            for step in 1..=20 {
+                let report = StepReport {
+                    step,
+                    loss: 0.0,
+                    mining,
+                    memory_bytes: 0,
+                    pml_bytes: 0,
+                };
+                warnings.see(&report, &config);
+            }
+            let [warning] = warnings.said() else {
+                panic!("one warning")
+            };
+            assert!(warning.text.contains(cause), "{warning}");
+            assert_eq!(warning.button, button);
+            heals(warning, &config);
         }
-        assert!(warnings.texts()[0].contains("each batch is of one class"));
     }
 }

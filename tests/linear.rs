@@ -8,7 +8,7 @@ use std::rc::Rc;
 use common::{engines, open};
 use nearfar::{
     Dataset, Embedder, Engine, EngineKind, Labelled, LayerWeights, LinearMap, Run, RunReport,
-    Trainer, Unfit,
+    Scaling, Trainer, Unfit,
 };
 use serde::Deserialize;
 
@@ -81,7 +81,8 @@ impl Case {
 
 fn fit_to(dataset: &Dataset, rows: &[u32], outputs: usize) -> Result<LinearMap, Unfit> {
     let engine = open(EngineKind::Cpu, 1 << 20);
-    pollster::block_on(LinearMap::fit(&engine, dataset, rows, outputs)).expect("reads")
+    let scaling = Scaling::none(dataset.features.dim());
+    pollster::block_on(LinearMap::fit(&engine, dataset, &scaling, rows, outputs)).expect("reads")
 }
 
 fn fit(dataset: &Dataset, rows: &[u32]) -> Result<LinearMap, Unfit> {

@@ -184,7 +184,12 @@ fn the_hardest_triplets_of_five_rows_written_by_hand() {
             step_on(&mut trainer, &[0, 1, 2, 3, 4]).await;
             let few = trainer.hardest(2).await.expect("picks").expect("a step");
             assert_eq!((few.step, few.triplets.len()), (1, 2));
-            trainer.hardest(9).await.expect("picks").expect("a step")
+            let all = trainer.hardest(9).await.expect("picks").expect("a step");
+            trainer.reset_memory();
+            assert_eq!(trainer.hardest(9).await.expect("forgotten"), None);
+            step_on(&mut trainer, &[0, 1, 2, 3, 4]).await;
+            assert!(trainer.hardest(9).await.expect("picks").is_some());
+            all
         });
         let rows: Vec<_> = found
             .triplets

@@ -45,32 +45,41 @@ fn mean(reports: &[RunReport], value: impl Fn(&Metrics) -> f64) -> f64 {
     tests.sum::<f64>() / reports.len() as f64
 }
 
-/// PML itself reaches 0.35 to 0.44 without memory, 0.87 to 0.91 with 1,024 rows, from 0.13 raw.
-fn memory_pays(kind: EngineKind) {
+fn means(reports: &[RunReport], of: fn(&Baseline) -> Option<Scores>) -> f64 {
+    let tests = reports.iter().map(|report| {
+        let scores = of(&report.baseline).expect("scored");
+        scores.test.expect("a test side").precision_at_1
+    });
+    tests.sum::<f64>() / reports.len() as f64
+}
+
+/// On many-classes PML itself reaches 0.35 to 0.44 without memory, 0.87 to 0.91 with 1,024 rows, from 0.13 raw; a linear map
+/// of the dimensions that hold the classes 0.95.
+fn memory_pays(kind: EngineKind, seeds: std::ops::Range<u64>) {
     let of = |memory: &str| -> Vec<RunReport> {
-        let seeds = 0..3;
-        seeds
-            .map(|seed| run(open(kind, 256 << 20), "many-classes", seed, &[memory]))
-            .collect()
+        let run = |seed| run(open(kind, 256 << 20), "many-classes", seed, &[memory]);
+        seeds.clone().map(run).collect()
     };
     let (with, without) = (of("memory_size=1024"), of("memory_size=0"));
     let precision = |reports: &[RunReport]| mean(reports, |metrics| metrics.precision_at_1);
-    let baseline = |of: fn(&Baseline) -> Option<Scores>| {
-        let tests = with.iter().map(|report| {
-            let scores = of(&report.baseline).expect("scored");
-            scores.test.expect("a test side").precision_at_1
-        });
-        tests.sum::<f64>() / 3.0
-    };
-    let raw = baseline(|baseline| Some(baseline.raw));
-    let linear = baseline(|baseline| baseline.linear);
+    let raw = means(&with, |baseline| Some(baseline.raw));
+    let linear = means(&with, |baseline| baseline.linear);
+    for report in &with {
+        assert_eq!(report.baseline.linear_dimensions, Some(16));
+        let verdict = report.verdict.as_deref().expect("finished");
+        assert!(
+            verdict.starts_with("Do not ship this head: a linear map does better.")
+                && verdict.contains("raw features 0.1")
+                && verdict.contains("a linear map (LDA, 16 outputs) 0.9"),
+            "{verdict}"
+        );
+    }
     let (with, without) = (precision(&with), precision(&without));
     println!(
         "{kind:?}: raw {raw:.3}, linear {linear:.3}, without memory {without:.3}, with {with:.3}"
     );
     assert!((0.10..0.16).contains(&raw), "raw {raw}");
-    // Of scikit-learn's and scipy's parts, on the same rows: 0.865, 0.837 and 0.845.
-    assert!((linear - 0.849).abs() < 0.005, "linear {linear}");
+    assert!(linear >= 0.94, "linear {linear}");
     assert!(
         with >= 0.85 && without <= 0.50 && with - without >= 0.38,
         "{with}, {without}"
@@ -78,13 +87,56 @@ fn memory_pays(kind: EngineKind) {
 }
 
 #[test]
-fn cross_batch_memory_pays_on_the_cpu() {
-    memory_pays(EngineKind::Cpu);
+fn memory_pays_on_many_classes_and_a_linear_map_does_better_on_the_cpu() {
+    memory_pays(EngineKind::Cpu, 0..3);
 }
 
 #[test]
-fn cross_batch_memory_pays_on_a_gpu() {
-    memory_pays(EngineKind::Gpu);
+fn memory_pays_on_many_classes_and_a_linear_map_does_better_on_a_gpu() {
+    memory_pays(EngineKind::Gpu, 0..1);
+}
+
+/// Measured outside Nearfar on such rows, batch 64, Adam 0.002, 600 steps, three seeds: raw 0.27 to 0.28, the best LDA 0.54,
+/// a class sampler without memory 0.92 to 0.94, a memory of 1,024 rows 0.95 to 0.96.
+#[test]
+fn on_the_default_sample_a_head_beats_every_linear_map_and_memory_and_sampler_pay() {
+    let of = |sets: &[&str]| -> Vec<RunReport> {
+        let run = |seed| run(open(EngineKind::Cpu, 256 << 20), "mirrored", seed, sets);
+        (0..3).map(run).collect()
+    };
+    let precision = |reports: &[RunReport]| mean(reports, |metrics| metrics.precision_at_1);
+    let default = of(&[]);
+    let without = precision(&of(&["memory_size=0"]));
+    let sampler = precision(&of(&["memory_size=0", "m_per_class=4"]));
+    let linear_head = precision(&of(&["hidden_layers=[]"]));
+    let raw = means(&default, |baseline| Some(baseline.raw));
+    let lda = means(&default, |baseline| baseline.linear);
+    for report in &default {
+        let verdict = report.verdict.as_deref().expect("finished");
+        assert!(verdict.starts_with("Keep this head."), "{verdict}");
+    }
+    let head = precision(&default);
+    println!(
+        "raw {raw:.3}, LDA {lda:.3}, linear head {linear_head:.3}, without memory {without:.3}, four rows a class \
+         {sampler:.3}, memory {head:.3}"
+    );
+    assert!(raw < 0.35, "raw {raw}");
+    assert!(
+        head >= lda.max(linear_head) + 0.1,
+        "{head}, {lda}, {linear_head}"
+    );
+    assert!(head >= without + 0.3, "{head}, {without}");
+    assert!(
+        sampler >= without + 0.2 && sampler < head,
+        "{sampler}, {without}, {head}"
+    );
+}
+
+#[test]
+fn the_default_sample_trains_on_a_gpu_too() {
+    let report = run(open(EngineKind::Gpu, 256 << 20), "mirrored", 0, &[]);
+    let test = report.r#final.and_then(|scores| scores.test);
+    assert!(test.expect("a test side").precision_at_1 > 0.9, "{test:?}");
 }
 
 /// The recipe that PML was measured with: 64-128-32, batch 64, 280 steps, five seeds.
@@ -159,9 +211,10 @@ fn training_that_makes_it_worse_is_said_to() {
     let report = run(open(EngineKind::Cpu, 256 << 20), "digits", 0, &sets);
     let verdict = report.verdict.expect("finished");
     assert!(
-        verdict.starts_with("Worse than no training: 0.9")
-            && verdict.contains("worse than raw features by 0.0")
-            && verdict.ends_with("Do not ship this head."),
+        verdict.contains("worse than raw features (0.99, 0.61)")
+            && verdict.ends_with(
+                "Do not ship this head: the raw features do better. Try more rows or fewer steps."
+            ),
         "{verdict}"
     );
 }
@@ -367,6 +420,66 @@ fn a_batch_of_one_meets_the_memory_and_a_reset_empties_it() {
             assert_eq!(valid, valid_by_hand(&labels, &batches, 12, 25));
             assert!(valid[24] > 0 && valid[39] > 0);
         }
+    }
+}
+
+#[test]
+fn rows_that_no_sampler_brings_together_are_refused_with_the_numbers_and_change_nothing() {
+    for kind in [EngineKind::Gpu, EngineKind::Cpu] {
+        let dataset = Rc::new(Dataset::sample("digits", 0).expect("is there"));
+        let sets = ["batch_size=8", "m_per_class=2", "memory_size=16"];
+        let of_class = |label: u32, count: usize| -> Vec<u32> {
+            let rows =
+                (0..dataset.rows() as u32).filter(|row| dataset.labels[*row as usize] == label);
+            rows.take(count).collect()
+        };
+        let zeros = of_class(0, 8);
+        // Six of a class is what batches with two of each can bring into 16 slots.
+        let six = [of_class(0, 6), of_class(1, 2)].concat();
+        let others = [
+            of_class(2, 2),
+            of_class(3, 2),
+            of_class(4, 2),
+            of_class(5, 2),
+        ]
+        .concat();
+        let train = |tried: bool| {
+            let config = config(&dataset, &sets);
+            pollster::block_on(async {
+                let engine = open(kind, 64 << 20);
+                let trainer = Trainer::new(engine, Rc::clone(&dataset), config).await;
+                let mut trainer = trainer.expect("fits");
+                let mut losses = Vec::new();
+                // The six of the first step are still there, then the others' rows have come, and these would go.
+                for (rows, count) in [(&six, 14), (&others, 8)] {
+                    losses.push(trainer.step_on(rows).await.expect("steps").loss);
+                    if tried {
+                        let too_many = format!(
+                            "with these rows {count} rows of class \"0\" are mined together, and this run has room for 6"
+                        );
+                        for (rows, expected) in [
+                            (&zeros[..], &*too_many),
+                            (
+                                &zeros[..7],
+                                "7 rows were given for a step, and this run's steps take 8",
+                            ),
+                            (
+                                &[0, 1, 2, 3, 4, 5, 6, 1797],
+                                "row 1797 was given for a step, and the data has 1797 rows",
+                            ),
+                        ] {
+                            let error = trainer.step_on(rows).await.expect_err("refused");
+                            assert!(error.to_string().starts_with(expected), "{error}");
+                            assert_eq!(error.exit_code(), 2);
+                        }
+                    }
+                }
+                assert_eq!(trainer.step(), 2);
+                losses.push(trainer.step_on(&six).await.expect("steps").loss);
+                (losses, trainer.weights().await.expect("reads"))
+            })
+        };
+        assert_eq!(train(true), train(false));
     }
 }
 

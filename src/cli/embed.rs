@@ -19,8 +19,8 @@ const CHUNK_ROWS: usize = 4096;
 /// Rows are read, embedded and written a few at a time: there may be more than memory holds.
 #[derive(Debug, Args)]
 pub(super) struct Embed {
-    /// The folder that `nearfar train --out` wrote: its head.safetensors is read
-    #[arg(long, value_name = "DIR")]
+    /// The folder that `nearfar train --out` wrote, or one of its heads: linear.safetensors is the linear map
+    #[arg(long, value_name = "DIR|FILE")]
     model: PathBuf,
     /// Rows of numbers with the columns that the head was trained on: CSV, NPY, NPZ, or a built-in sample
     #[arg(long, value_name = "FILE[:ARRAY]")]
@@ -48,7 +48,7 @@ impl Embed {
 
     /// The head, and rows that it takes.
     fn read(&self) -> Result<(Vec<LayerWeights>, RowSource)> {
-        let (head, features) = head::from_file(&files::read(&self.model.join(head::FILE))?)?;
+        let (head, features) = head::from_file(&files::read(&self.head())?)?;
         let inputs = head.first().map_or(0, |layer| layer.shape[1]);
         let source = self.source(&features, inputs)?;
         if source.dim() != inputs {
@@ -105,11 +105,19 @@ impl Embed {
         Ok(())
     }
 
+    /// The file of the head.
+    fn head(&self) -> PathBuf {
+        match self.model.is_file() {
+            true => self.model.clone(),
+            false => self.model.join(head::FILE),
+        }
+    }
+
     /// Where the rows come from: an open NPY file, or an array or table in memory.
     fn source(&self, features: &[String], inputs: usize) -> Result<RowSource> {
         if self.data.starts_with("sample:") {
             return Ok(files::dataset(&self.data, None, self.seed)?.features);
         }
-        files::rows_of(&self.data, |table| table.into_features(features, inputs))
+        files::rows_for(&self.data, features, inputs)
     }
 }

@@ -4,8 +4,7 @@ use std::path::Path;
 
 use clap::Args;
 use nearfar::{
-    Choice, CsvTable, Dataset, Distance, Error, Labelled, NamedFile, NpyRows, Result, RowSource,
-    Rows,
+    Choice, CsvTable, Dataset, Distance, Labelled, NamedFile, NpyRows, Result, RowSource, Rows,
 };
 
 use super::note_line;
@@ -13,9 +12,7 @@ use super::survey::survey;
 
 /// Reads a file whole.
 pub(super) fn read(path: &Path) -> Result<NamedFile> {
-    let name = path.display().to_string();
-    let bytes = std::fs::read(path).map_err(|error| Error::Data(format!("{name}: {error}")))?;
-    Ok(NamedFile { name, bytes })
+    NamedFile::read(path)
 }
 
 /// Whether a path ends in a dot and this, in any case.
@@ -36,27 +33,35 @@ fn array(text: &str) -> (&Path, Option<&str>) {
     }
 }
 
-/// Rows without labels: an open NPY file, an array of an NPZ, or all numeric columns of a table.
-pub(super) fn rows(data: &str) -> Result<RowSource> {
-    rows_of(data, |table| table.into_features(&[], usize::MAX))
+/// Rows without labels: an open NPY file, an array of an NPZ, or the numeric columns of a table, in the order of those that
+/// they are held against.
+pub(super) fn rows(data: &str, other: Option<&LabelledRows>) -> Result<LabelledRows> {
+    features(data, &[], None, other)
 }
 
-/// The same, with `features` to choose the columns of a table.
-pub(super) fn rows_of(
+/// Rows for a head: of a table the columns of these names, or as many numeric ones as it takes.
+pub(super) fn rows_for(data: &str, names: &[String], inputs: usize) -> Result<RowSource> {
+    Ok(features(data, names, Some(inputs), None)?.rows)
+}
+
+fn features(
     data: &str,
-    features: impl FnOnce(CsvTable<'_>) -> Result<RowSource>,
-) -> Result<RowSource> {
+    names: &[String],
+    inputs: Option<usize>,
+    other: Option<&LabelledRows>,
+) -> Result<LabelledRows> {
     let (path, array) = array(data);
     if has_ending(path, "npy") {
-        return Ok(RowSource::Npy(NpyRows::open(path)?));
+        return Ok(LabelledRows::nameless(NpyRows::open(path)?));
     }
     let file = read(path)?;
     if has_ending(path, "npz") {
         let (rows, notes) = RowSource::from_npz(&file, array)?;
         say(&file.name, &notes);
-        return Ok(rows);
+        return Ok(LabelledRows::nameless(rows));
     }
-    features(CsvTable::read(&file)?)
+    let rows = CsvTable::read(&file)?.into_features(names, inputs)?;
+    LabelledRows::new(rows, other)
 }
 
 /// Rows with labels, and what they are held against.
@@ -82,6 +87,9 @@ pub(super) struct LabelledFiles {
 pub(super) struct LabelledRows {
     pub(super) rows: RowSource,
     pub(super) labels: Vec<String>,
+    /// The file, and the names of its columns where it has some.
+    name: String,
+    names: Vec<String>,
 }
 
 impl LabelledFiles {
@@ -95,11 +103,14 @@ impl LabelledFiles {
     }
 
     pub(super) fn read(&self) -> Result<(LabelledRows, Option<LabelledRows>)> {
-        let embeddings = labelled_rows(&self.embeddings, self.labels.as_deref())?;
-        let references = self
-            .references
-            .as_deref()
-            .map(|references| labelled_rows(references, self.reference_labels.as_deref()));
+        let embeddings = labelled_rows(&self.embeddings, self.labels.as_deref(), None)?;
+        let references = self.references.as_deref().map(|references| {
+            labelled_rows(
+                references,
+                self.reference_labels.as_deref(),
+                Some(&embeddings),
+            )
+        });
         Ok((embeddings, references.transpose()?))
     }
 }
@@ -121,6 +132,32 @@ pub(super) fn compare(
 }
 
 impl LabelledRows {
+    /// Rows of a table, its columns in the order of those that they are held against; says what was decided.
+    fn new(rows: Labelled, other: Option<&Self>) -> Result<Self> {
+        let rows = match other {
+            Some(other) => rows.ordered_as(&other.names, &other.name)?,
+            None => rows,
+        };
+        say(&rows.name, &rows.notes);
+        let (name, names) = (rows.name.clone(), rows.feature_names.clone());
+        let (rows, labels) = rows.into_rows();
+        Ok(Self {
+            rows,
+            labels,
+            name,
+            names,
+        })
+    }
+
+    fn nameless(rows: RowSource) -> Self {
+        Self {
+            rows,
+            labels: Vec::new(),
+            name: String::new(),
+            names: Vec::new(),
+        }
+    }
+
     pub(super) fn rows(&self) -> Rows<'_> {
         Rows {
             rows: &self.rows,
@@ -130,29 +167,33 @@ impl LabelledRows {
 }
 
 /// Rows with their labels, without the rest; rows of an NPY file are read where they are asked for.
-fn labelled_rows(data: &str, labels: Option<&str>) -> Result<LabelledRows> {
-    if let (path, (Some(file), column)) = (Path::new(data), labels_of(labels))
+fn labelled_rows(
+    data: &str,
+    labels: Option<&str>,
+    other: Option<&LabelledRows>,
+) -> Result<LabelledRows> {
+    if let (path, (Some(file), column)) = (Path::new(data), labels_of(data, labels))
         && has_ending(path, "npy")
     {
-        let rows = RowSource::Npy(NpyRows::open(path)?);
+        let rows = NpyRows::open(path)?;
         let file = read(file)?;
-        let (labels, notes) = Labelled::read_labels(&file, column, rows.rows())?;
-        say(&file.name, &notes);
-        return Ok(LabelledRows { rows, labels });
+        let read = Labelled::read_labels(&file, column, data, rows.rows())?;
+        say(&file.name, &read.notes);
+        return Ok(LabelledRows {
+            labels: read.labels,
+            ..LabelledRows::nameless(rows)
+        });
     }
-    let rows = labelled(data, labels)?;
-    say(&rows.name, &rows.notes);
-    let (rows, labels) = rows.into_rows();
-    Ok(LabelledRows { rows, labels })
+    LabelledRows::new(labelled(data, labels)?, other)
 }
 
 /// Reads labelled rows: a file with its labels, which `labels` names as a file, as `FILE:COLUMN` or `FILE.npz:ARRAY`, or
 /// as a column or array of the data.
 pub(super) fn labelled(data: &str, labels: Option<&str>) -> Result<Labelled> {
+    let (file, column) = labels_of(data, labels);
     let (data, features) = array(data);
-    let (file, column) = labels_of(labels);
-    // The labels of the data's own NPZ, by its full name: it is read once.
-    let file = file.filter(|file| !has_ending(data, "npz") || *file != data);
+    // The labels of the data's own table or NPZ, by its full name: it is read once, and the label is no feature.
+    let file = file.filter(|file| has_ending(data, "npy") || !is_same(file, data));
     let data = read(data)?;
     let file = file.map(read).transpose()?;
     let choice = Choice {
@@ -162,21 +203,33 @@ pub(super) fn labelled(data: &str, labels: Option<&str>) -> Result<Labelled> {
     Labelled::read(&data, file.as_ref(), choice)
 }
 
+/// Whether two paths lead to one file.
+fn is_same(path: &Path, other: &Path) -> bool {
+    let both = path.canonicalize().ok().zip(other.canonicalize().ok());
+    path == other || both.is_some_and(|(path, other)| path == other)
+}
+
 /// The file of labels, and the column or array of it or of the data.
-fn labels_of(labels: Option<&str>) -> (Option<&Path>, Option<&str>) {
+fn labels_of<'a>(data: &str, labels: Option<&'a str>) -> (Option<&'a Path>, Option<&'a str>) {
+    const ENDINGS: [&str; 12] = [
+        "npy", "npz", "csv", "tsv", "txt", "gz", "json", "jsonl", "parquet", "h5ad", "pkl", "xlsx",
+    ];
     let is_file = |path: &Path| path.exists() && !path.is_dir();
+    // A file that is missing is one too, by its ending, its folder, or where the data has no columns.
+    let meant = |text: &str| {
+        let path = Path::new(text);
+        is_file(path)
+            || ENDINGS.iter().any(|ending| has_ending(path, ending))
+            || text.contains('/')
+            || has_ending(Path::new(data), "npy")
+    };
     match labels {
         None => (None, None),
         Some(path) if is_file(Path::new(path)) => (Some(Path::new(path)), None),
         Some(text) => match (array(text), text.rsplit_once(':')) {
             ((path, Some(array)), _) => (Some(path), Some(array)),
-            (_, Some((path, column))) => (Some(Path::new(path)), Some(column)),
-            _ if ["npy", "npz", "csv"]
-                .iter()
-                .any(|ending| has_ending(Path::new(text), ending)) =>
-            {
-                (Some(Path::new(text)), None)
-            }
+            (_, Some((path, column))) if meant(path) => (Some(Path::new(path)), Some(column)),
+            _ if meant(text) => (Some(Path::new(text)), None),
             _ => (None, Some(text)),
         },
     }

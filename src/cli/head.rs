@@ -9,6 +9,9 @@ use safetensors::{Dtype, SafeTensors};
 /// The file's name in a folder of results.
 pub(super) const FILE: &str = "head.safetensors";
 
+/// The name of the linear baseline's file there: a head of one layer.
+pub(super) const LINEAR_FILE: &str = "linear.safetensors";
+
 /// Where the file's metadata holds the names of the features, as a JSON list.
 const FEATURES: &str = "features";
 

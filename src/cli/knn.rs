@@ -54,8 +54,11 @@ impl Knn {
     }
 
     fn rows(&self) -> Result<(RowSource, Option<RowSource>)> {
-        let queries = files::rows(&self.queries)?;
-        let references = self.references.as_deref().map(files::rows).transpose()?;
+        let queries = files::rows(&self.queries, None)?;
+        let references = self.references.as_deref();
+        let references = references.map(|references| files::rows(references, Some(&queries)));
+        let references = references.transpose()?;
+        let (queries, references) = (queries.rows, references.map(|references| references.rows));
         if let Some(references) = &references
             && references.dim() != queries.dim()
         {

@@ -24,10 +24,11 @@ const TEST_EMBEDDINGS: &str = "test_embeddings.npy";
 const TEST_LABELS: &str = "test_labels.csv";
 const MEMORY: &str = "memory.npz";
 /// What a run may leave in its folder.
-const FILES: [&str; 6] = [
+const FILES: [&str; 7] = [
     CONFIG,
     HISTORY,
     head::FILE,
+    head::LINEAR_FILE,
     TEST_EMBEDDINGS,
     TEST_LABELS,
     MEMORY,
@@ -40,12 +41,9 @@ const FILES: [&str; 6] = [
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Train {
-    /// Rows of numbers: a CSV with a header, an NPY or NPZ file, or a built-in sample
-    #[arg(
-        long,
-        value_name = "FILE[:ARRAY]",
-        default_value = "sample:many-classes"
-    )]
+    /// Rows of numbers: a CSV with a header, an NPY or NPZ file, or a built-in sample (sample:mirrored,
+    /// sample:many-classes, sample:digits)
+    #[arg(long, value_name = "FILE[:ARRAY]", default_value = "sample:mirrored")]
     data: String,
     /// The class of each row: a column (CSV) or array (NPZ) of the data by its name, or another file, with a column or
     /// array of it after a colon [default: found by its name or type]
@@ -63,7 +61,8 @@ pub(super) struct Train {
     /// One setting, e.g. steps=1000 or miner.margin=0.1; goes before the file; may be given again
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
-    /// A folder to save in: config.json, history.json, head.safetensors, test_embeddings.npy, test_labels.csv, memory.npz
+    /// A folder to save in: config.json, history.json, head.safetensors, linear.safetensors, test_embeddings.npy,
+    /// test_labels.csv, memory.npz
     /// [default: nothing is saved]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -305,9 +304,14 @@ async fn write_settings_and_head(
     };
     folder.write(CONFIG, &json(&serde_json::json!(report.config)))?;
     folder.write(HISTORY, &json(&serde_json::json!(report)))?;
-    let weights = run.trainer().weights().await?;
+    let weights = run.trainer().head().await?;
     let features = &run.trainer().dataset().feature_names;
-    folder.write(head::FILE, &head::to_bytes(&weights, features))
+    folder.write(head::FILE, &head::to_bytes(&weights, features))?;
+    if let Some(linear) = run.trainer().linear_head() {
+        let features = &run.trainer().dataset().feature_names;
+        folder.write(head::LINEAR_FILE, &head::to_bytes(&[linear], features))?;
+    }
+    Ok(())
 }
 
 /// Writes what the cross-batch memory holds, in the order of its slots.
@@ -346,7 +350,14 @@ fn print(report: &RunReport) {
         line("train", &scores.train);
         line("validation", &scores.validation);
         line("test", &scores.test);
-        line("raw features", &report.baseline.raw.test);
+        line(
+            if report.data.standardized {
+                "scaled features"
+            } else {
+                "raw features"
+            },
+            &report.baseline.raw.test,
+        );
         line(
             "linear map (LDA)",
             &report.baseline.linear.and_then(|linear| linear.test),

@@ -9,7 +9,7 @@ use super::tile::PANEL;
 /// References among which one workgroup looks.
 pub const CHUNK: usize = 1 << 20;
 
-/// What is hardest for a row, each a similarity's bits and an id; [`NO_ID`] where there is none.
+/// Hardest positive and negative of a row, each as `[bits of the similarity, id]`; [`NO_ID`] where there is none.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 pub struct Hardest {

@@ -8,31 +8,31 @@ use super::SEGMENT;
 use super::parallel::{map, rows_of_a_part};
 use super::tile::{PANEL, nearness, similarities};
 
-/// What the pass needs to know of an anchor or query.
+/// An anchor or query, as the kernels that rank know it.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct Row {
     /// Its class.
     pub label: u32,
-    /// Its own id: the reference with this id is itself. [`NO_ID`] where it is no reference.
+    /// Its id: the reference with the same id is its own stored copy. [`NO_ID`] where it has none.
     pub id: u32,
-    /// Where its thresholds and books begin: the sum of `positives + 1` of the rows of the block before it.
+    /// Where its thresholds and books begin in the block's: the sum of `positives + 1` of the block's rows before it.
     pub offset: u32,
-    /// How many references have its label and another id.
+    /// Number of its positives: references with its label and another id.
     pub positives: u32,
 }
 
 /// The id of no reference.
 pub const NO_ID: u32 = u32::MAX;
 
-/// The rows that one pass ranks, and against how many references.
+/// A block of rows, and the references that they are compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// The first row, in the anchors.
+    /// Number of the first row among the anchors.
     pub first_row: usize,
     /// How many rows.
     pub rows: usize,
-    /// Where they begin in `batch`.
+    /// Where the block begins in `batch`.
     pub batch: usize,
     /// The first reference; 0 for the passes of `triplet_margin`.
     pub first_reference: usize,

@@ -7,7 +7,7 @@ use super::similarities::NONE;
 use super::triplet_margin::Total;
 use crate::distance::Distance;
 
-/// Which of a row's positives, or negatives, are kept.
+/// Rule for one side of an anchor, its positives or its negatives: which of them are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Keep {
@@ -25,30 +25,30 @@ pub enum Keep {
     Close = 4,
 }
 
-/// What is kept of one side.
+/// Rule and range for one side of an anchor.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Side {
-    /// Which of those in range.
+    /// Which of those in range are kept.
     pub keep: Keep,
-    /// The least and the largest value that count, both inclusive.
+    /// Least and largest value that is in range, both inclusive.
     pub range: [f32; 2],
 }
 
-/// What a miner keeps of a row.
+/// A miner's rule for a row: which positives and which negatives are kept.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Selection {
-    /// What is compared.
+    /// Similarity or distance.
     pub distance: Distance,
     /// References of the row's label, the row itself left out.
     pub positives: Side,
     /// References of other labels.
     pub negatives: Side,
-    /// Of [`Keep::Close`].
+    /// Tolerance of [`Keep::Close`].
     pub epsilon: f32,
 }
 
 impl Side {
-    /// All that there is.
+    /// Every one, whatever its value.
     pub const ALL: Self = Self {
         keep: Keep::All,
         range: [f32::MIN, f32::MAX],

@@ -6,7 +6,7 @@ use super::ranks::Block;
 use super::tile::{PANEL, similarities as of_places};
 use crate::distance::Distance;
 
-/// Below every value: no similarity.
+/// Stands for no similarity: below every value.
 pub const NONE: f32 = -3.0;
 
 /// Computes what the similarities of the block's rows count for, `width` floats a row.

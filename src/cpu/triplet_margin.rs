@@ -22,7 +22,8 @@ pub enum Kind {
     Unmined = 4,
 }
 
-/// What is mined, and what is active: `v_an - v_ap + loss_margin > 0`, where `v` is what a similarity counts for.
+/// Rule of miner and loss: which triplets are mined, and which of those are active, `v_an - v_ap + loss_margin > 0`. `v` is the
+/// similarity for cosine, and minus the distance for L2.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rule {
     /// How rows are compared.
@@ -31,14 +32,15 @@ pub struct Rule {
     pub kind: Kind,
     /// The miner's margin, inclusive.
     pub miner_margin: f32,
-    /// The loss's margin; a triplet just at it has no loss.
+    /// The loss's margin; at exactly the margin the loss is 0.
     pub loss_margin: f32,
 }
 
 impl Rule {
-    /// What `<gradient, anchor>` counts for in the sum over active triplets of `v_an - v_ap`, which has nothing beside it
-    /// for cosine. `alone` is where the references are the anchors: both get their share of the gradient, and the sum over
-    /// all rows comes twice.
+    /// Factor of `<gradient, anchor>` in the sum over active triplets of `v_an - v_ap`. `alone`: the references are the anchors
+    /// themselves, so that every term is in the gradient of both and counts half.
+    ///
+    /// For cosine the sum is just that product, summed over the anchors.
     ///
     /// For `v = -D`, `D^2 = 2 - 2 s` and weights `count / D`: `count * v = -weight * D^2 = 2 weight s - 2 weight`.
     pub fn scale(&self, alone: bool) -> f32 {
@@ -50,31 +52,32 @@ impl Rule {
     }
 }
 
-/// The totals of a step's report: u64s, each in two words, low first.
+/// Triplet counts in a step's report: u64s, each in two words, low first; the number is the first word's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Total {
-    /// Triplets with a positive and a negative.
+    /// All valid triplets.
     Valid = 0,
-    /// Those within the miner's margin: semihard and hard.
+    /// Triplets within the miner's margin, `tm <= margin`: semihard and hard.
     Within = 2,
-    /// Those whose negative is at least as near as the positive, within the margin.
+    /// Hard ones: `tm <= margin` and `tm <= 0`.
     Hard = 4,
-    /// Those the miner keeps.
+    /// Triplets that the miner keeps.
     Mined = 6,
-    /// Those with a loss.
+    /// Mined triplets with a loss above zero.
     Active = 8,
 }
 
-/// The word of a step's report that holds the sticky status.
+/// Word of a step's report that holds the status: not 0 once a value was not finite.
 pub const STATUS: usize = 15;
-/// Where in a step's report each row's term of the loss begins, as bits of an f32.
+/// Word of a step's report where the rows' terms of the loss begin, one f32 a row, as bits.
 pub const TERMS: usize = 16;
-/// Bins of the counts of pairs by similarity: each holds its lower bound, the last 1 as well.
+/// Number of bins in which pairs are counted by similarity, of equal width over [-1, 1]. A bin includes its lower bound, the
+/// last also 1.
 pub const BINS: usize = 64;
-/// Words of those counts in a report: u64s, each in two words, low first.
+/// Words that the counts of pairs take in a report: u64s, each in two words, low first.
 pub const PAIRS: usize = 4 * BINS;
 
-/// Reads counts of pairs, and leaves `[positives, negatives]` of each bin from similarity -1 to 1.
+/// Counts of pairs from a report: `[positives, negatives]`, each with a count for every bin from similarity -1 to 1.
 pub fn read_pairs(words: &[u32]) -> [Vec<u64>; 2] {
     let count = |words: &[u32]| u64::from(words[0]) | u64::from(words[1]) << 32;
     let counts: Vec<u64> = words[..PAIRS].chunks_exact(2).map(count).collect();
@@ -414,6 +417,21 @@ impl Anchor<'_> {
     }
 }
 
+/// Where the threshold with this id stands: where its similarity belongs, or as near to that as its id is found, since a
+/// similarity that is computed again may differ in its last bits. It is one of the thresholds.
+fn place_of(thresholds: &[[u32; 2]], [s, id]: [u32; 2]) -> usize {
+    let near = farther(thresholds, [s, id]).min(thresholds.len() - 1);
+    let has_id = |place: &usize| {
+        thresholds
+            .get(*place)
+            .is_some_and(|threshold| threshold[1] == id)
+    };
+    (0..thresholds.len())
+        .flat_map(|away| [near + away, near.wrapping_sub(away)])
+        .find(has_id)
+        .unwrap_or(near)
+}
+
 /// Adds `active * d loss / d reference` where the references are the batch itself.
 pub(crate) fn share_with_references(
     block: &Block,
@@ -452,13 +470,13 @@ pub(crate) fn share_with_references(
                     if ladder.thresholds.is_empty() || *id == row.id {
                         continue;
                     }
-                    let count = if *label != row.label {
-                        ladder.meet(rule, value, s).active.len() as f32
+                    let weight = if *label != row.label {
+                        ladder.meet(rule, value, s).active.len() as f32 * rule.distance.slope(s)
                     } else {
-                        let place = farther(ladder.thresholds, [s.to_bits(), *id]);
-                        -(books[row.offset as usize + place] as f32)
+                        let place = place_of(ladder.thresholds, [s.to_bits(), *id]);
+                        let s = f32::from_bits(ladder.thresholds[place][0]);
+                        -(books[row.offset as usize + place] as f32) * rule.distance.slope(s)
                     };
-                    let weight = count * rule.distance.slope(s);
                     add_scaled(&mut part, weight, &anchors[place * stride..][..stride]);
                 }
                 add_scaled(gradient, 1.0, &part);

@@ -39,7 +39,7 @@ const NOWHERE: f32 = 3.0;
 /// Operations that meeting a reference counts as.
 const LOOK: usize = 4;
 
-/// What the kernels need to know of an anchor.
+/// An anchor, as the kernels that list triplets know it.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct Row {

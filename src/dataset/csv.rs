@@ -1,13 +1,19 @@
-//! CSV with a header: numeric columns are features, one column is the label, other text is left out or splits the rows.
+//! CSV: numeric columns are features, one column is the label, other text is left out or splits the rows.
 //!
-//! A column is parsed as numbers only once it is known to be a feature: labels are text, whatever they look like.
+//! A column is parsed as numbers only once it is known to be a feature: labels are text, whatever they look like. Takes a
+//! file whole, gives what becomes a [`Labelled`].
 
-use std::collections::BTreeSet;
+mod scan;
+
+use std::collections::{BTreeSet, HashMap};
 
 use ::csv::{ErrorKind, Reader, ReaderBuilder, StringRecord};
 
-use super::{Labelled, NamedFile, RowSource, labelled, places};
+use super::foreign::{self, saved_again};
+use super::{Labelled, NamedFile, labelled, places};
 use crate::error::{Error, Result};
+use crate::quote::{LISTED, listed, quoted};
+use scan::{Scan, line_of};
 
 /// Column names that mean a label, whatever their case, the surest first: a `y` may be a coordinate.
 const LABEL_NAMES: [&str; 17] = [
@@ -31,73 +37,214 @@ const LABEL_NAMES: [&str; 17] = [
 ];
 /// Column names that mean a row number, and never a feature.
 const ID_NAMES: [&str; 6] = ["", "id", "index", "unnamed: 0", "barcode", "row"];
-/// Rows that decide whether a column holds numbers.
-const LOOKED_AT: usize = 100;
+/// Cells that decide whether a column holds numbers, the first that are not empty.
+const LOOKED_AT: u8 = 100;
+/// So many numbers in rising order are names of columns: wavelengths, say.
+const RISING_NAMES: usize = 16;
+
+/// What a column mostly holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Numbers,
+    Text,
+    /// Nothing, in no row.
+    Empty,
+}
 
 /// A CSV file whose columns are told apart and whose cells are not parsed yet.
 #[derive(Debug)]
 pub struct CsvTable<'a> {
     file: &'a NamedFile,
+    scan: Scan,
+    /// The cells of the first line, a header or not.
+    first: Vec<String>,
+    kinds: Vec<Kind>,
+    /// Rows after the first line.
+    others: usize,
+    /// Whether the first line is a row like the others.
+    headless: bool,
+    /// The names of the columns: where there is no header, "column 1" and so on.
     header: Vec<String>,
-    /// The columns that mostly hold numbers, row numbers left out.
-    numeric: Vec<usize>,
-    text: Vec<usize>,
-    ignored: Vec<usize>,
-    rows: usize,
 }
 
 impl<'a> CsvTable<'a> {
-    /// Reads the header and tells numeric columns from text.
+    /// Tells numeric columns from text, and a header from a row.
     ///
     /// # Errors
-    /// [`Error::Data`] for a file that is empty or no CSV, and for a ragged row; with the line.
+    /// [`Error::Data`] for a file that is empty or no CSV, for a ragged row, an open quote and a line of absurd length; with
+    /// the line.
     pub fn read(file: &'a NamedFile) -> Result<Self> {
-        if !["csv", "tsv", "txt"].contains(&file.extension().as_str()) {
-            return Err(Error::Data(format!(
-                "{}: only CSV (with a header), NPY and NPZ files are read: save the data as one of these",
-                file.name
-            )));
+        let name = &file.name;
+        let refuse = |problem: &str| Err(Error::Data(format!("{name}: {problem}")));
+        if let Some(error) = foreign::refusal(name, &file.bytes) {
+            return Err(error);
         }
-        let header = header(file)?;
-        let mut numbers = vec![0usize; header.len()];
-        let mut filled = vec![0usize; header.len()];
-        let mut rows = 0;
-        for record in records(file) {
-            let record = record?;
-            rows += 1;
-            if rows > LOOKED_AT {
-                continue;
-            }
-            for (column, cell) in record.iter().enumerate() {
-                filled[column] += usize::from(!is_missing(cell));
-                // A decimal comma makes a number as well: one that is refused when it is parsed.
-                let is_number = cell.replace(',', ".").parse::<f32>().is_ok();
-                numbers[column] += usize::from(!is_missing(cell) && is_number);
-            }
+        if !foreign::TABLES.contains(&file.extension().as_str()) {
+            return refuse("only CSV, NPY and NPZ files are read: save the data as one of these");
         }
-        if rows == 0 {
-            return Err(Error::Data(format!(
-                "{}: a header and no rows: nothing to train on",
-                file.name
-            )));
+        if file.bytes.iter().all(u8::is_ascii_whitespace) {
+            return refuse("the file is empty");
         }
-        let is_id = |column: usize| ID_NAMES.contains(&header[column].to_lowercase().as_str());
-        let (mut numeric, text): (Vec<_>, Vec<_>) =
-            (0..header.len()).partition(|column| 2 * numbers[*column] >= filled[*column]);
-        let ignored: Vec<_> = numeric
-            .iter()
-            .copied()
-            .filter(|column| is_id(*column))
-            .collect();
-        numeric.retain(|column| !is_id(*column));
-        Ok(Self {
+        let scan = Scan::new(name, content(file))?;
+        let mut table = Self {
             file,
-            header,
-            numeric,
-            text,
-            ignored,
-            rows,
+            scan,
+            first: Vec::new(),
+            kinds: Vec::new(),
+            others: 0,
+            headless: true,
+            header: Vec::new(),
+        };
+        let mut columns: Vec<Column> = Vec::new();
+        let (mut first, mut others, mut second_rises) = (Vec::new(), 0, false);
+        table.each(|record| {
+            if columns.is_empty() {
+                first = record.iter().map(str::to_owned).collect();
+                columns.resize_with(record.len(), Column::default);
+                return Ok(());
+            }
+            if others == 0 {
+                second_rises = rises(record.iter());
+            }
+            others += 1;
+            for ((column, cell), first) in columns.iter_mut().zip(record).zip(&first) {
+                column.see(cell, first);
+            }
+            Ok(())
+        })?;
+        (table.first, table.others) = (first, others);
+        if let ([_], Some(line)) = (&table.first[..], table.scan.empty_line) {
+            return Err(Error::Data(format!(
+                "{name}, line {line}: an empty line in a file of one column: a value is missing, so fill the line or remove \
+                 the row everywhere"
+            )));
+        }
+        if table.others == 0 {
+            // Of one line, which is a row where it holds numbers.
+            for (column, first) in columns.iter_mut().zip(&table.first) {
+                column.see(first, "");
+            }
+        }
+        let headless = is_a_row(&table.first, &columns, second_rises);
+        if table.others == 0 && !headless {
+            return refuse("a header and no rows: nothing to train on");
+        }
+        table.kinds = columns.iter().map(Column::kind).collect();
+        table.name_columns(headless);
+        Ok(table)
+    }
+
+    /// Takes the first line for a row or for the header.
+    fn name_columns(&mut self, headless: bool) {
+        self.headless = headless;
+        self.header = if headless {
+            (1..=self.first.len())
+                .map(|column| format!("column {column}"))
+                .collect()
+        } else {
+            self.first.clone()
+        };
+    }
+
+    /// Takes the first line for the header where that leaves as many rows as are known to be there: a line of numbers may be
+    /// either.
+    pub(super) fn expect(&mut self, rows: usize) {
+        if self.headless && self.others == rows {
+            self.name_columns(false);
+        }
+    }
+
+    /// Rows without the header.
+    pub(super) fn rows(&self) -> usize {
+        self.others + usize::from(self.headless)
+    }
+
+    /// Gives every row in turn.
+    fn each(&self, mut take: impl FnMut(&StringRecord) -> Result<()>) -> Result<()> {
+        let mut reader = self.reader();
+        let mut record = StringRecord::new();
+        let mut is_row = self.headless;
+        let failed = |error: &::csv::Error| self.csv_error(error);
+        while reader
+            .read_record(&mut record)
+            .map_err(|error| failed(&error))?
+        {
+            if is_row {
+                take(&record)?;
+            }
+            is_row = true;
+        }
+        Ok(())
+    }
+
+    fn reader(&self) -> Reader<&'a [u8]> {
+        ReaderBuilder::new()
+            .delimiter(self.scan.delimiter)
+            .has_headers(false)
+            .trim(::csv::Trim::All)
+            .from_reader(content(self.file))
+    }
+
+    /// The line that a row begins on.
+    fn line(&self, position: Option<&::csv::Position>) -> usize {
+        let place = position.map_or(0, ::csv::Position::byte);
+        line_of(content(self.file), place as usize)
+    }
+
+    fn csv_error(&self, error: &::csv::Error) -> Error {
+        let (name, line) = (&self.file.name, self.line(error.position()));
+        Error::Data(match error.kind() {
+            ErrorKind::UnequalLengths {
+                expected_len, len, ..
+            } => {
+                let s = if *len == 1 { "" } else { "s" };
+                format!(
+                    "{name}, line {line}: {len} value{s}, expected {expected_len} as in the first line"
+                )
+            }
+            ErrorKind::Utf8 { .. } => format!(
+                "{name}, line {line}: not UTF-8: save the file as UTF-8, with pandas {}",
+                self.saved_again(", encoding=\"latin-1\"", "")
+            ),
+            _ => format!("{name}: not a CSV file: {error}"),
         })
+    }
+
+    /// How pandas saves this table once more.
+    fn saved_again(&self, arguments: &str, change: &str) -> String {
+        let delimiter = match self.scan.delimiter {
+            b',' => "",
+            b'\t' => ", sep=\"\\t\"",
+            _ => ", sep=\";\"",
+        };
+        let header = match self.headless && !self.header.is_empty() {
+            true => ", header=None",
+            false => "",
+        };
+        saved_again(
+            &self.file.name,
+            &format!("{delimiter}{header}{arguments}"),
+            change,
+        )
+    }
+
+    /// The numeric columns but for row numbers.
+    fn numeric(&self) -> Vec<usize> {
+        let mut columns = self.of_kind(Kind::Numbers);
+        columns.retain(|column| !self.is_id(*column));
+        columns
+    }
+
+    fn of_kind(&self, kind: Kind) -> Vec<usize> {
+        let columns = 0..self.kinds.len();
+        columns
+            .filter(|column| self.kinds[*column] == kind)
+            .collect()
+    }
+
+    fn is_id(&self, column: usize) -> bool {
+        let name = &self.header[column];
+        ID_NAMES.iter().any(|id| name.eq_ignore_ascii_case(id))
     }
 
     /// The numbers of these columns, `[rows, columns]`.
@@ -105,37 +252,59 @@ impl<'a> CsvTable<'a> {
     /// # Errors
     /// [`Error::Data`] for a cell that is no finite number, with the line and the column.
     fn values(&self, columns: &[usize]) -> Result<Vec<f32>> {
-        let mut values = Vec::with_capacity(self.rows * columns.len());
-        for record in records(self.file) {
-            let record = record?;
+        let (rows, name) = (self.rows(), &self.file.name);
+        let mut values = Vec::new();
+        rows.checked_mul(columns.len())
+            .and_then(|count| values.try_reserve_exact(count).ok())
+            .ok_or_else(|| {
+                let columns = columns.len();
+                Error::Data(format!(
+                    "{name}: {rows} rows of {columns} features are more than fits the memory here"
+                ))
+            })?;
+        self.each(|record| {
             for column in columns {
                 let cell = &record[*column];
                 let value = cell.parse::<f32>().ok().filter(|value| value.is_finite());
                 let value = value.ok_or_else(|| {
-                    let line = record.position().map_or(0, ::csv::Position::line);
-                    let problem = match cell {
-                        "" => "is empty: fill or drop such rows".to_owned(),
-                        _ if cell
-                            .replace(',', ".")
-                            .parse::<f32>()
-                            .is_ok_and(f32::is_finite) =>
-                        {
-                            format!("holds \"{cell}\": write numbers with a decimal point")
-                        }
-                        _ if cell.parse::<f32>().is_ok() || is_missing(cell) => {
-                            format!("holds \"{cell}\", which is not finite: fill or drop such rows")
-                        }
-                        _ => format!("holds \"{cell}\", which is not a number"),
-                    };
-                    let (file, column) = (&self.file.name, &self.header[*column]);
-                    Error::Data(format!(
-                        "{file}, line {line}: column \"{column}\" {problem}"
-                    ))
+                    let line = self.line(record.position());
+                    let (column, problem) = (quoted(&self.header[*column]), self.problem(cell));
+                    Error::Data(format!("{name}, line {line}: column {column} {problem}"))
                 })?;
                 values.push(value);
             }
-        }
+            Ok(())
+        })?;
         Ok(values)
+    }
+
+    /// Why a cell is no feature, and what to do.
+    fn problem(&self, cell: &str) -> String {
+        let with_a_point = || cell.replace(',', ".").parse::<f32>();
+        let missing = || {
+            let empty_columns = self.kinds.contains(&Kind::Empty);
+            let drop_columns = [".dropna(axis=1, how=\"all\")", ""][usize::from(!empty_columns)];
+            let how = self.saved_again("", &format!("{drop_columns}.dropna()"));
+            format!("fill or drop such rows; pandas drops them: {how}")
+        };
+        let shown = quoted(cell);
+        match cell {
+            "" => format!("is empty: {}", missing()),
+            _ if is_missing(cell) => format!("holds {shown}, a missing value: {}", missing()),
+            _ if cell.contains(',') && with_a_point().is_ok() => format!(
+                "holds {shown}: write numbers with a decimal point; pandas does: {}",
+                self.saved_again(", decimal=\",\"", "")
+            ),
+            _ if cell.parse::<f32>().is_ok() && cell.contains(|c: char| c.is_ascii_digit()) => {
+                format!(
+                    "holds {shown}, too large for 32-bit floats (3.4e38 at most): scale the column"
+                )
+            }
+            _ if cell.parse::<f32>().is_ok() => {
+                format!("holds {shown}, which is not finite: {}", missing())
+            }
+            _ => format!("holds {shown}, which is not a number"),
+        }
     }
 
     /// Splits the table into features and labels; the label column is guessed where it is not named.
@@ -146,80 +315,166 @@ impl<'a> CsvTable<'a> {
     pub(super) fn into_labelled(self, label: Option<&str>) -> Result<Labelled> {
         let (label, reason) = self.find(label)?;
         let labels = self.labels(label)?;
-        let mut features = self.numeric.clone();
-        features.retain(|column| *column != label);
-        if features.is_empty() {
-            return Err(Error::Data(format!(
-                "{}: no numeric column beside the label \"{}\": there are no features; where they are in another file, give both at once",
-                self.file.name, self.header[label]
-            )));
-        }
-        let mut notes = vec![format!("label = \"{}\" ({reason})", self.header[label])];
-        notes.extend(self.left_out(Some(label)));
+        let name = quoted(&self.header[label]);
+        let rows = self.features(Some(label), &labels, &format!("beside the label {name}"))?;
+        let mut notes = vec![format!("label = {name} ({reason})")];
+        notes.extend(rows.notes);
         Ok(Labelled {
-            name: self.file.name.clone(),
-            values: self.values(&features)?,
-            dim: features.len(),
-            feature_names: self.names(&features),
             labels,
             label_column: Some(self.header[label].clone()),
-            columns: self.text_columns(Some(label))?,
             notes,
+            ..rows
         })
     }
 
-    /// All numeric columns as features, for labels from elsewhere.
+    /// All numeric columns as features, for labels from elsewhere; but not one that is the labels again.
     ///
     /// # Errors
-    /// [`Error::Data`] when a cell of a feature is no finite number.
-    pub(super) fn without_labels(self) -> Result<Labelled> {
+    /// [`Error::Data`] when there is none, or a cell of a feature is no finite number.
+    pub(super) fn beside_labels(self, labels: Vec<String>) -> Result<Labelled> {
+        let rows = self.features(None, &labels, "that can be a feature")?;
+        Ok(Labelled { labels, ..rows })
+    }
+
+    /// The numeric columns but the label, and but what says the same as the label.
+    fn features(&self, label: Option<usize>, labels: &[String], wanted: &str) -> Result<Labelled> {
+        let mut columns = self.numeric();
+        columns.retain(|column| Some(*column) != label);
+        let again = self.labels_again(labels, &columns)?;
+        columns.retain(|column| !again.contains(column));
+        if columns.is_empty() {
+            return Err(self.no_features(wanted));
+        }
         Ok(Labelled {
             name: self.file.name.clone(),
-            values: self.values(&self.numeric)?,
-            dim: self.numeric.len(),
-            feature_names: self.names(&self.numeric),
-            labels: Vec::new(),
-            label_column: None,
-            columns: self.text_columns(None)?,
-            notes: self.left_out(None).into_iter().collect(),
+            values: self.values(&columns)?,
+            dim: columns.len(),
+            feature_names: self.names(&columns),
+            columns: self.text_columns(label)?,
+            notes: self.notes(&columns, label, &again),
+            ..Labelled::default()
         })
     }
 
-    /// The columns of these names as features, in their order; where a head knows no names, the numeric columns, but for
-    /// one that is named like a label where `dim` are left without it.
+    fn no_features(&self, wanted: &str) -> Error {
+        let what_to_do = match &self.header[..] {
+            [_] => "where it should have more, separate the cells by commas, semicolons or tabs",
+            _ => "where they are in another file, give both at once",
+        };
+        Error::Data(format!(
+            "{}: no numeric column {wanted}: there are no features; {what_to_do}",
+            self.file.name
+        ))
+    }
+
+    /// Which of these columns say what the labels say: the same in every row, or, where the name means a label, one value
+    /// for each label.
+    fn labels_again(&self, labels: &[String], columns: &[usize]) -> Result<Vec<usize>> {
+        if labels.len() != self.rows() {
+            return Ok(Vec::new());
+        }
+        let mut equal = columns.to_vec();
+        let is_named = |column: &usize| {
+            let name = &self.header[*column];
+            let mut names = LABEL_NAMES.iter().filter(|name| **name != "y");
+            names.any(|label| name.eq_ignore_ascii_case(label))
+        };
+        type Codes<'a> = (usize, HashMap<&'a str, String>);
+        let mut codes: Vec<Codes<'_>> = Vec::new();
+        for column in columns.iter().copied().filter(is_named) {
+            codes.push((column, HashMap::new()));
+        }
+        let mut rest = labels.iter();
+        self.each(|record| {
+            let label = rest.next().map_or("", String::as_str);
+            equal.retain(|column| is_same(&record[*column], label));
+            codes.retain_mut(|(column, codes)| {
+                let code = &record[*column];
+                codes.entry(label).or_insert_with(|| code.to_owned()) == code
+            });
+            Ok(())
+        })?;
+        // As many values as labels, and more rows of each than one.
+        codes.retain(|(_, codes)| {
+            let values: BTreeSet<&String> = codes.values().collect();
+            values.len() == codes.len() && 2 * codes.len() <= labels.len()
+        });
+        let mut again: Vec<usize> = codes.iter().map(|(column, _)| *column).collect();
+        again.extend(equal);
+        Ok(again)
+    }
+
+    /// Columns as features, without labels: those of these names in their order, where a head has names; else the numeric
+    /// ones. But not those that are named like a label: of rows for a head of `dim` inputs one, where so many are left.
     ///
     /// # Errors
     /// [`Error::Data`] when a column is missing, by its name, or a cell is no finite number.
-    pub fn into_features(self, names: &[String], dim: usize) -> Result<RowSource> {
+    pub fn into_features(mut self, names: &[String], dim: Option<usize>) -> Result<Labelled> {
         let columns = if names.is_empty() {
-            let mut columns = self.numeric.clone();
-            let one_more = columns.len().checked_sub(1) == Some(dim);
-            let label = self.named_label().filter(|_| one_more);
-            columns.retain(|column| Some(*column) != label);
+            let mut columns = self.numeric();
+            let labels: Vec<usize> = match dim {
+                None => self.label_columns(),
+                Some(dim) if columns.len() == dim + 1 => self.named_label().into_iter().collect(),
+                Some(_) => Vec::new(),
+            };
+            columns.retain(|column| !labels.contains(column));
+            if columns.is_empty() {
+                return Err(self.no_features("that can be a feature"));
+            }
             columns
         } else {
+            if self.headless && places(names, &self.first).is_ok() {
+                self.name_columns(false);
+            }
             places(names, &self.header).map_err(|name| {
+                let (name, file) = (quoted(name), &self.file.name);
+                let header = match self.headless {
+                    true => "the file has no header".to_owned(),
+                    false => format!("the columns are {}", self.all_names()),
+                };
                 Error::Data(format!(
-                    "{}: there is no column \"{name}\", which the head was trained on: the columns are {}",
-                    self.file.name,
-                    self.all_names()
+                    "{file}: there is no column {name}, which the head was trained on: {header}"
                 ))
             })?
         };
+        let mut notes = vec![format!(
+            "features = {}",
+            listed(columns.iter().map(|column| self.header[*column].as_str()))
+        )];
+        notes.extend(self.notes(&columns, None, &[]));
         let (values, dim) = (self.values(&columns)?, columns.len());
         labelled::check_values(&self.file.name, &values, dim, 0)?;
-        Ok(RowSource::Memory { values, dim })
+        Ok(Labelled {
+            name: self.file.name.clone(),
+            values,
+            dim,
+            feature_names: self.names(&columns),
+            notes,
+            ..Labelled::default()
+        })
     }
 
-    /// The cells of a column as labels; a file of labels may have one column only.
+    /// The cells of a column as labels, and what was taken; a file of labels may have one column only.
     ///
     /// # Errors
     /// [`Error::Data`] when there is no such column, none can be guessed, or a label is missing.
-    pub(super) fn column(&self, name: Option<&str>) -> Result<Vec<String>> {
-        match name {
-            None if self.header.len() == 1 => self.labels(0),
-            name => self.labels(self.find(name)?.0),
-        }
+    pub(super) fn column(&self, name: Option<&str>) -> Result<labelled::Labels> {
+        let mut notes = Vec::new();
+        let column = match (name, &self.header[..]) {
+            (None, [_]) => 0,
+            _ => {
+                let (column, reason) = self.find(name)?;
+                let name = quoted(&self.header[column]);
+                notes.push(format!("label = {name} ({reason})"));
+                column
+            }
+        };
+        notes.extend(self.oddities());
+        Ok(labelled::Labels {
+            labels: self.labels(column)?,
+            column: (!self.headless).then(|| self.header[column].clone()),
+            notes,
+        })
     }
 
     /// The names of all columns.
@@ -227,27 +482,66 @@ impl<'a> CsvTable<'a> {
         &self.header
     }
 
-    /// What is not used as a feature, in words.
-    fn left_out(&self, label: Option<usize>) -> Option<String> {
-        let left: Vec<String> = self
-            .ignored
+    /// What was decided while reading these features, in words.
+    fn notes(&self, features: &[usize], label: Option<usize>, again: &[usize]) -> Vec<String> {
+        let mut notes = self.oddities();
+        let mut is_left = vec![true; self.header.len()];
+        for column in features.iter().chain(&label) {
+            is_left[*column] = false;
+        }
+        let left = (0..self.header.len()).filter(|column| is_left[*column]);
+        // Row numbers, then the rest: a table may have thousands.
+        let mut left: Vec<usize> = left.collect();
+        left.sort_by_key(|column| !self.is_id(*column));
+        let why = |column: &usize| match self.kinds[*column] {
+            _ if again.contains(column) => " (says what the labels say)",
+            Kind::Empty if !self.is_id(*column) => " (empty)",
+            _ => "",
+        };
+        let more = left.split_off(left.len().min(LISTED)).len();
+        let mut left: Vec<String> = left
             .iter()
-            .chain(&self.text)
-            .filter(|column| Some(**column) != label)
-            .map(|column| format!("\"{}\"", self.header[*column]))
+            .map(|column| format!("{}{}", quoted(&self.header[*column]), why(column)))
             .collect();
-        (!left.is_empty()).then(|| format!("left out: {}", left.join(", ")))
+        if more > 0 {
+            left.push(format!("and {more} more"));
+        }
+        if !left.is_empty() {
+            notes.push(format!("left out: {}", left.join(", ")));
+        }
+        notes
+    }
+
+    /// What is unusual about the file and was read all the same.
+    fn oddities(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if self.headless {
+            notes.push(
+                "no header: the first line is read as a row, the columns are called \"column 1\", \"column 2\", .."
+                    .to_owned(),
+            );
+        }
+        if let Some((count, line)) = self.scan.long_cells {
+            let cells = match count {
+                1 => "1 cell in quotes runs".to_owned(),
+                _ => format!("{count} cells in quotes run"),
+            };
+            notes.push(format!("{cells} over several lines, from line {line} on"));
+        }
+        notes
     }
 
     fn names(&self, columns: &[usize]) -> Vec<String> {
+        if self.headless {
+            return Vec::new();
+        }
         let names = columns.iter().map(|column| self.header[*column].clone());
         names.collect()
     }
 
     /// The names of all columns, for a message.
     fn all_names(&self) -> String {
-        let names = self.header.iter().map(|name| format!("\"{name}\""));
-        names.collect::<Vec<_>>().join(", ")
+        listed(self.header.iter().map(String::as_str))
     }
 
     /// The label column, and why it is this one.
@@ -258,8 +552,9 @@ impl<'a> CsvTable<'a> {
                 .map(|place| (place, "as chosen".to_owned()))
                 .ok_or_else(|| {
                     Error::Data(format!(
-                        "{}: there is no column \"{name}\": the columns are {}",
+                        "{}: there is no column {}: the columns are {}",
                         self.file.name,
+                        quoted(name),
                         self.all_names()
                     ))
                 });
@@ -267,14 +562,16 @@ impl<'a> CsvTable<'a> {
         if let Some(column) = self.named_label() {
             return Ok((column, "by its name".to_owned()));
         }
-        if let [column] = self.text[..] {
+        let text = self.of_kind(Kind::Text);
+        if let [column] = text[..] {
             return Ok((column, "the only text column".to_owned()));
         }
-        if self.text.is_empty() {
+        if text.is_empty() {
             // Few different integers, and not row numbers.
-            let counts = self.distinct(&self.numeric, self.most_classes(), is_whole);
-            let few = |count: Option<usize>| count.is_some_and(|n| (2..self.rows).contains(&n));
-            let counted = self.numeric.iter().zip(counts);
+            let numeric = self.numeric();
+            let counts = self.distinct(&numeric, self.most_classes(), is_whole);
+            let few = |count: Option<usize>| count.is_some_and(|n| (2..self.rows()).contains(&n));
+            let counted = numeric.iter().zip(counts);
             let classes: Vec<usize> = counted
                 .filter_map(|(column, count)| few(count).then_some(*column))
                 .collect();
@@ -293,24 +590,38 @@ impl<'a> CsvTable<'a> {
     ///
     /// Measurements have such names too: they hold fractions, and a coordinate `y` more different numbers than classes.
     fn named_label(&self) -> Option<usize> {
-        let can_be = |name: &str, column: usize| {
-            let most = match name {
-                "y" => self.most_classes(),
-                _ => usize::MAX,
-            };
-            self.text.contains(&column)
-                || self.distinct(&[column], most, |cell| !is_fraction(cell)) != [None]
+        LABEL_NAMES
+            .iter()
+            .find_map(|name| (0..self.header.len()).find(|column| self.is_label(*column, name)))
+    }
+
+    /// Every column that is named like a label and can be one; but where there is an `x`, `y` is a coordinate.
+    fn label_columns(&self) -> Vec<usize> {
+        let has_x = self
+            .header
+            .iter()
+            .any(|name| name.eq_ignore_ascii_case("x"));
+        let names = LABEL_NAMES.iter().filter(|name| !has_x || **name != "y");
+        let columns = names.flat_map(|name| {
+            (0..self.header.len()).filter(move |column| self.is_label(*column, name))
+        });
+        columns.collect()
+    }
+
+    /// Whether a column has this name and can hold labels.
+    fn is_label(&self, column: usize, name: &str) -> bool {
+        let most = match name {
+            "y" => self.most_classes(),
+            _ => usize::MAX,
         };
-        LABEL_NAMES.iter().find_map(|name| {
-            (0..self.header.len())
-                .filter(|column| self.header[*column].to_lowercase() == *name)
-                .find(|column| can_be(name, *column))
-        })
+        self.header[column].eq_ignore_ascii_case(name)
+            && (self.kinds[column] == Kind::Text
+                || self.distinct(&[column], most, |cell| !is_fraction(cell)) != [None])
     }
 
     /// More different numbers than this are no classes.
     fn most_classes(&self) -> usize {
-        (self.rows / 4).max(50)
+        (self.rows() / 4).max(50)
     }
 
     /// How many different cells each column has; `None` where they are more than `most` or one fails the test.
@@ -321,7 +632,7 @@ impl<'a> CsvTable<'a> {
         test: impl Fn(&str) -> bool,
     ) -> Vec<Option<usize>> {
         let mut seen = vec![Some(BTreeSet::new()); columns.len()];
-        for record in records(self.file).flatten() {
+        let all = self.each(|record| {
             for (column, seen) in columns.iter().zip(&mut seen) {
                 let cell = &record[*column];
                 if let Some(cells) = seen
@@ -333,44 +644,117 @@ impl<'a> CsvTable<'a> {
                     }
                 }
             }
-        }
+            Ok(())
+        });
+        debug_assert!(all.is_ok(), "the table was read before");
         let counts = seen.into_iter().map(|seen| Some(seen?.len()));
         counts.collect()
     }
 
     fn labels(&self, column: usize) -> Result<Vec<String>> {
-        records(self.file)
-            .map(|record| {
-                let record = record?;
-                let cell = record[column].to_owned();
-                if cell.is_empty() {
-                    let line = record.position().map_or(0, ::csv::Position::line);
-                    let (file, column) = (&self.file.name, &self.header[column]);
-                    return Err(Error::Data(format!(
-                        "{file}, line {line}: column \"{column}\" is empty: every row needs a label"
-                    )));
-                }
-                Ok(cell)
-            })
-            .collect()
+        let mut labels = Vec::with_capacity(self.rows());
+        self.each(|record| {
+            let cell = &record[column];
+            if labelled::is_missing(cell) {
+                let line = self.line(record.position());
+                let (file, column) = (&self.file.name, quoted(&self.header[column]));
+                let problem = match cell {
+                    "" => "is empty".to_owned(),
+                    _ => format!("holds {}, a missing value", quoted(cell)),
+                };
+                let advice = labelled::advice_on_missing(cell);
+                return Err(Error::Data(format!(
+                    "{file}, line {line}: column {column} {problem}: {advice}"
+                )));
+            }
+            labels.push(cell.to_owned());
+            Ok(())
+        })?;
+        Ok(labels)
     }
 
     /// The text columns but the label, by name; their cells may be empty.
     fn text_columns(&self, label: Option<usize>) -> Result<Vec<(String, Vec<String>)>> {
-        let mut text = self.text.clone();
+        let mut text = self.of_kind(Kind::Text);
         text.retain(|column| Some(*column) != label);
         let mut columns: Vec<(String, Vec<String>)> = text
             .iter()
             .map(|column| (self.header[*column].clone(), Vec::new()))
             .collect();
-        for record in records(self.file) {
-            let record = record?;
+        self.each(|record| {
             for (column, (_, cells)) in text.iter().zip(&mut columns) {
                 cells.push(record[*column].to_owned());
             }
-        }
+            Ok(())
+        })?;
         Ok(columns)
     }
+}
+
+/// What the rows after the first say of a column.
+#[derive(Default)]
+struct Column {
+    /// Cells that are not empty, up to [`LOOKED_AT`], and numbers among them.
+    filled: u8,
+    numbers: u8,
+    /// Whether the cell of the first line stands in another row too.
+    repeats_first: bool,
+}
+
+impl Column {
+    fn see(&mut self, cell: &str, first: &str) {
+        self.repeats_first |= cell == first;
+        if self.filled < LOOKED_AT && !is_missing(cell) {
+            self.filled += 1;
+            // A decimal comma makes a number as well: one that is refused when it is parsed.
+            self.numbers += u8::from(is_number(cell));
+        }
+    }
+
+    fn kind(&self) -> Kind {
+        match self.filled {
+            0 => Kind::Empty,
+            filled if self.numbers >= filled.div_ceil(2) => Kind::Numbers,
+            _ => Kind::Text,
+        }
+    }
+}
+
+/// Whether the first line is a row like the others and no header: where it holds numbers alone, unless they are such as name
+/// columns, and where numbers stand above numbers and a text is the same as in another row, as a label is.
+fn is_a_row(first: &[String], columns: &[Column], second_rises: bool) -> bool {
+    if first.iter().all(|cell| cell.parse::<f64>().is_ok()) {
+        let counts = |(place, cell): (usize, &String)| cell.parse() == Ok(place);
+        let numbered = first.len() > 1 && first.iter().enumerate().all(counts);
+        let names = first.len() >= RISING_NAMES && !second_rises && rises(first.iter());
+        return !numbered && !names;
+    }
+    let mut cells = first.iter().zip(columns);
+    let numbers_on_numbers = cells.clone().all(|(cell, column)| {
+        column.kind() != Kind::Numbers || is_number(cell) || is_missing(cell)
+    });
+    let a_label = cells.any(|(cell, column)| {
+        column.kind() == Kind::Text && column.repeats_first && !is_missing(cell)
+    });
+    numbers_on_numbers && a_label
+}
+
+/// Whether each cell is a larger number than the one before.
+fn rises(cells: impl Iterator<Item = impl AsRef<str>>) -> bool {
+    let numbers = cells.map(|cell| cell.as_ref().parse::<f64>().unwrap_or(f64::NAN));
+    numbers.is_sorted_by(|number, next| number < next)
+}
+
+/// Whether a cell is a number, with a decimal point or a comma.
+fn is_number(cell: &str) -> bool {
+    cell.parse::<f32>().is_ok()
+        || (cell.contains(',') && cell.replace(',', ".").parse::<f32>().is_ok())
+}
+
+/// Whether a cell is the same as a label, or the same number.
+fn is_same(cell: &str, label: &str) -> bool {
+    let equal = |cell: f64| label.parse().is_ok_and(|label: f64| cell == label);
+    cell == label || cell.parse().is_ok_and(equal)
 }
 
 /// Whether a cell is an integer, with a decimal point or without.
@@ -384,59 +768,17 @@ fn is_fraction(cell: &str) -> bool {
     value.is_ok_and(|value| value.is_finite() && value.fract() != 0.0)
 }
 
+/// Whether a cell of numbers stands for none, as pandas and R write it.
 fn is_missing(cell: &str) -> bool {
-    ["", "na", "n/a", "nan", "null", "none"].contains(&cell.to_lowercase().as_str())
-}
-
-/// A reader with the delimiter that the first line has most of.
-fn reader(file: &NamedFile) -> Reader<&[u8]> {
-    let bytes = file
-        .bytes
-        .strip_prefix(b"\xef\xbb\xbf")
-        .unwrap_or(&file.bytes);
-    let first_line = bytes.split(|byte| *byte == b'\n').next().unwrap_or(bytes);
-    let count = |delimiter: &u8| first_line.iter().filter(|byte| *byte == delimiter).count();
-    let delimiter = *b",\t;"
+    ["", "na", "n/a", "nan", "null", "none"]
         .iter()
-        .rev()
-        .max_by_key(|delimiter| count(delimiter))
-        .unwrap_or(&b',');
-    ReaderBuilder::new()
-        .delimiter(delimiter)
-        .trim(::csv::Trim::All)
-        .from_reader(bytes)
+        .any(|word| cell.eq_ignore_ascii_case(word))
 }
 
-fn header(file: &NamedFile) -> Result<Vec<String>> {
-    let name = &file.name;
-    if file.bytes.iter().all(u8::is_ascii_whitespace) {
-        return Err(Error::Data(format!("{name}: the file is empty")));
-    }
-    let mut reader = reader(file);
-    let header = reader.headers().map_err(|error| csv_error(name, &error))?;
-    if header.iter().all(|cell| cell.parse::<f64>().is_ok()) {
-        return Err(Error::Data(format!(
-            "{name}, line 1: numbers, expected a header: add a first line that names the columns"
-        )));
-    }
-    Ok(header.iter().map(str::to_owned).collect())
-}
-
-fn records(file: &NamedFile) -> impl Iterator<Item = Result<StringRecord>> + '_ {
-    reader(file)
-        .into_records()
-        .map(|record| record.map_err(|error| csv_error(&file.name, &error)))
-}
-
-fn csv_error(name: &str, error: &::csv::Error) -> Error {
-    let line = error.position().map_or(1, ::csv::Position::line);
-    Error::Data(match error.kind() {
-        ErrorKind::UnequalLengths {
-            expected_len, len, ..
-        } => format!("{name}, line {line}: {len} values, expected {expected_len} as in the header"),
-        ErrorKind::Utf8 { .. } => format!("{name}, line {line}: not UTF-8: save the file as UTF-8"),
-        _ => format!("{name}: not a CSV file: {error}"),
-    })
+/// The bytes of a file without its byte order mark.
+fn content(file: &NamedFile) -> &[u8] {
+    let bytes = file.bytes.strip_prefix(b"\xef\xbb\xbf");
+    bytes.unwrap_or(&file.bytes)
 }
 
 #[cfg(test)]
@@ -552,14 +894,14 @@ mod tests {
         let features = |text: &str, names: &[String], dim| {
             let file = file(text);
             let rows = CsvTable::read(&file).and_then(|table| table.into_features(names, dim));
-            rows.map(|rows| rows.in_memory().map(<[f32]>::to_vec))
+            rows.map(|rows| rows.values)
                 .map_err(|error| error.to_string())
         };
         let table = "c,b,note,a\n3,2,u,1\n6,5,v,4\n";
-        let chosen = features(table, &names(&["a", "b"]), 2);
-        assert_eq!(chosen, Ok(Some(vec![1.0, 2.0, 4.0, 5.0])));
+        let chosen = features(table, &names(&["a", "b"]), Some(2));
+        assert_eq!(chosen, Ok(vec![1.0, 2.0, 4.0, 5.0]));
         assert_eq!(
-            features(table, &names(&["a", "d"]), 2),
+            features(table, &names(&["a", "d"]), Some(2)),
             Err(
                 "data.csv: there is no column \"d\", which the head was trained on: the columns are \"c\", \"b\", \
                  \"note\", \"a\""
@@ -567,12 +909,12 @@ mod tests {
             )
         );
         assert_eq!(
-            features(table, &names(&["note"]), 1),
+            features(table, &names(&["note"]), Some(1)),
             Err("data.csv, line 2: column \"note\" holds \"u\", which is not a number".to_owned())
         );
         let labelled = "x,y,class\n0.5,1,0\n1.5,2,1\n";
-        let counted = features(labelled, &[], 2);
-        assert_eq!(counted, Ok(Some(vec![0.5, 1.0, 1.5, 2.0])));
+        let counted = features(labelled, &[], Some(2));
+        assert_eq!(counted, Ok(vec![0.5, 1.0, 1.5, 2.0]));
     }
 
     #[test]
@@ -592,7 +934,7 @@ mod tests {
             ),
             (
                 "x,label\n1,a\n2\n",
-                "data.csv, line 3: 1 values, expected 2 as in the header",
+                "data.csv, line 3: 1 value, expected 2 as in the first line",
             ),
             (
                 "x,label\n1,a\noops,b\n3,b\n",
@@ -604,35 +946,56 @@ mod tests {
             ),
             (
                 "x,label\n1,a\nNaN,b\n",
-                "data.csv, line 3: column \"x\" holds \"NaN\", which is not finite: fill or drop such rows",
+                "data.csv, line 3: column \"x\" holds \"NaN\", a missing value: fill or drop such rows; pandas drops them: \
+                 `import pandas as pd; pd.read_csv(\"data.csv\").dropna().to_csv(\"data_clean.csv\", index=False)`",
+            ),
+            (
+                "x;empty;label\n1;;a\nNA;;b\n",
+                "data.csv, line 3: column \"x\" holds \"NA\", a missing value: fill or drop such rows; pandas drops them: \
+                 `import pandas as pd; pd.read_csv(\"data.csv\", sep=\";\").dropna(axis=1, \
+                 how=\"all\").dropna().to_csv(\"data_clean.csv\", index=False)`",
+            ),
+            (
+                "x,label\n1,a\n-inf,b\n",
+                "data.csv, line 3: column \"x\" holds \"-inf\", which is not finite: fill or drop such rows; pandas drops \
+                 them: `import pandas as pd; pd.read_csv(\"data.csv\").dropna().to_csv(\"data_clean.csv\", index=False)`",
             ),
             (
                 "x,label\n1,a\n1e39,b\n",
-                "data.csv, line 3: column \"x\" holds \"1e39\", which is not finite: fill or drop such rows",
+                "data.csv, line 3: column \"x\" holds \"1e39\", too large for 32-bit floats (3.4e38 at most): scale the column",
+            ),
+            (
+                "x,label\n1,a\n1e400,b\n",
+                "data.csv, line 3: column \"x\" holds \"1e400\", too large for 32-bit floats (3.4e38 at most): scale the column",
             ),
             (
                 "x,label\n1,a\n,b\n",
-                "data.csv, line 3: column \"x\" is empty: fill or drop such rows",
+                "data.csv, line 3: column \"x\" is empty: fill or drop such rows; pandas drops them: `import pandas as pd; \
+                 pd.read_csv(\"data.csv\").dropna().to_csv(\"data_clean.csv\", index=False)`",
             ),
             (
                 "x;label\n1;a\n\"1,5\";b\n",
-                "data.csv, line 3: column \"x\" holds \"1,5\": write numbers with a decimal point",
+                "data.csv, line 3: column \"x\" holds \"1,5\": write numbers with a decimal point; pandas does: `import pandas as pd; \
+                 pd.read_csv(\"data.csv\", sep=\";\", decimal=\",\").to_csv(\"data_clean.csv\", index=False)`",
             ),
             (
                 "x;z;label\n1;1,5;a\n2;;b\n3;2;b\n",
-                "data.csv, line 2: column \"z\" holds \"1,5\": write numbers with a decimal point",
+                "data.csv, line 2: column \"z\" holds \"1,5\": write numbers with a decimal point; pandas does: `import pandas as pd; \
+                 pd.read_csv(\"data.csv\", sep=\";\", decimal=\",\").to_csv(\"data_clean.csv\", index=False)`",
             ),
             (
                 "x;z;label\n1;1,5;a\n2;2,5;b\n",
-                "data.csv, line 2: column \"z\" holds \"1,5\": write numbers with a decimal point",
+                "data.csv, line 2: column \"z\" holds \"1,5\": write numbers with a decimal point; pandas does: `import pandas as pd; \
+                 pd.read_csv(\"data.csv\", sep=\";\", decimal=\",\").to_csv(\"data_clean.csv\", index=False)`",
             ),
             (
                 "x,label\n1,a\n2,\n",
-                "data.csv, line 3: column \"label\" is empty: every row needs a label",
+                "data.csv, line 3: column \"label\" is empty: every row needs a label: drop the rows without one",
             ),
             (
-                "1,2\n3,4\n",
-                "data.csv, line 1: numbers, expected a header: add a first line that names the columns",
+                "x,label\n1,a\n2,NA\n",
+                "data.csv, line 3: column \"label\" holds \"NA\", a missing value: every row needs a label: drop the rows \
+                 without one, or, where NA is the name of a class, give it another name, such as \"NA_\"",
             ),
             (
                 "x,w\n1.5,2.5\n3,4\n",
@@ -659,7 +1022,7 @@ mod tests {
         };
         assert_eq!(
             CsvTable::read(&png).expect_err("refused").to_string(),
-            "cat.png: only CSV (with a header), NPY and NPZ files are read: save the data as one of these"
+            "cat.png: only CSV, NPY and NPZ files are read: save the data as one of these"
         );
     }
 }

@@ -1,8 +1,9 @@
 //! [`Labelled`]: rows with a label each, as a person's files hold them. Reads files, gives what becomes a `Dataset` or is
 //! evaluated as it is.
 
-use super::{CsvTable, RowSource, npy, npz};
+use super::{CsvTable, RowSource, foreign, npy, npz, places};
 use crate::error::{Error, Result};
+use crate::quote::{listed, quoted};
 
 /// A file that was dropped or named, with its content.
 #[derive(Clone, Debug)]
@@ -43,6 +44,17 @@ pub struct Labelled {
     pub notes: Vec<String>,
 }
 
+/// Labels from a file of their own, or a part of one.
+#[derive(Clone, Debug)]
+pub struct Labels {
+    /// One a row.
+    pub labels: Vec<String>,
+    /// The name of their column, where it has one.
+    pub column: Option<String>,
+    /// What was decided while reading, in words.
+    pub notes: Vec<String>,
+}
+
 impl Labelled {
     /// The rows and their labels, without the rest.
     pub fn into_rows(self) -> (RowSource, Vec<String>) {
@@ -60,22 +72,40 @@ impl Labelled {
     /// # Errors
     /// [`Error::Data`] with the file, the place and what to do.
     pub fn read(data: &NamedFile, labels: Option<&NamedFile>, choice: Choice<'_>) -> Result<Self> {
-        let mut rows = match (labels, data.extension().as_str()) {
+        if let Some(error) = foreign::refusal(&data.name, &data.bytes) {
+            return Err(error);
+        }
+        let rows = match (labels, data.extension().as_str()) {
             (None, "npy") => return Err(Self::alone(&data.name)),
             (None, "npz") => npz::read_labelled(data, choice)?,
             (None, _) => CsvTable::read(data)?.into_labelled(choice.labels)?,
-            (Some(_), "npy") => Self::unlabelled(data, npy::read_matrix(data)?, Vec::new()),
-            (Some(_), "npz") => {
-                let (matrix, notes) = npz::read_features(data, choice.features)?;
-                Self::unlabelled(data, matrix, notes)
+            (Some(labels), ending @ ("npy" | "npz")) => {
+                let (matrix, notes) = match ending {
+                    "npy" => (npy::read_matrix(data)?, Vec::new()),
+                    _ => npz::read_features(data, choice.features)?,
+                };
+                let mut rows = Self::unlabelled(data, matrix, notes);
+                let read = Self::read_labels(labels, choice.labels, &rows.name, rows.rows())?;
+                rows.labels = read.labels;
+                rows.notes.extend(read.notes);
+                rows
             }
-            (Some(_), _) => CsvTable::read(data)?.without_labels()?,
+            (Some(labels), _) => {
+                let mut table = CsvTable::read(data)?;
+                let read = Self::read_labels_of(labels, choice.labels, &data.name, |labels| {
+                    table.expect(labels);
+                    table.rows()
+                })?;
+                let mut rows = table.beside_labels(read.labels)?;
+                let kept = read.column.filter(|name| rows.feature_names.contains(name));
+                rows.notes.extend(read.notes);
+                rows.notes.extend(kept.map(|name| {
+                    let (name, file) = (quoted(&name), &labels.name);
+                    format!("kept {name} as a feature: its values are not the labels of {file}")
+                }));
+                rows
+            }
         };
-        if let Some(labels) = labels {
-            let (names, notes) = Self::read_labels(labels, choice.labels, rows.rows())?;
-            rows.labels = names;
-            rows.notes.extend(notes);
-        }
         rows.check()?;
         Ok(rows)
     }
@@ -95,6 +125,32 @@ impl Labelled {
             "npz" => npz::label_arrays(file),
             _ => CsvTable::read(file).map_or_else(|_| Vec::new(), |table| table.header().to_vec()),
         }
+    }
+
+    /// These rows with the columns in the order of `names`, those of `other`, where both have names.
+    ///
+    /// # Errors
+    /// [`Error::Data`] when one is missing.
+    pub fn ordered_as(mut self, names: &[String], other: &str) -> Result<Self> {
+        if names.is_empty() || self.feature_names.is_empty() || names == self.feature_names {
+            return Ok(self);
+        }
+        let places = places(names, &self.feature_names).map_err(|name| {
+            Error::Data(format!(
+                "{}: there is no column {}, as there is in {other}: the numeric columns are {}",
+                self.name,
+                quoted(name),
+                listed(self.feature_names.iter().map(String::as_str))
+            ))
+        })?;
+        if places.len() == self.dim {
+            let rows = self.values.chunks_exact(self.dim);
+            self.values = rows
+                .flat_map(|row| places.iter().map(|place| row[*place]))
+                .collect();
+            self.feature_names = names.to_vec();
+        }
+        Ok(self)
     }
 
     fn unlabelled(data: &NamedFile, matrix: npy::Matrix, notes: Vec<String>) -> Self {
@@ -145,20 +201,46 @@ impl Labelled {
         }
     }
 
-    /// Reads the labels of so many rows, and says what was taken: an NPY of integers or strings, such an array of an NPZ, or
-    /// a column of a CSV, guessed where it is not named.
+    /// Reads the labels of the `rows` rows of the file `of`: an NPY of integers or strings, such an array of an NPZ, or a
+    /// column of a CSV, guessed where it is not named.
     ///
     /// # Errors
-    /// [`Error::Data`] when it holds no such labels.
+    /// [`Error::Data`] when it holds no such labels, or more or fewer.
     pub fn read_labels(
         file: &NamedFile,
         chosen: Option<&str>,
+        of: &str,
         rows: usize,
-    ) -> Result<(Vec<String>, Vec<String>)> {
+    ) -> Result<Labels> {
+        Self::read_labels_of(file, chosen, of, |_| rows)
+    }
+
+    /// The same, where how many rows there are is told by how many labels would fit.
+    fn read_labels_of(
+        file: &NamedFile,
+        chosen: Option<&str>,
+        of: &str,
+        mut rows: impl FnMut(usize) -> usize,
+    ) -> Result<Labels> {
+        if let Some(error) = foreign::refusal(&file.name, &file.bytes) {
+            return Err(error);
+        }
+        let known = rows(usize::MAX);
+        let check = |labels: usize| check_counts(of, rows(labels), &file.name, labels);
         match file.extension().as_str() {
-            "npy" => Ok((npy::read_labels(file)?, Vec::new())),
-            "npz" => npz::read_labels(file, chosen, rows),
-            _ => Ok((CsvTable::read(file)?.column(chosen)?, Vec::new())),
+            "npy" => Ok(Labels {
+                labels: npy::read_labels(file, check)?,
+                column: None,
+                notes: Vec::new(),
+            }),
+            "npz" => npz::read_labels(file, chosen, known, check),
+            _ => {
+                let mut table = CsvTable::read(file)?;
+                // A first line of numbers is a label or the name of the labels: the rows tell.
+                table.expect(rows(table.rows()));
+                check_counts(of, rows(table.rows()), &file.name, table.rows())?;
+                table.column(chosen)
+            }
         }
     }
 
@@ -171,13 +253,13 @@ impl Labelled {
             labels,
             ..
         } = self;
-        check_counts(name, self.rows(), labels.len())?;
+        check_counts(name, self.rows(), name, labels.len())?;
         check_values(name, values, *dim, 0)
     }
 }
 
 /// The place of the first value whose square, summed over a row of `dim` such values, is not finite.
-pub(crate) fn too_large(values: &[f32], dim: usize) -> Option<usize> {
+fn too_large(values: &[f32], dim: usize) -> Option<usize> {
     if all_are_small(values, dim) {
         return None;
     }
@@ -185,6 +267,22 @@ pub(crate) fn too_large(values: &[f32], dim: usize) -> Option<usize> {
     values
         .iter()
         .position(|value| f64::from(*value).powi(2) >= most)
+}
+
+/// Refuses rows of which a value, squared and summed over a row, is not finite in f32; `rows` are their numbers.
+///
+/// # Errors
+/// [`Error::Data`] with the first such value and its place.
+pub(crate) fn check_squares(rows: &[u32], values: &[f32], dim: usize) -> Result<()> {
+    match too_large(values, dim) {
+        None => Ok(()),
+        Some(at) => Err(Error::Data(format!(
+            "row {}, column {}: {:e} is too large to square: scale the rows",
+            rows[at / dim] + 1,
+            at % dim + 1,
+            values[at]
+        ))),
+    }
 }
 
 /// Whether all values are finite and far from too large: nearly always, and found out without a branch for each.
@@ -207,12 +305,48 @@ pub(super) fn extension(name: &str) -> String {
     ending.unwrap_or_default().to_lowercase()
 }
 
-/// Refuses rows without labels, and labels without rows.
-pub(super) fn check_counts(name: &str, rows: usize, labels: usize) -> Result<()> {
+/// Whether a label stands for none, as pandas, NumPy and R write it. Their case counts: `Na` may be sodium.
+pub(super) fn is_missing(label: &str) -> bool {
+    [
+        "", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "<NA>", "#N/A", "NaT",
+    ]
+    .contains(&label)
+}
+
+/// What to do about a label that stands for none.
+pub(super) fn advice_on_missing(label: &str) -> String {
+    let drop = "every row needs a label: drop the rows without one";
+    match label {
+        "" => drop.to_owned(),
+        _ => format!(
+            "{drop}, or, where {label} is the name of a class, give it another name, such as \"{label}_\""
+        ),
+    }
+}
+
+/// Refuses rows without labels, and labels without rows; they may come from one file.
+pub(super) fn check_counts(
+    name: &str,
+    rows: usize,
+    labels_name: &str,
+    labels: usize,
+) -> Result<()> {
     let problem = if rows == 0 {
         "no rows of features".to_owned()
     } else if labels != rows {
-        format!("{rows} rows of features, {labels} labels: they must be as many")
+        let from = if name == labels_name {
+            String::new()
+        } else {
+            format!(" in {labels_name}")
+        };
+        let missing =
+            match labels + 1 == rows && foreign::TABLES.contains(&&extension(labels_name)[..]) {
+                true => {
+                    ": where its first line is a label, write a line above it that names the column"
+                }
+                false => "",
+            };
+        format!("{rows} rows of features, {labels} labels{from}: they must be as many{missing}")
     } else {
         return Ok(());
     };
@@ -229,6 +363,11 @@ pub(super) fn check_values(name: &str, values: &[f32], dim: usize, first: usize)
         (None, None) => return Ok(()),
         (Some(at), _) => {
             let problem = "the value is not finite: fill or drop such rows";
+            (at, problem.to_owned())
+        }
+        // Larger numbers of 64 bits were read as this one.
+        (None, Some(at)) if values[at].abs() == f32::MAX => {
+            let problem = "too large for 32-bit floats (3.4e38 at most): scale the features";
             (at, problem.to_owned())
         }
         (None, Some(at)) => {

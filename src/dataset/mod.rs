@@ -5,11 +5,16 @@
 mod blob;
 mod csv;
 mod digits;
+mod foreign;
 mod labelled;
 mod many_classes;
+mod mirrored;
+#[cfg(not(target_arch = "wasm32"))]
+mod named_file;
 pub(crate) mod npy;
 mod npy_rows;
 mod npz;
+mod rotation;
 mod rows;
 mod split;
 
@@ -18,8 +23,8 @@ use std::collections::HashMap;
 #[cfg(target_arch = "wasm32")]
 pub use blob::BlobRows;
 pub use csv::CsvTable;
-pub(crate) use labelled::too_large;
-pub use labelled::{Choice, Labelled, NamedFile};
+pub(crate) use labelled::check_squares;
+pub use labelled::{Choice, Labelled, Labels, NamedFile};
 #[cfg(not(target_arch = "wasm32"))]
 pub use npy::triplets_header;
 pub use npy::{matrix_header, write_matrix};
@@ -32,6 +37,7 @@ pub use split::{Side, Sides};
 
 use crate::config::{Split, TrainConfig};
 use crate::error::{Error, Result};
+use crate::quote::quoted;
 
 /// Feature vectors with a class each.
 #[derive(Debug)]
@@ -57,7 +63,7 @@ pub struct Dataset {
 }
 
 /// The built-in samples, the default first.
-pub const SAMPLES: [&str; 2] = ["many-classes", "digits"];
+pub const SAMPLES: [&str; 3] = ["mirrored", "many-classes", "digits"];
 
 impl Dataset {
     /// A built-in sample, by its name without `sample:`.
@@ -66,11 +72,12 @@ impl Dataset {
     /// [`Error::Config`] when there is no such sample.
     pub fn sample(name: &str, seed: u64) -> Result<Self> {
         match name {
+            "mirrored" => Ok(mirrored::generate(seed)),
             "many-classes" => Ok(many_classes::generate(seed)),
             "digits" => Ok(digits::load()),
             _ => Err(Error::Config(format!(
                 "there is no sample \"{name}\": {}",
-                SAMPLES.map(|name| format!("sample:{name}")).join(" or ")
+                SAMPLES.map(|name| format!("sample:{name}")).join(", ")
             ))),
         }
     }
@@ -103,8 +110,8 @@ impl Dataset {
         labels: &NamedFile,
         choice: Choice<'_>,
     ) -> Result<Self> {
-        let (labels, mut notes) = Labelled::read_labels(labels, choice.labels, features.rows())?;
-        labelled::check_counts(&name, features.rows(), labels.len())?;
+        let read = Labelled::read_labels(labels, choice.labels, &name, features.rows())?;
+        let (labels, mut notes) = (read.labels, read.notes);
         notes.push("features stay in the file and are read as they are needed".to_owned());
         Ok(Self {
             notes,
@@ -116,8 +123,8 @@ impl Dataset {
         let class_names = classes(labels);
         if class_names.len() < 2 {
             return Err(Error::Data(format!(
-                "{name}: every row has the label \"{}\": metric learning needs two classes at least",
-                labels[0]
+                "{name}: every row has the label {}: metric learning needs two classes at least",
+                quoted(&labels[0])
             )));
         }
         let index: HashMap<&str, u32> = class_names
@@ -156,8 +163,10 @@ impl Dataset {
         } else {
             places(&self.feature_names, &other.feature_names).map_err(|name| {
                 Error::Data(format!(
-                    "{}: there is no feature \"{name}\", as there is in {}",
-                    other.name, self.name
+                    "{}: there is no feature {}, as there is in {}",
+                    other.name,
+                    quoted(name),
+                    self.name
                 ))
             })?
         };
@@ -218,11 +227,11 @@ impl Dataset {
 
     /// The settings to start from with this data.
     pub fn default_config(&self) -> TrainConfig {
-        let mut config = TrainConfig::default();
-        if self.name == many_classes::NAME {
-            config.split = Split::ByClass;
-            config.test_fraction = many_classes::TEST_FRACTION;
-        }
+        let mut config = match self.name.as_str() {
+            mirrored::NAME => mirrored::config(),
+            many_classes::NAME => many_classes::config(),
+            _ => TrainConfig::default(),
+        };
         if self.joined {
             config.split = Split::Column(split::SIDE_COLUMN.to_owned());
         }
@@ -235,12 +244,13 @@ impl Dataset {
 /// # Errors
 /// The first name that is not there.
 fn places<'a>(names: &'a [String], others: &[String]) -> Result<Vec<usize>, &'a str> {
-    let mut taken = vec![false; others.len()];
+    let mut places: HashMap<&str, Vec<usize>> = HashMap::new();
+    for (place, name) in others.iter().enumerate().rev() {
+        places.entry(name).or_default().push(place);
+    }
     let place = |name: &'a String| {
-        let place = (0..others.len()).find(|place| !taken[*place] && others[*place] == *name);
-        let place = place.ok_or(name.as_str())?;
-        taken[place] = true;
-        Ok(place)
+        let left = places.get_mut(name.as_str());
+        left.and_then(Vec::pop).ok_or(name.as_str())
     };
     names.iter().map(place).collect()
 }

@@ -5,8 +5,9 @@
 
 use std::io::{ErrorKind, Read};
 
-use super::NamedFile;
+use super::{NamedFile, foreign, labelled};
 use crate::error::{Error, Result};
+use crate::quote::{cut, quoted};
 
 const MAGIC: &[u8] = b"\x93NUMPY";
 /// NumPy itself refuses headers above 10,000 bytes.
@@ -58,12 +59,16 @@ pub(crate) fn read_matrix(file: &NamedFile) -> Result<Matrix> {
     header.read_matrix(&file.name, &file.bytes[header.data..])
 }
 
-/// Reads one label a row, as text: integers, strings or booleans.
+/// Reads one label a row, as text: integers, strings or booleans. `check` sees how many there are before they are read.
 ///
 /// # Errors
 /// As [`read_matrix`]; floats are no labels.
-pub(crate) fn read_labels(file: &NamedFile) -> Result<Vec<String>> {
+pub(crate) fn read_labels(
+    file: &NamedFile,
+    check: impl FnOnce(usize) -> Result<()>,
+) -> Result<Vec<String>> {
     let header = read_header(&file.name, &file.bytes, file.bytes.len() as u64)?;
+    check(header.label_count(&file.name)?)?;
     header.read_labels(&file.name, &file.bytes[header.data..])
 }
 
@@ -105,9 +110,10 @@ fn header_text<'a>(name: &str, start: &'a [u8]) -> Result<(&'a str, usize)> {
     if start.is_empty() {
         return Err(refuse("the file is empty"));
     }
-    let rest = start
-        .strip_prefix(MAGIC)
-        .ok_or_else(|| refuse("not an NPY file"))?;
+    let rest = start.strip_prefix(MAGIC).ok_or_else(|| {
+        let foreign = foreign::refusal(name, start);
+        foreign.unwrap_or_else(|| refuse("not an NPY file, which `np.save(path, x)` writes"))
+    })?;
     let (size_bytes, rest) = match rest {
         [1, _, rest @ ..] => (2, rest),
         [2 | 3, _, rest @ ..] => (4, rest),
@@ -153,7 +159,7 @@ pub(crate) fn read_header(name: &str, start: &[u8], length: u64) -> Result<Heade
         Some(bytes) if bytes + data as u64 == length => Ok(header),
         Some(bytes) => Err(refuse(&format!(
             "the shape {shape} needs {bytes} bytes of data, the file has {}: it is cut short or damaged",
-            length - data as u64
+            length.saturating_sub(data as u64)
         ))),
         None => Err(refuse(&format!(
             "the shape {shape} is larger than any file: the header is damaged"
@@ -194,7 +200,7 @@ fn parse(text: &str, data: usize) -> Result<Header, String> {
     let shape = parse_shape(text)?;
     let (order, letter, size) = match descr.as_bytes() {
         [order @ (b'<' | b'>' | b'|' | b'='), letter, size @ ..] => (*order, *letter, size),
-        _ => return Err(format!("elements of type '{descr}' are not read")),
+        _ => return Err(format!("elements of type '{}' are not read", cut(descr))),
     };
     if letter == b'O' {
         return Err(
@@ -215,7 +221,8 @@ fn parse(text: &str, data: usize) -> Result<Header, String> {
         (b'S', 1..=4096) => (Kind::Bytes, size),
         _ => {
             return Err(format!(
-                "elements of type '{descr}' are not read: save them as float32"
+                "elements of type '{}' are not read: save them as float32",
+                cut(descr)
             ));
         }
     };
@@ -260,6 +267,13 @@ impl Header {
             )));
         }
         match self.shape[..] {
+            [0] | [0, _] | [_, 0] => Err(Error::Data(format!(
+                "{name}: the shape is {}: there is nothing in it",
+                shape_text(&self.shape)
+            ))),
+            [rows] | [rows, _] if rows > u64::from(u32::MAX) => Err(Error::Data(format!(
+                "{name}: {rows} rows, and 4294967295 are the most: save them as several files"
+            ))),
             [rows] => Ok((self.side(name, rows)?, 1)),
             [rows, columns] => Ok((self.side(name, rows)?, self.side(name, columns)?)),
             _ => Err(Error::Data(format!(
@@ -312,9 +326,11 @@ impl Header {
             Ok(())
         })?;
         if self.fortran_order && columns > 1 {
-            values = (0..rows * columns)
-                .map(|i| values[i % columns * rows + i / columns])
-                .collect();
+            let mut turned = Vec::new();
+            let room = turned.try_reserve_exact(values.len());
+            room.map_err(|_| self.too_large(name))?;
+            turned.extend((0..rows * columns).map(|i| values[i % columns * rows + i / columns]));
+            values = turned;
         }
         Ok(Matrix { columns, values })
     }
@@ -324,23 +340,51 @@ impl Header {
     /// # Errors
     /// As [`Header::read_matrix`]; floats are no labels.
     pub(crate) fn read_labels(&self, name: &str, items: impl Read) -> Result<Vec<String>> {
-        if !self.is_label() {
-            return Err(Error::Data(format!(
-                "{name}: labels are floating-point numbers: save them as integers, `y.astype(int)`"
-            )));
-        }
-        if !matches!(self.shape[..], [_] | [_, 1] | [1, _]) {
-            return Err(Error::Data(format!(
-                "{name}: labels have the shape {}, expected one a row",
-                shape_text(&self.shape)
-            )));
-        }
-        let mut labels = Vec::new();
+        self.label_count(name)?;
+        let refuse = |problem: String| Err(Error::Data(format!("{name}: {problem}")));
+        let (mut labels, mut row) = (Vec::new(), 0);
         self.each_item(name, items, |item| {
-            labels.push(self.text(name, item)?);
+            row += 1;
+            if !self.is_label() {
+                return match self.number(item).is_nan() {
+                    true => refuse(format!(
+                        "row {row}: the label is NaN, a missing value: {}",
+                        labelled::advice_on_missing("")
+                    )),
+                    false => Ok(()),
+                };
+            }
+            let label = self.text(name, item)?;
+            if labelled::is_missing(&label) {
+                let problem = match &label[..] {
+                    "" => "empty".to_owned(),
+                    _ => format!("{}, a missing value", quoted(&label)),
+                };
+                let advice = labelled::advice_on_missing(&label);
+                return refuse(format!("row {row}: the label is {problem}: {advice}"));
+            }
+            labels.push(label);
             Ok(())
         })?;
+        if !self.is_label() {
+            return Err(no_floats(name));
+        }
         Ok(labels)
+    }
+
+    /// How many labels there are, one a row.
+    ///
+    /// # Errors
+    /// [`Error::Data`] for an array of another shape.
+    pub(crate) fn label_count(&self, name: &str) -> Result<usize> {
+        match self.shape[..] {
+            [rows] | [rows, 1] | [1, rows] => self.side(name, rows),
+            _ if !self.is_label() => Err(no_floats(name)),
+            _ => Err(Error::Data(format!(
+                "{name}: labels have the shape {}, expected one a row",
+                shape_text(&self.shape)
+            ))),
+        }
     }
 
     /// Takes every element in turn, in the order of the file.
@@ -387,7 +431,7 @@ impl Header {
         match (self.kind, self.item_bytes) {
             (Kind::Float, 2) => half::f16::from_bits(bits as u16).to_f32(),
             (Kind::Float, 4) => f32::from_bits(bits as u32),
-            (Kind::Float, _) => f64::from_bits(bits) as f32,
+            (Kind::Float, _) => narrow(f64::from_bits(bits)),
             (Kind::Signed, _) => self.signed(bits) as f32,
             _ => bits as f32,
         }
@@ -430,10 +474,25 @@ impl Header {
         self.item_bytes
     }
 
-    /// Whether columns are contiguous instead of rows.
-    pub(crate) fn fortran_order(&self) -> bool {
-        self.fortran_order
+    /// Whether columns are contiguous instead of rows, and that makes a difference.
+    pub(crate) fn by_columns(&self) -> bool {
+        self.fortran_order && !matches!(self.shape[..], [_] | [_, 1])
     }
+}
+
+fn no_floats(name: &str) -> Error {
+    Error::Data(format!(
+        "{name}: labels are floating-point numbers: save them as integers, `y.astype(int)`"
+    ))
+}
+
+/// A number of 64 bits as one of 32; where it is too large the largest there is, which is refused by its size.
+fn narrow(value: f64) -> f32 {
+    let narrow = value as f32;
+    if narrow.is_infinite() && value.is_finite() {
+        return f32::MAX.copysign(narrow);
+    }
+    narrow
 }
 
 /// The refusal of data that a reader could not give whole.
@@ -513,14 +572,17 @@ mod tests {
             .chars()
             .flat_map(|c| u32::from(c).to_le_bytes())
             .collect();
-        let labels = read_labels(&file(&header("<U3", "False", "(2,)"), &text)).expect("reads");
-        assert_eq!(labels, ["né", "zo"]);
         let labels =
-            read_labels(&file(&header("|S2", "False", "(2, 1)"), b"ab\0\0")).expect("reads");
-        assert_eq!(labels, ["ab", ""]);
+            read_labels(&file(&header("<U3", "False", "(2,)"), &text), |_| Ok(())).expect("reads");
+        assert_eq!(labels, ["né", "zo"]);
+        let labels = read_labels(&file(&header("|S2", "False", "(2, 1)"), b"abc\0"), |_| {
+            Ok(())
+        })
+        .expect("reads");
+        assert_eq!(labels, ["ab", "c"]);
         let floats = file(&header("<f4", "False", "(1,)"), &[0; 4]);
         assert!(
-            read_labels(&floats)
+            read_labels(&floats, |_| Ok(()))
                 .expect_err("refused")
                 .to_string()
                 .contains("astype(int)")
@@ -592,7 +654,22 @@ mod tests {
                     name: "x.npy".to_owned(),
                     bytes: b"PK\x03\x04".to_vec(),
                 },
+                "a ZIP archive",
+            ),
+            (
+                NamedFile {
+                    name: "x.npy".to_owned(),
+                    bytes: b"x,label\n".to_vec(),
+                },
                 "not an NPY file",
+            ),
+            (
+                file(&header("<f4", "False", "(0, 2)"), &[]),
+                "the shape is (0, 2): there is nothing in it",
+            ),
+            (
+                file(&header("<f4", "False", "(4000000000, 0)"), &[]),
+                "the shape is (4000000000, 0): there is nothing in it",
             ),
             (
                 NamedFile {

@@ -3,6 +3,11 @@
 
 use std::ops::Range;
 
+#[cfg(not(target_arch = "wasm32"))]
+use super::{
+    NamedFile, RowSource,
+    named_file::{self, Opened},
+};
 use super::{labelled, npy};
 use crate::error::{Error, Result};
 
@@ -23,7 +28,7 @@ impl Layout {
     pub(super) fn new(name: String, start: &[u8], length: u64) -> Result<Self> {
         let header = npy::read_header(&name, start, length)?;
         let (rows, dim) = header.matrix_shape(&name)?;
-        if header.fortran_order() && dim > 1 {
+        if header.by_columns() {
             return Err(Error::Data(format!(
                 "{name}: columns are contiguous (Fortran order): save it with `np.ascontiguousarray(x)`"
             )));
@@ -66,13 +71,24 @@ impl Layout {
     }
 
     /// Says that a row is not where it was.
-    pub(super) fn changed(&self, row: u32, why: impl std::fmt::Display) -> Error {
-        Error::Data(format!(
-            "{}: row {}: the file changed while it was read ({why})",
-            self.name,
-            row + 1
-        ))
+    pub(super) fn changed(&self, row: u32, why: impl Into<String>) -> Error {
+        Error::Io {
+            what: format!(
+                "{}: row {}: the file changed while it was read",
+                self.name,
+                row + 1
+            ),
+            source: std::io::Error::other(why.into()),
+        }
     }
+}
+
+/// A matrix in memory, its values checked.
+#[cfg(not(target_arch = "wasm32"))]
+fn whole(name: &str, matrix: npy::Matrix) -> Result<RowSource> {
+    let (values, dim) = (matrix.values, matrix.columns);
+    labelled::check_values(name, &values, dim, 0)?;
+    Ok(RowSource::Memory { values, dim })
 }
 
 /// What is read ahead, and at once.
@@ -89,26 +105,38 @@ pub struct NpyRows {
 
 #[cfg(not(target_arch = "wasm32"))]
 impl NpyRows {
-    /// Opens a file and checks its header against its length.
+    /// Opens a file and checks its header against its length. Rows are read where they are asked for; but whole what comes
+    /// from a pipe, and a file whose columns are contiguous (Fortran order).
     ///
     /// # Errors
     /// [`Error::Data`] when it cannot be opened or holds no such matrix.
-    pub fn open(path: &std::path::Path) -> Result<Self> {
-        use std::io::Read as _;
+    pub fn open(path: &std::path::Path) -> Result<RowSource> {
+        use std::io::{BufReader, Read as _, Seek as _, SeekFrom};
 
-        let name = path.display().to_string();
-        let refuse = |error| Error::Data(format!("{name}: {error}"));
-        let mut file = std::fs::File::open(path).map_err(refuse)?;
-        let length = file.metadata().map_err(refuse)?.len();
+        let name = named_file::shown(path);
+        let (mut file, length) = match named_file::open(path)? {
+            Opened::Disk(file, length) => (file, length),
+            pipe @ Opened::Pipe(_) => {
+                let file = NamedFile::whole(name, pipe)?;
+                return whole(&file.name, npy::read_matrix(&file)?);
+            }
+        };
+        let failed = |error| Error::Data(format!("{name}: {}", named_file::reason(&error)));
         let mut start = Vec::new();
         file.by_ref()
             .take(npy::MAX_START_BYTES)
             .read_to_end(&mut start)
-            .map_err(refuse)?;
-        Ok(Self {
+            .map_err(failed)?;
+        let header = npy::read_header(&name, &start, length)?;
+        if header.by_columns() {
+            file.seek(SeekFrom::Start(header.data() as u64))
+                .map_err(failed)?;
+            return whole(&name, header.read_matrix(&name, BufReader::new(file))?);
+        }
+        Ok(RowSource::Npy(Self {
             layout: Layout::new(name, &start, length)?,
-            file: std::io::BufReader::with_capacity(READ_BYTES, file).into(),
-        })
+            file: BufReader::with_capacity(READ_BYTES, file).into(),
+        }))
     }
 
     pub(super) fn layout(&self) -> &Layout {
@@ -124,7 +152,12 @@ impl NpyRows {
                     // One at a time: the first that is not there is named.
                     Err(_) => run.iter().try_for_each(|row| {
                         let items = self.items(*row..row + 1);
-                        let items = items.map_err(|source| self.layout.changed(*row, source))?;
+                        let items = items.map_err(|source| match source.kind() {
+                            std::io::ErrorKind::UnexpectedEof => {
+                                self.layout.changed(*row, "it is shorter now")
+                            }
+                            _ => self.layout.changed(*row, source.to_string()),
+                        })?;
                         self.take(&[*row], &items, values)
                     })?,
                 }
@@ -158,7 +191,6 @@ impl NpyRows {
 #[cfg(all(test, not(target_arch = "wasm32")))]
 mod tests {
     use super::*;
-    use crate::dataset::RowSource;
 
     #[test]
     fn a_file_that_is_cut_short_while_it_is_read_is_said_with_the_row() {
@@ -166,7 +198,7 @@ mod tests {
         // Larger than what is read ahead.
         let values = vec![1.0; 600_000];
         std::fs::write(&path, crate::dataset::write_matrix(&values, 2)).expect("writes");
-        let rows = RowSource::Npy(NpyRows::open(&path).expect("opens"));
+        let rows = NpyRows::open(&path).expect("opens");
         let mut read = Vec::new();
         pollster::block_on(rows.read(&[0], &mut read)).expect("is there");
         let file = std::fs::OpenOptions::new().write(true).open(&path);
@@ -175,10 +207,10 @@ mod tests {
         std::fs::remove_file(&path).ok();
         let message = error.to_string();
         assert!(
-            message.contains("row 300000: the file changed while it was read"),
+            message.ends_with("row 300000: the file changed while it was read: it is shorter now"),
             "{message}"
         );
-        assert_eq!(error.exit_code(), 2);
+        assert_eq!(error.exit_code(), 1);
     }
 
     #[test]
@@ -189,7 +221,7 @@ mod tests {
             values[17] = value;
             let bytes = crate::dataset::write_matrix(&values, 3);
             std::fs::write(&path, bytes).expect("writes");
-            let rows = RowSource::Npy(NpyRows::open(&path).expect("opens"));
+            let rows = NpyRows::open(&path).expect("opens");
             let read = pollster::block_on(rows.read(&[row], &mut Vec::new()));
             let message = read.expect_err("refused").to_string();
             let name = path.display().to_string();

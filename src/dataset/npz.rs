@@ -13,16 +13,22 @@ use zip::result::ZipError;
 use zip::{CompressionMethod, ZipArchive};
 
 use super::npy::{self, Header, Matrix, shape_text};
-use super::{Choice, Labelled, NamedFile};
+use super::{Choice, Labelled, NamedFile, labelled};
 use crate::error::{Error, Result};
+use crate::ledger::Bytes;
+use crate::quote::{LISTED, plain, quoted};
 
 #[cfg(not(target_arch = "wasm32"))]
 pub use writer::{NpyElement, NpzWriter};
 
 /// What deflate makes of a byte at most.
 const MAX_DEFLATE_RATIO: u64 = 1032;
-/// Arrays that a refusal lists.
-const LISTED: usize = 12;
+/// Bytes of an array's start that hold nearly every header.
+const SHORT_START_BYTES: u64 = 512;
+/// What an array may inflate to whatever its bytes in the archive are.
+const MAX_FREE_BYTES: u64 = 256 << 20;
+/// What a byte in the archive may inflate to beyond that: deflate makes 1,032 of a zero, and rarely 100 of what was measured.
+const MAX_RATIO: u64 = 256;
 
 /// An archive whose arrays are known by name and shape, and not yet read.
 #[derive(Debug)]
@@ -38,6 +44,9 @@ struct Array {
     name: String,
     member: usize,
     shape: Vec<u64>,
+    /// What it takes in the archive, and inflated.
+    packed: u64,
+    bytes: u64,
     /// What the elements are, or why they are not read.
     header: Result<Header, String>,
 }
@@ -103,16 +112,26 @@ impl<'a> Npz<'a> {
         }
         let mut start = Vec::new();
         let entry = self.zip.by_index(member);
-        entry
-            .map_err(|error| npy::damaged_data(&full, &io_error(error)))?
-            .take(npy::MAX_START_BYTES)
-            .read_to_end(&mut start)
-            .map_err(|error| npy::damaged_data(&full, &error))?;
+        let mut entry = entry.map_err(|error| npy::damaged_data(&full, &io_error(error)))?;
+        // Most headers are short, and an archive may have many.
+        for most in [SHORT_START_BYTES, npy::MAX_START_BYTES] {
+            let left = most - start.len() as u64;
+            entry
+                .by_ref()
+                .take(left)
+                .read_to_end(&mut start)
+                .map_err(|error| npy::damaged_data(&full, &error))?;
+            if npy::read_shape(&full, &start).is_ok() {
+                break;
+            }
+        }
         let header = npy::read_header(&full, &start, bytes);
         Ok(Some(Array {
             name,
             member,
             shape: npy::read_shape(&full, &start)?,
+            packed,
+            bytes,
             header: header.map_err(|error| error.to_string()),
         }))
     }
@@ -193,7 +212,8 @@ impl<'a> Npz<'a> {
         named(name).or_else(|| named(bare)).ok_or_else(|| {
             let all: Vec<usize> = (0..self.arrays.len()).collect();
             self.refuse(&format!(
-                "there is no array \"{name}\": the arrays are {}",
+                "there is no array {}: the arrays are {}",
+                quoted(name),
                 self.list(&all)
             ))
         })
@@ -204,7 +224,7 @@ impl<'a> Npz<'a> {
         let mut list: Vec<String> = arrays
             .iter()
             .map(|at| &self.arrays[*at])
-            .map(|array| format!("\"{}\" {}", array.name, shape_text(&array.shape)))
+            .map(|array| format!("{} {}", quoted(&array.name), shape_text(&array.shape)))
             .collect();
         if list.len() > LISTED {
             let more = list.split_off(LISTED).len();
@@ -221,6 +241,24 @@ impl<'a> Npz<'a> {
         self.read(at, |header, name, items| header.read_labels(name, items))
     }
 
+    fn row_count(&self, at: usize) -> Result<usize> {
+        let (header, full) = self.header(at)?;
+        Ok(header.matrix_shape(&full)?.0)
+    }
+
+    fn label_count(&self, at: usize) -> Result<usize> {
+        let (header, full) = self.header(at)?;
+        header.label_count(&full)
+    }
+
+    /// What the elements of an array are, and its name as the command line takes it.
+    fn header(&self, at: usize) -> Result<(&Header, String)> {
+        let array = &self.arrays[at];
+        let header = array.header.as_ref();
+        let header = header.map_err(|problem| Error::Data(problem.clone()))?;
+        Ok((header, self.full_name(&array.name)))
+    }
+
     /// Inflates an array as it is read.
     fn read<T>(
         &mut self,
@@ -231,6 +269,16 @@ impl<'a> Npz<'a> {
         let full = self.full_name(&array.name);
         let header = array.header.as_ref();
         let header = header.map_err(|problem| Error::Data(problem.clone()))?;
+        // As bytes, and as the floats that they become.
+        let held = array.bytes.max(4 * array.shape.iter().product::<u64>());
+        if held > MAX_FREE_BYTES && held / MAX_RATIO > array.packed {
+            return Err(Error::Data(format!(
+                "{full}: {} in the archive would inflate to {}, as no measured data does: if it is meant, save it \
+                 uncompressed, with `np.savez`",
+                Bytes(array.packed),
+                Bytes(held)
+            )));
+        }
         let items = self.zip.by_index(array.member);
         let mut items = items.map_err(|error| npy::damaged_data(&full, &io_error(error)))?;
         std::io::copy(
@@ -243,7 +291,7 @@ impl<'a> Npz<'a> {
 
     /// An array's name as the command line takes it.
     fn full_name(&self, array: &str) -> String {
-        format!("{}:{array}", self.name)
+        format!("{}:{}", self.name, plain(array.chars()))
     }
 
     fn refuse(&self, problem: &str) -> Error {
@@ -272,6 +320,8 @@ pub(super) fn read_labelled(file: &NamedFile, choice: Choice<'_>) -> Result<Labe
         Some(labels) => labels,
         None => npz.labels(None, rows)?,
     };
+    let (rows, count) = (npz.row_count(features)?, npz.label_count(labels)?);
+    labelled::check_counts(&file.name, rows, &file.name, count)?;
     let matrix = npz.read_matrix(features)?;
     let label = npz.arrays[labels].name.clone();
     Ok(Labelled {
@@ -299,7 +349,7 @@ pub(super) fn read_features(
     Ok((matrix, notes(&npz, &[("features", features)])))
 }
 
-/// Reads the labels of so many rows alone, and says what was taken.
+/// Reads the labels of so many rows alone, and says what was taken; `check` sees how many there are before they are read.
 ///
 /// # Errors
 /// As [`read_labelled`].
@@ -307,11 +357,16 @@ pub(super) fn read_labels(
     file: &NamedFile,
     chosen: Option<&str>,
     rows: usize,
-) -> Result<(Vec<String>, Vec<String>)> {
+    check: impl FnOnce(usize) -> Result<()>,
+) -> Result<labelled::Labels> {
     let mut npz = Npz::open(file)?;
-    let labels = npz.labels(chosen, rows as u64)?;
-    let names = npz.read_labels(labels)?;
-    Ok((names, notes(&npz, &[("label", labels)])))
+    let at = npz.labels(chosen, rows as u64)?;
+    check(npz.label_count(at)?)?;
+    Ok(labelled::Labels {
+        labels: npz.read_labels(at)?,
+        column: Some(npz.arrays[at].name.clone()),
+        notes: notes(&npz, &[("label", at)]),
+    })
 }
 
 /// The arrays that can be labels.

@@ -5,6 +5,7 @@ use rand::seq::SliceRandom as _;
 use super::Dataset;
 use crate::config::{Split, TrainConfig};
 use crate::error::{Error, Result};
+use crate::quote::quoted;
 use crate::rng;
 
 /// The column that tells the rows of a second file from those of the first.
@@ -65,8 +66,8 @@ impl Sides {
             let left = match classes.first() {
                 None => "no row is left to train on".to_owned(),
                 Some(class) => format!(
-                    "only rows of the class \"{}\" are left to train on, and nothing can be learned from one class",
-                    dataset.class_names[*class as usize]
+                    "only rows of the class {} are left to train on, and nothing can be learned from one class",
+                    quoted(&dataset.class_names[*class as usize])
                 ),
             };
             let how = match config.split {
@@ -113,10 +114,11 @@ impl Sides {
             let known: Vec<_> = dataset
                 .columns
                 .iter()
-                .map(|(name, _)| format!("\"{name}\""))
+                .map(|(name, _)| quoted(name))
                 .collect();
             Error::Config(format!(
-                "split: there is no text column \"{name}\"; there are: {}",
+                "split: there is no text column {}; there are: {}",
+                quoted(name),
                 if known.is_empty() {
                     "none".to_owned()
                 } else {
@@ -132,7 +134,9 @@ impl Sides {
                 "test" => sides.test.push(row),
                 _ => {
                     return Err(Error::Config(format!(
-                        "split: column \"{name}\" holds \"{value}\" in row {}: expected train, validation or test",
+                        "split: column {} holds {} in row {}: expected train, validation or test",
+                        quoted(name),
+                        quoted(value),
                         row + 1
                     )));
                 }

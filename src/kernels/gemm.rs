@@ -125,7 +125,7 @@ pub fn input_gradient(
 
 /// Computes `dW = dy^T x` and `db = sum of dy` into the layer's place in `gradients`.
 ///
-/// A gradient of 1e18 or more, or one that is no number, sets `status[0]`, which nothing clears.
+/// A gradient of 1e18 or more, or NaN, sets `status[0]`; no kernel clears it.
 ///
 /// # Shapes
 /// `x`: `[rows, inputs]` · `dy`: `[rows, outputs]`

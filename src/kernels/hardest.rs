@@ -28,13 +28,13 @@ pub static PICK: Kernel = Kernel {
     workgroup_bytes: 16 * SEGMENT as u32,
 };
 
-/// Elements of `found` for so many rows and references.
+/// Length of `found` for this many rows and references.
 pub fn places(rows: usize, references: usize) -> u64 {
     rows as u64 * references.div_ceil(CHUNK) as u64
 }
 
-/// Picks for every row of the block the farthest positive and the nearest negative among each chunk of the references; of
-/// equally far or near ones that with the smaller id.
+/// Farthest positive and nearest negative of every row of the block, in each chunk of the references. Ties go to the smaller
+/// id.
 ///
 /// # Shapes
 /// `found`: `[chunks, rows]`, [`places`] of them

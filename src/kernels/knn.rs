@@ -89,11 +89,12 @@ pub struct Inputs<'a> {
 /// What a search writes.
 #[derive(Debug)]
 pub struct Scratch {
-    /// `[similarity's bits, id]` of the neighbours so far, nearest first, `[queries, k]`; [`NOTHING`] at the end.
+    /// `[queries, k]`: the neighbours found so far as `[bits of the similarity, id]`, nearest first; free places hold
+    /// [`NOTHING`].
     pub kept: DeviceVec<[u32; 2]>,
-    /// What a visit found, `[queries, VISIT]`.
+    /// `[queries, VISIT]`: the references that passed the last visit.
     pub survivors: DeviceVec<[u32; 2]>,
-    /// How many that are.
+    /// `[queries]`: how many passed.
     pub counts: DeviceVec<u32>,
 }
 
@@ -111,7 +112,7 @@ struct Params {
 }
 
 impl Search {
-    /// How many visits look at the whole chunk.
+    /// How many visits it takes to search the whole chunk.
     pub fn visits(&self) -> usize {
         self.references.div_ceil(VISIT)
     }
@@ -128,7 +129,7 @@ impl Search {
     }
 }
 
-/// Forgets the neighbours of the queries of a search.
+/// Empties the lists of neighbours before the first visit of a search.
 pub fn clear(commands: &mut Commands, search: &Search, inputs: Inputs<'_>, scratch: &mut Scratch) {
     match commands {
         Commands::Gpu(gpu) => {
@@ -142,10 +143,10 @@ pub fn clear(commands: &mut Commands, search: &Search, inputs: Inputs<'_>, scrat
     }
 }
 
-/// Lets every query look at the references of these visits of the chunk, and keep the nearest.
+/// Compares every query with the references of these visits, stretches of the chunk, and keeps its nearest.
 ///
-/// Nearer is: larger similarity, then smaller id. Once all visits of all chunks were made, `kept` holds the `k` nearest
-/// of those that `asked` lets in; in which order they were made changes no bit of it.
+/// Nearer means a larger similarity, then a smaller id. After the visits of all chunks, in any order, `kept` holds the `k`
+/// nearest of those that `asked` admits, with the same bits.
 pub fn search(
     commands: &mut Commands,
     search: &Search,

@@ -23,8 +23,9 @@ pub mod weigh;
 pub use crate::gpu::{Access, Kernel};
 
 /// Every entry point there is.
-pub static ALL: [&Kernel; 41] = [
+pub static ALL: [&Kernel; 44] = [
     &gather::GATHER,
+    &gather::GATHER_SCALED,
     &gemm::FORWARD,
     &gemm::INPUT_GRADIENT,
     &gemm::WEIGHT_GRADIENT,
@@ -46,6 +47,8 @@ pub static ALL: [&Kernel; 41] = [
     &ranks::CLEAR,
     &ranks::FIND,
     &ranks::ORDER,
+    &ranks::EXCHANGE_FAR,
+    &ranks::MERGE,
     &ranks::SORT_THRESHOLDS,
     &ranks::STRIP,
     &ranks::TILE,
@@ -66,6 +69,10 @@ pub static ALL: [&Kernel; 41] = [
     &weigh::TOTAL,
     &weigh::SWAPPED,
 ];
+
+/// Steps that an invocation takes in one dispatch, all its loops together, about: software adapters end them at 65,536
+/// without a word.
+const MOST_STEPS: usize = 16_384;
 
 /// Floats from one row of a matrix to the next: `columns` rounded up to whole vec4s.
 pub fn stride(columns: usize) -> usize {

@@ -110,7 +110,7 @@ pub struct Bank {
 
 /// Normalizes the rows of a batch and stores copies of them in the memory, with the labels of `batch[first ..]`.
 ///
-/// A row whose length is not finite sets `status[0]`, which nothing clears.
+/// A row whose length is not finite sets `status[0]`; no kernel clears it.
 ///
 /// # Shapes
 /// `rows`, `unit`: `[count, stride]` · `norms`: `[count]`, the lengths before
@@ -164,13 +164,13 @@ pub fn enqueue(
     }
 }
 
-/// Turns the gradient with respect to unit rows, times the active triplets, into that with respect to the rows before.
+/// dL/d(rows) from dL/d(unit rows), in place: undoes the normalization and divides by the number of active triplets.
 ///
-/// The number of active triplets stands in the step's report at `report`, where `scale <gradient, unit>` is added to each
-/// row's term of the loss too.
+/// `gradient` comes in as dL/d(unit rows) times that number, which is read from the step's report. The report begins at word
+/// `report`; each row's term of the loss there grows by `scale <gradient, unit>`.
 ///
 /// # Shapes
-/// `unit`, `gradient`: `[count, stride]` · `norms`: `[count]`
+/// `unit`, `gradient`: `[count, stride]` · `norms`: `[count]`, as [`enqueue`] leaves them
 #[expect(clippy::too_many_arguments, reason = "what a kernel reads and writes")]
 pub fn backward(
     commands: &mut Commands,

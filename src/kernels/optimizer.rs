@@ -32,7 +32,7 @@ struct Params {
     step: AdamStep,
 }
 
-/// What Adam keeps of each parameter.
+/// Adam's moments, one of each for every parameter.
 #[derive(Debug)]
 pub struct Moments {
     /// Mean gradient.
@@ -41,7 +41,7 @@ pub struct Moments {
     pub second: DeviceVec<f32>,
 }
 
-/// Takes one Adam step on the first `count` parameters, unless `status[0]` is set; copies `status[0]` into the report.
+/// One Adam step on the first `count` parameters. Changes nothing where `status[0]` is set; copies that word into the report.
 #[expect(clippy::too_many_arguments, reason = "what a kernel reads and writes")]
 pub fn adam(
     commands: &mut Commands,

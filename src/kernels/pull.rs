@@ -1,4 +1,4 @@
-//! The gradient of rows from the weights of their similarities: a matrix product one way, and its transpose the other.
+//! Gradients of anchors and references from dL/ds, the weight of each similarity: anchors get `W R`, references `W^T A`.
 
 use bytemuck::{Pod, Zeroable};
 
@@ -41,7 +41,7 @@ struct Params {
     onto: u32,
 }
 
-/// Writes the gradient of the block's rows, the sum of weight times reference; with `onto` adds it.
+/// Anchor gradients of the block: the sum over references of weight times reference. Written, or added with `onto`.
 ///
 /// # Shapes
 /// `weights`: `[rows, width(references)]` · `gradient`: `[first_row + rows, stride]`
@@ -83,7 +83,7 @@ pub fn pull(
     }
 }
 
-/// Adds to the gradient of every reference the sum of weight times row of the block.
+/// Reference gradients: adds the sum over the block's anchors of weight times anchor.
 ///
 /// # Shapes
 /// `anchors`: `[first_row + rows, stride]` · `weights`: `[rows, width(references)]` · `gradient`: `[references, stride]`

@@ -1,16 +1,16 @@
-//! Where the positives of each row stand among all references: the pass that metrics are read off.
+//! Ranks of each row's positives among all references: the counts from which all retrieval metrics follow.
 
 use std::ops::Range;
 
 use bytemuck::{Pod, Zeroable};
 
 use super::tile::{self, Shape};
-use super::{Access, Kernel, index, vec4s};
+use super::{Access, Kernel, MOST_STEPS, index, vec4s};
 use crate::cpu;
 pub use crate::cpu::SEGMENT;
 pub use crate::cpu::ranks::{Block, NO_ID, Row};
 use crate::engine::{Commands, DeviceVec};
-use crate::gpu::Binding;
+use crate::gpu::{Binding, GpuCommands};
 
 const SOURCE: &str = concat!(
     include_str!("../../shaders/ranks.wgsl"),
@@ -34,19 +34,36 @@ pub static CLEAR: Kernel = Kernel {
     workgroup_bytes: 0,
 };
 
-/// One workgroup a row.
+/// One workgroup per row and span of the references.
 pub static FIND: Kernel = Kernel {
     name: "ranks.find",
     entry: "find",
     ..CLEAR
 };
 
-/// One workgroup a row.
+/// One workgroup per row and [`RUN`] thresholds.
 pub static ORDER: Kernel = Kernel {
     name: "ranks.order",
     entry: "order",
     ..CLEAR
 };
+
+/// One invocation per pair of thresholds.
+pub static EXCHANGE_FAR: Kernel = Kernel {
+    name: "ranks.exchange_far",
+    entry: "exchange_far",
+    ..CLEAR
+};
+
+/// One workgroup per row and [`RUN`] thresholds.
+pub static MERGE: Kernel = Kernel {
+    name: "ranks.merge",
+    entry: "merge",
+    ..CLEAR
+};
+
+/// Thresholds that one workgroup sorts; the shader's `RUN`.
+const RUN: usize = 4096;
 
 /// One workgroup a row.
 pub static SORT_THRESHOLDS: Kernel = Kernel {
@@ -85,18 +102,19 @@ pub struct Inputs<'a> {
     pub anchors: &'a DeviceVec<f32>,
     /// Unit rows `[references, stride]`.
     pub references: &'a DeviceVec<f32>,
-    /// Label, id and place of each anchor.
+    /// Label, id, number of positives and place of each anchor.
     pub batch: &'a DeviceVec<Row>,
     /// `[label, id]` of each reference.
     pub tags: &'a DeviceVec<[u32; 2]>,
 }
 
-/// What the pass writes on the way.
+/// Intermediate results of the pass.
 #[derive(Debug)]
 pub struct Scratch {
-    /// `[similarity's bits, id]` of every positive of the block's rows, the farthest of a row first.
+    /// Thresholds: `[bits of the similarity, id]` of every positive of the block's rows, the farthest of a row first.
     pub thresholds: DeviceVec<[u32; 2]>,
-    /// One count more than positives for each row.
+    /// Counts, one more for each row than it has positives: of negatives between two neighbouring thresholds, below the first
+    /// and above the last.
     pub books: DeviceVec<u32>,
 }
 
@@ -120,6 +138,14 @@ pub(super) struct Params {
     pub(super) miner_margin: f32,
     pub(super) loss_margin: f32,
     pub(super) distance: u32,
+    pub(super) groups: u32,
+    pub(super) span: u32,
+    pub(super) size: u32,
+    pub(super) step: u32,
+    pub(super) first_part: u32,
+    pub(super) end_part: u32,
+    pub(super) first_positive: u32,
+    pub(super) end_positive: u32,
 }
 
 impl<'a> Inputs<'a> {
@@ -148,6 +174,127 @@ pub(super) fn params(block: &Block) -> Params {
     }
 }
 
+/// Steps of an invocation that computes one similarity.
+pub(super) fn similarity_steps(stride: usize) -> usize {
+    let vec4s = stride / 4;
+    1 + vec4s + vec4s.div_ceil(8)
+}
+
+/// References that one workgroup of [`FIND`] looks through: whole rounds of its invocations.
+fn span(stride: usize) -> usize {
+    (MOST_STEPS / similarity_steps(stride)).max(1) * SEGMENT
+}
+
+/// Whether one workgroup a row finds and sorts all its positives.
+fn is_one_workgroup(block: &Block, positives: usize) -> bool {
+    block.references <= span(block.stride) && positives <= RUN
+}
+
+/// A dispatch of [`order`], with how many workgroups a row has.
+struct Stage {
+    kernel: &'static Kernel,
+    groups: usize,
+    /// The lengths of the runs that it makes, and how far apart it compares; 0 for the kernels that need neither.
+    size: usize,
+    step: usize,
+}
+
+/// What sorts so many thresholds of a row: runs first, then longer and longer ones of those.
+fn stages(positives: usize) -> Vec<Stage> {
+    let runs = positives.div_ceil(RUN).max(1);
+    let of_runs = |kernel| Stage {
+        kernel,
+        groups: runs,
+        size: 0,
+        step: 0,
+    };
+    let mut stages = vec![of_runs(&ORDER)];
+    let mut size = 2 * RUN;
+    while size < 2 * runs.next_power_of_two() * RUN {
+        let groups = positives.next_multiple_of(size).div_ceil(2 * SEGMENT);
+        let mut step = size / 4;
+        stages.push(Stage {
+            kernel: &EXCHANGE_FAR,
+            groups,
+            size,
+            step: 0,
+        });
+        while step >= RUN {
+            stages.push(Stage {
+                kernel: &EXCHANGE_FAR,
+                groups,
+                size,
+                step,
+            });
+            step /= 2;
+        }
+        stages.push(of_runs(&MERGE));
+        size *= 2;
+    }
+    stages
+}
+
+/// Finds and sorts the positives of every row of the block: [`clear`], [`find`] and [`order`] with one set of parameters, in
+/// one dispatch where a workgroup can do all of a row.
+pub(super) fn sort_thresholds(
+    gpu: &mut GpuCommands,
+    block: &Block,
+    positives: usize,
+    params: &Params,
+    buffers: &[Binding<'_>; 6],
+) {
+    if is_one_workgroup(block, positives) {
+        gpu.dispatch(&SORT_THRESHOLDS, params, buffers, block.rows as u64);
+    } else {
+        gpu.dispatch(&CLEAR, params, buffers, block.rows as u64);
+        dispatch_find(gpu, block, params, buffers);
+        dispatch_order(gpu, block, positives, params, buffers);
+    }
+}
+
+/// Dispatches of [`sort_thresholds`].
+pub(super) fn sorting_dispatches(block: &Block, positives: usize) -> usize {
+    match is_one_workgroup(block, positives) {
+        true => 1,
+        false => 2 + stages(positives).len(),
+    }
+}
+
+fn dispatch_find(
+    gpu: &mut GpuCommands,
+    block: &Block,
+    params: &Params,
+    buffers: &[Binding<'_>; 6],
+) {
+    let span = span(block.stride);
+    let groups = block.references.div_ceil(span);
+    let params = Params {
+        groups: index(groups),
+        span: index(span),
+        ..*params
+    };
+    gpu.dispatch(&FIND, &params, buffers, (block.rows * groups) as u64);
+}
+
+fn dispatch_order(
+    gpu: &mut GpuCommands,
+    block: &Block,
+    positives: usize,
+    params: &Params,
+    buffers: &[Binding<'_>; 6],
+) {
+    for stage in stages(positives) {
+        let params = Params {
+            groups: index(stage.groups),
+            size: index(stage.size),
+            step: index(stage.step),
+            ..*params
+        };
+        let groups = (block.rows * stage.groups) as u64;
+        gpu.dispatch(stage.kernel, &params, buffers, groups);
+    }
+}
+
 /// The buffers of every kernel of the pass, in binding order.
 pub(super) fn buffers<'a>(inputs: Inputs<'a>, scratch: &'a Scratch) -> [Binding<'a>; 6] {
     [
@@ -160,7 +307,7 @@ pub(super) fn buffers<'a>(inputs: Inputs<'a>, scratch: &'a Scratch) -> [Binding<
     ]
 }
 
-/// Empties the books of every row of the block, before the first [`find`].
+/// Sets the counts of every row of the block to zero, before the first [`find`].
 pub fn clear(commands: &mut Commands, block: &Block, inputs: Inputs<'_>, scratch: &mut Scratch) {
     match commands {
         Commands::Gpu(gpu) => {
@@ -174,9 +321,9 @@ pub fn clear(commands: &mut Commands, block: &Block, inputs: Inputs<'_>, scratch
     }
 }
 
-/// Adds to the thresholds of every row of the block its positives among these references, those with an id in `ids`.
+/// Collects the thresholds of every row of the block: its positives among these references that have an id in `ids`.
 ///
-/// The references may be a part of all; a row's `positives` is how many of `ids` there are in all parts together.
+/// May be called for one part of the references after the other; a row's `positives` is then the sum over all parts.
 pub fn find(
     commands: &mut Commands,
     block: &Block,
@@ -191,7 +338,7 @@ pub fn find(
                 to_id: ids.end,
                 ..params(block)
             };
-            gpu.dispatch(&FIND, &params, &buffers(inputs, scratch), block.rows as u64);
+            dispatch_find(gpu, block, &params, &buffers(inputs, scratch));
         }
         Commands::Cpu(calls) => {
             *calls += 1;
@@ -202,12 +349,18 @@ pub fn find(
     }
 }
 
-/// Sorts the thresholds of every row of the block, once all are found.
-pub fn order(commands: &mut Commands, block: &Block, inputs: Inputs<'_>, scratch: &mut Scratch) {
+/// Sorts the thresholds of every row of the block, after the last [`find`]. `positives`: of the row that has the most.
+pub fn order(
+    commands: &mut Commands,
+    block: &Block,
+    positives: usize,
+    inputs: Inputs<'_>,
+    scratch: &mut Scratch,
+) {
     match commands {
         Commands::Gpu(gpu) => {
             let buffers = buffers(inputs, scratch);
-            gpu.dispatch(&ORDER, &params(block), &buffers, block.rows as u64);
+            dispatch_order(gpu, block, positives, &params(block), &buffers);
         }
         Commands::Cpu(calls) => {
             *calls += 1;
@@ -218,12 +371,12 @@ pub fn order(commands: &mut Commands, block: &Block, inputs: Inputs<'_>, scratch
     }
 }
 
-/// Counts for every row of the block how many negatives lie in each gap between its sorted positives.
+/// Number of negatives between neighbouring thresholds, for every row of the block.
 ///
-/// Nearer is: larger similarity, then smaller id. The references may be a part of all: counts add up. After the last,
-/// `books[offset + g]` of a row of the block, for `0 < g <= positives`, is the number of negatives that are
-/// nearer than the `g` farthest positives and not nearer than the others; the count of the lowest gap is what is left
-/// of the row's negatives.
+/// Nearer means a larger similarity, then a smaller id. May be called for one part of the references after the other: counts
+/// add up. After the last, `books[offset + g]`, for `0 < g <= positives`, is the number of negatives that are nearer than the
+/// row's `g` farthest positives and no nearer than the others. The negatives that are farther than every positive are not
+/// counted: they are the rest.
 pub fn gaps(
     commands: &mut Commands,
     block: &Block,

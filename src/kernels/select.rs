@@ -32,13 +32,14 @@ pub static KEEP: Kernel = Kernel {
 /// What a miner keeps of each row of a block; `width` is [`width`] of the references.
 #[derive(Debug)]
 pub struct Kept {
-    /// `[rows, width]`: the similarities before; then the value of what is kept, [`super::similarities::NONE`] elsewhere.
+    /// `[rows, width]`: before, every similarity (or minus the distance); after, only those of kept references, and
+    /// [`super::similarities::NONE`] elsewhere.
     pub values: DeviceVec<f32>,
-    /// `[rows, width]`: where it stands, positives ascending from the front, negatives ascending from the back.
+    /// `[rows, width]`: numbers of kept references: positives from the front, negatives from the back, both ascending.
     pub places: DeviceVec<u32>,
-    /// `[rows]`: kept positives and negatives.
+    /// `[rows]`: number of kept positives, and of kept negatives.
     pub counts: DeviceVec<[u32; 2]>,
-    /// `[rows, width]`: zero, for the weights to come.
+    /// `[rows, width]`: dL/ds of each reference; zero here, [`super::weigh`] fills it.
     pub weights: DeviceVec<f32>,
 }
 
@@ -56,9 +57,10 @@ struct Params {
     ranges: [f32; 4],
 }
 
-/// Chooses from `kept.values`, what similarities count for by the selection's distance, and counts the block's valid triplets into the step's report.
+/// Positives and negatives that the miner keeps of every row of the block, chosen by `kept.values`; adds the number of valid
+/// triplets to the step's report.
 ///
-/// The row itself, by its id, is neither a positive nor a negative.
+/// The row's own stored copy, the reference with its id, is neither a positive nor a negative.
 pub fn select(
     commands: &mut Commands,
     block: &Block,

@@ -1,5 +1,5 @@
-//! The similarities of a few rows to all references, for passes that look at a row more than once. A block is as few
-//! rows as the plan has room for: the whole matrix is never there.
+//! Similarities of a block of rows to all references, for miners that need a row of them at once. A block has as many rows
+//! as the plan has room for; the whole matrix never exists.
 
 use bytemuck::{Pod, Zeroable};
 
@@ -51,7 +51,7 @@ pub fn width(references: usize) -> usize {
     stride(references)
 }
 
-/// Computes what the similarities of the block's rows to its references count for; [`NONE`] fills a row up to whole vec4s.
+/// Cosine similarity, or minus the distance, of the block's rows to its references. [`NONE`] fills each row up to `width`.
 ///
 /// # Shapes
 /// `anchors`: `[first_row + rows, stride]` · `references`: `[references, stride]` · `similarities`:

@@ -1,4 +1,4 @@
-//! The shapes in which every row of a block meets every reference: both give the same bits.
+//! Two ways to cut the product of a block's rows with the references into workgroups; both give the same bits.
 
 use super::Kernel;
 use crate::device::DeviceInfo;
@@ -9,7 +9,7 @@ pub(super) const WORKGROUP_BYTES: u32 = 16 << 10;
 /// Invocations of a workgroup, in both shapes.
 pub(super) const WORKGROUP_SIZE: u32 = 256;
 
-/// How the work is cut.
+/// What one workgroup computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// 8 rows and 4 references an invocation, no barrier: for adapters that pay dearly for barriers, and for few rows.
@@ -39,7 +39,7 @@ impl Shape {
         }
     }
 
-    /// Workgroups for so many rows and references.
+    /// Workgroups for this many rows and references.
     pub(super) fn groups(self, rows: usize, references: usize) -> u64 {
         let (high, wide) = match self {
             Self::Strip => (8, 4 * WORKGROUP_SIZE as usize),

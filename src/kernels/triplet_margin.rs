@@ -1,8 +1,11 @@
 //! Every triplet of a batch, counted and differentiated without being stored: `TripletMarginMiner` with
-//! `TripletMarginLoss` over cosine similarity.
+//! `TripletMarginLoss`, by cosine similarity or by distance.
 
-use super::ranks::{Block, Inputs, Params, SEGMENT, SORT_THRESHOLDS, Scratch, buffers};
-use super::{Access, Kernel, index};
+use super::ranks::{
+    Block, Inputs, Params, SEGMENT, Scratch, buffers, similarity_steps, sort_thresholds,
+    sorting_dispatches,
+};
+use super::{Access, Kernel, MOST_STEPS, index, vec4s};
 use crate::cpu;
 pub use crate::cpu::triplet_margin::{BINS, Kind, PAIRS, Rule, STATUS, TERMS, Total, read_pairs};
 use crate::engine::{Commands, DeviceVec};
@@ -52,7 +55,7 @@ pub static FINISH: Kernel = Kernel {
         Access::Read,
         Access::ReadWrite,
     ],
-    workgroup_bytes: 0,
+    workgroup_bytes: 4 * SEGMENT as u32,
     ..MINE
 };
 
@@ -74,8 +77,8 @@ pub static SHARE_WITH_REFERENCES: Kernel = Kernel {
     ..MINE
 };
 
-/// What the pass writes on the way, beside [`Scratch`]: each segment's part of the gradient, and behind it of the sum of
-/// weights, `[segments, rows of a block, part_stride]`.
+/// Partial sums, beside [`Scratch`]: for each segment of [`SEGMENT`] references its part of the anchor gradient, then of the
+/// sum of weights, `[segments, rows of a block, part_stride]`.
 pub type Parts = DeviceVec<f32>;
 
 /// Floats of one row's part.
@@ -88,14 +91,49 @@ fn groups(block: &Block) -> u64 {
     (block.rows.div_ceil(OWNERS) * block.references.div_ceil(SEGMENT)) as u64
 }
 
-/// Counts the block's triplets into the step's report and computes `active * d loss / d anchor` of its rows.
+/// Dispatches of [`mine`] and, with `share`, of [`share_with_references`].
+pub fn dispatches(block: &Block, positives: usize, share: bool) -> usize {
+    let shares = block.rows.div_ceil(shared_rows(block.stride));
+    let finishing = finish_windows(block, positives).count();
+    sorting_dispatches(block, positives) + 1 + finishing + usize::from(share) * shares
+}
+
+/// Rows whose triplets [`SHARE_WITH_REFERENCES`] shares in one dispatch: whole segments.
+fn shared_rows(stride: usize) -> usize {
+    // Of a segment each invocation meets a row for OWNERS references, in three searches of 20 steps at most, and adds up
+    // the components that are its own.
+    let meeting = OWNERS * (similarity_steps(stride) + 60);
+    let own = (OWNERS * stride / 4).div_ceil(SEGMENT);
+    (MOST_STEPS / (meeting + own * SEGMENT)).max(1) * SEGMENT
+}
+
+/// What each dispatch of [`FINISH`] adds up, `[first_part, end_part, first_positive, end_positive]`: segments' parts, then
+/// positives, whole segments of them.
+fn finish_windows(block: &Block, positives: usize) -> impl Iterator<Item = [usize; 4]> {
+    let own = (vec4s(block.stride) as usize + 1).div_ceil(SEGMENT);
+    let window = (MOST_STEPS / own / SEGMENT).max(1) * SEGMENT;
+    let parts = block.references.div_ceil(SEGMENT);
+    let before = parts.next_multiple_of(SEGMENT);
+    (0..(before + positives).max(1))
+        .step_by(window)
+        .map(move |first| {
+            let part = |at: usize| at.min(parts);
+            let positive = |at: usize| at.max(before) - before;
+            let end = first + window;
+            [part(first), part(end), positive(first), positive(end)]
+        })
+}
+
+/// Triplet counts and anchor gradient of a block: adds the counts to the step's report, and writes `active * dL/d(anchor)`
+/// to the block's rows of `gradient`.
 ///
-/// What a row's sum over active triplets of `v_an - v_ap` has beside [`Rule::scale`] times `<gradient, anchor>` goes to
-/// its term of the report.
+/// The loss sum follows from the gradient: a row's sum over active triplets of `v_an - v_ap` is [`Rule::scale`] times
+/// `<gradient, anchor>`, plus what is written to the row's term of the report.
 ///
-/// With `capacity` the slots of the memory, a reference's slot is `id % capacity`. The report must be zero before the
-/// step's first block. References are constants, unless [`share_with_references`] follows. With `pairs` every anchor and
-/// reference is also counted by similarity, from that word of the step's report on, as [`read_pairs`] reads it.
+/// `positives`: of the row that has the most. `capacity`: slots of the memory; the reference with an `id` stands in slot
+/// `id % capacity`. `pairs`: the word of the step's report from which on pairs are counted by similarity, as [`read_pairs`]
+/// reads them; `None` counts no pairs. The report must be zero before the step's first block. References get no gradient
+/// here: [`share_with_references`] adds it where they are the batch itself.
 ///
 /// # Shapes
 /// `gradient`: `[first_row + rows, stride]`
@@ -103,6 +141,7 @@ fn groups(block: &Block) -> u64 {
 pub fn mine(
     commands: &mut Commands,
     block: &Block,
+    positives: usize,
     rule: &Rule,
     capacity: usize,
     inputs: Inputs<'_>,
@@ -121,13 +160,23 @@ pub fn mine(
                 ..params(block, rule, capacity)
             };
             let ranking = buffers(inputs, scratch);
-            gpu.dispatch(&SORT_THRESHOLDS, &params, &ranking, block.rows as u64);
+            sort_thresholds(gpu, block, positives, &params, &ranking);
             let [a, r, b, t, s, k] = ranking;
             let mining = [a, r, b, t, s, k, parts.binding(), report.binding()];
             gpu.dispatch(&MINE, &params, &mining, groups(block));
             let terms = report.binding();
             let finishing = [terms, r, b, t, s, k, parts.binding(), gradient.binding()];
-            gpu.dispatch(&FINISH, &params, &finishing, block.rows as u64);
+            for window in finish_windows(block, positives) {
+                let [first_part, end_part, first_positive, end_positive] = window.map(index);
+                let params = Params {
+                    first_part,
+                    end_part,
+                    first_positive,
+                    end_positive,
+                    ..params
+                };
+                gpu.dispatch(&FINISH, &params, &finishing, block.rows as u64);
+            }
         }
         Commands::Cpu(calls) => {
             *calls += 1;
@@ -145,9 +194,9 @@ pub fn mine(
     }
 }
 
-/// Adds `active * d loss / d reference` of the block's triplets, for references that are the batch itself.
+/// Reference gradient of a block: adds `active * dL/d(reference)`, where the references are the batch itself.
 ///
-/// Follows [`mine`] on the same block, whose thresholds and books it reads.
+/// Call it after [`mine`] on the same rows, whose thresholds and books it reads.
 pub fn share_with_references(
     commands: &mut Commands,
     block: &Block,
@@ -158,10 +207,8 @@ pub fn share_with_references(
     gradient: &mut DeviceVec<f32>,
 ) {
     match commands {
-        Commands::Gpu(gpu) => gpu.dispatch(
-            &SHARE_WITH_REFERENCES,
-            &params(block, rule, block.references),
-            &[
+        Commands::Gpu(gpu) => {
+            let buffers = [
                 inputs.anchors.binding(),
                 inputs.references.binding(),
                 inputs.batch.binding(),
@@ -170,9 +217,20 @@ pub fn share_with_references(
                 scratch.books.binding(),
                 parts.binding(),
                 gradient.binding(),
-            ],
-            block.references.div_ceil(OWNERS) as u64,
-        ),
+            ];
+            let groups = block.references.div_ceil(OWNERS) as u64;
+            let at_once = shared_rows(block.stride);
+            for first in (0..block.rows).step_by(at_once) {
+                let rows = Block {
+                    first_row: block.first_row + first,
+                    rows: at_once.min(block.rows - first),
+                    batch: block.batch + first,
+                    ..*block
+                };
+                let params = params(&rows, rule, block.references);
+                gpu.dispatch(&SHARE_WITH_REFERENCES, &params, &buffers, groups);
+            }
+        }
         Commands::Cpu(calls) => {
             *calls += 1;
             let (thresholds, books) = (scratch.thresholds.slice(), scratch.books.slice());

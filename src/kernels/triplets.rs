@@ -1,7 +1,8 @@
-//! Lists of triplets, lexicographic, written in windows: every valid one, or those that a band of similarities keeps.
+//! Lists of triplets `[anchor, positive, negative]` in lexicographic order: all valid ones, or those in a band of
+//! `s_ap - s_an`, a window of the list at a time.
 //!
-//! What is kept is counted first, cell by cell; the prefix sum of the counts says where each cell writes, on any engine
-//! and however the work is cut.
+//! Two passes: count the triplets of each cell (one pair with a stretch of references), then write each cell's where the
+//! prefix sum of the counts says. So the list is the same on any engine, however the work is cut.
 
 use std::ops::Range;
 
@@ -15,7 +16,7 @@ use crate::engine::{Commands, DeviceVec};
 
 const SOURCE: &str = include_str!("../../shaders/triplets.wgsl");
 
-/// References that [`facenet`] looks at, at most: software adapters end an invocation's loops after some 65,000 steps,
+/// The most references that [`facenet`] takes: software adapters end an invocation's loops after some 65,000 steps,
 /// without a word.
 pub const FACENET_MOST: usize = 30_000 * WORKGROUP_SIZE as usize;
 
@@ -100,7 +101,7 @@ struct Params {
 /// What [`count`] and [`write()`] read.
 #[derive(Clone, Copy, Debug)]
 pub struct Inputs<'a> {
-    /// The anchors of the block, in order; `offset` counts pairs.
+    /// The anchors of the block, in order; `offset` is the number of (anchor, positive) pairs before.
     pub rows: &'a DeviceVec<Row>,
     /// References by class, each class ascending.
     pub members: &'a DeviceVec<u32>,
@@ -135,7 +136,7 @@ fn params(batch: &Batch, cells: &Range<usize>) -> Params {
     }
 }
 
-/// Counts what is kept in each of these cells of the batch.
+/// Number of triplets that are kept in each of these cells of the batch.
 ///
 /// # Shapes
 /// `counts`: `[cells of the batch]`
@@ -167,7 +168,7 @@ pub fn count(
     }
 }
 
-/// Writes what is kept in these cells, as far as it lies in `window`, numbers of triplets of the batch.
+/// Writes the kept triplets of these cells that have a number in `window`, counted from the batch's first.
 ///
 /// # Shapes
 /// `offsets`: `[cells of the batch + 1]`, the prefix sum of their counts · `triplets`: `[window, 3]`
@@ -218,8 +219,9 @@ pub fn write(
     }
 }
 
-/// Writes FaceNet's triplet of each of these pairs of the block, from the window's triplet `first` on: the negative is the
-/// nearest that is strictly farther than the positive, or else the farthest; of equals the first. `unused` is not read.
+/// FaceNet's triplet of each of these (anchor, positive) pairs of the block, written from the window's triplet `first` on. Its
+/// negative is the nearest that is strictly farther than the positive, or else the farthest of all; of equals the first.
+/// `unused` is not read: it fills a binding.
 ///
 /// # Shapes
 /// `triplets`: `[window, 3]`
@@ -269,9 +271,10 @@ pub fn facenet(
     }
 }
 
-/// Writes the valid triplets of `rows` with these numbers of a window.
+/// Valid triplets of `rows` that have these numbers in the window.
 ///
-/// The first row's triplets go on from its positive and negative with the numbers `begin`; every row has one at least.
+/// The list goes on at positive `begin[0]` and negative `begin[1]` of the first row, counted among its own. Every row has a
+/// triplet at least.
 ///
 /// # Shapes
 /// `members`: `[references]`, by class, each class ascending · `triplets`: `[window, 3]`
@@ -313,8 +316,8 @@ pub fn valid(
     }
 }
 
-/// Adds to the total a number that changes with each of the window's first `count` triplets and with its place in the list,
-/// where the window begins at `first`, modulo 2^32.
+/// Checksum of the window's first `count` triplets and their places in the list, modulo 2^32, added to `total`. The window
+/// begins at triplet `first` of the list.
 ///
 /// # Shapes
 /// `triplets`: `[window, 3]` · `total`: `[1]`

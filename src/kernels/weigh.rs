@@ -1,12 +1,12 @@
-//! What the triplets of what is kept cost, each one looked at: `TripletMarginLoss` with `swap` and `smooth_loss`, over the
-//! positives and negatives that [`super::select`] leaves; or over one negative of each positive.
+//! Triplet loss over the positives and negatives that [`super::select`] kept, one triplet at a time: `TripletMarginLoss` with
+//! `swap` and `smooth_loss`, or with one negative for each positive.
 
 use bytemuck::{Pod, Zeroable};
 
 use super::ranks::{Block, Inputs, SEGMENT};
 use super::select::Kept;
 use super::similarities::width;
-use super::{Access, Kernel, groups_for, index, vec4s};
+use super::{Access, Kernel, MOST_STEPS, groups_for, index, vec4s};
 use crate::cpu;
 pub use crate::cpu::weigh::Weighing;
 use crate::engine::{Commands, DeviceVec};
@@ -90,21 +90,17 @@ struct Params {
     loss_margin: f32,
 }
 
-/// Steps that an invocation takes in one dispatch, about: software adapters end a loop at 65,536 without a word.
-const MOST_STEPS: usize = 16_384;
-
-/// How many of the other side a reference meets in one dispatch: whole segments.
+/// Length of a window: with how many of the other side a reference is compared in one dispatch, whole segments.
 pub fn window(stride: usize, swap: bool) -> usize {
     let steps = if swap { stride.div_ceil(32) + 1 } else { 1 };
     (MOST_STEPS / steps / SEGMENT).max(1) * SEGMENT
 }
 
-/// Weighs the block's triplets: their counts and each row's sum of losses go into the step's report, which must be zero
-/// before the step's first block.
+/// dL/ds of every kept reference, times the active triplets; triplet counts and each row's loss sum go into the step's report,
+/// which must be zero before the step's first block.
 ///
 /// # Shapes
-/// `terms`: `[rows, ceil(references / SEGMENT)]`, scratch · `kept.weights`: `[rows, width]`, `d loss / d similarity` times
-/// the active triplets
+/// `terms`: `[rows, ceil(references / SEGMENT)]`, scratch · `kept.weights`: `[rows, width]`, the result
 #[expect(clippy::too_many_arguments, reason = "what a kernel reads and writes")]
 pub fn weigh(
     commands: &mut Commands,
@@ -171,9 +167,10 @@ pub fn weigh(
     }
 }
 
-/// Writes into `kept.weights` what `swap` gives to the similarities of `rows` references, from `first` on, to all.
+/// dL/ds of the similarities between references, which `swap` brings in: of `rows` references from `first` on to all others,
+/// written to `kept.weights`.
 ///
-/// Follows [`weigh`] on the same block, once its weights have done their work.
+/// Call it after [`weigh`] on the same block, when its weights are no longer needed.
 pub fn weigh_swapped(
     commands: &mut Commands,
     block: &Block,

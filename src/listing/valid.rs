@@ -16,7 +16,7 @@ use crate::triplets::Triplets;
 /// Operations that writing a triplet counts as.
 const OPERATIONS: f64 = 32.0;
 
-/// Windows `[t0, t1)` of all valid triplets, through one buffer on the engine.
+/// Any window `[t0, t1)` of the list of all valid triplets, written to one buffer on the engine.
 pub struct Windows<'a> {
     engine: &'a Engine,
     all: &'a Triplets<'a>,

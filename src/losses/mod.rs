@@ -1,4 +1,4 @@
-//! [`Loss`]: what is minimized over the mined triplets. One formula a file.
+//! [`Loss`]: the number that training makes small, computed from the mined triplets. One formula a file.
 
 mod triplet_margin;
 
@@ -26,7 +26,7 @@ impl Loss {
     /// The names in settings, with the class each one is in PML.
     pub const ALL: [(&str, &str); 1] = [("triplet-margin", "TripletMarginLoss")];
 
-    /// Checks that it takes what the miner keeps.
+    /// Checks that the loss can be computed from what the miner keeps.
     ///
     /// # Errors
     /// [`Error::Config`] for `swap` where each positive meets one negative.
@@ -49,7 +49,7 @@ impl Default for Loss {
     }
 }
 
-/// What the kernels do for a miner and a loss, on the path that these take.
+/// Arguments of the kernels for a miner and a loss: which of the two ways they take, and with what margins.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum MiningRule {
     /// On [`Path::Ranks`].
@@ -58,7 +58,7 @@ pub(crate) enum MiningRule {
     Rows(RowRule),
 }
 
-/// What is kept of a row, and what the triplets of that cost.
+/// Positives and negatives that are kept of a row, and the loss of their triplets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct RowRule {
     pub(crate) selection: Selection,
@@ -66,7 +66,7 @@ pub(crate) struct RowRule {
 }
 
 impl MiningRule {
-    /// The rule of a miner and a loss; without a loss nothing costs.
+    /// The rule of a miner and a loss. Without a loss no triplet is active.
     pub(crate) fn new(miner: &Miner, loss: Option<&Loss>, distance: Distance) -> Self {
         let (kind, miner_margin) = miner.band();
         let (loss_margin, swap, smooth) = match loss {
@@ -93,7 +93,7 @@ impl MiningRule {
         })
     }
 
-    /// The path.
+    /// The way that triplets are mined.
     pub(crate) fn path(&self) -> Path {
         match self {
             Self::Ranks(_) => Path::Ranks,
@@ -101,12 +101,12 @@ impl MiningRule {
         }
     }
 
-    /// Whether positives and negatives are compared with each other.
+    /// Whether `swap` asks for similarities between positives and negatives.
     pub(crate) fn swap(&self) -> bool {
         matches!(self, Self::Rows(rule) if rule.weighing.swap)
     }
 
-    /// How many triplets of an anchor with so many positives and negatives are looked at one by one, at most.
+    /// Triplets of an anchor that are computed one by one, at most; 0 on [`Path::Ranks`], which computes none.
     pub(crate) fn looked_at(&self, positives: u64, negatives: u64) -> u64 {
         let Self::Rows(rule) = self else {
             return 0;

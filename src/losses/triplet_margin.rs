@@ -1,4 +1,4 @@
-//! PML's `TripletMarginLoss`: the mean of `max(0, s_an - s_ap + margin)` over those above zero.
+//! PML's `TripletMarginLoss`: the mean of `max(0, s_an - s_ap + margin)` over the triplets where it is above zero.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,12 +12,13 @@ use crate::miners::MiningCounts;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TripletMarginLoss {
-    /// By how much a positive must be nearer than a negative, a difference of cosines or distances. A triplet just there
-    /// has no loss.
+    /// The margin: by how much a positive must be nearer than a negative, as a difference of cosines or of distances. At exactly
+    /// the margin the loss is 0.
     pub margin: f64,
-    /// Whether a positive that is nearer to the negative than the anchor is stands in for it.
+    /// Whether the negative is compared with the nearer of anchor and positive, instead of always with the anchor.
     pub swap: bool,
-    /// Whether the loss is `log(1 + exp(x))` of the same difference in place of the hinge: it is above zero everywhere.
+    /// Whether the loss is `log(1 + exp(x))` instead of `max(0, x)`, with `x = s_an - s_ap + margin`: every mined triplet then
+    /// has a loss above zero.
     pub smooth_loss: bool,
 }
 
@@ -33,7 +34,7 @@ impl Default for TripletMarginLoss {
 }
 
 impl TripletMarginLoss {
-    /// The mean over the active triplets, from the sum of their `s_an - s_ap`.
+    /// Mean loss of the active triplets, from the sum of their `s_an - s_ap`.
     pub(crate) fn mean(&self, sum: f64, active: u64) -> f64 {
         if active == 0 {
             0.0
@@ -42,8 +43,8 @@ impl TripletMarginLoss {
         }
     }
 
-    /// The loss of a step with these counts, off its report: the rows' terms add up to the sum over active triplets of
-    /// `v_an - v_ap` on [`Path::Ranks`], of their losses on [`Path::Rows`].
+    /// Loss of a step, from its report. The rows' terms there add up to the sum over active triplets of `v_an - v_ap` on
+    /// [`Path::Ranks`], and of the losses themselves on [`Path::Rows`].
     pub(crate) fn read(&self, report: &[u32], counts: &MiningCounts, path: Path) -> f64 {
         let terms = &report[TERMS..TERMS + counts.anchors as usize];
         let sum: f64 = terms

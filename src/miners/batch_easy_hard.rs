@@ -6,25 +6,26 @@ use crate::distance::Distance;
 use crate::error::{Error, Result};
 use crate::kernels::select::{Keep, Selection, Side};
 
-/// Keeps of each anchor one positive and one negative by its strategies, or all of one side; of equal ones the first.
+/// Keeps one positive and one negative of each anchor, each by its own strategy, or all of one of the two; of equals the
+/// first.
 ///
 /// Where each side keeps one, an anchor that lacks either keeps neither. The anchor's own stored copy is no positive
 /// here. PML removes it from a memory after mining, so that its "easy" positives, always those copies, leave no pair.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct BatchEasyHardMiner {
-    /// Which positive.
+    /// Which positive is kept.
     pub pos_strategy: Strategy,
-    /// Which negative.
+    /// Which negative is kept.
     pub neg_strategy: Strategy,
-    /// Where the similarity (or distance, where one is compared) of the positive must lie, both bounds inclusive; does not
-    /// bind `all`.
+    /// Allowed range of the positive's similarity (of its distance, with `l2`), both bounds inclusive. Without effect for
+    /// `all`.
     pub allowed_pos_range: Option<[f64; 2]>,
-    /// The same of the negative.
+    /// Allowed range of the negative's, likewise.
     pub allowed_neg_range: Option<[f64; 2]>,
 }
 
-/// What is kept of a side.
+/// Which of an anchor's positives, or of its negatives, is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Strategy {
@@ -43,7 +44,7 @@ impl Strategy {
     /// The names in settings, with what each one keeps.
     pub const ALL: [(&str, &str); 4] = [
         ("easy", "easy"),
-        ("semihard", "semihard"),
+        ("semihard", "semi-hard"),
         ("hard", "hard"),
         ("all", "all"),
     ];

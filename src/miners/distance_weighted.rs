@@ -4,16 +4,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
-/// Draws as many triplets for an anchor as references have its class: the positive uniformly, the negative by the inverse
-/// of how dense its distance is on the sphere, both with replacement.
+/// Draws triplets at random, for each anchor as many as its class has references. The positive is drawn uniformly; the
+/// negative with a weight of one over the density of its distance on the sphere. Both may come again.
 ///
-/// Weights are computed in f64, as PML computes them of rows of f64: those that f32 would lose are kept.
+/// Weights are computed in f64, as PML does for rows of f64; in f32 small ones would vanish.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DistanceWeightedMiner {
-    /// Distances below count as this one.
+    /// The least distance: smaller ones count as this.
     pub cutoff: f64,
-    /// Negatives this far or farther are never drawn.
+    /// The distance from which on negatives are never drawn.
     pub nonzero_loss_cutoff: f64,
     /// Seeds the draws; PML has no such argument.
     pub seed: u64,

@@ -1,4 +1,4 @@
-//! [`Miner`]: which triplets of a batch and the memory the loss gets to see. One rule a file.
+//! [`Miner`]: the rule that chooses which triplets count in the loss. One rule a file.
 
 mod batch_easy_hard;
 mod batch_hard;
@@ -46,18 +46,18 @@ pub enum Miner {
 }
 
 impl Miner {
-    /// The names in settings, with the class each one is in PML.
+    /// The names in settings, with what a list calls each.
     pub const ALL: [(&str, &str); 7] = [
-        ("triplet-margin", "TripletMarginMiner"),
-        ("batch-hard", "BatchHardMiner"),
-        ("batch-easy-hard", "BatchEasyHardMiner"),
-        ("multi-similarity", "MultiSimilarityMiner"),
-        ("pair-margin", "PairMarginMiner"),
-        ("facenet-semihard", "FaceNet's one negative"),
-        ("none", "none: every triplet"),
+        ("triplet-margin", "triplet margin"),
+        ("batch-hard", "batch hard"),
+        ("batch-easy-hard", "batch easy, hard"),
+        ("multi-similarity", "multi-similarity"),
+        ("pair-margin", "pair margin"),
+        ("facenet-semihard", "FaceNet: one negative"),
+        ("none", "no miner: every triplet"),
     ];
 
-    /// Checks that a loss takes what the miner keeps.
+    /// Checks that a loss can be computed for the miner: it must not draw a list.
     ///
     /// # Errors
     /// [`Error::Config`] for one that gives a list.
@@ -72,17 +72,17 @@ impl Miner {
         ))
     }
 
-    /// Whether it keeps a band of `s_ap - s_an` over all triplets.
+    /// Whether it keeps all triplets in a band of `s_ap - s_an`.
     pub fn is_band(&self) -> bool {
         matches!(self, Self::None | Self::TripletMargin(_))
     }
 
-    /// Whether it draws triplets one by one: only the list itself says which.
+    /// Whether it draws triplets at random, so that they can be listed but not trained on.
     pub fn gives_list(&self) -> bool {
         matches!(self, Self::DistanceWeighted(_))
     }
 
-    /// Whether it keeps positives and negatives of each anchor.
+    /// Whether it gives pairs: (anchor, positive) and (anchor, negative), apart from each other.
     pub fn gives_pairs(&self) -> bool {
         !self.is_band() && !matches!(self, Self::FacenetSemihard(_) | Self::DistanceWeighted(_))
     }
@@ -151,15 +151,16 @@ impl Default for Miner {
     }
 }
 
-/// How many triplets of each kind a step saw.
+/// Number of triplets of each kind in a step.
 ///
-/// Of a miner with a band, easy, semihard and hard add up to valid. The others know no margin: theirs is 0 and none is
-/// semihard, they tell the triplets that they keep apart and no others, and the kinds add up to mined.
+/// With a miner that has a margin, easy, semihard and hard are kinds of all triplets and add up to valid. The other miners
+/// have none: the margin counts as 0, no triplet is semihard, and easy and hard are kinds of the mined triplets alone, to
+/// which they add up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MiningCounts {
-    /// Rows of the batch.
+    /// Rows of the batch, each an anchor.
     pub anchors: u64,
-    /// Triplets with a positive and a negative; the anchor's own copy in the memory is no positive.
+    /// All triplets that there are; the anchor's own copy in the memory is no positive.
     pub valid: u64,
     /// `s_ap - s_an > margin`.
     pub easy: u64,
@@ -167,9 +168,9 @@ pub struct MiningCounts {
     pub semihard: u64,
     /// `s_ap - s_an <= 0`, within the margin.
     pub hard: u64,
-    /// What the miner keeps.
+    /// Triplets that the miner keeps.
     pub mined: u64,
-    /// Of those, with a loss above zero.
+    /// Mined triplets with a loss above zero.
     pub active: u64,
 }
 

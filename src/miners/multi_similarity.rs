@@ -5,12 +5,12 @@ use serde::{Deserialize, Serialize};
 use crate::distance::Distance;
 use crate::kernels::select::{Keep, Selection, Side};
 
-/// Keeps positives whose similarity, less epsilon, is below that of the nearest negative, and negatives whose similarity,
-/// with epsilon, is above that of the farthest positive; both strictly.
+/// Keeps positives with `s - epsilon` below the similarity of the nearest negative, and negatives with `s + epsilon` above that
+/// of the farthest positive; both strictly.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MultiSimilarityMiner {
-    /// How far apart they may be, a difference of cosines.
+    /// The tolerance, a difference of cosines: larger keeps more.
     pub epsilon: f64,
 }
 

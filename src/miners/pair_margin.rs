@@ -5,16 +5,16 @@ use serde::{Deserialize, Serialize};
 use crate::distance::Distance;
 use crate::kernels::select::{Selection, Side};
 
-/// Keeps positives farther than one margin and negatives nearer than another, both strictly.
+/// Keeps positives that are farther than `pos_margin` and negatives that are nearer than `neg_margin`, both strictly.
 ///
-/// The margins are of what is compared: for cosine, positives with a similarity below `pos_margin` and negatives with one
-/// above `neg_margin`. PML's defaults, kept here, make sense for distances.
+/// With `l2` the margins are distances; with `cosine` they are similarities, and positives below `pos_margin` and negatives
+/// above `neg_margin` are kept. The defaults are PML's, and made for distances.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PairMarginMiner {
-    /// A positive within it is not kept.
+    /// The margin of positives: nearer ones are not kept.
     pub pos_margin: f64,
-    /// A negative beyond it is not kept.
+    /// The margin of negatives: farther ones are not kept.
     pub neg_margin: f64,
 }
 

@@ -1,4 +1,4 @@
-//! PML's `TripletMarginMiner`: a band of the margin `s_ap - s_an`, over all triplets.
+//! PML's `TripletMarginMiner`: all triplets whose `s_ap - s_an` lies in a band.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +12,7 @@ use crate::kernels::triplet_margin::Kind;
 pub struct TripletMarginMiner {
     /// The upper bound of the band, a difference of cosines or distances.
     pub margin: f64,
-    /// Which part of the band.
+    /// Which part of the band is kept.
     pub type_of_triplets: TypeOfTriplets,
 }
 
@@ -33,7 +33,7 @@ pub enum TypeOfTriplets {
 impl TypeOfTriplets {
     /// The names in settings, with what each one keeps.
     pub const ALL: [(&str, &str); 4] = [
-        ("semihard", "semihard"),
+        ("semihard", "semi-hard"),
         ("all", "all within the margin"),
         ("hard", "hard"),
         ("easy", "easy"),

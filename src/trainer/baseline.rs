@@ -1,15 +1,15 @@
-//! What a head is compared with: the raw features of a side, and a linear map of no more outputs fitted to the training
-//! rows, both ranked by the evaluator as its embeddings are.
+//! What a head is compared with: the features of a side as the head sees them, and a linear map of no more outputs fitted
+//! to the training rows, both ranked by the evaluator as its embeddings are.
 
 use super::Trainer;
 use super::score::Map;
 use crate::dataset::Side;
 use crate::engine::Workspace;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::evaluation;
 use crate::linear::{LinearMap, Unfit};
 use crate::metrics::Metrics;
-use crate::model::{Activations, EmbeddingModel};
+use crate::model::{Activations, EmbeddingModel, LayerWeights};
 use crate::plan::MemoryPlan;
 use crate::unit_rows::TILE_ROWS;
 
@@ -22,7 +22,14 @@ pub(super) struct Linear {
     pub(super) model: EmbeddingModel,
     pub(super) tile: Activations,
     /// Nothing before the fit.
-    fit: Option<Result<(), Unfit>>,
+    fit: Option<Result<Fit, Unfit>>,
+}
+
+/// A linear map, and how many of its directions do best on the validation rows.
+#[derive(Debug)]
+struct Fit {
+    map: LinearMap,
+    cut: usize,
 }
 
 impl Linear {
@@ -40,16 +47,20 @@ impl Linear {
             fit: None,
         }
     }
+
+    /// What came of the fit.
+    fn fitted(&self) -> Option<&Fit> {
+        self.fit.as_ref()?.as_ref().ok()
+    }
 }
 
 impl Trainer {
-    /// Scores the raw features of a side, every row a query where `all`, else the seeded choice of an evaluation.
+    /// Scores the features of a side as the head sees them, with the seeded queries of an evaluation.
     ///
     /// # Errors
     /// As [`Trainer::evaluate`].
-    pub async fn score_raw(&mut self, side: Side, all: bool) -> Result<Option<Metrics>> {
-        let rows = self.setup.sides.of(side).to_vec();
-        let queries = self.queries(rows.len(), all);
+    pub async fn score_raw(&mut self, side: Side) -> Result<Option<Metrics>> {
+        let (rows, queries) = self.rows_and_queries(side);
         self.score_queries(Map::Raw, &rows, &queries).await
     }
 
@@ -58,13 +69,12 @@ impl Trainer {
     ///
     /// # Errors
     /// As [`Trainer::evaluate`], and what reading the features gives.
-    pub async fn score_linear(&mut self, side: Side, all: bool) -> Result<Option<Metrics>> {
+    pub async fn score_linear(&mut self, side: Side) -> Result<Option<Metrics>> {
         self.fit_linear().await?;
         if self.no_linear().is_some() {
             return Ok(None);
         }
-        let rows = self.setup.sides.of(side).to_vec();
-        let queries = self.queries(rows.len(), all);
+        let (rows, queries) = self.rows_and_queries(side);
         self.score_queries(Map::Linear, &rows, &queries).await
     }
 
@@ -76,25 +86,96 @@ impl Trainer {
         }
     }
 
-    fn queries(&self, rows: usize, all: bool) -> Vec<u32> {
-        let most = if all { 0 } else { self.config.evaluate_queries };
-        evaluation::choose(rows, most, self.config.seed)
+    /// The linear baseline for rows as they are in the file, as a head of one layer; nothing before it was scored, or
+    /// where there is none.
+    pub fn linear_head(&self) -> Option<LayerWeights> {
+        let fit = self.linear.as_ref().ok()?.fitted()?;
+        let mut layer = fit.map.cut(fit.cut);
+        layer.fold(self.scaling().0);
+        Some(layer)
     }
 
-    async fn fit_linear(&mut self) -> Result<()> {
+    /// Outputs of the linear baseline; nothing before it was scored, or where there is none.
+    pub fn linear_dimensions(&self) -> Option<usize> {
+        Some(self.linear.as_ref().ok()?.fitted()?.cut)
+    }
+
+    fn rows_and_queries(&self, side: Side) -> (Vec<u32>, Vec<u32>) {
+        let rows = self.setup.sides.of(side).to_vec();
+        let queries =
+            evaluation::choose(rows.len(), self.config.evaluate_queries, self.config.seed);
+        (rows, queries)
+    }
+
+    /// Fits the linear map, and keeps as many of its directions as find most of the validation rows' nearest.
+    pub(super) async fn fit_linear(&mut self) -> Result<()> {
+        let Ok(Linear { fit: None, .. }) = &self.linear else {
+            return Ok(());
+        };
+        let (train, scaling) = (&self.setup.sides.train, &self.scaling.scaling);
+        let most = self.config.embedding_size;
+        let map = LinearMap::fit(&self.engine, &self.dataset, scaling, train, most).await?;
+        let fit = match map {
+            Ok(map) => {
+                let cut = self.best_cut(&map).await?;
+                self.set_linear(&map, cut).await?;
+                Ok(Fit { map, cut })
+            }
+            Err(unfit) => Err(unfit),
+        };
+        if let Ok(linear) = &mut self.linear {
+            linear.fit = Some(fit);
+        }
+        Ok(())
+    }
+
+    /// The cut of the best precision@1 on the validation rows; of equal ones that of the best MAP@R, then the largest. All
+    /// directions where no row validates.
+    async fn best_cut(&mut self, map: &LinearMap) -> Result<usize> {
+        let directions = map.layer().shape[0];
+        let (rows, queries) = self.rows_and_queries(Side::Validation);
+        let (mut best, mut most) = (directions, (-1.0, -1.0));
+        for cut in LinearMap::cuts(directions) {
+            self.set_linear(map, cut).await?;
+            let Some(score) = self.score_queries(Map::Linear, &rows, &queries).await? else {
+                continue;
+            };
+            let score = (score.precision_at_1, score.mean_average_precision_at_r);
+            if score >= most {
+                (best, most) = (cut, score);
+            }
+        }
+        Ok(best)
+    }
+
+    /// Puts the first `cut` directions on the engine. The others are zeros, which change no cosine.
+    async fn set_linear(&mut self, map: &LinearMap, cut: usize) -> Result<()> {
         let Ok(linear) = &mut self.linear else {
             return Ok(());
         };
-        if linear.fit.is_none() {
-            let train = &self.setup.sides.train;
-            let most = self.config.embedding_size;
-            let map = LinearMap::fit(&self.engine, &self.dataset, train, most).await?;
-            if let Ok(map) = &map {
-                let layers = std::slice::from_ref(map.layer());
-                linear.model.set_weights(&self.engine, layers).await?;
-            }
-            linear.fit = Some(map.map(drop));
+        let mut layer = map.layer().clone();
+        layer.weight[cut * layer.shape[1]..].fill(0.0);
+        layer.bias[cut..].fill(0.0);
+        linear.model.set_weights(&self.engine, &[layer]).await
+    }
+
+    /// Starts a head without hidden layers at the linear map; outputs that the map does not have keep their random start.
+    ///
+    /// # Errors
+    /// [`Error::Config`] where there is no such map, and as [`Trainer::evaluate`].
+    pub(super) async fn start_from_linear(&mut self) -> Result<()> {
+        self.fit_linear().await?;
+        if let Some(unfit) = self.no_linear() {
+            return Err(Error::Config(format!(
+                "initial_weights is lda, and there is no such linear map: {unfit}. Set it to random."
+            )));
         }
-        Ok(())
+        let mut head = self.weights().await?;
+        if let Some(fit) = self.linear.as_ref().ok().and_then(Linear::fitted) {
+            let LayerWeights { weight, bias, .. } = fit.map.layer();
+            head[0].weight[..weight.len()].copy_from_slice(weight);
+            head[0].bias[..bias.len()].copy_from_slice(bias);
+        }
+        self.set_weights(&head).await
     }
 }

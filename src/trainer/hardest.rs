@@ -39,7 +39,7 @@ pub struct HardTriplet {
 impl Trainer {
     /// Picks the `count` hardest triplets of the last step: of each anchor its farthest positive with its nearest
     /// negative, those where the negative is nearest compared with the positive. Equal ones go by the order in which
-    /// their rows were stored. Nothing before the first step.
+    /// their rows were stored. Nothing before the first step, or after [`Trainer::reset_memory`] until the next.
     ///
     /// # Errors
     /// [`crate::Error::Device`].

@@ -89,7 +89,7 @@ impl Trainer {
         let mut embedded = UnitRows::Embedded {
             features: &mut self.features,
             dataset: &self.dataset,
-            model: &self.model,
+            model: Some(&self.model),
             tile: &mut self.tile,
             chosen: rows,
         };

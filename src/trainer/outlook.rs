@@ -36,7 +36,15 @@ impl Trainer {
             plan, cut, linear, ..
         } = sizes.fit(room, dataset)?;
         let (steps, every) = (config.steps, config.evaluate_every);
-        let mut operations = sizes.step_operations() * steps as f64;
+        let alone = match config.memory_size {
+            0 => steps,
+            _ => steps.min(config.memory_start_step),
+        };
+        let of_steps = |count: u64, alone: bool| match count {
+            0 => 0.0,
+            count => count as f64 * sizes.step_operations(alone),
+        };
+        let mut operations = of_steps(alone, true) + of_steps(steps - alone, false);
         let mut submits = steps.div_ceil(sizes.steps_per_submit as u64);
         let (mut passes, mut traffic_bytes) = (0u64, 0u64);
         for (rows, most, times) in [
@@ -110,7 +118,7 @@ impl Trainer {
             let started = Instant::now();
             let steps = trainer.advance(u64::MAX).await?.len() as f64;
             let elapsed_ms = started.elapsed().as_secs_f64() * 1e3;
-            let operations = steps * trainer.setup.sizes.step_operations();
+            let operations = steps * trainer.setup.sizes.step_operations(false);
             operations_per_ms = operations_per_ms.max(operations / elapsed_ms.max(1e-3));
         }
         let engine = trainer.into_engine();

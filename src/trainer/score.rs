@@ -8,7 +8,7 @@ use crate::embeddings::Embeddings;
 use crate::error::Result;
 use crate::evaluation::{self, Queries};
 use crate::kernels::stride;
-use crate::metrics::{Metrics, Retrieval, RetrievalSum};
+use crate::metrics::{Metrics, QueryScore, Retrieval, RetrievalSum};
 use crate::unit_rows::UnitRows;
 
 /// How well embeddings find their class while training.
@@ -24,8 +24,8 @@ pub struct Evaluation {
 
 /// What takes features to what is ranked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Map {
-    /// Nothing: the features as they are.
+pub(crate) enum Map {
+    /// Nothing: the features as the head sees them, scaled or not.
     Raw,
     /// The model that is trained.
     Head,
@@ -48,14 +48,30 @@ impl Trainer {
         })
     }
 
-    /// Scores one side in full, every row a query: for the end of a run.
+    /// Scores one side in full by a map, every row a query, and each query by itself: for the end of a run. The queries of
+    /// all maps are the same, in the same order. Nothing where there is no such map.
     ///
     /// # Errors
     /// As [`Trainer::evaluate`].
-    pub async fn score_all(&mut self, side: Side) -> Result<Option<Metrics>> {
+    pub(crate) async fn score_each(
+        &mut self,
+        map: Map,
+        side: Side,
+    ) -> Result<Option<(Metrics, Vec<QueryScore>)>> {
+        if map == Map::Linear {
+            self.fit_linear().await?;
+        }
         let rows = self.setup.sides.of(side).to_vec();
         let queries = evaluation::choose(rows.len(), 0, 0);
-        self.score_queries(Map::Head, &rows, &queries).await
+        let each = RetrievalSum::default().keep_queries();
+        let sum = self
+            .rank(map, &rows, &queries, each, &mut |_, _| {})
+            .await?;
+        Ok(sum.and_then(|mut sum| {
+            let queries = sum.take_queries();
+            let retrieval = sum.finish(|_| String::new())?;
+            Some((retrieval.metrics, queries))
+        }))
     }
 
     /// The same with everything that the ranks say: recall and precision at each k of `at`, and by class.
@@ -72,7 +88,13 @@ impl Trainer {
         let rows = self.setup.sides.of(side).to_vec();
         let queries = evaluation::choose(rows.len(), 0, 0);
         let sum = self
-            .rank(Map::Head, &rows, &queries, at, &mut progress)
+            .rank(
+                Map::Head,
+                &rows,
+                &queries,
+                RetrievalSum::at(at),
+                &mut progress,
+            )
             .await?;
         let names = &self.dataset.class_names;
         Ok(sum.and_then(|sum| sum.finish(|class| names[class as usize].clone())))
@@ -91,7 +113,8 @@ impl Trainer {
         rows: &[u32],
         queries: &[u32],
     ) -> Result<Option<Metrics>> {
-        let sum = self.rank(map, rows, queries, &[], &mut |_, _| {}).await?;
+        let sum = RetrievalSum::default();
+        let sum = self.rank(map, rows, queries, sum, &mut |_, _| {}).await?;
         let retrieval = sum.and_then(|sum| sum.finish(|_| String::new()));
         Ok(retrieval.map(|retrieval| retrieval.metrics))
     }
@@ -102,7 +125,7 @@ impl Trainer {
         map: Map,
         rows: &[u32],
         queries: &[u32],
-        at: &[u64],
+        sum: RetrievalSum,
         progress: &mut impl FnMut(u64, u64),
     ) -> Result<Option<RetrievalSum>> {
         let Self {
@@ -117,14 +140,17 @@ impl Trainer {
             ..
         } = self;
         let mut unit = match (map, linear) {
-            (Map::Raw, _) => UnitRows::Stored {
-                rows: &dataset.features,
-                chosen: Some(rows),
+            (Map::Raw, _) => UnitRows::Embedded {
+                features,
+                dataset,
+                model: None,
+                tile,
+                chosen: rows,
             },
             (Map::Linear, Ok(linear)) => UnitRows::Embedded {
                 features,
                 dataset,
-                model: &linear.model,
+                model: Some(&linear.model),
                 tile: &mut linear.tile,
                 chosen: rows,
             },
@@ -132,14 +158,14 @@ impl Trainer {
             (Map::Head, _) => UnitRows::Embedded {
                 features,
                 dataset,
-                model,
+                model: Some(model),
                 tile,
                 chosen: rows,
             },
         };
         let (labels, queries) = (dataset.labels_of(rows), Queries::Own(queries));
         evaluator
-            .score(engine, intake, &labels, &mut unit, queries, at, progress)
+            .score(engine, intake, &labels, &mut unit, queries, sum, progress)
             .await
             .map(Some)
     }
@@ -154,7 +180,7 @@ impl Trainer {
         let mut embedded = UnitRows::Embedded {
             features: &mut self.features,
             dataset: &self.dataset,
-            model: &self.model,
+            model: Some(&self.model),
             tile: &mut self.tile,
             chosen: rows,
         };

@@ -13,9 +13,9 @@ use crate::forecast::Path;
 use crate::gpu::PARAMS_SLOTS;
 use crate::kernels::hardest::{self, Hardest};
 use crate::kernels::optimizer::Moments;
-use crate::kernels::ranks::{Row, SEGMENT, Scratch};
+use crate::kernels::ranks::{Block, Row, SEGMENT, Scratch};
 use crate::kernels::stride;
-use crate::kernels::triplet_margin::{OWNERS, PAIRS, Parts, TERMS, part_stride};
+use crate::kernels::triplet_margin::{self, OWNERS, PAIRS, Parts, TERMS, part_stride};
 use crate::knn::Seeker;
 use crate::ledger::Purpose;
 use crate::linear::{LinearMap, Unfit};
@@ -32,8 +32,6 @@ use crate::unit_rows::{Intake, TILE_ROWS};
 const STEPS_PER_SUBMIT: usize = 16;
 /// What a block of anchors may take of thresholds and partial gradients, unless eight anchors take more.
 const BLOCK_BYTES: u64 = 32 << 20;
-/// Dispatches of a block of anchors at most.
-const BLOCK_DISPATCHES: usize = 4;
 /// Dispatches of the rest of a step: fewer than this.
 const STEP_DISPATCHES: usize = 24;
 /// Dispatches of a submit at most.
@@ -95,19 +93,29 @@ pub(super) struct Sizes {
     pub(super) widths: Vec<usize>,
     pub(super) batch: usize,
     pub(super) memory: usize,
-    /// Anchors that are ranked at once.
-    pub(super) block_rows: usize,
-    /// Positives of the anchors of a block at most.
-    pub(super) block_thresholds: u64,
-    /// Dispatches of a block at most.
-    pub(super) block_dispatches: usize,
-    /// How triplets are mined, and how many of an anchor are looked at one by one.
+    /// How anchors are mined that meet the memory, and those that meet only their batch; none where a run has no such step.
+    with_memory: Option<Blocks>,
+    alone: Option<Blocks>,
     pub(super) path: Path,
-    pub(super) looked_at: u64,
     pub(super) steps_per_submit: usize,
     pub(super) evaluation: EvaluationSpec,
     /// Directions of the linear baseline.
     pub(super) linear: Result<usize, Unfit>,
+}
+
+/// How the anchors of a step are mined: a block at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Blocks {
+    /// Anchors of a block.
+    pub(super) rows: usize,
+    /// References of an anchor at most: the memory, or the batch.
+    references: usize,
+    /// Positives of an anchor at most.
+    pub(super) positives: usize,
+    /// Triplets of an anchor that are looked at one by one, at most.
+    looked_at: u64,
+    /// Dispatches of a block at most.
+    dispatches: usize,
 }
 
 /// A plan that fits.
@@ -142,7 +150,11 @@ pub(super) enum MiningBuffers {
     Rows(RowPass),
 }
 
-pub(super) const ADVICE: &str = "raise the budget, or lower memory_size, batch_size or the widths";
+/// What to change where a run does not fit, by what takes the room.
+const ADVICE: &str = "raise the budget, or lower memory_size, batch_size or the widths";
+const ADVICE_WITHOUT_MEMORY: &str = "raise the budget, or lower batch_size or the widths";
+const ADVICE_BEFORE_MEMORY: &str = "raise the budget, lower batch_size, or set memory_start_step to 0: until that step all \
+     rows of a batch are mined at once";
 
 impl Sizes {
     fn new(
@@ -166,46 +178,30 @@ impl Sizes {
                 rows.len(),
             ));
         }
-        let most = EvaluationSpec::of(&dataset.labels_of(&sides.train), dim, 0).positives;
-        let positives = sampler.most_of_a_class(most, memory).saturating_sub(1);
-        // All of it in u64: a plan that is refused may be larger than what a browser can address.
-        let segments = memory.div_ceil(SEGMENT) as u64;
-        let parts = segments * 4 * part_stride(stride(config.embedding_size)) as u64;
-        let threshold_bytes = (size_of::<[u32; 2]>() + size_of::<u32>()) as u64;
         let rule = MiningRule::new(&config.miner, Some(&config.loss), config.distance);
-        let (bytes_per_row, block_dispatches) = match &rule {
-            MiningRule::Ranks(_) => (parts + positives as u64 * threshold_bytes, BLOCK_DISPATCHES),
-            MiningRule::Rows(rule) => (
-                RowPass::plan(MemoryPlan::default(), 1, memory as u64).total_bytes(),
-                RowPass::dispatches(stride(config.embedding_size), memory, &rule.weighing),
-            ),
+        let most = EvaluationSpec::of(&dataset.labels_of(&sides.train), dim, 0).positives;
+        let blocks = |references: usize, alone: bool| {
+            let positives = sampler.most_of_a_class(most, references).saturating_sub(1);
+            let dim = config.embedding_size;
+            Blocks::new(&rule, batch, references, positives, dim, alone)
         };
-        // Rows of a batch that are its own references all need their thresholds at once.
+        let with_memory = (config.memory_size > 0).then(|| blocks(memory, false));
         let alone = config.memory_size == 0 || config.memory_start_step > 0;
-        // Not so few rows that the blocks of a step are more than a submit carries.
-        let most_blocks = (SUBMIT_DISPATCHES - STEP_DISPATCHES) / block_dispatches;
-        let least = batch.div_ceil(most_blocks).next_multiple_of(OWNERS);
-        let block_rows = match (BLOCK_BYTES / bytes_per_row.max(1)) as usize / OWNERS * OWNERS {
-            _ if alone => batch,
-            rows => rows.max(least).min(batch),
-        };
+        let alone = alone.then(|| blocks(batch, true));
+        let dispatches =
+            |blocks: &Blocks| step_dispatches(batch.div_ceil(blocks.rows), blocks.dispatches);
+        let both = with_memory.iter().chain(&alone);
+        let step_dispatches = both.map(dispatches).max().unwrap_or(1);
         let step_bytes = UPLOAD_BYTES_PER_ROW * batch + 4 * TERMS;
         let upload = STEPS_PER_SUBMIT.min(((1 << 20) - 4 * PAIRS) / step_bytes);
         Self {
             widths,
             batch,
             memory,
-            block_rows,
-            block_thresholds: block_rows as u64 * (positives as u64 + 1),
-            block_dispatches,
+            with_memory,
+            alone,
             path: rule.path(),
-            looked_at: rule.looked_at(positives as u64, memory as u64),
-            steps_per_submit: upload
-                .min(
-                    SUBMIT_DISPATCHES
-                        / step_dispatches(batch.div_ceil(block_rows), block_dispatches),
-                )
-                .max(1),
+            steps_per_submit: upload.min(SUBMIT_DISPATCHES / step_dispatches).max(1),
             evaluation,
             linear: LinearMap::directions(
                 &dataset.labels_of(&sides.train),
@@ -215,12 +211,30 @@ impl Sizes {
         }
     }
 
+    /// How the anchors of a step are mined, `alone` where they meet only their batch.
+    pub(super) fn blocks(&self, alone: bool) -> &Blocks {
+        let blocks = if alone {
+            &self.alone
+        } else {
+            &self.with_memory
+        };
+        blocks.as_ref().expect("a run's steps are planned")
+    }
+
+    /// Both ways, as far as a run has such steps.
+    fn all_blocks(&self) -> impl Iterator<Item = &Blocks> {
+        self.with_memory.iter().chain(&self.alone)
+    }
+
     /// Floating-point operations of a step, about.
-    pub(super) fn step_operations(&self) -> f64 {
-        let dim = self.widths.last().copied().unwrap_or(0);
-        let references = self.memory as f64 * stride(dim) as f64;
-        let looked_at = 32.0 * self.looked_at as f64;
-        self.batch as f64 * (3.0 * self.forward_operations() + 6.0 * references + looked_at)
+    pub(super) fn step_operations(&self, alone: bool) -> f64 {
+        let mining = self.blocks(alone).operations_of_an_anchor(self.stride());
+        self.batch as f64 * (3.0 * self.forward_operations() + mining)
+    }
+
+    /// Floats from one row of embeddings to the next.
+    fn stride(&self) -> usize {
+        stride(self.widths.last().copied().unwrap_or(0))
     }
 
     /// Floating-point operations of one row's way through the head.
@@ -253,7 +267,7 @@ impl Sizes {
                 let cut = self.evaluation.cut(&left);
                 let plan = Evaluator::plan(training, &self.evaluation, &cut);
                 let plan = Intake::plan(plan, self.evaluation.dim);
-                match plan.fits("training", room, ADVICE) {
+                match plan.fits("training", room, self.advice()) {
                     Ok(()) => {
                         return Ok(Fit {
                             plan,
@@ -267,6 +281,44 @@ impl Sizes {
             }
         }
         Err(refused.expect("plans were tried"))
+    }
+
+    /// What to change where the plan does not fit: the setting that takes the room.
+    pub(super) fn advice(&self) -> &'static str {
+        let bytes = |blocks: &Blocks| {
+            self.plan_mining(MemoryPlan::default(), &[*blocks])
+                .total_bytes()
+        };
+        match (&self.with_memory, &self.alone) {
+            (None, _) => ADVICE_WITHOUT_MEMORY,
+            (Some(with_memory), Some(alone)) if bytes(alone) > bytes(with_memory) => {
+                ADVICE_BEFORE_MEMORY
+            }
+            _ => ADVICE,
+        }
+    }
+
+    /// Adds what mining takes where it is done in these blocks, one after the other.
+    fn plan_mining(&self, plan: MemoryPlan, all: &[Blocks]) -> MemoryPlan {
+        let most = |of: &dyn Fn(&Blocks) -> u64| all.iter().map(of).max().unwrap_or(0);
+        let part = part_stride(self.stride()) as u64;
+        match self.path {
+            Path::Ranks => {
+                let thresholds = most(&Blocks::thresholds);
+                let parts = most(&|blocks| {
+                    let segments = blocks.references.div_ceil(SEGMENT) as u64;
+                    segments * blocks.rows as u64 * part
+                });
+                plan.with::<[u32; 2]>(Purpose::Ranks, "train.thresholds", thresholds)
+                    .with::<u32>(Purpose::Ranks, "train.books", thresholds)
+                    .with::<f32>(Purpose::Similarities, "train.parts", parts)
+            }
+            Path::Rows => RowPass::plan(
+                plan,
+                all.iter()
+                    .map(|blocks| (blocks.rows as u64, blocks.references as u64)),
+            ),
+        }
     }
 
     /// Says of a refusal which budget would do, in whole MiB: the least that does.
@@ -298,7 +350,9 @@ impl Sizes {
                 low = middle;
             }
         }
-        let how = ADVICE.replacen("the budget", &format!("the budget to {high} MiB"), 1);
+        let how = self
+            .advice()
+            .replacen("the budget", &format!("the budget to {high} MiB"), 1);
         let over = over.clone();
         Error::Refused { over, how }
     }
@@ -308,9 +362,6 @@ impl Sizes {
         let dim = self.widths.last().copied().unwrap_or(0);
         let row = stride(dim) as u64;
         let staged = (self.steps_per_submit * self.batch).max(TILE_ROWS);
-        let (block, thresholds) = (self.block_rows as u64, self.block_thresholds);
-        let segments = self.memory.div_ceil(SEGMENT) as u64;
-        let parts = segments * block * part_stride(stride(dim)) as u64;
         let parameters = EmbeddingModel::parameters(&self.widths);
         let mut plan = FeatureStore::plan(
             MemoryPlan::default(),
@@ -328,13 +379,8 @@ impl Sizes {
             .with::<f32>(Purpose::Gradients, "train.gradient", batch * row);
         plan = CrossBatchMemory::plan(plan, self.memory, dim);
         plan = plan.with::<Row>(Purpose::Ranks, "train.rows", steps * batch);
-        plan = match self.path {
-            Path::Ranks => plan
-                .with::<[u32; 2]>(Purpose::Ranks, "train.thresholds", thresholds)
-                .with::<u32>(Purpose::Ranks, "train.books", thresholds)
-                .with::<f32>(Purpose::Similarities, "train.parts", parts),
-            Path::Rows => RowPass::plan(plan, block, self.memory as u64),
-        };
+        let both: Vec<Blocks> = self.all_blocks().copied().collect();
+        plan = self.plan_mining(plan, &both);
         plan = plan
             .with::<u32>(
                 Purpose::Staging,
@@ -352,6 +398,68 @@ impl Sizes {
             plan = Linear::plan(plan, dataset.features.dim(), directions);
         }
         plan
+    }
+}
+
+impl Blocks {
+    fn new(
+        rule: &MiningRule,
+        batch: usize,
+        references: usize,
+        positives: usize,
+        dim: usize,
+        alone: bool,
+    ) -> Self {
+        // All of it in u64: a plan that is refused may be larger than what a browser can address.
+        let segments = references.div_ceil(SEGMENT) as u64;
+        let threshold_bytes = (size_of::<[u32; 2]>() + size_of::<u32>()) as u64;
+        let bytes_per_row = match rule {
+            MiningRule::Ranks(_) => {
+                segments * 4 * part_stride(stride(dim)) as u64 + positives as u64 * threshold_bytes
+            }
+            MiningRule::Rows(_) => {
+                RowPass::plan(MemoryPlan::default(), [(1, references as u64)]).total_bytes()
+            }
+        };
+        let dispatches = |rows: usize| match rule {
+            MiningRule::Ranks(_) => {
+                let block = Block {
+                    first_row: 0,
+                    rows,
+                    batch: 0,
+                    first_reference: 0,
+                    references,
+                    stride: stride(dim),
+                };
+                triplet_margin::dispatches(&block, positives, alone)
+            }
+            MiningRule::Rows(rule) => RowPass::dispatches(stride(dim), references, &rule.weighing),
+        };
+        // Not so few rows that the blocks of a step are more than a submit carries.
+        let most_blocks = ((SUBMIT_DISPATCHES - STEP_DISPATCHES) / dispatches(OWNERS)).max(1);
+        let least = batch.div_ceil(most_blocks).next_multiple_of(OWNERS);
+        let rows = match (BLOCK_BYTES / bytes_per_row.max(1)) as usize / OWNERS * OWNERS {
+            // Rows of a batch that are its own references all need their thresholds at once.
+            _ if alone => batch,
+            rows => rows.max(least).min(batch),
+        };
+        Self {
+            rows,
+            references,
+            positives,
+            looked_at: rule.looked_at(positives as u64, references as u64),
+            dispatches: dispatches(rows),
+        }
+    }
+
+    /// Places for the thresholds of a block.
+    fn thresholds(&self) -> u64 {
+        self.rows as u64 * (self.positives as u64 + 1)
+    }
+
+    /// Floating-point operations of mining one anchor, about.
+    pub(super) fn operations_of_an_anchor(&self, stride: usize) -> f64 {
+        6.0 * (self.references as f64 * stride as f64) + 32.0 * self.looked_at as f64
     }
 }
 
@@ -460,13 +568,62 @@ mod tests {
             &[],
         ] {
             let sizes = sizes(sets);
-            let blocks = sizes.batch.div_ceil(sizes.block_rows);
-            assert!(
-                sizes.steps_per_submit * step_dispatches(blocks, sizes.block_dispatches)
-                    <= SUBMIT_DISPATCHES,
-                "{sets:?}: {} steps of {blocks} blocks",
-                sizes.steps_per_submit
-            );
+            for blocks in sizes.all_blocks() {
+                let count = sizes.batch.div_ceil(blocks.rows);
+                assert!(
+                    sizes.steps_per_submit * step_dispatches(count, blocks.dispatches)
+                        <= SUBMIT_DISPATCHES,
+                    "{sets:?}: {} steps of {count} blocks",
+                    sizes.steps_per_submit
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn before_the_memory_begins_a_block_is_the_batch_and_then_as_many_rows_as_fit() {
+        let mining = |sets: &[&str]| {
+            let sizes = sizes(sets);
+            let both: Vec<Blocks> = sizes.all_blocks().copied().collect();
+            let bytes = sizes
+                .plan_mining(MemoryPlan::default(), &both)
+                .total_bytes();
+            (
+                bytes,
+                both.iter().map(|blocks| blocks.rows).collect::<Vec<_>>(),
+            )
+        };
+        for miner in ["miner.name=triplet-margin", "miner.name=batch-hard"] {
+            let sets = ["batch_size=512", "memory_size=1048576", miner];
+            let at_once = mining(&sets);
+            let later = mining(&[&sets[..], &["memory_start_step=100"]].concat());
+            assert_eq!(later.0, at_once.0, "{miner}: a batch alone takes less");
+            assert!(later.0 < 48 << 20, "{miner}: {} bytes", later.0);
+            assert_eq!(later.1, [at_once.1[0], 512]);
+        }
+    }
+
+    #[test]
+    fn a_refusal_names_the_setting_that_takes_the_room() {
+        let large = ["batch_size=4096", "embedding_size=512"];
+        for (sets, advice) in [
+            (&["memory_size=0"][..], ADVICE_WITHOUT_MEMORY),
+            (&["memory_size=4096"], ADVICE),
+            (
+                &["memory_size=4096", "memory_start_step=9"],
+                ADVICE_BEFORE_MEMORY,
+            ),
+            (
+                &[
+                    "memory_size=1048576",
+                    "memory_start_step=9",
+                    "batch_size=64",
+                ],
+                ADVICE,
+            ),
+        ] {
+            let sets = [&large[..], sets].concat();
+            assert_eq!(sizes(&sets).advice(), advice, "{sets:?}");
         }
     }
 }

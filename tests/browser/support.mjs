@@ -51,7 +51,7 @@ export function launch({ webgpu = true } = {}) {
 /** The page, with everything that must not go by unseen: console errors, and requests after it was loaded. */
 export class Page {
   /** `init` runs in the page before it does, `prepare` gets it before it loads, `ready` is the status to wait for. */
-  static async open(browser, url, { colorScheme = "light", userAgent, init, prepare, ready = /^(Ready|Choose)/ } = {}) {
+  static async open(browser, url, { colorScheme = "light", userAgent, init, prepare, ready = /^(Ready|Choose|Nothing can run)/ } = {}) {
     const page = await browser.newPage({ viewport: { width: 1440, height: 810 }, colorScheme, userAgent });
     if (init) await page.addInitScript(init);
     await prepare?.(page);

@@ -42,7 +42,9 @@ fn ranks_from_gaps(
     let mut commands = engine.commands();
     clear(&mut commands, &block, inputs, &mut scratch);
     find(&mut commands, &block, 0..NO_ID, inputs, &mut scratch);
-    order(&mut commands, &block, inputs, &mut scratch);
+    let most = rows.iter().map(|row| row.positives as usize).max();
+    let most = most.unwrap_or(0);
+    order(&mut commands, &block, most, inputs, &mut scratch);
     gaps(&mut commands, &block, shape, inputs, &mut scratch);
     engine.submit(commands);
     let books = read(engine, &scratch.books, places);
@@ -156,13 +158,16 @@ fn ranks_equal_a_full_sort_where_similarities_are_exact() {
 
 #[test]
 fn more_positives_than_a_workgroup_are_sorted_too() {
-    for positives in [256, 257, 511, 512, 513, 1200] {
+    // Also more than one workgroup sorts, 4,096, and more than one of its invocations could go round for.
+    for positives in [256, 257, 511, 512, 513, 1200, 4096, 4097, 8193, 140_000] {
         let mut rng = rng(positives as u64);
         let references = tied_unit_rows(&mut rng, positives + 40);
         let tags: Vec<[u32; 2]> = (0..positives as u32 + 40)
             .map(|id| [u32::from(id % 31 == 7), id])
             .collect();
-        compare(&references[..5 * 64], &tags[..5], &references, &tags, 64);
+        let queries = if positives < 10_000 { 5 } else { 1 };
+        let (anchors, own) = (&references[..queries * 64], &tags[..queries]);
+        compare(anchors, own, &references, &tags, 64);
     }
 }
 

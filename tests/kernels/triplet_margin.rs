@@ -41,6 +41,8 @@ struct Outcome {
     gradient: Vec<f32>,
     /// What the rows' sums have beside `<gradient, anchor>`.
     terms: Vec<f32>,
+    /// Of the last block's rows: the similarity and the active negatives of each positive, the farthest first.
+    positives: Vec<Vec<(f32, u32)>>,
 }
 
 /// Mines the case in blocks of `block_rows` anchors; ids are slots plus a multiple of the capacity, as in a ring.
@@ -56,6 +58,20 @@ fn run_onto(
     rule: &Rule,
     block_rows: usize,
     share: bool,
+) -> Outcome {
+    let share = share.then_some(block_rows);
+    run_between(before, engine, case, rule, block_rows, share, |_, _| ())
+}
+
+/// Like [`run_onto`], with something done to the thresholds, so many of them, before so many rows at once are shared.
+fn run_between(
+    before: u64,
+    engine: &Engine,
+    case: &Case,
+    rule: &Rule,
+    block_rows: usize,
+    share: Option<usize>,
+    between: impl Fn(&mut Scratch, usize),
 ) -> Outcome {
     let Case { stride, .. } = *case;
     let (rows, references) = (case.anchor_tags.len(), case.tags.len());
@@ -82,6 +98,7 @@ fn run_onto(
         .map(|b| b.iter().map(|row| row.positives + 1).sum())
         .max()
         .unwrap_or(0);
+    let positives = batch.iter().map(|row| row.positives).max().unwrap_or(0);
     let mut scratch = Scratch {
         thresholds: output(engine, most as usize + 1),
         books: output(engine, most as usize + 1),
@@ -104,7 +121,9 @@ fn run_onto(
         vector(engine, &case.anchors, 0),
         vector(engine, &case.references, 0),
     );
-    let (batch, tags) = (vector(engine, &batch, 0), vector(engine, &case.tags, 0));
+    let rows_of_batch = batch;
+    let batch = vector(engine, &rows_of_batch, 0);
+    let tags = vector(engine, &case.tags, 0);
     let inputs = Inputs {
         anchors: &anchors,
         references: &device_references,
@@ -125,6 +144,7 @@ fn run_onto(
         mine(
             &mut commands,
             &block,
+            positives as usize,
             rule,
             references,
             inputs,
@@ -135,22 +155,47 @@ fn run_onto(
             Some(TERMS + rows),
             &mut report,
         );
-        if share && blocks.len() == 1 {
-            share_with_references(
-                &mut commands,
-                &block,
-                rule,
-                inputs,
-                &scratch,
-                &mut parts,
-                &mut gradient,
-            );
-        }
+    }
+    engine.submit(commands);
+    between(&mut scratch, most as usize);
+    let mut commands = engine.commands();
+    for first in (0..rows).step_by(share.unwrap_or(rows)) {
+        let Some(at_once) = share else { break };
+        let block = Block {
+            first_row: first,
+            rows: at_once.min(rows - first),
+            batch: first,
+            first_reference: 0,
+            references,
+            stride,
+        };
+        share_with_references(
+            &mut commands,
+            &block,
+            rule,
+            inputs,
+            &scratch,
+            &mut parts,
+            &mut gradient,
+        );
     }
     engine.submit(commands);
     let report = read(engine, &report, 32 + TERMS + rows + PAIRS);
     let report = &report[32..];
+    let (thresholds, books) = (
+        read(engine, &scratch.thresholds, most as usize),
+        read(engine, &scratch.books, most as usize),
+    );
+    let of_row = |row: &Row| {
+        let own = row.offset as usize..(row.offset + row.positives) as usize;
+        let thresholds = thresholds[own.clone()].iter();
+        let both = thresholds.zip(&books[own]);
+        both.map(|([bits, _], count)| (f32::from_bits(*bits), *count))
+            .collect()
+    };
+    let last = (rows - 1) / block_rows * block_rows;
     Outcome {
+        positives: rows_of_batch[last..].iter().map(of_row).collect(),
         totals: TOTALS.map(|total| total.read(report)),
         pairs: read_pairs(&report[TERMS + rows..]),
         gradient: read(engine, &gradient, rows * stride),
@@ -294,6 +339,120 @@ fn blocks_of_rows_change_no_byte() {
     }
 }
 
+/// Totals, gradient, and the positives of each anchor with their active negatives, from how many positives and negatives
+/// there are at each similarity: what the loops over all triplets come to, where those are too many.
+fn by_similarity(case: &Case, rule: &Rule) -> ([u64; 5], Vec<f64>, Vec<Vec<(f32, u32)>>) {
+    let dim = case.stride;
+    let (anchors, references) = (to_f64(&case.anchors), to_f64(&case.references));
+    let value = |s: f64| match rule.distance {
+        Distance::Cosine => s,
+        Distance::L2 => -(2.0 - 2.0 * s).max(0.0).sqrt(),
+    };
+    let slope = |s: f64| match rule.distance {
+        Distance::L2 if s < 1.0 => 1.0 / (2.0 - 2.0 * s).sqrt(),
+        Distance::L2 => 0.0,
+        Distance::Cosine => 1.0,
+    };
+    let (miner_margin, loss_margin) = (f64::from(rule.miner_margin), f64::from(rule.loss_margin));
+    let (mut totals, mut gradient, mut positives) = ([0; 5], Vec::new(), Vec::new());
+    for (anchor, [label, id]) in anchors.chunks(dim).zip(&case.anchor_tags) {
+        let s: Vec<f64> = references
+            .chunks(dim)
+            .map(|reference| anchor.iter().zip(reference).map(|(a, b)| a * b).sum())
+            .collect();
+        // Similarities are multiples of 1/32.
+        let place = |s: f64| (32.0 * s) as usize + 32;
+        let mut counts = [[0u64; 65]; 2];
+        for (s, [other, other_id]) in s.iter().zip(&case.tags) {
+            if other != label {
+                counts[1][place(*s)] += 1;
+            } else if other_id != id {
+                counts[0][place(*s)] += 1;
+            }
+        }
+        let mut weights = [[0u64; 65]; 2];
+        for p in 0..65 {
+            for n in 0..65 {
+                let triplets = counts[0][p] * counts[1][n];
+                let [v_ap, v_an] = [p, n].map(|place| value(place as f64 / 32.0 - 1.0));
+                let tm = v_ap - v_an;
+                let within = tm <= miner_margin;
+                let hard = within && tm <= 0.0;
+                let mined = match rule.kind {
+                    Kind::All => within,
+                    Kind::Easy => !within,
+                    Kind::Semihard => within && !hard,
+                    Kind::Hard => hard,
+                    Kind::Unmined => true,
+                };
+                let active = mined && tm < loss_margin;
+                for (total, counts) in totals.iter_mut().zip([true, within, hard, mined, active]) {
+                    *total += triplets * u64::from(counts);
+                }
+                weights[0][p] += counts[1][n] * u64::from(active);
+                weights[1][n] += counts[0][p] * u64::from(active);
+            }
+        }
+        let mut own = vec![0.0; dim];
+        let mut ordered = Vec::new();
+        for ((s, [other, other_id]), reference) in
+            s.iter().zip(&case.tags).zip(references.chunks(dim))
+        {
+            let weight = match other == label {
+                true if other_id == id => continue,
+                true => {
+                    ordered.push((*s as f32, weights[0][place(*s)] as u32));
+                    -(weights[0][place(*s)] as f64)
+                }
+                false => weights[1][place(*s)] as f64,
+            };
+            for (sum, component) in own.iter_mut().zip(reference) {
+                *sum += weight * slope(*s) * component;
+            }
+        }
+        ordered.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+        positives.push(ordered);
+        gradient.extend(own);
+    }
+    (totals, gradient, positives)
+}
+
+#[test]
+fn a_hundred_thousand_positives_of_a_row_are_each_counted() {
+    let mut case = memory_case(55, 3, 100_100, 1);
+    for (place, [label, _]) in case.tags.iter_mut().enumerate() {
+        *label = u32::from(place % 1001 != 1);
+    }
+    case.anchor_tags = case.tags[100_097..].to_vec();
+    for (kind, distance) in [
+        (Kind::Semihard, Distance::Cosine),
+        (Kind::Unmined, Distance::L2),
+    ] {
+        let rule = Rule {
+            distance,
+            kind,
+            miner_margin: 0.25,
+            loss_margin: 0.25,
+        };
+        let (totals, gradient, positives) = by_similarity(&case, &rule);
+        assert!(positives[0].len() == 99_999 && totals[4] > 0);
+        for engine in engines() {
+            let actual = run(&engine, &case, &rule, 3, false);
+            let on = format!("{rule:?} on {}", engine.info().engine);
+            assert_eq!(actual.totals, totals, "{on}");
+            for (actual, expected) in actual.positives.iter().zip(&positives) {
+                assert_eq!(actual.len(), expected.len());
+                let differ = actual.iter().zip(expected).position(|(a, e)| a != e);
+                assert_eq!(differ, None, "{on}: of the sorted positives");
+            }
+            let scale = totals[4] as f32;
+            let scaled: Vec<f32> = actual.gradient.iter().map(|g| g / scale).collect();
+            let expected: Vec<f64> = gradient.iter().map(|g| g / f64::from(scale)).collect();
+            assert_close("gradient", &scaled, &expected, 1e-6);
+        }
+    }
+}
+
 #[test]
 fn a_row_stored_twice_is_a_positive_of_its_copy() {
     let mut case = memory_case(60, 6, 30, 3);
@@ -332,6 +491,54 @@ fn in_batch_references_get_their_share_of_the_gradient() {
                 }
             }
         }
+    }
+}
+
+#[test]
+fn the_share_finds_a_positive_whose_similarity_comes_out_a_bit_higher_the_second_time() {
+    for engine in engines() {
+        let case = memory_case(78, 40, 40, 4);
+        let rule = Rule {
+            distance: Distance::Cosine,
+            kind: Kind::All,
+            miner_margin: 0.25,
+            loss_margin: 0.2,
+        };
+        let expected = run(&engine, &case, &rule, 40, true).gradient;
+        // What is computed again is then a bit above what was stored.
+        let lower = |scratch: &mut Scratch, places: usize| {
+            let mut thresholds = read(&engine, &scratch.thresholds, places);
+            for [bits, _] in &mut thresholds {
+                let s = f32::from_bits(*bits);
+                *bits = if s == 0.0 {
+                    -1e-9f32
+                } else {
+                    s - s.abs() * 1e-7
+                }
+                .to_bits();
+            }
+            pollster::block_on(engine.upload(&mut scratch.thresholds, 0, &thresholds))
+                .expect("uploads");
+        };
+        let actual = run_between(0, &engine, &case, &rule, 40, Some(40), lower).gradient;
+        let expected: Vec<f64> = expected.iter().map(|g| f64::from(*g)).collect();
+        assert_close("gradient", &actual, &expected, 1e-5);
+    }
+}
+
+#[test]
+fn the_share_of_rows_in_parts_is_the_same_in_every_byte() {
+    let case = memory_case(79, 300, 300, 4);
+    let rule = Rule {
+        distance: Distance::L2,
+        kind: Kind::Semihard,
+        miner_margin: 0.25,
+        loss_margin: 0.2,
+    };
+    for engine in engines() {
+        let shared =
+            |at_once| run_between(0, &engine, &case, &rule, 300, Some(at_once), |_, _| ()).gradient;
+        assert_eq!(shared(256), shared(300));
     }
 }
 

@@ -6,6 +6,7 @@ use nearfar::Metrics;
 use crate::controls::Controls;
 use crate::data::{Data, take_drops};
 use crate::device::Device;
+use crate::dialog::Dialog;
 use crate::evaluation::EvaluateAll;
 use crate::forecast::RunForecast;
 use crate::hardest::Hardest;
@@ -17,7 +18,9 @@ use crate::plots::{LossPlot, MemoryPlot, MiningPlot, PrecisionPlot};
 use crate::session::Session;
 use crate::similarities::SimilarityPlot;
 use crate::state::{Curves, Phase, Problem, State};
+use crate::terms::{self, Term};
 use crate::theme;
+use crate::{knobs, source};
 
 /// The whole page.
 #[component]
@@ -26,26 +29,29 @@ pub(crate) fn App() -> impl IntoView {
     let session = Session::new(state);
     let keys_shown = RwSignal::new(false);
     theme::start(state.theme);
-    keys::listen(session, keys_shown);
+    let close_explained = terms::provide();
+    keys::listen(session, keys_shown, close_explained);
+    window_event_listener(leptos::ev::beforeunload, move |event| {
+        // The browser asks whether the page may go, and a run with it.
+        if untrack(|| state.has_run()) {
+            event.prevent_default();
+        }
+    });
     // A canvas sees its own size; the size of a pixel changes with the window's.
     window_event_listener(leptos::ev::resize, move |_| state.theme.update(|n| *n += 1));
     follow_link(state, session);
     Effect::new(move || session.ask_forecast());
-    let (over, drop) = take_drops(session);
+    take_drops(session);
     let status = Memo::new(move |_| state.status());
     view! {
-        <main on:dragover=over on:drop=drop>
+        <main>
             <header>
                 <h1>"Nearfar"</h1>
-                <p class="tagline">"Metric learning on your own GPU. Nothing you load leaves this machine."</p>
+                <p class="tagline">"Teach a small network which rows belong together. Your data stays on this computer."</p>
                 <Device state/>
                 <button class="quiet" on:click=move |_| theme::toggle(state.theme)>"Light / dark"</button>
-                <button class="quiet" on:click=move |_| keys_shown.update(|shown| *shown = !*shown)>"Keys"</button>
+                <button class="quiet" on:click=move |_| keys_shown.set(true)>"Keys"</button>
             </header>
-            <aside>
-                <Data state session/>
-                <Controls state/>
-            </aside>
             <section class="run">
                 <Buttons state session/>
                 <Numbers state/>
@@ -54,8 +60,12 @@ pub(crate) fn App() -> impl IntoView {
                 <Verdict state/>
                 <RunForecast state/>
                 <EvaluateAll state session/>
-                <Banner state/>
+                <Banner state session/>
             </section>
+            <aside>
+                <Data state session/>
+                <Controls state/>
+            </aside>
             <section class="plots">
                 <PrecisionPlot state/>
                 <MiningPlot state/>
@@ -74,6 +84,7 @@ pub(crate) fn App() -> impl IntoView {
             </footer>
         </main>
         <Keys shown=keys_shown/>
+        <Question state session/>
     }
 }
 
@@ -88,7 +99,7 @@ fn follow_link(state: State, session: Session) {
     window_event_listener(leptos::ev::hashchange, move |_| {
         if untrack(|| state.has_run()) {
             state.error.set(None);
-            state.say("The link was changed, but a run is under way: press Reset, then open the link again.".to_owned());
+            state.say("The new link was not opened, because a run is under way: press Reset, then open it again.".to_owned());
             untrack(|| session.write_link());
         } else {
             session.follow(Link::read());
@@ -97,15 +108,43 @@ fn follow_link(state: State, session: Session) {
     Effect::new(move || session.write_link());
 }
 
-/// The one place for what went wrong, and for what is likely to. It takes its room from the plots: no control moves.
+/// The one place for what went wrong, for what is likely to, and for what can be undone. It takes its room from the plots:
+/// no control moves.
 #[component]
-fn Banner(state: State) -> impl IntoView {
-    let texts = Memo::new(move |_| state.curves.read().warnings.clone());
+fn Banner(state: State, session: Session) -> impl IntoView {
+    let warnings = Memo::new(move |_| state.curves.read().warnings.clone());
     let warnings = move || {
-        let texts = texts.get().into_iter();
-        texts
-            .map(|text| view! { <p class="warning">{text}</p> })
+        let warnings = warnings.get().into_iter();
+        warnings
+            .map(|warning| view! { <WarningLine state warning/> })
             .collect_view()
+    };
+    let notice = move || {
+        state.notice.get().map(|text| {
+            view! {
+                <p class="notice">
+                    <span data-testid="notice">{text}</span>
+                    <button class="quiet" on:click=move |_| state.notice.set(None)>"Dismiss"</button>
+                </p>
+            }
+        })
+    };
+    // It changes when there is something to undo, not with what that is.
+    let undoable = Memo::new(move |_| state.aside.read().is_some());
+    let undo = move || {
+        undoable.get().then(|| {
+            view! {
+                <p class="notice">
+                    <span>"Reset: the results are cleared."</span>
+                    <button data-testid="undo" on:click=move |_| session.undo()>"Undo"</button>
+                </p>
+            }
+        })
+    };
+    let use_cpu = move |event: leptos::ev::MouseEvent| {
+        event.prevent_default();
+        // The settings in the link stay.
+        window().location().set_search("?engine=cpu").ok();
     };
     let problem = move || state.error.get().map(|Problem { text, .. }| text);
     view! {
@@ -114,8 +153,63 @@ fn Banner(state: State) -> impl IntoView {
                 <span>{problem}</span>
                 <button class="quiet" on:click=move |_| state.error.set(None)>"Dismiss"</button>
             </p>
+            <p class="error" data-testid="no-engine" role="alert" hidden=move || state.no_engine.read().is_none()>
+                <span>"Nothing can run: the link asks for a GPU (engine=gpu), and this browser offers none."</span>
+                <a href="?engine=cpu" data-testid="use-cpu" on:click=use_cpu>"Use the CPU"</a>
+            </p>
+            <div role="status">{undo} {notice}</div>
             <div data-testid="warnings" role="status">{warnings}</div>
         </div>
+    }
+}
+
+/// A warning, and the button that makes the settings which mend it.
+#[component]
+fn WarningLine(state: State, warning: nearfar::Warning) -> impl IntoView {
+    let nearfar::Warning { text, sets, button } = warning;
+    let sets = StoredValue::new(sets);
+    let mended = move || sets.with_value(|sets| state.config.read().with_sets(sets));
+    let holds = Memo::new(move |_| mended().0 == *state.config.read());
+    let mend = move |_| {
+        let (config, problems) = untrack(mended);
+        match problems.first() {
+            Some(problem) => state.say_of_setting(problem.to_string()),
+            None => state.config.set(config),
+        }
+    };
+    let action = (!button.is_empty()).then(|| {
+        view! {
+            <button hidden=move || holds.get() on:click=mend>{button}</button>
+            <span class="muted" hidden=move || !holds.get()>"Set for the next run."</span>
+        }
+    });
+    view! { <p class="warning"><span>{text}</span> {action}</p> }
+}
+
+/// Asks before other data ends a run.
+#[component]
+fn Question(state: State, session: Session) -> impl IntoView {
+    let open = Memo::new(move |_| state.question.read().is_some());
+    let name = move || state.question.get().unwrap_or_default();
+    let going = move || match state.stage.get() {
+        Phase::Paused => "A run is paused.",
+        Phase::Finished => "The run is done.",
+        _ => "A run is going.",
+    };
+    let keep = move || match state.stage.get() {
+        Phase::Paused | Phase::Finished => "Keep it",
+        _ => "Keep running",
+    };
+    view! {
+        <Dialog label="Open other data?" open close=Callback::new(move |()| session.answer(false))>
+            <p data-testid="question"><b>{going}</b> " It ends when other data is opened, and what it brought so far stays as faint lines."</p>
+            <div class="buttons">
+                <button class="primary" data-testid="keep" on:click=move |_| session.answer(false)>{keep}</button>
+                <button data-testid="open" on:click=move |_| session.answer(true)>
+                    {move || format!("Stop, keep its result, open {}", name())}
+                </button>
+            </div>
+        </Dialog>
     }
 }
 
@@ -162,6 +256,11 @@ fn Numbers(state: State) -> impl IntoView {
     let baseline = move |of: fn(&Curves) -> Option<Metrics>| {
         score(of(&curves.read()).map(|m| m.precision_at_1))
     };
+    let side = move || curves.read().baseline_side();
+    let linear_side = move || match curves.read().latest_linear() {
+        Some(_) => side(),
+        None => "",
+    };
     let of = move || match curves.read().step() {
         0 => String::new(),
         _ => format!("of {}", curves.read().config.steps),
@@ -169,19 +268,27 @@ fn Numbers(state: State) -> impl IntoView {
     view! {
         <dl class="numbers">
             <div class="headline">
-                <dt>"precision@1" {move || curves.read().latest_side()}</dt>
-                <dd data-testid="precision-at-1">{move || score(curves.read().latest_precision())}</dd>
+                <dt><Term term=terms::PRECISION_AT_1/></dt>
+                <dd>
+                    <span data-testid="precision-at-1">{move || score(curves.read().latest_precision())}</span>
+                    <small>{move || curves.read().latest_side()}</small>
+                </dd>
             </div>
             <div>
-                <dt>"raw features"</dt>
-                <dd data-testid="baseline-precision-at-1">{move || baseline(Curves::latest_raw)}</dd>
+                <dt><Term term=terms::RAW/></dt>
+                <dd>
+                    <span data-testid="baseline-precision-at-1">{move || baseline(Curves::latest_raw)}</span> <small>{side}</small>
+                </dd>
             </div>
             <div>
-                <dt title="Pooled Ledoit-Wolf LDA, fitted to the training rows in closed form, with no more outputs than the head">"linear map (LDA)"</dt>
-                <dd data-testid="baseline-linear-precision-at-1">{move || baseline(Curves::latest_linear)}</dd>
+                <dt><Term term=terms::LDA/></dt>
+                <dd>
+                    <span data-testid="baseline-linear-precision-at-1">{move || baseline(Curves::latest_linear)}</span>
+                    <small>{linear_side}</small>
+                </dd>
             </div>
             <div>
-                <dt>"step"</dt>
+                <dt><Term term=terms::STEP/></dt>
                 <dd><span data-testid="step-count">{move || curves.read().step()}</span> <small>{of}</small></dd>
             </div>
         </dl>
@@ -191,21 +298,40 @@ fn Numbers(state: State) -> impl IntoView {
 /// What came of it, in a sentence.
 #[component]
 fn Verdict(state: State) -> impl IntoView {
-    let text = move || {
+    let text = Memo::new(move |_| {
         match (&state.curves.read().verdict, state.has_run()) {
         (Some(verdict), _) => verdict.clone(),
-        (None, true) => "The test side is scored once, at the end.".to_owned(),
-        (None, false) => "Press Run: a small network learns to place rows of a class side by side, and you see what \
-                          cross-batch memory buys."
+        (None, true) if state.is_scoring() => {
+            "Now the rows that were kept until the end are scored, once: by the head, and by what it is compared with."
+                .to_owned()
+        }
+        (None, true) => "The verdict comes at the end, on rows that were never trained on.".to_owned(),
+        (None, false) => "Press Run: a small network learns to place rows of the same class side by side. You see how well \
+                          it does, and what a memory of earlier batches adds."
             .to_owned(),
     }
+    });
+    // What to do comes first; the numbers follow it.
+    let part = move |second: bool| {
+        let text = text.get();
+        let told = state.curves.with(|curves| curves.verdict.is_some());
+        match text.split_once(". ").filter(|_| told) {
+            Some((advice, _)) if !second => format!("{advice}."),
+            Some((_, numbers)) => numbers.to_owned(),
+            None if second => text,
+            None => String::new(),
+        }
     };
+    let (advice, numbers) = (move || part(false), move || part(true));
     view! {
-        <p class="verdict" data-testid="verdict" class:told=move || state.curves.read().verdict.is_some()>{text}</p>
+        <div class="verdict" class:told=move || state.curves.read().verdict.is_some()>
+            <p data-testid="verdict" aria-live="polite"><b>{advice}</b> {numbers}</p>
+            <progress aria-label="Scoring the test rows" hidden=move || !state.is_scoring()></progress>
+        </div>
     }
 }
 
-/// Says what the faint lines are: how the settings of that run differ from those of this one.
+/// Says what the faint lines are: how the settings of that run differ from those of this one, or what data it was on.
 #[component]
 fn Faint(state: State) -> impl IntoView {
     let text = Memo::new(move |_| {
@@ -214,17 +340,30 @@ fn Faint(state: State) -> impl IntoView {
         let score = previous
             .latest_precision()
             .map_or_else(String::new, |value| format!(", precision@1 {value:.2}"));
-        let differences = previous.config.differences(&state.curves.read().config);
-        let settings: Vec<String> = match differences.len() {
-            0 => vec!["the same settings".to_owned()],
-            _ => differences
-                .into_iter()
-                .map(|(key, value)| format!("{key} {value}"))
-                .collect(),
+        let curves = state.curves.read();
+        let data = match &state.data.read().as_ref() {
+            Some(data) if data.name != previous.data.name => {
+                format!(" on {}", source::shown_name(&previous.data.name))
+            }
+            _ => String::new(),
+        };
+        // What it is compared with is the next run where there is none yet.
+        let other = if curves.history.is_empty() {
+            state.config.get()
+        } else {
+            curves.config.clone()
+        };
+        let differences = previous.config.differences(&other).into_iter();
+        let settings: Vec<String> = differences
+            .map(|(key, value)| format!("{} {value}", knobs::label(&key)))
+            .collect();
+        let settings = match (&data[..], &settings[..]) {
+            ("", []) => "the same settings".to_owned(),
+            ("", settings) => settings.join(", "),
+            _ => format!("{} steps", previous.step()),
         };
         Some(format!(
-            "Faint lines: the run before, {}{score}",
-            settings.join(", ")
+            "Faint lines: the run before{data}, {settings}{score}"
         ))
     });
     view! { <p class="muted faint" title=text>{text}</p> }

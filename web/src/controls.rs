@@ -29,6 +29,11 @@ fn Row(state: State, knob: Knob) -> impl IntoView {
     let explained = RwSignal::new(false);
     let id = format!("knob-{}", knob.key.replace('.', "-"));
     let value = Memo::new(move |_| shown(&state.config.read(), &knob));
+    let differs = Memo::new(move |_| {
+        let ran = state.ran.read();
+        let ran = ran.as_ref().map(|config| shown(config, &knob));
+        ran.is_some_and(|ran| ran != value.get())
+    });
     let shown_value = move || value.get().unwrap_or_default();
     let enter = move |text: String| enter(state, &knob, &text);
     let select = NodeRef::<Select>::new();
@@ -82,15 +87,28 @@ fn Row(state: State, knob: Knob) -> impl IntoView {
     };
     view! {
         <div class="knob" hidden=move || value.read().is_none()>
-            <label for=id title=knob.pml>{knob.label}</label>
+            <div class="name">
+                <label for=id title=knob.pml>{knob.label}</label>
+                <span
+                    class="next" data-testid=format!("next-{}", knob.key) hidden=move || !differs.get()
+                    title="The run on the page keeps its own setting. This one holds from the next run on, and is what the \
+                           page's link carries."
+                >"next run"</span>
+            </div>
             {control}
             <button
                 class="help" aria-label=format!("What is {}?", knob.label) aria-expanded=move || explained.get().to_string()
                 on:click=move |_| explained.update(|shown| *shown = !*shown)
             >"?"</button>
-            <p hidden=move || !explained.get()>{knob.help} " In PML: " <code>{knob.pml}</code></p>
+            <p hidden=move || !explained.get()>{knob.help} {in_pml(&knob)}</p>
         </div>
     }
+}
+
+/// What the setting is called elsewhere, where it has a name there.
+fn in_pml(knob: &Knob) -> impl IntoView + use<> {
+    let name = knob.pml;
+    (!name.is_empty()).then(|| view! { " In code: " <code>{name}</code> })
 }
 
 /// A setting as its control shows it; nothing where the settings have none of its name.
@@ -118,12 +136,23 @@ fn enter(state: State, knob: &Knob, text: &str) {
             Ok(mebibytes) => mebibytes.saturating_mul(1 << 20).to_string(),
             Err(_) => text.to_owned(),
         },
-        Entry::Widths => format!("[{}]", text.trim()),
+        Entry::Widths => {
+            let mut widths = text.split(',').map(str::trim);
+            if !text.trim().is_empty() && widths.any(|width| width.parse::<u32>().is_err()) {
+                state.say_of_setting(format!(
+                    "{} is \"{text}\": whole numbers with commas are expected, as in 256, 128, or nothing for none",
+                    knob.label
+                ));
+                state.config.notify();
+                return;
+            }
+            format!("[{}]", text.trim())
+        }
         Entry::Number(_) => number(text),
         Entry::Choice(_) => text.to_owned(),
     };
     if value.is_empty() {
-        state.say_of_setting(format!("{}: enter a number", knob.label));
+        state.say_of_setting(format!("{} is empty: enter a number", knob.label));
         return;
     }
     let config = state
@@ -158,6 +187,7 @@ pub(crate) fn hold(select: NodeRef<Select>, value: impl Fn() -> String + 'static
     Effect::new(move || {
         state.reading.track();
         state.error.track();
+        state.question.track();
         let value = value();
         let Some(select) = select.get() else { return };
         // Its options may be changing, too: they are there in the next frame.

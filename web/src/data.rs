@@ -7,9 +7,12 @@ use wasm_bindgen::JsCast as _;
 use web_sys::{DataTransfer, DragEvent, File, FileList, HtmlInputElement};
 
 use crate::controls::hold;
+use crate::plots::grouped;
 use crate::protocol::DataSummary;
 use crate::session::Session;
+use crate::source::sample_text;
 use crate::state::State;
+use crate::terms::{self, Term};
 
 /// Choosing data, and what was chosen.
 #[component]
@@ -38,6 +41,9 @@ pub(crate) fn Data(state: State, session: Session) -> impl IntoView {
     };
     let select = NodeRef::<Select>::new();
     hold(select, sample, state);
+    let dropping = move || state.dropping.get();
+    // It changes with the run, not with its steps.
+    let run = Memo::new(move |_| state.curves.read().data.clone());
     view! {
         <section class="data" aria-label="Data">
             <label for="dataset-select">"Data"</label>
@@ -46,19 +52,22 @@ pub(crate) fn Data(state: State, session: Session) -> impl IntoView {
                 on:change=move |event| session.choose_sample(event_target_value(&event))
             >
                 <option value="" disabled=true hidden=move || !sample().is_empty()>{other}</option>
-                {SAMPLES.map(|name| view! { <option value=name>{sample_text(name)}</option> })}
+                {SAMPLES.map(|name| view! { <option value=name>{listed(name)}</option> })}
             </select>
-            <label class="file">
-                "Drop or choose your own: CSV, NPY or NPZ"
+            <label class="file" class:over=dropping>
+                "Drop a table here, or choose one: a row for each item, a column with its label (CSV, NPY, NPZ)"
                 <input
                     type="file" multiple=true accept=".csv,.tsv,.txt,.npy,.npz" data-testid="dataset-file" on:change=take_files
                 />
             </label>
             <p class="summary" data-testid="dataset-summary">
-                {move || state.data.read().as_ref().map_or_else(String::new, summary)}
+                {move || state.data.read().as_ref().map(summary)}
             </p>
             <LabelColumn state session/>
-            <p class="summary">{move || split(&state.curves.read().data)}</p>
+            <p class="summary">{move || split(&run.read())}</p>
+            <p class="summary" data-testid="data-decided">
+                {move || decided(&run.read(), state.data.read().as_ref())}
+            </p>
         </section>
     }
 }
@@ -102,11 +111,22 @@ fn LabelColumn(state: State, session: Session) -> impl IntoView {
     }
 }
 
-/// Takes files that are dropped anywhere on the page.
-pub(crate) fn take_drops(session: Session) -> (impl Fn(DragEvent), impl Fn(DragEvent)) {
-    let over = |event: DragEvent| event.prevent_default();
-    let drop = move |event: DragEvent| {
+/// Takes files that are dropped anywhere on the page, a dialog over it too: a browser would leave the page for them.
+pub(crate) fn take_drops(session: Session) {
+    let dropping = session.state.dropping;
+    window_event_listener(leptos::ev::dragover, move |event: DragEvent| {
         event.prevent_default();
+        dropping.set(true);
+    });
+    window_event_listener(leptos::ev::dragleave, move |event: DragEvent| {
+        // It only went from one part of the page to another where there is one.
+        if event.related_target().is_none() {
+            dropping.set(false);
+        }
+    });
+    window_event_listener(leptos::ev::drop, move |event: DragEvent| {
+        event.prevent_default();
+        dropping.set(false);
         let Some(dropped) = event.data_transfer() else {
             return;
         };
@@ -114,13 +134,12 @@ pub(crate) fn take_drops(session: Session) -> (impl Fn(DragEvent), impl Fn(DragE
         if let Some(folder) = folder(&dropped) {
             session.state.error.set(None);
             session.state.say(format!(
-                "{folder}: folders cannot be read: drop the files themselves"
+                "{folder} is a folder, and folders cannot be read: drop the files in it"
             ));
         } else if !files.is_empty() {
             session.choose_files(files);
         }
-    };
-    (over, drop)
+    });
 }
 
 /// The name of the first folder among what was dropped.
@@ -143,29 +162,36 @@ fn files(list: Option<FileList>) -> Vec<File> {
 }
 
 /// How the rows were split, once a run has begun.
-fn split(data: &DataReport) -> String {
-    let DataReport {
-        train,
-        validation,
-        test,
-        ..
-    } = data;
-    if *train == 0 {
-        return String::new();
-    }
-    format!("{train} rows train, {validation} are scored meanwhile, {test} once at the end.")
+fn split(data: &DataReport) -> impl IntoView + use<> {
+    let [train, validation, test] =
+        [data.train, data.validation, data.test].map(|rows| grouped(rows as u64));
+    (data.train > 0).then(|| {
+        view! {
+            "This run trains on " {train} " rows. " {validation} " " <Term term=terms::VALIDATION name="validation rows"/>
+            " are scored while it goes on, " {test} " " <Term term=terms::TEST name="test rows"/> " once, at the end."
+        }
+    })
 }
 
-fn sample_text(name: &str) -> &'static str {
-    match name {
-        "many-classes" => "Many classes (the demo)",
-        "digits" => "Handwritten digits",
-        _ => "Sample",
-    }
+/// What the run decided about its data, beyond what was decided while reading.
+fn decided(run: &DataReport, data: Option<&DataSummary>) -> String {
+    let known = data.map_or(&[][..], |data| &data.notes);
+    let own = run.notes.iter().filter(|note| !known.contains(note));
+    own.map(|note| format!("{note}. ")).collect()
+}
+
+/// A sample in the list; the first is the demo.
+fn listed(name: &str) -> String {
+    let demo = if name == SAMPLES[0] {
+        " (the demo)"
+    } else {
+        ""
+    };
+    format!("{}{demo}", sample_text(name))
 }
 
 /// What was read, in a few words.
-fn summary(data: &DataSummary) -> String {
+fn summary(data: &DataSummary) -> impl IntoView + use<> {
     let [smallest, largest] = data.class_sizes;
     let sizes = if smallest == largest {
         format!("{smallest}")
@@ -182,8 +208,10 @@ fn summary(data: &DataSummary) -> String {
         format!("{}: ", data.name)
     };
     let notes: String = data.notes.iter().map(|note| format!(" {note}.")).collect();
-    format!(
-        "{what}{} rows of {} features; {} classes of {sizes} rows: {names}.{notes}",
-        data.rows, data.dim, data.classes
-    )
+    let [rows, dim, classes] =
+        [data.rows, data.dim, data.classes].map(|count| grouped(count as u64));
+    view! {
+        {what} {rows} " rows of " {dim} " " <Term term=terms::FEATURES/> "; " {classes} " " <Term term=terms::CLASSES/> " of "
+        {sizes} " rows each: " {names} "." {notes}
+    }
 }

@@ -1,47 +1,71 @@
-//! What the core runs on, why, and how fast that is, in a sentence. Where it is the CPU, also what would bring a GPU to
-//! this browser.
+//! What the core runs on, in a few words; on demand why, how fast that is, and where it is the CPU, what would bring a GPU
+//! to this browser.
 
 use leptos::prelude::*;
 use nearfar::{Bytes, Reason};
 
 use crate::protocol::Running;
 use crate::state::State;
+use crate::terms::Explained;
 
-/// The sentence.
+/// What does the computing, in a few words, and why on demand.
 #[component]
 pub(crate) fn Device(state: State) -> impl IntoView {
-    let text = move || match &*state.device.read() {
-        Some(running) => sentence(running),
-        None if state.reading.get() > 0 => "..".to_owned(),
-        None => {
-            "Nothing runs: leave engine=gpu out of the link, and it will be the CPU.".to_owned()
-        }
+    let text = move || match (&*state.no_engine.read(), &*state.device.read()) {
+        (Some(_), _) => "No GPU.".to_owned(),
+        (None, Some(running)) => short(running),
+        (None, None) => "..".to_owned(),
     };
-    view! { <p class="device" data-testid="device">{text}</p> }
+    let why = Signal::derive(
+        move || match (&*state.no_engine.read(), &*state.device.read()) {
+            (Some(message), _) => format!("{message}."),
+            (None, Some(running)) => sentence(running),
+            (None, None) => String::new(),
+        },
+    );
+    view! {
+        <p class="device">
+            <span data-testid="device">{text}</span>
+            <span hidden=move || why.read().is_empty()><Explained name="Why?" text=why testid="device-why"/></span>
+        </p>
+    }
 }
 
+/// What it runs on, in a few words.
+fn short(running: &Running) -> String {
+    let device = &running.device;
+    match &device.engine[..] {
+        "cpu" => "Runs on the CPU.".to_owned(),
+        _ if device.software => "Runs on a GPU that the CPU imitates: slow.".to_owned(),
+        _ => format!("Runs on your GPU ({}).", device.adapter),
+    }
+}
+
+/// Why it runs there, how fast that is, and what would bring a GPU.
 fn sentence(running: &Running) -> String {
     let Running { device, reason, .. } = running;
     let speed = running.self_test.map_or_else(String::new, |tested| {
-        format!(" at {} GFLOP/s, measured just now", digits(tested.gflops))
+        format!(" Measured just now: {} GFLOP/s.", digits(tested.gflops))
     });
     if device.engine == "cpu" {
         let why = why_cpu(reason, running.webgpu);
-        return format!("Running on the CPU{speed}, with the same results as on a GPU: {why}.");
+        return format!(
+            "It runs on the CPU because {why}. The results are the same as on a GPU.{speed}"
+        );
     }
     let (backend, adapter) = (&device.backend, &device.adapter);
     let buffers = Bytes(device.max_buffer_bytes);
+    let what = format!("{adapter} ({backend}; buffers up to {buffers})");
     if device.software {
         return format!(
-            "Running on {adapter} ({backend}, software: right but slow; buffers up to {buffers}){speed}: \
-             engine=gpu in the link asks for it, the CPU would be faster."
+            "The link asks for a GPU (engine=gpu), and the only one is software: {what}. Its results are right; without \
+             engine=gpu the CPU does the work faster.{speed}"
         );
     }
-    let asked = match reason {
-        Reason::AskedFor => ": engine=gpu in the link asks for it",
-        _ => "",
-    };
-    format!("Running on your GPU, {adapter} ({backend}; buffers up to {buffers}){speed}{asked}.")
+    match reason {
+        Reason::AskedFor => format!("The link asks for a GPU (engine=gpu): {what}.{speed}"),
+        _ => format!("The browser offers this GPU: {what}.{speed}"),
+    }
 }
 
 /// A number of two digits or more.
@@ -55,10 +79,10 @@ fn digits(number: f64) -> String {
 /// Why it is the CPU.
 fn why_cpu(reason: &Reason, webgpu: bool) -> String {
     match reason {
-        Reason::AskedFor => "engine=cpu in the link asks for it".to_owned(),
+        Reason::AskedFor => "the link asks for it (engine=cpu)".to_owned(),
         Reason::OnlySoftware(name) => {
             format!(
-                "the only GPU is played by the processor ({name}) and slower; ?engine=gpu would use it"
+                "the only GPU here is software that runs on the CPU itself ({name}), and slower; ?engine=gpu in the link would use it"
             )
         }
         Reason::NoDevice(why) => format!("the GPU cannot be used ({why})"),
@@ -75,23 +99,23 @@ fn no_gpu(agent: &str, webgpu: bool, secure: bool) -> &'static str {
     let linux = is("Linux") && !is("Android");
     let chromium = is("Chrome/");
     if !secure {
-        "browsers have WebGPU only where a page comes over https or from this machine"
+        "browsers give a page the GPU (WebGPU) only where it comes over https or from this machine"
     } else if is("Firefox/") && (linux || is("Android")) {
-        "Firefox has WebGPU here only behind settings; in about:config, set dom.webgpu.enabled and \
-         dom.webgpu.workers.enabled to true"
+        "Firefox gives pages no GPU here (WebGPU) unless dom.webgpu.enabled and dom.webgpu.workers.enabled are set to true \
+         in about:config"
     } else if webgpu && linux && chromium {
-        "the browser has WebGPU and offers no GPU (chrome://gpu says why); on Linux a newer driver helps, or the flag \
-         --enable-unsafe-webgpu"
+        "the browser offers no GPU, though it could (WebGPU); chrome://gpu says why; on Linux a newer driver helps, or \
+         starting the browser with --enable-unsafe-webgpu"
     } else if webgpu {
-        "the browser has WebGPU and offers no GPU; a newer driver may help"
+        "the browser offers no GPU, though it could (WebGPU); a newer driver may help"
     } else if is("Firefox/") {
-        "Firefox has WebGPU from version 141 on Windows, and from 147 on Macs with Apple silicon"
+        "this Firefox gives pages no GPU; it does (WebGPU) from version 141 on Windows, and from 147 on Macs with Apple silicon"
     } else if is("iPhone") || is("iPad") {
-        "WebGPU comes with iOS 26"
+        "pages get the GPU (WebGPU) from iOS 26 on"
     } else if is("Safari/") && !chromium {
-        "Safari has WebGPU from version 26 on"
+        "Safari gives pages the GPU (WebGPU) from version 26 on"
     } else {
-        "this browser has no WebGPU; Chrome and Edge have it from version 113 on, Safari from 26, Firefox from 141 on \
-         Windows"
+        "this browser gives pages no GPU (WebGPU); Chrome and Edge do from version 113 on, Safari from 26, Firefox from 141 \
+         on Windows"
     }
 }

@@ -1,12 +1,14 @@
 //! Every row of a side scored: the button, what it will take, how far it is, and all metrics in a table.
 
 use leptos::prelude::*;
-use nearfar::{Bytes, FullEvaluation, Metrics};
+use nearfar::{Bytes, FullEvaluation};
 
 use crate::forecast::time;
 use crate::map::side_text;
+use crate::plots::grouped;
 use crate::session::Session;
 use crate::state::{Phase, State};
+use crate::terms::{self, Meaning, Term};
 
 /// There once a run has begun. While it trains, a part of the validation side is scored again and again; this scores all
 /// of it, or the test side when the run is over.
@@ -15,9 +17,9 @@ pub(crate) fn EvaluateAll(state: State, session: Session) -> impl IntoView {
     let busy = move || state.phase.get() == Phase::Evaluating;
     let text = move || {
         if busy() {
-            "Stop"
+            "Stop scoring"
         } else {
-            "Evaluate everything"
+            "Score every row"
         }
     };
     let off = move || {
@@ -54,7 +56,7 @@ fn Progress(state: State) -> impl IntoView {
     );
     view! {
         <progress
-            aria-label="Queries done" hidden=move || state.evaluating.read().is_none()
+            aria-label="Rows scored" hidden=move || state.evaluating.read().is_none()
             max=move || queries().to_string() prop:value=move || done() as f64
         ></progress>
     }
@@ -63,18 +65,24 @@ fn Progress(state: State) -> impl IntoView {
 /// What it will take, or how far it is.
 fn said(state: State) -> String {
     if let Some((done, queries)) = state.evaluating.get() {
-        return format!("{done} of {queries} queries");
+        return format!("{} of {} rows scored", grouped(done), grouped(queries));
     }
     let forecast = state.can_evaluate.read();
     forecast.as_ref().map_or_else(String::new, |forecast| {
         format!(
-            "All {} {} rows as queries: {}, in {} that the run holds for it",
-            forecast.queries,
+            "Each of the {} {} rows looks for its class among the others: {}, within {} that the run holds already",
+            grouped(forecast.queries),
             side_text(forecast.side),
             time(forecast.predicted_ms),
             Bytes(forecast.bytes)
         )
     })
+}
+
+/// A column's name.
+enum Name {
+    Plain(String),
+    Term(Meaning),
 }
 
 /// All metrics; what is a part of the queries comes with its standard error.
@@ -86,27 +94,45 @@ fn table(evaluation: &FullEvaluation) -> impl IntoView + use<> {
     };
     let plain = |value: f64| (format!("{value:.3}"), None);
     let mut columns = vec![
-        ("precision@1".to_owned(), part(metrics.precision_at_1)),
-        ("R-precision".to_owned(), plain(metrics.r_precision)),
         (
-            "MAP@R".to_owned(),
+            Name::Term(terms::PRECISION_AT_1),
+            part(metrics.precision_at_1),
+        ),
+        (Name::Term(terms::R_PRECISION), plain(metrics.r_precision)),
+        (
+            Name::Term(terms::MAP_AT_R),
             plain(metrics.mean_average_precision_at_r),
         ),
-        ("MAP".to_owned(), plain(metrics.mean_average_precision)),
-        ("MRR".to_owned(), plain(metrics.mean_reciprocal_rank)),
+        (
+            Name::Term(terms::MAP),
+            plain(metrics.mean_average_precision),
+        ),
+        (Name::Term(terms::MRR), plain(metrics.mean_reciprocal_rank)),
     ];
     let recalls = evaluation.recall_at.iter();
-    columns.extend(recalls.map(|(k, recall)| (format!("recall@{k}"), part(*recall))));
-    let heads = columns
-        .iter()
-        .map(|(name, _)| view! { <th>{name.clone()}</th> });
+    columns.extend(recalls.map(|(k, recall)| {
+        let name = match k {
+            2 => Name::Term(terms::RECALL),
+            _ => Name::Plain(format!("recall@{k}")),
+        };
+        (name, part(*recall))
+    }));
+    let heads = columns.iter().map(|(name, _)| {
+        let name = match name {
+            Name::Plain(name) => name.clone().into_any(),
+            Name::Term(term) => view! { <Term term=*term/> }.into_any(),
+        };
+        view! { <th>{name}</th> }
+    });
     let heads = heads.collect_view();
     let cells = columns.into_iter().map(|(_, (value, error))| {
         view! { <td><b>{value}</b> " " <small>{error}</small></td> }
     });
     view! {
         <table>
-            <caption>{caption(evaluation)}</caption>
+            <caption>
+                {caption(evaluation)} {lone(evaluation)} " ± is the " <Term term=terms::STANDARD_ERROR/> "."
+            </caption>
             <thead><tr>{heads}</tr></thead>
             <tbody><tr>{cells.collect_view()}</tr></tbody>
         </table>
@@ -115,18 +141,16 @@ fn table(evaluation: &FullEvaluation) -> impl IntoView + use<> {
 
 /// What was scored.
 fn caption(evaluation: &FullEvaluation) -> String {
-    let Metrics {
-        queries,
-        lone_queries,
-        ..
-    } = evaluation.metrics;
-    let lone = match lone_queries {
-        0 => String::new(),
-        lone => format!("; {lone} more have no other row of their class"),
-    };
     format!(
-        "{queries} {} rows at step {}, each against all others{lone}. ± is the standard error.",
+        "{} {} rows at step {}, each compared with all others.",
+        grouped(evaluation.metrics.queries),
         side_text(evaluation.side),
         evaluation.step
     )
+}
+
+/// What could not be.
+fn lone(evaluation: &FullEvaluation) -> impl IntoView + use<> {
+    let lone = evaluation.metrics.lone_queries;
+    (lone > 0).then(|| view! { " Left out: " {grouped(lone)} " " <Term term=terms::LONE/> "." })
 }

@@ -18,7 +18,7 @@ pub(crate) fn RunForecast(state: State) -> impl IntoView {
     let refused = move || matches!(*state.forecast.read(), Some(Err(_)));
     let said = move || match &*state.forecast.read() {
         Some(Ok(forecast)) => sentence(forecast),
-        Some(Err(refusal)) => format!("This run would be refused: {refusal}."),
+        Some(Err(refusal)) => format!("This run cannot start: {refusal}."),
         None => String::new(),
     };
     let bytes = move || match &*state.forecast.read() {
@@ -39,7 +39,7 @@ pub(crate) fn RunForecast(state: State) -> impl IntoView {
 
 fn sentence(forecast: &protocol::RunForecast) -> String {
     format!(
-        "This run will take {} and {} of the budget of {}.",
+        "This run will take {} and {} of device memory; it may use {}.",
         time(forecast.predicted_ms),
         Bytes(forecast.peak_bytes),
         Bytes(forecast.budget_bytes)
@@ -54,6 +54,8 @@ pub(crate) fn time(ms: f64) -> String {
         _ if seconds < 10.0 => format!("about {seconds:.0} s"),
         _ if seconds < 90.0 => format!("about {:.0} s", 5.0 * (seconds / 5.0).round()),
         _ if seconds < 5400.0 => format!("about {:.0} min", seconds / 60.0),
-        _ => format!("about {:.0} h", seconds / 3600.0),
+        _ if seconds < 172_800.0 => format!("about {:.0} h", seconds / 3600.0),
+        _ if seconds < 63_115_200.0 => format!("about {:.0} days", seconds / 86_400.0),
+        _ => format!("about {:.0} years", seconds / 31_557_600.0),
     }
 }

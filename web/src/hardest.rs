@@ -4,6 +4,7 @@ use leptos::prelude::*;
 use nearfar::{HardTriplet, HardestTriplets};
 
 use crate::state::State;
+use crate::terms::{self, Term};
 
 /// Lists that are kept at most.
 const MOST: usize = 512;
@@ -61,8 +62,8 @@ pub(crate) fn Hardest(state: State) -> impl IntoView {
     let none = move || state.hardest.read().is_none();
     let said = move || {
         match &*state.hardest.read() {
-        None => "Click the plot of triplets at a step, or press its button: here come the anchors whose nearest \
-                 negative is nearest compared with their farthest positive."
+        None => "Click a step in the plot of triplets, or press its button: the rows that were hardest to place are \
+                 listed here."
             .to_owned(),
         Some(Shown { asked, list }) => sentence(*asked, list),
     }
@@ -75,7 +76,7 @@ pub(crate) fn Hardest(state: State) -> impl IntoView {
     let age = move || {
         let age = state.curves.read().age?;
         Some(format!(
-            "Memory rows: {:.1} steps old, {} at most.",
+            " are {:.1} steps old on average, {} at most.",
             age.mean, age.oldest
         ))
     };
@@ -85,13 +86,15 @@ pub(crate) fn Hardest(state: State) -> impl IntoView {
             <p role="status">{said}</p>
             <table hidden=none>
                 <thead>
-                    <tr><th>"anchor"</th> <th>"farthest positive"</th> <th>"nearest negative"</th></tr>
+                    <tr>
+                        <th><Term term=terms::ANCHOR/></th>
+                        <th>"farthest " <Term term=terms::POSITIVE/></th>
+                        <th>"nearest " <Term term=terms::NEGATIVE/></th>
+                    </tr>
                 </thead>
                 <tbody>{lines}</tbody>
             </table>
-            <p
-                data-testid="memory-age" title="How many steps ago they were embedded, on average; the head has moved on since"
-                hidden=move || age().is_none()>{age}</p>
+            <p data-testid="memory-age" hidden=move || age().is_none()><Term term=terms::MEMORY_AGE/> {age}</p>
         </section>
     }
 }
@@ -101,12 +104,16 @@ fn sentence(asked: Option<u64>, list: &HardestTriplets) -> String {
     let step = list.step;
     match asked {
         _ if list.triplets.is_empty() => {
-            format!("Step {step} had no triplet: no anchor had both a positive and a negative.")
+            format!(
+                "Step {step} had no triplet: no row had one of its own class and one of another to compare with."
+            )
         }
         Some(asked) if asked != step => {
-            format!("Rows of step {step}, the nearest to step {asked} that is kept:")
+            format!(
+                "Step {step}, the nearest to step {asked} that is kept. Rows, with their similarity to the anchor:"
+            )
         }
-        _ => format!("Rows of step {step}:"),
+        _ => format!("Step {step}. Rows, with their similarity to the anchor:"),
     }
 }
 

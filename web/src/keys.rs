@@ -5,17 +5,33 @@ use leptos::prelude::*;
 use wasm_bindgen::JsCast as _;
 use web_sys::{Element, KeyboardEvent};
 
+use crate::dialog::{self, Dialog};
 use crate::session::Session;
 
 /// Listens on the whole page, but for keys that a control takes itself.
-pub(crate) fn listen(session: Session, help: RwSignal<bool>) {
+///
+/// Escape closes an explanation that is open, by `close_explained`.
+pub(crate) fn listen(
+    session: Session,
+    help: RwSignal<bool>,
+    close_explained: impl Fn() -> bool + Copy + 'static,
+) {
     window_event_listener(keydown, move |event: KeyboardEvent| {
         let target = event
             .target()
             .and_then(|target| target.dyn_into::<Element>().ok());
         let tag = target.as_ref().map(Element::tag_name).unwrap_or_default();
         let typing = ["INPUT", "SELECT", "TEXTAREA"].contains(&tag.as_str());
-        if typing || event.repeat() || event.ctrl_key() || event.meta_key() || event.alt_key() {
+        if event.key() == "Escape" && close_explained() {
+            return;
+        }
+        if dialog::is_open()
+            || typing
+            || event.repeat()
+            || event.ctrl_key()
+            || event.meta_key()
+            || event.alt_key()
+        {
             return;
         }
         // A button that has the focus and does something is pressed by Space anyway. Run keeps the focus while it does
@@ -31,8 +47,7 @@ pub(crate) fn listen(session: Session, help: RwSignal<bool>) {
             }
             "s" | "S" => session.step(),
             "r" | "R" => session.reset(),
-            "?" => help.update(|shown| *shown = !*shown),
-            "Escape" => help.set(false),
+            "?" => help.set(true),
             _ => {}
         }
     });
@@ -42,17 +57,19 @@ pub(crate) fn listen(session: Session, help: RwSignal<bool>) {
 #[component]
 pub(crate) fn Keys(shown: RwSignal<bool>) -> impl IntoView {
     let keys = [
-        ("Space", "run or pause"),
-        ("S", "one step"),
-        ("R", "reset"),
-        ("?", "these keys"),
+        ("Space", "run, or pause"),
+        ("S", "take one step"),
+        ("R", "reset (it can be undone)"),
+        ("?", "show these keys"),
+        ("Esc", "close what is open"),
     ];
     view! {
-        <div class="keys" role="dialog" aria-label="Keyboard" hidden=move || !shown.get()>
-            <dl>
+        <Dialog label="Keyboard" open=shown close=Callback::new(move |()| shown.set(false))>
+            <h2>"Keys"</h2>
+            <dl class="keys">
                 {keys.map(|(key, does)| view! { <div><dt><kbd>{key}</kbd></dt><dd>{does}</dd></div> })}
             </dl>
             <button on:click=move |_| shown.set(false)>"Close"</button>
-        </div>
+        </Dialog>
     }
 }

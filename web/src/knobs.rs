@@ -24,7 +24,7 @@ pub(crate) struct Knob {
     pub(crate) key: &'static str,
     /// What the page calls it.
     pub(crate) label: &'static str,
-    /// Its name in pytorch-metric-learning or torch.
+    /// Its name in pytorch-metric-learning, torch or scikit-learn, where it has one.
     pub(crate) pml: &'static str,
     /// What it does, in a sentence or two.
     pub(crate) help: &'static str,
@@ -36,188 +36,208 @@ pub(crate) struct Knob {
 const OFF_ON: [(&str, &str); 2] = [("false", "off"), ("true", "on")];
 
 /// Settings that show by themselves: what a newcomer would turn.
-pub(crate) const MAIN: [Knob; 13] = [
+pub(crate) const MAIN: [Knob; 14] = [
     Knob {
         key: "memory_size",
         label: "Memory rows",
         pml: "CrossBatchMemory(memory_size)",
-        help: "How many of the last embedded rows a batch is compared with. 0 is none: the batch is compared with itself.",
+        help: "Compare each batch with the last N rows that were embedded, not just with itself (cross-batch memory). 0 is no memory.",
         entry: Entry::Number("64"),
     },
     Knob {
         key: "batch_size",
         label: "Batch rows",
         pml: "DataLoader(batch_size)",
-        help: "Rows of one step: the anchors of its triplets.",
+        help: "Rows of one step. Each is an anchor once: the row that the others are compared with.",
         entry: Entry::Number("8"),
     },
     Knob {
         key: "miner.name",
         label: "Miner",
         pml: "CrossBatchMemory(miner)",
-        help: "Chooses the triplets that the loss sees.",
+        help: "Picks the triplets that are worth learning from. The loss sees only those.",
         entry: Entry::Choice(&Miner::ALL),
     },
     Knob {
         key: "miner.type_of_triplets",
         label: "Triplets",
         pml: "TripletMarginMiner(type_of_triplets)",
-        help: "Which triplets, by how much nearer the positive is than the negative. Semihard: nearer, but by less than the margin. Hard: not nearer.",
+        help: "Which triplets are kept. Semi-hard: the positive is nearer than the negative, but by less than the margin. Hard: the negative is at least as near. Easy: the margin is met already.",
         entry: Entry::Choice(&TypeOfTriplets::ALL),
     },
     Knob {
         key: "miner.margin",
         label: "Miner margin",
         pml: "TripletMarginMiner(margin)",
-        help: "The upper end of the miner's band, a difference of cosines or distances; inclusive.",
+        help: "Where semi-hard ends: a positive that is nearer than the negative by more than this makes an easy triplet. A difference of cosine similarities, or of distances with L2.",
         entry: Entry::Number("0.05"),
     },
     Knob {
         key: "miner.pos_strategy",
         label: "Positive",
         pml: "BatchEasyHardMiner(pos_strategy)",
-        help: "Which positive of each anchor. Easy: the nearest. Hard: the farthest. Semihard: the farthest that is nearer than the negative.",
+        help: "Which positive is taken for each anchor. Easy: the nearest. Hard: the farthest. Semi-hard: the farthest that is nearer than the negative.",
         entry: Entry::Choice(&Strategy::ALL),
     },
     Knob {
         key: "miner.neg_strategy",
         label: "Negative",
         pml: "BatchEasyHardMiner(neg_strategy)",
-        help: "Which negative of each anchor. Easy: the farthest. Hard: the nearest. Semihard: the nearest that is farther than the positive.",
+        help: "Which negative is taken for each anchor. Easy: the farthest. Hard: the nearest. Semi-hard: the nearest that is farther than the positive.",
         entry: Entry::Choice(&Strategy::ALL),
     },
     Knob {
         key: "miner.epsilon",
         label: "Epsilon",
         pml: "MultiSimilarityMiner(epsilon)",
-        help: "Positives and negatives count that come this close to passing each other, a difference of cosines.",
+        help: "Keeps pairs whose similarity is within this of the hardest pair of the other kind. A difference of cosine similarities.",
         entry: Entry::Number("0.05"),
     },
     Knob {
         key: "miner.pos_margin",
         label: "Positive margin",
         pml: "PairMarginMiner(pos_margin)",
-        help: "Positives with a similarity below it count. PML's own default, 0.2, is meant for distances.",
+        help: "Keeps positives whose similarity is below this. PML's own default, 0.2, is meant for distances.",
         entry: Entry::Number("0.05"),
     },
     Knob {
         key: "miner.neg_margin",
         label: "Negative margin",
         pml: "PairMarginMiner(neg_margin)",
-        help: "Negatives with a similarity above it count. PML's own default, 0.8, is meant for distances.",
+        help: "Keeps negatives whose similarity is above this. PML's own default, 0.8, is meant for distances.",
         entry: Entry::Number("0.05"),
+    },
+    Knob {
+        key: "standardize",
+        label: "Scale columns",
+        pml: "sklearn.preprocessing.StandardScaler",
+        help: "Centres each column and divides it by its spread, so that one in large units does not drown the others. Auto does it where the columns need it, and says so.",
+        entry: Entry::Choice(&[("auto", "auto"), ("true", "on"), ("false", "off")]),
     },
     Knob {
         key: "loss.margin",
         label: "Loss margin",
         pml: "TripletMarginLoss(margin)",
-        help: "A positive has to be nearer than a negative by this much; a triplet short of it has a loss. PML's own default is 0.05.",
+        help: "By how much a positive should be nearer than a negative. A triplet that falls short of it adds to the loss. PML's own default is 0.05.",
         entry: Entry::Number("0.05"),
     },
     Knob {
         key: "optimizer.lr",
         label: "Learning rate",
         pml: "torch.optim.Adam(lr)",
-        help: "How far the weights move in a step.",
+        help: "How far the weights move in one step. Too high, and training jumps about; too low, and it crawls.",
         entry: Entry::Number("any"),
     },
     Knob {
         key: "steps",
         label: "Steps",
-        pml: "a loop of your own",
-        help: "Batches until the test side is scored, once.",
+        pml: "",
+        help: "Batches to train on. After the last one the test rows are scored, once.",
         entry: Entry::Number("20"),
     },
 ];
 
 /// The rest.
-pub(crate) const MORE: [Knob; 12] = [
+pub(crate) const MORE: [Knob; 13] = [
     Knob {
         key: "loss.swap",
         label: "Swap",
         pml: "TripletMarginLoss(swap)",
-        help: "A positive that is nearer to the negative than the anchor is stands in for it.",
+        help: "Where the positive is nearer to the negative than the anchor is, it takes the anchor's place.",
         entry: Entry::Choice(&OFF_ON),
     },
     Knob {
         key: "loss.smooth_loss",
         label: "Smooth loss",
         pml: "TripletMarginLoss(smooth_loss)",
-        help: "log(1 + exp(x)) in place of max(0, x): every mined triplet has a loss.",
+        help: "Uses log(1 + exp(x)) in place of max(0, x), so that every mined triplet adds to the loss, if only a little.",
         entry: Entry::Choice(&OFF_ON),
     },
     Knob {
         key: "hidden_layers",
         label: "Hidden layers",
-        pml: "the trunk",
-        help: "Widths of the layers before the embedding, none to four, with commas. None is a linear head.",
+        pml: "",
+        help: "Widths of the layers before the embedding: up to four numbers with commas. With none the head is a linear map.",
         entry: Entry::Widths,
+    },
+    Knob {
+        key: "initial_weights",
+        label: "First weights",
+        pml: "",
+        help: "Where the weights start. A head without hidden layers can start from the linear map (LDA) that it is compared with.",
+        entry: Entry::Choice(&[("random", "random"), ("lda", "linear map")]),
     },
     Knob {
         key: "embedding_size",
         label: "Embedding size",
         pml: "CrossBatchMemory(embedding_size)",
-        help: "Dimensions of an embedding. With 2 the map shows the exact circle.",
+        help: "How many numbers an embedding has. With 2 the map shows it exactly, as a circle.",
         entry: Entry::Number("1"),
     },
     Knob {
         key: "distance",
         label: "Distance",
         pml: "CosineSimilarity, LpDistance",
-        help: "What margins are differences of: cosines, or distances of rows over their length. L2 is PML's default for triplets.",
+        help: "What margins are differences of: cosine similarities, or distances (L2) between embeddings of length 1. PML's default for triplets is L2.",
         entry: Entry::Choice(&Distance::ALL),
     },
     Knob {
         key: "m_per_class",
         label: "Rows per class",
         pml: "MPerClassSampler(m)",
-        help: "Rows of each class in a batch; 0 draws plain shuffled batches.",
+        help: "Draws this many rows of each class into a batch, so that each has a positive there. 0 draws rows at random.",
         entry: Entry::Number("1"),
     },
     Knob {
         key: "memory_start_step",
         label: "Memory from step",
-        pml: "not in PML",
-        help: "Until this step nothing is stored, and the loss sees the batch alone.",
+        pml: "",
+        help: "Leaves the memory off until this step: the first embeddings soon go stale. 0 uses it from the start.",
         entry: Entry::Number("10"),
     },
     Knob {
         key: "split",
         label: "Split",
-        pml: "your own split",
-        help: "By class keeps whole classes for validation and test: they are never trained on. Random keeps rows.",
+        pml: "",
+        help: "Which rows are kept apart. By class: whole classes, so that the score is on classes that were never trained on. Random: rows of every class.",
         entry: Entry::Choice(&[
             ("random", "random rows"),
-            ("by-class", "by class"),
-            ("by-class-shuffled", "by class, shuffled"),
+            ("by-class", "whole classes"),
+            ("by-class-shuffled", "whole classes, in random order"),
         ]),
     },
     Knob {
         key: "test_fraction",
         label: "Test part",
-        pml: "your own split",
-        help: "The part of rows or classes that is scored once, at the end.",
+        pml: "",
+        help: "The part of the rows, or of the classes, that is kept for the test and scored once, at the end.",
         entry: Entry::Number("0.05"),
     },
     Knob {
         key: "evaluate_every",
         label: "Score every",
-        pml: "a tester's interval",
-        help: "Steps from one scoring of the validation side to the next.",
+        pml: "",
+        help: "Steps between two scores on the validation rows.",
         entry: Entry::Number("5"),
     },
     Knob {
         key: "seed",
         label: "Seed",
         pml: "torch.manual_seed",
-        help: "Seeds the sample, the split, the weights, the batches and the queries: the same seed gives the same run.",
+        help: "Decides every random choice: the sample, the split, the first weights, the batches. The same seed gives the same run.",
         entry: Entry::Number("1"),
     },
     Knob {
         key: "budget_bytes",
         label: "Budget, MiB",
-        pml: "not in PML",
-        help: "The run stays within this much device memory; what cannot fit is refused before it starts, with the numbers.",
+        pml: "",
+        help: "The most device memory that a run may hold, in MiB. A run that needs more is refused before it starts, with the numbers.",
         entry: Entry::Mebibytes,
     },
 ];
+
+/// What the page calls a setting; its path where it has no knob.
+pub(crate) fn label(key: &str) -> &str {
+    let knob = MAIN.iter().chain(&MORE).find(|knob| knob.key == key);
+    knob.map_or(key, |knob| knob.label)
+}

@@ -11,6 +11,7 @@ mod chart;
 mod controls;
 mod data;
 mod device;
+mod dialog;
 mod evaluation;
 mod failure;
 mod forecast;
@@ -28,6 +29,7 @@ mod session;
 mod similarities;
 mod source;
 mod state;
+mod terms;
 mod theme;
 mod worker;
 

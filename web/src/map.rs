@@ -7,8 +7,10 @@ use wasm_bindgen::JsCast as _;
 use web_sys::{CanvasRenderingContext2d, HtmlCanvasElement, MouseEvent};
 
 use crate::frame::{fit, redraw};
+use crate::plots::grouped;
 use crate::session::Session;
 use crate::state::{MapData, Places, State};
+use crate::terms::{self, Term};
 use crate::theme;
 
 /// How far from a point a click still means it, in CSS pixels.
@@ -46,7 +48,19 @@ pub(crate) fn Map(state: State, session: Session) -> impl IntoView {
             session.choose_row(clicked(&canvas, &map.places, &event));
         }
     };
-    let side = move || state.map.read().as_ref().map_or_else(String::new, caption);
+    let part = move |part: fn(&MapData) -> String| {
+        state.map.read().as_ref().map_or_else(String::new, part)
+    };
+    let (before, after) = (move || part(rows), move || part(projection));
+    let is_circle = move || state.map.read().as_ref().is_none_or(|map| map.circle);
+    let side = move || {
+        let by = if is_circle() {
+            ""
+        } else {
+            "principal components"
+        };
+        format!("{}{by}{}", before(), after())
+    };
     let names = move || {
         let names = state
             .map
@@ -60,7 +74,12 @@ pub(crate) fn Map(state: State, session: Session) -> impl IntoView {
     };
     view! {
         <figure>
-            <figcaption><h2>"Embeddings"</h2> <span class="muted">{side}</span></figcaption>
+            <figcaption>
+                <h2><Term term=terms::EMBEDDINGS/></h2>
+                <span class="muted">
+                    {before} <span hidden=is_circle><Term term=terms::PRINCIPAL_COMPONENTS/></span> {after}
+                </span>
+            </figcaption>
             <canvas
                 node_ref=canvas data-testid="embedding-map" role="img" on:click=choose
                 aria-label=move || format!("A map of embeddings: {}", side())
@@ -70,17 +89,24 @@ pub(crate) fn Map(state: State, session: Session) -> impl IntoView {
     }
 }
 
-/// What a map shows, in a few words.
-fn caption(map: &MapData) -> String {
-    let projection = if map.circle {
-        "the exact circle"
-    } else if map.places.classes.contains(&u8::MAX) {
-        "principal components of the coloured"
-    } else {
-        "principal components"
-    };
+/// Whose rows a map shows.
+fn rows(map: &MapData) -> String {
+    let rows = grouped(map.places.points.len() as u64);
     let side = side_text(map.side);
-    format!("{} {side} rows, {projection}", map.places.points.len())
+    if map.circle {
+        format!("{rows} {side} rows, on the circle where they lie exactly")
+    } else {
+        format!("{rows} {side} rows in two dimensions: ")
+    }
+}
+
+/// What a projection was made of, where some classes are not told apart.
+fn projection(map: &MapData) -> String {
+    if !map.circle && map.places.classes.contains(&u8::MAX) {
+        format!(" of the {} coloured classes", map.names.len())
+    } else {
+        String::new()
+    }
 }
 
 /// A side, as an adjective.

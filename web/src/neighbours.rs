@@ -6,6 +6,7 @@ use nearfar::{Neighbour, Neighbourhood};
 use crate::map::side_text;
 use crate::session::Session;
 use crate::state::State;
+use crate::terms::{self, Term};
 
 /// The panel below the map.
 #[component]
@@ -27,7 +28,10 @@ pub(crate) fn Neighbours(state: State, session: Session) -> impl IntoView {
             <Row state session/>
             <table hidden=none>
                 <thead>
-                    <tr><th></th> <th>"row"</th> <th>"class"</th> <th></th> <th>"similarity"</th></tr>
+                    <tr>
+                        <th><span class="unseen">"place"</span></th> <th>"row"</th> <th>"class"</th>
+                        <th><span class="unseen">"right or wrong"</span></th> <th><Term term=terms::SIMILARITY/></th>
+                    </tr>
                 </thead>
                 <tbody>{nearest}</tbody>
             </table>
@@ -55,7 +59,10 @@ fn Row(state: State, session: Session) -> impl IntoView {
         state.chosen.notify();
     };
     let said = move || match (state.chosen.get(), &*state.neighbours.read()) {
-        (None, _) => "Click a point, or enter its row, to see its neighbours.".to_owned(),
+        (None, _) => {
+            "Click a point, or enter the number of its row, to see which rows lie closest."
+                .to_owned()
+        }
         (Some(_), None) => "..".to_owned(),
         (Some(_), Some(found)) => summary(found),
     };
@@ -65,7 +72,7 @@ fn Row(state: State, session: Session) -> impl IntoView {
                 "Row"
                 <input
                     data-testid="neighbour-row" type="number" min="1" prop:value=number on:change=enter
-                    title="Up and down go from row to row of the map"
+                    title="The arrow keys go from row to row of the map"
                 />
             </label>
             <p role="status">{said}</p>
@@ -81,11 +88,11 @@ fn summary(found: &Neighbourhood) -> String {
     let side = side_text(found.side);
     let nearest = found.neighbours.len();
     if nearest == 0 {
-        return format!("It is the only {side} row.");
+        return format!("It is the only {side} row: there is no other to compare it with.");
     }
     let right = found.neighbours.iter().filter(|near| near.right).count();
     format!(
-        "Class {}: {right} of the {nearest} nearest {side} rows are right, at step {}",
+        "Class {}: {right} of the {nearest} closest {side} rows are of it, at step {}",
         found.class, found.step
     )
 }

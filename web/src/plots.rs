@@ -8,6 +8,7 @@ use nearfar::{Bytes, Metrics, StepReport};
 use crate::chart::{Chart, Line, Plot, Scale};
 use crate::hardest;
 use crate::state::{Curves, State};
+use crate::terms::{self, Meaning, Term};
 
 /// The lines of this run and, faint, those of the one before.
 fn both(state: State, lines: impl Fn(&Curves) -> Vec<Line>) -> (Vec<Line>, f64) {
@@ -71,13 +72,34 @@ fn level(curves: &Curves, value: Option<f64>) -> Vec<(f64, f64)> {
     value.map_or_else(Vec::new, |value| vec![(0.0, value), (steps, value)])
 }
 
+/// What a line is called.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Name {
+    /// A word of every day.
+    Plain(&'static str),
+    /// A term, which explains itself.
+    Term(Meaning),
+}
+
+impl From<&'static str> for Name {
+    fn from(name: &'static str) -> Self {
+        Self::Plain(name)
+    }
+}
+
+impl From<Meaning> for Name {
+    fn from(term: Meaning) -> Self {
+        Self::Term(term)
+    }
+}
+
 /// A line's colour, name and latest number.
 #[component]
 pub(crate) fn Key(
     /// None where nothing is drawn.
     #[prop(optional)]
     color: Option<&'static str>,
-    name: &'static str,
+    #[prop(into)] name: Name,
     #[prop(optional)] dashed: bool,
     #[prop(optional)] dotted: bool,
     /// A part of the plot, not a line.
@@ -95,7 +117,10 @@ pub(crate) fn Key(
     view! {
         <span class="key">
             {color.map(|color| view! { <i class:dashed=dashed class:dotted=dotted class:band=band style=format!("--line: var(--{color})")></i> })}
-            {name}
+            {match name {
+                Name::Plain(name) => name.into_any(),
+                Name::Term(term) => view! { <Term term/> }.into_any(),
+            }}
             " "
             <b
                 data-testid=(!testid.is_empty()).then_some(testid)
@@ -113,8 +138,8 @@ pub(crate) fn PrecisionPlot(state: State) -> impl IntoView {
     let raw = |curves: &Curves| curves.baseline.raw.validation;
     let linear = |curves: &Curves| curves.baseline.linear?.validation;
     let title = move || match state.curves.read().steers() {
-        true => "Retrieval, validation",
-        false => "Retrieval, training rows",
+        true => "",
+        false => " on training rows",
     };
     let lines = move |curves: &Curves| {
         vec![
@@ -174,7 +199,7 @@ pub(crate) fn PrecisionPlot(state: State) -> impl IntoView {
     let (raw_text, linear_text) = (baseline(raw), baseline(linear));
     let text = Signal::derive(move || {
         format!(
-            "Over the steps: precision at 1 now {}, MAP at R {}; raw features {}; linear map {}",
+            "Over the steps: precision at 1 is now {}, MAP at R {}; the same two of the raw features {}; of the linear map {}",
             last(|m| m.precision_at_1),
             last(|m| m.mean_average_precision_at_r),
             raw_text.get(),
@@ -184,11 +209,12 @@ pub(crate) fn PrecisionPlot(state: State) -> impl IntoView {
     view! {
         <figure>
             <figcaption>
-                <h2>{title}</h2>
-                <Key color="precision" name="precision@1" value=Signal::derive(move || last(|m| m.precision_at_1))/>
-                <Key color="map" name="MAP@R" value=Signal::derive(move || last(|m| m.mean_average_precision_at_r))/>
-                <Key color="muted" name="raw features" dashed=true value=raw_text/>
-                <Key color="muted" name="linear map (LDA)" dotted=true value=linear_text/>
+                <h2>"Finding the class" {title}</h2>
+                <span hidden=move || !state.curves.read().steers()>"on " <Term term=terms::VALIDATION name="validation rows"/></span>
+                <Key color="precision" name=terms::PRECISION_AT_1 value=Signal::derive(move || last(|m| m.precision_at_1))/>
+                <Key color="map" name=terms::MAP_AT_R value=Signal::derive(move || last(|m| m.mean_average_precision_at_r))/>
+                <Key color="muted" name=terms::RAW dashed=true value=raw_text/>
+                <Key color="muted" name=terms::LDA dotted=true value=linear_text/>
             </figcaption>
             <Chart testid="chart-precision" text plot state/>
         </figure>
@@ -233,7 +259,7 @@ pub(crate) fn MiningPlot(state: State) -> impl IntoView {
                 .map_or(0, value)
         })
     };
-    let key = move |color, name, testid, value| {
+    let key = move |color, name: Meaning, testid, value| {
         let number = last(value);
         let value = Signal::derive(move || grouped(number.get()));
         view! { <Key color name testid value count=number/> }
@@ -255,14 +281,14 @@ pub(crate) fn MiningPlot(state: State) -> impl IntoView {
     view! {
         <figure class="mining">
             <figcaption>
-                <h2 title="Pale: each step. Solid: the mean of ten.">"Triplets per step"</h2>
-                {key("valid", "valid", "mining-valid", |r| r.mining.valid)}
-                {key("mined", "mined", "mining-mined", |r| r.mining.mined)}
-                {key("active", "active", "mining-active", |r| r.mining.active)}
+                <h2 title="Pale lines: each step. Solid lines: the mean of ten."><Term term=terms::TRIPLETS/> " per step"</h2>
+                {key("valid", terms::VALID, "mining-valid", |r| r.mining.valid)}
+                {key("mined", terms::MINED, "mining-mined", |r| r.mining.mined)}
+                {key("active", terms::ACTIVE, "mining-active", |r| r.mining.active)}
                 <button
                     class="quiet" data-testid="show-hardest" on:click=move |_| hardest::show(state, None)
                     aria-disabled=move || if has_none() { "true" } else { "false" }
-                >"Hardest triplets"</button>
+                >"Show the hardest"</button>
             </figcaption>
             <Chart testid="chart-mining" text plot state choose/>
         </figure>
@@ -326,7 +352,7 @@ pub(crate) fn MemoryPlot(state: State) -> impl IntoView {
     let text_of = |number: Signal<u64>| Signal::derive(move || Bytes(number.get()).to_string());
     let text = Signal::derive(move || {
         format!(
-            "Device memory: {} in use of {}; an enumeration of the triplets would take {}",
+            "Device memory: {} in use of {}; listing the triplets one by one, as PML does, would take about {}",
             Bytes(live.get()),
             Bytes(budget.get()),
             Bytes(pml())
@@ -335,16 +361,11 @@ pub(crate) fn MemoryPlot(state: State) -> impl IntoView {
     view! {
         <figure>
             <figcaption>
-                <h2>"Device memory"</h2>
+                <h2><Term term=terms::DEVICE_MEMORY/></h2>
                 <Key color="memory" name="in use" testid="memory-live" value=text_of(live) bytes=live/>
                 <Key name="peak" testid="memory-peak" value=text_of(peak) bytes=peak/>
                 <Key color="budget" name="budget" dashed=true testid="memory-budget" value=text_of(budget) bytes=budget/>
-                <span title="What PyTorch Metric Learning's enumeration would allocate for this step (estimate)">
-                    <Key
-                        color="pml" name="PML's enumeration (estimate)" dashed=true
-                        value=Signal::derive(move || Bytes(pml()).to_string())
-                    />
-                </span>
+                <Key color="pml" name=terms::PML dashed=true value=Signal::derive(move || Bytes(pml()).to_string())/>
             </figcaption>
             <Chart testid="chart-memory" text plot state/>
             <Purposes
@@ -387,7 +408,10 @@ pub(crate) fn Purposes(
             let name = name.replace('_', " ");
             let title = format!("{name}: {}", Bytes(bytes));
             let text = (share > 11.0).then(|| format!("{name} {}", Bytes(bytes)));
-            let style = format!("flex-grow: {share}; background: var(--{})", shade(i));
+            let style = format!(
+                "flex-grow: {share}; background: var(--{shade}); color: var(--on-{shade})",
+                shade = shade(i)
+            );
             view! { <span style=style title=title>{text}</span> }
         };
         parts.into_iter().enumerate().map(part).collect_view()
@@ -428,7 +452,7 @@ pub(crate) fn LossPlot(state: State) -> impl IntoView {
     view! {
         <figure>
             <figcaption>
-                <h2 title="Pale: each batch. Solid: the mean of ten.">"Loss"</h2>
+                <h2 title="Pale line: each batch. Solid line: the mean of ten."><Term term=terms::LOSS/></h2>
                 <Key color="loss" name="of each batch" testid="loss" value=last/>
             </figcaption>
             <Chart testid="chart-loss" text plot state/>
@@ -436,9 +460,12 @@ pub(crate) fn LossPlot(state: State) -> impl IntoView {
     }
 }
 
-/// A number with thin spaces between its thousands.
+/// A number with thin spaces between its thousands, from five digits on.
 pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
+    if digits.len() < 5 {
+        return digits;
+    }
     let mut text = String::new();
     for (i, digit) in digits.chars().enumerate() {
         if i > 0 && (digits.len() - i).is_multiple_of(3) {

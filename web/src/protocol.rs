@@ -7,7 +7,7 @@ use nearfar::bench::Sweep;
 use nearfar::{
     Baseline, DataReport, DeviceInfo, EngineKind, Evaluation, FullEvaluation, HardestTriplets,
     MemoryAge, MemoryReport, Neighbourhood, PairHistogram, Reason, Scores, SelfTest, Side,
-    StepReport, TrainConfig,
+    StepReport, TrainConfig, Warning,
 };
 use serde::{Deserialize, Serialize};
 
@@ -61,8 +61,10 @@ pub(crate) enum Command {
     EvaluateAll,
     /// Stops that. Where nothing is scored, nothing happens.
     StopEvaluating,
-    /// Ends the run and gives its memory back.
+    /// Stops the run and sets it aside: the next run or other data gives its memory back.
     Reset,
+    /// Takes the run back that was set aside; it waits, or is over as it was.
+    Undo,
     /// Measures as the `bench` binary does.
     Bench {
         /// A forced engine.
@@ -95,7 +97,7 @@ pub(crate) enum Event {
         /// What it runs on.
         running: Running,
         /// What is likely wrong, before the first step.
-        warnings: Vec<String>,
+        warnings: Vec<Warning>,
         /// What it holds.
         memory: MemoryReport,
     },
@@ -110,7 +112,7 @@ pub(crate) enum Event {
         /// How old its references were.
         age: MemoryAge,
         /// What is likely wrong.
-        warnings: Vec<String>,
+        warnings: Vec<Warning>,
         /// What is held.
         memory: MemoryReport,
     },
@@ -156,7 +158,7 @@ pub(crate) enum Event {
         /// The work itself, in milliseconds.
         elapsed_ms: f64,
     },
-    /// The run is gone.
+    /// The run is set aside. Nothing comes from it until it is taken back.
     Reset,
     /// The data cannot be used; what was there before still is.
     Refused {

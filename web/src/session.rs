@@ -24,6 +24,8 @@ pub(crate) struct Session {
     pub(crate) asked: StoredValue<VecDeque<Asked>, LocalStorage>,
     /// Where the data on the page comes from.
     pub(crate) held: StoredValue<Option<Source>, LocalStorage>,
+    /// Data that waits for an answer: opening it ends the run.
+    pub(crate) offered: StoredValue<Option<Source>, LocalStorage>,
     /// Files that were refused until their label column is chosen.
     pub(crate) candidate: StoredValue<Option<Vec<File>>, LocalStorage>,
     /// A file that a link asks for by name, and its settings, until the person loads it.
@@ -42,6 +44,7 @@ impl Session {
             stream_from: StoredValue::new(STREAM_FROM_BYTES),
             asked: StoredValue::new_local(VecDeque::new()),
             held: StoredValue::new_local(None),
+            offered: StoredValue::new_local(None),
             candidate: StoredValue::new_local(None),
             awaited: StoredValue::new(None),
             run_next: StoredValue::new(false),
@@ -91,6 +94,7 @@ impl Session {
         }
         self.asked.update_value(VecDeque::clear);
         self.run_next.set_value(false);
+        self.state.aside.set(None);
         self.state.say(message);
         self.state.reading.set(0);
         self.state.evaluating.set(None);
@@ -112,7 +116,7 @@ impl Session {
 
     /// Lets the run wait.
     pub(crate) fn pause(&self) {
-        if untrack(|| self.state.phase.get()) == Phase::Running {
+        if untrack(|| self.state.can_pause()) {
             self.send(&Command::Pause, &[]);
         }
     }
@@ -133,11 +137,18 @@ impl Session {
         }
     }
 
-    /// Ends the run and clears the plots.
+    /// Stops the run and clears the plots, until it is undone.
     pub(crate) fn reset(&self) {
         if untrack(|| self.state.can_reset()) {
             self.state.error.set(None);
             self.send(&Command::Reset, &[]);
+        }
+    }
+
+    /// Brings back what the last reset cleared.
+    pub(crate) fn undo(&self) {
+        if self.state.restore() {
+            self.send(&Command::Undo, &[]);
         }
     }
 
@@ -190,6 +201,8 @@ impl Session {
     fn start(&self, config: TrainConfig, steps: Option<u64>) {
         if untrack(|| self.state.can_start()) {
             self.state.forgive();
+            self.state.notice.set(None);
+            self.state.aside.set(None);
             self.state.stage.set(Phase::Starting);
             let config = Box::new(config);
             self.send(&Command::Start { config, steps }, &[]);
@@ -222,7 +235,7 @@ impl Session {
 }
 
 /// What is said where [`spawn`] gives nothing.
-pub(crate) const NO_WORKER: &str = "The worker did not start: this browser has no module workers, or the page was not served over http.";
+pub(crate) const NO_WORKER: &str = "Nearfar could not start its worker: the browser is too old for it (module workers), or the page was opened as a file; open it over http.";
 
 /// The arrays that come beside a map.
 fn places(parts: &Array) -> Places {
@@ -268,9 +281,9 @@ pub(crate) fn spawn(
         let message = Reflect::get(&event, &"message".into()).ok();
         die(match message.and_then(|message| message.as_string()) {
             Some(message) if !message.is_empty() => format!(
-                "The worker stopped unexpectedly ({message}): press Run or choose data to start a new one."
+                "The worker, which does the computing, stopped unexpectedly ({message}): press Run or choose data to start a new one."
             ),
-            _ => "The worker did not start, as its files could not be loaded: choose data to try again."
+            _ => "The worker, which does the computing, did not start, as its files could not be loaded: choose data to try again."
                 .to_owned(),
         });
     });

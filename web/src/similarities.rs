@@ -6,6 +6,7 @@ use nearfar::{Distance, Miner, PairHistogram, TrainConfig};
 use crate::chart::{Canvas, Line, Plot, Scale};
 use crate::plots::Key;
 use crate::state::{Curves, State};
+use crate::terms::{self, Term};
 
 /// The margin that the band is as wide as: the miner's, or the loss's where the miner has none.
 fn margin(config: &TrainConfig) -> f64 {
@@ -77,8 +78,8 @@ pub(crate) fn SimilarityPlot(state: State) -> impl IntoView {
         }
     };
     let title = move || match &curves.read().pairs {
-        Some(pairs) => format!("Similarities, step {}", pairs.step),
-        None => "Similarities".to_owned(),
+        Some(pairs) => format!(", step {}", pairs.step),
+        None => String::new(),
     };
     let median = Signal::derive(move || {
         let median = curves.read().pairs.as_ref()?.median_positive();
@@ -112,12 +113,10 @@ pub(crate) fn SimilarityPlot(state: State) -> impl IntoView {
     view! {
         <figure>
             <figcaption>
-                <h2 title="Shares of the pairs of an anchor and a row of the memory, by cosine similarity, at the last step that came">{title}</h2>
-                <Key color="positive" name="positives" value=or_dash(median)/>
-                <Key color="negative" name="negatives" dashed=true value=Signal::derive(String::new)/>
-                <span title="From the positives' median down by the margin: a negative there is semi-hard for a positive at the median, one above it hard">
-                    <Key color="band" name="semi-hard band" band=true value=or_dash(in_band)/>
-                </span>
+                <h2 title="How many of the pairs of a step have which similarity"><Term term=terms::SIMILARITIES/> {title}</h2>
+                <Key color="positive" name=terms::POSITIVES value=or_dash(median)/>
+                <Key color="negative" name=terms::NEGATIVES dashed=true value=Signal::derive(String::new)/>
+                <Key color="band" name=terms::SEMIHARD band=true value=or_dash(in_band)/>
             </figcaption>
             <Canvas testid="chart-similarities" text plot state/>
         </figure>

@@ -36,7 +36,7 @@ impl Session {
     /// Asks for a sample.
     pub(crate) fn choose_sample(&self, name: String) {
         self.state.error.set(None);
-        self.ask(Source::Sample(name), None);
+        self.offer(Source::Sample(name));
     }
 
     /// Asks for files, unless they are more than a page can hold.
@@ -46,16 +46,16 @@ impl Session {
         let whole = |file: &&File| !RowSource::streams(&file.name(), file.size() as u64, from);
         let bytes: f64 = files.iter().filter(whole).map(|file| file.size()).sum();
         if bytes as u64 <= MOST_BYTES {
-            return self.ask(Source::Files(files, None), None);
+            return self.offer(Source::Files(files, None));
         }
-        let names: Vec<String> = files.iter().map(File::name).collect();
-        self.state.say(format!(
+        let message = format!(
             "{}: {}, and a page can hold {} of files at most: save the features as NPY, use fewer rows, or the command \
              line (nearfar train)",
-            names.join(", "),
+            names(&files),
             Bytes(bytes as u64),
             Bytes(MOST_BYTES)
-        ));
+        );
+        self.state.say(self.refused(message));
     }
 
     /// Asks for the files that are waiting for it, or those there are, with another label column.
@@ -67,7 +67,37 @@ impl Session {
             _ => None,
         });
         if let Some(files) = waiting.or(held) {
-            self.ask(Source::Files(files, Some(column)), None);
+            self.offer(Source::Files(files, Some(column)));
+        }
+    }
+
+    /// Asks for data; where that would end a run, only when the person says so.
+    fn offer(&self, source: Source) {
+        if untrack(|| self.state.has_run()) {
+            self.state.question.set(Some(source.name()));
+            self.offered.set_value(Some(source));
+        } else {
+            self.ask(source, None);
+        }
+    }
+
+    /// Opens the data that waits for an answer, or forgets it.
+    pub(crate) fn answer(&self, open: bool) {
+        self.state.question.set(None);
+        let offered = self.offered.try_update_value(Option::take).flatten();
+        if let Some(source) = offered.filter(|_| open) {
+            self.ask(source, None);
+        }
+    }
+
+    /// A message of data that was not opened, and what holds all the same.
+    fn refused(&self, message: String) -> String {
+        match &*self.state.data.read_untracked() {
+            Some(data) => format!(
+                "{message}\nNothing was changed: {} is still in use, with its settings.",
+                shown_name(&data.name)
+            ),
+            None => message,
         }
     }
 
@@ -99,10 +129,9 @@ impl Session {
                 self.ask(Source::Sample(name), Some(link.sets));
             }
             (Some(name), _) => {
-                self.state.say(format!(
-                    "The link's data is the file {name}, which a link cannot carry: drop or choose it here, and the link's \
-                     settings hold for it."
-                ));
+                self.state.notice.set(Some(format!(
+                    "The link remembers settings, not your file: drop {name} again."
+                )));
                 self.awaited.set_value(Some((name, link.sets)));
             }
         }
@@ -135,6 +164,7 @@ impl Session {
     /// The data asked for first is there.
     pub(crate) fn take_data(&self, data: DataSummary) {
         let asked = self.answered();
+        self.state.notice.set(None);
         let awaited = self
             .awaited
             .get_value()
@@ -152,7 +182,7 @@ impl Session {
     /// The data asked for first is refused.
     pub(crate) fn take_refusal(&self, message: String, columns: Vec<String>) {
         let asked = self.answered();
-        self.state.say(message);
+        self.state.say(self.refused(message));
         let Source::Files(files, _) = asked.source else {
             return;
         };
@@ -161,13 +191,16 @@ impl Session {
             .with_value(|held| matches!(held, Some(Source::Files(held, _)) if *held == files));
         // Another label column may be all that these files need. Those that are the data keep theirs.
         if !here && columns.len() > 1 {
-            let names: Vec<String> = files.iter().map(File::name).collect();
-            self.candidate.set_value(Some(files));
             self.state.label.set(LabelChoice {
                 columns,
                 current: None,
-                of: Some(names.join(", ")),
+                of: Some(names(&files)),
             });
+            self.candidate.set_value(Some(files));
+        } else {
+            let data = self.state.data.read_untracked();
+            self.state.label.set(LabelChoice::of(data.as_ref()));
+            self.candidate.set_value(None);
         }
     }
 
@@ -184,21 +217,22 @@ impl Session {
         self.say_problems("The link", problems);
     }
 
-    /// Keeps settings from the data before: all that still hold where it is the same file, else what is no matter of the
-    /// data.
+    /// Keeps what was set on the page by hand, over the defaults of the new data; what cannot hold there is said.
     fn carry(&self, data: &DataSummary) {
         let before = self.state.config.get_untracked();
         let old = self.state.data.get_untracked();
-        let old = old.filter(|old| old.name == data.name);
-        let defaults = old.as_ref().map(|old| &old.default_config);
-        let own = before.differences(defaults.unwrap_or(&TrainConfig::default()));
-        let kept = own
-            .into_iter()
-            .filter(|(key, _)| old.is_some() || ["seed", "budget_bytes"].contains(&key.as_str()));
-        let sets: Vec<String> = kept.map(|(key, value)| format!("{key}={value}")).collect();
+        let defaults = old.map_or_else(TrainConfig::default, |old| old.default_config);
+        let own = before.differences(&defaults).into_iter();
+        let sets: Vec<String> = own.map(|(key, value)| format!("{key}={value}")).collect();
         let (config, problems) = settings(data, &sets);
         self.state.config.set(config);
-        self.say_problems("Back to its default", problems);
+        if !problems.is_empty() {
+            self.state.tell(format!(
+                "Not every setting can hold for {}. Back at its default: {}.",
+                shown_name(&data.name),
+                problems.join("; ")
+            ));
+        }
     }
 
     fn say_problems(&self, what: &str, problems: Vec<String>) {
@@ -212,6 +246,39 @@ impl Session {
         if let Some(data) = &*self.state.data.read() {
             link::write(&data.name, &self.state.config.read(), &data.default_config);
         }
+    }
+}
+
+impl Source {
+    /// What it is called.
+    fn name(&self) -> String {
+        match self {
+            Self::Sample(name) => sample_text(name).to_owned(),
+            Self::Files(files, _) => names(files),
+        }
+    }
+}
+
+fn names(files: &[File]) -> String {
+    let names: Vec<String> = files.iter().map(File::name).collect();
+    names.join(", ")
+}
+
+/// The name of data as a person reads it.
+pub(crate) fn shown_name(name: &str) -> String {
+    match name.strip_prefix("sample:") {
+        Some(sample) => sample_text(sample).to_owned(),
+        None => name.to_owned(),
+    }
+}
+
+/// What the page calls a sample.
+pub(crate) fn sample_text(name: &str) -> &'static str {
+    match name {
+        "mirrored" => "Mirrored measurements",
+        "many-classes" => "Many classes",
+        "digits" => "Handwritten digits",
+        _ => "Sample",
     }
 }
 

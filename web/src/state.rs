@@ -5,12 +5,14 @@ use std::collections::BTreeMap;
 use leptos::prelude::*;
 use nearfar::{
     Baseline, Bytes, DataReport, Evaluation, FullEvaluation, MemoryAge, MemoryReport, Metrics,
-    Neighbourhood, PairHistogram, Scores, Side, StepReport, TrainConfig,
+    Neighbourhood, PairHistogram, Scores, Side, StepReport, TrainConfig, Warning,
 };
 
 use crate::hardest;
 use crate::history::History;
+use crate::plots::grouped;
 use crate::protocol::{DataSummary, EvaluationForecast, Event, RunForecast, Running};
+use crate::source::shown_name;
 
 /// Where a run is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,7 +73,7 @@ pub(crate) struct Curves {
     /// What was held for each purpose, from this step on.
     pub(crate) purposes: Vec<(u64, BTreeMap<String, u64>)>,
     pub(crate) verdict: Option<String>,
-    pub(crate) warnings: Vec<String>,
+    pub(crate) warnings: Vec<Warning>,
     pub(crate) elapsed_ms: f64,
 }
 
@@ -88,6 +90,18 @@ impl Curves {
         let last = self.evaluations.last();
         let steering = last.and_then(|last| last.validation.or(last.train));
         test.or(steering).map(|metrics| metrics.precision_at_1)
+    }
+
+    /// The side that the baselines' scores are of.
+    pub(crate) fn baseline_side(&self) -> &'static str {
+        match (
+            self.scores.and_then(|scores| scores.test),
+            self.latest_raw(),
+        ) {
+            (Some(_), _) => "test",
+            (None, Some(_)) => "validation",
+            (None, None) => "",
+        }
     }
 
     /// Scores of the raw features of the same side; before anything was scored, of the side that will be.
@@ -113,15 +127,15 @@ impl Curves {
         }
     }
 
-    /// The side that they are of, after a comma; nothing before anything was scored.
+    /// The side that they are of; nothing before anything was scored.
     pub(crate) fn latest_side(&self) -> &'static str {
         match (
             self.scores.and_then(|scores| scores.test),
             self.evaluations.last(),
         ) {
-            (Some(_), _) => ", test",
-            (None, Some(last)) if last.validation.is_some() => ", validation",
-            (None, Some(_)) => ", training",
+            (Some(_), _) => "test",
+            (None, Some(last)) if last.validation.is_some() => "validation",
+            (None, Some(_)) => "training",
             (None, None) => "",
         }
     }
@@ -140,6 +154,31 @@ impl Curves {
         self.evaluations[..until]
             .last()
             .and_then(|last| last.validation.or(last.train))
+    }
+}
+
+/// What a reset cleared: it can be brought back until the next run starts or other data comes.
+#[derive(Clone, Debug)]
+pub(crate) struct Aside {
+    stage: Phase,
+    curves: Curves,
+    previous: Option<Curves>,
+    map: Option<MapData>,
+    chosen: Option<u32>,
+    neighbours: Option<Neighbourhood>,
+    can_evaluate: Option<EvaluationForecast>,
+    evaluation: Option<FullEvaluation>,
+    hardest: Option<hardest::Shown>,
+}
+
+impl LabelChoice {
+    /// That of data on the page.
+    pub(crate) fn of(data: Option<&DataSummary>) -> Self {
+        data.map_or_else(Self::default, |data| Self {
+            columns: data.label_columns.clone(),
+            current: data.label_column.clone(),
+            of: None,
+        })
     }
 }
 
@@ -197,6 +236,8 @@ pub(crate) struct State {
     /// What the page goes by: loading until all of them are, evaluating while that lasts.
     pub(crate) phase: Memo<Phase>,
     pub(crate) curves: RwSignal<Curves>,
+    /// The settings of the run on the page: knobs that differ are the next run's.
+    pub(crate) ran: Memo<Option<TrainConfig>>,
     pub(crate) previous: RwSignal<Option<Curves>>,
     pub(crate) map: RwSignal<Option<MapData>>,
     /// The row of the map whose neighbours are shown.
@@ -214,6 +255,16 @@ pub(crate) struct State {
     /// The hardest triplets that were asked for.
     pub(crate) hardest: RwSignal<Option<hardest::Shown>>,
     pub(crate) error: RwSignal<Option<Problem>>,
+    /// What is good to know, and no error.
+    pub(crate) notice: RwSignal<Option<String>>,
+    /// The name of data whose opening would end the run: the person is asked.
+    pub(crate) question: RwSignal<Option<String>>,
+    /// What the last reset cleared.
+    pub(crate) aside: RwSignal<Option<Aside>>,
+    /// Files are held over the page.
+    pub(crate) dropping: RwSignal<bool>,
+    /// Why no engine could be opened, where none could: nothing can run.
+    pub(crate) no_engine: RwSignal<Option<String>>,
     /// The step under the pointer, in all plots.
     pub(crate) pointed: RwSignal<Option<f64>>,
     /// Changes when colours do: plots are drawn again.
@@ -231,6 +282,11 @@ impl State {
                 _ => Phase::Loading,
             },
         );
+        let curves = RwSignal::new(Curves::default());
+        let ran = Memo::new(move |_| {
+            let curves = curves.read();
+            (curves.data.rows > 0).then(|| curves.config.clone())
+        });
         Self {
             device: RwSignal::new(None),
             data: RwSignal::new(None),
@@ -239,7 +295,8 @@ impl State {
             stage,
             reading,
             phase,
-            curves: RwSignal::new(Curves::default()),
+            curves,
+            ran,
             previous: RwSignal::new(None),
             map: RwSignal::new(None),
             chosen: RwSignal::new(None),
@@ -250,6 +307,11 @@ impl State {
             evaluation: RwSignal::new(None),
             hardest: RwSignal::new(None),
             error: RwSignal::new(None),
+            notice: RwSignal::new(None),
+            question: RwSignal::new(None),
+            aside: RwSignal::new(None),
+            dropping: RwSignal::new(false),
+            no_engine: RwSignal::new(None),
             pointed: RwSignal::new(None),
             theme: RwSignal::new(0),
         }
@@ -270,7 +332,9 @@ impl State {
 
     /// Whether a run can start.
     pub(crate) fn can_start(&self) -> bool {
-        self.data.read().is_some() && matches!(self.phase.get(), Phase::Ready | Phase::Finished)
+        self.data.read().is_some()
+            && self.no_engine.read().is_none()
+            && matches!(self.phase.get(), Phase::Ready | Phase::Finished)
     }
 
     /// Whether one step can be taken.
@@ -285,7 +349,15 @@ impl State {
 
     /// Whether a run can wait.
     pub(crate) fn can_pause(&self) -> bool {
+        self.phase.get() == Phase::Running && !self.is_scoring()
+    }
+
+    /// Whether all steps are done, and the test side is being scored.
+    pub(crate) fn is_scoring(&self) -> bool {
+        let curves = self.curves.read();
         self.phase.get() == Phase::Running
+            && curves.step() > 0
+            && curves.step() == curves.config.steps
     }
 
     /// Whether every row of a side can be scored.
@@ -329,6 +401,14 @@ impl State {
         });
     }
 
+    /// Says what is good to know, after what is still said.
+    pub(crate) fn tell(&self, text: String) {
+        self.notice.update(|notice| {
+            let before = notice.take().map(|before| format!("{before} "));
+            *notice = Some(before.unwrap_or_default() + &text);
+        });
+    }
+
     /// Says why a setting was refused.
     pub(crate) fn say_of_setting(&self, text: String) {
         self.error.set(Some(Problem {
@@ -358,12 +438,23 @@ impl State {
 
     /// Takes in data that was read.
     pub(crate) fn take(&self, data: DataSummary) {
-        self.label.set(LabelChoice {
-            columns: data.label_columns.clone(),
-            current: data.label_column.clone(),
-            of: None,
-        });
+        self.label.set(LabelChoice::of(Some(&data)));
+        let before = self.curves.get_untracked();
+        let previous = if before.history.is_empty() {
+            self.previous.get_untracked()
+        } else {
+            if untrack(|| self.has_run()) {
+                self.tell(format!(
+                    "The run on {} was stopped at step {}. What it brought stays, as faint lines.",
+                    shown_name(&before.data.name),
+                    before.step()
+                ));
+            }
+            Some(before)
+        };
         self.clear();
+        self.previous.set(previous);
+        self.aside.set(None);
         self.data.set(Some(data));
         self.stage.set(Phase::Ready);
     }
@@ -389,11 +480,12 @@ impl State {
         match event {
             Event::Device(running) => {
                 self.reading.update(|commands| *commands -= 1);
+                self.no_engine.set(None);
                 self.device.set(Some(running));
             }
             Event::NoDevice(message) => {
                 self.reading.update(|commands| *commands -= 1);
-                self.say(message);
+                self.no_engine.set(Some(message));
             }
             Event::NotStarted(message) | Event::Failed(message) => {
                 self.say(message);
@@ -492,10 +584,47 @@ impl State {
                 self.stage.set(Phase::Finished);
             }
             Event::Reset => {
+                self.set_aside();
                 self.clear();
                 self.stage.set(Phase::Ready);
             }
         }
+    }
+
+    /// Keeps what a reset clears.
+    fn set_aside(&self) {
+        let stage = match self.stage.get_untracked() {
+            Phase::Running => Phase::Paused,
+            stage => stage,
+        };
+        self.aside.set(Some(Aside {
+            stage,
+            curves: self.curves.get_untracked(),
+            previous: self.previous.get_untracked(),
+            map: self.map.get_untracked(),
+            chosen: self.chosen.get_untracked(),
+            neighbours: self.neighbours.get_untracked(),
+            can_evaluate: self.can_evaluate.get_untracked(),
+            evaluation: self.evaluation.get_untracked(),
+            hardest: self.hardest.get_untracked(),
+        }));
+    }
+
+    /// Brings back what the last reset cleared, where that is still there.
+    pub(crate) fn restore(&self) -> bool {
+        let Some(aside) = self.aside.try_update(Option::take).flatten() else {
+            return false;
+        };
+        self.curves.set(aside.curves);
+        self.previous.set(aside.previous);
+        self.map.set(aside.map);
+        self.chosen.set(aside.chosen);
+        self.neighbours.set(aside.neighbours);
+        self.can_evaluate.set(aside.can_evaluate);
+        self.evaluation.set(aside.evaluation);
+        self.hardest.set(aside.hardest);
+        self.stage.set(aside.stage);
+        true
     }
 
     /// Forgets what was drawn.
@@ -520,27 +649,38 @@ impl State {
     pub(crate) fn status(&self) -> String {
         let curves = self.curves.read();
         let (step, steps) = (curves.step(), curves.config.steps);
+        let without = match curves.config.memory_size {
+            0 => " without memory",
+            _ => "",
+        };
         match self.phase.get() {
             Phase::Loading if self.device.read().is_some() => "Reading the data ..".to_owned(),
             Phase::Loading => "Getting ready ..".to_owned(),
+            Phase::Ready if self.no_engine.read().is_some() => "Nothing can run.".to_owned(),
             Phase::Ready if self.data.read().is_none() => {
-                "Choose a sample or drop a file.".to_owned()
+                "Choose a sample, or drop a table.".to_owned()
             }
             Phase::Ready => "Ready. Press Run, or Space.".to_owned(),
             Phase::Starting => "Starting ..".to_owned(),
-            Phase::Running if step == steps && step > 0 => "Scoring the test side ..".to_owned(),
-            Phase::Running => format!("Training for {steps} steps"),
+            Phase::Running if self.is_scoring() => match curves.data.test {
+                0 => "All steps are done. Scoring ..".to_owned(),
+                rows => format!(
+                    "All steps are done. Checking {} unseen rows ..",
+                    grouped(rows as u64)
+                ),
+            },
+            Phase::Running => format!("Training for {steps} steps{without}"),
             Phase::Evaluating => "Scoring every row ..".to_owned(),
-            Phase::Paused => format!("Paused at step {step} of {steps}"),
+            Phase::Paused => format!("Paused at step {step} of {steps}{without}"),
             Phase::Finished => format!(
-                "Done: {step} steps in {:.1} s, {} of memory at most",
+                "Done: {step} steps{without} in {:.1} s, {} of device memory at most",
                 curves.elapsed_ms / 1e3,
                 Bytes(curves.memory.peak_bytes)
             ),
             Phase::Dead if self.data.read().is_none() => {
-                "The worker stopped. Choose data to start a new one.".to_owned()
+                "The computing stopped. Choose data to start it again.".to_owned()
             }
-            Phase::Dead => "The worker stopped. Press Run to start a new one.".to_owned(),
+            Phase::Dead => "The computing stopped. Press Run to start it again.".to_owned(),
         }
     }
 }

@@ -37,6 +37,8 @@ pub(crate) fn start(scope: &DedicatedWorkerGlobalScope) {
         data: None,
         sample: None,
         run: None,
+        aside: None,
+        owes_map: false,
         idle: None,
         empty: None,
         tested: None,
@@ -112,6 +114,10 @@ struct Core {
     /// Which sample the data is: it follows the seed of its run.
     sample: Option<Sample>,
     run: Option<Run>,
+    /// A run that was reset, until another begins or other data comes.
+    aside: Option<Run>,
+    /// The run owes the page a map, and its end where it is over. A stop only puts both off.
+    owes_map: bool,
     /// An engine that no run uses: the next one takes it where the budget is the same.
     idle: Option<Engine>,
     /// What is known of the engine while nothing runs on it, once it was timed.
@@ -130,7 +136,7 @@ struct Core {
 impl Core {
     async fn serve(mut self, mut commands: UnboundedReceiver<Message>) {
         loop {
-            let message = if self.evaluating || self.is_running() {
+            let message = if self.evaluating || self.owes_map || self.is_running() {
                 commands.try_recv().ok()
             } else {
                 commands.next().await
@@ -140,6 +146,7 @@ impl Core {
                     self.stop.store(false, Ordering::Relaxed);
                     self.obey(command, files).await;
                 }
+                None if self.owes_map => self.show_map().await,
                 None if self.evaluating => self.evaluate_all().await,
                 None if self.is_running() => self.slice().await,
                 None => return,
@@ -193,8 +200,14 @@ impl Core {
                 }
             }
             Command::Reset => {
-                self.end_run().await;
+                self.evaluating = false;
+                self.until = 0;
+                self.aside = self.run.take().or(self.aside.take());
                 self.say(&Event::Reset);
+            }
+            Command::Undo => {
+                self.run = self.run.take().or(self.aside.take());
+                self.owes_map = self.run.is_some();
             }
             Command::Bench {
                 engine,
@@ -249,8 +262,9 @@ impl Core {
 
     /// Gives the memory of the run back, and keeps its engine where its device is still there.
     async fn end_run(&mut self) {
-        self.evaluating = false;
-        if let Some(run) = self.run.take() {
+        (self.evaluating, self.owes_map) = (false, false);
+        let (run, aside) = (self.run.take(), self.aside.take());
+        if let Some(run) = run.or(aside) {
             let engine = run.into_engine();
             self.idle = engine.settle().await.ok().map(|()| engine);
         }
@@ -273,6 +287,7 @@ impl Core {
 
     /// Makes files the data.
     async fn read(&mut self, files: Vec<File>, label_column: Option<&str>, stream_from: u64) {
+        let names: Vec<String> = files.iter().map(File::name).collect();
         let about = |file: &File| (file.name(), file.size() as u64);
         let (data, labels) = match Labelled::pair(files, about) {
             Ok(pair) => pair,
@@ -285,7 +300,12 @@ impl Core {
         let mut columns = Vec::new();
         match dataset(data, labels, choice, stream_from, &mut columns).await {
             Ok(dataset) => self.take(dataset, None, columns).await,
-            Err(error) => self.refuse(&error, columns),
+            Err(error) => {
+                if !is_of_labels(&error, &names) {
+                    columns.clear();
+                }
+                self.refuse(&error, columns);
+            }
         }
     }
 
@@ -495,7 +515,11 @@ impl Core {
         if began < self.pick_from && !stops {
             return Ok(None);
         }
-        let hardest = run.trainer().hardest(HARDEST).await?;
+        let hardest = match run.trainer().hardest(HARDEST).await {
+            // The steps were taken all the same, and the page is to hear of them.
+            Err(Error::Stopped) => return Ok(None),
+            hardest => hardest?,
+        };
         let done = Date::now();
         self.pick_from = done + 19.0 * (done - began);
         Ok(hardest)
@@ -521,20 +545,44 @@ impl Core {
                     evaluation: Box::new(evaluation),
                     baseline: Box::new(run.baseline()),
                 });
-                self.say_map(run).await?;
+                self.owes_map = true;
             }
-            Progress::Finished => {
-                self.say_map(run).await?;
-                self.say(&Event::Finished {
-                    scores: Box::new(run.final_scores().unwrap_or_default()),
-                    baseline: Box::new(run.baseline()),
-                    verdict: run.verdict().unwrap_or_default(),
-                    elapsed_ms: run.elapsed_ms(),
-                });
-                self.say_can_evaluate(run);
-            }
+            Progress::Finished => self.owes_map = true,
         }
         Ok(())
+    }
+
+    /// Shows where rows lie now, between two slices of the run; after its last one also says how it ended.
+    async fn show_map(&mut self) {
+        let Some(mut run) = self.run.take() else {
+            self.owes_map = false;
+            return;
+        };
+        match self.say_map(&mut run).await {
+            Ok(()) => {
+                self.owes_map = false;
+                if run.is_finished() {
+                    self.say_end(&run);
+                }
+                self.run = Some(run);
+            }
+            // It is shown after the command that stopped it, where the run is still there.
+            Err(Error::Stopped) => self.run = Some(run),
+            Err(error) => {
+                self.owes_map = false;
+                self.fail(&error);
+            }
+        }
+    }
+
+    fn say_end(&self, run: &Run) {
+        self.say(&Event::Finished {
+            scores: Box::new(run.final_scores().unwrap_or_default()),
+            baseline: Box::new(run.baseline()),
+            verdict: run.verdict().unwrap_or_default(),
+            elapsed_ms: run.elapsed_ms(),
+        });
+        self.say_can_evaluate(run);
     }
 
     async fn say_map(&self, run: &mut Run) -> Result<()> {
@@ -562,6 +610,15 @@ impl Core {
             .post_message_with_transfer(&message, &buffers)
             .ok();
     }
+}
+
+/// Whether another label column may be all that the files of these names need.
+fn is_of_labels(error: &Error, names: &[String]) -> bool {
+    let text = error.to_string();
+    let text = names
+        .iter()
+        .fold(text, |text, name| text.replace(name.as_str(), ""));
+    text.contains("label") && !text.contains("rows of features")
 }
 
 /// Reads a file and its labels; `columns` are those that the labels could come from.

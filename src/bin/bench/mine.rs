@@ -108,12 +108,15 @@ pub(crate) async fn measure(engine: &Engine, shape: &Shape, peak: f64) -> Result
         references: memory,
         stride: DIM,
     };
+    let positives = rows.iter().map(|row| row.positives as usize).max();
+    let positives = positives.unwrap_or(0);
     let times = Times::of(async || {
         let mut commands = engine.commands();
         commands.upload(&mut words, 0, &vec![0; TERMS + batch]);
         mine(
             &mut commands,
             &block,
+            positives,
             &RULE,
             memory,
             inputs,

@@ -1,0 +1,95 @@
+//! Why settings do not read: the key, what it is and what it must be, in words that know nothing of the program's types.
+
+use serde_json::{Map, Value, json};
+
+use super::TrainConfig;
+use crate::quote::{cut, quoted};
+
+/// A word that no setting takes, so that what it takes is listed.
+const NO_CHOICE: &str = "?";
+
+/// What is wrong with settings that did not read: the first key, alphabetically, whose value does not.
+pub(super) fn problem(settings: &Value) -> Option<String> {
+    let defaults = TrainConfig::default().to_value();
+    let parts = settings.as_object()?;
+    let (key, part) = parts
+        .iter()
+        .find(|(key, part)| reads(json!({ *key: part })).is_err())?;
+    let Some(default) = defaults.get(key) else {
+        return Some(unknown(key, defaults.as_object()?));
+    };
+    let (Value::Object(part), Value::Object(_)) = (part, default) else {
+        return Some(leaf(key, part, default, |value| json!({ key: value })));
+    };
+    // A part with a name takes the settings of what it names.
+    let Some(name) = part.get("name") else {
+        return Some(format!("{key} has no `name`, which says which one it is"));
+    };
+    let Ok(named) = reads(json!({ key: { "name": name } })) else {
+        let path = format!("{key}.name");
+        let at = |value: Value| json!({ key: { "name": value } });
+        return Some(leaf(&path, name, &default["name"], at));
+    };
+    let defaults = named.to_value();
+    let at = |inner: &str, value: Value| json!({ key: { "name": name, inner: value } });
+    let (inner, value) = part
+        .iter()
+        .find(|(inner, value)| reads(at(inner, (*value).clone())).is_err())?;
+    let path = format!("{key}.{inner}");
+    match defaults[key].get(inner) {
+        None => Some(unknown(&path, defaults[key].as_object()?)),
+        Some(default) => Some(leaf(&path, value, default, |value| at(inner, value))),
+    }
+}
+
+fn reads(settings: Value) -> serde_json::Result<TrainConfig> {
+    serde_json::from_value(settings)
+}
+
+fn unknown(path: &str, known: &Map<String, Value>) -> String {
+    let prefix = path.rsplit_once('.').map(|(part, _)| part);
+    let known: Vec<String> = known
+        .keys()
+        .map(|key| match prefix {
+            Some(part) => format!("`{part}.{key}`"),
+            None => format!("`{key}`"),
+        })
+        .collect();
+    let path = cut(path);
+    format!(
+        "there is no setting `{path}`: there are {}",
+        known.join(", ")
+    )
+}
+
+/// What a value is and what it must be, by what the default is; `at` puts a value in its place.
+fn leaf(path: &str, value: &Value, default: &Value, at: impl Fn(Value) -> Value) -> String {
+    let shown = match value {
+        Value::String(text) => quoted(text),
+        value => cut(&value.to_string()),
+    };
+    let too_large = value
+        .as_f64()
+        .is_some_and(|value| value.fract() == 0.0 && value >= 0.0);
+    let wanted = match default {
+        Value::Bool(_) => "it must be true or false".to_owned(),
+        Value::Number(number) if number.is_f64() => "it must be a number".to_owned(),
+        Value::Number(_) if too_large => "that is too large".to_owned(),
+        Value::Number(_) => "it must be a whole number, 0 or more".to_owned(),
+        Value::Array(_) => "it must be a list of whole numbers, such as [256, 64]".to_owned(),
+        Value::Object(default) => format!(
+            "it must be a group of settings, such as {{\"name\": {}}}",
+            default.get("name").unwrap_or(&Value::Null)
+        ),
+        _ => {
+            let choices = reads(at(NO_CHOICE.into())).map_err(|error| error.to_string());
+            let choices = choices.err().unwrap_or_default();
+            let listed = choices.split_once("expected ");
+            match listed.or_else(|| choices.split_once("must be ")) {
+                Some((_, choices)) => format!("it must be {choices}"),
+                None => "it must be text".to_owned(),
+            }
+        }
+    };
+    format!("{path} is {shown}: {wanted}")
+}

@@ -1,0 +1,276 @@
+//! Files of other programs: told by their ending or their first bytes, and refused with the line of Python that makes a file
+//! of them that is read.
+
+use super::labelled::extension;
+use crate::error::Error;
+
+/// Endings of tables.
+pub(super) const TABLES: [&str; 3] = ["csv", "tsv", "txt"];
+
+/// Bytes that decide whether a text has two bytes for each character.
+const LOOKED_AT: usize = 256;
+
+/// A format that is not read here.
+struct Format {
+    endings: &'static [&'static str],
+    /// What its files begin with.
+    magic: &'static [&'static [u8]],
+    /// What it is, to follow the file's name.
+    what: &'static str,
+    /// What to do: `FILE` stands for the name and `STEM` for the name without its ending.
+    how: &'static str,
+}
+
+/// A file is told by its ending first, then by its first bytes.
+const FORMATS: [Format; 13] = [
+    Format {
+        endings: &["h5ad"],
+        magic: &[],
+        what: "an AnnData file",
+        how: "save components and labels as NPZ with scanpy: `import numpy as np, scanpy as sc; a = sc.read_h5ad(\"FILE\"); \
+              np.savez(\"STEM.npz\", X=a.obsm[\"X_pca\"], y=np.array(a.obs[\"cell_type\"], str))`",
+    },
+    Format {
+        endings: &["h5", "hdf5", "hdf", "loom"],
+        magic: &[b"\x89HDF\r\n\x1a\n"],
+        what: "an HDF5 file",
+        how: "save the arrays as NPZ: `import h5py, numpy as np; f = h5py.File(\"FILE\"); np.savez(\"STEM.npz\", \
+              X=f[\"features\"], y=f[\"labels\"])` with the names that `list(f)` shows",
+    },
+    Format {
+        endings: &["parquet", "pq"],
+        magic: &[b"PAR1"],
+        what: "a Parquet file",
+        how: "save it as CSV with pandas: `import pandas as pd; pd.read_parquet(\"FILE\").to_csv(\"STEM.csv\", index=False)`",
+    },
+    Format {
+        endings: &["feather", "arrow"],
+        magic: &[b"ARROW1"],
+        what: "an Arrow file",
+        how: "save it as CSV with pandas: `import pandas as pd; pd.read_feather(\"FILE\").to_csv(\"STEM.csv\", index=False)`",
+    },
+    Format {
+        endings: &["jsonl", "ndjson"],
+        magic: &[],
+        what: "a file of JSON lines",
+        how: "save it as CSV with pandas: `import pandas as pd; pd.read_json(\"FILE\", lines=True).to_csv(\"STEM.csv\", \
+              index=False)`",
+    },
+    Format {
+        endings: &["json"],
+        magic: &[],
+        what: "a JSON file",
+        how: "save it as CSV with pandas: `import pandas as pd; pd.read_json(\"FILE\").to_csv(\"STEM.csv\", index=False)`",
+    },
+    Format {
+        endings: &["pkl", "pickle"],
+        magic: &[b"\x80\x02", b"\x80\x03", b"\x80\x04\x95", b"\x80\x05\x95"],
+        what: "a pickle, which can run any program when it is opened and is never loaded",
+        how: "where you trust it, save it as CSV with pandas: `import pandas as pd; \
+              pd.DataFrame(pd.read_pickle(\"FILE\")).to_csv(\"STEM.csv\", index=False)`",
+    },
+    Format {
+        endings: &["pt", "pth"],
+        magic: &[],
+        what: "a file of torch",
+        how: "save its tensor as NPY: `import numpy as np, torch; np.save(\"STEM.npy\", torch.load(\"FILE\").numpy())`",
+    },
+    Format {
+        endings: &["xlsx", "xls", "ods"],
+        magic: &[b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"],
+        what: "a spreadsheet",
+        how: "save the sheet as CSV in the spreadsheet program, or with pandas: `import pandas as pd; \
+              pd.read_excel(\"FILE\").to_csv(\"STEM.csv\", index=False)`",
+    },
+    Format {
+        endings: &["rds", "rda", "rdata"],
+        magic: &[],
+        what: "a file of R",
+        how: "save the table as CSV in R: `write.csv(as.data.frame(readRDS(\"FILE\")), \"STEM.csv\", row.names = FALSE)`",
+    },
+    Format {
+        endings: &["mat"],
+        magic: &[b"MATLAB 5.0"],
+        what: "a MATLAB file",
+        how: "save the arrays as NPZ: `import numpy as np; from scipy.io import loadmat; m = loadmat(\"FILE\"); \
+              np.savez(\"STEM.npz\", X=m[\"X\"], y=m[\"y\"].ravel())`",
+    },
+    Format {
+        endings: &["gz", "bz2", "xz", "zst"],
+        magic: &[b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd"],
+        what: "a compressed file",
+        how: "unpack it first; a table also with pandas: `import pandas as pd; pd.read_csv(\"FILE\").to_csv(\"STEM\", \
+              index=False)`",
+    },
+    Format {
+        endings: &["zip"],
+        magic: &[b"PK\x03\x04", b"PK\x05\x06"],
+        what: "a ZIP archive",
+        how: "unpack it first, or where `np.savez` wrote it name it STEM.npz",
+    },
+];
+
+/// Texts that tables are mistaken for or saved as: how they are told, and what is said.
+const NPY: (&str, &str) = ("an NPY file", "name it STEM.npy");
+const PAGE: (&str, &str) = (
+    "a web page, not a table",
+    "download the file that the page speaks of",
+);
+const JSON: (&str, &str) = (
+    "JSON, not a table",
+    "save it as CSV with pandas: `import pandas as pd; pd.read_json(\"FILE\", lines=True).to_csv(\"STEM.csv\", index=False)`, \
+     without `lines=True` where it is one list",
+);
+const UTF_16: (&str, &str) = (
+    "text in UTF-16, not in UTF-8",
+    "save it again with pandas: `import pandas as pd; pd.read_csv(\"FILE\", encoding=\"utf-16\", sep=None, \
+     engine=\"python\").to_csv(\"STEM_utf8.csv\", index=False)`",
+);
+const UTF_32: (&str, &str) = (
+    "text in UTF-32, not in UTF-8",
+    "save it again with pandas: `import pandas as pd; pd.read_csv(\"FILE\", encoding=\"utf-32\", sep=None, \
+     engine=\"python\").to_csv(\"STEM_utf8.csv\", index=False)`",
+);
+
+/// The refusal of a file of another program, of which `start` are the first bytes; none where it may be read.
+pub(super) fn refusal(name: &str, start: &[u8]) -> Option<Error> {
+    let ending = extension(name);
+    let by_ending = FORMATS
+        .iter()
+        .find(|format| format.endings.contains(&ending.as_str()));
+    let by_magic = || {
+        let begins = |format: &&Format| format.magic.iter().any(|magic| start.starts_with(magic));
+        // An archive of arrays that is damaged has its own words.
+        FORMATS
+            .iter()
+            .find(begins)
+            .filter(|format| ending != "npz" || format.what != "a ZIP archive")
+    };
+    if let Some(format) = by_ending.or_else(by_magic) {
+        return Some(said(name, (format.what, format.how)));
+    }
+    if !TABLES.contains(&ending.as_str()) {
+        return None;
+    }
+    let text = start.trim_ascii_start();
+    let begins = |word: &[u8]| {
+        text.get(..word.len())
+            .is_some_and(|start| start.eq_ignore_ascii_case(word))
+    };
+    let looked_at = &start[..start.len().min(LOOKED_AT)];
+    let nuls = looked_at.iter().filter(|byte| **byte == 0).count();
+    let found = if start.starts_with(b"\x93NUMPY") {
+        NPY
+    } else if start.starts_with(b"\xff\xfe\0\0") || start.starts_with(b"\0\0\xfe\xff") {
+        UTF_32
+    } else if start.starts_with(b"\xff\xfe")
+        || start.starts_with(b"\xfe\xff")
+        || (4 * nuls > looked_at.len() && nuls < looked_at.len())
+    {
+        UTF_16
+    } else if begins(b"<!doctype") || begins(b"<html") || begins(b"<?xml") {
+        PAGE
+    } else if begins(b"{") || begins(b"[{") || begins(b"[[") {
+        JSON
+    } else {
+        return None;
+    };
+    Some(said(name, found))
+}
+
+/// The sentence: what the file is, and what to do with its name in it.
+fn said(name: &str, (what, how): (&str, &str)) -> Error {
+    let (file, stem) = (in_python(name), in_python(stem(name)));
+    let parts: Vec<String> = how
+        .split("STEM")
+        .map(|part| part.replace("FILE", &file))
+        .collect();
+    Error::Data(format!("{name}: {what}: {}", parts.join(&stem)))
+}
+
+/// The lines of pandas that save a table once more, read with these arguments and changed by this call.
+pub(super) fn saved_again(name: &str, arguments: &str, change: &str) -> String {
+    let (file, stem) = (in_python(name), in_python(stem(name)));
+    format!(
+        "`import pandas as pd; pd.read_csv(\"{file}\"{arguments}){change}.to_csv(\"{stem}_clean.csv\", index=False)`"
+    )
+}
+
+/// A name without its ending.
+fn stem(name: &str) -> &str {
+    name.rsplit_once('.').map_or(name, |(stem, _)| stem)
+}
+
+/// A name as it stands between the quotes of Python.
+fn in_python(name: &str) -> String {
+    name.replace('\\', "\\\\").replace('"', "\\\"")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(name: &str, start: &[u8]) -> Option<String> {
+        refusal(name, start).map(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_file_of_another_program_is_refused_with_the_line_that_saves_it() {
+        for (name, start, message) in [
+            (
+                "cells.parquet",
+                &b"PAR1"[..],
+                "cells.parquet: a Parquet file: save it as CSV with pandas: `import pandas as pd; \
+                 pd.read_parquet(\"cells.parquet\").to_csv(\"cells.csv\", index=False)`",
+            ),
+            (
+                "a/cells.h5ad",
+                b"\x89HDF\r\n\x1a\n",
+                "a/cells.h5ad: an AnnData file: save components and labels as NPZ with scanpy: `import numpy as np, \
+                 scanpy as sc; a = sc.read_h5ad(\"a/cells.h5ad\"); np.savez(\"a/cells.npz\", X=a.obsm[\"X_pca\"], \
+                 y=np.array(a.obs[\"cell_type\"], str))`",
+            ),
+            (
+                "cells.csv.gz",
+                b"\x1f\x8b\x08",
+                "cells.csv.gz: a compressed file: unpack it first; a table also with pandas: `import pandas as pd; \
+                 pd.read_csv(\"cells.csv.gz\").to_csv(\"cells.csv\", index=False)`",
+            ),
+            (
+                "a \"b\".jsonl",
+                b"{}",
+                "a \"b\".jsonl: a file of JSON lines: save it as CSV with pandas: `import pandas as pd; \
+                 pd.read_json(\"a \\\"b\\\".jsonl\", lines=True).to_csv(\"a \\\"b\\\".csv\", index=False)`",
+            ),
+        ] {
+            assert_eq!(told(name, start).as_deref(), Some(message));
+        }
+    }
+
+    #[test]
+    fn what_a_file_is_shows_in_its_first_bytes_too() {
+        for (name, start, part) in [
+            ("x.csv", &b"\xff\xfex\0,\0"[..], "text in UTF-16"),
+            ("x.csv", b"x\0,\0y\0\n\0", "text in UTF-16"),
+            ("x.csv", b"\xff\xfe\0\0x\0\0\0", "text in UTF-32"),
+            ("x.csv", b"\x93NUMPY\x01\0", "an NPY file: name it x.npy"),
+            ("x.csv", b"PK\x03\x04", "name it x.npz"),
+            ("x.csv", b"\x1f\x8b\x08", "a compressed file"),
+            ("x.csv", b"\n<!DOCTYPE html>", "a web page"),
+            ("x.csv", b" {\"a\": 1}", "JSON, not a table"),
+            ("x.npy", b"\x80\x04\x95", "a pickle"),
+        ] {
+            let message = told(name, start).unwrap_or_default();
+            assert!(message.contains(part), "{name}: {message}");
+        }
+        for (name, start) in [
+            ("x.csv", &b"x,label\n1,a\n"[..]),
+            ("x.csv", b"[x],label\n"),
+            ("x.npz", b"PK\x03\x04"),
+            ("x.npy", b"\x93NUMPY\x01\0"),
+            ("make.py", b"import numpy"),
+        ] {
+            assert_eq!(told(name, start), None);
+        }
+    }
+}

@@ -1,0 +1,233 @@
+// Buttons, keys and settings.
+import assert from "node:assert/strict";
+
+import { pages, test } from "./playing.mjs";
+
+const on = pages();
+
+test("run, pause, step and reset do what they say, by buttons and by keys", async () => {
+  await on("?engine=cpu#steps=4000", {}, async (page) => {
+    const step = () => page.number("step-count");
+    assert.ok(await page.find("pause").isDisabled());
+    await page.click("run");
+    await page.page.waitForFunction(() => Number(document.querySelector("[data-testid=step-count]").textContent) > 30);
+    await page.click("pause");
+    await page.status(/^Paused/);
+    const paused = await step();
+    await page.page.waitForTimeout(300);
+    assert.equal(await step(), paused);
+    await page.click("step");
+    await page.status(new RegExp(`^Paused at step ${paused + 1} `));
+    await page.page.locator("h1").click();
+    await page.page.keyboard.press("s");
+    await page.status(new RegExp(`^Paused at step ${paused + 2} `));
+    await page.page.keyboard.press("Space");
+    await page.status(/^Training/);
+    await page.page.keyboard.press("Space");
+    await page.status(/^Paused/);
+    await page.page.keyboard.press("r");
+    await page.status(/^Ready/);
+    assert.equal(await step(), 0);
+    assert.equal(await page.text("precision-at-1"), "–");
+    await page.page.keyboard.press("?");
+    assert.ok(await page.page.getByRole("dialog", { name: "Keyboard" }).isVisible());
+    await page.page.keyboard.press("Escape");
+    await page.click("run");
+    await page.status(/^Training/);
+    await page.click("reset");
+    await page.status(/^Ready/);
+  });
+});
+
+test("a pause or a resume that comes too late leaves no run that is not there", async () => {
+  // Pauses when the last scores of the validation side come: while the worker scores the test side.
+  const pauseAtTheEnd = () => {
+    window.Worker = class extends Worker {
+      constructor(...parts) {
+        super(...parts);
+        this.addEventListener("message", ({ data: [json] }) => {
+          if (JSON.parse(json).Evaluated?.evaluation.step === 20) document.querySelector("[data-testid=pause]").click();
+        });
+      }
+    };
+  };
+  await on("?engine=cpu#data=digits&steps=20", { init: pauseAtTheEnd }, async (page) => {
+    await page.click("run");
+    await page.status(/^(Done|Paused)/);
+    if ((await page.text("status")).startsWith("Paused")) await page.click("run");
+    await page.status(/^Done/);
+    await page.page.waitForTimeout(300);
+    assert.match(await page.text("status"), /^Done/);
+  });
+  await on("?engine=cpu#data=digits&steps=4000", {}, async (page) => {
+    const resetThenSpace = () => page.page.evaluate(() => {
+      for (const key of ["r", " "]) document.body.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
+    });
+    for (const state of [/^Training/, /^Paused/]) {
+      await page.click("run");
+      await page.status(/^Training/);
+      if (state.test("Paused")) {
+        await page.click("pause");
+        await page.status(state);
+      }
+      await resetThenSpace();
+      await page.status(/^Ready/);
+      await page.page.waitForTimeout(300);
+      assert.match(await page.text("status"), /^Ready/);
+    }
+    await page.click("run");
+    await page.status(/^Training/);
+  });
+});
+
+test("a key that is held counts once, S steps no run that goes on, and the focus stays where it was", async () => {
+  await on("?engine=cpu#data=digits&steps=4000", {}, async (page) => {
+    await page.click("run");
+    await page.status(/^Training/);
+    assert.ok(await page.find("run").evaluate((button) => button === document.activeElement));
+    await page.page.keyboard.press("s");
+    await page.page.waitForTimeout(300);
+    assert.match(await page.text("status"), /^Training/);
+    // Run has the focus and nothing to do: Space pauses, once while it is held.
+    await page.page.keyboard.down("Space");
+    await page.page.keyboard.down("Space");
+    await page.status(/^Paused/);
+    await page.page.keyboard.down("Space");
+    await page.page.waitForTimeout(300);
+    assert.match(await page.text("status"), /^Paused/);
+  });
+});
+
+test("a setting out of range is refused with the range, and the old one stays", async () => {
+  await on("?engine=cpu#data=many-classes", {}, async (page) => {
+    await page.set("Batch rows", "0");
+    assert.equal(await page.error(), "batch_size is 0: it must be between 2 and 32768, or 1 with a memory");
+    assert.equal(await page.page.getByLabel("Batch rows", { exact: true }).inputValue(), "32");
+    await page.set("Budget, MiB", "1");
+    await page.click("run");
+    await page.status(/^Ready/);
+    assert.match(await page.error(), /^"training" needs .* of the 1 MiB budget is free: raise the budget/);
+    await page.set("Budget, MiB", "64");
+    await page.click("run");
+    await page.status(/^Training/);
+    assert.equal(await page.bare("memory-budget", "bytes"), 64 << 20);
+  });
+});
+
+test("settings past what a browser can address are refused with their numbers", async () => {
+  for (const [settings, needs] of [
+    ["memory_size=16777216&embedding_size=256", /^"training" needs 16\.\d GiB, /],
+    ["hidden_layers=[65536,65536]", /^"training" needs 64\.\d GiB, /],
+  ]) {
+    await on(`?engine=cpu#${settings}`, {}, async (page) => {
+      await page.click("run");
+      await page.status(/^Ready/);
+      assert.match(await page.error(), needs);
+    });
+  }
+});
+
+test("the banner moves no control: a click that leaves a bad value still runs", async () => {
+  await on("?engine=cpu#steps=4000", {}, async (page) => {
+    const where = () => page.find("run").boundingBox();
+    const fits = () => page.find("chart-loss").evaluate((canvas) => canvas.height === Math.round(canvas.clientHeight * devicePixelRatio));
+    const before = await where();
+    await page.page.getByLabel("Batch rows", { exact: true }).fill("0");
+    await page.page.mouse.click(before.x + before.width / 2, before.y + before.height / 2);
+    await page.status(/^Training/);
+    assert.match(await page.error(), /^batch_size is 0/);
+    assert.deepEqual(await where(), before);
+    await page.page.waitForFunction(() => {
+      const canvas = document.querySelector("[data-testid=chart-loss]");
+      return canvas.height === Math.round(canvas.clientHeight * devicePixelRatio);
+    });
+    assert.ok(await fits());
+    await page.set("Loss margin", ".5");
+    assert.equal(await page.knob("Loss margin"), "0.5");
+    assert.equal(await page.error(), "");
+  });
+});
+
+test("a reset can be undone until the next run starts, and the run goes on from where it was", async () => {
+  await on("?engine=cpu#data=digits&steps=4000", {}, async (page) => {
+    await page.click("run");
+    await page.page.waitForFunction(() => document.querySelector("[data-testid=precision-at-1]").textContent !== "–");
+    await page.page.locator("h1").click();
+    await page.page.keyboard.press("r");
+    await page.status(/^Ready/);
+    assert.equal(await page.number("step-count"), 0);
+    assert.ok((await page.drawn("chart-precision")) < 5, "nothing is drawn");
+    await page.screenshot("undo-light");
+    await page.click("undo");
+    await page.status(/^Paused at step \d+ of 4000/);
+    const step = await page.number("step-count");
+    assert.ok(step > 0);
+    assert.notEqual(await page.text("precision-at-1"), "–");
+    assert.ok(await page.find("undo").isHidden());
+    await page.click("run");
+    await page.page.waitForFunction((step) => Number(document.querySelector("[data-testid=step-count]").textContent) > step, step);
+    await page.click("reset");
+    await page.status(/^Ready/);
+    await page.set("Steps", "20");
+    await page.click("run");
+    await page.status(/^Done/);
+    assert.ok(await page.find("undo").isHidden(), "another run took its place");
+
+    // A run that is over comes back with its verdict, its map, and neighbours on it.
+    const [verdict, status] = [await page.text("verdict"), await page.text("status")];
+    await page.click("reset");
+    await page.status(/^Ready/);
+    assert.notEqual(await page.text("verdict"), verdict);
+    await page.click("undo");
+    await page.status(/^Done/);
+    assert.deepEqual([await page.text("verdict"), await page.text("status")], [verdict, status]);
+    await page.find("embedding-map").click({ position: await page.point("embedding-map") });
+    await page.find("neighbours").locator("tbody tr").first().waitFor();
+  });
+});
+
+test("a knob that differs from the run on the page is marked as the next run's", async () => {
+  await on("?engine=cpu#data=digits&steps=40000&evaluate_every=40000", {}, async (page) => {
+    assert.ok(await page.find("next-steps").isHidden());
+    await page.click("run");
+    await page.status(/^Training/);
+    await page.set("Learning rate", "0.002");
+    assert.equal(await page.text("next-optimizer.lr"), "next run");
+    assert.ok(await page.find("next-memory_size").isHidden());
+    assert.match(page.page.url(), /optimizer\.lr=0\.002/);
+    await page.set("Learning rate", "0.001");
+    assert.ok(await page.find("next-optimizer.lr").isHidden());
+    await page.click("reset");
+    await page.set("Steps", "20");
+    await page.click("run");
+    await page.status(/^Done: 20 steps in/);
+    await page.click("without-memory");
+    await page.status(/^Done: 20 steps without memory in/);
+    assert.equal(await page.knob("Memory rows"), "1024");
+    assert.ok(await page.find("next-memory_size").isVisible(), "the knob is the next run's");
+  });
+});
+
+test("while the test side is scored the page says of how many rows, and Pause is off", async () => {
+  await on("?engine=cpu#steps=20&data=many-classes", {}, async (page) => {
+    await page.page.evaluate(() => {
+      const [status, pause, verdict] = ["status", "pause", "verdict"].map((id) => document.querySelector(`[data-testid=${id}]`));
+      window.seen = [];
+      new MutationObserver(() => {
+        const bar = document.querySelector("[aria-label='Scoring the test rows']");
+        window.seen.push([status.textContent, pause.getAttribute("aria-disabled"), bar.hidden, verdict.textContent]);
+      }).observe(status, { childList: true, characterData: true, subtree: true });
+    });
+    await page.click("run");
+    await page.status(/^Done/);
+    const scoring = (await page.page.evaluate(() => window.seen)).find(([status]) => status.startsWith("All steps are done"));
+    assert.ok(scoring);
+    assert.equal(scoring[0], "All steps are done. Checking 1500 unseen rows ..");
+    assert.equal(scoring[1], "true");
+    assert.equal(scoring[2], false);
+    assert.match(scoring[3], /^Now the rows that were kept until the end are scored/);
+    for (const id of ["precision-at-1", "baseline-precision-at-1"]) {
+      assert.match(await page.find(id).locator("xpath=..").innerText(), /\btest$/, "whose rows they are of");
+    }
+  });
+});

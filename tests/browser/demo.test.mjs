@@ -1,0 +1,72 @@
+// The demo, on a software GPU and on the CPU: what it shows, and that it is what the command line gives.
+import assert from "node:assert/strict";
+
+import { PLOTS, memoryIsWithinBudget, native, pages, test, why } from "./playing.mjs";
+
+const on = pages();
+
+test("the default demo learns on a GPU, and less without memory", async () => {
+  await on("?engine=gpu", {}, async (page) => {
+    assert.match(await why(page), /webgpu; buffers up to \d/);
+    await page.click("run");
+    await page.page.waitForFunction(() => {
+      const number = (id) => Number(document.querySelector(`[data-testid="${id}"]`).textContent);
+      return number("precision-at-1") - number("baseline-precision-at-1") >= 0.3;
+    }, null, { timeout: 120_000 });
+    for (const plot of PLOTS) assert.ok((await page.drawn(plot)) > 100, `${plot} has drawn data`);
+    await memoryIsWithinBudget(page);
+    await page.status(/^Done/);
+    const [withMemory, raw] = [await page.number("precision-at-1"), await page.number("baseline-precision-at-1")];
+    assert.ok(withMemory >= 0.85, `${withMemory} with memory`);
+    assert.ok(raw > 0.2 && raw < 0.35, `${raw} raw`);
+    const linear = await page.number("baseline-linear-precision-at-1");
+    const { test: expected } = native("mirrored", "steps=1").baseline.linear;
+    assert.equal(linear.toFixed(2), expected.precision_at_1.toFixed(2), "the linear map is the command line's");
+    const said = await page.text("verdict");
+    const numbers = said.match(/^Keep this head\. On rows of classes it never saw, the nearest row is right for (0\.\d+) \(precision@1\): raw features (0\.\d+).* a linear map \(LDA, \d+ outputs\) (0\.\d+)/);
+    assert.ok(numbers, said);
+    assert.deepEqual(numbers.slice(1).map((number) => Number(number).toFixed(2)), [withMemory, raw, linear].map((number) => number.toFixed(2)), "the numbers of the header");
+    assert.ok(withMemory - linear >= 0.1, `${linear} linear`);
+    const [valid, mined, active] = await Promise.all(["mining-valid", "mining-mined", "mining-active"].map((id) => page.bare(id, "count")));
+    assert.ok(valid > mined && mined >= active && active > 0, `${valid} > ${mined} >= ${active} > 0`);
+    await page.screenshot("demo-light");
+    const before = await page.drawn("chart-precision");
+
+    await page.click("without-memory");
+    await page.status(/^Training/);
+    await page.status(/^Done/);
+    const without = await page.number("precision-at-1");
+    assert.ok(withMemory - without >= 0.3, `${without} without memory`);
+    assert.ok((await page.drawn("chart-precision")) > before, "the run before stays, faint");
+    assert.ok((await page.page.innerText("footer")).includes("the run before, Memory rows 1024"));
+    assert.ok(page.page.url().endsWith("#data=mirrored"), page.page.url());
+    await memoryIsWithinBudget(page);
+    await page.screenshot("without-memory-light");
+  });
+});
+
+test("the CPU engine gives the same picture, in the dark", async () => {
+  await on("?engine=cpu", { colorScheme: "dark" }, async (page) => {
+    assert.equal(await page.text("device"), "Runs on the CPU.");
+    await page.page.keyboard.press("Space");
+    await page.status(/^Done/);
+    assert.ok((await page.number("precision-at-1")) >= 0.85);
+    for (const plot of PLOTS) assert.ok((await page.drawn(plot)) > 100, `${plot} has drawn data`);
+    await memoryIsWithinBudget(page);
+    await page.screenshot("demo-dark");
+  });
+});
+
+test("the first twenty losses are those of the command line, on both engines", async () => {
+  const expected = native("many-classes", "steps=20").history.map((step) => step.loss);
+  for (const engine of ["gpu", "cpu"]) {
+    await on(`?engine=${engine}#data=many-classes&steps=20`, {}, async (page) => {
+      for (let step = 1; step <= 20; step += 1) {
+        await page.click("step");
+        await page.page.waitForFunction((n) => document.querySelector("[data-testid=step-count]").textContent === String(n), step);
+        const loss = await page.number("loss");
+        assert.ok(Math.abs(loss - expected[step - 1]) < 1e-4, `${engine}, step ${step}: ${loss}, expected ${expected[step - 1]}`);
+      }
+    });
+  }
+});

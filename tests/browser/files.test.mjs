@@ -1,0 +1,236 @@
+// A person's own files: read, refused, and never in the way of what was there.
+import assert from "node:assert/strict";
+import { mkdtemp, truncate, writeFile } from "node:fs/promises";
+import os from "node:os";
+import path from "node:path";
+
+import { SMALL, pages, test, tree, written } from "./playing.mjs";
+import { root } from "./support.mjs";
+
+const on = pages();
+
+const STILL = "Nothing was changed: Many classes is still in use, with its settings.";
+
+test("while data is read the page says so, and Run waits", async () => {
+  const rows = Array.from({ length: 20_000 }, (_, i) => `${Array.from({ length: 40 }, (_, j) => (i * j) % 97).join()},${"abc"[i % 3]}`);
+  const header = `${rows[0].split(",").map((_, i) => `x${i}`).slice(1).join()},label`;
+  const file = await written("many.csv", [header, ...rows].join("\n"));
+  await on("?engine=cpu", {}, async (page) => {
+    await page.upload(file);
+    assert.match(await page.text("status"), /^Reading the data/);
+    assert.ok(await page.find("run").isDisabled());
+    await page.page.locator("h1").click();
+    await page.page.keyboard.press("Space");
+    await page.status(/^Ready/);
+    assert.match(await page.text("dataset-summary"), /^many.csv: 20\s000 rows of 40 features/);
+    await page.page.waitForTimeout(300);
+    assert.match(await page.text("status"), /^Ready/);
+    await page.upload(path.join(root, "tests/data/labels_text.npy"));
+    await page.status(/^Ready/);
+    assert.match(await page.error(), /give the two files at once/);
+    await page.click("run");
+    await page.status(/^Training/);
+    assert.equal(await page.error(), "");
+  });
+});
+
+test("own files are read, their label column shown and changed", async () => {
+  const data = (name) => path.join(root, "tests/data", name);
+  await on(`?engine=cpu#${SMALL}`, {}, async (page) => {
+    await page.upload(data("trees.csv"));
+    await page.page.waitForFunction(() => document.querySelector("[data-testid=dataset-summary]").textContent.includes("trees.csv"));
+    assert.match(await page.text("dataset-summary"), /60 rows of 5 features; 3 classes of 20 rows each: ash, birch, château/);
+    assert.equal(await page.find("label-column").inputValue(), "species");
+    for (const [label, value] of [["Steps", "20"], ["Batch rows", "12"], ["Memory rows", "24"]]) await page.set(label, value);
+    // A memory smaller than the batch is refused on the way; set from the larger to the smaller, it is not.
+    assert.equal(await page.error(), "");
+    await page.click("run");
+    await page.status(/^Done/);
+    assert.ok((await page.page.innerText(".classes")).includes("château"), "class names are shown");
+    await page.upload(data("features.npy"), data("labels_text.npy"));
+    await page.page.waitForFunction(() => document.querySelector("[data-testid=dataset-summary]").textContent.includes("features.npy"));
+    await page.upload(data("labelled_deflated.npz"));
+    await page.page.waitForFunction(() => document.querySelector("[data-testid=dataset-summary]").textContent.includes("labelled_deflated.npz"));
+    assert.match(await page.text("dataset-summary"), /60 rows of 5 features; 3 classes of 20 rows each: 0, 1, 2\. features = "embeddings" \(60, 5\)\. label = "labels" \(60,\)\./);
+    // Two arrays fit as labels: the page offers both.
+    await page.upload(data("two_labels.npz"));
+    await page.page.waitForFunction(() => document.querySelector("[data-testid=error] span").textContent.startsWith("two_labels.npz: several arrays can be the labels"));
+    await page.find("label-column").selectOption("coarse");
+    await page.page.waitForFunction(() => document.querySelector("[data-testid=dataset-summary]").textContent.includes("two_labels.npz: 60 rows of 5 features; 2 classes"));
+    await page.upload(data("trees_parts.csv"));
+    await page.page.waitForFunction(() => document.querySelector("[data-testid=dataset-summary]").textContent.includes("trees_parts.csv"));
+    await page.find("label-column").selectOption("part");
+    await page.page.waitForFunction(() => document.querySelector("[data-testid=dataset-summary]").textContent.includes("test, train, validation"));
+  });
+});
+
+test("a refused file leaves the label column alone, or offers its own", async () => {
+  await on("?engine=cpu", {}, async (page) => {
+    const label = page.find("label-column");
+    await page.upload(path.join(root, "tests/data/trees_parts.csv"));
+    await page.summary(/^trees_parts.csv/);
+    const there = await page.text("dataset-summary");
+    const column = await label.inputValue();
+    await page.set("Steps", "33");
+    // A table that no other column would mend, and a column that cannot be the label.
+    await page.upload(await written("ragged.csv", "x,label\n1,a\n2\n"));
+    await page.page.waitForFunction(() => document.querySelector("[data-testid=error] span").textContent.startsWith("ragged.csv"));
+    assert.equal(await label.inputValue(), column);
+    await page.upload(await written("plain.csv", "x,w,one\n1.5,2,7\n2.5,2.5,7\n3.5,2,7\n"));
+    await page.page.waitForFunction(() => document.querySelector("[data-testid=error] span").textContent.startsWith("plain.csv"));
+    assert.equal(await page.text("dataset-summary"), there);
+    // The select follows in the next frame.
+    await label.locator("option:checked", { hasText: "choose .." }).waitFor({ state: "attached", timeout: 5000 });
+    await label.selectOption("one");
+    await page.page.waitForFunction(() => document.querySelector("[data-testid=error] span").textContent.includes('every row has the label "7"'));
+    await page.page.waitForFunction(() => document.querySelector("[data-testid=label-column]").value === "");
+    await label.selectOption("w");
+    await page.summary(/^plain.csv: 3 rows of 2 features; 2 classes/);
+    assert.equal(await label.inputValue(), "w");
+    assert.equal(await page.error(), "");
+    // Another column of the same file: refused, the one there was stays; taken, settings stay.
+    await page.set("Steps", "44");
+    await label.selectOption("one");
+    await page.page.waitForFunction(() => document.querySelector("[data-testid=error] span").textContent.includes('every row has the label "7"'));
+    await page.page.waitForFunction(() => document.querySelector("[data-testid=label-column]").value === "w");
+    await label.selectOption("x");
+    await page.page.waitForFunction(() => document.querySelector("[data-testid=dataset-summary]").textContent.includes("3 classes"));
+    assert.equal(await page.knob("Steps"), "44");
+  });
+});
+
+test("files that are too large and folders are refused before they are read", async () => {
+  const [large, alone] = [await written("large.csv", ""), await written("large.npy", "")];
+  for (const file of [large, alone]) await truncate(file, 1.5 * 2 ** 30);
+  await on("?engine=cpu#data=many-classes", {}, async (page) => {
+    await page.upload(large);
+    assert.equal(
+      await page.error(),
+      "large.csv: 1.5 GiB, and a page can hold 1 GiB of files at most: save the features as NPY, use fewer rows, or the command line (nearfar train)\n" + STILL,
+    );
+    await page.upload(alone);
+    await page.says("error", /large.npy: an NPY file holds features or labels, not both: give the two files at once/);
+    const devtools = await page.page.context().newCDPSession(page.page);
+    for (const type of ["dragEnter", "dragOver", "drop"]) {
+      const data = { items: [], files: [path.join(root, "tests/data")], dragOperationsMask: 1 };
+      await devtools.send("Input.dispatchDragEvent", { type, x: 700, y: 400, data });
+    }
+    await page.page.waitForFunction(() => document.querySelector("[data-testid=error] span").textContent === "data is a folder, and folders cannot be read: drop the files in it");
+    assert.match(await page.text("status"), /^Ready/);
+  });
+});
+
+test("bad files give the command line's sentence, and the data there was stays", async () => {
+  const folder = await mkdtemp(path.join(os.tmpdir(), "nearfar-"));
+  const cases = [
+    ["ragged.csv", "x,label\n1,a\n2\n", "ragged.csv, line 3: 1 value, expected 2 as in the first line"],
+    ["word.csv", "x,label\n1,a\nfoo,b\n3,c\n", 'word.csv, line 3: column "x" holds "foo", which is not a number'],
+    ["nan.csv", "x,label\n1,a\nNaN,b\n", 'nan.csv, line 3: column "x" holds "NaN", a missing value: fill or drop such rows; pandas drops them: `import pandas as pd; pd.read_csv("nan.csv").dropna().to_csv("nan_clean.csv", index=False)`'],
+    ["plain.csv", "x,w\n1.5,2\n2.5,2.5\n", 'plain.csv: no label column can be told from the others: choose one of "x", "w"'],
+    ["one.csv", "x,label\n1,a\n2,a\n", 'one.csv: every row has the label "a": metric learning needs two classes at least'],
+    ["empty.csv", "", "empty.csv: the file is empty"],
+    ["cat.png", "\x89PNG", "cat.png: only CSV, NPY and NPZ files are read: save the data as one of these"],
+  ];
+  await on("?engine=cpu#data=many-classes", {}, async (page) => {
+    const summary = await page.text("dataset-summary");
+    for (const [name, text, message] of cases) {
+      const file = path.join(folder, name);
+      await writeFile(file, text);
+      await page.upload(file);
+      await page.page.waitForFunction((start) => document.querySelector("[data-testid=error] span").textContent.startsWith(start), name);
+      assert.equal(await page.error(), `${message}\n${STILL}`);
+      assert.equal(await page.text("dataset-summary"), summary);
+    }
+    for (const [file, labels, message] of [
+      ["features_cut.npy", "labels_text.npy", /features_cut.npy: the shape \(60, 5\) needs 1200 bytes of data, the file has 1193/],
+      ["features_huge.npy", "labels_text.npy", /larger than any file/],
+      ["features.npy", "labels_objects.npy", /a pickle/],
+      ["features.npy", "labels_objects.npz", /labels_objects.npz:y: an array of Python objects/],
+      ["bomb_hidden.npz", "labels_text.npy", /bomb_hidden.npz:X: the data is damaged/],
+      ["features.npy", "labels_short.npy", /60 rows of features, 59 labels/],
+    ]) {
+      await page.upload(path.join(root, "tests/data", file), path.join(root, "tests/data", labels));
+      await page.page.waitForFunction((source) => new RegExp(source).test(document.querySelector("[data-testid=error] span").textContent), message.source);
+    }
+    assert.equal(await page.text("dataset-summary"), summary);
+    await page.click("run");
+    await page.status(/^Training/);
+    assert.equal(await page.error(), "");
+  });
+});
+
+test("other data asks before it ends a run, and what the run brought stays", async () => {
+  await on("?engine=cpu#data=digits&steps=40000&evaluate_every=40000", {}, async (page) => {
+    await page.click("run");
+    await page.status(/^Training/);
+    const goesOn = async () => {
+      const step = await page.number("step-count");
+      await page.page.waitForFunction((step) => Number(document.querySelector("[data-testid=step-count]").textContent) > step, step);
+      assert.match(await page.text("dataset-summary"), /^1797 rows/);
+      assert.equal(await page.find("dataset-select").inputValue(), "digits");
+    };
+    // Kept by its button, and by Escape; the focus is on what keeps it.
+    await page.upload(tree("trees.csv"));
+    assert.match(await page.text("question"), /^A run is going\. It ends when other data is opened/);
+    assert.equal(await page.text("open"), "Stop, keep its result, open trees.csv");
+    assert.ok(await page.find("keep").evaluate((button) => button === document.activeElement));
+    await page.page.keyboard.press("r");
+    await page.screenshot("ask-light");
+    await page.click("keep");
+    await goesOn();
+    await page.find("dataset-select").selectOption("many-classes");
+    assert.equal(await page.text("open"), "Stop, keep its result, open Many classes");
+    await page.page.keyboard.press("Escape");
+    assert.ok(await page.find("question").isHidden());
+    await goesOn();
+    // A file that is refused ends nothing.
+    await page.upload(await written("ragged.csv", "x,label\n1,a\n2\n"));
+    await page.click("open");
+    await page.says("error", /^ragged.csv, line 3: .*\nNothing was changed: Handwritten digits is still in use/s);
+    await page.status(/^Training/);
+    await goesOn();
+    await page.upload(tree("trees.csv"));
+    await page.click("open");
+    await page.summary(/^trees.csv/);
+    assert.match(await page.text("notice"), /The run on Handwritten digits was stopped at step \d+\. What it brought stays, as faint lines\.$/);
+    assert.match(await page.page.innerText(".faint"), /^Faint lines: the run before on Handwritten digits, \d+ steps/);
+    assert.equal(await page.text("status"), "Ready. Press Run, or Space.");
+  });
+});
+
+test("a file that cannot be read leaves no label picker behind", async () => {
+  await on("?engine=cpu#data=digits", {}, async (page) => {
+    const picker = page.find("label-column");
+    await page.upload(await written("gaps.csv", "x,w,label\n1,2,a\n,3,b\n3,4,a\n"));
+    await page.says("error", /^gaps.csv, line 3/);
+    assert.ok(await picker.isHidden(), "no other column would help");
+    // One whose label cannot be told offers its columns; the next one that is refused takes them away.
+    await page.upload(await written("plain.csv", "x,w\n1.5,2\n2.5,2.5\n"));
+    await page.says("error", /^plain.csv/);
+    assert.ok(await picker.isVisible());
+    await page.upload(await written("ragged.csv", "x,label\n1,a\n2\n"));
+    await page.says("error", /^ragged.csv/);
+    assert.ok(await picker.isHidden());
+    assert.match(await page.text("dataset-summary"), /^1797 rows/);
+  });
+});
+
+test("settings stay when other data is opened, but for those that cannot hold there", async () => {
+  await on("?engine=cpu#data=digits", {}, async (page) => {
+    await page.set("Steps", "33");
+    await page.set("Loss margin", "0.3");
+    await page.upload(tree("trees_parts.csv"));
+    await page.summary(/^trees_parts.csv/);
+    assert.deepEqual([await page.knob("Steps"), await page.knob("Loss margin")], ["33", "0.3"]);
+    assert.ok(await page.find("notice").isHidden());
+    await page.set("Split", "column:part");
+    await page.find("dataset-select").selectOption("digits");
+    await page.summary(/^1797/);
+    assert.equal(await page.knob("Steps"), "33");
+    assert.equal(await page.knob("Split"), "random");
+    assert.equal(
+      await page.text("notice"),
+      'Not every setting can hold for Handwritten digits. Back at its default: split: there is no text column "part".',
+    );
+  });
+});

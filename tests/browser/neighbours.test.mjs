@@ -1,0 +1,93 @@
+// The map, and the rows nearest to one.
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { mkdtemp, readFile } from "node:fs/promises";
+import os from "node:os";
+import path from "node:path";
+
+import { found, neighbours, pages, test } from "./playing.mjs";
+import { root } from "./support.mjs";
+
+const on = pages();
+
+/** The rows of an NPY file of f32, as this core writes it. */
+async function matrix(file) {
+  const bytes = await readFile(file);
+  const start = 10 + bytes.readUInt16LE(8);
+  const [rows, dim] = bytes.toString("latin1", 10, start).match(/\((\d+), (\d+)\)/).slice(1).map(Number);
+  return Array.from({ length: rows }, (_, i) => Array.from({ length: dim }, (_, j) => bytes.readFloatLE(start + 4 * (i * dim + j))));
+}
+
+test("a click on the map shows the nearest rows, those of the trained head, on both engines", async () => {
+  // The test side of this sample is its last 1,500 rows, ten of a class.
+  const out = await mkdtemp(path.join(os.tmpdir(), "nearfar-"));
+  execFileSync(path.join(root, "target/debug/nearfar"), ["train", "--data", "sample:many-classes", "--set", "steps=20", "--out", out], { stdio: "ignore" });
+  const embeddings = await matrix(path.join(out, "test_embeddings.npy"));
+  const product = (a, b) => a.reduce((sum, value, i) => sum + value * b[i], 0);
+  for (const engine of ["gpu", "cpu"]) {
+    await on(`?engine=${engine}#data=many-classes&steps=20`, {}, async (page) => {
+      assert.ok(await page.find("neighbours").isHidden());
+      await page.click("run");
+      await page.status(/^Done/);
+      const before = await page.find("embedding-map").screenshot();
+      const position = await page.point("embedding-map");
+      await page.find("embedding-map").click({ position });
+      const { row, said, lines } = await found(page);
+      const own = row - 1 - 5000;
+      assert.ok(own >= 0 && own < 1500, `row ${row} is of the test side`);
+      const expected = embeddings.map((other, i) => [i, product(embeddings[own], other)]).filter(([i]) => i !== own);
+      expected.sort((a, b) => b[1] - a[1]);
+      assert.equal(lines.length, 10);
+      lines.forEach(({ row: other, name, verdict, similarity }, i) => {
+        assert.ok(Math.abs(similarity - expected[i][1]) < 2e-3, `neighbour ${i + 1}: ${similarity}, expected ${expected[i][1]}`);
+        const sameClass = Math.floor(own / 10) === Math.floor((other - 5001) / 10);
+        assert.equal(verdict, sameClass ? "right" : "wrong", `row ${other} for row ${row}`);
+        assert.ok(name.length > 0);
+      });
+      const right = lines.filter(({ verdict }) => verdict === "right").length;
+      assert.match(said, new RegExp(`^Class \\d+: ${right} of the 10 closest test rows are of it, at step 20$`));
+      assert.notDeepEqual(await page.find("embedding-map").screenshot(), before, "they are marked on the map");
+      await page.screenshot(`neighbours-${engine}`);
+      await page.click("reset");
+      await page.status(/^Ready/);
+      assert.ok(await page.find("neighbours").isHidden());
+    });
+  }
+});
+
+test("neighbours are found by keys, while a run goes on, waits or is over, and follow it", async () => {
+  await on("?engine=cpu#data=digits&steps=4000", {}, async (page) => {
+    const row = page.find("neighbour-row");
+    await page.click("run");
+    await page.page.waitForFunction(() => !document.querySelector("[data-testid=neighbours]").hidden);
+    await row.focus();
+    await page.page.keyboard.press("ArrowUp");
+    const first = await found(page);
+    assert.match(first.said, /closest validation rows/);
+    await page.page.keyboard.press("ArrowUp");
+    const second = await page.page.waitForFunction((first) => Number(document.querySelector("[data-testid=neighbour-row]").value) > first, first.row);
+    await second.dispose();
+    await page.page.keyboard.press("ArrowDown");
+    await found(page, first.row);
+    // The run goes on, and the answer follows it.
+    const step = () => neighbours(page).then(({ said }) => Number(said.match(/step (\d+)$/)?.[1]));
+    const asked = await step();
+    await page.page.waitForFunction((asked) => Number(document.querySelector("[data-testid=neighbours] [role=status]").textContent.match(/step (\d+)$/)?.[1]) > asked, asked);
+    assert.match(await page.text("status"), /^Training/);
+    await page.click("pause");
+    await page.status(/^Paused/);
+    const waits = await page.number("step-count");
+    await row.fill("1797");
+    await row.press("Enter");
+    await page.page.waitForFunction((waits) => document.querySelector("[data-testid=neighbours] [role=status]").textContent.endsWith(`at step ${waits}`), waits);
+    assert.match(await page.text("status"), /^Paused/);
+    assert.equal(await page.number("step-count"), waits, "asking takes no step");
+    await page.page.getByRole("button", { name: "Clear" }).click();
+    assert.match((await neighbours(page)).said, /^Click a point/);
+    assert.equal((await neighbours(page)).lines.length, 0);
+    await page.find("dataset-select").selectOption("many-classes");
+    await page.click("open");
+    await page.summary(/^6500/);
+    assert.ok(await page.find("neighbours").isHidden());
+  });
+});

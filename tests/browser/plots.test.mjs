@@ -1,0 +1,69 @@
+// The similarities of a step, and its hardest triplets.
+import assert from "node:assert/strict";
+
+import { pages, test } from "./playing.mjs";
+
+const on = pages();
+
+/** The panel of hardest triplets: what is said, and the lines of the table. */
+async function hardest(page) {
+  const panel = page.find("hardest-triplets");
+  const triplets = await panel.locator("tbody tr").evaluateAll((lines) => lines.map((line) => {
+    const [anchor, positive, negative] = [...line.cells].map((cell) => cell.innerText.match(/-?\d+(\.\d+)?/g).map(Number));
+    return { anchor: anchor[0], class: anchor[1], positive: positive[0], ap: positive[1], negative: negative[0], an: negative[1], other: negative[2] };
+  }));
+  return { said: await panel.getByRole("status").innerText(), triplets };
+}
+
+test("the similarities of a step are drawn and said, and its hardest triplets shown by a click or by keys", async () => {
+  for (const engine of ["gpu", "cpu"]) {
+    await on(`?engine=${engine}#data=many-classes&steps=2000&evaluate_every=2000`, {}, async (page) => {
+      assert.match((await hardest(page)).said, /^Click a step in the plot of triplets, or press its button/);
+      assert.ok(await page.find("show-hardest").isDisabled());
+      assert.match(await page.find("chart-similarities").getAttribute("aria-label"), /none yet$/);
+      await page.click("run");
+      await page.page.waitForFunction(() => Number(document.querySelector("[data-testid=step-count]").textContent) > 60);
+      await page.click("pause");
+      await page.status(/^Paused/);
+      const last = await page.number("step-count");
+
+      const label = await page.find("chart-similarities").getAttribute("aria-label");
+      const said = label.match(/^Similarities of the pairs of step (\d+): half of the positive pairs are above (-?[\d.]+); of the negative pairs ([\d.]+) % are above that, hard, and ([\d.]+) % between (-?[\d.]+) and that/);
+      assert.ok(said, label);
+      assert.equal(Number(said[1]), last);
+      assert.ok(Math.abs(said[2] - said[5] - 0.2) < 0.011, "the band is as wide as the miner's margin");
+      assert.ok((await page.drawn("chart-similarities")) > 100);
+      assert.match(await page.text("memory-age"), /^Memory rows are 15\.5 steps old on average, 31 at most\.$/);
+
+      // By keys: the last step that is kept.
+      await page.find("show-hardest").focus();
+      await page.page.keyboard.press("Enter");
+      const { said: latest, triplets } = await hardest(page);
+      const newest = Number(latest.match(/^Step (\d+)\. Rows, with their similarity to the anchor:$/)[1]);
+      assert.ok(newest > 0 && newest <= last, latest);
+      assert.equal(triplets.length, 5);
+      let before = Infinity;
+      for (const { anchor, class: own, positive, ap, negative, an, other } of triplets) {
+        // Ten rows of a class stand together, and rows are counted from 1.
+        for (const [row, label] of [[anchor, own], [positive, own], [negative, other]]) assert.equal(label, Math.floor((row - 1) / 10), `row ${row}`);
+        assert.notEqual(other, own);
+        assert.ok(an - ap <= before + 0.0021, "the most violated first");
+        before = an - ap;
+      }
+      // By a click near the plot's left edge: the nearest step that is kept, and it says which.
+      await page.find("chart-mining").click({ position: { x: 56, y: 60 } });
+      const first = await hardest(page);
+      const kept = first.said.match(/^Step (\d+)(?:, the nearest to step (\d+) that is kept)?\. Rows/);
+      assert.ok(kept && Number(kept[1]) < newest, first.said);
+      // Nearer to what was asked for than the newest is.
+      const asked = Number(kept[2] ?? kept[1]);
+      assert.ok(asked > 0 && Math.abs(kept[1] - asked) <= newest - asked, first.said);
+      assert.notDeepEqual(first.triplets, triplets);
+      await page.screenshot(`hardest-${engine}`);
+      await page.click("reset");
+      await page.status(/^Ready/);
+      assert.equal((await hardest(page)).triplets.length, 0);
+      assert.ok(await page.find("memory-age").isHidden());
+    });
+  }
+});

@@ -1,0 +1,236 @@
+//! The terms of the field, each explained once; [`Term`] shows one with its meaning where it stands, and [`Explained`] any
+//! other word with a sentence.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use leptos::html::Button;
+use leptos::prelude::*;
+
+/// How wide a meaning is at most, in CSS pixels, and how much room it is given below its term.
+const WIDTH: f64 = 300.0;
+const HEIGHT: f64 = 150.0;
+
+/// A term and what it means.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Meaning {
+    name: &'static str,
+    text: &'static str,
+}
+
+const fn term(name: &'static str, text: &'static str) -> Meaning {
+    Meaning { name, text }
+}
+
+pub(crate) const FEATURES: Meaning = term("features", "The numbers that describe a row.");
+pub(crate) const CLASSES: Meaning = term(
+    "classes",
+    "What the label column says. Rows of one class belong together.",
+);
+pub(crate) const VALIDATION: Meaning = term(
+    "validation",
+    "Rows that are never trained on. They are scored again and again while training goes on.",
+);
+pub(crate) const TEST: Meaning = term(
+    "test",
+    "Rows that are kept until the end and scored once: how well the head does on what it never saw.",
+);
+pub(crate) const STEP: Meaning = term(
+    "step",
+    "One batch of rows, after which the weights move a little. An epoch is once through all training rows.",
+);
+pub(crate) const EMBEDDINGS: Meaning = term(
+    "Embeddings",
+    "What the network makes of each row: a point on a sphere, near to those of rows that it takes for the same class.",
+);
+pub(crate) const PRINCIPAL_COMPONENTS: Meaning = term(
+    "principal components",
+    "Many dimensions shown as two: the two directions in which the points spread most.",
+);
+pub(crate) const SIMILARITIES: Meaning = term(
+    "Cosine similarities",
+    "How nearly two embeddings point the same way: 1 is the same direction, 0 a right angle, -1 the opposite.",
+);
+pub(crate) const SIMILARITY: Meaning = term("similarity", SIMILARITIES.text);
+pub(crate) const ANCHOR: Meaning = term(
+    "anchor",
+    "The row that others are compared with. Each row of a batch is an anchor once.",
+);
+pub(crate) const POSITIVE: Meaning = term("positive", "A row of the anchor's class.");
+pub(crate) const NEGATIVE: Meaning = term("negative", "A row of another class than the anchor's.");
+pub(crate) const POSITIVES: Meaning = term(
+    "positives",
+    "Pairs of an anchor (a row of the batch) with a row of its own class.",
+);
+pub(crate) const NEGATIVES: Meaning = term(
+    "negatives",
+    "Pairs of an anchor (a row of the batch) with a row of another class.",
+);
+pub(crate) const SEMIHARD: Meaning = term(
+    "semi-hard",
+    "Rows of a wrong class almost as close as the right one: farther than the positive, but by less than the margin. \
+     The band is drawn for a positive of middle similarity.",
+);
+pub(crate) const TRIPLETS: Meaning = term(
+    "Triplets",
+    "Three rows: an anchor, a positive (a row of its class) and a negative (a row of another). Training pulls the first \
+     two together and pushes the third away.",
+);
+pub(crate) const VALID: Meaning = term(
+    "valid",
+    "All triplets that the rows of batch and memory can form.",
+);
+pub(crate) const MINED: Meaning = term("mined", "The triplets that the miner keeps for the loss.");
+pub(crate) const ACTIVE: Meaning = term(
+    "active",
+    "Mined triplets that fall short of the loss's margin. Only these move the weights.",
+);
+pub(crate) const LOSS: Meaning = term(
+    "Loss",
+    "By how much the active triplets fall short of the margin, on average. The margin is by how much a positive should be \
+     nearer than a negative. Training lowers the loss.",
+);
+pub(crate) const MEMORY_AGE: Meaning = term(
+    "Memory rows",
+    "Cross-batch memory: the last rows that were embedded are kept, and each batch is compared with them too. Their age \
+     matters, as the head has moved on since.",
+);
+pub(crate) const DEVICE_MEMORY: Meaning = term(
+    "Device memory",
+    "Memory of the GPU, or of the CPU where that does the work. A run never holds more than its budget.",
+);
+pub(crate) const PML: Meaning = term(
+    "one by one in PML (estimate)",
+    "What it would take in PyTorch Metric Learning, a Python library, where the triplets of a step are listed one by one.",
+);
+pub(crate) const PRECISION_AT_1: Meaning = term(
+    "precision@1",
+    "How often the closest other row has the same class. 1 is always, 0 never.",
+);
+pub(crate) const R_PRECISION: Meaning = term(
+    "R-precision",
+    "Where a class has R other rows: the part of the R closest rows that are of it.",
+);
+pub(crate) const MAP_AT_R: Meaning = term(
+    "MAP@R",
+    "How well whole classes are grouped: which of the R closest rows are of the same class, and how early they come; R is \
+     how many other rows the class has. 1 is perfect.",
+);
+pub(crate) const MAP: Meaning = term(
+    "MAP",
+    "Mean average precision: how early all rows of the same class come, among all rows. 1 is perfect.",
+);
+pub(crate) const MRR: Meaning = term(
+    "MRR",
+    "Mean reciprocal rank: 1 where the closest row is right, 1/2 where the second is the first right one, 1/3 where the \
+     third is, on average.",
+);
+pub(crate) const RECALL: Meaning = term(
+    "recall@2",
+    "How often at least one of the 2 closest rows has the same class; recall@4 of the 4 closest, and so on.",
+);
+pub(crate) const STANDARD_ERROR: Meaning = term(
+    "standard error",
+    "How far chance alone moves the number: with other rows of the same kind it would mostly stay within two standard \
+     errors.",
+);
+pub(crate) const LONE: Meaning = term(
+    "lone queries",
+    "Rows that are the only one of their class here: there is nothing for them to find, so they are left out.",
+);
+pub(crate) const RAW: Meaning = term(
+    "raw features",
+    "The score of your rows as they came, without any network: what you have before training.",
+);
+pub(crate) const LDA: Meaning = term(
+    "linear map (LDA)",
+    "Linear discriminant analysis, fitted to the training rows at once, without steps; no wider than the head. A head is \
+     worth its effort where it beats this.",
+);
+
+/// Which explanation is open: one at a time on the whole page.
+#[derive(Clone, Copy)]
+struct Open(RwSignal<Option<u32>>);
+
+/// Lets explanations open, and closes them by a press anywhere else. Returns what Escape does; it says whether one was open.
+pub(crate) fn provide() -> impl Fn() -> bool + Copy {
+    let open = RwSignal::new(None);
+    provide_context(Open(open));
+    window_event_listener(leptos::ev::pointerdown, move |event| {
+        let target = event
+            .target()
+            .and_then(|target| wasm_bindgen::JsCast::dyn_into::<web_sys::Element>(target).ok());
+        let within = target.and_then(|target| target.closest(".explained").ok().flatten());
+        if within.is_none() {
+            open.set(None);
+        }
+    });
+    move || open.try_update(Option::take).flatten().is_some()
+}
+
+/// A term of the field, with its meaning.
+#[component]
+pub(crate) fn Term(
+    term: Meaning,
+    /// The words that stand there, where they are not the term itself.
+    #[prop(optional)]
+    name: &'static str,
+) -> impl IntoView {
+    let name = if name.is_empty() { term.name } else { name };
+    view! { <Explained name text=term.text/> }
+}
+
+/// Words, and a sentence about them by hover, focus or tap; Escape closes it.
+#[component]
+pub(crate) fn Explained(
+    #[prop(into)] name: Signal<String>,
+    #[prop(into)] text: Signal<String>,
+    /// What tests find it by.
+    #[prop(optional)]
+    testid: &'static str,
+) -> impl IntoView {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let own = NEXT.fetch_add(1, Ordering::Relaxed);
+    let Open(open) = expect_context();
+    let place = RwSignal::new(String::new());
+    let button = NodeRef::<Button>::new();
+    let show = move || {
+        if let Some(button) = button.get_untracked() {
+            place.set(beside(&button));
+            open.set(Some(own));
+        }
+    };
+    let hide = move || {
+        if open.get_untracked() == Some(own) {
+            open.set(None);
+        }
+    };
+    let is_open = move || open.get() == Some(own);
+    let meaning = move || {
+        is_open().then(|| view! { <span class="meaning" role="tooltip" style=place>{text}</span> })
+    };
+    view! {
+        <span class="explained" on:mouseenter=move |_| show() on:mouseleave=move |_| hide()>
+            <button
+                type="button" node_ref=button aria-description=text aria-expanded=move || is_open().to_string()
+                data-testid=(!testid.is_empty()).then_some(testid)
+                on:focus=move |_| show() on:blur=move |_| hide() on:click=move |_| show()
+            >{name}</button>
+            {meaning}
+        </span>
+    }
+}
+
+/// Where a meaning stands: below its term, above it where there is no room, and always on the screen.
+fn beside(button: &web_sys::HtmlElement) -> String {
+    let size = |value: Result<wasm_bindgen::JsValue, _>| {
+        value.ok().and_then(|value| value.as_f64()).unwrap_or(0.0)
+    };
+    let (width, height) = (size(window().inner_width()), size(window().inner_height()));
+    let rect = button.get_bounding_client_rect();
+    let left = rect.left().min(width - WIDTH - 8.0).max(8.0);
+    if rect.bottom() + HEIGHT < height {
+        format!("left: {left}px; top: {}px", rect.bottom())
+    } else {
+        format!("left: {left}px; bottom: {}px", height - rect.top())
+    }
+}
