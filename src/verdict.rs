@@ -7,9 +7,8 @@ use crate::metrics::{Metrics, QueryScore};
 /// A difference at the nearest row is clear beyond so many standard errors. Rows that are each other's nearest count
 /// twice, and there are two baselines: 2 would be too few.
 const CLEAR_NEAREST: f64 = 2.5;
-/// The same of whole groups, where each row counts as a query and as a reference of all others: their errors are up to
-/// twice those of as many rows that know nothing of each other.
-const CLEAR_GROUPS: f64 = 5.0;
+/// The same of whole groups, where each row counts as a query and as a reference of others: about 1.4 times as many.
+const CLEAR_GROUPS: f64 = 3.5;
 /// Held-out classes from which on classes are what varies, not rows.
 const MANY_CLASSES: usize = 20;
 
@@ -133,7 +132,9 @@ fn advice(raw: &Standing, linear: Option<(&Standing, bool)>) -> &'static str {
         && !linear.wins()
     {
         return match (linear.nearest, linear.groups) {
-            (Is::Alike, Is::Alike) => "A linear map does as well and is simpler: take that.",
+            (Is::Alike, Is::Alike) => {
+                "No clear gain over a linear map, which is simpler: take that."
+            }
             (Is::Better, Is::Worse) => {
                 "Keep this head if the nearest row is what you need; for whole groups take the linear map."
             }
@@ -155,7 +156,9 @@ fn advice(raw: &Standing, linear: Option<(&Standing, bool)>) -> &'static str {
         (Is::Worse, Is::Better) => {
             "Keep this head if you need whole groups; for the nearest row the raw features do better."
         }
-        (Is::Alike, Is::Alike) => "Training gained nothing clear: the raw features do as well.",
+        (Is::Alike, Is::Alike) => {
+            "No clear gain over the raw features: the training was not worth it."
+        }
         (Is::Worse, _) | (_, Is::Worse) => {
             "Do not ship this head: the raw features do better. Try more rows or fewer steps."
         }
@@ -319,7 +322,7 @@ mod tests {
                 (990, 0.4),
                 "Keep this head if you need whole groups; for the nearest row the raw",
             ),
-            ((900, 0.5), "Training gained nothing clear"),
+            ((900, 0.5), "No clear gain over the raw features"),
             (
                 (895, 0.6),
                 "Do not ship this head: the raw features do better.",
@@ -355,7 +358,7 @@ mod tests {
         let raw = (130, 0.1);
         let like = say((900, 0.5), raw, Some((900, 0.5)));
         assert!(
-            like.starts_with("A linear map does as well and is simpler: take that."),
+            like.starts_with("No clear gain over a linear map, which is simpler: take that."),
             "{like}"
         );
         let worse = say((900, 0.5), raw, Some((990, 0.7)));
