@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::cpu::{self, CpuVec};
+use crate::cpu::CpuVec;
 use crate::device::{DeviceInfo, EngineChoice, EngineKind, Reason};
 use crate::error::{Error, Result};
 use crate::gpu::{self, Adapter, Gpu, GpuCommands, GpuVec, Kernel};
@@ -100,7 +100,7 @@ impl Engine {
             }
             Err(reason) => {
                 #[cfg(not(target_arch = "wasm32"))]
-                cpu::start_threads();
+                crate::cpu::start_threads();
                 (Backend::Cpu, cpu_info(), reason)
             }
         };

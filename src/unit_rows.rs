@@ -155,8 +155,8 @@ impl UnitRows<'_> {
                     features.gather(commands, 0, count, tile.input_mut());
                     let rows = match model {
                         Some(model) => {
-                            operations += 2.0 * (count * model.parameter_count()) as f64;
                             model.forward(commands, count, tile);
+                            operations += 2.0 * (count * model.parameter_count()) as f64;
                             tile.output()
                         }
                         None => tile.input_mut(),

@@ -4,9 +4,11 @@
 use crate::config::Split;
 use crate::metrics::{Metrics, QueryScore};
 
-/// A difference is clear beyond so many of its standard errors. Both measures are looked at, and rows that are each
-/// other's nearest count twice: 2 would be too few.
-const CLEAR: f64 = 2.5;
+/// A difference at the nearest row is clear beyond so many standard errors. Rows that are each other's nearest count
+/// twice, and there are two baselines: 2 would be too few.
+const CLEAR_NEAREST: f64 = 2.5;
+/// The same of whole groups, where each row counts as a query and as a reference of others: about 1.4 times as many.
+const CLEAR_GROUPS: f64 = 3.5;
 /// Held-out classes from which on classes are what varies, not rows.
 const MANY_CLASSES: usize = 20;
 
@@ -17,6 +19,20 @@ pub(crate) struct Judged {
     pub(crate) metrics: Metrics,
     /// What they are means of, in the same order for every map.
     pub(crate) queries: Vec<QueryScore>,
+}
+
+impl Judged {
+    /// The precision@1 of rows in any order, where this one is not clearly above it.
+    fn by_chance(&self) -> Option<f64> {
+        let rows = (self.metrics.queries + self.metrics.lone_queries) as f64;
+        let of_class = |class: &[QueryScore]| (class.len() * (class.len() - 1)) as f64;
+        // Queries stand class by class.
+        let classes = self.queries.chunk_by(|a, b| a.class == b.class);
+        let pairs: f64 = classes.map(of_class).sum();
+        let chance = pairs / (rows * (rows - 1.0));
+        let error = (chance * (1.0 - chance) / self.metrics.queries as f64).sqrt();
+        (self.metrics.precision_at_1 <= chance + CLEAR_NEAREST * error).then_some(chance)
+    }
 }
 
 /// What was scored for a verdict.
@@ -76,12 +92,19 @@ pub(crate) fn verdict(split: &Split, trial: Option<&Trial>) -> String {
     let beside = |measure: fn(&Standing) -> (f64, Is)| {
         let each = named.iter().map(|(name, standing)| {
             let (value, is) = measure(standing);
-            (format!("{name} {value:.digits$}"), is.of_the_other())
+            (format!("{name} {value:.digits$}"), is)
         });
         match &each.collect::<Vec<_>>()[..] {
-            [(raw, a), (linear, b)] if a == b => format!("{raw} and {linear}, both {a}"),
+            [(raw, Is::Alike), (linear, Is::Alike)] => {
+                format!("{raw} and {linear}, no clear difference from either")
+            }
+            [(raw, a), (linear, b)] if a == b => {
+                format!("{raw} and {linear}, both {}", a.of_the_other())
+            }
             each => {
-                let each = each.iter().map(|(value, is)| format!("{value}, {is}"));
+                let each = each
+                    .iter()
+                    .map(|(value, is)| format!("{value}, {}", is.of_the_other()));
                 each.collect::<Vec<_>>().join("; ")
             }
         }
@@ -91,10 +114,15 @@ pub(crate) fn verdict(split: &Split, trial: Option<&Trial>) -> String {
     let linear = linear
         .as_ref()
         .map(|(standing, _, beats_raw)| (standing, *beats_raw));
+    let advice = match trial.head.by_chance() {
+        Some(chance) => format!(
+            "Do not ship this head: its nearest row is right no more often than by chance ({chance:.2})."
+        ),
+        None => advice(&raw, linear).to_owned(),
+    };
     format!(
-        "{} On {on}, the nearest row is right for {p:.digits$} (precision@1): {nearest}. Whole groups score {m:.digits$} \
-         (MAP@R): {groups}.",
-        advice(&raw, linear)
+        "{advice} On {on}, the nearest row is right for {p:.digits$} (precision@1): {nearest}. Whole groups score {m:.digits$} \
+         (MAP@R): {groups}."
     )
 }
 
@@ -104,7 +132,9 @@ fn advice(raw: &Standing, linear: Option<(&Standing, bool)>) -> &'static str {
         && !linear.wins()
     {
         return match (linear.nearest, linear.groups) {
-            (Is::Alike, Is::Alike) => "A linear map does as well and is simpler: take that.",
+            (Is::Alike, Is::Alike) => {
+                "No clear gain over a linear map, which is simpler: take that."
+            }
             (Is::Better, Is::Worse) => {
                 "Keep this head if the nearest row is what you need; for whole groups take the linear map."
             }
@@ -126,7 +156,9 @@ fn advice(raw: &Standing, linear: Option<(&Standing, bool)>) -> &'static str {
         (Is::Worse, Is::Better) => {
             "Keep this head if you need whole groups; for the nearest row the raw features do better."
         }
-        (Is::Alike, Is::Alike) => "Training gained nothing clear: the raw features do as well.",
+        (Is::Alike, Is::Alike) => {
+            "No clear gain over the raw features: the training was not worth it."
+        }
         (Is::Worse, _) | (_, Is::Worse) => {
             "Do not ship this head: the raw features do better. Try more rows or fewer steps."
         }
@@ -183,8 +215,8 @@ impl Standing {
             false => is,
         };
         Self {
-            nearest: shown(0, clear(hits, by_class)),
-            groups: shown(1, clear(precisions, by_class)),
+            nearest: shown(0, clear(hits, by_class, CLEAR_NEAREST)),
+            groups: shown(1, clear(precisions, by_class, CLEAR_GROUPS)),
             head,
             baseline,
         }
@@ -207,9 +239,9 @@ impl Standing {
     }
 }
 
-/// Whether paired differences, each with its class, are clearly above or below zero: more than [`CLEAR`] of the standard
+/// Whether paired differences, each with its class, are clearly above or below zero: by more than `errors` of the standard
 /// errors that they would have if there were none. Where whole classes are held out, and many, classes are what varies.
-fn clear(differences: impl Iterator<Item = (u32, f64)>, by_class: bool) -> Is {
+fn clear(differences: impl Iterator<Item = (u32, f64)>, by_class: bool, errors: f64) -> Is {
     let (mut sum, mut squares) = (0.0, 0.0);
     let mut classes: Vec<(u32, f64)> = Vec::new();
     for (class, difference) in differences {
@@ -224,8 +256,8 @@ fn clear(differences: impl Iterator<Item = (u32, f64)>, by_class: bool) -> Is {
         squares = squares.max(classes.iter().map(|(_, sum)| sum * sum).sum());
     }
     match sum {
-        sum if sum > CLEAR * squares.sqrt() => Is::Better,
-        sum if sum < -CLEAR * squares.sqrt() => Is::Worse,
+        sum if sum > errors * squares.sqrt() => Is::Better,
+        sum if sum < -errors * squares.sqrt() => Is::Worse,
         _ => Is::Alike,
     }
 }
@@ -290,7 +322,7 @@ mod tests {
                 (990, 0.4),
                 "Keep this head if you need whole groups; for the nearest row the raw",
             ),
-            ((900, 0.5), "Training gained nothing clear"),
+            ((900, 0.5), "No clear gain over the raw features"),
             (
                 (895, 0.6),
                 "Do not ship this head: the raw features do better.",
@@ -326,7 +358,7 @@ mod tests {
         let raw = (130, 0.1);
         let like = say((900, 0.5), raw, Some((900, 0.5)));
         assert!(
-            like.starts_with("A linear map does as well and is simpler: take that."),
+            like.starts_with("No clear gain over a linear map, which is simpler: take that."),
             "{like}"
         );
         let worse = say((900, 0.5), raw, Some((990, 0.7)));
@@ -359,11 +391,11 @@ mod tests {
 
     #[test]
     fn the_same_difference_is_clear_over_many_queries_and_chance_over_few() {
-        let wins = |count: u32| clear((0..count).map(|i| (i, 1.0)), false);
+        let wins = |count: u32| clear((0..count).map(|i| (i, 1.0)), false, 2.5);
         assert_eq!((wins(6), wins(7)), (Is::Alike, Is::Better));
         let mixed = |better: u32, worse: u32| {
             let of = |count, value| (0..count).map(move |i| (i, value));
-            clear(of(better, 1.0).chain(of(worse, -1.0)), false)
+            clear(of(better, 1.0).chain(of(worse, -1.0)), false, 2.5)
         };
         assert_eq!(mixed(60, 40), Is::Alike);
         assert_eq!(mixed(63, 37), Is::Better);
@@ -374,8 +406,14 @@ mod tests {
     fn of_held_out_classes_each_counts_once_however_many_rows_it_has() {
         // 40 classes of 100 rows; in 22 all rows are better, in 18 all are worse.
         let rows = || (0..4000u32).map(|i| (i / 100, if i / 100 % 20 < 11 { 1.0 } else { -1.0 }));
-        assert_eq!(clear(rows(), false), Is::Better);
-        assert_eq!(clear(rows(), true), Is::Alike);
+        assert_eq!(clear(rows(), false, 2.5), Is::Better);
+        assert_eq!(clear(rows(), true, 2.5), Is::Alike);
+    }
+
+    #[test]
+    fn a_head_that_finds_no_more_than_chance_is_not_kept_whatever_else_it_is_better_than() {
+        let text = say((20, 0.2), (10, 0.001), Some((5, 0.001)));
+        assert!(text.starts_with("Do not ship this head: its nearest row is right no more often than by chance (0.01)."), "{text}");
     }
 
     #[test]

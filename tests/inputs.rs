@@ -452,6 +452,13 @@ fn a_table_without_a_header_loses_no_row() {
     };
     let rows = Labelled::read(&file("x.csv", &numbers[..]), None, choice).expect("reads");
     assert_eq!((rows.values, rows.labels.len()), (values(), ROWS));
+    // A first row whose class has no other cannot be told from a header: that is said.
+    let lone = read(&file("x.csv", body.replacen("c0", "lone", 1)), None).expect("reads");
+    let note = "the header calls a column \"-1.25\": where the first line is a row, write a header above it";
+    assert_eq!(
+        (lone.labels.len(), lone.notes[1].as_str()),
+        (ROWS - 1, note)
+    );
     // The names that pandas gives where there were none, and wavelengths.
     for header in ["0,1,2,3", "0,1,2,label", ",0,1,2"] {
         let text = format!("{header}\n{numbers}");
@@ -558,6 +565,7 @@ fn bad_tables_are_refused_with_the_line() {
     for (text, part) in [
         (String::new(), "the file is empty"),
         ("\n \n".to_owned(), "the file is empty"),
+        ("\u{feff}\r\n".to_owned(), "the file is empty"),
         (lines[0].to_owned(), "a header and no rows"),
         (
             with(4, "1,2,3"),

@@ -77,6 +77,13 @@ impl Target {
             );
             return Err(refuse(path, &why));
         }
+        // A name that is too long, or goes through a file.
+        match std::fs::symlink_metadata(&place) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                return Err(refuse(path, &error.to_string()));
+            }
+            _ => {}
+        }
         if found.is_ok() {
             OpenOptions::new()
                 .write(true)
@@ -332,6 +339,9 @@ impl Folder {
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(refuse(path, &error.to_string())),
             }
+        }
+        if !path.is_dir() {
+            return Err(refuse(path, "it is a link that leads to no folder"));
         }
         for name in names {
             Target::new(&path.join(name), inputs)?;

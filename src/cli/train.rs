@@ -122,7 +122,8 @@ impl Train {
         let folder = folder.transpose()?;
         describe(&dataset, engine.info());
         let mut run = Run::new(engine, Rc::new(dataset), config).await?;
-        for warning in zero_rows.iter().chain(run.warnings()) {
+        let warnings = run.warnings().iter().map(|warning| &warning.text);
+        for warning in zero_rows.iter().chain(warnings) {
             note_line(format_args!("warning: {warning}"));
         }
         let followed = follow(&mut run).await;

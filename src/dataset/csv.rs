@@ -82,7 +82,7 @@ impl<'a> CsvTable<'a> {
         if !foreign::TABLES.contains(&file.extension().as_str()) {
             return refuse("only CSV, NPY and NPZ files are read: save the data as one of these");
         }
-        if file.bytes.iter().all(u8::is_ascii_whitespace) {
+        if content(file).iter().all(u8::is_ascii_whitespace) {
             return refuse("the file is empty");
         }
         let scan = Scan::new(name, content(file))?;
@@ -520,6 +520,14 @@ impl<'a> CsvTable<'a> {
                 "no header: the first line is read as a row, the columns are called \"column 1\", \"column 2\", .."
                     .to_owned(),
             );
+        }
+        let names = self.numeric().into_iter();
+        let mut names = names.map(|column| self.header[column].as_str());
+        if let Some(name) = names.find(|name| !self.headless && is_fraction(name)) {
+            notes.push(format!(
+                "the header calls a column {}: where the first line is a row, write a header above it",
+                quoted(name)
+            ));
         }
         if let Some((count, line)) = self.scan.long_cells {
             let cells = match count {

@@ -1,10 +1,18 @@
 //! Light or dark: what the system says, until the button says otherwise. Colours live in `style.css`; plots read theirs
 //! from there.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
+
 use leptos::prelude::*;
 use wasm_bindgen::prelude::*;
 
 const KEY: &str = "nearfar.theme";
+
+thread_local! {
+    /// Colours of the theme in use, by name. To ask for one makes the browser style the whole page anew: each is asked once.
+    static COLORS: RefCell<HashMap<String, (u8, u8, u8)>> = RefCell::default();
+}
 
 /// Applies the stored choice and watches the system's.
 pub(crate) fn start(changed: RwSignal<u32>) {
@@ -13,7 +21,10 @@ pub(crate) fn start(changed: RwSignal<u32>) {
         set(&theme);
     }
     if let Ok(Some(query)) = window().match_media("(prefers-color-scheme: dark)") {
-        let on_change = Closure::<dyn Fn()>::new(move || changed.update(|n| *n += 1));
+        let on_change = Closure::<dyn Fn()>::new(move || {
+            forget();
+            changed.update(|n| *n += 1);
+        });
         query.set_onchange(Some(on_change.as_ref().unchecked_ref()));
         on_change.forget();
     }
@@ -29,7 +40,13 @@ pub(crate) fn toggle(changed: RwSignal<u32>) {
     changed.update(|n| *n += 1);
 }
 
+/// Forgets the colours of the theme before.
+fn forget() {
+    COLORS.with_borrow_mut(HashMap::clear);
+}
+
 fn set(theme: &str) {
+    forget();
     if let Some(root) = document().document_element() {
         root.set_attribute("data-theme", theme).ok();
     }
@@ -49,6 +66,9 @@ fn is_dark() -> bool {
 
 /// A colour of `style.css` by its name there, for the theme in use.
 pub(crate) fn color(name: &str) -> (u8, u8, u8) {
+    if let Some(color) = COLORS.with_borrow(|colors| colors.get(name).copied()) {
+        return color;
+    }
     let resolved = || {
         // Only a property that takes a colour resolves `light-dark()`.
         let body = document().body()?;
@@ -67,5 +87,9 @@ pub(crate) fn color(name: &str) -> (u8, u8, u8) {
             .map(|digits| digits.parse().unwrap_or(128));
         Some((channels.next()?, channels.next()?, channels.next()?))
     };
-    resolved().unwrap_or((128, 128, 128))
+    let Some(color) = resolved() else {
+        return (128, 128, 128);
+    };
+    COLORS.with_borrow_mut(|colors| colors.insert(name.to_owned(), color));
+    color
 }
