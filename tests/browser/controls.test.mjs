@@ -214,8 +214,9 @@ test("while the test side is scored the page says of how many rows, and Pause is
       const [status, pause, verdict] = ["status", "pause", "verdict"].map((id) => document.querySelector(`[data-testid=${id}]`));
       window.seen = [];
       new MutationObserver(() => {
-        const bar = document.querySelector("[aria-label='Scoring the test rows']");
-        window.seen.push([status.textContent, pause.getAttribute("aria-disabled"), bar.hidden, verdict.textContent]);
+        const [said, bar] = [status.textContent, document.querySelector("[aria-label='Scoring the test rows']")];
+        // What changes with it does so in the same turn.
+        setTimeout(() => window.seen.push([said, pause.getAttribute("aria-disabled"), bar.hidden, verdict.textContent]));
       }).observe(status, { childList: true, characterData: true, subtree: true });
     });
     await page.click("run");

@@ -186,7 +186,7 @@ test("other data asks before it ends a run, and what the run brought stays", asy
     // A file that is refused ends nothing.
     await page.upload(await written("ragged.csv", "x,label\n1,a\n2\n"));
     await page.click("open");
-    await page.says("error", /^ragged.csv, line 3: .*\nNothing was changed: Handwritten digits is still in use/s);
+    await page.says("error", /^ragged.csv, line 3: .*Nothing was changed: Handwritten digits is still in use/s);
     await page.status(/^Training/);
     await goesOn();
     await page.upload(tree("trees.csv"));

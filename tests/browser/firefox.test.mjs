@@ -87,7 +87,7 @@ for (const name of ["firefox", "chromium"]) {
   for (const webgpu of [true, false]) {
     test(`a newcomer's way through the page in ${name}, ${webgpu ? "with" : "without"} WebGPU`, async () => {
       const engine = webgpu ? "?engine=gpu" : "";
-      await within(name, webgpu, `${engine}#steps=4000&evaluate_every=4000`, async (page) => {
+      await within(name, webgpu, `${engine}#steps=4000&evaluate_every=4000&batch_size=16`, async (page) => {
         assert.match(await text(page, "device"), webgpu ? /GPU/ : /CPU/);
         await click(page, "run");
         await status(page, /^Training/);
