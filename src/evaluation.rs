@@ -101,8 +101,10 @@ impl EvaluationSpec {
         check_count("references", self.references)?;
         check_count("queries", self.queries)?;
         let cut = self.cut(room);
-        let memory = Evaluator::plan(Intake::plan(MemoryPlan::default(), self.dim), self, &cut);
-        memory.fits("evaluation", room, ADVICE)?;
+        let buffers =
+            |cut: &Cut| Evaluator::plan(Intake::plan(MemoryPlan::default(), self.dim), self, cut);
+        let memory = buffers(&cut);
+        memory.fits_or("evaluation", room, ADVICE, |room| buffers(&self.cut(room)))?;
         Ok(self.forecast(&cut, memory, rate))
     }
 

@@ -88,7 +88,7 @@ impl KnnSpec {
         self.check()?;
         let cut = self.cut(room);
         let memory = self.buffers(&cut);
-        memory.fits("knn", room, ADVICE)?;
+        memory.fits_or("knn", room, ADVICE, |room| self.buffers(&self.cut(room)))?;
         let resident = cut.references >= self.references;
         let (blocks, windows) = (
             self.queries.div_ceil(cut.queries) as u64,

@@ -103,22 +103,34 @@ impl Bytes {
         self.text(f64::floor)
     }
 
-    /// Three digits at most where the unit is KiB or more: tenths below 100, whole units above.
+    /// The bytes that [`Bytes::rounded_up`] says, in whole ones.
+    pub(crate) fn ceiled(self) -> Self {
+        let (value, unit) = self.in_units(f64::ceil);
+        let bytes = value * 1024f64.powi(unit as i32);
+        Self((bytes as u64).max(self.0))
+    }
+
     fn text(self, round: fn(f64) -> f64) -> String {
-        const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
+        let (value, unit) = self.in_units(round);
+        let decimals = usize::from(value.fract() > 0.0);
+        format!("{value:.decimals$} {}", Self::UNITS[unit])
+    }
+
+    const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+
+    /// Three digits at most where the unit is KiB or more: tenths below 100, whole units above.
+    fn in_units(self, round: fn(f64) -> f64) -> (f64, usize) {
         if self.0 < 1024 {
-            return format!("{} B", self.0);
+            return (self.0 as f64, 0);
         }
         let mut value = self.0 as f64 / 1024.0;
-        let mut unit = 0;
-        while value >= 1024.0 && unit + 1 < UNITS.len() {
+        let mut unit = 1;
+        while value >= 1024.0 && unit + 1 < Self::UNITS.len() {
             value /= 1024.0;
             unit += 1;
         }
         let parts = if value < 100.0 { 10.0 } else { 1.0 };
-        let value = round(value * parts) / parts;
-        let decimals = usize::from(value.fract() > 0.0);
-        format!("{value:.decimals$} {}", UNITS[unit])
+        (round(value * parts) / parts, unit)
     }
 }
 

@@ -97,7 +97,9 @@ impl ListingSpec {
         }
         let cut = self.cut(room);
         let memory = self.buffers(&cut);
-        memory.fits("listing", room, ADVICE)?;
+        memory.fits_or("listing", room, ADVICE, |room| {
+            self.buffers(&self.cut(room))
+        })?;
         let (anchors, references) = (self.anchors as f64, self.references as f64);
         let looks = anchors * self.positives as f64 * references * LOOK_OPERATIONS;
         let products = 2.0 * anchors * references * stride(self.dim) as f64;

@@ -130,7 +130,7 @@ impl MiningSpec {
         }
         let cut = self.cut(room);
         let memory = self.buffers(&cut);
-        memory.fits("mining", room, ADVICE)?;
+        memory.fits_or("mining", room, ADVICE, |room| self.buffers(&self.cut(room)))?;
         let operations = self.anchors as f64 * self.operations_of_an_anchor();
         let rows = (self.references + self.anchors) as u64;
         let traffic_bytes = rows.saturating_mul(4 * self.dim as u64);

@@ -78,10 +78,34 @@ impl MemoryPlan {
     /// [`Error::Refused`] for the whole plan as `phase`, [`Error::TooLarge`] for one buffer; `how` says what to change.
     /// Where it says "raise the budget", the budget that would do is added.
     pub fn fits(&self, phase: &str, room: &Room, how: &str) -> Result<()> {
+        self.fits_or(phase, room, how, |_| self.clone())
+    }
+
+    /// The same for a plan that is another one in a larger room, `plan_in(room)`: the budget that is named does for that.
+    pub(crate) fn fits_or(
+        &self,
+        phase: &str,
+        room: &Room,
+        how: &str,
+        plan_in: impl Fn(&Room) -> Self,
+    ) -> Result<()> {
         let needs_bytes = self.total_bytes();
         if needs_bytes > room.free_bytes {
             let held_bytes = room.budget_bytes - room.free_bytes;
-            let enough = Bytes(needs_bytes.saturating_add(held_bytes));
+            let mut enough = Bytes(needs_bytes.saturating_add(held_bytes)).ceiled();
+            // A larger room may be cut into larger blocks, which need a little more again.
+            for _ in 0..64 {
+                let larger = Room {
+                    free_bytes: enough.0 - held_bytes,
+                    budget_bytes: enough.0,
+                    ..*room
+                };
+                let needs_bytes = plan_in(&larger).total_bytes();
+                if needs_bytes <= larger.free_bytes {
+                    break;
+                }
+                enough = Bytes(needs_bytes.saturating_add(held_bytes)).ceiled();
+            }
             return Err(Error::Refused {
                 over: OverBudget {
                     what: phase.to_owned(),

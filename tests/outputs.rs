@@ -417,6 +417,8 @@ fn writers(folder: &Folder) -> Vec<Vec<String>> {
             "trees.csv",
             "--set",
             "steps=100000000",
+            "--set",
+            "batch_size=12",
             "--out",
         ][..],
         &["embed", "--model", &head, "--data", &rows, "--out"],
@@ -576,8 +578,14 @@ fn a_run_that_cannot_be_saved_says_what_it_found_and_leaves_the_old_files() {
 fn a_run_that_stops_as_not_finite_saves_what_it_has() {
     let folder = Folder::new("not-finite");
     let out = folder.path("run");
-    let set = ["--set", "optimizer.lr=1e30", "--set", "steps=50"];
-    let output = nearfar(&[&train_into(&out)[..], &set].concat());
+    // Large enough to be read, and too large to go through a layer.
+    let values: Vec<f32> = (0..240).map(|i| (i as f32 * 0.7311).sin() * 8e18).collect();
+    let data = folder.write("rows.npy", &nearfar::write_matrix(&values, 4));
+    let labels = folder.labels("labels.csv", 60, 5);
+    let mut train = vec!["train", "--data", &data, "--labels", &labels, "--out", &out];
+    train.extend(["--set", "standardize=false", "--set", "batch_size=12"]);
+    train.extend(["--set", "memory_size=24", "--set", "hidden_layers=[]"]);
+    let output = nearfar(&train);
     let (code, sentence) = ended(&output);
     assert_eq!(code, Some(1), "{sentence}");
     assert!(
@@ -599,7 +607,8 @@ fn a_run_that_stops_as_not_finite_saves_what_it_has() {
     assert_eq!(names, ["config.json", "head.safetensors", "history.json"]);
     let history = fs::read(Path::new(&out).join("history.json")).expect("is there");
     let history: Value = serde_json::from_slice(&history).expect("JSON");
-    assert!(history["steps"].as_u64().expect("a count") < 50);
+    let steps = history["steps"].as_u64().expect("a count");
+    assert!(steps < history["config"]["steps"].as_u64().expect("a count"));
 }
 
 /// Whether a process has a signal in this set of its status: `SigCgt` of those it catches, `SigIgn` of those it ignores.
@@ -654,6 +663,8 @@ fn signals_leave_nothing_half_written_and_their_exit_code() {
         "trees.csv",
         "--set",
         "steps=100000000",
+        "--set",
+        "batch_size=12",
         "--out",
         &run,
     ];

@@ -58,7 +58,7 @@ pub(super) struct Train {
     /// Settings as a JSON file: the config.json of a saved run repeats it [default: settings that suit the data]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// One setting, e.g. steps=1000 or miner.margin=0.1; goes before the file; may be given again
+    /// One setting, e.g. steps=1000 or miner.margin=0.1; overrides --config; may be given again
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
     /// A folder to save in: config.json, history.json, head.safetensors, linear.safetensors, test_embeddings.npy,
