@@ -7,8 +7,10 @@ use std::rc::Rc;
 
 use common::{engines, rng, to_f64};
 use nearfar::kernels::gemm::Layer;
+use nearfar::kernels::select::Selection;
 use nearfar::kernels::stride;
 use nearfar::kernels::triplet_margin::{Kind, Rule};
+use nearfar::kernels::weigh::Weighing;
 use nearfar::{Dataset, Engine, Labelled, LayerWeights, TrainConfig, Trainer, reference};
 use rand::RngExt as _;
 
@@ -22,7 +24,44 @@ struct Case {
     memory: usize,
 }
 
-const CASES: [Case; 8] = [
+impl Case {
+    /// How the triplets of a row are weighed, where they are looked at one by one.
+    fn by_rows(&self, rule: Rule) -> Option<Weighing> {
+        let [swap, smooth] =
+            ["loss.swap=true", "loss.smooth_loss=true"].map(|set| self.sets.contains(&set));
+        (swap || smooth).then_some(Weighing {
+            rule,
+            swap,
+            one_negative: false,
+            smooth,
+        })
+    }
+}
+
+/// Loss and active triplets of every kept pair of every row.
+fn row_losses(
+    weighing: &Weighing,
+    anchors: &[f64],
+    anchor_tags: &[[u32; 2]],
+    references: &[f64],
+    tags: &[[u32; 2]],
+) -> (f64, u64) {
+    let (mut loss, mut active) = (0.0, 0);
+    let selection = Selection::all(weighing.rule.distance);
+    let s = |a: &[f64], b: usize| reference::dot(a, &references[b * 4..][..4]);
+    for (anchor, tag) in anchors.chunks(4).zip(anchor_tags) {
+        let values: Vec<f64> = (0..tags.len()).map(|place| s(anchor, place)).collect();
+        let kept = reference::select(&selection, &values, tags, *tag);
+        let weighed = reference::weigh(weighing, &values, &kept, |p, n| {
+            s(&references[p * 4..][..4], n)
+        });
+        loss += weighed.loss;
+        active += weighed.counts[3];
+    }
+    (loss / active.max(1) as f64, active)
+}
+
+const CASES: [Case; 12] = [
     Case {
         sets: &["hidden_layers=[]"],
         kind: Kind::Semihard,
@@ -62,6 +101,36 @@ const CASES: [Case; 8] = [
     },
     Case {
         sets: &["hidden_layers=[]", "distance=l2", "miner.name=none"],
+        kind: Kind::Unmined,
+        memory: 0,
+    },
+    // Triplets that are looked at one by one.
+    Case {
+        sets: &[
+            "hidden_layers=[7]",
+            "miner.name=none",
+            "loss.smooth_loss=true",
+        ],
+        kind: Kind::Unmined,
+        memory: 16,
+    },
+    Case {
+        sets: &["hidden_layers=[7]", "loss.smooth_loss=true"],
+        kind: Kind::Semihard,
+        memory: 0,
+    },
+    Case {
+        sets: &["hidden_layers=[]", "miner.name=none", "loss.swap=true"],
+        kind: Kind::Unmined,
+        memory: 16,
+    },
+    Case {
+        sets: &[
+            "hidden_layers=[]",
+            "miner.name=none",
+            "loss.swap=true",
+            "loss.smooth_loss=true",
+        ],
         kind: Kind::Unmined,
         memory: 0,
     },
@@ -152,11 +221,14 @@ async fn check(engine: Engine, case: &Case) {
     let anchor_tags = tags(&second, BATCH as u32);
     let loss = |flat: Option<&[f64]>| {
         let anchors = embed(&second, &weights, flat);
-        let mining = if case.memory == 0 {
-            reference::triplet_margin(&anchors, &anchor_tags, &anchors, &anchor_tags, 4, &rule)
-        } else {
-            reference::triplet_margin(&anchors, &anchor_tags, &stored, &stored_tags, 4, &rule)
+        let (references, tags) = match case.memory {
+            0 => (&anchors, &anchor_tags),
+            _ => (&stored, &stored_tags),
         };
+        if let Some(weighing) = case.by_rows(rule) {
+            return row_losses(&weighing, &anchors, &anchor_tags, references, tags);
+        }
+        let mining = reference::triplet_margin(&anchors, &anchor_tags, references, tags, 4, &rule);
         (mining.loss, mining.active)
     };
     let (expected, active) = loss(None);
