@@ -30,6 +30,8 @@ const STREAMED_BLOCK_THRESHOLDS: u64 = 1 << 22;
 /// The least that a plan may come down to.
 const FEWEST_THRESHOLDS: u64 = 256;
 const FEWEST_REFERENCES: u64 = 256;
+/// Dispatches that sort the thresholds of a query, at most.
+const MOST_STAGES: u32 = 112;
 /// Bytes of a threshold with its book, and of a query beside its row.
 const THRESHOLD_BYTES: u64 = 12;
 const QUERY_BYTES: u64 = 4 + size_of::<Row>() as u64;
@@ -649,6 +651,7 @@ impl Evaluator {
         match work {
             Work::Clear => ranks::clear(slices.commands(), &block, inputs, scratch),
             Work::Order(positives) => {
+                slices.reserve(MOST_STAGES).await?;
                 ranks::order(slices.commands(), &block, positives, inputs, scratch);
             }
             Work::Find(_) | Work::Gaps => {

@@ -588,12 +588,17 @@ mod tests {
                 both.iter().map(|blocks| blocks.rows).collect::<Vec<_>>(),
             )
         };
-        for miner in ["miner.name=triplet-margin", "miner.name=batch-hard"] {
+        // Eight rows of the second are more than a block otherwise has: three numbers for each row and reference.
+        for (miner, most) in [
+            ("miner.name=triplet-margin", 28_000_000),
+            ("miner.name=batch-hard", 101_000_000),
+        ] {
             let sets = ["batch_size=512", "memory_size=1048576", miner];
             let at_once = mining(&sets);
             let later = mining(&[&sets[..], &["memory_start_step=100"]].concat());
-            assert_eq!(later.0, at_once.0, "{miner}: a batch alone takes less");
-            assert!(later.0 < 48 << 20, "{miner}: {} bytes", later.0);
+            assert!(later.0 < most, "{miner}: {} bytes", later.0);
+            // Of each row of a batch alone, the two counts of what is kept.
+            assert!(later.0 - at_once.0 < 8 * 512, "{miner}");
             assert_eq!(later.1, [at_once.1[0], 512]);
         }
     }
