@@ -72,6 +72,7 @@ pub(super) fn config() -> TrainConfig {
             ..Adam::default()
         }),
         steps: 600,
+        evaluate_every: 30,
         ..TrainConfig::default()
     }
 }
