@@ -382,9 +382,7 @@ mod tests {
     fn numbers_that_two_digits_would_show_as_equal_get_a_third() {
         let text = say((904, 0.504), (900, 0.5), None);
         assert!(
-            text.contains("0.904")
-                && text.contains("(0.900, 0.500)")
-                && text.contains("better at groups"),
+            text.contains("0.904") && text.contains("raw features 0.500, clearly lower"),
             "{text}"
         );
     }
@@ -412,7 +410,7 @@ mod tests {
 
     #[test]
     fn a_head_that_finds_no_more_than_chance_is_not_kept_whatever_else_it_is_better_than() {
-        let text = say((20, 0.2), (10, 0.001), Some((5, 0.001)));
+        let text = say((12, 0.2), (10, 0.001), Some((5, 0.001)));
         assert!(text.starts_with("Do not ship this head: its nearest row is right no more often than by chance (0.01)."), "{text}");
     }
 
@@ -427,7 +425,7 @@ mod tests {
         };
         let text = verdict(&Split::Random, Some(&trial));
         assert!(
-            text.starts_with("On validation rows (nothing was kept for a test), "),
+            text.contains(" On validation rows (nothing was kept for a test), "),
             "{text}"
         );
     }
