@@ -416,7 +416,7 @@ fn writers(folder: &Folder) -> Vec<Vec<String>> {
             "--data",
             "trees.csv",
             "--set",
-            "steps=100000000",
+            "steps=10000000",
             "--set",
             "batch_size=12",
             "--out",
@@ -551,6 +551,7 @@ fn a_run_that_cannot_be_saved_says_what_it_found_and_leaves_the_old_files() {
         "config.json",
         "head.safetensors",
         "history.json",
+        "linear.safetensors",
         "memory.npz",
         "test_embeddings.npy",
         "test_labels.csv",
@@ -604,7 +605,13 @@ fn a_run_that_stops_as_not_finite_saves_what_it_has() {
         .map(|e| e.expect("is read").file_name())
         .collect();
     names.sort();
-    assert_eq!(names, ["config.json", "head.safetensors", "history.json"]);
+    let saved = [
+        "config.json",
+        "head.safetensors",
+        "history.json",
+        "linear.safetensors",
+    ];
+    assert_eq!(names, saved);
     let history = fs::read(Path::new(&out).join("history.json")).expect("is there");
     let history: Value = serde_json::from_slice(&history).expect("JSON");
     let steps = history["steps"].as_u64().expect("a count");
@@ -622,13 +629,15 @@ fn has_signal(process: &str, set: &str, signal: u32) -> bool {
 
 /// Starts a command, sends a signal once it is at work, and says how it ended.
 fn signalled(signal: u32, arguments: &[&str]) -> Output {
-    let child = command(&[arguments, &["--engine", "cpu"]].concat())
+    let mut child = command(&[arguments, &["--engine", "cpu"]].concat())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
         .expect("starts");
     let process = child.id().to_string();
     while !has_signal(&process, "SigCgt", signal) {
+        let ended = child.try_wait().expect("is a child");
+        assert_eq!(ended, None, "{arguments:?} ended by itself");
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
     std::thread::sleep(std::time::Duration::from_millis(300));
@@ -662,7 +671,7 @@ fn signals_leave_nothing_half_written_and_their_exit_code() {
         "--data",
         "trees.csv",
         "--set",
-        "steps=100000000",
+        "steps=10000000",
         "--set",
         "batch_size=12",
         "--out",
