@@ -101,8 +101,8 @@ fn columns_of_different_units_are_scaled_by_themselves_and_that_helps() {
         [test, raw].map(|metrics| metrics.expect("a test side").precision_at_1)
     };
     let ([head, raw], [head_off, raw_off]) = (precision(&auto), precision(&off));
-    assert!(head > 0.9 && head_off < 0.5, "{head}, {head_off}");
-    assert!(raw > raw_off + 0.2, "{raw}, {raw_off}");
+    assert!(head > head_off + 0.3, "{head}, {head_off}");
+    assert!(raw > raw_off + 0.1, "{raw}, {raw_off}");
     let said = auto.data.notes.join(" ");
     assert!(
         said.contains("every feature scaled to mean 0 and spread 1")

@@ -228,7 +228,7 @@ test("while the test side is scored the page says of how many rows, and Pause is
     assert.equal(scoring[2], false);
     assert.match(scoring[3], /^Now the rows that were kept until the end are scored/);
     for (const id of ["precision-at-1", "baseline-precision-at-1"]) {
-      assert.match(await page.find(id).locator("xpath=..").innerText(), /\btest$/, "whose rows they are of");
+      assert.match(await page.find(id).locator("xpath=..").innerText(), /test$/, "whose rows they are of");
     }
   });
 });

@@ -277,13 +277,14 @@ fn Numbers(state: State) -> impl IntoView {
             <div>
                 <dt><Term term=terms::RAW/></dt>
                 <dd>
-                    <span data-testid="baseline-precision-at-1">{move || baseline(Curves::latest_raw)}</span> <small>{side}</small>
+                    <span data-testid="baseline-precision-at-1">{move || baseline(Curves::latest_raw)}</span>" "<small>{side}</small>
                 </dd>
             </div>
             <div>
                 <dt><Term term=terms::LDA/></dt>
                 <dd>
                     <span data-testid="baseline-linear-precision-at-1">{move || baseline(Curves::latest_linear)}</span>
+                    " "
                     <small>{linear_side}</small>
                 </dd>
             </div>
@@ -325,7 +326,7 @@ fn Verdict(state: State) -> impl IntoView {
     let (advice, numbers) = (move || part(false), move || part(true));
     view! {
         <div class="verdict" class:told=move || state.curves.read().verdict.is_some()>
-            <p data-testid="verdict" aria-live="polite"><b>{advice}</b> {numbers}</p>
+            <p data-testid="verdict" aria-live="polite"><b>{advice}</b>" "{numbers}</p>
             <progress aria-label="Scoring the test rows" hidden=move || !state.is_scoring()></progress>
         </div>
     }
