@@ -263,10 +263,9 @@ impl Trainer {
             slices.upload(&mut self.train.batch, 0, &rows).await?;
             let zeros = vec![0; (drawn.len() - first) * words + PAIRS];
             slices.upload(&mut self.train.report, 0, &zeros).await?;
-            for i in first..drawn.len() {
+            for (i, drawn) in drawn.iter().enumerate().skip(first) {
                 let last = i + 1 == steps;
-                self.record(&mut slices, i - first, i, &drawn[i], last)
-                    .await?;
+                self.record(&mut slices, i - first, i, drawn, last).await?;
             }
             let report = &self.train.report;
             reports.push(slices.fetch(report, 0, zeros.len() as u64).await?);

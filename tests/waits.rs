@@ -21,7 +21,7 @@ fn counts(engine: &Engine) -> [u64; 2] {
 }
 
 #[test]
-fn steps_that_are_taken_together_come_back_with_one_wait() {
+fn steps_that_are_taken_together_come_back_with_a_wait_or_two() {
     pollster::block_on(async {
         let mut trainer = trainer(open(EngineKind::Gpu, 256 << 20)).await;
         let mut most = 0;
@@ -29,8 +29,9 @@ fn steps_that_are_taken_together_come_back_with_one_wait() {
             let before = counts(trainer.engine());
             most = most.max(trainer.advance(u64::MAX).await.expect("steps").len());
             let [waits, submits] = counts(trainer.engine());
-            assert_eq!(waits - before[0], 1);
-            assert!(submits - before[1] <= 4, "{} submits", submits - before[1]);
+            // A second one only where the pace was not known and the work came out longer than three slices.
+            assert!(waits - before[0] <= 2, "{} waits", waits - before[0]);
+            assert!(submits - before[1] <= 8, "{} submits", submits - before[1]);
         }
         assert!(most > 1, "steps are taken together");
     });

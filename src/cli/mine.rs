@@ -25,7 +25,7 @@ pub(super) struct Mine {
     /// facenet-semihard, distance-weighted, or none, which keeps every triplet
     #[arg(long, value_name = "NAME", default_value = "triplet-margin")]
     miner: String,
-    /// An argument of the miner under PML's name, e.g. margin=0.1 or type_of_triplets=hard; may be given again
+    /// An argument of the miner under PML's name, e.g. margin=0.1 or `type_of_triplets=hard`; may be given again
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
     /// What rows are compared by: cosine similarity, or l2, the distance of rows divided by their length

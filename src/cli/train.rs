@@ -61,8 +61,8 @@ pub(super) struct Train {
     /// One setting, e.g. steps=1000 or miner.margin=0.1; overrides --config; may be given again
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
-    /// A folder to save in: config.json, history.json, head.safetensors, linear.safetensors, test_embeddings.npy,
-    /// test_labels.csv, memory.npz
+    /// A folder to save in: config.json, history.json, head.safetensors, linear.safetensors, and the test side's embeddings
+    /// and labels, and the memory
     /// [default: nothing is saved]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,

@@ -70,7 +70,7 @@ test("a link whose data is a file says so, and its settings hold once the file i
 
 test("settings stand in the link, and a link sets them", async () => {
   await on(`?engine=cpu#data=digits&${SMALL}&miner.type_of_triplets=hard`, {}, async (page) => {
-    assert.match(await page.text("dataset-summary"), /^1797 rows of 64 features; 10 classes of 174 to 183 rows: 0, 1, 2/);
+    assert.match(await page.text("dataset-summary"), /^1797 rows of 64 features; 10 classes of 174 to 183 rows each: 0, 1, 2/);
     assert.equal(await page.page.getByLabel("Batch rows", { exact: true }).inputValue(), "16");
     assert.equal(await page.page.getByLabel("Triplets", { exact: true }).inputValue(), "hard");
     await page.set("Loss margin", "0.3");
