@@ -339,11 +339,11 @@ fn blocks_of_rows_change_no_byte() {
     }
 }
 
-/// Totals, gradient, and the positives of each anchor with their active negatives, from how many positives and negatives
-/// there are at each similarity: what the loops over all triplets come to, where those are too many.
-/// Counts, losses, and the positives of each anchor as similarity and id.
+/// Totals, gradient, and the positives of each anchor with their active negatives.
 type BySimilarity = ([u64; 5], Vec<f64>, Vec<Vec<(f32, u32)>>);
 
+/// The same as the loops over all triplets, from how many positives and negatives there are at each similarity: where the
+/// triplets are too many.
 fn by_similarity(case: &Case, rule: &Rule) -> BySimilarity {
     let dim = case.stride;
     let (anchors, references) = (to_f64(&case.anchors), to_f64(&case.references));
