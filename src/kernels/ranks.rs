@@ -41,7 +41,7 @@ pub static FIND: Kernel = Kernel {
     ..CLEAR
 };
 
-/// One workgroup per row and [`RUN`] thresholds.
+/// One workgroup per row and `RUN` thresholds.
 pub static ORDER: Kernel = Kernel {
     name: "ranks.order",
     entry: "order",
@@ -55,7 +55,7 @@ pub static EXCHANGE_FAR: Kernel = Kernel {
     ..CLEAR
 };
 
-/// One workgroup per row and [`RUN`] thresholds.
+/// One workgroup per row and `RUN` thresholds.
 pub static MERGE: Kernel = Kernel {
     name: "ranks.merge",
     entry: "merge",
