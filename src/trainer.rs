@@ -67,7 +67,7 @@ pub struct StepReport {
 const STEPS_AT_ONCE: usize = 48;
 /// Operations that are not cut further, whatever the pace: some milliseconds on a slow device.
 const LEAST_OPERATIONS: f64 = 1e8;
-/// Steps with which the hardest triplets of the last are picked: fewer take hardly longer than that.
+/// Steps from one search for the hardest triplets to the next at least: fewer take hardly longer than that.
 const FEWEST_TO_PICK: usize = 4;
 
 /// Trains one model on one data set.
@@ -93,6 +93,8 @@ pub struct Trainer {
     last: Option<LastStep>,
     /// Whether the hardest triplets come with the reports, and those that came.
     picks: bool,
+    /// The last step whose hardest triplets came with its report.
+    picked_at: u64,
     picked: Option<Vec<Hardest>>,
     failed: Option<Error>,
     /// Whether rows in the memory may be other than what the sampler draws.
@@ -169,6 +171,7 @@ impl Trainer {
             pairs: None,
             last: None,
             picks: false,
+            picked_at: 0,
             picked: None,
             failed: None,
             by_hand: false,
@@ -214,7 +217,12 @@ impl Trainer {
         if self.by_hand {
             self.check_classes(&numbers)?;
         }
-        let picks = self.picks && (steps >= FEWEST_TO_PICK || steps as u64 == at_most);
+        let done = self.step + steps as u64;
+        let due = done >= self.picked_at + FEWEST_TO_PICK as u64 || steps as u64 == at_most;
+        let picks = self.picks && due;
+        if picks {
+            self.picked_at = done;
+        }
         self.steps_on(&numbers, picks).await
     }
 

@@ -38,8 +38,8 @@ pub struct HardTriplet {
 }
 
 impl Trainer {
-    /// From now on the hardest triplets of the last step of an advance come with its reports where it is a few steps long
-    /// or all that were asked for, and only then: [`Trainer::hardest`] no longer waits.
+    /// From now on the hardest triplets of the last step of an advance come with its reports, every few steps and where all
+    /// that were asked for are done, and only then: [`Trainer::hardest`] no longer waits.
     pub fn pick_hardest(&mut self) {
         self.picks = true;
     }
