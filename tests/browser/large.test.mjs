@@ -85,7 +85,7 @@ test("what is wrong with a file that stays on the disk is a sentence, and the pa
     await page.summary(/^cut.npy/);
     await truncate(file, 3_000_000);
     await page.click("run");
-    await page.says("error", /^cut.npy: row \d+: the file changed while it was read \(/);
+    await page.says("error", /^cut.npy: row \d+: the file changed while it was read: /);
     await page.status(/^Ready/);
     await page.upload(file, labels);
     await page.says("error", /^cut.npy: the shape \(20000, 64\) needs 5120000 bytes of data, the file has 2999872/);
