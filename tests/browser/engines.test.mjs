@@ -132,19 +132,19 @@ test("a run stops within 300 ms of the click, on both engines", async () => {
   }
 });
 
-test("the default demo waits for the GPU 80 times at most and submits 400 times", async () => {
+test("forty small steps and their scores take few waits for the GPU and few submits", async () => {
   const counting = await serve({ counts: true });
+  const page = await Page.open(browser, `${counting.url}?engine=gpu#data=digits&steps=40&batch_size=16&hidden_layers=[32]&memory_size=256`);
   try {
-    const page = await Page.open(browser, `${counting.url}?engine=gpu`);
     await page.click("run");
     await page.status(/^Done/);
     const { waits, submits } = await page.page.evaluate(counted);
-    console.log(`${waits} waits, ${submits} submits`);
-    // Some browsers look at finished work ten times a second: there a wait costs 100 ms, whatever the GPU did.
+    // Some browsers look at finished work ten times a second: there a wait costs 100 ms, whatever the GPU did. A slow GPU
+    // takes more: 37 and 87 were counted.
     assert.ok(waits > 0 && waits <= 80, `${waits} waits`);
-    assert.ok(submits > 0 && submits <= 400, `${submits} submits`);
-    await page.page.close();
+    assert.ok(submits > 0 && submits <= 200, `${submits} submits`);
   } finally {
+    await page.page.close();
     counting.close();
   }
 });
