@@ -26,7 +26,7 @@ struct Params {
   first_reference: u32,
   from_id: u32,      // find: positives of these ids
   to_id: u32,        // and below this one
-  segments: u32,     // ceil(references / WORKGROUP_SIZE)
+  segments: u32,     // of 256 references each
   capacity: u32,     // slots of the memory; id % capacity is a reference's slot
   report: u32,       // where this step's report begins
   pairs: u32,        // where in the report pairs are counted by similarity, or NOWHERE

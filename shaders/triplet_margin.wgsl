@@ -14,8 +14,10 @@
 //                                                             what the row's sum has beside <G_a, anchor>; a window of both at a time
 // share_with_references   one workgroup per 8 references      G of in-batch references: += sum over anchors of weight * anchor
 //
-// Sums over rows or references go in segments of WORKGROUP_SIZE, one owner each, ascending.
+// Sums over rows or references go in segments of SEGMENT, one owner each, ascending: a dispatch of mine has SEGMENT
+// invocations in a workgroup, one of finish may have fewer.
 
+const SEGMENT = 256u;
 const OWNERS = 8u;  // rows that one workgroup serves
 
 const ALL = 0u;
@@ -47,7 +49,7 @@ const BINS = 64u;  // over [-1, 1]; the last holds 1 as well
 var<workgroup> weights: array<array<f32, OWNERS>, WORKGROUP_SIZE>;  // 8 KiB
 var<workgroup> tally: array<atomic<u32>, TOTALS>;                   // the workgroup's totals, 40 bytes
 var<workgroup> pairs: array<atomic<u32>, 2u * BINS>;                // its pairs, 512 bytes
-var<workgroup> before: array<u32, WORKGROUP_SIZE>;                  // in finish: the sum of each invocation's books, 1 KiB
+var<workgroup> before: array<u32, WORKGROUP_SIZE>;                  // in finish: the sum of each invocation's books, 1 KiB at most
 
 /// Which thresholds of a row a negative meets.
 struct Meeting {
@@ -303,9 +305,9 @@ fn finish(
       total += summands[(segment * params.rows + i) * width + k];
     }
     let end = min(params.end_positive, row.w);
-    for (var start = params.first_positive; start < end; start += WORKGROUP_SIZE) {
+    for (var start = params.first_positive; start < end; start += SEGMENT) {
       var sum = vec4f();
-      for (var p = start; p < min(start + WORKGROUP_SIZE, end); p++) {
+      for (var p = start; p < min(start + SEGMENT, end); p++) {
         let positive = ordered[row.z + p];
         let weight = -f32(atomicLoad(&books[row.z + p])) * slope(bitcast<f32>(positive.x));
         sum = fma(vec4f(weight), component(positive.y % params.capacity, k), sum);

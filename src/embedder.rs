@@ -113,7 +113,7 @@ impl Embedder {
     pub async fn new(engine: Engine, head: &[LayerWeights]) -> Result<Self> {
         Self::check(head)?;
         let widths = widths(head);
-        engine.prepare(&kernels::ALL).await?;
+        engine.prepare(kernels::used_on(engine.info())).await?;
         let plan = buffers(&widths);
         let mut workspace = engine.workspace("embedding", &plan, ADVICE).await?;
         Ok(Self {

@@ -200,7 +200,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::Device`] with the compiler's message.
-    pub async fn prepare(&self, kernels: &[&'static Kernel]) -> Result<()> {
+    pub async fn prepare(&self, kernels: impl IntoIterator<Item = &'static Kernel>) -> Result<()> {
         match &self.backend {
             Backend::Gpu(gpu) => gpu.prepare(kernels).await,
             Backend::Cpu => Ok(()),

@@ -263,7 +263,7 @@ pub async fn evaluate(
     let spec = EvaluationSpec::of(&labels, dim, query_labels.len());
     let (room, rate) = (engine.room(), Rate::default());
     let forecast = spec.plan(&room, &rate)?;
-    engine.prepare(&kernels::ALL).await?;
+    engine.prepare(kernels::used_on(engine.info())).await?;
     let mut workspace = engine
         .workspace("evaluation", &forecast.memory, ADVICE)
         .await?;

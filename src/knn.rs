@@ -306,7 +306,7 @@ impl<'a> KnnIndex<'a> {
         };
         let room = engine.room();
         let forecast = spec.plan(&room, &Rate::default())?;
-        engine.prepare(&kernels::ALL).await?;
+        engine.prepare(kernels::used_on(engine.info())).await?;
         let mut workspace: Workspace = engine.workspace("knn", &forecast.memory, ADVICE).await?;
         Ok(Self {
             engine,

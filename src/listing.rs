@@ -381,7 +381,7 @@ impl Window {
 async fn workspace(engine: &Engine, spec: &ListingSpec) -> Result<(Workspace, Cut)> {
     let room = engine.room();
     let forecast = spec.plan(&room, &Rate::default())?;
-    engine.prepare(&kernels::ALL).await?;
+    engine.prepare(kernels::used_on(engine.info())).await?;
     let workspace = engine
         .workspace("listing", &forecast.memory, ADVICE)
         .await?;

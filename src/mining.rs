@@ -291,7 +291,7 @@ pub async fn mine_into(
     };
     let room = engine.room();
     let forecast = spec.plan(&room, &Rate::default())?;
-    engine.prepare(&kernels::ALL).await?;
+    engine.prepare(kernels::used_on(engine.info())).await?;
     let mut workspace = engine.workspace("mining", &forecast.memory, ADVICE).await?;
     let mut phase = Phase::new(engine, spec, spec.cut(&room), &mut workspace);
     phase.load(known, &labels).await?;

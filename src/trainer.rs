@@ -138,7 +138,7 @@ impl Trainer {
             linear,
             cut,
         } = sizes.fit(&engine.room(), &dataset)?;
-        engine.prepare(&kernels::ALL).await?;
+        engine.prepare(kernels::used_on(engine.info())).await?;
         let mut workspace = engine.workspace("training", &plan, sizes.advice()).await?;
         let weights = EmbeddingModel::initial_weights(&sizes.widths, config.seed);
         let model =

@@ -194,7 +194,7 @@ impl Gpu {
     ///
     /// # Errors
     /// [`Error::Device`] with the compiler's message.
-    pub async fn prepare(&self, kernels: &[&'static Kernel]) -> Result<()> {
+    pub async fn prepare(&self, kernels: impl IntoIterator<Item = &'static Kernel>) -> Result<()> {
         for kernel in kernels {
             let scope = self.device.push_error_scope(wgpu::ErrorFilter::Validation);
             self.pipelines.get(&self.device, kernel);

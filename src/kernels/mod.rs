@@ -20,10 +20,11 @@ pub mod triplet_margin;
 pub mod triplets;
 pub mod weigh;
 
+use crate::device::DeviceInfo;
 pub use crate::gpu::{Access, Kernel};
 
-/// Every entry point there is.
-pub static ALL: [&Kernel; 44] = [
+/// Every kernel there is.
+pub static ALL: [&Kernel; 47] = [
     &gather::GATHER,
     &gather::GATHER_SCALED,
     &gemm::FORWARD,
@@ -47,9 +48,11 @@ pub static ALL: [&Kernel; 44] = [
     &ranks::CLEAR,
     &ranks::FIND,
     &ranks::ORDER,
+    &ranks::ORDER_FEW,
     &ranks::EXCHANGE_FAR,
     &ranks::MERGE,
     &ranks::SORT_THRESHOLDS,
+    &ranks::SORT_FEW,
     &ranks::STRIP,
     &ranks::TILE,
     &select::KEEP,
@@ -57,6 +60,7 @@ pub static ALL: [&Kernel; 44] = [
     &similarities::TILE,
     &triplet_margin::MINE,
     &triplet_margin::FINISH,
+    &triplet_margin::FINISH_FEW,
     &triplet_margin::SHARE_WITH_REFERENCES,
     &triplets::VALID,
     &triplets::COUNT,
@@ -69,6 +73,14 @@ pub static ALL: [&Kernel; 44] = [
     &weigh::TOTAL,
     &weigh::SWAPPED,
 ];
+
+/// The kernels that a device uses: a software adapter takes [`tile::Shape::Strip`] for all work, and compiles slowly.
+pub fn used_on(info: &DeviceInfo) -> impl Iterator<Item = &'static Kernel> + use<> {
+    let tiles = [knn::TILE.name, ranks::TILE.name, similarities::TILE.name];
+    let software = info.software;
+    ALL.into_iter()
+        .filter(move |kernel| !(software && tiles.contains(&kernel.name)))
+}
 
 /// Steps that an invocation takes in one dispatch, all its loops together, about: software adapters end them at 65,536
 /// without a word.

@@ -48,6 +48,13 @@ pub static ORDER: Kernel = Kernel {
     ..CLEAR
 };
 
+/// The same with [`FEW`] invocations, for as many thresholds of a row.
+pub static ORDER_FEW: Kernel = Kernel {
+    name: "ranks.order_few",
+    workgroup_size: FEW as u32,
+    ..ORDER
+};
+
 /// One invocation per pair of thresholds.
 pub static EXCHANGE_FAR: Kernel = Kernel {
     name: "ranks.exchange_far",
@@ -65,11 +72,22 @@ pub static MERGE: Kernel = Kernel {
 /// Thresholds that one workgroup sorts; the shader's `RUN`.
 const RUN: usize = 4096;
 
+/// Thresholds of a row for which a small workgroup does: most of a large one would wait, and an adapter that starts every
+/// invocation by itself starts fewer.
+pub(super) const FEW: usize = 64;
+
 /// One workgroup a row.
 pub static SORT_THRESHOLDS: Kernel = Kernel {
     name: "ranks.sort_thresholds",
     entry: "sort_thresholds",
     ..CLEAR
+};
+
+/// The same with [`FEW`] invocations, for as many thresholds of a row.
+pub static SORT_FEW: Kernel = Kernel {
+    name: "ranks.sort_few",
+    workgroup_size: FEW as u32,
+    ..SORT_THRESHOLDS
 };
 
 /// As [`Shape::Strip`] has it.
@@ -208,7 +226,8 @@ fn stages(positives: usize) -> Vec<Stage> {
         size: 0,
         step: 0,
     };
-    let mut stages = vec![of_runs(&ORDER)];
+    let few = positives <= FEW;
+    let mut stages = vec![of_runs(if few { &ORDER_FEW } else { &ORDER })];
     let mut size = 2 * RUN;
     while size < 2 * runs.next_power_of_two() * RUN {
         let groups = positives.next_multiple_of(size).div_ceil(2 * SEGMENT);
@@ -244,7 +263,9 @@ pub(super) fn sort_thresholds(
     buffers: &[Binding<'_>; 6],
 ) {
     if is_one_workgroup(block, positives) {
-        gpu.dispatch(&SORT_THRESHOLDS, params, buffers, block.rows as u64);
+        let few = positives <= FEW && block.references <= span(block.stride) * FEW / SEGMENT;
+        let kernel = if few { &SORT_FEW } else { &SORT_THRESHOLDS };
+        gpu.dispatch(kernel, params, buffers, block.rows as u64);
     } else {
         gpu.dispatch(&CLEAR, params, buffers, block.rows as u64);
         dispatch_find(gpu, block, params, buffers);

@@ -2,7 +2,7 @@
 //! `TripletMarginLoss`, by cosine similarity or by distance.
 
 use super::ranks::{
-    Block, Inputs, Params, SEGMENT, Scratch, buffers, similarity_steps, sort_thresholds,
+    Block, FEW, Inputs, Params, SEGMENT, Scratch, buffers, similarity_steps, sort_thresholds,
     sorting_dispatches,
 };
 use super::{Access, Kernel, MOST_STEPS, index, vec4s};
@@ -57,6 +57,14 @@ pub static FINISH: Kernel = Kernel {
     ],
     workgroup_bytes: 4 * SEGMENT as u32,
     ..MINE
+};
+
+/// The same with [`FEW`] invocations, for as many positives of a row and vec4s of its part.
+pub static FINISH_FEW: Kernel = Kernel {
+    name: "triplet_margin.finish_few",
+    workgroup_size: FEW as u32,
+    workgroup_bytes: 4 * FEW as u32,
+    ..FINISH
 };
 
 /// One workgroup per [`OWNERS`] references.
@@ -166,6 +174,8 @@ pub fn mine(
             gpu.dispatch(&MINE, &params, &mining, groups(block));
             let terms = report.binding();
             let finishing = [terms, r, b, t, s, k, parts.binding(), gradient.binding()];
+            let few = positives <= FEW && part_stride(block.stride) <= 4 * FEW;
+            let finish = if few { &FINISH_FEW } else { &FINISH };
             for window in finish_windows(block, positives) {
                 let [first_part, end_part, first_positive, end_positive] = window.map(index);
                 let params = Params {
@@ -175,7 +185,7 @@ pub fn mine(
                     end_positive,
                     ..params
                 };
-                gpu.dispatch(&FINISH, &params, &finishing, block.rows as u64);
+                gpu.dispatch(finish, &params, &finishing, block.rows as u64);
             }
         }
         Commands::Cpu(calls) => {

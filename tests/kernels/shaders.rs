@@ -14,7 +14,7 @@ fn module(kernel: &Kernel) -> naga::Module {
 #[test]
 fn every_kernel_compiles_on_the_adapter_with_its_real_constants() {
     let engine = open(nearfar::EngineKind::Gpu, 64 << 20);
-    pollster::block_on(engine.prepare(&kernels::ALL)).expect("all compile");
+    pollster::block_on(engine.prepare(kernels::ALL)).expect("all compile");
 }
 
 #[test]
@@ -137,7 +137,7 @@ static BROKEN: Kernel = Kernel {
 #[test]
 fn a_kernel_that_does_not_compile_is_a_message() {
     let engine = open(nearfar::EngineKind::Gpu, 64 << 20);
-    let error = pollster::block_on(engine.prepare(&[&BROKEN])).expect_err("does not compile");
+    let error = pollster::block_on(engine.prepare([&BROKEN])).expect_err("does not compile");
     let text = error.to_string();
     assert!(
         text.starts_with("the kernel broken.main does not compile") && text.contains("f33"),
