@@ -52,7 +52,7 @@ pub static ALL: [&Kernel; 47] = [
     &ranks::EXCHANGE_FAR,
     &ranks::MERGE,
     &ranks::SORT_THRESHOLDS,
-    &ranks::SORT_FEW,
+    &ranks::SORT_THRESHOLDS_FEW,
     &ranks::STRIP,
     &ranks::TILE,
     &select::KEEP,

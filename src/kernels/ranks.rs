@@ -84,8 +84,8 @@ pub static SORT_THRESHOLDS: Kernel = Kernel {
 };
 
 /// The same with [`FEW`] invocations, for as many thresholds of a row.
-pub static SORT_FEW: Kernel = Kernel {
-    name: "ranks.sort_few",
+pub static SORT_THRESHOLDS_FEW: Kernel = Kernel {
+    name: "ranks.sort_thresholds_few",
     workgroup_size: FEW as u32,
     ..SORT_THRESHOLDS
 };
@@ -264,7 +264,11 @@ pub(super) fn sort_thresholds(
 ) {
     if is_one_workgroup(block, positives) {
         let few = positives <= FEW && block.references <= span(block.stride) * FEW / SEGMENT;
-        let kernel = if few { &SORT_FEW } else { &SORT_THRESHOLDS };
+        let kernel = if few {
+            &SORT_THRESHOLDS_FEW
+        } else {
+            &SORT_THRESHOLDS
+        };
         gpu.dispatch(kernel, params, buffers, block.rows as u64);
     } else {
         gpu.dispatch(&CLEAR, params, buffers, block.rows as u64);

@@ -39,14 +39,14 @@ fn every_shader_has_its_kernel_and_every_entry_point_is_listed() {
     assert_eq!(shaders, stems("tests/kernels", ".rs"));
     let mut listed = BTreeSet::new();
     let mut written = BTreeSet::new();
+    let mut names = BTreeSet::new();
     for kernel in kernels::ALL {
-        assert!(
-            listed.insert((kernel.source, kernel.entry)),
-            "{} stands twice",
-            kernel.name
-        );
+        assert!(names.insert(kernel.name), "{} stands twice", kernel.name);
+        listed.insert((kernel.source, kernel.entry));
         let stem = kernel.name.split('.').next().expect("stem.entry");
-        assert_eq!(kernel.name, format!("{stem}.{}", kernel.entry));
+        // The same entry point in a small workgroup is a kernel of its own.
+        let entry = format!("{stem}.{}", kernel.entry);
+        assert_eq!(kernel.name.trim_end_matches("_few"), entry);
         assert!(shaders.contains(stem), "{}", kernel.name);
         for entry in module(kernel).entry_points {
             written.insert((kernel.source, entry.name));
