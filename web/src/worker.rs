@@ -278,7 +278,7 @@ impl Core {
             return Ok(engine);
         }
         let engine = Engine::open(&self.choice, budget_bytes).await?;
-        engine.prepare(&kernels::ALL).await?;
+        engine.prepare(kernels::used_on(engine.info())).await?;
         Ok(engine.with_stop_flag(Arc::clone(&self.stop)))
     }
 
