@@ -1,7 +1,7 @@
 // Rows of unit length, and the gradient through that.
 //
 //   unit = row / max(|row|, 1e-12)                 a zero row stays zero
-//   d row = (g - unit <g, unit>) / |row|           g = gradient / active; zero where the row is zero or active is 0
+//   d row = (g - unit <g, unit>) / |row|           g = gradient / divisor; zero where the row is zero or the divisor is 0
 //   term  = scale <gradient, unit> + what is there  a row's term of the loss, in the step's report
 //
 // normalize   one workgroup a row   unit[first + row]
@@ -23,6 +23,7 @@ struct Params {
   first_id: u32,     // the id of the first enqueued row
   report: u32,       // where this step's report begins
   scale: f32,        // what <gradient, unit> counts for in a row's term of the loss
+  divisor: f32,      // of the gradient; 0: the active triplets in the report
 }
 
 @group(0) @binding(0) var<uniform> params: Params;
@@ -131,7 +132,7 @@ fn backward(
   let along = sum(part, lane);
   let active_triplets = f32(atomicLoad(&report[params.report + ACTIVE]))
     + 4294967296.0 * f32(atomicLoad(&report[params.report + ACTIVE + 1u]));
-  let divisor = active_triplets * row_norms[row];
+  let divisor = select(active_triplets, params.divisor, params.divisor > 0.0) * row_norms[row];
   for (var k = lane; k < params.stride; k += WORKGROUP_SIZE) {
     let i = row * params.stride + k;
     let tangent = gradient[i] - unit_rows[i] * along;

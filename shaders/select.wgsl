@@ -21,7 +21,9 @@ const SEMIHARD = 2u;
 const EASY = 3u;
 const CLOSE = 4u;
 
-const VALID = 0u;  // where the u64 of valid triplets stands in a step's report
+const VALID = 0u;    // where the u64 of what is valid stands in a step's report
+const TRIPLETS = 1u;  // what is counted there; any other: nothing
+const PAIRS = 2u;
 
 struct Params {
   rows: u32,        // rows of the block
@@ -33,6 +35,7 @@ struct Params {
   negatives: u32,
   epsilon: f32,
   ranges: vec4f,    // least and largest value of a positive, of a negative
+  counted: u32,     // in the report
 }
 
 @group(0) @binding(0) var<uniform> params: Params;
@@ -136,7 +139,11 @@ fn keep(
       best = better(best, candidate(i, v, positive));
     }
   }
-  add(VALID, negatives * row.w);
+  switch params.counted {
+    case TRIPLETS: { add(VALID, negatives * row.w); }
+    case PAIRS: { add(VALID, negatives + select(0u, row.w, lane == 0u)); }
+    default: {}
+  }
   gather(best, lane);
   let nearest_negative = found_value(3u);
   let farthest_positive = -found_value(0u);

@@ -328,9 +328,7 @@ impl TrainConfig {
     /// [`Error::Config`] for the first that is out of it, with the range.
     pub fn check(&self) -> Result<()> {
         let Optimizer::Adam(adam) = &self.optimizer;
-        let Loss::TripletMargin(loss) = &self.loss;
         let fraction = 0.0..=1.0;
-        let margin = -4.0..=4.0;
         let rules = [
             (
                 self.schema == SCHEMA,
@@ -397,12 +395,6 @@ impl TrainConfig {
                 "0, or at least batch_size and at most 16777216",
             ),
             (
-                margin.contains(&loss.margin),
-                "loss.margin",
-                loss.margin.to_string(),
-                "between -4 and 4",
-            ),
-            (
                 adam.lr > 0.0 && adam.lr <= 10.0,
                 "optimizer.lr",
                 adam.lr.to_string(),
@@ -430,7 +422,8 @@ impl TrainConfig {
         match rules.into_iter().find(|(holds, ..)| !holds) {
             None => {
                 self.miner.check()?;
-                self.loss.check_takes(&self.miner)
+                self.loss.check()?;
+                self.loss.check_takes(&self.miner, self.distance)
             }
             Some((_, key, value, range)) => Err(Error::Config(format!(
                 "{key} is {value}: it must be {range}"

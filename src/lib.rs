@@ -32,12 +32,12 @@ mod pace;
 
 pub mod kernels;
 
-pub mod reference;
-
 // Settings, and the rules that they name.
 mod miners;
 
 mod losses;
+
+pub mod reference;
 
 mod config;
 
@@ -127,14 +127,17 @@ pub use knn::{KnnIndex, KnnSpec, Neighbors};
 pub use ledger::{Bytes, MemoryLedger, OverBudget, Purpose, Reservation};
 pub use linear::{LinearMap, Unfit};
 pub use listing::{ListingSpec, Windows, checksum, list};
-pub use losses::{Loss, TripletMarginLoss};
+pub use losses::{
+    CircleLoss, ContrastiveLoss, GeneralizedLiftedStructureLoss, Loss, MarginLoss,
+    MultiSimilarityLoss, NtXentLoss, SupConLoss, TripletMarginLoss,
+};
 #[doc(hidden)]
 pub use memory::may_fail;
 pub use memory::{reserve, zeros};
 pub use metrics::{ClassMetrics, Metrics, Retrieval, Scores};
 pub use miners::{
     BatchEasyHardMiner, BatchHardMiner, DistanceWeightedMiner, FacenetSemihardMiner, Miner,
-    MiningCounts, MultiSimilarityMiner, PairMarginMiner, Strategy, TripletMarginMiner,
+    MiningCounts, MultiSimilarityMiner, PairMarginMiner, Strategy, TripletMarginMiner, Tuples,
     TypeOfTriplets,
 };
 pub use mining::{KeptOfAnchor, Mined, MiningSpec, Pairs, Wanted, mine, mine_into};
@@ -143,6 +146,7 @@ pub use plan::{MemoryPlan, PlannedBuffer, Room};
 pub use pml::pml_bytes;
 pub use projection::{Axes, project};
 pub use rate::measure_rate;
+pub use row_pass::RowWork;
 pub use run::{Baseline, DataReport, FullEvaluation, Map, MemoryReport, Progress, Run, RunReport};
 pub use scaling::Scaling;
 pub use self_test::{SelfTest, self_test};

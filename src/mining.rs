@@ -20,11 +20,11 @@ use crate::kernels::triplet_margin::{
 };
 use crate::kernels::{self, stride};
 use crate::ledger::Purpose;
-use crate::losses::{Loss, MiningRule};
+use crate::losses::{Cost, Loss, MiningRule, Round, RowRule};
 use crate::miners::{Miner, MiningCounts};
 use crate::pace::Pace;
 use crate::plan::{MemoryPlan, Room};
-use crate::row_pass::RowPass;
+use crate::row_pass::{RowPass, RowWork};
 use crate::unit_rows::{Intake, UnitRows};
 
 pub use pairs::{KeptOfAnchor, Pairs};
@@ -54,6 +54,8 @@ pub struct MiningSpec {
     pub path: Path,
     /// Whether the loss needs similarities between positives and negatives, as `swap` does.
     pub swap: bool,
+    /// What a pass by rows does with what it keeps.
+    pub work: RowWork,
     /// Triplets of an anchor that are computed one by one, at most; 0 by ranks.
     pub looked_at: u64,
 }
@@ -113,6 +115,7 @@ impl MiningSpec {
         Self {
             path: rule.path(),
             swap: rule.swap(),
+            work: RowWork::of(&rule),
             looked_at: rule.looked_at(self.positives as u64, self.references as u64),
             ..self
         }
@@ -215,7 +218,7 @@ impl MiningSpec {
                     .with::<u32>(Purpose::Ranks, "mine.books", thresholds)
                     .with::<f32>(Purpose::Similarities, "mine.parts", parts)
             }
-            Path::Rows => RowPass::plan(plan, [(rows, references)]),
+            Path::Rows => RowPass::plan(plan, self.work, self.anchors as u64, [(rows, references)]),
         };
         plan.with::<f32>(Purpose::Gradients, "mine.gradient", rows * stride)
             .with::<f32>(Purpose::Gradients, "mine.shares", shares)
@@ -270,7 +273,7 @@ pub async fn mine_into(
 ) -> Result<Mined> {
     miner.check_has_a_loss()?;
     if let Wanted::Loss(loss) | Wanted::Gradient(loss) = wanted {
-        loss.check_takes(miner)?;
+        loss.check_takes(miner, distance)?;
     }
     let known = references.unwrap_or(anchors);
     anchors.check_against(known)?;
@@ -301,59 +304,75 @@ pub async fn mine_into(
     }
     let mut pulls = Pulls::default();
     let by_value = matches!(miner, Miner::MultiSimilarity(_)).then_some(distance);
-    let mut done = 0;
-    while done < spec.anchors {
-        let about = |anchor: usize| {
-            let label = number(&anchors.labels[anchor]).unwrap_or(names.len() as u32);
-            (label, counts.get(label as usize).copied().unwrap_or(0))
-        };
-        let rows = phase.next_rows(done, about);
-        let started = Instant::now();
-        phase.block(anchors, done, &rows, &rule).await?;
-        phase
-            .read_block(rows.len(), &rule, &wanted, &mut pulls)
-            .await?;
-        if wanted == Wanted::Pairs
-            && miner.gives_pairs()
-            && let Pass::Rows(pass) = &phase.pass
-        {
-            pairs::read(
-                engine,
-                pass,
-                done,
-                &rows,
-                spec.references,
-                by_value,
-                &mut sink,
-            )
-            .await?;
+    let (rounds, mut progressed) = (rule.rounds(), 0);
+    let mut cut = Vec::new();
+    for round in rounds {
+        let mut done = 0;
+        while done < spec.anchors {
+            let about = |anchor: usize| {
+                let label = number(&anchors.labels[anchor]).unwrap_or(names.len() as u32);
+                (label, counts.get(label as usize).copied().unwrap_or(0))
+            };
+            let most = match round {
+                Round::Slopes => cut.pop(),
+                Round::Mine | Round::Reduce => None,
+            };
+            let rows = phase.next_rows(done, most, about);
+            if *round == Round::Reduce {
+                cut.insert(0, rows.len());
+            }
+            let started = Instant::now();
+            phase.block(anchors, done, &rows, &rule, *round).await?;
+            if *round == Round::Reduce {
+                engine.settle().await?;
+            } else {
+                phase
+                    .read_block(rows.len(), &rule, &wanted, &mut pulls)
+                    .await?;
+            }
+            if wanted == Wanted::Pairs
+                && miner.gives_pairs()
+                && let Pass::Rows(pass) = &phase.pass
+            {
+                pairs::read(
+                    engine,
+                    pass,
+                    done,
+                    &rows,
+                    spec.references,
+                    by_value,
+                    &mut sink,
+                )
+                .await?;
+            }
+            let operations = rows.len() as f64 * spec.operations_of_an_anchor();
+            phase.pace.record(operations, started.elapsed());
+            done += rows.len();
+            progressed += rows.len();
+            progress((progressed / rounds.len()) as u64, spec.anchors as u64);
+            engine.breathe().await?;
         }
-        let operations = rows.len() as f64 * spec.operations_of_an_anchor();
-        phase.pace.record(operations, started.elapsed());
-        done += rows.len();
-        progress(done as u64, spec.anchors as u64);
-        engine.breathe().await?;
     }
     let report = engine.read(&phase.report, 0, TERMS as u64).await?;
     let mut mined = Mined {
-        mining: miner.counts(&report, spec.anchors),
+        mining: rule.counts(miner, &report, spec.anchors),
         ..Mined::default()
     };
-    if let Some(Loss::TripletMargin(loss)) = loss {
-        let active = mined.mining.active;
-        mined.loss = match spec.path {
-            Path::Ranks => loss.mean(pulls.sum, active),
-            Path::Rows => pulls.sum / active.max(1) as f64,
-        };
-    }
+    // The slopes and terms of pairs are divided already.
+    let divisor = match rule.pairs() {
+        Some(_) => 1,
+        None => mined.mining.active,
+    };
+    mined.loss = match (loss.and_then(Loss::triplet_margin), spec.path) {
+        (Some(loss), Path::Ranks) => loss.mean(pulls.sum, divisor),
+        _ => pulls.sum / divisor.max(1) as f64,
+    };
     if spec.gradient {
         if spec.own {
             let shares = engine.read(&phase.shares, 0, phase.shares.len()).await?;
             pulls.add_shares(&shares, stride(dim), dim);
         }
-        mined.gradient = pulls
-            .through_the_length(anchors, mined.mining.active)
-            .await?;
+        mined.gradient = pulls.through_the_length(anchors, divisor).await?;
     }
     Ok(mined)
 }
@@ -403,7 +422,7 @@ impl<'a> Phase<'a> {
                     },
                     parts: workspace.take("mine.parts"),
                 },
-                Path::Rows => Pass::Rows(RowPass::new(workspace)),
+                Path::Rows => Pass::Rows(RowPass::new(workspace, spec.work)),
             },
             gradient: workspace.take("mine.gradient"),
             shares: workspace.take("mine.shares"),
@@ -432,10 +451,16 @@ impl<'a> Phase<'a> {
         self.engine.upload(&mut self.tags, 0, &tags).await
     }
 
-    /// The next anchors that go together, from `first` on; `about` gives the label of one and how many references have it.
-    fn next_rows(&self, first: usize, about: impl Fn(usize) -> (u32, u32)) -> Vec<Row> {
+    /// The next anchors that go together, from `first` on: so many where that is said. `about` gives the label of one and how
+    /// many references have it.
+    fn next_rows(
+        &self,
+        first: usize,
+        rows: Option<usize>,
+        about: impl Fn(usize) -> (u32, u32),
+    ) -> Vec<Row> {
         let operations = self.spec.operations_of_an_anchor();
-        let most = self.pace.units(operations, self.cut.rows);
+        let most = rows.unwrap_or_else(|| self.pace.units(operations, self.cut.rows));
         let most = most.next_multiple_of(OWNERS).min(self.cut.rows);
         let last = self.spec.anchors.min(first + most);
         let mut offset = 0;
@@ -455,13 +480,14 @@ impl<'a> Phase<'a> {
             .collect()
     }
 
-    /// Mines a block of anchors, `first` the first of them.
+    /// A round over a block of anchors, `first` the first of them.
     async fn block(
         &mut self,
         anchors: Rows<'_>,
         first: usize,
         rows: &[Row],
         rule: &MiningRule,
+        round: Round,
     ) -> Result<()> {
         let numbers = first as u32..(first + rows.len()) as u32;
         stored(anchors)
@@ -515,32 +541,59 @@ impl<'a> Phase<'a> {
                     );
                 }
             }
-            (MiningRule::Rows(rule), Pass::Rows(pass)) => {
+            (MiningRule::Rows(RowRule { selection, cost }), Pass::Rows(pass)) => {
                 let shape = Shape::of(self.engine.info(), block.rows);
-                pass.mine(
-                    &mut commands,
-                    &block,
-                    shape,
-                    rule,
-                    inputs,
-                    gradient,
-                    0,
-                    report,
-                );
-                if share {
+                match (cost, round) {
+                    (Cost::Triplets(weighing), _) => pass.mine(
+                        &mut commands,
+                        &block,
+                        shape,
+                        selection,
+                        weighing,
+                        inputs,
+                        gradient,
+                        0,
+                        report,
+                    ),
+                    (Cost::Pairs(cost), Round::Reduce) => pass.reduce(
+                        &mut commands,
+                        &block,
+                        shape,
+                        selection,
+                        cost,
+                        inputs,
+                        first,
+                        0,
+                        report,
+                    ),
+                    (Cost::Pairs(cost), _) => pass.slopes(
+                        &mut commands,
+                        &block,
+                        shape,
+                        selection,
+                        cost,
+                        inputs,
+                        (first, self.spec.anchors),
+                        block.rows < self.spec.anchors,
+                        gradient,
+                        0,
+                        report,
+                    ),
+                }
+                if share && round != Round::Reduce {
                     pass.share(&mut commands, &block, inputs, shares);
                 }
-                let turns = if share && rule.weighing.swap {
-                    block.references
-                } else {
-                    0
-                };
-                for turn in (0..turns).step_by(block.rows) {
-                    // A submit carries a turn or two; the next block's rows are written only when all are done.
-                    self.engine
-                        .submit(std::mem::replace(&mut commands, self.engine.commands()));
-                    self.engine.breathe().await?;
-                    pass.share_swapped(&mut commands, &block, turn, rule, inputs, shares);
+                if let Cost::Triplets(weighing) = cost
+                    && weighing.swap
+                    && share
+                {
+                    for turn in (0..block.references).step_by(block.rows) {
+                        // A submit carries a turn or two; the next block's rows are written only when all are done.
+                        self.engine
+                            .submit(std::mem::replace(&mut commands, self.engine.commands()));
+                        self.engine.breathe().await?;
+                        pass.share_swapped(&mut commands, &block, turn, weighing, inputs, shares);
+                    }
                 }
             }
             _ => unreachable!("a phase is made for its rule's path"),

@@ -1,5 +1,7 @@
 //! What PyTorch Metric Learning would take for the same step: the line that the memory plot draws beside ours.
 
+use crate::losses::Loss;
+
 /// What PML allocates to enumerate the triplets of a step, in bytes: an estimate. Of `pml_paths` the one that it takes,
 /// the first below 2^31 - 1 cells and the second, as of PML 2.5, from there on.
 pub fn pml_bytes(anchors: u64, references: u64, triplets: u64) -> u64 {
@@ -29,6 +31,19 @@ fn cells(anchors: u64, references: u64) -> u64 {
     anchors
         .saturating_mul(references)
         .saturating_mul(references)
+}
+
+/// What PML allocates for a loss of pairs, in bytes: an estimate. For every cell of anchors and references two masks of a byte,
+/// the place of its pair (16) and the similarity (4); `NTXentLoss` also three floats for every positive pair and every negative
+/// pair of the batch, against each other.
+pub(crate) fn pml_pair_bytes(loss: &Loss, anchors: u64, references: u64, positives: u64) -> u64 {
+    let cells = anchors.saturating_mul(references);
+    let against_each_other = match loss {
+        Loss::NtXent(_) => positives.saturating_mul(cells.saturating_sub(positives)),
+        _ => 0,
+    };
+    let matrices = 22u64.saturating_mul(cells);
+    matrices.saturating_add(12u64.saturating_mul(against_each_other))
 }
 
 #[cfg(test)]

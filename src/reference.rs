@@ -7,6 +7,7 @@ use crate::kernels::gemm::Layer;
 use crate::kernels::select::{Keep, Selection};
 use crate::kernels::triplet_margin::{Kind, Rule};
 use crate::kernels::weigh::Weighing;
+use crate::losses::Loss;
 
 /// The inner product.
 pub fn dot(a: &[f64], b: &[f64]) -> f64 {
@@ -514,4 +515,147 @@ pub fn weigh(
         }
     }
     weighed
+}
+
+/// A pair of an anchor, as a loss of pairs sees it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PairOfAnchor {
+    /// Similarity of the two unit rows.
+    pub similarity: f64,
+    /// The similarity by which weights are taken that a loss holds constant; to differentiate, leave it as it is.
+    pub held: f64,
+    /// How often the pair counts.
+    pub times: f64,
+}
+
+/// The positives and the negatives of an anchor.
+pub type PairsOfAnchor = [Vec<PairOfAnchor>; 2];
+
+/// A loss of pairs, as its paper or PML writes it: in distances or similarities, one anchor after the other.
+///
+/// # Panics
+/// For a loss of triplets.
+pub fn pair_loss(loss: &Loss, distance: Distance, anchors: &[PairsOfAnchor]) -> f64 {
+    // What PML compares: a similarity, or a distance; and by how much `a` exceeds `b` in the direction of farther.
+    let value = |s: f64| match distance {
+        Distance::Cosine => s,
+        Distance::L2 => (2.0 - 2.0 * s).max(0.0).sqrt(),
+    };
+    let farther = |a: f64, b: f64| match distance {
+        Distance::Cosine => b - a,
+        Distance::L2 => a - b,
+    };
+    let nearness = |pair: &PairOfAnchor| farther(0.0, value(pair.similarity));
+    let log_sum = |exponents: Vec<f64>| -> f64 {
+        let top = exponents.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let sum: f64 = exponents.iter().map(|x| (x - top).exp()).sum();
+        if exponents.is_empty() {
+            0.0
+        } else {
+            top + sum.ln()
+        }
+    };
+    let of_side = |side: &[PairOfAnchor], of: &dyn Fn(f64) -> f64| -> Vec<f64> {
+        side.iter().map(|pair| of(value(pair.similarity))).collect()
+    };
+    let relu = |x: f64| x.max(0.0);
+    let softplus = |x: f64| relu(x) + (-x.abs()).exp().ln_1p();
+    let mean = |terms: &[(f64, f64)], counted: &dyn Fn(f64) -> bool| -> f64 {
+        let counted = terms.iter().filter(|(term, _)| counted(*term));
+        let (sum, times) = counted.fold((0.0, 0.0), |(sum, all), (term, times)| {
+            (sum + term * times, all + times)
+        });
+        if times == 0.0 { 0.0 } else { sum / times }
+    };
+    let above_zero = |term: f64| term > 0.0;
+    let every = |_: f64| true;
+    let hinges = |side: usize, of: &dyn Fn(f64) -> f64| -> Vec<(f64, f64)> {
+        let pairs = anchors.iter().flat_map(|sides| &sides[side]);
+        pairs
+            .map(|pair| (relu(of(value(pair.similarity))), pair.times))
+            .collect()
+    };
+    let rows = |of: &dyn Fn(&PairsOfAnchor) -> f64| -> Vec<(f64, f64)> {
+        anchors.iter().map(|sides| (of(sides), 1.0)).collect()
+    };
+    match loss {
+        Loss::TripletMargin(_) => panic!("a loss of triplets"),
+        Loss::Contrastive(loss) => {
+            let positives = hinges(0, &|d| farther(d, loss.pos_margin));
+            let negatives = hinges(1, &|d| farther(loss.neg_margin, d));
+            mean(&positives, &above_zero) + mean(&negatives, &above_zero)
+        }
+        Loss::Margin(loss) => {
+            let mut terms = hinges(0, &|d| farther(d, loss.beta) + loss.margin);
+            terms.extend(hinges(1, &|d| farther(loss.beta, d) + loss.margin));
+            mean(&terms, &above_zero)
+        }
+        Loss::MultiSimilarity(loss) => {
+            let soft = |side: &[PairOfAnchor], scale: f64, of: &dyn Fn(f64) -> f64| {
+                let mut exponents = of_side(side, &|d| scale * of(d));
+                exponents.push(0.0);
+                log_sum(exponents) / scale
+            };
+            let of = |[positives, negatives]: &PairsOfAnchor| {
+                soft(positives, loss.alpha, &|d| farther(d, loss.base))
+                    + soft(negatives, loss.beta, &|d| farther(loss.base, d))
+            };
+            mean(&rows(&of), &every)
+        }
+        Loss::NtXent(loss) => {
+            let mut terms = Vec::new();
+            for [positives, negatives] in anchors {
+                for positive in positives {
+                    let own = nearness(positive) / loss.temperature;
+                    let others = negatives.iter().map(|negative| {
+                        let x = nearness(negative) / loss.temperature;
+                        negative.times * (x - own).exp()
+                    });
+                    terms.push((others.sum::<f64>().ln_1p(), positive.times));
+                }
+            }
+            mean(&terms, &every)
+        }
+        Loss::SupCon(loss) => {
+            if anchors.iter().all(|[_, negatives]| negatives.is_empty()) {
+                return 0.0;
+            }
+            let of = |[positives, negatives]: &PairsOfAnchor| {
+                let exponent = |pair: &PairOfAnchor| nearness(pair) / loss.temperature;
+                let all = log_sum(positives.iter().chain(negatives).map(exponent).collect());
+                let sum: f64 = positives.iter().map(exponent).sum();
+                if positives.is_empty() {
+                    0.0
+                } else {
+                    all - sum / positives.len() as f64
+                }
+            };
+            mean(&rows(&of), &above_zero)
+        }
+        Loss::Circle(loss) => {
+            let of = |[positives, negatives]: &PairsOfAnchor| {
+                if positives.is_empty() || negatives.is_empty() {
+                    return 0.0;
+                }
+                let (m, gamma) = (loss.m, loss.gamma);
+                let of_positive = |pair: &PairOfAnchor| {
+                    -gamma * relu(1.0 + m - pair.held) * (pair.similarity - (1.0 - m))
+                };
+                let of_negative =
+                    |pair: &PairOfAnchor| gamma * relu(pair.held + m) * (pair.similarity - m);
+                let positives = log_sum(positives.iter().map(of_positive).collect());
+                let negatives = log_sum(negatives.iter().map(of_negative).collect());
+                softplus(positives + negatives)
+            };
+            mean(&rows(&of), &above_zero)
+        }
+        Loss::GeneralizedLiftedStructure(loss) => {
+            let of = |[positives, negatives]: &PairsOfAnchor| {
+                let positives = log_sum(of_side(positives, &|d| farther(d, loss.pos_margin)));
+                let negatives = log_sum(of_side(negatives, &|d| farther(loss.neg_margin, d)));
+                relu(positives + negatives)
+            };
+            mean(&rows(&of), &every)
+        }
+    }
 }

@@ -1,16 +1,20 @@
 //! [`RowPass`]: mining by rows ([`crate::Path::Rows`]), a block of anchors at a time: their similarities to all references, the
-//! ones that a miner keeps, the loss of those triplets, and its gradient. Holds the buffers.
+//! ones that a miner keeps, the loss of those triplets or pairs, and its gradient. Holds the buffers.
+//!
+//! A loss of triplets takes one round over the blocks, [`RowPass::mine`]. A loss of pairs takes two, as it is divided by counts
+//! of the whole batch: [`RowPass::reduce`], then [`RowPass::slopes`].
 
 use crate::engine::{Commands, DeviceVec, Workspace};
 use crate::error::{Error, Result};
 use crate::kernels::pull::{self, pull, share};
 use crate::kernels::ranks::{Block, Inputs, SEGMENT};
-use crate::kernels::select::{Kept, select};
+use crate::kernels::row_loss::{self, ROW_NUMBERS, RowCost, Times};
+use crate::kernels::select::{Counted, Kept, Selection, select};
 use crate::kernels::similarities::{similarities, width};
 use crate::kernels::tile::Shape;
 use crate::kernels::weigh::{self, Weighing, weigh, weigh_swapped};
 use crate::ledger::Purpose;
-use crate::losses::RowRule;
+use crate::losses::{Cost, MiningRule};
 use crate::plan::MemoryPlan;
 
 /// The most references of a row.
@@ -23,18 +27,51 @@ const PLACES: &str = "rows.places";
 const COUNTS: &str = "rows.counts";
 const WEIGHTS: &str = "rows.weights";
 const TERMS: &str = "rows.terms";
+const TIMES: &str = "rows.times";
+const REDUCED: &str = "rows.reduced";
+
+/// What a pass by rows does with the pairs that it keeps: it decides which buffers there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RowWork {
+    /// Looks at their triplets.
+    #[default]
+    Triplets,
+    /// Reduces each row, and then gives every pair its slope.
+    Pairs,
+    /// The same, where a pair counts once for every triplet that the miner keeps with it.
+    MinedPairs,
+}
+
+impl RowWork {
+    /// What the rule of a run asks for.
+    pub(crate) fn of(rule: &MiningRule) -> Self {
+        match rule.pairs() {
+            None => Self::Triplets,
+            Some(cost) if cost.times == Times::Mined => Self::MinedPairs,
+            Some(_) => Self::Pairs,
+        }
+    }
+}
 
 /// The buffers of a block of rows.
 #[derive(Debug)]
 pub(crate) struct RowPass {
+    work: RowWork,
     kept: Kept,
     terms: DeviceVec<f32>,
+    /// How often each pair counts, `[rows, width]`.
+    times: DeviceVec<u32>,
+    /// Every row of the batch reduced, `[anchors, ROW_NUMBERS]`.
+    reduced: DeviceVec<f32>,
 }
 
 impl RowPass {
-    /// Adds the buffers of blocks of so many rows and references to a plan: each as large as the largest needs it.
+    /// Adds the buffers of blocks of so many rows and references to a plan: each as large as the largest needs it. `anchors`:
+    /// rows of the whole batch.
     pub(crate) fn plan(
         plan: MemoryPlan,
+        work: RowWork,
+        anchors: u64,
         blocks: impl IntoIterator<Item = (u64, u64)>,
     ) -> MemoryPlan {
         let (mut cells, mut terms, mut most_rows) = (0, 0, 0);
@@ -46,16 +83,23 @@ impl RowPass {
             terms = rows.saturating_mul(segments).max(terms);
             most_rows = rows.max(most_rows);
         }
+        let only = |work: bool, count: u64| if work { count } else { 0 };
+        let terms = only(work == RowWork::Triplets, terms);
+        let times = only(work == RowWork::MinedPairs, cells);
+        let reduced = only(work != RowWork::Triplets, anchors * ROW_NUMBERS as u64);
         plan.with::<f32>(Purpose::Similarities, VALUES, cells)
             .with::<f32>(Purpose::Similarities, WEIGHTS, cells)
             .with::<f32>(Purpose::Similarities, TERMS, terms)
+            .with::<f32>(Purpose::Similarities, REDUCED, reduced)
             .with::<u32>(Purpose::Triplets, PLACES, cells)
+            .with::<u32>(Purpose::Triplets, TIMES, times)
             .with::<[u32; 2]>(Purpose::Triplets, COUNTS, most_rows)
     }
 
     /// Takes the buffers from a workspace.
-    pub(crate) fn new(workspace: &mut Workspace) -> Self {
+    pub(crate) fn new(workspace: &mut Workspace, work: RowWork) -> Self {
         Self {
+            work,
             kept: Kept {
                 values: workspace.take(VALUES),
                 places: workspace.take(PLACES),
@@ -63,20 +107,28 @@ impl RowPass {
                 weights: workspace.take(WEIGHTS),
             },
             terms: workspace.take(TERMS),
+            times: workspace.take(TIMES),
+            reduced: workspace.take(REDUCED),
         }
     }
 
     /// Dispatches of a block at most.
-    pub(crate) fn dispatches(stride: usize, references: usize, weighing: &Weighing) -> usize {
-        let Weighing {
-            swap, one_negative, ..
-        } = *weighing;
-        let windows = references.div_ceil(weigh::window(stride, swap));
-        // One negative is chosen window by window as well, and settled once.
-        let windows = windows + usize::from(one_negative) * (windows + 1);
-        // A swap pulls and shares once more.
-        let pulls = references.div_ceil(pull::WINDOW) * (1 + usize::from(swap));
-        6 + windows + pulls
+    pub(crate) fn dispatches(stride: usize, references: usize, cost: &Cost) -> usize {
+        let pulls = references.div_ceil(pull::WINDOW);
+        match cost {
+            Cost::Triplets(weighing) => {
+                let Weighing {
+                    swap, one_negative, ..
+                } = *weighing;
+                let windows = references.div_ceil(weigh::window(stride, swap));
+                // One negative is chosen window by window as well, and settled once.
+                let windows = windows + usize::from(one_negative) * (windows + 1);
+                // A swap pulls and shares once more.
+                6 + windows + pulls * (1 + usize::from(swap))
+            }
+            // The second round may compare once more.
+            Cost::Pairs(cost) => 3 + row_loss::dispatches(references, cost) + pulls,
+        }
     }
 
     /// Checks that a row can be compared with this many references of this many columns.
@@ -101,6 +153,32 @@ impl RowPass {
         Ok(())
     }
 
+    /// Similarities of a block, and what the miner keeps of them.
+    #[expect(clippy::too_many_arguments, reason = "what a pass reads and writes")]
+    fn keep(
+        &mut self,
+        commands: &mut Commands,
+        block: &Block,
+        shape: Shape,
+        selection: &Selection,
+        inputs: Inputs<'_>,
+        counted: Counted,
+        report_first: usize,
+        report: &mut DeviceVec<u32>,
+    ) {
+        let kept = &mut self.kept;
+        let (anchors, references) = (inputs.anchors, inputs.references);
+        let values = &mut kept.values;
+        let distance = selection.distance;
+        similarities(
+            commands, block, shape, distance, anchors, references, values,
+        );
+        let first = report_first;
+        select(
+            commands, block, selection, inputs, kept, counted, first, report,
+        );
+    }
+
     /// Triplet counts, loss sums and anchor gradient of a block: counts and each row's loss sum go into the step's report,
     /// `active * dL/d(anchor)` into its rows of `gradient`.
     #[expect(clippy::too_many_arguments, reason = "what a pass reads and writes")]
@@ -109,48 +187,89 @@ impl RowPass {
         commands: &mut Commands,
         block: &Block,
         shape: Shape,
-        rule: &RowRule,
+        selection: &Selection,
+        weighing: &Weighing,
         inputs: Inputs<'_>,
         gradient: &mut DeviceVec<f32>,
         report_first: usize,
         report: &mut DeviceVec<u32>,
     ) {
-        let Self { kept, terms } = self;
-        let (anchors, references) = (inputs.anchors, inputs.references);
-        similarities(
-            commands,
-            block,
-            shape,
-            rule.selection.distance,
-            anchors,
-            references,
-            &mut kept.values,
+        let (first, counted) = (report_first, Counted::Triplets);
+        self.keep(
+            commands, block, shape, selection, inputs, counted, first, report,
         );
-        select(
-            commands,
-            block,
-            &rule.selection,
-            inputs,
-            kept,
-            report_first,
-            report,
-        );
+        let Self { kept, terms, .. } = self;
+        let references = inputs.references;
         weigh(
-            commands,
-            block,
-            &rule.weighing,
-            references,
-            kept,
-            terms,
-            report_first,
-            report,
+            commands, block, weighing, references, kept, terms, first, report,
         );
+        pull(commands, block, false, references, &kept.weights, gradient);
+    }
+
+    /// First round of a loss of pairs: the numbers of a block's rows, whose first is anchor `anchor` of the batch, and the
+    /// batch's counts in the step's report.
+    #[expect(clippy::too_many_arguments, reason = "what a pass reads and writes")]
+    pub(crate) fn reduce(
+        &mut self,
+        commands: &mut Commands,
+        block: &Block,
+        shape: Shape,
+        selection: &Selection,
+        cost: &RowCost,
+        inputs: Inputs<'_>,
+        anchor: usize,
+        report_first: usize,
+        report: &mut DeviceVec<u32>,
+    ) {
+        let (first, counted) = (report_first, Counted::Pairs);
+        self.keep(
+            commands, block, shape, selection, inputs, counted, first, report,
+        );
+        row_loss::count(commands, block, cost, &self.kept, &mut self.times);
+        let Self { kept, reduced, .. } = self;
+        let times = (self.work == RowWork::MinedPairs).then_some(&self.times);
+        row_loss::reduce(
+            commands, block, cost, kept, times, anchor, reduced, first, report,
+        );
+    }
+
+    /// Second round of a loss of pairs: `dL/d(anchor)` of a block into its rows of `gradient`, and each row's part of the loss
+    /// into the step's report. `again`: another block was reduced since this one. `anchors`: rows of the whole batch.
+    #[expect(clippy::too_many_arguments, reason = "what a pass reads and writes")]
+    pub(crate) fn slopes(
+        &mut self,
+        commands: &mut Commands,
+        block: &Block,
+        shape: Shape,
+        selection: &Selection,
+        cost: &RowCost,
+        inputs: Inputs<'_>,
+        (anchor, anchors): (usize, usize),
+        again: bool,
+        gradient: &mut DeviceVec<f32>,
+        report_first: usize,
+        report: &mut DeviceVec<u32>,
+    ) {
+        let first = report_first;
+        if again {
+            let counted = Counted::Nothing;
+            self.keep(
+                commands, block, shape, selection, inputs, counted, first, report,
+            );
+            row_loss::count(commands, block, cost, &self.kept, &mut self.times);
+        }
+        let Self { kept, reduced, .. } = self;
+        let times = (self.work == RowWork::MinedPairs).then_some(&self.times);
+        row_loss::slopes(
+            commands, block, cost, anchors, kept, times, anchor, reduced, first, report,
+        );
+        let references = inputs.references;
         pull(commands, block, false, references, &kept.weights, gradient);
     }
 
     /// Reference gradient of a block: adds `active * dL/d(reference)`, where the references are the batch itself.
     ///
-    /// Call it after [`RowPass::mine`] on the same block, and before [`RowPass::share_swapped`].
+    /// Call it after [`RowPass::mine`] or [`RowPass::slopes`] on the same block, and before [`RowPass::share_swapped`].
     pub(crate) fn share(
         &self,
         commands: &mut Commands,
@@ -176,13 +295,13 @@ impl RowPass {
         commands: &mut Commands,
         block: &Block,
         first: usize,
-        rule: &RowRule,
+        weighing: &Weighing,
         inputs: Inputs<'_>,
         gradient: &mut DeviceVec<f32>,
     ) {
         let kept = &mut self.kept;
         let rows = block.rows.min(block.references - first);
-        weigh_swapped(commands, block, &rule.weighing, first, rows, inputs, kept);
+        weigh_swapped(commands, block, weighing, first, rows, inputs, kept);
         let turn = Block {
             first_row: first,
             rows,

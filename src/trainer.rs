@@ -38,11 +38,11 @@ use crate::kernels::triplet_margin::{self, OWNERS, PAIRS, STATUS, TERMS};
 use crate::kernels::{self, stride};
 use crate::knn::Seeker;
 use crate::linear::Unfit;
-use crate::losses::{Loss, MiningRule};
+use crate::losses::{Cost, MiningRule, Round, RowRule};
 use crate::miners::MiningCounts;
 use crate::model::{Activations, EmbeddingModel, LayerWeights};
 use crate::pace::{Pace, Slices};
-use crate::pml::pml_bytes;
+use crate::pml::{pml_bytes, pml_pair_bytes};
 use crate::scaling::{Decision, Scaling};
 use crate::unit_rows::Intake;
 use baseline::Linear;
@@ -317,7 +317,6 @@ impl Trainer {
     /// Reads what the steps brought; stops at the first that was not finite.
     fn read_reports(&mut self, words: &[u32], drawn: &[Drawn]) -> Result<Vec<StepReport>> {
         let batch = self.setup.sizes.batch;
-        let Loss::TripletMargin(loss) = &self.config.loss;
         (self.pairs, self.last, self.picked) = (None, None, None);
         let mut reports = Vec::with_capacity(drawn.len());
         for (words, drawn) in words.chunks_exact(TERMS + batch).zip(drawn) {
@@ -332,8 +331,8 @@ impl Trainer {
                 self.failed = Some(error);
                 break;
             }
-            let mining = self.config.miner.counts(words, batch);
-            let loss = loss.read(words, &mining, self.rule.path());
+            let mining = self.rule.counts(&self.config.miner, words, batch);
+            let loss = self.config.loss.read(words, &mining, self.rule.path());
             self.step += 1;
             reports.push(StepReport {
                 step: self.step,
@@ -416,16 +415,22 @@ impl Trainer {
         let positives = anchors.iter().map(|row| row.positives as usize).max();
         rows.extend(anchors);
         let references = self.memory.len() as u64;
-        let triplets = labels.iter().map(|label| {
-            let same = self.memory.of_class(*label);
-            (same - u64::from(alone)) * (references - same)
-        });
+        let same = labels.iter().map(|label| self.memory.of_class(*label));
+        let others = u64::from(alone);
+        let anchors = labels.len() as u64;
+        let pml_bytes = if self.config.loss.is_of_pairs() {
+            let positives = same.map(|same| same - others).sum();
+            pml_pair_bytes(&self.config.loss, anchors, references, positives)
+        } else {
+            let triplets = same.map(|same| (same - others) * (references - same));
+            pml_bytes(anchors, references, triplets.sum())
+        };
         Drawn {
             slots,
             references: references as usize,
             positives: positives.unwrap_or(0),
             alone,
-            pml_bytes: pml_bytes(labels.len() as u64, references, triplets.sum()),
+            pml_bytes,
         }
     }
 
@@ -499,62 +504,98 @@ impl Trainer {
             references: drawn.references,
             stride,
         };
-        let mut row = 0;
-        while row < count {
-            // A few rows of the block at once: it is as large as its buffers.
-            let left = blocks.rows - row % blocks.rows;
-            let left = left.min(count - row);
-            slices.reserve(block_dispatches).await?;
-            match (&*rule, &mut *mining) {
-                (MiningRule::Ranks(rule), MiningBuffers::Ranks { scratch, parts }) => {
-                    let block = block(row, at_once(slices, OWNERS, left));
-                    triplet_margin::mine(
-                        slices.commands(),
-                        &block,
-                        drawn.positives,
-                        rule,
-                        drawn.slots.capacity,
-                        inputs,
-                        scratch,
-                        parts,
-                        gradient,
-                        report_first,
-                        last.then_some(TERMS + count),
-                        report,
-                    );
-                    row += block.rows;
-                    slices.recorded(of_a_row * block.rows as f64).await?;
-                }
-                (MiningRule::Rows(rule), MiningBuffers::Rows(pass)) => {
-                    // What the rows of a batch give to each other is added up from all of them.
-                    let rows = match drawn.alone {
-                        true => left,
-                        false => at_once(slices, OWNERS, left),
-                    };
-                    let block = block(row, rows);
-                    let shape = Shape::of(self.engine.info(), rows);
-                    let commands = slices.commands();
-                    pass.mine(
-                        commands,
-                        &block,
-                        shape,
-                        rule,
-                        inputs,
-                        gradient,
-                        report_first,
-                        report,
-                    );
-                    if drawn.alone {
-                        pass.share(commands, &block, inputs, gradient);
+        let anchors = count;
+        let mut cut = Vec::new();
+        for &round in rule.rounds() {
+            let mut row = 0;
+            while row < count {
+                // A few rows of the block at once: it is as large as its buffers.
+                let left = blocks.rows - row % blocks.rows;
+                let left = left.min(count - row);
+                slices.reserve(block_dispatches).await?;
+                // What the rows of a batch give to each other is added up from all of them, and a second round looks at
+                // the same blocks.
+                let rows = match (&*rule, round) {
+                    (MiningRule::Rows(_), _) if drawn.alone => left,
+                    (_, Round::Slopes) => cut.pop().unwrap_or(left),
+                    _ => at_once(slices, OWNERS, left),
+                };
+                let block = block(row, rows);
+                let shape = Shape::of(self.engine.info(), rows);
+                let commands = slices.commands();
+                match (&*rule, &mut *mining) {
+                    (MiningRule::Ranks(rule), MiningBuffers::Ranks { scratch, parts }) => {
+                        triplet_margin::mine(
+                            commands,
+                            &block,
+                            drawn.positives,
+                            rule,
+                            drawn.slots.capacity,
+                            inputs,
+                            scratch,
+                            parts,
+                            gradient,
+                            report_first,
+                            last.then_some(TERMS + count),
+                            report,
+                        );
                     }
-                    if drawn.alone && rule.weighing.swap {
-                        // The block is the whole batch, and so are the references.
-                        pass.share_swapped(commands, &block, 0, rule, inputs, gradient);
+                    (MiningRule::Rows(RowRule { selection, cost }), MiningBuffers::Rows(pass)) => {
+                        match (cost, round) {
+                            (Cost::Triplets(weighing), _) => pass.mine(
+                                commands,
+                                &block,
+                                shape,
+                                selection,
+                                weighing,
+                                inputs,
+                                gradient,
+                                report_first,
+                                report,
+                            ),
+                            (Cost::Pairs(cost), Round::Reduce) => pass.reduce(
+                                commands,
+                                &block,
+                                shape,
+                                selection,
+                                cost,
+                                inputs,
+                                row,
+                                report_first,
+                                report,
+                            ),
+                            (Cost::Pairs(cost), _) => pass.slopes(
+                                commands,
+                                &block,
+                                shape,
+                                selection,
+                                cost,
+                                inputs,
+                                (row, anchors),
+                                rows < count,
+                                gradient,
+                                report_first,
+                                report,
+                            ),
+                        }
+                        if drawn.alone && round != Round::Reduce {
+                            pass.share(commands, &block, inputs, gradient);
+                        }
+                        if drawn.alone
+                            && let Cost::Triplets(weighing) = cost
+                            && weighing.swap
+                        {
+                            // The block is the whole batch, and so are the references.
+                            pass.share_swapped(commands, &block, 0, weighing, inputs, gradient);
+                        }
                     }
-                    row += rows;
-                    slices.recorded(of_a_row * rows as f64).await?;
+                    _ => unreachable!("the buffers are planned for the rule's path"),
                 }
-                _ => unreachable!("the buffers are planned for the rule's path"),
+                if round == Round::Reduce {
+                    cut.insert(0, rows);
+                }
+                row += rows;
+                slices.recorded(of_a_row * rows as f64).await?;
             }
         }
         if drawn.alone
@@ -588,6 +629,8 @@ impl Trainer {
                 MiningRule::Ranks(rule) => rule.scale(drawn.alone),
                 MiningRule::Rows(_) => 0.0,
             },
+            // The slopes of pairs are divided already.
+            rule.pairs().map(|_| 1.0),
             report_first,
             &mut train.report,
         );

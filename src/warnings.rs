@@ -132,7 +132,10 @@ impl Warnings {
 /// Why no triplet of the last steps was active, as far as a step tells.
 fn nothing_active(report: &StepReport, config: &TrainConfig) -> Warning {
     let mining = &report.mining;
-    let Loss::TripletMargin(loss) = &config.loss;
+    let (what, loss) = match &config.loss {
+        Loss::TripletMargin(loss) => ("triplet", Some(loss)),
+        _ => ("pair", None),
+    };
     let loss_margin = |margin: f64| format!("loss.margin={}", rounded(margin));
     let (cause, button, sets) = if mining.valid == 0 {
         let cause = if config.m_per_class == config.batch_size {
@@ -156,10 +159,9 @@ fn nothing_active(report: &StepReport, config: &TrainConfig) -> Warning {
                     "in every triplet the positive is nearer than the negative by the whole margin: the head has learned \
                      what this margin can teach, or the margin is too small",
                     format!("Use a margin of {margin}"),
-                    vec![
-                        format!("miner.margin={margin}"),
-                        loss_margin(margin.max(loss.margin)),
-                    ],
+                    std::iter::once(format!("miner.margin={margin}"))
+                        .chain(loss.map(|loss| loss_margin(margin.max(loss.margin))))
+                        .collect(),
                 )
             }
             Miner::TripletMargin(miner) => {
@@ -179,19 +181,25 @@ fn nothing_active(report: &StepReport, config: &TrainConfig) -> Warning {
                 vec!["miner.name=triplet-margin".to_owned()],
             ),
         }
-    } else {
+    } else if let Some(loss) = loss {
         let margin = rounded(2.0 * loss.margin.max(0.1));
         (
             "the triplets that the miner keeps meet the loss's margin already",
             format!("Use a loss margin of {margin}"),
             vec![loss_margin(margin)],
         )
+    } else {
+        let cause = "the pairs that the miner keeps meet the loss's margins already";
+        return Warning::new(quiet(what, report.step, cause));
     };
-    Warning::new(format!(
-        "No triplet was active in {QUIET_STEPS} steps (up to step {}), so nothing is learned. The likely reason: {cause}.",
-        report.step
-    ))
-    .mended_by(button, &sets)
+    Warning::new(quiet(what, report.step, cause)).mended_by(button, &sets)
+}
+
+/// What is said of steps without an active triplet or pair.
+fn quiet(what: &str, step: u64, cause: &str) -> String {
+    format!(
+        "No {what} was active in {QUIET_STEPS} steps (up to step {step}), so nothing is learned. The likely reason: {cause}."
+    )
 }
 
 /// Rows per class of a batch that has several rows of several classes; 0, plain batches, where its size allows none.
@@ -208,7 +216,7 @@ fn rounded(margin: f64) -> f64 {
 
 /// Settings under which no triplet can be both mined and active.
 fn nothing_to_learn(config: &TrainConfig) -> Option<Warning> {
-    let Loss::TripletMargin(loss) = &config.loss;
+    let loss = config.loss.triplet_margin();
     // The band of s_ap - s_an that is mined lies above `low`, and up to `high`.
     let (low, high, what) = match &config.miner {
         Miner::None => (-2.0, 2.0, "without a miner"),
@@ -231,7 +239,10 @@ fn nothing_to_learn(config: &TrainConfig) -> Option<Warning> {
         );
         let sets = ["miner.margin=0.2".to_owned()];
         Some(Warning::new(text).mended_by("Use a miner margin of 0.2", &sets))
-    } else if low >= loss.margin && !loss.smooth_loss {
+    } else if let Some(loss) = loss
+        && low >= loss.margin
+        && !loss.smooth_loss
+    {
         let text = format!(
             "Every loss is zero: {what}, the positive is nearer than the negative by more than {low} in each, and the loss \
              asks for {} only.",

@@ -276,6 +276,15 @@ fn by_rows_a_budget_changes_no_byte_and_the_plan_names_the_path() {
         &["miner.name=facenet-semihard"],
         &["miner.name=facenet-semihard", "loss.smooth_loss=true"],
         &["loss.swap=true"],
+        &["loss.name=contrastive"],
+        &[
+            "loss.name=margin",
+            "miner.name=none",
+            "distance=l2",
+            "loss.beta=1.1",
+        ],
+        &["loss.name=nt-xent", "miner.name=none"],
+        &["loss.name=circle", "miner.name=multi-similarity"],
         &[
             "loss.swap=true",
             "distance=l2",

@@ -739,7 +739,7 @@ fn ten_steps(engine: Engine, sets: &[&str]) -> (Vec<f64>, Vec<u32>) {
 }
 
 #[test]
-fn every_miner_by_rows_gives_the_same_bytes_twice_and_one_loss_on_both_engines() {
+fn what_goes_by_rows_gives_the_same_bytes_twice_and_one_loss_on_both_engines() {
     for miner in [
         &["miner.name=batch-hard"][..],
         &["miner.name=batch-easy-hard"],
@@ -752,6 +752,13 @@ fn every_miner_by_rows_gives_the_same_bytes_twice_and_one_loss_on_both_engines()
         &["loss.swap=true"],
         &["loss.smooth_loss=true", "miner.name=none"],
         &["miner.name=facenet-semihard"],
+        &["loss.name=contrastive"],
+        &["loss.name=margin", "miner.name=none"],
+        &["loss.name=multi-similarity", "miner.name=multi-similarity"],
+        &["loss.name=nt-xent", "miner.name=none"],
+        &["loss.name=sup-con", "miner.name=none"],
+        &["loss.name=circle", "miner.name=none"],
+        &["loss.name=generalized-lifted-structure"],
     ] {
         for memory in [
             &["memory_size=0"][..],
@@ -767,6 +774,23 @@ fn every_miner_by_rows_gives_the_same_bytes_twice_and_one_loss_on_both_engines()
                 assert!((gpu - cpu).abs() < 1e-4, "{sets:?}: {gpu} {cpu}");
             }
             assert!(gpu.0.iter().any(|loss| *loss > 0.01), "{sets:?}: {gpu:?}");
+        }
+    }
+}
+
+#[test]
+fn blocks_change_no_byte_of_a_loss_of_pairs() {
+    for loss in [
+        &["loss.name=contrastive"][..],
+        &["loss.name=sup-con", "miner.name=none"],
+    ] {
+        for kind in [EngineKind::Cpu, EngineKind::Gpu] {
+            // With room for so many rows, a block has half a batch; as few are in the memory.
+            let [few, many] = ["memory_size=600", "memory_size=400000"].map(|memory| {
+                let sets = [loss, &[memory]].concat();
+                ten_steps(open(kind, 512 << 20), &sets)
+            });
+            assert!(few == many, "{kind:?} {loss:?}: {:?} {:?}", few.0, many.0);
         }
     }
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use nearfar::{
     Engine, Forecast, KeptOfAnchor, MemoryReport, Mined, MiningSpec, Rate, Result, Room,
-    TrainConfig, Wanted, matrix_header, mine_into, pml_bytes,
+    TrainConfig, Tuples, Wanted, matrix_header, mine_into, pml_bytes,
 };
 
 use super::files::{LabelledFiles, LabelledRows, compare};
@@ -42,14 +42,16 @@ pub(super) struct Mine {
     pub(super) common: Common,
 }
 
-/// Compute a loss over all triplets that a miner keeps, and its gradient
+/// Compute the loss of what a miner keeps, and its gradient
 ///
-/// The loss is the mean over active triplets: those that are kept and whose loss is not 0.
+/// The triplet margin loss is the mean over active triplets: those that are kept and whose loss is not 0. The other losses look
+/// at pairs, and are averaged as in PML.
 #[derive(Debug, Args)]
 pub(super) struct Loss {
     #[command(flatten)]
     rows: LabelledFiles,
-    /// The loss: triplet-margin
+    /// The loss: triplet-margin, contrastive, margin, multi-similarity, nt-xent, sup-con, circle, or
+    /// generalized-lifted-structure
     #[arg(long, value_name = "NAME", default_value = "triplet-margin")]
     loss: String,
     /// The miner, which says which triplets it sees: triplet-margin, batch-hard, batch-easy-hard, multi-similarity,
@@ -167,11 +169,15 @@ impl Loss {
         report["loss"] = mined.loss.into();
         job.print(&report)?;
         if !self.common.json {
-            let active = mined.mining.active;
-            print_line(format_args!(
-                "loss {}, the mean over {active} active triplets",
-                mined.loss
-            ));
+            let (loss, active) = (mined.loss, mined.mining.active);
+            match mined.mining.of {
+                Tuples::Triplets => {
+                    print_line(format_args!(
+                        "loss {loss}, the mean over {active} active triplets"
+                    ));
+                }
+                Tuples::Pairs => print_line(format_args!("loss {loss}, of {active} active pairs")),
+            }
         }
         Ok(())
     }
@@ -289,7 +295,11 @@ impl<'a> Job<'a> {
         if self.common.json {
             return print_json(report);
         }
-        for name in ["anchors", "valid", "easy", "semihard", "hard", "mined"] {
+        let names: &[&str] = match report["mining"]["of"].as_str() {
+            Some("pairs") => &["anchors", "valid", "mined"],
+            _ => &["anchors", "valid", "easy", "semihard", "hard", "mined"],
+        };
+        for name in names {
             if let Some(count) = report["mining"][name].as_u64() {
                 print_line(format_args!("{name:<10} {count:>20}"));
             }

@@ -10,6 +10,7 @@ mod parallel;
 pub(crate) mod peaks;
 pub(crate) mod pull;
 pub mod ranks;
+pub mod row_loss;
 pub mod select;
 pub mod similarities;
 pub(crate) mod tile;

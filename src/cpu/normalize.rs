@@ -59,9 +59,10 @@ pub(crate) fn backward(
     stride: usize,
     gradient: &mut [f32],
     scale: f32,
+    divisor: Option<f32>,
     report: &mut [u32],
 ) {
-    let active = Total::Active.read(report) as f32;
+    let by = divisor.unwrap_or_else(|| Total::Active.read(report) as f32);
     for (i, norm) in norms.iter().enumerate() {
         let unit = &unit[i * stride..][..stride];
         let gradient = &mut gradient[i * stride..][..stride];
@@ -69,7 +70,7 @@ pub(crate) fn backward(
         let term = &mut report[TERMS + i];
         *term = scale.mul_add(along, f32::from_bits(*term)).to_bits();
         add_scaled(gradient, -along, unit);
-        let divisor = active * norm;
+        let divisor = by * norm;
         for gradient in gradient {
             *gradient = if divisor > 0.0 {
                 *gradient / divisor

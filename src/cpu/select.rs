@@ -76,6 +76,28 @@ impl Selection {
     }
 }
 
+/// What is counted as valid: before a miner chooses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Counted {
+    /// Nothing: it was counted already.
+    Nothing = 0,
+    /// Triplets of an anchor, a positive and a negative.
+    Triplets = 1,
+    /// Pairs of an anchor and a positive, or of an anchor and a negative.
+    Pairs = 2,
+}
+
+impl Counted {
+    fn of(self, positives: u64, negatives: u64) -> u64 {
+        match self {
+            Self::Nothing => 0,
+            Self::Triplets => positives * negatives,
+            Self::Pairs => positives + negatives,
+        }
+    }
+}
+
 /// The largest value so far, and where it stands first.
 #[derive(Clone, Copy)]
 struct Best {
@@ -207,6 +229,7 @@ pub(crate) struct Kept<'a> {
 }
 
 /// Turns the block's similarities into values of what is kept, and lists it.
+#[expect(clippy::too_many_arguments, reason = "what a kernel reads and writes")]
 pub(crate) fn select(
     block: &Block,
     width: usize,
@@ -214,6 +237,7 @@ pub(crate) fn select(
     batch: &[Row],
     tags: &[[u32; 2]],
     kept: Kept<'_>,
+    counted: Counted,
     report: &mut [u32],
 ) {
     let rows = &batch[block.batch..][..block.rows];
@@ -233,7 +257,8 @@ pub(crate) fn select(
                 .zip(values.chunks_exact_mut(width))
                 .zip(places.chunks_exact_mut(width).zip(counts));
             rows.map(|((row, values), (places, counts))| {
-                select_row(selection, row, tags, values, places, counts)
+                let negatives = select_row(selection, row, tags, values, places, counts);
+                counted.of(u64::from(row.positives), negatives)
             })
             .sum()
         },
@@ -241,7 +266,7 @@ pub(crate) fn select(
     Total::Valid.add(report, valid.into_iter().sum());
 }
 
-/// Selects in one row; the number of its triplets before.
+/// Selects in one row; the number of its negatives before.
 fn select_row(
     selection: &Selection,
     row: &Row,
@@ -272,5 +297,5 @@ fn select_row(
         }
     }
     values[known..].fill(NONE);
-    negatives * u64::from(row.positives)
+    negatives
 }

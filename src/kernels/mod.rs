@@ -13,6 +13,7 @@ pub mod optimizer;
 pub mod peaks;
 pub mod pull;
 pub mod ranks;
+pub mod row_loss;
 pub mod select;
 pub mod similarities;
 pub mod tile;
@@ -24,7 +25,7 @@ use crate::device::DeviceInfo;
 pub use crate::gpu::{Access, Kernel};
 
 /// Every kernel there is.
-pub static ALL: [&Kernel; 47] = [
+pub static ALL: [&Kernel; 50] = [
     &gather::GATHER,
     &gather::GATHER_SCALED,
     &gemm::FORWARD,
@@ -55,6 +56,9 @@ pub static ALL: [&Kernel; 47] = [
     &ranks::SORT_THRESHOLDS_FEW,
     &ranks::STRIP,
     &ranks::TILE,
+    &row_loss::COUNT,
+    &row_loss::REDUCE,
+    &row_loss::SLOPES,
     &select::KEEP,
     &similarities::STRIP,
     &similarities::TILE,

@@ -65,6 +65,7 @@ struct Params {
     first_id: u32,
     report: u32,
     scale: f32,
+    divisor: f32,
 }
 
 /// Writes `rows[i] / max(|rows[i]|, 1e-12)` to `unit[first + i]`, for `i < count`. A zero row stays zero.
@@ -164,10 +165,11 @@ pub fn enqueue(
     }
 }
 
-/// dL/d(rows) from dL/d(unit rows), in place: undoes the normalization and divides by the number of active triplets.
+/// dL/d(rows) from dL/d(unit rows), in place: undoes the normalization and divides by `divisor`.
 ///
-/// `gradient` comes in as dL/d(unit rows) times that number, which is read from the step's report. The report begins at word
-/// `report`; each row's term of the loss there grows by `scale <gradient, unit>`.
+/// `gradient` comes in as dL/d(unit rows) times the divisor: with `None` that is the number of active triplets, which is read
+/// from the step's report. The report begins at word `report_first`; each row's term of the loss there grows by
+/// `scale <gradient, unit>`.
 ///
 /// # Shapes
 /// `unit`, `gradient`: `[count, stride]` · `norms`: `[count]`, as [`enqueue`] leaves them
@@ -180,6 +182,7 @@ pub fn backward(
     norms: &DeviceVec<f32>,
     gradient: &mut DeviceVec<f32>,
     scale: f32,
+    divisor: Option<f32>,
     report_first: usize,
     report: &mut DeviceVec<u32>,
 ) {
@@ -191,6 +194,7 @@ pub fn backward(
                 stride: vec4s(stride),
                 report: index(report_first),
                 scale,
+                divisor: divisor.unwrap_or(0.0),
                 ..Params::default()
             },
             &[
@@ -205,7 +209,8 @@ pub fn backward(
             *calls += 1;
             let (unit, norms) = (unit.slice(), &norms.slice()[..count]);
             let report = &mut report.slice_mut()[report_first..];
-            cpu::normalize::backward(unit, norms, stride, gradient.slice_mut(), scale, report);
+            let gradient = gradient.slice_mut();
+            cpu::normalize::backward(unit, norms, stride, gradient, scale, divisor, report);
         }
     }
 }

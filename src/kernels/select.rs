@@ -7,7 +7,7 @@ use super::ranks::{Inputs, SEGMENT};
 use super::similarities::width;
 use super::{Access, Kernel, index};
 use crate::cpu;
-pub use crate::cpu::select::{Keep, Selection, Side};
+pub use crate::cpu::select::{Counted, Keep, Selection, Side};
 use crate::engine::{Commands, DeviceVec};
 use crate::kernels::ranks::Block;
 
@@ -55,18 +55,22 @@ struct Params {
     negatives: u32,
     epsilon: f32,
     ranges: [f32; 4],
+    counted: u32,
+    unused: [u32; 3],
 }
 
-/// Positives and negatives that the miner keeps of every row of the block, chosen by `kept.values`; adds the number of valid
-/// triplets to the step's report.
+/// Positives and negatives that the miner keeps of every row of the block, chosen by `kept.values`; adds how many triplets or
+/// pairs there are before to the step's report, as `counted` says.
 ///
 /// The row's own stored copy, the reference with its id, is neither a positive nor a negative.
+#[expect(clippy::too_many_arguments, reason = "what a kernel reads and writes")]
 pub fn select(
     commands: &mut Commands,
     block: &Block,
     selection: &Selection,
     inputs: Inputs<'_>,
     kept: &mut Kept,
+    counted: Counted,
     report_first: usize,
     report: &mut DeviceVec<u32>,
 ) {
@@ -85,6 +89,8 @@ pub fn select(
                 negatives: selection.negatives.keep as u32,
                 epsilon: selection.epsilon,
                 ranges: [p_low, p_high, n_low, n_high],
+                counted: counted as u32,
+                unused: [0; 3],
             };
             gpu.dispatch(
                 &KEEP,
@@ -111,7 +117,7 @@ pub fn select(
                 counts: kept.counts.slice_mut(),
                 weights: kept.weights.slice_mut(),
             };
-            cpu::select::select(block, width, selection, batch, tags, kept, report);
+            cpu::select::select(block, width, selection, batch, tags, kept, counted, report);
         }
     }
 }

@@ -1,18 +1,36 @@
-//! [`Loss`]: the number that training makes small, computed from the mined triplets. One formula a file.
+//! [`Loss`]: the number that training makes small. One formula a file, with PML's arguments.
+//!
+//! A loss is a file here that lowers its arguments to [`Terms`], a variant of [`Loss`], and where its formula is new a case of
+//! [`Form`] on each engine: `shaders/row_loss.wgsl` and `cpu/row_loss.rs`.
 
+mod circle;
+mod contrastive;
+mod generalized_lifted_structure;
+mod margin;
+mod multi_similarity;
+mod nt_xent;
+mod sup_con;
 mod triplet_margin;
 
 use serde::{Deserialize, Serialize};
 
+pub use circle::CircleLoss;
+pub use contrastive::ContrastiveLoss;
+pub use generalized_lifted_structure::GeneralizedLiftedStructureLoss;
+pub use margin::MarginLoss;
+pub use multi_similarity::MultiSimilarityLoss;
+pub use nt_xent::NtXentLoss;
+pub use sup_con::SupConLoss;
 pub use triplet_margin::TripletMarginLoss;
 
 use crate::distance::Distance;
 use crate::error::{Error, Result};
 use crate::forecast::Path;
+use crate::kernels::row_loss::{Form, RowCost, Times};
 use crate::kernels::select::{Keep, Selection};
-use crate::kernels::triplet_margin::Rule;
+use crate::kernels::triplet_margin::{Rule, TERMS};
 use crate::kernels::weigh::Weighing;
-use crate::miners::Miner;
+use crate::miners::{Miner, MiningCounts};
 
 /// A loss and its arguments; names and arguments are PML's.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -20,27 +38,167 @@ use crate::miners::Miner;
 pub enum Loss {
     /// See [`TripletMarginLoss`].
     TripletMargin(TripletMarginLoss),
+    /// See [`ContrastiveLoss`].
+    Contrastive(ContrastiveLoss),
+    /// See [`MarginLoss`].
+    Margin(MarginLoss),
+    /// See [`MultiSimilarityLoss`].
+    MultiSimilarity(MultiSimilarityLoss),
+    /// See [`NtXentLoss`].
+    NtXent(NtXentLoss),
+    /// See [`SupConLoss`].
+    SupCon(SupConLoss),
+    /// See [`CircleLoss`].
+    Circle(CircleLoss),
+    /// See [`GeneralizedLiftedStructureLoss`].
+    GeneralizedLiftedStructure(GeneralizedLiftedStructureLoss),
+}
+
+/// A loss of pairs as the kernels take it: its formula, and factors and margins of positives and of negatives.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Terms {
+    form: Form,
+    scales: [f64; 2],
+    margins: [f64; 2],
+}
+
+/// A similarity or a distance as a value: larger is nearer.
+fn side(distance: Distance, margin: f64) -> f64 {
+    match distance {
+        Distance::Cosine => margin,
+        Distance::L2 => -margin,
+    }
 }
 
 impl Loss {
-    /// The names in settings, with the class each one is in PML.
-    pub const ALL: [(&str, &str); 1] = [("triplet-margin", "TripletMarginLoss")];
+    /// The names in settings, with what a list calls each.
+    pub const ALL: [(&str, &str); 8] = [
+        ("triplet-margin", "triplet margin"),
+        ("contrastive", "contrastive"),
+        ("margin", "margin"),
+        ("multi-similarity", "multi-similarity"),
+        ("nt-xent", "NT-Xent (InfoNCE)"),
+        ("sup-con", "supervised contrastive"),
+        ("circle", "circle"),
+        ("generalized-lifted-structure", "lifted structure"),
+    ];
 
-    /// Checks that the loss can be computed from what the miner keeps.
+    /// Its terms, where it is one of pairs.
+    fn terms(&self, distance: Distance) -> Option<Terms> {
+        match self {
+            Self::TripletMargin(_) => None,
+            Self::Contrastive(loss) => Some(loss.terms(distance)),
+            Self::Margin(loss) => Some(loss.terms(distance)),
+            Self::MultiSimilarity(loss) => Some(loss.terms(distance)),
+            Self::NtXent(loss) => Some(loss.terms()),
+            Self::SupCon(loss) => Some(loss.terms()),
+            Self::Circle(loss) => Some(loss.terms()),
+            Self::GeneralizedLiftedStructure(loss) => Some(loss.terms(distance)),
+        }
+    }
+
+    /// Whether it is a loss of pairs: of an anchor with a positive, and of an anchor with a negative.
+    pub fn is_of_pairs(&self) -> bool {
+        !matches!(self, Self::TripletMargin(_))
+    }
+
+    /// The triplet margin loss, where it is that.
+    pub fn triplet_margin(&self) -> Option<&TripletMarginLoss> {
+        match self {
+            Self::TripletMargin(loss) => Some(loss),
+            _ => None,
+        }
+    }
+
+    /// Its arguments that are numbers, each with its range: `(name, value, least, most)`.
+    fn ranges(&self) -> Vec<(&'static str, f64, f64, f64)> {
+        let margin = |name, value| (name, value, -4.0, 4.0);
+        let scale = |name, value| (name, value, 1e-3, 1e4);
+        match self {
+            Self::TripletMargin(loss) => vec![margin("margin", loss.margin)],
+            Self::Contrastive(ContrastiveLoss {
+                pos_margin,
+                neg_margin,
+            })
+            | Self::GeneralizedLiftedStructure(GeneralizedLiftedStructureLoss {
+                pos_margin,
+                neg_margin,
+            }) => vec![
+                margin("pos_margin", *pos_margin),
+                margin("neg_margin", *neg_margin),
+            ],
+            Self::Margin(loss) => vec![margin("margin", loss.margin), margin("beta", loss.beta)],
+            Self::MultiSimilarity(loss) => vec![
+                scale("alpha", loss.alpha),
+                scale("beta", loss.beta),
+                margin("base", loss.base),
+            ],
+            Self::NtXent(NtXentLoss { temperature }) | Self::SupCon(SupConLoss { temperature }) => {
+                vec![("temperature", *temperature, 1e-3, 1e3)]
+            }
+            Self::Circle(loss) => vec![("m", loss.m, -1.0, 1.0), scale("gamma", loss.gamma)],
+        }
+    }
+
+    /// Checks every argument against its range.
     ///
     /// # Errors
-    /// [`Error::Config`] for `swap` where each positive meets one negative.
-    pub(crate) fn check_takes(&self, miner: &Miner) -> Result<()> {
-        let Self::TripletMargin(loss) = self;
-        match miner {
-            Miner::FacenetSemihard(_) if loss.swap => Err(Error::Config(
-                "loss.swap is true: `facenet-semihard` chooses each positive's one negative by the anchor alone, so leave \
-                 swap out or use another miner"
+    /// [`Error::Config`] for the first that is out of it, with the range.
+    pub(crate) fn check(&self) -> Result<()> {
+        let ranges = self.ranges();
+        let out = ranges
+            .into_iter()
+            .find(|(_, value, least, most)| !(*least..=*most).contains(value));
+        match out {
+            None => Ok(()),
+            Some((name, value, least, most)) => Err(Error::Config(format!(
+                "loss.{name} is {value}: it must be between {least} and {most}"
+            ))),
+        }
+    }
+
+    /// Checks that the loss can be computed from what the miner keeps, and by this distance.
+    ///
+    /// # Errors
+    /// [`Error::Config`] for one negative for each positive where the loss looks at more, and for `circle` by distance.
+    pub(crate) fn check_takes(&self, miner: &Miner, distance: Distance) -> Result<()> {
+        match (miner, self) {
+            (Miner::FacenetSemihard(_), Self::TripletMargin(loss)) if loss.swap => {
+                Err(Error::Config(
+                    "loss.swap is true: `facenet-semihard` chooses each positive's one negative by the anchor alone, so \
+                     leave swap out or use another miner"
+                        .to_owned(),
+                ))
+            }
+            (Miner::FacenetSemihard(_), loss) if loss.is_of_pairs() => Err(Error::Config(
+                "miner.name: `facenet-semihard` keeps triplets, one negative for each positive, and this loss looks at \
+                 pairs: use another miner, or the triplet-margin loss"
                     .to_owned(),
+            )),
+            (_, Self::Circle(_)) if distance != Distance::Cosine => Err(Error::Config(
+                "distance is l2: the circle loss is made for cosine similarities, so set distance to cosine".to_owned(),
             )),
             _ => Ok(()),
         }
     }
+
+    /// The loss of a step, from its report.
+    pub(crate) fn read(&self, report: &[u32], counts: &MiningCounts, path: Path) -> f64 {
+        match self {
+            Self::TripletMargin(loss) => loss.read(report, counts, path),
+            // Each row's term is its part of the mean.
+            _ => sum_of_terms(report, counts.anchors as usize),
+        }
+    }
+}
+
+/// The sum of the terms that so many rows have in a report.
+fn sum_of_terms(report: &[u32], rows: usize) -> f64 {
+    let terms = &report[TERMS..TERMS + rows];
+    terms
+        .iter()
+        .map(|bits| f64::from(f32::from_bits(*bits)))
+        .sum()
 }
 
 impl Default for Loss {
@@ -58,39 +216,73 @@ pub(crate) enum MiningRule {
     Rows(RowRule),
 }
 
-/// Positives and negatives that are kept of a row, and the loss of their triplets.
+/// A way over all blocks of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Round {
+    /// Mines them: loss and gradient at once.
+    Mine,
+    /// Reduces their rows.
+    Reduce,
+    /// Gives their pairs their slopes, which need the rows of the whole batch reduced.
+    Slopes,
+}
+
+/// Positives and negatives that are kept of a row, and what they cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct RowRule {
     pub(crate) selection: Selection,
-    pub(crate) weighing: Weighing,
+    pub(crate) cost: Cost,
+}
+
+/// What is kept of a row, as the loss looks at it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Cost {
+    /// Triplet by triplet.
+    Triplets(Weighing),
+    /// All pairs of the row at once.
+    Pairs(RowCost),
 }
 
 impl MiningRule {
     /// The rule of a miner and a loss. Without a loss no triplet is active.
     pub(crate) fn new(miner: &Miner, loss: Option<&Loss>, distance: Distance) -> Self {
         let (kind, miner_margin) = miner.band();
-        let (loss_margin, swap, smooth) = match loss {
-            None => (f32::MIN, false, false),
-            Some(Loss::TripletMargin(loss)) => (loss.margin as f32, loss.swap, loss.smooth_loss),
-        };
+        let triplets = loss.and_then(Loss::triplet_margin);
         let rule = Rule {
             distance,
             kind,
             miner_margin,
-            loss_margin,
+            loss_margin: triplets.map_or(f32::MIN, |loss| loss.margin as f32),
         };
+        let selection = miner.selection(distance);
+        if let Some(terms) = loss.and_then(|loss| loss.terms(distance)) {
+            let times = match (miner, terms.form) {
+                (Miner::TripletMargin(_), _) => Times::Mined,
+                (_, Form::Margin) => Times::Crossed,
+                _ => Times::Once,
+            };
+            let cost = RowCost {
+                distance,
+                form: terms.form,
+                scales: terms.scales.map(|scale| scale as f32),
+                margins: terms.margins.map(|margin| margin as f32),
+                times,
+                mined: rule,
+            };
+            let cost = Cost::Pairs(cost);
+            return Self::Rows(RowRule { selection, cost });
+        }
+        let (swap, smooth) = triplets.map_or((false, false), |loss| (loss.swap, loss.smooth_loss));
         if miner.is_band() && !swap && !smooth {
             return Self::Ranks(rule);
         }
-        Self::Rows(RowRule {
-            selection: miner.selection(distance),
-            weighing: Weighing {
-                rule,
-                swap,
-                one_negative: matches!(miner, Miner::FacenetSemihard(_)),
-                smooth,
-            },
-        })
+        let cost = Cost::Triplets(Weighing {
+            rule,
+            swap,
+            one_negative: matches!(miner, Miner::FacenetSemihard(_)),
+            smooth,
+        });
+        Self::Rows(RowRule { selection, cost })
     }
 
     /// The way that triplets are mined.
@@ -101,16 +293,48 @@ impl MiningRule {
         }
     }
 
-    /// Whether `swap` asks for similarities between positives and negatives.
-    pub(crate) fn swap(&self) -> bool {
-        matches!(self, Self::Rows(rule) if rule.weighing.swap)
+    /// The rounds of a step, in their order.
+    pub(crate) fn rounds(&self) -> &'static [Round] {
+        match self.pairs() {
+            None => &[Round::Mine],
+            Some(_) => &[Round::Reduce, Round::Slopes],
+        }
     }
 
-    /// Triplets of an anchor that are computed one by one, at most; 0 on [`Path::Ranks`], which computes none.
+    /// Reads the counts of a step off its report.
+    pub(crate) fn counts(&self, miner: &Miner, report: &[u32], anchors: usize) -> MiningCounts {
+        match self.pairs() {
+            None => miner.counts(report, anchors),
+            Some(_) => MiningCounts::of_pairs(report, anchors),
+        }
+    }
+
+    /// Whether `swap` asks for similarities between positives and negatives.
+    pub(crate) fn swap(&self) -> bool {
+        matches!(self, Self::Rows(RowRule { cost: Cost::Triplets(weighing), .. }) if weighing.swap)
+    }
+
+    /// The loss of pairs, where it is one.
+    pub(crate) fn pairs(&self) -> Option<&RowCost> {
+        match self {
+            Self::Rows(RowRule {
+                cost: Cost::Pairs(cost),
+                ..
+            }) => Some(cost),
+            _ => None,
+        }
+    }
+
+    /// Triplets of an anchor that are looked at one by one, at most; 0 where none is.
     pub(crate) fn looked_at(&self, positives: u64, negatives: u64) -> u64 {
         let Self::Rows(rule) = self else {
             return 0;
         };
+        if let Cost::Pairs(cost) = rule.cost
+            && cost.times != Times::Mined
+        {
+            return 0;
+        }
         let most = |keep: Keep, all: u64| match keep {
             Keep::All | Keep::Close => all,
             Keep::Hard | Keep::Semihard | Keep::Easy => all.min(1),

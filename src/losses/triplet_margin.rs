@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 
 use crate::forecast::Path;
-use crate::kernels::triplet_margin::TERMS;
 use crate::miners::MiningCounts;
 
 /// The hinge on `s_an - s_ap + margin`, averaged over the triplets where it is above zero (`AvgNonZeroReducer`).
@@ -46,11 +45,7 @@ impl TripletMarginLoss {
     /// Loss of a step, from its report. The rows' terms there add up to the sum over active triplets of `v_an - v_ap` on
     /// [`Path::Ranks`], and of the losses themselves on [`Path::Rows`].
     pub(crate) fn read(&self, report: &[u32], counts: &MiningCounts, path: Path) -> f64 {
-        let terms = &report[TERMS..TERMS + counts.anchors as usize];
-        let sum: f64 = terms
-            .iter()
-            .map(|bits| f64::from(f32::from_bits(*bits)))
-            .sum();
+        let sum = super::sum_of_terms(report, counts.anchors as usize);
         match path {
             Path::Ranks => self.mean(sum, counts.active),
             Path::Rows => sum / counts.active.max(1) as f64,
@@ -61,7 +56,7 @@ impl TripletMarginLoss {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::triplet_margin::Total;
+    use crate::kernels::triplet_margin::{TERMS, Total};
     use crate::miners::Miner;
 
     #[test]

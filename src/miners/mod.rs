@@ -20,6 +20,7 @@ pub use triplet_margin::{TripletMarginMiner, TypeOfTriplets};
 
 use crate::distance::Distance;
 use crate::error::{Error, Result};
+use crate::kernels::row_loss::PairTotal;
 use crate::kernels::select::Selection;
 use crate::kernels::triplet_margin::{Kind, Total};
 
@@ -151,13 +152,30 @@ impl Default for Miner {
     }
 }
 
-/// Number of triplets of each kind in a step.
+/// What is counted in a step: what its loss looks at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Tuples {
+    /// Triplets of an anchor, a positive and a negative.
+    #[default]
+    Triplets,
+    /// Pairs of an anchor and a positive, and of an anchor and a negative.
+    Pairs,
+}
+
+/// Number of triplets of each kind in a step; of pairs, where its loss looks at those.
 ///
 /// With a miner that has a margin, easy, semihard and hard are kinds of all triplets and add up to valid. The other miners
 /// have none: the margin counts as 0, no triplet is semihard, and easy and hard are kinds of the mined triplets alone, to
 /// which they add up.
+///
+/// Pairs are valid, mined and active, not easy, semihard or hard. Where a miner of triplets keeps them, a pair counts as mined
+/// once for every triplet that it stands in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MiningCounts {
+    /// What is counted.
+    #[serde(default)]
+    pub of: Tuples,
     /// Rows of the batch, each an anchor.
     pub anchors: u64,
     /// All triplets that there are; the anchor's own copy in the memory is no positive.
@@ -180,6 +198,7 @@ impl MiningCounts {
         let read = |total: Total| total.read(report);
         let (valid, within, hard) = (read(Total::Valid), read(Total::Within), read(Total::Hard));
         Self {
+            of: Tuples::Triplets,
             anchors: anchors as u64,
             valid,
             easy: valid - within,
@@ -187,6 +206,19 @@ impl MiningCounts {
             hard,
             mined: read(Total::Mined),
             active: read(Total::Active),
+        }
+    }
+
+    /// Reads the counts of pairs off a report.
+    pub(crate) fn of_pairs(report: &[u32], anchors: usize) -> Self {
+        let read = |total: PairTotal| total.read(report);
+        Self {
+            of: Tuples::Pairs,
+            anchors: anchors as u64,
+            valid: read(PairTotal::Valid),
+            mined: read(PairTotal::Positives) + read(PairTotal::Negatives),
+            active: read(PairTotal::ActivePositives) + read(PairTotal::ActiveNegatives),
+            ..Self::default()
         }
     }
 }

@@ -23,7 +23,7 @@ use crate::model::{Activations, EmbeddingModel, Gradients};
 use crate::optimizer;
 use crate::plan::{MemoryPlan, Room};
 use crate::rng;
-use crate::row_pass::RowPass;
+use crate::row_pass::{RowPass, RowWork};
 use crate::sampler::Sampler;
 use crate::unit_rows::{Intake, TILE_ROWS};
 
@@ -94,6 +94,7 @@ pub(super) struct Sizes {
     with_memory: Option<Blocks>,
     alone: Option<Blocks>,
     pub(super) path: Path,
+    work: RowWork,
     /// Steps whose rows go up together, and whose reports come back together.
     pub(super) steps_per_upload: usize,
     pub(super) evaluation: EvaluationSpec,
@@ -195,6 +196,7 @@ impl Sizes {
             with_memory,
             alone,
             path: rule.path(),
+            work: RowWork::of(&rule),
             steps_per_upload: upload.max(1),
             evaluation,
             linear: LinearMap::directions(
@@ -318,6 +320,8 @@ impl Sizes {
             }
             Path::Rows => RowPass::plan(
                 plan,
+                self.work,
+                self.batch as u64,
                 all.iter()
                     .map(|blocks| (blocks.rows as u64, blocks.references as u64)),
             ),
@@ -421,7 +425,8 @@ impl Blocks {
                 segments * 4 * part_stride(stride(dim)) as u64 + positives as u64 * threshold_bytes
             }
             MiningRule::Rows(_) => {
-                RowPass::plan(MemoryPlan::default(), [(1, references as u64)]).total_bytes()
+                let blocks = [(1, references as u64)];
+                RowPass::plan(MemoryPlan::default(), RowWork::of(rule), 1, blocks).total_bytes()
             }
         };
         let dispatches = |rows: usize| match rule {
@@ -436,7 +441,7 @@ impl Blocks {
                 };
                 triplet_margin::dispatches(&block, positives, alone)
             }
-            MiningRule::Rows(rule) => RowPass::dispatches(stride(dim), references, &rule.weighing),
+            MiningRule::Rows(rule) => RowPass::dispatches(stride(dim), references, &rule.cost),
         };
         let rows = match (BLOCK_BYTES / bytes_per_row.max(1)) as usize / OWNERS * OWNERS {
             // Rows of a batch that are its own references all need their thresholds at once.
@@ -481,7 +486,7 @@ impl TrainBuffers {
                     },
                     parts: workspace.take("train.parts"),
                 },
-                Path::Rows => MiningBuffers::Rows(RowPass::new(workspace)),
+                Path::Rows => MiningBuffers::Rows(RowPass::new(workspace, sizes.work)),
             },
             report: workspace.take("train.report"),
             hardest: workspace.take("train.hardest"),

@@ -11,6 +11,7 @@ mod optimizer;
 mod peaks;
 mod pull;
 mod ranks;
+mod row_loss;
 mod select;
 mod shaders;
 mod similarities;

@@ -171,6 +171,7 @@ fn backward_projects_and_divides_and_reports_the_terms_of_the_loss() {
                 &vector(&engine, &norms, 0),
                 &mut gradient_on,
                 2.0,
+                None,
                 20,
                 &mut report_on,
             );

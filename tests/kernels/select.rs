@@ -1,5 +1,5 @@
 use nearfar::kernels::ranks::{Block, Inputs, NO_ID, Row};
-use nearfar::kernels::select::{Keep, Kept, Selection, Side, select};
+use nearfar::kernels::select::{Counted, Keep, Kept, Selection, Side, select};
 use nearfar::kernels::similarities::{NONE, similarities, width};
 use nearfar::kernels::tile::Shape;
 use nearfar::kernels::triplet_margin::{TERMS, Total};
@@ -140,6 +140,7 @@ impl Case {
             selection,
             inputs,
             &mut selected.kept,
+            Counted::Triplets,
             3,
             &mut selected.report,
         );

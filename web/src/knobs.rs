@@ -1,8 +1,9 @@
 //! The knobs: which settings the page shows, what they are called in PML, and what they do.
 //!
-//! Miners and what they keep are listed by the core. A setting that the chosen miner does not have is not shown.
+//! Miners, what they keep and losses are listed by the core. A setting that the chosen miner or loss does not have is not
+//! shown.
 
-use nearfar::{Distance, Miner, Strategy, TypeOfTriplets};
+use nearfar::{Distance, Loss, Miner, Strategy, TypeOfTriplets};
 
 /// How a setting is entered.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -36,7 +37,7 @@ pub(crate) struct Knob {
 const OFF_ON: [(&str, &str); 2] = [("false", "off"), ("true", "on")];
 
 /// Settings that show by themselves: what a newcomer would turn.
-pub(crate) const MAIN: [Knob; 14] = [
+pub(crate) const MAIN: [Knob; 15] = [
     Knob {
         key: "memory_size",
         label: "Memory rows",
@@ -115,10 +116,17 @@ pub(crate) const MAIN: [Knob; 14] = [
         entry: Entry::Choice(&[("auto", "auto"), ("true", "on"), ("false", "off")]),
     },
     Knob {
+        key: "loss.name",
+        label: "Loss",
+        pml: "TripletMarginLoss, ContrastiveLoss, ..",
+        help: "The number that training makes small. Triplet margin compares a positive with a negative; the others look at pairs, or at all pairs of an anchor at once.",
+        entry: Entry::Choice(&Loss::ALL),
+    },
+    Knob {
         key: "loss.margin",
         label: "Loss margin",
-        pml: "TripletMarginLoss(margin)",
-        help: "By how much a positive should be nearer than a negative. A triplet that falls short of it adds to the loss. PML's own default is 0.05.",
+        pml: "TripletMarginLoss(margin), MarginLoss(margin)",
+        help: "By how much a positive should be nearer than a negative, or a pair on its side of the boundary. What falls short of it adds to the loss. PML's own default for triplets is 0.05.",
         entry: Entry::Number("0.05"),
     },
     Knob {
@@ -138,7 +146,63 @@ pub(crate) const MAIN: [Knob; 14] = [
 ];
 
 /// The rest.
-pub(crate) const MORE: [Knob; 13] = [
+pub(crate) const MORE: [Knob; 21] = [
+    Knob {
+        key: "loss.pos_margin",
+        label: "Loss: positives",
+        pml: "ContrastiveLoss(pos_margin)",
+        help: "The similarity that a positive should reach. With L2, the distance that it may have.",
+        entry: Entry::Number("0.05"),
+    },
+    Knob {
+        key: "loss.neg_margin",
+        label: "Loss: negatives",
+        pml: "ContrastiveLoss(neg_margin)",
+        help: "The similarity that a negative may have. With L2, the distance that it should reach.",
+        entry: Entry::Number("0.05"),
+    },
+    Knob {
+        key: "loss.alpha",
+        label: "Loss: alpha",
+        pml: "MultiSimilarityLoss(alpha)",
+        help: "Weight of the positives in the exponent. The larger it is, the more the farthest positive counts alone.",
+        entry: Entry::Number("1"),
+    },
+    Knob {
+        key: "loss.beta",
+        label: "Loss: beta",
+        pml: "MultiSimilarityLoss(beta), MarginLoss(beta)",
+        help: "Multi-similarity: weight of the negatives in the exponent; the larger it is, the more the nearest negative counts alone. Margin: the boundary between positives and negatives.",
+        entry: Entry::Number("any"),
+    },
+    Knob {
+        key: "loss.base",
+        label: "Loss: base",
+        pml: "MultiSimilarityLoss(base)",
+        help: "A similarity between those of positives and those of negatives. With L2, a distance.",
+        entry: Entry::Number("0.05"),
+    },
+    Knob {
+        key: "loss.temperature",
+        label: "Temperature",
+        pml: "NTXentLoss(temperature), SupConLoss(temperature)",
+        help: "Similarities are divided by it. The smaller it is, the more the nearest pairs count alone.",
+        entry: Entry::Number("any"),
+    },
+    Knob {
+        key: "loss.m",
+        label: "Loss: m",
+        pml: "CircleLoss(m)",
+        help: "How much is forgiven: a positive may lie this far below a similarity of 1, a negative this far above 0.",
+        entry: Entry::Number("0.05"),
+    },
+    Knob {
+        key: "loss.gamma",
+        label: "Loss: gamma",
+        pml: "CircleLoss(gamma)",
+        help: "Scale of the exponents. The larger it is, the more the worst pairs count alone.",
+        entry: Entry::Number("any"),
+    },
     Knob {
         key: "loss.swap",
         label: "Swap",

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use leptos::prelude::*;
-use nearfar::{Bytes, Metrics, StepReport};
+use nearfar::{Bytes, Metrics, StepReport, Tuples};
 
 use crate::chart::{Chart, Line, Plot, Scale};
 use crate::hardest;
@@ -221,7 +221,7 @@ pub(crate) fn PrecisionPlot(state: State) -> impl IntoView {
     }
 }
 
-/// Triplets of each step: valid, mined, active.
+/// Triplets of each step, or pairs: valid, mined, active.
 #[component]
 pub(crate) fn MiningPlot(state: State) -> impl IntoView {
     let lines = |curves: &Curves| {
@@ -269,19 +269,31 @@ pub(crate) fn MiningPlot(state: State) -> impl IntoView {
         curves.history.last().map_or_else(
             || "Triplets of each step: none yet".to_owned(),
             |r| {
+                let what = match r.mining.of {
+                    Tuples::Triplets => "Triplets",
+                    Tuples::Pairs => "Pairs",
+                };
                 format!(
-                    "Triplets of step {}: {} valid, {} mined, {} active",
+                    "{what} of step {}: {} valid, {} mined, {} active",
                     r.step, r.mining.valid, r.mining.mined, r.mining.active
                 )
             },
         )
+    });
+    let of_pairs = Memo::new(move |_| {
+        let curves = state.curves.read();
+        let last = curves.history.last();
+        last.is_some_and(|report| report.mining.of == Tuples::Pairs)
     });
     let choose = Callback::new(move |step: f64| hardest::show(state, Some(step.round() as u64)));
     let has_none = move || state.curves.read().hardest.is_empty();
     view! {
         <figure class="mining">
             <figcaption>
-                <h2 title="Pale lines: each step. Solid lines: the mean of ten."><Term term=terms::TRIPLETS/> " per step"</h2>
+                <h2 title="Pale lines: each step. Solid lines: the mean of ten.">
+                    {move || if of_pairs.get() { view! { <Term term=terms::PAIRS/> } } else { view! { <Term term=terms::TRIPLETS/> } }}
+                    " per step"
+                </h2>
                 {key("valid", terms::VALID, "mining-valid", |r| r.mining.valid)}
                 {key("mined", terms::MINED, "mining-mined", |r| r.mining.mined)}
                 {key("active", terms::ACTIVE, "mining-active", |r| r.mining.active)}

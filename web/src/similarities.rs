@@ -12,7 +12,7 @@ use crate::terms::{self, Term};
 fn margin(config: &TrainConfig) -> f64 {
     match (&config.miner, &config.loss) {
         (Miner::TripletMargin(miner), _) => miner.margin,
-        (_, nearfar::Loss::TripletMargin(loss)) => loss.margin,
+        (_, loss) => loss.triplet_margin().map_or(0.0, |loss| loss.margin),
     }
 }
 

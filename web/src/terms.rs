@@ -75,19 +75,27 @@ pub(crate) const TRIPLETS: Meaning = term(
     "Three rows: an anchor, a positive (a row of its class) and a negative (a row of another). Training pulls the first \
      two together and pushes the third away.",
 );
+pub(crate) const PAIRS: Meaning = term(
+    "Pairs",
+    "Two rows: an anchor, and a positive (a row of its class) or a negative (a row of another). Training pulls positives \
+     nearer and pushes negatives away.",
+);
 pub(crate) const VALID: Meaning = term(
     "valid",
-    "All triplets that the rows of batch and memory can form.",
+    "All triplets that the rows of batch and memory can form; all pairs, where the loss looks at pairs.",
 );
-pub(crate) const MINED: Meaning = term("mined", "The triplets that the miner keeps for the loss.");
+pub(crate) const MINED: Meaning = term(
+    "mined",
+    "What the miner keeps for the loss. A pair that stands in several mined triplets counts once for each.",
+);
 pub(crate) const ACTIVE: Meaning = term(
     "active",
-    "Mined triplets that fall short of the loss's margin. Only these move the weights.",
+    "Those of the mined ones that have a loss above zero. Only these move the weights.",
 );
 pub(crate) const LOSS: Meaning = term(
     "Loss",
-    "By how much the active triplets fall short of the margin, on average. The margin is by how much a positive should be \
-     nearer than a negative. Training lowers the loss.",
+    "The number that training makes small. Of the triplet margin loss: by how much active triplets fall short of the margin, \
+     on average.",
 );
 pub(crate) const MEMORY_AGE: Meaning = term(
     "Memory rows",

@@ -1,0 +1,423 @@
+// Losses of rows of similarities: each row reduced to a few numbers, then dL/ds of every pair that is kept.
+//
+//   v = a value of a kept pair     a similarity, or minus a distance
+//   formulas                       one case each of `exponent`, `reduce` and `slope`; cpu/row_loss.rs has them in words
+//   log                            a log-sum-exp of exponents: the largest, plus the log of a sum of what lies below it
+//
+// count    one workgroup per row and 256 of what is kept   times: in how many triplets of the band a pair stands
+// reduce   one workgroup a row                             reduced: the row's numbers; counts of pairs and of rows
+// slopes   one workgroup per row and 256 of what is kept   weights: dL/ds; the report's term: the row's part of the loss
+//
+// `count` looks at the other side from `first` on, a window at a time: times grow window by window. In `reduce` each
+// invocation adds up every WORKGROUP_SIZE-th pair, and their sums are added in order. Between `reduce` and `slopes` the rows
+// of all blocks are reduced: divisors are counts of the whole batch.
+
+override WORKGROUP_SIZE: u32;
+const NUMBERS = 8u;      // of a reduced row
+const LOWEST = -3.0e38;  // below every exponent
+
+const CONTRASTIVE = 0u;
+const MARGIN = 1u;
+const MULTI_SIMILARITY = 2u;
+const NT_XENT = 3u;
+const SUP_CON = 4u;
+const CIRCLE = 5u;
+const GENERALIZED_LIFTED = 6u;
+
+const MINED = 1u;    // how often a pair counts: in how many mined triplets it stands
+const CROSSED = 2u;  // as often as the other side has pairs; else once
+
+const ALL = 0u;
+const EASY = 1u;
+const SEMIHARD = 2u;
+const HARD = 3u;  // any other kind: every triplet
+
+const L2 = 1u;  // any other distance: cosine
+
+// Counts of a step's report: u64s as two words, low first.
+const POSITIVES = 2u;
+const NEGATIVES = 4u;
+const ACTIVE_POSITIVES = 6u;
+const ACTIVE_NEGATIVES = 8u;
+const ROWS = 10u;
+
+struct Params {
+  rows: u32,        // of the block
+  width: u32,       // floats of a row of values
+  segments: u32,    // ceil(references / 256)
+  reduced: u32,     // the block's first row, in `reduced`
+  report: u32,      // where this step's report begins
+  losses: u32,      // where the losses of the block's rows go in it
+  anchors: u32,     // rows of the whole batch
+  form: u32,
+  times: u32,
+  distance: u32,
+  kind: u32,        // which triplets the miner keeps
+  miner_margin: f32,
+  first: u32,       // count: of the other side
+  end: u32,
+  scales: vec2f,    // of positives, of negatives
+  margins: vec2f,
+}
+
+@group(0) @binding(0) var<uniform> params: Params;
+@group(0) @binding(1) var<storage, read> values: array<f32>;     // [rows, width]
+@group(0) @binding(2) var<storage, read> places: array<u32>;     // [rows, width]: positives from the front, negatives from the back
+@group(0) @binding(3) var<storage, read> counts: array<vec2u>;   // [rows]: of both
+@group(0) @binding(4) var<storage, read_write> times: array<u32>;        // [rows, width], in count
+@group(0) @binding(4) var<storage, read> counted: array<u32>;            // the same, after it
+@group(0) @binding(5) var<storage, read_write> reduced: array<f32>;      // [anchors, NUMBERS], in reduce
+@group(0) @binding(5) var<storage, read> rows_reduced: array<f32>;       // the same, in slopes
+@group(0) @binding(6) var<storage, read_write> report: array<atomic<u32>>;
+@group(0) @binding(7) var<storage, read_write> weights: array<f32>;      // [rows, width]
+
+var<workgroup> floats: array<vec4f, WORKGROUP_SIZE>;  // 1 KiB
+var<workgroup> wholes: array<vec4u, WORKGROUP_SIZE>;  // 1 KiB
+
+/// A pair that is kept.
+struct Pair {
+  at: u32,       // in the matrices
+  positive: bool,
+  v: f32,
+  times: f32,    // 0: it does not count
+}
+
+fn is_of_masks() -> bool {
+  return params.form != CONTRASTIVE && params.form != MARGIN && params.form != NT_XENT;
+}
+
+/// The j-th pair of a row: its positives come first.
+fn pair(row: u32, j: u32) -> Pair {
+  let kept = counts[row];
+  let at = row * params.width;
+  var p: Pair;
+  p.positive = j < kept.x;
+  p.at = at + places[select(at + params.width - 1u - (j - kept.x), at + j, p.positive)];
+  p.v = values[p.at];
+  p.times = 1.0;
+  if params.times == MINED {
+    p.times = f32(counted[p.at]);
+  } else if params.times == CROSSED {
+    p.times = f32(select(kept.x, kept.y, p.positive));
+  }
+  if is_of_masks() {
+    p.times = min(p.times, 1.0);
+  }
+  return p;
+}
+
+fn hinge(p: Pair) -> f32 {
+  return max(0.0, select(p.v - params.margins.y, params.margins.x - p.v, p.positive));
+}
+
+/// The constant factor of a pair in Circle.
+fn relaxed(p: Pair) -> f32 {
+  return max(0.0, select(p.v, 1.0 - p.v, p.positive) + params.margins.y);
+}
+
+fn exponent(p: Pair) -> f32 {
+  let m = params.margins;
+  switch params.form {
+    case MULTI_SIMILARITY: { return select(params.scales.y * (p.v - m.y), params.scales.x * (m.x - p.v), p.positive); }
+    case NT_XENT, SUP_CON: { return params.scales.x * p.v; }
+    case CIRCLE: { return params.scales.x * relaxed(p) * select(p.v - m.y, m.x - p.v, p.positive); }
+    case GENERALIZED_LIFTED: { return select(p.v - m.y, m.x - p.v, p.positive); }
+    default: { return 0.0; }
+  }
+}
+
+/// log(exp(a) + exp(b)); LOWEST stands for no exponent.
+fn log_add(a: f32, b: f32) -> f32 {
+  let top = max(a, b);
+  if top == LOWEST {
+    return top;
+  }
+  return top + log(exp(a - top) + exp(b - top));
+}
+
+fn softplus(x: f32) -> f32 {
+  return max(x, 0.0) + log(1.0 + exp(-abs(x)));
+}
+
+fn sigmoid(x: f32) -> f32 {
+  return 1.0 / (1.0 + exp(-x));
+}
+
+fn over(value: f32, divisor: f32) -> f32 {
+  return select(0.0, value / divisor, divisor > 0.0);
+}
+
+fn is_mined(tm: f32) -> bool {
+  let within = tm <= params.miner_margin;
+  switch params.kind {
+    case ALL: { return within; }
+    case EASY: { return !within; }
+    case SEMIHARD: { return within && tm > 0.0; }
+    case HARD: { return within && tm <= 0.0; }
+    default: { return true; }
+  }
+}
+
+/// Adds to a u64 of the report.
+fn add(total: u32, value: u32) {
+  let old = atomicAdd(&report[params.report + total], value);
+  if old + value < old {
+    atomicAdd(&report[params.report + total + 1u], 1u);
+  }
+}
+
+/// A u64 of the report.
+fn total(first: u32) -> f32 {
+  let low = f32(atomicLoad(&report[params.report + first]));
+  return low + 4294967296.0 * f32(atomicLoad(&report[params.report + first + 1u]));
+}
+
+/// The largest of every invocation's values. Called in uniform control flow.
+fn largest(own: vec4f, lane: u32) -> vec4f {
+  workgroupBarrier();  // all have read what was there before
+  floats[lane] = own;
+  workgroupBarrier();  // all values are there before they are read
+  var best = floats[0];
+  for (var i = 1u; i < WORKGROUP_SIZE; i++) {
+    best = max(best, floats[i]);
+  }
+  return best;
+}
+
+/// The sum of every invocation's values, in their order. Called in uniform control flow.
+fn sum(own: vec4f, lane: u32) -> vec4f {
+  workgroupBarrier();  // all have read what was there before
+  floats[lane] = own;
+  workgroupBarrier();  // all values are there before they are read
+  var all = vec4f();
+  for (var i = 0u; i < WORKGROUP_SIZE; i++) {
+    all += floats[i];
+  }
+  return all;
+}
+
+/// The same of whole numbers.
+fn sum_wholes(own: vec4u, lane: u32) -> vec4u {
+  workgroupBarrier();  // all have read what was there before
+  wholes[lane] = own;
+  workgroupBarrier();  // all values are there before they are read
+  var all = vec4u();
+  for (var i = 0u; i < WORKGROUP_SIZE; i++) {
+    all += wholes[i];
+  }
+  return all;
+}
+
+@compute @workgroup_size(WORKGROUP_SIZE)
+fn count(
+  @builtin(workgroup_id) group: vec3u,
+  @builtin(num_workgroups) groups: vec3u,
+  @builtin(local_invocation_index) lane: u32,
+) {
+  let g = group.x + group.y * groups.x;
+  let row = g / params.segments;
+  if row >= params.rows {
+    return;
+  }
+  let j = g % params.segments * WORKGROUP_SIZE + lane;
+  let kept = counts[row];
+  if j >= kept.x + kept.y {
+    return;
+  }
+  let at = row * params.width;
+  let last = at + params.width - 1u;
+  let positive = j < kept.x;
+  let own = at + places[select(last - (j - kept.x), at + j, positive)];
+  let v = values[own];
+  var met = 0u;
+  for (var o = params.first; o < min(params.end, select(kept.x, kept.y, positive)); o++) {
+    let other = values[at + places[select(at + o, last - o, positive)]];
+    met += u32(is_mined(select(other - v, v - other, positive)));
+  }
+  times[own] = select(times[own], 0u, params.first == 0u) + met;
+}
+
+@compute @workgroup_size(WORKGROUP_SIZE)
+fn reduce(
+  @builtin(workgroup_id) group: vec3u,
+  @builtin(num_workgroups) groups: vec3u,
+  @builtin(local_invocation_index) lane: u32,
+) {
+  let row = group.x + group.y * groups.x;
+  if row >= params.rows {
+    return;
+  }
+  let pairs = counts[row].x + counts[row].y;
+  var own = vec4f(LOWEST);
+  for (var j = lane; j < pairs; j += WORKGROUP_SIZE) {
+    let p = pair(row, j);
+    if p.times > 0.0 {
+      let x = exponent(p);
+      own = max(own, select(vec4f(LOWEST, x, LOWEST, LOWEST), vec4f(x, LOWEST, LOWEST, LOWEST), p.positive));
+    }
+  }
+  let top = largest(own, lane).xy;
+  // Sums below the largest exponents of both sides, and of hinges; of the positives' exponents.
+  var sums = vec4f();
+  var exponents = vec4f();
+  var met = vec4u();  // how often the positives count, the negatives; those of them above a margin
+  for (var j = lane; j < pairs; j += WORKGROUP_SIZE) {
+    let p = pair(row, j);
+    if p.times > 0.0 {
+      let x = exponent(p);
+      let h = hinge(p);
+      let below = p.times * exp(x - select(top.y, top.x, p.positive));
+      let lost = p.times * h;
+      let count = u32(p.times);
+      let above = select(0u, count, h > 0.0);
+      sums += select(vec4f(0.0, below, 0.0, lost), vec4f(below, 0.0, lost, 0.0), p.positive);
+      exponents.x += select(0.0, x, p.positive);
+      met += select(vec4u(0u, count, 0u, above), vec4u(count, 0u, above, 0u), p.positive);
+    }
+  }
+  sums = sum(sums, lane);
+  met = sum_wholes(met, lane);
+  let sum_of_exponents = sum(exponents, lane).x;
+  let log_p = select(LOWEST, top.x + log(sums.x), met.x > 0u);
+  let log_n = select(LOWEST, top.y + log(sums.y), met.y > 0u);
+  let both = met.x > 0u && met.y > 0u;
+  var costs = vec2f();
+  var logs = vec2f();
+  var factor = 0.0;
+  switch params.form {
+    case CONTRASTIVE, MARGIN: { costs = sums.zw; }
+    case MULTI_SIMILARITY: {
+      logs = vec2f(log_add(0.0, log_p), log_add(0.0, log_n));
+      costs.x = logs.x / params.scales.x + logs.y / params.scales.y;
+    }
+    case SUP_CON: {
+      if met.x > 0u {
+        logs.x = log_add(log_p, log_n);
+        costs.x = logs.x - sum_of_exponents / f32(met.x);
+        factor = select(0.0, 1.0, costs.x > 0.0);
+      }
+    }
+    case CIRCLE: {
+      if both {
+        logs = vec2f(log_p, log_n);
+        costs.x = softplus(log_p + log_n);
+        factor = sigmoid(log_p + log_n);
+      }
+    }
+    case GENERALIZED_LIFTED: {
+      logs = select(vec2f(), vec2f(log_p, log_n), vec2<bool>(met.x > 0u, met.y > 0u));
+      costs.x = max(0.0, logs.x + logs.y);
+      factor = select(0.0, 1.0, costs.x > 0.0);
+    }
+    default: {}
+  }
+  if params.form == NT_XENT {
+    var own = vec4f();
+    if both {
+      for (var j = lane; j < counts[row].x; j += WORKGROUP_SIZE) {
+        let p = pair(row, j);
+        if p.times > 0.0 {
+          let behind = log_n - exponent(p);
+          own += p.times * vec4f(softplus(behind), sigmoid(behind), 0.0, 0.0);
+        }
+      }
+    }
+    let all = sum(own, lane);
+    logs.y = select(0.0, log_n, both);
+    costs.x = all.x;
+    factor = all.y;
+  }
+  if lane > 0u {
+    return;
+  }
+  let at = (params.reduced + row) * NUMBERS;
+  reduced[at] = costs.x;
+  reduced[at + 1u] = costs.y;
+  reduced[at + 2u] = logs.x;
+  reduced[at + 3u] = logs.y;
+  reduced[at + 4u] = factor;
+  reduced[at + 5u] = f32(met.x);
+  reduced[at + 6u] = f32(met.y);
+  reduced[at + 7u] = 0.0;
+  var busy = met.zw;
+  if params.form != CONTRASTIVE && params.form != MARGIN {
+    busy = select(vec2u(), met.xy, costs.x > 0.0);
+  }
+  add(POSITIVES, met.x);
+  add(NEGATIVES, met.y);
+  add(ACTIVE_POSITIVES, busy.x);
+  add(ACTIVE_NEGATIVES, busy.y);
+  add(ROWS, select(0u, 1u, costs.x + costs.y > 0.0));
+}
+
+/// What the positives' and the negatives' part of the loss are divided by.
+fn divisors() -> vec2f {
+  switch params.form {
+    case CONTRASTIVE: { return vec2f(total(ACTIVE_POSITIVES), total(ACTIVE_NEGATIVES)); }
+    case MARGIN: { return vec2f(total(ACTIVE_POSITIVES) + total(ACTIVE_NEGATIVES)); }
+    case NT_XENT: { return vec2f(total(POSITIVES)); }
+    // PML gives no loss to a batch without a pair of one of the kinds.
+    case SUP_CON: { return vec2f(select(total(ROWS), 0.0, total(NEGATIVES) == 0.0)); }
+    case CIRCLE: { return vec2f(total(ROWS)); }
+    default: { return vec2f(f32(params.anchors)); }
+  }
+}
+
+/// dL/dv, before the divisors.
+fn slope(p: Pair, at: u32) -> f32 {
+  let sign = select(1.0, -1.0, p.positive);
+  let log = rows_reduced[at + select(3u, 2u, p.positive)];
+  let factor = rows_reduced[at + 4u];
+  let x = exponent(p);
+  // Nothing of a row without a loss: its logs may be far from its exponents.
+  let of_a_row = params.form == SUP_CON || params.form == CIRCLE || params.form == GENERALIZED_LIFTED;
+  if of_a_row && factor == 0.0 {
+    return 0.0;
+  }
+  switch params.form {
+    case CONTRASTIVE, MARGIN: { return select(0.0, sign * p.times, hinge(p) > 0.0); }
+    case MULTI_SIMILARITY: { return sign * exp(x - log); }
+    case GENERALIZED_LIFTED: { return sign * factor * exp(x - log); }
+    case NT_XENT: {
+      let behind = rows_reduced[at + 3u];
+      if rows_reduced[at + 6u] == 0.0 {
+        return 0.0;
+      }
+      return p.times * params.scales.x * select(factor * exp(x - behind), -sigmoid(behind - x), p.positive);
+    }
+    case SUP_CON: {
+      let own = select(0.0, 1.0 / rows_reduced[at + 5u], p.positive);
+      return factor * params.scales.x * (exp(x - rows_reduced[at + 2u]) - own);
+    }
+    default: { return sign * factor * exp(x - log) * params.scales.x * relaxed(p); }
+  }
+}
+
+@compute @workgroup_size(WORKGROUP_SIZE)
+fn slopes(
+  @builtin(workgroup_id) group: vec3u,
+  @builtin(num_workgroups) groups: vec3u,
+  @builtin(local_invocation_index) lane: u32,
+) {
+  let g = group.x + group.y * groups.x;
+  let row = g / params.segments;
+  if row >= params.rows {
+    return;
+  }
+  let j = g % params.segments * WORKGROUP_SIZE + lane;
+  let at = (params.reduced + row) * NUMBERS;
+  let divided = divisors();
+  if j == 0u {
+    let loss = over(rows_reduced[at], divided.x) + over(rows_reduced[at + 1u], divided.y);
+    atomicStore(&report[params.losses + row], bitcast<u32>(loss));
+  }
+  if j >= counts[row].x + counts[row].y {
+    return;
+  }
+  let p = pair(row, j);
+  if p.times > 0.0 {
+    // dv/ds; 0 where rows coincide.
+    let along = select(1.0, select(0.0, -1.0 / p.v, p.v < 0.0), params.distance == L2);
+    weights[p.at] = over(slope(p, at), select(divided.y, divided.x, p.positive)) * along;
+  }
+}

@@ -1,0 +1,268 @@
+//! Losses of rows of similarities, for which every pair of an anchor counts at once: pair losses and log-sum-exps.
+//!
+//! First [`reduce`] for every block of a batch, then [`slopes`]: what a loss is divided by is counted over all of it.
+
+use bytemuck::{Pod, Zeroable};
+
+use super::ranks::SEGMENT;
+use super::select::Kept;
+use super::similarities::width;
+use super::{Access, Kernel, MOST_STEPS, index};
+use crate::cpu;
+pub use crate::cpu::row_loss::{Form, PairTotal, ROW_NUMBERS, RowCost, Times};
+use crate::engine::{Commands, DeviceVec};
+use crate::kernels::ranks::Block;
+use crate::kernels::triplet_margin::TERMS;
+
+/// One workgroup per row and [`SEGMENT`] of what is kept.
+pub static COUNT: Kernel = Kernel {
+    name: "row_loss.count",
+    source: include_str!("../../shaders/row_loss.wgsl"),
+    entry: "count",
+    bindings: &[Access::Read, Access::Read, Access::Read, Access::ReadWrite],
+    workgroup_size: SEGMENT as u32,
+    workgroup_bytes: 0,
+};
+
+/// One workgroup a row.
+pub static REDUCE: Kernel = Kernel {
+    name: "row_loss.reduce",
+    entry: "reduce",
+    bindings: &[
+        Access::Read,
+        Access::Read,
+        Access::Read,
+        Access::Read,
+        Access::ReadWrite,
+        Access::ReadWrite,
+    ],
+    workgroup_size: 64,
+    workgroup_bytes: 2 * 16 * 64,
+    ..COUNT
+};
+
+/// One workgroup per row and [`SEGMENT`] of what is kept.
+pub static SLOPES: Kernel = Kernel {
+    name: "row_loss.slopes",
+    entry: "slopes",
+    bindings: &[
+        Access::Read,
+        Access::Read,
+        Access::Read,
+        Access::Read,
+        Access::Read,
+        Access::ReadWrite,
+        Access::ReadWrite,
+    ],
+    ..COUNT
+};
+
+#[repr(C)]
+#[derive(Clone, Copy, Default, Pod, Zeroable)]
+struct Params {
+    rows: u32,
+    width: u32,
+    segments: u32,
+    reduced: u32,
+    report: u32,
+    losses: u32,
+    anchors: u32,
+    form: u32,
+    times: u32,
+    distance: u32,
+    kind: u32,
+    miner_margin: f32,
+    first: u32,
+    end: u32,
+    scales: [f32; 2],
+    margins: [f32; 2],
+}
+
+/// Numbers of triplets of the other side that [`COUNT`] looks at in one dispatch.
+const WINDOW: usize = MOST_STEPS / SEGMENT * SEGMENT;
+
+/// Dispatches of [`count`], [`reduce`] and [`slopes`] of a block.
+pub fn dispatches(references: usize, cost: &RowCost) -> usize {
+    let counts = match cost.times {
+        Times::Mined => references.div_ceil(WINDOW),
+        Times::Once | Times::Crossed => 0,
+    };
+    2 + counts
+}
+
+/// How often each kept pair counts, where a miner of triplets says so: in how many triplets of its band it stands.
+///
+/// # Shapes
+/// `times`: `[rows, width]`, written where pairs are kept
+pub fn count(
+    commands: &mut Commands,
+    block: &Block,
+    cost: &RowCost,
+    kept: &Kept,
+    times: &mut DeviceVec<u32>,
+) {
+    if cost.times != Times::Mined {
+        return;
+    }
+    match commands {
+        Commands::Gpu(gpu) => {
+            for from in (0..block.references).step_by(WINDOW) {
+                let params = Params {
+                    first: index(from),
+                    end: index(from + WINDOW),
+                    ..params(block, cost)
+                };
+                let buffers = [
+                    kept.values.binding(),
+                    kept.places.binding(),
+                    kept.counts.binding(),
+                    times.binding(),
+                ];
+                gpu.dispatch(&COUNT, &params, &buffers, groups(block));
+            }
+        }
+        Commands::Cpu(calls) => {
+            *calls += 1;
+            let (kept, mined) = (slices(kept, None), &cost.mined);
+            let width = width(block.references);
+            cpu::row_loss::count(block, width, mined, kept, times.slice_mut());
+        }
+    }
+}
+
+/// The numbers of every row of the block, and the batch's counts in the step's report: [`PairTotal`].
+///
+/// # Shapes
+/// `reduced`: `[anchors of the batch, ROW_NUMBERS]`, written from row `first` on
+#[expect(clippy::too_many_arguments, reason = "what a kernel reads and writes")]
+pub fn reduce(
+    commands: &mut Commands,
+    block: &Block,
+    cost: &RowCost,
+    kept: &Kept,
+    times: Option<&DeviceVec<u32>>,
+    first: usize,
+    reduced: &mut DeviceVec<f32>,
+    report_first: usize,
+    report: &mut DeviceVec<u32>,
+) {
+    match commands {
+        Commands::Gpu(gpu) => {
+            let params = Params {
+                reduced: index(first),
+                report: index(report_first),
+                ..params(block, cost)
+            };
+            let buffers = [
+                kept.values.binding(),
+                kept.places.binding(),
+                kept.counts.binding(),
+                times.unwrap_or(&kept.places).binding(),
+                reduced.binding(),
+                report.binding(),
+            ];
+            gpu.dispatch(&REDUCE, &params, &buffers, block.rows as u64);
+        }
+        Commands::Cpu(calls) => {
+            *calls += 1;
+            let reduced = &mut reduced.slice_mut()[first * ROW_NUMBERS..];
+            let report = &mut report.slice_mut()[report_first..];
+            let width = width(block.references);
+            let kept = slices(kept, times);
+            cpu::row_loss::reduce(block, width, cost, kept, reduced, report);
+        }
+    }
+}
+
+/// dL/ds of every kept pair of the block, into `kept.weights`, and each row's part of the loss into the report's terms from
+/// `loss_first` on. `anchors`: rows of the whole batch, which all are reduced.
+#[expect(clippy::too_many_arguments, reason = "what a kernel reads and writes")]
+pub fn slopes(
+    commands: &mut Commands,
+    block: &Block,
+    cost: &RowCost,
+    anchors: usize,
+    kept: &mut Kept,
+    times: Option<&DeviceVec<u32>>,
+    first: usize,
+    reduced: &DeviceVec<f32>,
+    report_first: usize,
+    report: &mut DeviceVec<u32>,
+) {
+    match commands {
+        Commands::Gpu(gpu) => {
+            let params = Params {
+                reduced: index(first),
+                report: index(report_first),
+                losses: index(report_first + TERMS + block.first_row),
+                anchors: index(anchors),
+                ..params(block, cost)
+            };
+            let buffers = [
+                kept.values.binding(),
+                kept.places.binding(),
+                kept.counts.binding(),
+                times.unwrap_or(&kept.places).binding(),
+                reduced.binding(),
+                report.binding(),
+                kept.weights.binding(),
+            ];
+            gpu.dispatch(&SLOPES, &params, &buffers, groups(block));
+        }
+        Commands::Cpu(calls) => {
+            *calls += 1;
+            let reduced = &reduced.slice()[first * ROW_NUMBERS..];
+            let report = &mut report.slice_mut()[report_first..];
+            let (totals, losses) = report.split_at_mut(TERMS);
+            let losses = &mut losses[block.first_row..];
+            let width = width(block.references);
+            let Kept {
+                values,
+                places,
+                counts,
+                weights,
+            } = kept;
+            let inputs = cpu::row_loss::Slices {
+                values: values.slice(),
+                places: places.slice(),
+                counts: counts.slice(),
+                times: times.map_or(&[], DeviceVec::slice),
+            };
+            let weights = weights.slice_mut();
+            cpu::row_loss::slopes(
+                block, width, cost, anchors, inputs, reduced, weights, losses, totals,
+            );
+        }
+    }
+}
+
+/// What the CPU side reads.
+fn slices<'a>(kept: &'a Kept, times: Option<&'a DeviceVec<u32>>) -> cpu::row_loss::Slices<'a> {
+    cpu::row_loss::Slices {
+        values: kept.values.slice(),
+        places: kept.places.slice(),
+        counts: kept.counts.slice(),
+        times: times.map_or(&[], DeviceVec::slice),
+    }
+}
+
+/// Workgroups for every row and every segment of what is kept.
+fn groups(block: &Block) -> u64 {
+    (block.rows * block.references.div_ceil(SEGMENT)) as u64
+}
+
+fn params(block: &Block, cost: &RowCost) -> Params {
+    Params {
+        rows: index(block.rows),
+        width: index(width(block.references)),
+        segments: index(block.references.div_ceil(SEGMENT)),
+        form: cost.form as u32,
+        times: cost.times as u32,
+        distance: cost.distance as u32,
+        kind: cost.mined.kind as u32,
+        miner_margin: cost.mined.miner_margin,
+        scales: cost.scales,
+        margins: cost.margins,
+        ..Params::default()
+    }
+}

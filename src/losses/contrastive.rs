@@ -1,0 +1,38 @@
+//! PML's `ContrastiveLoss`: what positives lack of a margin, and what negatives exceed one by.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Terms, side};
+use crate::distance::Distance;
+use crate::kernels::row_loss::Form;
+
+/// `max(0, pos_margin - s_ap)` of every positive pair plus `max(0, s_an - neg_margin)` of every negative pair, each side
+/// averaged over its pairs above zero. By distance `max(0, d_ap - pos_margin)` and `max(0, neg_margin - d_an)`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ContrastiveLoss {
+    /// Similarity that a positive has to reach; by distance, the one that it may have.
+    pub pos_margin: f64,
+    /// Similarity that a negative may have; by distance, the one that it has to reach.
+    pub neg_margin: f64,
+}
+
+impl Default for ContrastiveLoss {
+    /// 1 and 0 suit similarities, and so does this product. PML's defaults, 0 and 1, suit distances.
+    fn default() -> Self {
+        Self {
+            pos_margin: 1.0,
+            neg_margin: 0.0,
+        }
+    }
+}
+
+impl ContrastiveLoss {
+    pub(super) fn terms(&self, distance: Distance) -> Terms {
+        Terms {
+            form: Form::Contrastive,
+            scales: [1.0; 2],
+            margins: [self.pos_margin, self.neg_margin].map(|margin| side(distance, margin)),
+        }
+    }
+}

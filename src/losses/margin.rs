@@ -1,0 +1,39 @@
+//! PML's `MarginLoss` with a fixed boundary: positives on its near side, negatives on its far side.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Terms, side};
+use crate::distance::Distance;
+use crate::kernels::row_loss::Form;
+
+/// `max(0, d_ap - beta + margin) + max(0, beta - d_an + margin)` of every triplet, over the number of both terms that are
+/// above zero (Wu et al. 2017). By similarity the signs turn. PML's `learn_beta` is left out: `beta` is fixed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct MarginLoss {
+    /// Distance that each pair has to keep from the boundary, on its own side of it.
+    pub margin: f64,
+    /// The boundary between positives and negatives: a distance, or a similarity where rows are compared by that.
+    pub beta: f64,
+}
+
+impl Default for MarginLoss {
+    /// A boundary for similarities. PML's, 1.2, suits distances.
+    fn default() -> Self {
+        Self {
+            margin: 0.2,
+            beta: 0.5,
+        }
+    }
+}
+
+impl MarginLoss {
+    pub(super) fn terms(&self, distance: Distance) -> Terms {
+        let beta = side(distance, self.beta);
+        Terms {
+            form: Form::Margin,
+            scales: [1.0; 2],
+            margins: [beta + self.margin, beta - self.margin],
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! PML's `NTXentLoss`, also called InfoNCE: each positive has to stand out among the anchor's negatives.
+
+use serde::{Deserialize, Serialize};
+
+use super::Terms;
+use crate::kernels::row_loss::Form;
+
+/// `-log(e^(s_ap / t) / (e^(s_ap / t) + sum e^(s_an / t)))` of every positive pair, averaged over them: the anchor's other
+/// positives are not in the denominator. By distance `s` is minus the distance.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct NtXentLoss {
+    /// The temperature `t`: the smaller, the more the nearest negatives count alone.
+    pub temperature: f64,
+}
+
+impl Default for NtXentLoss {
+    fn default() -> Self {
+        Self { temperature: 0.07 }
+    }
+}
+
+impl NtXentLoss {
+    pub(super) fn terms(&self) -> Terms {
+        Terms {
+            form: Form::NtXent,
+            scales: [1.0 / self.temperature; 2],
+            margins: [0.0; 2],
+        }
+    }
+}

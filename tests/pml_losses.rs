@@ -1,0 +1,273 @@
+//! Losses of pairs equal pytorch-metric-learning's, value and gradient, on 24 sets of rows each, which
+//! `tests/golden/losses.py` recorded.
+
+mod common;
+
+use common::engines;
+use nearfar::reference::{self, PairOfAnchor, PairsOfAnchor};
+use nearfar::{Distance, Engine, Loss, RowSource, Rows, TrainConfig, Wanted, mine};
+use serde::Deserialize;
+
+/// As the script describes it.
+#[derive(Clone, Debug, Deserialize)]
+struct Case {
+    loss: Loss,
+    miner: String,
+    distance: Distance,
+    dim: usize,
+    labels: Vec<u32>,
+    rows: Vec<f64>,
+    reference_labels: Option<Vec<u32>>,
+    references: Option<Vec<f64>>,
+    positives: Vec<usize>,
+    negatives: Vec<usize>,
+    value: f64,
+    gradient: Vec<f64>,
+}
+
+fn cases() -> Vec<Case> {
+    serde_json::from_str(include_str!("golden/losses.json")).expect("the script wrote it")
+}
+
+/// Rows with their labels.
+struct Set(RowSource, Vec<String>);
+
+impl Set {
+    fn new(rows: &[f64], labels: &[u32], dim: usize) -> Self {
+        let values = rows.iter().map(|value| *value as f32).collect();
+        let labels = labels.iter().map(u32::to_string).collect();
+        Self(RowSource::Memory { values, dim }, labels)
+    }
+
+    fn rows(&self) -> Rows<'_> {
+        Rows {
+            rows: &self.0,
+            labels: &self.1,
+        }
+    }
+}
+
+fn norm(values: &[f64]) -> f64 {
+    reference::dot(values, values).sqrt()
+}
+
+/// Whether value and gradient are those of a case: the value within 1e-5, of itself where it is above 1; the gradient within
+/// 1e-4 of its length.
+fn check(case: &Case, value: f64, gradient: &[f64]) -> Result<(), String> {
+    let off: Vec<f64> = gradient
+        .iter()
+        .zip(&case.gradient)
+        .map(|(found, expected)| found - expected)
+        .collect();
+    let near = (value - case.value).abs() <= 1e-5 * case.value.abs().max(1.0);
+    // Where gradients of a few rows cancel, what is left of them is rounding.
+    if near && norm(&off) <= 1e-4 * norm(&case.gradient) + 1e-6 {
+        return Ok(());
+    }
+    Err(format!(
+        "{:?} {} {:?} of {} rows: {value}, expected {}; gradient off by {} of {}",
+        case.loss,
+        case.miner,
+        case.distance,
+        case.labels.len(),
+        case.value,
+        norm(&off),
+        norm(&case.gradient),
+    ))
+}
+
+fn on(engine: &Engine, case: &Case) -> Result<(), String> {
+    let config = TrainConfig::default();
+    let config = config.with_set(&format!("miner.name={}", case.miner));
+    let mut miner = config.expect("a miner").miner;
+    if let nearfar::Miner::PairMargin(pairs) = &mut miner {
+        (pairs.pos_margin, pairs.neg_margin) = (0.8, 0.2);
+    }
+    let anchors = Set::new(&case.rows, &case.labels, case.dim);
+    let known = case.references.as_ref().zip(case.reference_labels.as_ref());
+    let known = known.map(|(rows, labels)| Set::new(rows, labels, case.dim));
+    let mined = pollster::block_on(mine(
+        engine,
+        anchors.rows(),
+        known.as_ref().map(Set::rows),
+        &miner,
+        case.distance,
+        Wanted::Gradient(&case.loss),
+        |_, _| {},
+    ))
+    .expect("fits");
+    let counts = |numbers: &[usize]| numbers.chunks(3).map(|pair| pair[2] as u64).sum::<u64>();
+    let expected = if matches!(
+        case.loss,
+        Loss::Contrastive(_) | Loss::Margin(_) | Loss::NtXent(_)
+    ) {
+        counts(&case.positives) + counts(&case.negatives)
+    } else {
+        (case.positives.len() + case.negatives.len()) as u64 / 3
+    };
+    if mined.mining.mined != expected {
+        return Err(format!("{case:?}: {:?}, expected {expected}", mined.mining));
+    }
+    let gradient: Vec<f64> = mined.gradient.iter().map(|g| f64::from(*g)).collect();
+    check(case, mined.loss, &gradient)
+}
+
+#[test]
+fn losses_of_pairs_equal_pml_on_both_engines() {
+    let cases = cases();
+    assert_eq!(cases.len(), 7 * 24);
+    for engine in engines() {
+        let wrong: Vec<String> = cases
+            .iter()
+            .filter_map(|case| on(&engine, case).err())
+            .collect();
+        assert!(
+            wrong.is_empty(),
+            "{} of {} on {}:\n{}",
+            wrong.len(),
+            cases.len(),
+            engine.info().engine,
+            wrong.join("\n")
+        );
+    }
+}
+
+/// What goes wrong with a pair before the reference sees it.
+type Fault = fn(&Case, &mut Vec<PairsOfAnchor>);
+
+/// The loss of a case by the reference, of rows of any length; weights are held constant at `held`.
+fn by_reference(case: &Case, rows: &[f64], held: &[f64], fault: Option<Fault>) -> f64 {
+    let unit = |rows: &[f64]| reference::normalize(rows, case.dim);
+    let (rows, held) = (unit(rows), unit(held));
+    let (known, held_known) = match &case.references {
+        None => (rows.clone(), held.clone()),
+        Some(references) => (unit(references), unit(references)),
+    };
+    let of = |rows: &[f64], row: usize| rows[row * case.dim..][..case.dim].to_vec();
+    let mut anchors = vec![PairsOfAnchor::default(); case.labels.len()];
+    for (side, pairs) in [&case.positives, &case.negatives].into_iter().enumerate() {
+        for pair in pairs.chunks(3) {
+            let similarity = reference::dot(&of(&rows, pair[0]), &of(&known, pair[1]));
+            let held = reference::dot(&of(&held, pair[0]), &of(&held_known, pair[1]));
+            anchors[pair[0]][side].push(PairOfAnchor {
+                similarity,
+                held,
+                times: pair[2] as f64,
+            });
+        }
+    }
+    if let Some(fault) = fault {
+        fault(case, &mut anchors);
+    }
+    reference::pair_loss(&case.loss, case.distance, &anchors)
+}
+
+/// Value and central differences of the reference.
+fn differentiated(case: &Case, held: bool, fault: Option<Fault>) -> (f64, Vec<f64>) {
+    const STEP: f64 = 1e-6;
+    let value = by_reference(case, &case.rows, &case.rows, fault);
+    let moved = |at: usize, by: f64| {
+        let mut rows = case.rows.clone();
+        rows[at] += by;
+        let held = if held { &case.rows } else { &rows };
+        by_reference(case, &rows, held, fault)
+    };
+    let gradient = (0..case.rows.len())
+        .map(|at| (moved(at, STEP) - moved(at, -STEP)) / (2.0 * STEP))
+        .collect();
+    (value, gradient)
+}
+
+#[test]
+fn the_reference_and_its_central_differences_equal_pml() {
+    for case in cases() {
+        let (value, gradient) = differentiated(&case, true, None);
+        check(&case, value, &gradient).expect("equals PML");
+        assert!((value - case.value).abs() < 1e-9 * case.value.abs().max(1.0));
+    }
+}
+
+#[test]
+fn the_comparison_rejects_planted_faults() {
+    let each_pair_once: Fault = |_, anchors| {
+        anchors
+            .iter_mut()
+            .flatten()
+            .flatten()
+            .for_each(|pair| pair.times = 1.0);
+    };
+    let one_negative_less: Fault = |_, anchors| {
+        let last = anchors.iter_mut().rev().find(|sides| sides[1].len() > 1);
+        last.map(|sides| sides[1].pop());
+    };
+    let itself_as_a_positive: Fault = |_, anchors| {
+        anchors[0][0].push(PairOfAnchor {
+            similarity: 1.0,
+            held: 1.0,
+            times: 1.0,
+        });
+    };
+    let sides_swapped: Fault = |_, anchors| anchors.iter_mut().for_each(|sides| sides.swap(0, 1));
+    let faults: [(&str, Option<Fault>, bool, &[&str]); 5] = [
+        (
+            "each pair once",
+            Some(each_pair_once),
+            true,
+            &["contrastive", "margin", "nt-xent"],
+        ),
+        (
+            "a negative left out",
+            Some(one_negative_less),
+            true,
+            &[
+                "contrastive",
+                "margin",
+                "multi-similarity",
+                "nt-xent",
+                "sup-con",
+                "circle",
+            ],
+        ),
+        (
+            "itself as a positive",
+            Some(itself_as_a_positive),
+            true,
+            &[
+                "nt-xent",
+                "sup-con",
+                "circle",
+                "generalized-lifted-structure",
+            ],
+        ),
+        (
+            "sides swapped",
+            Some(sides_swapped),
+            true,
+            &[
+                "contrastive",
+                "margin",
+                "multi-similarity",
+                "nt-xent",
+                "sup-con",
+                "circle",
+                "generalized-lifted-structure",
+            ],
+        ),
+        ("a gradient through the weights", None, false, &["circle"]),
+    ];
+    let cases = cases();
+    let name = |case: &Case| {
+        let value = serde_json::to_value(&case.loss).expect("plain data");
+        value["name"].as_str().expect("a name").to_owned()
+    };
+    for (what, fault, held, of) in faults {
+        for loss in of {
+            let mut own = cases.iter().filter(|case| name(case) == *loss);
+            let rejects = own.any(|case| {
+                let (value, gradient) = differentiated(case, held, fault);
+                check(case, value, &gradient).is_err()
+            });
+            assert!(rejects, "{what}: {loss}");
+        }
+    }
+}
