@@ -24,7 +24,7 @@ use crate::losses::{Cost, Loss, MiningRule, Round, RowRule};
 use crate::miners::{Miner, MiningCounts};
 use crate::pace::Pace;
 use crate::plan::{MemoryPlan, Room};
-use crate::row_pass::{RowPass, RowWork};
+use crate::row_pass::{MiningBuffers, RowPass, RowWork};
 use crate::unit_rows::{Intake, UnitRows};
 
 pub use pairs::{KeptOfAnchor, Pairs};
@@ -332,7 +332,7 @@ pub async fn mine_into(
             }
             if wanted == Wanted::Pairs
                 && miner.gives_pairs()
-                && let Pass::Rows(pass) = &phase.pass
+                && let MiningBuffers::Rows(pass) = &phase.pass
             {
                 pairs::read(
                     engine,
@@ -387,20 +387,11 @@ struct Phase<'a> {
     tags: DeviceVec<[u32; 2]>,
     anchors: DeviceVec<f32>,
     rows: DeviceVec<Row>,
-    pass: Pass,
+    pass: MiningBuffers,
     gradient: DeviceVec<f32>,
     shares: DeviceVec<f32>,
     report: DeviceVec<u32>,
     pace: Pace,
-}
-
-/// The buffers of a path.
-enum Pass {
-    Ranks {
-        scratch: Scratch,
-        parts: DeviceVec<f32>,
-    },
-    Rows(RowPass),
 }
 
 impl<'a> Phase<'a> {
@@ -415,14 +406,14 @@ impl<'a> Phase<'a> {
             anchors: workspace.take("mine.anchors"),
             rows: workspace.take("mine.rows"),
             pass: match spec.path {
-                Path::Ranks => Pass::Ranks {
+                Path::Ranks => MiningBuffers::Ranks {
                     scratch: Scratch {
                         thresholds: workspace.take("mine.thresholds"),
                         books: workspace.take("mine.books"),
                     },
                     parts: workspace.take("mine.parts"),
                 },
-                Path::Rows => Pass::Rows(RowPass::new(workspace, spec.work)),
+                Path::Rows => MiningBuffers::Rows(RowPass::new(workspace, spec.work)),
             },
             gradient: workspace.take("mine.gradient"),
             shares: workspace.take("mine.shares"),
@@ -514,7 +505,7 @@ impl<'a> Phase<'a> {
         let share = self.spec.own && self.spec.gradient;
         let (gradient, shares, report) = (&mut self.gradient, &mut self.shares, &mut self.report);
         match (rule, &mut self.pass) {
-            (MiningRule::Ranks(rule), Pass::Ranks { scratch, parts }) => {
+            (MiningRule::Ranks(rule), MiningBuffers::Ranks { scratch, parts }) => {
                 mine_block(
                     &mut commands,
                     &block,
@@ -541,7 +532,7 @@ impl<'a> Phase<'a> {
                     );
                 }
             }
-            (MiningRule::Rows(RowRule { selection, cost }), Pass::Rows(pass)) => {
+            (MiningRule::Rows(RowRule { selection, cost }), MiningBuffers::Rows(pass)) => {
                 let shape = Shape::of(self.engine.info(), block.rows);
                 match (cost, round) {
                     (Cost::Triplets(weighing), _) => pass.mine(

@@ -7,11 +7,12 @@
 use crate::engine::{Commands, DeviceVec, Workspace};
 use crate::error::{Error, Result};
 use crate::kernels::pull::{self, pull, share};
-use crate::kernels::ranks::{Block, Inputs, SEGMENT};
+use crate::kernels::ranks::{Block, Inputs, SEGMENT, Scratch};
 use crate::kernels::row_loss::{self, ROW_NUMBERS, RowCost, Times};
 use crate::kernels::select::{Counted, Kept, Selection, select};
 use crate::kernels::similarities::{similarities, width};
 use crate::kernels::tile::Shape;
+use crate::kernels::triplet_margin::Parts;
 use crate::kernels::weigh::{self, Weighing, weigh, weigh_swapped};
 use crate::ledger::Purpose;
 use crate::losses::{Cost, MiningRule};
@@ -51,6 +52,16 @@ impl RowWork {
             Some(_) => Self::Pairs,
         }
     }
+}
+
+/// The buffers of a way to mine.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "a run has one")]
+pub(crate) enum MiningBuffers {
+    /// By [`crate::Path::Ranks`].
+    Ranks { scratch: Scratch, parts: Parts },
+    /// By [`crate::Path::Rows`].
+    Rows(RowPass),
 }
 
 /// The buffers of a block of rows.

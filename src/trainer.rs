@@ -43,10 +43,11 @@ use crate::miners::MiningCounts;
 use crate::model::{Activations, EmbeddingModel, LayerWeights};
 use crate::pace::{Pace, Slices};
 use crate::pml::{pml_bytes, pml_pair_bytes};
+use crate::row_pass::MiningBuffers;
 use crate::scaling::{Decision, Scaling};
 use crate::unit_rows::Intake;
 use baseline::Linear;
-use setup::{Fit, MODEL, MiningBuffers, STEP_DISPATCHES, Setup, Sizes, TILE, TrainBuffers};
+use setup::{Fit, MODEL, STEP_DISPATCHES, Setup, Sizes, TILE, TrainBuffers};
 
 /// What a step did.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use common::engines;
 use nearfar::{
-    Dataset, Engine, Labelled, LayerWeights, MiningCounts, StepReport, TrainConfig, Trainer,
+    Dataset, Engine, Labelled, LayerWeights, MiningCounts, StepReport, TrainConfig, Trainer, Tuples,
 };
 
 /// A trainer on rows at these angles, in degrees, of these classes; the embeddings are the points of the circle.
@@ -70,6 +70,7 @@ fn triplets_of_five_rows_written_by_hand() {
     // Hard, the negative at least as near: (20, 0, 30) (30, 90, 0) (30, 90, 20) (30, 100, 0) (30, 100, 20).
     // Semihard, nearer by less than 0.2: (0, 20, 30) by 0.074, (90, 30, 20) by 0.158, (100, 30, 20) by 0.168.
     let expected = MiningCounts {
+        of: Tuples::Triplets,
         anchors: 5,
         valid: 18,
         easy: 10,

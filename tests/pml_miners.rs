@@ -4,9 +4,7 @@
 mod common;
 
 use common::engines;
-use nearfar::{
-    Distance, Engine, Loss, Mined, Miner, Pairs, RowSource, Rows, TrainConfig, Wanted, mine,
-};
+use nearfar::{Distance, Engine, Mined, Miner, Pairs, RowSource, Rows, TrainConfig, Wanted, mine};
 use serde::Deserialize;
 
 /// The miners in the order of a case's runs.
@@ -192,7 +190,6 @@ fn difference(engine: &Engine, name: &str, case: &Case, run_of: Run) -> Result<(
             wrong.push(format!("{:?}", mined.mining));
         }
     }
-    let Loss::TripletMargin(_) = &config.loss;
     let wanted = Wanted::Gradient(&config.loss);
     let mined = run(
         engine,

@@ -461,7 +461,7 @@ fn reduce_row(cost: &RowCost, pairs: &[Pair]) -> (Reduced, bool) {
             row.factor = sigmoid(logs[0] + logs[1]) as f32;
         }
         Form::GeneralizedLifted => {
-            let logs = [true, false].map(|positive| log_sum(positive));
+            let logs = [true, false].map(log_sum);
             let logs = logs.map(|log| if log.is_finite() { log } else { 0.0 });
             row.logs = logs.map(|log| log as f32);
             row.costs[0] = (logs[0] + logs[1]).max(0.0) as f32;

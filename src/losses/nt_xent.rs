@@ -1,4 +1,4 @@
-//! PML's `NTXentLoss`, also called InfoNCE: each positive has to stand out among the anchor's negatives.
+//! PML's `NTXentLoss`, also called `InfoNCE`: each positive has to stand out among the anchor's negatives.
 
 use serde::{Deserialize, Serialize};
 

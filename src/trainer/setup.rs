@@ -14,7 +14,7 @@ use crate::kernels::hardest::{self, Hardest};
 use crate::kernels::optimizer::Moments;
 use crate::kernels::ranks::{Block, Row, SEGMENT, Scratch};
 use crate::kernels::stride;
-use crate::kernels::triplet_margin::{self, OWNERS, PAIRS, Parts, TERMS, part_stride};
+use crate::kernels::triplet_margin::{self, OWNERS, PAIRS, TERMS, part_stride};
 use crate::knn::Seeker;
 use crate::ledger::Purpose;
 use crate::linear::{LinearMap, Unfit};
@@ -23,7 +23,7 @@ use crate::model::{Activations, EmbeddingModel, Gradients};
 use crate::optimizer;
 use crate::plan::{MemoryPlan, Room};
 use crate::rng;
-use crate::row_pass::{RowPass, RowWork};
+use crate::row_pass::{MiningBuffers, RowPass, RowWork};
 use crate::sampler::Sampler;
 use crate::unit_rows::{Intake, TILE_ROWS};
 
@@ -140,13 +140,6 @@ pub(super) struct TrainBuffers {
     pub(super) mining: MiningBuffers,
     pub(super) report: DeviceVec<u32>,
     pub(super) hardest: DeviceVec<Hardest>,
-}
-
-/// The buffers of a path.
-#[derive(Debug)]
-pub(super) enum MiningBuffers {
-    Ranks { scratch: Scratch, parts: Parts },
-    Rows(RowPass),
 }
 
 /// What to change where a run does not fit, by what takes the room.
