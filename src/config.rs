@@ -717,4 +717,62 @@ mod tests {
             .check()
             .expect("defaults are in range");
     }
+
+    #[test]
+    fn arguments_of_losses_are_refused_by_name_with_their_range() {
+        for (loss, set, message) in [
+            ("contrastive", "pos_margin=5", "must be between -4 and 4"),
+            ("contrastive", "neg_margin=-5", "must be between -4 and 4"),
+            ("margin", "margin=9", "must be between -4 and 4"),
+            ("margin", "beta=9", "must be between -4 and 4"),
+            (
+                "multi-similarity",
+                "alpha=0",
+                "must be between 0.001 and 10000",
+            ),
+            (
+                "multi-similarity",
+                "beta=-1",
+                "must be between 0.001 and 10000",
+            ),
+            ("multi-similarity", "base=9", "must be between -4 and 4"),
+            ("nt-xent", "temperature=0", "must be between 0.001 and 1000"),
+            (
+                "sup-con",
+                "temperature=1e9",
+                "must be between 0.001 and 1000",
+            ),
+            ("circle", "m=2", "must be between -1 and 1"),
+            ("circle", "gamma=0", "must be between 0.001 and 10000"),
+            (
+                "generalized-lifted-structure",
+                "pos_margin=9",
+                "must be between -4 and 4",
+            ),
+            ("circle", "nothing=1", "there is no setting `loss.nothing`"),
+        ] {
+            let named = TrainConfig::default().with_set(&format!("loss.name={loss}"));
+            let named = named.expect("a loss");
+            named.check().expect("defaults are in range");
+            let set = named.with_set(&format!("loss.{set}"));
+            let refused = set.and_then(|config| config.check());
+            let refused = refused.expect_err("refused").to_string();
+            assert!(refused.contains(message), "{loss}: {refused}");
+        }
+        for (sets, message) in [
+            (
+                ["loss.name=circle", "distance=l2"],
+                "so set distance to cosine",
+            ),
+            (
+                ["loss.name=sup-con", "miner.name=facenet-semihard"],
+                "use another miner, or the triplet-margin loss",
+            ),
+        ] {
+            let set = |config: TrainConfig, set: &str| config.with_set(set).expect("sets");
+            let config = sets.into_iter().fold(TrainConfig::default(), set);
+            let refused = config.check().expect_err("refused").to_string();
+            assert!(refused.ends_with(message), "{refused}");
+        }
+    }
 }

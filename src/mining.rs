@@ -129,7 +129,7 @@ impl MiningSpec {
         check_count("references", self.references)?;
         check_count("anchors", self.anchors)?;
         if self.path == Path::Rows {
-            RowPass::check(self.dim, self.references, self.swap)?;
+            RowPass::check(self.dim, self.references, self.work, self.swap)?;
         }
         let cut = self.cut(room);
         let memory = self.buffers(&cut);

@@ -20,6 +20,8 @@ use crate::plan::MemoryPlan;
 
 /// The most references of a row.
 const MOST_REFERENCES: usize = 1 << 20;
+/// The most where triplets of a row are counted: half of them against the other half stay below 2^32.
+const MOST_OF_TRIPLETS: usize = (1 << 17) - 1;
 /// The most windows in which a row is compared with them.
 const MOST_WINDOWS: usize = 64;
 
@@ -39,6 +41,8 @@ pub enum RowWork {
     Triplets,
     /// Reduces each row, and then gives every pair its slope.
     Pairs,
+    /// The same, where a pair counts once for every triplet that it stands in.
+    PairsOfTriplets,
     /// The same, where a pair counts once for every triplet that the miner keeps with it.
     MinedPairs,
 }
@@ -46,10 +50,11 @@ pub enum RowWork {
 impl RowWork {
     /// What the rule of a run asks for.
     pub(crate) fn of(rule: &MiningRule) -> Self {
-        match rule.pairs() {
+        match rule.pairs().map(|cost| cost.times) {
             None => Self::Triplets,
-            Some(cost) if cost.times == Times::Mined => Self::MinedPairs,
-            Some(_) => Self::Pairs,
+            Some(Times::Once) => Self::Pairs,
+            Some(Times::Crossed) => Self::PairsOfTriplets,
+            Some(Times::Mined) => Self::MinedPairs,
         }
     }
 }
@@ -146,9 +151,12 @@ impl RowPass {
     ///
     /// # Errors
     /// [`Error::Config`], with the numbers.
-    pub(crate) fn check(dim: usize, references: usize, swap: bool) -> Result<()> {
-        let window = weigh::window(dim, swap);
-        let most = MOST_REFERENCES.min(window * MOST_WINDOWS);
+    pub(crate) fn check(dim: usize, references: usize, work: RowWork, swap: bool) -> Result<()> {
+        let most = match work {
+            RowWork::Triplets => MOST_REFERENCES.min(weigh::window(dim, swap) * MOST_WINDOWS),
+            RowWork::Pairs => MOST_REFERENCES,
+            RowWork::PairsOfTriplets | RowWork::MinedPairs => MOST_OF_TRIPLETS,
+        };
         if references > most {
             let how = if swap { " and swap" } else { "" };
             return Err(Error::Config(format!(

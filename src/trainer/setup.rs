@@ -493,7 +493,10 @@ fn check_rows(config: &TrainConfig) -> Result<()> {
     let references = config.memory_size.max(config.batch_size);
     match rule.path() {
         Path::Ranks => Ok(()),
-        Path::Rows => RowPass::check(config.embedding_size, references, rule.swap()),
+        Path::Rows => {
+            let (dim, work) = (config.embedding_size, RowWork::of(&rule));
+            RowPass::check(dim, references, work, rule.swap())
+        }
     }
 }
 
