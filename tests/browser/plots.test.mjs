@@ -67,3 +67,17 @@ test("the similarities of a step are drawn and said, and its hardest triplets sh
     });
   }
 });
+
+test("another loss is chosen and set, trains, and its plot counts pairs", async () => {
+  await on("?engine=cpu#data=digits&steps=40", {}, async (page) => {
+    await page.set("Loss", "sup-con");
+    await page.set("Temperature", "0.2");
+    await page.click("run");
+    await page.status(/^Done/);
+    assert.match(await page.find("chart-mining").getAttribute("aria-label"), /^Pairs of step 40: \d+ valid, \d+ mined, \d+ active/);
+    assert.match(await page.page.locator("figure.mining h2").innerText(), /^Pairs/);
+    assert.ok((await page.number("loss")) > 0);
+    assert.match(page.page.url(), /loss\.name=sup-con/);
+    await page.screenshot("another-loss");
+  });
+});
