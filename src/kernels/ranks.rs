@@ -74,7 +74,7 @@ const RUN: usize = 4096;
 
 /// Thresholds of a row for which a small workgroup does: most of a large one would wait, and an adapter that starts every
 /// invocation by itself starts fewer.
-pub(super) const FEW: usize = 64;
+pub const FEW: usize = 64;
 
 /// One workgroup a row.
 pub static SORT_THRESHOLDS: Kernel = Kernel {
