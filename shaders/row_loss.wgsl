@@ -277,13 +277,16 @@ fn reduce(
   }
   sums = sum(sums, lane);
   met = sum_wholes(met, lane);
-  let sum_of_exponents = sum(exponents, lane).x;
   let log_p = select(LOWEST, top.x + log(sums.x), met.x > 0u);
   let log_n = select(LOWEST, top.y + log(sums.y), met.y > 0u);
   let both = met.x > 0u && met.y > 0u;
   var costs = vec2f();
   var logs = vec2f();
   var factor = 0.0;
+  var sum_of_exponents = 0.0;
+  if params.form == SUP_CON {
+    sum_of_exponents = sum(exponents, lane).x;
+  }
   switch params.form {
     case CONTRASTIVE, MARGIN: { costs = sums.zw; }
     case MULTI_SIMILARITY: {

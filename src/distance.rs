@@ -38,6 +38,15 @@ impl Distance {
         }
     }
 
+    /// The same, from the value.
+    pub fn slope_at(self, value: f32) -> f32 {
+        match self {
+            Self::Cosine => 1.0,
+            Self::L2 if value < 0.0 => -1.0 / value,
+            Self::L2 => 0.0,
+        }
+    }
+
     /// The least and the largest value between two bounds of what PML compares: a similarity, or a distance.
     pub fn range(self, [low, high]: [f64; 2]) -> [f32; 2] {
         match self {

@@ -147,6 +147,14 @@ fn advice(raw: &Standing, linear: Option<(&Standing, bool)>) -> &'static str {
             }
         };
     }
+    if let (Is::Alike, Is::Better, Some(Is::Alike)) = (
+        raw.nearest,
+        raw.groups,
+        linear.map(|(linear, _)| linear.groups),
+    ) {
+        return "Keep this head if you need both the nearest row and whole groups: the raw features do as well at the one, a \
+                linear map at the other.";
+    }
     match (raw.nearest, raw.groups) {
         (Is::Better, Is::Better | Is::Alike) => "Keep this head.",
         (Is::Alike, Is::Better) => "Keep this head if you need whole groups.",
@@ -339,6 +347,15 @@ mod tests {
             let text = say((900, 0.5), raw, None);
             assert!(text.starts_with(advice), "{raw:?}: {text}");
         }
+    }
+
+    #[test]
+    fn a_head_that_ties_with_one_at_rows_and_with_the_other_in_groups_is_kept_for_both() {
+        let text = say((900, 0.5), (895, 0.4), Some((700, 0.5)));
+        assert!(
+            text.starts_with("Keep this head if you need both the nearest row and whole groups: "),
+            "{text}"
+        );
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::parallel::{map, rows_of_a_part};
 use super::ranks::Block;
-use super::triplet_margin::{Kind, Rule};
+use super::triplet_margin::{Rule, add_total, read_total};
 use crate::distance::Distance;
 
 /// What a row of similarities costs, as a function of the values `v` of its kept positives and negatives: similarities, or
@@ -76,15 +76,11 @@ pub enum PairTotal {
 impl PairTotal {
     /// Reads the count off a step's report.
     pub fn read(self, report: &[u32]) -> u64 {
-        let at = self as usize;
-        u64::from(report[at]) | u64::from(report[at + 1]) << 32
+        read_total(report, self as usize)
     }
 
     fn add(self, report: &mut [u32], value: u64) {
-        let at = self as usize;
-        let sum = self.read(report) + value;
-        report[at] = sum as u32;
-        report[at + 1] = (sum >> 32) as u32;
+        add_total(report, self as usize, value);
     }
 }
 
@@ -149,7 +145,7 @@ impl RowCost {
         !matches!(self.form, Form::Contrastive | Form::Margin | Form::NtXent)
     }
 
-    /// What is left of a pair where a margin is met.
+    /// By how much a pair misses its margin; 0 where it meets it.
     fn hinge(&self, positive: bool, v: f32) -> f32 {
         if positive {
             (self.margins[0] - v).max(0.0)
@@ -257,44 +253,41 @@ struct Pair {
     times: f32,
 }
 
-impl Slices<'_> {
+impl<'a> Slices<'a> {
     /// The kept positives of a row and its kept negatives, by place.
-    fn sides(&self, width: usize, row: usize) -> [&[u32]; 2] {
+    fn sides(&self, width: usize, row: usize) -> [&'a [u32]; 2] {
         let places = &self.places[row * width..][..width];
         let [positives, negatives] = self.counts[row].map(|count| count as usize);
         [&places[..positives], &places[width - negatives..]]
     }
 
     /// The pairs of a row that count: positives first, each side ascending.
-    fn pairs(&self, cost: &RowCost, width: usize, row: usize) -> Vec<Pair> {
+    fn pairs(
+        self,
+        cost: &'a RowCost,
+        width: usize,
+        row: usize,
+    ) -> impl Iterator<Item = Pair> + Clone + 'a {
         let [positives, negatives] = self.sides(width, row);
         let counts = [positives.len(), negatives.len()];
-        let side = |places: &[u32], positive: bool| -> Vec<Pair> {
-            let pairs = places.iter().map(|place| {
-                let (place, at) = (*place as usize, row * width + *place as usize);
-                let times = match cost.times {
-                    Times::Once => 1.0,
-                    Times::Mined => self.times[at] as f32,
-                    Times::Crossed => counts[usize::from(positive)] as f32,
-                };
-                Pair {
-                    place,
-                    positive,
-                    v: self.values[at],
-                    times: if cost.is_of_masks() {
-                        times.min(1.0)
-                    } else {
-                        times
-                    },
-                }
-            });
-            pairs.filter(|pair| pair.times > 0.0).collect()
-        };
-        let mut pairs = side(positives, true);
-        let mut others: Vec<u32> = negatives.to_vec();
-        others.reverse();
-        pairs.extend(side(&others, false));
-        pairs
+        let positives = positives.iter().map(|place| (place, true));
+        let negatives = negatives.iter().rev().map(|place| (place, false));
+        let pairs = positives.chain(negatives).map(move |(place, positive)| {
+            let (place, at) = (*place as usize, row * width + *place as usize);
+            let times = match cost.times {
+                Times::Once => 1.0,
+                Times::Mined => self.times[at] as f32,
+                Times::Crossed => counts[usize::from(positive)] as f32,
+            };
+            let most = if cost.is_of_masks() { 1.0 } else { f32::MAX };
+            Pair {
+                place,
+                positive,
+                v: self.values[at],
+                times: times.min(most),
+            }
+        });
+        pairs.filter(|pair| pair.times > 0.0)
     }
 }
 
@@ -318,25 +311,13 @@ pub(crate) fn count(
             let v_an = values[*n as usize];
             let mut met = 0;
             for p in positives {
-                let mined = keeps(rule, values[*p as usize] - v_an);
+                let mined = rule.mined(values[*p as usize] - v_an).0;
                 times[*p as usize] += u32::from(mined);
                 met += u32::from(mined);
             }
             times[*n as usize] = met;
         }
     });
-}
-
-/// Whether a triplet of margin `tm = v_ap - v_an` is in the band.
-fn keeps(rule: &Rule, tm: f32) -> bool {
-    let within = tm <= rule.miner_margin;
-    match rule.kind {
-        Kind::All => within,
-        Kind::Easy => !within,
-        Kind::Semihard => within && tm > 0.0,
-        Kind::Hard => within && tm <= 0.0,
-        Kind::Unmined => true,
-    }
 }
 
 /// Reduces the block's rows, `[rows, ROW_NUMBERS]`, and adds their counts to the report.
@@ -356,10 +337,10 @@ pub(crate) fn reduce(
         let mut counted = [0u64; 5];
         for (row, reduced) in (first..).zip(reduced.chunks_exact_mut(ROW_NUMBERS)) {
             let pairs = inputs.pairs(cost, width, row);
-            let (row, active) = reduce_row(cost, &pairs);
+            let (row, active) = reduce_row(cost, pairs.clone());
             row.write(reduced);
             let of = |positive: bool, active: bool| -> u64 {
-                let side = pairs.iter().filter(|pair| pair.positive == positive);
+                let side = pairs.clone().filter(|pair| pair.positive == positive);
                 let counts = side.filter(|pair| !active || is_active(cost, &row, pair));
                 counts.map(|pair| pair.times as u64).sum()
             };
@@ -401,14 +382,14 @@ fn is_active(cost: &RowCost, row: &Reduced, pair: &Pair) -> bool {
 }
 
 /// A row's numbers, and whether it has a loss above zero.
-fn reduce_row(cost: &RowCost, pairs: &[Pair]) -> (Reduced, bool) {
-    let side = |positive: bool| pairs.iter().filter(move |pair| pair.positive == positive);
-    let exponent = |pair: &Pair| cost.exponent(pair.positive, pair.v);
+fn reduce_row(cost: &RowCost, pairs: impl Iterator<Item = Pair> + Clone) -> (Reduced, bool) {
+    let side = |positive: bool| pairs.clone().filter(move |pair| pair.positive == positive);
+    let exponent = |pair: Pair| cost.exponent(pair.positive, pair.v);
     let log_sum = |positive: bool| {
         let top = side(positive)
             .map(exponent)
             .fold(f64::NEG_INFINITY, f64::max);
-        let sum = |pair: &Pair| f64::from(pair.times) * (exponent(pair) - top).exp();
+        let sum = |pair: Pair| f64::from(pair.times) * (exponent(pair) - top).exp();
         match top == f64::NEG_INFINITY {
             true => top,
             false => top + side(positive).map(sum).sum::<f64>().ln(),
@@ -428,7 +409,7 @@ fn reduce_row(cost: &RowCost, pairs: &[Pair]) -> (Reduced, bool) {
     match cost.form {
         Form::Contrastive | Form::Margin => {
             let hinge =
-                |pair: &Pair| f64::from(pair.times) * f64::from(cost.hinge(pair.positive, pair.v));
+                |pair: Pair| f64::from(pair.times) * f64::from(cost.hinge(pair.positive, pair.v));
             row.costs = [true, false].map(|positive| side(positive).map(hinge).sum::<f64>() as f32);
         }
         Form::MultiSimilarity => {
@@ -499,20 +480,11 @@ pub(crate) fn slopes(
             let row = Reduced::read(&reduced[number * ROW_NUMBERS..][..ROW_NUMBERS]);
             for pair in inputs.pairs(cost, width, number) {
                 let slope = cost.slope(pair.positive, pair.v, pair.times, &row, divisors);
-                weights[pair.place] = slope * along(cost.distance, pair.v);
+                weights[pair.place] = slope * cost.distance.slope_at(pair.v);
             }
             let parts = row.costs.into_iter().zip(divisors);
             let sum: f32 = parts.map(|(cost, divisor)| over(cost, divisor)).sum();
             *loss = sum.to_bits();
         }
     });
-}
-
-/// `dv/ds`, from the value; 0 where rows coincide.
-fn along(distance: Distance, v: f32) -> f32 {
-    match distance {
-        Distance::Cosine => 1.0,
-        Distance::L2 if v < 0.0 => -1.0 / v,
-        Distance::L2 => 0.0,
-    }
 }

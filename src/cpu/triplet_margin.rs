@@ -37,6 +37,20 @@ pub struct Rule {
 }
 
 impl Rule {
+    /// Whether a triplet of margin `tm = v_ap - v_an` is mined; within the margin, and hard.
+    pub(super) fn mined(&self, tm: f32) -> (bool, bool, bool) {
+        let within = tm <= self.miner_margin;
+        let hard = within && tm <= 0.0;
+        let mined = match self.kind {
+            Kind::All => within,
+            Kind::Easy => !within,
+            Kind::Semihard => within && !hard,
+            Kind::Hard => hard,
+            Kind::Unmined => true,
+        };
+        (mined, within, hard)
+    }
+
     /// Factor of `<gradient, anchor>` in the sum over active triplets of `v_an - v_ap`. `alone`: the references are the anchors
     /// themselves, so that every term is in the gradient of both and counts half.
     ///
@@ -94,17 +108,25 @@ fn bin(s: f32) -> usize {
 impl Total {
     /// Reads the total off a step's report.
     pub fn read(self, report: &[u32]) -> u64 {
-        let at = self as usize;
-        u64::from(report[at]) | u64::from(report[at + 1]) << 32
+        read_total(report, self as usize)
     }
 
     /// Adds to the total of a step's report.
     pub(crate) fn add(self, report: &mut [u32], value: u64) {
-        let at = self as usize;
-        let sum = self.read(report) + value;
-        report[at] = sum as u32;
-        report[at + 1] = (sum >> 32) as u32;
+        add_total(report, self as usize, value);
     }
+}
+
+/// The u64 in two words of a report, low first.
+pub(super) fn read_total(report: &[u32], at: usize) -> u64 {
+    u64::from(report[at]) | u64::from(report[at + 1]) << 32
+}
+
+/// Adds to it.
+pub(super) fn add_total(report: &mut [u32], at: usize, value: u64) {
+    let sum = read_total(report, at) + value;
+    report[at] = sum as u32;
+    report[at + 1] = (sum >> 32) as u32;
 }
 
 /// Which thresholds of a row a negative meets.

@@ -3,9 +3,8 @@
 use super::parallel::{map, rows_of_a_part};
 use super::ranks::Block;
 use super::tile::dot;
-use super::triplet_margin::{Kind, Rule, Total};
+use super::triplet_margin::{Rule, Total};
 use super::{SEGMENT, similarities::NONE};
-use crate::distance::Distance;
 
 /// Which triplets of what is kept are mined, and what they cost: `TripletMarginLoss` with all its arguments.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -37,29 +36,6 @@ struct Counts([u64; 4]);
 const COUNTED: [Total; 4] = [Total::Within, Total::Hard, Total::Mined, Total::Active];
 
 impl Weighing {
-    /// `d value / d similarity`, from the value; 0 where rows coincide.
-    fn slope(&self, value: f32) -> f32 {
-        match self.rule.distance {
-            Distance::Cosine => 1.0,
-            Distance::L2 if value < 0.0 => -1.0 / value,
-            Distance::L2 => 0.0,
-        }
-    }
-
-    /// Whether a triplet of margin `tm = v_ap - v_an` is mined; within the margin, and hard.
-    fn mined(&self, tm: f32) -> (bool, bool, bool) {
-        let within = tm <= self.rule.miner_margin;
-        let hard = within && tm <= 0.0;
-        let mined = match self.rule.kind {
-            Kind::All => within,
-            Kind::Easy => !within,
-            Kind::Semihard => within && !hard,
-            Kind::Hard => hard,
-            Kind::Unmined => true,
-        };
-        (mined, within, hard)
-    }
-
     /// What a mined triplet costs, if anything.
     fn cost(&self, v_ap: f32, v_an: f32, v_pn: impl Fn() -> f32) -> Option<Cost> {
         let (mut nearest, mut own) = (v_an, 1.0);
@@ -177,7 +153,7 @@ fn weigh_row(
                 if weighing.one_negative && weights[*p as usize] as usize != number {
                     (false, false, false)
                 } else {
-                    weighing.mined(v_ap - v_an)
+                    weighing.rule.mined(v_ap - v_an)
                 };
             let cost = mined.then(|| weighing.cost(v_ap, v_an, || v_pn(*p, *n)));
             let cost = cost.flatten();
@@ -192,7 +168,7 @@ fn weigh_row(
             weight.add(pull);
             loss.add(term);
         }
-        weights[*n as usize] = weight.sum() * weighing.slope(v_an);
+        weights[*n as usize] = weight.sum() * weighing.rule.distance.slope_at(v_an);
         sum.add(loss.sum());
     }
     for p in positives {
@@ -206,11 +182,11 @@ fn weigh_row(
         };
         for n in met.iter().rev() {
             let v_an = values[*n as usize];
-            let mined = weighing.mined(v_ap - v_an).0;
+            let mined = weighing.rule.mined(v_ap - v_an).0;
             let cost = mined.then(|| weighing.cost(v_ap, v_an, || v_pn(*p, *n)));
             weight.add(cost.flatten().map_or(0.0, |cost| cost.slope));
         }
-        weights[*p as usize] = -weight.sum() * weighing.slope(v_ap);
+        weights[*p as usize] = -weight.sum() * weighing.rule.distance.slope_at(v_ap);
     }
     sum.sum()
 }
@@ -291,11 +267,11 @@ pub(crate) fn weigh_swapped(
                 for (label, values) in labels.iter().zip(values.chunks_exact(width)) {
                     let (v_ap, v_an) = (values[p], values[n]);
                     let kept = *label == tags[p][0] && v_ap != NONE && v_an != NONE;
-                    let mined = kept && weighing.mined(v_ap - v_an).0;
+                    let mined = kept && weighing.rule.mined(v_ap - v_an).0;
                     let cost = mined.then(|| weighing.cost(v_ap, v_an, || v_pn)).flatten();
                     weight.add(cost.map_or(0.0, |cost| cost.slope * (1.0 - cost.own)));
                 }
-                weights[n] = weight.sum() * weighing.slope(v_pn);
+                weights[n] = weight.sum() * weighing.rule.distance.slope_at(v_pn);
             }
         }
     });

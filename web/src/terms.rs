@@ -90,7 +90,7 @@ pub(crate) const MINED: Meaning = term(
 );
 pub(crate) const ACTIVE: Meaning = term(
     "active",
-    "Those of the mined ones that have a loss above zero. Only these move the weights.",
+    "Mined triplets, or pairs, whose loss is above zero. Only these move the weights.",
 );
 pub(crate) const LOSS: Meaning = term(
     "Loss",
