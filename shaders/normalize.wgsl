@@ -6,7 +6,8 @@
 //
 // normalize   one workgroup a row   unit[first + row]
 // enqueue     one workgroup a row   unit[row], norms[row], and its copy in the memory: bank, tags[slot] = (label, id)
-// backward    one workgroup a row   gradient[row] in place, and this row's term of the loss
+// measure     one workgroup a row   unit[row], norms[row]
+// backward    one workgroup a row   gradient[row] in place, and where scale is not 0 this row's term of the loss
 //
 // A row whose squared length is not finite sets the sticky word `status`.
 
@@ -22,7 +23,7 @@ struct Params {
   capacity: u32,     // the memory's slots
   first_id: u32,     // the id of the first enqueued row
   report: u32,       // where this step's report begins
-  scale: f32,        // what <gradient, unit> counts for in a row's term of the loss
+  scale: f32,        // what <gradient, unit> counts for in a row's term of the loss; 0: no term is touched
   divisor: f32,      // of the gradient; 0: the active triplets in the report
 }
 
@@ -34,6 +35,10 @@ struct Params {
 @group(0) @binding(5) var<storage, read_write> bank: array<vec4f>;
 @group(0) @binding(6) var<storage, read_write> tags: array<vec2u>;
 @group(0) @binding(7) var<storage, read_write> status: array<atomic<u32>>;
+
+// In measure only.
+@group(0) @binding(3) var<storage, read_write> measured: array<f32>;
+@group(0) @binding(4) var<storage, read_write> sticky: array<atomic<u32>>;
 
 // In backward only.
 @group(0) @binding(1) var<storage, read> unit_rows: array<vec4f>;
@@ -115,6 +120,28 @@ fn enqueue(
 }
 
 @compute @workgroup_size(WORKGROUP_SIZE)
+fn measure(
+  @builtin(workgroup_id) group: vec3u,
+  @builtin(num_workgroups) groups: vec3u,
+  @builtin(local_invocation_index) lane: u32,
+) {
+  let row = group.x + group.y * groups.x;
+  if row >= params.rows {
+    return;
+  }
+  let norm = length_of(row, lane);
+  for (var k = lane; k < params.stride; k += WORKGROUP_SIZE) {
+    unit[row * params.stride + k] = rows[row * params.stride + k] / max(norm, 1e-12);
+  }
+  if lane == 0u {
+    measured[row] = norm;
+    if (bitcast<u32>(norm) & 0x7f800000u) == 0x7f800000u {
+      atomicOr(&sticky[0], 1u);
+    }
+  }
+}
+
+@compute @workgroup_size(WORKGROUP_SIZE)
 fn backward(
   @builtin(workgroup_id) group: vec3u,
   @builtin(num_workgroups) groups: vec3u,
@@ -138,7 +165,7 @@ fn backward(
     let tangent = gradient[i] - unit_rows[i] * along;
     gradient[i] = select(vec4f(), tangent / divisor, divisor > 0.0);
   }
-  if lane == 0u {
+  if lane == 0u && params.scale != 0.0 {
     let place = params.report + TOTALS + row;
     let term = fma(params.scale, along, bitcast<f32>(atomicLoad(&report[place])));
     atomicStore(&report[place], bitcast<u32>(term));

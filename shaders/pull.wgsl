@@ -1,7 +1,7 @@
 // What weights of similarities come to as a gradient of the rows that were compared.
 //
 //   pull    gradient[row] = sum over references of weight * reference      in windows: each adds to the one before
-//   share   gradient[reference] += sum over rows of weight * row           where the references are the batch itself
+//   share   gradient[reference] = sum over rows of weight * row            where references learn: in blocks, likewise
 //
 // pull    one invocation per vec4 of a row          its vec4 of the gradient
 // share   one invocation per vec4 of a reference    its vec4 of the gradient
@@ -19,7 +19,7 @@ struct Params {
   stride: u32,      // vec4s of a row of anchors or references
   first: u32,       // pull: of the references
   end: u32,
-  onto: u32,        // pull: whether the gradient is added to
+  onto: u32,        // whether the gradient is added to
 }
 
 @group(0) @binding(0) var<uniform> params: Params;
@@ -84,5 +84,9 @@ fn share(
     }
     total += sum;
   }
-  gradient[reference * params.stride + k] += total;
+  let at = reference * params.stride + k;
+  if params.onto != 0u {
+    total += gradient[at];
+  }
+  gradient[at] = total;
 }

@@ -4,6 +4,7 @@
 //   formulas                       one case each of `exponent`, `reduce` and `slope`; cpu/row_loss.rs has them in words
 //   log                            a log-sum-exp of exponents: the largest, plus the log of a sum of what lies below it
 //
+// pool     one invocation per row and class              values: of each reference its class's; weights: dv/ds
 // count    one workgroup per row and 256 of what is kept   times: in how many triplets of the band a pair stands
 // reduce   one workgroup a row                             reduced: the row's numbers; counts of pairs and of rows
 // slopes   one workgroup per row and 256 of what is kept   weights: dL/ds; the report's term: the row's part of the loss
@@ -23,6 +24,9 @@ const NT_XENT = 3u;
 const SUP_CON = 4u;
 const CIRCLE = 5u;
 const GENERALIZED_LIFTED = 6u;
+const SOFTMAX = 7u;
+const ARC_FACE = 8u;
+const PROXY_ANCHOR = 9u;
 
 const MINED = 1u;    // how often a pair counts: in how many mined triplets it stands
 const CROSSED = 2u;  // as often as the other side has pairs; else once
@@ -58,6 +62,9 @@ struct Params {
   end: u32,
   scales: vec2f,    // of positives, of negatives
   margins: vec2f,
+  centers: u32,     // references that stand for one class, next to each other
+  gamma: f32,       // of the softmax over them; 0: the largest alone
+  classes: u32,     // pool: of the references
 }
 
 @group(0) @binding(0) var<uniform> params: Params;
@@ -71,6 +78,10 @@ struct Params {
 @group(0) @binding(6) var<storage, read_write> report: array<atomic<u32>>;
 @group(0) @binding(7) var<storage, read_write> weights: array<f32>;      // [rows, width]
 
+// In pool only.
+@group(0) @binding(1) var<storage, read_write> pooled: array<f32>;       // the values
+@group(0) @binding(2) var<storage, read_write> shares: array<f32>;       // the weights
+
 var<workgroup> floats: array<vec4f, WORKGROUP_SIZE>;  // 1 KiB
 var<workgroup> wholes: array<vec4u, WORKGROUP_SIZE>;  // 1 KiB
 
@@ -80,6 +91,20 @@ struct Pair {
   positive: bool,
   v: f32,
   times: f32,    // 0: it does not count
+  leads: bool,   // its class is counted by it
+}
+
+/// cos(acos(v) + margin) and its slope; v - margin sin(margin) where the angle would pass a half turn.
+fn widened(v: f32) -> vec2f {
+  let margin = params.margins.x;
+  let nearest = 1.0 - 1e-7;
+  if v < -cos(margin) {
+    return vec2f(v - margin * sin(margin), 1.0);
+  }
+  let x = clamp(v, -nearest, nearest);
+  let height = sqrt(1.0 - x * x);
+  let slope = select(0.0, cos(margin) + x / height * sin(margin), abs(v) <= nearest);
+  return vec2f(x * cos(margin) - height * sin(margin), slope);
 }
 
 fn is_of_masks() -> bool {
@@ -94,6 +119,7 @@ fn pair(row: u32, j: u32) -> Pair {
   p.positive = j < kept.x;
   p.at = at + places[select(at + params.width - 1u - (j - kept.x), at + j, p.positive)];
   p.v = values[p.at];
+  p.leads = (p.at - at) % params.centers == 0u;
   p.times = 1.0;
   if params.times == MINED {
     p.times = f32(counted[p.at]);
@@ -122,6 +148,9 @@ fn exponent(p: Pair) -> f32 {
     case NT_XENT, SUP_CON: { return params.scales.x * p.v; }
     case CIRCLE: { return params.scales.x * relaxed(p) * select(p.v - m.y, m.x - p.v, p.positive); }
     case GENERALIZED_LIFTED: { return select(p.v - m.y, m.x - p.v, p.positive); }
+    case SOFTMAX: { return select(params.scales.y * p.v, params.scales.x * (p.v - m.x), p.positive); }
+    case ARC_FACE: { return select(params.scales.y * p.v, params.scales.x * widened(p.v).x, p.positive); }
+    case PROXY_ANCHOR: { return select(params.scales.y * (p.v - m.y), params.scales.x * (m.x - p.v), p.positive); }
     default: { return 0.0; }
   }
 }
@@ -238,6 +267,42 @@ fn count(
 }
 
 @compute @workgroup_size(WORKGROUP_SIZE)
+fn pool(
+  @builtin(workgroup_id) group: vec3u,
+  @builtin(num_workgroups) groups: vec3u,
+  @builtin(local_invocation_index) lane: u32,
+) {
+  let i = (group.x + group.y * groups.x) * WORKGROUP_SIZE + lane;
+  let row = i / params.classes;
+  if row >= params.rows {
+    return;
+  }
+  let first = row * params.width + i % params.classes * params.centers;
+  let end = first + params.centers;
+  var best = first;
+  for (var c = first + 1u; c < end; c++) {
+    best = select(best, c, pooled[c] > pooled[best]);
+  }
+  let top = pooled[best];
+  var sum = 0.0;
+  var weighted = 0.0;
+  for (var c = first; c < end; c++) {
+    var share = exp(params.gamma * (pooled[c] - top));
+    if params.gamma == 0.0 {
+      share = select(0.0, 1.0, c == best);
+    }
+    shares[c] = share;
+    sum += share;
+    weighted += share * pooled[c];
+  }
+  let mean = weighted / sum;
+  for (var c = first; c < end; c++) {
+    shares[c] = shares[c] / sum * (1.0 + params.gamma * (pooled[c] - mean));
+    pooled[c] = mean;
+  }
+}
+
+@compute @workgroup_size(WORKGROUP_SIZE)
 fn reduce(
   @builtin(workgroup_id) group: vec3u,
   @builtin(num_workgroups) groups: vec3u,
@@ -251,7 +316,7 @@ fn reduce(
   var own = vec4f(LOWEST);
   for (var j = lane; j < pairs; j += WORKGROUP_SIZE) {
     let p = pair(row, j);
-    if p.times > 0.0 {
+    if p.leads && p.times > 0.0 {
       let x = exponent(p);
       own = max(own, select(vec4f(LOWEST, x, LOWEST, LOWEST), vec4f(x, LOWEST, LOWEST, LOWEST), p.positive));
     }
@@ -263,7 +328,7 @@ fn reduce(
   var met = vec4u();  // how often the positives count, the negatives; those of them above a margin
   for (var j = lane; j < pairs; j += WORKGROUP_SIZE) {
     let p = pair(row, j);
-    if p.times > 0.0 {
+    if p.leads && p.times > 0.0 {
       let x = exponent(p);
       let h = hinge(p);
       let below = p.times * exp(x - select(top.y, top.x, p.positive));
@@ -312,6 +377,17 @@ fn reduce(
       costs.x = max(0.0, logs.x + logs.y);
       factor = select(0.0, 1.0, costs.x > 0.0);
     }
+    case SOFTMAX, ARC_FACE: {
+      if both {
+        logs = vec2f(log_p, log_n);
+        costs.x = softplus(log_n - log_p);
+        factor = sigmoid(log_n - log_p);
+      }
+    }
+    case PROXY_ANCHOR: {
+      logs = vec2f(log_add(0.0, log_p), log_add(0.0, log_n));
+      costs = logs;
+    }
     default: {}
   }
   if params.form == NT_XENT {
@@ -344,13 +420,14 @@ fn reduce(
   reduced[at + 7u] = 0.0;
   var busy = met.zw;
   if params.form != CONTRASTIVE && params.form != MARGIN {
-    busy = select(vec2u(), met.xy, costs.x > 0.0);
+    busy = select(vec2u(), met.xy, costs.x + costs.y > 0.0);
   }
+  let counts_positives = params.form == SOFTMAX || params.form == ARC_FACE || params.form == PROXY_ANCHOR;
   add(POSITIVES, met.x);
   add(NEGATIVES, met.y);
   add(ACTIVE_POSITIVES, busy.x);
   add(ACTIVE_NEGATIVES, busy.y);
-  add(ROWS, select(0u, 1u, costs.x + costs.y > 0.0));
+  add(ROWS, select(0u, 1u, select(costs.x + costs.y > 0.0, met.x > 0u, counts_positives)));
 }
 
 /// What the positives' and the negatives' part of the loss are divided by.
@@ -361,7 +438,8 @@ fn divisors() -> vec2f {
     case NT_XENT: { return vec2f(total(POSITIVES)); }
     // PML gives no loss to a batch without a pair of one of the kinds.
     case SUP_CON: { return vec2f(select(total(ROWS), 0.0, total(NEGATIVES) == 0.0)); }
-    case CIRCLE: { return vec2f(total(ROWS)); }
+    case CIRCLE, SOFTMAX, ARC_FACE: { return vec2f(total(ROWS)); }
+    case PROXY_ANCHOR: { return vec2f(total(ROWS), f32(params.anchors)); }
     default: { return vec2f(f32(params.anchors)); }
   }
 }
@@ -373,7 +451,7 @@ fn slope(p: Pair, at: u32) -> f32 {
   let factor = rows_reduced[at + 4u];
   let x = exponent(p);
   // Nothing of a row without a loss: its logs may be far from its exponents.
-  let of_a_row = params.form == SUP_CON || params.form == CIRCLE || params.form == GENERALIZED_LIFTED;
+  let of_a_row = params.form >= SUP_CON && params.form <= ARC_FACE;
   if of_a_row && factor == 0.0 {
     return 0.0;
   }
@@ -392,7 +470,13 @@ fn slope(p: Pair, at: u32) -> f32 {
       let own = select(0.0, 1.0 / rows_reduced[at + 5u], p.positive);
       return factor * params.scales.x * (exp(x - rows_reduced[at + 2u]) - own);
     }
-    default: { return sign * factor * exp(x - log) * params.scales.x * relaxed(p); }
+    case CIRCLE: { return sign * factor * exp(x - log) * params.scales.x * relaxed(p); }
+    case PROXY_ANCHOR: { return sign * exp(x - log) * select(params.scales.y, params.scales.x, p.positive); }
+    default: {
+      let widens = params.form == ARC_FACE && p.positive;
+      let along = select(1.0, widened(p.v).y, widens) * select(params.scales.y, params.scales.x, p.positive);
+      return sign * factor * exp(x - log) * along;
+    }
   }
 }
 
@@ -421,6 +505,7 @@ fn slopes(
   if p.times > 0.0 {
     // dv/ds; 0 where rows coincide.
     let along = select(1.0, select(0.0, -1.0 / p.v, p.v < 0.0), params.distance == L2);
-    weights[p.at] = over(slope(p, at), select(divided.y, divided.x, p.positive)) * along;
+    let share = select(1.0, weights[p.at], params.centers > 1u);
+    weights[p.at] = over(slope(p, at), select(divided.y, divided.x, p.positive)) * share * along;
   }
 }

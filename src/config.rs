@@ -218,6 +218,14 @@ impl Default for Optimizer {
 }
 
 impl TrainConfig {
+    /// Rows of the memory that the loss meets: none where it learns proxies in its place.
+    pub fn memory(&self) -> usize {
+        match self.loss.proxies() {
+            Some(_) => 0,
+            None => self.memory_size,
+        }
+    }
+
     /// These settings with those of a JSON object over them.
     ///
     /// # Errors

@@ -62,7 +62,11 @@ mod cross_batch_memory;
 
 mod row_pass;
 
+mod mining_pass;
+
 mod optimizer;
+
+mod proxies;
 
 // What it is worth.
 mod metrics;
@@ -128,8 +132,9 @@ pub use ledger::{Bytes, MemoryLedger, OverBudget, Purpose, Reservation};
 pub use linear::{LinearMap, Unfit};
 pub use listing::{ListingSpec, Windows, checksum, list};
 pub use losses::{
-    CircleLoss, ContrastiveLoss, GeneralizedLiftedStructureLoss, Loss, MarginLoss,
-    MultiSimilarityLoss, NtXentLoss, SupConLoss, TripletMarginLoss,
+    ArcFaceLoss, CircleLoss, ContrastiveLoss, CosFaceLoss, GeneralizedLiftedStructureLoss, Loss,
+    MarginLoss, MultiSimilarityLoss, NcaLoss, NormalizedSoftmaxLoss, NtXentLoss, ProxyAnchorLoss,
+    ProxyNcaLoss, SoftTripleLoss, SubCenterArcFaceLoss, SupConLoss, TripletMarginLoss,
 };
 #[doc(hidden)]
 pub use memory::may_fail;

@@ -13,18 +13,17 @@ use crate::engine::{DeviceVec, Engine, Workspace};
 use crate::error::Result;
 use crate::evaluation::{EvaluationSpec, Rows};
 use crate::forecast::{Forecast, Path, Rate, check_count};
-use crate::kernels::ranks::{Block, Inputs, NO_ID, Row, SEGMENT, Scratch};
+use crate::kernels::ranks::{Block, Inputs, NO_ID, Row, SEGMENT};
 use crate::kernels::tile::Shape;
-use crate::kernels::triplet_margin::{
-    OWNERS, TERMS, mine as mine_block, part_stride, share_with_references,
-};
+use crate::kernels::triplet_margin::{OWNERS, TERMS, part_stride};
 use crate::kernels::{self, stride};
 use crate::ledger::Purpose;
-use crate::losses::{Cost, Loss, MiningRule, Round, RowRule};
+use crate::losses::{Loss, MiningRule, Operands, Round};
 use crate::miners::{Miner, MiningCounts};
+use crate::mining_pass::{BlockSizes, MiningPass};
 use crate::pace::Pace;
 use crate::plan::{MemoryPlan, Room};
-use crate::row_pass::{MiningBuffers, RowPass, RowWork};
+use crate::row_pass::{RowPass, RowWork, Turn};
 use crate::unit_rows::{Intake, UnitRows};
 
 pub use pairs::{KeptOfAnchor, Pairs};
@@ -50,6 +49,8 @@ pub struct MiningSpec {
     pub own: bool,
     /// Whether the gradient is wanted. With `own`, each row then gets its gradient as an anchor plus that as a reference.
     pub gradient: bool,
+    /// Whether the references get a gradient of their own: of a loss with proxies, one side is its proxies.
+    pub proxies: bool,
     /// By ranks or by rows, see [`Path`].
     pub path: Path,
     /// Whether the loss needs similarities between positives and negatives, as `swap` does.
@@ -70,6 +71,8 @@ pub struct Mined {
     /// dL/d(anchor), `[anchors, dim]`, for the anchors before they are brought to unit length; empty where it was not asked
     /// for.
     pub gradient: Vec<f32>,
+    /// dL/d(reference), likewise, of a loss with proxies; empty of others.
+    pub reference_gradient: Vec<f32>,
     /// The pairs that the miner keeps; empty where they were not asked for.
     pub pairs: Pairs,
 }
@@ -117,8 +120,14 @@ impl MiningSpec {
             swap: rule.swap(),
             work: RowWork::of(&rule),
             looked_at: rule.looked_at(self.positives as u64, self.references as u64),
+            proxies: rule.operands() != Operands::Rows,
             ..self
         }
+    }
+
+    /// Whether a gradient of the references is added up.
+    fn references_learn(&self) -> bool {
+        self.gradient && (self.own || self.proxies)
     }
 
     /// Forecasts a mining: a pure function, monotone in the room.
@@ -166,7 +175,7 @@ impl MiningSpec {
             rows: rows as usize,
             thresholds: rows.saturating_mul(places),
         };
-        if self.own && self.gradient {
+        if self.references_learn() {
             return cut(OWNERS.min(self.anchors).max(1) as u64);
         }
         let fixed = self.buffers(&cut(1)).total_bytes();
@@ -201,8 +210,7 @@ impl MiningSpec {
     fn buffers(&self, cut: &Cut) -> MemoryPlan {
         let stride = stride(self.dim) as u64;
         let (references, rows) = (self.references as u64, cut.rows as u64);
-        let segments = references.div_ceil(SEGMENT as u64);
-        let shares = if self.own && self.gradient {
+        let shares = if self.references_learn() {
             references.saturating_mul(stride)
         } else {
             0
@@ -210,16 +218,15 @@ impl MiningSpec {
         let plan = Self::bank(Intake::plan(MemoryPlan::default(), self.dim), self)
             .with::<f32>(Purpose::Activations, "mine.anchors", rows * stride)
             .with::<Row>(Purpose::Ranks, "mine.rows", rows);
-        let plan = match self.path {
-            Path::Ranks => {
-                let parts = segments.saturating_mul(rows * part_stride(stride as usize) as u64);
-                let thresholds = cut.thresholds;
-                plan.with::<[u32; 2]>(Purpose::Ranks, "mine.thresholds", thresholds)
-                    .with::<u32>(Purpose::Ranks, "mine.books", thresholds)
-                    .with::<f32>(Purpose::Similarities, "mine.parts", parts)
-            }
-            Path::Rows => RowPass::plan(plan, self.work, self.anchors as u64, [(rows, references)]),
+        let block = BlockSizes {
+            rows,
+            references,
+            thresholds: cut.thresholds,
         };
+        let (stride, anchors) = (stride as usize, self.anchors as u64);
+        let blocks = std::iter::once(block);
+        let plan = MiningPass::plan(plan, self.path, self.work, anchors, stride, blocks);
+        let stride = stride as u64;
         plan.with::<f32>(Purpose::Gradients, "mine.gradient", rows * stride)
             .with::<f32>(Purpose::Gradients, "mine.shares", shares)
             .with::<u32>(Purpose::Staging, "mine.report", TERMS as u64 + rows)
@@ -228,6 +235,9 @@ impl MiningSpec {
 
 /// Triplet counts, and if wanted loss and gradient, of the anchors with `references`. With `None` the anchors are the
 /// references themselves, and no anchor is a positive of itself; references that are given are constants, as a memory is.
+///
+/// Of a loss that learns proxies, give those as the references, class by class; of [`crate::ProxyAnchorLoss`] as the anchors.
+/// Both sides then have a gradient. No miner chooses.
 ///
 /// `progress` is called with the number of anchors done and the number of all.
 ///
@@ -332,7 +342,7 @@ pub async fn mine_into(
             }
             if wanted == Wanted::Pairs
                 && miner.gives_pairs()
-                && let MiningBuffers::Rows(pass) = &phase.pass
+                && let MiningPass::Rows(pass) = &phase.pass
             {
                 pairs::read(
                     engine,
@@ -371,6 +381,12 @@ pub async fn mine_into(
         if spec.own {
             let shares = engine.read(&phase.shares, 0, phase.shares.len()).await?;
             pulls.add_shares(&shares, stride(dim), dim);
+        } else if spec.proxies {
+            let shares = engine.read(&phase.shares, 0, phase.shares.len()).await?;
+            let mut shared = Pulls::default();
+            let references = spec.references * stride(dim);
+            shared.add(&shares[..references], stride(dim), dim);
+            mined.reference_gradient = shared.through_the_length(known, 1).await?;
         }
         mined.gradient = pulls.through_the_length(anchors, divisor).await?;
     }
@@ -387,7 +403,7 @@ struct Phase<'a> {
     tags: DeviceVec<[u32; 2]>,
     anchors: DeviceVec<f32>,
     rows: DeviceVec<Row>,
-    pass: MiningBuffers,
+    pass: MiningPass,
     gradient: DeviceVec<f32>,
     shares: DeviceVec<f32>,
     report: DeviceVec<u32>,
@@ -405,16 +421,7 @@ impl<'a> Phase<'a> {
             tags: workspace.take("mine.tags"),
             anchors: workspace.take("mine.anchors"),
             rows: workspace.take("mine.rows"),
-            pass: match spec.path {
-                Path::Ranks => MiningBuffers::Ranks {
-                    scratch: Scratch {
-                        thresholds: workspace.take("mine.thresholds"),
-                        books: workspace.take("mine.books"),
-                    },
-                    parts: workspace.take("mine.parts"),
-                },
-                Path::Rows => MiningBuffers::Rows(RowPass::new(workspace, spec.work)),
-            },
+            pass: MiningPass::new(workspace, spec.path, spec.work),
             gradient: workspace.take("mine.gradient"),
             shares: workspace.take("mine.shares"),
             report: workspace.take("mine.report"),
@@ -501,93 +508,33 @@ impl<'a> Phase<'a> {
             tags: &self.tags,
         };
         let positives = rows.iter().map(|row| row.positives as usize).max();
-        let positives = positives.unwrap_or(0);
-        let share = self.spec.own && self.spec.gradient;
+        let turn = Turn {
+            block,
+            shape: Shape::of(self.engine.info(), block.rows),
+            inputs,
+            anchor: first,
+            anchors: self.spec.anchors,
+            positives: positives.unwrap_or(0),
+            slots: self.spec.references,
+            report_first: 0,
+            pairs: None,
+        };
         let (gradient, shares, report) = (&mut self.gradient, &mut self.shares, &mut self.report);
-        match (rule, &mut self.pass) {
-            (MiningRule::Ranks(rule), MiningBuffers::Ranks { scratch, parts }) => {
-                mine_block(
-                    &mut commands,
-                    &block,
-                    positives,
-                    rule,
-                    self.spec.references,
-                    inputs,
-                    scratch,
-                    parts,
-                    gradient,
-                    0,
-                    None,
-                    report,
-                );
-                if share {
-                    share_with_references(
-                        &mut commands,
-                        &block,
-                        rule,
-                        inputs,
-                        scratch,
-                        parts,
-                        shares,
-                    );
+        self.pass
+            .mine(&mut commands, rule, round, &turn, gradient, report);
+        if self.spec.references_learn() && round != Round::Reduce {
+            self.pass.share(&mut commands, rule, &turn, true, shares);
+            for stretch in (0..block.references).step_by(block.rows) {
+                if !rule.swap() {
+                    break;
                 }
+                // A submit carries a stretch or two; the next block's rows are written only when all are done.
+                self.engine
+                    .submit(std::mem::replace(&mut commands, self.engine.commands()));
+                self.engine.breathe().await?;
+                self.pass
+                    .share_swapped(&mut commands, rule, &turn, stretch, shares);
             }
-            (MiningRule::Rows(RowRule { selection, cost }), MiningBuffers::Rows(pass)) => {
-                let shape = Shape::of(self.engine.info(), block.rows);
-                match (cost, round) {
-                    (Cost::Triplets(weighing), _) => pass.mine(
-                        &mut commands,
-                        &block,
-                        shape,
-                        selection,
-                        weighing,
-                        inputs,
-                        gradient,
-                        0,
-                        report,
-                    ),
-                    (Cost::Pairs(cost), Round::Reduce) => pass.reduce(
-                        &mut commands,
-                        &block,
-                        shape,
-                        selection,
-                        cost,
-                        inputs,
-                        first,
-                        0,
-                        report,
-                    ),
-                    (Cost::Pairs(cost), _) => pass.slopes(
-                        &mut commands,
-                        &block,
-                        shape,
-                        selection,
-                        cost,
-                        inputs,
-                        (first, self.spec.anchors),
-                        block.rows < self.spec.anchors,
-                        gradient,
-                        0,
-                        report,
-                    ),
-                }
-                if share && round != Round::Reduce {
-                    pass.share(&mut commands, &block, inputs, shares);
-                }
-                if let Cost::Triplets(weighing) = cost
-                    && weighing.swap
-                    && share
-                {
-                    for turn in (0..block.references).step_by(block.rows) {
-                        // A submit carries a turn or two; the next block's rows are written only when all are done.
-                        self.engine
-                            .submit(std::mem::replace(&mut commands, self.engine.commands()));
-                        self.engine.breathe().await?;
-                        pass.share_swapped(&mut commands, &block, turn, weighing, inputs, shares);
-                    }
-                }
-            }
-            _ => unreachable!("a phase is made for its rule's path"),
         }
         self.engine.submit(commands);
         Ok(())

@@ -36,7 +36,12 @@ impl Optimizer {
 
     /// The scalars of a step, counted from 1, bias corrections in f64 as torch computes them.
     pub(crate) fn step(&self, step: u64) -> AdamStep {
-        let Self::Adam(Adam { lr, weight_decay }) = self;
+        self.step_at(self.lr(), step)
+    }
+
+    /// The same for parameters with a learning rate of their own.
+    pub(crate) fn step_at(&self, lr: f64, step: u64) -> AdamStep {
+        let Self::Adam(Adam { weight_decay, .. }) = self;
         let t = step as f64;
         let correction = |beta: f64| 1.0 - libm::pow(beta, t);
         AdamStep {

@@ -46,6 +46,12 @@ pub(crate) fn pml_pair_bytes(loss: &Loss, anchors: u64, references: u64, positiv
     matrices.saturating_add(12u64.saturating_mul(against_each_other))
 }
 
+/// What PML allocates for a loss with proxies, in bytes: an estimate. For every cell of rows and proxies the similarity, the
+/// target's mask, the difference that its margin makes, the logit and its logarithm of a softmax, of 4 bytes each.
+pub(crate) fn pml_proxy_bytes(rows: u64, proxies: u64) -> u64 {
+    20u64.saturating_mul(rows.saturating_mul(proxies))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

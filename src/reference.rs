@@ -534,7 +534,7 @@ pub type PairsOfAnchor = [Vec<PairOfAnchor>; 2];
 /// A loss of pairs, as its paper or PML writes it: in distances or similarities, one anchor after the other.
 ///
 /// # Panics
-/// For a loss of triplets.
+/// For a loss of triplets, and for one with proxies, which [`proxy_loss`] computes.
 pub fn pair_loss(loss: &Loss, distance: Distance, anchors: &[PairsOfAnchor]) -> f64 {
     // What PML compares: a similarity, or a distance; and by how much `a` exceeds `b` in the direction of farther.
     let value = |s: f64| match distance {
@@ -657,5 +657,102 @@ pub fn pair_loss(loss: &Loss, distance: Distance, anchors: &[PairsOfAnchor]) -> 
             };
             mean(&rows(&of), &every)
         }
+        Loss::Nca(loss) => {
+            let exponent = |pair: &PairOfAnchor| loss.softmax_scale * nearness(pair);
+            let of = |[positives, negatives]: &PairsOfAnchor| {
+                let all = positives.iter().chain(negatives).map(exponent).collect();
+                log_sum(all) - log_sum(positives.iter().map(exponent).collect())
+            };
+            let rows = anchors
+                .iter()
+                .filter(|[positives, _]| !positives.is_empty());
+            let terms: Vec<_> = rows.map(|sides| (of(sides), 1.0)).collect();
+            mean(&terms, &every)
+        }
+        loss => panic!("{loss:?} learns proxies"),
     }
+}
+
+/// A loss with proxies, as PML writes it: `similarities[row][class]` are those of a row with the proxies of a class. `held`: the
+/// same at the place where a derivative is taken: they choose the nearest proxy.
+///
+/// # Panics
+/// For a loss without proxies.
+pub fn proxy_loss(
+    loss: &Loss,
+    distance: Distance,
+    similarities: &[Vec<Vec<f64>>],
+    held: &[Vec<Vec<f64>>],
+    labels: &[usize],
+) -> f64 {
+    let cross_entropy = |logits: &[f64], label: usize| {
+        let top = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let sum: f64 = logits.iter().map(|x| (x - top).exp()).sum();
+        top + sum.ln() - logits[label]
+    };
+    let arc_face = |cosine: f64, degrees: f64| {
+        let (theta, margin) = (cosine.acos(), degrees.to_radians());
+        if theta <= std::f64::consts::PI - margin {
+            (theta + margin).cos()
+        } else {
+            cosine - margin * margin.sin()
+        }
+    };
+    let nearest = |row: usize, class: usize| {
+        let held = &held[row][class];
+        let best = (0..held.len()).fold(0, |best, i| if held[i] > held[best] { i } else { best });
+        similarities[row][class][best]
+    };
+    let logits = |row: usize, of: &dyn Fn(usize, bool) -> f64| -> f64 {
+        let classes = 0..similarities[row].len();
+        let logits: Vec<f64> = classes
+            .map(|class| of(class, class == labels[row]))
+            .collect();
+        cross_entropy(&logits, labels[row])
+    };
+    let only = |row: usize, class: usize| match distance {
+        Distance::Cosine => similarities[row][class][0],
+        Distance::L2 => -(2.0 - 2.0 * similarities[row][class][0]).max(0.0).sqrt(),
+    };
+    let of_row = |row: usize| match loss {
+        Loss::ProxyNca(loss) => logits(row, &|class, _| loss.softmax_scale * only(row, class)),
+        Loss::NormalizedSoftmax(loss) => {
+            logits(row, &|class, _| only(row, class) / loss.temperature)
+        }
+        Loss::CosFace(loss) => logits(row, &|class, own| {
+            loss.scale * (only(row, class) - if own { loss.margin } else { 0.0 })
+        }),
+        Loss::ArcFace(loss) => logits(row, &|class, own| match own {
+            true => loss.scale * arc_face(only(row, class), loss.margin),
+            false => loss.scale * only(row, class),
+        }),
+        Loss::SubCenterArcFace(loss) => logits(row, &|class, own| match own {
+            true => loss.scale * arc_face(nearest(row, class), loss.margin),
+            false => loss.scale * nearest(row, class),
+        }),
+        Loss::SoftTriple(loss) => logits(row, &|class, own| {
+            let of_class = &similarities[row][class];
+            let weights: Vec<f64> = of_class.iter().map(|s| (s / loss.gamma).exp()).collect();
+            let products = weights.iter().zip(of_class).map(|(weight, s)| weight * s);
+            let s = products.sum::<f64>() / weights.iter().sum::<f64>();
+            loss.la * (s - if own { loss.margin } else { 0.0 })
+        }),
+        loss => panic!("{loss:?} is no sum over rows of a loss with proxies"),
+    };
+    let Loss::ProxyAnchor(loss) = loss else {
+        return (0..labels.len()).map(of_row).sum::<f64>() / labels.len() as f64;
+    };
+    let classes = similarities[0].len();
+    let (mut with_rows, mut positives, mut negatives) = (0, 0.0, 0.0);
+    for class in 0..classes {
+        let rows = || (0..labels.len()).map(|row| (only(row, class), labels[row] == class));
+        let sum = |own: bool, of: &dyn Fn(f64) -> f64| -> f64 {
+            let side = rows().filter(|(_, of_class)| *of_class == own);
+            side.map(|(s, _)| of(s).exp()).sum::<f64>().ln_1p()
+        };
+        with_rows += usize::from(labels.contains(&class));
+        positives += sum(true, &|s| -loss.alpha * (s - loss.margin));
+        negatives += sum(false, &|s| loss.alpha * (s + loss.margin));
+    }
+    positives / with_rows as f64 + negatives / classes as f64
 }

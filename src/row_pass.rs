@@ -7,12 +7,11 @@
 use crate::engine::{Commands, DeviceVec, Workspace};
 use crate::error::{Error, Result};
 use crate::kernels::pull::{self, pull, share};
-use crate::kernels::ranks::{Block, Inputs, SEGMENT, Scratch};
+use crate::kernels::ranks::{Block, Inputs, SEGMENT};
 use crate::kernels::row_loss::{self, ROW_NUMBERS, RowCost, Times};
 use crate::kernels::select::{Counted, Kept, Selection, select};
 use crate::kernels::similarities::{similarities, width};
 use crate::kernels::tile::Shape;
-use crate::kernels::triplet_margin::Parts;
 use crate::kernels::weigh::{self, Weighing, weigh, weigh_swapped};
 use crate::ledger::Purpose;
 use crate::losses::{Cost, MiningRule};
@@ -59,14 +58,23 @@ impl RowWork {
     }
 }
 
-/// The buffers of a way to mine.
-#[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "a run has one")]
-pub(crate) enum MiningBuffers {
-    /// By [`crate::Path::Ranks`].
-    Ranks { scratch: Scratch, parts: Parts },
-    /// By [`crate::Path::Rows`].
-    Rows(RowPass),
+/// One round over one block of anchors: what it reads.
+#[derive(Clone, Copy)]
+pub(crate) struct Turn<'a> {
+    pub(crate) block: Block,
+    pub(crate) shape: Shape,
+    pub(crate) inputs: Inputs<'a>,
+    /// The block's first anchor, and how many the batch has.
+    pub(crate) anchor: usize,
+    pub(crate) anchors: usize,
+    /// Positives of one of its anchors at most; by ranks.
+    pub(crate) positives: usize,
+    /// Slots of the memory; by ranks.
+    pub(crate) slots: usize,
+    /// Where the step's report begins.
+    pub(crate) report_first: usize,
+    /// Where in the report the histogram of pairs begins; by ranks, where it is wanted.
+    pub(crate) pairs: Option<usize>,
 }
 
 /// The buffers of a block of rows.
@@ -143,7 +151,7 @@ impl RowPass {
                 6 + windows + pulls * (1 + usize::from(swap))
             }
             // The second round may compare once more.
-            Cost::Pairs(cost) => 3 + row_loss::dispatches(references, cost) + pulls,
+            Cost::Pairs(cost) => 4 + row_loss::dispatches(references, cost) + pulls,
         }
     }
 
@@ -173,136 +181,145 @@ impl RowPass {
     }
 
     /// Similarities of a block, and what the miner keeps of them.
-    #[expect(clippy::too_many_arguments, reason = "what a pass reads and writes")]
     fn keep(
         &mut self,
         commands: &mut Commands,
-        block: &Block,
-        shape: Shape,
+        turn: &Turn<'_>,
         selection: &Selection,
-        inputs: Inputs<'_>,
         counted: Counted,
-        report_first: usize,
         report: &mut DeviceVec<u32>,
     ) {
+        let Turn {
+            block,
+            shape,
+            inputs,
+            report_first,
+            ..
+        } = *turn;
         let kept = &mut self.kept;
-        let (anchors, references) = (inputs.anchors, inputs.references);
-        let values = &mut kept.values;
-        let distance = selection.distance;
         similarities(
-            commands, block, shape, distance, anchors, references, values,
+            commands,
+            &block,
+            shape,
+            selection.distance,
+            inputs.anchors,
+            inputs.references,
+            &mut kept.values,
         );
-        let first = report_first;
         select(
-            commands, block, selection, inputs, kept, counted, first, report,
+            commands,
+            &block,
+            selection,
+            inputs,
+            kept,
+            counted,
+            report_first,
+            report,
         );
     }
 
     /// Triplet counts, loss sums and anchor gradient of a block: counts and each row's loss sum go into the step's report,
     /// `active * dL/d(anchor)` into its rows of `gradient`.
-    #[expect(clippy::too_many_arguments, reason = "what a pass reads and writes")]
     pub(crate) fn mine(
         &mut self,
         commands: &mut Commands,
-        block: &Block,
-        shape: Shape,
+        turn: &Turn<'_>,
         selection: &Selection,
         weighing: &Weighing,
-        inputs: Inputs<'_>,
         gradient: &mut DeviceVec<f32>,
-        report_first: usize,
         report: &mut DeviceVec<u32>,
     ) {
-        let (first, counted) = (report_first, Counted::Triplets);
-        self.keep(
-            commands, block, shape, selection, inputs, counted, first, report,
-        );
+        self.keep(commands, turn, selection, Counted::Triplets, report);
         let Self { kept, terms, .. } = self;
-        let references = inputs.references;
+        let (block, references) = (&turn.block, turn.inputs.references);
         weigh(
-            commands, block, weighing, references, kept, terms, first, report,
+            commands,
+            block,
+            weighing,
+            references,
+            kept,
+            terms,
+            turn.report_first,
+            report,
         );
         pull(commands, block, false, references, &kept.weights, gradient);
     }
 
-    /// First round of a loss of pairs: the numbers of a block's rows, whose first is anchor `anchor` of the batch, and the
-    /// batch's counts in the step's report.
-    #[expect(clippy::too_many_arguments, reason = "what a pass reads and writes")]
+    /// First round of a loss of pairs: the numbers of a block's rows, and the batch's counts in the step's report.
     pub(crate) fn reduce(
         &mut self,
         commands: &mut Commands,
-        block: &Block,
-        shape: Shape,
+        turn: &Turn<'_>,
         selection: &Selection,
         cost: &RowCost,
-        inputs: Inputs<'_>,
-        anchor: usize,
-        report_first: usize,
         report: &mut DeviceVec<u32>,
     ) {
-        let (first, counted) = (report_first, Counted::Pairs);
-        self.keep(
-            commands, block, shape, selection, inputs, counted, first, report,
-        );
-        row_loss::count(commands, block, cost, &self.kept, &mut self.times);
+        self.keep(commands, turn, selection, Counted::Pairs, report);
+        row_loss::pool(commands, &turn.block, cost, &mut self.kept);
+        row_loss::count(commands, &turn.block, cost, &self.kept, &mut self.times);
         let Self { kept, reduced, .. } = self;
         let times = (self.work == RowWork::MinedPairs).then_some(&self.times);
         row_loss::reduce(
-            commands, block, cost, kept, times, anchor, reduced, first, report,
+            commands,
+            &turn.block,
+            cost,
+            kept,
+            times,
+            turn.anchor,
+            reduced,
+            turn.report_first,
+            report,
         );
     }
 
     /// Second round of a loss of pairs: `dL/d(anchor)` of a block into its rows of `gradient`, and each row's part of the loss
-    /// into the step's report. `again`: another block was reduced since this one. `anchors`: rows of the whole batch.
-    #[expect(clippy::too_many_arguments, reason = "what a pass reads and writes")]
+    /// into the step's report.
     pub(crate) fn slopes(
         &mut self,
         commands: &mut Commands,
-        block: &Block,
-        shape: Shape,
+        turn: &Turn<'_>,
         selection: &Selection,
         cost: &RowCost,
-        inputs: Inputs<'_>,
-        (anchor, anchors): (usize, usize),
-        again: bool,
         gradient: &mut DeviceVec<f32>,
-        report_first: usize,
         report: &mut DeviceVec<u32>,
     ) {
-        let first = report_first;
-        if again {
-            let counted = Counted::Nothing;
-            self.keep(
-                commands, block, shape, selection, inputs, counted, first, report,
-            );
+        let block = &turn.block;
+        // With one block, it is the one that was reduced last.
+        if block.rows < turn.anchors {
+            self.keep(commands, turn, selection, Counted::Nothing, report);
+            row_loss::pool(commands, block, cost, &mut self.kept);
             row_loss::count(commands, block, cost, &self.kept, &mut self.times);
         }
         let Self { kept, reduced, .. } = self;
         let times = (self.work == RowWork::MinedPairs).then_some(&self.times);
         row_loss::slopes(
-            commands, block, cost, anchors, kept, times, anchor, reduced, first, report,
+            commands,
+            block,
+            cost,
+            turn.anchors,
+            kept,
+            times,
+            turn.anchor,
+            reduced,
+            turn.report_first,
+            report,
         );
-        let references = inputs.references;
+        let references = turn.inputs.references;
         pull(commands, block, false, references, &kept.weights, gradient);
     }
 
-    /// Reference gradient of a block: adds `active * dL/d(reference)`, where the references are the batch itself.
+    /// Reference gradient of a block, where references learn. Written, or added `onto` what is there.
     ///
     /// Call it after [`RowPass::mine`] or [`RowPass::slopes`] on the same block, and before [`RowPass::share_swapped`].
     pub(crate) fn share(
         &self,
         commands: &mut Commands,
-        block: &Block,
-        inputs: Inputs<'_>,
+        turn: &Turn<'_>,
+        onto: bool,
         gradient: &mut DeviceVec<f32>,
     ) {
-        share(
-            commands,
-            block,
-            inputs.anchors,
-            &self.kept.weights,
-            gradient,
-        );
+        let (anchors, weights) = (turn.inputs.anchors, &self.kept.weights);
+        share(commands, &turn.block, onto, anchors, weights, gradient);
     }
 
     /// Gradient that `swap` adds through the similarities between references, to both references of each pair: for as many
@@ -312,23 +329,23 @@ impl RowPass {
     pub(crate) fn share_swapped(
         &mut self,
         commands: &mut Commands,
-        block: &Block,
+        turn: &Turn<'_>,
         first: usize,
         weighing: &Weighing,
-        inputs: Inputs<'_>,
         gradient: &mut DeviceVec<f32>,
     ) {
+        let (block, inputs) = (&turn.block, turn.inputs);
         let kept = &mut self.kept;
         let rows = block.rows.min(block.references - first);
         weigh_swapped(commands, block, weighing, first, rows, inputs, kept);
-        let turn = Block {
+        let turned = Block {
             first_row: first,
             rows,
             ..*block
         };
         let references = inputs.references;
-        pull(commands, &turn, true, references, &kept.weights, gradient);
-        share(commands, &turn, references, &kept.weights, gradient);
+        pull(commands, &turned, true, references, &kept.weights, gradient);
+        share(commands, &turned, true, references, &kept.weights, gradient);
     }
 
     /// Floats from one row to the next.

@@ -34,16 +34,17 @@ use crate::kernels::normalize::{self, Slots};
 use crate::kernels::optimizer;
 use crate::kernels::ranks::{Block, Inputs, Row, SEGMENT};
 use crate::kernels::tile::Shape;
-use crate::kernels::triplet_margin::{self, OWNERS, PAIRS, STATUS, TERMS};
+use crate::kernels::triplet_margin::{OWNERS, PAIRS, STATUS};
 use crate::kernels::{self, stride};
 use crate::knn::Seeker;
 use crate::linear::Unfit;
-use crate::losses::{Cost, MiningRule, Round, RowRule};
+use crate::losses::{MiningRule, Operands, Round};
 use crate::miners::MiningCounts;
 use crate::model::{Activations, EmbeddingModel, LayerWeights};
 use crate::pace::{Pace, Slices};
-use crate::pml::{pml_bytes, pml_pair_bytes};
-use crate::row_pass::MiningBuffers;
+use crate::pml::{pml_bytes, pml_pair_bytes, pml_proxy_bytes};
+use crate::proxies::Proxies;
+use crate::row_pass::Turn;
 use crate::scaling::{Decision, Scaling};
 use crate::unit_rows::Intake;
 use baseline::Linear;
@@ -83,6 +84,7 @@ pub struct Trainer {
     features: FeatureStore,
     model: EmbeddingModel,
     memory: CrossBatchMemory,
+    proxies: Option<Proxies>,
     train: TrainBuffers,
     tile: Activations,
     evaluator: Evaluator,
@@ -156,9 +158,13 @@ impl Trainer {
         .await?;
         let classes = dataset.class_names.len();
         let mut memory = CrossBatchMemory::new(&mut workspace, sizes.memory, classes);
-        if config.memory_size == 0 || config.memory_start_step > 0 {
+        if config.memory() == 0 || config.memory_start_step > 0 {
             memory.reset(sizes.batch);
         }
+        let proxies = match &sizes.proxies {
+            Some(spec) => Some(Proxies::new(&engine, &mut workspace, spec, config.seed).await?),
+            None => None,
+        };
         let mut trainer = Self {
             rule: MiningRule::new(&config.miner, Some(&config.loss), config.distance),
             train: TrainBuffers::new(&mut workspace, sizes),
@@ -186,6 +192,7 @@ impl Trainer {
             features,
             model,
             memory,
+            proxies,
         };
         if trainer.config.initial_weights == InitialWeights::Lda {
             trainer.start_from_linear().await?;
@@ -201,7 +208,7 @@ impl Trainer {
     pub async fn advance(&mut self, at_most: u64) -> Result<Vec<StepReport>> {
         let sizes = &self.setup.sizes;
         let alone = self.is_alone(self.step);
-        let most = match alone && self.config.memory_size > 0 {
+        let most = match alone && self.config.memory() > 0 {
             // Steps that meet the memory are much more work: they are taken apart from those before.
             true => at_most.min(self.config.memory_start_step - self.step),
             false => at_most,
@@ -256,7 +263,7 @@ impl Trainer {
             steps_per_upload,
             ..
         } = self.setup.sizes;
-        let (steps, words) = (numbers.len() / batch, TERMS + batch);
+        let (steps, words) = (numbers.len() / batch, self.setup.sizes.report_words());
         let mut drawn = Vec::with_capacity(steps);
         let mut reports = Vec::new();
         for numbers in numbers.chunks(steps_per_upload * batch) {
@@ -317,10 +324,11 @@ impl Trainer {
 
     /// Reads what the steps brought; stops at the first that was not finite.
     fn read_reports(&mut self, words: &[u32], drawn: &[Drawn]) -> Result<Vec<StepReport>> {
-        let batch = self.setup.sizes.batch;
+        let Sizes { anchors, .. } = self.setup.sizes;
+        let of_a_step = self.setup.sizes.report_words();
         (self.pairs, self.last, self.picked) = (None, None, None);
         let mut reports = Vec::with_capacity(drawn.len());
-        for (words, drawn) in words.chunks_exact(TERMS + batch).zip(drawn) {
+        for (words, drawn) in words.chunks_exact(of_a_step).zip(drawn) {
             if words[STATUS] != 0 {
                 let error = Error::NotFinite {
                     step: self.step + 1,
@@ -332,7 +340,7 @@ impl Trainer {
                 self.failed = Some(error);
                 break;
             }
-            let mining = self.rule.counts(&self.config.miner, words, batch);
+            let mining = self.rule.counts(&self.config.miner, words, anchors);
             let loss = self.config.loss.read(words, &mining, self.rule.path());
             self.step += 1;
             reports.push(StepReport {
@@ -346,7 +354,7 @@ impl Trainer {
         if let Some(last) = drawn.last()
             && reports.len() == drawn.len()
         {
-            let pairs = &words[drawn.len() * (TERMS + batch)..];
+            let pairs = &words[drawn.len() * of_a_step..];
             self.pairs = match self.rule.path() {
                 Path::Ranks => Some(PairHistogram::read(self.step, pairs)),
                 Path::Rows => None,
@@ -358,12 +366,12 @@ impl Trainer {
 
     /// Whether the rows of a step meet only their batch.
     fn is_alone(&self, step: u64) -> bool {
-        self.config.memory_size == 0 || step < self.config.memory_start_step
+        self.config.memory() == 0 || step < self.config.memory_start_step
     }
 
     /// Whether the memory is there from this step on, and was not before.
     fn begins(&self, step: u64) -> bool {
-        self.config.memory_size > 0 && step > 0 && step == self.config.memory_start_step
+        self.config.memory() > 0 && step > 0 && step == self.config.memory_start_step
     }
 
     /// Checks that rows given by hand are a batch of this data.
@@ -407,7 +415,7 @@ impl Trainer {
     fn enqueue(&mut self, step: u64, numbers: &[u32], rows: &mut Vec<Row>) -> Drawn {
         let alone = self.is_alone(step);
         if self.begins(step) {
-            self.memory.reset(self.config.memory_size);
+            self.memory.reset(self.config.memory());
         }
         let labels = self.dataset.labels_of(numbers);
         let slots = self.memory.enqueue(&labels, numbers);
@@ -419,7 +427,9 @@ impl Trainer {
         let same = labels.iter().map(|label| self.memory.of_class(*label));
         let others = u64::from(alone);
         let anchors = labels.len() as u64;
-        let pml_bytes = if self.config.loss.is_of_pairs() {
+        let pml_bytes = if let Some(proxies) = &self.proxies {
+            pml_proxy_bytes(anchors, proxies.count() as u64)
+        } else if self.config.loss.is_of_pairs() {
             let positives = same.map(|same| same - others).sum();
             pml_pair_bytes(&self.config.loss, anchors, references, positives)
         } else {
@@ -449,13 +459,15 @@ impl Trainer {
             train,
             model,
             memory,
+            proxies,
             setup,
             rule,
             ..
         } = self;
         let sizes = &setup.sizes;
         let (count, first) = (sizes.batch, i * sizes.batch);
-        let report_first = i * (TERMS + count);
+        let words = sizes.report_words();
+        let report_first = i * words;
         let stride = stride(model.embedding_size());
         let blocks = sizes.blocks(drawn.alone);
         let block_dispatches = blocks.dispatches as u32;
@@ -477,6 +489,9 @@ impl Trainer {
             &mut memory.bank,
             &mut train.gradients.status,
         );
+        if let Some(proxies) = proxies {
+            proxies.prepare(commands, &mut train.gradients.status);
+        }
         let TrainBuffers {
             unit,
             batch,
@@ -485,135 +500,113 @@ impl Trainer {
             report,
             ..
         } = &mut *train;
-        let inputs = Inputs {
+        // What is compared with what, where the anchors' gradient goes, and that of the references where they learn.
+        let rows = Inputs {
             anchors: unit,
             references: &memory.bank.rows,
             batch,
             tags: &memory.bank.tags,
         };
-        let of_a_row = sizes.mining_operations(drawn.alone, 1);
+        let (inputs, own, references, gradient, mut shared) = match (rule.operands(), proxies) {
+            (Operands::RowsWithProxies, Some(proxies)) => {
+                let inputs = Inputs {
+                    references: &proxies.unit,
+                    tags: &proxies.tags,
+                    ..rows
+                };
+                let references = sizes.references(true);
+                (
+                    inputs,
+                    first,
+                    references,
+                    gradient,
+                    Some(&mut proxies.gradient),
+                )
+            }
+            (Operands::ProxiesWithRows, Some(proxies)) => {
+                let inputs = Inputs {
+                    anchors: &proxies.unit,
+                    batch: &proxies.rows,
+                    ..rows
+                };
+                (inputs, 0, count, &mut proxies.gradient, Some(gradient))
+            }
+            _ => (rows, first, drawn.references, gradient, None),
+        };
+        let of_an_anchor = sizes.mining_operations(drawn.alone, 1);
         let at_once = |slices: &Slices<'_>, whole: usize, most: usize| {
-            let least = (LEAST_OPERATIONS / of_a_row) as usize;
-            let rows = slices.pace().units(of_a_row, most).max(least);
+            let least = (LEAST_OPERATIONS / of_an_anchor) as usize;
+            let rows = slices.pace().units(of_an_anchor, most).max(least);
             (rows / whole * whole).clamp(whole.min(most), most)
         };
-        let block = |first_row: usize, rows: usize| Block {
-            first_row,
-            rows,
-            batch: first + first_row,
-            first_reference: 0,
-            references: drawn.references,
-            stride,
+        let turn = |engine: &Engine, anchor: usize, rows: usize| Turn {
+            block: Block {
+                first_row: anchor,
+                rows,
+                batch: own + anchor,
+                first_reference: 0,
+                references,
+                stride,
+            },
+            shape: Shape::of(engine.info(), rows),
+            inputs,
+            anchor,
+            anchors: sizes.anchors,
+            positives: drawn.positives,
+            slots: drawn.slots.capacity,
+            report_first,
+            pairs: last.then_some(words),
         };
-        let anchors = count;
         let mut cut = Vec::new();
         for &round in rule.rounds() {
-            let mut row = 0;
-            while row < count {
+            let mut anchor = 0;
+            while anchor < sizes.anchors {
                 // A few rows of the block at once: it is as large as its buffers.
-                let left = blocks.rows - row % blocks.rows;
-                let left = left.min(count - row);
+                let left = blocks.rows - anchor % blocks.rows;
+                let left = left.min(sizes.anchors - anchor);
                 slices.reserve(block_dispatches).await?;
-                // What the rows of a batch give to each other is added up from all of them, and a second round looks at
-                // the same blocks.
-                let rows = match (&*rule, round) {
-                    (MiningRule::Rows(_), _) if drawn.alone => left,
+                // What anchors give to references that learn is added up block by block, and a second round looks at the
+                // same blocks.
+                let rows = match (rule.path(), round) {
+                    (Path::Rows, _) if drawn.alone => left,
                     (_, Round::Slopes) => cut.pop().unwrap_or(left),
                     _ => at_once(slices, OWNERS, left),
                 };
-                let block = block(row, rows);
-                let shape = Shape::of(self.engine.info(), rows);
+                let turn = turn(&self.engine, anchor, rows);
                 let commands = slices.commands();
-                match (&*rule, &mut *mining) {
-                    (MiningRule::Ranks(rule), MiningBuffers::Ranks { scratch, parts }) => {
-                        triplet_margin::mine(
-                            commands,
-                            &block,
-                            drawn.positives,
-                            rule,
-                            drawn.slots.capacity,
-                            inputs,
-                            scratch,
-                            parts,
-                            gradient,
-                            report_first,
-                            last.then_some(TERMS + count),
-                            report,
-                        );
-                    }
-                    (MiningRule::Rows(RowRule { selection, cost }), MiningBuffers::Rows(pass)) => {
-                        match (cost, round) {
-                            (Cost::Triplets(weighing), _) => pass.mine(
-                                commands,
-                                &block,
-                                shape,
-                                selection,
-                                weighing,
-                                inputs,
-                                gradient,
-                                report_first,
-                                report,
-                            ),
-                            (Cost::Pairs(cost), Round::Reduce) => pass.reduce(
-                                commands,
-                                &block,
-                                shape,
-                                selection,
-                                cost,
-                                inputs,
-                                row,
-                                report_first,
-                                report,
-                            ),
-                            (Cost::Pairs(cost), _) => pass.slopes(
-                                commands,
-                                &block,
-                                shape,
-                                selection,
-                                cost,
-                                inputs,
-                                (row, anchors),
-                                rows < count,
-                                gradient,
-                                report_first,
-                                report,
-                            ),
-                        }
-                        if drawn.alone && round != Round::Reduce {
-                            pass.share(commands, &block, inputs, gradient);
-                        }
-                        if drawn.alone
-                            && let Cost::Triplets(weighing) = cost
-                            && weighing.swap
-                        {
-                            // The block is the whole batch, and so are the references.
-                            pass.share_swapped(commands, &block, 0, weighing, inputs, gradient);
+                mining.mine(commands, rule, round, &turn, gradient, report);
+                if rule.path() == Path::Rows && drawn.alone && round != Round::Reduce {
+                    match &mut shared {
+                        Some(shared) => mining.share(commands, rule, &turn, anchor > 0, shared),
+                        // The block is the whole batch, and so are the references.
+                        None => {
+                            mining.share(commands, rule, &turn, true, gradient);
+                            mining.share_swapped(commands, rule, &turn, 0, gradient);
                         }
                     }
-                    _ => unreachable!("the buffers are planned for the rule's path"),
                 }
                 if round == Round::Reduce {
                     cut.insert(0, rows);
                 }
-                row += rows;
-                slices.recorded(of_a_row * rows as f64).await?;
+                anchor += rows;
+                slices.recorded(of_an_anchor * rows as f64).await?;
             }
         }
-        if drawn.alone
-            && let (MiningRule::Ranks(rule), MiningBuffers::Ranks { scratch, parts }) =
-                (&*rule, &mut *mining)
-        {
+        if rule.path() == Path::Ranks && drawn.alone {
             // Whole segments: their sums are added one after the other, however many at once.
-            let mut row = 0;
-            while row < count {
-                let block = block(row, at_once(slices, SEGMENT, count - row));
-                slices.reserve(block_dispatches).await?;
-                let commands = slices.commands();
-                triplet_margin::share_with_references(
-                    commands, &block, rule, inputs, scratch, parts, gradient,
+            let mut anchor = 0;
+            while anchor < count {
+                let turn = turn(
+                    &self.engine,
+                    anchor,
+                    at_once(slices, SEGMENT, count - anchor),
                 );
-                row += block.rows;
-                slices.recorded(of_a_row * block.rows as f64).await?;
+                slices.reserve(block_dispatches).await?;
+                mining.share(slices.commands(), rule, &turn, true, gradient);
+                anchor += turn.block.rows;
+                slices
+                    .recorded(of_an_anchor * turn.block.rows as f64)
+                    .await?;
             }
         }
         slices.reserve(STEP_DISPATCHES).await?;
@@ -642,7 +635,8 @@ impl Trainer {
             &train.gradient,
             &mut train.gradients,
         );
-        let adam = self.config.optimizer.step(self.step + ahead as u64 + 1);
+        let step = self.step + ahead as u64 + 1;
+        let adam = self.config.optimizer.step(step);
         let parameters = model.parameter_count();
         optimizer::adam(
             commands,
@@ -655,6 +649,11 @@ impl Trainer {
             report_first,
             &mut train.report,
         );
+        if let Some(proxies) = &mut self.proxies {
+            let optimizer = &self.config.optimizer;
+            let (status, report) = (&train.gradients.status, &mut train.report);
+            proxies.learn(commands, optimizer, step, status, report_first, report);
+        }
         slices.recorded(sizes.head_operations()).await
     }
 
@@ -708,6 +707,31 @@ impl Trainer {
         self.model
             .unpad(&self.engine, &self.train.gradients.parameters)
             .await
+    }
+
+    /// The proxies that the loss learns, `[proxies, embedding_size]`: class by class of those that train, ascending; none with a
+    /// loss that learns none.
+    ///
+    /// # Errors
+    /// [`Error::Device`].
+    #[doc(hidden)]
+    pub async fn proxies(&self) -> Result<Vec<f32>> {
+        match &self.proxies {
+            Some(proxies) => proxies.read(&self.engine).await,
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// Goes on from these proxies.
+    ///
+    /// # Errors
+    /// [`Error::Device`].
+    #[doc(hidden)]
+    pub async fn set_proxies(&mut self, values: &[f32]) -> Result<()> {
+        match &mut self.proxies {
+            Some(proxies) => proxies.set(&self.engine, values).await,
+            None => Ok(()),
+        }
     }
 
     /// Steps done.

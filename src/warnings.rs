@@ -85,8 +85,9 @@ impl Warnings {
                 "{class} only one training row: no other row is of its class, so it is never a positive, only a negative."
             )));
         }
+        said.extend(left_aside(config));
         let rows = sides.train.len();
-        if config.memory_size > rows {
+        if config.memory() > rows {
             let warning = Warning::new(format!(
                 "The memory holds {} rows and only {rows} rows train: the same row is in it more than once, and an older \
                  copy of a row is too easy a positive.",
@@ -127,6 +128,31 @@ impl Warnings {
     pub(crate) fn said(&self) -> &[Warning] {
         &self.said
     }
+}
+
+/// Which settings have no part in this loss.
+fn left_aside(config: &TrainConfig) -> Option<Warning> {
+    if config.loss.is_mined() {
+        return None;
+    }
+    let miner = !matches!(config.miner, Miner::None);
+    let (what, sets): (_, &[&str]) = match (miner, config.memory_size > config.memory()) {
+        (false, false) => return None,
+        (true, false) => ("the miner has no part in it", &["miner.name=none"]),
+        (false, true) => ("the memory has no part in it", &["memory_size=0"]),
+        (true, true) => (
+            "miner and memory have no part in it",
+            &["miner.name=none", "memory_size=0"],
+        ),
+    };
+    let how = match config.loss.proxies() {
+        Some(_) => {
+            "This loss compares each row with learned proxies of the classes, not with other rows"
+        }
+        None => "This loss looks at every pair of rows",
+    };
+    let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
+    Some(Warning::new(format!("{how}: {what}.")).mended_by("Leave it out".to_owned(), &sets))
 }
 
 /// Why no triplet of the last steps was active, as far as a step tells.

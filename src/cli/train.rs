@@ -272,7 +272,7 @@ async fn save(run: &mut Run, report: &RunReport, mut folder: Folder) -> Result<(
         let labels = labels.into_inner().expect("memory takes it");
         folder.write(TEST_LABELS, &labels)?;
     }
-    if report.config.memory_size > 0 {
+    if report.config.memory() > 0 {
         let memory = run.trainer().stored_memory().await?;
         let file = write_memory(folder.file(MEMORY)?, &memory)?;
         folder.keep(file)?;

@@ -52,7 +52,8 @@ pub(crate) fn store(
     }
 }
 
-/// `gradient = (gradient - unit <gradient, unit>) / (active norm)`; the inner product counts towards the row's term.
+/// `gradient = (gradient - unit <gradient, unit>) / (active norm)`; the inner product counts towards the row's term, where `scale`
+/// is not 0.
 pub(crate) fn backward(
     unit: &[f32],
     norms: &[f32],
@@ -67,8 +68,10 @@ pub(crate) fn backward(
         let unit = &unit[i * stride..][..stride];
         let gradient = &mut gradient[i * stride..][..stride];
         let along = dot(gradient, unit);
-        let term = &mut report[TERMS + i];
-        *term = scale.mul_add(along, f32::from_bits(*term)).to_bits();
+        if scale != 0.0 {
+            let term = &mut report[TERMS + i];
+            *term = scale.mul_add(along, f32::from_bits(*term)).to_bits();
+        }
         add_scaled(gradient, -along, unit);
         let divisor = by * norm;
         for gradient in gradient {

@@ -40,10 +40,11 @@ pub(crate) fn pull(
     });
 }
 
-/// Adds each reference's sum of weight times row.
+/// Writes, or adds `onto`, each reference's sum of weight times row.
 pub(crate) fn share(
     block: &Block,
     width: usize,
+    onto: bool,
     anchors: &[f32],
     weights: &[f32],
     gradient: &mut [f32],
@@ -58,6 +59,9 @@ pub(crate) fn share(
     map(panels.collect(), |(first, gradient)| {
         let mut part = vec![0.0; stride];
         for (reference, gradient) in (first..).zip(gradient.chunks_exact_mut(stride)) {
+            if !onto {
+                gradient.fill(0.0);
+            }
             let segments = rows.chunks(SEGMENT * stride);
             for (rows, weights) in segments.zip(weights.chunks(SEGMENT * width)) {
                 let weights = weights.chunks_exact(width).map(|row| row[reference]);

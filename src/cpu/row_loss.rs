@@ -25,6 +25,56 @@ pub enum Form {
     Circle = 5,
     /// `max(0, A_p + A_n)`, log-sum-exps of `margin_p - v` and of `v - margin_n`; of an empty side 0.
     GeneralizedLifted = 6,
+    /// `log(1 + exp(A_n - A_p))`, log-sum-exps of `scale_n v` and of `scale_p (v - margin_p)`: the cross-entropy of the
+    /// positives among all.
+    Softmax = 7,
+    /// The same, with `scale_p cos(acos(v) + margin_p)` for the positives.
+    ArcFace = 8,
+    /// `A_p` and `A_n`, log-sum-exps of 0 with `scale_p (margin_p - v)`, and of 0 with `scale_n (v - margin_n)`; the first
+    /// averaged over rows with a positive, the second over all.
+    ProxyAnchor = 9,
+}
+
+/// How the values of a row with the centres of one class become one value of that class.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Centers {
+    /// References that stand for one class, next to each other; 1: each reference stands for itself.
+    pub per_class: usize,
+    /// The class has the mean of their values, weighted by `softmax(gamma v)`; 0: the largest of them.
+    pub gamma: f32,
+}
+
+impl Centers {
+    /// Each reference stands for itself.
+    pub const ONE: Self = Self {
+        per_class: 1,
+        gamma: 0.0,
+    };
+
+    /// Replaces the values of a class's references by the one of the class; `shares`: how much it grows with each of them.
+    fn pool(&self, values: &mut [f32], shares: &mut [f32]) {
+        // The first of equal ones.
+        let best =
+            (1..values.len()).fold(0, |best, i| if values[i] > values[best] { i } else { best });
+        let top = values[best];
+        if self.gamma == 0.0 {
+            values.fill(top);
+            shares.fill(0.0);
+            shares[best] = 1.0;
+            return;
+        }
+        let (mut sum, mut weighted) = (0.0, 0.0);
+        for (value, share) in values.iter().zip(&mut *shares) {
+            *share = (self.gamma * (value - top)).exp();
+            sum += *share;
+            weighted += *share * value;
+        }
+        let mean = weighted / sum;
+        for (value, share) in values.iter_mut().zip(shares) {
+            *share = *share / sum * (1.0 + self.gamma * (*value - mean));
+            *value = mean;
+        }
+    }
 }
 
 /// How often a kept pair counts.
@@ -54,6 +104,8 @@ pub struct RowCost {
     pub times: Times,
     /// The band of triplets that is mined, for [`Times::Mined`].
     pub mined: Rule,
+    /// How many references stand for one class.
+    pub centers: Centers,
 }
 
 /// Counts in a step's report, u64s in two words each: where [`super::triplet_margin::Total`] has those of triplets.
@@ -69,7 +121,7 @@ pub enum PairTotal {
     ActivePositives = 6,
     /// Kept negative pairs with a loss above zero, likewise.
     ActiveNegatives = 8,
-    /// Rows with a loss above zero.
+    /// Rows with a loss above zero; of [`Form::Softmax`], [`Form::ArcFace`] and [`Form::ProxyAnchor`] those with a positive.
     Rows = 10,
 }
 
@@ -175,7 +227,17 @@ impl RowCost {
             (Form::Circle, false) => scale_p * self.relaxed(false, v) * (v - margin_n),
             (Form::GeneralizedLifted, true) => margin_p - v,
             (Form::GeneralizedLifted, false) => v - margin_n,
+            (Form::Softmax, true) => scale_p * (v - margin_p),
+            (Form::ArcFace, true) => scale_p * widened(v, margin_p).0,
+            (Form::Softmax | Form::ArcFace, false) => scale_n * v,
+            (Form::ProxyAnchor, true) => scale_p * (margin_p - v),
+            (Form::ProxyAnchor, false) => scale_n * (v - margin_n),
         })
+    }
+
+    /// Whether a row without a loss counts where it has a positive.
+    fn counts_positives(&self) -> bool {
+        matches!(self.form, Form::Softmax | Form::ArcFace | Form::ProxyAnchor)
     }
 
     /// `dL/dv` of a pair, from its row and the divisors of the batch. `times`: how often it counts.
@@ -195,7 +257,15 @@ impl RowCost {
             }
             Form::NtXent => times * self.scales[0] * row.factor * share(row.logs[1]),
             // Nothing of a row without a loss: its logs may be far from its exponents.
-            Form::SupCon | Form::Circle | Form::GeneralizedLifted if row.factor == 0.0 => 0.0,
+            Form::SupCon
+            | Form::Circle
+            | Form::GeneralizedLifted
+            | Form::Softmax
+            | Form::ArcFace
+                if row.factor == 0.0 =>
+            {
+                0.0
+            }
             Form::SupCon => {
                 let own = if positive { 1.0 / row.counts[0] } else { 0.0 };
                 row.factor * self.scales[0] * (share(row.logs[0]) - own)
@@ -205,6 +275,14 @@ impl RowCost {
                 sign * row.factor * share(row.logs[side]) * self.scales[0] * relaxed
             }
             Form::GeneralizedLifted => sign * row.factor * share(row.logs[side]),
+            Form::ProxyAnchor => sign * self.scales[side] * share(row.logs[side]),
+            Form::Softmax | Form::ArcFace => {
+                let along = match (self.form, positive) {
+                    (Form::ArcFace, true) => widened(v, self.margins[0]).1,
+                    _ => 1.0,
+                };
+                sign * row.factor * share(row.logs[side]) * self.scales[side] * along
+            }
         };
         over(slope, divisors[side])
     }
@@ -224,9 +302,27 @@ impl RowCost {
             Form::NtXent => both(of(PairTotal::Positives)),
             // PML gives no loss to a batch without a pair of one of the kinds.
             Form::SupCon if of(PairTotal::Negatives) == 0.0 => both(0.0),
-            Form::SupCon | Form::Circle => both(of(PairTotal::Rows)),
+            Form::SupCon | Form::Circle | Form::Softmax | Form::ArcFace => {
+                both(of(PairTotal::Rows))
+            }
+            Form::ProxyAnchor => [of(PairTotal::Rows), anchors as f32],
         }
     }
+}
+
+/// `cos(acos(v) + margin)` of a margin in radians, and its slope; where the angle would pass a half turn, `v - margin
+/// sin(margin)`, so that it falls on.
+fn widened(v: f32, margin: f32) -> (f32, f32) {
+    const NEAREST: f32 = 1.0 - 1e-7;
+    let (sin, cos) = margin.sin_cos();
+    if v < -cos {
+        return (v - margin * sin, 1.0);
+    }
+    let inside = v.abs() <= NEAREST;
+    let v = v.clamp(-NEAREST, NEAREST);
+    let height = (1.0 - v * v).sqrt();
+    let slope = if inside { cos + v / height * sin } else { 0.0 };
+    (v * cos - height * sin, slope)
 }
 
 /// 0 where nothing is to be divided by.
@@ -251,6 +347,8 @@ struct Pair {
     positive: bool,
     v: f32,
     times: f32,
+    /// Whether it is the one that its class is counted by.
+    leads: bool,
 }
 
 impl<'a> Slices<'a> {
@@ -285,6 +383,7 @@ impl<'a> Slices<'a> {
                 positive,
                 v: self.values[at],
                 times: times.min(most),
+                leads: place % cost.centers.per_class == 0,
             }
         });
         pairs.filter(|pair| pair.times > 0.0)
@@ -320,6 +419,32 @@ pub(crate) fn count(
     });
 }
 
+/// Values of classes for those of their references, `[rows, width]`, and in the weights how much each grows with those.
+pub(crate) fn pool(
+    block: &Block,
+    width: usize,
+    centers: &Centers,
+    values: &mut [f32],
+    weights: &mut [f32],
+) {
+    let each = centers.per_class;
+    let most = rows_of_a_part(block.rows, 32 * block.rows * block.references, block.rows);
+    let parts = values[..block.rows * width]
+        .chunks_mut(most * width)
+        .zip(weights.chunks_mut(most * width));
+    map(parts.collect(), |(values, weights)| {
+        let rows = values
+            .chunks_exact_mut(width)
+            .zip(weights.chunks_exact_mut(width));
+        for (values, shares) in rows {
+            let classes = values[..block.references].chunks_exact_mut(each);
+            for (values, shares) in classes.zip(shares.chunks_exact_mut(each)) {
+                centers.pool(values, shares);
+            }
+        }
+    });
+}
+
 /// Reduces the block's rows, `[rows, ROW_NUMBERS]`, and adds their counts to the report.
 pub(crate) fn reduce(
     block: &Block,
@@ -336,8 +461,8 @@ pub(crate) fn reduce(
     let counted = map(parts, |(first, reduced)| {
         let mut counted = [0u64; 5];
         for (row, reduced) in (first..).zip(reduced.chunks_exact_mut(ROW_NUMBERS)) {
-            let pairs = inputs.pairs(cost, width, row);
-            let (row, active) = reduce_row(cost, pairs.clone());
+            let pairs = inputs.pairs(cost, width, row).filter(|pair| pair.leads);
+            let (row, counted_row) = reduce_row(cost, pairs.clone());
             row.write(reduced);
             let of = |positive: bool, active: bool| -> u64 {
                 let side = pairs.clone().filter(|pair| pair.positive == positive);
@@ -353,7 +478,7 @@ pub(crate) fn reduce(
             for (sum, count) in counted.iter_mut().zip(counts) {
                 *sum += count;
             }
-            counted[4] += u64::from(active);
+            counted[4] += u64::from(counted_row);
         }
         counted
     });
@@ -377,11 +502,11 @@ pub(crate) fn reduce(
 fn is_active(cost: &RowCost, row: &Reduced, pair: &Pair) -> bool {
     match cost.form {
         Form::Contrastive | Form::Margin => cost.hinge(pair.positive, pair.v) > 0.0,
-        _ => row.costs[0] > 0.0,
+        _ => row.costs[0] + row.costs[1] > 0.0,
     }
 }
 
-/// A row's numbers, and whether it has a loss above zero.
+/// A row's numbers, and whether [`PairTotal::Rows`] counts it.
 fn reduce_row(cost: &RowCost, pairs: impl Iterator<Item = Pair> + Clone) -> (Reduced, bool) {
     let side = |positive: bool| pairs.clone().filter(move |pair| pair.positive == positive);
     let exponent = |pair: Pair| cost.exponent(pair.positive, pair.v);
@@ -448,12 +573,26 @@ fn reduce_row(cost: &RowCost, pairs: impl Iterator<Item = Pair> + Clone) -> (Red
             row.costs[0] = (logs[0] + logs[1]).max(0.0) as f32;
             row.factor = f32::from(row.costs[0] > 0.0);
         }
-        Form::NtXent | Form::SupCon | Form::Circle => {}
+        Form::Softmax | Form::ArcFace if both => {
+            let logs = [log_sum(true), log_sum(false)];
+            row.logs = logs.map(|log| log as f32);
+            row.costs[0] = softplus(logs[1] - logs[0]) as f32;
+            row.factor = sigmoid(logs[1] - logs[0]) as f32;
+        }
+        Form::ProxyAnchor => {
+            row.logs = [true, false].map(|positive| log_add(0.0, log_sum(positive)) as f32);
+            row.costs = row.logs;
+        }
+        Form::NtXent | Form::SupCon | Form::Circle | Form::Softmax | Form::ArcFace => {}
     }
-    (row, row.costs[0] + row.costs[1] > 0.0)
+    let counts = match cost.counts_positives() {
+        true => counts[0] > 0.0,
+        false => row.costs[0] + row.costs[1] > 0.0,
+    };
+    (row, counts)
 }
 
-/// Writes dL/ds of the block's pairs, whose weights are zero before, and each row's part of the loss. `anchors`: rows of
+/// Writes dL/ds of the block's pairs, whose weights are zero before or come from [`pool`], and each row's part of the loss. `anchors`: rows of
 /// the whole batch, whose counts stand in the report.
 #[expect(clippy::too_many_arguments, reason = "what a kernel reads and writes")]
 pub(crate) fn slopes(
@@ -480,7 +619,13 @@ pub(crate) fn slopes(
             let row = Reduced::read(&reduced[number * ROW_NUMBERS..][..ROW_NUMBERS]);
             for pair in inputs.pairs(cost, width, number) {
                 let slope = cost.slope(pair.positive, pair.v, pair.times, &row, divisors);
-                weights[pair.place] = slope * cost.distance.slope_at(pair.v);
+                let weight = &mut weights[pair.place];
+                let share = if cost.centers.per_class == 1 {
+                    1.0
+                } else {
+                    *weight
+                };
+                *weight = slope * share * cost.distance.slope_at(pair.v);
             }
             let parts = row.costs.into_iter().zip(divisors);
             let sum: f32 = parts.map(|(cost, divisor)| over(cost, divisor)).sum();

@@ -25,7 +25,7 @@ use crate::device::DeviceInfo;
 pub use crate::gpu::{Access, Kernel};
 
 /// Every kernel there is.
-pub static ALL: [&Kernel; 50] = [
+pub static ALL: [&Kernel; 52] = [
     &gather::GATHER,
     &gather::GATHER_SCALED,
     &gemm::FORWARD,
@@ -39,6 +39,7 @@ pub static ALL: [&Kernel; 50] = [
     &knn::KEEP_SERIAL,
     &normalize::NORMALIZE,
     &normalize::ENQUEUE,
+    &normalize::MEASURE,
     &normalize::BACKWARD,
     &optimizer::ADAM,
     &peaks::MULTIPLY_ADD,
@@ -56,6 +57,7 @@ pub static ALL: [&Kernel; 50] = [
     &ranks::SORT_THRESHOLDS_FEW,
     &ranks::STRIP,
     &ranks::TILE,
+    &row_loss::POOL,
     &row_loss::COUNT,
     &row_loss::REDUCE,
     &row_loss::SLOPES,

@@ -100,6 +100,59 @@ pub fn normalize(
     }
 }
 
+/// One workgroup a row.
+pub static MEASURE: Kernel = Kernel {
+    name: "normalize.measure",
+    source: SOURCE,
+    entry: "measure",
+    bindings: &[
+        Access::Read,
+        Access::ReadWrite,
+        Access::ReadWrite,
+        Access::ReadWrite,
+    ],
+    workgroup_size: WORKGROUP_SIZE,
+    workgroup_bytes: 4 * WORKGROUP_SIZE,
+};
+
+/// [`normalize`] with the lengths before in `norms`. A row whose length is not finite sets `status[0]`.
+///
+/// # Shapes
+/// `rows`, `unit`: `[count, stride]` · `norms`: `[count]`
+pub fn measure(
+    commands: &mut Commands,
+    count: usize,
+    stride: usize,
+    rows: &DeviceVec<f32>,
+    unit: &mut DeviceVec<f32>,
+    norms: &mut DeviceVec<f32>,
+    status: &mut DeviceVec<u32>,
+) {
+    match commands {
+        Commands::Gpu(gpu) => gpu.dispatch(
+            &MEASURE,
+            &Params {
+                rows: index(count),
+                stride: vec4s(stride),
+                ..Params::default()
+            },
+            &[
+                rows.binding(),
+                unit.binding(),
+                norms.binding(),
+                status.binding(),
+            ],
+            count as u64,
+        ),
+        Commands::Cpu(calls) => {
+            *calls += 1;
+            let rows = &rows.slice()[..count * stride];
+            cpu::normalize::normalize(rows, stride, unit.slice_mut());
+            cpu::normalize::norms(rows, stride, norms.slice_mut(), status.slice_mut());
+        }
+    }
+}
+
 /// The memory: unit rows `[capacity, stride]`, and each one's `[label, id]`.
 #[derive(Debug)]
 pub struct Bank {
@@ -169,7 +222,7 @@ pub fn enqueue(
 ///
 /// `gradient` comes in as dL/d(unit rows) times the divisor: with `None` that is the number of active triplets, which is read
 /// from the step's report. The report begins at word `report_first`; each row's term of the loss there grows by
-/// `scale <gradient, unit>`.
+/// `scale <gradient, unit>`. With `scale` 0 no term is touched.
 ///
 /// # Shapes
 /// `unit`, `gradient`: `[count, stride]` · `norms`: `[count]`, as [`enqueue`] leaves them

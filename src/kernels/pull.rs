@@ -83,13 +83,14 @@ pub fn pull(
     }
 }
 
-/// Reference gradients: adds the sum over the block's anchors of weight times anchor.
+/// Reference gradients: the sum over the block's anchors of weight times anchor. Written, or added with `onto`.
 ///
 /// # Shapes
 /// `anchors`: `[first_row + rows, stride]` · `weights`: `[rows, width(references)]` · `gradient`: `[references, stride]`
 pub fn share(
     commands: &mut Commands,
     block: &Block,
+    onto: bool,
     anchors: &DeviceVec<f32>,
     weights: &DeviceVec<f32>,
     gradient: &mut DeviceVec<f32>,
@@ -97,7 +98,10 @@ pub fn share(
     match commands {
         Commands::Gpu(gpu) => gpu.dispatch(
             &SHARE,
-            &params(block),
+            &Params {
+                onto: u32::from(onto),
+                ..params(block)
+            },
             &[anchors.binding(), weights.binding(), gradient.binding()],
             groups_for(&SHARE, block.references * block.stride / 4),
         ),
@@ -105,7 +109,7 @@ pub fn share(
             *calls += 1;
             let (anchors, weights) = (anchors.slice(), weights.slice());
             let width = width(block.references);
-            cpu::pull::share(block, width, anchors, weights, gradient.slice_mut());
+            cpu::pull::share(block, width, onto, anchors, weights, gradient.slice_mut());
         }
     }
 }

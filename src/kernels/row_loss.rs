@@ -7,9 +7,9 @@ use bytemuck::{Pod, Zeroable};
 use super::ranks::SEGMENT;
 use super::select::Kept;
 use super::similarities::width;
-use super::{Access, Kernel, MOST_STEPS, index};
+use super::{Access, Kernel, MOST_STEPS, groups_for, index};
 use crate::cpu;
-pub use crate::cpu::row_loss::{Form, PairTotal, ROW_NUMBERS, RowCost, Times};
+pub use crate::cpu::row_loss::{Centers, Form, PairTotal, ROW_NUMBERS, RowCost, Times};
 use crate::engine::{Commands, DeviceVec};
 use crate::kernels::ranks::Block;
 use crate::kernels::triplet_margin::TERMS;
@@ -22,6 +22,15 @@ pub static COUNT: Kernel = Kernel {
     bindings: &[Access::Read, Access::Read, Access::Read, Access::ReadWrite],
     workgroup_size: SEGMENT as u32,
     workgroup_bytes: 0,
+};
+
+/// One invocation per row and class.
+pub static POOL: Kernel = Kernel {
+    name: "row_loss.pool",
+    entry: "pool",
+    bindings: &[Access::ReadWrite, Access::ReadWrite],
+    workgroup_size: 64,
+    ..COUNT
 };
 
 /// One workgroup a row.
@@ -76,18 +85,52 @@ struct Params {
     end: u32,
     scales: [f32; 2],
     margins: [f32; 2],
+    centers: u32,
+    gamma: f32,
+    classes: u32,
 }
 
 /// Numbers of triplets of the other side that [`COUNT`] looks at in one dispatch.
 const WINDOW: usize = MOST_STEPS / SEGMENT * SEGMENT;
 
-/// Dispatches of [`count`], [`reduce`] and [`slopes`] of a block.
+/// Where several references stand for one class, replaces `kept.values` by the values of their classes, and writes to
+/// `kept.weights` how much each of those grows with the similarity of the reference.
+pub fn pool(commands: &mut Commands, block: &Block, cost: &RowCost, kept: &mut Kept) {
+    if cost.centers.per_class == 1 {
+        return;
+    }
+    match commands {
+        Commands::Gpu(gpu) => {
+            let classes = block.references / cost.centers.per_class;
+            let params = Params {
+                classes: index(classes),
+                ..params(block, cost)
+            };
+            let buffers = [kept.values.binding(), kept.weights.binding()];
+            gpu.dispatch(
+                &POOL,
+                &params,
+                &buffers,
+                groups_for(&POOL, block.rows * classes),
+            );
+        }
+        Commands::Cpu(calls) => {
+            *calls += 1;
+            let (values, weights) = (kept.values.slice_mut(), kept.weights.slice_mut());
+            let width = width(block.references);
+            cpu::row_loss::pool(block, width, &cost.centers, values, weights);
+        }
+    }
+}
+
+/// Dispatches of [`pool`], [`count`], [`reduce`] and [`slopes`] of a block.
 pub fn dispatches(references: usize, cost: &RowCost) -> usize {
     let counts = match cost.times {
         Times::Mined => references.div_ceil(WINDOW),
         Times::Once | Times::Crossed => 0,
     };
-    2 + counts
+    let pool = usize::from(cost.centers.per_class > 1);
+    2 + counts + pool
 }
 
 /// How often each kept pair counts, where a miner of triplets says so: in how many triplets of its band it stands.
@@ -263,6 +306,8 @@ fn params(block: &Block, cost: &RowCost) -> Params {
         miner_margin: cost.mined.miner_margin,
         scales: cost.scales,
         margins: cost.margins,
+        centers: index(cost.centers.per_class),
+        gamma: cost.centers.gamma,
         ..Params::default()
     }
 }

@@ -32,6 +32,7 @@ impl CircleLoss {
             form: Form::Circle,
             scales: [self.gamma; 2],
             margins: [1.0 - self.m, self.m],
+            proxies: None,
         }
     }
 }

@@ -33,6 +33,7 @@ impl ContrastiveLoss {
             form: Form::Contrastive,
             scales: [1.0; 2],
             margins: [self.pos_margin, self.neg_margin].map(|margin| side(distance, margin)),
+            proxies: None,
         }
     }
 }

@@ -34,6 +34,7 @@ impl MarginLoss {
             form: Form::Margin,
             scales: [1.0; 2],
             margins: [beta + self.margin, beta - self.margin],
+            proxies: None,
         }
     }
 }

@@ -3,30 +3,46 @@
 //! A loss is a file here that lowers its arguments to [`Terms`], a variant of [`Loss`], and where its formula is new a case of
 //! [`Form`] on each engine: `shaders/row_loss.wgsl` and `cpu/row_loss.rs`.
 
+mod arc_face;
 mod circle;
 mod contrastive;
+mod cos_face;
 mod generalized_lifted_structure;
 mod margin;
 mod multi_similarity;
+mod nca;
+mod normalized_softmax;
 mod nt_xent;
+mod proxy_anchor;
+mod proxy_nca;
+mod soft_triple;
+mod sub_center_arc_face;
 mod sup_con;
 mod triplet_margin;
 
 use serde::{Deserialize, Serialize};
 
+pub use arc_face::ArcFaceLoss;
 pub use circle::CircleLoss;
 pub use contrastive::ContrastiveLoss;
+pub use cos_face::CosFaceLoss;
 pub use generalized_lifted_structure::GeneralizedLiftedStructureLoss;
 pub use margin::MarginLoss;
 pub use multi_similarity::MultiSimilarityLoss;
+pub use nca::NcaLoss;
+pub use normalized_softmax::NormalizedSoftmaxLoss;
 pub use nt_xent::NtXentLoss;
+pub use proxy_anchor::ProxyAnchorLoss;
+pub use proxy_nca::ProxyNcaLoss;
+pub use soft_triple::SoftTripleLoss;
+pub use sub_center_arc_face::SubCenterArcFaceLoss;
 pub use sup_con::SupConLoss;
 pub use triplet_margin::TripletMarginLoss;
 
 use crate::distance::Distance;
 use crate::error::{Error, Result};
 use crate::forecast::Path;
-use crate::kernels::row_loss::{Form, RowCost, Times};
+use crate::kernels::row_loss::{Centers, Form, RowCost, Times};
 use crate::kernels::select::{Keep, Selection};
 use crate::kernels::triplet_margin::{Rule, TERMS};
 use crate::kernels::weigh::Weighing;
@@ -52,6 +68,22 @@ pub enum Loss {
     Circle(CircleLoss),
     /// See [`GeneralizedLiftedStructureLoss`].
     GeneralizedLiftedStructure(GeneralizedLiftedStructureLoss),
+    /// See [`NcaLoss`].
+    Nca(NcaLoss),
+    /// See [`ProxyNcaLoss`].
+    ProxyNca(ProxyNcaLoss),
+    /// See [`ProxyAnchorLoss`].
+    ProxyAnchor(ProxyAnchorLoss),
+    /// See [`NormalizedSoftmaxLoss`].
+    NormalizedSoftmax(NormalizedSoftmaxLoss),
+    /// See [`CosFaceLoss`].
+    CosFace(CosFaceLoss),
+    /// See [`ArcFaceLoss`].
+    ArcFace(ArcFaceLoss),
+    /// See [`SubCenterArcFaceLoss`].
+    SubCenterArcFace(SubCenterArcFaceLoss),
+    /// See [`SoftTripleLoss`].
+    SoftTriple(SoftTripleLoss),
 }
 
 /// A loss of pairs as the kernels take it: its formula, and factors and margins of positives and of negatives.
@@ -60,7 +92,25 @@ struct Terms {
     form: Form,
     scales: [f64; 2],
     margins: [f64; 2],
+    proxies: Option<ProxyTerms>,
 }
+
+/// The proxies of a loss: rows that are learned with the head, some for each class of the training rows, and compared with the
+/// rows of a batch as if they were rows of their class. They start in random directions.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct ProxyTerms {
+    /// Proxies of each class.
+    pub(crate) per_class: usize,
+    /// Factor of the softmax that weighs the proxies of a class; 0: the nearest counts alone.
+    pub(crate) gamma: f64,
+    /// Whether the proxies are the anchors, and the rows of the batch their positives and negatives.
+    pub(crate) are_rows: bool,
+    /// Their learning rate.
+    pub(crate) lr: f64,
+}
+
+/// Learning rate of proxies, where none is said.
+const PROXY_LR: f64 = 0.05;
 
 /// A similarity or a distance as a value: larger is nearer.
 fn side(distance: Distance, margin: f64) -> f64 {
@@ -72,7 +122,7 @@ fn side(distance: Distance, margin: f64) -> f64 {
 
 impl Loss {
     /// The names in settings, with what a list calls each.
-    pub const ALL: [(&str, &str); 8] = [
+    pub const ALL: [(&str, &str); 16] = [
         ("triplet-margin", "triplet margin"),
         ("contrastive", "contrastive"),
         ("margin", "margin"),
@@ -81,6 +131,14 @@ impl Loss {
         ("sup-con", "supervised contrastive"),
         ("circle", "circle"),
         ("generalized-lifted-structure", "lifted structure"),
+        ("nca", "NCA"),
+        ("proxy-nca", "proxy NCA"),
+        ("proxy-anchor", "proxy anchor"),
+        ("normalized-softmax", "normalized softmax"),
+        ("cos-face", "CosFace"),
+        ("arc-face", "ArcFace"),
+        ("sub-center-arc-face", "sub-center ArcFace"),
+        ("soft-triple", "SoftTriple"),
     ];
 
     /// Its terms, where it is one of pairs.
@@ -94,12 +152,39 @@ impl Loss {
             Self::SupCon(loss) => Some(loss.terms()),
             Self::Circle(loss) => Some(loss.terms()),
             Self::GeneralizedLiftedStructure(loss) => Some(loss.terms(distance)),
+            Self::Nca(loss) => Some(loss.terms()),
+            Self::ProxyNca(loss) => Some(loss.terms()),
+            Self::ProxyAnchor(loss) => Some(loss.terms()),
+            Self::NormalizedSoftmax(loss) => Some(loss.terms()),
+            Self::CosFace(loss) => Some(loss.terms()),
+            Self::ArcFace(loss) => Some(loss.terms()),
+            Self::SubCenterArcFace(loss) => Some(loss.terms()),
+            Self::SoftTriple(loss) => Some(loss.terms()),
         }
+    }
+
+    /// Whether a miner chooses what it sees: NCA and losses with proxies look at every row.
+    pub fn is_mined(&self) -> bool {
+        !matches!(self, Self::Nca(_)) && self.proxies().is_none()
+    }
+
+    /// Its proxies, where it learns some: then no memory is compared with.
+    pub(crate) fn proxies(&self) -> Option<ProxyTerms> {
+        self.terms(Distance::default())?.proxies
     }
 
     /// Whether it is a loss of pairs: of an anchor with a positive, and of an anchor with a negative.
     pub fn is_of_pairs(&self) -> bool {
         !matches!(self, Self::TripletMargin(_))
+    }
+
+    /// Whether it has a meaning for cosine similarities alone.
+    fn is_of_cosine(&self) -> bool {
+        match self {
+            Self::Circle(_) => true,
+            Self::ProxyNca(_) => false,
+            loss => loss.proxies().is_some(),
+        }
     }
 
     /// The triplet margin loss, where it is that.
@@ -114,6 +199,9 @@ impl Loss {
     fn ranges(&self) -> Vec<(&'static str, f64, f64, f64)> {
         let margin = |name, value| (name, value, -4.0, 4.0);
         let scale = |name, value| (name, value, 1e-3, 1e4);
+        let lr = |value| ("proxy_lr", value, 0.0, 10.0);
+        let angle = |value| ("margin", value, 0.0, 90.0);
+        let count = |name, value: usize| (name, value as f64, 1.0, 1024.0);
         match self {
             Self::TripletMargin(loss) => vec![margin("margin", loss.margin)],
             Self::Contrastive(ContrastiveLoss {
@@ -137,6 +225,43 @@ impl Loss {
                 vec![("temperature", *temperature, 1e-3, 1e3)]
             }
             Self::Circle(loss) => vec![("m", loss.m, -1.0, 1.0), scale("gamma", loss.gamma)],
+            Self::Nca(loss) => vec![scale("softmax_scale", loss.softmax_scale)],
+            Self::ProxyNca(loss) => vec![
+                scale("softmax_scale", loss.softmax_scale),
+                lr(loss.proxy_lr),
+            ],
+            Self::ProxyAnchor(loss) => vec![
+                margin("margin", loss.margin),
+                scale("alpha", loss.alpha),
+                lr(loss.proxy_lr),
+            ],
+            Self::NormalizedSoftmax(loss) => vec![
+                ("temperature", loss.temperature, 1e-3, 1e3),
+                lr(loss.proxy_lr),
+            ],
+            Self::CosFace(loss) => vec![
+                margin("margin", loss.margin),
+                scale("scale", loss.scale),
+                lr(loss.proxy_lr),
+            ],
+            Self::ArcFace(loss) => vec![
+                angle(loss.margin),
+                scale("scale", loss.scale),
+                lr(loss.proxy_lr),
+            ],
+            Self::SubCenterArcFace(loss) => vec![
+                angle(loss.margin),
+                scale("scale", loss.scale),
+                count("sub_centers", loss.sub_centers),
+                lr(loss.proxy_lr),
+            ],
+            Self::SoftTriple(loss) => vec![
+                count("centers_per_class", loss.centers_per_class),
+                scale("la", loss.la),
+                ("gamma", loss.gamma, 1e-3, 1e3),
+                margin("margin", loss.margin),
+                lr(loss.proxy_lr),
+            ],
         }
     }
 
@@ -170,14 +295,16 @@ impl Loss {
                         .to_owned(),
                 ))
             }
-            (Miner::FacenetSemihard(_), loss) if loss.is_of_pairs() => Err(Error::Config(
+            (Miner::FacenetSemihard(_), loss) if loss.is_of_pairs() && loss.is_mined() => Err(Error::Config(
                 "miner.name: `facenet-semihard` keeps triplets, one negative for each positive, and this loss looks at \
                  pairs: use another miner, or the triplet-margin loss"
                     .to_owned(),
             )),
-            (_, Self::Circle(_)) if distance != Distance::Cosine => Err(Error::Config(
-                "distance is l2: the circle loss is made for cosine similarities, so set distance to cosine".to_owned(),
-            )),
+            (_, loss) if loss.is_of_cosine() && distance != Distance::Cosine => {
+                Err(Error::Config(
+                    "distance is l2: this loss is made for cosine similarities, so set distance to cosine".to_owned(),
+                ))
+            }
             _ => Ok(()),
         }
     }
@@ -232,6 +359,18 @@ pub(crate) enum Round {
 pub(crate) struct RowRule {
     pub(crate) selection: Selection,
     pub(crate) cost: Cost,
+    pub(crate) operands: Operands,
+}
+
+/// What a loss compares: whose rows are anchors, and whose are their positives and negatives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operands {
+    /// The batch with itself, or with the memory.
+    Rows,
+    /// The batch with proxies.
+    RowsWithProxies,
+    /// Proxies with the batch.
+    ProxiesWithRows,
 }
 
 /// What is kept of a row, as the loss looks at it.
@@ -256,11 +395,26 @@ impl MiningRule {
         };
         let selection = miner.selection(distance);
         if let Some(terms) = loss.and_then(|loss| loss.terms(distance)) {
+            let mined = loss.is_some_and(Loss::is_mined);
             let times = match (miner, terms.form) {
+                _ if !mined => Times::Once,
                 (Miner::TripletMargin(_), _) => Times::Mined,
                 (_, Form::Margin) => Times::Crossed,
                 _ => Times::Once,
             };
+            let selection = match mined {
+                true => selection,
+                false => Selection::all(distance),
+            };
+            let operands = match terms.proxies {
+                None => Operands::Rows,
+                Some(proxies) if proxies.are_rows => Operands::ProxiesWithRows,
+                Some(_) => Operands::RowsWithProxies,
+            };
+            let centers = terms.proxies.map(|proxies| Centers {
+                per_class: proxies.per_class,
+                gamma: proxies.gamma as f32,
+            });
             let cost = RowCost {
                 distance,
                 form: terms.form,
@@ -268,9 +422,14 @@ impl MiningRule {
                 margins: terms.margins.map(|margin| margin as f32),
                 times,
                 mined: rule,
+                centers: centers.unwrap_or(Centers::ONE),
             };
             let cost = Cost::Pairs(cost);
-            return Self::Rows(RowRule { selection, cost });
+            return Self::Rows(RowRule {
+                selection,
+                cost,
+                operands,
+            });
         }
         let (swap, smooth) = triplets.map_or((false, false), |loss| (loss.swap, loss.smooth_loss));
         if miner.is_band() && !swap && !smooth {
@@ -282,7 +441,19 @@ impl MiningRule {
             one_negative: matches!(miner, Miner::FacenetSemihard(_)),
             smooth,
         });
-        Self::Rows(RowRule { selection, cost })
+        Self::Rows(RowRule {
+            selection,
+            cost,
+            operands: Operands::Rows,
+        })
+    }
+
+    /// What is compared.
+    pub(crate) fn operands(&self) -> Operands {
+        match self {
+            Self::Ranks(_) => Operands::Rows,
+            Self::Rows(rule) => rule.operands,
+        }
     }
 
     /// The way that triplets are mined.

@@ -35,6 +35,7 @@ impl MultiSimilarityLoss {
             form: Form::MultiSimilarity,
             scales: [self.alpha, self.beta],
             margins: [side(distance, self.base); 2],
+            proxies: None,
         }
     }
 }

@@ -26,6 +26,7 @@ impl SupConLoss {
             form: Form::SupCon,
             scales: [1.0 / self.temperature; 2],
             margins: [0.0; 2],
+            proxies: None,
         }
     }
 }

@@ -34,7 +34,7 @@ impl Trainer {
             plan, cut, linear, ..
         } = sizes.fit(room, dataset)?;
         let (steps, every) = (config.steps, config.evaluate_every);
-        let alone = match config.memory_size {
+        let alone = match config.memory() {
             0 => steps,
             _ => steps.min(config.memory_start_step),
         };

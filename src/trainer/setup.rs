@@ -12,18 +12,20 @@ use crate::features::FeatureStore;
 use crate::forecast::Path;
 use crate::kernels::hardest::{self, Hardest};
 use crate::kernels::optimizer::Moments;
-use crate::kernels::ranks::{Block, Row, SEGMENT, Scratch};
+use crate::kernels::ranks::{Block, Row, SEGMENT};
 use crate::kernels::stride;
 use crate::kernels::triplet_margin::{self, OWNERS, PAIRS, TERMS, part_stride};
 use crate::knn::Seeker;
 use crate::ledger::Purpose;
 use crate::linear::{LinearMap, Unfit};
-use crate::losses::MiningRule;
+use crate::losses::{MiningRule, Operands};
+use crate::mining_pass::{BlockSizes, MiningPass};
 use crate::model::{Activations, EmbeddingModel, Gradients};
 use crate::optimizer;
 use crate::plan::{MemoryPlan, Room};
+use crate::proxies::ProxySpec;
 use crate::rng;
-use crate::row_pass::{MiningBuffers, RowPass, RowWork};
+use crate::row_pass::{RowPass, RowWork};
 use crate::sampler::Sampler;
 use crate::unit_rows::{Intake, TILE_ROWS};
 
@@ -74,7 +76,7 @@ impl Setup {
         let sides = Sides::new(dataset, config)?;
         let sampler = Sampler::new(dataset, &sides.train, config)?;
         let probe = probe(dataset, &sides, config);
-        let sizes = Sizes::new(dataset, config, &sides, &probe, &sampler);
+        let sizes = Sizes::new(dataset, config, &sides, &probe, &sampler)?;
         Ok(Self {
             sides,
             probe,
@@ -85,7 +87,7 @@ impl Setup {
 }
 
 /// Sizes that the plan and the loop share.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Sizes {
     pub(super) widths: Vec<usize>,
     pub(super) batch: usize,
@@ -94,7 +96,11 @@ pub(super) struct Sizes {
     with_memory: Option<Blocks>,
     alone: Option<Blocks>,
     pub(super) path: Path,
-    work: RowWork,
+    pub(super) work: RowWork,
+    /// The proxies that the loss learns.
+    pub(super) proxies: Option<ProxySpec>,
+    /// Rows that the loss takes as anchors: those of the batch, or the proxies.
+    pub(super) anchors: usize,
     /// Steps whose rows go up together, and whose reports come back together.
     pub(super) steps_per_upload: usize,
     pub(super) evaluation: EvaluationSpec,
@@ -137,7 +143,7 @@ pub(super) struct TrainBuffers {
     pub(super) gradient: DeviceVec<f32>,
     pub(super) moments: Moments,
     pub(super) batch: DeviceVec<Row>,
-    pub(super) mining: MiningBuffers,
+    pub(super) mining: MiningPass,
     pub(super) report: DeviceVec<u32>,
     pub(super) hardest: DeviceVec<Hardest>,
 }
@@ -155,12 +161,12 @@ impl Sizes {
         sides: &Sides,
         probe: &[u32],
         sampler: &Sampler,
-    ) -> Self {
+    ) -> Result<Self> {
         let mut widths = vec![dataset.features.dim()];
         widths.extend(&config.hidden_layers);
         widths.push(config.embedding_size);
         let batch = config.batch_size;
-        let memory = config.memory_size.max(batch);
+        let memory = config.memory().max(batch);
         let dim = dataset.features.dim().max(config.embedding_size);
         let mut evaluation = EvaluationSpec::default();
         for rows in [probe, &sides.validation, &sides.test] {
@@ -172,17 +178,36 @@ impl Sizes {
         }
         let rule = MiningRule::new(&config.miner, Some(&config.loss), config.distance);
         let most = EvaluationSpec::of(&dataset.labels_of(&sides.train), dim, 0).positives;
+        let proxies = config.loss.proxies().map(|terms| {
+            let mut classes = dataset.labels_of(&sides.train);
+            classes.sort_unstable();
+            classes.dedup();
+            ProxySpec {
+                terms,
+                classes,
+                dim: config.embedding_size,
+            }
+        });
+        if let Some(proxies) = &proxies {
+            proxies.check()?;
+        }
+        let count = proxies.as_ref().map_or(0, ProxySpec::count);
+        let (anchors, own_references) = match rule.operands() {
+            Operands::Rows => (batch, batch),
+            Operands::RowsWithProxies => (batch, count),
+            Operands::ProxiesWithRows => (count, batch),
+        };
         let blocks = |references: usize, alone: bool| {
             let positives = sampler.most_of_a_class(most, references).saturating_sub(1);
             let dim = config.embedding_size;
-            Blocks::new(&rule, batch, references, positives, dim, alone)
+            Blocks::new(&rule, anchors, references, positives, dim, alone)
         };
-        let with_memory = (config.memory_size > 0).then(|| blocks(memory, false));
-        let alone = config.memory_size == 0 || config.memory_start_step > 0;
-        let alone = alone.then(|| blocks(batch, true));
-        let step_bytes = UPLOAD_BYTES_PER_ROW * batch + 4 * TERMS;
+        let with_memory = (config.memory() > 0).then(|| blocks(memory, false));
+        let alone = config.memory() == 0 || config.memory_start_step > 0;
+        let alone = alone.then(|| blocks(own_references, true));
+        let step_bytes = UPLOAD_BYTES_PER_ROW * batch + 4 * (TERMS + anchors);
         let upload = STEPS_PER_UPLOAD.min(((1 << 20) - 4 * PAIRS) / step_bytes);
-        Self {
+        Ok(Self {
             widths,
             batch,
             memory,
@@ -190,6 +215,8 @@ impl Sizes {
             alone,
             path: rule.path(),
             work: RowWork::of(&rule),
+            proxies,
+            anchors,
             steps_per_upload: upload.max(1),
             evaluation,
             linear: LinearMap::directions(
@@ -197,7 +224,12 @@ impl Sizes {
                 dataset.features.dim(),
                 config.embedding_size,
             ),
-        }
+        })
+    }
+
+    /// Words of a step's report.
+    pub(super) fn report_words(&self) -> usize {
+        TERMS + self.batch.max(self.anchors)
     }
 
     /// How the anchors of a step are mined, `alone` where they meet only their batch.
@@ -210,6 +242,11 @@ impl Sizes {
         blocks.as_ref().expect("a run's steps are planned")
     }
 
+    /// References of an anchor at most.
+    pub(super) fn references(&self, alone: bool) -> usize {
+        self.blocks(alone).references
+    }
+
     /// Both ways, as far as a run has such steps.
     fn all_blocks(&self) -> impl Iterator<Item = &Blocks> {
         self.with_memory.iter().chain(&self.alone)
@@ -217,7 +254,7 @@ impl Sizes {
 
     /// Floating-point operations of a step, about.
     pub(super) fn step_operations(&self, alone: bool) -> f64 {
-        self.head_operations() + self.mining_operations(alone, self.batch)
+        self.head_operations() + self.mining_operations(alone, self.anchors)
     }
 
     /// Those of its way through the head and back.
@@ -298,27 +335,9 @@ impl Sizes {
 
     /// Adds what mining takes where it is done in these blocks, one after the other.
     fn plan_mining(&self, plan: MemoryPlan, all: &[Blocks]) -> MemoryPlan {
-        let most = |of: &dyn Fn(&Blocks) -> u64| all.iter().map(of).max().unwrap_or(0);
-        let part = part_stride(self.stride()) as u64;
-        match self.path {
-            Path::Ranks => {
-                let thresholds = most(&Blocks::thresholds);
-                let parts = most(&|blocks| {
-                    let segments = blocks.references.div_ceil(SEGMENT) as u64;
-                    segments * blocks.rows as u64 * part
-                });
-                plan.with::<[u32; 2]>(Purpose::Ranks, "train.thresholds", thresholds)
-                    .with::<u32>(Purpose::Ranks, "train.books", thresholds)
-                    .with::<f32>(Purpose::Similarities, "train.parts", parts)
-            }
-            Path::Rows => RowPass::plan(
-                plan,
-                self.work,
-                self.batch as u64,
-                all.iter()
-                    .map(|blocks| (blocks.rows as u64, blocks.references as u64)),
-            ),
-        }
+        let anchors = self.anchors as u64;
+        let blocks = all.iter().map(Blocks::sizes);
+        MiningPass::plan(plan, self.path, self.work, anchors, self.stride(), blocks)
     }
 
     /// Says of a refusal which budget would do, in whole MiB: the least that does.
@@ -377,6 +396,9 @@ impl Sizes {
             .with::<f32>(Purpose::Activations, "train.unit", batch * row)
             .with::<f32>(Purpose::Activations, "train.norms", batch)
             .with::<f32>(Purpose::Gradients, "train.gradient", batch * row);
+        if let Some(proxies) = &self.proxies {
+            plan = proxies.plan(plan);
+        }
         plan = CrossBatchMemory::plan(plan, self.memory, dim);
         plan = plan.with::<Row>(Purpose::Ranks, "train.rows", steps * batch);
         let both: Vec<Blocks> = self.all_blocks().copied().collect();
@@ -385,7 +407,7 @@ impl Sizes {
             .with::<u32>(
                 Purpose::Staging,
                 "train.report",
-                steps * (TERMS as u64 + batch) + PAIRS as u64,
+                steps * self.report_words() as u64 + PAIRS as u64,
             )
             .with::<Hardest>(
                 Purpose::Ranks,
@@ -404,7 +426,7 @@ impl Sizes {
 impl Blocks {
     fn new(
         rule: &MiningRule,
-        batch: usize,
+        anchors: usize,
         references: usize,
         positives: usize,
         dim: usize,
@@ -438,8 +460,8 @@ impl Blocks {
         };
         let rows = match (BLOCK_BYTES / bytes_per_row.max(1)) as usize / OWNERS * OWNERS {
             // Rows of a batch that are its own references all need their thresholds at once.
-            _ if alone => batch,
-            rows => rows.max(OWNERS).min(batch),
+            _ if alone && rule.operands() == Operands::Rows => anchors,
+            rows => rows.max(OWNERS).min(anchors),
         };
         Self {
             rows,
@@ -450,9 +472,13 @@ impl Blocks {
         }
     }
 
-    /// Places for the thresholds of a block.
-    fn thresholds(&self) -> u64 {
-        self.rows as u64 * (self.positives as u64 + 1)
+    /// What the buffers depend on.
+    fn sizes(&self) -> BlockSizes {
+        BlockSizes {
+            rows: self.rows as u64,
+            references: self.references as u64,
+            thresholds: self.rows as u64 * (self.positives as u64 + 1),
+        }
     }
 
     /// Floating-point operations of mining one anchor, about.
@@ -471,16 +497,7 @@ impl TrainBuffers {
             gradient: workspace.take("train.gradient"),
             moments: optimizer::moments(workspace),
             batch: workspace.take("train.rows"),
-            mining: match sizes.path {
-                Path::Ranks => MiningBuffers::Ranks {
-                    scratch: Scratch {
-                        thresholds: workspace.take("train.thresholds"),
-                        books: workspace.take("train.books"),
-                    },
-                    parts: workspace.take("train.parts"),
-                },
-                Path::Rows => MiningBuffers::Rows(RowPass::new(workspace, sizes.work)),
-            },
+            mining: MiningPass::new(workspace, sizes.path, sizes.work),
             report: workspace.take("train.report"),
             hardest: workspace.take("train.hardest"),
         }
@@ -490,7 +507,7 @@ impl TrainBuffers {
 /// Checks that rows of the memory can be looked at as miner and loss need it.
 fn check_rows(config: &TrainConfig) -> Result<()> {
     let rule = MiningRule::new(&config.miner, Some(&config.loss), config.distance);
-    let references = config.memory_size.max(config.batch_size);
+    let references = config.memory().max(config.batch_size);
     match rule.path() {
         Path::Ranks => Ok(()),
         Path::Rows => {

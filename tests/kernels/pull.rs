@@ -75,28 +75,34 @@ fn both_products_are_those_of_the_loops() {
                 // 16,684 products below 1 in segments, each rounded to 6e-8.
                 assert_close("pull", &found, &expected, 1e-4);
             }
-            let mut gradient = vector(&engine, &before, 0);
-            let mut commands = engine.commands();
-            share(
-                &mut commands,
-                &block,
-                &on_anchors,
-                &on_weights,
-                &mut gradient,
-            );
-            engine.submit(commands);
-            let mut expected = to_f64(&before);
-            for r in 0..m {
-                for k in 0..STRIDE {
-                    expected[r * STRIDE + k] += (0..rows)
-                        .map(|row| {
-                            weight(row, r) * f64::from(anchors[(first_row + row) * STRIDE + k])
-                        })
-                        .sum::<f64>();
+            for onto in [false, true] {
+                let mut gradient = vector(&engine, &before, 0);
+                let mut commands = engine.commands();
+                share(
+                    &mut commands,
+                    &block,
+                    onto,
+                    &on_anchors,
+                    &on_weights,
+                    &mut gradient,
+                );
+                engine.submit(commands);
+                let mut expected = to_f64(&before);
+                for r in 0..m {
+                    for k in 0..STRIDE {
+                        let value = &mut expected[r * STRIDE + k];
+                        let there = if onto { *value } else { 0.0 };
+                        let sum = (0..rows)
+                            .map(|row| {
+                                weight(row, r) * f64::from(anchors[(first_row + row) * STRIDE + k])
+                            })
+                            .sum::<f64>();
+                        *value = there + sum;
+                    }
                 }
+                let found = read(&engine, &gradient, before.len());
+                assert_close("share", &found, &expected, 1e-5);
             }
-            let found = read(&engine, &gradient, before.len());
-            assert_close("share", &found, &expected, 1e-5);
         }
     }
 }

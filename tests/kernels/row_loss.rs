@@ -1,4 +1,4 @@
-use nearfar::kernels::row_loss::{Form, PairTotal, RowCost, Times, count, reduce, slopes};
+use nearfar::kernels::row_loss::{Centers, Form, PairTotal, RowCost, Times, count, reduce, slopes};
 use nearfar::kernels::row_loss::{ROW_NUMBERS, dispatches};
 use nearfar::kernels::select::Selection;
 use nearfar::kernels::similarities::width;
@@ -25,6 +25,7 @@ fn losses(distance: Distance) -> Vec<(Loss, RowCost)> {
         form,
         scales,
         margins,
+        centers: Centers::ONE,
         times: Times::Once,
         mined: Rule {
             distance,

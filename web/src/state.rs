@@ -382,7 +382,7 @@ impl State {
     /// Whether there was a run that can be repeated without its memory.
     pub(crate) fn can_drop_memory(&self) -> bool {
         let curves = self.curves.read();
-        self.can_start() && !curves.history.is_empty() && curves.config.memory_size > 0
+        self.can_start() && !curves.history.is_empty() && curves.config.memory() > 0
     }
 
     /// Says what went wrong, after what is still said.
@@ -649,7 +649,7 @@ impl State {
     pub(crate) fn status(&self) -> String {
         let curves = self.curves.read();
         let (step, steps) = (curves.step(), curves.config.steps);
-        let without = match curves.config.memory_size {
+        let without = match curves.config.memory() {
             0 => " without memory",
             _ => "",
         };

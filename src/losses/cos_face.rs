@@ -1,0 +1,45 @@
+//! PML's `CosFaceLoss`: a classifier whose rows have to beat the other classes by a margin of similarity.
+
+use serde::{Deserialize, Serialize};
+
+use super::{ProxyTerms, Terms};
+use crate::kernels::row_loss::Form;
+
+/// `-log(e^(scale (s_y - margin)) / (e^(scale (s_y - margin)) + sum over other classes e^(scale s_c)))` of every row, averaged,
+/// where `s_c` is its similarity with the proxy of class `c`, and `y` its own.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CosFaceLoss {
+    /// What is taken off the similarity with the own proxy.
+    pub margin: f64,
+    /// The factor of all similarities.
+    pub scale: f64,
+    /// Learning rate of the proxies.
+    pub proxy_lr: f64,
+}
+
+impl Default for CosFaceLoss {
+    fn default() -> Self {
+        Self {
+            margin: 0.35,
+            scale: 64.0,
+            proxy_lr: super::PROXY_LR,
+        }
+    }
+}
+
+impl CosFaceLoss {
+    pub(super) fn terms(&self) -> Terms {
+        Terms {
+            form: Form::Softmax,
+            scales: [self.scale; 2],
+            margins: [self.margin, 0.0],
+            proxies: Some(ProxyTerms {
+                per_class: 1,
+                gamma: 0.0,
+                are_rows: false,
+                lr: self.proxy_lr,
+            }),
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! PML's `NCALoss`: neighbourhood components analysis, how likely a row drawn by nearness has the anchor's class.
+
+use serde::{Deserialize, Serialize};
+
+use super::Terms;
+use crate::kernels::row_loss::Form;
+
+/// `-log(sum over positives e^(k s_ap) / sum over all others e^(k s_aj))` of every row with a positive, averaged over them. By
+/// distance `s` is minus the distance. PML's own default, squared distance, is this by cosine with twice its `softmax_scale`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct NcaLoss {
+    /// The factor `k`: the larger, the more the nearest rows count alone.
+    pub softmax_scale: f64,
+}
+
+impl Default for NcaLoss {
+    /// PML's default of 1 suits rows of any length; similarities of unit rows differ by 2 at most.
+    fn default() -> Self {
+        Self {
+            softmax_scale: 16.0,
+        }
+    }
+}
+
+impl NcaLoss {
+    pub(super) fn terms(&self) -> Terms {
+        Terms {
+            form: Form::Softmax,
+            scales: [self.softmax_scale; 2],
+            margins: [0.0; 2],
+            proxies: None,
+        }
+    }
+}

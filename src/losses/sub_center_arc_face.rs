@@ -1,0 +1,48 @@
+//! PML's `SubCenterArcFaceLoss`: ArcFace with several proxies for each class, of which the nearest counts.
+
+use serde::{Deserialize, Serialize};
+
+use super::{ProxyTerms, Terms};
+use crate::kernels::row_loss::Form;
+
+/// [`super::ArcFaceLoss`] where a class has `sub_centers` proxies, and its similarity with a row is that of the nearest: a class
+/// may have several clusters, and noisy rows get one of their own.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SubCenterArcFaceLoss {
+    /// What the angle to the own proxy is widened by, in degrees.
+    pub margin: f64,
+    /// The factor of all similarities.
+    pub scale: f64,
+    /// Proxies of each class.
+    pub sub_centers: usize,
+    /// Learning rate of the proxies.
+    pub proxy_lr: f64,
+}
+
+impl Default for SubCenterArcFaceLoss {
+    fn default() -> Self {
+        Self {
+            margin: 28.6,
+            scale: 64.0,
+            sub_centers: 3,
+            proxy_lr: super::PROXY_LR,
+        }
+    }
+}
+
+impl SubCenterArcFaceLoss {
+    pub(super) fn terms(&self) -> Terms {
+        Terms {
+            form: Form::ArcFace,
+            scales: [self.scale; 2],
+            margins: [self.margin.to_radians(), 0.0],
+            proxies: Some(ProxyTerms {
+                per_class: self.sub_centers,
+                gamma: 0.0,
+                are_rows: false,
+                lr: self.proxy_lr,
+            }),
+        }
+    }
+}

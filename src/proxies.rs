@@ -1,0 +1,233 @@
+//! [`Proxies`]: rows that a loss learns with the head, some for each class of the training rows.
+//!
+//! They live on the engine beside the head: as they are trained, and brought to unit length for each step.
+
+use crate::config::Optimizer;
+use crate::engine::{Commands, DeviceVec, Engine, Workspace};
+use crate::error::{Error, Result};
+use crate::kernels::normalize;
+use crate::kernels::optimizer::{self, Moments};
+use crate::kernels::ranks::{NO_ID, Row};
+use crate::kernels::stride;
+use crate::ledger::Purpose;
+use crate::losses::ProxyTerms;
+use crate::plan::MemoryPlan;
+use crate::rng;
+
+/// The most proxies of a loss.
+const MOST: usize = 1 << 17;
+
+const PARAMETERS: &str = "proxies.parameters";
+const GRADIENT: &str = "proxies.gradient";
+const UNIT: &str = "proxies.unit";
+const NORMS: &str = "proxies.norms";
+const ROWS: &str = "proxies.rows";
+const TAGS: &str = "proxies.tags";
+const MOMENTS: [&str; 2] = ["proxies.first_moment", "proxies.second_moment"];
+
+/// Which proxies a run has.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ProxySpec {
+    pub(crate) terms: ProxyTerms,
+    /// The classes that have some, ascending.
+    pub(crate) classes: Vec<u32>,
+    /// Columns of each.
+    pub(crate) dim: usize,
+}
+
+/// The proxies of a run and what their training holds, all `[count, stride]` or `[count]`.
+#[derive(Debug)]
+pub(crate) struct Proxies {
+    spec: ProxySpec,
+    parameters: DeviceVec<f32>,
+    moments: Moments,
+    norms: DeviceVec<f32>,
+    /// `dL/d(unit proxy)`, and after [`Proxies::learn`] `dL/d(proxy)`.
+    pub(crate) gradient: DeviceVec<f32>,
+    /// Each brought to unit length by [`Proxies::prepare`].
+    pub(crate) unit: DeviceVec<f32>,
+    /// Each as an anchor.
+    pub(crate) rows: DeviceVec<Row>,
+    /// `[label, NO_ID]` of each as a reference.
+    pub(crate) tags: DeviceVec<[u32; 2]>,
+}
+
+impl ProxySpec {
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.classes.len() * self.terms.per_class
+    }
+
+    /// Checks that there are not too many.
+    ///
+    /// # Errors
+    /// [`Error::Config`], with the numbers.
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.count() <= MOST {
+            return Ok(());
+        }
+        Err(Error::Config(format!(
+            "loss.name: {} proxies for each of {} classes are {}, and a loss has {MOST} at most: use fewer for each class, or a \
+             loss without proxies",
+            self.terms.per_class,
+            self.classes.len(),
+            self.count()
+        )))
+    }
+
+    /// Adds the buffers to a plan.
+    pub(crate) fn plan(&self, plan: MemoryPlan) -> MemoryPlan {
+        let count = self.count() as u64;
+        let floats = count * stride(self.dim) as u64;
+        plan.with::<f32>(Purpose::Weights, PARAMETERS, floats)
+            .with::<f32>(Purpose::Weights, UNIT, floats)
+            .with::<f32>(Purpose::Gradients, GRADIENT, floats)
+            .with::<f32>(Purpose::Optimizer, MOMENTS[0], floats)
+            .with::<f32>(Purpose::Optimizer, MOMENTS[1], floats)
+            .with::<f32>(Purpose::Activations, NORMS, count)
+            .with::<Row>(Purpose::Ranks, ROWS, count)
+            .with::<[u32; 2]>(Purpose::Weights, TAGS, count)
+    }
+
+    /// The label of each proxy: class by class.
+    fn labels(&self) -> impl Iterator<Item = u32> {
+        let each = self.terms.per_class;
+        self.classes
+            .iter()
+            .flat_map(move |label| std::iter::repeat_n(*label, each))
+    }
+
+    /// Proxies in random directions, `[count, dim]`: normal numbers, as most of PML's start.
+    fn initial(&self, seed: u64) -> Vec<f32> {
+        let mut rng = rng::stream(seed, "proxies");
+        let draw = |_| rng::normal(&mut rng) as f32;
+        (0..self.count() * self.dim).map(draw).collect()
+    }
+}
+
+impl Proxies {
+    /// Takes the buffers from the workspace and starts the proxies.
+    ///
+    /// # Errors
+    /// As [`Engine::upload`].
+    pub(crate) async fn new(
+        engine: &Engine,
+        workspace: &mut Workspace,
+        spec: &ProxySpec,
+        seed: u64,
+    ) -> Result<Self> {
+        let mut proxies = Self {
+            spec: spec.clone(),
+            parameters: workspace.take(PARAMETERS),
+            moments: Moments {
+                first: workspace.take(MOMENTS[0]),
+                second: workspace.take(MOMENTS[1]),
+            },
+            norms: workspace.take(NORMS),
+            gradient: workspace.take(GRADIENT),
+            unit: workspace.take(UNIT),
+            rows: workspace.take(ROWS),
+            tags: workspace.take(TAGS),
+        };
+        let row = |label| Row {
+            label,
+            id: NO_ID,
+            offset: 0,
+            positives: 0,
+        };
+        let rows: Vec<Row> = spec.labels().map(row).collect();
+        let tags: Vec<[u32; 2]> = spec.labels().map(|label| [label, NO_ID]).collect();
+        engine.upload(&mut proxies.rows, 0, &rows).await?;
+        engine.upload(&mut proxies.tags, 0, &tags).await?;
+        proxies.set(engine, &spec.initial(seed)).await?;
+        Ok(proxies)
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.spec.count()
+    }
+
+    fn stride(&self) -> usize {
+        stride(self.spec.dim)
+    }
+
+    /// Replaces all, `[count, dim]`.
+    ///
+    /// # Errors
+    /// As [`Engine::upload`].
+    pub(crate) async fn set(&mut self, engine: &Engine, values: &[f32]) -> Result<()> {
+        let (dim, stride) = (self.spec.dim, self.stride());
+        let mut padded = vec![0.0; self.count() * stride];
+        for (to, from) in padded
+            .chunks_exact_mut(stride)
+            .zip(values.chunks_exact(dim))
+        {
+            to[..dim].copy_from_slice(from);
+        }
+        engine.upload(&mut self.parameters, 0, &padded).await
+    }
+
+    /// Reads all, `[count, dim]`.
+    ///
+    /// # Errors
+    /// As [`Engine::read`].
+    pub(crate) async fn read(&self, engine: &Engine) -> Result<Vec<f32>> {
+        let (dim, stride) = (self.spec.dim, self.stride());
+        let floats = (self.count() * stride) as u64;
+        let padded = engine.read(&self.parameters, 0, floats).await?;
+        let rows = padded.chunks_exact(stride).flat_map(|row| &row[..dim]);
+        Ok(rows.copied().collect())
+    }
+
+    /// Brings all to unit length, for a step. One whose length is not finite sets `status[0]`.
+    pub(crate) fn prepare(&mut self, commands: &mut Commands, status: &mut DeviceVec<u32>) {
+        let (count, stride) = (self.count(), self.stride());
+        normalize::measure(
+            commands,
+            count,
+            stride,
+            &self.parameters,
+            &mut self.unit,
+            &mut self.norms,
+            status,
+        );
+    }
+
+    /// Takes step `step` of the optimizer, counted from 1, with the proxies' own learning rate, along the gradient of the unit
+    /// proxies.
+    pub(crate) fn learn(
+        &mut self,
+        commands: &mut Commands,
+        rule: &Optimizer,
+        step: u64,
+        status: &DeviceVec<u32>,
+        report_first: usize,
+        report: &mut DeviceVec<u32>,
+    ) {
+        let (count, stride) = (self.count(), self.stride());
+        normalize::backward(
+            commands,
+            count,
+            stride,
+            &self.unit,
+            &self.norms,
+            &mut self.gradient,
+            0.0,
+            Some(1.0),
+            report_first,
+            report,
+        );
+        optimizer::adam(
+            commands,
+            &rule.step_at(self.spec.terms.lr, step),
+            count * stride,
+            &self.gradient,
+            &mut self.parameters,
+            &mut self.moments,
+            status,
+            report_first,
+            report,
+        );
+    }
+}
