@@ -203,3 +203,146 @@ fn planted_faults_are_rejected() {
         }
     }
 }
+
+/// Traces of losses of every other kind, as `tests/golden/proxy_trace.py` describes them.
+#[derive(Clone, Deserialize)]
+struct Kinds {
+    features: Vec<f32>,
+    labels: Vec<u32>,
+    traces: Vec<Kind>,
+}
+
+/// One of them; `loss` and `miner` as in settings.
+#[derive(Clone, Deserialize)]
+struct Kind {
+    name: String,
+    loss: serde_json::Value,
+    miner: Option<serde_json::Value>,
+    hidden: Vec<usize>,
+    embedding: usize,
+    batch: usize,
+    memory: usize,
+    rate: f64,
+    proxy_rate: Option<f64>,
+    start: Vec<Layer>,
+    proxies_start: Option<Vec<f32>>,
+    steps: Vec<Step>,
+    end: Vec<Layer>,
+    proxies_end: Option<Vec<f32>>,
+}
+
+fn kinds() -> Kinds {
+    serde_json::from_str(include_str!("golden/proxy_trace.json")).expect("the script wrote it")
+}
+
+/// The largest difference of any loss, final weight or final proxy.
+fn difference_of(engine: Engine, all: &Kinds, trace: &Kind) -> f64 {
+    let dataset = Dataset::new(Labelled {
+        name: trace.name.clone(),
+        values: all.features.clone(),
+        dim: all.features.len() / all.labels.len(),
+        labels: all.labels.iter().map(u32::to_string).collect(),
+        ..Labelled::default()
+    });
+    let mut loss = trace.loss.clone();
+    if let Some(rate) = trace.proxy_rate {
+        loss["proxy_lr"] = rate.into();
+    }
+    let none = serde_json::json!({ "name": "none" });
+    let config: TrainConfig = serde_json::from_value(serde_json::json!({
+        "test_fraction": 0.0,
+        "validation_fraction": 0.0,
+        "hidden_layers": trace.hidden,
+        "embedding_size": trace.embedding,
+        "batch_size": trace.batch,
+        "memory_size": trace.memory,
+        "miner": trace.miner.as_ref().unwrap_or(&none),
+        "loss": loss,
+        "optimizer": { "name": "adam", "lr": trace.rate },
+    }))
+    .expect("settings");
+    let weights = |layers: &[Layer]| -> Vec<LayerWeights> {
+        let one = |layer: &Layer| LayerWeights {
+            index: layer.index,
+            shape: layer.shape,
+            weight: layer.weight.clone(),
+            bias: layer.bias.clone(),
+        };
+        layers.iter().map(one).collect()
+    };
+    pollster::block_on(async {
+        let dataset = Rc::new(dataset.expect("several classes"));
+        let mut trainer = Trainer::new(engine, dataset, config).await.expect("fits");
+        let start = weights(&trace.start);
+        trainer.set_weights(&start).await.expect("takes them");
+        if let Some(proxies) = &trace.proxies_start {
+            trainer.set_proxies(proxies).await.expect("takes them");
+        }
+        let mut worst = 0f64;
+        for step in &trace.steps {
+            let report = trainer.step_on(&step.rows).await.expect("steps");
+            worst = worst.max((report.loss - step.loss).abs());
+            if step.mined.is_some_and(|mined| mined != report.mining.mined) {
+                return f64::INFINITY;
+            }
+        }
+        let mut far = |found: &[f32], expected: &[f32]| {
+            assert_eq!(found.len(), expected.len());
+            for (a, e) in found.iter().zip(expected) {
+                worst = worst.max(f64::from((a - e).abs()));
+            }
+        };
+        let end = trainer.weights().await.expect("reads");
+        for (found, expected) in end.iter().zip(weights(&trace.end)) {
+            far(&found.weight, &expected.weight);
+            far(&found.bias, &expected.bias);
+        }
+        let proxies = trainer.proxies().await.expect("reads");
+        far(&proxies, trace.proxies_end.as_deref().unwrap_or(&[]));
+        worst
+    })
+}
+
+#[test]
+fn ten_steps_with_losses_of_every_kind_equal_torch_and_pml() {
+    let all = kinds();
+    assert_eq!(all.traces.len(), 8);
+    for trace in &all.traces {
+        for engine in engines() {
+            let on = engine.info().engine.clone();
+            let worst = difference_of(engine, &all, trace);
+            assert!(worst < TOLERANCE, "{} on {on}: {worst}", trace.name);
+        }
+    }
+}
+
+#[test]
+fn planted_faults_in_losses_of_every_kind_are_rejected() {
+    type Fault = (&'static str, fn(&mut Kind));
+    let faults: [Fault; 5] = [
+        ("a weight that is off", |t| t.start[0].weight[0] += 0.01),
+        ("a batch that came one step late", |t| {
+            t.steps[4].rows = t.steps[3].rows.clone();
+        }),
+        ("another learning rate", |t| t.rate *= 1.1),
+        ("another learning rate of the proxies", |t| {
+            t.proxy_rate = t.proxy_rate.map(|rate| 1.1 * rate);
+        }),
+        ("a proxy that is off", |t| {
+            if let Some(proxies) = &mut t.proxies_start {
+                proxies[0] += 0.01;
+            }
+        }),
+    ];
+    let all = kinds();
+    for trace in &all.traces {
+        let own = if trace.proxies_start.is_some() { 5 } else { 3 };
+        for (what, plant) in &faults[..own] {
+            let mut faulty = trace.clone();
+            plant(&mut faulty);
+            let engine = engines().into_iter().last().expect("the CPU engine");
+            let worst = difference_of(engine, &all, &faulty);
+            assert!(worst >= TOLERANCE, "{}: {what}: {worst}", trace.name);
+        }
+    }
+}

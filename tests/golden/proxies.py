@@ -1,4 +1,4 @@
-"""Writes proxies.json: what pytorch-metric-learning's losses with learned proxies make of small sets of rows, and their gradients.
+"""Writes proxies.json: what pytorch-metric-learning's losses with learned proxies make of small sets of rows, with gradients.
 
 For every loss 24 sets of rows with arguments of their own, in float64: 16 without a miner and 8 with one, whose finds weigh
 the rows. The proxies stand class by class and within a class centre by centre, whatever order PML keeps them in. Every set is

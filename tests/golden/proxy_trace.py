@@ -1,0 +1,173 @@
+"""Writes proxy_trace.json: ten training steps as torch and pytorch-metric-learning take them, with losses that learn proxies
+and with losses of pairs.
+
+All traces share the features and labels. Each is a small model with its first weights and proxies, the rows of every batch,
+and after every step the loss and how many pairs were given to it; at the end the weights and proxies. Adam has one rate for
+the model and another for the proxies. The proxies stand class by class and within a class centre by centre, whatever order
+PML keeps them in. All in float64.
+
+Prints how near any step comes to a margin, to where ArcFace bends or to where ReLU does, all of them 1e-5 or more, and how far
+the same steps in float32 end from these.
+
+usage: pip install torch==2.15.0 pytorch-metric-learning==2.9.0 numpy==2.4.6 && python proxy_trace.py
+"""
+import json
+from pathlib import Path
+
+import numpy as np
+import torch
+from pytorch_metric_learning import distances, losses, miners
+from pytorch_metric_learning.utils import loss_and_miner_utils as lmu
+
+STEPS, ROWS, FEATURES, HIDDEN, EMBEDDING, BATCH, CLASSES = 10, 80, 20, 16, 8, 16, 5
+RATE = 0.01
+CASES = [
+    dict(name="arc-face", loss=dict(name="arc-face", margin=28.6, scale=64.0), proxy_rate=0.05, seed=1),
+    dict(name="proxy-anchor", loss=dict(name="proxy-anchor", margin=0.1, alpha=32.0), proxy_rate=0.1, seed=2),
+    dict(name="soft-triple", loss=dict(name="soft-triple", centers_per_class=3, la=20.0, gamma=0.1, margin=0.01), proxy_rate=0.03, seed=23),
+    dict(name="contrastive", loss=dict(name="contrastive", pos_margin=1.0, neg_margin=0.0), seed=4),
+    dict(name="sup-con", loss=dict(name="sup-con", temperature=0.1), seed=15),
+    dict(name="multi-similarity, mined", loss=dict(name="multi-similarity", alpha=2.0, beta=50.0, base=0.5), miner=dict(name="multi-similarity", epsilon=0.1), seed=16),
+    dict(name="sup-con, memory", loss=dict(name="sup-con", temperature=0.1), memory=48, seed=7),
+    dict(name="contrastive, memory that goes round", loss=dict(name="contrastive", pos_margin=1.0, neg_margin=0.0), memory=40, seed=18),
+]
+# What makes the loss, and its parameter.
+LOSSES = {
+    "arc-face": (losses.ArcFaceLoss, "W"),
+    "proxy-anchor": (losses.ProxyAnchorLoss, "proxies"),
+    "soft-triple": (losses.SoftTripleLoss, "fc"),
+    "contrastive": (losses.ContrastiveLoss, None),
+    "sup-con": (losses.SupConLoss, None),
+    "multi-similarity": (losses.MultiSimilarityLoss, None),
+}
+
+
+def text(rows):
+    return [round(float(v), 4) for v in rows.flatten()]
+
+
+def digits(rows):
+    return [float(f"{v:.9g}") for v in rows.flatten()]
+
+
+def nearest(case, loss, embedded, pairs, known, labels):
+    """How near the rows of a batch come to where the loss or the miner decides otherwise."""
+    name = case["loss"]["name"]
+    if name == "arc-face":
+        angles = loss.get_cosine(embedded)[range(len(labels)), labels].acos()
+        return (angles - (np.pi - loss.margin)).abs().min()
+    if LOSSES[name][1]:
+        return torch.tensor(np.inf)
+    s = distances.CosineSimilarity()(embedded, known)
+    a, p, b, n = pairs
+    if name == "contrastive":
+        return min((s[a, p] - loss.pos_margin).abs().min(), (s[b, n] - loss.neg_margin).abs().min())
+    if name == "multi-similarity":
+        a, p, b, n = lmu.get_all_pairs_indices(labels)
+        low = torch.full((len(s),), 2.0, dtype=s.dtype).scatter_reduce(0, a, s[a, p], "amin")
+        high = torch.full((len(s),), -2.0, dtype=s.dtype).scatter_reduce(0, b, s[b, n], "amax")
+        epsilon = case["miner"]["epsilon"]
+        return min((s[a, p] - epsilon - high[a]).abs().min(), (s[b, n] + epsilon - low[b]).abs().min())
+    # A row's loss is 0 only where its one positive is all it sees.
+    own = loss.compute_loss(embedded, labels, pairs, known, None)["loss"]["losses"]
+    return own[a.unique()].min()
+
+
+def run(case, dtype, features, labels):
+    torch.set_default_dtype(dtype)
+    rng = np.random.default_rng(case["seed"])
+    torch.manual_seed(case["seed"])
+    net = torch.nn.Sequential(torch.nn.Linear(FEATURES, HIDDEN), torch.nn.ReLU(), torch.nn.Linear(HIDDEN, EMBEDDING))
+    layers = [net[0], net[2]]
+    with torch.no_grad():
+        for parameter in net.parameters():
+            bound = parameter.shape[-1] ** -0.5 if parameter.ndim == 2 else 0.2
+            parameter.copy_(torch.tensor(np.round(rng.uniform(-bound, bound, parameter.shape), 4)))
+    weights = lambda shown: [
+        dict(index=2 * i, shape=list(m.weight.shape), weight=shown(m.weight.detach()), bias=shown(m.bias.detach()))
+        for i, m in enumerate(layers)
+    ]
+    kind, parameter = LOSSES[case["loss"]["name"]]
+    arguments = {key: value for key, value in case["loss"].items() if key != "name"}
+    if parameter:
+        arguments.update(num_classes=CLASSES, embedding_size=EMBEDDING)
+    inner = loss = kind(**arguments, distance=distances.CosineSimilarity())
+    groups = [dict(params=net.parameters(), lr=RATE)]
+    learned = getattr(inner, parameter) if parameter else None
+    proxies = lambda shown: None if learned is None else shown((learned if parameter == "proxies" else learned.T).detach())
+    if parameter:
+        first = np.round(rng.normal(size=(CLASSES * case["loss"].get("centers_per_class", 1), EMBEDDING)), 4)
+        with torch.no_grad():
+            learned.copy_(torch.tensor(first if parameter == "proxies" else first.T))
+        groups.append(dict(params=[learned], lr=case["proxy_rate"]))
+    miner = "miner" in case and miners.MultiSimilarityMiner(case["miner"]["epsilon"])
+    if "memory" in case:
+        loss = losses.CrossBatchMemory(loss, EMBEDDING, case["memory"])
+    adam = torch.optim.Adam(groups)
+    out = dict(
+        name=case["name"],
+        loss=case["loss"],
+        miner=case.get("miner"),
+        distance="cosine",
+        hidden=[HIDDEN],
+        embedding=EMBEDDING,
+        batch=BATCH,
+        memory=case.get("memory", 0),
+        rate=RATE,
+        proxy_rate=case.get("proxy_rate"),
+        start=weights(text),
+        proxies_start=proxies(text),
+        steps=[],
+    )
+    near = []
+    compute = inner.compute_loss
+    for _ in range(STEPS):
+        rows = rng.choice(ROWS, BATCH, replace=False)
+        x, y = torch.tensor(features[rows], dtype=dtype), torch.tensor(labels[rows])
+        embedded = net(x)
+        pairs = None
+
+        def watch(embeddings, labels, indices_tuple, ref_emb, ref_labels):
+            nonlocal pairs
+            pairs = lmu.convert_to_pairs(indices_tuple, labels, ref_labels)
+            inner.compute_loss = compute
+            with torch.no_grad():
+                near.append(nearest(case, inner, embeddings, pairs, ref_emb, labels).item())
+            return compute(embeddings, labels, indices_tuple, ref_emb, ref_labels)
+
+        inner.compute_loss = watch
+        value = loss(embedded, y, miner(embedded, y)) if miner else loss(embedded, y)
+        near.append(net[0](x).abs().min().item())
+        adam.zero_grad()
+        value.backward()
+        adam.step()
+        mined = None if parameter else len(pairs[0]) + len(pairs[2])
+        out["steps"].append(dict(rows=rows.tolist(), loss=value.item(), mined=mined))
+    out["end"] = weights(digits)
+    out["proxies_end"] = proxies(digits)
+    return out, min(near[::2]), min(near[1::2])
+
+
+def apart(one, other):
+    """The largest difference of any two numbers that stand at the same place."""
+    if isinstance(one, (dict, list)):
+        keys = one if isinstance(one, dict) else range(len(one))
+        return max((apart(one[key], other[key]) for key in keys), default=0.0)
+    return abs(one - other) if isinstance(one, (int, float)) else 0.0
+
+
+rng = np.random.default_rng(23)
+labels = np.arange(ROWS) % CLASSES
+features = np.round(rng.normal(size=(CLASSES, FEATURES))[labels] + 0.8 * rng.normal(size=(ROWS, FEATURES)), 4)
+traces = []
+for case in CASES:
+    trace, decision, relu = run(case, torch.float64, features, labels)
+    single, _, _ = run(case, torch.float32, features, labels)
+    lost = max(apart(single[key], trace[key]) for key in ("steps", "end", "proxies_end"))
+    print(trace["name"], [round(s["loss"], 4) for s in trace["steps"]], [s["mined"] for s in trace["steps"]])
+    print(f"    margin {decision:.2g}, ReLU {relu:.2g}, float32 {lost:.2g}")
+    assert min(decision, relu) >= 1e-5
+    traces.append(trace)
+out = ",\n".join(json.dumps(trace, separators=(",", ":")) for trace in traces)
+shared = f'"features":{json.dumps(text(features), separators=(",", ":"))},\n"labels":{json.dumps(labels.tolist(), separators=(",", ":"))}'
+Path(__file__).with_suffix(".json").write_text(f'{{{shared},\n"traces":[\n{out}\n]}}\n')
