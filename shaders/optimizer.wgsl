@@ -5,6 +5,7 @@
 //
 // adam   one invocation per 4 parameters   parameters, first and second moments; nothing once `status` is set.
 //                                          The first one copies `status` into the step's report
+// squares  PARTS invocations               each the sum of the squares of every PARTS-th vec4 of the gradients
 
 override WORKGROUP_SIZE: u32;
 const STATUS = 15u;  // its word in a step's report
@@ -29,6 +30,24 @@ struct Params {
 @group(0) @binding(4) var<storage, read_write> second_moment: array<vec4f>;
 @group(0) @binding(5) var<storage, read> status: array<u32>;
 @group(0) @binding(6) var<storage, read_write> report: array<u32>;
+
+// In squares only.
+@group(0) @binding(2) var<storage, read_write> sums: array<f32>;  // [PARTS]
+const PARTS = 1024u;
+
+@compute @workgroup_size(WORKGROUP_SIZE)
+fn squares(
+  @builtin(workgroup_id) group: vec3u,
+  @builtin(num_workgroups) groups: vec3u,
+  @builtin(local_invocation_index) lane: u32,
+) {
+  let part = (group.x + group.y * groups.x) * WORKGROUP_SIZE + lane;
+  var sum = 0.0;
+  for (var i = part; i < params.count; i += PARTS) {
+    sum += dot(gradients[i], gradients[i]);
+  }
+  sums[part] = sum;
+}
 
 @compute @workgroup_size(WORKGROUP_SIZE)
 fn adam(

@@ -7,6 +7,7 @@
 // pool     one invocation per row and class              values: of each reference its class's; weights: dv/ds
 // count    one workgroup per row and 256 of what is kept   times: in how many triplets of the band a pair stands
 // reduce   one workgroup a row                             reduced: the row's numbers; counts of pairs and of rows
+// settle   one workgroup a row                             reduced: what positive pairs cost, where both rows are reduced
 // slopes   one workgroup per row and 256 of what is kept   weights: dL/ds; the report's term: the row's part of the loss
 //
 // `count` looks at the other side from `first` on, a window at a time: times grow window by window. In `reduce` each
@@ -16,6 +17,8 @@
 override WORKGROUP_SIZE: u32;
 const NUMBERS = 8u;      // of a reduced row
 const LOWEST = -3.0e38;  // below every exponent
+const EMPTY = -1.0e30;   // the log-sum-exp of nothing, in a row's numbers
+const NONE = -3.0;       // the value of what is not kept
 
 const CONTRASTIVE = 0u;
 const MARGIN = 1u;
@@ -27,6 +30,7 @@ const GENERALIZED_LIFTED = 6u;
 const SOFTMAX = 7u;
 const ARC_FACE = 8u;
 const PROXY_ANCHOR = 9u;
+const LIFTED = 10u;
 
 const MINED = 1u;    // how often a pair counts: in how many mined triplets it stands
 const CROSSED = 2u;  // as often as the other side has pairs; else once
@@ -65,6 +69,7 @@ struct Params {
   centers: u32,     // references that stand for one class, next to each other
   gamma: f32,       // of the softmax over them; 0: the largest alone
   classes: u32,     // pool: of the references
+  own: u32,         // whether the references are the batch itself
 }
 
 @group(0) @binding(0) var<uniform> params: Params;
@@ -77,6 +82,9 @@ struct Params {
 @group(0) @binding(5) var<storage, read> rows_reduced: array<f32>;       // the same, in slopes
 @group(0) @binding(6) var<storage, read_write> report: array<atomic<u32>>;
 @group(0) @binding(7) var<storage, read_write> weights: array<f32>;      // [rows, width]
+
+// In settle only.
+@group(0) @binding(7) var<storage, read> batch: array<vec4u>;            // (label, ..) of each row, the block's from `first` on
 
 // In pool only.
 @group(0) @binding(1) var<storage, read_write> pooled: array<f32>;       // the values
@@ -108,7 +116,7 @@ fn widened(v: f32) -> vec2f {
 }
 
 fn is_of_masks() -> bool {
-  return params.form != CONTRASTIVE && params.form != MARGIN && params.form != NT_XENT;
+  return params.form != CONTRASTIVE && params.form != MARGIN && params.form != NT_XENT && params.form != LIFTED;
 }
 
 /// The j-th pair of a row: its positives come first.
@@ -147,7 +155,7 @@ fn exponent(p: Pair) -> f32 {
     case MULTI_SIMILARITY: { return select(params.scales.y * (p.v - m.y), params.scales.x * (m.x - p.v), p.positive); }
     case NT_XENT, SUP_CON: { return params.scales.x * p.v; }
     case CIRCLE: { return params.scales.x * relaxed(p) * select(p.v - m.y, m.x - p.v, p.positive); }
-    case GENERALIZED_LIFTED: { return select(p.v - m.y, m.x - p.v, p.positive); }
+    case GENERALIZED_LIFTED, LIFTED: { return select(p.v - m.y, m.x - p.v, p.positive); }
     case SOFTMAX: { return select(params.scales.y * p.v, params.scales.x * (p.v - m.x), p.positive); }
     case ARC_FACE: { return select(params.scales.y * p.v, params.scales.x * widened(p.v).x, p.positive); }
     case PROXY_ANCHOR: { return select(params.scales.y * (p.v - m.y), params.scales.x * (m.x - p.v), p.positive); }
@@ -384,6 +392,7 @@ fn reduce(
         factor = sigmoid(log_n - log_p);
       }
     }
+    case LIFTED: { logs.y = max(log_n, EMPTY); }
     case PROXY_ANCHOR: {
       logs = vec2f(log_add(0.0, log_p), log_add(0.0, log_n));
       costs = logs;
@@ -430,6 +439,67 @@ fn reduce(
   add(ROWS, select(0u, 1u, select(costs.x + costs.y > 0.0, met.x > 0u, counts_positives)));
 }
 
+/// Of a positive pair: the log-sum-exp over the negatives of both rows, and by how much the pair misses its margin with that.
+fn lifted(v: f32, own: f32, other: f32) -> vec2f {
+  var log = log_add(own, other);
+  log = select(log, 0.0, log <= EMPTY);
+  return vec2f(log, max(0.0, params.margins.x - v + log));
+}
+
+fn times_of(at: u32) -> f32 {
+  if values[at] == NONE {
+    return 0.0;
+  }
+  return select(1.0, f32(counted[at]), params.times == MINED);
+}
+
+@compute @workgroup_size(WORKGROUP_SIZE)
+fn settle(
+  @builtin(workgroup_id) group: vec3u,
+  @builtin(num_workgroups) groups: vec3u,
+  @builtin(local_invocation_index) lane: u32,
+) {
+  let row = group.x + group.y * groups.x;
+  if row >= params.rows {
+    return;
+  }
+  let at = (params.reduced + row) * NUMBERS;
+  let log = reduced[at + 3u];
+  var own = vec4f();  // what the pairs cost, the weight of the row's negatives, pairs above zero
+  for (var j = lane; j < counts[row].x; j += WORKGROUP_SIZE) {
+    let p = pair(row, j);
+    if p.times > 0.0 {
+      let place = p.at - row * params.width;
+      var other = EMPTY;
+      if params.own != 0u {
+        other = reduced[place * NUMBERS + 3u];
+      }
+      let both = lifted(p.v, log, other);
+      own += p.times * vec4f(both.y * both.y / 2.0, both.y * exp(log - both.x), select(0.0, 1.0, both.y > 0.0), 0.0);
+    }
+  }
+  if params.own != 0u {
+    let label = batch[params.first + row].x;
+    for (var anchor = lane; anchor < params.rows; anchor += WORKGROUP_SIZE) {
+      if anchor != row && batch[params.first + anchor].x == label {
+        let there = anchor * params.width + row;
+        let both = lifted(values[there], log, reduced[anchor * NUMBERS + 3u]);
+        own.y += times_of(there) * both.y * exp(log - both.x);
+      }
+    }
+  }
+  let all = sum(own, lane);
+  if lane > 0u {
+    return;
+  }
+  let weight = select(0.0, all.y, log > EMPTY);
+  reduced[at] = all.x;
+  reduced[at + 4u] = weight;
+  add(ACTIVE_POSITIVES, u32(all.z));
+  add(ACTIVE_NEGATIVES, select(0u, u32(reduced[at + 6u]), weight > 0.0));
+  add(ROWS, select(0u, 1u, all.x > 0.0));
+}
+
 /// What the positives' and the negatives' part of the loss are divided by.
 fn divisors() -> vec2f {
   switch params.form {
@@ -438,6 +508,7 @@ fn divisors() -> vec2f {
     case NT_XENT: { return vec2f(total(POSITIVES)); }
     // PML gives no loss to a batch without a pair of one of the kinds.
     case SUP_CON: { return vec2f(select(total(ROWS), 0.0, total(NEGATIVES) == 0.0)); }
+    case LIFTED: { return vec2f(select(total(POSITIVES), 0.0, total(NEGATIVES) == 0.0)); }
     case CIRCLE, SOFTMAX, ARC_FACE: { return vec2f(total(ROWS)); }
     case PROXY_ANCHOR: { return vec2f(total(ROWS), f32(params.anchors)); }
     default: { return vec2f(f32(params.anchors)); }
@@ -471,6 +542,19 @@ fn slope(p: Pair, at: u32) -> f32 {
       return factor * params.scales.x * (exp(x - rows_reduced[at + 2u]) - own);
     }
     case CIRCLE: { return sign * factor * exp(x - log) * params.scales.x * relaxed(p); }
+    case LIFTED: {
+      if p.positive {
+        var other = EMPTY;
+        if params.own != 0u {
+          other = rows_reduced[(p.at % params.width) * NUMBERS + 3u];
+        }
+        return -p.times * lifted(p.v, rows_reduced[at + 3u], other).y;
+      }
+      if factor == 0.0 {
+        return 0.0;
+      }
+      return p.times * factor * exp(x - log);
+    }
     case PROXY_ANCHOR: { return sign * exp(x - log) * select(params.scales.y, params.scales.x, p.positive); }
     default: {
       let widens = params.form == ARC_FACE && p.positive;

@@ -93,6 +93,8 @@ mod embedder;
 
 mod linear;
 
+mod diagnostics;
+
 mod projection;
 
 // The whole chain, and a run of it.
@@ -101,6 +103,8 @@ mod pml;
 mod trainer;
 
 mod warnings;
+
+mod recipes;
 
 mod verdict;
 
@@ -120,6 +124,7 @@ pub use dataset::{
 #[cfg(not(target_arch = "wasm32"))]
 pub use dataset::{NpyElement, NpyRows, NpzWriter, triplets_header};
 pub use device::{DeviceInfo, EngineChoice, EngineKind, Reason};
+pub use diagnostics::{COLLAPSED, Diagnostics};
 pub use distance::Distance;
 pub use embedder::Embedder;
 pub use embeddings::Embeddings;
@@ -132,9 +137,10 @@ pub use ledger::{Bytes, MemoryLedger, OverBudget, Purpose, Reservation};
 pub use linear::{LinearMap, Unfit};
 pub use listing::{ListingSpec, Windows, checksum, list};
 pub use losses::{
-    ArcFaceLoss, CircleLoss, ContrastiveLoss, CosFaceLoss, GeneralizedLiftedStructureLoss, Loss,
-    MarginLoss, MultiSimilarityLoss, NcaLoss, NormalizedSoftmaxLoss, NtXentLoss, ProxyAnchorLoss,
-    ProxyNcaLoss, SoftTripleLoss, SubCenterArcFaceLoss, SupConLoss, TripletMarginLoss,
+    ArcFaceLoss, CircleLoss, ContrastiveLoss, CosFaceLoss, GeneralizedLiftedStructureLoss,
+    LiftedStructureLoss, Loss, MarginLoss, MultiSimilarityLoss, NcaLoss, NormalizedSoftmaxLoss,
+    NtXentLoss, ProxyAnchorLoss, ProxyNcaLoss, SoftTripleLoss, SubCenterArcFaceLoss, SupConLoss,
+    TripletMarginLoss,
 };
 #[doc(hidden)]
 pub use memory::may_fail;
@@ -151,6 +157,7 @@ pub use plan::{MemoryPlan, PlannedBuffer, Room};
 pub use pml::pml_bytes;
 pub use projection::{Axes, project};
 pub use rate::measure_rate;
+pub use recipes::Recipe;
 pub use row_pass::RowWork;
 pub use run::{Baseline, DataReport, FullEvaluation, Map, MemoryReport, Progress, Run, RunReport};
 pub use scaling::Scaling;

@@ -10,7 +10,7 @@ use web_time::Instant;
 use crate::dataset::classes;
 use crate::distance::Distance;
 use crate::engine::{DeviceVec, Engine, Workspace};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::evaluation::{EvaluationSpec, Rows};
 use crate::forecast::{Forecast, Path, Rate, check_count};
 use crate::kernels::ranks::{Block, Inputs, NO_ID, Row, SEGMENT};
@@ -51,6 +51,8 @@ pub struct MiningSpec {
     pub gradient: bool,
     /// Whether the references get a gradient of their own: of a loss with proxies, one side is its proxies.
     pub proxies: bool,
+    /// Whether anchors that are the references themselves are all looked at together.
+    pub whole: bool,
     /// By ranks or by rows, see [`Path`].
     pub path: Path,
     /// Whether the loss needs similarities between positives and negatives, as `swap` does.
@@ -121,6 +123,7 @@ impl MiningSpec {
             work: RowWork::of(&rule),
             looked_at: rule.looked_at(self.positives as u64, self.references as u64),
             proxies: rule.operands() != Operands::Rows,
+            whole: rule.looks_at_all(),
             ..self
         }
     }
@@ -175,6 +178,9 @@ impl MiningSpec {
             rows: rows as usize,
             thresholds: rows.saturating_mul(places),
         };
+        if self.own && self.whole {
+            return cut(self.anchors as u64);
+        }
         if self.references_learn() {
             return cut(OWNERS.min(self.anchors).max(1) as u64);
         }
@@ -284,6 +290,7 @@ pub async fn mine_into(
     miner.check_has_a_loss()?;
     if let Wanted::Loss(loss) | Wanted::Gradient(loss) = wanted {
         loss.check_takes(miner, distance)?;
+        check_proxies(loss, references)?;
     }
     let known = references.unwrap_or(anchors);
     anchors.check_against(known)?;
@@ -317,23 +324,24 @@ pub async fn mine_into(
     let (rounds, mut progressed) = (rule.rounds(), 0);
     let mut cut = Vec::new();
     for round in rounds {
-        let mut done = 0;
+        let (mut done, mut turns) = (0, 0);
         while done < spec.anchors {
             let about = |anchor: usize| {
                 let label = number(&anchors.labels[anchor]).unwrap_or(names.len() as u32);
                 (label, counts.get(label as usize).copied().unwrap_or(0))
             };
             let most = match round {
-                Round::Slopes => cut.pop(),
+                Round::Settle | Round::Slopes => Some(cut[turns]),
                 Round::Mine | Round::Reduce => None,
             };
             let rows = phase.next_rows(done, most, about);
             if *round == Round::Reduce {
-                cut.insert(0, rows.len());
+                cut.push(rows.len());
             }
+            turns += 1;
             let started = Instant::now();
             phase.block(anchors, done, &rows, &rule, *round).await?;
-            if *round == Round::Reduce {
+            if !round.is_last() {
                 engine.settle().await?;
             } else {
                 phase
@@ -391,6 +399,30 @@ pub async fn mine_into(
         mined.gradient = pulls.through_the_length(anchors, divisor).await?;
     }
     Ok(mined)
+}
+
+/// Checks that a loss that learns proxies is given some, class by class.
+fn check_proxies(loss: &Loss, references: Option<Rows<'_>>) -> Result<()> {
+    let Some(proxies) = loss.proxies() else {
+        return Ok(());
+    };
+    let Some(references) = references else {
+        return Err(Error::Config(
+            "loss: this loss compares rows with proxies, which a run of `train` learns: give those as references, or use a loss \
+             without proxies"
+                .to_owned(),
+        ));
+    };
+    let of_a_class = |labels: &[String]| {
+        labels.len() == proxies.per_class && labels.iter().all(|label| *label == labels[0])
+    };
+    if proxies.are_rows || references.labels.chunks(proxies.per_class).all(of_a_class) {
+        return Ok(());
+    }
+    Err(Error::Config(format!(
+        "loss: this loss has {} proxies for each class: give as many references of each, one class after the other",
+        proxies.per_class
+    )))
 }
 
 /// The buffers of the phase.
@@ -516,13 +548,14 @@ impl<'a> Phase<'a> {
             anchors: self.spec.anchors,
             positives: positives.unwrap_or(0),
             slots: self.spec.references,
+            own: self.spec.own,
             report_first: 0,
             pairs: None,
         };
         let (gradient, shares, report) = (&mut self.gradient, &mut self.shares, &mut self.report);
         self.pass
             .mine(&mut commands, rule, round, &turn, gradient, report);
-        if self.spec.references_learn() && round != Round::Reduce {
+        if self.spec.references_learn() && round.is_last() {
             self.pass.share(&mut commands, rule, &turn, true, shares);
             for stretch in (0..block.references).step_by(block.rows) {
                 if !rule.swap() {

@@ -1,4 +1,4 @@
-//! [`MiningPass`]: the way over a block of anchors that training and [`crate::mine`] share, whichever [`Path`] it takes. Holds
+//! [`MiningPass`]: the way over a block of anchors that training and the mining phase share, whichever [`Path`] it takes. Holds
 //! the buffers.
 
 use crate::engine::{Commands, DeviceVec, Workspace};
@@ -79,7 +79,7 @@ impl MiningPass {
     }
 
     /// Takes a turn: counts and the rows' losses go into the step's report, `dL/d(anchor)` times the divisor of the loss into
-    /// the block's rows of `gradient`. With [`Round::Reduce`] only the counts.
+    /// the block's rows of `gradient`. Before [`Round::Slopes`] only the counts.
     pub(crate) fn mine(
         &mut self,
         commands: &mut Commands,
@@ -120,6 +120,9 @@ impl MiningPass {
             }
             (Cost::Pairs(cost), Round::Reduce) => {
                 pass.reduce(commands, turn, selection, cost, report);
+            }
+            (Cost::Pairs(cost), Round::Settle) => {
+                pass.settle(commands, turn, selection, cost, report);
             }
             (Cost::Pairs(cost), _) => {
                 pass.slopes(commands, turn, selection, cost, gradient, report);

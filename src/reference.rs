@@ -526,6 +526,8 @@ pub struct PairOfAnchor {
     pub held: f64,
     /// How often the pair counts.
     pub times: f64,
+    /// Which anchor the other row is, where the references are the anchors themselves.
+    pub other: Option<usize>,
 }
 
 /// The positives and the negatives of an anchor.
@@ -656,6 +658,25 @@ pub fn pair_loss(loss: &Loss, distance: Distance, anchors: &[PairsOfAnchor]) -> 
                 relu(positives + negatives)
             };
             mean(&rows(&of), &every)
+        }
+        Loss::LiftedStructure(loss) => {
+            if anchors.iter().all(|[_, negatives]| negatives.is_empty()) {
+                return 0.0;
+            }
+            let mut terms = Vec::new();
+            for (anchor, [positives, _]) in anchors.iter().enumerate() {
+                for positive in positives {
+                    let both = std::iter::once(anchor).chain(positive.other);
+                    let negatives = both.flat_map(|row| &anchors[row][1]);
+                    let sum: f64 = negatives
+                        .map(|n| n.times * farther(loss.neg_margin, value(n.similarity)).exp())
+                        .sum();
+                    let log = if sum > 0.0 { sum.ln() } else { 0.0 };
+                    let lost = relu(farther(value(positive.similarity), loss.pos_margin) + log);
+                    terms.push((lost * lost / 2.0, positive.times));
+                }
+            }
+            mean(&terms, &every)
         }
         Loss::Nca(loss) => {
             let exponent = |pair: &PairOfAnchor| loss.softmax_scale * nearness(pair);

@@ -71,6 +71,8 @@ pub(crate) struct Turn<'a> {
     pub(crate) positives: usize,
     /// Slots of the memory; by ranks.
     pub(crate) slots: usize,
+    /// Whether the references are the anchors themselves.
+    pub(crate) own: bool,
     /// Where the step's report begins.
     pub(crate) report_first: usize,
     /// Where in the report the histogram of pairs begins; by ranks, where it is wanted.
@@ -272,7 +274,50 @@ impl RowPass {
         );
     }
 
-    /// Second round of a loss of pairs: `dL/d(anchor)` of a block into its rows of `gradient`, and each row's part of the loss
+    /// Keeps the pairs of a block again, unless it was the only one.
+    fn keep_again(
+        &mut self,
+        commands: &mut Commands,
+        turn: &Turn<'_>,
+        selection: &Selection,
+        cost: &RowCost,
+        report: &mut DeviceVec<u32>,
+    ) {
+        if turn.block.rows < turn.anchors {
+            self.keep(commands, turn, selection, Counted::Nothing, report);
+            row_loss::pool(commands, &turn.block, cost, &mut self.kept);
+            row_loss::count(commands, &turn.block, cost, &self.kept, &mut self.times);
+        }
+    }
+
+    /// A round between for a loss whose positive pairs need both of their rows reduced: what they cost.
+    pub(crate) fn settle(
+        &mut self,
+        commands: &mut Commands,
+        turn: &Turn<'_>,
+        selection: &Selection,
+        cost: &RowCost,
+        report: &mut DeviceVec<u32>,
+    ) {
+        self.keep_again(commands, turn, selection, cost, report);
+        let Self { kept, reduced, .. } = self;
+        let times = (self.work == RowWork::MinedPairs).then_some(&self.times);
+        row_loss::settle(
+            commands,
+            &turn.block,
+            cost,
+            turn.own,
+            kept,
+            times,
+            turn.inputs.batch,
+            turn.anchor,
+            reduced,
+            turn.report_first,
+            report,
+        );
+    }
+
+    /// Last round of a loss of pairs: `dL/d(anchor)` of a block into its rows of `gradient`, and each row's part of the loss
     /// into the step's report.
     pub(crate) fn slopes(
         &mut self,
@@ -284,12 +329,7 @@ impl RowPass {
         report: &mut DeviceVec<u32>,
     ) {
         let block = &turn.block;
-        // With one block, it is the one that was reduced last.
-        if block.rows < turn.anchors {
-            self.keep(commands, turn, selection, Counted::Nothing, report);
-            row_loss::pool(commands, block, cost, &mut self.kept);
-            row_loss::count(commands, block, cost, &self.kept, &mut self.times);
-        }
+        self.keep_again(commands, turn, selection, cost, report);
         let Self { kept, reduced, .. } = self;
         let times = (self.work == RowWork::MinedPairs).then_some(&self.times);
         row_loss::slopes(
@@ -297,6 +337,7 @@ impl RowPass {
             block,
             cost,
             turn.anchors,
+            turn.own,
             kept,
             times,
             turn.anchor,

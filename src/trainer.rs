@@ -102,6 +102,8 @@ pub struct Trainer {
     failed: Option<Error>,
     /// Whether rows in the memory may be other than what the sampler draws.
     by_hand: bool,
+    /// By class, whether a row of it was drawn.
+    seen: Vec<bool>,
     pace: Pace,
     evaluation_pace: Pace,
 }
@@ -182,6 +184,7 @@ impl Trainer {
             picked: None,
             failed: None,
             by_hand: false,
+            seen: vec![false; classes],
             pace: Pace::of(&engine),
             evaluation_pace: Pace::of(&engine),
             engine,
@@ -374,6 +377,15 @@ impl Trainer {
         self.config.memory() > 0 && step > 0 && step == self.config.memory_start_step
     }
 
+    /// The part of the training classes of which a row was drawn.
+    fn classes_seen(&self) -> f64 {
+        let mut labels = self.dataset.labels_of(&self.setup.sides.train);
+        labels.sort_unstable();
+        labels.dedup();
+        let seen = labels.iter().filter(|label| self.seen[**label as usize]);
+        seen.count() as f64 / labels.len().max(1) as f64
+    }
+
     /// Checks that rows given by hand are a batch of this data.
     fn check_rows(&self, numbers: &[u32]) -> Result<()> {
         let (batch, rows) = (self.setup.sizes.batch, self.dataset.rows());
@@ -418,6 +430,9 @@ impl Trainer {
             self.memory.reset(self.config.memory());
         }
         let labels = self.dataset.labels_of(numbers);
+        for label in &labels {
+            self.seen[*label as usize] = true;
+        }
         let slots = self.memory.enqueue(&labels, numbers);
         let block_rows = self.setup.sizes.blocks(alone).rows;
         let anchors = self.memory.anchors(&labels, slots, block_rows);
@@ -554,28 +569,29 @@ impl Trainer {
             anchors: sizes.anchors,
             positives: drawn.positives,
             slots: drawn.slots.capacity,
+            own: drawn.alone && rule.operands() == Operands::Rows,
             report_first,
             pairs: last.then_some(words),
         };
         let mut cut = Vec::new();
         for &round in rule.rounds() {
-            let mut anchor = 0;
+            let (mut anchor, mut turns) = (0, 0);
             while anchor < sizes.anchors {
                 // A few rows of the block at once: it is as large as its buffers.
                 let left = blocks.rows - anchor % blocks.rows;
                 let left = left.min(sizes.anchors - anchor);
                 slices.reserve(block_dispatches).await?;
-                // What anchors give to references that learn is added up block by block, and a second round looks at the
-                // same blocks.
+                // What anchors give to references that learn is added up block by block, and later rounds look at the same
+                // blocks.
                 let rows = match (rule.path(), round) {
                     (Path::Rows, _) if drawn.alone => left,
-                    (_, Round::Slopes) => cut.pop().unwrap_or(left),
+                    (_, Round::Settle | Round::Slopes) => cut[turns],
                     _ => at_once(slices, OWNERS, left),
                 };
                 let turn = turn(&self.engine, anchor, rows);
                 let commands = slices.commands();
                 mining.mine(commands, rule, round, &turn, gradient, report);
-                if rule.path() == Path::Rows && drawn.alone && round != Round::Reduce {
+                if rule.path() == Path::Rows && drawn.alone && round.is_last() {
                     match &mut shared {
                         Some(shared) => mining.share(commands, rule, &turn, anchor > 0, shared),
                         // The block is the whole batch, and so are the references.
@@ -586,9 +602,9 @@ impl Trainer {
                     }
                 }
                 if round == Round::Reduce {
-                    cut.insert(0, rows);
+                    cut.push(rows);
                 }
-                anchor += rows;
+                (anchor, turns) = (anchor + rows, turns + 1);
                 slices.recorded(of_an_anchor * rows as f64).await?;
             }
         }

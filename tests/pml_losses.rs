@@ -25,8 +25,17 @@ struct Case {
     gradient: Vec<f64>,
 }
 
+/// Those of seven losses, and of NCA and LiftedStructure, which another script recorded.
 fn cases() -> Vec<Case> {
-    serde_json::from_str(include_str!("golden/losses.json")).expect("the script wrote it")
+    let read = |text: &str| -> Vec<serde_json::Value> {
+        serde_json::from_str(text).expect("a script wrote it")
+    };
+    let mut cases = read(include_str!("golden/losses.json"));
+    let others = read(include_str!("golden/more_losses.json"));
+    let fixed = |case: &serde_json::Value| case["loss"].get("learn_beta").is_none();
+    cases.extend(others.into_iter().filter(fixed));
+    let cases = cases.into_iter().map(serde_json::from_value);
+    cases.collect::<Result<_, _>>().expect("a case")
 }
 
 /// Rows with their labels.
@@ -99,7 +108,7 @@ fn on(engine: &Engine, case: &Case) -> Result<(), String> {
     let counts = |numbers: &[usize]| numbers.chunks(3).map(|pair| pair[2] as u64).sum::<u64>();
     let expected = if matches!(
         case.loss,
-        Loss::Contrastive(_) | Loss::Margin(_) | Loss::NtXent(_)
+        Loss::Contrastive(_) | Loss::Margin(_) | Loss::NtXent(_) | Loss::LiftedStructure(_)
     ) {
         counts(&case.positives) + counts(&case.negatives)
     } else {
@@ -115,7 +124,7 @@ fn on(engine: &Engine, case: &Case) -> Result<(), String> {
 #[test]
 fn losses_of_pairs_equal_pml_on_both_engines() {
     let cases = cases();
-    assert_eq!(cases.len(), 7 * 24);
+    assert_eq!(cases.len(), 9 * 24);
     for engine in engines() {
         let wrong: Vec<String> = cases
             .iter()
@@ -153,6 +162,7 @@ fn by_reference(case: &Case, rows: &[f64], held: &[f64], fault: Option<Fault>) -
                 similarity,
                 held,
                 times: pair[2] as f64,
+                other: case.references.is_none().then_some(pair[1]),
             });
         }
     }
@@ -205,6 +215,7 @@ fn the_comparison_rejects_planted_faults() {
             similarity: 1.0,
             held: 1.0,
             times: 1.0,
+            other: None,
         });
     };
     let sides_swapped: Fault = |_, anchors| anchors.iter_mut().for_each(|sides| sides.swap(0, 1));
@@ -213,7 +224,7 @@ fn the_comparison_rejects_planted_faults() {
             "each pair once",
             Some(each_pair_once),
             true,
-            &["contrastive", "margin", "nt-xent"],
+            &["contrastive", "margin", "nt-xent", "lifted-structure"],
         ),
         (
             "a negative left out",
@@ -226,6 +237,8 @@ fn the_comparison_rejects_planted_faults() {
                 "nt-xent",
                 "sup-con",
                 "circle",
+                "nca",
+                "lifted-structure",
             ],
         ),
         (
@@ -237,6 +250,7 @@ fn the_comparison_rejects_planted_faults() {
                 "sup-con",
                 "circle",
                 "generalized-lifted-structure",
+                "nca",
             ],
         ),
         (

@@ -50,7 +50,7 @@ pub(super) struct Mine {
 pub(super) struct Loss {
     #[command(flatten)]
     rows: LabelledFiles,
-    /// The loss: triplet-margin, contrastive, margin, multi-similarity, nt-xent, sup-con, circle, or
+    /// The loss: triplet-margin, contrastive, margin, multi-similarity, nt-xent, sup-con, circle, nca, or
     /// generalized-lifted-structure
     #[arg(long, value_name = "NAME", default_value = "triplet-margin")]
     loss: String,

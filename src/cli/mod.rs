@@ -12,6 +12,7 @@ mod output;
 mod pairs;
 mod plan;
 mod progress;
+mod recipes;
 mod signals;
 mod survey;
 mod train;
@@ -53,6 +54,7 @@ enum Command {
     Mine(mine::Mine),
     Loss(mine::Loss),
     Plan(plan::Plan),
+    Recipes(recipes::Recipes),
     Devices(devices::Devices),
 }
 
@@ -136,6 +138,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Mine(mine) => mine.run(),
         Command::Loss(loss) => loss.run(),
         Command::Plan(plan) => plan.run(),
+        Command::Recipes(recipes) => recipes.run(),
         Command::Devices(devices) => devices.run(),
     };
     let unprinted = UNPRINTED

@@ -6,8 +6,8 @@ use std::rc::Rc;
 
 use clap::Args;
 use nearfar::{
-    Bytes, Dataset, Error, Forecast, Metrics, NamedFile, NpzWriter, Progress, Rate, Result, Room,
-    Run, RunReport, Side, Split, StoredMemory, Survey, TrainConfig, Trainer, write_matrix,
+    Bytes, Dataset, Error, Forecast, Metrics, NamedFile, NpzWriter, Progress, Rate, Recipe, Result,
+    Room, Run, RunReport, Side, Split, StoredMemory, Survey, TrainConfig, Trainer, write_matrix,
 };
 
 use super::output::{Folder, Output};
@@ -55,6 +55,9 @@ pub(super) struct Train {
     /// The class of each test row, as for --labels
     #[arg(long, value_name = "COLUMN|FILE[:COLUMN]", requires = "test_data")]
     test_labels: Option<String>,
+    /// Settings that belong together, by their name in `nearfar recipes`; --config and --set change them further
+    #[arg(long, value_name = "NAME")]
+    recipe: Option<String>,
     /// Settings as a JSON file: the config.json of a saved run repeats it [default: settings that suit the data]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -102,7 +105,12 @@ impl Train {
                 .append(&files::dataset(test, self.test_labels.as_deref(), seed)?)
                 .await?;
         }
-        let mut config = self.settings(dataset.default_config())?;
+        let start = dataset.default_config();
+        let start = match &self.recipe {
+            Some(name) => Recipe::named(name)?.apply(start, &dataset)?,
+            None => start,
+        };
+        let mut config = self.settings(start)?;
         if self.test_data.is_some() {
             config.split = self.split_by_file(&dataset, &config)?;
         }

@@ -24,6 +24,15 @@ pub struct AdamStep {
     pub weight_decay: f32,
 }
 
+/// Sums of squares of as many stretches of the gradients.
+pub(crate) fn squares(gradients: &[f32], sums: &mut [f32]) {
+    let each = gradients.len().div_ceil(sums.len()).max(1);
+    sums.fill(0.0);
+    for (sum, gradients) in sums.iter_mut().zip(gradients.chunks(each)) {
+        *sum = gradients.iter().map(|g| g * g).sum();
+    }
+}
+
 /// One step of `torch.optim.Adam`.
 pub(crate) fn adam(
     step: &AdamStep,

@@ -33,6 +33,9 @@ pub enum Form {
     /// `A_p` and `A_n`, log-sum-exps of 0 with `scale_p (margin_p - v)`, and of 0 with `scale_n (v - margin_n)`; the first
     /// averaged over rows with a positive, the second over all.
     ProxyAnchor = 9,
+    /// `max(0, margin_p - v + A)^2 / 2` of each positive, with `A` the log-sum-exp of `v - margin_n` over the negatives of both
+    /// rows of the pair.
+    Lifted = 10,
 }
 
 /// How the values of a row with the centres of one class become one value of that class.
@@ -136,6 +139,9 @@ impl PairTotal {
     }
 }
 
+/// Stands for the log-sum-exp of nothing in a row's numbers.
+const EMPTY: f32 = -1e30;
+
 /// Numbers that a row is reduced to.
 pub const ROW_NUMBERS: usize = 8;
 
@@ -194,7 +200,10 @@ fn sigmoid(x: f64) -> f64 {
 impl RowCost {
     /// Whether a pair counts once however many triplets it stands in, as where PML writes masks.
     pub(crate) fn is_of_masks(&self) -> bool {
-        !matches!(self.form, Form::Contrastive | Form::Margin | Form::NtXent)
+        !matches!(
+            self.form,
+            Form::Contrastive | Form::Margin | Form::NtXent | Form::Lifted
+        )
     }
 
     /// By how much a pair misses its margin; 0 where it meets it.
@@ -225,8 +234,8 @@ impl RowCost {
             (Form::NtXent | Form::SupCon, _) => scale_p * v,
             (Form::Circle, true) => -scale_p * self.relaxed(true, v) * (v - margin_p),
             (Form::Circle, false) => scale_p * self.relaxed(false, v) * (v - margin_n),
-            (Form::GeneralizedLifted, true) => margin_p - v,
-            (Form::GeneralizedLifted, false) => v - margin_n,
+            (Form::GeneralizedLifted | Form::Lifted, true) => margin_p - v,
+            (Form::GeneralizedLifted | Form::Lifted, false) => v - margin_n,
             (Form::Softmax, true) => scale_p * (v - margin_p),
             (Form::ArcFace, true) => scale_p * widened(v, margin_p).0,
             (Form::Softmax | Form::ArcFace, false) => scale_n * v,
@@ -235,13 +244,25 @@ impl RowCost {
         })
     }
 
+    /// Of a positive pair in [`Form::Lifted`]: the log-sum-exp over the negatives of both rows, and by how much the pair misses
+    /// its margin with that. Log-sum-exps of no negative are [`EMPTY`].
+    fn lifted(&self, v: f32, own: f32, other: f32) -> (f64, f32) {
+        let log = log_add(f64::from(own), f64::from(other));
+        let log = if log <= f64::from(EMPTY) { 0.0 } else { log };
+        (log, (f64::from(self.margins[0] - v) + log).max(0.0) as f32)
+    }
+
     /// Whether a row without a loss counts where it has a positive.
     fn counts_positives(&self) -> bool {
         matches!(self.form, Form::Softmax | Form::ArcFace | Form::ProxyAnchor)
     }
 
     /// `dL/dv` of a pair, from its row and the divisors of the batch. `times`: how often it counts.
-    fn slope(&self, positive: bool, v: f32, times: f32, row: &Reduced, divisors: [f32; 2]) -> f32 {
+    /// `other`: the log-sum-exp over the negatives of the pair's other row, for [`Form::Lifted`].
+    fn slope(&self, pair: &Pair, row: &Reduced, other: f32, divisors: [f32; 2]) -> f32 {
+        let Pair {
+            positive, v, times, ..
+        } = *pair;
         let sign = if positive { -1.0 } else { 1.0 };
         let side = usize::from(!positive);
         let share = |log: f32| (self.exponent(positive, v) - f64::from(log)).exp() as f32;
@@ -276,6 +297,9 @@ impl RowCost {
             }
             Form::GeneralizedLifted => sign * row.factor * share(row.logs[side]),
             Form::ProxyAnchor => sign * self.scales[side] * share(row.logs[side]),
+            Form::Lifted if positive => -times * self.lifted(v, row.logs[1], other).1,
+            Form::Lifted if row.factor == 0.0 => 0.0,
+            Form::Lifted => times * row.factor * share(row.logs[1]),
             Form::Softmax | Form::ArcFace => {
                 let along = match (self.form, positive) {
                     (Form::ArcFace, true) => widened(v, self.margins[0]).1,
@@ -299,9 +323,9 @@ impl RowCost {
             Form::Contrastive => [positives, negatives],
             Form::Margin => both(positives + negatives),
             Form::MultiSimilarity | Form::GeneralizedLifted => both(anchors as f32),
-            Form::NtXent => both(of(PairTotal::Positives)),
             // PML gives no loss to a batch without a pair of one of the kinds.
-            Form::SupCon if of(PairTotal::Negatives) == 0.0 => both(0.0),
+            Form::SupCon | Form::Lifted if of(PairTotal::Negatives) == 0.0 => both(0.0),
+            Form::NtXent | Form::Lifted => both(of(PairTotal::Positives)),
             Form::SupCon | Form::Circle | Form::Softmax | Form::ArcFace => {
                 both(of(PairTotal::Rows))
             }
@@ -579,6 +603,7 @@ fn reduce_row(cost: &RowCost, pairs: impl Iterator<Item = Pair> + Clone) -> (Red
             row.costs[0] = softplus(logs[1] - logs[0]) as f32;
             row.factor = sigmoid(logs[1] - logs[0]) as f32;
         }
+        Form::Lifted => row.logs[1] = (log_sum(false) as f32).max(EMPTY),
         Form::ProxyAnchor => {
             row.logs = [true, false].map(|positive| log_add(0.0, log_sum(positive)) as f32);
             row.costs = row.logs;
@@ -592,15 +617,77 @@ fn reduce_row(cost: &RowCost, pairs: impl Iterator<Item = Pair> + Clone) -> (Red
     (row, counts)
 }
 
+/// Goes over the block's positive pairs, where all rows of the batch are reduced: what they cost, and the sum of weights of the
+/// slopes of each row's negatives. `own`: the references are the batch itself, and `block` is all of it; then a pair also
+/// weighs on the row that is its reference.
+#[expect(clippy::too_many_arguments, reason = "what a kernel reads and writes")]
+pub(crate) fn settle(
+    block: &Block,
+    width: usize,
+    cost: &RowCost,
+    own: bool,
+    inputs: Slices<'_>,
+    first: usize,
+    reduced: &mut [f32],
+    report: &mut [u32],
+) {
+    let logs: Vec<f32> = reduced
+        .chunks_exact(ROW_NUMBERS)
+        .map(|row| row[3])
+        .collect();
+    let mut active = [0u64; 3];
+    for row in 0..block.rows {
+        let numbers = &mut reduced[(first + row) * ROW_NUMBERS..][..ROW_NUMBERS];
+        let log = logs[first + row];
+        let (mut lost, mut weight) = (0.0, 0.0);
+        for pair in inputs.pairs(cost, width, row).filter(|pair| pair.positive) {
+            let other = if own { logs[pair.place] } else { EMPTY };
+            let (both, h) = cost.lifted(pair.v, log, other);
+            let h = f64::from(h);
+            lost += f64::from(pair.times) * h * h / 2.0;
+            weight += f64::from(pair.times) * h * (f64::from(log) - both).exp();
+            active[0] += if h > 0.0 { pair.times as u64 } else { 0 };
+        }
+        if own {
+            for anchor in (0..block.rows).filter(|anchor| *anchor != row) {
+                let mut pairs = inputs.pairs(cost, width, anchor);
+                if let Some(pair) = pairs.find(|pair| pair.positive && pair.place == row) {
+                    let (both, h) = cost.lifted(pair.v, logs[anchor], log);
+                    weight += f64::from(pair.times * h) * (f64::from(log) - both).exp();
+                }
+            }
+        }
+        numbers[0] = lost as f32;
+        numbers[4] = if log > EMPTY { weight as f32 } else { 0.0 };
+        active[1] += if numbers[4] > 0.0 {
+            numbers[6] as u64
+        } else {
+            0
+        };
+        active[2] += u64::from(lost > 0.0);
+    }
+    let totals = [
+        PairTotal::ActivePositives,
+        PairTotal::ActiveNegatives,
+        PairTotal::Rows,
+    ];
+    for (total, count) in totals.into_iter().zip(active) {
+        total.add(report, count);
+    }
+}
+
 /// Writes dL/ds of the block's pairs, whose weights are zero before or come from [`pool`], and each row's part of the loss. `anchors`: rows of
-/// the whole batch, whose counts stand in the report.
+/// the whole batch, whose counts stand in the report, and which are reduced from the block's `first` on; `own`: the references
+/// are the same rows.
 #[expect(clippy::too_many_arguments, reason = "what a kernel reads and writes")]
 pub(crate) fn slopes(
     block: &Block,
     width: usize,
     cost: &RowCost,
     anchors: usize,
+    own: bool,
     inputs: Slices<'_>,
+    first: usize,
     reduced: &[f32],
     weights: &mut [f32],
     losses: &mut [u32],
@@ -613,12 +700,16 @@ pub(crate) fn slopes(
         .step_by(most)
         .zip(weights[..block.rows * width].chunks_mut(most * width))
         .zip(losses[..block.rows].chunks_mut(most));
-    map(panels.collect(), |((first, weights), losses)| {
-        let rows = (first..).zip(weights.chunks_exact_mut(width)).zip(losses);
+    map(panels.collect(), |((start, weights), losses)| {
+        let rows = (start..).zip(weights.chunks_exact_mut(width)).zip(losses);
         for ((number, weights), loss) in rows {
-            let row = Reduced::read(&reduced[number * ROW_NUMBERS..][..ROW_NUMBERS]);
+            let row = Reduced::read(&reduced[(first + number) * ROW_NUMBERS..][..ROW_NUMBERS]);
             for pair in inputs.pairs(cost, width, number) {
-                let slope = cost.slope(pair.positive, pair.v, pair.times, &row, divisors);
+                let other = match cost.form {
+                    Form::Lifted if own => reduced[pair.place * ROW_NUMBERS + 3],
+                    _ => EMPTY,
+                };
+                let slope = cost.slope(&pair, &row, other, divisors);
                 let weight = &mut weights[pair.place];
                 let share = if cost.centers.per_class == 1 {
                     1.0

@@ -25,7 +25,7 @@ use crate::device::DeviceInfo;
 pub use crate::gpu::{Access, Kernel};
 
 /// Every kernel there is.
-pub static ALL: [&Kernel; 52] = [
+pub static ALL: [&Kernel; 54] = [
     &gather::GATHER,
     &gather::GATHER_SCALED,
     &gemm::FORWARD,
@@ -42,6 +42,7 @@ pub static ALL: [&Kernel; 52] = [
     &normalize::MEASURE,
     &normalize::BACKWARD,
     &optimizer::ADAM,
+    &optimizer::SQUARES,
     &peaks::MULTIPLY_ADD,
     &peaks::FILL,
     &peaks::COPY,
@@ -60,6 +61,7 @@ pub static ALL: [&Kernel; 52] = [
     &row_loss::POOL,
     &row_loss::COUNT,
     &row_loss::REDUCE,
+    &row_loss::SETTLE,
     &row_loss::SLOPES,
     &select::KEEP,
     &similarities::STRIP,

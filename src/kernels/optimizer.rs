@@ -24,6 +24,17 @@ pub static ADAM: Kernel = Kernel {
     workgroup_bytes: 0,
 };
 
+/// Sums that [`squares`] gives.
+pub const PARTS: usize = 1024;
+
+/// One invocation per part.
+pub static SQUARES: Kernel = Kernel {
+    name: "optimizer.squares",
+    entry: "squares",
+    bindings: &[Access::Read, Access::ReadWrite],
+    ..ADAM
+};
+
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]
 struct Params {
@@ -39,6 +50,31 @@ pub struct Moments {
     pub first: DeviceVec<f32>,
     /// Mean squared gradient.
     pub second: DeviceVec<f32>,
+}
+
+/// The squared length of the first `count` gradients, in [`PARTS`] sums.
+pub fn squares(
+    commands: &mut Commands,
+    count: usize,
+    gradients: &DeviceVec<f32>,
+    sums: &mut DeviceVec<f32>,
+) {
+    match commands {
+        Commands::Gpu(gpu) => gpu.dispatch(
+            &SQUARES,
+            &Params {
+                count: vec4s(count),
+                report: 0,
+                step: AdamStep::zeroed(),
+            },
+            &[gradients.binding(), sums.binding()],
+            groups_for(&SQUARES, PARTS),
+        ),
+        Commands::Cpu(calls) => {
+            *calls += 1;
+            cpu::optimizer::squares(&gradients.slice()[..count], sums.slice_mut());
+        }
+    }
 }
 
 /// One Adam step on the first `count` parameters. Changes nothing where `status[0]` is set; copies that word into the report.

@@ -11,7 +11,7 @@ use super::{Access, Kernel, MOST_STEPS, groups_for, index};
 use crate::cpu;
 pub use crate::cpu::row_loss::{Centers, Form, PairTotal, ROW_NUMBERS, RowCost, Times};
 use crate::engine::{Commands, DeviceVec};
-use crate::kernels::ranks::Block;
+use crate::kernels::ranks::{Block, Row};
 use crate::kernels::triplet_margin::TERMS;
 
 /// One workgroup per row and [`SEGMENT`] of what is kept.
@@ -48,6 +48,22 @@ pub static REDUCE: Kernel = Kernel {
     workgroup_size: 64,
     workgroup_bytes: 2 * 16 * 64,
     ..COUNT
+};
+
+/// One workgroup a row.
+pub static SETTLE: Kernel = Kernel {
+    name: "row_loss.settle",
+    entry: "settle",
+    bindings: &[
+        Access::Read,
+        Access::Read,
+        Access::Read,
+        Access::Read,
+        Access::ReadWrite,
+        Access::ReadWrite,
+        Access::Read,
+    ],
+    ..REDUCE
 };
 
 /// One workgroup per row and [`SEGMENT`] of what is kept.
@@ -88,6 +104,7 @@ struct Params {
     centers: u32,
     gamma: f32,
     classes: u32,
+    own: u32,
 }
 
 /// Numbers of triplets of the other side that [`COUNT`] looks at in one dispatch.
@@ -217,14 +234,61 @@ pub fn reduce(
     }
 }
 
+/// What the block's positive pairs cost where both of their rows are reduced, for [`Form::Lifted`]. `own`: the references are the
+/// batch itself, and the block is all of it.
+#[expect(clippy::too_many_arguments, reason = "what a kernel reads and writes")]
+pub fn settle(
+    commands: &mut Commands,
+    block: &Block,
+    cost: &RowCost,
+    own: bool,
+    kept: &Kept,
+    times: Option<&DeviceVec<u32>>,
+    batch: &DeviceVec<Row>,
+    first: usize,
+    reduced: &mut DeviceVec<f32>,
+    report_first: usize,
+    report: &mut DeviceVec<u32>,
+) {
+    match commands {
+        Commands::Gpu(gpu) => {
+            let params = Params {
+                reduced: index(first),
+                report: index(report_first),
+                own: u32::from(own),
+                first: index(block.batch),
+                ..params(block, cost)
+            };
+            let buffers = [
+                kept.values.binding(),
+                kept.places.binding(),
+                kept.counts.binding(),
+                times.unwrap_or(&kept.places).binding(),
+                reduced.binding(),
+                report.binding(),
+                batch.binding(),
+            ];
+            gpu.dispatch(&SETTLE, &params, &buffers, block.rows as u64);
+        }
+        Commands::Cpu(calls) => {
+            *calls += 1;
+            let (width, kept) = (width(block.references), slices(kept, times));
+            let report = &mut report.slice_mut()[report_first..];
+            let reduced = reduced.slice_mut();
+            cpu::row_loss::settle(block, width, cost, own, kept, first, reduced, report);
+        }
+    }
+}
+
 /// dL/ds of every kept pair of the block, into `kept.weights`, and each row's part of the loss into the report's terms from
-/// `loss_first` on. `anchors`: rows of the whole batch, which all are reduced.
+/// `loss_first` on. `anchors`: rows of the whole batch, which all are reduced; `own`: the references are the same rows.
 #[expect(clippy::too_many_arguments, reason = "what a kernel reads and writes")]
 pub fn slopes(
     commands: &mut Commands,
     block: &Block,
     cost: &RowCost,
     anchors: usize,
+    own: bool,
     kept: &mut Kept,
     times: Option<&DeviceVec<u32>>,
     first: usize,
@@ -239,6 +303,7 @@ pub fn slopes(
                 report: index(report_first),
                 losses: index(report_first + TERMS + block.first_row),
                 anchors: index(anchors),
+                own: u32::from(own),
                 ..params(block, cost)
             };
             let buffers = [
@@ -254,7 +319,7 @@ pub fn slopes(
         }
         Commands::Cpu(calls) => {
             *calls += 1;
-            let reduced = &reduced.slice()[first * ROW_NUMBERS..];
+            let reduced = reduced.slice();
             let report = &mut report.slice_mut()[report_first..];
             let (totals, losses) = report.split_at_mut(TERMS);
             let losses = &mut losses[block.first_row..];
@@ -273,7 +338,7 @@ pub fn slopes(
             };
             let weights = weights.slice_mut();
             cpu::row_loss::slopes(
-                block, width, cost, anchors, inputs, reduced, weights, losses, totals,
+                block, width, cost, anchors, own, inputs, first, reduced, weights, losses, totals,
             );
         }
     }

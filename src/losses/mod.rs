@@ -8,6 +8,7 @@ mod circle;
 mod contrastive;
 mod cos_face;
 mod generalized_lifted_structure;
+mod lifted_structure;
 mod margin;
 mod multi_similarity;
 mod nca;
@@ -27,6 +28,7 @@ pub use circle::CircleLoss;
 pub use contrastive::ContrastiveLoss;
 pub use cos_face::CosFaceLoss;
 pub use generalized_lifted_structure::GeneralizedLiftedStructureLoss;
+pub use lifted_structure::LiftedStructureLoss;
 pub use margin::MarginLoss;
 pub use multi_similarity::MultiSimilarityLoss;
 pub use nca::NcaLoss;
@@ -66,6 +68,8 @@ pub enum Loss {
     SupCon(SupConLoss),
     /// See [`CircleLoss`].
     Circle(CircleLoss),
+    /// See [`LiftedStructureLoss`].
+    LiftedStructure(LiftedStructureLoss),
     /// See [`GeneralizedLiftedStructureLoss`].
     GeneralizedLiftedStructure(GeneralizedLiftedStructureLoss),
     /// See [`NcaLoss`].
@@ -122,7 +126,7 @@ fn side(distance: Distance, margin: f64) -> f64 {
 
 impl Loss {
     /// The names in settings, with what a list calls each.
-    pub const ALL: [(&str, &str); 16] = [
+    pub const ALL: [(&str, &str); 17] = [
         ("triplet-margin", "triplet margin"),
         ("contrastive", "contrastive"),
         ("margin", "margin"),
@@ -130,7 +134,11 @@ impl Loss {
         ("nt-xent", "NT-Xent (InfoNCE)"),
         ("sup-con", "supervised contrastive"),
         ("circle", "circle"),
-        ("generalized-lifted-structure", "lifted structure"),
+        ("lifted-structure", "lifted structure"),
+        (
+            "generalized-lifted-structure",
+            "generalized lifted structure",
+        ),
         ("nca", "NCA"),
         ("proxy-nca", "proxy NCA"),
         ("proxy-anchor", "proxy anchor"),
@@ -151,6 +159,7 @@ impl Loss {
             Self::NtXent(loss) => Some(loss.terms()),
             Self::SupCon(loss) => Some(loss.terms()),
             Self::Circle(loss) => Some(loss.terms()),
+            Self::LiftedStructure(loss) => Some(loss.terms(distance)),
             Self::GeneralizedLiftedStructure(loss) => Some(loss.terms(distance)),
             Self::Nca(loss) => Some(loss.terms()),
             Self::ProxyNca(loss) => Some(loss.terms()),
@@ -205,6 +214,10 @@ impl Loss {
         match self {
             Self::TripletMargin(loss) => vec![margin("margin", loss.margin)],
             Self::Contrastive(ContrastiveLoss {
+                pos_margin,
+                neg_margin,
+            })
+            | Self::LiftedStructure(LiftedStructureLoss {
                 pos_margin,
                 neg_margin,
             })
@@ -350,8 +363,17 @@ pub(crate) enum Round {
     Mine,
     /// Reduces their rows.
     Reduce,
+    /// Goes over their positive pairs, which need both of their rows reduced.
+    Settle,
     /// Gives their pairs their slopes, which need the rows of the whole batch reduced.
     Slopes,
+}
+
+impl Round {
+    /// Whether it brings loss and gradient.
+    pub(crate) fn is_last(self) -> bool {
+        matches!(self, Self::Mine | Self::Slopes)
+    }
 }
 
 /// Positives and negatives that are kept of a row, and what they cost.
@@ -468,6 +490,9 @@ impl MiningRule {
     pub(crate) fn rounds(&self) -> &'static [Round] {
         match self.pairs() {
             None => &[Round::Mine],
+            Some(cost) if cost.form == Form::Lifted => {
+                &[Round::Reduce, Round::Settle, Round::Slopes]
+            }
             Some(_) => &[Round::Reduce, Round::Slopes],
         }
     }
@@ -478,6 +503,11 @@ impl MiningRule {
             None => miner.counts(report, anchors),
             Some(_) => MiningCounts::of_pairs(report, anchors),
         }
+    }
+
+    /// Whether anchors that are each other's references are all looked at together.
+    pub(crate) fn looks_at_all(&self) -> bool {
+        self.pairs().is_some_and(|cost| cost.form == Form::Lifted)
     }
 
     /// Whether `swap` asks for similarities between positives and negatives.

@@ -4,10 +4,11 @@ use serde::{Deserialize, Serialize};
 
 use super::Trainer;
 use crate::dataset::Side;
+use crate::diagnostics::{self, Diagnostics};
 use crate::embeddings::Embeddings;
 use crate::error::Result;
 use crate::evaluation::{self, Queries, Ranking};
-use crate::kernels::stride;
+use crate::kernels::{optimizer, stride};
 use crate::metrics::{Metrics, QueryScore, Retrieval, RetrievalSum};
 use crate::pace::{Fetch, Slices};
 use crate::unit_rows::UnitRows;
@@ -21,6 +22,8 @@ pub struct Evaluation {
     pub train: Option<Metrics>,
     /// The validation side.
     pub validation: Option<Metrics>,
+    /// How the embeddings lie and the head moves.
+    pub diagnostics: Diagnostics,
 }
 
 /// What takes features to what is ranked.
@@ -65,6 +68,21 @@ impl Trainer {
             );
         }
         let embedded = self.embed_among(&mut slices, rows).await?;
+        let train = &self.setup.sides.train;
+        let looked_at = evaluation::choose(train.len(), diagnostics::ROWS, self.config.seed);
+        let looked_at: Vec<u32> = looked_at.iter().map(|i| train[*i as usize]).collect();
+        let looked_at = self.embed_among(&mut slices, &looked_at).await?;
+        let train = &mut self.train;
+        slices.reserve(1).await?;
+        optimizer::squares(
+            slices.commands(),
+            self.model.parameter_count(),
+            &train.gradients.parameters,
+            &mut train.squares,
+        );
+        let squares = slices
+            .fetch(&train.squares, 0, optimizer::PARTS as u64)
+            .await?;
         slices.collect().await?;
         let mut metrics = rankings.into_iter().map(|ranking| {
             let retrieval = ranking?.sum(&mut slices).finish(|_| String::new());
@@ -73,11 +91,18 @@ impl Trainer {
         let (train, validation) = (metrics.next().flatten(), metrics.next().flatten());
         drop(metrics);
         let embeddings = self.unpadded(slices.take(embedded));
+        let squares: f64 = slices.take(squares).into_iter().map(f64::from).sum();
+        let diagnostics = Diagnostics {
+            gradient_norm: (self.step > 0).then(|| squares.sqrt()),
+            classes_seen: self.classes_seen(),
+            ..Diagnostics::of(&self.unpadded(slices.take(looked_at)))
+        };
         self.evaluation_pace = pace;
         let evaluation = Evaluation {
             step: self.step,
             train,
             validation,
+            diagnostics,
         };
         Ok((evaluation, embeddings))
     }

@@ -11,7 +11,7 @@ use crate::evaluation::{self, Cut, EvaluationSpec, Evaluator};
 use crate::features::FeatureStore;
 use crate::forecast::Path;
 use crate::kernels::hardest::{self, Hardest};
-use crate::kernels::optimizer::Moments;
+use crate::kernels::optimizer::{Moments, PARTS};
 use crate::kernels::ranks::{Block, Row, SEGMENT};
 use crate::kernels::stride;
 use crate::kernels::triplet_margin::{self, OWNERS, PAIRS, TERMS, part_stride};
@@ -146,6 +146,8 @@ pub(super) struct TrainBuffers {
     pub(super) mining: MiningPass,
     pub(super) report: DeviceVec<u32>,
     pub(super) hardest: DeviceVec<Hardest>,
+    /// Sums of squares of the gradient.
+    pub(super) squares: DeviceVec<f32>,
 }
 
 /// What to change where a run does not fit, by what takes the room.
@@ -413,7 +415,8 @@ impl Sizes {
                 Purpose::Ranks,
                 "train.hardest",
                 hardest::places(self.batch, self.memory),
-            );
+            )
+            .with::<f32>(Purpose::Staging, "train.squares", PARTS as u64);
         plan = Activations::plan(plan, &TILE, &self.widths, TILE_ROWS);
         plan = Seeker::plan(plan, 1, NEIGHBOURS as u64);
         if let Some(directions) = linear {
@@ -500,6 +503,7 @@ impl TrainBuffers {
             mining: MiningPass::new(workspace, sizes.path, sizes.work),
             report: workspace.take("train.report"),
             hardest: workspace.take("train.hardest"),
+            squares: workspace.take("train.squares"),
         }
     }
 }

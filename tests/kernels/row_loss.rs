@@ -107,6 +107,7 @@ fn pairs(case: &Case, cost: &RowCost) -> (Vec<PairsOfAnchor>, Vec<[Vec<usize>; 2
                 similarity: similarities[*place],
                 held: similarities[*place],
                 times: times(*place, positive),
+                other: None,
             };
             places.iter().map(pair).collect()
         };
@@ -159,6 +160,7 @@ fn compare(engine: &Engine, case: &Case, loss: &Loss, cost: &RowCost, stride: us
         &block,
         cost,
         block.rows,
+        false,
         kept,
         counted,
         2,

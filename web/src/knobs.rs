@@ -119,14 +119,14 @@ pub(crate) const MAIN: [Knob; 15] = [
         key: "loss.name",
         label: "Loss",
         pml: "TripletMarginLoss, ContrastiveLoss, ..",
-        help: "The number that training makes small. Triplet margin compares a positive with a negative; the others look at pairs, or at all pairs of an anchor at once.",
+        help: "The number that training makes small. Triplet margin compares a positive with a negative; contrastive to NCA look at pairs, or at all pairs of an anchor at once; the rest compare each row with learned proxies of the classes, and need neither miner nor memory.",
         entry: Entry::Choice(&Loss::ALL),
     },
     Knob {
         key: "loss.margin",
         label: "Loss margin",
-        pml: "TripletMarginLoss(margin), MarginLoss(margin)",
-        help: "By how much a positive should be nearer than a negative, or a pair on its side of the boundary. What falls short of it adds to the loss. PML's own default for triplets is 0.05.",
+        pml: "TripletMarginLoss(margin), ArcFaceLoss(margin), ..",
+        help: "By how much a positive should be nearer than a negative, a pair on its side of the boundary, or a row nearer to its own proxy than to others; in degrees with ArcFace. What falls short of it adds to the loss. PML's own default for triplets is 0.05.",
         entry: Entry::Number("0.05"),
     },
     Knob {
@@ -146,7 +146,7 @@ pub(crate) const MAIN: [Knob; 15] = [
 ];
 
 /// The rest.
-pub(crate) const MORE: [Knob; 21] = [
+pub(crate) const MORE: [Knob; 27] = [
     Knob {
         key: "loss.pos_margin",
         label: "Loss: positives",
@@ -164,8 +164,8 @@ pub(crate) const MORE: [Knob; 21] = [
     Knob {
         key: "loss.alpha",
         label: "Loss: alpha",
-        pml: "MultiSimilarityLoss(alpha)",
-        help: "Weight of the positives in the exponent. The larger it is, the more the farthest positive counts alone.",
+        pml: "MultiSimilarityLoss(alpha), ProxyAnchorLoss(alpha)",
+        help: "Weight in the exponent, of the positives alone in multi-similarity. The larger it is, the more the worst pair counts alone.",
         entry: Entry::Number("1"),
     },
     Knob {
@@ -185,7 +185,7 @@ pub(crate) const MORE: [Knob; 21] = [
     Knob {
         key: "loss.temperature",
         label: "Temperature",
-        pml: "NTXentLoss(temperature), SupConLoss(temperature)",
+        pml: "NTXentLoss(temperature), SupConLoss(temperature), ..",
         help: "Similarities are divided by it. The smaller it is, the more the nearest pairs count alone.",
         entry: Entry::Number("any"),
     },
@@ -199,8 +199,50 @@ pub(crate) const MORE: [Knob; 21] = [
     Knob {
         key: "loss.gamma",
         label: "Loss: gamma",
-        pml: "CircleLoss(gamma)",
-        help: "Scale of the exponents. The larger it is, the more the worst pairs count alone.",
+        pml: "CircleLoss(gamma), SoftTripleLoss(gamma)",
+        help: "Circle: scale of the exponents; the larger it is, the more the worst pairs count alone. SoftTriple: the smaller it is, the more the nearest proxy of a class counts alone.",
+        entry: Entry::Number("any"),
+    },
+    Knob {
+        key: "loss.scale",
+        label: "Loss: scale",
+        pml: "ArcFaceLoss(scale), CosFaceLoss(scale)",
+        help: "Similarities are multiplied by it. The larger it is, the more the nearest proxies count alone.",
+        entry: Entry::Number("any"),
+    },
+    Knob {
+        key: "loss.softmax_scale",
+        label: "Loss: scale",
+        pml: "NCALoss(softmax_scale)",
+        help: "Similarities are multiplied by it. The larger it is, the more the nearest rows or proxies count alone.",
+        entry: Entry::Number("any"),
+    },
+    Knob {
+        key: "loss.la",
+        label: "Loss: scale",
+        pml: "SoftTripleLoss(la)",
+        help: "Similarities with the classes are multiplied by it. The larger it is, the more the nearest classes count alone.",
+        entry: Entry::Number("any"),
+    },
+    Knob {
+        key: "loss.sub_centers",
+        label: "Proxies per class",
+        pml: "SubCenterArcFaceLoss(sub_centers)",
+        help: "Proxies of each class. A row is compared with the nearest of them.",
+        entry: Entry::Number("1"),
+    },
+    Knob {
+        key: "loss.centers_per_class",
+        label: "Proxies per class",
+        pml: "SoftTripleLoss(centers_per_class)",
+        help: "Proxies of each class. The nearer one is to a row, the more it counts.",
+        entry: Entry::Number("1"),
+    },
+    Knob {
+        key: "loss.proxy_lr",
+        label: "Proxy rate",
+        pml: "torch.optim.Adam, a group for the loss",
+        help: "Learning rate of the proxies. They start in random directions and have to move further than the weights.",
         entry: Entry::Number("any"),
     },
     Knob {
