@@ -216,6 +216,27 @@ impl Dataset {
             .collect()
     }
 
+    /// The values of a text column, row by row; `setting` is what names it.
+    ///
+    /// # Errors
+    /// [`Error::Config`] when there is no such column, with those there are.
+    pub(crate) fn text_column(&self, setting: &str, name: &str) -> Result<&[String]> {
+        let column = self.columns.iter().find(|(column, _)| column == name);
+        let (_, values) = column.ok_or_else(|| {
+            let known: Vec<_> = self.columns.iter().map(|(name, _)| quoted(name)).collect();
+            Error::Config(format!(
+                "{setting}: there is no text column {}; there are: {}",
+                quoted(name),
+                if known.is_empty() {
+                    "none".to_owned()
+                } else {
+                    known.join(", ")
+                }
+            ))
+        })?;
+        Ok(values)
+    }
+
     /// Rows of each class.
     pub fn class_sizes(&self) -> Vec<u32> {
         let mut sizes = vec![0; self.class_names.len()];

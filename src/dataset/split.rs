@@ -109,23 +109,7 @@ impl Sides {
     }
 
     fn by_column(dataset: &Dataset, name: &str, config: &TrainConfig) -> Result<Self> {
-        let values = dataset.columns.iter().find(|(column, _)| column == name);
-        let (_, values) = values.ok_or_else(|| {
-            let known: Vec<_> = dataset
-                .columns
-                .iter()
-                .map(|(name, _)| quoted(name))
-                .collect();
-            Error::Config(format!(
-                "split: there is no text column {}; there are: {}",
-                quoted(name),
-                if known.is_empty() {
-                    "none".to_owned()
-                } else {
-                    known.join(", ")
-                }
-            ))
-        })?;
+        let values = dataset.text_column("split", name)?;
         let mut sides = Self::default();
         for (row, value) in (0..).zip(values) {
             match value.as_str() {
