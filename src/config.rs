@@ -102,6 +102,9 @@ impl Default for TrainConfig {
 pub enum Split {
     /// Rows in random order.
     Random,
+    /// Rows of each class in random order: every class is divided in the same proportions, to the nearest row, and the sides
+    /// are as large as with `random`. A class of one or two rows trains, and is not counted.
+    Stratified,
     /// Classes in label order: the test classes are never seen.
     ByClass,
     /// Classes in random order.
@@ -116,12 +119,13 @@ impl TryFrom<String> for Split {
     fn try_from(text: String) -> Result<Self, String> {
         match text.as_str() {
             "random" => Ok(Self::Random),
+            "stratified" => Ok(Self::Stratified),
             "by-class" => Ok(Self::ByClass),
             "by-class-shuffled" => Ok(Self::ByClassShuffled),
             _ => match text.strip_prefix("column:") {
                 Some(column) if !column.is_empty() => Ok(Self::Column(column.to_owned())),
                 _ => Err(format!(
-                    "unknown split `{text}`, expected `random`, `by-class`, `by-class-shuffled` or `column:NAME`"
+                    "unknown split `{text}`, expected `random`, `stratified`, `by-class`, `by-class-shuffled` or `column:NAME`"
                 )),
             },
         }
@@ -132,6 +136,7 @@ impl From<Split> for String {
     fn from(split: Split) -> Self {
         match split {
             Split::Random => "random".to_owned(),
+            Split::Stratified => "stratified".to_owned(),
             Split::ByClass => "by-class".to_owned(),
             Split::ByClassShuffled => "by-class-shuffled".to_owned(),
             Split::Column(name) => format!("column:{name}"),
@@ -293,6 +298,10 @@ impl TrainConfig {
             && (0.0..u64::MAX as f64).contains(&number)
         {
             new = (number as u64).into();
+        }
+        // A column may be called 2024.
+        if path == "sampler.outer_label" {
+            new = text.into();
         }
         if path == M_PER_CLASS {
             return self.with_m_per_class(&new);
@@ -596,6 +605,18 @@ mod tests {
     }
 
     #[test]
+    fn a_column_of_super_classes_may_have_any_name() {
+        for name in ["genus", "2024", "true", ""] {
+            let config = TrainConfig::default().with_set("sampler=hierarchical");
+            let config = config.and_then(|c| c.with_set(&format!("sampler.outer_label={name}")));
+            let Sampler::Hierarchical(sampler) = config.expect("sets").sampler else {
+                panic!("another sampler");
+            };
+            assert_eq!(sampler.outer_label, name);
+        }
+    }
+
+    #[test]
     fn differences_set_one_by_one_give_the_settings_back() {
         let from = TrainConfig::default();
         assert_eq!(from.differences(&from), []);
@@ -707,7 +728,7 @@ mod tests {
             ("distance=2", "distance is 2: it must be `cosine` or `l2`"),
             (
                 "split=none",
-                "split is \"none\": it must be `random`, `by-class`, `by-class-shuffled` or `column:NAME`",
+                "split is \"none\": it must be `random`, `stratified`, `by-class`, `by-class-shuffled` or `column:NAME`",
             ),
             (
                 "seed=-1",

@@ -7,6 +7,7 @@ mod csv;
 mod digits;
 mod foreign;
 mod labelled;
+mod large;
 mod many_classes;
 mod mirrored;
 #[cfg(not(target_arch = "wasm32"))]
@@ -63,7 +64,7 @@ pub struct Dataset {
 }
 
 /// The built-in samples, the default first.
-pub const SAMPLES: [&str; 3] = ["mirrored", "many-classes", "digits"];
+pub const SAMPLES: [&str; 4] = ["mirrored", "many-classes", "digits", "large"];
 
 impl Dataset {
     /// A built-in sample, by its name without `sample:`.
@@ -75,6 +76,7 @@ impl Dataset {
             "mirrored" => Ok(mirrored::generate(seed)),
             "many-classes" => Ok(many_classes::generate(seed)),
             "digits" => Ok(digits::load()),
+            "large" => Ok(large::generate(seed)),
             _ => Err(Error::Config(format!(
                 "there is no sample \"{name}\": {}",
                 SAMPLES.map(|name| format!("sample:{name}")).join(", ")
@@ -251,6 +253,7 @@ impl Dataset {
         let mut config = match self.name.as_str() {
             mirrored::NAME => mirrored::config(),
             many_classes::NAME => many_classes::config(),
+            large::NAME => large::config(),
             _ => TrainConfig::default(),
         };
         if self.joined {
