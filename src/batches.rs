@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use crate::config::TrainConfig;
 use crate::dataset::Dataset;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::rng::{self, Rng};
 use crate::samplers::{
     ClassBalanced, Classes, Draw, Hierarchical, HierarchicalSampler, MPerClass, MPerClassEpoch,
-    Sampler, Shuffled,
+    Sampler, Shuffled, SuperClass,
 };
 
 /// An endless stream of batches, the same for the same seed everywhere.
@@ -22,7 +22,7 @@ impl Batches {
     /// Draws from `rows` of the data set.
     ///
     /// # Errors
-    /// [`crate::error::Error::Config`] when a batch needs more rows or classes than there are, or a column that is missing.
+    /// [`Error::Config`] when a batch needs more rows or classes than there are, or a column that is missing.
     pub(crate) fn new(dataset: &Dataset, rows: &[u32], config: &TrainConfig) -> Result<Self> {
         let batch_size = config.batch_size;
         let classes = by_class(dataset, rows);
@@ -70,8 +70,15 @@ fn by_super_class(
     dataset: &Dataset,
     rows: &[u32],
     sampler: &HierarchicalSampler,
-) -> Result<Vec<Vec<(u32, Vec<u32>)>>> {
-    let names = dataset.text_column("sampler.outer_label", &sampler.outer_label)?;
+) -> Result<Vec<SuperClass>> {
+    let (setting, column) = ("sampler.outer_label", &sampler.outer_label);
+    if column.is_empty() {
+        return Err(Error::Config(format!(
+            "{setting} is empty: it must be the text column that says the super-class of each row; {}",
+            dataset.text_columns()
+        )));
+    }
+    let names = dataset.text_column(setting, column)?;
     let mut supers: BTreeMap<&str, BTreeMap<u32, Vec<u32>>> = BTreeMap::new();
     for row in rows {
         let place = *row as usize;
@@ -185,6 +192,10 @@ mod tests {
         assert_eq!(
             refused(&dataset, "shape").expect_err("refused"),
             "sampler.outer_label: there is no text column \"shape\"; there are: none"
+        );
+        assert_eq!(
+            refused(&dataset, "").expect_err("refused"),
+            "sampler.outer_label is empty: it must be the text column that says the super-class of each row; there are: none"
         );
         let shape = |label: &u32| {
             if [0, 6, 8, 9].contains(label) {

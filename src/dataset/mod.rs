@@ -225,18 +225,23 @@ impl Dataset {
     pub(crate) fn text_column(&self, setting: &str, name: &str) -> Result<&[String]> {
         let column = self.columns.iter().find(|(column, _)| column == name);
         let (_, values) = column.ok_or_else(|| {
-            let known: Vec<_> = self.columns.iter().map(|(name, _)| quoted(name)).collect();
             Error::Config(format!(
-                "{setting}: there is no text column {}; there are: {}",
+                "{setting}: there is no text column {}; {}",
                 quoted(name),
-                if known.is_empty() {
-                    "none".to_owned()
-                } else {
-                    known.join(", ")
-                }
+                self.text_columns()
             ))
         })?;
         Ok(values)
+    }
+
+    /// The names of the text columns, as a refusal lists them.
+    pub(crate) fn text_columns(&self) -> String {
+        let names: Vec<_> = self.columns.iter().map(|(name, _)| quoted(name)).collect();
+        let names = match &names[..] {
+            [] => "none".to_owned(),
+            names => names.join(", "),
+        };
+        format!("there are: {names}")
     }
 
     /// Rows of each class.

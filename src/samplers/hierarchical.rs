@@ -3,7 +3,7 @@
 use rand::seq::SliceRandom as _;
 use serde::{Deserialize, Serialize};
 
-use super::{Classes, Draw, batches_touched, check_that, draw_of_class};
+use super::{Classes, Draw, SuperClass, batches_touched, check_that, draw_of_class};
 use crate::error::{Error, Result};
 use crate::rng::Rng;
 
@@ -92,7 +92,7 @@ impl Hierarchical {
     /// # Errors
     /// [`Error::Config`] where there are fewer super-classes than a batch has, or too many tuples of them to list.
     pub(crate) fn new(
-        supers: Vec<Vec<(u32, Vec<u32>)>>,
+        supers: Vec<SuperClass>,
         sampler: &HierarchicalSampler,
         batch_size: usize,
     ) -> Result<Self> {
@@ -119,7 +119,7 @@ impl Hierarchical {
         };
         let groups = batch_size / super_classes / sampler.samples_per_class;
         let most = most_in_a_batch(&supers, super_classes, groups) * sampler.samples_per_class;
-        let rows_of = |classes: Vec<(u32, Vec<u32>)>| {
+        let rows_of = |classes: SuperClass| {
             let rows = classes.into_iter().map(|(_, rows)| rows);
             rows.collect::<Classes>()
         };
@@ -164,7 +164,7 @@ impl Draw for Hierarchical {
 }
 
 /// Groups of one class in a batch at most: it may be a class of several super-classes, each of which brings it.
-fn most_in_a_batch(supers: &[Vec<(u32, Vec<u32>)>], super_classes: usize, groups: usize) -> usize {
+fn most_in_a_batch(supers: &[SuperClass], super_classes: usize, groups: usize) -> usize {
     let mut times: Vec<(u32, usize)> = Vec::new();
     for classes in supers {
         let most = groups.div_ceil(classes.len());

@@ -46,6 +46,9 @@ pub enum Sampler {
 /// The rows of each class, none of them empty.
 pub(crate) type Classes = Vec<Vec<u32>>;
 
+/// The classes of a super-class, by number, and the rows of each; none of them empty.
+pub(crate) type SuperClass = Vec<(u32, Vec<u32>)>;
+
 /// A way to fill batches, without end; the same draws of chance give the same batches.
 pub(crate) trait Draw: fmt::Debug {
     /// Appends the rows of the next batch.

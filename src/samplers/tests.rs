@@ -34,7 +34,7 @@ fn draw_batches(draw: &mut dyn Draw, rng: &mut Rng, batches: usize) -> Vec<u32> 
 }
 
 /// Super-classes of these classes: each row of class `c` is of super-class `c % supers`, and every fifth row of another.
-fn by_super(classes: &Classes, supers: usize) -> Vec<Vec<(u32, Vec<u32>)>> {
+fn by_super(classes: &Classes, supers: usize) -> Vec<SuperClass> {
     let mut all = vec![BTreeMap::<u32, Vec<u32>>::new(); supers];
     for (class, rows) in classes.iter().enumerate() {
         for row in rows {
