@@ -268,7 +268,7 @@ pub(crate) const MORE: [Knob; 26] = [
     },
     Knob {
         key: "sampler.samples_per_class",
-        label: "Rows per class",
+        label: "Samples per class",
         pml: "HierarchicalSampler(samples_per_class)",
         help: "Rows of each class in a batch. Has to divide each super-class's share of the batch.",
         entry: Entry::Number("1"),
