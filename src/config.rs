@@ -12,9 +12,12 @@ use crate::error::{Error, Result};
 use crate::losses::Loss;
 use crate::miners::Miner;
 use crate::quote::{cut, quoted};
+use crate::samplers::Sampler;
 
 /// The version of the schema.
 const SCHEMA: u32 = 1;
+/// The short form of a sampler with `m`, which is read and never written.
+const M_PER_CLASS: &str = "m_per_class";
 
 /// The settings of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -40,8 +43,9 @@ pub struct TrainConfig {
     pub initial_weights: InitialWeights,
     /// Rows of a batch, at least 2; 1 where there is a memory to compare it with.
     pub batch_size: usize,
-    /// Rows of each class in a batch (PML's `MPerClassSampler`), or 0 for plain shuffled batches.
-    pub m_per_class: usize,
+    /// How the rows of a batch are chosen; `m_per_class=4` is short for `m-per-class` with `m` 4, or `m-per-class-epoch`
+    /// where that is chosen.
+    pub sampler: Sampler,
     /// Rows of the cross-batch memory (PML's `CrossBatchMemory`), 0 for none, else at least a batch.
     pub memory_size: usize,
     /// The first step that uses the memory; until then nothing is stored and the loss sees the batch alone.
@@ -77,7 +81,7 @@ impl Default for TrainConfig {
             embedding_size: 64,
             initial_weights: InitialWeights::Random,
             batch_size: 32,
-            m_per_class: 0,
+            sampler: Sampler::default(),
             memory_size: 1024,
             memory_start_step: 0,
             distance: Distance::Cosine,
@@ -98,6 +102,9 @@ impl Default for TrainConfig {
 pub enum Split {
     /// Rows in random order.
     Random,
+    /// Rows of each class in random order: every class is divided in the same proportions, to the nearest row, and the sides
+    /// are as large as with `random`. A class of one or two rows trains, and is not counted.
+    Stratified,
     /// Classes in label order: the test classes are never seen.
     ByClass,
     /// Classes in random order.
@@ -112,12 +119,13 @@ impl TryFrom<String> for Split {
     fn try_from(text: String) -> Result<Self, String> {
         match text.as_str() {
             "random" => Ok(Self::Random),
+            "stratified" => Ok(Self::Stratified),
             "by-class" => Ok(Self::ByClass),
             "by-class-shuffled" => Ok(Self::ByClassShuffled),
             _ => match text.strip_prefix("column:") {
                 Some(column) if !column.is_empty() => Ok(Self::Column(column.to_owned())),
                 _ => Err(format!(
-                    "unknown split `{text}`, expected `random`, `by-class`, `by-class-shuffled` or `column:NAME`"
+                    "unknown split `{text}`, expected `random`, `stratified`, `by-class`, `by-class-shuffled` or `column:NAME`"
                 )),
             },
         }
@@ -128,6 +136,7 @@ impl From<Split> for String {
     fn from(split: Split) -> Self {
         match split {
             Split::Random => "random".to_owned(),
+            Split::Stratified => "stratified".to_owned(),
             Split::ByClass => "by-class".to_owned(),
             Split::ByClassShuffled => "by-class-shuffled".to_owned(),
             Split::Column(name) => format!("column:{name}"),
@@ -233,9 +242,11 @@ impl TrainConfig {
     pub fn with_json(&self, json: &str) -> Result<Self> {
         let over: Value = serde_json::from_str(json)
             .map_err(|error| Error::Config(format!("settings are not JSON: {error}")))?;
-        let Value::Object(over) = over else {
+        let Value::Object(mut over) = over else {
             return Err(Error::Config("settings must be a JSON object".to_owned()));
         };
+        let m_per_class = over.remove(M_PER_CLASS);
+        let named = over.contains_key("sampler");
         let mut value = self.to_value();
         for (key, part) in over {
             // A part that names another miner or loss starts from that one's defaults.
@@ -247,13 +258,28 @@ impl TrainConfig {
                 {
                     old.extend(new);
                 }
+                (Value::Object(old), Value::String(name)) => *old = named_part(name),
                 (old, new) => *old = new,
             }
         }
-        Self::from_value(value)
+        let config = Self::from_value(value)?;
+        match m_per_class {
+            None => Ok(config),
+            Some(m) => {
+                let with_m = config.with_m_per_class(&m)?;
+                if named && with_m.sampler.name() != config.sampler.name() {
+                    return Err(Error::Config(format!(
+                        "{M_PER_CLASS} is {m}, and sampler.name is `{}`: leave one of them out",
+                        config.sampler.name()
+                    )));
+                }
+                Ok(with_m)
+            }
+        }
     }
 
-    /// These settings with one changed; dots reach inside: `miner.margin=0.1`. A value is JSON, or text as it stands.
+    /// These settings with one changed; dots reach inside: `miner.margin=0.1`. A value is JSON, or text as it stands; of a
+    /// part with a name, the name alone is enough: `sampler=class-balanced`.
     ///
     /// # Errors
     /// As [`TrainConfig::with_json`].
@@ -273,6 +299,13 @@ impl TrainConfig {
         {
             new = (number as u64).into();
         }
+        // A column may be called 2024.
+        if path == "sampler.outer_label" {
+            new = text.into();
+        }
+        if path == M_PER_CLASS {
+            return self.with_m_per_class(&new);
+        }
         let mut value = self.to_value();
         let mut place = &mut value;
         for key in path.split('.') {
@@ -284,7 +317,10 @@ impl TrainConfig {
                 }
             };
         }
-        *place = new;
+        *place = match (&*place, new) {
+            (Value::Object(_), Value::String(name)) => Value::Object(named_part(name)),
+            (_, new) => new,
+        };
         if path.ends_with(".name")
             && let Some((part, _)) = path.rsplit_once('.')
         {
@@ -390,13 +426,6 @@ impl TrainConfig {
                 "between 2 and 32768, or 1 with a memory",
             ),
             (
-                self.m_per_class == 0
-                    || self.m_per_class >= 2 && self.batch_size.is_multiple_of(self.m_per_class),
-                "m_per_class",
-                self.m_per_class.to_string(),
-                "0, or at least 2 and a divisor of batch_size",
-            ),
-            (
                 self.memory_size == 0 || (self.batch_size..=1 << 24).contains(&self.memory_size),
                 "memory_size",
                 self.memory_size.to_string(),
@@ -429,6 +458,7 @@ impl TrainConfig {
         ];
         match rules.into_iter().find(|(holds, ..)| !holds) {
             None => {
+                self.sampler.check(self.batch_size)?;
                 self.miner.check()?;
                 self.loss.check()?;
                 self.loss.check_takes(&self.miner, self.distance)
@@ -437,6 +467,17 @@ impl TrainConfig {
                 "{key} is {value}: it must be {range}"
             ))),
         }
+    }
+
+    /// These settings with the sampler that `m_per_class` is short for.
+    fn with_m_per_class(&self, m: &Value) -> Result<Self> {
+        let number = m.as_u64().and_then(|m| usize::try_from(m).ok());
+        let m = number.ok_or_else(|| Error::Config(said::whole_number(M_PER_CLASS, m)))?;
+        let sampler = self.sampler.with_m_per_class(m);
+        Ok(Self {
+            sampler,
+            ..self.clone()
+        })
     }
 
     fn to_value(&self) -> Value {
@@ -448,6 +489,11 @@ impl TrainConfig {
             Error::Config(said::problem(&value).unwrap_or_else(|| error.to_string()))
         })
     }
+}
+
+/// A part of which only the name is given: all else of it is as that has it by default.
+fn named_part(name: String) -> serde_json::Map<String, Value> {
+    std::iter::once(("name".to_owned(), Value::String(name))).collect()
 }
 
 /// Lists the leaves of a value by their paths.
@@ -472,6 +518,7 @@ fn flatten(path: &str, value: &Value, leaves: &mut Vec<(String, String)>) {
 mod tests {
     use super::*;
     use crate::miners::{TripletMarginMiner, TypeOfTriplets};
+    use crate::samplers::{MPerClassEpochSampler, MPerClassSampler};
 
     #[test]
     fn settings_survive_json() {
@@ -515,6 +562,61 @@ mod tests {
     }
 
     #[test]
+    fn m_per_class_is_short_for_a_sampler_with_m() {
+        let m_per_class = |m| Sampler::MPerClass(MPerClassSampler { m });
+        let epoch = |m| Sampler::MPerClassEpoch(MPerClassEpochSampler { m });
+        let sampler = |sets: &[&str]| {
+            let set = |config: TrainConfig, set: &&str| config.with_set(set).expect("sets");
+            sets.iter().fold(TrainConfig::default(), set).sampler
+        };
+        for (sets, expected) in [
+            (&["m_per_class=8"][..], m_per_class(8)),
+            (&["m_per_class=8", "m_per_class=0"], Sampler::default()),
+            (&["sampler=m-per-class"], m_per_class(4)),
+            (&["sampler=m-per-class", "sampler.m=2"], m_per_class(2)),
+            (
+                &["sampler.name=m-per-class-epoch", "m_per_class=8"],
+                epoch(8),
+            ),
+            (
+                &["sampler={\"name\":\"m-per-class-epoch\",\"m\":2}"],
+                epoch(2),
+            ),
+        ] {
+            assert_eq!(sampler(sets), expected, "{sets:?}");
+        }
+        let json = |json: &str| {
+            let config = TrainConfig::default().with_json(json);
+            config
+                .map(|config| config.sampler)
+                .map_err(|error| error.to_string())
+        };
+        assert_eq!(json("{\"m_per_class\": 4}"), Ok(m_per_class(4)));
+        assert_eq!(json("{\"m_per_class\": 0}"), Ok(Sampler::default()));
+        let both = "{\"sampler\": \"m-per-class-epoch\", \"m_per_class\": 8}";
+        assert_eq!(json(both), Ok(epoch(8)));
+        assert_eq!(
+            json("{\"sampler\": \"class-balanced\", \"m_per_class\": 8}"),
+            Err(
+                "m_per_class is 8, and sampler.name is `class-balanced`: leave one of them out"
+                    .to_owned()
+            )
+        );
+    }
+
+    #[test]
+    fn a_column_of_super_classes_may_have_any_name() {
+        for name in ["genus", "2024", "true", ""] {
+            let config = TrainConfig::default().with_set("sampler=hierarchical");
+            let config = config.and_then(|c| c.with_set(&format!("sampler.outer_label={name}")));
+            let Sampler::Hierarchical(sampler) = config.expect("sets").sampler else {
+                panic!("another sampler");
+            };
+            assert_eq!(sampler.outer_label, name);
+        }
+    }
+
+    #[test]
     fn differences_set_one_by_one_give_the_settings_back() {
         let from = TrainConfig::default();
         assert_eq!(from.differences(&from), []);
@@ -524,7 +626,11 @@ mod tests {
             "optimizer.lr=0.5",
             "split=column:a b",
         ];
-        for sets in [&sets[..], &["miner.name=none", "seed=18446744073709551615"]] {
+        for sets in [
+            &sets[..],
+            &["miner.name=none", "seed=18446744073709551615"],
+            &["sampler=m-per-class-epoch", "sampler.m=8"],
+        ] {
             let config = sets.iter().fold(from.clone(), |config, set| {
                 config.with_set(set).expect("sets")
             });
@@ -565,7 +671,7 @@ mod tests {
         assert_eq!(config, expected);
         let problems: Vec<String> = problems.iter().map(Error::to_string).collect();
         assert_eq!(problems.len(), 3, "{problems:?}");
-        assert!(problems[0].starts_with("m_per_class is 5"), "{problems:?}");
+        assert!(problems[0].starts_with("sampler.m is 5"), "{problems:?}");
         assert!(problems[1].contains("no setting `stepss`"), "{problems:?}");
         assert!(problems[2].starts_with("steps is 0"), "{problems:?}");
     }
@@ -604,13 +710,25 @@ mod tests {
                 "miner is 5: it must be a group of settings, such as {\"name\": \"triplet-margin\"}",
             ),
             (
+                "sampler=random",
+                "sampler.name is \"random\": it must be one of `shuffled`, `m-per-class`, ",
+            ),
+            (
+                "sampler.m=4",
+                "there is no setting `sampler.m`: there are `sampler.name`",
+            ),
+            (
+                "m_per_class=few",
+                "m_per_class is \"few\": it must be a whole number, 0 or more",
+            ),
+            (
                 "distance=l1",
                 "distance is \"l1\": it must be `cosine` or `l2`",
             ),
             ("distance=2", "distance is 2: it must be `cosine` or `l2`"),
             (
                 "split=none",
-                "split is \"none\": it must be `random`, `by-class`, `by-class-shuffled` or `column:NAME`",
+                "split is \"none\": it must be `random`, `stratified`, `by-class`, `by-class-shuffled` or `column:NAME`",
             ),
             (
                 "seed=-1",
@@ -680,7 +798,7 @@ mod tests {
             ),
             (
                 "m_per_class=5",
-                "m_per_class is 5: it must be 0, or at least 2 and a divisor of batch_size",
+                "sampler.m is 5: it must be at least 2 and a divisor of batch_size, 32",
             ),
             (
                 "test_fraction=1.5",

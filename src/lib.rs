@@ -33,17 +33,19 @@ mod pace;
 pub mod kernels;
 
 // Settings, and the rules that they name.
+mod rng;
+
 mod miners;
 
 mod losses;
+
+mod samplers;
 
 pub mod reference;
 
 mod config;
 
 // The chain of a training step.
-mod rng;
-
 mod dataset;
 
 mod scaling;
@@ -52,7 +54,7 @@ mod features;
 
 mod survey;
 
-mod sampler;
+mod batches;
 
 mod model;
 
@@ -160,6 +162,10 @@ pub use rate::measure_rate;
 pub use recipes::Recipe;
 pub use row_pass::RowWork;
 pub use run::{Baseline, DataReport, FullEvaluation, Map, MemoryReport, Progress, Run, RunReport};
+pub use samplers::{
+    ClassBalancedSampler, HierarchicalSampler, MPerClassEpochSampler, MPerClassSampler, Sampler,
+    ShuffledSampler,
+};
 pub use scaling::Scaling;
 pub use self_test::{SelfTest, self_test};
 pub use survey::Survey;

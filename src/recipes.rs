@@ -1,8 +1,8 @@
 //! [`Recipe`]: settings that belong together, as a paper or PML's notebooks have them, to start from and to compare.
 
-use crate::config::TrainConfig;
-use crate::dataset::{Dataset, Sides};
+use crate::config::{Split, TrainConfig};
 use crate::error::{Error, Result};
+use crate::samplers::Sampler;
 
 /// Loss, miner, sampler and memory that go together. Batch size, steps and learning rate stay those that suit the data, unless
 /// the recipe says otherwise.
@@ -34,7 +34,7 @@ impl Recipe {
                 TRIPLETS[0],
                 TRIPLETS[1],
                 "memory_size=1024",
-                "m_per_class=0",
+                "sampler=shuffled",
             ],
         },
         Self {
@@ -42,7 +42,7 @@ impl Recipe {
             title: "Triplets with a class sampler",
             why: "Several rows of each class in a batch are positives enough: no memory, and nothing in it goes stale.",
             source: "Hermans et al. 2017, In Defense of the Triplet Loss; PML's MPerClassSampler",
-            sets: &[TRIPLETS[0], TRIPLETS[1], "memory_size=0", "m_per_class=4"],
+            sets: &[TRIPLETS[0], TRIPLETS[1], "memory_size=0", "sampler=m-per-class"],
         },
         Self {
             name: "multi-similarity",
@@ -54,7 +54,7 @@ impl Recipe {
                 "loss.name=multi-similarity",
                 "miner.name=multi-similarity",
                 "memory_size=0",
-                "m_per_class=4",
+                "sampler=m-per-class",
             ],
         },
         Self {
@@ -66,7 +66,7 @@ impl Recipe {
                 "loss.name=sup-con",
                 "miner.name=none",
                 "memory_size=0",
-                "m_per_class=4",
+                "sampler=m-per-class",
             ],
         },
         Self {
@@ -79,7 +79,7 @@ impl Recipe {
                 "loss.name=proxy-anchor",
                 "miner.name=none",
                 "memory_size=0",
-                "m_per_class=0",
+                "sampler=shuffled",
             ],
         },
         Self {
@@ -91,7 +91,7 @@ impl Recipe {
                 "loss.name=arc-face",
                 "miner.name=none",
                 "memory_size=0",
-                "m_per_class=0",
+                "sampler=shuffled",
             ],
         },
         Self {
@@ -104,7 +104,7 @@ impl Recipe {
                 TRIPLETS[0],
                 TRIPLETS[1],
                 "memory_size=1024",
-                "m_per_class=0",
+                "sampler=shuffled",
                 "hidden_layers=[]",
                 "initial_weights=lda",
                 "optimizer.lr=0.0001",
@@ -134,21 +134,25 @@ impl Recipe {
         self.sets
     }
 
-    /// These settings with the recipe's in their place. Where the data has too few classes for four rows of each in a batch,
-    /// there are more rows of each.
+    /// These settings with the recipe's in their place, for data of so many classes. Where those are too few for four rows of
+    /// each in a batch, there are more rows of each.
     ///
     /// # Errors
-    /// As [`Sides::new`].
-    pub fn apply(&self, config: TrainConfig, dataset: &Dataset) -> Result<TrainConfig> {
+    /// [`Error::Config`] where a setting of the recipe does not go with the others.
+    pub fn apply(&self, config: TrainConfig, classes: usize) -> Result<TrainConfig> {
         let set = |config: TrainConfig, set: &&str| config.with_set(set);
         let mut config = self.sets.iter().try_fold(config, set)?;
-        if config.m_per_class > 0 {
-            let mut classes = dataset.labels_of(&Sides::new(dataset, &config)?.train);
-            classes.sort_unstable();
-            classes.dedup();
+        if let Sampler::MPerClass(sampler) = &mut config.sampler {
+            let held_out = (config.test_fraction + config.validation_fraction) * classes as f64;
+            let classes = match config.split {
+                Split::ByClass | Split::ByClassShuffled => {
+                    classes.saturating_sub(held_out.ceil() as usize + 1)
+                }
+                Split::Random | Split::Stratified | Split::Column(_) => classes,
+            };
             let batch = config.batch_size;
-            let fits = |m: &usize| batch.is_multiple_of(*m) && batch / m <= classes.len();
-            config.m_per_class = (config.m_per_class..=batch).find(fits).unwrap_or(0);
+            let fits = |m: &usize| batch.is_multiple_of(*m) && batch / m <= classes.max(2);
+            sampler.m = (sampler.m..batch).find(fits).unwrap_or(sampler.m);
         }
         Ok(config)
     }
@@ -157,54 +161,44 @@ impl Recipe {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::samplers::MPerClassSampler;
 
     #[test]
     fn every_recipe_sets_what_goes_with_its_loss_whatever_was_set_before() {
-        let dataset = Dataset::sample("digits", 0).expect("is there");
-        let before = dataset.default_config();
+        let before = TrainConfig::default();
+        let chosen = |config: &TrainConfig| {
+            let TrainConfig {
+                loss,
+                miner,
+                memory_size,
+                sampler,
+                ..
+            } = config.clone();
+            (loss, miner, memory_size, sampler)
+        };
         for recipe in &Recipe::ALL {
-            let config = recipe
-                .apply(before.clone(), &dataset)
-                .expect("suits the data");
+            let config = recipe.apply(before.clone(), 100).expect("goes together");
             config.check().expect("is in range");
             for other in &Recipe::ALL {
-                let over = other
-                    .apply(before.clone(), &dataset)
-                    .expect("suits the data");
-                let again = recipe.apply(over, &dataset).expect("suits the data");
-                assert_eq!(
-                    (
-                        &again.loss,
-                        &again.miner,
-                        again.memory_size,
-                        again.m_per_class
-                    ),
-                    (
-                        &config.loss,
-                        &config.miner,
-                        config.memory_size,
-                        config.m_per_class
-                    ),
-                    "{} after {}",
-                    recipe.name,
-                    other.name
-                );
+                let over = other.apply(before.clone(), 100).expect("goes together");
+                let again = recipe.apply(over, 100).expect("goes together");
+                let what = format!("{} after {}", recipe.name, other.name);
+                assert_eq!(chosen(&again), chosen(&config), "{what}");
             }
         }
     }
 
     #[test]
     fn few_classes_have_more_rows_of_each_in_a_batch() {
-        let dataset = Dataset::sample("digits", 0).expect("is there");
         let recipe = Recipe::named("class-sampler-triplet").expect("is there");
-        let rows = |batch: &str| {
-            let config = dataset.default_config().with_set(batch).expect("sets");
-            recipe
-                .apply(config, &dataset)
-                .expect("suits the data")
-                .m_per_class
+        let sampler = |batch: &str, classes: usize| {
+            let config = TrainConfig::default().with_set(batch).expect("sets");
+            recipe.apply(config, classes).expect("goes together").sampler
         };
-        assert_eq!([rows("batch_size=40"), rows("batch_size=64")], [4, 8]);
+        let m = |m| Sampler::MPerClass(MPerClassSampler { m });
+        assert_eq!(sampler("batch_size=40", 10), m(4));
+        assert_eq!(sampler("batch_size=64", 10), m(8));
+        assert_eq!(sampler("batch_size=64", 2), m(32));
     }
 
     #[test]

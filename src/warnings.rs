@@ -164,7 +164,7 @@ fn nothing_active(report: &StepReport, config: &TrainConfig) -> Warning {
     };
     let loss_margin = |margin: f64| format!("loss.margin={}", rounded(margin));
     let (cause, button, sets) = if mining.valid == 0 {
-        let cause = if config.m_per_class == config.batch_size {
+        let cause = if config.sampler.draws_one_class(config.batch_size) {
             "all rows of a batch are of one class, so there is no negative"
         } else if config.memory_size == 0 {
             "no two rows of a batch are of one class, so there is no positive"

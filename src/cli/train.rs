@@ -42,7 +42,7 @@ const FILES: [&str; 7] = [
 #[command(after_help = EXAMPLES)]
 pub(super) struct Train {
     /// Rows of numbers: a CSV with a header, an NPY or NPZ file, or a built-in sample (sample:mirrored,
-    /// sample:many-classes, sample:digits)
+    /// sample:many-classes, sample:digits, sample:large)
     #[arg(long, value_name = "FILE[:ARRAY]", default_value = "sample:mirrored")]
     data: String,
     /// The class of each row: a column (CSV) or array (NPZ) of the data by its name, or another file, with a column or
@@ -107,7 +107,7 @@ impl Train {
         }
         let start = dataset.default_config();
         let start = match &self.recipe {
-            Some(name) => Recipe::named(name)?.apply(start, &dataset)?,
+            Some(name) => Recipe::named(name)?.apply(start, dataset.class_names.len())?,
             None => start,
         };
         let mut config = self.settings(start)?;

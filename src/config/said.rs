@@ -46,6 +46,11 @@ fn reads(settings: Value) -> serde_json::Result<TrainConfig> {
     serde_json::from_value(settings)
 }
 
+/// What is wrong with a value that must be a whole number.
+pub(super) fn whole_number(path: &str, value: &Value) -> String {
+    leaf(path, value, &json!(0), |value| value)
+}
+
 fn unknown(path: &str, known: &Map<String, Value>) -> String {
     let prefix = path.rsplit_once('.').map(|(part, _)| part);
     let known: Vec<String> = known

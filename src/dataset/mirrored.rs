@@ -7,7 +7,7 @@
 use super::rotation::{rotate, rotation};
 use super::{Dataset, RowSource};
 use crate::config::{Adam, Optimizer, Split, TrainConfig};
-use crate::rng;
+use crate::rng::{self, Rng};
 
 pub(super) const NAME: &str = "sample:mirrored";
 
@@ -16,12 +16,45 @@ const CLASSES: usize = 650;
 const TEST_FRACTION: f64 = 0.23;
 const ROWS_PER_CLASS: usize = 10;
 const DIM: usize = 24;
-/// Dimensions that tell classes apart.
-const SIGNAL: usize = 12;
-/// Those of them whose sign is the class's own; that of the others is drawn for each row.
-const SIGNED: usize = 4;
-/// Dimensions of noise as large as the classes.
-const LOUD: usize = 8;
+const SHAPE: Shape = Shape {
+    signal: 12,
+    signed: 4,
+    loud: 8,
+    spread: 0.25,
+};
+
+/// What the dimensions of a row are before they are rotated; those that are left are quiet noise.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shape {
+    /// Dimensions that tell classes apart.
+    pub(super) signal: usize,
+    /// Those of them whose sign is the class's own; that of the others is drawn for each row.
+    pub(super) signed: usize,
+    /// Dimensions of noise as large as the classes.
+    pub(super) loud: usize,
+    /// Standard deviation of the rows of a class, in each dimension of the signal.
+    pub(super) spread: f64,
+}
+
+impl Shape {
+    /// The centre of a class.
+    pub(super) fn centre(&self, rng: &mut Rng) -> Vec<f64> {
+        (0..self.signal).map(|_| rng::normal(rng)).collect()
+    }
+
+    /// A row of the class with this centre.
+    pub(super) fn row<const DIM: usize>(&self, centre: &[f64], rng: &mut Rng) -> [f64; DIM] {
+        std::array::from_fn(|i| match i {
+            i if i < self.signed => centre[i] + self.spread * rng::normal(rng),
+            i if i < self.signal => {
+                let value = centre[i] + self.spread * rng::normal(rng);
+                [value, -value][rng::below(rng, 2)]
+            }
+            i if i < self.signal + self.loud => rng::normal(rng),
+            _ => 0.2 * rng::normal(rng),
+        })
+    }
+}
 
 /// Makes the sample of a seed.
 pub(super) fn generate(seed: u64) -> Dataset {
@@ -30,17 +63,9 @@ pub(super) fn generate(seed: u64) -> Dataset {
     let mut features = Vec::with_capacity(CLASSES * ROWS_PER_CLASS * DIM);
     let mut labels = Vec::new();
     for class in 0..CLASSES {
-        let centre: [f64; SIGNAL] = std::array::from_fn(|_| rng::normal(&mut rng));
+        let centre = SHAPE.centre(&mut rng);
         for _ in 0..ROWS_PER_CLASS {
-            let row: [f64; DIM] = std::array::from_fn(|i| match i {
-                i if i < SIGNED => centre[i] + 0.25 * rng::normal(&mut rng),
-                i if i < SIGNAL => {
-                    let value = centre[i] + 0.25 * rng::normal(&mut rng);
-                    [value, -value][rng::below(&mut rng, 2)]
-                }
-                i if i < SIGNAL + LOUD => rng::normal(&mut rng),
-                _ => 0.2 * rng::normal(&mut rng),
-            });
+            let row = SHAPE.row::<DIM>(&centre, &mut rng);
             features.extend(rotate(&columns, &row).map(|value| value as f32));
             labels.push(class as u32);
         }

@@ -7,6 +7,7 @@ mod csv;
 mod digits;
 mod foreign;
 mod labelled;
+mod large;
 mod many_classes;
 mod mirrored;
 #[cfg(not(target_arch = "wasm32"))]
@@ -63,7 +64,7 @@ pub struct Dataset {
 }
 
 /// The built-in samples, the default first.
-pub const SAMPLES: [&str; 3] = ["mirrored", "many-classes", "digits"];
+pub const SAMPLES: [&str; 4] = ["mirrored", "many-classes", "digits", "large"];
 
 impl Dataset {
     /// A built-in sample, by its name without `sample:`.
@@ -75,6 +76,7 @@ impl Dataset {
             "mirrored" => Ok(mirrored::generate(seed)),
             "many-classes" => Ok(many_classes::generate(seed)),
             "digits" => Ok(digits::load()),
+            "large" => Ok(large::generate(seed)),
             _ => Err(Error::Config(format!(
                 "there is no sample \"{name}\": {}",
                 SAMPLES.map(|name| format!("sample:{name}")).join(", ")
@@ -216,6 +218,32 @@ impl Dataset {
             .collect()
     }
 
+    /// The values of a text column, row by row; `setting` is what names it.
+    ///
+    /// # Errors
+    /// [`Error::Config`] when there is no such column, with those there are.
+    pub(crate) fn text_column(&self, setting: &str, name: &str) -> Result<&[String]> {
+        let column = self.columns.iter().find(|(column, _)| column == name);
+        let (_, values) = column.ok_or_else(|| {
+            Error::Config(format!(
+                "{setting}: there is no text column {}; {}",
+                quoted(name),
+                self.text_columns()
+            ))
+        })?;
+        Ok(values)
+    }
+
+    /// The names of the text columns, as a refusal lists them.
+    pub(crate) fn text_columns(&self) -> String {
+        let names: Vec<_> = self.columns.iter().map(|(name, _)| quoted(name)).collect();
+        let names = match &names[..] {
+            [] => "none".to_owned(),
+            names => names.join(", "),
+        };
+        format!("there are: {names}")
+    }
+
     /// Rows of each class.
     pub fn class_sizes(&self) -> Vec<u32> {
         let mut sizes = vec![0; self.class_names.len()];
@@ -230,6 +258,7 @@ impl Dataset {
         let mut config = match self.name.as_str() {
             mirrored::NAME => mirrored::config(),
             many_classes::NAME => many_classes::config(),
+            large::NAME => large::config(),
             _ => TrainConfig::default(),
         };
         if self.joined {

@@ -11,6 +11,9 @@ use crate::rng;
 /// The column that tells the rows of a second file from those of the first.
 pub(super) const SIDE_COLUMN: &str = "side";
 
+/// Rows of a class that a stratified split divides; fewer than these train.
+const FEWEST_TO_DIVIDE: usize = 3;
+
 /// A side of a split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -55,6 +58,7 @@ impl Sides {
                 rows.shuffle(&mut rng::stream(config.seed, "split"));
                 cut(&rows, config)
             }
+            Split::Stratified => Self::stratified(dataset, config),
             Split::ByClass => Self::by_class(dataset, config, false),
             Split::ByClassShuffled => Self::by_class(dataset, config, true),
             Split::Column(name) => Self::by_column(dataset, name, config)?,
@@ -71,7 +75,7 @@ impl Sides {
                 ),
             };
             let how = match config.split {
-                Split::Random => "lower test_fraction or validation_fraction",
+                Split::Random | Split::Stratified => "lower test_fraction or validation_fraction",
                 Split::ByClass | Split::ByClassShuffled => {
                     "lower test_fraction or validation_fraction, or set split to random"
                 }
@@ -83,6 +87,32 @@ impl Sides {
             side.sort_unstable();
         }
         Ok(sides)
+    }
+
+    /// Every class is divided in the same proportions, so that the sides are as large as they are by [`Split::Random`].
+    fn stratified(dataset: &Dataset, config: &TrainConfig) -> Self {
+        let mut rng = rng::stream(config.seed, "split");
+        let mut classes = vec![Vec::new(); dataset.class_names.len()];
+        for (row, label) in (0..).zip(&dataset.labels) {
+            classes[*label as usize].push(row);
+        }
+        // In random order, so that equal remainders are not always rounded up for the same classes.
+        classes.shuffle(&mut rng);
+        let mut sides = Self::default();
+        let few = |rows: &Vec<u32>| rows.len() < FEWEST_TO_DIVIDE;
+        sides.train = classes.extract_if(.., |rows| few(rows)).flatten().collect();
+        classes.iter_mut().for_each(|rows| rows.shuffle(&mut rng));
+        for (side, fraction) in [
+            (&mut sides.test, config.test_fraction),
+            (&mut sides.validation, config.validation_fraction),
+        ] {
+            let shares = shares(&classes, fraction);
+            for (rows, taken) in classes.iter_mut().zip(shares) {
+                side.extend(rows.drain(..taken));
+            }
+        }
+        sides.train.extend(classes.into_iter().flatten());
+        sides
     }
 
     /// Whole classes go to a side, so that test classes were never seen.
@@ -109,23 +139,7 @@ impl Sides {
     }
 
     fn by_column(dataset: &Dataset, name: &str, config: &TrainConfig) -> Result<Self> {
-        let values = dataset.columns.iter().find(|(column, _)| column == name);
-        let (_, values) = values.ok_or_else(|| {
-            let known: Vec<_> = dataset
-                .columns
-                .iter()
-                .map(|(name, _)| quoted(name))
-                .collect();
-            Error::Config(format!(
-                "split: there is no text column {}; there are: {}",
-                quoted(name),
-                if known.is_empty() {
-                    "none".to_owned()
-                } else {
-                    known.join(", ")
-                }
-            ))
-        })?;
+        let values = dataset.text_column("split", name)?;
         let mut sides = Self::default();
         for (row, value) in (0..).zip(values) {
             match value.as_str() {
@@ -161,6 +175,25 @@ fn cut(items: &[u32], config: &TrainConfig) -> Sides {
         validation: items[train..kept].to_vec(),
         test: items[kept..].to_vec(),
     }
+}
+
+/// Rows of each class that make up a fraction of them all: each class's part rounded down, and one row more of those classes
+/// that lost most by it, the first of equals, until the sum is the fraction of all, rounded.
+fn shares(classes: &[Vec<u32>], fraction: f64) -> Vec<usize> {
+    let all: u64 = classes.iter().map(|rows| rows.len() as u64).sum();
+    let wanted = part(all as usize, fraction) as u64;
+    if wanted == 0 {
+        return vec![0; classes.len()];
+    }
+    let product = |rows: &Vec<u32>| rows.len() as u64 * wanted;
+    let mut shares: Vec<u64> = classes.iter().map(|rows| product(rows) / all).collect();
+    let mut order: Vec<usize> = (0..classes.len()).collect();
+    order.sort_by_key(|class| std::cmp::Reverse(product(&classes[*class]) % all));
+    let left = wanted - shares.iter().sum::<u64>();
+    for class in order.into_iter().take(left as usize) {
+        shares[class] += 1;
+    }
+    shares.into_iter().map(|share| share as usize).collect()
 }
 
 /// A fraction of `count`, to the nearest, halves up.
@@ -210,7 +243,12 @@ mod tests {
     #[test]
     fn sides_share_no_row_and_leave_none_out() {
         let dataset = Dataset::sample("digits", 0).expect("is there");
-        for split in [Split::Random, Split::ByClass, Split::ByClassShuffled] {
+        for split in [
+            Split::Random,
+            Split::Stratified,
+            Split::ByClass,
+            Split::ByClassShuffled,
+        ] {
             let config = TrainConfig {
                 split,
                 ..dataset.default_config()
@@ -220,6 +258,104 @@ mod tests {
             rows.sort_unstable();
             assert!(rows.into_iter().eq(0..1797));
         }
+    }
+
+    /// Labels of classes of these sizes, with a row each.
+    fn classes_of(sizes: &[usize]) -> Dataset {
+        let of_class = |(class, size): (usize, &usize)| vec![class.to_string(); *size];
+        let labels: Vec<String> = sizes.iter().enumerate().flat_map(of_class).collect();
+        Dataset::new(crate::dataset::Labelled {
+            values: vec![1.0; labels.len()],
+            dim: 1,
+            labels,
+            ..crate::dataset::Labelled::default()
+        })
+        .expect("reads")
+    }
+
+    #[test]
+    fn stratified_sides_hold_the_same_part_of_every_class_and_are_as_large_as_random_ones() {
+        let sizes: Vec<usize> = (3..60).step_by(4).chain([200, 200, 200]).collect();
+        let dataset = classes_of(&sizes);
+        for (test_fraction, validation_fraction) in [
+            (0.5, 0.1),
+            (0.23, 0.3),
+            (0.1, 0.0),
+            (0.0, 0.25),
+            (1.0 / 3.0, 0.5),
+        ] {
+            for seed in 0..10 {
+                let of = |split| {
+                    let config = TrainConfig {
+                        split,
+                        seed,
+                        test_fraction,
+                        validation_fraction,
+                        ..TrainConfig::default()
+                    };
+                    Sides::new(&dataset, &config).expect("splits")
+                };
+                let (sides, random) = (of(Split::Stratified), of(Split::Random));
+                assert_eq!(
+                    sides,
+                    of(Split::Stratified),
+                    "the same seed, the same sides"
+                );
+                for side in [Side::Train, Side::Validation, Side::Test] {
+                    assert_eq!(sides.of(side).len(), random.of(side).len());
+                }
+                let validation = (1.0 - test_fraction) * validation_fraction;
+                for (side, fraction) in [
+                    (Side::Test, test_fraction),
+                    (Side::Validation, validation),
+                    (Side::Train, 1.0 - test_fraction - validation),
+                ] {
+                    let mut counts = vec![0.0; sizes.len()];
+                    for label in dataset.labels_of(sides.of(side)) {
+                        counts[label as usize] += 1.0;
+                    }
+                    for (count, size) in counts.iter().zip(&sizes) {
+                        // Rounded twice, and the totals once before.
+                        let exact = *size as f64 * fraction;
+                        assert!(
+                            (count - exact).abs() < 2.0,
+                            "{count} of {size}, not {exact}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn equal_classes_are_divided_equally() {
+        let dataset = classes_of(&[20; 30]);
+        let config = TrainConfig {
+            split: Split::Stratified,
+            ..TrainConfig::default()
+        };
+        let sides = Sides::new(&dataset, &config).expect("splits");
+        for (side, each) in [(Side::Train, 9), (Side::Validation, 1), (Side::Test, 10)] {
+            let labels = dataset.labels_of(sides.of(side));
+            let of_class = |class: u32| labels.iter().filter(|label| **label == class).count();
+            assert!((0..30).all(|class| of_class(class) == each), "{side:?}");
+        }
+    }
+
+    #[test]
+    fn classes_of_one_or_two_rows_stay_in_training() {
+        let dataset = classes_of(&[1, 2, 2, 3, 10]);
+        let config = TrainConfig {
+            split: Split::Stratified,
+            test_fraction: 1.0,
+            ..TrainConfig::default()
+        };
+        let sides = Sides::new(&dataset, &config).expect("splits");
+        assert_eq!(sides.train, [0, 1, 2, 3, 4]);
+        assert_eq!(sides.test.len(), 13);
+        let only_small = classes_of(&[1, 2]);
+        let sides = Sides::new(&only_small, &config).expect("splits");
+        assert_eq!(sides.train, [0, 1, 2]);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::baseline::Linear;
 use super::neighbours::NEIGHBOURS;
+use crate::batches::Batches;
 use crate::config::{Split, TrainConfig};
 use crate::cross_batch_memory::CrossBatchMemory;
 use crate::dataset::{Dataset, Sides};
@@ -26,7 +27,6 @@ use crate::plan::{MemoryPlan, Room};
 use crate::proxies::ProxySpec;
 use crate::rng;
 use crate::row_pass::{RowPass, RowWork};
-use crate::sampler::Sampler;
 use crate::unit_rows::{Intake, TILE_ROWS};
 
 /// Steps whose rows go up together at most.
@@ -64,7 +64,7 @@ pub(super) struct Setup {
     pub(super) sides: Sides,
     /// Training rows that are scored beside the validation side.
     pub(super) probe: Vec<u32>,
-    pub(super) sampler: Sampler,
+    pub(super) sampler: Batches,
     pub(super) sizes: Sizes,
 }
 
@@ -74,7 +74,7 @@ impl Setup {
         config.miner.check_has_a_loss()?;
         check_rows(config)?;
         let sides = Sides::new(dataset, config)?;
-        let sampler = Sampler::new(dataset, &sides.train, config)?;
+        let sampler = Batches::new(dataset, &sides.train, config)?;
         let probe = probe(dataset, &sides, config);
         let sizes = Sizes::new(dataset, config, &sides, &probe, &sampler)?;
         Ok(Self {
@@ -162,7 +162,7 @@ impl Sizes {
         config: &TrainConfig,
         sides: &Sides,
         probe: &[u32],
-        sampler: &Sampler,
+        sampler: &Batches,
     ) -> Result<Self> {
         let mut widths = vec![dataset.features.dim()];
         widths.extend(&config.hidden_layers);
@@ -179,7 +179,6 @@ impl Sizes {
             ));
         }
         let rule = MiningRule::new(&config.miner, Some(&config.loss), config.distance);
-        let most = EvaluationSpec::of(&dataset.labels_of(&sides.train), dim, 0).positives;
         let proxies = config.loss.proxies().map(|terms| {
             let mut classes = dataset.labels_of(&sides.train);
             classes.sort_unstable();
@@ -200,7 +199,7 @@ impl Sizes {
             Operands::ProxiesWithRows => (count, batch),
         };
         let blocks = |references: usize, alone: bool| {
-            let positives = sampler.most_of_a_class(most, references).saturating_sub(1);
+            let positives = sampler.most_of_a_class(references).saturating_sub(1);
             let dim = config.embedding_size;
             Blocks::new(&rule, anchors, references, positives, dim, alone)
         };

@@ -46,9 +46,16 @@ fn Row(state: State, knob: Knob) -> impl IntoView {
                     .read()
                     .as_ref()
                     .map_or_else(Vec::new, |data| data.split_columns.clone());
-                let columns = columns.into_iter().filter(|_| knob.key == "split");
-                let columns =
-                    columns.map(|name| (format!("column:{name}"), format!("column {name}")));
+                // How a setting names a text column of the data, where it can.
+                let prefix = match knob.key {
+                    "split" => Some("column:"),
+                    "sampler.outer_label" => Some(""),
+                    _ => None,
+                };
+                let columns = columns.into_iter().filter_map(|name| {
+                    let value = format!("{}{name}", prefix?);
+                    Some((value, format!("column {name}")))
+                });
                 let fixed = choices
                     .iter()
                     .map(|(value, text)| ((*value).to_owned(), (*text).to_owned()));
@@ -151,7 +158,7 @@ fn enter(state: State, knob: &Knob, text: &str) {
         Entry::Number(_) => number(text),
         Entry::Choice(_) => text.to_owned(),
     };
-    if value.is_empty() {
+    if value.is_empty() && !matches!(knob.entry, Entry::Choice(_)) {
         state.say_of_setting(format!("{} is empty: enter a number", knob.label));
         return;
     }

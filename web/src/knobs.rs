@@ -1,9 +1,9 @@
 //! The knobs: which settings the page shows, what they are called in PML, and what they do.
 //!
-//! Miners, what they keep and losses are listed by the core. A setting that the chosen miner or loss does not have is not
-//! shown.
+//! Miners, what they keep, losses and samplers are listed by the core. A setting that the chosen miner, loss or sampler does not
+//! have is not shown.
 
-use nearfar::{Distance, Loss, Miner, Strategy, TypeOfTriplets};
+use nearfar::{Distance, Loss, Miner, Sampler, Strategy, TypeOfTriplets};
 
 /// How a setting is entered.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -146,7 +146,7 @@ pub(crate) const MAIN: [Knob; 15] = [
 ];
 
 /// The rest.
-pub(crate) const MORE: [Knob; 27] = [
+pub(crate) const MORE: [Knob; 32] = [
     Knob {
         key: "loss.pos_margin",
         label: "Loss: positives",
@@ -288,10 +288,45 @@ pub(crate) const MORE: [Knob; 27] = [
         entry: Entry::Choice(&Distance::ALL),
     },
     Knob {
-        key: "m_per_class",
+        key: "sampler.name",
+        label: "Sampler",
+        pml: "MPerClassSampler, HierarchicalSampler",
+        help: "How the rows of a batch are chosen. Shuffled: every row once an epoch. M rows per class: each row has a positive in its batch. Equally often: small classes count as much as large ones. Super-classes: the classes of a batch are alike.",
+        entry: Entry::Choice(&Sampler::ALL),
+    },
+    Knob {
+        key: "sampler.m",
         label: "Rows per class",
         pml: "MPerClassSampler(m)",
-        help: "Draws this many rows of each class into a batch, so that each has a positive there. 0 draws rows at random.",
+        help: "Rows of each class in a batch. Has to divide the rows of the batch.",
+        entry: Entry::Number("1"),
+    },
+    Knob {
+        key: "sampler.outer_label",
+        label: "Super-class",
+        pml: "HierarchicalSampler(outer_label)",
+        help: "The text column of your table that says the super-class of each row, as a genus does of a species.",
+        entry: Entry::Choice(&[("", "choose a column")]),
+    },
+    Knob {
+        key: "sampler.samples_per_class",
+        label: "Samples per class",
+        pml: "HierarchicalSampler(samples_per_class)",
+        help: "Rows of each class in a batch. Has to divide each super-class's share of the batch.",
+        entry: Entry::Number("1"),
+    },
+    Knob {
+        key: "sampler.super_classes_per_batch",
+        label: "Super-classes per batch",
+        pml: "HierarchicalSampler(super_classes_per_batch)",
+        help: "How many super-classes a batch has. Each gives the same share of its rows.",
+        entry: Entry::Number("1"),
+    },
+    Knob {
+        key: "sampler.batches_per_super_tuple",
+        label: "Batches per tuple",
+        pml: "HierarchicalSampler(batches_per_super_tuple)",
+        help: "How many batches of an epoch have the same super-classes.",
         entry: Entry::Number("1"),
     },
     Knob {
@@ -305,9 +340,10 @@ pub(crate) const MORE: [Knob; 27] = [
         key: "split",
         label: "Split",
         pml: "",
-        help: "Which rows are kept apart. By class: whole classes, so that the score is on classes that were never trained on. Random: rows of every class.",
+        help: "Which rows are kept apart. Whole classes: the score is on classes that were never trained on. Random rows: rows of any class. The same part of each class: large and small classes are divided alike.",
         entry: Entry::Choice(&[
             ("random", "random rows"),
+            ("stratified", "the same part of each class"),
             ("by-class", "whole classes"),
             ("by-class-shuffled", "whole classes, in random order"),
         ]),

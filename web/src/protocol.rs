@@ -211,7 +211,7 @@ pub(crate) struct DataSummary {
     pub(crate) label_columns: Vec<String>,
     /// The one that is.
     pub(crate) label_column: Option<String>,
-    /// Columns that can say the side of each row.
+    /// Text columns: what can say the side of each row, or its super-class.
     pub(crate) split_columns: Vec<String>,
     /// The settings to start from.
     pub(crate) default_config: TrainConfig,

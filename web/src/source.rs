@@ -3,7 +3,7 @@
 //! The page keeps the handles of files, not their content: they are read again for another label column or a new worker.
 
 use leptos::prelude::*;
-use nearfar::{Bytes, RowSource, SAMPLES, Split, TrainConfig};
+use nearfar::{Bytes, RowSource, SAMPLES, Sampler, Split, TrainConfig};
 use web_sys::File;
 
 use crate::link::{self, Link};
@@ -278,6 +278,7 @@ pub(crate) fn sample_text(name: &str) -> &'static str {
         "mirrored" => "Mirrored measurements",
         "many-classes" => "Many classes",
         "digits" => "Handwritten digits",
+        "large" => "Large: 100,000 rows",
         _ => "Sample",
     }
 }
@@ -291,6 +292,16 @@ fn settings(data: &DataSummary, sets: &[String]) -> (TrainConfig, Vec<String>) {
     {
         problems.push(format!("split: there is no text column \"{name}\""));
         config.split = data.default_config.split.clone();
+    }
+    if let Sampler::Hierarchical(sampler) = &config.sampler
+        && !sampler.outer_label.is_empty()
+        && !data.split_columns.contains(&sampler.outer_label)
+    {
+        let name = &sampler.outer_label;
+        problems.push(format!(
+            "sampler.outer_label: there is no text column \"{name}\""
+        ));
+        config.sampler = data.default_config.sampler.clone();
     }
     (config, problems)
 }
