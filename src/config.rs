@@ -50,6 +50,9 @@ pub struct TrainConfig {
     pub memory_size: usize,
     /// The first step that uses the memory; until then nothing is stored and the loss sees the batch alone.
     pub memory_start_step: u64,
+    /// Whether the mean of a batch's gradients, at the unit embeddings, is taken off each while a memory is in use. It would move
+    /// all embeddings the same way, away from where stored ones were, and tell no class from another.
+    pub center_gradient: bool,
     /// How rows are compared: margins are differences of it.
     pub distance: Distance,
     /// Which triplets the loss sees.
@@ -84,6 +87,7 @@ impl Default for TrainConfig {
             sampler: Sampler::default(),
             memory_size: 1024,
             memory_start_step: 0,
+            center_gradient: false,
             distance: Distance::Cosine,
             miner: Miner::default(),
             loss: Loss::default(),

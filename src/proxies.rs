@@ -215,6 +215,7 @@ impl Proxies {
             &mut self.gradient,
             0.0,
             Some(1.0),
+            None,
             report_first,
             report,
         );

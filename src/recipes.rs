@@ -42,7 +42,12 @@ impl Recipe {
             title: "Triplets with a class sampler",
             why: "Several rows of each class in a batch are positives enough: no memory, and nothing in it goes stale.",
             source: "Hermans et al. 2017, In Defense of the Triplet Loss; PML's MPerClassSampler",
-            sets: &[TRIPLETS[0], TRIPLETS[1], "memory_size=0", "sampler=m-per-class"],
+            sets: &[
+                TRIPLETS[0],
+                TRIPLETS[1],
+                "memory_size=0",
+                "sampler=m-per-class",
+            ],
         },
         Self {
             name: "multi-similarity",
@@ -193,7 +198,10 @@ mod tests {
         let recipe = Recipe::named("class-sampler-triplet").expect("is there");
         let sampler = |batch: &str, classes: usize| {
             let config = TrainConfig::default().with_set(batch).expect("sets");
-            recipe.apply(config, classes).expect("goes together").sampler
+            recipe
+                .apply(config, classes)
+                .expect("goes together")
+                .sampler
         };
         let m = |m| Sampler::MPerClass(MPerClassSampler { m });
         assert_eq!(sampler("batch_size=40", 10), m(4));

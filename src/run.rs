@@ -222,6 +222,9 @@ impl Run {
             };
             let (evaluation, placed) = self.trainer.evaluate_and_embed(&rows).await?;
             self.placed = self.watched.then_some((step, placed));
+            let config = self.trainer.config();
+            self.warnings
+                .see_diagnostics(step, &evaluation.diagnostics, config);
             self.evaluations.push(evaluation.clone());
             return Ok(Progress::Evaluated(evaluation));
         }

@@ -29,6 +29,7 @@ use crate::error::{Error, Result};
 use crate::evaluation::Evaluator;
 use crate::features::FeatureStore;
 use crate::forecast::Path;
+use crate::kernels::drift;
 use crate::kernels::hardest::Hardest;
 use crate::kernels::normalize::{self, Slots};
 use crate::kernels::optimizer;
@@ -104,6 +105,8 @@ pub struct Trainer {
     by_hand: bool,
     /// By class, whether a row of it was drawn.
     seen: Vec<bool>,
+    /// [`drift::Drift::sums`] at the last evaluation.
+    drifted: [f64; 2],
     pace: Pace,
     evaluation_pace: Pace,
 }
@@ -185,6 +188,7 @@ impl Trainer {
             failed: None,
             by_hand: false,
             seen: vec![false; classes],
+            drifted: [0.0; 2],
             pace: Pace::of(&engine),
             evaluation_pace: Pace::of(&engine),
             engine,
@@ -627,6 +631,10 @@ impl Trainer {
         }
         slices.reserve(STEP_DISPATCHES).await?;
         let commands = slices.commands();
+        if !drawn.alone {
+            drift::measure(commands, count, stride, &train.gradient, &mut train.drift);
+        }
+        let centred = !drawn.alone && self.config.center_gradient;
         normalize::backward(
             commands,
             count,
@@ -641,6 +649,7 @@ impl Trainer {
             },
             // The slopes of pairs are divided already.
             rule.pairs().map(|_| 1.0),
+            centred.then_some(&train.drift.state),
             report_first,
             &mut train.report,
         );

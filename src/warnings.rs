@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::TrainConfig;
 use crate::dataset::{Dataset, Sides};
+use crate::diagnostics::{COLLAPSED, Diagnostics};
 use crate::linear::Unfit;
 use crate::losses::Loss;
 use crate::miners::{Miner, TypeOfTriplets};
@@ -60,7 +61,17 @@ pub(crate) struct Warnings {
     said: Vec<Warning>,
     quiet_steps: u64,
     quiet_said: bool,
+    drift_said: bool,
+    collapse_said: bool,
+    /// Valid and active triplets or pairs since the last evaluation, and where that was.
+    seen: [u64; 2],
+    evaluated: u64,
 }
+
+/// Mean cosine of the steps' common push with what it was before, from which embeddings drift: runs that learn stay below 0.45.
+const DRIFTS: f64 = 0.5;
+/// Share of active triplets or pairs below which a run learns whatever its push.
+const DRIFTS_FROM_SHARE: f64 = 0.05;
 
 impl Warnings {
     /// What can be told before the first step.
@@ -114,6 +125,8 @@ impl Warnings {
 
     /// Looks at a step.
     pub(crate) fn see(&mut self, report: &StepReport, config: &TrainConfig) {
+        self.seen[0] += report.mining.valid;
+        self.seen[1] += report.mining.active;
         if report.mining.active > 0 {
             self.quiet_steps = 0;
             return;
@@ -125,9 +138,61 @@ impl Warnings {
         }
     }
 
+    /// Looks at what the embeddings and the gradient say.
+    pub(crate) fn see_diagnostics(&mut self, step: u64, found: &Diagnostics, config: &TrainConfig) {
+        let [valid, active] = std::mem::take(&mut self.seen);
+        let share = active as f64 / valid.max(1) as f64;
+        let first = std::mem::replace(&mut self.evaluated, step) + 1;
+        let drifts = found.push.is_some_and(|push| push > DRIFTS) && share > DRIFTS_FROM_SHARE;
+        if drifts && !config.center_gradient && !self.drift_said && step >= LEAST_STEPS {
+            self.drift_said = true;
+            self.said
+                .push(drift(first, step, found.push.unwrap_or(0.0)));
+        }
+        if step >= LEAST_STEPS && found.mean_similarity > COLLAPSED && !self.collapse_said {
+            self.collapse_said = true;
+            self.said.push(collapse(step, found, config));
+        }
+    }
+
     pub(crate) fn said(&self) -> &[Warning] {
         &self.said
     }
+}
+
+/// Steps before which a run is too young to say where it goes.
+const LEAST_STEPS: u64 = 60;
+
+/// All embeddings are pushed the same way.
+fn drift(first: u64, last: u64, push: f64) -> Warning {
+    Warning::new(format!(
+        "The embeddings drift: steps {first} to {last} pushed all of them the same way (a steadiness of {push:.2} of 1; runs that \
+         learn stay below 0.45). That moves them away from the stored ones, which lag behind, and tells no class from another. \
+         The likely reason: a memory together with several rows of a class in a batch, whose positives are fresh and whose \
+         negatives are old."
+    ))
+    .mended_by(
+        "Take the common push out".to_owned(),
+        &["center_gradient=true".to_owned()],
+    )
+}
+
+/// All embeddings lie at one point.
+fn collapse(step: u64, found: &Diagnostics, config: &TrainConfig) -> Warning {
+    let lr = config.optimizer.lr();
+    let tenth = format!("{:e}", lr / 10.0)
+        .parse::<f64>()
+        .unwrap_or(lr / 10.0);
+    Warning::new(format!(
+        "The embeddings have collapsed: two training rows have a similarity of {:.3} on average (step {step}), so nearly nothing \
+         tells them apart. The likely reason: a learning rate of {lr} is too high, or the hardest triplets alone pull all rows \
+         together.",
+        found.mean_similarity
+    ))
+    .mended_by(
+        format!("Use a learning rate of {tenth}"),
+        &[format!("optimizer.lr={tenth}")],
+    )
 }
 
 /// Which settings have no part in this loss.

@@ -25,7 +25,7 @@ struct Case {
     gradient: Vec<f64>,
 }
 
-/// Those of seven losses, and of NCA and LiftedStructure, which another script recorded.
+/// Those of seven losses, and of NCA and `LiftedStructure`, which another script recorded.
 fn cases() -> Vec<Case> {
     let read = |text: &str| -> Vec<serde_json::Value> {
         serde_json::from_str(text).expect("a script wrote it")

@@ -1,5 +1,6 @@
 //! The CPU side of every kernel: plain Rust on slices, one file per shader.
 
+pub(crate) mod drift;
 pub(crate) mod gather;
 pub mod gemm;
 pub mod hardest;

@@ -53,7 +53,8 @@ pub(crate) fn store(
 }
 
 /// `gradient = (gradient - unit <gradient, unit>) / (active norm)`; the inner product counts towards the row's term, where `scale`
-/// is not 0.
+/// is not 0. `mean` is taken off the gradient after that.
+#[expect(clippy::too_many_arguments, reason = "what a kernel reads and writes")]
 pub(crate) fn backward(
     unit: &[f32],
     norms: &[f32],
@@ -61,6 +62,7 @@ pub(crate) fn backward(
     gradient: &mut [f32],
     scale: f32,
     divisor: Option<f32>,
+    mean: Option<&[f32]>,
     report: &mut [u32],
 ) {
     let by = divisor.unwrap_or_else(|| Total::Active.read(report) as f32);
@@ -72,6 +74,13 @@ pub(crate) fn backward(
             let term = &mut report[TERMS + i];
             *term = scale.mul_add(along, f32::from_bits(*term)).to_bits();
         }
+        let along = match mean {
+            Some(mean) => {
+                add_scaled(gradient, -1.0, mean);
+                dot(gradient, unit)
+            }
+            None => along,
+        };
         add_scaled(gradient, -along, unit);
         let divisor = by * norm;
         for gradient in gradient {

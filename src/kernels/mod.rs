@@ -4,6 +4,7 @@
 //! creates no buffer. The three files of a kernel, and its test in `tests/kernels/`, share a stem. Matrices are
 //! row-major; their rows are padded with zeros to [`stride`] floats.
 
+pub mod drift;
 pub mod gather;
 pub mod gemm;
 pub mod hardest;
@@ -25,7 +26,7 @@ use crate::device::DeviceInfo;
 pub use crate::gpu::{Access, Kernel};
 
 /// Every kernel there is.
-pub static ALL: [&Kernel; 54] = [
+pub static ALL: [&Kernel; 55] = [
     &gather::GATHER,
     &gather::GATHER_SCALED,
     &gemm::FORWARD,
@@ -41,6 +42,7 @@ pub static ALL: [&Kernel; 54] = [
     &normalize::ENQUEUE,
     &normalize::MEASURE,
     &normalize::BACKWARD,
+    &drift::MEASURE,
     &optimizer::ADAM,
     &optimizer::SQUARES,
     &peaks::MULTIPLY_ADD,

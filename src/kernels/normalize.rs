@@ -49,6 +49,7 @@ pub static BACKWARD: Kernel = Kernel {
         Access::Read,
         Access::ReadWrite,
         Access::ReadWrite,
+        Access::Read,
     ],
     workgroup_size: WORKGROUP_SIZE,
     workgroup_bytes: 4 * WORKGROUP_SIZE,
@@ -66,6 +67,7 @@ struct Params {
     report: u32,
     scale: f32,
     divisor: f32,
+    centred: u32,
 }
 
 /// Writes `rows[i] / max(|rows[i]|, 1e-12)` to `unit[first + i]`, for `i < count`. A zero row stays zero.
@@ -222,10 +224,11 @@ pub fn enqueue(
 ///
 /// `gradient` comes in as dL/d(unit rows) times the divisor: with `None` that is the number of active triplets, which is read
 /// from the step's report. The report begins at word `report_first`; each row's term of the loss there grows by
-/// `scale <gradient, unit>`. With `scale` 0 no term is touched.
+/// `scale <gradient, unit>`. With `scale` 0 no term is touched. `mean`, where it is given, is taken off every row of the gradient
+/// after that.
 ///
 /// # Shapes
-/// `unit`, `gradient`: `[count, stride]` · `norms`: `[count]`, as [`enqueue`] leaves them
+/// `unit`, `gradient`: `[count, stride]` · `norms`: `[count]`, as [`enqueue`] leaves them · `mean`: `[stride]`
 #[expect(clippy::too_many_arguments, reason = "what a kernel reads and writes")]
 pub fn backward(
     commands: &mut Commands,
@@ -236,6 +239,7 @@ pub fn backward(
     gradient: &mut DeviceVec<f32>,
     scale: f32,
     divisor: Option<f32>,
+    mean: Option<&DeviceVec<f32>>,
     report_first: usize,
     report: &mut DeviceVec<u32>,
 ) {
@@ -248,6 +252,7 @@ pub fn backward(
                 report: index(report_first),
                 scale,
                 divisor: divisor.unwrap_or(0.0),
+                centred: u32::from(mean.is_some()),
                 ..Params::default()
             },
             &[
@@ -255,6 +260,7 @@ pub fn backward(
                 norms.binding(),
                 gradient.binding(),
                 report.binding(),
+                mean.unwrap_or(unit).binding(),
             ],
             count as u64,
         ),
@@ -263,7 +269,8 @@ pub fn backward(
             let (unit, norms) = (unit.slice(), &norms.slice()[..count]);
             let report = &mut report.slice_mut()[report_first..];
             let gradient = gradient.slice_mut();
-            cpu::normalize::backward(unit, norms, stride, gradient, scale, divisor, report);
+            let mean = mean.map(|mean| &mean.slice()[..stride]);
+            cpu::normalize::backward(unit, norms, stride, gradient, scale, divisor, mean, report);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! PML's `SubCenterArcFaceLoss`: ArcFace with several proxies for each class, of which the nearest counts.
+//! PML's `SubCenterArcFaceLoss`: `ArcFace` with several proxies for each class, of which the nearest counts.
 
 use serde::{Deserialize, Serialize};
 

@@ -83,6 +83,7 @@ impl Trainer {
         let squares = slices
             .fetch(&train.squares, 0, optimizer::PARTS as u64)
             .await?;
+        let drifted = slices.fetch(&train.drift.sums, 0, 2).await?;
         slices.collect().await?;
         let mut metrics = rankings.into_iter().map(|ranking| {
             let retrieval = ranking?.sum(&mut slices).finish(|_| String::new());
@@ -92,7 +93,12 @@ impl Trainer {
         drop(metrics);
         let embeddings = self.unpadded(slices.take(embedded));
         let squares: f64 = slices.take(squares).into_iter().map(f64::from).sum();
+        let drifted = slices.take(drifted);
+        let drifted = [f64::from(drifted[0]), f64::from(drifted[1])];
+        let [pushes, steps] = [0, 1].map(|i| drifted[i] - self.drifted[i]);
+        self.drifted = drifted;
         let diagnostics = Diagnostics {
+            push: (steps > 0.0).then(|| pushes / steps),
             gradient_norm: (self.step > 0).then(|| squares.sqrt()),
             classes_seen: self.classes_seen(),
             ..Diagnostics::of(&self.unpadded(slices.take(looked_at)))

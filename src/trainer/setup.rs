@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::evaluation::{self, Cut, EvaluationSpec, Evaluator};
 use crate::features::FeatureStore;
 use crate::forecast::Path;
+use crate::kernels::drift::Drift;
 use crate::kernels::hardest::{self, Hardest};
 use crate::kernels::optimizer::{Moments, PARTS};
 use crate::kernels::ranks::{Block, Row, SEGMENT};
@@ -148,6 +149,8 @@ pub(super) struct TrainBuffers {
     pub(super) hardest: DeviceVec<Hardest>,
     /// Sums of squares of the gradient.
     pub(super) squares: DeviceVec<f32>,
+    /// What moves all rows of a batch the same way, where there is a memory.
+    pub(super) drift: Drift,
 }
 
 /// What to change where a run does not fit, by what takes the room.
@@ -415,7 +418,9 @@ impl Sizes {
                 "train.hardest",
                 hardest::places(self.batch, self.memory),
             )
-            .with::<f32>(Purpose::Staging, "train.squares", PARTS as u64);
+            .with::<f32>(Purpose::Staging, "train.squares", PARTS as u64)
+            .with::<f32>(Purpose::Gradients, "train.drift", 2 * row)
+            .with::<f32>(Purpose::Gradients, "train.drift_sums", 2);
         plan = Activations::plan(plan, &TILE, &self.widths, TILE_ROWS);
         plan = Seeker::plan(plan, 1, NEIGHBOURS as u64);
         if let Some(directions) = linear {
@@ -503,6 +508,10 @@ impl TrainBuffers {
             report: workspace.take("train.report"),
             hardest: workspace.take("train.hardest"),
             squares: workspace.take("train.squares"),
+            drift: Drift {
+                state: workspace.take("train.drift"),
+                sums: workspace.take("train.drift_sums"),
+            },
         }
     }
 }

@@ -2,6 +2,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod drift;
 mod gather;
 mod gemm;
 mod hardest;

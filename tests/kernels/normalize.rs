@@ -143,7 +143,7 @@ fn a_row_without_a_finite_length_sets_the_status() {
 #[test]
 fn backward_projects_and_divides_and_reports_the_terms_of_the_loss() {
     for engine in engines() {
-        for columns in COLUMNS {
+        for (columns, centred) in COLUMNS.into_iter().flat_map(|c| [(c, false), (c, true)]) {
             let (count, active) = (5, (1u64 << 33) + 12345);
             let rows = random_rows(&mut rng(8), count, columns);
             let stride = rows.len() / count;
@@ -160,6 +160,14 @@ fn backward_projects_and_divides_and_reports_the_terms_of_the_loss() {
             report[20 + TERMS..].fill(3e9f32.to_bits());
             report[20 + Total::Active as usize] = active as u32;
             report[21 + Total::Active as usize] = (active >> 32) as u32;
+            let mut mean = vec![0.0; stride];
+            for row in to_f64(&gradient).chunks_exact(stride).filter(|_| centred) {
+                mean.iter_mut()
+                    .zip(row)
+                    .for_each(|(mean, g)| *mean += g / count as f64);
+            }
+            let mean_on: Vec<f32> = mean.iter().map(|mean| *mean as f32).collect();
+            let mean_on = vector(&engine, &mean_on, 0);
             let mut gradient_on = vector(&engine, &gradient, 0);
             let mut report_on = vector(&engine, &report, 0);
             let mut commands = engine.commands();
@@ -172,6 +180,7 @@ fn backward_projects_and_divides_and_reports_the_terms_of_the_loss() {
                 &mut gradient_on,
                 2.0,
                 None,
+                centred.then_some(&mean_on),
                 20,
                 &mut report_on,
             );
@@ -185,6 +194,8 @@ fn backward_projects_and_divides_and_reports_the_terms_of_the_loss() {
                 let along = reference::dot(u, g);
                 let divisor = active as f64 * f64::from(norms[i]);
                 terms.push(2.0 * along / 1e9 + 3.0);
+                let g: Vec<f64> = g.iter().zip(&mean).map(|(g, mean)| g - mean).collect();
+                let along = reference::dot(u, &g);
                 expected.extend(u.iter().zip(g).map(|(u, g)| (g - u * along) / divisor));
             }
             let actual = read(&engine, &gradient_on, count * stride);

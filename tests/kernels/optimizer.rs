@@ -1,4 +1,4 @@
-use nearfar::kernels::optimizer::{AdamStep, Moments, adam};
+use nearfar::kernels::optimizer::{AdamStep, Moments, PARTS, adam, squares};
 use nearfar::kernels::triplet_margin::STATUS;
 
 use super::common::{assert_close, engines, random_rows, read, rng, to_f64, vector};
@@ -93,5 +93,29 @@ fn adam_writes_nothing_once_the_status_is_set_and_reports_it() {
             assert_eq!(read(&engine, vector, COUNT), start);
         }
         assert_eq!(read(&engine, &report, 16)[STATUS], 1);
+    }
+}
+
+#[test]
+fn squares_add_up_to_the_squared_length_and_what_was_there_is_forgotten() {
+    for engine in engines() {
+        for count in [4, 260, 8200] {
+            let gradient = random_rows(&mut rng(7), 1, count);
+            let mut sums = vector(&engine, &[5f32; PARTS], 0);
+            let mut commands = engine.commands();
+            squares(
+                &mut commands,
+                count,
+                &vector(&engine, &gradient, 0),
+                &mut sums,
+            );
+            engine.submit(commands);
+            let found: f64 = read(&engine, &sums, PARTS).into_iter().map(f64::from).sum();
+            let expected: f64 = to_f64(&gradient).iter().map(|g| g * g).sum();
+            assert!(
+                (found - expected).abs() < 1e-5 * expected,
+                "{found} {expected}"
+            );
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use leptos::html::Select;
 use leptos::prelude::*;
-use nearfar::TrainConfig;
+use nearfar::{Recipe, TrainConfig};
 use wasm_bindgen::JsCast as _;
 
 use crate::knobs::{Entry, Knob, MAIN, MORE};
@@ -14,12 +14,80 @@ pub(crate) fn Controls(state: State) -> impl IntoView {
     let row = move |knob: Knob| view! { <Row state knob/> };
     view! {
         <section class="controls" aria-label="Settings">
+            <Recipes state/>
             {MAIN.map(row)}
             <details>
                 <summary>"More settings"</summary>
                 {MORE.map(row)}
             </details>
         </section>
+    }
+}
+
+/// Settings that belong together, to start from.
+#[component]
+fn Recipes(state: State) -> impl IntoView {
+    let of_data = "";
+    // The recipe that gives the settings that hold, over the defaults of the data.
+    let chosen = Memo::new(move |_| {
+        let config = state.config.get();
+        let holds = |recipe: &&Recipe| applied(state, Some(recipe)).is_ok_and(|it| it == config);
+        Recipe::ALL.iter().find(holds)
+    });
+    let value = Memo::new(move |_| {
+        let of_data = applied(state, None).is_ok_and(|config| config == state.config.get());
+        match chosen.get() {
+            Some(recipe) => recipe.name,
+            None if of_data => "",
+            None => "own",
+        }
+    });
+    let select = NodeRef::<Select>::new();
+    hold(select, move || value.get().to_owned(), state);
+    let choose = move |name: String| {
+        let recipe = Recipe::ALL.iter().find(|recipe| recipe.name == name);
+        match applied(state, recipe) {
+            Ok(config) => {
+                state.error.set(None);
+                state.config.set(config);
+            }
+            Err(error) => state.say_of_setting(error.to_string()),
+        }
+    };
+    let options =
+        Recipe::ALL.map(|recipe| view! { <option value=recipe.name>{recipe.title}</option> });
+    let why = move || {
+        let recipe = chosen.get();
+        recipe.map(|recipe| format!("{} ({})", recipe.why, recipe.source))
+    };
+    view! {
+        <div class="knob recipe">
+            <div class="name"><label for="recipe">"Recipe"</label></div>
+            <select
+                id="recipe" data-testid="recipe" node_ref=select
+                on:change=move |event| choose(event_target_value(&event))
+            >
+                <option value=of_data>"settings that suit the data"</option>
+                {options}
+                <option value="own" disabled=true hidden=true>"own settings"</option>
+            </select>
+            <p hidden=move || why().is_none()>{why}</p>
+        </div>
+    }
+}
+
+/// The defaults of the data with a recipe in their place; seed and budget stay.
+fn applied(state: State, recipe: Option<&Recipe>) -> nearfar::Result<TrainConfig> {
+    let data = state.data.read();
+    let (mut config, classes) = data.as_ref().map_or_else(
+        || (TrainConfig::default(), usize::MAX),
+        |data| (data.default_config.clone(), data.classes),
+    );
+    let now = state.config.get();
+    (config.seed, config.budget_bytes) = (now.seed, now.budget_bytes);
+    match recipe {
+        Some(recipe) => recipe.apply(config, classes),
+        None => Ok(config),
     }
 }
 

@@ -42,7 +42,7 @@ pub(crate) const MAIN: [Knob; 15] = [
         key: "memory_size",
         label: "Memory rows",
         pml: "CrossBatchMemory(memory_size)",
-        help: "Compare each batch with the last N rows that were embedded, not just with itself (cross-batch memory). 0 is no memory.",
+        help: "Compare each batch with the last N rows that were embedded, not just with itself (cross-batch memory). 0 is no memory. With several rows of a class in a batch, centre the gradient too.",
         entry: Entry::Number("64"),
     },
     Knob {
@@ -146,7 +146,7 @@ pub(crate) const MAIN: [Knob; 15] = [
 ];
 
 /// The rest.
-pub(crate) const MORE: [Knob; 32] = [
+pub(crate) const MORE: [Knob; 33] = [
     Knob {
         key: "loss.pos_margin",
         label: "Loss: positives",
@@ -335,6 +335,13 @@ pub(crate) const MORE: [Knob; 32] = [
         pml: "",
         help: "Leaves the memory off until this step: the first embeddings soon go stale. 0 uses it from the start.",
         entry: Entry::Number("10"),
+    },
+    Knob {
+        key: "center_gradient",
+        label: "Centre the gradient",
+        pml: "",
+        help: "With a memory: takes off what pushes all embeddings the same way. It would move them away from the stored ones and tell no class from another. Needed where a memory and several rows of a class in a batch come together.",
+        entry: Entry::Choice(&OFF_ON),
     },
     Knob {
         key: "split",

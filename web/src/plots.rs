@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use leptos::prelude::*;
-use nearfar::{Bytes, Metrics, StepReport, Tuples};
+use nearfar::{Bytes, Diagnostics, Metrics, StepReport, Tuples};
 
 use crate::chart::{Chart, Line, Plot, Scale};
 use crate::hardest;
@@ -461,11 +461,25 @@ pub(crate) fn LossPlot(state: State) -> impl IntoView {
         report.map_or_else(|| "–".to_owned(), |report| format!("{:.5}", report.loss))
     });
     let text = Signal::derive(move || format!("The loss of each batch, now {}", last.get()));
+    let diagnosed = move |of: fn(&Diagnostics, usize) -> Option<String>| {
+        Signal::derive(move || {
+            let curves = state.curves.read();
+            let last = curves.evaluations.last();
+            let text = last.and_then(|last| of(&last.diagnostics, curves.config.embedding_size));
+            text.unwrap_or_else(|| "–".to_owned())
+        })
+    };
+    let gradient = diagnosed(|it, _| it.gradient_norm.map(|norm| format!("{norm:.3}")));
+    let similarity = diagnosed(|it, _| Some(format!("{:.2}", it.mean_similarity)));
+    let rank = diagnosed(|it, of| Some(format!("{:.1} of {of}", it.effective_rank)));
     view! {
         <figure>
             <figcaption>
                 <h2 title="Pale line: each batch. Solid line: the mean of ten."><Term term=terms::LOSS/></h2>
                 <Key color="loss" name="of each batch" testid="loss" value=last/>
+                <Key name=terms::GRADIENT_NORM testid="gradient-norm" value=gradient/>
+                <Key name=terms::MEAN_SIMILARITY testid="mean-similarity" value=similarity/>
+                <Key name=terms::EFFECTIVE_RANK testid="effective-rank" value=rank/>
             </figcaption>
             <Chart testid="chart-loss" text plot state/>
         </figure>

@@ -97,6 +97,21 @@ pub(crate) const LOSS: Meaning = term(
     "The number that training makes small. Of the triplet margin loss: by how much active triplets fall short of the margin, \
      on average.",
 );
+pub(crate) const GRADIENT_NORM: Meaning = term(
+    "gradient",
+    "Length of the gradient of all weights at the last score: how far the loss wants to move the head. Near 0 nothing is \
+     learned any more; many times what it was, and the learning rate is too high.",
+);
+pub(crate) const MEAN_SIMILARITY: Meaning = term(
+    "mean similarity",
+    "Mean cosine similarity of two of 256 training rows, whatever their classes. Near 0 the embeddings fill the sphere; at 1 \
+     they have all collapsed to one point.",
+);
+pub(crate) const EFFECTIVE_RANK: Meaning = term(
+    "directions",
+    "Effective rank: in how many directions the embeddings of 256 training rows spread. Few of many means that the head \
+     tells few classes apart.",
+);
 pub(crate) const MEMORY_AGE: Meaning = term(
     "Memory rows",
     "Cross-batch memory: the last rows that were embedded are kept, and each batch is compared with them too. Their age \

@@ -1,0 +1,25 @@
+//! The part of a batch's gradient that moves all of its rows the same way.
+
+/// Writes the mean of the gradient's rows to the first row of `state`, adds its cosine with the second, the running average, to
+/// `sums`, and moves that on.
+pub(crate) fn measure(gradient: &[f32], stride: usize, state: &mut [f32], sums: &mut [f32]) {
+    let (mean, average) = state.split_at_mut(stride);
+    mean.fill(0.0);
+    for row in gradient.chunks_exact(stride) {
+        mean.iter_mut().zip(row).for_each(|(mean, g)| *mean += g);
+    }
+    let rows = (gradient.len() / stride) as f32;
+    let (mut product, mut own, mut before) = (0.0, 0.0, 0.0);
+    for (mean, average) in mean.iter_mut().zip(average) {
+        *mean /= rows;
+        product += *mean * *average;
+        own += *mean * *mean;
+        before += *average * *average;
+        *average = 0.9 * *average + 0.1 * *mean;
+    }
+    let lengths = own.sqrt() * before.sqrt();
+    if lengths > 0.0 {
+        sums[0] += product / lengths;
+        sums[1] += 1.0;
+    }
+}

@@ -1,0 +1,67 @@
+//! The part of a batch's gradient that moves all of its rows the same way, and how steadily it points.
+
+use bytemuck::{Pod, Zeroable};
+
+use super::{Access, Kernel, index, vec4s};
+use crate::cpu;
+use crate::engine::{Commands, DeviceVec};
+
+/// One workgroup.
+pub static MEASURE: Kernel = Kernel {
+    name: "drift.measure",
+    source: include_str!("../../shaders/drift.wgsl"),
+    entry: "measure",
+    bindings: &[Access::Read, Access::ReadWrite, Access::ReadWrite],
+    workgroup_size: 256,
+    workgroup_bytes: 16 * 256,
+};
+
+#[repr(C)]
+#[derive(Clone, Copy, Pod, Zeroable)]
+struct Params {
+    rows: u32,
+    stride: u32,
+}
+
+/// The mean gradient of a batch's rows and its running average over steps, `[2, stride]`, and the cosines of the two so far:
+/// their sum, and how many they are.
+#[derive(Debug)]
+pub struct Drift {
+    /// `[2, stride]`: the mean, and the average.
+    pub state: DeviceVec<f32>,
+    /// `[2]`.
+    pub sums: DeviceVec<f32>,
+}
+
+/// The mean of the rows of a gradient, into `drift.state`; adds its cosine with the running average to `drift.sums`.
+///
+/// # Shapes
+/// `gradient`: `[rows, stride]`
+pub fn measure(
+    commands: &mut Commands,
+    rows: usize,
+    stride: usize,
+    gradient: &DeviceVec<f32>,
+    drift: &mut Drift,
+) {
+    match commands {
+        Commands::Gpu(gpu) => {
+            let buffers = [
+                gradient.binding(),
+                drift.state.binding(),
+                drift.sums.binding(),
+            ];
+            let params = Params {
+                rows: index(rows),
+                stride: vec4s(stride),
+            };
+            gpu.dispatch(&MEASURE, &params, &buffers, 1);
+        }
+        Commands::Cpu(calls) => {
+            *calls += 1;
+            let gradient = &gradient.slice()[..rows * stride];
+            let (state, sums) = (drift.state.slice_mut(), drift.sums.slice_mut());
+            cpu::drift::measure(gradient, stride, state, sums);
+        }
+    }
+}
