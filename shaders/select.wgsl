@@ -15,6 +15,8 @@ const NOWHERE = 0xffffffffu;
 const LOWEST = -3.4e38;
 
 
+const L2 = 1u;  // any other distance: cosine
+
 const ALL = 0u;
 const HARD = 1u;
 const SEMIHARD = 2u;
@@ -36,6 +38,8 @@ struct Params {
   epsilon: f32,
   ranges: vec4f,    // least and largest value of a positive, of a negative
   counted: u32,     // in the report
+  distance: u32,    // what the values are in
+  shown: u32,       // what those that are kept are in afterwards
 }
 
 @group(0) @binding(0) var<uniform> params: Params;
@@ -54,6 +58,14 @@ struct Best { values: vec4f, places: vec4u }
 var<workgroup> bests: array<Best, WORKGROUP_SIZE>;      // 8 KiB
 var<workgroup> found: array<vec2u, 4>;                  // (value's bits, place) of each extreme, 32 bytes
 var<workgroup> before: array<vec2u, WORKGROUP_SIZE>;    // what each invocation keeps of both sides, 2 KiB
+
+/// A value of one distance in the other.
+fn turned(v: f32) -> f32 {
+  if params.distance == params.shown {
+    return v;
+  }
+  return select(1.0 - v * v / 2.0, -sqrt(max(0.0, 2.0 - 2.0 * v)), params.shown == L2);
+}
 
 fn in_range(v: f32, positive: bool) -> bool {
   let range = select(params.ranges.zw, params.ranges.xy, positive);
@@ -198,6 +210,7 @@ fn keep(
     }
     weights[at + i] = 0.0;
     if kept {
+      similarities[at + i] = turned(v);
       own += select(vec2u(0u, 1u), vec2u(1u, 0u), positive);
     } else {
       similarities[at + i] = NONE;

@@ -55,6 +55,8 @@ pub struct TrainConfig {
     pub center_gradient: bool,
     /// How rows are compared: margins are differences of it.
     pub distance: Distance,
+    /// How a miner that keeps pairs compares rows, where that is not as the loss does.
+    pub miner_distance: Option<Distance>,
     /// Which triplets the loss sees.
     pub miner: Miner,
     /// What is minimized.
@@ -89,6 +91,7 @@ impl Default for TrainConfig {
             memory_start_step: 0,
             center_gradient: false,
             distance: Distance::Cosine,
+            miner_distance: None,
             miner: Miner::default(),
             loss: Loss::default(),
             optimizer: Optimizer::default(),
@@ -231,6 +234,11 @@ impl Default for Optimizer {
 }
 
 impl TrainConfig {
+    /// How the miner compares rows.
+    pub(crate) fn chosen_by(&self) -> Distance {
+        self.miner_distance.unwrap_or(self.distance)
+    }
+
     /// Rows of the memory that the loss meets: none where it learns proxies in its place.
     pub fn memory(&self) -> usize {
         match self.loss.proxies() {
@@ -464,12 +472,27 @@ impl TrainConfig {
             None => {
                 self.sampler.check(self.batch_size)?;
                 self.miner.check()?;
+                self.check_miner_distance()?;
                 self.loss.check()?;
                 self.loss.check_takes(&self.miner, self.distance)
             }
             Some((_, key, value, range)) => Err(Error::Config(format!(
                 "{key} is {value}: it must be {range}"
             ))),
+        }
+    }
+
+    /// Only miners that choose pairs, by values that they keep none of, may go by another distance than the loss.
+    fn check_miner_distance(&self) -> Result<()> {
+        match self.miner_distance {
+            Some(distance) if distance != self.distance && !self.miner.gives_pairs() => {
+                Err(Error::Config(
+                    "miner_distance differs from distance: this miner goes by the margins of the loss, so leave miner_distance \
+                     out, or use batch-hard, batch-easy-hard, multi-similarity or pair-margin"
+                        .to_owned(),
+                ))
+            }
+            _ => Ok(()),
         }
     }
 

@@ -29,6 +29,15 @@ impl Distance {
         }
     }
 
+    /// What a value of this distance is in another.
+    pub fn turned(self, value: f32, into: Self) -> f32 {
+        match (self, into) {
+            (Self::Cosine, Self::L2) => into.value(value),
+            (Self::L2, Self::Cosine) => 1.0 - value * value / 2.0,
+            _ => value,
+        }
+    }
+
     /// `d value / d s`; 0 where rows coincide, as torch has it.
     pub fn slope(self, s: f32) -> f32 {
         match self {

@@ -2,6 +2,33 @@
 //!
 //! Modules stand here in the order in which they build on each other: each uses those above it, never one below. The
 //! figure in the README shows the same.
+//!
+//! # The words of the house
+//!
+//! - **row**: one thing that was measured, as its features or as its *embedding*, which is what the *head* makes of it. A *unit
+//!   row* was divided by its length.
+//! - **side**: a part of the rows: training, validation or test; of an anchor, its positives or its negatives.
+//! - **anchor**: a row that others are compared with. **reference**: a row that anchors are compared with: of the batch, of the
+//!   memory, or a *proxy*, a learned row that stands for a class.
+//! - **positive**, **negative**: a reference of the anchor's class, of another class. **triplet**: an anchor with one of each;
+//!   **pair**: an anchor with one of them.
+//! - **memory**, or bank: embeddings of the last batches, kept as references. **slot**: a place in it; **id**: the number of a
+//!   stored row, which tells an anchor its own copy.
+//! - **valid**, **mined**, **active**: all triplets or pairs there are; those that the miner keeps; those of them whose loss is
+//!   above zero.
+//! - **value**: what a pair is compared by, larger for nearer: the cosine similarity, or minus the distance. **slope**: `dL/dv`
+//!   of a pair.
+//! - **form**: the formula of a loss of pairs. **divisor**: what its sum is divided by. **round**: one way over all anchors of a
+//!   batch; a loss of pairs takes two or three.
+//! - **rank**: how many references are nearer than a given one. **threshold**: the similarity of a positive, by which every
+//!   reference's rank is counted.
+//! - **block**: the anchors that are looked at together. **segment**: 256 references, whose sum one workgroup owns. **window**:
+//!   as much as one dispatch or one read takes. **cut**: how work was divided into these; the budget chooses it, never a bit of
+//!   the result.
+//! - **plan**: every buffer of a piece of work before it starts; **ledger**: every buffer that there is; **room**: what a plan
+//!   may still take.
+//! - **slice**: work that is submitted at once, some 50 ms of it. **pace**: how fast the last ones went. **forecast**: what
+//!   work will hold and take.
 
 // What everything stands on: refusals, the account of the memory, and the plans that keep to it.
 mod ledger;

@@ -116,7 +116,7 @@ impl MiningSpec {
     #[must_use]
     pub fn mined_by(self, miner: &Miner, loss: Option<&Loss>) -> Self {
         // How rows are compared changes no size.
-        let rule = MiningRule::new(miner, loss, Distance::default());
+        let rule = MiningRule::new(miner, Distance::default(), loss, Distance::default());
         Self {
             path: rule.path(),
             swap: rule.swap(),
@@ -303,7 +303,7 @@ pub async fn mine_into(
         Wanted::Counts | Wanted::Pairs => None,
         Wanted::Loss(loss) | Wanted::Gradient(loss) => Some(loss),
     };
-    let rule = MiningRule::new(miner, loss, distance);
+    let rule = MiningRule::new(miner, distance, loss, distance);
     let spec = MiningSpec {
         own: references.is_none(),
         gradient: matches!(wanted, Wanted::Gradient(_)),

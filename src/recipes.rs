@@ -23,7 +23,7 @@ const TRIPLETS: [&str; 2] = ["loss.name=triplet-margin", "miner.name=triplet-mar
 
 impl Recipe {
     /// All of them, in the order in which they are listed.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self {
             name: "memory-triplet",
             title: "Triplets with a memory",
@@ -113,6 +113,26 @@ impl Recipe {
                 "hidden_layers=[]",
                 "initial_weights=lda",
                 "optimizer.lr=0.0001",
+            ],
+        },
+        Self {
+            name: "single-cell",
+            title: "Single cells",
+            why: "Four hidden layers down to 25 numbers, four cells of each type in a batch: how PML's notebook embeds gene \
+                  expression.",
+            source: "PML's notebook scRNAseq_MetricEmbedding",
+            sets: &[
+                "loss.name=triplet-margin",
+                "loss.margin=0.1",
+                "distance=l2",
+                "miner.name=multi-similarity",
+                "miner_distance=cosine",
+                "memory_size=0",
+                "batch_size=64",
+                "sampler=m-per-class",
+                "split=stratified",
+                "hidden_layers=[1000, 500, 250, 100]",
+                "embedding_size=25",
             ],
         },
     ];

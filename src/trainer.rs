@@ -171,7 +171,12 @@ impl Trainer {
             None => None,
         };
         let mut trainer = Self {
-            rule: MiningRule::new(&config.miner, Some(&config.loss), config.distance),
+            rule: MiningRule::new(
+                &config.miner,
+                config.chosen_by(),
+                Some(&config.loss),
+                config.distance,
+            ),
             train: TrainBuffers::new(&mut workspace, sizes),
             tile: Activations::new(&mut workspace, &TILE, &sizes.widths),
             evaluator: Evaluator::new(&mut workspace, cut),

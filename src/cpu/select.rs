@@ -37,6 +37,8 @@ pub struct Side {
 /// A miner's rule for a row: which positives and which negatives are kept.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Selection {
+    /// What the kept values are in afterwards: the distance of the loss.
+    pub shown: Distance,
     /// Similarity or distance.
     pub distance: Distance,
     /// References of the row's label, the row itself left out.
@@ -68,6 +70,7 @@ impl Selection {
     /// Every positive and every negative.
     pub fn all(distance: Distance) -> Self {
         Self {
+            shown: distance,
             distance,
             positives: Side::ALL,
             negatives: Side::ALL,
@@ -292,6 +295,7 @@ fn select_row(
                 counts[1] += 1;
                 places[width - counts[1] as usize] = place as u32;
             }
+            values[place] = selection.distance.turned(values[place], selection.shown);
         } else {
             values[place] = NONE;
         }

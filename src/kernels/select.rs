@@ -56,7 +56,9 @@ struct Params {
     epsilon: f32,
     ranges: [f32; 4],
     counted: u32,
-    unused: [u32; 3],
+    distance: u32,
+    shown: u32,
+    unused: u32,
 }
 
 /// Positives and negatives that the miner keeps of every row of the block, chosen by `kept.values`; adds how many triplets or
@@ -90,7 +92,9 @@ pub fn select(
                 epsilon: selection.epsilon,
                 ranges: [p_low, p_high, n_low, n_high],
                 counted: counted as u32,
-                unused: [0; 3],
+                distance: selection.distance as u32,
+                shown: selection.shown as u32,
+                unused: 0,
             };
             gpu.dispatch(
                 &KEEP,

@@ -405,8 +405,14 @@ pub(crate) enum Cost {
 }
 
 impl MiningRule {
-    /// The rule of a miner and a loss. Without a loss no triplet is active.
-    pub(crate) fn new(miner: &Miner, loss: Option<&Loss>, distance: Distance) -> Self {
+    /// The rule of a miner, which compares rows by `chosen_by`, and a loss, which does by `distance`. Without a loss no triplet
+    /// is active.
+    pub(crate) fn new(
+        miner: &Miner,
+        chosen_by: Distance,
+        loss: Option<&Loss>,
+        distance: Distance,
+    ) -> Self {
         let (kind, miner_margin) = miner.band();
         let triplets = loss.and_then(Loss::triplet_margin);
         let rule = Rule {
@@ -415,7 +421,10 @@ impl MiningRule {
             miner_margin,
             loss_margin: triplets.map_or(f32::MIN, |loss| loss.margin as f32),
         };
-        let selection = miner.selection(distance);
+        let selection = Selection {
+            shown: distance,
+            ..miner.selection(chosen_by)
+        };
         if let Some(terms) = loss.and_then(|loss| loss.terms(distance)) {
             let mined = loss.is_some_and(Loss::is_mined);
             let times = match (miner, terms.form) {
@@ -501,7 +510,14 @@ impl MiningRule {
     pub(crate) fn counts(&self, miner: &Miner, report: &[u32], anchors: usize) -> MiningCounts {
         match self.pairs() {
             None => miner.counts(report, anchors),
-            Some(_) => MiningCounts::of_pairs(report, anchors),
+            Some(_) => {
+                let mut counts = MiningCounts::of_pairs(report, anchors);
+                if self.operands() != Operands::Rows {
+                    // Every pair of a row and a proxy is kept.
+                    counts.valid = counts.mined;
+                }
+                counts
+            }
         }
     }
 

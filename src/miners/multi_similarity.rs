@@ -27,10 +27,10 @@ impl MultiSimilarityMiner {
             ..Side::ALL
         };
         Selection {
-            distance,
             positives: close,
             negatives: close,
             epsilon: self.epsilon as f32,
+            ..Selection::all(distance)
         }
     }
 }

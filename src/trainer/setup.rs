@@ -181,7 +181,12 @@ impl Sizes {
                 rows.len(),
             ));
         }
-        let rule = MiningRule::new(&config.miner, Some(&config.loss), config.distance);
+        let rule = MiningRule::new(
+            &config.miner,
+            config.chosen_by(),
+            Some(&config.loss),
+            config.distance,
+        );
         let proxies = config.loss.proxies().map(|terms| {
             let mut classes = dataset.labels_of(&sides.train);
             classes.sort_unstable();
@@ -518,7 +523,12 @@ impl TrainBuffers {
 
 /// Checks that rows of the memory can be looked at as miner and loss need it.
 fn check_rows(config: &TrainConfig) -> Result<()> {
-    let rule = MiningRule::new(&config.miner, Some(&config.loss), config.distance);
+    let rule = MiningRule::new(
+        &config.miner,
+        config.chosen_by(),
+        Some(&config.loss),
+        config.distance,
+    );
     let references = config.memory().max(config.batch_size);
     match rule.path() {
         Path::Ranks => Ok(()),

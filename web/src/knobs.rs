@@ -146,7 +146,7 @@ pub(crate) const MAIN: [Knob; 15] = [
 ];
 
 /// The rest.
-pub(crate) const MORE: [Knob; 33] = [
+pub(crate) const MORE: [Knob; 34] = [
     Knob {
         key: "loss.pos_margin",
         label: "Loss: positives",
@@ -328,6 +328,13 @@ pub(crate) const MORE: [Knob; 33] = [
         pml: "HierarchicalSampler(batches_per_super_tuple)",
         help: "How many batches of an epoch have the same super-classes.",
         entry: Entry::Number("1"),
+    },
+    Knob {
+        key: "miner_distance",
+        label: "Miner's distance",
+        pml: "MultiSimilarityMiner(distance)",
+        help: "What a miner that chooses pairs goes by, where that is not what the loss goes by. PML's miners choose by cosine, its triplet loss goes by L2.",
+        entry: Entry::Choice(&[("null", "as the loss"), ("cosine", "cosine similarity"), ("l2", "L2 distance")]),
     },
     Knob {
         key: "memory_start_step",

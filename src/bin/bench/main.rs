@@ -90,6 +90,15 @@ mod native {
             #[arg(long, value_name = "LIST")]
             classes: Option<String>,
         },
+        /// Training steps of every loss with every memory
+        Train {
+            /// Losses by their names, with commas [default: all]
+            #[arg(long, value_name = "LIST")]
+            losses: Option<String>,
+            /// Rows of the memory, with commas [default: 0,1024,16384,65536]
+            #[arg(long, value_name = "LIST")]
+            memory: Option<String>,
+        },
         /// Counts, loss with gradient, and lists of triplets, of semi-hard mining with margin 0.2
         Mining {
             #[command(flatten)]
@@ -117,8 +126,9 @@ mod native {
     }
 
     impl What {
-        fn sweep(&self) -> Result<Sweep> {
+        fn sweep(&self) -> Option<Result<Sweep>> {
             let (name, sizes, others) = match self {
+                Self::Train { .. } => return None,
                 Self::Knn { sizes, k, answers } => {
                     ("knn", sizes, vec![("k", k), ("answers", answers)])
                 }
@@ -132,26 +142,34 @@ mod native {
                 ("references", &sizes.references),
                 ("dim", &sizes.dim),
             ];
-            let mut sweep = Sweep::named(name)?;
-            for (key, list) in lists.into_iter().chain(others) {
+            let set = |sweep: Result<Sweep>, (key, list): (&str, &Option<String>)| {
+                let mut sweep = sweep?;
                 if let Some(list) = list {
                     sweep.set(key, list)?;
                 }
-            }
-            Ok(sweep)
+                Ok(sweep)
+            };
+            Some(
+                lists
+                    .into_iter()
+                    .chain(others)
+                    .fold(Sweep::named(name), set),
+            )
         }
 
         fn plot(&self) -> Option<&PathBuf> {
-            let (Self::Knn { sizes, .. }
-            | Self::Evaluate { sizes, .. }
-            | Self::Mining { sizes, .. }) = self;
-            sizes.plot.as_ref()
+            match self {
+                Self::Train { .. } => None,
+                Self::Knn { sizes, .. }
+                | Self::Evaluate { sizes, .. }
+                | Self::Mining { sizes, .. } => sizes.plot.as_ref(),
+            }
         }
     }
 
     pub(super) async fn bench() -> Result<()> {
         let options = Bench::parse();
-        let sweep = options.what.as_ref().map(What::sweep).transpose()?;
+        let sweep = options.what.as_ref().and_then(What::sweep).transpose()?;
         if options.both {
             let gpu = options
                 .measure(Some(EngineKind::Gpu), sweep.as_ref())
@@ -182,13 +200,34 @@ mod native {
                 trusted: self.trusted,
             };
             let open = || Engine::open(&choice, self.budget.0);
-            let mut report = match sweep {
-                Some(sweep) => bench::run(&open().await?, sweep, say).await?,
-                None => everything(open).await?,
+            let mut report = match (sweep, &self.what) {
+                (Some(sweep), _) => bench::run(&open().await?, sweep, say).await?,
+                (None, Some(What::Train { losses, memory })) => {
+                    training(open, &train::recipes(losses.as_deref(), memory.as_deref())?).await?
+                }
+                (None, _) => everything(open).await?,
             };
             report.trusted = self.trusted;
             Ok(report)
         }
+    }
+
+    /// Steps of each recipe, on an engine of its own.
+    async fn training(
+        open: impl AsyncFn() -> Result<Engine>,
+        recipes: &[train::Recipe],
+    ) -> Result<Report> {
+        let engine = open().await?;
+        let mut report = Report::new(engine.info());
+        let (_, peak) = bench::measure_peak(&engine).await?;
+        report.peak_gflops = peak / 1e9;
+        drop(engine);
+        for recipe in recipes {
+            let line = train::measure(open().await?, recipe, peak).await?;
+            say(&line);
+            report.lines.push(line);
+        }
+        Ok(report)
     }
 
     /// A few lines of everything, each on an engine of its own.

@@ -4,11 +4,16 @@ use std::rc::Rc;
 
 use nearfar::bench::{Line, Times, check};
 use nearfar::kernels::triplet_margin::{Kind, Rule};
-use nearfar::{Dataset, Distance, Engine, Labelled, Result, TrainConfig, Trainer, reference};
+use nearfar::reference::{self, PairOfAnchor, PairsOfAnchor};
+use nearfar::{
+    Dataset, Distance, Engine, Error, Labelled, Loss, Miner, Result, TrainConfig, Trainer,
+};
 use rand::{RngExt as _, SeedableRng as _};
 
-/// A model, a batch and a memory.
+/// A model, a batch and a memory, and a loss by its name.
+#[derive(Clone, Copy)]
 pub(crate) struct Recipe {
+    loss: &'static str,
     dim: usize,
     hidden: usize,
     embedding: usize,
@@ -18,6 +23,7 @@ pub(crate) struct Recipe {
 
 /// The default demo.
 pub(crate) const SMALL: Recipe = Recipe {
+    loss: "triplet-margin",
     dim: 64,
     hidden: 256,
     embedding: 64,
@@ -26,6 +32,7 @@ pub(crate) const SMALL: Recipe = Recipe {
 };
 /// Images of 28 x 28 pixels and a larger memory.
 pub(crate) const LARGE: Recipe = Recipe {
+    loss: "triplet-margin",
     dim: 784,
     hidden: 256,
     embedding: 128,
@@ -35,8 +42,56 @@ pub(crate) const LARGE: Recipe = Recipe {
 
 const CLASSES: u32 = 100;
 
+/// The default demo's model with each of these losses and memories; one with proxies, which meets no memory, once. Without lists
+/// all losses, and memories from none to 65,536 rows.
+///
+/// # Errors
+/// [`Error::Config`] for a name that is none, or a memory that is no number.
+pub(crate) fn recipes(losses: Option<&str>, memories: Option<&str>) -> Result<Vec<Recipe>> {
+    let all = || Loss::ALL.iter().map(|(name, _)| *name);
+    let losses: Vec<&'static str> = match losses {
+        None => all().collect(),
+        Some(list) => list
+            .split(',')
+            .map(|asked| {
+                all().find(|name| *name == asked).ok_or_else(|| {
+                    let names: Vec<&str> = all().collect();
+                    Error::Config(format!(
+                        "there is no loss \"{asked}\": there are {}",
+                        names.join(", ")
+                    ))
+                })
+            })
+            .collect::<Result<_>>()?,
+    };
+    let memories: Vec<usize> = memories
+        .unwrap_or("0,1024,16384,65536")
+        .split(',')
+        .map(|rows| {
+            rows.parse().map_err(|_| {
+                Error::Config(format!(
+                    "memory is \"{rows}\": whole numbers with commas are expected"
+                ))
+            })
+        })
+        .collect::<Result<_>>()?;
+    let of = |loss: &'static str| {
+        let meets = TrainConfig::default()
+            .with_set(&format!("loss.name={loss}"))
+            .is_ok_and(|config| config.memory() > 0);
+        let memories = if meets { &memories[..] } else { &[0] };
+        memories.iter().map(move |&memory| Recipe {
+            loss,
+            memory,
+            ..SMALL
+        })
+    };
+    Ok(losses.into_iter().flat_map(of).collect())
+}
+
 pub(crate) async fn measure(engine: Engine, recipe: &Recipe, peak: f64) -> Result<Line> {
     let Recipe {
+        loss,
         dim,
         hidden,
         embedding,
@@ -44,7 +99,7 @@ pub(crate) async fn measure(engine: Engine, recipe: &Recipe, peak: f64) -> Resul
         memory,
     } = *recipe;
     let mut rng = rand_pcg::Pcg64Mcg::seed_from_u64(3);
-    let rows = 2 * memory;
+    let rows = 2 * memory.max(1024);
     let dataset = Rc::new(Dataset::new(Labelled {
         name: "random".to_owned(),
         values: (0..rows * dim)
@@ -66,13 +121,17 @@ pub(crate) async fn measure(engine: Engine, recipe: &Recipe, peak: f64) -> Resul
         budget_bytes: engine.ledger().budget_bytes(),
         ..TrainConfig::default()
     };
+    let mut config = config.with_set(&format!("loss.name={loss}"))?;
+    if config.loss.triplet_margin().is_none() {
+        config.miner = Miner::None;
+    }
     let mut trainer = Trainer::new(engine, Rc::clone(&dataset), config).await?;
     verify(&mut trainer).await?;
     // The memory is full before anything is timed.
     while trainer.step() < (memory / batch) as u64 {
         trainer.advance(u64::MAX).await?;
     }
-    let before = trainer.step();
+    let (before, dispatched) = (trainer.step(), trainer.engine().dispatches());
     let times = Times::of(async || {
         let until = trainer.step() + 10;
         while trainer.step() < until {
@@ -81,12 +140,21 @@ pub(crate) async fn measure(engine: Engine, recipe: &Recipe, peak: f64) -> Resul
         Ok(())
     })
     .await?;
-    assert!(trainer.step() > before);
+    let steps = trainer.step() - before;
+    let dispatches = (trainer.engine().dispatches() - dispatched) / steps;
     let forward = (dim * hidden + hidden * embedding) as f64;
     let operations = 10.0 * batch as f64 * (6.0 * forward + 2.0 * (memory * embedding) as f64);
-    let name = format!("train 10 steps {dim}-{hidden}-{embedding}, {batch} x {memory}");
+    let name = match loss {
+        "triplet-margin" => {
+            format!("train 10 steps {dim}-{hidden}-{embedding}, {batch} x {memory}")
+        }
+        loss => format!("train 10 steps {loss}, {batch} x {memory}"),
+    };
     let line = Line {
-        rate: format!("{:.0} steps/s", 10.0 / times.median_seconds()),
+        rate: format!(
+            "{:.0} steps/s, {dispatches} dispatches each",
+            10.0 / times.median_seconds()
+        ),
         memory_bytes: trainer.engine().ledger().live_bytes(),
         ..Line::new(name, &times)
     };
@@ -95,7 +163,7 @@ pub(crate) async fn measure(engine: Engine, recipe: &Recipe, peak: f64) -> Resul
 
 /// Compares the first step's loss with the f64 reference on the same weights and rows.
 async fn verify(trainer: &mut Trainer) -> Result<()> {
-    let weights = trainer.weights().await?;
+    let (weights, proxies) = (trainer.weights().await?, trainer.proxies().await?);
     let rows: Vec<u32> = (0..trainer.config().batch_size as u32).collect();
     let report = trainer.step_on(&rows).await?;
     let dataset = trainer.dataset();
@@ -124,6 +192,16 @@ async fn verify(trainer: &mut Trainer) -> Result<()> {
         .zip(0..)
         .map(|(row, id)| [dataset.labels[*row as usize], id])
         .collect();
+    let loss = &trainer.config().loss;
+    if loss.triplet_margin().is_none() {
+        let expected = match proxies.is_empty() {
+            true => of_pairs(loss, &unit, &tags, dim, trainer.config().memory() == 0),
+            false => of_proxies(loss, &unit, &tags, &proxies, dim),
+        };
+        let off = (report.loss - expected).abs();
+        let near = off < 1e-4 * expected.max(1.0);
+        return check(trainer.engine(), "the first step's loss", near);
+    }
     let rule = Rule {
         distance: Distance::Cosine,
         kind: Kind::Semihard,
@@ -137,5 +215,63 @@ async fn verify(trainer: &mut Trainer) -> Result<()> {
         trainer.engine(),
         "the first step's triplets",
         report.mining.valid == expected.valid,
+    )
+}
+
+/// The loss of all pairs of a batch.
+fn of_pairs(loss: &Loss, unit: &[f64], tags: &[[u32; 2]], dim: usize, own: bool) -> f64 {
+    let rows: Vec<&[f64]> = unit.chunks(dim).collect();
+    let anchors: Vec<PairsOfAnchor> = (0..rows.len())
+        .map(|anchor| {
+            let side = |positive: bool| {
+                let others = (0..rows.len()).filter(|row| *row != anchor);
+                let same = |row: &usize| (tags[*row][0] == tags[anchor][0]) == positive;
+                let pairs = others.filter(same).map(|row| {
+                    let similarity = reference::dot(rows[anchor], rows[row]);
+                    PairOfAnchor {
+                        similarity,
+                        held: similarity,
+                        times: 1.0,
+                        other: own.then_some(row),
+                    }
+                });
+                pairs.collect::<Vec<_>>()
+            };
+            let mut sides = [side(true), side(false)];
+            if matches!(loss, Loss::Margin(_)) {
+                // Each pair counts in every triplet of its anchor.
+                let counts = sides.each_ref().map(|side| side.len() as f64);
+                for (side, times) in sides.iter_mut().zip([counts[1], counts[0]]) {
+                    side.iter_mut().for_each(|pair| pair.times = times);
+                }
+            }
+            sides
+        })
+        .collect();
+    reference::pair_loss(loss, Distance::Cosine, &anchors)
+}
+
+/// The loss of a batch with proxies, class by class.
+fn of_proxies(loss: &Loss, unit: &[f64], tags: &[[u32; 2]], proxies: &[f32], dim: usize) -> f64 {
+    let proxies: Vec<f64> = proxies.iter().map(|value| f64::from(*value)).collect();
+    let proxies = reference::normalize(&proxies, dim);
+    let each = proxies.len() / dim / CLASSES as usize;
+    let similarities: Vec<Vec<Vec<f64>>> = unit
+        .chunks(dim)
+        .map(|row| {
+            let all: Vec<f64> = proxies
+                .chunks(dim)
+                .map(|proxy| reference::dot(row, proxy))
+                .collect();
+            all.chunks(each).map(<[f64]>::to_vec).collect()
+        })
+        .collect();
+    let labels: Vec<usize> = tags.iter().map(|[label, _]| *label as usize).collect();
+    reference::proxy_loss(
+        loss,
+        Distance::Cosine,
+        &similarities,
+        &similarities,
+        &labels,
     )
 }
