@@ -894,3 +894,31 @@ fn every_recipe_trains_on_every_sample() {
         }
     }
 }
+
+#[test]
+fn a_miner_that_ranks_pairs_chooses_the_same_by_either_distance() {
+    for engine in [EngineKind::Cpu, EngineKind::Gpu] {
+        let of = |set: &str| {
+            let sets = [
+                "distance=l2",
+                "miner.name=batch-hard",
+                "memory_size=600",
+                set,
+            ];
+            ten_steps(open(engine, 256 << 20), &sets).0
+        };
+        let [own, other] = ["miner_distance=l2", "miner_distance=cosine"].map(of);
+        for (own, other) in own.iter().zip(&other) {
+            assert!((own - other).abs() < 1e-4 && *own > 0.01, "{own} {other}");
+        }
+    }
+    let dataset = Dataset::sample("digits", 0).expect("is there");
+    let band = config(&dataset, &[])
+        .with_set("miner_distance=l2")
+        .expect("a setting");
+    let refused = band
+        .check()
+        .expect_err("a band of triplets has margins")
+        .to_string();
+    assert!(refused.starts_with("miner_distance differs"), "{refused}");
+}

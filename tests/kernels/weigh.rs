@@ -139,10 +139,10 @@ fn close(distance: Distance) -> Selection {
         ..Side::ALL
     };
     Selection {
-        distance,
         positives: side,
         negatives: side,
         epsilon: 0.0625,
+        ..Selection::all(distance)
     }
 }
 

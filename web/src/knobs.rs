@@ -334,7 +334,11 @@ pub(crate) const MORE: [Knob; 34] = [
         label: "Miner's distance",
         pml: "MultiSimilarityMiner(distance)",
         help: "What a miner that chooses pairs goes by, where that is not what the loss goes by. PML's miners choose by cosine, its triplet loss goes by L2.",
-        entry: Entry::Choice(&[("null", "as the loss"), ("cosine", "cosine similarity"), ("l2", "L2 distance")]),
+        entry: Entry::Choice(&[
+            ("null", "as the loss"),
+            ("cosine", "cosine similarity"),
+            ("l2", "L2 distance"),
+        ]),
     },
     Knob {
         key: "memory_start_step",
