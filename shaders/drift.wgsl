@@ -3,7 +3,10 @@
 //   mean = sum over rows of gradient / rows
 //   push = cosine of mean and its running average before this step       average = 0.9 average + 0.1 mean
 //
-// measure   one workgroup   state: mean, average; sums: of the pushes so far, and how many they are
+// mean      one invocation per vec4   state: mean
+// measure   one workgroup             state: average; sums: of the pushes so far, and how many they are
+//
+// The gradient of a loss of triplets is still times the active triplets.
 
 override WORKGROUP_SIZE: u32;
 
@@ -20,18 +23,30 @@ struct Params {
 var<workgroup> partial: array<vec4f, WORKGROUP_SIZE>;  // 4 KiB
 
 @compute @workgroup_size(WORKGROUP_SIZE)
+fn mean(
+  @builtin(workgroup_id) group: vec3u,
+  @builtin(num_workgroups) groups: vec3u,
+  @builtin(local_invocation_index) lane: u32,
+) {
+  let k = (group.x + group.y * groups.x) * WORKGROUP_SIZE + lane;
+  if k >= params.stride {
+    return;
+  }
+  var sum = vec4f();
+  for (var row = 0u; row < params.rows; row++) {
+    sum += gradient[row * params.stride + k];
+  }
+  state[k] = sum / f32(params.rows);
+}
+
+@compute @workgroup_size(WORKGROUP_SIZE)
 fn measure(@builtin(local_invocation_index) lane: u32) {
   var products = vec4f();  // <mean, average>, <mean, mean>, <average, average>
   for (var k = lane; k < params.stride; k += WORKGROUP_SIZE) {
-    var mean = vec4f();
-    for (var row = 0u; row < params.rows; row++) {
-      mean += gradient[row * params.stride + k];
-    }
-    mean /= f32(params.rows);
+    let own = state[k];
     let average = state[params.stride + k];
-    products += vec4f(dot(mean, average), dot(mean, mean), dot(average, average), 0.0);
-    state[k] = mean;
-    state[params.stride + k] = 0.9 * average + 0.1 * mean;
+    products += vec4f(dot(own, average), dot(own, own), dot(average, average), 0.0);
+    state[params.stride + k] = 0.9 * average + 0.1 * own;
   }
   partial[lane] = products;
   workgroupBarrier();  // all products are there before they are added

@@ -1,8 +1,8 @@
 // Rows of unit length, and the gradient through that.
 //
 //   unit = row / max(|row|, 1e-12)                 a zero row stays zero
-//   d row = (g - unit <g, unit>) / |row|           g = gradient / divisor; zero where the row is zero or the divisor is 0
-//                                                  less their mean, where it is to be taken off
+//   d row = (g - unit <g, unit>) / |row|           g = (gradient - mean) / divisor; zero where the row is zero or the divisor is 0
+//                                                  mean: of the batch's gradients, where it is taken off, or 0
 //   term  = scale <gradient, unit> + what is there  a row's term of the loss, in the step's report
 //
 // normalize   one workgroup a row   unit[first + row]
@@ -26,7 +26,7 @@ struct Params {
   report: u32,       // where this step's report begins
   scale: f32,        // what <gradient, unit> counts for in a row's term of the loss; 0: no term is touched
   divisor: f32,      // of the gradient; 0: the active triplets in the report
-  centred: u32,      // whether the mean of the batch's gradients is taken off each
+  centered: u32,      // whether the mean of the batch's gradients is taken off each
 }
 
 @group(0) @binding(0) var<uniform> params: Params;
@@ -154,28 +154,28 @@ fn backward(
   if row >= params.rows {
     return;
   }
-  let centred = params.centred != 0u;
+  let centered = params.centered != 0u;
   var part = 0.0;
-  var common = 0.0;
+  var along_mean = 0.0;
   for (var k = lane; k < params.stride; k += WORKGROUP_SIZE) {
     let i = row * params.stride + k;
     part = chain(gradient[i], unit_rows[i], part);
-    if centred {
-      common = chain(mean[k], unit_rows[i], common);
+    if centered {
+      along_mean = chain(mean[k], unit_rows[i], along_mean);
     }
   }
   let along = sum(part, lane);
   var left = along;
-  if centred {
+  if centered {
     workgroupBarrier();  // all have read the first sum
-    left -= sum(common, lane);
+    left -= sum(along_mean, lane);
   }
   let active_triplets = f32(atomicLoad(&report[params.report + ACTIVE]))
     + 4294967296.0 * f32(atomicLoad(&report[params.report + ACTIVE + 1u]));
   let divisor = select(active_triplets, params.divisor, params.divisor > 0.0) * row_norms[row];
   for (var k = lane; k < params.stride; k += WORKGROUP_SIZE) {
     let i = row * params.stride + k;
-    let own = gradient[i] - select(vec4f(), mean[k], centred);
+    let own = gradient[i] - select(vec4f(), mean[k], centered);
     let tangent = own - unit_rows[i] * left;
     gradient[i] = select(vec4f(), tangent / divisor, divisor > 0.0);
   }

@@ -62,7 +62,7 @@ struct Params {
   distance: u32,
   kind: u32,        // which triplets the miner keeps
   miner_margin: f32,
-  first: u32,       // count: of the other side
+  first: u32,       // count: of the other side; settle: where the batch begins
   end: u32,
   scales: vec2f,    // of positives, of negatives
   margins: vec2f,
@@ -172,8 +172,10 @@ fn log_add(a: f32, b: f32) -> f32 {
   return top + log(exp(a - top) + exp(b - top));
 }
 
+/// log(1 + exp(x)), above zero as far as f32 goes.
 fn softplus(x: f32) -> f32 {
-  return max(x, 0.0) + log(1.0 + exp(-abs(x)));
+  let e = exp(-abs(x));
+  return max(x, 0.0) + select(log(1.0 + e), e - 0.5 * e * e, e < 1e-3);
 }
 
 fn sigmoid(x: f32) -> f32 {
@@ -426,7 +428,7 @@ fn reduce(
   reduced[at + 4u] = factor;
   reduced[at + 5u] = f32(met.x);
   reduced[at + 6u] = f32(met.y);
-  reduced[at + 7u] = 0.0;
+  reduced[at + 7u] = bitcast<f32>(met.y);
   var busy = met.zw;
   if params.form != CONTRASTIVE && params.form != MARGIN {
     busy = select(vec2u(), met.xy, costs.x + costs.y > 0.0);
@@ -465,7 +467,8 @@ fn settle(
   }
   let at = (params.reduced + row) * NUMBERS;
   let log = reduced[at + 3u];
-  var own = vec4f();  // what the pairs cost, the weight of the row's negatives, pairs above zero
+  var own = vec4f();  // what the pairs cost, and the weight of the row's negatives
+  var above = vec4u();  // pairs above zero
   for (var j = lane; j < counts[row].x; j += WORKGROUP_SIZE) {
     let p = pair(row, j);
     if p.times > 0.0 {
@@ -475,7 +478,8 @@ fn settle(
         other = reduced[place * NUMBERS + 3u];
       }
       let both = lifted(p.v, log, other);
-      own += p.times * vec4f(both.y * both.y / 2.0, both.y * exp(log - both.x), select(0.0, 1.0, both.y > 0.0), 0.0);
+      own += p.times * vec4f(both.y * both.y / 2.0, both.y * exp(log - both.x), 0.0, 0.0);
+      above.x += select(0u, u32(p.times), both.y > 0.0);
     }
   }
   if params.own != 0u {
@@ -489,14 +493,15 @@ fn settle(
     }
   }
   let all = sum(own, lane);
+  above = sum_wholes(above, lane);
   if lane > 0u {
     return;
   }
   let weight = select(0.0, all.y, log > EMPTY);
   reduced[at] = all.x;
   reduced[at + 4u] = weight;
-  add(ACTIVE_POSITIVES, u32(all.z));
-  add(ACTIVE_NEGATIVES, select(0u, u32(reduced[at + 6u]), weight > 0.0));
+  add(ACTIVE_POSITIVES, above.x);
+  add(ACTIVE_NEGATIVES, select(0u, bitcast<u32>(reduced[at + 7u]), weight > 0.0));
   add(ROWS, select(0u, 1u, all.x > 0.0));
 }
 

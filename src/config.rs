@@ -50,8 +50,8 @@ pub struct TrainConfig {
     pub memory_size: usize,
     /// The first step that uses the memory; until then nothing is stored and the loss sees the batch alone.
     pub memory_start_step: u64,
-    /// Whether the mean of a batch's gradients, at the unit embeddings, is taken off each while a memory is in use. It would move
-    /// all embeddings the same way, away from where stored ones were, and tell no class from another.
+    /// Whether the mean gradient of a batch, with respect to the unit embeddings, is subtracted from that of each row while a
+    /// memory is in use. The mean moves all embeddings the same way, away from the stored ones, and separates no classes.
     pub center_gradient: bool,
     /// How rows are compared: margins are differences of it.
     pub distance: Distance,
@@ -432,16 +432,24 @@ impl TrainConfig {
             ),
             (
                 (2..=1 << 15).contains(&self.batch_size)
-                    || self.batch_size == 1 && self.memory_size > 0,
+                    || self.batch_size == 1
+                        && (self.memory_size > 0 || self.loss.proxies().is_some()),
                 "batch_size",
                 self.batch_size.to_string(),
                 "between 2 and 32768, or 1 with a memory",
             ),
             (
-                self.memory_size == 0 || (self.batch_size..=1 << 24).contains(&self.memory_size),
+                self.memory() == 0 && self.memory_size <= 1 << 24
+                    || (self.batch_size..=1 << 24).contains(&self.memory_size),
                 "memory_size",
                 self.memory_size.to_string(),
                 "0, or at least batch_size and at most 16777216",
+            ),
+            (
+                !self.center_gradient || self.batch_size >= 2,
+                "center_gradient",
+                "true".to_owned(),
+                "false where batch_size is 1: the mean of one gradient is that gradient",
             ),
             (
                 adam.lr > 0.0 && adam.lr <= 10.0,
@@ -487,8 +495,8 @@ impl TrainConfig {
         match self.miner_distance {
             Some(distance) if distance != self.distance && !self.miner.gives_pairs() => {
                 Err(Error::Config(
-                    "miner_distance differs from distance: this miner goes by the margins of the loss, so leave miner_distance \
-                     out, or use batch-hard, batch-easy-hard, multi-similarity or pair-margin"
+                    "miner_distance differs from distance, which only miners that keep pairs allow: leave miner_distance out, or \
+                     use batch-hard, batch-easy-hard, multi-similarity or pair-margin"
                         .to_owned(),
                 ))
             }

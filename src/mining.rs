@@ -289,6 +289,7 @@ pub async fn mine_into(
 ) -> Result<Mined> {
     miner.check_has_a_loss()?;
     if let Wanted::Loss(loss) | Wanted::Gradient(loss) = wanted {
+        loss.check()?;
         loss.check_takes(miner, distance)?;
         check_proxies(loss, references)?;
     }
@@ -490,7 +491,10 @@ impl<'a> Phase<'a> {
         about: impl Fn(usize) -> (u32, u32),
     ) -> Vec<Row> {
         let operations = self.spec.operations_of_an_anchor();
-        let most = rows.unwrap_or_else(|| self.pace.units(operations, self.cut.rows));
+        let most = match self.spec.own && self.spec.whole {
+            true => self.cut.rows,
+            false => rows.unwrap_or_else(|| self.pace.units(operations, self.cut.rows)),
+        };
         let most = most.next_multiple_of(OWNERS).min(self.cut.rows);
         let last = self.spec.anchors.min(first + most);
         let mut offset = 0;

@@ -40,7 +40,7 @@ impl Recipe {
         Self {
             name: "class-sampler-triplet",
             title: "Triplets with a class sampler",
-            why: "Several rows of each class in a batch are positives enough: no memory, and nothing in it goes stale.",
+            why: "Several rows of each class in a batch give every row positives, so no memory is needed and none goes stale.",
             source: "Hermans et al. 2017, In Defense of the Triplet Loss; PML's MPerClassSampler",
             sets: &[
                 TRIPLETS[0],
@@ -102,8 +102,7 @@ impl Recipe {
         Self {
             name: "linear-from-lda",
             title: "Linear head from LDA",
-            why: "The linear map that every head is compared with, trained on with small steps: the simplest head that may be \
-                  enough.",
+            why: "Starts from the linear map (LDA) that every head is compared with, and trains it further in small steps.",
             source: "Fisher 1936; scikit-learn's LinearDiscriminantAnalysis",
             sets: &[
                 TRIPLETS[0],

@@ -299,6 +299,10 @@ impl RowPass {
         cost: &RowCost,
         report: &mut DeviceVec<u32>,
     ) {
+        debug_assert!(
+            !turn.own || turn.block.rows == turn.anchors,
+            "all anchors are there"
+        );
         self.keep_again(commands, turn, selection, cost, report);
         let Self { kept, reduced, .. } = self;
         let times = (self.work == RowWork::MinedPairs).then_some(&self.times);

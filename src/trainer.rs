@@ -639,7 +639,7 @@ impl Trainer {
         if !drawn.alone {
             drift::measure(commands, count, stride, &train.gradient, &mut train.drift);
         }
-        let centred = !drawn.alone && self.config.center_gradient;
+        let centered = !drawn.alone && self.config.center_gradient;
         normalize::backward(
             commands,
             count,
@@ -654,7 +654,7 @@ impl Trainer {
             },
             // The slopes of pairs are divided already.
             rule.pairs().map(|_| 1.0),
-            centred.then_some(&train.drift.state),
+            centered.then_some(&train.drift.state),
             report_first,
             &mut train.report,
         );

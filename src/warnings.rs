@@ -144,7 +144,8 @@ impl Warnings {
         let share = active as f64 / valid.max(1) as f64;
         let first = std::mem::replace(&mut self.evaluated, step) + 1;
         let drifts = found.push.is_some_and(|push| push > DRIFTS) && share > DRIFTS_FROM_SHARE;
-        if drifts && !config.center_gradient && !self.drift_said && step >= LEAST_STEPS {
+        let mends = !config.center_gradient && config.batch_size > 1;
+        if drifts && mends && !self.drift_said && step >= LEAST_STEPS {
             self.drift_said = true;
             self.said
                 .push(drift(first, step, found.push.unwrap_or(0.0)));
@@ -166,13 +167,13 @@ const LEAST_STEPS: u64 = 60;
 /// All embeddings are pushed the same way.
 fn drift(first: u64, last: u64, push: f64) -> Warning {
     Warning::new(format!(
-        "The embeddings drift: steps {first} to {last} pushed all of them the same way (a steadiness of {push:.2} of 1; runs that \
-         learn stay below 0.45). That moves them away from the stored ones, which lag behind, and tells no class from another. \
+        "The embeddings drift: steps {first} to {last} pushed all of them the same way (cosine {push:.2} with the steps before; runs \
+         that learn stay below 0.45). That moves them away from the stored ones, which lag behind, and tells no class from another. \
          The likely reason: a memory together with several rows of a class in a batch, whose positives are fresh and whose \
          negatives are old."
     ))
     .mended_by(
-        "Take the common push out".to_owned(),
+        "Centre the gradient".to_owned(),
         &["center_gradient=true".to_owned()],
     )
 }
@@ -180,7 +181,7 @@ fn drift(first: u64, last: u64, push: f64) -> Warning {
 /// All embeddings lie at one point.
 fn collapse(step: u64, found: &Diagnostics, config: &TrainConfig) -> Warning {
     let lr = config.optimizer.lr();
-    let tenth = format!("{:e}", lr / 10.0)
+    let tenth = format!("{:.2e}", lr / 10.0)
         .parse::<f64>()
         .unwrap_or(lr / 10.0);
     Warning::new(format!(
@@ -231,7 +232,7 @@ fn nothing_active(report: &StepReport, config: &TrainConfig) -> Warning {
     let (cause, button, sets) = if mining.valid == 0 {
         let cause = if config.sampler.draws_one_class(config.batch_size) {
             "all rows of a batch are of one class, so there is no negative"
-        } else if config.memory_size == 0 {
+        } else if config.memory() == 0 {
             "no two rows of a batch are of one class, so there is no positive"
         } else {
             "no two rows of batch and memory are of one class, so there is no positive"
@@ -280,7 +281,10 @@ fn nothing_active(report: &StepReport, config: &TrainConfig) -> Warning {
             vec![loss_margin(margin)],
         )
     } else {
-        let cause = "the pairs that the miner keeps meet the loss's margins already";
+        let cause = match config.loss.is_mined() {
+            true => "the pairs that the miner keeps meet the loss's margins already",
+            false => "every row is told from the other classes as well as this loss asks",
+        };
         return Warning::new(quiet(what, report.step, cause));
     };
     Warning::new(quiet(what, report.step, cause)).mended_by(button, &sets)

@@ -285,3 +285,69 @@ fn the_comparison_rejects_planted_faults() {
         }
     }
 }
+
+/// As many rows as a block of `mine` otherwise does not hold: positive pairs need both of their rows.
+#[test]
+fn a_lifted_structure_of_many_rows_has_the_slopes_of_the_reference() {
+    const STEP: f64 = 1e-5;
+    let (count, dim) = (400, 64);
+    let mut rng = common::rng(5);
+    let rows = common::to_f64(&common::random_rows(&mut rng, count, dim));
+    let labels: Vec<u32> = (0..count as u32).map(|row| row % 40).collect();
+    let case = Case {
+        loss: TrainConfig::default()
+            .with_set("loss.name=lifted-structure")
+            .expect("a loss")
+            .loss,
+        miner: "none".to_owned(),
+        distance: Distance::Cosine,
+        dim,
+        rows,
+        reference_labels: None,
+        references: None,
+        positives: pairs(&labels, true),
+        negatives: pairs(&labels, false),
+        labels,
+        value: 0.0,
+        gradient: Vec::new(),
+    };
+    let set = Set::new(&case.rows, &case.labels, dim);
+    for engine in engines() {
+        let mined = pollster::block_on(mine(
+            &engine,
+            set.rows(),
+            None,
+            &nearfar::Miner::None,
+            Distance::Cosine,
+            Wanted::Gradient(&case.loss),
+            |_, _| {},
+        ))
+        .expect("fits");
+        for at in [0, 130 * dim + 7, 399 * dim + 63] {
+            let moved = |by: f64| {
+                let mut rows = case.rows.clone();
+                rows[at] += by;
+                by_reference(&case, &rows, &rows, None)
+            };
+            let slope = (moved(STEP) - moved(-STEP)) / (2.0 * STEP);
+            let found = f64::from(mined.gradient[at]);
+            assert!(
+                (found - slope).abs() < 1e-3 * slope.abs() + 1e-7,
+                "{at}: {found} {slope}"
+            );
+        }
+    }
+}
+
+/// Every pair of one kind, once: `[anchor, other, times]`.
+fn pairs(labels: &[u32], positive: bool) -> Vec<usize> {
+    let mut all = Vec::new();
+    for anchor in 0..labels.len() {
+        for other in (0..labels.len()).filter(|other| *other != anchor) {
+            if (labels[anchor] == labels[other]) == positive {
+                all.extend([anchor, other, 1]);
+            }
+        }
+    }
+    all
+}

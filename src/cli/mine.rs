@@ -50,8 +50,8 @@ pub(super) struct Mine {
 pub(super) struct Loss {
     #[command(flatten)]
     rows: LabelledFiles,
-    /// The loss: triplet-margin, contrastive, margin, multi-similarity, nt-xent, sup-con, circle, nca, or
-    /// generalized-lifted-structure
+    /// The loss: triplet-margin, contrastive, margin, multi-similarity, nt-xent, sup-con, circle, lifted-structure,
+    /// generalized-lifted-structure, nca; or one with proxies, which are then the references
     #[arg(long, value_name = "NAME", default_value = "triplet-margin")]
     loss: String,
     /// The miner, which says which triplets it sees: triplet-margin, batch-hard, batch-easy-hard, multi-similarity,

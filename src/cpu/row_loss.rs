@@ -257,7 +257,7 @@ impl RowCost {
         matches!(self.form, Form::Softmax | Form::ArcFace | Form::ProxyAnchor)
     }
 
-    /// `dL/dv` of a pair, from its row and the divisors of the batch. `times`: how often it counts.
+    /// `dL/dv` of a pair, from its row and the divisors of the batch.
     /// `other`: the log-sum-exp over the negatives of the pair's other row, for [`Form::Lifted`].
     fn slope(&self, pair: &Pair, row: &Reduced, other: f32, divisors: [f32; 2]) -> f32 {
         let Pair {
@@ -635,35 +635,34 @@ pub(crate) fn settle(
         .chunks_exact(ROW_NUMBERS)
         .map(|row| row[3])
         .collect();
+    let (mut lost, mut weights) = (vec![0.0; block.rows], vec![0.0; block.rows]);
     let mut active = [0u64; 3];
     for row in 0..block.rows {
-        let numbers = &mut reduced[(first + row) * ROW_NUMBERS..][..ROW_NUMBERS];
         let log = logs[first + row];
-        let (mut lost, mut weight) = (0.0, 0.0);
         for pair in inputs.pairs(cost, width, row).filter(|pair| pair.positive) {
             let other = if own { logs[pair.place] } else { EMPTY };
             let (both, h) = cost.lifted(pair.v, log, other);
-            let h = f64::from(h);
-            lost += f64::from(pair.times) * h * h / 2.0;
-            weight += f64::from(pair.times) * h * (f64::from(log) - both).exp();
+            let (times, h) = (f64::from(pair.times), f64::from(h));
+            lost[row] += times * h * h / 2.0;
+            weights[row] += times * h * (f64::from(log) - both).exp();
+            if own {
+                weights[pair.place] += times * h * (f64::from(other) - both).exp();
+            }
             active[0] += if h > 0.0 { pair.times as u64 } else { 0 };
         }
-        if own {
-            for anchor in (0..block.rows).filter(|anchor| *anchor != row) {
-                let mut pairs = inputs.pairs(cost, width, anchor);
-                if let Some(pair) = pairs.find(|pair| pair.positive && pair.place == row) {
-                    let (both, h) = cost.lifted(pair.v, logs[anchor], log);
-                    weight += f64::from(pair.times * h) * (f64::from(log) - both).exp();
-                }
-            }
-        }
+    }
+    for (row, (lost, weight)) in lost.into_iter().zip(weights).enumerate() {
+        let numbers = &mut reduced[(first + row) * ROW_NUMBERS..][..ROW_NUMBERS];
         numbers[0] = lost as f32;
-        numbers[4] = if log > EMPTY { weight as f32 } else { 0.0 };
-        active[1] += if numbers[4] > 0.0 {
-            numbers[6] as u64
+        numbers[4] = if logs[first + row] > EMPTY {
+            weight as f32
         } else {
-            0
+            0.0
         };
+        if numbers[4] > 0.0 {
+            let negatives = inputs.pairs(cost, width, row).filter(|pair| !pair.positive);
+            active[1] += negatives.map(|pair| pair.times as u64).sum::<u64>();
+        }
         active[2] += u64::from(lost > 0.0);
     }
     let totals = [

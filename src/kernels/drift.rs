@@ -2,9 +2,19 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use super::{Access, Kernel, index, vec4s};
+use super::{Access, Kernel, groups_for, index, vec4s};
 use crate::cpu;
 use crate::engine::{Commands, DeviceVec};
+
+/// One invocation per vec4 of a row.
+pub static MEAN: Kernel = Kernel {
+    name: "drift.mean",
+    entry: "mean",
+    bindings: &[Access::Read, Access::ReadWrite],
+    workgroup_size: 64,
+    workgroup_bytes: 0,
+    ..MEASURE
+};
 
 /// One workgroup.
 pub static MEASURE: Kernel = Kernel {
@@ -55,6 +65,8 @@ pub fn measure(
                 rows: index(rows),
                 stride: vec4s(stride),
             };
+            let groups = groups_for(&MEAN, stride / 4);
+            gpu.dispatch(&MEAN, &params, &buffers[..2], groups);
             gpu.dispatch(&MEASURE, &params, &buffers, 1);
         }
         Commands::Cpu(calls) => {

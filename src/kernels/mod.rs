@@ -26,7 +26,7 @@ use crate::device::DeviceInfo;
 pub use crate::gpu::{Access, Kernel};
 
 /// Every kernel there is.
-pub static ALL: [&Kernel; 55] = [
+pub static ALL: [&Kernel; 56] = [
     &gather::GATHER,
     &gather::GATHER_SCALED,
     &gemm::FORWARD,
@@ -42,6 +42,7 @@ pub static ALL: [&Kernel; 55] = [
     &normalize::ENQUEUE,
     &normalize::MEASURE,
     &normalize::BACKWARD,
+    &drift::MEAN,
     &drift::MEASURE,
     &optimizer::ADAM,
     &optimizer::SQUARES,
@@ -94,7 +95,7 @@ pub fn used_on(info: &DeviceInfo) -> impl Iterator<Item = &'static Kernel> + use
 
 /// Steps that an invocation takes in one dispatch, all its loops together, about: software adapters end them at 65,536
 /// without a word.
-const MOST_STEPS: usize = 16_384;
+pub(crate) const MOST_STEPS: usize = 16_384;
 
 /// Floats from one row of a matrix to the next: `columns` rounded up to whole vec4s.
 pub fn stride(columns: usize) -> usize {

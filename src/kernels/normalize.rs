@@ -67,7 +67,7 @@ struct Params {
     report: u32,
     scale: f32,
     divisor: f32,
-    centred: u32,
+    centered: u32,
 }
 
 /// Writes `rows[i] / max(|rows[i]|, 1e-12)` to `unit[first + i]`, for `i < count`. A zero row stays zero.
@@ -252,7 +252,7 @@ pub fn backward(
                 report: index(report_first),
                 scale,
                 divisor: divisor.unwrap_or(0.0),
-                centred: u32::from(mean.is_some()),
+                centered: u32::from(mean.is_some()),
                 ..Params::default()
             },
             &[

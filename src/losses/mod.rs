@@ -298,7 +298,7 @@ impl Loss {
     /// Checks that the loss can be computed from what the miner keeps, and by this distance.
     ///
     /// # Errors
-    /// [`Error::Config`] for one negative for each positive where the loss looks at more, and for `circle` by distance.
+    /// [`Error::Config`] for one negative for each positive where the loss looks at more, and for a loss of cosine similarities by distance.
     pub(crate) fn check_takes(&self, miner: &Miner, distance: Distance) -> Result<()> {
         match (miner, self) {
             (Miner::FacenetSemihard(_), Self::TripletMargin(loss)) if loss.swap => {

@@ -152,7 +152,6 @@ impl Draw for Hierarchical {
             for (place, rows) in chosen.iter_mut().enumerate() {
                 // The first classes come once more than the others where the groups do not divide.
                 let times = groups / count + usize::from(place < groups % count);
-                let times = if groups < count { 1 } else { times };
                 draw_of_class(rows, times * self.samples, rng, batch);
             }
         }

@@ -7,7 +7,7 @@ use super::{Classes, Draw};
 use crate::error::{Error, Result};
 use crate::rng::Rng;
 
-/// Draws every row once an epoch, in random order; what is less than a batch at its end is dropped.
+/// Draws the rows in a new random order each epoch, no row twice; the last ones, which do not fill a batch, are left out.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ShuffledSampler {}

@@ -15,8 +15,8 @@ use crate::kernels::drift::Drift;
 use crate::kernels::hardest::{self, Hardest};
 use crate::kernels::optimizer::{Moments, PARTS};
 use crate::kernels::ranks::{Block, Row, SEGMENT};
-use crate::kernels::stride;
 use crate::kernels::triplet_margin::{self, OWNERS, PAIRS, TERMS, part_stride};
+use crate::kernels::{MOST_STEPS, stride};
 use crate::knn::Seeker;
 use crate::ledger::Purpose;
 use crate::linear::{LinearMap, Unfit};
@@ -36,8 +36,8 @@ const STEPS_PER_UPLOAD: usize = 16;
 const BLOCK_BYTES: u64 = 32 << 20;
 /// Dispatches of the rest of a step: fewer than this.
 pub(super) const STEP_DISPATCHES: u32 = 24;
-/// What the host writes for each row of a step, at most: its number, its [`Row`], and a zero in the report.
-const UPLOAD_BYTES_PER_ROW: usize = 4 + size_of::<Row>() + 4;
+/// What the host writes for each row of a step beside its report: its number, and its [`Row`].
+const UPLOAD_BYTES_PER_ROW: usize = 4 + size_of::<Row>();
 /// Training rows that are scored for comparison where there is no validation side to match.
 const PROBE_ROWS: usize = 2000;
 
@@ -156,6 +156,8 @@ pub(super) struct TrainBuffers {
 /// What to change where a run does not fit, by what takes the room.
 const ADVICE: &str = "raise the budget, or lower memory_size, batch_size or the widths";
 const ADVICE_WITHOUT_MEMORY: &str = "raise the budget, or lower batch_size or the widths";
+const ADVICE_WITH_PROXIES: &str = "raise the budget, or lower batch_size, embedding_size, or the proxies of a class where the \
+     loss has several";
 const ADVICE_BEFORE_MEMORY: &str = "raise the budget, lower batch_size, or set memory_start_step to 0: until that step all \
      rows of a batch are mined at once";
 
@@ -214,7 +216,7 @@ impl Sizes {
         let with_memory = (config.memory() > 0).then(|| blocks(memory, false));
         let alone = config.memory() == 0 || config.memory_start_step > 0;
         let alone = alone.then(|| blocks(own_references, true));
-        let step_bytes = UPLOAD_BYTES_PER_ROW * batch + 4 * (TERMS + anchors);
+        let step_bytes = UPLOAD_BYTES_PER_ROW * batch + 4 * (TERMS + batch.max(anchors));
         let upload = STEPS_PER_UPLOAD.min(((1 << 20) - 4 * PAIRS) / step_bytes);
         Ok(Self {
             widths,
@@ -334,6 +336,7 @@ impl Sizes {
                 .total_bytes()
         };
         match (&self.with_memory, &self.alone) {
+            (None, _) if self.proxies.is_some() => ADVICE_WITH_PROXIES,
             (None, _) => ADVICE_WITHOUT_MEMORY,
             (Some(with_memory), Some(alone)) if bytes(alone) > bytes(with_memory) => {
                 ADVICE_BEFORE_MEMORY
@@ -473,6 +476,8 @@ impl Blocks {
         let rows = match (BLOCK_BYTES / bytes_per_row.max(1)) as usize / OWNERS * OWNERS {
             // Rows of a batch that are its own references all need their thresholds at once.
             _ if alone && rule.operands() == Operands::Rows => anchors,
+            // References add up what they get from all rows of a block in one loop.
+            rows if rule.path() == Path::Rows => rows.max(OWNERS).min(anchors).min(MOST_STEPS),
             rows => rows.max(OWNERS).min(anchors),
         };
         Self {

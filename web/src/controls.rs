@@ -27,7 +27,6 @@ pub(crate) fn Controls(state: State) -> impl IntoView {
 /// Settings that belong together, to start from.
 #[component]
 fn Recipes(state: State) -> impl IntoView {
-    let of_data = "";
     // The recipe that gives the settings that hold, over the defaults of the data.
     let chosen = Memo::new(move |_| {
         let config = state.config.get();
@@ -67,7 +66,7 @@ fn Recipes(state: State) -> impl IntoView {
                 id="recipe" data-testid="recipe" node_ref=select
                 on:change=move |event| choose(event_target_value(&event))
             >
-                <option value=of_data>"settings that suit the data"</option>
+                <option value="">"settings that suit the data"</option>
                 {options}
                 <option value="own" disabled=true hidden=true>"own settings"</option>
             </select>

@@ -119,7 +119,7 @@ pub(crate) const MAIN: [Knob; 15] = [
         key: "loss.name",
         label: "Loss",
         pml: "TripletMarginLoss, ContrastiveLoss, ..",
-        help: "The number that training makes small. Triplet margin compares a positive with a negative; contrastive to NCA look at pairs, or at all pairs of an anchor at once; the rest compare each row with learned proxies of the classes, and need neither miner nor memory.",
+        help: "The number that training makes small. Triplet margin compares a positive with a negative; the losses with proxies, from proxy NCA on, compare each row with learned proxies of the classes and use neither miner nor memory; the others look at pairs, or at all pairs of an anchor at once.",
         entry: Entry::Choice(&Loss::ALL),
     },
     Knob {
@@ -213,7 +213,7 @@ pub(crate) const MORE: [Knob; 34] = [
     Knob {
         key: "loss.softmax_scale",
         label: "Loss: scale",
-        pml: "NCALoss(softmax_scale)",
+        pml: "NCALoss(softmax_scale), ProxyNCALoss(softmax_scale)",
         help: "Similarities are multiplied by it. The larger it is, the more the nearest rows or proxies count alone.",
         entry: Entry::Number("any"),
     },
@@ -333,7 +333,7 @@ pub(crate) const MORE: [Knob; 34] = [
         key: "miner_distance",
         label: "Miner's distance",
         pml: "MultiSimilarityMiner(distance)",
-        help: "What a miner that chooses pairs goes by, where that is not what the loss goes by. PML's miners choose by cosine, its triplet loss goes by L2.",
+        help: "The distance that the miner compares rows by, where it differs from the loss's. Only for miners that keep pairs. PML's miners use cosine, its triplet loss L2.",
         entry: Entry::Choice(&[
             ("null", "as the loss"),
             ("cosine", "cosine similarity"),
@@ -351,7 +351,7 @@ pub(crate) const MORE: [Knob; 34] = [
         key: "center_gradient",
         label: "Centre the gradient",
         pml: "",
-        help: "With a memory: takes off what pushes all embeddings the same way. It would move them away from the stored ones and tell no class from another. Needed where a memory and several rows of a class in a batch come together.",
+        help: "Subtracts the mean gradient of a batch from that of each row while a memory is in use. The mean moves all embeddings the same way, away from the stored ones, and separates no classes. Needed where a memory and several rows of a class in a batch come together.",
         entry: Entry::Choice(&OFF_ON),
     },
     Knob {

@@ -109,8 +109,8 @@ pub(crate) const MEAN_SIMILARITY: Meaning = term(
 );
 pub(crate) const EFFECTIVE_RANK: Meaning = term(
     "directions",
-    "Effective rank: in how many directions the embeddings of 256 training rows spread. Few of many means that the head \
-     tells few classes apart.",
+    "Effective rank: in how many directions the embeddings of 256 training rows spread. Far fewer than the dimensions: \
+     the head uses only part of them.",
 );
 pub(crate) const MEMORY_AGE: Meaning = term(
     "Memory rows",

@@ -203,7 +203,11 @@ mod native {
             let mut report = match (sweep, &self.what) {
                 (Some(sweep), _) => bench::run(&open().await?, sweep, say).await?,
                 (None, Some(What::Train { losses, memory })) => {
-                    training(open, &train::recipes(losses.as_deref(), memory.as_deref())?).await?
+                    training(
+                        open,
+                        &train::workloads(losses.as_deref(), memory.as_deref())?,
+                    )
+                    .await?
                 }
                 (None, _) => everything(open).await?,
             };
@@ -215,7 +219,7 @@ mod native {
     /// Steps of each recipe, on an engine of its own.
     async fn training(
         open: impl AsyncFn() -> Result<Engine>,
-        recipes: &[train::Recipe],
+        recipes: &[train::Workload],
     ) -> Result<Report> {
         let engine = open().await?;
         let mut report = Report::new(engine.info());

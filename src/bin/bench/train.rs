@@ -12,7 +12,7 @@ use rand::{RngExt as _, SeedableRng as _};
 
 /// A model, a batch and a memory, and a loss by its name.
 #[derive(Clone, Copy)]
-pub(crate) struct Recipe {
+pub(crate) struct Workload {
     loss: &'static str,
     dim: usize,
     hidden: usize,
@@ -22,7 +22,7 @@ pub(crate) struct Recipe {
 }
 
 /// The default demo.
-pub(crate) const SMALL: Recipe = Recipe {
+pub(crate) const SMALL: Workload = Workload {
     loss: "triplet-margin",
     dim: 64,
     hidden: 256,
@@ -31,7 +31,7 @@ pub(crate) const SMALL: Recipe = Recipe {
     memory: 1024,
 };
 /// Images of 28 x 28 pixels and a larger memory.
-pub(crate) const LARGE: Recipe = Recipe {
+pub(crate) const LARGE: Workload = Workload {
     loss: "triplet-margin",
     dim: 784,
     hidden: 256,
@@ -47,7 +47,7 @@ const CLASSES: u32 = 100;
 ///
 /// # Errors
 /// [`Error::Config`] for a name that is none, or a memory that is no number.
-pub(crate) fn recipes(losses: Option<&str>, memories: Option<&str>) -> Result<Vec<Recipe>> {
+pub(crate) fn workloads(losses: Option<&str>, memories: Option<&str>) -> Result<Vec<Workload>> {
     let all = || Loss::ALL.iter().map(|(name, _)| *name);
     let losses: Vec<&'static str> = match losses {
         None => all().collect(),
@@ -80,7 +80,7 @@ pub(crate) fn recipes(losses: Option<&str>, memories: Option<&str>) -> Result<Ve
             .with_set(&format!("loss.name={loss}"))
             .is_ok_and(|config| config.memory() > 0);
         let memories = if meets { &memories[..] } else { &[0] };
-        memories.iter().map(move |&memory| Recipe {
+        memories.iter().map(move |&memory| Workload {
             loss,
             memory,
             ..SMALL
@@ -89,8 +89,8 @@ pub(crate) fn recipes(losses: Option<&str>, memories: Option<&str>) -> Result<Ve
     Ok(losses.into_iter().flat_map(of).collect())
 }
 
-pub(crate) async fn measure(engine: Engine, recipe: &Recipe, peak: f64) -> Result<Line> {
-    let Recipe {
+pub(crate) async fn measure(engine: Engine, recipe: &Workload, peak: f64) -> Result<Line> {
+    let Workload {
         loss,
         dim,
         hidden,
