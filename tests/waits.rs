@@ -71,6 +71,8 @@ fn both_sides_are_scored_and_a_map_is_placed_in_one_wait() {
     pollster::block_on(async {
         let mut trainer = trainer(open(EngineKind::Gpu, 256 << 20)).await;
         let rows = trainer.sides().of(Side::Validation).to_vec();
+        // The first takes a wait more where the pace is not known.
+        trainer.evaluate().await.expect("scores");
         let before = counts(trainer.engine());
         let (together, placed) = trainer.evaluate_and_embed(&rows).await.expect("scores");
         let [waits, submits] = counts(trainer.engine());

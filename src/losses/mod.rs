@@ -113,8 +113,10 @@ pub(crate) struct ProxyTerms {
     pub(crate) lr: f64,
 }
 
-/// Learning rate of proxies, where none is said.
-const PROXY_LR: f64 = 0.05;
+/// Learning rate of proxies, where none is said: they start anywhere, and each has few rows that draw it to its class.
+const PROXY_LR: f64 = 0.5;
+/// That of several proxies of a class: fast ones would all go to the same rows.
+const PROXY_LR_OF_SEVERAL: f64 = 0.05;
 
 /// A similarity or a distance as a value: larger is nearer.
 fn side(distance: Distance, margin: f64) -> f64 {

@@ -29,7 +29,7 @@ impl Default for SoftTripleLoss {
             la: 20.0,
             gamma: 0.1,
             margin: 0.01,
-            proxy_lr: super::PROXY_LR,
+            proxy_lr: super::PROXY_LR_OF_SEVERAL,
         }
     }
 }

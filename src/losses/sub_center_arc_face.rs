@@ -26,7 +26,7 @@ impl Default for SubCenterArcFaceLoss {
             margin: 28.6,
             scale: 64.0,
             sub_centers: 3,
-            proxy_lr: super::PROXY_LR,
+            proxy_lr: super::PROXY_LR_OF_SEVERAL,
         }
     }
 }

@@ -67,11 +67,12 @@ impl Trainer {
                     .await?,
             );
         }
-        let embedded = self.embed_among(&mut slices, rows).await?;
         let train = &self.setup.sides.train;
         let looked_at = evaluation::choose(train.len(), diagnostics::ROWS, self.config.seed);
-        let looked_at: Vec<u32> = looked_at.iter().map(|i| train[*i as usize]).collect();
-        let looked_at = self.embed_among(&mut slices, &looked_at).await?;
+        let looked_at = looked_at.iter().map(|i| train[*i as usize]);
+        // Together with the rows that were asked for: each call may be a submit of its own.
+        let all: Vec<u32> = rows.iter().copied().chain(looked_at).collect();
+        let embedded = self.embed_among(&mut slices, &all).await?;
         let train = &mut self.train;
         slices.reserve(1).await?;
         optimizer::squares(
@@ -91,7 +92,11 @@ impl Trainer {
         });
         let (train, validation) = (metrics.next().flatten(), metrics.next().flatten());
         drop(metrics);
-        let embeddings = self.unpadded(slices.take(embedded));
+        let mut embeddings = self.unpadded(slices.take(embedded));
+        let looked_at = Embeddings {
+            values: embeddings.values.split_off(rows.len() * embeddings.dim),
+            dim: embeddings.dim,
+        };
         let squares: f64 = slices.take(squares).into_iter().map(f64::from).sum();
         let drifted = slices.take(drifted);
         let drifted = [f64::from(drifted[0]), f64::from(drifted[1])];
@@ -101,7 +106,7 @@ impl Trainer {
             push: (steps > 0.0).then(|| pushes / steps),
             gradient_norm: (self.step > 0).then(|| squares.sqrt()),
             classes_seen: self.classes_seen(),
-            ..Diagnostics::of(&self.unpadded(slices.take(looked_at)))
+            ..Diagnostics::of(&looked_at)
         };
         self.evaluation_pace = pace;
         let evaluation = Evaluation {
