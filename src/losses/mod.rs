@@ -113,9 +113,9 @@ pub(crate) struct ProxyTerms {
     pub(crate) lr: f64,
 }
 
-/// Learning rate of proxies, where none is said: they start anywhere, and each has few rows that draw it to its class.
+/// Learning rate of proxies, where none is said. With a tenth of it `arc-face` learns the default sample much worse.
 const PROXY_LR: f64 = 0.5;
-/// That of several proxies of a class: fast ones would all go to the same rows.
+/// That of several proxies of a class: with 0.5 `sub-center-arc-face` learns the default sample much worse.
 const PROXY_LR_OF_SEVERAL: f64 = 0.05;
 
 /// A similarity or a distance as a value: larger is nearer.
