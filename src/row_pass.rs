@@ -256,9 +256,7 @@ impl RowPass {
         cost: &RowCost,
         report: &mut DeviceVec<u32>,
     ) {
-        self.keep(commands, turn, selection, Counted::Pairs, report);
-        row_loss::pool(commands, &turn.block, cost, &mut self.kept);
-        row_loss::count(commands, &turn.block, cost, &self.kept, &mut self.times);
+        self.keep_pairs(commands, turn, selection, cost, Counted::Pairs, report);
         let Self { kept, reduced, .. } = self;
         let times = (self.work == RowWork::MinedPairs).then_some(&self.times);
         row_loss::reduce(
@@ -274,6 +272,21 @@ impl RowPass {
         );
     }
 
+    /// Keeps the pairs of a block: one value a class where several references stand for it, and how often each counts.
+    fn keep_pairs(
+        &mut self,
+        commands: &mut Commands,
+        turn: &Turn<'_>,
+        selection: &Selection,
+        cost: &RowCost,
+        counted: Counted,
+        report: &mut DeviceVec<u32>,
+    ) {
+        self.keep(commands, turn, selection, counted, report);
+        row_loss::pool(commands, &turn.block, cost, &mut self.kept);
+        row_loss::count(commands, &turn.block, cost, &self.kept, &mut self.times);
+    }
+
     /// Keeps the pairs of a block again, unless it was the only one.
     fn keep_again(
         &mut self,
@@ -284,9 +297,7 @@ impl RowPass {
         report: &mut DeviceVec<u32>,
     ) {
         if turn.block.rows < turn.anchors {
-            self.keep(commands, turn, selection, Counted::Nothing, report);
-            row_loss::pool(commands, &turn.block, cost, &mut self.kept);
-            row_loss::count(commands, &turn.block, cost, &self.kept, &mut self.times);
+            self.keep_pairs(commands, turn, selection, cost, Counted::Nothing, report);
         }
     }
 

@@ -3,9 +3,9 @@
 
 mod common;
 
-use common::engines;
+use common::{Set, engines, norm};
 use nearfar::reference::{self, PairOfAnchor, PairsOfAnchor};
-use nearfar::{Distance, Engine, Loss, RowSource, Rows, TrainConfig, Wanted, mine};
+use nearfar::{Distance, Engine, Loss, TrainConfig, Wanted, mine};
 use serde::Deserialize;
 
 /// As the script describes it.
@@ -36,28 +36,6 @@ fn cases() -> Vec<Case> {
     cases.extend(others.into_iter().filter(fixed));
     let cases = cases.into_iter().map(serde_json::from_value);
     cases.collect::<Result<_, _>>().expect("a case")
-}
-
-/// Rows with their labels.
-struct Set(RowSource, Vec<String>);
-
-impl Set {
-    fn new(rows: &[f64], labels: &[u32], dim: usize) -> Self {
-        let values = rows.iter().map(|value| *value as f32).collect();
-        let labels = labels.iter().map(u32::to_string).collect();
-        Self(RowSource::Memory { values, dim }, labels)
-    }
-
-    fn rows(&self) -> Rows<'_> {
-        Rows {
-            rows: &self.0,
-            labels: &self.1,
-        }
-    }
-}
-
-fn norm(values: &[f64]) -> f64 {
-    reference::dot(values, values).sqrt()
 }
 
 /// Whether value and gradient are those of a case: the value within 1e-5, of itself where it is above 1; the gradient within
@@ -92,9 +70,9 @@ fn on(engine: &Engine, case: &Case) -> Result<(), String> {
     if let nearfar::Miner::PairMargin(pairs) = &mut miner {
         (pairs.pos_margin, pairs.neg_margin) = (0.8, 0.2);
     }
-    let anchors = Set::new(&case.rows, &case.labels, case.dim);
+    let anchors = Set::new(&case.rows, case.labels.iter(), case.dim);
     let known = case.references.as_ref().zip(case.reference_labels.as_ref());
-    let known = known.map(|(rows, labels)| Set::new(rows, labels, case.dim));
+    let known = known.map(|(rows, labels)| Set::new(rows, labels.iter(), case.dim));
     let mined = pollster::block_on(mine(
         engine,
         anchors.rows(),
@@ -311,7 +289,7 @@ fn a_lifted_structure_of_many_rows_has_the_slopes_of_the_reference() {
         value: 0.0,
         gradient: Vec::new(),
     };
-    let set = Set::new(&case.rows, &case.labels, dim);
+    let set = Set::new(&case.rows, case.labels.iter(), dim);
     for engine in engines() {
         let mined = pollster::block_on(mine(
             &engine,

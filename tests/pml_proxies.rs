@@ -4,9 +4,9 @@
 
 mod common;
 
-use common::engines;
+use common::{Set, engines, norm};
 use nearfar::reference;
-use nearfar::{Distance, Engine, Loss, Miner, RowSource, Rows, Wanted, mine};
+use nearfar::{Distance, Engine, Loss, Miner, Wanted, mine};
 use serde::Deserialize;
 
 /// As the script describes it.
@@ -40,28 +40,6 @@ impl Case {
     fn per_class(&self) -> usize {
         self.proxies.len() / self.dim / self.classes
     }
-}
-
-/// Rows with their labels.
-struct Set(RowSource, Vec<String>);
-
-impl Set {
-    fn new(rows: &[f64], labels: impl Iterator<Item = usize>, dim: usize) -> Self {
-        let values = rows.iter().map(|value| *value as f32).collect();
-        let labels = labels.map(|label| label.to_string()).collect();
-        Self(RowSource::Memory { values, dim }, labels)
-    }
-
-    fn rows(&self) -> Rows<'_> {
-        Rows {
-            rows: &self.0,
-            labels: &self.1,
-        }
-    }
-}
-
-fn norm(values: &[f64]) -> f64 {
-    reference::dot(values, values).sqrt()
 }
 
 /// Whether value and gradients are those of a case: the value within 1e-5, of itself where it is above 1; each gradient within

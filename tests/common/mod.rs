@@ -1,7 +1,9 @@
 //! What the integration tests share: both engines, data that is exact in f32, and a comparison that says where it failed.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
-use nearfar::{DeviceVec, Engine, EngineChoice, EngineKind, MemoryPlan, Purpose};
+use nearfar::{
+    DeviceVec, Engine, EngineChoice, EngineKind, MemoryPlan, Purpose, RowSource, Rows, reference,
+};
 use rand::{Rng as _, RngExt as _, SeedableRng as _};
 pub(crate) use rand_pcg::Pcg64Mcg as Rng;
 
@@ -127,4 +129,31 @@ pub(crate) fn assert_close(what: &str, actual: &[f32], expected: &[f64], toleran
             "{what}[{i}]: {actual}, expected {expected}"
         );
     }
+}
+
+/// Rows with their labels.
+pub(crate) struct Set(RowSource, Vec<String>);
+
+impl Set {
+    pub(crate) fn new<T: ToString>(
+        rows: &[f64],
+        labels: impl Iterator<Item = T>,
+        dim: usize,
+    ) -> Self {
+        let values = rows.iter().map(|value| *value as f32).collect();
+        let labels = labels.map(|label| label.to_string()).collect();
+        Self(RowSource::Memory { values, dim }, labels)
+    }
+
+    pub(crate) fn rows(&self) -> Rows<'_> {
+        Rows {
+            rows: &self.0,
+            labels: &self.1,
+        }
+    }
+}
+
+/// The length of a vector.
+pub(crate) fn norm(values: &[f64]) -> f64 {
+    reference::dot(values, values).sqrt()
 }
