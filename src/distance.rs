@@ -48,6 +48,7 @@ impl Distance {
     }
 
     /// The same, from the value.
+    #[inline(always)]
     pub fn slope_at(self, value: f32) -> f32 {
         match self {
             Self::Cosine => 1.0,

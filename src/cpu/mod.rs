@@ -1,6 +1,7 @@
 //! The CPU side of every kernel: plain Rust on slices, one file per shader.
 
 pub(crate) mod drift;
+mod exp;
 pub(crate) mod gather;
 pub mod gemm;
 pub mod hardest;

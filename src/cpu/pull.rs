@@ -1,10 +1,13 @@
 //! What weights of similarities come to as a gradient of the rows that were compared.
 
+use pulp::{Arch, Simd, WithSimd};
+
 use super::parallel::{map, rows_of_a_part};
 use super::ranks::Block;
+use super::tile::{BLOCK, PANEL, STEP, add_block};
 use super::{SEGMENT, add_scaled};
 
-/// Writes, or adds `onto`, each row's sum of weight times reference.
+/// Writes, or adds `onto`, each row's sum of weight times reference: a partial sum for every [`BLOCK`] references, both ascending.
 pub(crate) fn pull(
     block: &Block,
     width: usize,
@@ -14,30 +17,98 @@ pub(crate) fn pull(
     gradient: &mut [f32],
 ) {
     let stride = block.stride;
-    let most = rows_of_a_part(block.rows, block.operations(), block.rows);
+    let most = rows_of_a_part(block.rows, block.operations(), SEGMENT);
     let gradient = &mut gradient[block.first_row * stride..][..block.rows * stride];
     let panels = weights[..block.rows * width]
         .chunks(most * width)
         .zip(gradient.chunks_mut(most * stride));
     map(panels.collect(), |(weights, gradient)| {
-        let mut part = vec![0.0; stride];
-        for (weights, gradient) in weights
-            .chunks_exact(width)
-            .zip(gradient.chunks_exact_mut(stride))
-        {
-            if !onto {
-                gradient.fill(0.0);
+        Arch::new().dispatch(Pull {
+            references: &references[..block.references * stride],
+            stride,
+            weights,
+            width,
+            onto,
+            gradient,
+        });
+    });
+}
+
+/// [`pull`] for a few rows, [`SEGMENT`] at most.
+struct Pull<'a> {
+    references: &'a [f32],
+    stride: usize,
+    weights: &'a [f32],
+    width: usize,
+    onto: bool,
+    gradient: &'a mut [f32],
+}
+
+impl WithSimd for Pull<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let (stride, width) = (self.stride, self.width);
+        let rows = self.gradient.len() / stride;
+        let mut sums = [[0.0; PANEL]; SEGMENT];
+        let mut lanes = [[0.0; PANEL]; BLOCK];
+        for c in (0..stride).step_by(PANEL) {
+            let columns = PANEL.min(stride - c);
+            sums[..rows].fill([0.0; PANEL]);
+            for (block, references) in self.references.chunks(BLOCK * stride).enumerate() {
+                for (lanes, reference) in lanes.iter_mut().zip(references.chunks_exact(stride)) {
+                    let values = &reference[c..c + columns];
+                    match <&[f32; PANEL]>::try_from(values) {
+                        Ok(values) => *lanes = *values,
+                        Err(_) => lanes[..columns].copy_from_slice(values),
+                    }
+                }
+                let terms = references.len() / stride;
+                let lanes = &lanes[..terms];
+                let of_row = |row: usize| &self.weights[row * width + block * BLOCK..][..terms];
+                for (step, sums) in sums[..rows].chunks_mut(STEP).enumerate() {
+                    // A step that is not full repeats its last row.
+                    let last = sums.len() - 1;
+                    let weights: [&[f32]; STEP] =
+                        std::array::from_fn(|i| of_row(step * STEP + i.min(last)));
+                    let some = |weights: &[f32]| weights.iter().filter(|w| **w != 0.0).count();
+                    let met: usize = weights.iter().map(|weights| some(weights)).sum();
+                    // A weight of zero pulls nothing: where most are, they are passed over, and the bits are the same.
+                    if 4 * met >= STEP * terms {
+                        add_block(simd, lanes, |i, k| weights[i][k], sums, false);
+                    } else if met > 0 {
+                        for (weights, sums) in weights.iter().zip(sums) {
+                            add_some(simd, lanes, weights, sums);
+                        }
+                    }
+                }
             }
-            let segments = weights[..block.references].chunks(SEGMENT);
-            for (weights, references) in segments.zip(references.chunks(SEGMENT * stride)) {
-                sum(
-                    weights.iter().copied().zip(references.chunks_exact(stride)),
-                    &mut part,
-                );
-                add_scaled(gradient, 1.0, &part);
+            for (gradient, sums) in self.gradient.chunks_exact_mut(stride).zip(&sums) {
+                for (gradient, sum) in gradient[c..c + columns].iter_mut().zip(sums) {
+                    *gradient = if self.onto { *gradient + sum } else { *sum };
+                }
             }
         }
-    });
+    }
+}
+
+/// Adds the terms of one row whose weight is not zero: `sums[lane] += sum over k of weights[k] * lanes[k][lane]`.
+#[inline(always)]
+fn add_some<S: Simd>(simd: S, lanes: &[[f32; PANEL]], weights: &[f32], sums: &mut [f32; PANEL]) {
+    let mut part = [0.0; PANEL];
+    for (weight, lanes) in weights.iter().zip(lanes) {
+        if *weight != 0.0 {
+            let weight = simd.splat_f32s(*weight);
+            let parts = S::as_mut_simd_f32s(&mut part).0;
+            for (part, lanes) in parts.iter_mut().zip(S::as_simd_f32s(lanes).0) {
+                *part = simd.mul_add_e_f32s(weight, *lanes, *part);
+            }
+        }
+    }
+    for (sum, part) in sums.iter_mut().zip(part) {
+        *sum += part;
+    }
 }
 
 /// Writes, or adds `onto`, each reference's sum of weight times row.

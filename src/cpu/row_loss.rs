@@ -1,7 +1,12 @@
 //! Losses of rows of similarities: each row reduced to a few numbers, then dL/ds of every pair that is kept.
 
+use pulp::{Arch, Simd, WithSimd};
+
+use super::SEGMENT;
+use super::exp::{exp, sigmoid};
 use super::parallel::{map, rows_of_a_part};
 use super::ranks::Block;
+use super::similarities::NONE;
 use super::triplet_margin::{Rule, add_total, read_total};
 use crate::distance::Distance;
 
@@ -53,6 +58,11 @@ impl Centers {
         per_class: 1,
         gamma: 0.0,
     };
+
+    /// Whether a reference is the first of its class.
+    fn leads(&self, place: usize) -> bool {
+        self.per_class == 1 || place.is_multiple_of(self.per_class)
+    }
 
     /// Replaces the values of a class's references by the one of the class; `shares`: how much it grows with each of them.
     fn pool(&self, values: &mut [f32], shares: &mut [f32]) {
@@ -193,8 +203,87 @@ fn softplus(x: f64) -> f64 {
     x.max(0.0) + (-x.abs()).exp().ln_1p()
 }
 
-fn sigmoid(x: f64) -> f64 {
-    1.0 / (1.0 + (-x).exp())
+/// A number for each of some pairs.
+type Numbers = [f32; SEGMENT];
+
+/// Partial sums, each with a SIMD lane of its own.
+const LANES: usize = 16;
+
+/// Places of one side of a row, a segment of them at most, and what stands there. A place that does not count, whatever stands
+/// there, counts 0 times.
+struct Pairs {
+    positive: bool,
+    /// Whole vectors of places.
+    count: usize,
+    /// Values: similarities, or minus distances.
+    v: Numbers,
+    /// How often each counts.
+    times: Numbers,
+}
+
+impl Pairs {
+    fn new(positive: bool) -> Self {
+        Self {
+            positive,
+            count: 0,
+            v: [NONE; SEGMENT],
+            times: [0.0; SEGMENT],
+        }
+    }
+
+    /// Sets how many places there are; those that fill up the last vector do not count.
+    #[inline(always)]
+    fn fill_up(&mut self, count: usize) {
+        self.count = count.next_multiple_of(LANES);
+        self.v[count..self.count].fill(NONE);
+        self.times[count..self.count].fill(0.0);
+    }
+
+    /// A number for each, from its value.
+    #[inline(always)]
+    fn each(&self, numbers: &mut Numbers, of: impl Fn(f32) -> f32) {
+        for (number, v) in numbers[..self.count].iter_mut().zip(&self.v) {
+            *number = of(*v);
+        }
+    }
+
+    /// A number for each, from its value, its exponent and how often it counts.
+    #[inline(always)]
+    fn each_of(&self, x: &Numbers, numbers: &mut Numbers, of: impl Fn(f32, f32, f32) -> f32) {
+        let pairs = self.v.iter().zip(x).zip(&self.times);
+        for (number, ((v, x), times)) in numbers[..self.count].iter_mut().zip(pairs) {
+            *number = of(*v, *x, *times);
+        }
+    }
+
+    /// The sum over pairs of what is made of their numbers, as often as they count.
+    #[inline(always)]
+    fn sum(&self, numbers: &Numbers, of: impl Fn(f32) -> f32) -> f64 {
+        let mut parts = [0.0; LANES];
+        let numbers = numbers[..self.count].chunks_exact(LANES);
+        let times = self.times[..self.count].chunks_exact(LANES);
+        for (numbers, times) in numbers.zip(times) {
+            for ((part, number), times) in parts.iter_mut().zip(numbers).zip(times) {
+                *part += times * of(*number);
+            }
+        }
+        parts.into_iter().map(f64::from).sum()
+    }
+
+    /// The largest of the numbers of pairs that count.
+    #[inline(always)]
+    fn largest(&self, numbers: &Numbers) -> f32 {
+        let mut tops = [f32::MIN; LANES];
+        let numbers = numbers[..self.count].chunks_exact(LANES);
+        let times = self.times[..self.count].chunks_exact(LANES);
+        for (numbers, times) in numbers.zip(times) {
+            for ((top, number), times) in tops.iter_mut().zip(numbers).zip(times) {
+                let number = if *times > 0.0 { *number } else { f32::MIN };
+                *top = if number > *top { number } else { *top };
+            }
+        }
+        tops.into_iter().fold(f32::MIN, f32::max)
+    }
 }
 
 impl RowCost {
@@ -206,7 +295,19 @@ impl RowCost {
         )
     }
 
+    /// How often each pair of a row counts, where all do alike, and how often at most. `others`: kept pairs of the other side.
+    fn times_of(&self, others: &[u32]) -> (Option<f32>, f32) {
+        let most = if self.is_of_masks() { 1.0 } else { f32::MAX };
+        let each = match self.times {
+            Times::Once => Some(1.0),
+            Times::Crossed => Some(most.min(others.len() as f32)),
+            Times::Mined => None,
+        };
+        (each, most)
+    }
+
     /// By how much a pair misses its margin; 0 where it meets it.
+    #[inline(always)]
     fn hinge(&self, positive: bool, v: f32) -> f32 {
         if positive {
             (self.margins[0] - v).max(0.0)
@@ -216,6 +317,7 @@ impl RowCost {
     }
 
     /// The constant factor of a pair in [`Form::Circle`].
+    #[inline(always)]
     fn relaxed(&self, positive: bool, v: f32) -> f32 {
         if positive {
             (1.0 + self.margins[1] - v).max(0.0)
@@ -224,24 +326,31 @@ impl RowCost {
         }
     }
 
-    /// What stands in the exponent of a pair.
-    fn exponent(&self, positive: bool, v: f32) -> f64 {
+    /// What stands in the exponents of pairs.
+    #[inline(always)]
+    fn exponents(&self, pairs: &Pairs, x: &mut Numbers) {
         let ([scale_p, scale_n], [margin_p, margin_n]) = (self.scales, self.margins);
-        f64::from(match (self.form, positive) {
-            (Form::Contrastive | Form::Margin, _) => 0.0,
-            (Form::MultiSimilarity, true) => scale_p * (margin_p - v),
-            (Form::MultiSimilarity, false) => scale_n * (v - margin_n),
-            (Form::NtXent | Form::SupCon, _) => scale_p * v,
-            (Form::Circle, true) => -scale_p * self.relaxed(true, v) * (v - margin_p),
-            (Form::Circle, false) => scale_p * self.relaxed(false, v) * (v - margin_n),
-            (Form::GeneralizedLifted | Form::Lifted, true) => margin_p - v,
-            (Form::GeneralizedLifted | Form::Lifted, false) => v - margin_n,
-            (Form::Softmax, true) => scale_p * (v - margin_p),
-            (Form::ArcFace, true) => scale_p * widened(v, margin_p).0,
-            (Form::Softmax | Form::ArcFace, false) => scale_n * v,
-            (Form::ProxyAnchor, true) => scale_p * (margin_p - v),
-            (Form::ProxyAnchor, false) => scale_n * (v - margin_n),
-        })
+        match (self.form, pairs.positive) {
+            (Form::Contrastive | Form::Margin, _) => {}
+            (Form::MultiSimilarity | Form::ProxyAnchor, true) => {
+                pairs.each(x, |v| scale_p * (margin_p - v));
+            }
+            (Form::MultiSimilarity | Form::ProxyAnchor, false) => {
+                pairs.each(x, |v| scale_n * (v - margin_n));
+            }
+            (Form::NtXent | Form::SupCon, _) => pairs.each(x, |v| scale_p * v),
+            (Form::Circle, true) => {
+                pairs.each(x, |v| -scale_p * self.relaxed(true, v) * (v - margin_p));
+            }
+            (Form::Circle, false) => {
+                pairs.each(x, |v| scale_p * self.relaxed(false, v) * (v - margin_n));
+            }
+            (Form::GeneralizedLifted | Form::Lifted, true) => pairs.each(x, |v| margin_p - v),
+            (Form::GeneralizedLifted | Form::Lifted, false) => pairs.each(x, |v| v - margin_n),
+            (Form::Softmax, true) => pairs.each(x, |v| scale_p * (v - margin_p)),
+            (Form::ArcFace, true) => pairs.each(x, |v| scale_p * widened(v, margin_p).0),
+            (Form::Softmax | Form::ArcFace, false) => pairs.each(x, |v| scale_n * v),
+        }
     }
 
     /// Of a positive pair in [`Form::Lifted`]: the log-sum-exp over the negatives of both rows, and by how much the pair misses
@@ -257,58 +366,88 @@ impl RowCost {
         matches!(self.form, Form::Softmax | Form::ArcFace | Form::ProxyAnchor)
     }
 
-    /// `dL/dv` of a pair, from its row and the divisors of the batch.
-    /// `other`: the log-sum-exp over the negatives of the pair's other row, for [`Form::Lifted`].
-    fn slope(&self, pair: &Pair, row: &Reduced, other: f32, divisors: [f32; 2]) -> f32 {
-        let Pair {
-            positive, v, times, ..
-        } = *pair;
-        let sign = if positive { -1.0 } else { 1.0 };
+    /// `dL/ds` of pairs, from what their row is reduced to. `log_of`: of a pair, the log-sum-exp
+    /// over the negatives of the row that is its reference, for positives in [`Form::Lifted`].
+    #[inline(always)]
+    fn slopes(
+        &self,
+        pairs: &Pairs,
+        row: &Reduced,
+        log_of: impl Fn(usize) -> f32,
+        divisor: f32,
+        slopes: &mut Numbers,
+    ) {
+        let positive = pairs.positive;
         let side = usize::from(!positive);
-        let share = |log: f32| (self.exponent(positive, v) - f64::from(log)).exp() as f32;
-        let slope = match self.form {
-            Form::Contrastive | Form::Margin => {
-                sign * times * f32::from(self.hinge(positive, v) > 0.0)
-            }
-            Form::MultiSimilarity => sign * share(row.logs[side]),
-            Form::NtXent if row.counts[1] == 0.0 => 0.0,
+        let sign = if positive { -1.0 } else { 1.0 };
+        let (log, scale, factor) = (row.logs[side], self.scales[side], row.factor);
+        let mut x = [0.0; SEGMENT];
+        self.exponents(pairs, &mut x);
+        match self.form {
+            Form::Contrastive | Form::Margin => pairs.each_of(&x, slopes, |v, _, times| {
+                let active = self.hinge(positive, v) > 0.0;
+                if active { sign * times } else { 0.0 }
+            }),
+            Form::MultiSimilarity => pairs.each_of(&x, slopes, |_, x, _| sign * exp(x - log)),
+            Form::NtXent if row.counts[1] == 0.0 => slopes.fill(0.0),
             Form::NtXent if positive => {
-                let behind = f64::from(row.logs[1]) - self.exponent(true, v);
-                -times * self.scales[0] * sigmoid(behind) as f32
+                let behind = row.logs[1];
+                pairs.each_of(&x, slopes, |_, x, times| {
+                    -times * scale * sigmoid(behind - x)
+                });
             }
-            Form::NtXent => times * self.scales[0] * row.factor * share(row.logs[1]),
+            Form::NtXent => {
+                let all = self.scales[0] * factor;
+                pairs.each_of(&x, slopes, |_, x, times| times * all * exp(x - log));
+            }
             // Nothing of a row without a loss: its logs may be far from its exponents.
             Form::SupCon
             | Form::Circle
             | Form::GeneralizedLifted
             | Form::Softmax
             | Form::ArcFace
-                if row.factor == 0.0 =>
+                if factor == 0.0 =>
             {
-                0.0
+                slopes.fill(0.0);
             }
             Form::SupCon => {
                 let own = if positive { 1.0 / row.counts[0] } else { 0.0 };
-                row.factor * self.scales[0] * (share(row.logs[0]) - own)
+                let (log, all) = (row.logs[0], factor * self.scales[0]);
+                pairs.each_of(&x, slopes, |_, x, _| all * (exp(x - log) - own));
             }
             Form::Circle => {
-                let relaxed = self.relaxed(positive, v);
-                sign * row.factor * share(row.logs[side]) * self.scales[0] * relaxed
+                let all = sign * factor * self.scales[0];
+                pairs.each_of(&x, slopes, |v, x, _| {
+                    all * exp(x - log) * self.relaxed(positive, v)
+                });
             }
-            Form::GeneralizedLifted => sign * row.factor * share(row.logs[side]),
-            Form::ProxyAnchor => sign * self.scales[side] * share(row.logs[side]),
-            Form::Lifted if positive => -times * self.lifted(v, row.logs[1], other).1,
-            Form::Lifted if row.factor == 0.0 => 0.0,
-            Form::Lifted => times * row.factor * share(row.logs[1]),
+            Form::GeneralizedLifted => {
+                pairs.each_of(&x, slopes, |_, x, _| sign * factor * exp(x - log));
+            }
+            Form::ProxyAnchor => {
+                pairs.each_of(&x, slopes, |_, x, _| sign * scale * exp(x - log));
+            }
+            Form::Lifted if positive => {
+                for (i, slope) in slopes[..pairs.count].iter_mut().enumerate() {
+                    let missed = self.lifted(pairs.v[i], row.logs[1], log_of(i)).1;
+                    *slope = -pairs.times[i] * missed;
+                }
+            }
+            Form::Lifted if factor == 0.0 => slopes.fill(0.0),
+            Form::Lifted => {
+                pairs.each_of(&x, slopes, |_, x, times| times * factor * exp(x - log));
+            }
+            Form::ArcFace if positive => pairs.each_of(&x, slopes, |v, x, _| {
+                let along = widened(v, self.margins[0]).1;
+                sign * factor * exp(x - log) * scale * along
+            }),
             Form::Softmax | Form::ArcFace => {
-                let along = match (self.form, positive) {
-                    (Form::ArcFace, true) => widened(v, self.margins[0]).1,
-                    _ => 1.0,
-                };
-                sign * row.factor * share(row.logs[side]) * self.scales[side] * along
+                pairs.each_of(&x, slopes, |_, x, _| sign * factor * exp(x - log) * scale);
             }
-        };
-        over(slope, divisors[side])
+        }
+        for (slope, v) in slopes[..pairs.count].iter_mut().zip(&pairs.v) {
+            *slope = over(*slope, divisor) * self.distance.slope_at(*v);
+        }
     }
 
     /// What the positives' and the negatives' part of the loss are divided by, from the whole batch's counts.
@@ -336,6 +475,7 @@ impl RowCost {
 
 /// `cos(acos(v) + margin)` of a margin in radians, and its slope; where the angle would pass a half turn, `v - margin
 /// sin(margin)`, so that it falls on.
+#[inline(always)]
 fn widened(v: f32, margin: f32) -> (f32, f32) {
     const NEAREST: f32 = 1.0 - 1e-7;
     let (sin, cos) = margin.sin_cos();
@@ -350,6 +490,7 @@ fn widened(v: f32, margin: f32) -> (f32, f32) {
 }
 
 /// 0 where nothing is to be divided by.
+#[inline(always)]
 fn over(value: f32, divisor: f32) -> f32 {
     if divisor > 0.0 { value / divisor } else { 0.0 }
 }
@@ -364,17 +505,6 @@ pub(crate) struct Slices<'a> {
     pub(crate) times: &'a [u32],
 }
 
-/// A kept pair of a row.
-#[derive(Clone, Copy)]
-struct Pair {
-    place: usize,
-    positive: bool,
-    v: f32,
-    times: f32,
-    /// Whether it is the one that its class is counted by.
-    leads: bool,
-}
-
 impl<'a> Slices<'a> {
     /// The kept positives of a row and its kept negatives, by place.
     fn sides(&self, width: usize, row: usize) -> [&'a [u32]; 2] {
@@ -383,34 +513,87 @@ impl<'a> Slices<'a> {
         [&places[..positives], &places[width - negatives..]]
     }
 
-    /// The pairs of a row that count: positives first, each side ascending.
-    fn pairs(
-        self,
-        cost: &'a RowCost,
+    /// Hands over the positives of a row, a segment at a time, with their places. `one_a_class`: of the references that stand for
+    /// a class, the first counts for all.
+    #[inline(always)]
+    fn positives(
+        &self,
+        cost: &RowCost,
         width: usize,
         row: usize,
-    ) -> impl Iterator<Item = Pair> + Clone + 'a {
+        one_a_class: bool,
+        mut with: impl FnMut(&[u32], &Pairs),
+    ) {
         let [positives, negatives] = self.sides(width, row);
-        let counts = [positives.len(), negatives.len()];
-        let positives = positives.iter().map(|place| (place, true));
-        let negatives = negatives.iter().rev().map(|place| (place, false));
-        let pairs = positives.chain(negatives).map(move |(place, positive)| {
-            let (place, at) = (*place as usize, row * width + *place as usize);
-            let times = match cost.times {
-                Times::Once => 1.0,
-                Times::Mined => self.times[at] as f32,
-                Times::Crossed => counts[usize::from(positive)] as f32,
-            };
-            let most = if cost.is_of_masks() { 1.0 } else { f32::MAX };
-            Pair {
-                place,
-                positive,
-                v: self.values[at],
-                times: times.min(most),
-                leads: place % cost.centers.per_class == 0,
+        let (each, most) = cost.times_of(negatives);
+        let values = &self.values[row * width..][..width];
+        let mut pairs = Pairs::new(true);
+        for places in positives.chunks(SEGMENT) {
+            for (i, place) in places.iter().enumerate() {
+                let at = *place as usize;
+                let times = each.unwrap_or_else(|| self.times[row * width + at] as f32);
+                let counts = !one_a_class || cost.centers.leads(at);
+                pairs.v[i] = values[at];
+                pairs.times[i] = if counts { times.min(most) } else { 0.0 };
             }
-        });
-        pairs.filter(|pair| pair.times > 0.0)
+            pairs.fill_up(places.len());
+            with(places, &pairs);
+        }
+    }
+
+    /// The same of its negatives, with the first of the places, which all follow each other.
+    #[inline(always)]
+    fn negatives(
+        &self,
+        cost: &RowCost,
+        width: usize,
+        row: usize,
+        one_a_class: bool,
+        mut with: impl FnMut(usize, &Pairs),
+    ) {
+        let [positives, _] = self.sides(width, row);
+        let (each, most) = cost.times_of(positives);
+        let values = self.values[row * width..][..width].chunks(SEGMENT);
+        let mut left = positives;
+        let mut pairs = Pairs::new(false);
+        for (first, values) in (0..).step_by(SEGMENT).zip(values) {
+            match <&Numbers>::try_from(values) {
+                Ok(values) => pairs.v = *values,
+                Err(_) => pairs.v[..values.len()].copy_from_slice(values),
+            }
+            if let Some(each) = each {
+                for (times, v) in pairs.times.iter_mut().zip(&pairs.v) {
+                    *times = if *v == NONE { 0.0 } else { each };
+                }
+            } else {
+                let mined = &self.times[row * width + first..][..values.len()];
+                let pairs = pairs.times.iter_mut().zip(&pairs.v).zip(mined);
+                for ((times, v), mined) in pairs {
+                    *times = if *v == NONE {
+                        0.0
+                    } else {
+                        (*mined as f32).min(most)
+                    };
+                }
+            }
+            let here = left.partition_point(|place| (*place as usize) < first + SEGMENT);
+            let (positives, later) = left.split_at(here);
+            left = later;
+            for place in positives {
+                pairs.times[*place as usize - first] = 0.0;
+            }
+            if one_a_class && cost.centers.per_class > 1 {
+                for (place, times) in (first..).zip(&mut pairs.times) {
+                    *times = if cost.centers.leads(place) {
+                        *times
+                    } else {
+                        0.0
+                    };
+                }
+            }
+            pairs.fill_up(values.len());
+            with(first, &pairs);
+        }
     }
 }
 
@@ -478,31 +661,42 @@ pub(crate) fn reduce(
     reduced: &mut [f32],
     report: &mut [u32],
 ) {
-    let operations = 64 * block.rows * block.references;
+    let operations = 16 * block.rows * block.references;
     let most = rows_of_a_part(block.rows, operations, block.rows);
     let rows = reduced[..block.rows * ROW_NUMBERS].chunks_mut(most * ROW_NUMBERS);
     let parts: Vec<_> = (0..block.rows).step_by(most).zip(rows).collect();
     let counted = map(parts, |(first, reduced)| {
         let mut counted = [0u64; 5];
         for (row, reduced) in (first..).zip(reduced.chunks_exact_mut(ROW_NUMBERS)) {
-            let pairs = inputs.pairs(cost, width, row).filter(|pair| pair.leads);
-            let (row, counted_row) = reduce_row(cost, pairs.clone());
-            row.write(reduced);
-            let of = |positive: bool, active: bool| -> u64 {
-                let side = pairs.clone().filter(|pair| pair.positive == positive);
-                let counts = side.filter(|pair| !active || is_active(cost, &row, pair));
-                counts.map(|pair| pair.times as u64).sum()
+            let sides = Arch::new().dispatch(SumsOfRow {
+                cost,
+                inputs,
+                width,
+                row,
+            });
+            let mut numbers = Reduced::of(cost, &sides);
+            if cost.form == Form::NtXent {
+                inputs.positives(cost, width, row, true, |_, pairs| {
+                    numbers.add_positives(cost, pairs);
+                });
+            }
+            numbers.write(reduced);
+            let of = |count: fn(&Sums) -> f64| sides.each_ref().map(|side| count(side) as u64);
+            let all = of(|side| side.count);
+            let has_a_loss = numbers.costs[0] + numbers.costs[1] > 0.0;
+            let active = match cost.form {
+                Form::Contrastive | Form::Margin => of(|side| side.above),
+                _ if has_a_loss => all,
+                _ => [0; 2],
             };
-            let counts = [
-                of(true, false),
-                of(false, false),
-                of(true, true),
-                of(false, true),
-            ];
+            let counts_row = match cost.counts_positives() {
+                true => all[0] > 0,
+                false => has_a_loss,
+            };
+            let counts = [all[0], all[1], active[0], active[1], u64::from(counts_row)];
             for (sum, count) in counted.iter_mut().zip(counts) {
                 *sum += count;
             }
-            counted[4] += u64::from(counted_row);
         }
         counted
     });
@@ -522,99 +716,146 @@ pub(crate) fn reduce(
     }
 }
 
-/// Whether a pair of a row has a loss above zero, or of a whole row's loss a part.
-fn is_active(cost: &RowCost, row: &Reduced, pair: &Pair) -> bool {
-    match cost.form {
-        Form::Contrastive | Form::Margin => cost.hinge(pair.positive, pair.v) > 0.0,
-        _ => row.costs[0] + row.costs[1] > 0.0,
+/// Sums over the pairs of one side of a row, each as often as it counts.
+#[derive(Clone, Copy)]
+struct Sums {
+    count: f64,
+    /// By how much they miss their margin, and how many do.
+    hinges: f64,
+    above: f64,
+    exponents: f64,
+    /// The largest exponent, and the sum of exponentials of what lies below it.
+    top: f64,
+    below: f64,
+}
+
+impl Sums {
+    const NONE: Self = Self {
+        count: 0.0,
+        hinges: 0.0,
+        above: 0.0,
+        exponents: 0.0,
+        top: f64::NEG_INFINITY,
+        below: 0.0,
+    };
+
+    #[inline(always)]
+    fn add(&mut self, cost: &RowCost, pairs: &Pairs) {
+        let mut x = [0.0; SEGMENT];
+        self.count += pairs.sum(&x, |_| 1.0);
+        if matches!(cost.form, Form::Contrastive | Form::Margin) {
+            pairs.each(&mut x, |v| cost.hinge(pairs.positive, v));
+            self.hinges += pairs.sum(&x, |hinge| hinge);
+            self.above += pairs.sum(&x, |hinge| if hinge > 0.0 { 1.0 } else { 0.0 });
+            return;
+        }
+        cost.exponents(pairs, &mut x);
+        let top = pairs.largest(&x);
+        let below = pairs.sum(&x, |x| exp(x - top));
+        let (old, top) = (self.top, f64::from(top));
+        self.top = old.max(top);
+        self.below = self.below * (old - self.top).exp() + below * (top - self.top).exp();
+        if cost.form == Form::SupCon && pairs.positive {
+            self.exponents += pairs.sum(&x, |x| x);
+        }
+    }
+
+    /// The log-sum-exp; of nothing minus infinity.
+    fn log(&self) -> f64 {
+        self.top + self.below.ln()
     }
 }
 
-/// A row's numbers, and whether [`PairTotal::Rows`] counts it.
-fn reduce_row(cost: &RowCost, pairs: impl Iterator<Item = Pair> + Clone) -> (Reduced, bool) {
-    let side = |positive: bool| pairs.clone().filter(move |pair| pair.positive == positive);
-    let exponent = |pair: Pair| cost.exponent(pair.positive, pair.v);
-    let log_sum = |positive: bool| {
-        let top = side(positive)
-            .map(exponent)
-            .fold(f64::NEG_INFINITY, f64::max);
-        let sum = |pair: Pair| f64::from(pair.times) * (exponent(pair) - top).exp();
-        match top == f64::NEG_INFINITY {
-            true => top,
-            false => top + side(positive).map(sum).sum::<f64>().ln(),
-        }
-    };
-    let times = |positive: bool| {
-        side(positive)
-            .map(|pair| f64::from(pair.times))
-            .sum::<f64>()
-    };
-    let counts = [times(true), times(false)];
-    let mut row = Reduced {
-        counts: counts.map(|count| count as f32),
-        ..Reduced::default()
-    };
-    let both = counts[0] > 0.0 && counts[1] > 0.0;
-    match cost.form {
-        Form::Contrastive | Form::Margin => {
-            let hinge =
-                |pair: Pair| f64::from(pair.times) * f64::from(cost.hinge(pair.positive, pair.v));
-            row.costs = [true, false].map(|positive| side(positive).map(hinge).sum::<f64>() as f32);
-        }
-        Form::MultiSimilarity => {
-            let logs = [true, false].map(|positive| log_add(0.0, log_sum(positive)));
-            row.logs = logs.map(|log| log as f32);
-            let [scale_p, scale_n] = cost.scales.map(f64::from);
-            row.costs[0] = (logs[0] / scale_p + logs[1] / scale_n) as f32;
-        }
-        Form::NtXent if both => {
-            let log = log_sum(false);
-            row.logs[1] = log as f32;
-            let sum = |of: fn(f64) -> f64| -> f64 {
-                let terms = side(true).map(|pair| f64::from(pair.times) * of(log - exponent(pair)));
-                terms.sum()
-            };
-            row.costs[0] = sum(softplus) as f32;
-            row.factor = sum(sigmoid) as f32;
-        }
-        Form::SupCon if counts[0] > 0.0 => {
-            let log = log_add(log_sum(true), log_sum(false));
-            let mean = side(true).map(exponent).sum::<f64>() / counts[0];
-            row.logs[0] = log as f32;
-            row.costs[0] = (log - mean) as f32;
-            row.factor = f32::from(row.costs[0] > 0.0);
-        }
-        Form::Circle if both => {
-            let logs = [log_sum(true), log_sum(false)];
-            row.logs = logs.map(|log| log as f32);
-            row.costs[0] = softplus(logs[0] + logs[1]) as f32;
-            row.factor = sigmoid(logs[0] + logs[1]) as f32;
-        }
-        Form::GeneralizedLifted => {
-            let logs = [true, false].map(log_sum);
-            let logs = logs.map(|log| if log.is_finite() { log } else { 0.0 });
-            row.logs = logs.map(|log| log as f32);
-            row.costs[0] = (logs[0] + logs[1]).max(0.0) as f32;
-            row.factor = f32::from(row.costs[0] > 0.0);
-        }
-        Form::Softmax | Form::ArcFace if both => {
-            let logs = [log_sum(true), log_sum(false)];
-            row.logs = logs.map(|log| log as f32);
-            row.costs[0] = softplus(logs[1] - logs[0]) as f32;
-            row.factor = sigmoid(logs[1] - logs[0]) as f32;
-        }
-        Form::Lifted => row.logs[1] = (log_sum(false) as f32).max(EMPTY),
-        Form::ProxyAnchor => {
-            row.logs = [true, false].map(|positive| log_add(0.0, log_sum(positive)) as f32);
-            row.costs = row.logs;
-        }
-        Form::NtXent | Form::SupCon | Form::Circle | Form::Softmax | Form::ArcFace => {}
+/// Sums over both sides of a row.
+struct SumsOfRow<'a> {
+    cost: &'a RowCost,
+    inputs: Slices<'a>,
+    width: usize,
+    row: usize,
+}
+
+impl WithSimd for SumsOfRow<'_> {
+    type Output = [Sums; 2];
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) -> [Sums; 2] {
+        let Self {
+            cost,
+            inputs,
+            width,
+            row,
+        } = self;
+        let mut sides = [Sums::NONE; 2];
+        inputs.positives(cost, width, row, true, |_, pairs| sides[0].add(cost, pairs));
+        inputs.negatives(cost, width, row, true, |_, pairs| sides[1].add(cost, pairs));
+        sides
     }
-    let counts = match cost.counts_positives() {
-        true => counts[0] > 0.0,
-        false => row.costs[0] + row.costs[1] > 0.0,
-    };
-    (row, counts)
+}
+
+impl Reduced {
+    /// What the positives and the negatives of a row come to; in [`Form::NtXent`] its positives are still to be added.
+    fn of(cost: &RowCost, sides: &[Sums; 2]) -> Self {
+        let counts = sides.each_ref().map(|side| side.count);
+        let logs = sides.each_ref().map(Sums::log);
+        let both = counts[0] > 0.0 && counts[1] > 0.0;
+        let mut row = Self {
+            counts: counts.map(|count| count as f32),
+            ..Self::default()
+        };
+        match cost.form {
+            Form::Contrastive | Form::Margin => {
+                row.costs = sides.each_ref().map(|side| side.hinges as f32);
+            }
+            Form::MultiSimilarity => {
+                let logs = logs.map(|log| log_add(0.0, log));
+                row.logs = logs.map(|log| log as f32);
+                let [scale_p, scale_n] = cost.scales.map(f64::from);
+                row.costs[0] = (logs[0] / scale_p + logs[1] / scale_n) as f32;
+            }
+            Form::NtXent if both => row.logs[1] = logs[1] as f32,
+            Form::SupCon if counts[0] > 0.0 => {
+                let log = log_add(logs[0], logs[1]);
+                row.logs[0] = log as f32;
+                row.costs[0] = (log - sides[0].exponents / counts[0]) as f32;
+                row.factor = f32::from(row.costs[0] > 0.0);
+            }
+            Form::Circle if both => {
+                row.logs = logs.map(|log| log as f32);
+                row.costs[0] = softplus(logs[0] + logs[1]) as f32;
+                row.factor = sigmoid((logs[0] + logs[1]) as f32);
+            }
+            Form::GeneralizedLifted => {
+                let logs = logs.map(|log| if log.is_finite() { log } else { 0.0 });
+                row.logs = logs.map(|log| log as f32);
+                row.costs[0] = (logs[0] + logs[1]).max(0.0) as f32;
+                row.factor = f32::from(row.costs[0] > 0.0);
+            }
+            Form::Softmax | Form::ArcFace if both => {
+                row.logs = logs.map(|log| log as f32);
+                row.costs[0] = softplus(logs[1] - logs[0]) as f32;
+                row.factor = sigmoid((logs[1] - logs[0]) as f32);
+            }
+            Form::Lifted => row.logs[1] = (logs[1] as f32).max(EMPTY),
+            Form::ProxyAnchor => {
+                row.logs = logs.map(|log| log_add(0.0, log) as f32);
+                row.costs = row.logs;
+            }
+            Form::NtXent | Form::SupCon | Form::Circle | Form::Softmax | Form::ArcFace => {}
+        }
+        row
+    }
+
+    /// What positives cost in [`Form::NtXent`], and their softmax weights.
+    fn add_positives(&mut self, cost: &RowCost, pairs: &Pairs) {
+        if self.counts[1] == 0.0 {
+            return;
+        }
+        let (log, mut x) = (self.logs[1], [0.0; SEGMENT]);
+        cost.exponents(pairs, &mut x);
+        let lost = pairs.sum(&x, |x| softplus(f64::from(log) - f64::from(x)) as f32);
+        self.costs[0] += lost as f32;
+        self.factor += pairs.sum(&x, |x| sigmoid(log - x)) as f32;
+    }
 }
 
 /// Goes over the block's positive pairs, where all rows of the batch are reduced: what they cost, and the sum of weights of the
@@ -639,17 +880,20 @@ pub(crate) fn settle(
     let mut active = [0u64; 3];
     for row in 0..block.rows {
         let log = logs[first + row];
-        for pair in inputs.pairs(cost, width, row).filter(|pair| pair.positive) {
-            let other = if own { logs[pair.place] } else { EMPTY };
-            let (both, h) = cost.lifted(pair.v, log, other);
-            let (times, h) = (f64::from(pair.times), f64::from(h));
-            lost[row] += times * h * h / 2.0;
-            weights[row] += times * h * (f64::from(log) - both).exp();
-            if own {
-                weights[pair.place] += times * h * (f64::from(other) - both).exp();
+        inputs.positives(cost, width, row, true, |places, pairs| {
+            for (i, place) in places.iter().enumerate() {
+                let place = *place as usize;
+                let other = if own { logs[place] } else { EMPTY };
+                let (both, h) = cost.lifted(pairs.v[i], log, other);
+                let (times, h) = (f64::from(pairs.times[i]), f64::from(h));
+                lost[row] += times * h * h / 2.0;
+                weights[row] += times * h * (f64::from(log) - both).exp();
+                if own {
+                    weights[place] += times * h * (f64::from(other) - both).exp();
+                }
+                active[0] += if h > 0.0 { times as u64 } else { 0 };
             }
-            active[0] += if h > 0.0 { pair.times as u64 } else { 0 };
-        }
+        });
     }
     for (row, (lost, weight)) in lost.into_iter().zip(weights).enumerate() {
         let numbers = &mut reduced[(first + row) * ROW_NUMBERS..][..ROW_NUMBERS];
@@ -660,8 +904,10 @@ pub(crate) fn settle(
             0.0
         };
         if numbers[4] > 0.0 {
-            let negatives = inputs.pairs(cost, width, row).filter(|pair| !pair.positive);
-            active[1] += negatives.map(|pair| pair.times as u64).sum::<u64>();
+            inputs.negatives(cost, width, row, true, |_, pairs| {
+                let times = &pairs.times[..pairs.count];
+                active[1] += times.iter().map(|times| *times as u64).sum::<u64>();
+            });
         }
         active[2] += u64::from(lost > 0.0);
     }
@@ -693,7 +939,11 @@ pub(crate) fn slopes(
     totals: &[u32],
 ) {
     let divisors = cost.divisors(anchors, totals);
-    let operations = 32 * block.rows * block.references;
+    let log_of = |place: u32| match own {
+        true if cost.form == Form::Lifted => reduced[place as usize * ROW_NUMBERS + 3],
+        _ => EMPTY,
+    };
+    let operations = 16 * block.rows * block.references;
     let most = rows_of_a_part(block.rows, operations, block.rows);
     let panels = (0..block.rows)
         .step_by(most)
@@ -703,23 +953,70 @@ pub(crate) fn slopes(
         let rows = (start..).zip(weights.chunks_exact_mut(width)).zip(losses);
         for ((number, weights), loss) in rows {
             let row = Reduced::read(&reduced[(first + number) * ROW_NUMBERS..][..ROW_NUMBERS]);
-            for pair in inputs.pairs(cost, width, number) {
-                let other = match cost.form {
-                    Form::Lifted if own => reduced[pair.place * ROW_NUMBERS + 3],
-                    _ => EMPTY,
-                };
-                let slope = cost.slope(&pair, &row, other, divisors);
-                let weight = &mut weights[pair.place];
-                let share = if cost.centers.per_class == 1 {
-                    1.0
-                } else {
-                    *weight
-                };
-                *weight = slope * share * cost.distance.slope_at(pair.v);
-            }
+            Arch::new().dispatch(SlopesOfRow {
+                cost,
+                inputs,
+                width,
+                number,
+                row: &row,
+                log_of,
+                divisors,
+                weights,
+            });
             let parts = row.costs.into_iter().zip(divisors);
             let sum: f32 = parts.map(|(cost, divisor)| over(cost, divisor)).sum();
             *loss = sum.to_bits();
         }
     });
+}
+
+/// Writes dL/ds of the pairs of a row.
+struct SlopesOfRow<'a, L> {
+    cost: &'a RowCost,
+    inputs: Slices<'a>,
+    width: usize,
+    number: usize,
+    row: &'a Reduced,
+    log_of: L,
+    divisors: [f32; 2],
+    weights: &'a mut [f32],
+}
+
+impl<L: Fn(u32) -> f32> WithSimd for SlopesOfRow<'_, L> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        let Self {
+            cost,
+            inputs,
+            width,
+            number,
+            row,
+            log_of,
+            divisors,
+            weights,
+        } = self;
+        let pooled = cost.centers.per_class > 1;
+        inputs.positives(cost, width, number, false, |places, pairs| {
+            let mut slopes = [0.0; SEGMENT];
+            let log_of = |i: usize| places.get(i).map_or(EMPTY, |place| log_of(*place));
+            cost.slopes(pairs, row, log_of, divisors[0], &mut slopes);
+            let numbers = slopes.iter().zip(&pairs.times);
+            for (place, (slope, times)) in places.iter().zip(numbers) {
+                let weight = &mut weights[*place as usize];
+                let slope = slope * if pooled { *weight } else { 1.0 };
+                *weight = if *times > 0.0 { slope } else { *weight };
+            }
+        });
+        inputs.negatives(cost, width, number, false, |first, pairs| {
+            let mut slopes = [0.0; SEGMENT];
+            cost.slopes(pairs, row, |_| EMPTY, divisors[1], &mut slopes);
+            let numbers = slopes.iter().zip(&pairs.times);
+            for (weight, (slope, times)) in weights[first..].iter_mut().zip(numbers) {
+                let slope = slope * if pooled { *weight } else { 1.0 };
+                *weight = if *times > 0.0 { slope } else { *weight };
+            }
+        });
+    }
 }

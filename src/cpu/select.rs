@@ -133,6 +133,15 @@ struct Chosen {
     farthest_positive: f32,
 }
 
+impl Chosen {
+    /// Where every value in range is kept.
+    const ANY: Self = Self {
+        places: [None; 2],
+        nearest_negative: f32::MIN,
+        farthest_positive: f32::MAX,
+    };
+}
+
 /// A row's references as the pass sees them: place, value and whether it is a positive; the row itself left out.
 fn members<'a>(
     row: &Row,
@@ -149,6 +158,9 @@ fn choose(
     selection: &Selection,
     members: impl Iterator<Item = (usize, f32, bool)> + Clone,
 ) -> Chosen {
+    if [selection.positives.keep, selection.negatives.keep] == [Keep::All; 2] {
+        return Chosen::ANY;
+    }
     // Of the farthest, the negative values: they are the largest.
     let [mut far_p, mut near_p, mut far_n, mut near_n] = [Best::NONE; 4];
     for (place, value, positive) in members.clone() {
@@ -278,6 +290,9 @@ fn select_row(
     places: &mut [u32],
     counts: &mut [u32; 2],
 ) -> u64 {
+    if [selection.positives, selection.negatives] == [Side::ALL; 2] {
+        return select_all(selection, row, tags, values, places, counts);
+    }
     let (known, width) = (tags.len(), values.len());
     let chosen = choose(selection, members(row, tags, &values[..known]));
     *counts = [0; 2];
@@ -302,4 +317,58 @@ fn select_row(
     }
     values[known..].fill(NONE);
     negatives
+}
+
+/// Tags that are looked at together.
+const TAGS: usize = 16;
+
+/// The same where every reference is kept: negatives are listed a run at a time.
+fn select_all(
+    selection: &Selection,
+    row: &Row,
+    tags: &[[u32; 2]],
+    values: &mut [f32],
+    places: &mut [u32],
+    counts: &mut [u32; 2],
+) -> u64 {
+    let (known, width) = (tags.len(), values.len());
+    if selection.distance != selection.shown {
+        for value in &mut values[..known] {
+            *value = selection.distance.turned(*value, selection.shown);
+        }
+    }
+    values[known..].fill(NONE);
+    let (mut positives, mut negatives, mut next) = (0, 0, 0);
+    let mut list_negatives = |places: &mut [u32], from: usize, to: usize| {
+        let end = width - negatives;
+        negatives += to - from;
+        let run = places[end - (to - from)..end].iter_mut().rev();
+        for (listed, place) in run.zip(from as u32..) {
+            *listed = place;
+        }
+    };
+    for (first, some) in (0..).step_by(TAGS).zip(tags.chunks(TAGS)) {
+        if !some
+            .iter()
+            .fold(false, |met, [label, _]| met | (*label == row.label))
+        {
+            continue;
+        }
+        for (place, [label, id]) in (first..).zip(some) {
+            if *label != row.label {
+                continue;
+            }
+            list_negatives(places, next, place);
+            next = place + 1;
+            if *id == row.id {
+                values[place] = NONE;
+            } else {
+                places[positives] = place as u32;
+                positives += 1;
+            }
+        }
+    }
+    list_negatives(places, next, known);
+    *counts = [positives as u32, negatives as u32];
+    negatives as u64
 }

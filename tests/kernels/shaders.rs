@@ -6,6 +6,9 @@ use nearfar::kernels::{self, Access, Kernel, triplet_margin};
 
 use super::common::open;
 
+/// Files of those folders that are no kernel.
+const OTHERS: [&str; 6] = ["exp", "main", "mod", "parallel", "shaders", "vec"];
+
 fn module(kernel: &Kernel) -> naga::Module {
     naga::front::wgsl::parse_str(kernel.source)
         .unwrap_or_else(|error| panic!("{}: {}", kernel.name, error.emit_to_string(kernel.source)))
@@ -30,7 +33,7 @@ fn every_shader_has_its_kernel_and_every_entry_point_is_listed() {
         });
         names
             .filter_map(|name| name.strip_suffix(extension).map(str::to_owned))
-            .filter(|stem| !["mod", "main", "parallel", "shaders", "vec"].contains(&stem.as_str()))
+            .filter(|stem| !OTHERS.contains(&stem.as_str()))
             .collect()
     };
     let shaders = stems("shaders", ".wgsl");
