@@ -9,6 +9,7 @@
 // reduce   one workgroup a row                             reduced: the row's numbers; counts of pairs and of rows
 // settle   one workgroup a row                             reduced: what positive pairs cost, where both rows are reduced
 // slopes   one workgroup per row and 256 of what is kept   weights: dL/ds; the report's term: the row's part of the loss
+// learn    one invocation                                   gradient: of the boundary, which moves both margins
 //
 // `count` looks at the other side from `first` on, a window at a time: times grow window by window. In `reduce` each
 // invocation adds up every WORKGROUP_SIZE-th pair, and their sums are added in order. Between `reduce` and `slopes` the rows
@@ -34,6 +35,9 @@ const LIFTED = 10u;
 
 const MINED = 1u;    // how often a pair counts: in how many mined triplets it stands
 const CROSSED = 2u;  // as often as the other side has pairs; else once
+
+const WEIGHTS = 1u;   // given: of each row of the batch
+const BOUNDARY = 2u;  // how far both margins have moved
 
 const ALL = 0u;
 const EASY = 1u;
@@ -70,6 +74,7 @@ struct Params {
   gamma: f32,       // of the softmax over them; 0: the largest alone
   classes: u32,     // pool: of the references
   own: u32,         // whether the references are the batch itself
+  given: u32,       // what `given` holds
 }
 
 @group(0) @binding(0) var<uniform> params: Params;
@@ -81,10 +86,15 @@ struct Params {
 @group(0) @binding(5) var<storage, read_write> reduced: array<f32>;      // [anchors, NUMBERS], in reduce
 @group(0) @binding(5) var<storage, read> rows_reduced: array<f32>;       // the same, in slopes
 @group(0) @binding(6) var<storage, read_write> report: array<atomic<u32>>;
-@group(0) @binding(7) var<storage, read_write> weights: array<f32>;      // [rows, width]
+@group(0) @binding(7) var<storage, read> given: array<f32>;              // weights of rows, or how far the boundary has moved
+@group(0) @binding(8) var<storage, read_write> weights: array<f32>;      // [rows, width]
 
 // In settle only.
-@group(0) @binding(7) var<storage, read> batch: array<vec4u>;            // (label, ..) of each row, the block's from `first` on
+@group(0) @binding(8) var<storage, read> batch: array<vec4u>;            // (label, ..) of each row, the block's from `first` on
+
+// In learn only.
+@group(0) @binding(1) var<storage, read_write> totals: array<u32>;       // the report
+@group(0) @binding(2) var<storage, read_write> gradient: array<f32>;     // [4]: of the boundary, then padding
 
 // In pool only.
 @group(0) @binding(1) var<storage, read_write> pooled: array<f32>;       // the values
@@ -141,7 +151,11 @@ fn pair(row: u32, j: u32) -> Pair {
 }
 
 fn hinge(p: Pair) -> f32 {
-  return max(0.0, select(p.v - params.margins.y, params.margins.x - p.v, p.positive));
+  var m = params.margins;
+  if params.given == BOUNDARY {
+    m += given[0];
+  }
+  return max(0.0, select(p.v - m.y, m.x - p.v, p.positive));
 }
 
 /// The constant factor of a pair in Circle.
@@ -158,7 +172,13 @@ fn exponent(p: Pair) -> f32 {
     case GENERALIZED_LIFTED, LIFTED: { return select(p.v - m.y, m.x - p.v, p.positive); }
     case SOFTMAX: { return select(params.scales.y * p.v, params.scales.x * (p.v - m.x), p.positive); }
     case ARC_FACE: { return select(params.scales.y * p.v, params.scales.x * widened(p.v).x, p.positive); }
-    case PROXY_ANCHOR: { return select(params.scales.y * (p.v - m.y), params.scales.x * (m.x - p.v), p.positive); }
+    case PROXY_ANCHOR: {
+      var x = select(params.scales.y * (p.v - m.y), params.scales.x * (m.x - p.v), p.positive);
+      if params.given == WEIGHTS {
+        x += given[p.at % params.width] - 1.0;
+      }
+      return x;
+    }
     default: { return 0.0; }
   }
 }
@@ -420,6 +440,11 @@ fn reduce(
   if lane > 0u {
     return;
   }
+  let counts_positives = params.form == SOFTMAX || params.form == ARC_FACE || params.form == PROXY_ANCHOR;
+  if params.given == WEIGHTS && params.form != PROXY_ANCHOR {
+    costs *= given[params.reduced + row];
+    factor *= given[params.reduced + row];
+  }
   let at = (params.reduced + row) * NUMBERS;
   reduced[at] = costs.x;
   reduced[at + 1u] = costs.y;
@@ -433,7 +458,6 @@ fn reduce(
   if params.form != CONTRASTIVE && params.form != MARGIN {
     busy = select(vec2u(), met.xy, costs.x + costs.y > 0.0);
   }
-  let counts_positives = params.form == SOFTMAX || params.form == ARC_FACE || params.form == PROXY_ANCHOR;
   add(POSITIVES, met.x);
   add(NEGATIVES, met.y);
   add(ACTIVE_POSITIVES, busy.x);
@@ -597,4 +621,12 @@ fn slopes(
     let share = select(1.0, weights[p.at], params.centers > 1u);
     weights[p.at] = over(slope(p, at), select(divided.y, divided.x, p.positive)) * share * along;
   }
+}
+
+@compute @workgroup_size(WORKGROUP_SIZE)
+fn learn() {
+  let at = params.report;
+  let positives = f32(totals[at + ACTIVE_POSITIVES]) + 4294967296.0 * f32(totals[at + ACTIVE_POSITIVES + 1u]);
+  let negatives = f32(totals[at + ACTIVE_NEGATIVES]) + 4294967296.0 * f32(totals[at + ACTIVE_NEGATIVES + 1u]);
+  gradient[0] = over(positives - negatives, positives + negatives);
 }

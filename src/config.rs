@@ -9,13 +9,15 @@ use serde_json::Value;
 
 use crate::distance::Distance;
 use crate::error::{Error, Result};
-use crate::losses::Loss;
+use crate::losses::{Loss, MiningRule};
 use crate::miners::Miner;
 use crate::quote::{cut, quoted};
 use crate::samplers::Sampler;
 
 /// The version of the schema.
 const SCHEMA: u32 = 1;
+/// The most rows of a batch that a miner weighs: each is compared with all others in one loop.
+const MOST_WEIGHED: usize = 8192;
 /// The short form of a sampler with `m`, which is read and never written.
 const M_PER_CLASS: &str = "m_per_class";
 
@@ -59,6 +61,9 @@ pub struct TrainConfig {
     pub miner_distance: Option<Distance>,
     /// Which triplets the loss sees.
     pub miner: Miner,
+    /// Whether each row counts as often as the miner finds it, over the most that any row of the batch is found, in a loss that
+    /// looks at all rows: NCA and those with proxies. PML's losses do that wherever they are given a miner.
+    pub miner_weights: bool,
     /// What is minimized.
     pub loss: Loss,
     /// How the weights follow the gradient.
@@ -93,6 +98,7 @@ impl Default for TrainConfig {
             distance: Distance::Cosine,
             miner_distance: None,
             miner: Miner::default(),
+            miner_weights: false,
             loss: Loss::default(),
             optimizer: Optimizer::default(),
             steps: 400,
@@ -237,6 +243,25 @@ impl TrainConfig {
     /// How the miner compares rows.
     pub(crate) fn chosen_by(&self) -> Distance {
         self.miner_distance.unwrap_or(self.distance)
+    }
+
+    /// Whether a miner can weigh the rows of a batch.
+    fn takes_row_weights(&self) -> bool {
+        let miner = matches!(self.miner, Miner::TripletMargin(_)) || self.miner.gives_pairs();
+        miner && !self.loss.is_mined() && self.batch_size <= MOST_WEIGHED
+    }
+
+    /// What is mined, and what it costs.
+    pub(crate) fn rule(&self) -> MiningRule {
+        let (miner, loss, chosen_by) = (&self.miner, &self.loss, self.chosen_by());
+        let rule = MiningRule::new(miner, chosen_by, Some(loss), self.distance);
+        match loss.boundary_lr() {
+            _ if self.miner_weights => {
+                rule.weighing_rows(miner, chosen_by, loss, self.memory() > 0)
+            }
+            Some(_) => rule.learning_boundary(),
+            None => rule,
+        }
     }
 
     /// Rows of the memory that the loss meets: none where it learns proxies in its place.
@@ -444,6 +469,13 @@ impl TrainConfig {
                 "memory_size",
                 self.memory_size.to_string(),
                 "0, or at least batch_size and at most 16777216",
+            ),
+            (
+                !self.miner_weights || self.takes_row_weights(),
+                "miner_weights",
+                "true".to_owned(),
+                "false, or come with a loss that looks at all rows (nca, or one with proxies), a miner of pairs or triplet-margin, \
+                 and a batch_size of at most 8192",
             ),
             (
                 !self.center_gradient || self.batch_size >= 2,
@@ -881,45 +913,37 @@ mod tests {
 
     #[test]
     fn arguments_of_losses_are_refused_by_name_with_their_range() {
-        for (loss, set, message) in [
-            ("contrastive", "pos_margin=5", "must be between -4 and 4"),
-            ("contrastive", "neg_margin=-5", "must be between -4 and 4"),
-            ("margin", "margin=9", "must be between -4 and 4"),
-            ("margin", "beta=9", "must be between -4 and 4"),
-            (
-                "multi-similarity",
-                "alpha=0",
-                "must be between 0.001 and 10000",
-            ),
-            (
-                "multi-similarity",
-                "beta=-1",
-                "must be between 0.001 and 10000",
-            ),
-            ("multi-similarity", "base=9", "must be between -4 and 4"),
-            ("nt-xent", "temperature=0", "must be between 0.001 and 1000"),
-            (
-                "sup-con",
-                "temperature=1e9",
-                "must be between 0.001 and 1000",
-            ),
-            ("circle", "m=2", "must be between -1 and 1"),
-            ("circle", "gamma=0", "must be between 0.001 and 10000"),
-            (
-                "generalized-lifted-structure",
-                "pos_margin=9",
-                "must be between -4 and 4",
-            ),
-            ("circle", "nothing=1", "there is no setting `loss.nothing`"),
-        ] {
-            let named = TrainConfig::default().with_set(&format!("loss.name={loss}"));
-            let named = named.expect("a loss");
+        let set = |config: TrainConfig, set: &str| config.with_set(set);
+        let mut tried = 0;
+        for (name, _) in Loss::ALL {
+            let named = set(TrainConfig::default(), &format!("loss.name={name}")).expect("a loss");
             named.check().expect("defaults are in range");
-            let set = named.with_set(&format!("loss.{set}"));
-            let refused = set.and_then(|config| config.check());
-            let refused = refused.expect_err("refused").to_string();
-            assert!(refused.contains(message), "{loss}: {refused}");
+            let unknown = set(named.clone(), "loss.nothing=1").expect_err("refused");
+            assert!(
+                unknown
+                    .to_string()
+                    .contains("there is no setting `loss.nothing`")
+            );
+            let arguments = serde_json::to_value(&named.loss).expect("is JSON");
+            let arguments = arguments.as_object().expect("an object").clone();
+            for (argument, value) in arguments {
+                if !value.is_number() {
+                    continue;
+                }
+                // None is below 0 where it counts something; as a whole number or not, both are far out of every range.
+                for far in ["1000000000", "-1000000000"] {
+                    let refused = set(named.clone(), &format!("loss.{argument}={far}"));
+                    let refused = refused.and_then(|config| config.check());
+                    let refused = refused.expect_err("refused").to_string();
+                    assert!(
+                        refused.contains(&format!("loss.{argument} is {far}: it must be ")),
+                        "{name}: {refused}"
+                    );
+                }
+                tried += 1;
+            }
         }
+        assert!(tried > 30, "{tried} arguments");
         for (sets, message) in [
             (
                 ["loss.name=circle", "distance=l2"],
@@ -929,9 +953,19 @@ mod tests {
                 ["loss.name=sup-con", "miner.name=facenet-semihard"],
                 "use another miner, or the triplet-margin loss",
             ),
+            (
+                ["loss.name=sup-con", "miner_weights=true"],
+                "and a batch_size of at most 8192",
+            ),
+            (
+                ["loss.name=arc-face", "miner.name=none miner_weights=true"],
+                "and a batch_size of at most 8192",
+            ),
         ] {
-            let set = |config: TrainConfig, set: &str| config.with_set(set).expect("sets");
-            let config = sets.into_iter().fold(TrainConfig::default(), set);
+            let all = sets.iter().flat_map(|sets| sets.split(' '));
+            let config = all.fold(TrainConfig::default(), |config, one| {
+                set(config, one).expect("sets")
+            });
             let refused = config.check().expect_err("refused").to_string();
             assert!(refused.ends_with(message), "{refused}");
         }

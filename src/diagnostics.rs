@@ -27,6 +27,9 @@ pub struct Diagnostics {
     pub push: Option<f64>,
     /// The part of the training classes of which a row was drawn so far.
     pub classes_seen: f64,
+    /// The boundary between positives and negatives, where the loss learns it: a similarity or a distance.
+    #[serde(default)]
+    pub boundary: Option<f64>,
 }
 
 impl Diagnostics {

@@ -97,6 +97,10 @@ mod optimizer;
 
 mod proxies;
 
+mod boundary;
+
+mod row_weights;
+
 // What it is worth.
 mod metrics;
 

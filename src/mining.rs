@@ -555,6 +555,7 @@ impl<'a> Phase<'a> {
             own: self.spec.own,
             report_first: 0,
             pairs: None,
+            given: None,
         };
         let (gradient, shares, report) = (&mut self.gradient, &mut self.shares, &mut self.report);
         self.pass

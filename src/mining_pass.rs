@@ -6,7 +6,7 @@ use crate::forecast::Path;
 use crate::kernels::ranks::{SEGMENT, Scratch};
 use crate::kernels::triplet_margin::{self, Parts, part_stride};
 use crate::ledger::Purpose;
-use crate::losses::{Cost, MiningRule, Round, RowRule};
+use crate::losses::{Cost, MiningRule, Round, RowRule, RowsMined};
 use crate::plan::MemoryPlan;
 use crate::row_pass::{RowPass, RowWork, Turn};
 
@@ -127,6 +127,22 @@ impl MiningPass {
             (Cost::Pairs(cost), _) => {
                 pass.slopes(commands, turn, selection, cost, gradient, report);
             }
+        }
+    }
+
+    /// A turn in which a miner only finds rows: how often each row of the block stands in what it keeps goes into its place of
+    /// `found`.
+    pub(crate) fn find(
+        &mut self,
+        commands: &mut Commands,
+        mined: &RowsMined,
+        turn: &Turn<'_>,
+        found: &mut DeviceVec<u32>,
+        report: &mut DeviceVec<u32>,
+    ) {
+        match self {
+            Self::Rows(pass) => pass.find(commands, turn, mined, found, report),
+            Self::Ranks { .. } => unreachable!("a pass is made for its rule's path"),
         }
     }
 

@@ -173,9 +173,21 @@ impl Proxies {
     /// # Errors
     /// As [`Engine::read`].
     pub(crate) async fn read(&self, engine: &Engine) -> Result<Vec<f32>> {
+        self.unpad(engine, &self.parameters).await
+    }
+
+    /// Reads the gradients of all in the last step, `[count, dim]`.
+    ///
+    /// # Errors
+    /// As [`Engine::read`].
+    pub(crate) async fn gradients(&self, engine: &Engine) -> Result<Vec<f32>> {
+        self.unpad(engine, &self.gradient).await
+    }
+
+    async fn unpad(&self, engine: &Engine, values: &DeviceVec<f32>) -> Result<Vec<f32>> {
         let (dim, stride) = (self.spec.dim, self.stride());
         let floats = (self.count() * stride) as u64;
-        let padded = engine.read(&self.parameters, 0, floats).await?;
+        let padded = engine.read(values, 0, floats).await?;
         let rows = padded.chunks_exact(stride).flat_map(|row| &row[..dim]);
         Ok(rows.copied().collect())
     }

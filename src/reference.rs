@@ -696,6 +696,7 @@ pub fn pair_loss(loss: &Loss, distance: Distance, anchors: &[PairsOfAnchor]) -> 
 
 /// A loss with proxies, as PML writes it: `similarities[row][class]` are those of a row with the proxies of a class. `held`: the
 /// same at the place where a derivative is taken: they choose the nearest proxy.
+/// `weights`: how much each row counts.
 ///
 /// # Panics
 /// For a loss without proxies.
@@ -705,6 +706,7 @@ pub fn proxy_loss(
     similarities: &[Vec<Vec<f64>>],
     held: &[Vec<Vec<f64>>],
     labels: &[usize],
+    weights: &[f64],
 ) -> f64 {
     let cross_entropy = |logits: &[f64], label: usize| {
         let top = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -761,15 +763,16 @@ pub fn proxy_loss(
         loss => panic!("{loss:?} is no sum over rows of a loss with proxies"),
     };
     let Loss::ProxyAnchor(loss) = loss else {
-        return (0..labels.len()).map(of_row).sum::<f64>() / labels.len() as f64;
+        let rows = (0..labels.len()).map(|row| weights[row] * of_row(row));
+        return rows.sum::<f64>() / labels.len() as f64;
     };
     let classes = similarities[0].len();
     let (mut with_rows, mut positives, mut negatives) = (0, 0.0, 0.0);
     for class in 0..classes {
-        let rows = || (0..labels.len()).map(|row| (only(row, class), labels[row] == class));
         let sum = |own: bool, of: &dyn Fn(f64) -> f64| -> f64 {
-            let side = rows().filter(|(_, of_class)| *of_class == own);
-            side.map(|(s, _)| of(s).exp()).sum::<f64>().ln_1p()
+            let side = (0..labels.len()).filter(|row| (labels[*row] == class) == own);
+            let terms = side.map(|row| (of(only(row, class)) + weights[row] - 1.0).exp());
+            terms.sum::<f64>().ln_1p()
         };
         with_rows += usize::from(labels.contains(&class));
         positives += sum(true, &|s| -loss.alpha * (s - loss.margin));

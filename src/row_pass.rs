@@ -9,12 +9,13 @@ use crate::error::{Error, Result};
 use crate::kernels::pull::{self, pull, share};
 use crate::kernels::ranks::{Block, Inputs, SEGMENT};
 use crate::kernels::row_loss::{self, ROW_NUMBERS, RowCost, Times};
+use crate::kernels::row_weights;
 use crate::kernels::select::{Counted, Kept, Selection, select};
 use crate::kernels::similarities::{similarities, width};
 use crate::kernels::tile::Shape;
 use crate::kernels::weigh::{self, Weighing, weigh, weigh_swapped};
 use crate::ledger::Purpose;
-use crate::losses::{Cost, MiningRule};
+use crate::losses::{Cost, MiningRule, RowsMined};
 use crate::plan::MemoryPlan;
 
 /// The most references of a row.
@@ -49,7 +50,9 @@ pub enum RowWork {
 impl RowWork {
     /// What the rule of a run asks for.
     pub(crate) fn of(rule: &MiningRule) -> Self {
-        match rule.pairs().map(|cost| cost.times) {
+        let weighs = rule.weighs_rows().map(|mined| mined.cost.times);
+        let own = rule.pairs().map(|cost| cost.times);
+        match weighs.filter(|times| *times == Times::Mined).or(own) {
             None => Self::Triplets,
             Some(Times::Once) => Self::Pairs,
             Some(Times::Crossed) => Self::PairsOfTriplets,
@@ -77,6 +80,8 @@ pub(crate) struct Turn<'a> {
     pub(crate) report_first: usize,
     /// Where in the report the histogram of pairs begins; by ranks, where it is wanted.
     pub(crate) pairs: Option<usize>,
+    /// What the loss is given besides, where it is; by rows.
+    pub(crate) given: Option<&'a DeviceVec<f32>>,
 }
 
 /// The buffers of a block of rows.
@@ -265,11 +270,34 @@ impl RowPass {
             cost,
             kept,
             times,
+            turn.given,
             turn.anchor,
             reduced,
             turn.report_first,
             report,
         );
+    }
+
+    /// How often each row of a block stands in what a miner keeps, for the weights of the batch's rows.
+    pub(crate) fn find(
+        &mut self,
+        commands: &mut Commands,
+        turn: &Turn<'_>,
+        mined: &RowsMined,
+        found: &mut DeviceVec<u32>,
+        report: &mut DeviceVec<u32>,
+    ) {
+        let RowsMined {
+            selection,
+            cost,
+            anchors_only,
+        } = mined;
+        self.keep(commands, turn, selection, Counted::Nothing, report);
+        row_loss::count(commands, &turn.block, cost, &self.kept, &mut self.times);
+        let times = (cost.times == Times::Mined).then_some(&self.times);
+        let own = turn.own && !anchors_only;
+        let (block, first) = (&turn.block, turn.anchor);
+        row_weights::find(commands, block, own, &self.kept, times, first, found);
     }
 
     /// Keeps the pairs of a block: one value a class where several references stand for it, and how often each counts.
@@ -324,6 +352,7 @@ impl RowPass {
             turn.own,
             kept,
             times,
+            turn.given,
             turn.inputs.batch,
             turn.anchor,
             reduced,
@@ -355,6 +384,7 @@ impl RowPass {
             turn.own,
             kept,
             times,
+            turn.given,
             turn.anchor,
             reduced,
             turn.report_first,

@@ -171,12 +171,7 @@ impl Trainer {
             None => None,
         };
         let mut trainer = Self {
-            rule: MiningRule::new(
-                &config.miner,
-                config.chosen_by(),
-                Some(&config.loss),
-                config.distance,
-            ),
+            rule: config.rule(),
             train: TrainBuffers::new(&mut workspace, sizes),
             tile: Activations::new(&mut workspace, &TILE, &sizes.widths),
             evaluator: Evaluator::new(&mut workspace, cut),
@@ -522,6 +517,8 @@ impl Trainer {
             mining,
             gradient,
             report,
+            row_weights,
+            boundary,
             ..
         } = &mut *train;
         // What is compared with what, where the anchors' gradient goes, and that of the references where they learn.
@@ -530,6 +527,46 @@ impl Trainer {
             references: &memory.bank.rows,
             batch,
             tags: &memory.bank.tags,
+        };
+        if let (Some(mined), Some(weights)) = (rule.weighs_rows(), row_weights.as_mut()) {
+            let (most, references) = match rule.operands() {
+                Operands::Rows => (blocks.rows, drawn.references),
+                Operands::RowsWithProxies | Operands::ProxiesWithRows => (count, count),
+            };
+            for anchor in (0..count).step_by(most) {
+                let at_once = most.min(count - anchor);
+                let turn = Turn {
+                    block: Block {
+                        first_row: anchor,
+                        rows: at_once,
+                        batch: first + anchor,
+                        first_reference: 0,
+                        references,
+                        stride,
+                    },
+                    shape: Shape::of(self.engine.info(), at_once),
+                    inputs: rows,
+                    anchor,
+                    anchors: count,
+                    positives: drawn.positives,
+                    slots: drawn.slots.capacity,
+                    own: drawn.alone,
+                    report_first,
+                    pairs: None,
+                    given: None,
+                };
+                slices.reserve(STEP_DISPATCHES).await?;
+                mining.find(slices.commands(), mined, &turn, &mut weights.found, report);
+                slices
+                    .recorded(sizes.weighing_operations(references, at_once))
+                    .await?;
+            }
+            weights.scale(slices.commands(), count);
+        }
+        let given = match (row_weights.as_ref(), boundary.as_ref()) {
+            (Some(weights), _) => Some(&weights.weights),
+            (_, Some(boundary)) => Some(&boundary.moved),
+            _ => None,
         };
         let (inputs, own, references, gradient, mut shared) = match (rule.operands(), proxies) {
             (Operands::RowsWithProxies, Some(proxies)) => {
@@ -581,6 +618,7 @@ impl Trainer {
             own: drawn.alone && rule.operands() == Operands::Rows,
             report_first,
             pairs: last.then_some(words),
+            given,
         };
         let mut cut = Vec::new();
         for &round in rule.rounds() {
@@ -684,6 +722,11 @@ impl Trainer {
             let (status, report) = (&train.gradients.status, &mut train.report);
             proxies.learn(commands, optimizer, step, status, report_first, report);
         }
+        if let Some(boundary) = &mut train.boundary {
+            let optimizer = &self.config.optimizer;
+            let (status, report) = (&train.gradients.status, &mut train.report);
+            boundary.learn(commands, optimizer, step, status, report_first, report);
+        }
         slices.recorded(sizes.head_operations()).await
     }
 
@@ -748,6 +791,31 @@ impl Trainer {
     pub async fn proxies(&self) -> Result<Vec<f32>> {
         match &self.proxies {
             Some(proxies) => proxies.read(&self.engine).await,
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// The boundary that the loss learns, as its `beta`: a similarity or a distance. Nothing where it learns none.
+    ///
+    /// # Errors
+    /// [`Error::Device`].
+    pub async fn boundary(&self) -> Result<Option<f64>> {
+        let Some(boundary) = &self.train.boundary else {
+            return Ok(None);
+        };
+        let moved = self.engine.read(&boundary.moved, 0, 1).await?[0];
+        let loss = &self.config.loss;
+        Ok(loss.boundary(f64::from(moved), self.config.distance))
+    }
+
+    /// The gradients of the proxies in the last step, as [`Trainer::proxies`].
+    ///
+    /// # Errors
+    /// [`Error::Device`].
+    #[doc(hidden)]
+    pub async fn proxy_gradients(&self) -> Result<Vec<f32>> {
+        match &self.proxies {
+            Some(proxies) => proxies.gradients(&self.engine).await,
             None => Ok(Vec::new()),
         }
     }

@@ -201,7 +201,7 @@ fn left_aside(config: &TrainConfig) -> Option<Warning> {
     if config.loss.is_mined() {
         return None;
     }
-    let miner = !matches!(config.miner, Miner::None);
+    let miner = !matches!(config.miner, Miner::None) && !config.miner_weights;
     let (what, sets): (_, &[&str]) = match (miner, config.memory_size > config.memory()) {
         (false, false) => return None,
         (true, false) => ("the miner has no part in it", &["miner.name=none"]),

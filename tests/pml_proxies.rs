@@ -1,12 +1,16 @@
 //! Losses with proxies equal pytorch-metric-learning's, value and both gradients, on 24 sets of rows each, which
-//! `tests/golden/proxies.py` recorded. Sets with a miner, which weighs rows there, are left out: Nearfar's miners have no part in
-//! these losses.
+//! `tests/golden/proxies.py` recorded: 16 as they are, and 8 whose rows a miner weighs.
 
 mod common;
 
+use std::rc::Rc;
+
 use common::{Set, engines, norm};
 use nearfar::reference;
-use nearfar::{Distance, Engine, Loss, Miner, Wanted, mine};
+use nearfar::{
+    Dataset, Distance, Engine, Labelled, LayerWeights, Loss, Miner, TrainConfig, Trainer, Wanted,
+    mine,
+};
 use serde::Deserialize;
 
 /// As the script describes it.
@@ -14,6 +18,8 @@ use serde::Deserialize;
 struct Case {
     loss: Loss,
     miner: String,
+    /// Of each row, what the miner's finds come to.
+    weights: Option<Vec<f64>>,
     distance: Distance,
     classes: usize,
     dim: usize,
@@ -28,12 +34,8 @@ struct Case {
 fn cases() -> Vec<Case> {
     let all: Vec<Case> =
         serde_json::from_str(include_str!("golden/proxies.json")).expect("the script wrote it");
-    let cases: Vec<Case> = all
-        .into_iter()
-        .filter(|case| case.miner == "none")
-        .collect();
-    assert_eq!(cases.len(), 7 * 16);
-    cases
+    assert_eq!(all.len(), 7 * 24);
+    all
 }
 
 impl Case {
@@ -69,9 +71,10 @@ fn check(case: &Case, value: f64, gradients: [&[f64]; 2]) -> Result<(), String> 
     match wrong.is_empty() {
         true => Ok(()),
         false => Err(format!(
-            "{:?} {:?}: {}",
+            "{:?} {:?} miner {}: {}",
             case.loss,
             case.distance,
+            case.miner,
             wrong.join("; ")
         )),
     }
@@ -106,9 +109,79 @@ fn on(engine: &Engine, case: &Case) -> Result<(), String> {
     check(case, mined.loss, gradients)
 }
 
-#[test]
-fn losses_with_proxies_equal_pml_on_both_engines() {
-    let cases = cases();
+/// The same where the loss is that of a training step: rows of a batch go through a head that leaves them as they are, and its
+/// gradient is that of the rows times the rows.
+fn trained(engine: Engine, case: &Case) -> Result<(), String> {
+    let (dim, count) = (case.dim, case.labels.len());
+    // A row more of each class, so that all have proxies.
+    let labels: Vec<usize> = case.labels.iter().copied().chain(0..case.classes).collect();
+    let mut values: Vec<f32> = case.rows.iter().map(|v| *v as f32).collect();
+    values.resize(labels.len() * dim, 1.0);
+    let dataset = Dataset::new(Labelled {
+        values,
+        dim,
+        labels: labels.iter().map(usize::to_string).collect(),
+        ..Labelled::default()
+    });
+    let mut miner = serde_json::json!({ "name": case.miner });
+    if case.miner == "pair-margin" {
+        (miner["pos_margin"], miner["neg_margin"]) = (0.8.into(), 0.2.into());
+    }
+    let config: TrainConfig = serde_json::from_value(serde_json::json!({
+        "test_fraction": 0.0,
+        "validation_fraction": 0.0,
+        "standardize": false,
+        "hidden_layers": [],
+        "embedding_size": dim,
+        "batch_size": count,
+        "memory_size": 0,
+        "distance": case.distance,
+        "miner": miner,
+        "miner_weights": case.miner != "none",
+        "loss": case.loss,
+    }))
+    .expect("settings");
+    let identity = LayerWeights {
+        index: 0,
+        shape: [dim, dim],
+        weight: (0..dim * dim)
+            .map(|at| f32::from(at % (dim + 1) == 0))
+            .collect(),
+        bias: vec![0.0; dim],
+    };
+    let proxies: Vec<f32> = case.proxies.iter().map(|v| *v as f32).collect();
+    let (loss, head, proxies) = pollster::block_on(async {
+        let dataset = Rc::new(dataset.expect("several classes"));
+        let mut trainer = Trainer::new(engine, dataset, config).await.expect("fits");
+        trainer.set_weights(&[identity]).await.expect("takes them");
+        trainer.set_proxies(&proxies).await.expect("takes them");
+        let rows: Vec<u32> = (0..count as u32).collect();
+        let report = trainer.step_on(&rows).await.expect("steps");
+        let head = trainer.gradients().await.expect("reads");
+        let proxies = trainer.proxy_gradients().await.expect("reads");
+        (report.loss, head, proxies)
+    });
+    // Of a set of rows: its gradient by the head's weights.
+    let of_head = |gradient: &[f64]| -> Vec<f64> {
+        let mut sums = vec![0.0; dim * dim];
+        for (gradient, row) in gradient.chunks(dim).zip(case.rows.chunks(dim)) {
+            for (out, g) in gradient.iter().enumerate() {
+                for (into, x) in row.iter().enumerate() {
+                    sums[out * dim + into] += g * x;
+                }
+            }
+        }
+        sums
+    };
+    let expected = Case {
+        gradient: of_head(&case.gradient),
+        ..case.clone()
+    };
+    let wide = |values: &[f32]| values.iter().map(|v| f64::from(*v)).collect::<Vec<f64>>();
+    check(&expected, loss, [&wide(&head[0].weight), &wide(&proxies)])
+}
+
+fn all_are_equal(on: impl Fn(&Engine, &Case) -> Result<(), String>, cases: &[Case]) {
     for engine in engines() {
         let wrong: Vec<String> = cases
             .iter()
@@ -123,6 +196,34 @@ fn losses_with_proxies_equal_pml_on_both_engines() {
             wrong.join("\n")
         );
     }
+}
+
+#[test]
+fn losses_with_proxies_equal_pml_on_both_engines() {
+    let mut cases = cases();
+    cases.retain(|case| case.miner == "none");
+    assert_eq!(cases.len(), 7 * 16);
+    all_are_equal(on, &cases);
+}
+
+#[test]
+fn rows_weighed_by_a_miner_and_a_step_on_them_equal_pml_on_both_engines() {
+    let cases = cases();
+    all_are_equal(|engine, case| trained(engine.clone(), case), &cases);
+    // Without their weights the sets of a miner come out otherwise.
+    let engine = engines().into_iter().last().expect("the CPU engine");
+    let weighed = cases.iter().filter(|case| {
+        let weights = case.weights.as_deref().unwrap_or(&[]);
+        weights.iter().any(|weight| *weight != 1.0)
+    });
+    let unweighed = weighed.map(|case| Case {
+        miner: "none".to_owned(),
+        ..case.clone()
+    });
+    let results: Vec<_> = unweighed
+        .map(|case| trained(engine.clone(), &case))
+        .collect();
+    assert!(results.len() > 7 * 6 && results.iter().all(Result::is_err));
 }
 
 /// What goes wrong with a case before the reference sees it.
@@ -148,6 +249,8 @@ fn similarities(case: &Case) -> Vec<Vec<Vec<f64>>> {
 fn differentiated(case: &Case) -> (f64, [Vec<f64>; 2]) {
     const STEP: f64 = 1e-6;
     let held = similarities(case);
+    let one = vec![1.0; case.labels.len()];
+    let weights = case.weights.as_ref().unwrap_or(&one);
     let value = |case: &Case| {
         reference::proxy_loss(
             &case.loss,
@@ -155,6 +258,7 @@ fn differentiated(case: &Case) -> (f64, [Vec<f64>; 2]) {
             &similarities(case),
             &held,
             &case.labels,
+            weights,
         )
     };
     let along = |of: fn(&mut Case) -> &mut Vec<f64>, count: usize| -> Vec<f64> {
@@ -183,7 +287,20 @@ fn the_reference_and_its_central_differences_equal_pml() {
 
 #[test]
 fn the_comparison_rejects_planted_faults() {
-    let faults: [(&str, Fault, &[&str]); 4] = [
+    let faults: [(&str, Fault, &[&str]); 5] = [
+        (
+            "weights left out",
+            |case| case.weights = None,
+            &[
+                "ProxyAnchor",
+                "ProxyNca",
+                "NormalizedSoftmax",
+                "ArcFace",
+                "CosFace",
+                "SubCenterArcFace",
+                "SoftTriple",
+            ],
+        ),
         (
             "a wrong label",
             |case| case.labels[0] = (case.labels[0] + 1) % case.classes,

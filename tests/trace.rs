@@ -224,18 +224,21 @@ struct Kind {
     memory: usize,
     rate: f64,
     proxy_rate: Option<f64>,
+    beta_rate: Option<f64>,
+    weighed: bool,
     start: Vec<Layer>,
     proxies_start: Option<Vec<f32>>,
     steps: Vec<Step>,
     end: Vec<Layer>,
     proxies_end: Option<Vec<f32>>,
+    beta_end: Option<f64>,
 }
 
 fn kinds() -> Kinds {
     serde_json::from_str(include_str!("golden/proxy_trace.json")).expect("the script wrote it")
 }
 
-/// The largest difference of any loss, final weight or final proxy.
+/// The largest difference of any loss, final weight, final proxy or the final boundary.
 fn difference_of(engine: Engine, all: &Kinds, trace: &Kind) -> f64 {
     let dataset = Dataset::new(Labelled {
         name: trace.name.clone(),
@@ -248,6 +251,9 @@ fn difference_of(engine: Engine, all: &Kinds, trace: &Kind) -> f64 {
     if let Some(rate) = trace.proxy_rate {
         loss["proxy_lr"] = rate.into();
     }
+    if let Some(rate) = trace.beta_rate {
+        loss["beta_lr"] = rate.into();
+    }
     let none = serde_json::json!({ "name": "none" });
     let config: TrainConfig = serde_json::from_value(serde_json::json!({
         "test_fraction": 0.0,
@@ -257,6 +263,7 @@ fn difference_of(engine: Engine, all: &Kinds, trace: &Kind) -> f64 {
         "batch_size": trace.batch,
         "memory_size": trace.memory,
         "miner": trace.miner.as_ref().unwrap_or(&none),
+        "miner_weights": trace.weighed,
         "loss": loss,
         "optimizer": { "name": "adam", "lr": trace.rate },
     }))
@@ -299,14 +306,19 @@ fn difference_of(engine: Engine, all: &Kinds, trace: &Kind) -> f64 {
         }
         let proxies = trainer.proxies().await.expect("reads");
         far(&proxies, trace.proxies_end.as_deref().unwrap_or(&[]));
-        worst
+        let boundary = trainer.boundary().await.expect("reads");
+        assert_eq!(boundary.is_some(), trace.beta_end.is_some());
+        let moved = boundary
+            .zip(trace.beta_end)
+            .map(|(found, expected)| found - expected);
+        worst.max(moved.unwrap_or(0.0).abs())
     })
 }
 
 #[test]
 fn ten_steps_with_losses_of_every_kind_equal_torch_and_pml() {
     let all = kinds();
-    assert_eq!(all.traces.len(), 8);
+    assert_eq!(all.traces.len(), 13);
     for trace in &all.traces {
         for engine in engines() {
             let on = engine.info().engine.clone();
@@ -318,26 +330,48 @@ fn ten_steps_with_losses_of_every_kind_equal_torch_and_pml() {
 
 #[test]
 fn planted_faults_in_losses_of_every_kind_are_rejected() {
-    type Fault = (&'static str, fn(&mut Kind));
-    let faults: [Fault; 5] = [
-        ("a weight that is off", |t| t.start[0].weight[0] += 0.01),
-        ("a batch that came one step late", |t| {
-            t.steps[4].rows = t.steps[3].rows.clone();
-        }),
-        ("another learning rate", |t| t.rate *= 1.1),
-        ("another learning rate of the proxies", |t| {
-            t.proxy_rate = t.proxy_rate.map(|rate| 1.1 * rate);
-        }),
-        ("a proxy that is off", |t| {
-            if let Some(proxies) = &mut t.proxies_start {
-                proxies[0] += 0.01;
-            }
-        }),
+    /// What goes wrong, and in which traces it can.
+    type Fault = (&'static str, fn(&mut Kind), fn(&Kind) -> bool);
+    let faults: [Fault; 7] = [
+        (
+            "a weight that is off",
+            |t| t.start[0].weight[0] += 0.01,
+            |_| true,
+        ),
+        (
+            "a batch that came one step late",
+            |t| t.steps[4].rows = t.steps[3].rows.clone(),
+            |_| true,
+        ),
+        ("another learning rate", |t| t.rate *= 1.1, |_| true),
+        (
+            "another learning rate of the proxies",
+            |t| t.proxy_rate = t.proxy_rate.map(|rate| 1.1 * rate),
+            |t| t.proxy_rate.is_some(),
+        ),
+        (
+            "a proxy that is off",
+            |t| {
+                if let Some(proxies) = &mut t.proxies_start {
+                    proxies[0] += 0.01;
+                }
+            },
+            |t| t.proxies_start.is_some(),
+        ),
+        (
+            "weights of rows left out",
+            |t| t.weighed = false,
+            |t| t.weighed,
+        ),
+        (
+            "another learning rate of the boundary",
+            |t| t.beta_rate = t.beta_rate.map(|rate| 1.1 * rate),
+            |t| t.beta_rate.is_some(),
+        ),
     ];
     let all = kinds();
     for trace in &all.traces {
-        let own = if trace.proxies_start.is_some() { 5 } else { 3 };
-        for (what, plant) in &faults[..own] {
+        for (what, plant, _) in faults.iter().filter(|(_, _, of)| of(trace)) {
             let mut faulty = trace.clone();
             plant(&mut faulty);
             let engine = engines().into_iter().last().expect("the CPU engine");

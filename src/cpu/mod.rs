@@ -13,6 +13,7 @@ pub(crate) mod peaks;
 pub(crate) mod pull;
 pub mod ranks;
 pub mod row_loss;
+pub(crate) mod row_weights;
 pub mod select;
 pub mod similarities;
 pub(crate) mod tile;

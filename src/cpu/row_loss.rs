@@ -102,6 +102,19 @@ pub enum Times {
     Crossed = 2,
 }
 
+/// Numbers that a loss is given besides, in a buffer of their own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Given {
+    /// None.
+    #[default]
+    Nothing = 0,
+    /// The weight of each row of the batch: a factor of the row's loss, or in [`Form::ProxyAnchor`], less 1, a part of its exponents.
+    Weights = 1,
+    /// By how much the margins of both sides have moved, as learned.
+    Boundary = 2,
+}
+
 /// A loss of rows, as the kernels take it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RowCost {
@@ -119,6 +132,8 @@ pub struct RowCost {
     pub mined: Rule,
     /// How many references stand for one class.
     pub centers: Centers,
+    /// What it is given besides.
+    pub given: Given,
 }
 
 /// Counts in a step's report, u64s in two words each: where [`super::triplet_margin::Total`] has those of triplets.
@@ -219,6 +234,8 @@ struct Pairs {
     v: Numbers,
     /// How often each counts.
     times: Numbers,
+    /// What is added to the exponent of each.
+    added: Numbers,
 }
 
 impl Pairs {
@@ -228,6 +245,7 @@ impl Pairs {
             count: 0,
             v: [NONE; SEGMENT],
             times: [0.0; SEGMENT],
+            added: [0.0; SEGMENT],
         }
     }
 
@@ -295,6 +313,23 @@ impl RowCost {
         )
     }
 
+    /// The same loss with its margins where they were learned to be.
+    fn moved(&self, given: &[f32]) -> Self {
+        let by = match self.given {
+            Given::Boundary => given[0],
+            _ => 0.0,
+        };
+        Self {
+            margins: self.margins.map(|margin| margin + by),
+            ..*self
+        }
+    }
+
+    /// Whether the weights of references are a part of exponents.
+    fn adds_weights(&self) -> bool {
+        self.given == Given::Weights && self.form == Form::ProxyAnchor
+    }
+
     /// How often each pair of a row counts, where all do alike, and how often at most. `others`: kept pairs of the other side.
     fn times_of(&self, others: &[u32]) -> (Option<f32>, f32) {
         let most = if self.is_of_masks() { 1.0 } else { f32::MAX };
@@ -350,6 +385,11 @@ impl RowCost {
             (Form::Softmax, true) => pairs.each(x, |v| scale_p * (v - margin_p)),
             (Form::ArcFace, true) => pairs.each(x, |v| scale_p * widened(v, margin_p).0),
             (Form::Softmax | Form::ArcFace, false) => pairs.each(x, |v| scale_n * v),
+        }
+        if self.adds_weights() {
+            for (x, added) in x.iter_mut().zip(&pairs.added) {
+                *x += added;
+            }
         }
     }
 
@@ -503,11 +543,13 @@ pub(crate) struct Slices<'a> {
     pub(crate) counts: &'a [[u32; 2]],
     /// How often each pair counts, for [`Times::Mined`].
     pub(crate) times: &'a [u32],
+    /// What [`RowCost::given`] says.
+    pub(crate) given: &'a [f32],
 }
 
 impl<'a> Slices<'a> {
     /// The kept positives of a row and its kept negatives, by place.
-    fn sides(&self, width: usize, row: usize) -> [&'a [u32]; 2] {
+    pub(super) fn sides(&self, width: usize, row: usize) -> [&'a [u32]; 2] {
         let places = &self.places[row * width..][..width];
         let [positives, negatives] = self.counts[row].map(|count| count as usize);
         [&places[..positives], &places[width - negatives..]]
@@ -535,6 +577,9 @@ impl<'a> Slices<'a> {
                 let counts = !one_a_class || cost.centers.leads(at);
                 pairs.v[i] = values[at];
                 pairs.times[i] = if counts { times.min(most) } else { 0.0 };
+                if cost.adds_weights() {
+                    pairs.added[i] = self.given[at] - 1.0;
+                }
             }
             pairs.fill_up(places.len());
             with(places, &pairs);
@@ -581,6 +626,11 @@ impl<'a> Slices<'a> {
             left = later;
             for place in positives {
                 pairs.times[*place as usize - first] = 0.0;
+            }
+            if cost.adds_weights() {
+                for (added, weight) in pairs.added.iter_mut().zip(&self.given[first..]) {
+                    *added = weight - 1.0;
+                }
             }
             if one_a_class && cost.centers.per_class > 1 {
                 for (place, times) in (first..).zip(&mut pairs.times) {
@@ -652,15 +702,18 @@ pub(crate) fn pool(
     });
 }
 
-/// Reduces the block's rows, `[rows, ROW_NUMBERS]`, and adds their counts to the report.
+/// Reduces the block's rows, in `[anchors, ROW_NUMBERS]` from the first of them on, and adds their counts to the report.
 pub(crate) fn reduce(
     block: &Block,
     width: usize,
     cost: &RowCost,
     inputs: Slices<'_>,
+    first_anchor: usize,
     reduced: &mut [f32],
     report: &mut [u32],
 ) {
+    let cost = &cost.moved(inputs.given);
+    let reduced = &mut reduced[first_anchor * ROW_NUMBERS..];
     let operations = 16 * block.rows * block.references;
     let most = rows_of_a_part(block.rows, operations, block.rows);
     let rows = reduced[..block.rows * ROW_NUMBERS].chunks_mut(most * ROW_NUMBERS);
@@ -679,6 +732,9 @@ pub(crate) fn reduce(
                 inputs.positives(cost, width, row, true, |_, pairs| {
                     numbers.add_positives(cost, pairs);
                 });
+            }
+            if cost.given == Given::Weights && !cost.adds_weights() {
+                numbers.weigh(inputs.given[first_anchor + row]);
             }
             numbers.write(reduced);
             let of = |count: fn(&Sums) -> f64| sides.each_ref().map(|side| count(side) as u64);
@@ -845,6 +901,12 @@ impl Reduced {
         row
     }
 
+    /// Lets the row count as much as its weight.
+    fn weigh(&mut self, weight: f32) {
+        self.costs = self.costs.map(|cost| weight * cost);
+        self.factor *= weight;
+    }
+
     /// What positives cost in [`Form::NtXent`], and their softmax weights.
     fn add_positives(&mut self, cost: &RowCost, pairs: &Pairs) {
         if self.counts[1] == 0.0 {
@@ -938,6 +1000,7 @@ pub(crate) fn slopes(
     losses: &mut [u32],
     totals: &[u32],
 ) {
+    let cost = &cost.moved(inputs.given);
     let divisors = cost.divisors(anchors, totals);
     let log_of = |place: u32| match own {
         true if cost.form == Form::Lifted => reduced[place as usize * ROW_NUMBERS + 3],
@@ -1019,4 +1082,11 @@ impl<L: Fn(u32) -> f32> WithSimd for SlopesOfRow<'_, L> {
             }
         });
     }
+}
+
+/// The gradient of the boundary of [`Form::Margin`].
+pub(crate) fn learn(report: &[u32], gradient: &mut [f32]) {
+    let active = [PairTotal::ActivePositives, PairTotal::ActiveNegatives];
+    let [positives, negatives] = active.map(|total| total.read(report) as f32);
+    gradient[0] = over(positives - negatives, positives + negatives);
 }

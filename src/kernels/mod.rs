@@ -15,6 +15,7 @@ pub mod peaks;
 pub mod pull;
 pub mod ranks;
 pub mod row_loss;
+pub mod row_weights;
 pub mod select;
 pub mod similarities;
 pub mod tile;
@@ -26,7 +27,7 @@ use crate::device::DeviceInfo;
 pub use crate::gpu::{Access, Kernel};
 
 /// Every kernel there is.
-pub static ALL: [&Kernel; 56] = [
+pub static ALL: [&Kernel; 59] = [
     &gather::GATHER,
     &gather::GATHER_SCALED,
     &gemm::FORWARD,
@@ -66,6 +67,9 @@ pub static ALL: [&Kernel; 56] = [
     &row_loss::REDUCE,
     &row_loss::SETTLE,
     &row_loss::SLOPES,
+    &row_loss::LEARN,
+    &row_weights::FIND,
+    &row_weights::SCALE,
     &select::KEEP,
     &similarities::STRIP,
     &similarities::TILE,

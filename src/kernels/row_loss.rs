@@ -9,7 +9,7 @@ use super::select::Kept;
 use super::similarities::width;
 use super::{Access, Kernel, MOST_STEPS, groups_for, index};
 use crate::cpu;
-pub use crate::cpu::row_loss::{Centers, Form, PairTotal, ROW_NUMBERS, RowCost, Times};
+pub use crate::cpu::row_loss::{Centers, Form, Given, PairTotal, ROW_NUMBERS, RowCost, Times};
 use crate::engine::{Commands, DeviceVec};
 use crate::kernels::ranks::{Block, Row};
 use crate::kernels::triplet_margin::TERMS;
@@ -44,6 +44,7 @@ pub static REDUCE: Kernel = Kernel {
         Access::Read,
         Access::ReadWrite,
         Access::ReadWrite,
+        Access::Read,
     ],
     workgroup_size: 64,
     workgroup_bytes: 2 * 16 * 64,
@@ -62,6 +63,7 @@ pub static SETTLE: Kernel = Kernel {
         Access::ReadWrite,
         Access::ReadWrite,
         Access::Read,
+        Access::Read,
     ],
     ..REDUCE
 };
@@ -77,8 +79,18 @@ pub static SLOPES: Kernel = Kernel {
         Access::Read,
         Access::Read,
         Access::ReadWrite,
+        Access::Read,
         Access::ReadWrite,
     ],
+    ..COUNT
+};
+
+/// One invocation.
+pub static LEARN: Kernel = Kernel {
+    name: "row_loss.learn",
+    entry: "learn",
+    bindings: &[Access::ReadWrite, Access::ReadWrite],
+    workgroup_size: 1,
     ..COUNT
 };
 
@@ -105,6 +117,8 @@ struct Params {
     gamma: f32,
     classes: u32,
     own: u32,
+    given: u32,
+    unused: u32,
 }
 
 /// Numbers of triplets of the other side that [`COUNT`] looks at in one dispatch.
@@ -183,7 +197,7 @@ pub fn count(
         }
         Commands::Cpu(calls) => {
             *calls += 1;
-            let (kept, mined) = (slices(kept, None), &cost.mined);
+            let (kept, mined) = (slices(kept, None, None), &cost.mined);
             let width = width(block.references);
             cpu::row_loss::count(block, width, mined, kept, times.slice_mut());
         }
@@ -201,6 +215,7 @@ pub fn reduce(
     cost: &RowCost,
     kept: &Kept,
     times: Option<&DeviceVec<u32>>,
+    given: Option<&DeviceVec<f32>>,
     first: usize,
     reduced: &mut DeviceVec<f32>,
     report_first: usize,
@@ -220,16 +235,16 @@ pub fn reduce(
                 times.unwrap_or(&kept.places).binding(),
                 reduced.binding(),
                 report.binding(),
+                given.unwrap_or(&kept.values).binding(),
             ];
             gpu.dispatch(&REDUCE, &params, &buffers, block.rows as u64);
         }
         Commands::Cpu(calls) => {
             *calls += 1;
-            let reduced = &mut reduced.slice_mut()[first * ROW_NUMBERS..];
-            let report = &mut report.slice_mut()[report_first..];
-            let width = width(block.references);
-            let kept = slices(kept, times);
-            cpu::row_loss::reduce(block, width, cost, kept, reduced, report);
+            let (reduced, report) = (reduced.slice_mut(), report.slice_mut());
+            let (width, kept) = (width(block.references), slices(kept, times, given));
+            let report = &mut report[report_first..];
+            cpu::row_loss::reduce(block, width, cost, kept, first, reduced, report);
         }
     }
 }
@@ -244,6 +259,7 @@ pub fn settle(
     own: bool,
     kept: &Kept,
     times: Option<&DeviceVec<u32>>,
+    given: Option<&DeviceVec<f32>>,
     batch: &DeviceVec<Row>,
     first: usize,
     reduced: &mut DeviceVec<f32>,
@@ -266,13 +282,14 @@ pub fn settle(
                 times.unwrap_or(&kept.places).binding(),
                 reduced.binding(),
                 report.binding(),
+                given.unwrap_or(&kept.values).binding(),
                 batch.binding(),
             ];
             gpu.dispatch(&SETTLE, &params, &buffers, block.rows as u64);
         }
         Commands::Cpu(calls) => {
             *calls += 1;
-            let (width, kept) = (width(block.references), slices(kept, times));
+            let (width, kept) = (width(block.references), slices(kept, times, given));
             let report = &mut report.slice_mut()[report_first..];
             let reduced = reduced.slice_mut();
             cpu::row_loss::settle(block, width, cost, own, kept, first, reduced, report);
@@ -291,6 +308,7 @@ pub fn slopes(
     own: bool,
     kept: &mut Kept,
     times: Option<&DeviceVec<u32>>,
+    given: Option<&DeviceVec<f32>>,
     first: usize,
     reduced: &DeviceVec<f32>,
     report_first: usize,
@@ -313,6 +331,7 @@ pub fn slopes(
                 times.unwrap_or(&kept.places).binding(),
                 reduced.binding(),
                 report.binding(),
+                given.unwrap_or(&kept.values).binding(),
                 kept.weights.binding(),
             ];
             gpu.dispatch(&SLOPES, &params, &buffers, groups(block));
@@ -335,6 +354,7 @@ pub fn slopes(
                 places: places.slice(),
                 counts: counts.slice(),
                 times: times.map_or(&[], DeviceVec::slice),
+                given: given.map_or(&[], DeviceVec::slice),
             };
             let weights = weights.slice_mut();
             cpu::row_loss::slopes(
@@ -344,13 +364,42 @@ pub fn slopes(
     }
 }
 
+/// The gradient of the boundary of [`Form::Margin`], from the counts in the step's report, into the first of four floats.
+pub fn learn(
+    commands: &mut Commands,
+    report_first: usize,
+    report: &mut DeviceVec<u32>,
+    gradient: &mut DeviceVec<f32>,
+) {
+    match commands {
+        Commands::Gpu(gpu) => {
+            let params = Params {
+                report: index(report_first),
+                ..Params::default()
+            };
+            let buffers = [report.binding(), gradient.binding()];
+            gpu.dispatch(&LEARN, &params, &buffers, 1);
+        }
+        Commands::Cpu(calls) => {
+            *calls += 1;
+            let report = &report.slice()[report_first..];
+            cpu::row_loss::learn(report, gradient.slice_mut());
+        }
+    }
+}
+
 /// What the CPU side reads.
-fn slices<'a>(kept: &'a Kept, times: Option<&'a DeviceVec<u32>>) -> cpu::row_loss::Slices<'a> {
+pub(super) fn slices<'a>(
+    kept: &'a Kept,
+    times: Option<&'a DeviceVec<u32>>,
+    given: Option<&'a DeviceVec<f32>>,
+) -> cpu::row_loss::Slices<'a> {
     cpu::row_loss::Slices {
         values: kept.values.slice(),
         places: kept.places.slice(),
         counts: kept.counts.slice(),
         times: times.map_or(&[], DeviceVec::slice),
+        given: given.map_or(&[], DeviceVec::slice),
     }
 }
 
@@ -373,6 +422,7 @@ fn params(block: &Block, cost: &RowCost) -> Params {
         margins: cost.margins,
         centers: index(cost.centers.per_class),
         gamma: cost.centers.gamma,
+        given: cost.given as u32,
         ..Params::default()
     }
 }

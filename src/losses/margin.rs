@@ -1,4 +1,4 @@
-//! PML's `MarginLoss` with a fixed boundary: positives on its near side, negatives on its far side.
+//! PML's `MarginLoss`: positives on the near side of a boundary, negatives on its far side.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,8 @@ use crate::distance::Distance;
 use crate::kernels::row_loss::Form;
 
 /// `max(0, d_ap - beta + margin) + max(0, beta - d_an + margin)` of every triplet, over the number of both terms that are
-/// above zero (Wu et al. 2017). By similarity the signs turn. PML's `learn_beta` is left out: `beta` is fixed.
+/// above zero (Wu et al. 2017). By similarity the signs turn. One boundary for all classes; PML's `nu`, which pulls a learned one
+/// to 0, is left out.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MarginLoss {
@@ -15,6 +16,10 @@ pub struct MarginLoss {
     pub margin: f64,
     /// The boundary between positives and negatives: a distance, or a similarity where rows are compared by that.
     pub beta: f64,
+    /// Whether the boundary is learned with the head, from `beta` on. In `mine` it stays there.
+    pub learn_beta: bool,
+    /// Learning rate of the boundary.
+    pub beta_lr: f64,
 }
 
 impl Default for MarginLoss {
@@ -23,11 +28,18 @@ impl Default for MarginLoss {
         Self {
             margin: 0.2,
             beta: 0.5,
+            learn_beta: false,
+            beta_lr: 1e-3,
         }
     }
 }
 
 impl MarginLoss {
+    /// `beta` where the boundary has moved by so much as a value.
+    pub(super) fn beta_moved_by(&self, moved: f64, distance: Distance) -> f64 {
+        self.beta + side(distance, moved)
+    }
+
     pub(super) fn terms(&self, distance: Distance) -> Terms {
         let beta = side(distance, self.beta);
         Terms {

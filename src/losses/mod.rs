@@ -44,7 +44,7 @@ pub use triplet_margin::TripletMarginLoss;
 use crate::distance::Distance;
 use crate::error::{Error, Result};
 use crate::forecast::Path;
-use crate::kernels::row_loss::{Centers, Form, RowCost, Times};
+use crate::kernels::row_loss::{Centers, Form, Given, RowCost, Times};
 use crate::kernels::select::{Keep, Selection};
 use crate::kernels::triplet_margin::{Rule, TERMS};
 use crate::kernels::weigh::Weighing;
@@ -184,6 +184,22 @@ impl Loss {
         self.terms(Distance::default())?.proxies
     }
 
+    /// The learning rate of its boundary, where it learns that.
+    pub(crate) fn boundary_lr(&self) -> Option<f64> {
+        match self {
+            Self::Margin(loss) => loss.learn_beta.then_some(loss.beta_lr),
+            _ => None,
+        }
+    }
+
+    /// Its boundary where it has moved by so much as a value.
+    pub(crate) fn boundary(&self, moved: f64, distance: Distance) -> Option<f64> {
+        match self {
+            Self::Margin(loss) => Some(loss.beta_moved_by(moved, distance)),
+            _ => None,
+        }
+    }
+
     /// Whether it is a loss of pairs: of an anchor with a positive, and of an anchor with a negative.
     pub fn is_of_pairs(&self) -> bool {
         !matches!(self, Self::TripletMargin(_))
@@ -230,7 +246,11 @@ impl Loss {
                 margin("pos_margin", *pos_margin),
                 margin("neg_margin", *neg_margin),
             ],
-            Self::Margin(loss) => vec![margin("margin", loss.margin), margin("beta", loss.beta)],
+            Self::Margin(loss) => vec![
+                margin("margin", loss.margin),
+                margin("beta", loss.beta),
+                ("beta_lr", loss.beta_lr, 0.0, 10.0),
+            ],
             Self::MultiSimilarity(loss) => vec![
                 scale("alpha", loss.alpha),
                 scale("beta", loss.beta),
@@ -384,6 +404,18 @@ pub(crate) struct RowRule {
     pub(crate) selection: Selection,
     pub(crate) cost: Cost,
     pub(crate) operands: Operands,
+    /// What a miner keeps for the weights of the batch's rows, where they have some.
+    pub(crate) rows_mined: Option<RowsMined>,
+}
+
+/// What a miner keeps of the batch, so that each row counts as often as it finds it in a loss that looks at all rows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct RowsMined {
+    pub(crate) selection: Selection,
+    /// The loss, with [`Times::Mined`] where the miner keeps triplets.
+    pub(crate) cost: RowCost,
+    /// Whether a row counts as an anchor alone.
+    pub(crate) anchors_only: bool,
 }
 
 /// What a loss compares: whose rows are anchors, and whose are their positives and negatives.
@@ -407,6 +439,46 @@ pub(crate) enum Cost {
 }
 
 impl MiningRule {
+    /// The same rule, where what the miner keeps of the batch weighs its rows. `memory`: the batch is compared with one.
+    pub(crate) fn weighing_rows(
+        mut self,
+        miner: &Miner,
+        chosen_by: Distance,
+        loss: &Loss,
+        memory: bool,
+    ) -> Self {
+        if let Self::Rows(rule) = &mut self
+            && let Cost::Pairs(cost) = &mut rule.cost
+        {
+            // PML counts the anchor of a triplet once, and that of two pairs twice.
+            let times = match miner {
+                Miner::TripletMargin(_) | Miner::BatchHard(_) => Times::Mined,
+                _ => Times::Once,
+            };
+            cost.given = Given::Weights;
+            rule.rows_mined = Some(RowsMined {
+                selection: Selection {
+                    shown: cost.distance,
+                    ..miner.selection(chosen_by)
+                },
+                cost: RowCost { times, ..*cost },
+                // As PML counts where rows are compared with others than themselves.
+                anchors_only: matches!(loss, Loss::ProxyNca(_)) || memory,
+            });
+        }
+        self
+    }
+
+    /// The same rule, where the loss learns its boundary.
+    pub(crate) fn learning_boundary(mut self) -> Self {
+        if let Self::Rows(rule) = &mut self
+            && let Cost::Pairs(cost) = &mut rule.cost
+        {
+            cost.given = Given::Boundary;
+        }
+        self
+    }
+
     /// The rule of a miner, which compares rows by `chosen_by`, and a loss, which does by `distance`. Without a loss no triplet
     /// is active.
     pub(crate) fn new(
@@ -456,12 +528,14 @@ impl MiningRule {
                 times,
                 mined: rule,
                 centers: centers.unwrap_or(Centers::ONE),
+                given: Given::Nothing,
             };
             let cost = Cost::Pairs(cost);
             return Self::Rows(RowRule {
                 selection,
                 cost,
                 operands,
+                rows_mined: None,
             });
         }
         let (swap, smooth) = triplets.map_or((false, false), |loss| (loss.swap, loss.smooth_loss));
@@ -478,7 +552,16 @@ impl MiningRule {
             selection,
             cost,
             operands: Operands::Rows,
+            rows_mined: None,
         })
+    }
+
+    /// What a miner keeps for the weights of rows, where they have some.
+    pub(crate) fn weighs_rows(&self) -> Option<&RowsMined> {
+        match self {
+            Self::Ranks(_) => None,
+            Self::Rows(rule) => rule.rows_mined.as_ref(),
+        }
     }
 
     /// What is compared.

@@ -7,6 +7,7 @@ use crate::kernels::row_loss::Form;
 
 /// `-log(sum over positives e^(k s_ap) / sum over all others e^(k s_aj))` of every row with a positive, averaged over them. By
 /// distance `s` is minus the distance. PML's own default, squared distance, is this by cosine with twice its `softmax_scale`.
+/// With a memory a row's own stored copy is left out; PML counts it as a positive.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct NcaLoss {

@@ -85,6 +85,10 @@ impl Trainer {
             .fetch(&train.squares, 0, optimizer::PARTS as u64)
             .await?;
         let drifted = slices.fetch(&train.drift.sums, 0, 2).await?;
+        let moved = match &train.boundary {
+            Some(boundary) => Some(slices.fetch(&boundary.moved, 0, 1).await?),
+            None => None,
+        };
         slices.collect().await?;
         let mut metrics = rankings.into_iter().map(|ranking| {
             let retrieval = ranking?.sum(&mut slices).finish(|_| String::new());
@@ -106,6 +110,10 @@ impl Trainer {
             push: (steps > 0.0).then(|| pushes / steps),
             gradient_norm: (self.step > 0).then(|| squares.sqrt()),
             classes_seen: self.classes_seen(),
+            boundary: moved.and_then(|moved| {
+                let moved = f64::from(slices.take(moved)[0]);
+                self.config.loss.boundary(moved, self.config.distance)
+            }),
             ..Diagnostics::of(&looked_at)
         };
         self.evaluation_pace = pace;

@@ -3,6 +3,7 @@
 use super::baseline::Linear;
 use super::neighbours::NEIGHBOURS;
 use crate::batches::Batches;
+use crate::boundary::Boundary;
 use crate::config::{Split, TrainConfig};
 use crate::cross_batch_memory::CrossBatchMemory;
 use crate::dataset::{Dataset, Sides};
@@ -28,6 +29,7 @@ use crate::plan::{MemoryPlan, Room};
 use crate::proxies::ProxySpec;
 use crate::rng;
 use crate::row_pass::{RowPass, RowWork};
+use crate::row_weights::RowWeights;
 use crate::unit_rows::{Intake, TILE_ROWS};
 
 /// Steps whose rows go up together at most.
@@ -100,6 +102,10 @@ pub(super) struct Sizes {
     pub(super) work: RowWork,
     /// The proxies that the loss learns.
     pub(super) proxies: Option<ProxySpec>,
+    /// Whether a miner weighs the rows of a batch.
+    pub(super) weighs_rows: bool,
+    /// Learning rate of the boundary, where the loss learns that.
+    pub(super) boundary_lr: Option<f64>,
     /// Rows that the loss takes as anchors: those of the batch, or the proxies.
     pub(super) anchors: usize,
     /// Steps whose rows go up together, and whose reports come back together.
@@ -147,6 +153,10 @@ pub(super) struct TrainBuffers {
     pub(super) mining: MiningPass,
     pub(super) report: DeviceVec<u32>,
     pub(super) hardest: DeviceVec<Hardest>,
+    /// How much each row of the batch counts, where a miner says so.
+    pub(super) row_weights: Option<RowWeights>,
+    /// The boundary that the loss learns.
+    pub(super) boundary: Option<Boundary>,
     /// Sums of squares of the gradient.
     pub(super) squares: DeviceVec<f32>,
     /// What moves all rows of a batch the same way, where there is a memory.
@@ -183,12 +193,7 @@ impl Sizes {
                 rows.len(),
             ));
         }
-        let rule = MiningRule::new(
-            &config.miner,
-            config.chosen_by(),
-            Some(&config.loss),
-            config.distance,
-        );
+        let rule = config.rule();
         let proxies = config.loss.proxies().map(|terms| {
             let mut classes = dataset.labels_of(&sides.train);
             classes.sort_unstable();
@@ -227,6 +232,8 @@ impl Sizes {
             path: rule.path(),
             work: RowWork::of(&rule),
             proxies,
+            weighs_rows: config.miner_weights,
+            boundary_lr: config.loss.boundary_lr(),
             anchors,
             steps_per_upload: upload.max(1),
             evaluation,
@@ -276,6 +283,11 @@ impl Sizes {
     /// Those of mining so many of its rows.
     pub(super) fn mining_operations(&self, alone: bool, rows: usize) -> f64 {
         rows as f64 * self.blocks(alone).operations_of_an_anchor(self.stride())
+    }
+
+    /// Those of a miner that looks at so many rows for their weights.
+    pub(super) fn weighing_operations(&self, references: usize, rows: usize) -> f64 {
+        2.0 * (rows * references * self.stride()) as f64
     }
 
     /// Floats from one row of embeddings to the next.
@@ -348,7 +360,13 @@ impl Sizes {
     /// Adds what mining takes where it is done in these blocks, one after the other.
     fn plan_mining(&self, plan: MemoryPlan, all: &[Blocks]) -> MemoryPlan {
         let anchors = self.anchors as u64;
-        let blocks = all.iter().map(Blocks::sizes);
+        // Where a miner weighs rows that meet proxies, it looks at the whole batch.
+        let batch = (self.weighs_rows && self.proxies.is_some()).then_some(BlockSizes {
+            rows: self.batch as u64,
+            references: self.batch as u64,
+            thresholds: 0,
+        });
+        let blocks = all.iter().map(Blocks::sizes).chain(batch);
         MiningPass::plan(plan, self.path, self.work, anchors, self.stride(), blocks)
     }
 
@@ -410,6 +428,12 @@ impl Sizes {
             .with::<f32>(Purpose::Gradients, "train.gradient", batch * row);
         if let Some(proxies) = &self.proxies {
             plan = proxies.plan(plan);
+        }
+        if self.weighs_rows {
+            plan = RowWeights::plan(plan, batch);
+        }
+        if self.boundary_lr.is_some() {
+            plan = Boundary::plan(plan);
         }
         plan = CrossBatchMemory::plan(plan, self.memory, dim);
         plan = plan.with::<Row>(Purpose::Ranks, "train.rows", steps * batch);
@@ -517,6 +541,8 @@ impl TrainBuffers {
             mining: MiningPass::new(workspace, sizes.path, sizes.work),
             report: workspace.take("train.report"),
             hardest: workspace.take("train.hardest"),
+            row_weights: sizes.weighs_rows.then(|| RowWeights::new(workspace)),
+            boundary: sizes.boundary_lr.map(|lr| Boundary::new(workspace, lr)),
             squares: workspace.take("train.squares"),
             drift: Drift {
                 state: workspace.take("train.drift"),
@@ -528,12 +554,7 @@ impl TrainBuffers {
 
 /// Checks that rows of the memory can be looked at as miner and loss need it.
 fn check_rows(config: &TrainConfig) -> Result<()> {
-    let rule = MiningRule::new(
-        &config.miner,
-        config.chosen_by(),
-        Some(&config.loss),
-        config.distance,
-    );
+    let rule = config.rule();
     let references = config.memory().max(config.batch_size);
     match rule.path() {
         Path::Ranks => Ok(()),

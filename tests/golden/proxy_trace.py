@@ -1,9 +1,9 @@
 """Writes proxy_trace.json: ten training steps as torch and pytorch-metric-learning take them, with losses that learn proxies
-and with losses of pairs.
+and with losses of pairs, some of whose rows a miner weighs, and some of which learn their boundary.
 
 All traces share the features and labels. Each is a small model with its first weights and proxies, the rows of every batch,
 and after every step the loss and how many pairs were given to it; at the end the weights and proxies. Adam has one rate for
-the model and another for the proxies. The proxies stand class by class and within a class centre by centre, whatever order
+the model and another for the proxies or the boundary. The proxies stand class by class and within a class centre by centre, whatever order
 PML keeps them in. All in float64.
 
 Prints how near any step comes to a margin, to where ArcFace bends or to where ReLU does, all of them 1e-5 or more, and how far
@@ -28,6 +28,11 @@ CASES = [
     dict(name="contrastive", loss=dict(name="contrastive", pos_margin=1.0, neg_margin=0.0), seed=4),
     dict(name="sup-con", loss=dict(name="sup-con", temperature=0.1), seed=15),
     dict(name="multi-similarity, mined", loss=dict(name="multi-similarity", alpha=2.0, beta=50.0, base=0.5), miner=dict(name="multi-similarity", epsilon=0.1), seed=16),
+    dict(name="arc-face, weighed", loss=dict(name="arc-face", margin=28.6, scale=64.0), proxy_rate=0.05, miner=dict(name="multi-similarity", epsilon=0.1), seed=31),
+    dict(name="proxy-anchor, weighed", loss=dict(name="proxy-anchor", margin=0.1, alpha=32.0), proxy_rate=0.1, miner=dict(name="multi-similarity", epsilon=0.1), seed=32),
+    dict(name="nca, weighed", loss=dict(name="nca", softmax_scale=4.0), miner=dict(name="multi-similarity", epsilon=0.1), seed=33),
+    dict(name="margin, boundary learned", loss=dict(name="margin", margin=0.2, beta=0.4, learn_beta=True), beta_rate=0.02, seed=35),
+    dict(name="margin, memory, boundary learned", loss=dict(name="margin", margin=0.1, beta=0.3, learn_beta=True), beta_rate=0.03, memory=48, seed=36),
     dict(name="sup-con, memory", loss=dict(name="sup-con", temperature=0.1), memory=48, seed=7),
     dict(name="contrastive, memory that goes round", loss=dict(name="contrastive", pos_margin=1.0, neg_margin=0.0), memory=40, seed=18),
 ]
@@ -39,6 +44,8 @@ LOSSES = {
     "contrastive": (losses.ContrastiveLoss, None),
     "sup-con": (losses.SupConLoss, None),
     "multi-similarity": (losses.MultiSimilarityLoss, None),
+    "nca": (losses.NCALoss, None),
+    "margin": (losses.MarginLoss, None),
 }
 
 
@@ -50,9 +57,21 @@ def digits(rows):
     return [float(f"{v:.9g}") for v in rows.flatten()]
 
 
+def of_the_miner(case, embedded, labels):
+    """How near it comes to its epsilon."""
+    s = distances.CosineSimilarity()(embedded)
+    a, p, b, n = lmu.get_all_pairs_indices(labels)
+    low = torch.full((len(s),), 2.0, dtype=s.dtype).scatter_reduce(0, a, s[a, p], "amin")
+    high = torch.full((len(s),), -2.0, dtype=s.dtype).scatter_reduce(0, b, s[b, n], "amax")
+    epsilon = case["miner"]["epsilon"]
+    return min((s[a, p] - epsilon - high[a]).abs().min(), (s[b, n] + epsilon - low[b]).abs().min())
+
+
 def nearest(case, loss, embedded, pairs, known, labels):
     """How near the rows of a batch come to where the loss or the miner decides otherwise."""
     name = case["loss"]["name"]
+    if "miner" in case:
+        return of_the_miner(case, embedded, labels)
     if name == "arc-face":
         angles = loss.get_cosine(embedded)[range(len(labels)), labels].acos()
         return (angles - (np.pi - loss.margin)).abs().min()
@@ -62,12 +81,9 @@ def nearest(case, loss, embedded, pairs, known, labels):
     a, p, b, n = pairs
     if name == "contrastive":
         return min((s[a, p] - loss.pos_margin).abs().min(), (s[b, n] - loss.neg_margin).abs().min())
-    if name == "multi-similarity":
-        a, p, b, n = lmu.get_all_pairs_indices(labels)
-        low = torch.full((len(s),), 2.0, dtype=s.dtype).scatter_reduce(0, a, s[a, p], "amin")
-        high = torch.full((len(s),), -2.0, dtype=s.dtype).scatter_reduce(0, b, s[b, n], "amax")
-        epsilon = case["miner"]["epsilon"]
-        return min((s[a, p] - epsilon - high[a]).abs().min(), (s[b, n] + epsilon - low[b]).abs().min())
+    if name == "margin":
+        beta, margin = loss.beta.detach(), loss.margin
+        return min((beta - s[a, p] + margin).abs().min(), (s[b, n] - beta + margin).abs().min())
     # A row's loss is 0 only where its one positive is all it sees.
     own = loss.compute_loss(embedded, labels, pairs, known, None)["loss"]["losses"]
     return own[a.unique()].min()
@@ -100,6 +116,8 @@ def run(case, dtype, features, labels):
         with torch.no_grad():
             learned.copy_(torch.tensor(first if parameter == "proxies" else first.T))
         groups.append(dict(params=[learned], lr=case["proxy_rate"]))
+    if "beta_rate" in case:
+        groups.append(dict(params=[inner.beta], lr=case["beta_rate"]))
     miner = "miner" in case and miners.MultiSimilarityMiner(case["miner"]["epsilon"])
     if "memory" in case:
         loss = losses.CrossBatchMemory(loss, EMBEDDING, case["memory"])
@@ -115,6 +133,8 @@ def run(case, dtype, features, labels):
         memory=case.get("memory", 0),
         rate=RATE,
         proxy_rate=case.get("proxy_rate"),
+        beta_rate=case.get("beta_rate"),
+        weighed="weighed" in case["name"],
         start=weights(text),
         proxies_start=proxies(text),
         steps=[],
@@ -141,10 +161,11 @@ def run(case, dtype, features, labels):
         adam.zero_grad()
         value.backward()
         adam.step()
-        mined = None if parameter else len(pairs[0]) + len(pairs[2])
+        mined = None if parameter or case["loss"]["name"] in ("nca", "margin") else len(pairs[0]) + len(pairs[2])
         out["steps"].append(dict(rows=rows.tolist(), loss=value.item(), mined=mined))
     out["end"] = weights(digits)
     out["proxies_end"] = proxies(digits)
+    out["beta_end"] = inner.beta.item() if "beta_rate" in case else None
     return out, min(near[::2]), min(near[1::2])
 
 
@@ -163,7 +184,7 @@ traces = []
 for case in CASES:
     trace, decision, relu = run(case, torch.float64, features, labels)
     single, _, _ = run(case, torch.float32, features, labels)
-    lost = max(apart(single[key], trace[key]) for key in ("steps", "end", "proxies_end"))
+    lost = max(apart(single[key], trace[key]) for key in ("steps", "end", "proxies_end", "beta_end"))
     print(trace["name"], [round(s["loss"], 4) for s in trace["steps"]], [s["mined"] for s in trace["steps"]])
     print(f"    margin {decision:.2g}, ReLU {relu:.2g}, float32 {lost:.2g}")
     assert min(decision, relu) >= 1e-5

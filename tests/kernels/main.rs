@@ -13,6 +13,7 @@ mod peaks;
 mod pull;
 mod ranks;
 mod row_loss;
+mod row_weights;
 mod select;
 mod shaders;
 mod similarities;

@@ -1,4 +1,6 @@
-use nearfar::kernels::row_loss::{Centers, Form, PairTotal, RowCost, Times, count, reduce, slopes};
+use nearfar::kernels::row_loss::{
+    Centers, Form, Given, PairTotal, RowCost, Times, count, reduce, slopes,
+};
 use nearfar::kernels::row_loss::{ROW_NUMBERS, dispatches};
 use nearfar::kernels::select::Selection;
 use nearfar::kernels::similarities::width;
@@ -26,6 +28,7 @@ fn losses(distance: Distance) -> Vec<(Loss, RowCost)> {
         scales,
         margins,
         centers: Centers::ONE,
+        given: Given::Nothing,
         times: Times::Once,
         mined: Rule {
             distance,
@@ -150,6 +153,7 @@ fn compare(engine: &Engine, case: &Case, loss: &Loss, cost: &RowCost, stride: us
         cost,
         kept,
         counted,
+        None,
         2,
         &mut reduced,
         3,
@@ -163,6 +167,7 @@ fn compare(engine: &Engine, case: &Case, loss: &Loss, cost: &RowCost, stride: us
         false,
         kept,
         counted,
+        None,
         2,
         &reduced,
         3,

@@ -146,7 +146,7 @@ pub(crate) const MAIN: [Knob; 15] = [
 ];
 
 /// The rest.
-pub(crate) const MORE: [Knob; 34] = [
+pub(crate) const MORE: [Knob; 37] = [
     Knob {
         key: "loss.pos_margin",
         label: "Loss: positives",
@@ -173,6 +173,20 @@ pub(crate) const MORE: [Knob; 34] = [
         label: "Loss: beta",
         pml: "MultiSimilarityLoss(beta), MarginLoss(beta)",
         help: "Multi-similarity: weight of the negatives in the exponent; the larger it is, the more the nearest negative counts alone. Margin: the boundary between positives and negatives.",
+        entry: Entry::Number("any"),
+    },
+    Knob {
+        key: "loss.learn_beta",
+        label: "Learn beta",
+        pml: "MarginLoss(learn_beta)",
+        help: "Learns the boundary between positives and negatives with the head. It starts at beta.",
+        entry: Entry::Choice(&OFF_ON),
+    },
+    Knob {
+        key: "loss.beta_lr",
+        label: "Beta rate",
+        pml: "torch.optim.Adam, a group for the loss",
+        help: "Learning rate of the boundary, where it is learned.",
         entry: Entry::Number("any"),
     },
     Knob {
@@ -328,6 +342,13 @@ pub(crate) const MORE: [Knob; 34] = [
         pml: "HierarchicalSampler(batches_per_super_tuple)",
         help: "How many batches of an epoch have the same super-classes.",
         entry: Entry::Number("1"),
+    },
+    Knob {
+        key: "miner_weights",
+        label: "Miner weighs rows",
+        pml: "loss_func(embeddings, labels, indices_tuple)",
+        help: "For NCA and losses with proxies, which look at every row: each row counts as often as the miner finds it in the batch.",
+        entry: Entry::Choice(&OFF_ON),
     },
     Knob {
         key: "miner_distance",

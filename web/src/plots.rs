@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use leptos::prelude::*;
-use nearfar::{Bytes, Diagnostics, Metrics, StepReport, Tuples};
+use nearfar::{Bytes, Diagnostics, Loss, Metrics, StepReport, Tuples};
 
 use crate::chart::{Chart, Line, Plot, Scale};
 use crate::hardest;
@@ -472,6 +472,11 @@ pub(crate) fn LossPlot(state: State) -> impl IntoView {
     let gradient = diagnosed(|it, _| it.gradient_norm.map(|norm| format!("{norm:.3}")));
     let similarity = diagnosed(|it, _| Some(format!("{:.2}", it.mean_similarity)));
     let rank = diagnosed(|it, of| Some(format!("{:.1} of {of}", it.effective_rank)));
+    let boundary = diagnosed(|it, _| it.boundary.map(|boundary| format!("{boundary:.3}")));
+    let learns = Memo::new(move |_| {
+        let curves = state.curves.read();
+        matches!(&curves.config.loss, Loss::Margin(loss) if loss.learn_beta)
+    });
     view! {
         <figure>
             <figcaption>
@@ -480,6 +485,9 @@ pub(crate) fn LossPlot(state: State) -> impl IntoView {
                 <Key name=terms::GRADIENT_NORM testid="gradient-norm" value=gradient/>
                 <Key name=terms::MEAN_SIMILARITY testid="mean-similarity" value=similarity/>
                 <Key name=terms::EFFECTIVE_RANK testid="effective-rank" value=rank/>
+                <Show when=move || learns.get()>
+                    <Key name="boundary" testid="boundary" value=boundary/>
+                </Show>
             </figcaption>
             <Chart testid="chart-loss" text plot state/>
         </figure>

@@ -273,5 +273,6 @@ fn of_proxies(loss: &Loss, unit: &[f64], tags: &[[u32; 2]], proxies: &[f32], dim
         &similarities,
         &similarities,
         &labels,
+        &vec![1.0; labels.len()],
     )
 }

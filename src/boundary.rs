@@ -1,0 +1,74 @@
+//! [`Boundary`]: the boundary between positives and negatives, where a loss learns it with the head.
+
+use crate::config::Optimizer;
+use crate::engine::{Commands, DeviceVec, Workspace};
+use crate::kernels::optimizer::{self, Moments};
+use crate::kernels::row_loss;
+use crate::ledger::Purpose;
+use crate::plan::MemoryPlan;
+
+const MOVED: &str = "boundary.moved";
+const GRADIENT: &str = "boundary.gradient";
+const MOMENTS: [&str; 2] = ["boundary.first_moment", "boundary.second_moment"];
+/// Floats of each: one that counts, and padding.
+const FLOATS: usize = 4;
+
+/// The boundary of a run and what its training holds. Values are similarities, or minus distances.
+#[derive(Debug)]
+pub(crate) struct Boundary {
+    lr: f64,
+    /// By how much it has moved from where it started.
+    pub(crate) moved: DeviceVec<f32>,
+    gradient: DeviceVec<f32>,
+    moments: Moments,
+}
+
+impl Boundary {
+    /// Adds the buffers to a plan.
+    pub(crate) fn plan(plan: MemoryPlan) -> MemoryPlan {
+        plan.with::<f32>(Purpose::Weights, MOVED, FLOATS as u64)
+            .with::<f32>(Purpose::Gradients, GRADIENT, FLOATS as u64)
+            .with::<f32>(Purpose::Optimizer, MOMENTS[0], FLOATS as u64)
+            .with::<f32>(Purpose::Optimizer, MOMENTS[1], FLOATS as u64)
+    }
+
+    /// Takes the buffers, zero, from the workspace.
+    pub(crate) fn new(workspace: &mut Workspace, lr: f64) -> Self {
+        Self {
+            lr,
+            moved: workspace.take(MOVED),
+            gradient: workspace.take(GRADIENT),
+            moments: Moments {
+                first: workspace.take(MOMENTS[0]),
+                second: workspace.take(MOMENTS[1]),
+            },
+        }
+    }
+
+    /// Takes step `step` of the optimizer, counted from 1, with its own learning rate and no weight decay, which would pull it to
+    /// where it started.
+    pub(crate) fn learn(
+        &mut self,
+        commands: &mut Commands,
+        rule: &Optimizer,
+        step: u64,
+        status: &DeviceVec<u32>,
+        report_first: usize,
+        report: &mut DeviceVec<u32>,
+    ) {
+        row_loss::learn(commands, report_first, report, &mut self.gradient);
+        let mut step = rule.step_at(self.lr, step);
+        step.weight_decay = 0.0;
+        optimizer::adam(
+            commands,
+            &step,
+            FLOATS,
+            &self.gradient,
+            &mut self.moved,
+            &mut self.moments,
+            status,
+            report_first,
+            report,
+        );
+    }
+}
