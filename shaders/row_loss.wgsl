@@ -550,10 +550,14 @@ fn slope(p: Pair, at: u32) -> f32 {
   let log = rows_reduced[at + select(3u, 2u, p.positive)];
   let factor = rows_reduced[at + 4u];
   let x = exponent(p);
-  // Nothing of a row without a loss: its logs may be far from its exponents.
-  let of_a_row = params.form >= SUP_CON && params.form <= ARC_FACE;
-  if of_a_row && factor == 0.0 {
-    return 0.0;
+  switch params.form {
+    // Nothing of a row without a loss: its logs may be far from its exponents.
+    case SUP_CON, CIRCLE, GENERALIZED_LIFTED, SOFTMAX, ARC_FACE: {
+      if factor == 0.0 {
+        return 0.0;
+      }
+    }
+    default: {}
   }
   switch params.form {
     case CONTRASTIVE, MARGIN: { return select(0.0, sign * p.times, hinge(p) > 0.0); }

@@ -1023,7 +1023,7 @@ fn bad_arrays_are_refused_by_what_is_wrong() {
     let sample = refusal(&["train", "--data", "sample:iris"]);
     assert_eq!(
         sample,
-        "there is no sample \"iris\": sample:mirrored, sample:many-classes, sample:digits, sample:large"
+        "there is no sample \"iris\": sample:mirrored, sample:many-classes, sample:digits, sample:cells, sample:large"
     );
 }
 

@@ -878,7 +878,7 @@ fn a_learning_rate_far_too_high_is_told_as_a_collapse_and_a_good_one_is_not() {
 
 #[test]
 fn every_recipe_trains_on_every_sample() {
-    for sample in ["mirrored", "many-classes", "digits", "large"] {
+    for sample in ["mirrored", "many-classes", "digits", "cells", "large"] {
         let dataset = Rc::new(Dataset::sample(sample, 0).expect("is there"));
         for recipe in &Recipe::ALL {
             let start = dataset.default_config();

@@ -42,7 +42,7 @@ const FILES: [&str; 7] = [
 #[command(after_help = EXAMPLES)]
 pub(super) struct Train {
     /// Rows of numbers: a CSV with a header, an NPY or NPZ file, or a built-in sample (sample:mirrored,
-    /// sample:many-classes, sample:digits, sample:large)
+    /// sample:many-classes, sample:digits, sample:cells, sample:large)
     #[arg(long, value_name = "FILE[:ARRAY]", default_value = "sample:mirrored")]
     data: String,
     /// The class of each row: a column (CSV) or array (NPZ) of the data by its name, or another file, with a column or

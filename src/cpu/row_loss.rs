@@ -307,10 +307,16 @@ impl Pairs {
 impl RowCost {
     /// Whether a pair counts once however many triplets it stands in, as where PML writes masks.
     pub(crate) fn is_of_masks(&self) -> bool {
-        !matches!(
-            self.form,
-            Form::Contrastive | Form::Margin | Form::NtXent | Form::Lifted
-        )
+        match self.form {
+            Form::Contrastive | Form::Margin | Form::NtXent | Form::Lifted => false,
+            Form::MultiSimilarity
+            | Form::SupCon
+            | Form::Circle
+            | Form::GeneralizedLifted
+            | Form::Softmax
+            | Form::ArcFace
+            | Form::ProxyAnchor => true,
+        }
     }
 
     /// The same loss with its margins where they were learned to be.

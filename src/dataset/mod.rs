@@ -3,6 +3,7 @@
 //! One file a format. Whatever is wrong with a file is said with its name, the place, and what to do.
 
 mod blob;
+mod cells;
 mod csv;
 mod digits;
 mod foreign;
@@ -64,24 +65,44 @@ pub struct Dataset {
 }
 
 /// The built-in samples, the default first.
-pub const SAMPLES: [&str; 4] = ["mirrored", "many-classes", "digits", "large"];
+pub const SAMPLES: [&str; 5] = ["mirrored", "many-classes", "digits", "cells", "large"];
 
 impl Dataset {
     /// A built-in sample, by its name without `sample:`.
     ///
     /// # Errors
-    /// [`Error::Config`] when there is no such sample.
+    /// [`Error::Config`] when there is no such sample; in a browser also for one that has a file, see [`Dataset::sample_file`].
     pub fn sample(name: &str, seed: u64) -> Result<Self> {
         match name {
             "mirrored" => Ok(mirrored::generate(seed)),
             "many-classes" => Ok(many_classes::generate(seed)),
             "digits" => Ok(digits::load()),
+            #[cfg(not(target_arch = "wasm32"))]
+            "cells" => cells::read(include_bytes!("cells.npz").to_vec()),
+            #[cfg(target_arch = "wasm32")]
+            "cells" => Err(Error::Config(
+                "sample:cells has a file, which the page has to fetch".to_owned(),
+            )),
             "large" => Ok(large::generate(seed)),
             _ => Err(Error::Config(format!(
                 "there is no sample \"{name}\": {}",
                 SAMPLES.map(|name| format!("sample:{name}")).join(", ")
             ))),
         }
+    }
+
+    /// The file of a sample that is too large to be part of a page: it is fetched when it is asked for, and given to
+    /// [`Dataset::sample_of`].
+    pub fn sample_file(name: &str) -> Option<&'static str> {
+        (name == "cells").then_some(cells::FILE)
+    }
+
+    /// The sample that has a file, from that file's bytes.
+    ///
+    /// # Errors
+    /// [`Error::Data`] for bytes of another file.
+    pub fn sample_of(file: Vec<u8>) -> Result<Self> {
+        cells::read(file)
     }
 
     /// Gives the classes of labelled rows their indices.
@@ -258,6 +279,7 @@ impl Dataset {
         let mut config = match self.name.as_str() {
             mirrored::NAME => mirrored::config(),
             many_classes::NAME => many_classes::config(),
+            cells::NAME => cells::config(),
             large::NAME => large::config(),
             _ => TrainConfig::default(),
         };

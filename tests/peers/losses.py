@@ -1,18 +1,24 @@
 """Trains the same head with every loss of Nearfar and of pytorch-metric-learning (PML), and compares what comes out.
 
 Both get the same rows and split, widths, first weights, batch size, steps, Adam and arguments of the loss (as Nearfar reports
-them), no memory, and their own random batches and first proxies. Rows: scikit-learn's digits, half of them the test, and such
-as `sample:mirrored` has, the last 150 classes the test, in batches with four of a class. The same code scores the embedded
+them), no memory, and their own random batches and first proxies. Rows: scikit-learn's digits and the pancreas cells of
+`sample:cells`, half of them the test, and such as `sample:mirrored` has, the last 150 classes the test, in batches with four of
+a class. The same code scores the embedded
 test rows of both, and is held against Nearfar's report: mean +- standard deviation over seeds; errors are of the paired
 difference. A loss reaches PML's where neither mean is lower by more than PML's standard deviation, or 0.005 where that is
 larger. With few seeds some do not by chance: those are run again with other seeds. Exits with 1 where one does not then.
+
+--recipes compares what `nearfar recipes` lists instead, each recipe with the data's steps and, unless it says otherwise, batch
+size and learning rate. Seconds are of the whole run of Nearfar's, peak memory its ledger's. PML has no head that starts from LDA;
+with --alone it has no column filled at all.
 
 --speed times training instead: steps a second of Nearfar's CPU engine, and of torch with PML on one or two threads, whichever
 is faster, one after the other: Nearfar's the difference of two runs in steps over that in time, torch's up to 100 steps or 10 s
 after the first. Memories are full, nothing is evaluated. torch may take 8 GiB, and 60 s for its first step.
 
 usage: pip install torch==2.15.0 pytorch-metric-learning==2.9.0 numpy==2.4.6 scikit-learn==1.9.1
-       python losses.py target/release/nearfar [--seeds 5] [--losses a,b] [--data digits,mirrored] [--proxy-lr 0.05] [--speed]
+       python losses.py target/release/nearfar [--seeds 5] [--losses a,b] [--data digits,mirrored,cells] [--proxy-lr 0.05]
+                        [--recipes [--alone] | --speed]
 """
 import argparse
 import json
@@ -41,12 +47,13 @@ LOSSES = """
     sub-center-arc-face:SubCenterArcFaceLoss soft-triple:SoftTripleLoss
 """
 LOSSES = dict(word.split(":") for word in LOSSES.split())
-PROXIES = list(LOSSES)[-7:]
+PROXIES = "proxy-nca proxy-anchor normalized-softmax cos-face arc-face sub-center-arc-face soft-triple".split()
 MINERS = {"triplet-margin": "TripletMarginMiner", "multi-similarity": "MultiSimilarityMiner"}
 HIDDEN, EMBEDDING = 256, 64
 # Nearfar's defaults for its samples of these names, but for the classes in a batch.
 RECIPES = {
     "digits": {"batch_size": 32, "optimizer.lr": 0.001, "steps": 400, "m_per_class": 0},
+    "cells": {"batch_size": 32, "optimizer.lr": 0.001, "steps": 400, "m_per_class": 0},
     "mirrored": {"batch_size": 64, "optimizer.lr": 0.002, "steps": 600, "m_per_class": 4},
 }
 LEAST, MEMORIES, STEPS, SECONDS, FIRST, BYTES = 0.005, [0, 1024, 16384], 100, 10, 60, 8 << 30
@@ -58,6 +65,15 @@ def rows_of(name):
     if name == "digits":
         x, y = load_digits(return_X_y=True)
         return (x / 16).astype("f4"), y, rng.permutation(len(y)) >= len(y) // 2
+    if name == "cells":
+        cells = np.load(Path(__file__).parents[2] / "src/dataset/cells.npz")
+        y = np.unique(cells["cell_type"], return_inverse=True)[1]
+        # Every other cell of each type, in random order.
+        order = rng.permutation(len(y))
+        order = order[np.argsort(y[order], kind="stable")]
+        test = np.zeros(len(y), bool)
+        test[order[::2]] = True
+        return cells["x"].astype("f4"), y, test
     y = np.repeat(np.arange(650), 10)
     own = rng.normal(size=(650, 12))[y] + 0.25 * rng.normal(size=(len(y), 12))
     own[:, 4:] *= rng.choice([-1, 1], size=(len(y), 8))
@@ -82,22 +98,26 @@ def score(embedded, labels):
     return right[:, 0].mean(), at_r.mean()
 
 
-def nearfar(asked, folder, data, loss, seed, miner="none", out=None, **more):
+def nearfar(asked, folder, data, loss, seed, miner="none", out=None, recipe=None, **more):
     """The report of a run; `more` is over the recipe."""
     sets = {"split": "column:split", "standardize": "false", "validation_fraction": 0, "evaluate_every": 1_000_000}
-    sets |= {"hidden_layers": f"[{HIDDEN}]", "embedding_size": EMBEDDING, "memory_size": 0} | RECIPES[data] | more
-    sets |= {"loss.name": loss, "miner.name": miner} | ({"loss.proxy_lr": asked.proxy_lr} if loss in PROXIES else {})
+    if recipe:
+        sets |= {key: value for key, value in RECIPES[data].items() if key != "m_per_class" and key not in recipe["sets"]} | more
+    else:
+        sets |= {"hidden_layers": f"[{HIDDEN}]", "embedding_size": EMBEDDING, "memory_size": 0} | RECIPES[data] | more
+        sets |= {"loss.name": loss, "miner.name": miner} | ({"loss.proxy_lr": asked.proxy_lr} if loss in PROXIES else {})
     command = [asked.nearfar, "train", "--engine", "cpu", "--json", "--seed", seed]
     command += ["--data", folder / f"{data}.csv", "--labels", "label"] + (["--out", out] if out else [])
+    command += ["--recipe", recipe["name"]] if recipe else []
     for key, value in sets.items():
         command += ["--set", f"{key}={value}"]
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
     return json.loads(done.stdout) if done.returncode == 0 else sys.exit(done.stderr)
 
 
-def first_weights(asked, folder, data, loss, seed):
+def first_weights(asked, folder, data, loss, seed, recipe=None):
     """What a run of Nearfar starts from: the head after a step too small to change it."""
-    nearfar(asked, folder, data, loss, seed, out=folder / "first", **{"steps": 1, "optimizer.lr": 1e-12})
+    nearfar(asked, folder, data, loss, seed, out=folder / "first", recipe=recipe, **{"steps": 1, "optimizer.lr": 1e-12})
     file = (folder / "first/head.safetensors").read_bytes()
     begin = 8 + int.from_bytes(file[:8], "little")
     tensors = {name: of for name, of in json.loads(file[8:begin]).items() if name != "__metadata__"}
@@ -105,27 +125,34 @@ def first_weights(asked, folder, data, loss, seed):
     return {name: torch.tensor(array(of)) for name, of in tensors.items()}
 
 
-def torch_run(x, y, config, m, memory=0):
-    """The torch side of a config that Nearfar reported: the model, and a function that takes one step."""
+def torch_run(x, y, config, memory=0):
+    """The torch side of a config that Nearfar reported: the model, and a function that takes one step. `memory`: rows of it that are
+    full before the first."""
     torch.manual_seed(config["seed"])
     # PML's sampler draws from NumPy.
     np.random.seed(config["seed"])
     x, y, linear = torch.tensor(x), torch.tensor(y), torch.nn.Linear
-    model = torch.nn.Sequential(linear(x.shape[1], HIDDEN), torch.nn.ReLU(), linear(HIDDEN, EMBEDDING))
+    widths, embedding = [x.shape[1], *config["hidden_layers"]], config["embedding_size"]
+    hidden = [layer for pair in zip(widths, widths[1:]) for layer in (linear(*pair), torch.nn.ReLU())]
+    model = torch.nn.Sequential(*hidden, linear(widths[-1], embedding))
+    compare = {"cosine": distances.CosineSimilarity, "l2": distances.LpDistance}
     arguments = dict(config["loss"])
     name, proxy_lr = arguments.pop("name"), arguments.pop("proxy_lr", None)
-    arguments |= {"num_classes": int(y.max()) + 1, "embedding_size": EMBEDDING} if proxy_lr else {}
-    arguments |= {"distance": distances.CosineSimilarity()} if name != "normalized-softmax" else {}
+    arguments.pop("beta_lr", None)
+    arguments |= {"num_classes": int(y.max()) + 1, "embedding_size": embedding} if proxy_lr else {}
+    arguments |= {"distance": compare[config["distance"]]()} if name != "normalized-softmax" else {}
     loss = getattr(losses, LOSSES[name])(**arguments)
     groups = [{"params": model.parameters(), "lr": config["optimizer"]["lr"]}]
     groups += [{"params": loss.parameters(), "lr": proxy_lr}] * bool(proxy_lr)
     adam, chosen = torch.optim.Adam(groups), dict(config["miner"])
     mine = getattr(miners, MINERS.get(chosen.pop("name"), ""), None)
-    miner = mine and mine(**chosen, distance=distances.CosineSimilarity())
+    miner = mine and mine(**chosen, distance=compare[config["miner_distance"] or config["distance"]]())
+    if config["memory_size"] and not proxy_lr:
+        loss, miner = losses.CrossBatchMemory(loss, embedding, config["memory_size"], miner), None
     if memory:
-        loss, known = losses.CrossBatchMemory(loss, EMBEDDING, memory), torch.randint(len(y), (memory,))
+        known = torch.randint(len(y), (memory,))
         loss.add_to_memory(model(x[known]).detach(), y[known], memory)
-    batch, order = config["batch_size"], []
+    batch, order, m = config["batch_size"], [], config["sampler"].get("m")
     sampler = m and samplers.MPerClassSampler(y.numpy(), m, batch, length_before_new_iter=len(y))
 
     def step():
@@ -139,6 +166,44 @@ def torch_run(x, y, config, m, memory=0):
         adam.step()
 
     return model, step
+
+
+def trained(x, y, config, weights, test):
+    """Test rows embedded by torch's head, after the steps of a config."""
+    model, step = torch_run(x, y, config)
+    model.load_state_dict(weights)
+    for _ in range(config["steps"]):
+        step()
+    return model(torch.tensor(test)).detach().numpy()
+
+
+def recipes(asked, folder, data):
+    """The table of the recipes, and those that do not reach PML's."""
+    torch.set_num_threads(2)
+    (x, y, test), short = rows_of(data), []
+    said = subprocess.run([asked.nearfar, "recipes"], capture_output=True, text=True, check=True).stdout.split("\n\n")
+    head = "recipe | ours, precision@1 | PML | ours, MAP@R | PML | seconds | peak memory"
+    print(f"\n{data}:\n\n| {head} |\n|---|--:|--:|--:|--:|--:|--:|", flush=True)
+    for name, sets in [(lines[0], lines[2]) for lines in (text.strip().split("\n") for text in said) if len(lines) > 2]:
+        recipe, scores, rest = {"name": name, "sets": sets}, np.full((2, asked.seeds, 2), np.nan), []
+        for i in range(asked.seeds):
+            report = nearfar(asked, folder, data, None, i, out=folder / "out", recipe=recipe)
+            labels = np.array((folder / "out/test_labels.csv").read_text().split()[1:])
+            scores[0, i] = score(np.load(folder / "out/test_embeddings.npy"), labels)
+            rest.append((report["elapsed_ms"] / 1e3, report["memory"]["peak_bytes"] / 2**20))
+            if report["config"]["initial_weights"] == "random" and not asked.alone:
+                weights = first_weights(asked, folder, data, None, i, recipe)
+                scores[1, i] = score(trained(x[~test], y[~test], report["config"], weights, x[test]), y[test])
+        means, spreads = scores.mean(1), scores.std(1, ddof=1)
+        cells = [name]
+        for metric in (0, 1):
+            both = [f"{means[side, metric]:.3f} +- {spreads[side, metric]:.3f}" for side in (0, 1)]
+            cells += [both[0], "" if np.isnan(means[1, metric]) else both[1]]
+        seconds, mebibytes = np.median(rest, axis=0)
+        print(f"| {' | '.join(cells)} | {seconds:.2g} | {mebibytes:.1f} MiB |", flush=True)
+        if (means[0] < means[1] - np.maximum(spreads[1], LEAST)).any():
+            short.append(f"{data}: recipe {name}")
+    return short
 
 
 def quality(asked, folder, data):
@@ -159,11 +224,8 @@ def quality(asked, folder, data):
             scores[0, i] = score(np.load(out / "test_embeddings.npy"), labels)
             said = [report["final"]["test"][key] for key in ("precision_at_1", "mean_average_precision_at_r")]
             apart = max(apart, abs(said - scores[0, i]).max())
-            model, step = torch_run(x[~test], y[~test], report["config"], RECIPES[data]["m_per_class"])
-            model.load_state_dict(first_weights(asked, folder, data, loss, first + i))
-            for _ in range(report["config"]["steps"]):
-                step()
-            scores[1, i] = score(model(torch.tensor(x[test])).detach().numpy(), y[test])
+            weights = first_weights(asked, folder, data, loss, first + i)
+            scores[1, i] = score(trained(x[~test], y[~test], report["config"], weights, x[test]), y[test])
         means, spreads = scores.mean(1), scores.std(1, ddof=1)
         errors = (scores[0] - scores[1]).std(0, ddof=1) / asked.seeds**0.5
         cells = [name.split(": ")[1] + ", other seeds" * bool(first)]
@@ -181,7 +243,7 @@ def timed(data, config, threads):
     """One process of torch's: says its steps and seconds."""
     torch.set_num_threads(int(threads))
     config, (x, y, test) = json.loads(config), rows_of(data)
-    _, step = torch_run(x[~test], y[~test], config, RECIPES[data]["m_per_class"], config["memory_size"])
+    _, step = torch_run(x[~test], y[~test], config, config["memory_size"])
     resource.setrlimit(resource.RLIMIT_DATA, (BYTES, BYTES))
     signal.alarm(FIRST)
     step()
@@ -232,13 +294,16 @@ def main():
     for name, every in (("--losses", LOSSES), ("--data", RECIPES)):
         parser.add_argument(name, default=list(every), type=lambda text: text.split(","))
     parser.add_argument("--proxy-lr", default=0.05, type=float)
+    parser.add_argument("--recipes", action="store_true")
+    parser.add_argument("--alone", action="store_true")
     parser.add_argument("--speed", action="store_true")
     asked = parser.parse_args()
     before, short = os.getloadavg()[0], []
     with tempfile.TemporaryDirectory() as folder:
         for data in asked.data:
             write(Path(folder) / f"{data}.csv", *rows_of(data))
-            short += (speed if asked.speed else quality)(asked, Path(folder), data)
+            table = recipes if asked.recipes else speed if asked.speed else quality
+            short += table(asked, Path(folder), data)
     machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
     print(f"\n{machine}; load before and after: {before:.1f}, {os.getloadavg()[0]:.1f}.")
     print("".join(f"does not reach PML's: {name}\n" for name in short), end="")

@@ -278,6 +278,7 @@ pub(crate) fn sample_text(name: &str) -> &'static str {
         "mirrored" => "Mirrored measurements",
         "many-classes" => "Many classes",
         "digits" => "Handwritten digits",
+        "cells" => "Single cells: human and mouse pancreas",
         "large" => "Large: 100,000 rows",
         _ => "Sample",
     }

@@ -17,7 +17,7 @@ use nearfar::{
 };
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::{JsFuture, spawn_local};
-use web_sys::{DedicatedWorkerGlobalScope, File, MessageEvent};
+use web_sys::{DedicatedWorkerGlobalScope, File, MessageEvent, Response};
 
 use crate::protocol::{Command, DataSummary, EvaluationForecast, Event, RunForecast, Running};
 
@@ -165,7 +165,7 @@ impl Core {
                     self.say(&Event::NoDevice(error.to_string()));
                 }
             }
-            Command::Sample { name, seed } => match Dataset::sample(&name, seed) {
+            Command::Sample { name, seed } => match self.sample(&name, seed).await {
                 Ok(dataset) => {
                     self.take(dataset, Some(Sample { name, seed }), Vec::new())
                         .await;
@@ -313,6 +313,31 @@ impl Core {
         });
     }
 
+    /// A built-in sample; the file of one that has a file is fetched from where the page came from.
+    async fn sample(&self, name: &str, seed: u64) -> Result<Dataset> {
+        let Some(file) = Dataset::sample_file(name) else {
+            return Dataset::sample(name, seed);
+        };
+        let not_there = |why: String| {
+            Error::Data(format!(
+                "{file} could not be fetched ({why}): try again, or choose another sample"
+            ))
+        };
+        let fetched = async {
+            let response = JsFuture::from(self.scope.fetch_with_str(file)).await?;
+            let response: Response = response.dyn_into()?;
+            if !response.ok() {
+                return Err(JsValue::from_str(&format!("status {}", response.status())));
+            }
+            JsFuture::from(response.array_buffer()?).await
+        };
+        let bytes = fetched.await.map_err(|error| {
+            let text = error.as_string();
+            not_there(text.unwrap_or_else(|| "the network does not answer".to_owned()))
+        })?;
+        Dataset::sample_of(Uint8Array::new(&bytes).to_vec())
+    }
+
     async fn take(&mut self, dataset: Dataset, sample: Option<Sample>, label_columns: Vec<String>) {
         let sizes = dataset.class_sizes();
         let summary = DataSummary {
@@ -349,7 +374,10 @@ impl Core {
             .as_mut()
             .filter(|sample| sample.seed != config.seed)
         {
-            self.data = Some(Rc::new(Dataset::sample(&sample.name, config.seed)?));
+            // A file is the same for every seed.
+            if Dataset::sample_file(&sample.name).is_none() {
+                self.data = Some(Rc::new(Dataset::sample(&sample.name, config.seed)?));
+            }
             sample.seed = config.seed;
         }
         let data = self.data.clone();
