@@ -68,7 +68,8 @@ fn workers() -> Vec<std::sync::mpsc::Sender<rayon::ThreadBuilder>> {
 pub(super) fn map<P: Send, R: Send>(parts: Vec<P>, work: impl Fn(P) -> R + Send + Sync) -> Vec<R> {
     use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
 
-    if parts.len() == 1 {
+    // A pool of one thread is the one that started it: no other would be served.
+    if parts.len() == 1 || rayon::current_num_threads() == 1 {
         return parts.into_iter().map(work).collect();
     }
     parts.into_par_iter().map(work).collect()

@@ -234,3 +234,28 @@ test("settings stay when other data is opened, but for those that cannot hold th
     );
   });
 });
+
+test("the cells are fetched when they are chosen, and train", async () => {
+  await on("?engine=cpu#data=digits&steps=20", {}, async (page) => {
+    await page.find("dataset-select").selectOption("cells");
+    await page.summary(/^3990 rows of 50 features; 11 classes/);
+    assert.deepEqual(page.requests.map((url) => path.basename(url)), ["cells.npz"]);
+    page.requests.length = 0;
+    assert.equal(await page.knob("Split"), "stratified");
+    await page.click("run");
+    await page.status(/^Done/);
+    assert.ok((await page.number("precision-at-1")) > 0.9);
+  });
+});
+
+test("cells that cannot be fetched leave the data as it was, with the reason", async () => {
+  const prepare = (page) => page.route("**/cells.npz", (route) => route.fulfill({ status: 404 }));
+  await on("?engine=cpu#data=digits", { prepare }, async (page) => {
+    await page.find("dataset-select").selectOption("cells");
+    await page.says("error", /cells.npz could not be fetched \(status 404\): try again, or choose another sample/);
+    await page.summary(/^1797/);
+    // The browser itself tells the console of the answer.
+    assert.equal(page.problems.length, 1);
+    page.problems.length = page.requests.length = 0;
+  });
+});

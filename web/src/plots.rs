@@ -364,7 +364,7 @@ pub(crate) fn MemoryPlot(state: State) -> impl IntoView {
     let text_of = |number: Signal<u64>| Signal::derive(move || Bytes(number.get()).to_string());
     let text = Signal::derive(move || {
         format!(
-            "Device memory: {} in use of {}; listing the triplets one by one, as PML does, would take about {}",
+            "Device memory: {} in use of {}; all triplets or pairs of a step at once, as in PML, would take about {}",
             Bytes(live.get()),
             Bytes(budget.get()),
             Bytes(pml())

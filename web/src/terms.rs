@@ -122,8 +122,8 @@ pub(crate) const DEVICE_MEMORY: Meaning = term(
     "Memory of the GPU, or of the CPU where that does the work. A run never holds more than its budget.",
 );
 pub(crate) const PML: Meaning = term(
-    "one by one in PML (estimate)",
-    "What it would take in PyTorch Metric Learning, a Python library, where the triplets of a step are listed one by one.",
+    "all at once in PML (estimate)",
+    "What a step would take in PyTorch Metric Learning, a Python library, which holds all of its triplets or pairs at once.",
 );
 pub(crate) const PRECISION_AT_1: Meaning = term(
     "precision@1",
