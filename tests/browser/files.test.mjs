@@ -254,8 +254,6 @@ test("cells that cannot be fetched leave the data as it was, with the reason", a
     await page.find("dataset-select").selectOption("cells");
     await page.says("error", /cells.npz could not be fetched \(status 404\): try again, or choose another sample/);
     await page.summary(/^1797/);
-    // The browser itself tells the console of the answer.
-    assert.equal(page.problems.length, 1);
-    page.problems.length = page.requests.length = 0;
+    page.requests.length = 0;
   });
 });
