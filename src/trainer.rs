@@ -39,7 +39,7 @@ use crate::kernels::triplet_margin::{OWNERS, PAIRS, STATUS};
 use crate::kernels::{self, stride};
 use crate::knn::Seeker;
 use crate::linear::Unfit;
-use crate::losses::{MiningRule, Operands, Round};
+use crate::losses::{Loss, MiningRule, Operands, Round};
 use crate::miners::MiningCounts;
 use crate::model::{Activations, EmbeddingModel, LayerWeights};
 use crate::pace::{Pace, Slices};
@@ -448,7 +448,8 @@ impl Trainer {
         let anchors = labels.len() as u64;
         let pml_bytes = if let Some(proxies) = &self.proxies {
             pml_proxy_bytes(anchors, proxies.count() as u64)
-        } else if self.config.loss.is_of_pairs() {
+        // PML lists every triplet for its margin loss too.
+        } else if self.config.loss.is_of_pairs() && !matches!(self.config.loss, Loss::Margin(_)) {
             let positives = same.map(|same| same - others).sum();
             pml_pair_bytes(&self.config.loss, anchors, references, positives)
         } else {
