@@ -930,7 +930,7 @@ mod tests {
                 if !value.is_number() {
                     continue;
                 }
-                // None is below 0 where it counts something; as a whole number or not, both are far out of every range.
+                // Far above and far below every range.
                 for far in ["1000000000", "-1000000000"] {
                     let refused = set(named.clone(), &format!("loss.{argument}={far}"));
                     let refused = refused.and_then(|config| config.check());

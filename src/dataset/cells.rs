@@ -25,7 +25,7 @@ pub(super) fn read(bytes: Vec<u8>) -> Result<Dataset> {
         name: NAME.to_owned(),
         label_column: None,
         notes: vec![
-            "gene expression of human and mouse pancreas, by Baron et al. 2016 by way of the package came"
+            "gene expression of human and mouse pancreas cells (Baron et al. 2016), from the Python package \"came\""
                 .to_owned(),
         ],
         ..cells

@@ -35,11 +35,6 @@ impl Default for MarginLoss {
 }
 
 impl MarginLoss {
-    /// `beta` where the boundary has moved by so much as a value.
-    pub(super) fn beta_moved_by(&self, moved: f64, distance: Distance) -> f64 {
-        self.beta + side(distance, moved)
-    }
-
     pub(super) fn terms(&self, distance: Distance) -> Terms {
         let beta = side(distance, self.beta);
         Terms {

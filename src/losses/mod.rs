@@ -195,7 +195,7 @@ impl Loss {
     /// Its boundary where it has moved by so much as a value.
     pub(crate) fn boundary(&self, moved: f64, distance: Distance) -> Option<f64> {
         match self {
-            Self::Margin(loss) => Some(loss.beta_moved_by(moved, distance)),
+            Self::Margin(loss) => Some(loss.beta + side(distance, moved)),
             _ => None,
         }
     }

@@ -347,7 +347,7 @@ pub(crate) const MORE: [Knob; 37] = [
         key: "miner_weights",
         label: "Miner weighs rows",
         pml: "loss_func(embeddings, labels, indices_tuple)",
-        help: "For NCA and losses with proxies, which look at every row: each row counts as often as the miner finds it in the batch.",
+        help: "For NCA and losses with proxies, which look at every row: each row counts as often as the miner finds it in the batch. Off, the miner has no part in them.",
         entry: Entry::Choice(&OFF_ON),
     },
     Knob {

@@ -486,7 +486,7 @@ pub(crate) fn LossPlot(state: State) -> impl IntoView {
                 <Key name=terms::MEAN_SIMILARITY testid="mean-similarity" value=similarity/>
                 <Key name=terms::EFFECTIVE_RANK testid="effective-rank" value=rank/>
                 <Show when=move || learns.get()>
-                    <Key name="boundary" testid="boundary" value=boundary/>
+                    <Key name=terms::BOUNDARY testid="boundary" value=boundary/>
                 </Show>
             </figcaption>
             <Chart testid="chart-loss" text plot state/>

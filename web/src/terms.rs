@@ -125,6 +125,10 @@ pub(crate) const PML: Meaning = term(
     "all at once in PML (estimate)",
     "What a step would take in PyTorch Metric Learning, a Python library, which holds all of its triplets or pairs at once.",
 );
+pub(crate) const BOUNDARY: Meaning = term(
+    "boundary",
+    "Positives should be nearer than this, negatives farther. It is learned with the head.",
+);
 pub(crate) const PRECISION_AT_1: Meaning = term(
     "precision@1",
     "How often the closest other row has the same class. 1 is always, 0 never.",
