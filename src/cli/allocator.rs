@@ -77,8 +77,5 @@ fn give_up(bytes: usize) {
     std::io::stderr().write_all(&text[..length]).ok();
     output::remove_temporaries();
     // At once: what others do at the end of a process may take memory.
-    #[cfg(unix)]
     signal_hook::low_level::exit(1);
-    #[cfg(not(unix))]
-    std::process::exit(1);
 }

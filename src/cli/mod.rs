@@ -128,8 +128,29 @@ fn print_json(report: &impl serde::Serialize) -> Result<()> {
     written.map_err(io("writing the report to standard output"))
 }
 
-/// Runs the command line.
+/// What the work may have of a stack: as much as a process is given at its start.
+const STACK_BYTES: usize = 8 << 20;
+
+/// What the thread of the work must find free to be started: its stack, and what libraries end the process without.
+const HEADROOM_BYTES: u64 = STACK_BYTES as u64 + (4 << 20);
+
+/// Runs the command line on a thread whose stack the system has handed out. The stack of the first thread grows while it is
+/// used, and the process ends without a word where the system has no more.
 pub(crate) fn main() -> ExitCode {
+    let headroom = nearfar::reserve(&mut Vec::<u8>::new(), HEADROOM_BYTES, "the stack");
+    let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
+    let started = headroom.and_then(|()| thread.spawn(run).map_err(io("starting a thread")));
+    match started {
+        // Who panicked has said why.
+        Ok(thread) => thread.join().unwrap_or(ExitCode::from(101)),
+        Err(error) => {
+            note_line(format_args!("nearfar: {error}"));
+            ExitCode::from(error.exit_code() as u8)
+        }
+    }
+}
+
+fn run() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Train(train) => train.run(),
         Command::Embed(embed) => embed.run(),

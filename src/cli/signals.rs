@@ -4,37 +4,32 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use signal_hook::consts::SIGINT;
 #[cfg(unix)]
-use signal_hook::{
-    consts::{SIGHUP, SIGTERM},
-    flag,
-};
+use signal_hook::consts::{SIGHUP, SIGTERM};
+use signal_hook::flag;
 
 use nearfar::{Error, Result};
 
 /// The number of the last one that came; 0 before.
 static SIGNAL: AtomicUsize = AtomicUsize::new(0);
 
-/// What Ctrl-C sends.
-const SIGINT: usize = 2;
-
 /// Makes the signals set this flag, which [`nearfar::Engine::breathe`] looks at.
 pub(super) fn set(stop: &Arc<AtomicBool>) {
-    let flag_of_ctrl_c = Arc::clone(stop);
-    let ctrl_c = move || {
-        SIGNAL.store(SIGINT, Ordering::Relaxed);
-        flag_of_ctrl_c.store(true, Ordering::Relaxed);
-    };
-    // What cannot be caught ends the process, as it does by itself.
-    ctrlc::set_handler(ctrl_c).ok();
+    catch(SIGINT, stop);
     #[cfg(unix)]
     for signal in [SIGTERM, SIGHUP] {
         if !is_ignored(signal) {
-            flag::register_usize(signal, &SIGNAL, signal as usize)
-                .and_then(|_| flag::register(signal, Arc::clone(stop)))
-                .ok();
+            catch(signal, stop);
         }
     }
+}
+
+fn catch(signal: i32, stop: &Arc<AtomicBool>) {
+    // What cannot be caught ends the process, as it does by itself.
+    flag::register_usize(signal, &SIGNAL, signal as usize)
+        .and_then(|_| flag::register(signal, Arc::clone(stop)))
+        .ok();
 }
 
 /// Whether a signal is ignored on purpose, as `nohup` has it of a terminal that closes.
