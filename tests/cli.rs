@@ -495,7 +495,7 @@ fn member(path: &Path, array: &str) -> (usize, Vec<f32>) {
         name: path.display().to_string(),
         bytes: std::fs::read(path).expect("is there"),
     };
-    let (rows, _) = nearfar::RowSource::from_npz(&file, Some(array)).expect("reads");
+    let (rows, _) = nearfar::RowSource::from_arrays(&file, Some(array)).expect("reads");
     (rows.dim(), rows.in_memory().expect("in memory").to_vec())
 }
 
@@ -1018,7 +1018,7 @@ fn bad_arrays_are_refused_by_what_is_wrong() {
     let script = refusal(&["train", "--data", "make.py"]);
     assert_eq!(
         script,
-        "make.py: only CSV, NPY and NPZ files are read: save the data as one of these"
+        "make.py: only CSV, NPY, NPZ and safetensors files are read: save the data as one of these"
     );
     let sample = refusal(&["train", "--data", "sample:iris"]);
     assert_eq!(

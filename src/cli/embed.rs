@@ -22,7 +22,7 @@ pub(super) struct Embed {
     /// The folder that `nearfar train --out` wrote, or one of its heads: linear.safetensors is the linear map
     #[arg(long, value_name = "DIR|FILE")]
     model: PathBuf,
-    /// Rows of numbers with the columns that the head was trained on: CSV, NPY, NPZ, or a built-in sample
+    /// Rows of numbers with the columns that the head was trained on: CSV, NPY, NPZ, safetensors, or a built-in sample
     #[arg(long, value_name = "FILE[:ARRAY]")]
     data: String,
     /// The file to write: an NPY of float32, one embedding a row

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use clap::Args;
 use nearfar::{
-    Choice, CsvTable, Dataset, Distance, Labelled, NamedFile, NpyRows, Result, RowSource, Rows,
+    Choice, CsvTable, Dataset, Distance, Format, Labelled, NamedFile, NpyRows, Result, RowSource,
+    Rows,
 };
 
 use super::note_line;
@@ -21,19 +22,18 @@ fn has_ending(path: &Path, ending: &str) -> bool {
     own.is_some_and(|own| own.eq_ignore_ascii_case(ending))
 }
 
-/// Splits `FILE.npz:ARRAY`, where there is no file of the whole name.
+/// Splits `FILE.npz:ARRAY`, for a file of any format with arrays, where there is no file of the whole name.
 fn array(text: &str) -> (&Path, Option<&str>) {
-    const ENDING: &str = ".npz:";
-    let colon = text.to_ascii_lowercase().rfind(ENDING);
-    match colon.map(|at| at + ENDING.len() - 1) {
-        Some(colon) if !Path::new(text).exists() => {
-            (Path::new(&text[..colon]), Some(&text[colon + 1..]))
-        }
+    let colons = text.rmatch_indices(':').map(|(colon, _)| colon);
+    let mut splits = colons.map(|colon| (&text[..colon], &text[colon + 1..]));
+    let has_arrays = |file: &str| Format::of(file).is_some_and(Format::has_arrays);
+    match splits.find(|(file, _)| has_arrays(file)) {
+        Some((file, array)) if !Path::new(text).exists() => (Path::new(file), Some(array)),
         _ => (Path::new(text), None),
     }
 }
 
-/// Rows without labels: an open NPY file, an array of an NPZ, or the numeric columns of a table, in the order of those that
+/// Rows without labels: an open NPY file, an array among several, or the numeric columns of a table, in the order of those that
 /// they are held against.
 pub(super) fn rows(data: &str, other: Option<&LabelledRows>) -> Result<LabelledRows> {
     features(data, &[], None, other)
@@ -55,8 +55,8 @@ fn features(
         return Ok(LabelledRows::nameless(NpyRows::open(path)?));
     }
     let file = read(path)?;
-    if has_ending(path, "npz") {
-        let (rows, notes) = RowSource::from_npz(&file, array)?;
+    if Format::of(&file.name).is_some_and(Format::has_arrays) {
+        let (rows, notes) = RowSource::from_arrays(&file, array)?;
         say(&file.name, &notes);
         return Ok(LabelledRows::nameless(rows));
     }
@@ -67,10 +67,10 @@ fn features(
 /// Rows with labels, and what they are held against.
 #[derive(Debug, Args)]
 pub(super) struct LabelledFiles {
-    /// The rows: NPY, NPZ or CSV, of any length but zero
+    /// The rows: NPY, NPZ, safetensors or CSV, of any length but zero
     #[arg(long, value_name = "FILE[:ARRAY]")]
     embeddings: String,
-    /// The class of each row: a column (CSV) or array (NPZ) of the same file by its name, or another file, with a column or
+    /// The class of each row: a column (CSV) or array (NPZ, safetensors) of the same file by its name, or another file, with a column or
     /// array of it after a colon [default: found by its name or type]
     #[arg(long, value_name = "COLUMN|FILE[:COLUMN]")]
     labels: Option<String>,
@@ -192,7 +192,7 @@ fn labelled_rows(
 pub(super) fn labelled(data: &str, labels: Option<&str>) -> Result<Labelled> {
     let (file, column) = labels_of(data, labels);
     let (data, features) = array(data);
-    // The labels of the data's own table or NPZ, by its full name: it is read once, and the label is no feature.
+    // The labels of the data's own table or arrays, by its full name: it is read once, and the label is no feature.
     let file = file.filter(|file| has_ending(data, "npy") || !is_same(file, data));
     let data = read(data)?;
     let file = file.map(read).transpose()?;
@@ -211,15 +211,16 @@ fn is_same(path: &Path, other: &Path) -> bool {
 
 /// The file of labels, and the column or array of it or of the data.
 fn labels_of<'a>(data: &str, labels: Option<&'a str>) -> (Option<&'a Path>, Option<&'a str>) {
-    const ENDINGS: [&str; 12] = [
-        "npy", "npz", "csv", "tsv", "txt", "gz", "json", "jsonl", "parquet", "h5ad", "pkl", "xlsx",
-    ];
+    // Of files that are read, and of some that are not.
+    const OTHERS: [&str; 7] = ["gz", "json", "jsonl", "parquet", "h5ad", "pkl", "xlsx"];
     let is_file = |path: &Path| path.exists() && !path.is_dir();
     // A file that is missing is one too, by its ending, its folder, or where the data has no columns.
     let meant = |text: &str| {
         let path = Path::new(text);
         is_file(path)
-            || ENDINGS.iter().any(|ending| has_ending(path, ending))
+            || Format::endings()
+                .chain(OTHERS)
+                .any(|ending| has_ending(path, ending))
             || text.contains('/')
             || has_ending(Path::new(data), "npy")
     };

@@ -1,7 +1,5 @@
 //! The trained head as a safetensors file, tensors named as in torch's `Sequential(Linear, ReLU, ..)`.
 
-use std::collections::HashMap;
-
 use nearfar::{Embedder, Error, LayerWeights, NamedFile, Result};
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};
@@ -45,11 +43,12 @@ pub(super) fn to_bytes(head: &[LayerWeights], features: &[String]) -> Vec<u8> {
         let view = TensorView::new(Dtype::F32, shape.clone(), data);
         (name, view.expect("shape and bytes agree"))
     });
-    let mut metadata = HashMap::from([("format".to_owned(), "pt".to_owned())]);
-    if !features.is_empty() {
+    let format = ("format".to_owned(), "pt".to_owned());
+    let names = (!features.is_empty()).then(|| {
         let names = serde_json::json!(features).to_string();
-        metadata.insert(FEATURES.to_owned(), names);
-    }
+        (FEATURES.to_owned(), names)
+    });
+    let metadata = std::iter::once(format).chain(names).collect();
     safetensors::serialize(views, Some(metadata)).expect("names and sizes are sound")
 }
 

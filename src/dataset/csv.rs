@@ -10,7 +10,7 @@ use std::collections::{BTreeSet, HashMap};
 use ::csv::{ErrorKind, Reader, ReaderBuilder, StringRecord};
 
 use super::foreign::{self, saved_again};
-use super::{Labelled, NamedFile, labelled, places};
+use super::{Format, Labelled, NamedFile, labelled, places};
 use crate::error::{Error, Result};
 use crate::quote::{LISTED, listed, quoted};
 use scan::{Scan, line_of};
@@ -79,8 +79,10 @@ impl<'a> CsvTable<'a> {
         if let Some(error) = foreign::refusal(name, &file.bytes) {
             return Err(error);
         }
-        if !foreign::TABLES.contains(&file.extension().as_str()) {
-            return refuse("only CSV, NPY and NPZ files are read: save the data as one of these");
+        if Format::of(name) != Some(Format::Table) {
+            return refuse(
+                "only CSV, NPY, NPZ and safetensors files are read: save the data as one of these",
+            );
         }
         if content(file).iter().all(u8::is_ascii_whitespace) {
             return refuse("the file is empty");
@@ -265,7 +267,7 @@ impl<'a> CsvTable<'a> {
         self.each(|record| {
             for column in columns {
                 let cell = &record[*column];
-                let value = cell.parse::<f32>().ok().filter(|value| value.is_finite());
+                let value = self.number(cell).filter(|value| value.is_finite());
                 let value = value.ok_or_else(|| {
                     let line = self.line(record.position());
                     let (column, problem) = (quoted(&self.header[*column]), self.problem(cell));
@@ -276,6 +278,15 @@ impl<'a> CsvTable<'a> {
             Ok(())
         })?;
         Ok(values)
+    }
+
+    /// A cell as a number; where semicolons part the cells, a comma may stand for the decimal point.
+    fn number(&self, cell: &str) -> Option<f32> {
+        let with_a_point = || {
+            let comma = self.scan.delimiter == b';' && cell.contains(',');
+            comma.then(|| cell.replacen(',', ".", 1).parse().ok())?
+        };
+        cell.parse().ok().or_else(with_a_point)
     }
 
     /// Why a cell is no feature, and what to do.
@@ -714,7 +725,7 @@ impl Column {
         self.repeats_first |= cell == first;
         if self.filled < LOOKED_AT && !is_missing(cell) {
             self.filled += 1;
-            // A decimal comma makes a number as well: one that is refused when it is parsed.
+            // A decimal comma makes a number as well: one that is refused when it is parsed, unless semicolons part the cells.
             self.numbers += u8::from(is_number(cell));
         }
     }
@@ -982,19 +993,13 @@ mod tests {
                  pd.read_csv(\"data.csv\").dropna().to_csv(\"data_clean.csv\", index=False)`",
             ),
             (
-                "x;label\n1;a\n\"1,5\";b\n",
+                "x\tlabel\n1\ta\n\"1,5\"\tb\n",
                 "data.csv, line 3: column \"x\" holds \"1,5\": write numbers with a decimal point; pandas does: `import pandas as pd; \
-                 pd.read_csv(\"data.csv\", sep=\";\", decimal=\",\").to_csv(\"data_clean.csv\", index=False)`",
+                 pd.read_csv(\"data.csv\", sep=\"\\t\", decimal=\",\").to_csv(\"data_clean.csv\", index=False)`",
             ),
             (
-                "x;z;label\n1;1,5;a\n2;;b\n3;2;b\n",
-                "data.csv, line 2: column \"z\" holds \"1,5\": write numbers with a decimal point; pandas does: `import pandas as pd; \
-                 pd.read_csv(\"data.csv\", sep=\";\", decimal=\",\").to_csv(\"data_clean.csv\", index=False)`",
-            ),
-            (
-                "x;z;label\n1;1,5;a\n2;2,5;b\n",
-                "data.csv, line 2: column \"z\" holds \"1,5\": write numbers with a decimal point; pandas does: `import pandas as pd; \
-                 pd.read_csv(\"data.csv\", sep=\";\", decimal=\",\").to_csv(\"data_clean.csv\", index=False)`",
+                "x;z;label\n1;1,5;a\n2;1.234,5;b\n3;2;b\n",
+                "data.csv, line 3: column \"z\" holds \"1.234,5\", which is not a number",
             ),
             (
                 "x,label\n1,a\n2,\n",
@@ -1030,7 +1035,7 @@ mod tests {
         };
         assert_eq!(
             CsvTable::read(&png).expect_err("refused").to_string(),
-            "cat.png: only CSV, NPY and NPZ files are read: save the data as one of these"
+            "cat.png: only CSV, NPY, NPZ and safetensors files are read: save the data as one of these"
         );
     }
 }

@@ -4,8 +4,8 @@
 use super::labelled::extension;
 use crate::error::Error;
 
-/// Endings of tables.
-pub(super) const TABLES: [&str; 3] = ["csv", "tsv", "txt"];
+/// What gzip's files begin with.
+pub(super) const GZIP: &[u8] = b"\x1f\x8b";
 
 /// Bytes that decide whether a text has two bytes for each character.
 const LOOKED_AT: usize = 256;
@@ -22,7 +22,7 @@ struct Format {
 }
 
 /// A file is told by its ending first, then by its first bytes.
-const FORMATS: [Format; 13] = [
+const FORMATS: [Format; 14] = [
     Format {
         endings: &["h5ad"],
         magic: &[],
@@ -96,11 +96,17 @@ const FORMATS: [Format; 13] = [
               np.savez(\"STEM.npz\", X=m[\"X\"], y=m[\"y\"].ravel())`",
     },
     Format {
-        endings: &["gz", "bz2", "xz", "zst"],
-        magic: &[b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd"],
+        endings: &["bz2", "xz", "zst"],
+        magic: &[b"BZh", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd"],
         what: "a compressed file",
         how: "unpack it first; a table also with pandas: `import pandas as pd; pd.read_csv(\"FILE\").to_csv(\"STEM\", \
               index=False)`",
+    },
+    Format {
+        endings: &[],
+        magic: &[GZIP],
+        what: "a compressed file",
+        how: "name it FILE.gz, and it is unpacked as it is read",
     },
     Format {
         endings: &["zip"],
@@ -149,7 +155,7 @@ pub(super) fn refusal(name: &str, start: &[u8]) -> Option<Error> {
     if let Some(format) = by_ending.or_else(by_magic) {
         return Some(said(name, (format.what, format.how)));
     }
-    if !TABLES.contains(&ending.as_str()) {
+    if super::Format::of(name) != Some(super::Format::Table) {
         return None;
     }
     let text = start.trim_ascii_start();
@@ -231,10 +237,15 @@ mod tests {
                  y=np.array(a.obs[\"cell_type\"], str))`",
             ),
             (
-                "cells.csv.gz",
+                "cells.csv.xz",
+                b"\xfd7zXZ\x00",
+                "cells.csv.xz: a compressed file: unpack it first; a table also with pandas: `import pandas as pd; \
+                 pd.read_csv(\"cells.csv.xz\").to_csv(\"cells.csv\", index=False)`",
+            ),
+            (
+                "cells.csv",
                 b"\x1f\x8b\x08",
-                "cells.csv.gz: a compressed file: unpack it first; a table also with pandas: `import pandas as pd; \
-                 pd.read_csv(\"cells.csv.gz\").to_csv(\"cells.csv\", index=False)`",
+                "cells.csv: a compressed file: name it cells.csv.gz, and it is unpacked as it is read",
             ),
             (
                 "a \"b\".jsonl",

@@ -1,7 +1,7 @@
 //! [`Labelled`]: rows with a label each, as a person's files hold them. Reads files, gives what becomes a `Dataset` or is
 //! evaluated as it is.
 
-use super::{CsvTable, RowSource, foreign, npy, npz, places};
+use super::{CsvTable, Format, RowSource, arrays, foreign, npy, places};
 use crate::error::{Error, Result};
 use crate::quote::{listed, quoted};
 
@@ -75,14 +75,15 @@ impl Labelled {
         if let Some(error) = foreign::refusal(&data.name, &data.bytes) {
             return Err(error);
         }
-        let rows = match (labels, data.extension().as_str()) {
-            (None, "npy") => return Err(Self::alone(&data.name)),
-            (None, "npz") => npz::read_labelled(data, choice)?,
+        let format = Format::of(&data.name);
+        let rows = match (labels, format) {
+            (None, Some(Format::Npy)) => return Err(Self::alone(&data.name)),
+            (None, Some(format)) if format.has_arrays() => arrays::read_labelled(data, choice)?,
             (None, _) => CsvTable::read(data)?.into_labelled(choice.labels)?,
-            (Some(labels), ending @ ("npy" | "npz")) => {
-                let (matrix, notes) = match ending {
-                    "npy" => (npy::read_matrix(data)?, Vec::new()),
-                    _ => npz::read_features(data, choice.features)?,
+            (Some(labels), Some(format)) if format != Format::Table => {
+                let (matrix, notes) = match format {
+                    Format::Npy => (npy::read_matrix(data)?, Vec::new()),
+                    _ => arrays::read_features(data, choice.features)?,
                 };
                 let mut rows = Self::unlabelled(data, matrix, notes);
                 let read = Self::read_labels(labels, choice.labels, &rows.name, rows.rows())?;
@@ -120,9 +121,9 @@ impl Labelled {
 
     /// The names that [`Choice::labels`] can take with the file that the labels come from.
     pub fn label_choices(file: &NamedFile) -> Vec<String> {
-        match file.extension().as_str() {
-            "npy" => Vec::new(),
-            "npz" => npz::label_arrays(file),
+        match Format::of(&file.name) {
+            Some(Format::Npy) => Vec::new(),
+            Some(format) if format.has_arrays() => arrays::label_arrays(file),
             _ => CsvTable::read(file).map_or_else(|_| Vec::new(), |table| table.header().to_vec()),
         }
     }
@@ -227,13 +228,13 @@ impl Labelled {
         }
         let known = rows(usize::MAX);
         let check = |labels: usize| check_counts(of, rows(labels), &file.name, labels);
-        match file.extension().as_str() {
-            "npy" => Ok(Labels {
+        match Format::of(&file.name) {
+            Some(Format::Npy) => Ok(Labels {
                 labels: npy::read_labels(file, check)?,
                 column: None,
                 notes: Vec::new(),
             }),
-            "npz" => npz::read_labels(file, chosen, known, check),
+            Some(format) if format.has_arrays() => arrays::read_labels(file, chosen, known, check),
             _ => {
                 let mut table = CsvTable::read(file)?;
                 // A first line of numbers is a label or the name of the labels: the rows tell.
@@ -292,13 +293,6 @@ fn all_are_small(values: &[f32], dim: usize) -> bool {
     values.iter().fold(true, small)
 }
 
-impl NamedFile {
-    /// The ending of the name, in lower case.
-    pub(super) fn extension(&self) -> String {
-        extension(&self.name)
-    }
-}
-
 /// The ending of a name, in lower case.
 pub(super) fn extension(name: &str) -> String {
     let ending = name.rsplit_once('.').map(|(_, ending)| ending);
@@ -339,13 +333,12 @@ pub(super) fn check_counts(
         } else {
             format!(" in {labels_name}")
         };
-        let missing =
-            match labels + 1 == rows && foreign::TABLES.contains(&&extension(labels_name)[..]) {
-                true => {
-                    ": where its first line is a label, write a line above it that names the column"
-                }
-                false => "",
-            };
+        let missing = match labels + 1 == rows && Format::of(labels_name) == Some(Format::Table) {
+            true => {
+                ": where its first line is a label, write a line above it that names the column"
+            }
+            false => "",
+        };
         format!("{rows} rows of features, {labels} labels{from}: they must be as many{missing}")
     } else {
         return Ok(());

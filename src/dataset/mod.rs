@@ -2,11 +2,13 @@
 //!
 //! One file a format. Whatever is wrong with a file is said with its name, the place, and what to do.
 
+mod arrays;
 mod blob;
 mod cells;
 mod csv;
 mod digits;
 mod foreign;
+mod format;
 mod labelled;
 mod large;
 mod many_classes;
@@ -18,6 +20,7 @@ mod npy_rows;
 mod npz;
 mod rotation;
 mod rows;
+mod safetensors;
 mod split;
 
 use std::collections::HashMap;
@@ -25,6 +28,7 @@ use std::collections::HashMap;
 #[cfg(target_arch = "wasm32")]
 pub use blob::BlobRows;
 pub use csv::CsvTable;
+pub use format::Format;
 pub(crate) use labelled::check_squares;
 pub use labelled::{Choice, Labelled, Labels, NamedFile};
 #[cfg(not(target_arch = "wasm32"))]

@@ -104,7 +104,7 @@ impl NamedFile {
             None if bytes.len() as u64 > most => Err(refuse(
                 "more than 256 MiB from a pipe: write it to a file and name that",
             )),
-            _ => Ok(Self { name, bytes }),
+            _ => Self { name, bytes }.unpacked(),
         }
     }
 }

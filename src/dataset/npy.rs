@@ -28,8 +28,10 @@ pub(crate) struct Matrix {
 
 /// What an element is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+pub(super) enum Kind {
     Float,
+    /// bfloat16: the first half of a float of 32 bits.
+    Brain,
     Signed,
     Unsigned,
     /// UTF-32.
@@ -259,6 +261,18 @@ fn parse_shape(text: &str) -> Result<Vec<u64>, String> {
 }
 
 impl Header {
+    /// Of little-endian elements that stand by themselves, row-major.
+    pub(super) fn plain(kind: Kind, item_bytes: usize, shape: &[u64]) -> Self {
+        Self {
+            kind,
+            big_endian: false,
+            item_bytes,
+            fortran_order: false,
+            shape: shape.to_vec(),
+            data: 0,
+        }
+    }
+
     /// Rows and columns of a matrix of numbers.
     pub(crate) fn matrix_shape(&self, name: &str) -> Result<(usize, usize)> {
         if !self.is_number() {
@@ -302,7 +316,7 @@ impl Header {
 
     /// Whether the elements are numbers or text that can name a class.
     pub(crate) fn is_label(&self) -> bool {
-        self.kind != Kind::Float
+        !matches!(self.kind, Kind::Float | Kind::Brain)
     }
 
     /// Whether the elements are numbers.
@@ -429,6 +443,7 @@ impl Header {
     fn number(&self, item: &[u8]) -> f32 {
         let bits = self.bits(item);
         match (self.kind, self.item_bytes) {
+            (Kind::Brain, _) => f32::from_bits((bits as u32) << 16),
             (Kind::Float, 2) => half::f16::from_bits(bits as u16).to_f32(),
             (Kind::Float, 4) => f32::from_bits(bits as u32),
             (Kind::Float, _) => narrow(f64::from_bits(bits)),

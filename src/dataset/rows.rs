@@ -4,7 +4,7 @@
 use super::blob::BlobRows;
 #[cfg(not(target_arch = "wasm32"))]
 use super::npy_rows::NpyRows;
-use super::{NamedFile, labelled, npz};
+use super::{NamedFile, arrays, labelled};
 use crate::error::Result;
 
 /// Dense rows of features, in memory or in an open file.
@@ -32,15 +32,15 @@ impl RowSource {
     /// Whether features are read where they are asked for, from a file of this name and size: an NPY of `from_bytes` or
     /// more.
     pub fn streams(name: &str, bytes: u64, from_bytes: u64) -> bool {
-        labelled::extension(name) == "npy" && bytes >= from_bytes
+        name.to_lowercase().ends_with(".npy") && bytes >= from_bytes
     }
 
-    /// Reads the features of an NPZ: the array of this name, or the only one that can be; and says what was taken.
+    /// Reads the features of a file of arrays, NPZ or safetensors: the array of this name, or the only one that can be; and says what was taken.
     ///
     /// # Errors
     /// [`crate::Error::Data`] with the file, the array, and what to do.
-    pub fn from_npz(file: &NamedFile, array: Option<&str>) -> Result<(Self, Vec<String>)> {
-        let (matrix, notes) = npz::read_features(file, array)?;
+    pub fn from_arrays(file: &NamedFile, array: Option<&str>) -> Result<(Self, Vec<String>)> {
+        let (matrix, notes) = arrays::read_features(file, array)?;
         let (values, dim) = (matrix.values, matrix.columns);
         labelled::check_values(&file.name, &values, dim, 0)?;
         Ok((Self::Memory { values, dim }, notes))
@@ -110,5 +110,6 @@ mod tests {
         assert!(!RowSource::streams("x.npy", large - 1, large));
         assert!(!RowSource::streams("x.npz", large, large));
         assert!(!RowSource::streams("npy", large, large));
+        assert!(!RowSource::streams("x.npy.gz", large, large));
     }
 }

@@ -1,0 +1,310 @@
+//! Files of named arrays, NPZ and safetensors: which of them are features and labels is told from their shapes, or chosen.
+//! Takes a file, gives features and labels; a format lists its arrays and hands out their elements.
+
+use super::npy::{Header, Matrix, shape_text};
+use super::{Choice, Format, Labelled, NamedFile, labelled, npz, safetensors};
+use crate::error::{Error, Result};
+use crate::quote::{LISTED, plain, quoted};
+
+/// A file whose arrays are known by name and shape, and not yet read.
+#[derive(Debug)]
+pub(super) struct Arrays<'a> {
+    name: &'a str,
+    held: Held<'a>,
+    arrays: Vec<Array>,
+}
+
+/// Where the elements are.
+#[derive(Debug)]
+pub(super) enum Held<'a> {
+    /// In members of an archive.
+    Npz(npz::Archive<'a>),
+    /// In stretches of these bytes.
+    Safetensors(&'a [u8]),
+}
+
+/// An array of a file.
+#[derive(Debug)]
+pub(super) struct Array {
+    /// Its name, as Python gives it.
+    pub(super) name: String,
+    /// Where it is held: the number of a member, or the byte with which the elements begin.
+    pub(super) place: usize,
+    pub(super) shape: Vec<u64>,
+    /// What it takes in the file, and unpacked.
+    pub(super) packed: u64,
+    pub(super) bytes: u64,
+    /// What the elements are, or why they are not read.
+    pub(super) header: Result<Header, String>,
+}
+
+impl<'a> Arrays<'a> {
+    /// Lists the arrays of a file.
+    ///
+    /// # Errors
+    /// [`Error::Data`] for a file that is not of the format that its ending says, is cut short or damaged, or holds none.
+    pub(super) fn open(file: &'a NamedFile) -> Result<Self> {
+        let (held, arrays) = match Format::of(&file.name) {
+            Some(Format::Safetensors) => safetensors::open(file)?,
+            _ => npz::open(file)?,
+        };
+        Ok(Self {
+            name: &file.name,
+            held,
+            arrays,
+        })
+    }
+
+    /// The matrix that is the features: the one that was chosen or the only one there is, of `rows` where that is known.
+    fn features(&self, chosen: Option<&str>, rows: Option<u64>) -> Result<usize> {
+        if let Some(name) = chosen {
+            return self.find(name);
+        }
+        let found = self.all(|array| {
+            array.shape.len() == 2 && array.header.as_ref().map_or(true, Header::is_number)
+        });
+        let found = self.prefer(found, |array| {
+            rows.is_none_or(|rows| array.shape[0] == rows)
+        });
+        let found = self.prefer(found, |array| !array.is_column());
+        self.only(
+            &found,
+            "features",
+            "an array of numbers for the features, (rows, features),",
+        )
+    }
+
+    /// The array that holds the labels of `rows` rows: the one that was chosen, or the only one of this length.
+    fn labels(&self, chosen: Option<&str>, rows: u64) -> Result<usize> {
+        if let Some(name) = chosen {
+            return self.find(name);
+        }
+        let fits = |array: &Array| array.shape[..] == [rows];
+        let found = self.all(|array| fits(array) || (array.is_column() && array.shape[0] == rows));
+        let found = self.prefer(found, |array| {
+            array.header.as_ref().map_or(true, Header::is_label)
+        });
+        let found = self.prefer(found, fits);
+        self.only(
+            &found,
+            "labels",
+            &format!("an array for the labels, ({rows},),"),
+        )
+    }
+
+    fn all(&self, fits: impl Fn(&Array) -> bool) -> Vec<usize> {
+        let all = 0..self.arrays.len();
+        all.filter(|at| fits(&self.arrays[*at])).collect()
+    }
+
+    /// Those of several that are `better`, if any is.
+    fn prefer(&self, found: Vec<usize>, better: impl Fn(&Array) -> bool) -> Vec<usize> {
+        let best: Vec<usize> = found
+            .iter()
+            .copied()
+            .filter(|at| better(&self.arrays[*at]))
+            .collect();
+        if best.is_empty() { found } else { best }
+    }
+
+    fn only(&self, found: &[usize], role: &str, wanted: &str) -> Result<usize> {
+        match found {
+            [at] => Ok(*at),
+            [] => {
+                let all: Vec<usize> = (0..self.arrays.len()).collect();
+                Err(self.refuse(&format!(
+                    "{wanted} is missing: the arrays are {}",
+                    self.list(&all)
+                )))
+            }
+            [first, ..] => Err(self.refuse(&format!(
+                "several arrays can be the {role}, {}: choose one after a colon, as in {}",
+                self.list(found),
+                self.full_name(&self.arrays[*first].name)
+            ))),
+        }
+    }
+
+    fn find(&self, name: &str) -> Result<usize> {
+        let bare = name.strip_suffix(".npy").unwrap_or(name);
+        let named = |name: &str| self.arrays.iter().position(|array| array.name == name);
+        named(name).or_else(|| named(bare)).ok_or_else(|| {
+            let all: Vec<usize> = (0..self.arrays.len()).collect();
+            self.refuse(&format!(
+                "there is no array {}: the arrays are {}",
+                quoted(name),
+                self.list(&all)
+            ))
+        })
+    }
+
+    /// Arrays with their shapes.
+    fn list(&self, arrays: &[usize]) -> String {
+        let mut list: Vec<String> = arrays
+            .iter()
+            .map(|at| &self.arrays[*at])
+            .map(|array| format!("{} {}", quoted(&array.name), shape_text(&array.shape)))
+            .collect();
+        if list.len() > LISTED {
+            let more = list.split_off(LISTED).len();
+            list.push(format!("and {more} more"));
+        }
+        list.join(", ")
+    }
+
+    fn read_matrix(&mut self, at: usize) -> Result<Matrix> {
+        self.read(at, |header, name, items| header.read_matrix(name, items))
+    }
+
+    fn read_labels(&mut self, at: usize) -> Result<Vec<String>> {
+        self.read(at, |header, name, items| header.read_labels(name, items))
+    }
+
+    fn row_count(&self, at: usize) -> Result<usize> {
+        let (header, full) = self.header(at)?;
+        Ok(header.matrix_shape(&full)?.0)
+    }
+
+    fn label_count(&self, at: usize) -> Result<usize> {
+        let (header, full) = self.header(at)?;
+        header.label_count(&full)
+    }
+
+    /// What the elements of an array are, and its name as the command line takes it.
+    fn header(&self, at: usize) -> Result<(&Header, String)> {
+        let array = &self.arrays[at];
+        let header = array.header.as_ref();
+        let header = header.map_err(|problem| Error::Data(problem.clone()))?;
+        Ok((header, self.full_name(&array.name)))
+    }
+
+    /// Reads the elements of an array, which `read` is given.
+    fn read<T>(
+        &mut self,
+        at: usize,
+        read: impl FnOnce(&Header, &str, &mut dyn std::io::Read) -> Result<T>,
+    ) -> Result<T> {
+        let array = &self.arrays[at];
+        let full = full_name(self.name, &array.name);
+        let header = array.header.as_ref();
+        let header = header.map_err(|problem| Error::Data(problem.clone()))?;
+        match &mut self.held {
+            Held::Npz(archive) => {
+                archive.read(&full, array, header, |items| read(header, &full, items))
+            }
+            Held::Safetensors(bytes) => {
+                let mut items = &bytes[array.place..][..array.bytes as usize];
+                read(header, &full, &mut items)
+            }
+        }
+    }
+
+    /// An array's name as the command line takes it.
+    fn full_name(&self, array: &str) -> String {
+        full_name(self.name, array)
+    }
+
+    fn refuse(&self, problem: &str) -> Error {
+        Error::Data(format!("{}: {problem}", self.name))
+    }
+}
+
+impl Array {
+    /// Whether it is a column of what may be labels rather than a matrix: integers or text, `(rows, 1)`.
+    fn is_column(&self) -> bool {
+        matches!(self.shape[..], [_, 1]) && self.header.as_ref().is_ok_and(Header::is_label)
+    }
+}
+
+/// Reads features and labels from one file.
+///
+/// # Errors
+/// [`Error::Data`] when the file is damaged, and when it does not say by itself which arrays they are.
+pub(super) fn read_labelled(file: &NamedFile, choice: Choice<'_>) -> Result<Labelled> {
+    let mut arrays = Arrays::open(file)?;
+    let labels = choice.labels.map(|name| arrays.find(name)).transpose()?;
+    let rows = labels.and_then(|at| arrays.arrays[at].shape.first().copied());
+    let features = arrays.features(choice.features, rows)?;
+    let rows = arrays.arrays[features].shape.first().copied().unwrap_or(0);
+    let labels = match labels {
+        Some(labels) => labels,
+        None => arrays.labels(None, rows)?,
+    };
+    let (rows, count) = (arrays.row_count(features)?, arrays.label_count(labels)?);
+    labelled::check_counts(&file.name, rows, &file.name, count)?;
+    let matrix = arrays.read_matrix(features)?;
+    let label = arrays.arrays[labels].name.clone();
+    Ok(Labelled {
+        name: file.name.clone(),
+        values: matrix.values,
+        dim: matrix.columns,
+        labels: arrays.read_labels(labels)?,
+        notes: notes(&arrays, &[("features", features), ("label", labels)]),
+        label_column: Some(label),
+        ..Labelled::default()
+    })
+}
+
+/// Reads features alone, and says what was taken.
+///
+/// # Errors
+/// As [`read_labelled`].
+pub(super) fn read_features(
+    file: &NamedFile,
+    chosen: Option<&str>,
+) -> Result<(Matrix, Vec<String>)> {
+    let mut arrays = Arrays::open(file)?;
+    let features = arrays.features(chosen, None)?;
+    let matrix = arrays.read_matrix(features)?;
+    Ok((matrix, notes(&arrays, &[("features", features)])))
+}
+
+/// Reads the labels of so many rows alone, and says what was taken; `check` sees how many there are before they are read.
+///
+/// # Errors
+/// As [`read_labelled`].
+pub(super) fn read_labels(
+    file: &NamedFile,
+    chosen: Option<&str>,
+    rows: usize,
+    check: impl FnOnce(usize) -> Result<()>,
+) -> Result<labelled::Labels> {
+    let mut arrays = Arrays::open(file)?;
+    let at = arrays.labels(chosen, rows as u64)?;
+    check(arrays.label_count(at)?)?;
+    Ok(labelled::Labels {
+        labels: arrays.read_labels(at)?,
+        column: Some(arrays.arrays[at].name.clone()),
+        notes: notes(&arrays, &[("label", at)]),
+    })
+}
+
+/// The arrays that can be labels.
+pub(super) fn label_arrays(file: &NamedFile) -> Vec<String> {
+    let arrays = Arrays::open(file).map_or_else(|_| Vec::new(), |file| file.arrays);
+    let labels = arrays.into_iter().filter(|array| {
+        let is_label = array.header.as_ref().is_ok_and(Header::is_label);
+        is_label && (array.shape.len() == 1 || array.is_column())
+    });
+    labels.map(|array| array.name).collect()
+}
+
+/// What was taken from a file, and what was not.
+fn notes(arrays: &Arrays<'_>, taken: &[(&str, usize)]) -> Vec<String> {
+    let mut notes: Vec<String> = taken
+        .iter()
+        .map(|(role, at)| format!("{role} = {}", arrays.list(&[*at])))
+        .collect();
+    let left: Vec<usize> = (0..arrays.arrays.len())
+        .filter(|at| taken.iter().all(|(_, taken)| taken != at))
+        .collect();
+    if !left.is_empty() {
+        notes.push(format!("left out: {}", arrays.list(&left)));
+    }
+    notes
+}
+
+/// The name of an array as the command line takes it.
+pub(super) fn full_name(file: &str, array: &str) -> String {
+    format!("{file}:{}", plain(array.chars()))
+}

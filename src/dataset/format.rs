@@ -1,0 +1,173 @@
+//! [`Format`]: what a file holds and how, told by the ending of its name; one that ends in `.gz` is unpacked first.
+
+use std::io::Read as _;
+
+use super::npy::damaged_data;
+use super::{NamedFile, foreign};
+use crate::error::{Error, Result};
+use crate::ledger::Bytes;
+
+/// How a file holds features or labels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Lines of cells: CSV or TSV.
+    Table,
+    /// One array of `NumPy`.
+    Npy,
+    /// Named arrays of `NumPy`.
+    Npz,
+    /// Named tensors.
+    Safetensors,
+}
+
+/// The endings of each.
+const ENDINGS: [(&str, Format); 6] = [
+    ("csv", Format::Table),
+    ("tsv", Format::Table),
+    ("txt", Format::Table),
+    ("npy", Format::Npy),
+    ("npz", Format::Npz),
+    ("safetensors", Format::Safetensors),
+];
+
+impl Format {
+    /// The format of a file of this name; `None` where it is not read.
+    pub fn of(name: &str) -> Option<Self> {
+        let name = name.to_lowercase();
+        let ending = name.strip_suffix(GZ).unwrap_or(&name).rsplit_once('.')?.1;
+        let found = ENDINGS.iter().find(|(known, _)| *known == ending);
+        found.map(|(_, format)| *format)
+    }
+
+    /// Whether a file of it has several arrays, which names choose from.
+    pub fn has_arrays(self) -> bool {
+        matches!(self, Self::Npz | Self::Safetensors)
+    }
+
+    /// The endings of files that are read, unpacked.
+    pub fn endings() -> impl Iterator<Item = &'static str> {
+        ENDINGS.iter().map(|(ending, _)| *ending)
+    }
+}
+
+const GZ: &str = ".gz";
+/// What a file may inflate to whatever its own size is.
+pub(super) const MAX_FREE_BYTES: u64 = 256 << 20;
+/// What a packed byte may inflate to beyond that: deflate makes 1,032 of a zero, and rarely 100 of what was measured.
+pub(super) const MAX_RATIO: u64 = 256;
+/// What is inflated at once.
+const PART_BYTES: u64 = 1 << 20;
+
+impl NamedFile {
+    /// The file itself; where its name ends in `.gz`, its content inflated.
+    ///
+    /// # Errors
+    /// [`Error::Data`] when that is damaged, would inflate to more than measured data does, or to more than the memory here.
+    pub fn unpacked(self) -> Result<Self> {
+        if !self.name.to_lowercase().ends_with(GZ) {
+            return Ok(self);
+        }
+        let Self { name, bytes } = self;
+        let refuse = |problem: String| Err(Error::Data(format!("{name}: {problem}")));
+        if !bytes.starts_with(foreign::GZIP) {
+            return refuse("not a compressed file: name it without .gz".to_owned());
+        }
+        let packed = bytes.len() as u64;
+        let mut inflated = flate2::read::MultiGzDecoder::new(&bytes[..]);
+        let mut content = Vec::new();
+        loop {
+            let held = content.len() as u64;
+            if held > MAX_FREE_BYTES && held / MAX_RATIO > packed {
+                return refuse(format!(
+                    "{} compressed inflate to more than {}, as no measured data does: if it is meant, unpack it first",
+                    Bytes(packed),
+                    Bytes(held)
+                ));
+            }
+            if content.try_reserve(PART_BYTES as usize).is_err() {
+                return refuse(
+                    "what it inflates to is larger than fits the memory here".to_owned(),
+                );
+            }
+            let part = inflated.by_ref().take(PART_BYTES).read_to_end(&mut content);
+            if part.map_err(|error| damaged_data(&name, &error))? == 0 {
+                break;
+            }
+        }
+        let bytes = content;
+        Ok(Self { name, bytes })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    fn packed(name: &str, content: &[u8]) -> NamedFile {
+        let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+        gz.write_all(content).expect("is written");
+        NamedFile {
+            name: name.to_owned(),
+            bytes: gz.finish().expect("ends"),
+        }
+    }
+
+    #[test]
+    fn the_ending_beneath_gz_tells_the_format() {
+        for (name, format) in [
+            ("a.b/X.NPY", Some(Format::Npy)),
+            ("x.csv.gz", Some(Format::Table)),
+            ("x.safetensors", Some(Format::Safetensors)),
+            ("x.gz", None),
+            ("x.parquet", None),
+            ("npy", None),
+        ] {
+            assert_eq!(Format::of(name), format, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_compressed_comes_out_whole_or_is_refused() {
+        let content = b"x,label\n1,a\n2,b\n";
+        let whole = packed("x.csv.gz", content);
+        let twice = NamedFile {
+            bytes: [&whole.bytes[..], &whole.bytes].concat(),
+            ..whole.clone()
+        };
+        let read = |file: &NamedFile| file.clone().unpacked().map(|file| file.bytes);
+        assert_eq!(read(&whole).expect("inflates"), content);
+        assert_eq!(read(&twice).expect("inflates"), content.repeat(2));
+        for length in 0..whole.bytes.len() {
+            let cut = NamedFile {
+                bytes: whole.bytes[..length].to_vec(),
+                ..whole.clone()
+            };
+            let error = read(&cut).expect_err("cut").to_string();
+            assert!(error.starts_with("x.csv.gz: "), "{error}");
+        }
+        // The last eight bytes are a checksum and the length.
+        for at in 10..whole.bytes.len() {
+            let mut damaged = whole.clone();
+            damaged.bytes[at] ^= 0x10;
+            assert_ne!(read(&damaged).ok().as_deref(), Some(&content.repeat(2)[..]));
+        }
+        let plain = NamedFile {
+            name: "x.csv.gz".to_owned(),
+            bytes: content.to_vec(),
+        };
+        assert_eq!(
+            read(&plain).expect_err("refused").to_string(),
+            "x.csv.gz: not a compressed file: name it without .gz"
+        );
+    }
+
+    #[test]
+    fn a_bomb_is_refused_before_it_fills_the_memory() {
+        let zeros = vec![0; (MAX_FREE_BYTES + 4 * PART_BYTES) as usize];
+        let error = packed("x.npy.gz", &zeros).unpacked().expect_err("refused");
+        let message = error.to_string();
+        assert!(message.contains("as no measured data does"), "{message}");
+    }
+}
