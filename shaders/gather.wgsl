@@ -1,10 +1,12 @@
-// The rows of a batch, copied out of the features by number.
+// The rows of a batch, copied out of the features by number, and rows copied to where numbers say.
 //
 //   batch[i] = features[rows[first + i]]
 //   batch[i, c] = (features[rows[first + i], c] - shift[c]) scale[c]
+//   batch[rows[first + i]] = features[i]
 //
 // gather          one invocation per 4 floats   batch
 // gather_scaled   one invocation per 4 floats   batch
+// scatter         one invocation per 4 floats   batch
 
 override WORKGROUP_SIZE: u32;
 
@@ -47,4 +49,18 @@ fn gather_scaled(
   let row = rows[params.first + i / params.stride];
   let column = i % params.stride;
   batch[i] = (features[row * params.stride + column] - scaling[column]) * scaling[params.stride + column];
+}
+
+@compute @workgroup_size(WORKGROUP_SIZE)
+fn scatter(
+  @builtin(workgroup_id) group: vec3u,
+  @builtin(num_workgroups) groups: vec3u,
+  @builtin(local_invocation_index) lane: u32,
+) {
+  let i = (group.x + group.y * groups.x) * WORKGROUP_SIZE + lane;
+  if i >= params.count * params.stride {
+    return;
+  }
+  let row = rows[params.first + i / params.stride];
+  batch[row * params.stride + i % params.stride] = features[i];
 }

@@ -72,8 +72,13 @@ pub struct TrainConfig {
     pub steps: u64,
     /// Steps from one evaluation to the next.
     pub evaluate_every: u64,
-    /// Queries of each evaluation while training, seeded, against all references; 0 is all.
+    /// Rows of the validation side that the evaluations while training see, and as many of the training side, seeded; whole
+    /// classes where the split holds classes out. 0 is all.
+    pub evaluate_rows: usize,
+    /// Those of them that are queries, seeded, against all of them; 0 is all.
     pub evaluate_queries: usize,
+    /// Queries of the test at the end, seeded, each against all other rows of its side; 0 is all.
+    pub test_queries: usize,
     /// What the device memory of the run stays within, in bytes.
     pub budget_bytes: u64,
 }
@@ -103,7 +108,9 @@ impl Default for TrainConfig {
             optimizer: Optimizer::default(),
             steps: 400,
             evaluate_every: 20,
+            evaluate_rows: 10_000,
             evaluate_queries: 2000,
+            test_queries: 10_000,
             budget_bytes: 256 << 20,
         }
     }

@@ -16,6 +16,7 @@ use crate::error::{Error, Result};
 use crate::gpu::{self, Adapter, Gpu, GpuCommands, GpuVec, Kernel};
 use crate::ledger::{Bytes, MemoryLedger};
 use crate::plan::{MemoryPlan, Room};
+use crate::working::{Listener, Task, Working};
 use bytemuck::Pod;
 use web_time::{Duration, Instant};
 
@@ -27,6 +28,7 @@ pub struct Engine {
     info: DeviceInfo,
     reason: Reason,
     stop: Arc<AtomicBool>,
+    listener: Listener,
     counts: Rc<Counts>,
 }
 
@@ -110,6 +112,7 @@ impl Engine {
             info,
             reason,
             stop: Arc::default(),
+            listener: Listener::default(),
             counts: Rc::default(),
         })
     }
@@ -150,6 +153,18 @@ impl Engine {
     pub fn with_stop_flag(mut self, stop: Arc<AtomicBool>) -> Self {
         self.stop = stop;
         self
+    }
+
+    /// Tells `heard` of long work beside training steps, a few times a second.
+    #[must_use]
+    pub fn with_listener(mut self, heard: impl FnMut(Working) + 'static) -> Self {
+        self.listener = Listener::new(heard);
+        self
+    }
+
+    /// Says how much of a task is done.
+    pub(crate) fn tell(&self, task: &Task, done: u64) {
+        self.listener.tell(task, done);
     }
 
     /// The flag that makes the next [`Engine::breathe`] stop the work.

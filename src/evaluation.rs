@@ -19,7 +19,7 @@ use crate::metrics::{Retrieval, RetrievalSum};
 use crate::pace::{Fetch, Pace, Slices};
 use crate::plan::{MemoryPlan, Room};
 use crate::rng;
-use crate::unit_rows::{Intake, UnitRows};
+use crate::unit_rows::{Intake, TILE_ROWS, UnitRows};
 
 /// The most queries of a block that ranks references which are all there; more where they stream past.
 const BLOCK_QUERIES: u64 = 1024;
@@ -447,10 +447,7 @@ impl Evaluator {
         };
         order.sort_unstable_by_key(|query| (label_of(*query), *query));
         if self.holds(references) {
-            // References stand in the order of their classes, so that the positives of a block stand together.
-            let members = by_class.members.iter().copied();
-            references
-                .bring_among(slices, intake, members, &mut self.references, 0)
+            self.bring_by_class(slices, intake, &by_class, references)
                 .await?;
             self.tag(slices, labels, by_class.members.iter().copied())
                 .await?;
@@ -519,6 +516,41 @@ impl Evaluator {
             slices.engine().breathe().await?;
         }
         Ok(ranking)
+    }
+
+    /// Brings all references, in the order of their classes, so that the positives of a block stand together. They are read
+    /// in their own order where there is room to sort a tile of them: a file is read in one go.
+    async fn bring_by_class(
+        &mut self,
+        slices: &mut Slices<'_>,
+        intake: &mut Intake,
+        by_class: &ByClass,
+        references: &mut UnitRows<'_>,
+    ) -> Result<()> {
+        let (all, at_once) = (references.len(), self.cut.queries);
+        if at_once < TILE_ROWS.min(all) {
+            let members = by_class.members.iter().copied();
+            return references
+                .bring_among(slices, intake, members, &mut self.references, 0)
+                .await;
+        }
+        let mut places = vec![0; all];
+        for (place, row) in (0..).zip(&by_class.members) {
+            places[*row as usize] = place;
+        }
+        let stride = stride(references.dim());
+        for (first, places) in (0..).step_by(at_once).zip(places.chunks(at_once)) {
+            let count = places.len();
+            let rows = first..first + count as u32;
+            references
+                .bring_among(slices, intake, rows, &mut self.queries, 0)
+                .await?;
+            slices.upload(&mut self.numbers, 0, places).await?;
+            let (rows, numbers) = (&self.queries, &self.numbers);
+            let to = &mut self.references;
+            gather::scatter(slices.commands(), rows, numbers, count, stride, to);
+        }
+        Ok(())
     }
 
     fn holds(&self, references: &UnitRows<'_>) -> bool {
@@ -603,7 +635,10 @@ impl Evaluator {
                 .await?;
         } else {
             for chunk in by_class.members[positives].chunks(self.cut.references) {
-                let rows = chunk.iter().copied();
+                // In their own order, as a file has them; within a class that is how they stand.
+                let mut rows = chunk.to_vec();
+                rows.sort_unstable();
+                let rows = rows.into_iter();
                 references
                     .bring_among(slices, intake, rows.clone(), &mut self.references, 0)
                     .await?;

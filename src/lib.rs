@@ -43,6 +43,8 @@ mod plan;
 
 mod forecast;
 
+mod working;
+
 // What kernels compute with.
 mod distance;
 
@@ -151,8 +153,8 @@ pub use cross_batch_memory::MemoryAge;
 #[cfg(target_arch = "wasm32")]
 pub use dataset::BlobRows;
 pub use dataset::{
-    Choice, CsvTable, Dataset, Labelled, Labels, NamedFile, RowSource, SAMPLES, STREAM_FROM_BYTES,
-    Side, Sides, matrix_header, write_matrix,
+    Choice, CsvTable, Dataset, Format, Labelled, Labels, NamedFile, RowSource, SAMPLES,
+    STREAM_FROM_BYTES, Side, Sides, matrix_header, write_matrix,
 };
 #[cfg(not(target_arch = "wasm32"))]
 pub use dataset::{NpyElement, NpyRows, NpzWriter, triplets_header};
@@ -206,3 +208,4 @@ pub use trainer::{
 };
 pub use triplets::Triplets;
 pub use warnings::Warning;
+pub use working::Working;

@@ -14,6 +14,7 @@ use crate::engine::Engine;
 use crate::error::Result;
 use crate::model::LayerWeights;
 use crate::scaling::Scaling;
+use crate::working::Task;
 
 /// The most features: an eigen-decomposition of 1,024 takes two to four seconds on one thread that nothing can
 /// interrupt, and each further doubling eight times that.
@@ -24,6 +25,10 @@ const MAX_PRODUCTS: f64 = (1u64 << 37) as f64;
 const BREATHE_PRODUCTS: usize = 1 << 24;
 /// Rows that are read at once.
 const TILE_ROWS: usize = 256;
+/// What the means of classes that are looked at together may take.
+const MEANS_BYTES: usize = 16 << 20;
+/// How often each row is read.
+const PASSES: u64 = 4;
 /// Rows that one pass over the scatter adds.
 const PASS_ROWS: usize = 8;
 /// Of a feature's variance within classes, what has to be left when the features before it are known.
@@ -108,7 +113,7 @@ impl LinearMap {
         };
         let rows = by_class(dataset, rows);
         let classes = classes(dataset, &rows);
-        let mut reader = Reader::new(engine, dataset, scaling);
+        let mut reader = Reader::new(engine, dataset, scaling, rows.len());
         let scatters = reader.scatters(&classes).await?;
         let scales = scatters.scales();
         let fourth = reader.fourth_power(&classes, &scales).await?;
@@ -165,109 +170,142 @@ struct Reader<'a> {
     scaling: &'a Scaling,
     /// Since the last turn of others.
     products: usize,
+    /// What the engine's listener hears of, and rows read.
+    task: Task,
+    read: u64,
 }
 
 impl<'a> Reader<'a> {
-    fn new(engine: &'a Engine, dataset: &'a Dataset, scaling: &'a Scaling) -> Self {
+    fn new(engine: &'a Engine, dataset: &'a Dataset, scaling: &'a Scaling, rows: usize) -> Self {
         Self {
             engine,
             dataset,
             scaling,
             products: 0,
+            task: Task {
+                what: "fitting the linear map".to_owned(),
+                unit: "rows",
+                total: PASSES * rows as u64,
+            },
+            read: 0,
         }
     }
 
-    /// Gives `take` every row, dense tiles of them; `products` is what it does for each value.
+    /// Gives `take` every row of these classes with the number of its class among them, dense tiles in the order of the rows:
+    /// a file is read in one go. `products` is what it does for each value.
     async fn each(
         &mut self,
-        rows: &[u32],
+        classes: &[&[u32]],
         products: usize,
-        mut take: impl FnMut(&[f32]),
+        mut take: impl FnMut(&[f32], &[Member]),
     ) -> Result<()> {
-        let mut tile = Vec::new();
-        for rows in rows.chunks(TILE_ROWS) {
+        let mut members: Vec<Member> = Vec::new();
+        for (class, rows) in classes.iter().enumerate() {
+            members.extend(rows.iter().map(|row| Member { row: *row, class }));
+        }
+        members.sort_unstable_by_key(|member| member.row);
+        let (mut rows, mut tile) = (Vec::new(), Vec::new());
+        for members in members.chunks(TILE_ROWS) {
+            rows.clear();
+            rows.extend(members.iter().map(|member| member.row));
             tile.clear();
-            self.dataset.features.read(rows, &mut tile).await?;
+            self.dataset.features.read(&rows, &mut tile).await?;
             self.scaling.apply(&mut tile);
-            take(&tile);
+            take(&tile, members);
+            self.read += members.len() as u64;
             self.products += tile.len() * products;
             if self.products > BREATHE_PRODUCTS {
                 self.products = 0;
+                self.engine.tell(&self.task, self.read);
                 self.engine.breathe().await?;
             }
         }
         Ok(())
     }
 
-    /// Gives `take` what is left of the rows of a class without their mean, tiles of them, and returns the mean.
+    /// Gives `take` what is left of the rows of some classes without the mean of their class, tiles of them, and returns the
+    /// means, `[classes, dim]`.
     async fn residuals(
         &mut self,
-        class: &[u32],
+        classes: &[&[u32]],
         products: usize,
-        mut take: impl FnMut(&[f64]),
+        mut take: impl FnMut(&mut Vec<f64>),
     ) -> Result<Vec<f64>> {
         let dim = self.dataset.features.dim();
-        let mut mean = vec![0.0; dim];
-        self.each(class, 1, |tile| {
-            for row in tile.chunks_exact(dim) {
+        let mut means = vec![0.0; classes.len() * dim];
+        self.each(classes, 1, |tile, members| {
+            for (row, member) in tile.chunks_exact(dim).zip(members) {
+                let mean = &mut means[member.class * dim..][..dim];
                 mean.iter_mut()
                     .zip(row)
                     .for_each(|(mean, value)| *mean += f64::from(*value));
             }
         })
         .await?;
-        mean.iter_mut().for_each(|mean| *mean /= class.len() as f64);
+        for (mean, class) in means.chunks_exact_mut(dim).zip(classes) {
+            mean.iter_mut().for_each(|mean| *mean /= class.len() as f64);
+        }
         let mut residuals = Vec::new();
-        self.each(class, products, |tile| {
+        self.each(classes, products, |tile, members| {
             residuals.clear();
-            for row in tile.chunks_exact(dim) {
-                residuals.extend(row.iter().zip(&mean).map(|(v, mean)| f64::from(*v) - mean));
+            for (row, member) in tile.chunks_exact(dim).zip(members) {
+                let mean = &means[member.class * dim..][..dim];
+                residuals.extend(row.iter().zip(mean).map(|(v, mean)| f64::from(*v) - mean));
             }
-            take(&residuals);
+            take(&mut residuals);
         })
         .await?;
-        Ok(mean)
+        Ok(means)
+    }
+
+    /// As many classes as have room for their means.
+    fn groups<'c, 'r>(
+        &self,
+        classes: &'c [&'r [u32]],
+    ) -> impl Iterator<Item = &'c [&'r [u32]]> + use<'c, 'r> {
+        let mean_bytes = size_of::<f64>() * self.dataset.features.dim();
+        classes.chunks((MEANS_BYTES / mean_bytes).max(1))
     }
 
     /// Mean and scatters of the rows of these classes.
     async fn scatters(&mut self, classes: &[&[u32]]) -> Result<Scatters> {
         let dim = self.dataset.features.dim();
         let mut scatters = Scatters::new(dim);
-        // Of several classes, so that a class of few rows does not take a pass of its own.
-        let mut residuals = Vec::new();
-        for class in classes {
+        for classes in self.groups(classes) {
             let within = &mut scatters.within;
-            let take = |tile: &[f64]| {
-                residuals.extend_from_slice(tile);
-                if residuals.len() >= TILE_ROWS * dim {
-                    add_products(&mut residuals, dim, within);
-                    residuals.clear();
-                }
-            };
-            let mean = self.residuals(class, dim, take).await?;
-            scatters.join(&mean, class.len() as f64);
-            self.products += dim * dim;
+            let take = |tile: &mut Vec<f64>| add_products(tile, dim, within);
+            let means = self.residuals(classes, dim, take).await?;
+            for (mean, class) in means.chunks_exact(dim).zip(classes) {
+                scatters.join(mean, class.len() as f64);
+                self.products += dim * dim;
+            }
         }
-        add_products(&mut residuals, dim, &mut scatters.within);
         Ok(scatters)
     }
 
     /// The mean over the rows of these classes of the squared squared length of a residual over the scales.
     async fn fourth_power(&mut self, classes: &[&[u32]], scales: &[f64]) -> Result<f64> {
         let (mut sum, mut rows) = (0.0, 0);
-        for class in classes {
-            let take = |tile: &[f64]| {
+        for classes in self.groups(classes) {
+            let take = |tile: &mut Vec<f64>| {
                 for row in tile.chunks_exact(scales.len()) {
                     let values = row.iter().zip(scales);
                     let square: f64 = values.map(|(v, scale)| (v / scale).powi(2)).sum();
                     sum += square * square;
                 }
             };
-            self.residuals(class, 1, take).await?;
-            rows += class.len();
+            self.residuals(classes, 1, take).await?;
+            rows += classes.iter().map(|class| class.len()).sum::<usize>();
         }
         Ok(sum / rows as f64)
     }
+}
+
+/// A row, and the number of its class.
+#[derive(Clone, Copy, Debug)]
+struct Member {
+    row: u32,
+    class: usize,
 }
 
 /// Adds the products of each two columns of centred rows to `scatter`; fills the rows up to whole passes.
@@ -512,7 +550,7 @@ mod tests {
             pollster::block_on(async {
                 let engine = cpu().await;
                 let scaling = Scaling::none(self.dim);
-                let mut reader = Reader::new(&engine, &dataset, &scaling);
+                let mut reader = Reader::new(&engine, &dataset, &scaling, rows.len());
                 let pooled = Part::of(&mut reader, &classes).await;
                 let mut each = Vec::new();
                 for class in &classes {

@@ -14,6 +14,7 @@ use web_time::Duration;
 use crate::engine::{Clock, Commands, DeviceVec, Engine};
 use crate::error::Result;
 use crate::gpu::{PARAMS_SLOTS, STAGING_BYTES};
+use crate::working::Task;
 
 /// What a slice of work may take.
 const TARGET_MS: f64 = 50.0;
@@ -116,6 +117,9 @@ pub(crate) struct Slices<'a> {
     fetching: Vec<(u64, u64)>,
     fetched: BTreeMap<u64, Vec<u8>>,
     next_part: u64,
+    /// What it is that is done, its operations in all, and those recorded so far.
+    task: Option<(Task, f64)>,
+    so_far: f64,
 }
 
 /// A stretch of a vector on its way back; [`Slices::take`] gives it after the next [`Slices::collect`].
@@ -150,7 +154,15 @@ impl<'a> Slices<'a> {
             fetching: Vec::new(),
             fetched: BTreeMap::new(),
             next_part: 0,
+            task: None,
+            so_far: 0.0,
         }
+    }
+
+    /// What follows is this task, of so many operations in all: the engine's listener hears of it slice by slice.
+    pub(crate) fn begin(&mut self, task: Task, operations: f64) {
+        self.engine.tell(&task, 0);
+        (self.task, self.so_far) = (Some((task, operations.max(1.0))), 0.0);
     }
 
     /// Work that leaves nothing half done: a stop waits until it is over.
@@ -223,6 +235,7 @@ impl<'a> Slices<'a> {
     /// As [`Engine::settle`] and, unless it is [`Slices::unstopped`], [`Engine::breathe`].
     pub(crate) async fn recorded(&mut self, operations: f64) -> Result<()> {
         self.recorded += operations;
+        self.so_far += operations;
         let full = self.recorded >= self.pace.slice()
             || self
                 .commands
@@ -351,6 +364,10 @@ impl<'a> Slices<'a> {
         self.send();
         if ahead == 1 {
             self.waited();
+        }
+        if let Some((task, operations)) = &self.task {
+            let part = (self.so_far / operations).min(1.0);
+            self.engine.tell(task, (part * task.total as f64) as u64);
         }
         if self.stops {
             self.engine.breathe().await?;

@@ -297,7 +297,7 @@ impl Run {
         Ok(())
     }
 
-    /// Scores every row of a side by the head and by its baselines; nothing where no row has another of its class.
+    /// Scores a side by the head and by its baselines; nothing where no row has another of its class.
     async fn trial(&mut self, side: Side) -> Result<Option<Trial>> {
         let mut judged = [Through::Head, Through::Raw, Through::Linear].map(|map| (map, None));
         for (map, judged) in &mut judged {
@@ -486,6 +486,7 @@ impl Run {
                 .map(String::as_str)
                 .chain(self.trainer.scaling_note())
                 .map(str::to_owned)
+                .chain(self.trainer.watched_note())
                 .collect(),
             standardized: self.trainer.scaling().1,
         }

@@ -5,6 +5,7 @@ use crate::config::Standardize;
 use crate::dataset::Dataset;
 use crate::engine::Engine;
 use crate::error::Result;
+use crate::working::Task;
 
 /// Columns are scaled where the widest reach this many times as far from zero as the narrowest.
 const REACH_RATIO: f64 = 30.0;
@@ -71,7 +72,12 @@ impl Scaling {
         }
         let mut columns = vec![Column::default(); dim];
         let (mut tile, mut values) = (Vec::new(), 0);
-        for rows in rows.chunks(TILE_ROWS) {
+        let task = Task {
+            what: "looking at the scale of the features".to_owned(),
+            unit: "rows",
+            total: rows.len() as u64,
+        };
+        for (tiles, rows) in (0..).zip(rows.chunks(TILE_ROWS)) {
             tile.clear();
             dataset.features.read(rows, &mut tile).await?;
             for row in tile.chunks_exact(dim) {
@@ -83,6 +89,7 @@ impl Scaling {
             values += tile.len();
             if values > BREATHE_VALUES {
                 values = 0;
+                engine.tell(&task, tiles * TILE_ROWS as u64);
                 engine.breathe().await?;
             }
         }

@@ -749,6 +749,14 @@ impl Trainer {
         self.scaling.why.as_deref()
     }
 
+    /// How many rows of the validation side are scored while training, in words; nothing where all are.
+    pub(crate) fn watched_note(&self) -> Option<String> {
+        let (watched, all) = (self.setup.watched.len(), self.setup.sides.validation.len());
+        (watched < all).then(|| {
+            format!("{watched} of the {all} validation rows are scored while training: evaluate_rows sets how many")
+        })
+    }
+
     /// The trained head for rows as they are in the file: its weights with the scaling folded into the first layer.
     ///
     /// # Errors

@@ -81,6 +81,17 @@ impl UnitRows<'_> {
         }
     }
 
+    /// What bringing a row counts for.
+    pub(crate) fn operations(&self) -> f64 {
+        let forward = match self {
+            Self::Embedded {
+                model: Some(model), ..
+            } => 2.0 * model.parameter_count() as f64,
+            _ => 0.0,
+        };
+        forward + OPERATIONS_PER_VALUE * stride(self.dim()) as f64
+    }
+
     /// Puts these rows, by their place among those that are meant, over their length into `to` from row `at` on.
     ///
     /// # Errors
@@ -120,7 +131,7 @@ impl UnitRows<'_> {
             numbers.clear();
             numbers.extend(places.by_ref().take(TILE_ROWS));
             let count = numbers.len();
-            let mut operations = OPERATIONS_PER_VALUE * (count * stride) as f64;
+            let operations = count as f64 * self.operations();
             match self {
                 Self::Stored { rows, chosen } => {
                     if let Some(chosen) = chosen {
@@ -156,7 +167,6 @@ impl UnitRows<'_> {
                     let rows = match model {
                         Some(model) => {
                             model.forward(commands, count, tile);
-                            operations += 2.0 * (count * model.parameter_count()) as f64;
                             tile.output()
                         }
                         None => tile.input_mut(),

@@ -107,7 +107,7 @@ fn what_is_written_is_read() {
         (3, "1152921504606846976")
     );
     assert_eq!(rows.values, [1.5, -2.0, 3.0, 4.0, 5.0, 6.0]);
-    let (features, notes) = RowSource::from_npz(&file, None).expect("is read");
+    let (features, notes) = RowSource::from_arrays(&file, None).expect("is read");
     assert_eq!(features.in_memory(), Some(&rows.values[..]));
     assert_eq!(notes, ["features = \"X\" (2, 3)", "left out: \"y\" (2,)"]);
 }

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use common::{engines, open};
 use nearfar::{
     Baseline, Dataset, Engine, EngineKind, Metrics, Neighbourhood, Purpose, Rate, Recipe, Run,
-    RunReport, Scores, Side, TrainConfig, Trainer,
+    RunReport, Scores, Side, TrainConfig, Trainer, Working,
 };
 
 fn config(dataset: &Dataset, sets: &[&str]) -> TrainConfig {
@@ -928,4 +928,86 @@ fn a_miner_that_ranks_pairs_chooses_the_same_by_either_distance() {
         .expect_err("a band of triplets has margins")
         .to_string();
     assert!(refused.starts_with("miner_distance differs"), "{refused}");
+}
+
+#[test]
+fn the_test_asks_a_seeded_part_of_its_rows_and_scores_near_what_all_of_them_would() {
+    let sets = |queries: &'static str| ["steps=60", "hidden_layers=[]", queries];
+    let tested = |queries| {
+        let engine = open(EngineKind::Cpu, 256 << 20);
+        let report = run(engine, "digits", 3, &sets(queries));
+        let linear = report.baseline.linear.expect("fits");
+        let scores = [
+            report.r#final.expect("is over"),
+            report.baseline.raw,
+            linear,
+        ];
+        scores.map(|scores| scores.test.expect("scored"))
+    };
+    let (all, some) = (tested("test_queries=0"), tested("test_queries=300"));
+    for (all, some) in all.into_iter().zip(some) {
+        assert_eq!((all.queries, some.queries), (899, 300));
+        let off = (some.precision_at_1 - all.precision_at_1).abs();
+        assert!(
+            off > 0.0 && off < 3.0 * some.standard_error,
+            "{all:?}, {some:?}"
+        );
+    }
+    assert_eq!(tested("test_queries=300"), some, "drawn by the seed");
+}
+
+#[test]
+fn long_work_beside_the_steps_is_told_of_while_it_goes_on() {
+    {
+        let engine = open(EngineKind::Cpu, 256 << 20);
+        let heard = Rc::new(std::cell::RefCell::new(Vec::<Working>::new()));
+        let told = Rc::clone(&heard);
+        let engine = engine.with_listener(move |working| told.borrow_mut().push(working));
+        run(engine, "large", 0, &["steps=1", "test_queries=40"]);
+        let heard = heard.borrow();
+        for what in [
+            "fitting the linear map",
+            "scoring the validation rows: raw features",
+            "scoring the validation rows: linear map, 8 outputs",
+            "scoring training rows",
+            "scoring the validation rows",
+            "scoring the test rows: head",
+            "scoring the test rows: raw features",
+            "scoring the test rows: linear map",
+        ] {
+            let told = heard.iter().filter(|working| working.what == what);
+            let told: Vec<(u64, u64)> = told.map(|working| (working.done, working.total)).collect();
+            assert!(told.iter().any(|(done, _)| *done > 0), "{what}: {told:?}");
+            assert!(
+                told.iter().all(|(done, total)| done <= total),
+                "{what}: {told:?}"
+            );
+        }
+        let tests = heard
+            .iter()
+            .filter(|working| working.what.starts_with("scoring the test rows"));
+        assert!(tests.clone().all(|working| working.total == 40));
+    }
+}
+
+#[test]
+fn evaluations_while_training_see_a_seeded_part_of_the_validation_side() {
+    for (sample, split, rows, seen) in [
+        ("digits", "split=stratified", "evaluate_rows=30", 30),
+        // Whole classes of ten, one more than would be too few.
+        ("many-classes", "split=by-class", "evaluate_rows=95", 100),
+        ("digits", "split=random", "evaluate_rows=0", 90),
+    ] {
+        let engine = open(EngineKind::Cpu, 256 << 20);
+        let report = run(engine, sample, 1, &["steps=1", split, rows]);
+        let of = |metrics: Option<Metrics>| metrics.map(|m| m.queries + m.lone_queries);
+        let last = report.evaluations.last().expect("is over");
+        let baseline = report.baseline.raw.validation;
+        for metrics in [last.validation, last.train, baseline] {
+            assert_eq!(of(metrics), Some(seen), "{sample}, {split}");
+        }
+        let noted = report.data.notes.iter();
+        let noted = noted.filter(|note| note.contains("validation rows are scored while training"));
+        assert_eq!(noted.count(), usize::from(rows != "evaluate_rows=0"));
+    }
 }

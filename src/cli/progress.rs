@@ -1,48 +1,129 @@
 //! Progress with rate and time left, on standard error.
 
-use std::time::Instant;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::LazyLock;
+use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use nearfar::Working;
 
 use super::note_line;
 
-/// A bar where standard error is a terminal; [`Progress::note`] prints a line in any case.
+/// All bars, so that none is drawn over another.
+static BARS: LazyLock<MultiProgress> = LazyLock::new(MultiProgress::new);
+/// From one line to the next where standard error is no terminal.
+const SAY_EVERY: Duration = Duration::from_secs(2);
+/// What is over sooner is not worth a bar.
+const SHOW_AFTER: Duration = Duration::from_millis(500);
+
+/// A bar where standard error is a terminal, else a line every two seconds; [`Progress::note`] prints a line in any case.
 pub(super) struct Progress {
     bar: ProgressBar,
+    /// What is done, where that is not plain from the command.
+    what: Option<String>,
+    unit: String,
     started: Instant,
+    said: Cell<Instant>,
 }
 
 impl Progress {
     /// Counts to `total` of `unit`.
     pub(super) fn new(total: u64, unit: &str) -> Self {
-        let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
-        let template = format!("{{wide_bar}} {{pos}}/{{len}} {unit}, {{per_sec}}, {{eta}} left");
+        Self::of(None, total, unit)
+    }
+
+    fn of(what: Option<&str>, total: u64, unit: &str) -> Self {
+        let bar = BARS.add(ProgressBar::new(total));
+        let template =
+            format!("{{msg}}{{wide_bar}} {{pos}}/{{len}} {unit}, {{per_sec}}, {{eta}} left");
         if let Ok(style) = ProgressStyle::with_template(&template) {
             bar.set_style(style);
         }
+        if let Some(what) = what {
+            bar.set_message(format!("{what} "));
+        }
         Self {
             bar,
+            what: what.map(str::to_owned),
+            unit: unit.to_owned(),
             started: Instant::now(),
+            said: Cell::new(Instant::now()),
         }
     }
 
     pub(super) fn set(&self, done: u64) {
         self.bar.set_position(done);
+        if self.bar.is_hidden() && self.said.get().elapsed() >= SAY_EVERY {
+            let what = self.what.as_ref().map(|what| format!("{what}: "));
+            let (total, unit) = (self.bar.length().unwrap_or(0), &self.unit);
+            self.note(&format!(
+                "{}{done} of {total} {unit}",
+                what.unwrap_or_default()
+            ));
+        }
     }
 
     /// Prints a line above the bar, with rate and time left where there is no bar to show them.
     pub(super) fn note(&self, line: &str) {
+        self.said.set(Instant::now());
         let (done, total) = (self.bar.position(), self.bar.length().unwrap_or(0));
         if self.bar.is_hidden() && done > 0 {
             let rate = done as f64 / self.started.elapsed().as_secs_f64();
             let left = (total - done) as f64 / rate;
             note_line(format_args!("{line}  {rate:.0}/s, {left:.0} s left"));
         } else {
-            self.bar.suspend(|| note_line(line));
+            BARS.suspend(|| note_line(line));
         }
     }
 
     pub(super) fn finish(&self) {
         self.bar.finish_and_clear();
+    }
+}
+
+/// Long work of an engine, one task after the other: each has its bar while it lasts.
+#[derive(Clone, Default)]
+pub(super) struct Tasks(Rc<RefCell<Option<Task>>>);
+
+struct Task {
+    what: String,
+    started: Instant,
+    progress: Option<Progress>,
+}
+
+impl Tasks {
+    pub(super) fn hear(&self, working: &Working) {
+        let mut task = self.0.borrow_mut();
+        if task.as_ref().is_none_or(|task| task.what != working.what) {
+            end(task.take());
+        }
+        let task = task.get_or_insert_with(|| Task {
+            what: working.what.clone(),
+            started: Instant::now(),
+            progress: None,
+        });
+        if task.started.elapsed() >= SHOW_AFTER {
+            let Working {
+                what, unit, total, ..
+            } = working;
+            let begun = || Progress {
+                started: task.started,
+                said: Cell::new(task.started),
+                ..Progress::of(Some(what), *total, unit)
+            };
+            task.progress.get_or_insert_with(begun).set(working.done);
+        }
+    }
+
+    /// The task is over.
+    pub(super) fn finish(&self) {
+        end(self.0.borrow_mut().take());
+    }
+}
+
+fn end(task: Option<Task>) {
+    if let Some(progress) = task.and_then(|task| task.progress) {
+        progress.finish();
     }
 }

@@ -41,11 +41,11 @@ const FILES: [&str; 7] = [
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Train {
-    /// Rows of numbers: a CSV with a header, an NPY or NPZ file, or a built-in sample (sample:mirrored,
-    /// sample:many-classes, sample:digits, sample:cells, sample:large)
+    /// Rows of numbers: a CSV with a header, an NPY, NPZ or safetensors file, each also as .gz, or a built-in sample
+    /// (sample:mirrored, sample:many-classes, sample:digits, sample:cells, sample:large)
     #[arg(long, value_name = "FILE[:ARRAY]", default_value = "sample:mirrored")]
     data: String,
-    /// The class of each row: a column (CSV) or array (NPZ) of the data by its name, or another file, with a column or
+    /// The class of each row: a column (CSV) or array (NPZ, safetensors) of the data by its name, or another file, with a column or
     /// array of it after a colon [default: found by its name or type]
     #[arg(long, value_name = "COLUMN|FILE[:COLUMN]")]
     labels: Option<String>,
@@ -124,7 +124,10 @@ impl Train {
     async fn train(&self) -> Result<()> {
         let (dataset, config) = self.prepare().await?;
         let zero_rows = Survey::of(&dataset.features).await?.zero_rows_warning();
+        let tasks = progress::Tasks::default();
+        let heard = tasks.clone();
         let engine = self.common.open(config.budget_bytes)?;
+        let engine = engine.with_listener(move |working| heard.hear(&working));
         let folder = self.out.as_deref();
         let folder = folder.map(|out| Folder::create(out, &FILES, &self.inputs()));
         let folder = folder.transpose()?;
@@ -134,7 +137,7 @@ impl Train {
         for warning in zero_rows.iter().chain(warnings) {
             note_line(format_args!("warning: {warning}"));
         }
-        let followed = follow(&mut run).await;
+        let followed = follow(&mut run, &tasks).await;
         let mut report = run.report();
         report.warnings.extend(zero_rows);
         match followed {
@@ -228,13 +231,15 @@ fn describe(dataset: &Dataset, device: &nearfar::DeviceInfo) {
 }
 
 /// Runs to the end, with progress.
-async fn follow(run: &mut Run) -> Result<()> {
+async fn follow(run: &mut Run, tasks: &progress::Tasks) -> Result<()> {
     let steps = run.trainer().config().steps;
     let bar = progress::Progress::new(steps, "steps");
     let mut loss = None;
     let mut warned = run.warnings().len();
     loop {
-        match run.next(u64::MAX).await? {
+        let progress = run.next(u64::MAX).await;
+        tasks.finish();
+        match progress? {
             Progress::Steps(reports) => {
                 loss = reports.last().map(|report| report.loss).or(loss);
                 bar.set(run.step());
@@ -371,6 +376,12 @@ fn print(report: &RunReport) {
             "linear map (LDA)",
             &report.baseline.linear.and_then(|linear| linear.test),
         );
+    }
+    let (asked, rows) = (report.config.test_queries, report.data.test);
+    if asked > 0 && asked < rows {
+        print_line(format_args!(
+            "the test asked {asked} of its {rows} rows, each against all others: --set test_queries=0 asks every row"
+        ));
     }
     print_line(format_args!(
         "memory {} at most, of {}; {:.1} s",

@@ -1,4 +1,4 @@
-//! Rows of a matrix, copied by number, as they are or with every column scaled.
+//! Rows of a matrix, copied by number, as they are or with every column scaled; or to where numbers say.
 
 /// Copies row `rows[i]` of `features` to row `i` of `batch`; rows have `stride` floats.
 pub(crate) fn gather(features: &[f32], rows: &[u32], stride: usize, batch: &mut [f32]) {
@@ -21,5 +21,12 @@ pub(crate) fn gather_scaled(
         for (((to, value), shift), scale) in to.iter_mut().zip(from).zip(shift).zip(scale) {
             *to = (value - shift) * scale;
         }
+    }
+}
+
+/// Copies row `i` of `rows` to row `places[i]` of `to`; rows have `stride` floats.
+pub(crate) fn scatter(rows: &[f32], places: &[u32], stride: usize, to: &mut [f32]) {
+    for (row, place) in rows.chunks_exact(stride).zip(places) {
+        to[*place as usize * stride..][..stride].copy_from_slice(row);
     }
 }

@@ -3,10 +3,11 @@
 use std::ops::Range;
 
 use bytemuck::{Pod, Zeroable};
+use pulp::{Arch, Simd, WithSimd};
 
 use super::SEGMENT;
 use super::parallel::{map, rows_of_a_part};
-use super::tile::{PANEL, nearness, similarities};
+use super::tile::{PANEL, nearness, similarities, similarity};
 
 /// An anchor or query, as the kernels that rank know it.
 #[repr(C)]
@@ -209,6 +210,13 @@ pub(crate) fn sort_thresholds(
     });
 }
 
+/// References whose similarities to a panel are there at once: a row's thresholds stay in the cache for all of them.
+const RUN: usize = 16 * SEGMENT;
+/// Thresholds that are looked at together: vectors that a count goes over without a branch.
+const WINDOW: usize = 16;
+/// Stretches of similarities that a row's thresholds are looked up by, at most.
+const MOST_STRETCHES: usize = 4096;
+
 /// Counts the negatives of each gap but the lowest.
 pub(crate) fn gaps(
     block: &Block,
@@ -218,21 +226,138 @@ pub(crate) fn gaps(
 ) {
     map(Panel::all(block, inputs, thresholds, books), |mut panel| {
         let anchors = panel.anchors;
-        let mut rows: Vec<_> = panel.rows_mut().collect();
-        for_segments(block, inputs, anchors, |first, s| {
-            for (lane, (row, thresholds, books)) in rows.iter_mut().enumerate() {
-                let lowest = thresholds.first().map_or(u64::MAX, number_in);
-                for (s, [label, id]) in s.iter().zip(&inputs.tags[first..]) {
-                    let number = nearness([s[lane].to_bits(), *id]);
-                    // Most are farther than every positive where classes lie apart.
-                    if *label != row.label && number > lowest {
-                        let gap = thresholds.partition_point(|t| number_in(t) < number);
-                        books[gap] += 1;
+        let mut rows: Vec<_> = panel
+            .rows_mut()
+            .map(|(row, thresholds, books)| (row, Ladder::new(thresholds), books))
+            .collect();
+        // `[rows, RUN]`.
+        let mut run = vec![0.0; rows.len() * RUN];
+        let end = block.first_reference + block.references;
+        for first in (block.first_reference..end).step_by(RUN) {
+            let part = Block {
+                first_reference: first,
+                references: RUN.min(end - first),
+                ..*block
+            };
+            for_segments(&part, inputs, anchors, |start, s| {
+                for (lane, run) in run.chunks_exact_mut(RUN).enumerate() {
+                    for (run, s) in run[start - first..].iter_mut().zip(s) {
+                        *run = s[lane];
                     }
                 }
+            });
+            let tags = &inputs.tags[first..first + part.references];
+            for ((row, ladder, books), run) in rows.iter_mut().zip(run.chunks_exact(RUN)) {
+                let label = row.label;
+                Arch::new().dispatch(Count {
+                    label,
+                    ladder,
+                    run,
+                    tags,
+                    books,
+                });
             }
-        });
+        }
     });
+}
+
+/// Counts the negatives of a run in the gaps of a row; compiled for what the processor has.
+struct Count<'a> {
+    label: u32,
+    ladder: &'a Ladder<'a>,
+    run: &'a [f32],
+    tags: &'a [[u32; 2]],
+    books: &'a mut [u32],
+}
+
+impl WithSimd for Count<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _simd: S) {
+        for (s, [label, id]) in self.run.iter().zip(self.tags) {
+            // Most are farther than every positive where classes lie apart.
+            if *label != self.label && *s >= self.ladder.from {
+                let gap = self.ladder.farther(*s, *id);
+                self.books[gap] += u32::from(gap > 0);
+            }
+        }
+    }
+}
+
+/// The thresholds of a row, as [`order`] leaves them, and how many of them lie before each of many equal stretches of
+/// similarities: where a similarity stands among them is found in a step or two.
+struct Ladder<'a> {
+    thresholds: &'a [[u32; 2]],
+    /// Their similarities, and a window that nothing reaches.
+    similarities: Vec<f32>,
+    /// The smallest; infinite where there is none.
+    from: f32,
+    /// Stretches in a unit of similarity.
+    scale: f32,
+    before: Vec<u32>,
+}
+
+impl<'a> Ladder<'a> {
+    fn new(thresholds: &'a [[u32; 2]]) -> Self {
+        let mut similarities = Vec::with_capacity(thresholds.len() + WINDOW);
+        similarities.extend(thresholds.iter().map(|t| similarity(number_in(t))));
+        let from = similarities.first().copied().unwrap_or(f32::INFINITY);
+        let width = similarities.last().map_or(0.0, |to| to - from);
+        similarities.resize(thresholds.len() + WINDOW, f32::INFINITY);
+        let stretches = (2 * thresholds.len() / WINDOW).next_power_of_two();
+        let stretches = stretches.min(MOST_STRETCHES);
+        let scale = match width > 0.0 {
+            true => (stretches - 1) as f32 / width,
+            false => 0.0,
+        };
+        let mut ladder = Self {
+            thresholds,
+            similarities,
+            from,
+            scale,
+            before: vec![0; stretches],
+        };
+        let mut stretch = 0;
+        for (place, s) in (0..).zip(&ladder.similarities[..thresholds.len()]) {
+            let own = ladder.stretch(*s);
+            // Every stretch after the last one's begins here.
+            while stretch < own {
+                stretch += 1;
+                ladder.before[stretch] = place;
+            }
+        }
+        ladder
+    }
+
+    /// The stretch of a similarity: never a later one for a smaller similarity, however it is rounded.
+    #[inline(always)]
+    fn stretch(&self, s: f32) -> usize {
+        let stretch = ((s - self.from) * self.scale) as i32;
+        (stretch as usize).min(self.before.len() - 1)
+    }
+
+    /// How many thresholds are farther than a negative of this similarity, `from` or more, and id.
+    #[inline(always)]
+    fn farther(&self, s: f32, id: u32) -> usize {
+        let mut farther = self.before[self.stretch(s)] as usize;
+        loop {
+            let (windows, _) = self.similarities[farther..].as_chunks::<WINDOW>();
+            let bits = windows[0].map(|threshold| threshold < s);
+            let less = bits.iter().filter(|less| **less).count();
+            farther += less;
+            if less < WINDOW {
+                break;
+            }
+        }
+        if self.similarities[farther] == s {
+            // Seldom: the ids tell.
+            let number = nearness([s.to_bits(), id]);
+            let tied = &self.thresholds[farther..];
+            farther += tied.partition_point(|threshold| number_in(threshold) < number);
+        }
+        farther
+    }
 }
 
 /// Calls `with` for each segment of the references: where its first stands, and the similarities of a panel of anchors
@@ -266,5 +391,48 @@ pub(super) fn farther(thresholds: &[[u32; 2]], entry: [u32; 2]) -> usize {
         // Seldom: this branch costs nothing where nothing is tied.
         rest @ [first, ..] if tied(first) => less + rest.partition_point(tied),
         _ => less,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::{RngExt as _, SeedableRng as _};
+
+    use super::*;
+
+    #[test]
+    fn a_ladder_finds_what_a_search_of_all_thresholds_finds() {
+        let mut rng = rand_pcg::Pcg64Mcg::seed_from_u64(1);
+        for (count, from, to, steps) in [
+            (1, -1.0, 1.0, 1 << 20),
+            (31, -1.0, 1.0, 1 << 20),
+            (32, 0.2, 0.2, 1),
+            (500, -1.0, 1.0, 40),
+            (3000, 0.999_999, 1.0, 8),
+            (5000, -0.1, 0.7, 1 << 20),
+        ] {
+            let mut draw = |from: f32, to: f32| {
+                let step = rng.random_range(0..=steps) as f32 / steps as f32;
+                [(from + (to - from) * step).to_bits(), rng.random::<u32>()]
+            };
+            let mut numbers: Vec<u64> = (0..count).map(|_| nearness(draw(from, to))).collect();
+            // One far from the others: nearly all stand in one stretch then.
+            numbers.extend((count == 5000).then(|| nearness([(-1.0f32).to_bits(), 0])));
+            numbers.sort_unstable();
+            let thresholds: Vec<[u32; 2]> = numbers
+                .iter()
+                .map(|number| [*number as u32, (*number >> 32) as u32])
+                .collect();
+            let ladder = Ladder::new(&thresholds);
+            for (from, to) in [(from, to), (-1.0, 1.0)].repeat(2000) {
+                let entry = draw(from, to);
+                let number = nearness(entry);
+                let s = f32::from_bits(entry[0]);
+                if s >= ladder.from {
+                    let farther = numbers.partition_point(|threshold| *threshold < number);
+                    assert_eq!(ladder.farther(s, entry[1]), farther);
+                }
+            }
+        }
     }
 }

@@ -118,6 +118,16 @@ pub(super) fn nearness([bits, id]: [u32; 2]) -> u64 {
     u64::from(bits ^ turned) << 32 | u64::from(!id)
 }
 
+/// The similarity of a [`nearness`].
+pub(super) fn similarity(nearness: u64) -> f32 {
+    let bits = (nearness >> 32) as u32;
+    let turned = match bits >> 31 {
+        0 => u32::MAX,
+        _ => 1 << 31,
+    };
+    f32::from_bits(bits ^ turned)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -136,5 +146,8 @@ mod tests {
             [1.0f32.to_bits(), 5],
         ];
         assert!(ascending.is_sorted_by(|a, b| nearness(*a) < nearness(*b)));
+        for entry in ascending {
+            assert_eq!(similarity(nearness(entry)), f32::from_bits(entry[0]));
+        }
     }
 }

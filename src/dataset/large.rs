@@ -59,6 +59,7 @@ pub(super) fn config() -> TrainConfig {
         }),
         steps: 800,
         evaluate_every: 100,
+        test_queries: 0,
         ..TrainConfig::default()
     }
 }

@@ -37,6 +37,17 @@ pub struct Sides {
     pub test: Vec<u32>,
 }
 
+impl Side {
+    /// What its rows are called: "test rows".
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Train => "training",
+            Self::Validation => "validation",
+            Self::Test => "test",
+        }
+    }
+}
+
 impl Sides {
     /// The rows of one side.
     pub fn of(&self, side: Side) -> &[u32] {

@@ -1,4 +1,4 @@
-//! Rows of a matrix, copied by number, as they are or with every column scaled.
+//! Rows of a matrix, copied by number, as they are or with every column scaled; or to where numbers say.
 
 use bytemuck::{Pod, Zeroable};
 
@@ -24,6 +24,16 @@ pub static GATHER_SCALED: Kernel = Kernel {
     source: SOURCE,
     entry: "gather_scaled",
     bindings: &[Access::Read, Access::Read, Access::ReadWrite, Access::Read],
+    workgroup_size: 64,
+    workgroup_bytes: 0,
+};
+
+/// One invocation per 4 floats.
+pub static SCATTER: Kernel = Kernel {
+    name: "gather.scatter",
+    source: SOURCE,
+    entry: "scatter",
+    bindings: &[Access::Read, Access::Read, Access::ReadWrite],
     workgroup_size: 64,
     workgroup_bytes: 0,
 };
@@ -105,6 +115,37 @@ pub fn gather_scaled(
             let rows = &rows.slice()[first..first + count];
             let (features, scaling) = (features.slice(), scaling.slice());
             cpu::gather::gather_scaled(features, rows, scaling, stride, batch.slice_mut());
+        }
+    }
+}
+
+/// Copies the rows `rows[i]` to `to[places[i]]`, for `i < count`; no two places are equal.
+///
+/// # Shapes
+/// `rows`: `[count, stride]` · `to`: `[_, stride]`
+pub fn scatter(
+    commands: &mut Commands,
+    rows: &DeviceVec<f32>,
+    places: &DeviceVec<u32>,
+    count: usize,
+    stride: usize,
+    to: &mut DeviceVec<f32>,
+) {
+    match commands {
+        Commands::Gpu(gpu) => gpu.dispatch(
+            &SCATTER,
+            &Params {
+                count: index(count),
+                stride: vec4s(stride),
+                first: 0,
+            },
+            &[rows.binding(), places.binding(), to.binding()],
+            groups_for(&SCATTER, count * stride / 4),
+        ),
+        Commands::Cpu(calls) => {
+            *calls += 1;
+            let rows = &rows.slice()[..count * stride];
+            cpu::gather::scatter(rows, &places.slice()[..count], stride, to.slice_mut());
         }
     }
 }

@@ -27,9 +27,10 @@ use crate::device::DeviceInfo;
 pub use crate::gpu::{Access, Kernel};
 
 /// Every kernel there is.
-pub static ALL: [&Kernel; 59] = [
+pub static ALL: [&Kernel; 60] = [
     &gather::GATHER,
     &gather::GATHER_SCALED,
+    &gather::SCATTER,
     &gemm::FORWARD,
     &gemm::INPUT_GRADIENT,
     &gemm::WEIGHT_GRADIENT,

@@ -61,7 +61,8 @@ impl Trainer {
     /// As [`Trainer::evaluate`].
     pub async fn score_raw(&mut self, side: Side) -> Result<Option<Metrics>> {
         let (rows, queries) = self.rows_and_queries(side);
-        self.score_queries(Map::Raw, &rows, &queries).await
+        let what = Map::Raw.scoring(side);
+        self.score_queries(&what, Map::Raw, &rows, &queries).await
     }
 
     /// Scores a side through the linear map, with the queries of [`Trainer::score_raw`]; fits it the first time. Nothing
@@ -75,7 +76,9 @@ impl Trainer {
             return Ok(None);
         }
         let (rows, queries) = self.rows_and_queries(side);
-        self.score_queries(Map::Linear, &rows, &queries).await
+        let what = Map::Linear.scoring(side);
+        self.score_queries(&what, Map::Linear, &rows, &queries)
+            .await
     }
 
     /// Why there is no linear baseline, as far as is known: a fit may yet fail.
@@ -101,7 +104,10 @@ impl Trainer {
     }
 
     fn rows_and_queries(&self, side: Side) -> (Vec<u32>, Vec<u32>) {
-        let rows = self.setup.sides.of(side).to_vec();
+        let rows = match side {
+            Side::Validation => self.setup.watched.clone(),
+            side => self.setup.sides.of(side).to_vec(),
+        };
         let queries =
             evaluation::choose(rows.len(), self.config.evaluate_queries, self.config.seed);
         (rows, queries)
@@ -137,7 +143,9 @@ impl Trainer {
         let (mut best, mut most) = (directions, (-1.0, -1.0));
         for cut in LinearMap::cuts(directions) {
             self.set_linear(map, cut).await?;
-            let Some(score) = self.score_queries(Map::Linear, &rows, &queries).await? else {
+            let what = format!("{}, {cut} outputs", Map::Linear.scoring(Side::Validation));
+            let scored = self.score_queries(&what, Map::Linear, &rows, &queries);
+            let Some(score) = scored.await? else {
                 continue;
             };
             let score = (score.precision_at_1, score.mean_average_precision_at_r);

@@ -53,11 +53,11 @@ impl Trainer {
             ),
             // The head each time, and the two baselines once.
             (
-                &setup.sides.validation,
+                &setup.watched,
                 config.evaluate_queries,
                 steps.div_ceil(every) + 3,
             ),
-            (&setup.sides.test, 0, 3),
+            (&setup.sides.test, config.test_queries, 3),
         ] {
             let queries = if most > 0 {
                 most.min(rows.len())

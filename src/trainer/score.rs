@@ -3,15 +3,19 @@
 use serde::{Deserialize, Serialize};
 
 use super::Trainer;
+use crate::config::TrainConfig;
 use crate::dataset::Side;
 use crate::diagnostics::{self, Diagnostics};
 use crate::embeddings::Embeddings;
 use crate::error::Result;
-use crate::evaluation::{self, Queries, Ranking};
+use crate::evaluation::{self, EvaluationSpec, Queries, Ranking};
+use crate::forecast::Rate;
 use crate::kernels::{optimizer, stride};
 use crate::metrics::{Metrics, QueryScore, Retrieval, RetrievalSum};
 use crate::pace::{Fetch, Slices};
+use crate::plan::MemoryPlan;
 use crate::unit_rows::UnitRows;
+use crate::working::Task;
 
 /// How well embeddings find their class while training.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -37,6 +41,21 @@ pub(crate) enum Map {
     Linear,
 }
 
+/// What an evaluation while training is at: training rows, then the validation side.
+const EVALUATED: [&str; 2] = ["scoring training rows", "scoring the validation rows"];
+
+impl Map {
+    /// What a person reads while a side is scored through it.
+    pub(super) fn scoring(self, side: Side) -> String {
+        let map = match self {
+            Self::Raw => "raw features",
+            Self::Linear => "linear map",
+            Self::Head => "head",
+        };
+        format!("scoring the {} rows: {map}", side.name())
+    }
+}
+
 impl Trainer {
     /// Scores the validation side, and as many training rows beside it.
     ///
@@ -53,18 +72,23 @@ impl Trainer {
     pub async fn evaluate_and_embed(&mut self, rows: &[u32]) -> Result<(Evaluation, Embeddings)> {
         let (engine, mut pace) = (self.engine.clone(), self.evaluation_pace);
         let mut slices = Slices::new(&engine, &mut pace);
-        let sides = [
-            self.setup.probe.clone(),
-            self.setup.sides.validation.clone(),
-        ];
+        let sides = [self.setup.probe.clone(), self.setup.watched.clone()];
         let mut rankings = Vec::with_capacity(sides.len());
-        for side in &sides {
+        for (side, what) in sides.iter().zip(EVALUATED) {
             let (most, seed) = (self.config.evaluate_queries, self.config.seed);
             let queries = evaluation::choose(side.len(), most, seed);
             let sum = RetrievalSum::default();
             rankings.push(
-                self.rank(&mut slices, Map::Head, side, &queries, sum, &mut |_, _| {})
-                    .await?,
+                self.rank(
+                    &mut slices,
+                    what,
+                    Map::Head,
+                    side,
+                    &queries,
+                    sum,
+                    &mut |_, _| {},
+                )
+                .await?,
             );
         }
         let train = &self.setup.sides.train;
@@ -126,8 +150,9 @@ impl Trainer {
         Ok((evaluation, embeddings))
     }
 
-    /// Scores one side in full by a map, every row a query, and each query by itself: for the end of a run. The queries of
-    /// all maps are the same, in the same order. Nothing where there is no such map.
+    /// Scores one side by a map for the end of a run: a seeded choice of [`TrainConfig::test_queries`] rows, each against all
+    /// others, and each query by itself. The queries of all maps are the same, in the same order. Nothing where there is no
+    /// such map.
     ///
     /// # Errors
     /// As [`Trainer::evaluate`].
@@ -140,10 +165,14 @@ impl Trainer {
             self.fit_linear().await?;
         }
         let rows = self.setup.sides.of(side).to_vec();
-        let queries = evaluation::choose(rows.len(), 0, 0);
+        let TrainConfig {
+            test_queries, seed, ..
+        } = self.config;
+        let queries = evaluation::choose(rows.len(), test_queries, seed);
         let each = RetrievalSum::default().keep_queries();
+        let what = map.scoring(side);
         let sum = self
-            .ranked(map, &rows, &queries, each, &mut |_, _| {})
+            .ranked(&what, map, &rows, &queries, each, &mut |_, _| {})
             .await?;
         Ok(sum.and_then(|mut sum| {
             let queries = sum.take_queries();
@@ -167,7 +196,14 @@ impl Trainer {
         let queries = evaluation::choose(rows.len(), 0, 0);
         let sum = RetrievalSum::at(at);
         let sum = self
-            .ranked(Map::Head, &rows, &queries, sum, &mut progress)
+            .ranked(
+                "scoring every row",
+                Map::Head,
+                &rows,
+                &queries,
+                sum,
+                &mut progress,
+            )
             .await?;
         let names = &self.dataset.class_names;
         Ok(sum.and_then(|sum| sum.finish(|class| names[class as usize].clone())))
@@ -176,12 +212,15 @@ impl Trainer {
     /// The means over some rows, ranked among others.
     pub(super) async fn score_queries(
         &mut self,
+        what: &str,
         map: Map,
         rows: &[u32],
         queries: &[u32],
     ) -> Result<Option<Metrics>> {
         let sum = RetrievalSum::default();
-        let sum = self.ranked(map, rows, queries, sum, &mut |_, _| {}).await?;
+        let sum = self
+            .ranked(what, map, rows, queries, sum, &mut |_, _| {})
+            .await?;
         let retrieval = sum.and_then(|sum| sum.finish(|_| String::new()));
         Ok(retrieval.map(|retrieval| retrieval.metrics))
     }
@@ -189,6 +228,7 @@ impl Trainer {
     /// Ranks rows among each other and waits for it; nothing where there is no such map.
     async fn ranked(
         &mut self,
+        what: &str,
         map: Map,
         rows: &[u32],
         queries: &[u32],
@@ -198,7 +238,7 @@ impl Trainer {
         let (engine, mut pace) = (self.engine.clone(), self.evaluation_pace);
         let mut slices = Slices::new(&engine, &mut pace);
         let ranking = self
-            .rank(&mut slices, map, rows, queries, sum, progress)
+            .rank(&mut slices, what, map, rows, queries, sum, progress)
             .await?;
         slices.collect().await?;
         let sum = ranking.map(|ranking| ranking.sum(&mut slices));
@@ -207,9 +247,14 @@ impl Trainer {
     }
 
     /// The same among other work, whose last is still to be collected.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "what is ranked, by whom, and who listens"
+    )]
     async fn rank(
         &mut self,
         slices: &mut Slices<'_>,
+        what: &str,
         map: Map,
         rows: &[u32],
         queries: &[u32],
@@ -250,7 +295,22 @@ impl Trainer {
                 chosen: rows,
             },
         };
-        let (labels, queries) = (dataset.labels_of(rows), Queries::Own(queries));
+        let labels = dataset.labels_of(rows);
+        let spec = EvaluationSpec::of(&labels, unit.dim(), queries.len());
+        let forecast = spec.forecast(evaluator.cut(), MemoryPlan::default(), &Rate::default());
+        let brought = forecast.passes as f64 * labels.len() as f64;
+        // Queries of a block also look at the references of its classes alone.
+        let blocks = (queries.len() as u64)
+            .div_ceil(forecast.block_queries)
+            .max(1);
+        let looked = forecast.operations * (1.0 + 1.0 / blocks as f64);
+        let task = Task {
+            what: what.to_owned(),
+            unit: "queries",
+            total: queries.len() as u64,
+        };
+        slices.begin(task, looked + brought * unit.operations());
+        let queries = Queries::Own(queries);
         evaluator
             .score(slices, intake, &labels, &mut unit, queries, sum, progress)
             .await

@@ -65,7 +65,9 @@ pub(super) const TILE: [&str; 6] = [
 #[derive(Debug)]
 pub(super) struct Setup {
     pub(super) sides: Sides,
-    /// Training rows that are scored beside the validation side.
+    /// Rows of the validation side that are scored while training, and training rows beside them: as many, so that the two
+    /// compare like with like.
+    pub(super) watched: Vec<u32>,
     pub(super) probe: Vec<u32>,
     pub(super) sampler: Batches,
     pub(super) sizes: Sizes,
@@ -78,10 +80,20 @@ impl Setup {
         check_rows(config)?;
         let sides = Sides::new(dataset, config)?;
         let sampler = Batches::new(dataset, &sides.train, config)?;
-        let probe = probe(dataset, &sides, config);
+        let most = match config.evaluate_rows {
+            0 => usize::MAX,
+            rows => rows,
+        };
+        let watched = some(dataset, &sides.validation, most, "watched", config);
+        let beside = match watched.len() {
+            0 => PROBE_ROWS,
+            rows => rows,
+        };
+        let probe = some(dataset, &sides.train, beside, "probe", config);
         let sizes = Sizes::new(dataset, config, &sides, &probe, &sampler)?;
         Ok(Self {
             sides,
+            watched,
             probe,
             sampler,
             sizes,
@@ -565,27 +577,29 @@ fn check_rows(config: &TrainConfig) -> Result<()> {
     }
 }
 
-/// Training rows to score beside the validation side: as many, so that the two compare like with like.
-fn probe(dataset: &Dataset, sides: &Sides, config: &TrainConfig) -> Vec<u32> {
-    let wanted = match sides.validation.len() {
-        0 => PROBE_ROWS,
-        rows => rows,
-    };
+/// Some of these rows, `wanted` or a few more where the split holds whole classes out, as classes then stay whole; all of them
+/// where they are no more. `choice` names what the choice is for.
+fn some(
+    dataset: &Dataset,
+    rows: &[u32],
+    wanted: usize,
+    choice: &str,
+    config: &TrainConfig,
+) -> Vec<u32> {
     if !matches!(config.split, Split::ByClass | Split::ByClassShuffled) {
-        let chosen = evaluation::choose(sides.train.len(), wanted, config.seed);
-        return chosen
-            .iter()
-            .map(|place| sides.train[*place as usize])
-            .collect();
+        let chosen = evaluation::choose(rows.len(), wanted, config.seed);
+        return chosen.iter().map(|place| rows[*place as usize]).collect();
     }
     let mut classes: Vec<Vec<u32>> = vec![Vec::new(); dataset.class_names.len()];
-    for row in &sides.train {
+    for row in rows {
         classes[dataset.labels[*row as usize] as usize].push(*row);
     }
     classes.retain(|rows| !rows.is_empty());
     // Neighbouring classes from a random one on, around the end.
-    let start = rng::below(&mut rng::stream(config.seed, "probe"), classes.len());
-    classes.rotate_left(start);
+    if !classes.is_empty() {
+        let start = rng::below(&mut rng::stream(config.seed, choice), classes.len());
+        classes.rotate_left(start);
+    }
     let mut rows = Vec::new();
     for class in classes {
         if rows.len() < wanted {

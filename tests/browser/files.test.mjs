@@ -1,6 +1,6 @@
 // A person's own files: read, refused, and never in the way of what was there.
 import assert from "node:assert/strict";
-import { mkdtemp, truncate, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, truncate, writeFile } from "node:fs/promises";
 import os from "node:os";
 import path from "node:path";
 
@@ -129,7 +129,7 @@ test("bad files give the command line's sentence, and the data there was stays",
     ["plain.csv", "x,w\n1.5,2\n2.5,2.5\n", 'plain.csv: no label column can be told from the others: choose one of "x", "w"'],
     ["one.csv", "x,label\n1,a\n2,a\n", 'one.csv: every row has the label "a": metric learning needs two classes at least'],
     ["empty.csv", "", "empty.csv: the file is empty"],
-    ["cat.png", "\x89PNG", "cat.png: only CSV, NPY and NPZ files are read: save the data as one of these"],
+    ["cat.png", "\x89PNG", "cat.png: only CSV, NPY, NPZ and safetensors files are read: save the data as one of these"],
   ];
   await on("?engine=cpu#data=many-classes", {}, async (page) => {
     const summary = await page.text("dataset-summary");
@@ -255,5 +255,33 @@ test("cells that cannot be fetched leave the data as it was, with the reason", a
     await page.says("error", /cells.npz could not be fetched \(status 404\): try again, or choose another sample/);
     await page.summary(/^1797/);
     page.requests.length = 0;
+  });
+});
+
+test("what other programs wrote opens with its rows, columns and classes", async () => {
+  const folder = path.join(root, "tests/corpus");
+  const cases = JSON.parse(await readFile(path.join(folder, "expected.json"), "utf8"));
+  const exactly = (text) => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+  await on("?engine=cpu#data=digits", {}, async (page) => {
+    // The page chooses a label column, not an array of features.
+    for (const { files, values, labels } of cases.filter((each) => !each.features)) {
+      await page.upload(...files.map((file) => path.join(folder, file)));
+      const classes = [...new Set(labels)];
+      const read = `${files[0]}: ${values.length} rows of ${values[0].length} features; ${classes.length} classes`;
+      await page.summary(new RegExp(`^${exactly(read)}`));
+      const summary = await page.text("dataset-summary");
+      for (const name of classes) assert.ok(summary.includes(name.replace("\n", " ")) || summary.includes(name), `${files}: ${name}: ${summary}`);
+      assert.equal(await page.error(), "");
+    }
+  });
+});
+
+test("the page says how far long work is", async () => {
+  await on("?engine=cpu#data=large", {}, async (page) => {
+    await page.click("run");
+    await page.says("working", /^fitting the linear map: [\d\s]+ of 288\s000 rows, .+ left$/);
+    await page.says("working", /^scoring the validation rows: .+: \d+ of 2000 queries/);
+    await page.click("reset");
+    await page.page.waitForFunction(() => document.querySelector("[data-testid=working]").textContent === "");
   });
 });

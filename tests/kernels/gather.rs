@@ -1,4 +1,4 @@
-use nearfar::kernels::gather::{gather, gather_scaled};
+use nearfar::kernels::gather::{gather, gather_scaled, scatter};
 
 use super::common::{engines, output, random_rows, read, rng, vector};
 
@@ -69,6 +69,37 @@ fn scaled_rows_are_each_columns_value_less_its_shift_times_its_scale() {
                     .collect();
                 assert_eq!(read(&engine, &batch, count * stride), expected);
             }
+        }
+    }
+}
+
+#[test]
+fn scattered_rows_stand_where_they_are_sent_and_nowhere_else() {
+    for engine in engines() {
+        for (count, columns) in [(1, 1), (63, 5), (65, 30), (300, 7)] {
+            let rows = random_rows(&mut rng(1), count, columns);
+            let stride = rows.len() / count;
+            // No two alike, and every other place left as it was.
+            let places: Vec<u32> = (0..count as u32).map(|i| i * 7 % 307 * 2).collect();
+            let before = random_rows(&mut rng(2), 614, columns);
+            let device_rows = vector(&engine, &rows, 0);
+            let device_places = vector(&engine, &places, 0);
+            let mut to = vector(&engine, &before, 0);
+            let mut commands = engine.commands();
+            scatter(
+                &mut commands,
+                &device_rows,
+                &device_places,
+                count,
+                stride,
+                &mut to,
+            );
+            engine.submit(commands);
+            let mut expected = before;
+            for (row, place) in rows.chunks_exact(stride).zip(&places) {
+                expected[*place as usize * stride..][..stride].copy_from_slice(row);
+            }
+            assert_eq!(read(&engine, &to, expected.len()), expected);
         }
     }
 }

@@ -80,6 +80,7 @@ pub(crate) fn App() -> impl IntoView {
             </section>
             <footer>
                 <p data-testid="status" role="status" aria-live="polite">{status}</p>
+                <p data-testid="working">{state.working}</p>
                 <Faint state/>
             </footer>
         </main>

@@ -55,16 +55,16 @@ pub(crate) fn Data(state: State, session: Session) -> impl IntoView {
                 {SAMPLES.map(|name| view! { <option value=name>{listed(name)}</option> })}
             </select>
             <label class="file" class:over=dropping>
-                "Drop a table here, or choose one: a row for each item, a column with its label (CSV, NPY, NPZ)"
+                "Drop a table here, or choose one: a row for each item, a column with its label (CSV, NPY, NPZ, safetensors)"
                 <input
-                    type="file" multiple=true accept=".csv,.tsv,.txt,.npy,.npz" data-testid="dataset-file" on:change=take_files
+                    type="file" multiple=true accept=".csv,.tsv,.txt,.npy,.npz,.safetensors,.gz" data-testid="dataset-file" on:change=take_files
                 />
             </label>
             <p class="summary" data-testid="dataset-summary">
                 {move || state.data.read().as_ref().map(summary)}
             </p>
             <LabelColumn state session/>
-            <p class="summary">{move || split(&run.read())}</p>
+            <p class="summary">{move || split(&run.read(), state.curves.read_untracked().config.test_queries)}</p>
             <p class="summary" data-testid="data-decided">
                 {move || decided(&run.read(), state.data.read().as_ref())}
             </p>
@@ -162,13 +162,17 @@ fn files(list: Option<FileList>) -> Vec<File> {
 }
 
 /// How the rows were split, once a run has begun.
-fn split(data: &DataReport) -> impl IntoView + use<> {
+fn split(data: &DataReport, test_queries: usize) -> impl IntoView + use<> {
     let [train, validation, test] =
         [data.train, data.validation, data.test].map(|rows| grouped(rows as u64));
+    let asked = (test_queries > 0 && test_queries < data.test).then(|| {
+        let asked = grouped(test_queries as u64);
+        format!(" {asked} of those, drawn by the seed, look for their class among all of them.")
+    });
     (data.train > 0).then(|| {
         view! {
             "This run trains on " {train} " rows. " {validation} " " <Term term=terms::VALIDATION name="validation rows"/>
-            " are scored while it goes on, " {test} " " <Term term=terms::TEST name="test rows"/> " once, at the end."
+            " are scored while it goes on, " {test} " " <Term term=terms::TEST name="test rows"/> " once, at the end." {asked}
         }
     })
 }

@@ -146,7 +146,7 @@ pub(crate) const MAIN: [Knob; 15] = [
 ];
 
 /// The rest.
-pub(crate) const MORE: [Knob; 37] = [
+pub(crate) const MORE: [Knob; 38] = [
     Knob {
         key: "loss.pos_margin",
         label: "Loss: positives",
@@ -400,6 +400,13 @@ pub(crate) const MORE: [Knob; 37] = [
         pml: "",
         help: "Steps between two scores on the validation rows.",
         entry: Entry::Number("5"),
+    },
+    Knob {
+        key: "test_queries",
+        label: "Test queries",
+        pml: "",
+        help: "How many test rows look for their class among all the others at the end, drawn by the seed. 0 is every row: exact, and slow where there are many.",
+        entry: Entry::Number("1000"),
     },
     Knob {
         key: "seed",

@@ -7,7 +7,7 @@ use nearfar::bench::Sweep;
 use nearfar::{
     Baseline, DataReport, DeviceInfo, EngineKind, Evaluation, FullEvaluation, HardestTriplets,
     MemoryAge, MemoryReport, Neighbourhood, PairHistogram, Reason, Scores, SelfTest, Side,
-    StepReport, TrainConfig, Warning,
+    StepReport, TrainConfig, Warning, Working,
 };
 use serde::{Deserialize, Serialize};
 
@@ -134,6 +134,13 @@ pub(crate) enum Event {
     Neighbours(Box<Neighbourhood>),
     /// What scoring every row of a side would take: once a run has begun, and again when it is over.
     CanEvaluateAll(EvaluationForecast),
+    /// Long work goes on, and is so far.
+    Working {
+        /// What, and how far.
+        working: Working,
+        /// How long it goes on, about, in milliseconds.
+        left_ms: f64,
+    },
     /// So many queries are done.
     Evaluating {
         /// Those done.

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use leptos::prelude::*;
 use nearfar::{
     Baseline, Bytes, DataReport, Evaluation, FullEvaluation, MemoryAge, MemoryReport, Metrics,
-    Neighbourhood, PairHistogram, Scores, Side, StepReport, TrainConfig, Warning,
+    Neighbourhood, PairHistogram, Scores, Side, StepReport, TrainConfig, Warning, Working,
 };
 
+use crate::forecast;
 use crate::hardest;
 use crate::history::History;
 use crate::plots::grouped;
@@ -250,6 +251,8 @@ pub(crate) struct State {
     pub(crate) can_evaluate: RwSignal<Option<EvaluationForecast>>,
     /// Queries done, and all of them, while every row is scored.
     pub(crate) evaluating: RwSignal<Option<(u64, u64)>>,
+    /// What takes long now beside training steps, in words; empty where nothing does.
+    pub(crate) working: RwSignal<String>,
     /// What came of it last.
     pub(crate) evaluation: RwSignal<Option<FullEvaluation>>,
     /// The hardest triplets that were asked for.
@@ -304,6 +307,7 @@ impl State {
             forecast: RwSignal::new(None),
             can_evaluate: RwSignal::new(None),
             evaluating,
+            working: RwSignal::new(String::new()),
             evaluation: RwSignal::new(None),
             hardest: RwSignal::new(None),
             error: RwSignal::new(None),
@@ -477,7 +481,16 @@ impl State {
 
     /// Takes in what the worker says.
     pub(crate) fn apply(&self, event: Event) {
+        let working = match &event {
+            Event::Working { working, left_ms } => said(working, *left_ms),
+            // Whatever there is to say, that is over, or is said again.
+            _ => String::new(),
+        };
+        if *self.working.read_untracked() != working {
+            self.working.set(working);
+        }
         match event {
+            Event::Working { .. } => {}
             Event::Device(running) => {
                 self.reading.update(|commands| *commands -= 1);
                 self.no_engine.set(None);
@@ -664,10 +677,16 @@ impl State {
             Phase::Starting => "Starting ..".to_owned(),
             Phase::Running if self.is_scoring() => match curves.data.test {
                 0 => "All steps are done. Scoring ..".to_owned(),
-                rows => format!(
-                    "All steps are done. Checking {} unseen rows ..",
-                    grouped(rows as u64)
-                ),
+                rows => {
+                    let asked = match curves.config.test_queries {
+                        0 => rows,
+                        most => rows.min(most),
+                    };
+                    format!(
+                        "All steps are done. Checking {} unseen rows ..",
+                        grouped(asked as u64)
+                    )
+                }
             },
             Phase::Running => format!("Training for {steps} steps{without}"),
             Phase::Evaluating => "Scoring every row ..".to_owned(),
@@ -683,4 +702,21 @@ impl State {
             Phase::Dead => "The computing stopped. Press Run to start it again.".to_owned(),
         }
     }
+}
+
+/// What takes long, in words.
+fn said(working: &Working, left_ms: f64) -> String {
+    let Working {
+        what,
+        unit,
+        done,
+        total,
+    } = working;
+    // Little tells nothing.
+    let left = match 50 * done < *total {
+        true => String::new(),
+        false => format!(", {} left", forecast::time(left_ms)),
+    };
+    let (done, total) = (grouped(*done), grouped(*total));
+    format!("{what}: {done} of {total} {unit}{left}")
 }

@@ -13,16 +13,20 @@ use nearfar::bench::{self, Sweep};
 use nearfar::{
     BlobRows, Choice, Dataset, DeviceInfo, Engine, EngineChoice, Error, Labelled, MemoryReport,
     NamedFile, Progress, Rate, Result, Room, RowSource, Run, SelfTest, Side, TrainConfig, Trainer,
-    kernels, self_test,
+    Working, kernels, self_test,
 };
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::{JsFuture, spawn_local};
 use web_sys::{DedicatedWorkerGlobalScope, File, MessageEvent, Response};
+use web_time::{Duration, Instant};
 
 use crate::protocol::{Command, DataSummary, EvaluationForecast, Event, RunForecast, Running};
 
 /// Hardest triplets of a step that the page is told of.
 const HARDEST: usize = 5;
+
+/// How often the page hears how far long work is.
+const SAY_EVERY: Duration = Duration::from_millis(400);
 
 /// A command, and the files that came with it.
 type Message = (Command, Vec<File>);
@@ -279,6 +283,13 @@ impl Core {
         }
         let engine = Engine::open(&self.choice, budget_bytes).await?;
         engine.prepare(kernels::used_on(engine.info())).await?;
+        let scope = self.scope.clone();
+        let mut task = Task::default();
+        let engine = engine.with_listener(move |working| {
+            if let Some(left_ms) = task.is_worth_saying(&working) {
+                post(&scope, &Event::Working { working, left_ms }, &[]);
+            }
+        });
         Ok(engine.with_stop_flag(Arc::clone(&self.stop)))
     }
 
@@ -610,12 +621,51 @@ impl Core {
     }
 
     fn post(&self, event: &Event, handed_over: &[JsValue]) {
-        let json = serde_json::to_string(event).expect("events are plain data");
-        let buffers: Array = handed_over.iter().collect();
-        let message = Array::of1(&json.into()).concat(&buffers);
-        self.scope
-            .post_message_with_transfer(&message, &buffers)
-            .ok();
+        post(&self.scope, event, handed_over);
+    }
+}
+
+/// Tells the page.
+fn post(scope: &DedicatedWorkerGlobalScope, event: &Event, handed_over: &[JsValue]) {
+    let json = serde_json::to_string(event).expect("events are plain data");
+    let buffers: Array = handed_over.iter().collect();
+    let message = Array::of1(&json.into()).concat(&buffers);
+    scope.post_message_with_transfer(&message, &buffers).ok();
+}
+
+/// Long work of the engine: how much of it the page hears.
+struct Task {
+    what: String,
+    began: Instant,
+    said: Instant,
+}
+
+impl Default for Task {
+    fn default() -> Self {
+        let now = Instant::now();
+        Self {
+            what: String::new(),
+            began: now,
+            said: now,
+        }
+    }
+}
+
+impl Task {
+    /// How long it goes on, in milliseconds, where the page is to hear it now: what is over at once is not worth a word.
+    fn is_worth_saying(&mut self, working: &Working) -> Option<f64> {
+        if self.what != working.what {
+            *self = Self {
+                what: working.what.clone(),
+                ..Self::default()
+            };
+        }
+        if self.said.elapsed() < SAY_EVERY {
+            return None;
+        }
+        self.said = Instant::now();
+        let left = working.total.saturating_sub(working.done) as f64 / working.done.max(1) as f64;
+        Some(self.began.elapsed().as_secs_f64() * 1e3 * left)
     }
 }
 
@@ -669,5 +719,5 @@ async fn named(file: File) -> Result<NamedFile> {
         ))
     })?;
     let bytes = Uint8Array::new(&bytes).to_vec();
-    Ok(NamedFile { name, bytes })
+    NamedFile { name, bytes }.unpacked()
 }

@@ -1,0 +1,70 @@
+//! [`Working`]: long work that a person waits for, and how much of it is done. The engine that does it tells whoever
+//! listens.
+
+use std::cell::RefCell;
+use std::fmt::{Debug, Display, Formatter};
+use std::rc::Rc;
+
+use serde::{Deserialize, Serialize};
+
+/// What an engine is at, beside training steps.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Working {
+    /// In words: "scoring the test rows: linear map".
+    pub what: String,
+    /// What is counted: "queries".
+    pub unit: String,
+    /// How many are done.
+    pub done: u64,
+    /// How many there are.
+    pub total: u64,
+}
+
+impl Display for Working {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        let Self {
+            what,
+            unit,
+            done,
+            total,
+        } = self;
+        write!(f, "{what}: {done} of {total} {unit}")
+    }
+}
+
+/// Whoever hears of it; nobody at first.
+#[derive(Clone, Default)]
+pub(crate) struct Listener(Option<Rc<RefCell<Heard>>>);
+
+type Heard = dyn FnMut(Working);
+
+impl Listener {
+    pub(crate) fn new(heard: impl FnMut(Working) + 'static) -> Self {
+        Self(Some(Rc::new(RefCell::new(heard))))
+    }
+
+    pub(crate) fn tell(&self, task: &Task, done: u64) {
+        if let Some(heard) = &self.0 {
+            heard.borrow_mut()(Working {
+                what: task.what.clone(),
+                unit: task.unit.to_owned(),
+                done: done.min(task.total),
+                total: task.total,
+            });
+        }
+    }
+}
+
+impl Debug for Listener {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Listener").field(&self.0.is_some()).finish()
+    }
+}
+
+/// Work that is told of while it goes on.
+#[derive(Clone, Debug)]
+pub(crate) struct Task {
+    pub(crate) what: String,
+    pub(crate) unit: &'static str,
+    pub(crate) total: u64,
+}
