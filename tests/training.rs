@@ -958,36 +958,39 @@ fn the_test_asks_a_seeded_part_of_its_rows_and_scores_near_what_all_of_them_woul
 
 #[test]
 fn long_work_beside_the_steps_is_told_of_while_it_goes_on() {
-    {
-        let engine = open(EngineKind::Cpu, 256 << 20);
-        let heard = Rc::new(std::cell::RefCell::new(Vec::<Working>::new()));
-        let told = Rc::clone(&heard);
-        let engine = engine.with_listener(move |working| told.borrow_mut().push(working));
-        run(engine, "large", 0, &["steps=1", "test_queries=40"]);
-        let heard = heard.borrow();
-        for what in [
-            "fitting the linear map",
-            "scoring the validation rows: raw features",
-            "scoring the validation rows: linear map, 8 outputs",
-            "scoring training rows",
-            "scoring the validation rows",
-            "scoring the test rows: head",
-            "scoring the test rows: raw features",
-            "scoring the test rows: linear map",
-        ] {
-            let told = heard.iter().filter(|working| working.what == what);
-            let told: Vec<(u64, u64)> = told.map(|working| (working.done, working.total)).collect();
-            assert!(told.iter().any(|(done, _)| *done > 0), "{what}: {told:?}");
-            assert!(
-                told.iter().all(|(done, total)| done <= total),
-                "{what}: {told:?}"
-            );
-        }
-        let tests = heard
-            .iter()
-            .filter(|working| working.what.starts_with("scoring the test rows"));
-        assert!(tests.clone().all(|working| working.total == 40));
+    let engine = open(EngineKind::Cpu, 256 << 20);
+    let heard = Rc::new(std::cell::RefCell::new(Vec::<Working>::new()));
+    let told = Rc::clone(&heard);
+    let engine = engine.with_listener(move |working| told.borrow_mut().push(working));
+    run(engine, "large", 0, &["steps=1", "test_queries=4000"]);
+    let heard = heard.borrow();
+    // An evaluation that follows begins again.
+    let goes_up = |done: &[u64]| done.windows(2).all(|two| two[0] <= two[1] || two[1] == 0);
+    let mut goes_on = 0;
+    for (what, total) in [
+        ("fitting the linear map", 4 * 72_000),
+        ("scoring the validation rows: raw features", 2000),
+        ("scoring the validation rows: linear map, 8 outputs", 2000),
+        ("scoring training rows", 2000),
+        ("scoring the validation rows", 2000),
+        ("scoring the test rows: head", 4000),
+        ("scoring the test rows: raw features", 4000),
+        ("scoring the test rows: linear map", 4000),
+    ] {
+        let told = heard.iter().filter(|working| working.what == what);
+        let done: Vec<u64> = told
+            .inspect(|working| assert_eq!(working.total, total, "{what}"))
+            .map(|working| working.done)
+            .collect();
+        assert!(!done.is_empty(), "{what}");
+        assert!(
+            goes_up(&done) && done.iter().all(|done| *done <= total),
+            "{what}: {done:?}"
+        );
+        goes_on += usize::from(done.iter().any(|done| (1..total).contains(done)));
     }
+    // What is over within a slice of work is told of once; how much that is depends on the machine.
+    assert!(goes_on >= 4, "{goes_on}");
 }
 
 #[test]

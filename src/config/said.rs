@@ -16,7 +16,7 @@ pub(super) fn problem(settings: &Value) -> Option<String> {
         .iter()
         .find(|(key, part)| reads(json!({ *key: part })).is_err())?;
     let Some(default) = defaults.get(key) else {
-        return Some(unknown(key, defaults.as_object()?));
+        return Some(unknown("", key, defaults.as_object()?));
     };
     let (Value::Object(part), Value::Object(_)) = (part, default) else {
         return Some(leaf(key, part, default, |value| json!({ key: value })));
@@ -37,7 +37,11 @@ pub(super) fn problem(settings: &Value) -> Option<String> {
         .find(|(inner, value)| reads(at(inner, (*value).clone())).is_err())?;
     let path = format!("{key}.{inner}");
     match defaults[key].get(inner) {
-        None => Some(unknown(&path, defaults[key].as_object()?)),
+        None => Some(unknown(
+            &format!("{key}."),
+            inner,
+            defaults[key].as_object()?,
+        )),
         Some(default) => Some(leaf(&path, value, default, |value| at(inner, value))),
     }
 }
@@ -51,16 +55,11 @@ pub(super) fn whole_number(path: &str, value: &Value) -> String {
     leaf(path, value, &json!(0), |value| value)
 }
 
-fn unknown(path: &str, known: &Map<String, Value>) -> String {
-    let prefix = path.rsplit_once('.').map(|(part, _)| part);
-    let known: Vec<String> = known
-        .keys()
-        .map(|key| match prefix {
-            Some(part) => format!("`{part}.{key}`"),
-            None => format!("`{key}`"),
-        })
-        .collect();
-    let path = cut(path);
+/// That there is no such key, and which there are; `part` stands before all of them.
+fn unknown(part: &str, key: &str, known: &Map<String, Value>) -> String {
+    let known: Vec<String> = known.keys().map(|key| format!("`{part}{key}`")).collect();
+    let path = format!("{part}{key}");
+    let path = cut(&path);
     format!(
         "there is no setting `{path}`: there are {}",
         known.join(", ")

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{ProxyTerms, Terms};
+use super::{ProxyStart, ProxyTerms, Terms};
 use crate::kernels::row_loss::Form;
 
 /// The cross-entropy of `scale s_c` over classes `c`, averaged over rows, where `s_c` is a row's similarity with the proxy of
@@ -40,6 +40,7 @@ impl ArcFaceLoss {
                 gamma: 0.0,
                 are_rows: false,
                 lr: self.proxy_lr,
+                start: ProxyStart::Normal,
             }),
         }
     }

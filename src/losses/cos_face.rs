@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{ProxyTerms, Terms};
+use super::{ProxyStart, ProxyTerms, Terms};
 use crate::kernels::row_loss::Form;
 
 /// `-log(e^(scale (s_y - margin)) / (e^(scale (s_y - margin)) + sum over other classes e^(scale s_c)))` of every row, averaged,
@@ -39,6 +39,7 @@ impl CosFaceLoss {
                 gamma: 0.0,
                 are_rows: false,
                 lr: self.proxy_lr,
+                start: ProxyStart::Normal,
             }),
         }
     }

@@ -100,7 +100,8 @@ struct Terms {
 }
 
 /// The proxies of a loss: rows that are learned with the head, some for each class of the training rows, and compared with the
-/// rows of a batch as if they were rows of their class. They start in random directions.
+/// rows of a batch as if they were rows of their class. They start in random directions: their length then, beside the learning rate,
+/// says how fast they turn.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct ProxyTerms {
     /// Proxies of each class.
@@ -111,6 +112,19 @@ pub(crate) struct ProxyTerms {
     pub(crate) are_rows: bool,
     /// Their learning rate.
     pub(crate) lr: f64,
+    /// The numbers that they start as.
+    pub(crate) start: ProxyStart,
+}
+
+/// How PML draws the first proxies of a loss, `[count, dim]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ProxyStart {
+    /// Normal numbers.
+    Normal,
+    /// Normal numbers of variance 2 / count: `kaiming_normal_` with `mode="fan_out"`.
+    KaimingNormal,
+    /// Up to 1 / sqrt(count) from zero: `kaiming_uniform_` with `a=math.sqrt(5)`.
+    KaimingUniform,
 }
 
 /// Learning rate of proxies, where none is said. With a tenth of it `arc-face` learns the default sample much worse.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{ProxyTerms, Terms};
+use super::{ProxyStart, ProxyTerms, Terms};
 use crate::kernels::row_loss::Form;
 
 /// `-log(e^(s_y / t) / sum over classes e^(s_c / t))` of every row, averaged, where `s_c` is its similarity with the proxy of
@@ -36,6 +36,7 @@ impl NormalizedSoftmaxLoss {
                 gamma: 0.0,
                 are_rows: false,
                 lr: self.proxy_lr,
+                start: ProxyStart::Normal,
             }),
         }
     }

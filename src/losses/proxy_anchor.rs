@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{ProxyTerms, Terms};
+use super::{ProxyStart, ProxyTerms, Terms};
 use crate::kernels::row_loss::Form;
 
 /// `log(1 + sum over rows of the class e^(-alpha (s - margin)))`, averaged over the proxies with such rows, plus `log(1 + sum
@@ -39,6 +39,7 @@ impl ProxyAnchorLoss {
                 gamma: 0.0,
                 are_rows: true,
                 lr: self.proxy_lr,
+                start: ProxyStart::KaimingNormal,
             }),
         }
     }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{ProxyTerms, Terms};
+use super::{ProxyStart, ProxyTerms, Terms};
 use crate::kernels::row_loss::Form;
 
 /// `-log(e^(k s_y) / sum over classes e^(k s_c))` of every row, averaged, where `s_c` is its similarity with the proxy of class
@@ -38,6 +38,7 @@ impl ProxyNcaLoss {
                 gamma: 0.0,
                 are_rows: false,
                 lr: self.proxy_lr,
+                start: ProxyStart::Normal,
             }),
         }
     }

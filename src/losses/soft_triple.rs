@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{ProxyTerms, Terms};
+use super::{ProxyStart, ProxyTerms, Terms};
 use crate::kernels::row_loss::Form;
 
 /// The cross-entropy of `la S_c` over classes `c`, averaged over rows, with `margin` taken off that of the own class. `S_c` is the
@@ -45,6 +45,7 @@ impl SoftTripleLoss {
                 gamma: 1.0 / self.gamma,
                 are_rows: false,
                 lr: self.proxy_lr,
+                start: ProxyStart::KaimingUniform,
             }),
         }
     }

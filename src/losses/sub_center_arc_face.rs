@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{ProxyTerms, Terms};
+use super::{ProxyStart, ProxyTerms, Terms};
 use crate::kernels::row_loss::Form;
 
 /// [`super::ArcFaceLoss`] where a class has `sub_centers` proxies, and its similarity with a row is that of the nearest: a class
@@ -42,6 +42,7 @@ impl SubCenterArcFaceLoss {
                 gamma: 0.0,
                 are_rows: false,
                 lr: self.proxy_lr,
+                start: ProxyStart::Normal,
             }),
         }
     }
