@@ -75,9 +75,9 @@ pub struct TrainConfig {
     /// Rows of the validation side that the evaluations while training see, and as many of the training side, seeded; whole
     /// classes where the split holds classes out. 0 is all.
     pub evaluate_rows: usize,
-    /// Those of them that are queries, seeded, against all of them; 0 is all.
+    /// How many of those rows are queries, seeded, each against all of those rows; 0 is all.
     pub evaluate_queries: usize,
-    /// Queries of the test at the end, seeded, each against all other rows of its side; 0 is all.
+    /// How many test rows are queries at the end, seeded, each against all other test rows; 0 is all.
     pub test_queries: usize,
     /// What the device memory of the run stays within, in bytes.
     pub budget_bytes: u64,

@@ -131,7 +131,7 @@ fn print_json(report: &impl serde::Serialize) -> Result<()> {
 /// What the work may have of a stack: as much as a process is given at its start.
 const STACK_BYTES: usize = 8 << 20;
 
-/// What the thread of the work must find free to be started: its stack, and what libraries end the process without.
+/// Memory that must be free before that thread starts: its stack, and a little that the C library ends the process without.
 const HEADROOM_BYTES: u64 = STACK_BYTES as u64 + (4 << 20);
 
 /// Runs the command line on a thread whose stack the system has handed out. The stack of the first thread grows while it is

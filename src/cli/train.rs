@@ -380,7 +380,7 @@ fn print(report: &RunReport) {
     let (asked, rows) = (report.config.test_queries, report.data.test);
     if asked > 0 && asked < rows {
         print_line(format_args!(
-            "the test asked {asked} of its {rows} rows, each against all others: --set test_queries=0 asks every row"
+            "{asked} of the {rows} test rows were scored, drawn by the seed, each against all others; --set test_queries=0 scores all"
         ));
     }
     print_line(format_args!(

@@ -1,6 +1,7 @@
 //! Files of other programs: told by their ending or their first bytes, and refused with the line of Python that makes a file
 //! of them that is read.
 
+use super::Format;
 use super::labelled::extension;
 use crate::error::Error;
 
@@ -11,7 +12,7 @@ pub(super) const GZIP: &[u8] = b"\x1f\x8b";
 const LOOKED_AT: usize = 256;
 
 /// A format that is not read here.
-struct Format {
+struct Foreign {
     endings: &'static [&'static str],
     /// What its files begin with.
     magic: &'static [&'static [u8]],
@@ -22,93 +23,93 @@ struct Format {
 }
 
 /// A file is told by its ending first, then by its first bytes.
-const FORMATS: [Format; 14] = [
-    Format {
+const FORMATS: [Foreign; 14] = [
+    Foreign {
         endings: &["h5ad"],
         magic: &[],
         what: "an AnnData file",
         how: "save components and labels as NPZ with scanpy: `import numpy as np, scanpy as sc; a = sc.read_h5ad(\"FILE\"); \
               np.savez(\"STEM.npz\", X=a.obsm[\"X_pca\"], y=np.array(a.obs[\"cell_type\"], str))`",
     },
-    Format {
+    Foreign {
         endings: &["h5", "hdf5", "hdf", "loom"],
         magic: &[b"\x89HDF\r\n\x1a\n"],
         what: "an HDF5 file",
         how: "save the arrays as NPZ: `import h5py, numpy as np; f = h5py.File(\"FILE\"); np.savez(\"STEM.npz\", \
               X=f[\"features\"], y=f[\"labels\"])` with the names that `list(f)` shows",
     },
-    Format {
+    Foreign {
         endings: &["parquet", "pq"],
         magic: &[b"PAR1"],
         what: "a Parquet file",
         how: "save it as CSV with pandas: `import pandas as pd; pd.read_parquet(\"FILE\").to_csv(\"STEM.csv\", index=False)`",
     },
-    Format {
+    Foreign {
         endings: &["feather", "arrow"],
         magic: &[b"ARROW1"],
         what: "an Arrow file",
         how: "save it as CSV with pandas: `import pandas as pd; pd.read_feather(\"FILE\").to_csv(\"STEM.csv\", index=False)`",
     },
-    Format {
+    Foreign {
         endings: &["jsonl", "ndjson"],
         magic: &[],
         what: "a file of JSON lines",
         how: "save it as CSV with pandas: `import pandas as pd; pd.read_json(\"FILE\", lines=True).to_csv(\"STEM.csv\", \
               index=False)`",
     },
-    Format {
+    Foreign {
         endings: &["json"],
         magic: &[],
         what: "a JSON file",
         how: "save it as CSV with pandas: `import pandas as pd; pd.read_json(\"FILE\").to_csv(\"STEM.csv\", index=False)`",
     },
-    Format {
+    Foreign {
         endings: &["pkl", "pickle"],
         magic: &[b"\x80\x02", b"\x80\x03", b"\x80\x04\x95", b"\x80\x05\x95"],
         what: "a pickle, which can run any program when it is opened and is never loaded",
         how: "where you trust it, save it as CSV with pandas: `import pandas as pd; \
               pd.DataFrame(pd.read_pickle(\"FILE\")).to_csv(\"STEM.csv\", index=False)`",
     },
-    Format {
+    Foreign {
         endings: &["pt", "pth"],
         magic: &[],
         what: "a file of torch",
         how: "save its tensor as NPY: `import numpy as np, torch; np.save(\"STEM.npy\", torch.load(\"FILE\").numpy())`",
     },
-    Format {
+    Foreign {
         endings: &["xlsx", "xls", "ods"],
         magic: &[b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"],
         what: "a spreadsheet",
         how: "save the sheet as CSV in the spreadsheet program, or with pandas: `import pandas as pd; \
               pd.read_excel(\"FILE\").to_csv(\"STEM.csv\", index=False)`",
     },
-    Format {
+    Foreign {
         endings: &["rds", "rda", "rdata"],
         magic: &[],
         what: "a file of R",
         how: "save the table as CSV in R: `write.csv(as.data.frame(readRDS(\"FILE\")), \"STEM.csv\", row.names = FALSE)`",
     },
-    Format {
+    Foreign {
         endings: &["mat"],
         magic: &[b"MATLAB 5.0"],
         what: "a MATLAB file",
         how: "save the arrays as NPZ: `import numpy as np; from scipy.io import loadmat; m = loadmat(\"FILE\"); \
               np.savez(\"STEM.npz\", X=m[\"X\"], y=m[\"y\"].ravel())`",
     },
-    Format {
+    Foreign {
         endings: &["bz2", "xz", "zst"],
         magic: &[b"BZh", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd"],
         what: "a compressed file",
         how: "unpack it first; a table also with pandas: `import pandas as pd; pd.read_csv(\"FILE\").to_csv(\"STEM\", \
               index=False)`",
     },
-    Format {
+    Foreign {
         endings: &[],
         magic: &[GZIP],
         what: "a compressed file",
         how: "name it FILE.gz, and it is unpacked as it is read",
     },
-    Format {
+    Foreign {
         endings: &["zip"],
         magic: &[b"PK\x03\x04", b"PK\x05\x06"],
         what: "a ZIP archive",
@@ -140,22 +141,22 @@ const UTF_32: (&str, &str) = (
 
 /// The refusal of a file of another program, of which `start` are the first bytes; none where it may be read.
 pub(super) fn refusal(name: &str, start: &[u8]) -> Option<Error> {
-    let ending = extension(name);
+    let (ending, read) = (extension(name), Format::of(name));
     let by_ending = FORMATS
         .iter()
         .find(|format| format.endings.contains(&ending.as_str()));
     let by_magic = || {
-        let begins = |format: &&Format| format.magic.iter().any(|magic| start.starts_with(magic));
+        let begins = |format: &&Foreign| format.magic.iter().any(|magic| start.starts_with(magic));
         // An archive of arrays that is damaged has its own words.
         FORMATS
             .iter()
             .find(begins)
-            .filter(|format| ending != "npz" || format.what != "a ZIP archive")
+            .filter(|format| read != Some(Format::Npz) || format.what != "a ZIP archive")
     };
     if let Some(format) = by_ending.or_else(by_magic) {
         return Some(said(name, (format.what, format.how)));
     }
-    if super::Format::of(name) != Some(super::Format::Table) {
+    if read != Some(Format::Table) {
         return None;
     }
     let text = start.trim_ascii_start();
@@ -278,6 +279,7 @@ mod tests {
             ("x.csv", &b"x,label\n1,a\n"[..]),
             ("x.csv", b"[x],label\n"),
             ("x.npz", b"PK\x03\x04"),
+            ("x.npz.gz", b"PK\x03\x04"),
             ("x.npy", b"\x93NUMPY\x01\0"),
             ("make.py", b"import numpy"),
         ] {

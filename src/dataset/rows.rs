@@ -35,7 +35,8 @@ impl RowSource {
         name.to_lowercase().ends_with(".npy") && bytes >= from_bytes
     }
 
-    /// Reads the features of a file of arrays, NPZ or safetensors: the array of this name, or the only one that can be; and says what was taken.
+    /// Reads the features of a file of arrays, NPZ or safetensors: the array of this name, or the only one that can be; and
+    /// says what was taken.
     ///
     /// # Errors
     /// [`crate::Error::Data`] with the file, the array, and what to do.

@@ -167,7 +167,7 @@ fn split(data: &DataReport, test_queries: usize) -> impl IntoView + use<> {
         [data.train, data.validation, data.test].map(|rows| grouped(rows as u64));
     let asked = (test_queries > 0 && test_queries < data.test).then(|| {
         let asked = grouped(test_queries as u64);
-        format!(" {asked} of those, drawn by the seed, look for their class among all of them.")
+        format!(" {asked} of those are scored, drawn by the seed, each against all of them.")
     });
     (data.train > 0).then(|| {
         view! {

@@ -405,7 +405,7 @@ pub(crate) const MORE: [Knob; 38] = [
         key: "test_queries",
         label: "Test queries",
         pml: "",
-        help: "How many test rows look for their class among all the others at the end, drawn by the seed. 0 is every row: exact, and slow where there are many.",
+        help: "How many test rows are scored at the end, drawn by the seed, each against all the others. 0 scores every row: exact, and slow where there are many.",
         entry: Entry::Number("1000"),
     },
     Knob {
