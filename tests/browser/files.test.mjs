@@ -281,7 +281,7 @@ test("the page says how far long work is", async () => {
   // 40,000 rows that each look for their class among all of them.
   await on("?engine=cpu#data=large&validation_fraction=0.5&evaluate_rows=0&evaluate_queries=0", {}, async (page) => {
     await page.click("run");
-    await page.says("working", /^scoring the validation rows: raw features: [\d\s]+ of 40\s000 queries, .+ left$/);
+    await page.says("working", /^Scoring the validation rows: raw features: [\d\s]+ of 40\s000 queries, .+ left$/);
     await page.click("reset");
     await page.page.waitForFunction(() => document.querySelector("[data-testid=working]").textContent === "");
   });

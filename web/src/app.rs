@@ -80,7 +80,6 @@ pub(crate) fn App() -> impl IntoView {
             </section>
             <footer>
                 <p data-testid="status" role="status" aria-live="polite">{status}</p>
-                <p data-testid="working">{state.working}</p>
                 <Faint state/>
             </footer>
         </main>
@@ -329,6 +328,7 @@ fn Verdict(state: State) -> impl IntoView {
         <div class="verdict" class:told=move || state.curves.read().verdict.is_some()>
             <p data-testid="verdict" aria-live="polite"><b>{advice}</b>" "{numbers}</p>
             <progress aria-label="Scoring the test rows" hidden=move || !state.is_scoring()></progress>
+            <p class="muted working" data-testid="working">{state.working}</p>
         </div>
     }
 }

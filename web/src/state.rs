@@ -718,5 +718,7 @@ fn said(working: &Working, left_ms: f64) -> String {
         false => format!(", {} left", forecast::time(left_ms)),
     };
     let (done, total) = (grouped(*done), grouped(*total));
-    format!("{what}: {done} of {total} {unit}{left}")
+    let (first, rest) = what.split_at(what.chars().next().map_or(0, char::len_utf8));
+    let first = first.to_uppercase();
+    format!("{first}{rest}: {done} of {total} {unit}{left}")
 }
