@@ -153,8 +153,8 @@ pub use cross_batch_memory::MemoryAge;
 #[cfg(target_arch = "wasm32")]
 pub use dataset::BlobRows;
 pub use dataset::{
-    Choice, CsvTable, Dataset, Format, Labelled, Labels, NamedFile, RowSource, SAMPLES,
-    STREAM_FROM_BYTES, Side, Sides, matrix_header, write_matrix,
+    Choice, Dataset, Format, Labelled, Labels, Missing, NamedFile, RowSource, SAMPLES,
+    STREAM_FROM_BYTES, Side, Sides, Table, TableReader, Texts, matrix_header, write_matrix,
 };
 #[cfg(not(target_arch = "wasm32"))]
 pub use dataset::{NpyElement, NpyRows, NpzWriter, triplets_header};

@@ -915,7 +915,8 @@ fn bad_tables_are_refused_with_line_and_column() {
         (
             "word",
             "x,label\n1,a\nfoo,b\n3,c\n",
-            ", line 3: column \"x\" holds \"foo\", which is not a number",
+            ", line 3: column \"x\" holds \"foo\", which is not a number: choose what becomes of such cells: drop-rows, \
+             drop-columns or median (--missing on the command line)",
         ),
         (
             "inf",
@@ -987,7 +988,8 @@ fn bad_arrays_are_refused_by_what_is_wrong() {
         (
             "features_nan.npy",
             "labels_text.npy",
-            "features_nan.npy: row 42, column 3: the value is not finite: fill or drop such rows",
+            "features_nan.npy: row 42, column 3: the value is not finite: choose what becomes of such cells: drop-rows, \
+             drop-columns or median (--missing on the command line)",
         ),
         (
             "features_3d.npy",
@@ -1018,7 +1020,7 @@ fn bad_arrays_are_refused_by_what_is_wrong() {
     let script = refusal(&["train", "--data", "make.py"]);
     assert_eq!(
         script,
-        "make.py: only CSV, NPY, NPZ and safetensors files are read: save the data as one of these"
+        "make.py: only CSV, JSON Lines, NPY, NPZ and safetensors files are read: save the data as one of these"
     );
     let sample = refusal(&["train", "--data", "sample:iris"]);
     assert_eq!(

@@ -31,6 +31,7 @@ impl Case {
         let choice = Choice {
             features: self.features.as_deref(),
             labels: self.label.as_deref(),
+            ..Choice::default()
         };
         let read = Labelled::read(&data, labels.as_ref(), choice);
         read.unwrap_or_else(|error| panic!("{error}"))
@@ -51,7 +52,7 @@ impl Case {
         if let Some((read, written)) = pairs.find(|(read, written)| !same(**read, **written)) {
             return Some(format!("{read}, written {written}"));
         }
-        (read.labels != self.labels).then(|| format!("{:?}", read.labels))
+        (read.labels != self.labels[..]).then(|| format!("{:?}", read.labels))
     }
 }
 
@@ -70,7 +71,8 @@ fn another_value_label_or_order_is_told_from_what_was_written() {
         let read = case.read();
         let mut faults = vec![read.clone(); 4];
         faults[0].values[7] = f32::from_bits(faults[0].values[7].to_bits() ^ 64);
-        faults[1].labels.rotate_left(1);
+        let moved = read.labels.iter().skip(1).chain(read.labels.iter().take(1));
+        faults[1].labels = moved.collect();
         faults[2].values.rotate_left(read.dim);
         faults[3].values.truncate(read.values.len() - read.dim);
         for (fault, faulty) in faults.iter().enumerate() {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use common::engines;
 use nearfar::{
     Dataset, Engine, EngineKind, Error, EvaluationSpec, Labelled, Metrics, Rate, Retrieval, Room,
-    RowSource, Rows, evaluate, reference,
+    Rows, evaluate, reference,
 };
 
 fn digits(keep: impl Fn(&str) -> bool) -> Labelled {
@@ -36,19 +36,11 @@ fn score(
     references: Option<&Labelled>,
     at: &[u64],
 ) -> nearfar::Result<Retrieval> {
-    let source = |rows: &Labelled| RowSource::Memory {
-        values: rows.values.clone(),
-        dim: rows.dim,
-    };
-    let (asking, known) = (source(queries), references.map(source));
-    let asking = Rows {
-        rows: &asking,
-        labels: &queries.labels,
-    };
-    let known = known.as_ref().zip(references).map(|(rows, labelled)| Rows {
-        rows,
-        labels: &labelled.labels,
-    });
+    let parts = |rows: &Labelled| rows.clone().into_rows();
+    let (asking, known) = (parts(queries), references.map(parts));
+    let rows = |(rows, labels)| Rows { rows, labels };
+    let asking = rows((&asking.0, &asking.1[..]));
+    let known = known.as_ref().map(|known| rows((&known.0, &known.1[..])));
     pollster::block_on(evaluate(engine, asking, known, at, |_, _| {}))
 }
 
@@ -118,7 +110,8 @@ fn queries_apart_leave_nothing_out_and_count_labels_that_no_reference_has_as_lon
 #[test]
 fn lone_queries_are_dropped_and_counted_and_alone_refused() {
     let mut rows = digits(|name| name <= "1");
-    rows.labels[3] = "once".to_owned();
+    let label = |(row, label)| if row == 3 { "once" } else { label };
+    rows.labels = rows.labels.iter().enumerate().map(label).collect();
     let mut lonely = rows.clone();
     lonely.labels = (0..rows.labels.len()).map(|row| row.to_string()).collect();
     for engine in engines() {
@@ -156,11 +149,9 @@ fn tied(rows: usize, large: u32) -> Labelled {
 
 /// Every metric from the ranks of a full sort in f64, written out once more.
 fn by_full_sort(rows: &Labelled, at: &[u64]) -> Retrieval {
-    let number = |label: &String| {
-        rows.labels
-            .iter()
-            .position(|l| l == label)
-            .expect("is there") as u32
+    let number = |label: &str| {
+        let place = rows.labels.iter().position(|other| other == label);
+        place.expect("is there") as u32
     };
     let tags: Vec<[u32; 2]> = rows
         .labels
@@ -301,7 +292,8 @@ fn sixteen_mib_give_the_bits_of_larger_budgets_for_references_that_do_not_fit_th
     };
     // 19.5 MiB of references.
     let (references, queries) = (rows(20_000), rows(40));
-    let spec = EvaluationSpec::of_names(&references.labels, 256, 40);
+    let labels = references.clone().into_rows().1;
+    let spec = EvaluationSpec::of_names(&labels, 256, 40);
     for kind in [EngineKind::Gpu, EngineKind::Cpu] {
         let fixed = common::open(kind, 256 << 20).ledger().live_bytes();
         let [mut ways, mut results] = [Vec::new(), Vec::new()];

@@ -102,10 +102,7 @@ fn what_is_written_is_read() {
         bytes: npz.finish().expect("is ended").into_inner(),
     };
     let rows = Labelled::read(&file, None, Choice::default()).expect("is read");
-    assert_eq!(
-        (rows.dim, rows.labels[1].as_str()),
-        (3, "1152921504606846976")
-    );
+    assert_eq!((rows.dim, &rows.labels[1]), (3, "1152921504606846976"));
     assert_eq!(rows.values, [1.5, -2.0, 3.0, 4.0, 5.0, 6.0]);
     let (features, notes) = RowSource::from_arrays(&file, None).expect("is read");
     assert_eq!(features.in_memory(), Some(&rows.values[..]));

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use nearfar::{
-    Embedder, Error, Forecast, LayerWeights, MemoryReport, Rate, Result, Room, RowSource,
+    Dataset, Embedder, Error, Forecast, LayerWeights, MemoryReport, Rate, Result, Room, RowSource,
     matrix_header,
 };
 
@@ -22,7 +22,7 @@ pub(super) struct Embed {
     /// The folder that `nearfar train --out` wrote, or one of its heads: linear.safetensors is the linear map
     #[arg(long, value_name = "DIR|FILE")]
     model: PathBuf,
-    /// Rows of numbers with the columns that the head was trained on: CSV, NPY, NPZ, safetensors, or a built-in sample
+    /// Rows of numbers with the columns that the head was trained on: CSV, JSON Lines, NPY, NPZ, safetensors, or a built-in sample
     #[arg(long, value_name = "FILE[:ARRAY]")]
     data: String,
     /// The file to write: an NPY of float32, one embedding a row
@@ -115,8 +115,8 @@ impl Embed {
 
     /// Where the rows come from: an open NPY file, or an array or table in memory.
     fn source(&self, features: &[String], inputs: usize) -> Result<RowSource> {
-        if self.data.starts_with("sample:") {
-            return Ok(files::dataset(&self.data, None, self.seed)?.features);
+        if let Some(sample) = self.data.strip_prefix("sample:") {
+            return Ok(Dataset::sample(sample, self.seed)?.features);
         }
         files::rows_for(&self.data, features, inputs)
     }

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use clap::Args;
 use nearfar::{
-    Choice, CsvTable, Dataset, Distance, Format, Labelled, NamedFile, NpyRows, Result, RowSource,
-    Rows,
+    Choice, Dataset, Distance, Format, Labelled, Missing, NamedFile, NpyRows, Result, RowSource,
+    Rows, TableReader,
 };
 
 use super::note_line;
@@ -60,7 +60,7 @@ fn features(
         say(&file.name, &notes);
         return Ok(LabelledRows::nameless(rows));
     }
-    let rows = CsvTable::read(&file)?.into_features(names, inputs)?;
+    let rows = TableReader::read(&file, None)?.into_features(names, inputs)?;
     LabelledRows::new(rows, other)
 }
 
@@ -180,16 +180,16 @@ fn labelled_rows(
         let read = Labelled::read_labels(&file, column, data, rows.rows())?;
         say(&file.name, &read.notes);
         return Ok(LabelledRows {
-            labels: read.labels,
+            labels: read.labels.iter().map(str::to_owned).collect(),
             ..LabelledRows::nameless(rows)
         });
     }
-    LabelledRows::new(labelled(data, labels)?, other)
+    LabelledRows::new(labelled(data, labels, None)?, other)
 }
 
 /// Reads labelled rows: a file with its labels, which `labels` names as a file, as `FILE:COLUMN` or `FILE.npz:ARRAY`, or
 /// as a column or array of the data.
-pub(super) fn labelled(data: &str, labels: Option<&str>) -> Result<Labelled> {
+fn labelled(data: &str, labels: Option<&str>, missing: Option<Missing>) -> Result<Labelled> {
     let (file, column) = labels_of(data, labels);
     let (data, features) = array(data);
     // The labels of the data's own table or arrays, by its full name: it is read once, and the label is no feature.
@@ -199,6 +199,7 @@ pub(super) fn labelled(data: &str, labels: Option<&str>) -> Result<Labelled> {
     let choice = Choice {
         features,
         labels: column,
+        missing,
     };
     Labelled::read(&data, file.as_ref(), choice)
 }
@@ -212,7 +213,7 @@ fn is_same(path: &Path, other: &Path) -> bool {
 /// The file of labels, and the column or array of it or of the data.
 fn labels_of<'a>(data: &str, labels: Option<&'a str>) -> (Option<&'a Path>, Option<&'a str>) {
     // Of files that are read, and of some that are not.
-    const OTHERS: [&str; 7] = ["gz", "json", "jsonl", "parquet", "h5ad", "pkl", "xlsx"];
+    const OTHERS: [&str; 6] = ["gz", "json", "parquet", "h5ad", "pkl", "xlsx"];
     let is_file = |path: &Path| path.exists() && !path.is_dir();
     // A file that is missing is one too, by its ending, its folder, or where the data has no columns.
     let meant = |text: &str| {
@@ -243,11 +244,16 @@ fn say(name: &str, notes: &[String]) {
     }
 }
 
-/// Reads a data set: a sample, or a file with its labels.
-pub(super) fn dataset(data: &str, labels: Option<&str>, seed: u64) -> Result<Dataset> {
+/// Reads a data set: a sample, or a file with its labels, of which cells without a number are dealt with as chosen.
+pub(super) fn dataset(
+    data: &str,
+    labels: Option<&str>,
+    missing: Missing,
+    seed: u64,
+) -> Result<Dataset> {
     match data.strip_prefix("sample:") {
         Some(sample) => Dataset::sample(sample, seed),
-        None => Dataset::new(labelled(data, labels)?),
+        None => Dataset::new(labelled(data, labels, Some(missing))?),
     }
 }
 

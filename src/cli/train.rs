@@ -6,8 +6,9 @@ use std::rc::Rc;
 
 use clap::Args;
 use nearfar::{
-    Bytes, Dataset, Error, Forecast, Metrics, NamedFile, NpzWriter, Progress, Rate, Recipe, Result,
-    Room, Run, RunReport, Side, Split, StoredMemory, Survey, TrainConfig, Trainer, write_matrix,
+    Bytes, Dataset, Error, Forecast, Metrics, Missing, NamedFile, NpzWriter, Progress, Rate,
+    Recipe, Result, Room, Run, RunReport, Side, Split, StoredMemory, Survey, TrainConfig, Trainer,
+    write_matrix,
 };
 
 use super::output::{Folder, Output};
@@ -55,6 +56,10 @@ pub(super) struct Train {
     /// The class of each test row, as for --labels
     #[arg(long, value_name = "COLUMN|FILE[:COLUMN]", requires = "test_data")]
     test_labels: Option<String>,
+    /// What becomes of cells that are empty, not finite or no number: refuse the file, drop-rows, drop-columns, or fill with
+    /// the median of the column
+    #[arg(long, value_name = "POLICY", default_value = "refuse", value_parser = Missing::named)]
+    missing: Missing,
     /// Settings that belong together, by their name in `nearfar recipes`; --config and --set change them further
     #[arg(long, value_name = "NAME")]
     recipe: Option<String>,
@@ -99,10 +104,15 @@ impl Train {
     async fn prepare(&self) -> Result<(Dataset, TrainConfig)> {
         // The sample depends on the seed, the defaults on the data: the seed is read first.
         let seed = self.settings(TrainConfig::default())?.seed;
-        let mut dataset = files::dataset(&self.data, self.labels.as_deref(), seed)?;
+        let mut dataset = files::dataset(&self.data, self.labels.as_deref(), self.missing, seed)?;
         if let Some(test) = &self.test_data {
             dataset = dataset
-                .append(&files::dataset(test, self.test_labels.as_deref(), seed)?)
+                .append(&files::dataset(
+                    test,
+                    self.test_labels.as_deref(),
+                    self.missing,
+                    seed,
+                )?)
                 .await?;
         }
         let start = dataset.default_config();

@@ -2,7 +2,7 @@
 //! Takes a file, gives features and labels; a format lists its arrays and hands out their elements.
 
 use super::npy::{Header, Matrix, shape_text};
-use super::{Choice, Format, Labelled, NamedFile, labelled, npz, safetensors};
+use super::{Choice, Format, Labelled, NamedFile, Texts, labelled, npz, safetensors};
 use crate::error::{Error, Result};
 use crate::quote::{LISTED, plain, quoted};
 
@@ -156,8 +156,9 @@ impl<'a> Arrays<'a> {
         self.read(at, |header, name, items| header.read_matrix(name, items))
     }
 
-    fn read_labels(&mut self, at: usize) -> Result<Vec<String>> {
-        self.read(at, |header, name, items| header.read_labels(name, items))
+    fn read_labels(&mut self, at: usize) -> Result<Texts> {
+        let labels = self.read(at, |header, name, items| header.read_labels(name, items))?;
+        Ok(labels.into_iter().collect())
     }
 
     fn row_count(&self, at: usize) -> Result<usize> {

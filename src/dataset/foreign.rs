@@ -23,7 +23,7 @@ struct Foreign {
 }
 
 /// A file is told by its ending first, then by its first bytes.
-const FORMATS: [Foreign; 14] = [
+const FORMATS: [Foreign; 13] = [
     Foreign {
         endings: &["h5ad"],
         magic: &[],
@@ -49,13 +49,6 @@ const FORMATS: [Foreign; 14] = [
         magic: &[b"ARROW1"],
         what: "an Arrow file",
         how: "save it as CSV with pandas: `import pandas as pd; pd.read_feather(\"FILE\").to_csv(\"STEM.csv\", index=False)`",
-    },
-    Foreign {
-        endings: &["jsonl", "ndjson"],
-        magic: &[],
-        what: "a file of JSON lines",
-        how: "save it as CSV with pandas: `import pandas as pd; pd.read_json(\"FILE\", lines=True).to_csv(\"STEM.csv\", \
-              index=False)`",
     },
     Foreign {
         endings: &["json"],
@@ -125,8 +118,8 @@ const PAGE: (&str, &str) = (
 );
 const JSON: (&str, &str) = (
     "JSON, not a table",
-    "save it as CSV with pandas: `import pandas as pd; pd.read_json(\"FILE\", lines=True).to_csv(\"STEM.csv\", index=False)`, \
-     without `lines=True` where it is one list",
+    "where it has an object a line, name it STEM.jsonl; where it is one list, save it as CSV with pandas: \
+     `import pandas as pd; pd.read_json(\"FILE\").to_csv(\"STEM.csv\", index=False)`",
 );
 const UTF_16: (&str, &str) = (
     "text in UTF-16, not in UTF-8",
@@ -249,10 +242,10 @@ mod tests {
                 "cells.csv: a compressed file: name it cells.csv.gz, and it is unpacked as it is read",
             ),
             (
-                "a \"b\".jsonl",
-                b"{}",
-                "a \"b\".jsonl: a file of JSON lines: save it as CSV with pandas: `import pandas as pd; \
-                 pd.read_json(\"a \\\"b\\\".jsonl\", lines=True).to_csv(\"a \\\"b\\\".csv\", index=False)`",
+                "a \"b\".json",
+                b"[]",
+                "a \"b\".json: a JSON file: save it as CSV with pandas: `import pandas as pd; \
+                 pd.read_json(\"a \\\"b\\\".json\").to_csv(\"a \\\"b\\\".csv\", index=False)`",
             ),
         ] {
             assert_eq!(told(name, start).as_deref(), Some(message));

@@ -12,6 +12,8 @@ use crate::ledger::Bytes;
 pub enum Format {
     /// Lines of cells: CSV or TSV.
     Table,
+    /// A JSON object a line.
+    JsonLines,
     /// One array of `NumPy`.
     Npy,
     /// Named arrays of `NumPy`.
@@ -21,10 +23,12 @@ pub enum Format {
 }
 
 /// The endings of each.
-const ENDINGS: [(&str, Format); 6] = [
+const ENDINGS: [(&str, Format); 8] = [
     ("csv", Format::Table),
     ("tsv", Format::Table),
     ("txt", Format::Table),
+    ("jsonl", Format::JsonLines),
+    ("ndjson", Format::JsonLines),
     ("npy", Format::Npy),
     ("npz", Format::Npz),
     ("safetensors", Format::Safetensors),
@@ -37,6 +41,11 @@ impl Format {
         let ending = name.strip_suffix(GZ).unwrap_or(&name).rsplit_once('.')?.1;
         let found = ENDINGS.iter().find(|(known, _)| *known == ending);
         found.map(|(_, format)| *format)
+    }
+
+    /// Whether a file of it is a table, with columns to choose the label from.
+    pub fn is_table(self) -> bool {
+        matches!(self, Self::Table | Self::JsonLines)
     }
 
     /// Whether a file of it has several arrays, which names choose from.

@@ -1,7 +1,7 @@
 //! [`Labelled`]: rows with a label each, as a person's files hold them. Reads files, gives what becomes a `Dataset` or is
 //! evaluated as it is.
 
-use super::{CsvTable, Format, RowSource, arrays, foreign, npy, places};
+use super::{Format, Missing, RowSource, Table, TableReader, Texts, arrays, foreign, npy, places};
 use crate::error::{Error, Result};
 use crate::quote::{listed, quoted};
 
@@ -21,6 +21,8 @@ pub struct Choice<'a> {
     pub features: Option<&'a str>,
     /// The column of labels in a table, or their array in an NPZ.
     pub labels: Option<&'a str>,
+    /// What becomes of cells that hold no number; `None` where nobody can choose, and they are refused.
+    pub missing: Option<Missing>,
 }
 
 /// Rows of features or embeddings with a label each.
@@ -35,11 +37,11 @@ pub struct Labelled {
     /// The names of those columns, or none where the file has no header.
     pub feature_names: Vec<String>,
     /// One a row.
-    pub labels: Vec<String>,
+    pub labels: Texts,
     /// The column or array that the labels come from, where a table or an NPZ has several.
     pub label_column: Option<String>,
     /// Text columns beside the label, by name.
-    pub columns: Vec<(String, Vec<String>)>,
+    pub columns: Vec<(String, Texts)>,
     /// What was decided while reading, in words: the label column, what was left out.
     pub notes: Vec<String>,
 }
@@ -48,7 +50,7 @@ pub struct Labelled {
 #[derive(Clone, Debug)]
 pub struct Labels {
     /// One a row.
-    pub labels: Vec<String>,
+    pub labels: Texts,
     /// The name of their column, where it has one.
     pub column: Option<String>,
     /// What was decided while reading, in words.
@@ -62,10 +64,10 @@ impl Labelled {
             values: self.values,
             dim: self.dim,
         };
-        (rows, self.labels)
+        (rows, self.labels.iter().map(str::to_owned).collect())
     }
 
-    /// Reads rows and labels from files: a CSV or NPZ with both, or a CSV, NPY or NPZ of numbers with a file of labels.
+    /// Reads rows and labels from files: a table or arrays with both, or numbers with a file of labels.
     ///
     /// Where a file offers several columns or arrays and `choice` names none, the right one is guessed.
     ///
@@ -75,29 +77,49 @@ impl Labelled {
         if let Some(error) = foreign::refusal(&data.name, &data.bytes) {
             return Err(error);
         }
-        let format = Format::of(&data.name);
-        let rows = match (labels, format) {
-            (None, Some(Format::Npy)) => return Err(Self::alone(&data.name)),
+        let (format, name) = (Format::of(&data.name), &data.name);
+        let mut rows = match (labels, format) {
+            (None, Some(Format::Npy)) => return Err(Self::alone(name)),
             (None, Some(format)) if format.has_arrays() => arrays::read_labelled(data, choice)?,
-            (None, _) => CsvTable::read(data)?.into_labelled(choice.labels)?,
             (Some(labels), Some(format)) if format != Format::Table => {
                 let (matrix, notes) = match format {
                     Format::Npy => (npy::read_matrix(data)?, Vec::new()),
                     _ => arrays::read_features(data, choice.features)?,
                 };
                 let mut rows = Self::unlabelled(data, matrix, notes);
-                let read = Self::read_labels(labels, choice.labels, &rows.name, rows.rows())?;
+                let count = rows.rows();
+                let read = Self::read_labels_of(labels, choice, &rows.name, |_| count)?;
                 rows.labels = read.labels;
                 rows.notes.extend(read.notes);
                 rows
             }
-            (Some(labels), _) => {
-                let mut table = CsvTable::read(data)?;
-                let read = Self::read_labels_of(labels, choice.labels, &data.name, |labels| {
+            (labels, _) => {
+                let own = choice.labels.filter(|_| labels.is_none());
+                return Self::of_table(TableReader::read(data, own)?, labels, choice);
+            }
+        };
+        rows.settle(choice.missing)?;
+        Ok(rows)
+    }
+
+    /// Rows and labels of a table that was read, or its rows with the labels of a file.
+    ///
+    /// # Errors
+    /// As [`Labelled::read`].
+    pub fn of_table(
+        mut table: Table,
+        labels: Option<&NamedFile>,
+        choice: Choice<'_>,
+    ) -> Result<Self> {
+        let mut rows = match labels {
+            None => table.into_labelled(choice)?,
+            Some(labels) => {
+                let name = table.name().to_owned();
+                let read = Self::read_labels_of(labels, choice, &name, |labels| {
                     table.expect(labels);
                     table.rows()
                 })?;
-                let mut rows = table.beside_labels(read.labels)?;
+                let mut rows = table.beside_labels(read.labels, choice.missing)?;
                 let kept = read.column.filter(|name| rows.feature_names.contains(name));
                 rows.notes.extend(read.notes);
                 rows.notes.extend(kept.map(|name| {
@@ -107,7 +129,7 @@ impl Labelled {
                 rows
             }
         };
-        rows.check()?;
+        rows.settle(choice.missing)?;
         Ok(rows)
     }
 
@@ -124,7 +146,8 @@ impl Labelled {
         match Format::of(&file.name) {
             Some(Format::Npy) => Vec::new(),
             Some(format) if format.has_arrays() => arrays::label_arrays(file),
-            _ => CsvTable::read(file).map_or_else(|_| Vec::new(), |table| table.header().to_vec()),
+            _ => TableReader::read(file, None)
+                .map_or_else(|_| Vec::new(), |table| table.header().to_vec()),
         }
     }
 
@@ -213,13 +236,17 @@ impl Labelled {
         of: &str,
         rows: usize,
     ) -> Result<Labels> {
-        Self::read_labels_of(file, chosen, of, |_| rows)
+        let choice = Choice {
+            labels: chosen,
+            ..Choice::default()
+        };
+        Self::read_labels_of(file, choice, of, |_| rows)
     }
 
     /// The same, where how many rows there are is told by how many labels would fit.
     fn read_labels_of(
         file: &NamedFile,
-        chosen: Option<&str>,
+        choice: Choice<'_>,
         of: &str,
         mut rows: impl FnMut(usize) -> usize,
     ) -> Result<Labels> {
@@ -230,32 +257,39 @@ impl Labelled {
         let check = |labels: usize| check_counts(of, rows(labels), &file.name, labels);
         match Format::of(&file.name) {
             Some(Format::Npy) => Ok(Labels {
-                labels: npy::read_labels(file, check)?,
+                labels: npy::read_labels(file, check)?.into_iter().collect(),
                 column: None,
                 notes: Vec::new(),
             }),
-            Some(format) if format.has_arrays() => arrays::read_labels(file, chosen, known, check),
+            Some(format) if format.has_arrays() => {
+                arrays::read_labels(file, choice.labels, known, check)
+            }
             _ => {
-                let mut table = CsvTable::read(file)?;
+                let mut table = TableReader::read(file, choice.labels)?;
                 // A first line of numbers is a label or the name of the labels: the rows tell.
                 table.expect(rows(table.rows()));
                 check_counts(of, rows(table.rows()), &file.name, table.rows())?;
-                table.column(chosen)
+                table.into_labels(choice.missing)
             }
         }
     }
 
-    /// Checks rows and labels against each other, and every value.
-    fn check(&self) -> Result<()> {
+    /// Checks rows and labels against each other, does what was chosen about cells without a number, and checks every value.
+    fn settle(&mut self, missing: Option<Missing>) -> Result<()> {
+        check_counts(&self.name, self.rows(), &self.name, self.labels.len())?;
+        missing.unwrap_or_default().apply(self)?;
         let Self {
-            name,
-            values,
-            dim,
-            labels,
-            ..
+            name, values, dim, ..
         } = self;
-        check_counts(name, self.rows(), name, labels.len())?;
-        check_values(name, values, *dim, 0)
+        let refused = check_values(name, values, *dim, 0);
+        let is_finite = || values.iter().all(|value| value.is_finite());
+        match (refused, missing) {
+            (Err(Error::Data(message)), Some(_)) if !is_finite() => {
+                let message = message.replace(FIX_VALUES, Missing::ADVICE);
+                Err(Error::Data(message))
+            }
+            (refused, _) => refused,
+        }
     }
 }
 
@@ -286,6 +320,9 @@ pub(crate) fn check_squares(rows: &[u32], values: &[f32], dim: usize) -> Result<
     }
 }
 
+/// What to do about a value that is not finite, where nobody can choose what becomes of it.
+const FIX_VALUES: &str = "fill or drop such rows";
+
 /// Whether all values are finite and far from too large: nearly always, and found out without a branch for each.
 fn all_are_small(values: &[f32], dim: usize) -> bool {
     let small = (f64::from(f32::MAX) / dim.max(1) as f64).sqrt() as f32 / 2.0;
@@ -307,11 +344,12 @@ pub(super) fn is_missing(label: &str) -> bool {
     .contains(&label)
 }
 
-/// What to do about a label that stands for none.
-pub(super) fn advice_on_missing(label: &str) -> String {
-    let drop = "every row needs a label: drop the rows without one";
+/// What to do about a label that stands for none; `can_drop` where rows can be left out as they are read.
+pub(super) fn advice_on_missing(label: &str, can_drop: bool) -> String {
+    let how = if can_drop { " (drop-rows does)" } else { "" };
+    let drop = format!("every row needs a label: drop the rows without one{how}");
     match label {
-        "" => drop.to_owned(),
+        "" => drop,
         _ => format!(
             "{drop}, or, where {label} is the name of a class, give it another name, such as \"{label}_\""
         ),
@@ -354,10 +392,7 @@ pub(super) fn check_values(name: &str, values: &[f32], dim: usize, first: usize)
     let infinite = values.iter().position(|value| !value.is_finite());
     let (at, problem) = match (infinite, too_large(values, dim)) {
         (None, None) => return Ok(()),
-        (Some(at), _) => {
-            let problem = "the value is not finite: fill or drop such rows";
-            (at, problem.to_owned())
-        }
+        (Some(at), _) => (at, format!("the value is not finite: {FIX_VALUES}")),
         // Larger numbers of 64 bits were read as this one.
         (None, Some(at)) if values[at].abs() == f32::MAX => {
             let problem = "too large for 32-bit floats (3.4e38 at most): scale the features";
@@ -401,14 +436,14 @@ mod tests {
     #[test]
     fn what_cannot_be_trained_on_is_refused_with_the_place() {
         let refuse = |values: &[f32], dim, labels: &[&str]| {
-            let rows = Labelled {
+            let mut rows = Labelled {
                 name: "x.npy".to_owned(),
                 values: values.to_vec(),
                 dim,
-                labels: labels.iter().map(|label| (*label).to_owned()).collect(),
+                labels: labels.iter().collect(),
                 ..Labelled::default()
             };
-            rows.check()
+            rows.settle(None)
                 .and_then(|()| Dataset::new(rows))
                 .expect_err("refused")
                 .to_string()

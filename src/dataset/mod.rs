@@ -9,10 +9,12 @@ mod csv;
 mod digits;
 mod foreign;
 mod format;
+mod json_lines;
 mod labelled;
 mod large;
 mod many_classes;
 mod mirrored;
+mod missing;
 #[cfg(not(target_arch = "wasm32"))]
 mod named_file;
 pub(crate) mod npy;
@@ -22,15 +24,18 @@ mod rotation;
 mod rows;
 mod safetensors;
 mod split;
+mod table;
+mod table_reader;
+mod texts;
 
 use std::collections::HashMap;
 
 #[cfg(target_arch = "wasm32")]
 pub use blob::BlobRows;
-pub use csv::CsvTable;
 pub use format::Format;
 pub(crate) use labelled::check_squares;
 pub use labelled::{Choice, Labelled, Labels, NamedFile};
+pub use missing::Missing;
 #[cfg(not(target_arch = "wasm32"))]
 pub use npy::triplets_header;
 pub use npy::{matrix_header, write_matrix};
@@ -40,6 +45,9 @@ pub use npy_rows::NpyRows;
 pub use npz::{NpyElement, NpzWriter};
 pub use rows::{RowSource, STREAM_FROM_BYTES};
 pub use split::{Side, Sides};
+pub use table::Table;
+pub use table_reader::TableReader;
+pub use texts::Texts;
 
 use crate::config::{Split, TrainConfig};
 use crate::error::{Error, Result};
@@ -61,7 +69,7 @@ pub struct Dataset {
     /// The column or array that the labels come from, where a table or an NPZ has several.
     pub label_column: Option<String>,
     /// Text columns beside the label, by name: what `split = column:NAME` can use.
-    pub columns: Vec<(String, Vec<String>)>,
+    pub columns: Vec<(String, Texts)>,
     /// Whether the last rows came from a second file, and are what is tested.
     pub joined: bool,
     /// What was decided while reading, in words: the label column, what was left out.
@@ -146,8 +154,15 @@ impl Dataset {
         })
     }
 
-    fn of(name: String, features: RowSource, labels: &[String]) -> Result<Self> {
-        let class_names = classes(labels);
+    fn of(name: String, features: RowSource, labels: &Texts) -> Result<Self> {
+        // A text that no row has any more is no class.
+        let mut is_there = vec![false; labels.distinct().len()];
+        for code in labels.codes() {
+            is_there[*code as usize] = true;
+        }
+        let named = labels.distinct().iter().zip(&is_there);
+        let named = named.filter(|(_, is_there)| **is_there);
+        let class_names = ordered(named.map(|(label, _)| label.to_string()).collect());
         if class_names.len() < 2 {
             return Err(Error::Data(format!(
                 "{name}: every row has the label {}: metric learning needs two classes at least",
@@ -159,8 +174,16 @@ impl Dataset {
             .zip(0..)
             .map(|(name, index)| (name.as_str(), index))
             .collect();
+        let classes = labels.distinct().iter();
+        let classes: Vec<u32> = classes
+            .map(|label| index.get(&**label).copied().unwrap_or(0))
+            .collect();
         Ok(Self {
-            labels: labels.iter().map(|label| index[label.as_str()]).collect(),
+            labels: labels
+                .codes()
+                .iter()
+                .map(|code| classes[*code as usize])
+                .collect(),
             name,
             features,
             feature_names: Vec::new(),
@@ -197,10 +220,8 @@ impl Dataset {
                 ))
             })?
         };
-        let names: Vec<String> = [self, other]
-            .iter()
-            .flat_map(|data| data.label_names())
-            .collect();
+        let names = [self, other].into_iter();
+        let names = names.flat_map(|data| data.label_names()).collect();
         let all = |data: &Self| (0..data.rows() as u32).collect::<Vec<_>>();
         let (mut values, mut others) = (Vec::new(), Vec::new());
         self.features.read(&all(self), &mut values).await?;
@@ -216,11 +237,11 @@ impl Dataset {
             notes: [&self.notes[..], &other.notes].concat(),
             ..Labelled::default()
         })?;
-        let side = |data: &Self, side: &str| vec![side.to_owned(); data.rows()];
-        joined.columns.push((
-            split::SIDE_COLUMN.to_owned(),
-            [side(self, "train"), side(other, "test")].concat(),
-        ));
+        let sides = std::iter::repeat_n("train", self.rows());
+        let sides = sides.chain(std::iter::repeat_n("test", other.rows()));
+        joined
+            .columns
+            .push((split::SIDE_COLUMN.to_owned(), sides.collect()));
         joined.joined = true;
         Ok(joined)
     }
@@ -247,7 +268,7 @@ impl Dataset {
     ///
     /// # Errors
     /// [`Error::Config`] when there is no such column, with those there are.
-    pub(crate) fn text_column(&self, setting: &str, name: &str) -> Result<&[String]> {
+    pub(crate) fn text_column(&self, setting: &str, name: &str) -> Result<&Texts> {
         let column = self.columns.iter().find(|(column, _)| column == name);
         let (_, values) = column.ok_or_else(|| {
             Error::Config(format!(
@@ -312,7 +333,11 @@ fn places<'a>(names: &'a [String], others: &[String]) -> Result<Vec<usize>, &'a 
 
 /// The distinct labels in label order.
 pub(crate) fn classes(labels: &[String]) -> Vec<String> {
-    let mut names: Vec<String> = labels.to_vec();
+    ordered(labels.to_vec())
+}
+
+/// Labels in label order, each once.
+fn ordered(mut names: Vec<String>) -> Vec<String> {
     names.sort_unstable();
     names.dedup();
     let numbers: Option<Vec<i128>> = names.iter().map(|name| name.parse().ok()).collect();

@@ -363,7 +363,7 @@ impl Header {
                 return match self.number(item).is_nan() {
                     true => refuse(format!(
                         "row {row}: the label is NaN, a missing value: {}",
-                        labelled::advice_on_missing("")
+                        labelled::advice_on_missing("", false)
                     )),
                     false => Ok(()),
                 };
@@ -374,7 +374,7 @@ impl Header {
                     "" => "empty".to_owned(),
                     _ => format!("{}, a missing value", quoted(&label)),
                 };
-                let advice = labelled::advice_on_missing(&label);
+                let advice = labelled::advice_on_missing(&label, false);
                 return refuse(format!("row {row}: the label is {problem}: {advice}"));
             }
             labels.push(label);

@@ -119,7 +119,7 @@ mod tests {
     fn tensors_are_read_by_their_shapes() {
         let rows = read(&pair()).expect("reads");
         assert_eq!((rows.values, rows.dim), (vec![1.0, 2.0, 3.0, -4.0], 2));
-        assert_eq!(rows.labels, ["7", "-1"]);
+        assert_eq!(rows.labels, ["7", "-1"][..]);
     }
 
     #[test]

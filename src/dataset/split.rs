@@ -152,8 +152,8 @@ impl Sides {
     fn by_column(dataset: &Dataset, name: &str, config: &TrainConfig) -> Result<Self> {
         let values = dataset.text_column("split", name)?;
         let mut sides = Self::default();
-        for (row, value) in (0..).zip(values) {
-            match value.as_str() {
+        for (row, value) in (0..).zip(values.iter()) {
+            match value {
                 "train" => sides.train.push(row),
                 "validation" => sides.validation.push(row),
                 "test" => sides.test.push(row),
@@ -274,7 +274,7 @@ mod tests {
     /// Labels of classes of these sizes, with a row each.
     fn classes_of(sizes: &[usize]) -> Dataset {
         let of_class = |(class, size): (usize, &usize)| vec![class.to_string(); *size];
-        let labels: Vec<String> = sizes.iter().enumerate().flat_map(of_class).collect();
+        let labels: crate::dataset::Texts = sizes.iter().enumerate().flat_map(of_class).collect();
         Dataset::new(crate::dataset::Labelled {
             values: vec![1.0; labels.len()],
             dim: 1,
@@ -421,7 +421,14 @@ mod tests {
         let mut config = dataset.default_config();
         config.split = Split::Column("part".to_owned());
         assert_eq!(sizes(&dataset, &config), [599, 599, 599]);
-        dataset.columns[0].1[5] = "dev".to_owned();
+        let side = |row: usize| {
+            if row == 5 {
+                "dev".to_owned()
+            } else {
+                side(row)
+            }
+        };
+        dataset.columns[0].1 = (0..1797).map(side).collect();
         let error = Sides::new(&dataset, &config)
             .expect_err("refused")
             .to_string();

@@ -125,11 +125,11 @@ test("bad files give the command line's sentence, and the data there was stays",
   const cases = [
     ["ragged.csv", "x,label\n1,a\n2\n", "ragged.csv, line 3: 1 value, expected 2 as in the first line"],
     ["word.csv", "x,label\n1,a\nfoo,b\n3,c\n", 'word.csv, line 3: column "x" holds "foo", which is not a number'],
-    ["nan.csv", "x,label\n1,a\nNaN,b\n", 'nan.csv, line 3: column "x" holds "NaN", a missing value: fill or drop such rows; pandas drops them: `import pandas as pd; pd.read_csv("nan.csv").dropna().to_csv("nan_clean.csv", index=False)`'],
+    ["nan.csv", "x,label\n1,a\nNaN,b\n", 'nan.csv, line 3: column "x" holds "NaN", a missing value: choose what becomes of such cells: drop-rows, drop-columns or median (--missing on the command line)'],
     ["plain.csv", "x,w\n1.5,2\n2.5,2.5\n", 'plain.csv: no label column can be told from the others: choose one of "x", "w"'],
     ["one.csv", "x,label\n1,a\n2,a\n", 'one.csv: every row has the label "a": metric learning needs two classes at least'],
     ["empty.csv", "", "empty.csv: the file is empty"],
-    ["cat.png", "\x89PNG", "cat.png: only CSV, NPY, NPZ and safetensors files are read: save the data as one of these"],
+    ["cat.png", "\x89PNG", "cat.png: only CSV, JSON Lines, NPY, NPZ and safetensors files are read: save the data as one of these"],
   ];
   await on("?engine=cpu#data=many-classes", {}, async (page) => {
     const summary = await page.text("dataset-summary");

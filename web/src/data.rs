@@ -55,7 +55,7 @@ pub(crate) fn Data(state: State, session: Session) -> impl IntoView {
                 {SAMPLES.map(|name| view! { <option value=name>{listed(name)}</option> })}
             </select>
             <label class="file" class:over=dropping>
-                "Drop a table here, or choose one: a row for each item, a column with its label (CSV, NPY, NPZ, safetensors)"
+                "Drop a table here, or choose one: a row for each item, a column with its label (CSV, JSON Lines, NPY, NPZ, safetensors)"
                 <input
                     type="file" multiple=true accept=".csv,.tsv,.txt,.npy,.npz,.safetensors,.gz" data-testid="dataset-file" on:change=take_files
                 />

@@ -1,6 +1,7 @@
 //! One look over the bytes of a table before a cell is read: which delimiter, whether every quote is closed, and that no line
 //! takes more memory than a table's line may. Takes the same steps as the `csv` crate's reader, without holding anything.
 
+use crate::dataset::table::Places;
 use crate::error::{Error, Result};
 
 /// Bytes of a line, or of a row whose cells run over several.
@@ -10,18 +11,32 @@ const DELIMITER_BYTES: usize = 64 << 10;
 /// Cells of a line: what is held for each is more than a cell of a byte.
 const MAX_CELLS: usize = 1 << 20;
 
-/// What a table's bytes say of it.
-#[derive(Debug, PartialEq, Eq)]
+/// What a table's bytes say of it, part by part.
+#[derive(Debug)]
 pub(super) struct Scan {
-    pub(super) delimiter: u8,
+    name: String,
+    delimiter: u8,
     /// Cells in quotes that run over several lines: how many, and the line of the first.
     pub(super) long_cells: Option<(usize, usize)>,
     /// The first empty line that stands between two rows.
     pub(super) empty_line: Option<usize>,
+    /// From each of these rows on, how much later than its own number, from 0, the line of a row is.
+    shifts: Vec<(usize, usize)>,
+    at: At,
+    line: usize,
+    rows: usize,
+    /// Bytes of the row so far, its cells, and the line that it begins on.
+    length: usize,
+    cells: usize,
+    row_line: usize,
+    quote_line: usize,
+    /// An empty line after a row, until another row comes.
+    empty_after: Option<usize>,
+    last: u8,
 }
 
 /// Where in a row a byte stands.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum At {
     RowStart,
     CellStart,
@@ -34,117 +49,162 @@ enum At {
 }
 
 impl Scan {
-    /// Looks over a table, without its byte order mark.
-    ///
-    /// # Errors
-    /// [`Error::Data`] with the line of a quote that is not closed or closes inside a cell, and of a row that is too long.
-    pub(super) fn new(name: &str, bytes: &[u8]) -> Result<Self> {
-        let refuse = |line, problem: &str| {
-            let message = format!("{name}, line {line}: {problem}");
-            Err(Error::Data(message))
-        };
-        let delimiter = delimiter(bytes);
-        let mut scan = Self {
+    /// Begins with a table, without its byte order mark.
+    pub(super) fn new(name: &str, delimiter: u8) -> Self {
+        Self {
+            name: name.to_owned(),
             delimiter,
             long_cells: None,
             empty_line: None,
-        };
-        let (mut at, mut line) = (At::RowStart, 1);
-        let (mut start, mut row_line, mut cells, mut quote_line) = (0, 1, 1, 1);
-        let (mut rows, mut empty_line) = (0, None);
-        for (place, byte) in bytes.iter().copied().enumerate() {
+            shifts: Vec::new(),
+            at: At::RowStart,
+            line: 1,
+            rows: 0,
+            length: 0,
+            cells: 1,
+            row_line: 1,
+            quote_line: 1,
+            empty_after: None,
+            last: 0,
+        }
+    }
+
+    fn refuse(&self, line: usize, problem: &str) -> Result<()> {
+        let message = format!("{}, line {line}: {problem}", self.name);
+        Err(Error::Data(message))
+    }
+
+    /// Looks over the next bytes.
+    ///
+    /// # Errors
+    /// [`Error::Data`] with the line of a quote that closes inside a cell, and of a row that is too long.
+    pub(super) fn push(&mut self, bytes: &[u8]) -> Result<()> {
+        for byte in bytes.iter().copied() {
             let ends_line = byte == b'\n' || byte == b'\r';
-            let half = byte == b'\n' && place > 0 && bytes[place - 1] == b'\r';
-            at = match at {
+            let half = byte == b'\n' && self.last == b'\r';
+            self.last = byte;
+            let begins = self.at == At::RowStart && !ends_line;
+            self.at = match self.at {
                 At::Quoted => match byte {
                     b'"' => At::Quote,
                     _ => At::Quoted,
                 },
                 At::RowStart if ends_line => {
-                    if !half && rows > 0 {
-                        empty_line = empty_line.or(Some(line));
+                    if !half && self.rows > 0 {
+                        self.empty_after = self.empty_after.or(Some(self.line));
                     }
-                    start = place + 1;
                     At::RowStart
                 }
                 _ if ends_line => {
-                    rows += 1;
-                    start = place + 1;
-                    cells = 1;
+                    self.rows += 1;
+                    (self.length, self.cells) = (0, 1);
                     At::RowStart
                 }
-                _ if byte == delimiter => {
-                    cells += 1;
+                _ if byte == self.delimiter => {
+                    self.cells += 1;
                     At::CellStart
                 }
                 At::RowStart | At::CellStart if byte == b'"' => {
-                    quote_line = line;
+                    self.quote_line = self.line;
                     At::Quoted
                 }
                 At::Quote if byte == b'"' => At::Quoted,
                 At::Quote | At::Blank if byte == b' ' || byte == b'\t' => At::Blank,
-                At::Quote | At::Blank => {
-                    let to = if quote_line == line {
-                        String::new()
-                    } else {
-                        format!(" on line {line}")
-                    };
-                    return refuse(
-                        quote_line,
-                        &format!(
-                            "the quote that opens a cell here is closed{to} and more text follows: a quote is missing or \
-                             too many, and one inside a cell is written twice"
-                        ),
-                    );
-                }
+                At::Quote | At::Blank => return self.refuse_quote(),
                 At::RowStart | At::CellStart | At::Cell => At::Cell,
             };
-            if at != At::RowStart {
-                if place == start {
-                    row_line = line;
-                    scan.empty_line = scan.empty_line.or(empty_line);
-                }
-                if place - start >= MAX_LINE_BYTES {
-                    return match at {
-                        At::Quoted => refuse(
-                            quote_line,
-                            "the quote that opens here is not closed within 16 MiB: close or remove it",
-                        ),
-                        _ => refuse(
-                            row_line,
-                            "longer than 16 MiB: a table has a line for each row, so this is another kind of file",
-                        ),
-                    };
-                }
-                if cells > MAX_CELLS {
-                    return refuse(
-                        row_line,
-                        "more than 1,048,576 columns: a table has a line for each row, so this is another kind of file, \
-                         or turned on its side",
-                    );
-                }
+            if begins {
+                self.begin_row();
             }
-            if ends_line && at == At::Quoted && !half {
-                let (count, first) = scan.long_cells.unwrap_or((0, quote_line));
-                // The line that opened it is counted once, however many follow.
-                scan.long_cells = Some((count + usize::from(quote_line == line), first));
+            if self.at != At::RowStart {
+                self.length += 1;
+                if self.length > MAX_LINE_BYTES || self.cells > MAX_CELLS {
+                    return self.refuse_row();
+                }
             }
             if ends_line && !half {
-                line += 1;
+                if self.at == At::Quoted {
+                    let (count, first) = self.long_cells.unwrap_or((0, self.quote_line));
+                    // The line that opened it is counted once, however many follow.
+                    let opened_here = usize::from(self.quote_line == self.line);
+                    self.long_cells = Some((count + opened_here, first));
+                }
+                self.line += 1;
             }
         }
-        match at {
-            At::Quoted => refuse(
-                quote_line,
-                "the quote that opens here is never closed: close or remove it",
-            ),
-            _ => Ok(scan),
+        Ok(())
+    }
+
+    fn begin_row(&mut self) {
+        self.row_line = self.line;
+        self.empty_line = self.empty_line.or(self.empty_after);
+        let shift = self.line - self.rows;
+        if self.shifts.last().is_none_or(|(_, last)| *last != shift) {
+            self.shifts.push((self.rows, shift));
         }
+    }
+
+    fn refuse_quote(&self) -> Result<()> {
+        let to = match self.quote_line == self.line {
+            true => String::new(),
+            false => format!(" on line {}", self.line),
+        };
+        self.refuse(
+            self.quote_line,
+            &format!(
+                "the quote that opens a cell here is closed{to} and more text follows: a quote is missing or too many, and \
+                 one inside a cell is written twice"
+            ),
+        )
+    }
+
+    fn refuse_row(&self) -> Result<()> {
+        match self.at {
+            _ if self.cells > MAX_CELLS => self.refuse(
+                self.row_line,
+                "more than 1,048,576 columns: a table has a line for each row, so this is another kind of file, or turned on \
+                 its side",
+            ),
+            At::Quoted => self.refuse(
+                self.quote_line,
+                "the quote that opens here is not closed within 16 MiB: close or remove it",
+            ),
+            _ => self.refuse(
+                self.row_line,
+                "longer than 16 MiB: a table has a line for each row, so this is another kind of file",
+            ),
+        }
+    }
+
+    /// The line of each row, once all bytes were seen: see [`Places::Lines`].
+    ///
+    /// # Errors
+    /// [`Error::Data`] with the line of a quote that is not closed.
+    pub(super) fn finish(self) -> Result<Places> {
+        if self.at == At::Quoted {
+            self.refuse(
+                self.quote_line,
+                "the quote that opens here is never closed: close or remove it",
+            )?;
+        }
+        Ok(Places::Lines(self.shifts))
+    }
+
+    /// The line of a row, counted from 0 and from the first line on.
+    pub(super) fn line_of(&self, row: usize) -> usize {
+        let next = self.shifts.partition_point(|(first, _)| *first <= row);
+        row + next.checked_sub(1).map_or(1, |at| self.shifts[at].1)
     }
 }
 
+/// Whether these bytes, a file's first, hold its first line or as much of it as is looked at.
+pub(super) fn has_first_line(bytes: &[u8]) -> bool {
+    let text = bytes.iter().skip_while(|byte| b"\r\n".contains(byte));
+    bytes.len() > DELIMITER_BYTES || text.clone().any(|byte| b"\r\n".contains(byte))
+}
+
 /// The delimiter that the first line has most of, outside quotes.
-fn delimiter(bytes: &[u8]) -> u8 {
+pub(super) fn delimiter(bytes: &[u8]) -> u8 {
     let mut counts = [0; 3];
     let delimiters = *b";\t,";
     let mut quoted = false;
@@ -168,23 +228,23 @@ fn delimiter(bytes: &[u8]) -> u8 {
     most.map_or(b',', |(_, delimiter)| delimiter)
 }
 
-/// The line, from 1, of the row that begins at this place or after the line ends that stand there.
-pub(super) fn line_of(bytes: &[u8], place: usize) -> usize {
-    let ends = |byte: &&u8| b"\r\n".contains(*byte);
-    let place = place.min(bytes.len());
-    let place = place + bytes[place..].iter().take_while(ends).count();
-    let before = &bytes[..place];
-    let count = |wanted| before.iter().filter(|byte| **byte == wanted).count();
-    let both = before.windows(2).filter(|pair| pair == b"\r\n").count();
-    1 + count(b'\r') + count(b'\n') - both
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// A look over a text in parts of so many bytes.
+    fn scan_in(text: &str, part: usize) -> Result<Scan, String> {
+        let mut scan = Scan::new("x.csv", delimiter(text.as_bytes()));
+        let mut parts = text.as_bytes().chunks(part);
+        let pushed = parts.try_for_each(|part| scan.push(part));
+        pushed.map_err(|error| error.to_string())?;
+        Ok(scan)
+    }
+
     fn scan(text: &str) -> Result<Scan, String> {
-        Scan::new("x.csv", text.as_bytes()).map_err(|error| error.to_string())
+        let whole = scan_in(text, text.len().max(1))?;
+        let finished = scan_in(text, 3)?.finish().map(|_| whole);
+        finished.map_err(|error| error.to_string())
     }
 
     #[test]
@@ -224,11 +284,7 @@ mod tests {
             ("x,label", b','),
             ("label\na\n", b','),
         ] {
-            assert_eq!(
-                scan(text).expect("is sound").delimiter,
-                delimiter,
-                "{text:?}"
-            );
+            assert_eq!(super::delimiter(text.as_bytes()), delimiter, "{text:?}");
         }
     }
 
@@ -254,13 +310,11 @@ mod tests {
     #[test]
     fn lines_are_counted_whatever_ends_them() {
         for ends in ["\n", "\r\n", "\r"] {
-            let text = ["a", "", "b", "c"].join(ends);
-            for (row, line) in [("a", 1), ("b", 3), ("c", 4)] {
-                let place = text.find(row).expect("is there");
-                assert_eq!(line_of(text.as_bytes(), place), line, "{text:?}");
-                // From the end of the row before.
-                let before = text[..place].trim_end_matches(['\r', '\n']).len();
-                assert_eq!(line_of(text.as_bytes(), before), line, "{text:?}");
+            for part in [1, 2, 100] {
+                let text = ["a", "", "b", "\"c", "c\"", "d"].join(ends);
+                let scan = scan_in(&text, part).expect("is sound");
+                let lines: Vec<usize> = (0..4).map(|row| scan.line_of(row)).collect();
+                assert_eq!(lines, [1, 3, 4, 6], "{text:?} in parts of {part}");
             }
         }
     }

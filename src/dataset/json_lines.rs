@@ -1,0 +1,381 @@
+//! JSON Lines: an object a line, part by part, into the rows of a [`Table`]. A list of numbers is a vector of features, what
+//! stands beside it may be the label; without a list, numbers are features as in any table.
+
+use std::fmt::{Formatter, Result as Formatted};
+
+use serde::Deserialize;
+use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
+use serde_json::Value;
+
+use super::table::{Builder, Cell, Places};
+use super::{Table, foreign};
+use crate::error::{Error, Result};
+use crate::quote::{listed, quoted};
+
+/// Bytes of a line at most.
+const MAX_LINE_BYTES: usize = 16 << 20;
+
+/// Takes the bytes of a file of JSON lines, and gives its table.
+#[derive(Debug)]
+pub(super) struct JsonLinesReader {
+    name: String,
+    chosen: Option<String>,
+    /// Bytes of the file.
+    total: u64,
+    /// The line that has begun.
+    line: Vec<u8>,
+    /// Lines that ended, and from which row on that is how much more than rows.
+    lines: usize,
+    shifts: Vec<(usize, usize)>,
+    keys: Vec<Key>,
+    builder: Option<Builder>,
+    /// Keys that the first line has not.
+    others: Vec<String>,
+}
+
+/// A key of the first line, and its columns in the table.
+#[derive(Debug)]
+struct Key {
+    name: String,
+    holds: Holds,
+}
+
+/// What the value of a key is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Holds {
+    /// The text of a column.
+    Text(usize),
+    /// So many numbers, from this column on.
+    Vector { first: usize, dim: usize },
+    /// What is no column: an object, a list of text, a second vector.
+    Nothing,
+}
+
+impl JsonLinesReader {
+    /// Begins with a file of this name and so many bytes; `label` is the key that is the label, where one was chosen.
+    pub(super) fn new(name: &str, total: u64, label: Option<&str>) -> Self {
+        Self {
+            name: name.to_owned(),
+            chosen: label.map(str::to_owned),
+            total,
+            line: Vec::new(),
+            lines: 0,
+            shifts: Vec::new(),
+            keys: Vec::new(),
+            builder: None,
+            others: Vec::new(),
+        }
+    }
+
+    /// Takes the next bytes of the file.
+    ///
+    /// # Errors
+    /// [`Error::Data`] with the line that is no object, is too long, or holds another number of numbers than the first.
+    pub(super) fn push(&mut self, bytes: &[u8]) -> Result<()> {
+        if self.lines == 0
+            && self.line.is_empty()
+            && let Some(error) = foreign::refusal(&self.name, bytes)
+        {
+            return Err(error);
+        }
+        let mut parts = bytes.split(|byte| *byte == b'\n').peekable();
+        while let Some(part) = parts.next() {
+            if self.line.len() + part.len() > MAX_LINE_BYTES {
+                let problem = "longer than 16 MiB: each row has a line of its own, so this is another kind of file";
+                return Err(self.refusal(problem));
+            }
+            self.line.extend_from_slice(part);
+            if parts.peek().is_some() {
+                self.end_line()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What is wrong with the line under way.
+    fn refusal(&self, problem: &str) -> Error {
+        Error::Data(format!("{}, line {}: {problem}", self.name, self.lines + 1))
+    }
+
+    fn end_line(&mut self) -> Result<()> {
+        let line = std::mem::take(&mut self.line);
+        if !line.iter().all(u8::is_ascii_whitespace) {
+            self.take(&line)?;
+        }
+        self.lines += 1;
+        // Its room serves the next one.
+        self.line = line;
+        self.line.clear();
+        Ok(())
+    }
+
+    fn take(&mut self, line: &[u8]) -> Result<()> {
+        let Object(fields) = serde_json::from_slice(line).map_err(|error| {
+            let text = error.to_string();
+            let what = text.split(" at line").next().unwrap_or_default();
+            self.refusal(&format!(
+                "no JSON object as in {{\"label\": \"a\", \"vector\": [0.5, 1]}}: {what}, character {}",
+                error.column()
+            ))
+        })?;
+        if self.builder.is_none() {
+            self.begin(&fields, line.len() as u64 + 1);
+        }
+        let mut cells: Vec<Cell<'_>> = Vec::new();
+        let columns = self.builder.as_ref().map_or(0, Builder::columns);
+        cells.resize(columns, Cell::Text(""));
+        for (name, field) in &fields {
+            let key = self.keys.iter().find(|key| key.name == *name);
+            let Some(key) = key else {
+                if !self.others.contains(name) {
+                    self.others.push(name.clone());
+                }
+                continue;
+            };
+            match (key.holds, field) {
+                (Holds::Text(column), Field::Text(text)) => cells[column] = Cell::Text(text),
+                (Holds::Vector { first, dim }, Field::Vector(values)) if values.len() == dim => {
+                    for (cell, value) in cells[first..].iter_mut().zip(values) {
+                        *cell = Cell::Number(*value);
+                    }
+                }
+                (Holds::Vector { dim, .. }, Field::Vector(values)) => {
+                    let (name, len) = (quoted(name), values.len());
+                    let problem =
+                        format!("{name} holds {len} numbers, expected {dim} as in the first line");
+                    return Err(self.refusal(&problem));
+                }
+                // A vector that is missing is as many missing numbers.
+                (Holds::Vector { .. }, Field::Text(text)) if text.is_empty() => {}
+                (Holds::Vector { .. }, _) => {
+                    let problem = format!(
+                        "{} is no list of numbers, expected one as in the first line",
+                        quoted(name)
+                    );
+                    return Err(self.refusal(&problem));
+                }
+                (Holds::Text(_) | Holds::Nothing, _) => {}
+            }
+        }
+        let Some(builder) = &mut self.builder else {
+            return Ok(());
+        };
+        // A table's first row follows its header.
+        let row = builder.rows() + 1;
+        let shift = self.lines + 1 - row;
+        if self.shifts.last().is_none_or(|(_, last)| *last != shift) {
+            self.shifts.push((row, shift));
+        }
+        builder.push(|at| cells[at])
+    }
+
+    /// Makes columns of the fields of the first line.
+    fn begin(&mut self, fields: &[(String, Field)], bytes: u64) {
+        let dim_of = |field: &Field| match field {
+            Field::Vector(values) => values.len(),
+            _ => 0,
+        };
+        let longest = fields.iter().map(|(_, field)| dim_of(field)).max();
+        let (mut columns, mut has_vector) = (Vec::new(), false);
+        for (name, field) in fields {
+            let first = columns.len();
+            let holds = match field {
+                Field::Text(_) => {
+                    columns.push(name.clone());
+                    Holds::Text(first)
+                }
+                Field::Vector(values) if !has_vector && Some(values.len()) == longest => {
+                    has_vector = true;
+                    let dim = values.len();
+                    columns.extend((0..dim).map(|at| format!("{name}[{at}]")));
+                    Holds::Vector { first, dim }
+                }
+                _ => Holds::Nothing,
+            };
+            let name = name.clone();
+            self.keys.push(Key { name, holds });
+        }
+        let is_text: Vec<usize> = self
+            .keys
+            .iter()
+            .filter_map(|key| match key.holds {
+                Holds::Text(column) => Some(column),
+                _ => None,
+            })
+            .collect();
+        let mut builder = Builder::new(&self.name, columns, self.chosen.as_deref());
+        if has_vector {
+            builder.are_text(&is_text);
+        }
+        builder.expect(self.total / bytes);
+        self.builder = Some(builder);
+    }
+
+    /// The table, once all bytes were pushed.
+    ///
+    /// # Errors
+    /// [`Error::Data`] when the file has no line, or its last is no object.
+    pub(super) fn finish(mut self) -> Result<Table> {
+        self.end_line()?;
+        let Some(builder) = self.builder else {
+            return Err(Error::Data(format!("{}: the file is empty", self.name)));
+        };
+        let mut table = builder.finish(Places::Lines(self.shifts), None, false)?;
+        let left = self.keys.iter().filter(|key| key.holds == Holds::Nothing);
+        let left: Vec<&str> = left.map(|key| key.name.as_str()).collect();
+        if !left.is_empty() {
+            table.note(format!("left out, no number or text: {}", listed(left)));
+        }
+        if !self.others.is_empty() {
+            let others = self.others.iter().map(String::as_str);
+            table.note(format!(
+                "left out, not in the first line: {}",
+                listed(others)
+            ));
+        }
+        Ok(table)
+    }
+}
+
+/// The fields of a line, in their order.
+struct Object(Vec<(String, Field)>);
+
+/// A value of a line.
+enum Field {
+    /// Text, or a number or truth value as text; of nothing, an empty one.
+    Text(String),
+    /// A list of numbers; NaN where one is missing.
+    Vector(Vec<f32>),
+    Other,
+}
+
+impl<'de> Deserialize<'de> for Object {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Fields;
+        impl<'de> Visitor<'de> for Fields {
+            type Value = Object;
+
+            fn expecting(&self, text: &mut Formatter<'_>) -> Formatted {
+                text.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Object, A::Error> {
+                let mut fields: Vec<(String, Field)> = Vec::new();
+                while let Some((name, value)) = map.next_entry::<String, Value>()? {
+                    if fields.iter().any(|(known, _)| *known == name) {
+                        return Err(A::Error::custom(format!("{} stands twice", quoted(&name))));
+                    }
+                    fields.push((name, Field::of(value)));
+                }
+                Ok(Object(fields))
+            }
+        }
+        deserializer.deserialize_map(Fields)
+    }
+}
+
+impl Field {
+    fn of(value: Value) -> Self {
+        let number = |value: &Value| match value {
+            Value::Null => Some(f32::NAN),
+            value => value.as_f64().map(|value| value as f32),
+        };
+        match value {
+            Value::Null => Self::Text(String::new()),
+            Value::String(text) => Self::Text(text),
+            Value::Bool(_) | Value::Number(_) => Self::Text(value.to_string()),
+            Value::Array(values) if !values.is_empty() => {
+                let values: Option<Vec<f32>> = values.iter().map(number).collect();
+                values.map_or(Self::Other, Self::Vector)
+            }
+            Value::Array(_) | Value::Object(_) => Self::Other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dataset::{Choice, Labelled};
+
+    fn read(text: &str) -> Result<Labelled, String> {
+        let parts = [1, 7, text.len().max(1)].map(|part| {
+            let mut reader = JsonLinesReader::new("x.jsonl", text.len() as u64, None);
+            let mut parts = text.as_bytes().chunks(part);
+            let table = parts.try_for_each(|part| reader.push(part));
+            let table = table.and_then(|()| reader.finish());
+            let rows = table.and_then(|table| Labelled::of_table(table, None, Choice::default()));
+            rows.map_err(|error| error.to_string())
+        });
+        assert!(parts.iter().all(|rows| *rows == parts[0]), "{parts:?}");
+        let [rows, ..] = parts;
+        rows
+    }
+
+    #[test]
+    fn a_list_of_numbers_is_the_features_and_what_stands_beside_may_be_the_label() {
+        let text = "{\"id\": 7, \"text\": \"a, b\", \"vector\": [1, 2.5], \"Species\": \"cat\", \"tags\": [\"x\"]}\n\n\
+                    {\"Species\": \"dog\", \"text\": null, \"vector\": [-3e2, 4], \"id\": 8, \"late\": 1}\r\n";
+        let rows = read(text).expect("reads");
+        assert_eq!((rows.values, rows.dim), (vec![1.0, 2.5, -300.0, 4.0], 2));
+        assert_eq!(rows.feature_names, ["vector[0]", "vector[1]"]);
+        assert_eq!(rows.labels, ["cat", "dog"][..]);
+        let names: Vec<&str> = rows.columns.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["id", "text"]);
+        assert_eq!(
+            rows.notes,
+            [
+                "label = \"Species\" (by its name)",
+                "left out, no number or text: \"tags\"",
+                "left out, not in the first line: \"late\"",
+                "left out: \"id\", \"text\""
+            ]
+        );
+    }
+
+    #[test]
+    fn without_a_list_numbers_are_features() {
+        let rows =
+            read("{\"a\": 1, \"b\": 0.5, \"kind\": \"u\"}\n{\"b\": 2, \"a\": 3, \"kind\": \"v\"}");
+        let rows = rows.expect("reads");
+        assert_eq!((rows.values, rows.dim), (vec![1.0, 0.5, 3.0, 2.0], 2));
+        assert_eq!(rows.labels, ["u", "v"][..]);
+    }
+
+    #[test]
+    fn bad_lines_are_refused_with_their_number() {
+        for (text, message) in [
+            ("", "x.jsonl: the file is empty"),
+            (
+                "{\"v\": [1, 2], \"label\": 1}\n\n{\"v\": [1], \"label\": 2}\n",
+                "x.jsonl, line 3: \"v\" holds 1 numbers, expected 2 as in the first line",
+            ),
+            (
+                "{\"v\": [1, 2], \"label\": 1}\n{\"v\": [1, null], \"label\": 2}\n",
+                "x.jsonl, line 2: column \"v[1]\" is empty: fill or drop such rows first",
+            ),
+            (
+                "{\"v\": [1, 2], \"label\": 1}\n{\"v\": \"1 2\", \"label\": 2}\n",
+                "x.jsonl, line 2: \"v\" is no list of numbers, expected one as in the first line",
+            ),
+            (
+                "{\"v\": [1, 2], \"label\": 1}\n\n{\"v\": [1, 3]}\n",
+                "x.jsonl, line 3: column \"label\" is empty: every row needs a label: drop the rows without one",
+            ),
+        ] {
+            assert_eq!(read(text).expect_err("refused"), message);
+        }
+        for text in [
+            "[1, 2]\n",
+            "{\"v\": 1",
+            "{\"a\": 1, \"a\": 2}\n",
+            "{\"v\": NaN}\n",
+        ] {
+            let message = read(text).expect_err("refused");
+            assert!(
+                message.starts_with("x.jsonl, line 1: no JSON object as in"),
+                "{message}"
+            );
+        }
+    }
+}

@@ -1,0 +1,1236 @@
+//! [`Table`]: named columns, told apart as numbers and text while rows come, each row once. Numeric columns are features, one
+//! column is the label, other text is left out or splits the rows.
+//!
+//! Takes rows of cells from the readers of tables (CSV, JSON Lines), gives what becomes a [`Labelled`]. A column is taken for
+//! numbers or text by its first cells; its cells are then parsed once, straight into rows of features. Columns that may be
+//! the label are text too, whatever they hold.
+
+use std::collections::{BTreeSet, HashMap};
+
+use super::foreign::saved_again;
+use super::texts::Gathered;
+use super::{Choice, Labelled, Labels, Missing, Texts, labelled, places};
+use crate::error::{Error, Result};
+use crate::quote::{LISTED, listed, quoted};
+
+/// Column names that mean a label, whatever their case, the surest first: a `y` may be a coordinate.
+pub(super) const LABEL_NAMES: [&str; 17] = [
+    "label",
+    "labels",
+    "target",
+    "class",
+    "class_id",
+    "category",
+    "cell_type",
+    "celltype",
+    "leiden",
+    "louvain",
+    "cluster",
+    "species",
+    "identity",
+    "pid",
+    "variety",
+    "digit",
+    "y",
+];
+/// Column names that mean a row number, and never a feature.
+const ID_NAMES: [&str; 6] = ["", "id", "index", "unnamed: 0", "barcode", "row"];
+/// Cells that decide whether a column holds numbers, the first that are not empty.
+const LOOKED_AT: u8 = 100;
+/// Rows that are held to look at them, and their bytes.
+const HELD_ROWS: usize = 1024;
+const HELD_BYTES: usize = 4 << 20;
+/// So many numbers in rising order are names of columns: wavelengths, say.
+const RISING_NAMES: usize = 16;
+/// What text beside the label may take in memory; the column that goes beyond is left out.
+const TEXT_BYTES: usize = 48 << 20;
+/// Different integers that are counted over all columns, to find one that is the label.
+const COUNTED: usize = 1 << 20;
+
+/// A cell of a row.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Cell<'a> {
+    /// Text, which may be a number.
+    Text(&'a str),
+    /// A number that was one in the file.
+    Number(f32),
+}
+
+/// What a column mostly holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Kind {
+    Numbers,
+    Text,
+    /// Nothing, in no row so far.
+    #[default]
+    Empty,
+}
+
+/// How a message names a row.
+#[derive(Debug)]
+pub(super) enum Places {
+    /// By the line of the file: from each of these rows on, this much later than the row's own number.
+    Lines(Vec<(usize, usize)>),
+}
+
+impl Places {
+    /// The place of a row, counted from 0 and from the first line on.
+    fn of(&self, row: usize) -> String {
+        match self {
+            Self::Lines(shifts) => {
+                let next = shifts.partition_point(|(first, _)| *first <= row);
+                let shift = next.checked_sub(1).map_or(1, |at| shifts[at].1);
+                format!("line {}", row + shift)
+            }
+        }
+    }
+}
+
+/// The first cell of a column that is no finite number, and how many there are.
+#[derive(Debug)]
+struct Odd {
+    row: usize,
+    text: String,
+    count: usize,
+}
+
+/// The different integers of a column, with the text of each; while there are few.
+#[derive(Debug, Default)]
+struct Few {
+    texts: HashMap<u32, Box<str>>,
+    /// Two texts are one number: the numbers alone do not give the labels back.
+    mixed: bool,
+}
+
+/// A column while rows come.
+#[derive(Debug, Default)]
+struct Column {
+    kind: Kind,
+    /// Cells of the first rows that are not missing, up to [`LOOKED_AT`], and numbers among them.
+    filled: u8,
+    numbers: u8,
+    /// Where its numbers stand in a row of values.
+    place: Option<usize>,
+    /// Its cells as text: of text, and of what may be the label.
+    texts: Option<Gathered>,
+    /// It may be the label, by its name or by choice.
+    wanted: bool,
+    /// It is the label, by choice.
+    chosen: bool,
+    /// It is text, whatever it holds.
+    is_text: bool,
+    /// It has too much text to hold.
+    left_out: bool,
+    odd: Option<Odd>,
+    few: Option<Few>,
+    /// Whether the cell of the first line stands in another row too.
+    repeats_first: bool,
+}
+
+impl Column {
+    /// Looks at a cell of the first rows.
+    fn look(&mut self, cell: Cell<'_>) {
+        let is_number = match cell {
+            Cell::Number(_) => true,
+            Cell::Text(text) if is_missing(text) => return,
+            // A decimal comma makes a number as well: one that is refused when it is parsed, unless semicolons part the cells.
+            Cell::Text(text) => is_number(text),
+        };
+        if self.filled < LOOKED_AT {
+            self.filled += 1;
+            self.numbers += u8::from(is_number);
+        }
+    }
+
+    fn decide(&mut self) {
+        self.kind = match self.filled {
+            _ if self.is_text => Kind::Text,
+            0 => Kind::Empty,
+            filled if self.numbers >= filled.div_ceil(2) => Kind::Numbers,
+            _ => Kind::Text,
+        };
+    }
+}
+
+/// A cell that is held.
+#[derive(Clone, Copy, Debug)]
+enum HeldCell {
+    /// Text up to here.
+    End(usize),
+    Number(f32),
+}
+
+/// A row that is held until the columns are told apart.
+#[derive(Debug, Default)]
+struct Held {
+    text: String,
+    cells: Vec<HeldCell>,
+}
+
+impl Held {
+    fn cell(&self, at: usize) -> Cell<'_> {
+        let end = match self.cells[at] {
+            HeldCell::Number(number) => return Cell::Number(number),
+            HeldCell::End(end) => end,
+        };
+        let before = self.cells[..at].iter().rev().find_map(|cell| match cell {
+            HeldCell::End(end) => Some(*end),
+            HeldCell::Number(_) => None,
+        });
+        Cell::Text(&self.text[before.unwrap_or(0)..end])
+    }
+}
+
+/// Takes the rows of a table, one after the other.
+#[derive(Debug)]
+pub(super) struct Builder {
+    name: String,
+    /// The cells of the first line, a header or not.
+    first: Vec<String>,
+    /// The label that was chosen.
+    chosen: Option<String>,
+    decimal_comma: bool,
+    columns: Vec<Column>,
+    held: Vec<Held>,
+    held_bytes: usize,
+    are_told: bool,
+    /// Columns that have a place in `values`.
+    width: usize,
+    values: Vec<f32>,
+    rows: usize,
+    /// Rows that are likely to come.
+    expected: u64,
+    text_bytes: usize,
+    counted: usize,
+    second_rises: bool,
+}
+
+impl Builder {
+    /// Begins a table whose first line has these cells; `chosen` is the column of the label, where one was chosen.
+    pub(super) fn new(name: &str, first: Vec<String>, chosen: Option<&str>) -> Self {
+        let is_chosen = |at: usize, name: &str| {
+            let numbered = || Some(format!("column {}", at + 1).as_str()) == chosen;
+            Some(name) == chosen || numbered()
+        };
+        let alone = first.len() == 1;
+        let columns = first.iter().enumerate().map(|(at, name)| Column {
+            wanted: alone || is_chosen(at, name) || is_label_name(name),
+            chosen: alone || is_chosen(at, name),
+            ..Column::default()
+        });
+        Self {
+            name: name.to_owned(),
+            columns: columns.collect(),
+            first,
+            chosen: chosen.map(str::to_owned),
+            decimal_comma: false,
+            held: Vec::new(),
+            held_bytes: 0,
+            are_told: false,
+            width: 0,
+            values: Vec::new(),
+            rows: 0,
+            expected: 0,
+            text_bytes: 0,
+            counted: 0,
+            second_rises: false,
+        }
+    }
+
+    /// A comma may stand for the decimal point.
+    pub(super) fn with_decimal_comma(mut self, is_one: bool) -> Self {
+        self.decimal_comma = is_one;
+        self
+    }
+
+    /// Takes these columns for text, whatever they hold.
+    pub(super) fn are_text(&mut self, columns: &[usize]) {
+        for column in columns {
+            self.columns[*column].is_text = true;
+        }
+    }
+
+    /// How many cells a row has.
+    pub(super) fn columns(&self) -> usize {
+        self.columns.len()
+    }
+
+    /// Says how many rows are likely to come.
+    pub(super) fn expect(&mut self, rows: u64) {
+        self.expected = rows;
+    }
+
+    /// Whether nothing came but a line of empty cells.
+    pub(super) fn is_blank(&self) -> bool {
+        self.rows() == 0 && self.first.iter().all(String::is_empty)
+    }
+
+    /// Rows so far.
+    pub(super) fn rows(&self) -> usize {
+        self.rows + self.held.len()
+    }
+
+    /// Appends a row, given cell by cell.
+    ///
+    /// # Errors
+    /// [`Error::Data`] when the memory here does not hold it.
+    pub(super) fn push<'a>(&mut self, cell: impl Fn(usize) -> Cell<'a>) -> Result<()> {
+        if self.are_told {
+            return self.take(cell);
+        }
+        let mut held = Held::default();
+        for at in 0..self.columns.len() {
+            let cell = cell(at);
+            self.columns[at].look(cell);
+            held.cells.push(match cell {
+                Cell::Number(number) => HeldCell::Number(number),
+                Cell::Text(text) => {
+                    held.text.push_str(text);
+                    HeldCell::End(held.text.len())
+                }
+            });
+        }
+        if self.held.is_empty() {
+            let texts = (0..held.cells.len()).map(|at| match held.cell(at) {
+                Cell::Text(text) => text,
+                Cell::Number(_) => "",
+            });
+            self.second_rises = rises(texts);
+        }
+        self.held_bytes += held.text.len() + size_of_val(&held.cells[..]);
+        self.held.push(held);
+        let told = self.columns.iter().all(|column| column.filled == LOOKED_AT);
+        if told || self.held.len() == HELD_ROWS || self.held_bytes >= HELD_BYTES {
+            self.tell()?;
+        }
+        Ok(())
+    }
+
+    /// Tells the columns apart by the rows that were held, and takes those.
+    fn tell(&mut self) -> Result<()> {
+        for column in &mut self.columns {
+            column.decide();
+        }
+        let fractions = |at: usize| {
+            let mut cells = self.held.iter().map(|row| row.cell(at));
+            cells.any(|cell| matches!(cell, Cell::Text(text) if is_fraction(text)))
+        };
+        let is_label = |(at, column): (usize, &Column)| {
+            let by_name = column.wanted && !self.first[at].eq_ignore_ascii_case("y");
+            column.kind == Kind::Text || column.chosen || (by_name && !fractions(at))
+        };
+        // The label is one of integers only where nothing else can be.
+        let counts = !self.columns.iter().enumerate().any(is_label);
+        for column in &mut self.columns {
+            if column.kind != Kind::Text {
+                column.place = Some(self.width);
+                self.width += 1;
+            }
+            if column.kind == Kind::Text || column.wanted {
+                column.texts = Some(Gathered::default());
+            }
+            if column.kind == Kind::Numbers && counts {
+                column.few = Some(Few::default());
+            }
+        }
+        self.are_told = true;
+        let held = std::mem::take(&mut self.held);
+        // As much as is likely to come; it grows where more does, and where there is no room for so much at once.
+        let likely = usize::try_from(self.expected + self.expected / 64).unwrap_or(0);
+        let likely = likely.saturating_mul(self.width);
+        self.values.try_reserve_exact(likely).ok();
+        for row in held {
+            self.take(|at| row.cell(at))?;
+        }
+        Ok(())
+    }
+
+    /// Takes a row of columns that are told apart.
+    fn take<'a>(&mut self, cell: impl Fn(usize) -> Cell<'a>) -> Result<()> {
+        self.values.try_reserve(self.width).map_err(|_| {
+            Error::Data(format!(
+                "{}: {} rows of {} features are more than fits the memory here",
+                self.name,
+                self.rows.max(self.expected as usize),
+                self.width
+            ))
+        })?;
+        for at in 0..self.columns.len() {
+            self.take_cell(at, cell(at));
+        }
+        self.rows += 1;
+        Ok(())
+    }
+
+    fn take_cell(&mut self, at: usize, cell: Cell<'_>) {
+        let column = &mut self.columns[at];
+        if column.kind == Kind::Empty && !matches!(cell, Cell::Text(text) if is_missing(text)) {
+            // What comes late tells by itself.
+            column.look(cell);
+            column.decide();
+            if column.kind == Kind::Text && column.texts.is_none() {
+                column.texts = Some(Gathered::of("", self.rows));
+                self.text_bytes += self.rows * size_of::<u32>();
+            }
+        }
+        let written;
+        let text = match cell {
+            Cell::Text(text) => text,
+            Cell::Number(number) if column.texts.is_some() || column.few.is_some() => {
+                written = number.to_string();
+                &written
+            }
+            Cell::Number(_) => "",
+        };
+        if column.place.is_some() {
+            let number = match cell {
+                Cell::Number(number) => Some(number),
+                Cell::Text(text) => number(text, self.decimal_comma),
+            };
+            let value = number.filter(|value| value.is_finite());
+            if value.is_none() {
+                let odd = column.odd.get_or_insert_with(|| Odd {
+                    row: self.rows,
+                    text: text.to_owned(),
+                    count: 0,
+                });
+                odd.count += 1;
+            }
+            // Only finite values and NaN: what is missing is one thing.
+            self.values.push(value.unwrap_or(f32::NAN));
+            if let Some(few) = &mut column.few {
+                let new = value.and_then(|value| few.see(value, text));
+                self.counted += usize::from(new == Some(true));
+                if new.is_none() || self.counted > COUNTED {
+                    self.counted -= few.texts.len().min(self.counted);
+                    column.few = None;
+                }
+            }
+        }
+        let Some(texts) = &mut column.texts else {
+            return;
+        };
+        if column.kind == Kind::Numbers && !column.chosen && is_fraction(text) {
+            // Not the label, whatever its name.
+            column.texts = None;
+            return;
+        }
+        let bytes = texts.push(text);
+        column.repeats_first |= self.first[at] == text;
+        if !column.wanted {
+            self.text_bytes += bytes;
+            if self.text_bytes > TEXT_BYTES {
+                column.texts = None;
+                column.left_out = true;
+            }
+        }
+    }
+
+    /// The table that came: its first line may be a row like the others where the file can have no header.
+    ///
+    /// # Errors
+    /// [`Error::Data`] when there is a header alone.
+    pub(super) fn finish(
+        mut self,
+        places: Places,
+        delimiter: Option<u8>,
+        may_be_headless: bool,
+    ) -> Result<Table> {
+        let alone = self.rows() == 0;
+        if alone {
+            // Of one line, which is a row where it holds numbers.
+            for (column, first) in self.columns.iter_mut().zip(&self.first) {
+                column.look(Cell::Text(first));
+            }
+        }
+        if !self.are_told {
+            self.tell()?;
+        }
+        let headless = may_be_headless && is_a_row(&self.first, &self.columns, self.second_rises);
+        if alone && !headless {
+            return Err(Error::Data(format!(
+                "{}: a header and no rows: nothing to train on",
+                self.name
+            )));
+        }
+        let first = self.first.clone();
+        if headless {
+            self.take_first(&first)?;
+        }
+        let mut table = Table {
+            name: self.name,
+            first,
+            chosen: self.chosen,
+            decimal_comma: self.decimal_comma,
+            columns: Vec::with_capacity(self.columns.len()),
+            width: self.width,
+            values: self.values,
+            rows: self.rows,
+            headless,
+            header: Vec::new(),
+            places,
+            delimiter,
+            oddities: Vec::new(),
+        };
+        for column in self.columns {
+            let texts = column.texts.map(Gathered::finish);
+            table.columns.push(Told {
+                kind: column.kind,
+                place: column.place,
+                texts,
+                left_out: column.left_out,
+                odd: column.odd,
+                few: column.few,
+            });
+        }
+        table.name_columns();
+        Ok(table)
+    }
+}
+
+impl Builder {
+    /// Takes the first line for a row: the last that comes, and moved to the front.
+    fn take_first(&mut self, first: &[String]) -> Result<()> {
+        let odd = |column: &Column| column.odd.as_ref().map_or(0, |odd| odd.count);
+        let before: Vec<usize> = self.columns.iter().map(odd).collect();
+        self.take(|at| Cell::Text(&first[at]))?;
+        self.values.rotate_right(self.width);
+        for ((column, first), before) in self.columns.iter_mut().zip(first).zip(before) {
+            if let Some(texts) = &mut column.texts {
+                texts.last_to_front();
+            }
+            if let Some(odd) = &mut column.odd {
+                match odd.count > before {
+                    true => (odd.row, odd.text) = (0, first.clone()),
+                    false => odd.row += 1,
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Few {
+    /// Sees a number; whether it is a new one, or nothing where the column can be no label any more.
+    fn see(&mut self, value: f32, text: &str) -> Option<bool> {
+        if value.fract() != 0.0 {
+            return None;
+        }
+        match self.texts.get(&value.to_bits()) {
+            Some(known) => {
+                self.mixed |= **known != *text;
+                Some(false)
+            }
+            None => {
+                self.texts.insert(value.to_bits(), text.into());
+                Some(true)
+            }
+        }
+    }
+}
+
+/// A column of a table that was read.
+#[derive(Debug)]
+struct Told {
+    kind: Kind,
+    place: Option<usize>,
+    texts: Option<Texts>,
+    left_out: bool,
+    odd: Option<Odd>,
+    few: Option<Few>,
+}
+
+/// A table whose columns are told apart.
+#[derive(Debug)]
+pub struct Table {
+    name: String,
+    /// The cells of the first line, a header or not.
+    first: Vec<String>,
+    chosen: Option<String>,
+    decimal_comma: bool,
+    columns: Vec<Told>,
+    width: usize,
+    /// `[rows, width]`, NaN where a cell is no finite number.
+    values: Vec<f32>,
+    rows: usize,
+    /// Whether the first line is a row like the others.
+    headless: bool,
+    /// The names of the columns: where there is no header, "column 1" and so on.
+    header: Vec<String>,
+    places: Places,
+    /// What parts the cells of a CSV.
+    delimiter: Option<u8>,
+    /// What is unusual about the file and was read all the same.
+    oddities: Vec<String>,
+}
+
+impl Table {
+    fn name_columns(&mut self) {
+        let numbered = |at: usize| format!("column {}", at + 1);
+        self.header = match self.headless {
+            true => (0..self.first.len()).map(numbered).collect(),
+            false => self.first.clone(),
+        };
+    }
+
+    /// Adds what is unusual about the file.
+    pub(super) fn note(&mut self, oddity: String) {
+        self.oddities.push(oddity);
+    }
+
+    /// Takes the first line for the header.
+    fn has_header(&mut self) {
+        if !self.headless {
+            return;
+        }
+        self.headless = false;
+        self.name_columns();
+        self.values.drain(..self.width);
+        self.rows -= 1;
+        let mut keep = vec![true; self.rows + 1];
+        keep[0] = false;
+        for column in &mut self.columns {
+            if let Some(texts) = &mut column.texts {
+                texts.retain(&keep);
+            }
+        }
+    }
+
+    /// Takes the first line for the header where that leaves as many rows as are known to be there: a line of numbers may be
+    /// either.
+    pub(super) fn expect(&mut self, rows: usize) {
+        if self.headless && self.rows == rows + 1 {
+            self.has_header();
+        }
+    }
+
+    /// The file's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Rows without the header.
+    pub(super) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The names of all columns.
+    pub fn header(&self) -> &[String] {
+        &self.header
+    }
+
+    /// Where a row stands in the file.
+    fn place(&self, row: usize) -> String {
+        self.places.of(row + usize::from(!self.headless))
+    }
+
+    /// The numeric columns but for row numbers.
+    fn numeric(&self) -> Vec<usize> {
+        let mut columns = self.of_kind(Kind::Numbers);
+        columns.retain(|column| !self.is_id(*column));
+        columns
+    }
+
+    fn of_kind(&self, kind: Kind) -> Vec<usize> {
+        let columns = 0..self.columns.len();
+        columns
+            .filter(|column| self.columns[*column].kind == kind)
+            .collect()
+    }
+
+    fn is_id(&self, column: usize) -> bool {
+        let name = &self.header[column];
+        ID_NAMES.iter().any(|id| name.eq_ignore_ascii_case(id))
+    }
+
+    /// A number of a column.
+    fn value(&self, row: usize, column: usize) -> f32 {
+        let place = self.columns[column].place;
+        place.map_or(f32::NAN, |place| self.values[row * self.width + place])
+    }
+
+    /// The refusal of the first cell of these columns that is no finite number; of a file where that can be `missing`, with
+    /// what can be done.
+    fn odd(&self, columns: &[usize], can_choose: bool) -> Option<Error> {
+        let mut first: Option<(usize, usize, &str)> = None;
+        let mut count = 0;
+        for (order, column) in columns.iter().enumerate() {
+            let told = &self.columns[*column];
+            let found = match (&told.odd, &told.texts) {
+                (_, Some(texts)) if told.kind == Kind::Text => {
+                    let is_odd = |cell: &str| number(cell, self.decimal_comma).is_none();
+                    texts.iter().enumerate().find(|(_, cell)| is_odd(cell))
+                }
+                (Some(odd), _) => {
+                    count += odd.count;
+                    Some((odd.row, odd.text.as_str()))
+                }
+                (None, _) if told.left_out => {
+                    let (name, column) = (&self.name, quoted(&self.header[*column]));
+                    let problem = "holds text, which is not a number";
+                    return Some(Error::Data(format!("{name}: column {column} {problem}")));
+                }
+                (None, _) => None,
+            };
+            if let Some((row, cell)) = found
+                && first.is_none_or(|(known, place, _)| (row, order) < (known, place))
+            {
+                first = Some((row, order, cell));
+            }
+        }
+        let (row, order, cell) = first?;
+        let (name, place) = (&self.name, self.place(row));
+        let (column, problem) = (
+            quoted(&self.header[columns[order]]),
+            self.problem(cell, count, can_choose),
+        );
+        Some(Error::Data(format!(
+            "{name}, {place}: column {column} {problem}"
+        )))
+    }
+
+    /// Why a cell is no feature, one of `count`, and what to do.
+    fn problem(&self, cell: &str, count: usize, can_choose: bool) -> String {
+        let with_a_point = || cell.replace(',', ".").parse::<f32>();
+        let one_of = match count {
+            0 | 1 => String::new(),
+            _ => format!(", one of {count} such cells"),
+        };
+        let advice = match can_choose {
+            true => Missing::ADVICE.to_owned(),
+            false => self.how_to_drop(),
+        };
+        let shown = quoted(cell);
+        match cell {
+            "" => format!("is empty{one_of}: {advice}"),
+            _ if is_missing(cell) => {
+                format!("holds {shown}, a missing value{one_of}: {advice}")
+            }
+            _ if cell.contains(',') && with_a_point().is_ok() => {
+                let how = match self.delimiter {
+                    Some(delimiter) => format!(
+                        "; pandas does: {}",
+                        self.saved_again(delimiter, ", decimal=\",\"", "")
+                    ),
+                    None => String::new(),
+                };
+                format!("holds {shown}: write numbers with a decimal point{how}")
+            }
+            _ if cell.parse::<f32>().is_ok() && cell.contains(|c: char| c.is_ascii_digit()) => {
+                format!(
+                    "holds {shown}, too large for 32-bit floats (3.4e38 at most): scale the column"
+                )
+            }
+            _ if cell.parse::<f32>().is_ok() => {
+                format!("holds {shown}, which is not finite{one_of}: {advice}")
+            }
+            _ if can_choose => format!("holds {shown}, which is not a number{one_of}: {advice}"),
+            _ => format!("holds {shown}, which is not a number"),
+        }
+    }
+
+    /// What to do about rows with a missing value, where nobody can choose here.
+    fn how_to_drop(&self) -> String {
+        let Some(delimiter) = self.delimiter else {
+            return "fill or drop such rows first".to_owned();
+        };
+        let drop_columns = match self.of_kind(Kind::Empty).is_empty() {
+            true => "",
+            false => ".dropna(axis=1, how=\"all\")",
+        };
+        let how = self.saved_again(delimiter, "", &format!("{drop_columns}.dropna()"));
+        format!("fill or drop such rows; pandas drops them: {how}")
+    }
+
+    /// How pandas saves this CSV once more, read with these arguments and changed by this call.
+    fn saved_again(&self, delimiter: u8, arguments: &str, change: &str) -> String {
+        let header = match self.headless {
+            true => ", header=None",
+            false => "",
+        };
+        let delimiter = delimiter_argument(delimiter);
+        saved_again(
+            &self.name,
+            &format!("{delimiter}{header}{arguments}"),
+            change,
+        )
+    }
+
+    /// Splits the table into features and labels; the label column is guessed where none was chosen.
+    ///
+    /// # Errors
+    /// [`Error::Data`] when there is no such column, none can be guessed, no numeric column is left, a label is missing,
+    /// or a cell of a feature is no finite number.
+    pub(super) fn into_labelled(mut self, choice: Choice<'_>) -> Result<Labelled> {
+        let (label, reason) = self.find()?;
+        let labels = self.labels(label, choice.missing)?;
+        let name = quoted(&self.header[label]);
+        let column = self.header[label].clone();
+        let wanted = format!("beside the label {name}");
+        let rows = self.features(Some(label), &labels, &wanted, choice.missing)?;
+        let mut notes = vec![format!("label = {name} ({reason})")];
+        notes.extend(rows.notes);
+        Ok(Labelled {
+            labels,
+            label_column: Some(column),
+            notes,
+            ..rows
+        })
+    }
+
+    /// All numeric columns as features, for labels from elsewhere; but not one that is the labels again.
+    ///
+    /// # Errors
+    /// [`Error::Data`] when there is none, or a cell of a feature is no finite number.
+    pub(super) fn beside_labels(
+        mut self,
+        labels: Texts,
+        missing: Option<Missing>,
+    ) -> Result<Labelled> {
+        let rows = self.features(None, &labels, "that can be a feature", missing)?;
+        Ok(Labelled { labels, ..rows })
+    }
+
+    /// The numeric columns but the label, and but what says the same as the label.
+    fn features(
+        &mut self,
+        label: Option<usize>,
+        labels: &Texts,
+        wanted: &str,
+        missing: Option<Missing>,
+    ) -> Result<Labelled> {
+        let mut columns = self.numeric();
+        columns.retain(|column| Some(*column) != label);
+        let again = self.labels_again(labels, &columns);
+        columns.retain(|column| !again.contains(column));
+        if columns.is_empty() {
+            return Err(self.no_features(wanted));
+        }
+        if missing.unwrap_or_default() == Missing::Refuse
+            && let Some(error) = self.odd(&columns, missing.is_some())
+        {
+            return Err(error);
+        }
+        Ok(Labelled {
+            name: self.name.clone(),
+            feature_names: self.names(&columns),
+            notes: self.notes(&columns, label, &again),
+            columns: self.text_columns(label),
+            dim: columns.len(),
+            values: self.take_values(&columns),
+            ..Labelled::default()
+        })
+    }
+
+    /// The values of these columns, which are numeric or empty, in their order; the table has none any more.
+    fn take_values(&mut self, columns: &[usize]) -> Vec<f32> {
+        let places = columns.iter().filter_map(|at| self.columns[*at].place);
+        let places: Vec<usize> = places.collect();
+        let (width, dim) = (self.width, places.len());
+        let mut values = std::mem::take(&mut self.values);
+        if places.iter().copied().eq(0..width) {
+            return values;
+        }
+        let mut row = vec![0.0; dim];
+        for at in 0..self.rows {
+            for (value, place) in row.iter_mut().zip(&places) {
+                *value = values[at * width + place];
+            }
+            // Never beyond what was read: a row has no more features than cells.
+            values[at * dim..][..dim].copy_from_slice(&row);
+        }
+        values.truncate(self.rows * dim);
+        values
+    }
+
+    fn no_features(&self, wanted: &str) -> Error {
+        let what_to_do = match &self.header[..] {
+            [_] => "where it should have more, separate the cells by commas, semicolons or tabs",
+            _ => "where they are in another file, give both at once",
+        };
+        Error::Data(format!(
+            "{}: no numeric column {wanted}: there are no features; {what_to_do}",
+            self.name
+        ))
+    }
+
+    /// Which of these columns say what the labels say: the same in every row, or, where the name means a label, one value
+    /// for each label.
+    fn labels_again(&self, labels: &Texts, columns: &[usize]) -> Vec<usize> {
+        if labels.len() != self.rows {
+            return Vec::new();
+        }
+        let numbers = labels.distinct().iter().map(|label| label.parse::<f32>());
+        let numbers: Vec<Option<f32>> = numbers.map(|number| number.ok()).collect();
+        let is_named = |column: &&usize| {
+            let name = &self.header[**column];
+            is_label_name(name) && !name.eq_ignore_ascii_case("y")
+        };
+        let mut again: Vec<usize> = columns.iter().filter(is_named).copied().collect();
+        again.retain(|column| {
+            let texts = self.columns[*column].texts.as_ref();
+            texts.is_some_and(|texts| is_code_of(texts, labels))
+        });
+        let equals = |column: &usize| {
+            labels.codes().iter().enumerate().all(|(row, code)| {
+                numbers[*code as usize].is_some_and(|number| number == self.value(row, *column))
+            })
+        };
+        again.extend(columns.iter().filter(|column| equals(column)));
+        again
+    }
+
+    /// Columns as features, without labels: those of these names in their order, where a head has names; else the numeric
+    /// ones. But not those that are named like a label: of rows for a head of `dim` inputs one, where so many are left.
+    ///
+    /// # Errors
+    /// [`Error::Data`] when a column is missing, by its name, or a cell is no finite number.
+    pub fn into_features(mut self, names: &[String], dim: Option<usize>) -> Result<Labelled> {
+        let columns = if names.is_empty() {
+            let mut columns = self.numeric();
+            let labels: Vec<usize> = match dim {
+                None => self.label_columns(),
+                Some(dim) if columns.len() == dim + 1 => self.named_label().into_iter().collect(),
+                Some(_) => Vec::new(),
+            };
+            columns.retain(|column| !labels.contains(column));
+            if columns.is_empty() {
+                return Err(self.no_features("that can be a feature"));
+            }
+            columns
+        } else {
+            if self.headless && places(names, &self.first).is_ok() {
+                self.has_header();
+            }
+            places(names, &self.header).map_err(|name| {
+                let (name, file) = (quoted(name), &self.name);
+                let header = match self.headless {
+                    true => "the file has no header".to_owned(),
+                    false => format!("the columns are {}", self.all_names()),
+                };
+                Error::Data(format!(
+                    "{file}: there is no column {name}, which the head was trained on: {header}"
+                ))
+            })?
+        };
+        if let Some(error) = self.odd(&columns, false) {
+            return Err(error);
+        }
+        let mut notes = vec![format!(
+            "features = {}",
+            listed(columns.iter().map(|column| self.header[*column].as_str()))
+        )];
+        notes.extend(self.notes(&columns, None, &[]));
+        let feature_names = self.names(&columns);
+        let (values, dim) = (self.take_values(&columns), columns.len());
+        labelled::check_values(&self.name, &values, dim, 0)?;
+        Ok(Labelled {
+            name: self.name,
+            values,
+            dim,
+            feature_names,
+            notes,
+            ..Labelled::default()
+        })
+    }
+
+    /// The cells of the chosen column as labels, and what was taken; a file of labels may have one column only.
+    ///
+    /// # Errors
+    /// [`Error::Data`] when there is no such column, none can be guessed, or a label is missing.
+    pub(super) fn into_labels(mut self, missing: Option<Missing>) -> Result<Labels> {
+        let mut notes = Vec::new();
+        let column = match (&self.chosen, &self.header[..]) {
+            (None, [_]) => 0,
+            _ => {
+                let (column, reason) = self.find()?;
+                let name = quoted(&self.header[column]);
+                notes.push(format!("label = {name} ({reason})"));
+                column
+            }
+        };
+        notes.extend(self.oddities());
+        Ok(Labels {
+            labels: self.labels(column, missing)?,
+            column: (!self.headless).then(|| self.header[column].clone()),
+            notes,
+        })
+    }
+
+    /// What was decided while reading these features, in words.
+    fn notes(&self, features: &[usize], label: Option<usize>, again: &[usize]) -> Vec<String> {
+        let mut notes = self.oddities();
+        let mut is_left = vec![true; self.header.len()];
+        for column in features.iter().chain(&label) {
+            is_left[*column] = false;
+        }
+        let left = (0..self.header.len()).filter(|column| is_left[*column]);
+        // Row numbers, then the rest: a table may have thousands.
+        let mut left: Vec<usize> = left.collect();
+        left.sort_by_key(|column| !self.is_id(*column));
+        let why = |column: &usize| match &self.columns[*column] {
+            _ if again.contains(column) => " (says what the labels say)",
+            told if told.left_out => " (more text than is held)",
+            told if told.kind == Kind::Empty && !self.is_id(*column) => " (empty)",
+            _ => "",
+        };
+        let more = left.split_off(left.len().min(LISTED)).len();
+        let mut left: Vec<String> = left
+            .iter()
+            .map(|column| format!("{}{}", quoted(&self.header[*column]), why(column)))
+            .collect();
+        if more > 0 {
+            left.push(format!("and {more} more"));
+        }
+        if !left.is_empty() {
+            notes.push(format!("left out: {}", left.join(", ")));
+        }
+        notes
+    }
+
+    /// What is unusual about the file and was read all the same.
+    fn oddities(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if self.headless {
+            notes.push(
+                "no header: the first line is read as a row, the columns are called \"column 1\", \"column 2\", .."
+                    .to_owned(),
+            );
+        }
+        let names = self.numeric().into_iter();
+        let mut names = names.map(|column| self.header[column].as_str());
+        if let Some(name) = names.find(|name| !self.headless && is_fraction(name)) {
+            notes.push(format!(
+                "the header calls a column {}: where the first line is a row, write a header above it",
+                quoted(name)
+            ));
+        }
+        notes.extend(self.oddities.iter().cloned());
+        notes
+    }
+
+    fn names(&self, columns: &[usize]) -> Vec<String> {
+        if self.headless {
+            return Vec::new();
+        }
+        let names = columns.iter().map(|column| self.header[*column].clone());
+        names.collect()
+    }
+
+    /// The names of all columns, for a message.
+    fn all_names(&self) -> String {
+        listed(self.header.iter().map(String::as_str))
+    }
+
+    /// The label column, and why it is this one.
+    fn find(&self) -> Result<(usize, String)> {
+        if let Some(name) = &self.chosen {
+            let place = self.header.iter().position(|column| column == name);
+            return place
+                .map(|place| (place, "as chosen".to_owned()))
+                .ok_or_else(|| {
+                    Error::Data(format!(
+                        "{}: there is no column {}: the columns are {}",
+                        self.name,
+                        quoted(name),
+                        self.all_names()
+                    ))
+                });
+        }
+        if let Some(column) = self.named_label() {
+            return Ok((column, "by its name".to_owned()));
+        }
+        let mut text = self.of_kind(Kind::Text);
+        text.retain(|column| !self.is_id(*column));
+        if let [column] = text[..]
+            && !self.columns[column].left_out
+        {
+            return Ok((column, "the only text column".to_owned()));
+        }
+        if text.is_empty() {
+            // Few different integers, and not row numbers.
+            let is_class = |column: &usize| {
+                let most = self.most_classes().min(self.rows.saturating_sub(1));
+                let few = self.columns[*column].few.as_ref();
+                few.is_some_and(|few| !few.mixed && (2..=most).contains(&few.texts.len()))
+            };
+            let mut classes = self.numeric();
+            classes.retain(is_class);
+            if let [column] = classes[..] {
+                return Ok((column, "the only column of few integers".to_owned()));
+            }
+        }
+        Err(self.no_label())
+    }
+
+    fn no_label(&self) -> Error {
+        Error::Data(format!(
+            "{}: no label column can be told from the others: choose one of {}",
+            self.name,
+            self.all_names()
+        ))
+    }
+
+    /// The first column that is named like a label and can be one.
+    ///
+    /// Measurements have such names too: they hold fractions, and a coordinate `y` more different numbers than classes.
+    fn named_label(&self) -> Option<usize> {
+        LABEL_NAMES
+            .iter()
+            .find_map(|name| (0..self.header.len()).find(|column| self.is_label(*column, name)))
+    }
+
+    /// Every column that is named like a label and can be one; but where there is an `x`, `y` is a coordinate.
+    fn label_columns(&self) -> Vec<usize> {
+        let has_x = self
+            .header
+            .iter()
+            .any(|name| name.eq_ignore_ascii_case("x"));
+        let names = LABEL_NAMES.iter().filter(|name| !has_x || **name != "y");
+        let columns = names.flat_map(|name| {
+            (0..self.header.len()).filter(move |column| self.is_label(*column, name))
+        });
+        columns.collect()
+    }
+
+    /// Whether a column has this name and can hold labels.
+    fn is_label(&self, column: usize, name: &str) -> bool {
+        let told = &self.columns[column];
+        let most = match name {
+            "y" => self.most_classes(),
+            _ => usize::MAX,
+        };
+        let can_be = |texts: &Texts| {
+            let distinct = texts.distinct();
+            distinct.len() <= most && !distinct.iter().any(|cell| is_fraction(cell))
+        };
+        self.header[column].eq_ignore_ascii_case(name)
+            && (told.kind == Kind::Text || told.texts.as_ref().is_some_and(can_be))
+    }
+
+    /// More different numbers than this are no classes.
+    fn most_classes(&self) -> usize {
+        (self.rows / 4).max(50)
+    }
+
+    /// The cells of a column as labels. Where rows without one are left out, those are empty.
+    fn labels(&mut self, column: usize, missing: Option<Missing>) -> Result<Texts> {
+        let told = &self.columns[column];
+        let labels = match (&told.texts, &told.few) {
+            (Some(_), _) => self.columns[column].texts.take().unwrap_or_default(),
+            (None, Some(few)) => {
+                let values = (0..self.rows).map(|row| self.value(row, column));
+                values.map(|value| &*few.texts[&value.to_bits()]).collect()
+            }
+            // What may be the label is held as text, or was counted.
+            (None, None) => return Err(self.no_label()),
+        };
+        if missing == Some(Missing::DropRows) {
+            return Ok(labels);
+        }
+        let Some(row) = labels.iter().position(labelled::is_missing) else {
+            return Ok(labels);
+        };
+        let (file, place) = (&self.name, self.place(row));
+        let (name, cell) = (quoted(&self.header[column]), &labels[row]);
+        let problem = match cell {
+            "" => "is empty".to_owned(),
+            _ => format!("holds {}, a missing value", quoted(cell)),
+        };
+        let advice = labelled::advice_on_missing(cell, missing.is_some());
+        Err(Error::Data(format!(
+            "{file}, {place}: column {name} {problem}: {advice}"
+        )))
+    }
+
+    /// The text columns but the label, by name; their cells may be empty.
+    fn text_columns(&mut self, label: Option<usize>) -> Vec<(String, Texts)> {
+        let mut text = self.of_kind(Kind::Text);
+        text.retain(|column| Some(*column) != label);
+        let columns = text.into_iter().filter_map(|column| {
+            let texts = self.columns[column].texts.take()?;
+            Some((self.header[column].clone(), texts))
+        });
+        columns.collect()
+    }
+}
+
+/// Whether a column has one value for each label and another for every other, and more rows of each than one.
+fn is_code_of(column: &Texts, labels: &Texts) -> bool {
+    let mut codes = vec![None; labels.distinct().len()];
+    for (code, label) in column.codes().iter().zip(labels.codes()) {
+        if *codes[*label as usize].get_or_insert(*code) != *code {
+            return false;
+        }
+    }
+    let codes: Vec<u32> = codes.into_iter().flatten().collect();
+    let values: BTreeSet<&u32> = codes.iter().collect();
+    values.len() == codes.len() && 2 * codes.len() <= labels.len()
+}
+
+/// Whether the first line is a row like the others and no header: where it holds numbers alone, unless they are such as name
+/// columns, and where numbers stand above numbers and a text is the same as in another row, as a label is.
+fn is_a_row(first: &[String], columns: &[Column], second_rises: bool) -> bool {
+    if first.iter().all(|cell| cell.parse::<f64>().is_ok()) {
+        let counts = |(place, cell): (usize, &String)| cell.parse() == Ok(place);
+        let numbered = first.len() > 1 && first.iter().enumerate().all(counts);
+        let names = first.len() >= RISING_NAMES && !second_rises && rises(first.iter());
+        return !numbered && !names;
+    }
+    let mut cells = first.iter().zip(columns);
+    let numbers_on_numbers = cells
+        .clone()
+        .all(|(cell, column)| column.kind != Kind::Numbers || is_number(cell) || is_missing(cell));
+    let a_label = cells.any(|(cell, column)| {
+        column.kind == Kind::Text && column.repeats_first && !is_missing(cell)
+    });
+    numbers_on_numbers && a_label
+}
+
+fn is_label_name(name: &str) -> bool {
+    let mut names = LABEL_NAMES.iter();
+    names.any(|label| name.eq_ignore_ascii_case(label))
+}
+
+/// How pandas is told a delimiter.
+pub(super) fn delimiter_argument(delimiter: u8) -> &'static str {
+    match delimiter {
+        b',' => "",
+        b'\t' => ", sep=\"\\t\"",
+        _ => ", sep=\";\"",
+    }
+}
+
+/// A cell as a number, where a comma may stand for the decimal point or not.
+fn number(cell: &str, decimal_comma: bool) -> Option<f32> {
+    let with_a_point = || {
+        let comma = decimal_comma && cell.contains(',');
+        comma.then(|| cell.replacen(',', ".", 1).parse().ok())?
+    };
+    cell.parse().ok().or_else(with_a_point)
+}
+
+/// Whether each cell is a larger number than the one before.
+fn rises(cells: impl Iterator<Item = impl AsRef<str>>) -> bool {
+    let numbers = cells.map(|cell| cell.as_ref().parse::<f64>().unwrap_or(f64::NAN));
+    numbers.is_sorted_by(|number, next| number < next)
+}
+
+/// Whether a cell is a number, with a decimal point or a comma.
+fn is_number(cell: &str) -> bool {
+    cell.parse::<f32>().is_ok()
+        || (cell.contains(',') && cell.replace(',', ".").parse::<f32>().is_ok())
+}
+
+/// Whether a cell is a number between two integers.
+fn is_fraction(cell: &str) -> bool {
+    let value = cell.replace(',', ".").parse::<f64>();
+    value.is_ok_and(|value| value.is_finite() && value.fract() != 0.0)
+}
+
+/// Whether a cell of numbers stands for none, as pandas and R write it.
+fn is_missing(cell: &str) -> bool {
+    ["", "na", "n/a", "nan", "null", "none"]
+        .iter()
+        .any(|word| cell.eq_ignore_ascii_case(word))
+}

@@ -1,0 +1,74 @@
+//! [`TableReader`]: the readers of tables behind one name. A table is pushed part by part, so that its file is read once and is
+//! never held whole.
+
+use super::csv::CsvReader;
+use super::foreign;
+use super::json_lines::JsonLinesReader;
+use super::{Format, NamedFile, Table};
+use crate::error::{Error, Result};
+
+/// Takes the bytes of a table's file, and gives the table.
+#[derive(Debug)]
+pub struct TableReader(Reader);
+
+#[derive(Debug)]
+enum Reader {
+    Csv(CsvReader),
+    JsonLines(JsonLinesReader),
+}
+
+impl TableReader {
+    /// Begins with a file of this name and so many bytes, unpacked; `label` is the column that is the label, where one was
+    /// chosen.
+    ///
+    /// # Errors
+    /// [`Error::Data`] when a file of this name is no table.
+    pub fn new(name: &str, total: u64, label: Option<&str>) -> Result<Self> {
+        let reader = match Format::of(name) {
+            Some(Format::Table) => Reader::Csv(CsvReader::new(name, total, label)),
+            Some(Format::JsonLines) => Reader::JsonLines(JsonLinesReader::new(name, total, label)),
+            _ => {
+                let read = "only CSV, JSON Lines, NPY, NPZ and safetensors files are read";
+                let message = format!("{name}: {read}: save the data as one of these");
+                return Err(Error::Data(message));
+            }
+        };
+        Ok(Self(reader))
+    }
+
+    /// Takes the next bytes of the file.
+    ///
+    /// # Errors
+    /// [`Error::Data`] with the line that is wrong, and how.
+    pub fn push(&mut self, bytes: &[u8]) -> Result<()> {
+        match &mut self.0 {
+            Reader::Csv(reader) => reader.push(bytes),
+            Reader::JsonLines(reader) => reader.push(bytes),
+        }
+    }
+
+    /// The table, once all bytes were pushed.
+    ///
+    /// # Errors
+    /// [`Error::Data`] for a file that is empty or ends too early.
+    pub fn finish(self) -> Result<Table> {
+        match self.0 {
+            Reader::Csv(reader) => reader.finish(),
+            Reader::JsonLines(reader) => reader.finish(),
+        }
+    }
+
+    /// Reads a file that is there whole.
+    ///
+    /// # Errors
+    /// As [`TableReader::new`], [`TableReader::push`] and [`TableReader::finish`].
+    pub fn read(file: &NamedFile, label: Option<&str>) -> Result<Table> {
+        let NamedFile { name, bytes } = file;
+        if let Some(error) = foreign::refusal(name, bytes) {
+            return Err(error);
+        }
+        let mut reader = Self::new(name, bytes.len() as u64, label)?;
+        reader.push(bytes)?;
+        reader.finish()
+    }
+}

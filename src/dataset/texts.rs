@@ -1,0 +1,150 @@
+//! [`Texts`]: a text a row, where many rows have the same: each text is held once. Readers gather them, labels and columns to
+//! split by are made of them.
+
+use std::collections::HashMap;
+use std::ops::Index;
+
+/// A text for each row, each different one held once.
+#[derive(Clone, Debug, Default)]
+pub struct Texts {
+    /// By row, an index into `distinct`.
+    codes: Vec<u32>,
+    /// In the order in which they came.
+    distinct: Vec<Box<str>>,
+}
+
+impl Texts {
+    /// How many rows.
+    pub fn len(&self) -> usize {
+        self.codes.len()
+    }
+
+    /// Whether there is no row.
+    pub fn is_empty(&self) -> bool {
+        self.codes.is_empty()
+    }
+
+    /// The text of every row in turn.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.codes
+            .iter()
+            .map(|code| &*self.distinct[*code as usize])
+    }
+
+    /// The texts themselves in the order in which they came; one that no row has any more may be among them.
+    pub(super) fn distinct(&self) -> &[Box<str>] {
+        &self.distinct
+    }
+
+    /// By row, an index into [`Texts::distinct`].
+    pub(super) fn codes(&self) -> &[u32] {
+        &self.codes
+    }
+
+    /// Leaves out the rows for which `keep`, by row, says so.
+    pub(super) fn retain(&mut self, keep: &[bool]) {
+        let mut keep = keep.iter();
+        self.codes.retain(|_| keep.next().is_none_or(|keep| *keep));
+    }
+}
+
+impl<T: AsRef<str>> FromIterator<T> for Texts {
+    fn from_iter<I: IntoIterator<Item = T>>(texts: I) -> Self {
+        let mut gathered = Gathered::default();
+        for text in texts {
+            gathered.push(text.as_ref());
+        }
+        gathered.finish()
+    }
+}
+
+impl Index<usize> for Texts {
+    type Output = str;
+
+    /// The text of a row.
+    fn index(&self, row: usize) -> &str {
+        &self.distinct[self.codes[row] as usize]
+    }
+}
+
+impl PartialEq for Texts {
+    fn eq(&self, other: &Self) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
+
+impl<T: AsRef<str>> PartialEq<[T]> for Texts {
+    fn eq(&self, other: &[T]) -> bool {
+        self.iter().eq(other.iter().map(AsRef::as_ref))
+    }
+}
+
+/// Texts while rows come.
+#[derive(Debug, Default)]
+pub(super) struct Gathered {
+    codes: Vec<u32>,
+    index: HashMap<Box<str>, u32>,
+}
+
+impl Gathered {
+    /// So many rows of one text.
+    pub(super) fn of(text: &str, rows: usize) -> Self {
+        Self {
+            codes: vec![0; rows],
+            index: HashMap::from([(text.into(), 0)]),
+        }
+    }
+
+    /// Appends a row; the bytes that it takes, about.
+    pub(super) fn push(&mut self, text: &str) -> usize {
+        const CODE: usize = size_of::<u32>();
+        if let Some(code) = self.index.get(text) {
+            self.codes.push(*code);
+            return CODE;
+        }
+        let code = self.index.len() as u32;
+        self.index.insert(text.into(), code);
+        self.codes.push(code);
+        CODE + size_of::<(Box<str>, u32)>() + text.len()
+    }
+
+    /// Puts the last row before the others.
+    pub(super) fn last_to_front(&mut self) {
+        self.codes.rotate_right(1);
+    }
+
+    pub(super) fn finish(self) -> Texts {
+        let mut distinct = vec![Box::<str>::default(); self.index.len()];
+        for (text, code) in self.index {
+            distinct[code as usize] = text;
+        }
+        Texts {
+            codes: self.codes,
+            distinct,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_text_is_held_once_and_rows_keep_their_order() {
+        let mut gathered = Gathered::of("", 2);
+        gathered.push("b");
+        gathered.push("a");
+        gathered.push("b");
+        gathered.push("c");
+        gathered.last_to_front();
+        let mut texts = gathered.finish();
+        assert_eq!(
+            texts.iter().collect::<Vec<_>>(),
+            ["c", "", "", "b", "a", "b"]
+        );
+        assert_eq!(texts.distinct().len(), 4);
+        texts.retain(&[true, false, true, true, false, true]);
+        assert_eq!(texts, ["c", "", "b", "b"][..]);
+        assert_eq!((&texts[3], texts.len(), texts.is_empty()), ("b", 4, false));
+    }
+}
