@@ -12,6 +12,9 @@ pub enum Error {
     /// The user's data cannot be used.
     #[error("{0}")]
     Data(String),
+    /// Cells hold no number, and the person can choose what becomes of them: see [`crate::Missing`].
+    #[error("{0}")]
+    Cells(String),
     /// A setting is unknown, out of range, or does not suit the data.
     #[error("{0}")]
     Config(String),
@@ -93,6 +96,7 @@ impl Error {
     pub fn exit_code(&self) -> i32 {
         match self {
             Self::Data(_)
+            | Self::Cells(_)
             | Self::Config(_)
             | Self::Refused { .. }
             | Self::TooLarge { .. }

@@ -19,6 +19,7 @@ use crate::forecast::{Forecast, Rate};
 use crate::ledger::MemoryLedger;
 use crate::metrics::{Metrics, Scores};
 use crate::projection::{Axes, project};
+use crate::survey::Survey;
 use crate::trainer::{Evaluation, Map as Through, Neighbourhood, StepReport, Trainer};
 use crate::verdict::{Judged, Trial, verdict};
 use crate::warnings::{Warning, Warnings};
@@ -190,6 +191,11 @@ impl Run {
             watched: false,
             placed: None,
         })
+    }
+
+    /// Takes in what a look at the rows found: what of it speaks against the scores becomes a warning.
+    pub fn see_survey(&mut self, survey: &Survey) {
+        self.warnings.see_survey(survey, self.trainer.sides());
     }
 
     /// Does the next slice of work; `at_most` bounds its steps. Between slices a browser has its turn.

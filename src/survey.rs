@@ -1,7 +1,10 @@
-//! [`Survey`]: what rows are like before they are compared by their directions. One pass over them, on the host.
+//! [`Survey`]: what rows are like before they are compared by their directions or trained on. One pass over them, on the host.
 
-use crate::dataset::RowSource;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use crate::dataset::{RowSource, Sides};
 use crate::error::Result;
+use crate::quote::{listed, quoted};
 
 /// Rows that are read at once.
 const CHUNK_ROWS: usize = 1024;
@@ -11,8 +14,14 @@ const CHUNK_ROWS: usize = 1024;
 /// one than in 64 bits (8 to 512 columns); at 300, 8 to 50.
 const MOST_OFFSET: f64 = 100.0;
 
+/// Rows among which equal ones are looked for: more would take more than 64 MiB.
+const MOST_HASHED: usize = 4 << 20;
+
+/// How often the spread of one column may be that of another before a report says so.
+const MOST_SPREADS: f64 = 100.0;
+
 /// What a look at rows found.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Survey {
     /// How many rows.
     pub rows: u64,
@@ -22,6 +31,12 @@ pub struct Survey {
     pub first_zero: u64,
     /// Length of the mean row over the spread, the root of the mean squared distance to it; 0 where rows are all equal.
     pub offset: f64,
+    /// Columns with one value in all rows, counted from 0.
+    pub constant_columns: Vec<u32>,
+    /// The smallest and the largest standard deviation of the other columns, with the column of each.
+    pub spreads: Option<[(f64, u32); 2]>,
+    /// Rows that are equal to an earlier one, each with the first such row; both counted from 0. Of the first 4,194,304 rows.
+    pub equal_rows: Vec<[u32; 2]>,
 }
 
 impl Survey {
@@ -39,6 +54,7 @@ impl Survey {
         let mut first: Vec<f64> = Vec::new();
         // Sums of the distances to the first row: nothing is lost where rows lie far from zero.
         let mut sums = vec![[0.0f64; 2]; dim];
+        let mut hashes: Vec<(u64, u32)> = Vec::new();
         for start in (0..count).step_by(CHUNK_ROWS) {
             let numbers: Vec<u32> = (start as u32..)
                 .take(CHUNK_ROWS.min(count - start))
@@ -55,6 +71,9 @@ impl Survey {
                         survey.first_zero = number;
                     }
                 }
+                if number as usize <= MOST_HASHED {
+                    hashes.push((hash_of(row), number as u32 - 1));
+                }
                 for ((sums, value), first) in sums.iter_mut().zip(row).zip(&first) {
                     let distance = f64::from(*value) - first;
                     sums[0] += distance;
@@ -63,11 +82,25 @@ impl Survey {
             }
         }
         let (mut mean, mut spread) = (0.0, 0.0);
-        for ([sum, squares], first) in sums.iter().zip(&first) {
+        for (column, ([sum, squares], first)) in (0..).zip(sums.iter().zip(&first)) {
             let distance = sum / count as f64;
             mean += (first + distance).powi(2);
-            spread += (squares / count as f64 - distance * distance).max(0.0);
+            let variance = (squares / count as f64 - distance * distance).max(0.0);
+            spread += variance;
+            if *squares == 0.0 {
+                survey.constant_columns.push(column);
+                continue;
+            }
+            let own = (variance.sqrt(), column);
+            let [least, most] = survey.spreads.get_or_insert([own; 2]);
+            if own.0 < least.0 {
+                *least = own;
+            }
+            if own.0 > most.0 {
+                *most = own;
+            }
         }
+        survey.equal_rows = equal_rows(hashes);
         if spread > 0.0 {
             survey.offset = (mean / spread).sqrt();
         }
@@ -87,6 +120,81 @@ impl Survey {
         warnings
     }
 
+    /// What else stands out in features of these names, or of none, in sentences; nothing of it forbids to train.
+    pub fn findings(&self, names: &[String]) -> Vec<String> {
+        let name = |column: u32| match names.get(column as usize) {
+            Some(name) => name.clone(),
+            None => format!("column {}", column + 1),
+        };
+        let mut findings = Vec::new();
+        if !self.constant_columns.is_empty() {
+            let constant: Vec<String> = self.constant_columns.iter().map(|at| name(*at)).collect();
+            let count = constant.len();
+            let s = if count == 1 { " holds" } else { "s hold" };
+            findings.push(format!(
+                "{count} column{s} one value in all rows, and can tell no row from another: {}",
+                listed(constant.iter().map(String::as_str))
+            ));
+        }
+        if let Some([least, most]) = self.spreads
+            && most.0 > MOST_SPREADS * least.0
+        {
+            findings.push(format!(
+                "the columns have different scales: standard deviations go from {} ({}) to {} ({})",
+                short(least.0),
+                quoted(&name(least.1)),
+                short(most.0),
+                quoted(&name(most.1))
+            ));
+        }
+        if let Some([row, first]) = self.equal_rows.first() {
+            let (count, row, first) = (self.equal_rows.len(), row + 1, first + 1);
+            findings.push(match count {
+                1 => format!("row {row} is equal to row {first}"),
+                _ => format!(
+                    "{count} rows are equal to an earlier one (the first is row {row}, equal to row {first})"
+                ),
+            });
+        }
+        findings
+    }
+
+    /// The sentence about rows that train and are scored too, where there are any.
+    pub fn leak_warning(&self, sides: &Sides) -> Option<String> {
+        let mut side = vec![0u8; self.rows as usize];
+        for (mark, rows) in [(1, &sides.train), (2, &sides.validation), (4, &sides.test)] {
+            for row in rows {
+                side[*row as usize] = mark;
+            }
+        }
+        // Which sides each group of equal rows stands on, under its first row.
+        let mut groups = side.clone();
+        for [row, first] in &self.equal_rows {
+            groups[*first as usize] |= side[*row as usize];
+        }
+        let mut first_of: Vec<u32> = (0..self.rows as u32).collect();
+        for [row, first] in &self.equal_rows {
+            first_of[*row as usize] = *first;
+        }
+        let scored = [&sides.validation, &sides.test].into_iter().flatten();
+        let leaks = scored.filter(|row| groups[first_of[**row as usize] as usize] & 1 == 1);
+        let count = leaks.count();
+        let (rows, stand, are) = match count {
+            0 => return None,
+            1 => ("1 row", "stands", "is"),
+            _ => ("rows", "stand", "are"),
+        };
+        let rows = if count == 1 {
+            rows.to_owned()
+        } else {
+            format!("{count} {rows}")
+        };
+        Some(format!(
+            "{rows} of the validation and test side {stand} among the training rows too: what is scored {are} in part what \
+             was learned, and scores are too good: drop equal rows first"
+        ))
+    }
+
     /// The sentence about zero rows, where there are any.
     pub fn zero_rows_warning(&self) -> Option<String> {
         let Self {
@@ -103,6 +211,34 @@ impl Survey {
             )
         })
     }
+}
+
+/// A size in few characters.
+fn short(size: f64) -> String {
+    match size {
+        _ if (0.1..1e6).contains(&size) => format!("{:.*}", usize::from(size < 100.0) + 1, size),
+        _ => format!("{size:.1e}"),
+    }
+}
+
+/// What equal rows have in common; others have not, but for one pair in 10^7 where there are millions of rows.
+fn hash_of(row: &[f32]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for value in row {
+        // 0 and -0 are one value.
+        (value + 0.0).to_bits().hash(&mut hasher);
+    }
+    hasher.finish()
+}
+
+/// Rows of which an earlier one has the same hash, ascending, each with the first of them.
+fn equal_rows(mut hashes: Vec<(u64, u32)>) -> Vec<[u32; 2]> {
+    hashes.sort_unstable();
+    let groups = hashes.chunk_by(|(hash, _), (next, _)| hash == next);
+    let rest = groups.flat_map(|group| group[1..].iter().map(|(_, row)| [*row, group[0].1]));
+    let mut rows: Vec<[u32; 2]> = rest.collect();
+    rows.sort_unstable();
+    rows
 }
 
 #[cfg(test)]
@@ -125,6 +261,45 @@ mod tests {
         assert_eq!((found.zero_rows, found.first_zero), (2, 1501));
         assert!(found.warnings()[0].starts_with("2 of 3000 rows are zero (the first is row 1501)"));
         assert!(survey(&rows[..1500]).warnings().is_empty());
+    }
+
+    #[test]
+    fn constant_columns_scales_and_equal_rows_are_found() {
+        let mut rows: Vec<[f32; 2]> = (0..2000).map(|row| [7.0, row as f32]).collect();
+        rows[1500] = rows[3];
+        rows[1999] = rows[3];
+        let found = survey(&rows);
+        assert_eq!(found.constant_columns, [0]);
+        assert_eq!(found.equal_rows, [[1500, 3], [1999, 3]]);
+        let names = ["a".to_owned(), "b".to_owned()];
+        assert_eq!(
+            found.findings(&names),
+            [
+                "1 column holds one value in all rows, and can tell no row from another: \"a\"",
+                "2 rows are equal to an earlier one (the first is row 1501, equal to row 4)"
+            ]
+        );
+        let scaled: Vec<[f32; 2]> = (0..9)
+            .map(|row| [row as f32, (row * row) as f32 * 1e3])
+            .collect();
+        let said = survey(&scaled).findings(&[]);
+        assert!(
+            said[0].contains("from 2.58 (\"column 1\") to 21468.3"),
+            "{said:?}"
+        );
+        let sides = |train: &[u32], test: &[u32]| Sides {
+            train: train.to_vec(),
+            validation: Vec::new(),
+            test: test.to_vec(),
+        };
+        // Equal among themselves, but never on two sides; then a copy of a training row, whichever comes first.
+        assert_eq!(found.leak_warning(&sides(&[5, 6], &[3, 1500, 1999])), None);
+        let leaks = |train: &[u32], test: &[u32]| {
+            let warning = found.leak_warning(&sides(train, test));
+            warning.map(|text| text.split(" of").next().unwrap_or_default().to_owned())
+        };
+        assert_eq!(leaks(&[3, 5], &[1500, 6]).as_deref(), Some("1 row"));
+        assert_eq!(leaks(&[1999], &[3, 1500]).as_deref(), Some("2 rows"));
     }
 
     #[test]

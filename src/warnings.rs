@@ -10,6 +10,7 @@ use crate::diagnostics::{COLLAPSED, Diagnostics};
 use crate::linear::Unfit;
 use crate::losses::Loss;
 use crate::miners::{Miner, TypeOfTriplets};
+use crate::survey::Survey;
 use crate::trainer::StepReport;
 
 /// Steps without an active triplet before it is said.
@@ -114,6 +115,13 @@ impl Warnings {
             said,
             ..Self::default()
         }
+    }
+
+    /// Takes in what a look at the rows found.
+    pub(crate) fn see_survey(&mut self, survey: &Survey, sides: &Sides) {
+        let found = [survey.zero_rows_warning(), survey.leak_warning(sides)];
+        self.said
+            .extend(found.into_iter().flatten().map(Warning::new));
     }
 
     /// Takes in why there is no linear baseline.

@@ -133,7 +133,7 @@ impl Train {
 
     async fn train(&self) -> Result<()> {
         let (dataset, config) = self.prepare().await?;
-        let zero_rows = Survey::of(&dataset.features).await?.zero_rows_warning();
+        let survey = Survey::of(&dataset.features).await?;
         let tasks = progress::Tasks::default();
         let heard = tasks.clone();
         let engine = self.common.open(config.budget_bytes)?;
@@ -142,14 +142,16 @@ impl Train {
         let folder = folder.map(|out| Folder::create(out, &FILES, &self.inputs()));
         let folder = folder.transpose()?;
         describe(&dataset, engine.info());
+        for finding in survey.findings(&dataset.feature_names) {
+            note_line(format_args!("  {finding}"));
+        }
         let mut run = Run::new(engine, Rc::new(dataset), config).await?;
-        let warnings = run.warnings().iter().map(|warning| &warning.text);
-        for warning in zero_rows.iter().chain(warnings) {
+        run.see_survey(&survey);
+        for warning in run.warnings() {
             note_line(format_args!("warning: {warning}"));
         }
         let followed = follow(&mut run, &tasks).await;
-        let mut report = run.report();
-        report.warnings.extend(zero_rows);
+        let report = run.report();
         match followed {
             Err(error @ Error::NotFinite { .. }) => {
                 if let Some(folder) = folder {

@@ -285,8 +285,7 @@ impl Labelled {
         let is_finite = || values.iter().all(|value| value.is_finite());
         match (refused, missing) {
             (Err(Error::Data(message)), Some(_)) if !is_finite() => {
-                let message = message.replace(FIX_VALUES, Missing::ADVICE);
-                Err(Error::Data(message))
+                Err(Error::Cells(message.replace(FIX_VALUES, Missing::ADVICE)))
             }
             (refused, _) => refused,
         }

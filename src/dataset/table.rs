@@ -684,9 +684,11 @@ impl Table {
             quoted(&self.header[columns[order]]),
             self.problem(cell, count, can_choose),
         );
-        Some(Error::Data(format!(
-            "{name}, {place}: column {column} {problem}"
-        )))
+        let message = format!("{name}, {place}: column {column} {problem}");
+        Some(match message.ends_with(Missing::ADVICE) {
+            true => Error::Cells(message),
+            false => Error::Data(message),
+        })
     }
 
     /// Why a cell is no feature, one of `count`, and what to do.

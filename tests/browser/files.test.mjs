@@ -64,6 +64,55 @@ test("own files are read, their label column shown and changed", async () => {
   });
 });
 
+test("before training the first rows are shown, what stands out, and what to do about cells without a number", async () => {
+  const row = (i) => `${i},${(i % 7) + (i % 3)},${i === 17 ? "" : i % 11},7,${"uvw"[i % 3]}`;
+  const rows = Array.from({ length: 90 }, (_, i) => row(i));
+  // The last row is the first one again.
+  const file = await written("holes.csv", ["id,height,mass,always,kind", ...rows, rows[0]].join("\n"));
+  await on(`?engine=cpu#${SMALL}`, {}, async (page) => {
+    await page.upload(file);
+    await page.page.waitForFunction(() => document.querySelector("[data-testid=error] span").textContent.startsWith("holes.csv, line 19"));
+    assert.match(await page.error(), /column "mass" is empty: choose what becomes of such cells/);
+    const cells = page.find("missing-cells");
+    assert.equal(await cells.inputValue(), "refuse");
+    await cells.selectOption("median");
+    await page.summary(/^holes.csv: 91 rows of 3 features.*filled 1 cell that holds no number with the median/);
+    await cells.selectOption("drop-columns");
+    await page.summary(/^holes.csv: 91 rows of 2 features.*left out, as a cell holds no number: "mass"/);
+    await cells.selectOption("drop-rows");
+    await page.summary(/^holes.csv: 90 rows of 3 features/);
+    assert.equal(await page.error(), "");
+    const findings = await page.text("data-findings");
+    assert.match(findings, /1 column holds one value in all rows, .*"always"/);
+    assert.match(findings, /Row 90 is equal to row 1\./);
+    await page.page.click("[data-testid=data-preview] summary");
+    const table = await page.page.locator("[data-testid=data-preview] tr").allInnerTexts();
+    assert.deepEqual(table.map((line) => line.split(/\s+/).join(" ").trim()), [
+      "Label height mass always", "u 0 0 7", "v 2 1 7", "w 4 2 7", "u 3 3 7", "v 5 4 7",
+    ]);
+  });
+});
+
+test("JSON Lines are read, and a long table says how far it is", async () => {
+  const line = (i) => JSON.stringify({ text: `item ${i}`, label: "abc"[i % 3], vector: [i % 3, (i * 7) % 5, 0.5] });
+  const lines = await written("items.jsonl", Array.from({ length: 60 }, (_, i) => line(i)).join("\n"));
+  const long = `${"1.25,".repeat(40)}a\n${"2.5,".repeat(40)}b\n`.repeat(150_000);
+  const table = await written("long.csv", `${Array.from({ length: 40 }, (_, i) => `f${i}`).join()},label\n${long}`);
+  await on("?engine=cpu", {}, async (page) => {
+    await page.upload(lines);
+    await page.summary(/^items.jsonl: 60 rows of 3 features; 3 classes of 20 rows each: a, b, c.*left out: "text"/);
+    await page.upload(table);
+    await page.page.waitForFunction(() => /^Reading long.csv: \d+ of \d+ MiB/.test(document.querySelector("[data-testid=working]").textContent));
+    // Another choice stops it, without a word of complaint.
+    await page.find("dataset-select").selectOption("digits");
+    await page.summary(/^1.?797 rows of 64/);
+    assert.equal(await page.error(), "");
+    await page.upload(table);
+    await page.summary(/^long.csv: 300\s000 rows of 40 features; 2 classes/);
+    assert.equal(await page.text("working"), "");
+  });
+});
+
 test("a refused file leaves the label column alone, or offers its own", async () => {
   await on("?engine=cpu", {}, async (page) => {
     const label = page.find("label-column");
@@ -101,12 +150,12 @@ test("a refused file leaves the label column alone, or offers its own", async ()
 
 test("files that are too large and folders are refused before they are read", async () => {
   const [large, alone] = [await written("large.csv", ""), await written("large.npy", "")];
-  for (const file of [large, alone]) await truncate(file, 1.5 * 2 ** 30);
+  for (const file of [large, alone]) await truncate(file, 2.5 * 2 ** 30);
   await on("?engine=cpu#data=many-classes", {}, async (page) => {
     await page.upload(large);
     assert.equal(
       await page.error(),
-      "large.csv: 1.5 GiB, and a page can hold 1 GiB of files at most: save the features as NPY, use fewer rows, or the command line (nearfar train)\n" + STILL,
+      "large.csv: 2.5 GiB, and a page can hold 1 GiB of arrays or a table twice as long: save the features as NPY, use fewer rows, or the command line (nearfar train)\n" + STILL,
     );
     await page.upload(alone);
     await page.says("error", /large.npy: an NPY file holds features or labels, not both: give the two files at once/);

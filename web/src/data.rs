@@ -2,12 +2,13 @@
 
 use leptos::html::Select;
 use leptos::prelude::*;
-use nearfar::{DataReport, SAMPLES};
+use nearfar::{DataReport, Missing, SAMPLES};
 use wasm_bindgen::JsCast as _;
 use web_sys::{DataTransfer, DragEvent, File, FileList, HtmlInputElement};
 
 use crate::controls::hold;
 use crate::plots::grouped;
+use crate::preview::FirstRows;
 use crate::protocol::DataSummary;
 use crate::session::Session;
 use crate::source::sample_text;
@@ -57,13 +58,15 @@ pub(crate) fn Data(state: State, session: Session) -> impl IntoView {
             <label class="file" class:over=dropping>
                 "Drop a table here, or choose one: a row for each item, a column with its label (CSV, JSON Lines, NPY, NPZ, safetensors)"
                 <input
-                    type="file" multiple=true accept=".csv,.tsv,.txt,.npy,.npz,.safetensors,.gz" data-testid="dataset-file" on:change=take_files
+                    type="file" multiple=true accept=".csv,.tsv,.txt,.jsonl,.ndjson,.npy,.npz,.safetensors,.gz" data-testid="dataset-file" on:change=take_files
                 />
             </label>
             <p class="summary" data-testid="dataset-summary">
                 {move || state.data.read().as_ref().map(summary)}
             </p>
             <LabelColumn state session/>
+            <MissingCells state session/>
+            <FirstRows state/>
             <p class="summary">{move || split(&run.read(), state.curves.read_untracked().config.test_queries)}</p>
             <p class="summary" data-testid="data-decided">
                 {move || decided(&run.read(), state.data.read().as_ref())}
@@ -106,6 +109,36 @@ fn LabelColumn(state: State, session: Session) -> impl IntoView {
             >
                 <option value="" disabled=true hidden=move || !current().is_empty()>"choose .."</option>
                 {options}
+            </select>
+        </div>
+    }
+}
+
+/// What becomes of cells without a number, where the files have such.
+#[component]
+fn MissingCells(state: State, session: Session) -> impl IntoView {
+    let current = move || state.label.read().missing;
+    let named = move || {
+        let mut all = Missing::ALL.iter();
+        let known = all.find(|(_, missing, _)| Some(*missing) == current());
+        known
+            .map(|(name, ..)| (*name).to_owned())
+            .unwrap_or_default()
+    };
+    let select = NodeRef::<Select>::new();
+    hold(select, named, state);
+    view! {
+        <div class="knob above" hidden=move || current().is_none()>
+            <label for="missing-cells">"Cells without a number"</label>
+            <select
+                id="missing-cells" data-testid="missing-cells" node_ref=select
+                on:change=move |event| {
+                    if let Ok(missing) = Missing::named(&event_target_value(&event)) {
+                        session.choose_missing(missing);
+                    }
+                }
+            >
+                {Missing::ALL.map(|(name, _, what)| view! { <option value=name>{what}</option> })}
             </select>
         </div>
     }

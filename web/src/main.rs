@@ -24,6 +24,7 @@ mod link;
 mod map;
 mod neighbours;
 mod plots;
+mod preview;
 mod protocol;
 mod session;
 mod similarities;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use nearfar::bench::Sweep;
 use nearfar::{
     Baseline, DataReport, DeviceInfo, EngineKind, Evaluation, FullEvaluation, HardestTriplets,
-    MemoryAge, MemoryReport, Neighbourhood, PairHistogram, Reason, Scores, SelfTest, Side,
+    MemoryAge, MemoryReport, Missing, Neighbourhood, PairHistogram, Reason, Scores, SelfTest, Side,
     StepReport, TrainConfig, Warning, Working,
 };
 use serde::{Deserialize, Serialize};
@@ -30,6 +30,8 @@ pub(crate) enum Command {
     Files {
         /// The column of labels; guessed without it.
         label: Option<String>,
+        /// What becomes of cells without a number.
+        missing: Missing,
         /// Features of an NPY file of so many bytes or more stay in it, and are read as they are needed.
         stream_from: u64,
     },
@@ -173,6 +175,8 @@ pub(crate) enum Event {
         message: String,
         /// The columns of the file with the labels, where naming another one may help.
         columns: Vec<String>,
+        /// Whether cells hold no number, and what becomes of them can be chosen.
+        cells: bool,
     },
     /// The run cannot start with these settings; there is none now.
     NotStarted(String),
@@ -214,6 +218,10 @@ pub(crate) struct DataSummary {
     pub(crate) class_sizes: [u32; 2],
     /// What was decided while reading, in words.
     pub(crate) notes: Vec<String>,
+    /// What stands out in the rows, in words.
+    pub(crate) findings: Vec<String>,
+    /// The first rows.
+    pub(crate) preview: Preview,
     /// The columns that could be the label.
     pub(crate) label_columns: Vec<String>,
     /// The one that is.
@@ -222,6 +230,15 @@ pub(crate) struct DataSummary {
     pub(crate) split_columns: Vec<String>,
     /// The settings to start from.
     pub(crate) default_config: TrainConfig,
+}
+
+/// The first rows of the data, as they were read.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Preview {
+    /// The names of the first features.
+    pub(crate) names: Vec<String>,
+    /// Of each row its class, and those features of it.
+    pub(crate) rows: Vec<(String, Vec<f32>)>,
 }
 
 /// What a run will hold and take.

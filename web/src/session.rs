@@ -9,7 +9,7 @@ use wasm_bindgen::prelude::*;
 use web_sys::{File, HtmlLinkElement, MessageEvent, Worker, WorkerOptions, WorkerType};
 
 use crate::protocol::{Command, Event};
-use crate::source::{Asked, Source};
+use crate::source::{Asked, Reading, Source};
 use crate::state::{Phase, Places, State};
 
 /// Sends commands; the worker's events go to the [`State`].
@@ -27,7 +27,7 @@ pub(crate) struct Session {
     /// Data that waits for an answer: opening it ends the run.
     pub(crate) offered: StoredValue<Option<Source>, LocalStorage>,
     /// Files that were refused until their label column is chosen.
-    pub(crate) candidate: StoredValue<Option<Vec<File>>, LocalStorage>,
+    pub(crate) candidate: StoredValue<Option<(Vec<File>, Reading)>, LocalStorage>,
     /// A file that a link asks for by name, and its settings, until the person loads it.
     pub(crate) awaited: StoredValue<Option<(String, Vec<String>)>>,
     /// A run starts when the data is back in a new worker.
@@ -216,14 +216,20 @@ impl Session {
         };
         match event {
             Event::Data(summary) => {
+                self.state.working.set(String::new());
                 self.take_data(*summary);
                 if self.run_next.try_update_value(std::mem::take) == Some(true) {
                     self.run();
                 }
             }
-            Event::Refused { message, columns } => {
+            Event::Refused {
+                message,
+                columns,
+                cells,
+            } => {
+                self.state.working.set(String::new());
                 self.run_next.set_value(false);
-                self.take_refusal(message, columns);
+                self.take_refusal(message, columns, cells);
             }
             Event::Map { side, names } => {
                 self.state.take_map(side, names, places(parts));

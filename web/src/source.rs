@@ -3,7 +3,7 @@
 //! The page keeps the handles of files, not their content: they are read again for another label column or a new worker.
 
 use leptos::prelude::*;
-use nearfar::{Bytes, RowSource, SAMPLES, Sampler, Split, TrainConfig};
+use nearfar::{Bytes, Format, Missing, RowSource, SAMPLES, Sampler, Split, TrainConfig};
 use web_sys::File;
 
 use crate::link::{self, Link};
@@ -12,7 +12,7 @@ use crate::session::Session;
 use crate::state::LabelChoice;
 
 /// What files that are read whole may have together: a WebAssembly memory ends at 4 GiB, and while a file is read its
-/// content, its cells and its rows all lie there.
+/// content and its rows lie there.
 const MOST_BYTES: u64 = 1 << 30;
 
 /// Where data comes from.
@@ -20,8 +20,17 @@ const MOST_BYTES: u64 = 1 << 30;
 pub(crate) enum Source {
     /// A sample, by its name.
     Sample(String),
-    /// Files, and their label column where it was chosen.
-    Files(Vec<File>, Option<String>),
+    /// Files, and how they are read.
+    Files(Vec<File>, Reading),
+}
+
+/// What was chosen about reading files.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Reading {
+    /// The label column; guessed without it.
+    label: Option<String>,
+    /// What becomes of cells without a number.
+    missing: Missing,
 }
 
 /// Data on its way.
@@ -43,16 +52,21 @@ impl Session {
     pub(crate) fn choose_files(&self, files: Vec<File>) {
         self.state.error.set(None);
         let from = self.stream_from.get_value();
-        let whole = |file: &&File| !RowSource::streams(&file.name(), file.size() as u64, from);
-        let bytes: f64 = files.iter().filter(whole).map(|file| file.size()).sum();
+        // A table is read part by part, and its numbers are half as long as its text or less.
+        let held = |file: &File| match Format::of(&file.name()) {
+            _ if RowSource::streams(&file.name(), file.size() as u64, from) => 0.0,
+            Some(format) if format.is_table() => file.size() / 2.0,
+            _ => file.size(),
+        };
+        let bytes: f64 = files.iter().map(held).sum();
         if bytes as u64 <= MOST_BYTES {
-            return self.offer(Source::Files(files, None));
+            return self.offer(Source::Files(files, Reading::default()));
         }
         let message = format!(
-            "{}: {}, and a page can hold {} of files at most: save the features as NPY, use fewer rows, or the command \
-             line (nearfar train)",
+            "{}: {}, and a page can hold {} of arrays or a table twice as long: save the features as NPY, use fewer rows, \
+             or the command line (nearfar train)",
             names(&files),
-            Bytes(bytes as u64),
+            Bytes(files.iter().map(|file| file.size()).sum::<f64>() as u64),
             Bytes(MOST_BYTES)
         );
         self.state.say(self.refused(message));
@@ -60,14 +74,24 @@ impl Session {
 
     /// Asks for the files that are waiting for it, or those there are, with another label column.
     pub(crate) fn choose_label(&self, column: String) {
+        self.read_otherwise(|reading| reading.label = Some(column));
+    }
+
+    /// Asks for them with another way to deal with cells without a number.
+    pub(crate) fn choose_missing(&self, missing: Missing) {
+        self.read_otherwise(|reading| reading.missing = missing);
+    }
+
+    fn read_otherwise(&self, change: impl FnOnce(&mut Reading)) {
         self.state.error.set(None);
         let waiting = self.candidate.get_value();
         let held = self.held.with_value(|held| match held {
-            Some(Source::Files(files, _)) => Some(files.clone()),
+            Some(Source::Files(files, reading)) => Some((files.clone(), reading.clone())),
             _ => None,
         });
-        if let Some(files) = waiting.or(held) {
-            self.offer(Source::Files(files, Some(column)));
+        if let Some((files, mut reading)) = waiting.or(held) {
+            change(&mut reading);
+            self.offer(Source::Files(files, reading));
         }
     }
 
@@ -151,9 +175,15 @@ impl Session {
                 let (name, seed) = (name.clone(), config.seed);
                 self.send(&Command::Sample { name, seed }, &[]);
             }
-            Source::Files(files, label) => {
-                let (label, stream_from) = (label.clone(), self.stream_from.get_value());
-                self.send(&Command::Files { label, stream_from }, files);
+            Source::Files(files, reading) => {
+                let Reading { label, missing } = reading.clone();
+                let stream_from = self.stream_from.get_value();
+                let command = Command::Files {
+                    label,
+                    missing,
+                    stream_from,
+                };
+                self.send(&command, files);
             }
         }
         self.asked
@@ -175,28 +205,40 @@ impl Session {
         }
         self.awaited.set_value(None);
         self.candidate.set_value(None);
+        let chosen = match &asked.source {
+            Source::Files(_, reading) => Some(reading.missing),
+            Source::Sample(_) => None,
+        };
         self.held.set_value(Some(asked.source));
         self.state.take(data);
+        let missing = chosen.filter(|missing| *missing != Missing::Refuse);
+        self.state.label.update(|label| label.missing = missing);
     }
 
     /// The data asked for first is refused.
-    pub(crate) fn take_refusal(&self, message: String, columns: Vec<String>) {
+    pub(crate) fn take_refusal(&self, message: String, columns: Vec<String>, cells: bool) {
         let asked = self.answered();
+        // Stopped, for what was asked since.
+        if message.is_empty() {
+            return;
+        }
         self.state.say(self.refused(message));
-        let Source::Files(files, _) = asked.source else {
+        let Source::Files(files, reading) = asked.source else {
             return;
         };
         let here = self
             .held
             .with_value(|held| matches!(held, Some(Source::Files(held, _)) if *held == files));
-        // Another label column may be all that these files need. Those that are the data keep theirs.
-        if !here && columns.len() > 1 {
+        // Another label column, or a word on cells without a number, may be all that these files need. Those that are the
+        // data keep theirs.
+        if !here && (columns.len() > 1 || cells) {
             self.state.label.set(LabelChoice {
                 columns,
-                current: None,
+                current: reading.label.clone(),
                 of: Some(names(&files)),
+                missing: cells.then_some(reading.missing),
             });
-            self.candidate.set_value(Some(files));
+            self.candidate.set_value(Some((files, reading)));
         } else {
             let data = self.state.data.read_untracked();
             self.state.label.set(LabelChoice::of(data.as_ref()));

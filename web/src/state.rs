@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use leptos::prelude::*;
 use nearfar::{
     Baseline, Bytes, DataReport, Evaluation, FullEvaluation, MemoryAge, MemoryReport, Metrics,
-    Neighbourhood, PairHistogram, Scores, Side, StepReport, TrainConfig, Warning, Working,
+    Missing, Neighbourhood, PairHistogram, Scores, Side, StepReport, TrainConfig, Warning, Working,
 };
 
 use crate::forecast;
@@ -53,6 +53,8 @@ pub(crate) struct LabelChoice {
     pub(crate) current: Option<String>,
     /// The files they belong to, where those are not the data yet.
     pub(crate) of: Option<String>,
+    /// What becomes of cells without a number, where some have none.
+    pub(crate) missing: Option<Missing>,
 }
 
 /// What a run brought so far: what the plots draw.
@@ -179,6 +181,7 @@ impl LabelChoice {
             columns: data.label_columns.clone(),
             current: data.label_column.clone(),
             of: None,
+            missing: None,
         })
     }
 }

@@ -11,19 +11,28 @@ use futures_util::StreamExt as _;
 use js_sys::{Array, Float32Array, Reflect, Uint8Array, Uint32Array};
 use nearfar::bench::{self, Sweep};
 use nearfar::{
-    BlobRows, Choice, Dataset, DeviceInfo, Engine, EngineChoice, Error, Labelled, MemoryReport,
-    NamedFile, Progress, Rate, Result, Room, RowSource, Run, SelfTest, Side, TrainConfig, Trainer,
-    Working, kernels, self_test,
+    BlobRows, Choice, Dataset, DeviceInfo, Engine, EngineChoice, Error, Format, Labelled,
+    MemoryReport, NamedFile, Progress, Rate, Result, Room, RowSource, Run, SelfTest, Side, Survey,
+    Table, TableReader, TrainConfig, Trainer, Working, kernels, self_test,
 };
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::{JsFuture, spawn_local};
 use web_sys::{DedicatedWorkerGlobalScope, File, MessageEvent, Response};
 use web_time::{Duration, Instant};
 
-use crate::protocol::{Command, DataSummary, EvaluationForecast, Event, RunForecast, Running};
+use crate::protocol::{
+    Command, DataSummary, EvaluationForecast, Event, Preview, RunForecast, Running,
+};
 
 /// Hardest triplets of a step that the page is told of.
 const HARDEST: usize = 5;
+
+/// Bytes of a table that are read at once.
+const PART_BYTES: f64 = 4194304.0;
+
+/// Rows and features that the page is shown as they were read.
+const PREVIEW_ROWS: usize = 5;
+const PREVIEW_COLUMNS: usize = 8;
 
 /// How often the page hears how far long work is.
 const SAY_EVERY: Duration = Duration::from_millis(400);
@@ -39,6 +48,7 @@ pub(crate) fn start(scope: &DedicatedWorkerGlobalScope) {
         scope: scope.clone(),
         choice: EngineChoice::default(),
         data: None,
+        survey: Survey::default(),
         sample: None,
         run: None,
         aside: None,
@@ -114,6 +124,8 @@ struct Core {
     scope: DedicatedWorkerGlobalScope,
     choice: EngineChoice,
     data: Option<Rc<Dataset>>,
+    /// What a look at its rows found.
+    survey: Survey,
     /// Which sample the data is: it follows the seed of its run.
     sample: Option<Sample>,
     run: Option<Run>,
@@ -176,8 +188,17 @@ impl Core {
                 }
                 Err(error) => self.refuse(&error, Vec::new()),
             },
-            Command::Files { label, stream_from } => {
-                self.read(files, label.as_deref(), stream_from).await;
+            Command::Files {
+                label,
+                missing,
+                stream_from,
+            } => {
+                let choice = Choice {
+                    labels: label.as_deref(),
+                    missing: Some(missing),
+                    ..Choice::default()
+                };
+                self.read(files, choice, stream_from).await;
             }
             Command::Forecast { config } => self.forecast(&config).await,
             Command::Start { config, steps } => {
@@ -294,22 +315,21 @@ impl Core {
     }
 
     /// Makes files the data.
-    async fn read(&mut self, files: Vec<File>, label_column: Option<&str>, stream_from: u64) {
+    async fn read(&mut self, files: Vec<File>, choice: Choice<'_>, stream_from: u64) {
         let names: Vec<String> = files.iter().map(File::name).collect();
         let about = |file: &File| (file.name(), file.size() as u64);
         let (data, labels) = match Labelled::pair(files, about) {
             Ok(pair) => pair,
             Err(error) => return self.refuse(&error, Vec::new()),
         };
-        let choice = Choice {
-            labels: label_column,
-            ..Choice::default()
-        };
         let mut columns = Vec::new();
-        match dataset(data, labels, choice, stream_from, &mut columns).await {
+        match self
+            .dataset(data, labels, choice, stream_from, &mut columns)
+            .await
+        {
             Ok(dataset) => self.take(dataset, None, columns).await,
             Err(error) => {
-                if !is_of_labels(&error, &names) {
+                if !is_of_labels(&error, &names) && !matches!(error, Error::Cells(_)) {
                     columns.clear();
                 }
                 self.refuse(&error, columns);
@@ -317,10 +337,91 @@ impl Core {
         }
     }
 
+    /// Reads a file and its labels; `columns` are those that the labels could come from.
+    async fn dataset(
+        &self,
+        data: File,
+        labels: Option<File>,
+        choice: Choice<'_>,
+        stream_from: u64,
+        columns: &mut Vec<String>,
+    ) -> Result<Dataset> {
+        let name = data.name();
+        let streams = RowSource::streams(&name, data.size() as u64, stream_from);
+        let labels = match labels {
+            Some(labels) => Some(named(labels).await?),
+            None => None,
+        };
+        // Compressed, a file is inflated whole.
+        let is_table = Format::of(&name).is_some_and(Format::is_table) && !name.ends_with(".gz");
+        match (labels, streams) {
+            // Not worth reading.
+            (None, true) => Err(Labelled::alone(&name)),
+            (Some(labels), true) => {
+                *columns = Labelled::label_choices(&labels);
+                let rows = BlobRows::open(name.clone(), data.into()).await?;
+                Dataset::streamed(name, RowSource::Blob(rows), &labels, choice)
+            }
+            (labels, false) if is_table => {
+                let own = choice.labels.filter(|_| labels.is_none());
+                let table = self.table(data, own).await?;
+                *columns = match &labels {
+                    Some(labels) => Labelled::label_choices(labels),
+                    None => table.header().to_vec(),
+                };
+                Labelled::of_table(table, labels.as_ref(), choice).and_then(Dataset::new)
+            }
+            (labels, false) => {
+                let data = named(data).await?;
+                *columns = Labelled::label_choices(labels.as_ref().unwrap_or(&data));
+                Labelled::read(&data, labels.as_ref(), choice).and_then(Dataset::new)
+            }
+        }
+    }
+
+    /// Reads a table part by part: its file is never there whole.
+    async fn table(&self, file: File, label: Option<&str>) -> Result<Table> {
+        let (name, total) = (file.name(), file.size());
+        let mut reader = TableReader::new(&name, total as u64, label)?;
+        let mut task = Task::default();
+        let mut at = 0.0;
+        while at < total {
+            let end = total.min(at + PART_BYTES);
+            let part = file.slice_with_f64_and_f64(at, end);
+            let part = part.map(|part| part.array_buffer());
+            let bytes = match part {
+                Ok(part) => JsFuture::from(part).await,
+                Err(why) => Err(why),
+            };
+            let bytes = bytes.map_err(|_| unreadable(&name))?;
+            reader.push(&Uint8Array::new(&bytes).to_vec())?;
+            at = end;
+            let working = Working {
+                what: format!("reading {name}"),
+                unit: "MiB".to_owned(),
+                done: at as u64 >> 20,
+                total: (total as u64).div_ceil(1 << 20),
+            };
+            if let Some(left_ms) = task.is_worth_saying(&working) {
+                self.say(&Event::Working { working, left_ms });
+            }
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(Error::Stopped);
+            }
+        }
+        reader.finish()
+    }
+
     fn refuse(&self, error: &Error, columns: Vec<String>) {
+        // What was stopped was so for something else.
+        let message = match error {
+            Error::Stopped => String::new(),
+            error => error.to_string(),
+        };
         self.say(&Event::Refused {
-            message: error.to_string(),
+            message,
             columns,
+            cells: matches!(error, Error::Cells(_)),
         });
     }
 
@@ -350,6 +451,16 @@ impl Core {
     }
 
     async fn take(&mut self, dataset: Dataset, sample: Option<Sample>, label_columns: Vec<String>) {
+        let looked_at = async {
+            let survey = Survey::of(&dataset.features).await?;
+            Ok((survey, preview(&dataset).await?))
+        };
+        let (survey, preview) = match looked_at.await {
+            Ok(looked_at) => looked_at,
+            Err(error) => return self.refuse(&error, Vec::new()),
+        };
+        let mut findings = survey.findings(&dataset.feature_names);
+        findings.extend(survey.zero_rows_warning());
         let sizes = dataset.class_sizes();
         let summary = DataSummary {
             name: dataset.name.clone(),
@@ -362,6 +473,8 @@ impl Core {
                 sizes.iter().copied().max().unwrap_or(0),
             ],
             notes: dataset.notes.clone(),
+            findings,
+            preview,
             label_columns,
             label_column: dataset.label_column.clone(),
             split_columns: dataset
@@ -373,6 +486,7 @@ impl Core {
         };
         self.end_run().await;
         self.data = Some(Rc::new(dataset));
+        self.survey = survey;
         self.sample = sample;
         self.say(&Event::Data(Box::new(summary)));
     }
@@ -387,14 +501,17 @@ impl Core {
         {
             // A file is the same for every seed.
             if Dataset::sample_file(&sample.name).is_none() {
-                self.data = Some(Rc::new(Dataset::sample(&sample.name, config.seed)?));
+                let data = Dataset::sample(&sample.name, config.seed)?;
+                self.survey = Survey::of(&data.features).await?;
+                self.data = Some(Rc::new(data));
             }
             sample.seed = config.seed;
         }
         let data = self.data.clone();
         let data = data.ok_or_else(|| Error::Data("choose a sample or a file first".to_owned()))?;
         let engine = self.open(config.budget_bytes).await?;
-        let run = Run::new(engine, data, config.clone()).await?.watched();
+        let mut run = Run::new(engine, data, config.clone()).await?.watched();
+        run.see_survey(&self.survey);
         self.say(&Event::Started {
             config: Box::new(config),
             data: run.data(),
@@ -678,46 +795,40 @@ fn is_of_labels(error: &Error, names: &[String]) -> bool {
     text.contains("label") && !text.contains("rows of features")
 }
 
-/// Reads a file and its labels; `columns` are those that the labels could come from.
-async fn dataset(
-    data: File,
-    labels: Option<File>,
-    choice: Choice<'_>,
-    stream_from: u64,
-    columns: &mut Vec<String>,
-) -> Result<Dataset> {
-    let (name, streams) = (
-        data.name(),
-        RowSource::streams(&data.name(), data.size() as u64, stream_from),
-    );
-    let labels = match labels {
-        Some(labels) => Some(named(labels).await?),
-        None => None,
-    };
-    match (labels, streams) {
-        // Not worth reading.
-        (None, true) => Err(Labelled::alone(&name)),
-        (Some(labels), true) => {
-            *columns = Labelled::label_choices(&labels);
-            let rows = BlobRows::open(name.clone(), data.into()).await?;
-            Dataset::streamed(name, RowSource::Blob(rows), &labels, choice)
-        }
-        (labels, false) => {
-            let data = named(data).await?;
-            *columns = Labelled::label_choices(labels.as_ref().unwrap_or(&data));
-            Labelled::read(&data, labels.as_ref(), choice).and_then(Dataset::new)
-        }
-    }
+/// The first rows of the data, and their first features.
+async fn preview(dataset: &Dataset) -> Result<Preview> {
+    let rows = dataset.rows().min(PREVIEW_ROWS);
+    let dim = dataset.features.dim();
+    let shown = dim.min(PREVIEW_COLUMNS);
+    let mut values = Vec::new();
+    let numbers: Vec<u32> = (0..rows as u32).collect();
+    dataset.features.read(&numbers, &mut values).await?;
+    let class = |row: usize| dataset.class_names[dataset.labels[row] as usize].clone();
+    let rows = values.chunks_exact(dim).enumerate();
+    Ok(Preview {
+        names: match &dataset.feature_names[..] {
+            [] => (1..=shown)
+                .map(|column| format!("column {column}"))
+                .collect(),
+            names => names[..shown].to_vec(),
+        },
+        rows: rows
+            .map(|(at, row)| (class(at), row[..shown].to_vec()))
+            .collect(),
+    })
 }
 
 /// The content of a file, and its name.
 async fn named(file: File) -> Result<NamedFile> {
     let name = file.name();
-    let bytes = JsFuture::from(file.array_buffer()).await.map_err(|_| {
-        Error::Data(format!(
-            "{name}: the file cannot be read any more: choose it again"
-        ))
-    })?;
+    let bytes = JsFuture::from(file.array_buffer()).await;
+    let bytes = bytes.map_err(|_| unreadable(&name))?;
     let bytes = Uint8Array::new(&bytes).to_vec();
     NamedFile { name, bytes }.unpacked()
+}
+
+fn unreadable(name: &str) -> Error {
+    Error::Data(format!(
+        "{name}: the file cannot be read any more: choose it again"
+    ))
 }
