@@ -136,11 +136,17 @@ pub struct DataReport {
     pub notes: Vec<String>,
     /// Whether the features were scaled to mean 0 and spread 1.
     pub standardized: bool,
+    /// The column or array that the labels come from, where the data names one.
+    #[serde(default)]
+    pub label_column: Option<String>,
 }
 
 /// Everything that a run has to say.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunReport {
+    /// The version of Nearfar; empty where it was not written down.
+    #[serde(default)]
+    pub version: String,
     /// `gpu` or `cpu`.
     pub engine: String,
     /// The name of the adapter.
@@ -489,6 +495,7 @@ impl Run {
                 .chain(self.trainer.watched_note())
                 .collect(),
             standardized: self.trainer.scaling().1,
+            label_column: dataset.label_column.clone(),
         }
     }
 
@@ -503,6 +510,7 @@ impl Run {
             engine, adapter, ..
         } = self.device().clone();
         RunReport {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
             engine,
             adapter,
             elapsed_ms: self.elapsed_ms,

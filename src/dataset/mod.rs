@@ -31,12 +31,12 @@ pub use csv::CsvTable;
 pub use format::Format;
 pub(crate) use labelled::check_squares;
 pub use labelled::{Choice, Labelled, Labels, NamedFile};
+pub(crate) use npy::array_header;
 #[cfg(not(target_arch = "wasm32"))]
 pub use npy::triplets_header;
 pub use npy::{matrix_header, write_matrix};
 #[cfg(not(target_arch = "wasm32"))]
 pub use npy_rows::NpyRows;
-#[cfg(not(target_arch = "wasm32"))]
 pub use npz::{NpyElement, NpzWriter};
 pub use rows::{RowSource, STREAM_FROM_BYTES};
 pub use split::{Side, Sides};
@@ -278,15 +278,20 @@ impl Dataset {
         sizes
     }
 
-    /// The settings to start from with this data.
-    pub fn default_config(&self) -> TrainConfig {
-        let mut config = match self.name.as_str() {
+    /// The settings to start from with data of this name.
+    pub fn default_config_of(name: &str) -> TrainConfig {
+        match name {
             mirrored::NAME => mirrored::config(),
             many_classes::NAME => many_classes::config(),
             cells::NAME => cells::config(),
             large::NAME => large::config(),
             _ => TrainConfig::default(),
-        };
+        }
+    }
+
+    /// The settings to start from with this data.
+    pub fn default_config(&self) -> TrainConfig {
+        let mut config = Self::default_config_of(&self.name);
         if self.joined {
             config.split = Split::Column(split::SIDE_COLUMN.to_owned());
         }
