@@ -69,8 +69,9 @@ impl Embed {
             &engine.room(),
             &Rate::default(),
         )?;
-        let model = self.model.join(saved::HEAD);
-        let inputs = [self.data.as_str(), &model.to_string_lossy()];
+        let model = [self.model.clone(), self.model.join(saved::HEAD)];
+        let [file, within] = model.map(|path| path.display().to_string());
+        let inputs = [self.data.as_str(), &file, &within];
         let mut output = Output::create(&self.out, &inputs)?;
         let mut embedder = Embedder::new(engine, &head.layers).await?;
         let started = std::time::Instant::now();

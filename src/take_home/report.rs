@@ -7,9 +7,9 @@ use super::text::html;
 use crate::run::RunReport;
 
 const STYLE: &str = "\
-body{font:16px/1.5 system-ui,sans-serif;max-width:46rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a;background:#fff}\
+body{font:16px/1.5 system-ui,sans-serif;max-width:52rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a;background:#fff}\
 table{border-collapse:collapse;width:100%}th,td{text-align:left;padding:.2rem .6rem .2rem 0;border-bottom:1px solid #ddd;\
-overflow-wrap:anywhere}td.n,th.n{text-align:right}svg{width:100%;height:auto}svg text{font:11px system-ui,sans-serif;fill:#666}\
+overflow-wrap:anywhere}td.n,th.n{text-align:right;white-space:nowrap}svg{width:100%;height:auto}svg text{font:11px system-ui,sans-serif;fill:#666}\
 .grid{stroke:#ddd;fill:none}.legend span{margin-right:1rem}.legend i{display:inline-block;width:.8em;height:.8em;margin-right:.3em}\
 .verdict{font-size:1.15rem}@media(prefers-color-scheme:dark){body{color:#eee;background:#181818}th,td{border-color:#444}\
 .grid{stroke:#444}svg text{fill:#aaa}}";

@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 use super::arrays::NEIGHBOURS;
 use super::head::Head;
 use super::{arrays, embeddings};
-#[cfg(not(target_arch = "wasm32"))]
 use crate::dataset::npy;
 use crate::dataset::{Dataset, NamedFile, RowSource, SAMPLES, Side, Sides};
 use crate::embeddings::Embeddings;
@@ -190,7 +189,6 @@ impl Results {
     ///
     /// # Errors
     /// What `read` says; [`Error::Data`] where there is no head or no history, or a file is damaged.
-    #[cfg(not(target_arch = "wasm32"))]
     pub fn read(folder: &str, read: impl Fn(&str) -> Result<Option<Vec<u8>>>) -> Result<Self> {
         let refuse = |name: &str, problem: &str| Error::Data(format!("{folder}/{name}: {problem}"));
         let whole = |name: &str| {
@@ -253,7 +251,6 @@ impl Results {
     }
 
     /// The numbers of rows in the data, by what the folder says of their sides; of a folder that says nothing, 0, 1, 2 ..
-    #[cfg(not(target_arch = "wasm32"))]
     pub fn rows_of(&self, of: RowsOf, count: usize) -> Vec<u32> {
         let data = self.report.data.rows;
         let marks = self.sides.as_deref();
@@ -273,7 +270,6 @@ impl Results {
     }
 
     /// Whether the folder says which rows are on which side.
-    #[cfg(not(target_arch = "wasm32"))]
     pub fn knows_sides(&self) -> bool {
         self.sides.is_some()
     }

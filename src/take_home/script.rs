@@ -330,7 +330,10 @@ mod tests {
         }
         for (name, _) in Sampler::ALL {
             let text = with(&[&format!("sampler={name}")]).expect("is written");
-            assert!(text.contains("    while True:\n        yield"), "{name}");
+            assert!(
+                text.contains("    while True:\n") && text.contains("\n        yield "),
+                "{name}"
+            );
         }
     }
 

@@ -140,7 +140,7 @@ mod tests {
         assert!(places.len() <= MOST_POINTS + 1);
         assert_eq!(places[0], "56.0,212.0");
         // 3000 of 5000.
-        assert_eq!(places.last(), Some(&"628.0,91.2"));
+        assert_eq!(places.last(), Some(&"628.0,92.0"));
         assert_eq!(chart("none", &[]), None);
     }
 }

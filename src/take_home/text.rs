@@ -46,14 +46,15 @@ pub(super) fn html(text: &str) -> String {
 /// Text in Markdown, within a table too: no markup of Markdown, none of HTML, on one line.
 pub(super) fn markdown(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
+    let mut rest = text.chars();
+    while let Some(c) = rest.next() {
         match c {
             '&' => escaped.push_str("&amp;"),
             '<' => escaped.push_str("&lt;"),
             '>' => escaped.push_str("&gt;"),
-            // `www.` and `//` become links of themselves.
-            ':' => escaped.push_str("&#58;"),
-            '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' | '#' | '!' | '@' | '$' => {
+            // An address would become a link of itself.
+            ':' if rest.as_str().starts_with("//") => escaped.push_str("&#58;"),
+            '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' | '#' | '!' => {
                 escaped.push('\\');
                 escaped.push(c);
             }

@@ -12,8 +12,7 @@ Script: `train.py` of a run, plain and under torchrun with two processes (gloo, 
   Nearfar's; of two processes too.
 Exits with 1 where something differs.
 
-usage: pip install torch==2.15.0 pytorch-metric-learning==2.9.0 numpy==2.4.6 safetensors==0.8.0 onnx==1.23.2 onnxruntime==1.32.0 \
-                   sentence-transformers==6.2.0
+usage: pip install -r take_home.txt
        python take_home.py target/release/nearfar [--plant] [--seeds 3] [--steps 150]
 """
 import argparse

@@ -136,7 +136,7 @@ pub(crate) fn Pieces(state: State, session: Session) -> impl IntoView {
                 <span>{piece.words()}</span>
                 <small>{text}</small>
                 <button
-                    data-testid=format!("export-{}", piece.name()) class:primary=piece == Piece::Zip
+                    data-testid=format!("export-{}", piece.name()) class:primary={piece == Piece::Zip}
                     aria-label=format!("Save: {}", piece.words()) aria-disabled=move || off().to_string() on:click=save
                 >"Save"</button>
             </li>
