@@ -400,11 +400,16 @@ impl TrainConfig {
         }
     }
 
+    /// Every setting, as `key` and `value` for [`TrainConfig::with_set`].
+    pub fn settings(&self) -> Vec<(String, String)> {
+        let mut settings = Vec::new();
+        flatten("", &self.to_value(), &mut settings);
+        settings
+    }
+
     /// The settings that differ from `other`, as `key` and `value` for [`TrainConfig::with_set`], names before parts.
     pub fn differences(&self, other: &Self) -> Vec<(String, String)> {
-        let (mut own, mut others) = (Vec::new(), Vec::new());
-        flatten("", &self.to_value(), &mut own);
-        flatten("", &other.to_value(), &mut others);
+        let (mut own, others) = (self.settings(), other.settings());
         own.retain(|setting| !others.contains(setting));
         own.sort_by_key(|(key, _)| !key.ends_with(".name"));
         own

@@ -145,6 +145,8 @@ mod verdict;
 
 mod run;
 
+mod take_home;
+
 // What it takes.
 pub mod bench;
 
@@ -153,11 +155,12 @@ pub use cross_batch_memory::MemoryAge;
 #[cfg(target_arch = "wasm32")]
 pub use dataset::BlobRows;
 pub use dataset::{
-    Choice, Dataset, Format, Labelled, Labels, Missing, NamedFile, RowSource, SAMPLES,
-    STREAM_FROM_BYTES, Side, Sides, Table, TableReader, Texts, matrix_header, write_matrix,
+    Choice, Dataset, Format, Labelled, Labels, Missing, NamedFile, NpyElement, NpzWriter,
+    RowSource, SAMPLES, STREAM_FROM_BYTES, Side, Sides, Table, TableReader, Texts, matrix_header,
+    write_matrix,
 };
 #[cfg(not(target_arch = "wasm32"))]
-pub use dataset::{NpyElement, NpyRows, NpzWriter, triplets_header};
+pub use dataset::{NpyRows, triplets_header};
 pub use device::{DeviceInfo, EngineChoice, EngineKind, Reason};
 pub use diagnostics::{COLLAPSED, Diagnostics};
 pub use distance::Distance;
@@ -202,6 +205,9 @@ pub use samplers::{
 pub use scaling::Scaling;
 pub use self_test::{SelfTest, self_test};
 pub use survey::Survey;
+pub use take_home::{
+    Head, Piece, Results, RowsOf, SideRows, TakenFile, archive, folder, folder_names, link,
+};
 pub use trainer::{
     Evaluation, HardTriplet, HardestTriplets, Neighbour, Neighbourhood, PairHistogram, StepReport,
     StoredMemory, Trainer,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use web_time::Instant;
 
 use crate::config::TrainConfig;
-use crate::dataset::{Dataset, Side};
+use crate::dataset::{Dataset, Missing, Side};
 use crate::device::DeviceInfo;
 use crate::embeddings::Embeddings;
 use crate::engine::Engine;
@@ -137,11 +137,20 @@ pub struct DataReport {
     pub notes: Vec<String>,
     /// Whether the features were scaled to mean 0 and spread 1.
     pub standardized: bool,
+    /// What became of cells without a number.
+    #[serde(default)]
+    pub missing: Missing,
+    /// The column or array that the labels come from, where the data names one.
+    #[serde(default)]
+    pub label_column: Option<String>,
 }
 
 /// Everything that a run has to say.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunReport {
+    /// The version of Nearfar; empty where it was not written down.
+    #[serde(default)]
+    pub version: String,
     /// `gpu` or `cpu`.
     pub engine: String,
     /// The name of the adapter.
@@ -495,6 +504,8 @@ impl Run {
                 .chain(self.trainer.watched_note())
                 .collect(),
             standardized: self.trainer.scaling().1,
+            missing: dataset.missing,
+            label_column: dataset.label_column.clone(),
         }
     }
 
@@ -509,6 +520,7 @@ impl Run {
             engine, adapter, ..
         } = self.device().clone();
         RunReport {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
             engine,
             adapter,
             elapsed_ms: self.elapsed_ms,

@@ -5,15 +5,10 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use nearfar::{Choice, Dataset, Labelled, NamedFile, NpzWriter, RowSource, TrainConfig};
+use nearfar::{
+    Choice, Dataset, Distance, Head, Labelled, NamedFile, NpzWriter, RowSource, TrainConfig,
+};
 use rand::{Rng as _, RngExt as _, SeedableRng as _};
-
-#[allow(
-    dead_code,
-    reason = "of the command line's files only the reading is tested here"
-)]
-#[path = "../src/cli/head.rs"]
-mod head;
 
 /// Rows and columns of the small files, and classes of their labels.
 const ROWS: usize = 12;
@@ -1003,11 +998,15 @@ fn damaged_heads_are_read_or_refused() {
         bias: vec![0.5; outputs],
     };
     let names = ["f0", "f1", "f2"].map(str::to_owned);
-    let good = head::to_bytes(&[layer(0, 4, 3), layer(2, 2, 4)], &names);
-    let read = head::from_file(&file("head.safetensors", &good[..])).expect("reads");
-    assert_eq!((read.0.len(), &read.1[..]), (2, &names[..]));
+    let head = Head {
+        layers: vec![layer(0, 4, 3), layer(2, 2, 4)],
+        features: names.into(),
+    };
+    let good = head.to_safetensors(Distance::Cosine);
+    let read = Head::from_safetensors(&file("head.safetensors", &good[..])).expect("reads");
+    assert_eq!(read, head);
     mutants(&good, 2000, |bytes| {
-        let Err(error) = head::from_file(&file("head.safetensors", bytes)) else {
+        let Err(error) = Head::from_safetensors(&file("head.safetensors", bytes)) else {
             return;
         };
         assert_eq!(error.exit_code(), 2);

@@ -540,6 +540,30 @@ fn train_into(out: &str) -> Vec<&str> {
     [&["train", "--data", "trees.csv", "--out", out][..], &SMALL].concat()
 }
 
+/// The files of a folder and of those in it, by their paths below it.
+fn files_below(folder: &Path) -> Vec<String> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).expect("is there") {
+        let path = entry.expect("is read").path();
+        let name = path
+            .file_name()
+            .expect("a name")
+            .to_string_lossy()
+            .into_owned();
+        if path.is_dir() {
+            files.extend(
+                files_below(&path)
+                    .iter()
+                    .map(|file| format!("{name}/{file}")),
+            );
+        } else {
+            files.push(name);
+        }
+    }
+    files.sort();
+    files
+}
+
 #[test]
 fn a_run_that_cannot_be_saved_says_what_it_found_and_leaves_the_old_files() {
     let folder = Folder::new("unsaved");
@@ -547,16 +571,19 @@ fn a_run_that_cannot_be_saved_says_what_it_found_and_leaves_the_old_files() {
     json(&train_into(&out));
     let run = Path::new(&out);
     let read = |name: &str| fs::read(run.join(name)).expect("is there");
-    let names = [
+    let names = files_below(run);
+    for name in [
         "config.json",
-        "head.safetensors",
         "history.json",
-        "linear.safetensors",
         "memory.npz",
-        "test_embeddings.npy",
-        "test_labels.csv",
-    ];
-    let before = names.map(read);
+        "head.onnx",
+        "report.html",
+        "train.py",
+    ] {
+        assert!(names.iter().any(|file| file == name), "{name}");
+    }
+    let all = || names.iter().map(|name| read(name)).collect::<Vec<_>>();
+    let before = all();
     // Files of 4 KiB at most: settings fit, a history does not.
     let again = [&train_into(&out)[..], &["--seed", "7", "--json"]].concat();
     let output = limited("-f 4", &again);
@@ -568,11 +595,15 @@ fn a_run_that_cannot_be_saved_says_what_it_found_and_leaves_the_old_files() {
     );
     let report: Value = serde_json::from_slice(&output.stdout).expect("the report is printed");
     assert!(report["final"]["test"]["precision_at_1"].is_f64());
-    assert_eq!(names.map(read), before);
-    assert_eq!(fs::read_dir(run).expect("is there").count(), names.len());
-    // A run without memory takes the memory of the run before with it.
-    json(&[&train_into(&out)[..], &["--set", "memory_size=0"]].concat());
+    assert_eq!(all(), before);
+    assert_eq!(files_below(run), names);
+    // A run without memory takes the memory of the run before with it, one with fewer layers the modules of the others.
+    let fewer = ["--set", "memory_size=0", "--set", "hidden_layers=[]"];
+    json(&[&train_into(&out)[..], &fewer].concat());
     assert!(!run.join("memory.npz").exists() && run.join("history.json").exists());
+    let modules = run.join("sentence-transformers");
+    assert!(modules.join("0_Dense").exists() && modules.join("1_Normalize").exists());
+    assert!(!modules.join("1_Dense").exists() && !modules.join("2_Normalize").exists());
 }
 
 #[test]
@@ -607,9 +638,18 @@ fn a_run_that_stops_as_not_finite_saves_what_it_has() {
     names.sort();
     let saved = [
         "config.json",
+        "head.onnx",
         "head.safetensors",
+        "history.csv",
         "history.json",
+        "history.jsonl",
         "linear.safetensors",
+        "link.txt",
+        "model_card.md",
+        "report.html",
+        "sentence-transformers",
+        "sides.npy",
+        "train.py",
     ];
     assert_eq!(names, saved);
     let history = fs::read(Path::new(&out).join("history.json")).expect("is there");

@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 use nearfar::{
-    Dataset, Embedder, Error, Forecast, LayerWeights, MemoryReport, Rate, Result, Room, RowSource,
+    Dataset, Embedder, Error, Forecast, Head, MemoryReport, Rate, Result, Room, RowSource,
     matrix_header,
 };
 
 use super::output::Output;
-use super::{Common, files, head, print_json, print_line, progress};
+use super::{Common, files, print_json, print_line, progress, saved};
 
 /// Rows that are read, embedded and written at once.
 const CHUNK_ROWS: usize = 4096;
@@ -19,7 +19,7 @@ const CHUNK_ROWS: usize = 4096;
 /// Rows are read, embedded and written a few at a time: there may be more than memory holds.
 #[derive(Debug, Args)]
 pub(super) struct Embed {
-    /// The folder that `nearfar train --out` wrote, or one of its heads: linear.safetensors is the linear map
+    /// The folder that `nearfar train --out` wrote, the ZIP archive of one, or one of its heads: linear.safetensors is the linear map
     #[arg(long, value_name = "DIR|FILE")]
     model: PathBuf,
     /// Rows of numbers with the columns that the head was trained on: CSV, JSON Lines, NPY, NPZ, safetensors, or a built-in sample
@@ -43,14 +43,14 @@ impl Embed {
     /// What embedding would hold and take; embeds nothing.
     pub(super) fn plan(&self, room: &Room, rate: &Rate) -> Result<Forecast> {
         let (head, source) = self.read()?;
-        Embedder::plan(&head, source.rows(), room, rate)
+        Embedder::plan(&head.layers, source.rows(), room, rate)
     }
 
     /// The head, and rows that it takes.
-    fn read(&self) -> Result<(Vec<LayerWeights>, RowSource)> {
-        let (head, features) = head::from_file(&files::read(&self.head())?)?;
-        let inputs = head.first().map_or(0, |layer| layer.shape[1]);
-        let source = self.source(&features, inputs)?;
+    fn read(&self) -> Result<(Head, RowSource)> {
+        let head = saved::head(&self.model)?;
+        let inputs = head.inputs();
+        let source = self.source(&head.features, inputs)?;
         if source.dim() != inputs {
             return Err(Error::Data(format!(
                 "{}: {} features, the head takes {inputs}",
@@ -64,11 +64,17 @@ impl Embed {
     async fn embed(&self) -> Result<()> {
         let (head, source) = self.read()?;
         let engine = self.common.open(Common::default_budget())?;
-        Embedder::plan(&head, source.rows(), &engine.room(), &Rate::default())?;
-        let model = self.model.join(head::FILE);
-        let inputs = [self.data.as_str(), &model.to_string_lossy()];
+        Embedder::plan(
+            &head.layers,
+            source.rows(),
+            &engine.room(),
+            &Rate::default(),
+        )?;
+        let model = [self.model.clone(), self.model.join(saved::HEAD)];
+        let [file, within] = model.map(|path| path.display().to_string());
+        let inputs = [self.data.as_str(), &file, &within];
         let mut output = Output::create(&self.out, &inputs)?;
-        let mut embedder = Embedder::new(engine, &head).await?;
+        let mut embedder = Embedder::new(engine, &head.layers).await?;
         let started = std::time::Instant::now();
         output.write(&matrix_header(source.rows(), embedder.embedding_size()))?;
         let bar = progress::Progress::new(source.rows() as u64, "rows");
@@ -103,14 +109,6 @@ impl Embed {
         let out = self.out.display();
         print_line(format_args!("{rows} rows of {size} dimensions in {out}"));
         Ok(())
-    }
-
-    /// The file of the head.
-    fn head(&self) -> PathBuf {
-        match self.model.is_file() {
-            true => self.model.clone(),
-            false => self.model.join(head::FILE),
-        }
     }
 
     /// Where the rows come from: an open NPY file, or an array or table in memory.

@@ -4,8 +4,8 @@ mod allocator;
 mod devices;
 mod embed;
 mod evaluate;
+mod export;
 mod files;
-mod head;
 mod knn;
 mod mine;
 mod output;
@@ -13,6 +13,7 @@ mod pairs;
 mod plan;
 mod progress;
 mod recipes;
+mod saved;
 mod signals;
 mod survey;
 mod train;
@@ -55,6 +56,7 @@ enum Command {
     Loss(mine::Loss),
     Plan(plan::Plan),
     Recipes(recipes::Recipes),
+    Export(export::Export),
     Devices(devices::Devices),
 }
 
@@ -160,6 +162,7 @@ fn run() -> ExitCode {
         Command::Loss(loss) => loss.run(),
         Command::Plan(plan) => plan.run(),
         Command::Recipes(recipes) => recipes.run(),
+        Command::Export(export) => export.run(),
         Command::Devices(devices) => devices.run(),
     };
     let unprinted = UNPRINTED

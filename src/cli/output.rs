@@ -303,23 +303,19 @@ impl Read for Stoppable {
 #[derive(Debug)]
 pub(super) struct Folder {
     path: PathBuf,
-    names: &'static [&'static str],
+    names: Vec<String>,
     /// What was made for it, the outermost first.
     made: Vec<PathBuf>,
     whole: Vec<Output>,
 }
 
 impl Folder {
-    /// Makes the folder where it is missing, and sees that each of `names` can be written there; `inputs` are what the
-    /// command reads, as `FILE` or `FILE:COLUMN`.
+    /// Makes the folder where it is missing, and sees that each of `names` can be written there, maybe in a folder of its own;
+    /// `inputs` are what the command reads, as `FILE` or `FILE:COLUMN`.
     ///
     /// # Errors
     /// [`Error::Config`] where one cannot, or is one of `inputs`.
-    pub(super) fn create(
-        path: &Path,
-        names: &'static [&'static str],
-        inputs: &[&str],
-    ) -> Result<Self> {
+    pub(super) fn create(path: &Path, names: Vec<String>, inputs: &[&str]) -> Result<Self> {
         let mut folder = Self {
             path: path.to_owned(),
             names,
@@ -329,21 +325,11 @@ impl Folder {
         if path.exists() && !path.is_dir() {
             return Err(refuse(path, "it is not a folder: give the name of one"));
         }
-        let missing: Vec<&Path> = path
-            .ancestors()
-            .take_while(|part| !part.as_os_str().is_empty() && !part.exists())
-            .collect();
-        for part in missing.into_iter().rev() {
-            match std::fs::create_dir(part) {
-                Ok(()) => folder.made.push(part.to_owned()),
-                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(refuse(path, &error.to_string())),
-            }
-        }
+        folder.make(path)?;
         if !path.is_dir() {
             return Err(refuse(path, "it is a link that leads to no folder"));
         }
-        for name in names {
+        for name in &folder.names {
             Target::new(&path.join(name), inputs)?;
         }
         Temporary::create(path).map_err(|error| refuse(path, &why(path, &error)))?;
@@ -355,23 +341,31 @@ impl Folder {
         &self.path
     }
 
-    /// Begins one of the files.
-    pub(super) fn file(&self, name: &str) -> Result<Output> {
-        Output::create(&self.path.join(name), &[])
-    }
-
-    /// Takes a file that is complete.
-    pub(super) fn keep(&mut self, mut file: Output) -> Result<()> {
-        file.complete()?;
-        self.whole.push(file);
+    /// Makes a folder, and those that it lies in.
+    fn make(&mut self, path: &Path) -> Result<()> {
+        let missing: Vec<&Path> = path
+            .ancestors()
+            .take_while(|part| !part.as_os_str().is_empty() && !part.exists())
+            .collect();
+        for part in missing.into_iter().rev() {
+            match std::fs::create_dir(part) {
+                Ok(()) => self.made.push(part.to_owned()),
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(refuse(path, &error.to_string())),
+            }
+        }
         Ok(())
     }
 
     /// Writes one of the files whole.
     pub(super) fn write(&mut self, name: &str, bytes: &[u8]) -> Result<()> {
-        let mut file = self.file(name)?;
+        let path = self.path.join(name);
+        self.make(folder_of(&path))?;
+        let mut file = Output::create(&path, &[])?;
         file.write(bytes)?;
-        self.keep(file)
+        file.complete()?;
+        self.whole.push(file);
+        Ok(())
     }
 
     /// Gives all files their names, and removes those of an earlier run that this one has not.
@@ -384,10 +378,14 @@ impl Folder {
         for file in self.whole.drain(..) {
             file.take_name()?;
         }
-        for name in self.names {
+        for name in &self.names {
             let path = self.path.join(name);
             if !new.contains(&path) && path.is_file() {
                 std::fs::remove_file(&path).map_err(io(format!("removing {}", path.display())))?;
+                // A folder in the folder goes with its last file.
+                if name.contains('/') {
+                    std::fs::remove_dir(folder_of(&path)).ok();
+                }
             }
         }
         Ok(())

@@ -6,34 +6,17 @@ use std::rc::Rc;
 
 use clap::Args;
 use nearfar::{
-    Bytes, Dataset, Error, Forecast, Metrics, Missing, NamedFile, NpzWriter, Progress, Rate,
-    Recipe, Result, Room, Run, RunReport, Side, Split, StoredMemory, Survey, TrainConfig, Trainer,
-    write_matrix,
+    Bytes, Dataset, Error, Forecast, Metrics, Missing, NamedFile, Progress, Rate, Recipe, Result,
+    Results, Room, RowsOf, Run, RunReport, Split, Survey, TrainConfig, Trainer,
 };
 
-use super::output::{Folder, Output};
-use super::{Common, files, head, note_line, print_json, print_line, progress};
+use super::output::Folder;
+use super::{Common, files, note_line, print_json, print_line, progress, saved};
 
 const EXAMPLES: &str = "\
 Examples:
   nearfar train --data flowers.csv --labels species --out run
   nearfar train --data features.npy --labels labels.npy --set steps=1000 --set batch_size=64 --seed 1";
-
-const CONFIG: &str = "config.json";
-const HISTORY: &str = "history.json";
-const TEST_EMBEDDINGS: &str = "test_embeddings.npy";
-const TEST_LABELS: &str = "test_labels.csv";
-const MEMORY: &str = "memory.npz";
-/// What a run may leave in its folder.
-const FILES: [&str; 7] = [
-    CONFIG,
-    HISTORY,
-    head::FILE,
-    head::LINEAR_FILE,
-    TEST_EMBEDDINGS,
-    TEST_LABELS,
-    MEMORY,
-];
 
 /// Train a head on labelled rows, and compare it with the rows as they are
 ///
@@ -69,8 +52,8 @@ pub(super) struct Train {
     /// One setting, e.g. steps=1000 or miner.margin=0.1; overrides --config; may be given again
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
-    /// A folder to save in: config.json, history.json, head.safetensors, linear.safetensors, and the test side's embeddings
-    /// and labels, and the memory
+    /// A folder to save in: the head (safetensors, ONNX, sentence-transformers), the linear map, settings, history, a model card, a
+    /// report, a PyTorch script, the test side's embeddings and labels, and the memory
     /// [default: nothing is saved]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -139,7 +122,7 @@ impl Train {
         let engine = self.common.open(config.budget_bytes)?;
         let engine = engine.with_listener(move |working| heard.hear(&working));
         let folder = self.out.as_deref();
-        let folder = folder.map(|out| Folder::create(out, &FILES, &self.inputs()));
+        let folder = folder.map(|out| Folder::create(out, nearfar::folder_names(), &self.inputs()));
         let folder = folder.transpose()?;
         describe(&dataset, engine.info());
         for finding in survey.findings(&dataset.feature_names) {
@@ -280,83 +263,39 @@ async fn follow(run: &mut Run, tasks: &progress::Tasks) -> Result<()> {
 
 /// Writes what the run leaves. Rows of the test side whose embedding has no direction are an error, and cost only the
 /// files of that side.
-async fn save(run: &mut Run, report: &RunReport, mut folder: Folder) -> Result<()> {
-    write_settings_and_head(run, report, &mut folder).await?;
-    let rows = run.trainer().sides().of(Side::Test).to_vec();
-    let embeddings = run.trainer().embed(&rows).await?;
-    let checked = embeddings.check();
-    if checked.is_ok() {
-        let matrix = write_matrix(&embeddings.values, embeddings.dim);
-        folder.write(TEST_EMBEDDINGS, &matrix)?;
-        let mut labels = csv::Writer::from_writer(Vec::new());
-        let names = run.trainer().dataset().label_names();
-        let cells = rows.iter().map(|row| names[*row as usize].as_str());
-        for cell in std::iter::once("label").chain(cells) {
-            labels.write_record([cell]).expect("memory takes it");
-        }
-        let labels = labels.into_inner().expect("memory takes it");
-        folder.write(TEST_LABELS, &labels)?;
-    }
-    if report.config.memory() > 0 {
-        let memory = run.trainer().stored_memory().await?;
-        let file = write_memory(folder.file(MEMORY)?, &memory)?;
-        folder.keep(file)?;
-    }
-    folder.finish()?;
-    checked
+async fn save(run: &mut Run, report: &RunReport, folder: Folder) -> Result<()> {
+    let mut results = results(run, report).await?;
+    let embedded = results.embed(run, RowsOf::Test).await;
+    write(&results, folder)?;
+    embedded
 }
 
 /// Writes what a run leaves that stopped before its end: its weights are those of the last step that was finite.
-async fn save_what_there_is(run: &mut Run, report: &RunReport, mut folder: Folder) -> Result<()> {
-    write_settings_and_head(run, report, &mut folder).await?;
-    let (path, steps) = (folder.path().display().to_string(), report.steps);
-    folder.finish()?;
+async fn save_what_there_is(run: &mut Run, report: &RunReport, folder: Folder) -> Result<()> {
+    let mut results = results(run, report).await?;
+    // The memory holds the rows that the run ended with.
+    results.memory = None;
+    let path = folder.path().display().to_string();
+    write(&results, folder)?;
     note_line(format_args!(
-        "saved in {path}: {CONFIG}, {HISTORY}, and {} after step {steps}, the last that was finite",
-        head::FILE
+        "saved in {path}: config.json, history.json, and {} after step {}, the last that was finite",
+        saved::HEAD,
+        report.steps
     ));
     Ok(())
 }
 
-async fn write_settings_and_head(
-    run: &mut Run,
-    report: &RunReport,
-    folder: &mut Folder,
-) -> Result<()> {
-    let json = |value: &serde_json::Value| {
-        let mut text = serde_json::to_string_pretty(value).expect("reports are plain data");
-        text.push('\n');
-        text.into_bytes()
-    };
-    folder.write(CONFIG, &json(&serde_json::json!(report.config)))?;
-    folder.write(HISTORY, &json(&serde_json::json!(report)))?;
-    let weights = run.trainer().head().await?;
-    let features = &run.trainer().dataset().feature_names;
-    folder.write(head::FILE, &head::to_bytes(&weights, features))?;
-    if let Some(linear) = run.trainer().linear_head() {
-        let features = &run.trainer().dataset().feature_names;
-        folder.write(head::LINEAR_FILE, &head::to_bytes(&[linear], features))?;
-    }
-    Ok(())
+async fn results(run: &mut Run, report: &RunReport) -> Result<Results> {
+    let mut results = Results::of(run).await?;
+    results.report = report.clone();
+    Ok(results)
 }
 
-/// Writes what the cross-batch memory holds, in the order of its slots.
-fn write_memory(output: Output, memory: &StoredMemory) -> Result<Output> {
-    let StoredMemory {
-        embeddings,
-        labels,
-        rows,
-        ages,
-        queue_idx,
-    } = memory;
-    let count = labels.len();
-    let mut file = NpzWriter::new(MEMORY, output);
-    file.array("embeddings", &[count, embeddings.dim], [&embeddings.values])?;
-    for (name, numbers) in [("labels", labels), ("rows", rows), ("ages", ages)] {
-        file.array(name, &[count], [numbers])?;
+fn write(results: &Results, mut folder: Folder) -> Result<()> {
+    for file in nearfar::folder(results)? {
+        folder.write(&file.path, &file.bytes)?;
     }
-    file.array("queue_idx", &[1], [[*queue_idx as u32]])?;
-    file.finish()
+    folder.finish()
 }
 
 fn print(report: &RunReport) {

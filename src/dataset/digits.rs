@@ -1,7 +1,7 @@
 //! `sample:digits`: the 1,797 handwritten digits of the UCI repository, 8 x 8 pixels from 0 to 16, as scikit-learn ships
 //! them; `digits.py` made `digits.npy`, `digits.md` says where they come from.
 
-use super::{Dataset, RowSource};
+use super::{Dataset, Missing, RowSource};
 
 const PIXELS: usize = 64;
 /// The header that NumPy wrote before the rows: 64 pixels and the digit, a byte each.
@@ -23,6 +23,7 @@ pub(super) fn load() -> Dataset {
         class_names: (0..10).map(|digit: u32| digit.to_string()).collect(),
         label_column: None,
         columns: Vec::new(),
+        missing: Missing::default(),
         joined: false,
         notes: vec!["8 x 8 pixels each, from the UCI repository by way of scikit-learn".to_owned()],
     }

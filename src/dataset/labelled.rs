@@ -44,6 +44,8 @@ pub struct Labelled {
     pub columns: Vec<(String, Texts)>,
     /// What was decided while reading, in words: the label column, what was left out.
     pub notes: Vec<String>,
+    /// What became of cells without a number.
+    pub missing: Missing,
 }
 
 /// Labels from a file of their own, or a part of one.
@@ -277,7 +279,8 @@ impl Labelled {
     /// Checks rows and labels against each other, does what was chosen about cells without a number, and checks every value.
     fn settle(&mut self, missing: Option<Missing>) -> Result<()> {
         check_counts(&self.name, self.rows(), &self.name, self.labels.len())?;
-        missing.unwrap_or_default().apply(self)?;
+        self.missing = missing.unwrap_or_default();
+        self.missing.apply(self)?;
         let Self {
             name, values, dim, ..
         } = self;

@@ -5,7 +5,7 @@
 
 use super::mirrored::Shape;
 use super::rotation::{rotate, rotation};
-use super::{Dataset, RowSource};
+use super::{Dataset, Missing, RowSource};
 use crate::config::{Adam, Optimizer, Split, TrainConfig};
 use crate::rng;
 
@@ -42,6 +42,7 @@ pub(super) fn generate(seed: u64) -> Dataset {
         class_names: (0..CLASSES).map(|class| class.to_string()).collect(),
         label_column: None,
         columns: Vec::new(),
+        missing: Missing::default(),
         joined: false,
         notes: vec!["generated from the seed".to_owned()],
     }

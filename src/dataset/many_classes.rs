@@ -5,7 +5,7 @@
 //! better: what cannot be gained here by a network.
 
 use super::rotation::{rotate, rotation};
-use super::{Dataset, RowSource};
+use super::{Dataset, Missing, RowSource};
 use crate::config::{Split, TrainConfig};
 use crate::rng;
 
@@ -50,6 +50,7 @@ pub(super) fn generate(seed: u64) -> Dataset {
         class_names: (0..CLASSES).map(|class| class.to_string()).collect(),
         label_column: None,
         columns: Vec::new(),
+        missing: Missing::default(),
         joined: false,
         notes: vec![
             "generated from the seed; a linear map (LDA) does better here than a network"

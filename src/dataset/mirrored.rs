@@ -5,7 +5,7 @@
 //! classes and 4 of less, all rotated at random.
 
 use super::rotation::{rotate, rotation};
-use super::{Dataset, RowSource};
+use super::{Dataset, Missing, RowSource};
 use crate::config::{Adam, Optimizer, Split, TrainConfig};
 use crate::rng::{self, Rng};
 
@@ -81,6 +81,7 @@ pub(super) fn generate(seed: u64) -> Dataset {
         class_names: (0..CLASSES).map(|class| class.to_string()).collect(),
         label_column: None,
         columns: Vec::new(),
+        missing: Missing::default(),
         joined: false,
         notes: vec!["generated from the seed".to_owned()],
     }

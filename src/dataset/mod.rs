@@ -36,12 +36,12 @@ pub use format::Format;
 pub(crate) use labelled::check_squares;
 pub use labelled::{Choice, Labelled, Labels, NamedFile};
 pub use missing::Missing;
+pub(crate) use npy::array_header;
 #[cfg(not(target_arch = "wasm32"))]
 pub use npy::triplets_header;
 pub use npy::{matrix_header, write_matrix};
 #[cfg(not(target_arch = "wasm32"))]
 pub use npy_rows::NpyRows;
-#[cfg(not(target_arch = "wasm32"))]
 pub use npz::{NpyElement, NpzWriter};
 pub use rows::{RowSource, STREAM_FROM_BYTES};
 pub use split::{Side, Sides};
@@ -70,6 +70,8 @@ pub struct Dataset {
     pub label_column: Option<String>,
     /// Text columns beside the label, by name: what `split = column:NAME` can use.
     pub columns: Vec<(String, Texts)>,
+    /// What became of cells without a number.
+    pub missing: Missing,
     /// Whether the last rows came from a second file, and are what is tested.
     pub joined: bool,
     /// What was decided while reading, in words: the label column, what was left out.
@@ -135,6 +137,7 @@ impl Dataset {
             feature_names: rows.feature_names,
             label_column: rows.label_column,
             columns: rows.columns,
+            missing: rows.missing,
             notes: rows.notes,
             ..Self::of(rows.name, features, &rows.labels)?
         })
@@ -195,6 +198,7 @@ impl Dataset {
             class_names,
             label_column: None,
             columns: Vec::new(),
+            missing: Missing::default(),
             joined: false,
             notes: Vec::new(),
         })
@@ -248,6 +252,7 @@ impl Dataset {
             .columns
             .push((split::SIDE_COLUMN.to_owned(), sides.collect()));
         joined.joined = true;
+        joined.missing = self.missing;
         Ok(joined)
     }
 
@@ -304,15 +309,20 @@ impl Dataset {
         sizes
     }
 
-    /// The settings to start from with this data.
-    pub fn default_config(&self) -> TrainConfig {
-        let mut config = match self.name.as_str() {
+    /// The settings to start from with data of this name.
+    pub fn default_config_of(name: &str) -> TrainConfig {
+        match name {
             mirrored::NAME => mirrored::config(),
             many_classes::NAME => many_classes::config(),
             cells::NAME => cells::config(),
             large::NAME => large::config(),
             _ => TrainConfig::default(),
-        };
+        }
+    }
+
+    /// The settings to start from with this data.
+    pub fn default_config(&self) -> TrainConfig {
+        let mut config = Self::default_config_of(&self.name);
         let tested = (self.rows() as f64 * config.test_fraction) as usize;
         if config.test_queries as u64 * tested as u64 > TESTED_PAIRS {
             // To two digits: a person reads it among the settings.

@@ -3,7 +3,6 @@
 //! Nothing is allocated on the word of a header alone: what an array needs must be what the archive says that its member
 //! holds, no more than deflate can make of the member's bytes, and what it then inflates to.
 
-#[cfg(not(target_arch = "wasm32"))]
 mod writer;
 
 use std::io::{Cursor, Error as IoError, Read as _};
@@ -18,7 +17,6 @@ use super::npy::{self, Header};
 use crate::error::{Error, Result};
 use crate::ledger::Bytes;
 
-#[cfg(not(target_arch = "wasm32"))]
 pub use writer::{NpyElement, NpzWriter};
 
 /// What deflate makes of a byte at most.

@@ -18,6 +18,7 @@ use crate::plots::{LossPlot, MemoryPlot, MiningPlot, PrecisionPlot};
 use crate::session::Session;
 use crate::similarities::SimilarityPlot;
 use crate::state::{Curves, Phase, Problem, State};
+use crate::take_home::Pieces;
 use crate::terms::{self, Term};
 use crate::theme;
 use crate::{knobs, source};
@@ -85,6 +86,7 @@ pub(crate) fn App() -> impl IntoView {
         </main>
         <Keys shown=keys_shown/>
         <Question state session/>
+        <Pieces state session/>
     }
 }
 
@@ -243,6 +245,10 @@ fn Buttons(state: State, session: Session) -> impl IntoView {
                 data-testid="without-memory" on:click=move |_| session.without_memory()
                 aria-disabled=move || off(state.can_drop_memory())
             >"Run again without memory"</button>
+            <button
+                data-testid="take-home" on:click=move |_| session.take_home()
+                aria-disabled=move || off(state.can_take_home())
+            >"Take home"</button>
         </div>
     }
 }

@@ -81,17 +81,7 @@ fn pairs(part: Result<String, JsValue>) -> Vec<(String, String)> {
 
 /// Keeps the address in step with the data and the settings, without a new entry in the history.
 pub(crate) fn write(data: &str, config: &TrainConfig, defaults: &TrainConfig) {
-    let Ok(parts) = UrlSearchParams::new() else {
-        return;
-    };
-    match data.strip_prefix(SAMPLE) {
-        Some(sample) => parts.append("data", sample),
-        None => parts.append("data", &format!("{FILE}{data}")),
-    }
-    for (key, value) in config.differences(defaults) {
-        parts.append(&key, &value);
-    }
-    let parts = parts.to_string().as_string().unwrap_or_default();
+    let parts = nearfar::link(data, config, defaults);
     let location = window().location();
     let path = location.pathname().unwrap_or_default() + &location.search().unwrap_or_default();
     if let Ok(history) = window().history() {

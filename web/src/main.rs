@@ -30,6 +30,7 @@ mod session;
 mod similarities;
 mod source;
 mod state;
+mod take_home;
 mod terms;
 mod theme;
 mod worker;

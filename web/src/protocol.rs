@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use nearfar::bench::Sweep;
 use nearfar::{
     Baseline, DataReport, DeviceInfo, EngineKind, Evaluation, FullEvaluation, HardestTriplets,
-    MemoryAge, MemoryReport, Missing, Neighbourhood, PairHistogram, Reason, Scores, SelfTest, Side,
-    StepReport, TrainConfig, Warning, Working,
+    MemoryAge, MemoryReport, Missing, Neighbourhood, PairHistogram, Piece, Reason, RowsOf, Scores,
+    SelfTest, Side, StepReport, TrainConfig, Warning, Working,
 };
 use serde::{Deserialize, Serialize};
 
@@ -63,6 +63,18 @@ pub(crate) enum Command {
     EvaluateAll,
     /// Stops that. Where nothing is scored, nothing happens.
     StopEvaluating,
+    /// Says how large the pieces are that a run leaves.
+    ListPieces {
+        /// The rows of those that are made of rows.
+        side: RowsOf,
+    },
+    /// Makes one of them, after the slice of work under way.
+    TakeHome {
+        /// Which.
+        piece: Piece,
+        /// Its rows, where it is made of rows.
+        side: RowsOf,
+    },
     /// Stops the run and sets it aside: the next run or other data gives its memory back.
     Reset,
     /// Takes the run back that was set aside; it waits, or is over as it was.
@@ -152,6 +164,12 @@ pub(crate) enum Event {
     },
     /// The scores of every row; nothing where it was stopped, or no row has another of its class.
     EvaluatedAll(Option<Box<FullEvaluation>>),
+    /// How large each piece of the run is, about; nothing where there is none.
+    Pieces(Vec<(Piece, Option<u64>)>),
+    /// A piece as a file of this name; beside it comes its content.
+    Taken(String),
+    /// Why a piece cannot be made.
+    NotTaken(String),
     /// The run waits.
     Paused,
     /// The run goes on.

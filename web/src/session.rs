@@ -235,6 +235,9 @@ impl Session {
                 self.state.take_map(side, names, places(parts));
                 self.look_around();
             }
+            event @ (Event::Pieces(_) | Event::Taken(_) | Event::NotTaken(_)) => {
+                self.state.take_home.apply(event, parts);
+            }
             event => self.state.apply(event),
         }
     }

@@ -14,6 +14,7 @@ use crate::history::History;
 use crate::plots::grouped;
 use crate::protocol::{DataSummary, EvaluationForecast, Event, RunForecast, Running};
 use crate::source::shown_name;
+use crate::take_home::TakeHome;
 
 /// Where a run is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -267,6 +268,8 @@ pub(crate) struct State {
     pub(crate) question: RwSignal<Option<String>>,
     /// What the last reset cleared.
     pub(crate) aside: RwSignal<Option<Aside>>,
+    /// The dialog of what a run leaves.
+    pub(crate) take_home: TakeHome,
     /// Files are held over the page.
     pub(crate) dropping: RwSignal<bool>,
     /// Why no engine could be opened, where none could: nothing can run.
@@ -317,6 +320,7 @@ impl State {
             notice: RwSignal::new(None),
             question: RwSignal::new(None),
             aside: RwSignal::new(None),
+            take_home: TakeHome::new(),
             dropping: RwSignal::new(false),
             no_engine: RwSignal::new(None),
             pointed: RwSignal::new(None),
@@ -510,7 +514,12 @@ impl State {
                 self.stage.set(Phase::Ready);
             }
             Event::Forecast(forecast) => self.forecast.set(Some(forecast)),
-            Event::Data(_) | Event::Refused { .. } | Event::Map { .. } => {
+            Event::Data(_)
+            | Event::Refused { .. }
+            | Event::Map { .. }
+            | Event::Pieces(_)
+            | Event::Taken(_)
+            | Event::NotTaken(_) => {
                 unreachable!("the session takes what it asked for, and what comes with arrays")
             }
             Event::Measured(_) | Event::Benched(_) => {

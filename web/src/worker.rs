@@ -12,8 +12,8 @@ use js_sys::{Array, Float32Array, Reflect, Uint8Array, Uint32Array};
 use nearfar::bench::{self, Sweep};
 use nearfar::{
     BlobRows, Choice, Dataset, DeviceInfo, Engine, EngineChoice, Error, Format, Labelled,
-    MemoryReport, NamedFile, Progress, Rate, Result, Room, RowSource, Run, SelfTest, Side, Survey,
-    Table, TableReader, TrainConfig, Trainer, Working, kernels, self_test,
+    MemoryReport, NamedFile, Piece, Progress, Rate, Result, Room, RowSource, RowsOf, Run, SelfTest,
+    Side, Survey, Table, TableReader, TrainConfig, Trainer, Working, kernels, self_test,
 };
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::{JsFuture, spawn_local};
@@ -23,6 +23,7 @@ use web_time::{Duration, Instant};
 use crate::protocol::{
     Command, DataSummary, EvaluationForecast, Event, Preview, RunForecast, Running,
 };
+use crate::take_home;
 
 /// Hardest triplets of a step that the page is told of.
 const HARDEST: usize = 5;
@@ -216,6 +217,8 @@ impl Core {
             Command::Resume { steps } => self.go_on(steps),
             Command::Neighbours { row } => self.look_around(row).await,
             Command::EvaluateAll => self.evaluating = self.run.is_some(),
+            Command::ListPieces { side } => self.list_pieces(side).await,
+            Command::TakeHome { piece, side } => self.take_home(piece, side).await,
             Command::StopEvaluating => {
                 if std::mem::take(&mut self.evaluating) {
                     self.say(&Event::EvaluatedAll(None));
@@ -650,6 +653,46 @@ impl Core {
             Err(Error::Stopped) => self.run = Some(run),
             Err(error) => self.fail(&error),
         }
+    }
+
+    /// Says what there is to take home, between two slices of the run.
+    async fn list_pieces(&mut self, side: RowsOf) {
+        let Some(mut run) = self.run.take() else {
+            return;
+        };
+        let sizes = take_home::sizes(&mut run, side).await;
+        if let Some(sizes) = self.answered(run, sizes) {
+            self.say(&Event::Pieces(sizes));
+        }
+    }
+
+    /// Makes a piece of the run, and hands it over.
+    async fn take_home(&mut self, piece: Piece, side: RowsOf) {
+        let Some(mut run) = self.run.take() else {
+            let text = "There is no run any more: press Run to start one.";
+            return self.say(&Event::NotTaken(text.to_owned()));
+        };
+        let made = take_home::make(&mut run, piece, side).await;
+        if let Some(file) = self.answered(run, made) {
+            let bytes = Uint8Array::from(&file.bytes[..]).buffer();
+            self.post(&Event::Taken(file.path), &[bytes.into()]);
+        }
+    }
+
+    /// What was made of a run, which goes on; where it was not made, says why. A device that is lost ends the run.
+    fn answered<T>(&mut self, run: Run, made: Result<T>) -> Option<T> {
+        match made {
+            Ok(made) => {
+                self.run = Some(run);
+                return Some(made);
+            }
+            Err(error @ Error::Device(_)) => self.fail(&error),
+            Err(error) => {
+                self.run = Some(run);
+                self.say(&Event::NotTaken(error.to_string()));
+            }
+        }
+        None
     }
 
     /// Says what ended the run. Its engine is gone with it: the next run opens another.

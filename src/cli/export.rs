@@ -1,0 +1,219 @@
+//! `nearfar export`: one piece of what a run left, for another program.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use nearfar::{
+    Bytes, Dataset, Embedder, Embeddings, Error, Piece, Result, Results, RowsOf, SideRows,
+    TakenFile,
+};
+use serde_json::json;
+
+use super::output::{Folder, Output};
+use super::saved::Saved;
+use super::{Common, files, print_json, print_line};
+
+const EXAMPLES: &str = "\
+Examples:
+  nearfar export run --format onnx --out head.onnx
+  nearfar export run --format zip --out run.zip
+  nearfar export run --format csv --side train --data flowers.csv --labels species --out train.csv";
+
+/// Rows that are read and embedded at once.
+const CHUNK_ROWS: usize = 4096;
+
+/// Write one piece of a saved run for another program: the head, embeddings, a report, a script
+///
+/// A piece of several files goes into a folder, or into a ZIP archive where --out ends in .zip.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Export {
+    /// The folder that `nearfar train --out` wrote, or the ZIP archive of one
+    #[arg(value_name = "DIR|FILE.zip")]
+    run: PathBuf,
+    /// The piece
+    #[arg(long, value_name = "PIECE", value_parser = pieces())]
+    format: Piece,
+    /// The file or folder to write
+    #[arg(long, value_name = "PATH")]
+    out: PathBuf,
+    /// The rows, where the piece is made of rows; all but those of the test side need --data
+    #[arg(long, value_name = "SIDE", default_value = "test", value_parser = sides())]
+    side: RowsOf,
+    /// The data of the run, a built-in sample excepted
+    #[arg(long, value_name = "FILE[:ARRAY]")]
+    data: Option<String>,
+    /// The class of each of its rows, as for `train`
+    #[arg(long, value_name = "COLUMN|FILE[:COLUMN]", requires = "data")]
+    labels: Option<String>,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Takes the name of a piece, and lists them with what they are.
+fn pieces() -> impl TypedValueParser<Value = Piece> {
+    let values = Piece::ALL.map(|piece| PossibleValue::new(piece.name()).help(piece.words()));
+    PossibleValuesParser::new(values).try_map(|name| name.parse::<Piece>())
+}
+
+fn sides() -> impl TypedValueParser<Value = RowsOf> {
+    PossibleValuesParser::new(RowsOf::ALL.map(RowsOf::name)).try_map(|name| name.parse::<RowsOf>())
+}
+
+impl Export {
+    pub(super) fn run(&self) -> Result<()> {
+        pollster::block_on(self.export())
+    }
+
+    async fn export(&self) -> Result<()> {
+        let mut results = Saved::open(&self.run)?.results()?;
+        if self.format.is_of_rows() {
+            self.bring_rows(&mut results).await?;
+        }
+        let files = self.format.files(&results)?;
+        let files = without_folder(files);
+        match &files[..] {
+            [file] => {
+                let mut output = Output::create(&self.out, &self.inputs())?;
+                output.write(&file.bytes)?;
+                output.finish()?;
+            }
+            several if is_zip(&self.out) => {
+                let mut output = Output::create(&self.out, &self.inputs())?;
+                output.write(&nearfar::archive(several)?)?;
+                output.finish()?;
+            }
+            several => {
+                let names = several.iter().map(|file| file.path.clone()).collect();
+                let mut folder = Folder::create(&self.out, names, &self.inputs())?;
+                for file in several {
+                    folder.write(&file.path, &file.bytes)?;
+                }
+                folder.finish()?;
+            }
+        }
+        let bytes = files.iter().map(|file| file.bytes.len() as u64).sum();
+        let out = self.out.display().to_string();
+        if self.common.json {
+            let listed = files
+                .iter()
+                .map(|file| json!({ "path": file.path, "bytes": file.bytes.len() }));
+            return print_json(&json!({
+                "format": self.format.name(),
+                "out": out,
+                "files": listed.collect::<Vec<_>>(),
+            }));
+        }
+        let piece = self.format.words();
+        print_line(format_args!("{piece}: {} in {out}", Bytes(bytes)));
+        Ok(())
+    }
+
+    /// What is read, as it was given.
+    fn inputs(&self) -> Vec<&str> {
+        let run = self.run.to_str().into_iter();
+        let data = [&self.data, &self.labels].into_iter().flatten();
+        run.chain(data.map(String::as_str)).collect()
+    }
+
+    /// Takes the rows of a side along: those that the run left, or those of its data, through the head.
+    async fn bring_rows(&self, results: &mut Results) -> Result<()> {
+        let neighbours = self.format == Piece::Neighbours;
+        let is_there = self.data.is_none()
+            && results
+                .rows
+                .as_ref()
+                .is_some_and(|rows| rows.of == self.side);
+        if is_there && !neighbours {
+            return Ok(());
+        }
+        let engine = self.common.open(Common::default_budget())?;
+        if !is_there {
+            let dataset = self.dataset(results)?;
+            if self.side != RowsOf::All && !results.knows_sides() {
+                return Err(Error::Data(format!(
+                    "{}/sides.npy is missing, which says which rows are on which side: train again, or give --side all",
+                    self.run.display()
+                )));
+            }
+            let rows = results.rows_of(self.side, dataset.rows());
+            let mut embedder = Embedder::new(engine.clone(), &results.head.layers).await?;
+            let mut values = Vec::new();
+            for chunk in rows.chunks(CHUNK_ROWS) {
+                let mut features = Vec::new();
+                dataset.features.read(chunk, &mut features).await?;
+                values.extend(embedder.embed(&features).await?.values);
+            }
+            let name =
+                |row: &u32| dataset.class_names[dataset.labels[*row as usize] as usize].clone();
+            results.rows = Some(SideRows {
+                of: self.side,
+                labels: rows.iter().map(name).collect(),
+                embeddings: Embeddings {
+                    values,
+                    dim: results.head.dimensions(),
+                },
+                rows,
+                neighbours: None,
+            });
+        }
+        match results.rows.as_mut().filter(|_| neighbours) {
+            Some(rows) => rows.find_neighbours(&engine).await,
+            None => Ok(()),
+        }
+    }
+
+    /// The data of the run: what was given, or the built-in sample that it was.
+    fn dataset(&self, results: &Results) -> Result<Dataset> {
+        let report = &results.report;
+        let name = &report.data.name;
+        let data = match &self.data {
+            Some(data) => data,
+            None if name.starts_with("sample:") => name,
+            None => {
+                return Err(Error::Config(format!(
+                    "--data is missing: the folder holds the embeddings of the test rows alone, so the {} rows are made again from \
+                     the data of the run, {name}",
+                    self.side.words()
+                )));
+            }
+        };
+        let labels = self.labels.as_ref().or(report.data.label_column.as_ref());
+        let labels = labels.filter(|_| !data.starts_with("sample:"));
+        let dataset = files::dataset(
+            data,
+            labels.map(String::as_str),
+            report.data.missing,
+            report.config.seed,
+        )?;
+        let (rows, dim) = (dataset.rows(), dataset.features.dim());
+        if dim != results.head.inputs() || rows != report.data.rows {
+            return Err(Error::Data(format!(
+                "{data}: {rows} rows of {dim} features, expected {} of {} as the run had: give its own data",
+                report.data.rows,
+                results.head.inputs()
+            )));
+        }
+        Ok(dataset)
+    }
+}
+
+fn is_zip(path: &Path) -> bool {
+    let ending = path.extension();
+    ending.is_some_and(|ending| ending.eq_ignore_ascii_case("zip"))
+}
+
+/// Files that all lie in one folder, without it: what is asked for becomes that folder.
+fn without_folder(mut files: Vec<TakenFile>) -> Vec<TakenFile> {
+    let folder = files.first().and_then(|file| file.path.split_once('/'));
+    let Some(folder) = folder.map(|(folder, _)| format!("{folder}/")) else {
+        return files;
+    };
+    if files.iter().all(|file| file.path.starts_with(&folder)) {
+        for file in &mut files {
+            file.path.drain(..folder.len());
+        }
+    }
+    files
+}

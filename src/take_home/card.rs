@@ -1,0 +1,223 @@
+//! The model card: what the head was trained on, how, what it scores and what that is worth, in Markdown.
+
+use super::results::Results;
+use super::text::markdown;
+use crate::ledger::Bytes;
+use crate::metrics::Metrics;
+use crate::run::RunReport;
+
+/// Scores of one map on the sides that were scored.
+pub(super) struct ScoreLine {
+    /// The map and the side.
+    pub(super) what: String,
+    pub(super) metrics: Metrics,
+}
+
+/// The scores of the head and of what it is compared with.
+pub(super) fn scores(report: &RunReport) -> Vec<ScoreLine> {
+    let mut lines = Vec::new();
+    let mut add = |what: &str, metrics: Option<Metrics>| {
+        lines.extend(metrics.map(|metrics| ScoreLine {
+            what: what.to_owned(),
+            metrics,
+        }));
+    };
+    if let Some(scores) = &report.r#final {
+        add("head, test rows", scores.test);
+        add("head, validation rows", scores.validation);
+        add("head, as many training rows", scores.train);
+    }
+    let raw = match report.data.standardized {
+        true => "scaled features, test rows",
+        false => "raw features, test rows",
+    };
+    add(raw, report.baseline.raw.test);
+    let linear = report.baseline.linear.and_then(|linear| linear.test);
+    add("linear map (LDA), test rows", linear);
+    lines
+}
+
+/// The interval that holds precision@1 with a probability of 95 % over the draw of the queries (Wilson).
+pub(super) fn interval(metrics: &Metrics) -> [f64; 2] {
+    const Z: f64 = 1.959964;
+    let (n, p) = (metrics.queries as f64, metrics.precision_at_1);
+    if n == 0.0 {
+        return [0.0, 1.0];
+    }
+    let middle = p + Z * Z / (2.0 * n);
+    let half = Z * (p * (1.0 - p) / n + Z * Z / (4.0 * n * n)).sqrt();
+    let whole = 1.0 + Z * Z / n;
+    [(middle - half) / whole, (middle + half) / whole]
+}
+
+/// What the data was, a line each.
+pub(super) fn data(report: &RunReport) -> Vec<[String; 2]> {
+    let data = &report.data;
+    let count = |rows: usize, what: &str| format!("{rows} {what}");
+    let sides = [
+        count(data.train, "train"),
+        count(data.validation, "validate"),
+        count(data.test, "test"),
+    ];
+    let mut lines = vec![
+        ["Data".to_owned(), data.name.clone()],
+        [
+            "Rows".to_owned(),
+            format!("{}: {}", data.rows, sides.join(", ")),
+        ],
+        ["Features".to_owned(), data.dim.to_string()],
+        ["Classes".to_owned(), data.classes.to_string()],
+    ];
+    let column = data.label_column.iter();
+    lines.extend(column.map(|column| ["Label".to_owned(), column.clone()]));
+    lines
+}
+
+/// How it was trained, a line each.
+pub(super) fn device(report: &RunReport) -> Vec<[String; 2]> {
+    let RunReport {
+        engine,
+        adapter,
+        memory,
+        ..
+    } = report;
+    let version = match &report.version[..] {
+        "" => "unknown",
+        version => version,
+    };
+    let rows = [
+        (
+            "Steps",
+            format!("{} of {}", report.steps, report.config.steps),
+        ),
+        ("Ran on", format!("{engine}, {adapter}")),
+        ("Time", format!("{:.1} s", report.elapsed_ms / 1e3)),
+        (
+            "Memory",
+            format!(
+                "{} at most, of {}",
+                Bytes(memory.peak_bytes),
+                Bytes(memory.budget_bytes)
+            ),
+        ),
+        ("Nearfar", version.to_owned()),
+    ];
+    rows.map(|(name, value)| [name.to_owned(), value]).into()
+}
+
+/// Every setting, a line each.
+pub(super) fn settings(report: &RunReport) -> Vec<(String, String)> {
+    let mut settings = report.config.settings();
+    settings.sort();
+    settings
+}
+
+/// The card.
+pub(super) fn card(results: &Results) -> Vec<u8> {
+    let (report, head) = (&results.report, &results.head);
+    let mut text = String::new();
+    let mut line = |words: String| {
+        text.push_str(&words);
+        text.push('\n');
+    };
+    line("# Embedding head\n".to_owned());
+    let widths: Vec<String> = std::iter::once(head.inputs())
+        .chain(head.layers.iter().map(|layer| layer.shape[0]))
+        .map(|width| width.to_string())
+        .collect();
+    line(format!(
+        "A network that maps rows of {} features to embeddings of {} dimensions and length 1, in which rows of one class lie \
+         near each other. Linear layers with ReLU between them: {}. Rows go in as they are in the file; any scaling is folded \
+         into the first layer.\n",
+        head.inputs(),
+        head.dimensions(),
+        widths.join(" -> ")
+    ));
+    if let Some(verdict) = &report.verdict {
+        line(format!("**{}**\n", markdown(verdict)));
+    }
+    line("## Scores\n".to_owned());
+    line("| of | precision@1 | 95 % interval | MAP@R | R-precision | queries |".to_owned());
+    line("|---|--:|--:|--:|--:|--:|".to_owned());
+    for ScoreLine { what, metrics } in scores(report) {
+        let [low, high] = interval(&metrics);
+        line(format!(
+            "| {what} | {:.3} | {low:.3} to {high:.3} | {:.3} | {:.3} | {} |",
+            metrics.precision_at_1,
+            metrics.mean_average_precision_at_r,
+            metrics.r_precision,
+            metrics.queries
+        ));
+    }
+    line(
+        "\nprecision@1 is how often the nearest other row has the same class, MAP@R how well all rows of a class stand together. \
+         Test rows were scored once, at the end."
+            .to_owned(),
+    );
+    for (title, lines) in [("Data", data(report)), ("Training", device(report))] {
+        line(format!("\n## {title}\n"));
+        for [name, value] in lines {
+            line(format!("- {name}: {}", markdown(&value)));
+        }
+        if title == "Data" {
+            for note in &report.data.notes {
+                line(format!("- {}", markdown(note)));
+            }
+        }
+    }
+    if !report.warnings.is_empty() {
+        line("\n## Warnings\n".to_owned());
+        for warning in &report.warnings {
+            line(format!("- {}", markdown(warning)));
+        }
+    }
+    line("\n## Settings\n\n| setting | value |\n|---|---|".to_owned());
+    for (key, value) in settings(report) {
+        line(format!("| {} | {} |", markdown(&key), markdown(&value)));
+    }
+    line(
+        "\nNames are those of PyTorch Metric Learning. `config.json` repeats the run: `nearfar train --config config.json --data \
+         ..`"
+            .to_owned(),
+    );
+    text.into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::results::tests::small;
+    use super::*;
+
+    #[test]
+    fn an_interval_is_wilsons() {
+        let metrics = Metrics {
+            precision_at_1: 0.9,
+            queries: 100,
+            ..Metrics::default()
+        };
+        // scipy.stats.binomtest(90, 100).proportion_ci(method="wilson")
+        let [low, high] = interval(&metrics);
+        assert!(
+            (low - 0.825634).abs() < 1e-6 && (high - 0.944771).abs() < 1e-6,
+            "{low} {high}"
+        );
+    }
+
+    #[test]
+    fn a_card_says_data_scores_settings_and_device_and_keeps_markup_as_text() {
+        let text = String::from_utf8(card(&small())).expect("text");
+        for part in [
+            "3 -> 4 -> 2",
+            "| head, test rows | 0.700 | 0.604 to 0.781 |",
+            "| raw features, test rows | 0.500 |",
+            "- Rows: 9: 4 train, 3 validate, 2 test",
+            "- Nearfar: 0.1.0",
+            "| miner.type\\_of\\_triplets | semihard |",
+            "**Keep this head.",
+            "&lt;script&gt;alert(1)&lt;/script&gt;\\|\\*x\\*.csv",
+        ] {
+            assert!(text.contains(part), "{part}\n{text}");
+        }
+        assert!(!text.contains("<script"));
+    }
+}

@@ -1,0 +1,132 @@
+//! Embeddings of a side and what they are of: NPY, CSV, and the files of the Embedding Projector.
+
+use serde_json::json;
+
+use super::{SideRows, TakenFile, pretty, text};
+use crate::dataset::write_matrix;
+
+/// The matrix alone.
+pub(super) fn npy(rows: &SideRows) -> TakenFile {
+    let matrix = write_matrix(&rows.embeddings.values, rows.embeddings.dim);
+    TakenFile::new(format!("{}_embeddings.npy", rows.of.name()), matrix)
+}
+
+/// The class of each row, one a line below a header.
+pub(super) fn labels(rows: &SideRows) -> TakenFile {
+    let mut file = csv::Writer::from_writer(Vec::new());
+    file.write_record(["label"]).expect("memory takes it");
+    for label in &rows.labels {
+        let cell = text::cell(label);
+        file.write_record([cell]).expect("memory takes it");
+    }
+    let bytes = file.into_inner().expect("memory takes it");
+    TakenFile::new(format!("{}_labels.csv", rows.of.name()), bytes)
+}
+
+/// The labels that such a file holds.
+///
+/// # Errors
+/// What is wrong with it, in words.
+pub(super) fn read_labels(bytes: &[u8]) -> Result<Vec<String>, String> {
+    let mut file = csv::Reader::from_reader(bytes);
+    let labels = file.records().map(|record| {
+        let record = record.map_err(|error| error.to_string())?;
+        Ok(text::cell_text(record.get(0).unwrap_or_default()).to_owned())
+    });
+    labels.collect()
+}
+
+/// A table: the row's number in the data, counted from 0, its class, and its coordinates.
+pub(super) fn csv(rows: &SideRows) -> TakenFile {
+    let mut file = csv::Writer::from_writer(Vec::new());
+    let mut put = |cells: Vec<String>| file.write_record(cells).expect("memory takes it");
+    let names = (0..rows.embeddings.dim).map(|i| format!("embedding_{i}"));
+    let fixed = ["row", "label"].map(str::to_owned);
+    put(fixed.into_iter().chain(names).collect());
+    let labelled = rows.rows.iter().zip(&rows.labels);
+    for ((number, label), values) in labelled.zip(rows.embeddings.rows()) {
+        let fixed = [number.to_string(), text::cell(label)].into_iter();
+        put(fixed.chain(values.iter().map(f32::to_string)).collect());
+    }
+    let bytes = file.into_inner().expect("memory takes it");
+    TakenFile::new(format!("{}_embeddings.csv", rows.of.name()), bytes)
+}
+
+/// What <https://projector.tensorflow.org> loads: vectors, labels, and a configuration that names both. Metadata of one column
+/// has no header there.
+pub(super) fn projector(rows: &SideRows) -> Vec<TakenFile> {
+    let (mut vectors, mut metadata) = (String::new(), String::new());
+    for values in rows.embeddings.rows() {
+        let cells: Vec<String> = values.iter().map(f32::to_string).collect();
+        vectors.push_str(&cells.join("\t"));
+        vectors.push('\n');
+    }
+    for label in &rows.labels {
+        metadata.push_str(&text::tsv(label));
+        metadata.push('\n');
+    }
+    let name = format!("Nearfar, {} rows", rows.of.words());
+    let config = json!({ "embeddings": [{
+        "tensorName": name,
+        "tensorShape": [rows.rows.len(), rows.embeddings.dim],
+        "tensorPath": "vectors.tsv",
+        "metadataPath": "metadata.tsv",
+    }] });
+    vec![
+        TakenFile::new("projector/vectors.tsv", vectors.into_bytes()),
+        TakenFile::new("projector/metadata.tsv", metadata.into_bytes()),
+        TakenFile::new("projector/projector_config.json", pretty(&config)),
+    ]
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::super::RowsOf;
+    use super::*;
+    use crate::embeddings::Embeddings;
+
+    /// Two rows whose labels are a formula and markup over two lines.
+    pub(crate) fn small() -> SideRows {
+        SideRows {
+            of: RowsOf::Test,
+            rows: vec![3, 7],
+            labels: ["=HYPERLINK(\"x\")", "<b>\t\n"].map(str::to_owned).into(),
+            embeddings: Embeddings {
+                values: vec![0.6, 0.8, -1.0, 1e-7],
+                dim: 2,
+            },
+            neighbours: None,
+        }
+    }
+
+    fn words(file: &TakenFile) -> &str {
+        std::str::from_utf8(&file.bytes).expect("text")
+    }
+
+    #[test]
+    fn a_table_says_row_and_class_and_opens_in_a_spreadsheet_without_running() {
+        let file = csv(&small());
+        assert_eq!(file.path, "test_embeddings.csv");
+        assert_eq!(
+            words(&file),
+            "row,label,embedding_0,embedding_1\n3,\"'=HYPERLINK(\"\"x\"\")\",0.6,0.8\n7,\"<b>\t\n\",-1,0.0000001\n"
+        );
+    }
+
+    #[test]
+    fn labels_come_back_as_they_were() {
+        let rows = small();
+        let file = labels(&rows);
+        assert_eq!(file.path, "test_labels.csv");
+        assert_eq!(read_labels(&file.bytes).as_ref(), Ok(&rows.labels));
+    }
+
+    #[test]
+    fn the_projector_gets_no_headers_and_a_line_a_row() {
+        let files = projector(&small());
+        assert_eq!(words(&files[0]), "0.6\t0.8\n-1\t0.0000001\n");
+        assert_eq!(words(&files[1]), "=HYPERLINK(\"x\")\n<b>  \n");
+        let config: serde_json::Value = serde_json::from_str(words(&files[2])).expect("JSON");
+        assert_eq!(config["embeddings"][0]["tensorShape"], json!([2, 2]));
+    }
+}

@@ -1,0 +1,224 @@
+//! [`Head`]: trained layers and what they were trained on, as a safetensors file with the names of torch's
+//! `Sequential(Linear, ReLU, ..)`.
+
+use std::collections::BTreeMap;
+
+use safetensors::{Dtype, SafeTensors};
+use serde_json::json;
+
+use crate::dataset::NamedFile;
+use crate::distance::Distance;
+use crate::embedder::Embedder;
+use crate::error::{Error, Result};
+use crate::model::LayerWeights;
+
+/// Where the file's metadata holds the names of the features, as a JSON list.
+const FEATURES: &str = "features";
+
+/// Layers that take rows as they are in the file, and the names of the columns that they take.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Head {
+    /// The layers, first to last, ReLU between them; each takes what the one before gives.
+    pub layers: Vec<LayerWeights>,
+    /// The names of the columns, where they have names.
+    pub features: Vec<String>,
+}
+
+impl Head {
+    /// Columns of a row.
+    pub fn inputs(&self) -> usize {
+        self.layers.first().map_or(0, |layer| layer.shape[1])
+    }
+
+    /// Dimensions of an embedding.
+    pub fn dimensions(&self) -> usize {
+        self.layers.last().map_or(0, |layer| layer.shape[0])
+    }
+
+    /// What the file says of the vectors that come out: that they are to be brought to unit length, how they are compared,
+    /// and how many dimensions they have. Never the names of classes.
+    pub(super) fn about(&self, distance: Distance) -> BTreeMap<&'static str, String> {
+        let about = [
+            ("dimensions", self.dimensions().to_string()),
+            ("distance", Distance::ALL[distance as usize].0.to_owned()),
+            ("unit_length", "true".to_owned()),
+        ];
+        about.into()
+    }
+
+    /// The head as a safetensors file.
+    pub fn to_safetensors(&self, distance: Distance) -> Vec<u8> {
+        let mut metadata = self.about(distance);
+        metadata.insert("format", "pt".to_owned());
+        if !self.features.is_empty() {
+            metadata.insert(FEATURES, json!(self.features).to_string());
+        }
+        let tensors = self.layers.iter().flat_map(|layer| {
+            let [outputs, inputs] = layer.shape;
+            let index = layer.index;
+            [
+                (
+                    format!("{index}.weight"),
+                    vec![outputs, inputs],
+                    &layer.weight[..],
+                ),
+                (format!("{index}.bias"), vec![outputs], &layer.bias[..]),
+            ]
+        });
+        write(tensors, &metadata)
+    }
+
+    /// Reads a head from a safetensors file.
+    ///
+    /// # Errors
+    /// [`Error::Data`] when the file is damaged, holds other tensors than linear layers that follow each other, or weights as
+    /// [`Embedder::check`] refuses them.
+    pub fn from_safetensors(file: &NamedFile) -> Result<Self> {
+        let refuse = |problem: String| Error::Data(format!("{}: {problem}", file.name));
+        let tensors = SafeTensors::deserialize(&file.bytes)
+            .map_err(|error| refuse(format!("not a safetensors file: {error}")))?;
+        let mut layers: Vec<LayerWeights> = Vec::new();
+        while layers.len() * 2 < tensors.len() {
+            let index = 2 * layers.len();
+            let tensor = |kind: &str| {
+                let name = format!("{index}.{kind}");
+                let tensor = tensors.tensor(&name).map_err(|_| {
+                    refuse(format!(
+                        "there is no tensor \"{name}\": a head is linear layers named as in torch's Sequential, 0.weight, \
+                         0.bias, 2.weight, .."
+                    ))
+                })?;
+                if tensor.dtype() != Dtype::F32 {
+                    return Err(refuse(format!(
+                        "\"{name}\" is {:?}, expected F32: save the head as float32",
+                        tensor.dtype()
+                    )));
+                }
+                let values = tensor.data().chunks_exact(4);
+                let values: Vec<f32> = values
+                    .map(|bytes| f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
+                    .collect();
+                Ok((tensor.shape().to_vec(), values))
+            };
+            let ((shape, weight), (bias_shape, bias)) = (tensor("weight")?, tensor("bias")?);
+            let follows = |inputs| {
+                layers
+                    .last()
+                    .is_none_or(|layer: &LayerWeights| layer.shape[0] == inputs)
+            };
+            match (&shape[..], &bias_shape[..]) {
+                (&[outputs, inputs], &[biases]) if outputs == biases && follows(inputs) => {
+                    layers.push(LayerWeights {
+                        index,
+                        shape: [outputs, inputs],
+                        weight,
+                        bias,
+                    });
+                }
+                _ => {
+                    let taken = layers.last().map_or_else(String::new, |layer| {
+                        format!(" after a layer of {} outputs", layer.shape[0])
+                    });
+                    return Err(refuse(format!(
+                        "\"{index}.weight\" and \"{index}.bias\" have the shapes {shape:?} and {bias_shape:?}{taken}, \
+                         expected [outputs, inputs] and [outputs]"
+                    )));
+                }
+            }
+        }
+        Embedder::check(&layers).map_err(|error| refuse(error.to_string()))?;
+        let (_, metadata) = SafeTensors::read_metadata(&file.bytes)
+            .map_err(|error| refuse(format!("not a safetensors file: {error}")))?;
+        let names = metadata.metadata().as_ref().and_then(|m| m.get(FEATURES));
+        let features: Vec<String> = names
+            .map_or(Ok(Vec::new()), |names| serde_json::from_str(names))
+            .map_err(|error| {
+                refuse(format!(
+                    "its metadata \"{FEATURES}\" is not a list of names: {error}"
+                ))
+            })?;
+        if !features.is_empty() && features.len() != layers[0].shape[1] {
+            return Err(refuse(format!(
+                "its metadata names {} features, and its first layer takes {}",
+                features.len(),
+                layers[0].shape[1]
+            )));
+        }
+        Ok(Self { layers, features })
+    }
+}
+
+/// A safetensors file of f32 tensors. The crate that reads it keeps metadata in a hash map and would write it in another order
+/// each time.
+pub(super) fn write<'a>(
+    tensors: impl Iterator<Item = (String, Vec<usize>, &'a [f32])>,
+    metadata: &BTreeMap<&'static str, String>,
+) -> Vec<u8> {
+    let (mut header, mut data) = (serde_json::Map::new(), Vec::new());
+    header.insert("__metadata__".to_owned(), json!(metadata));
+    for (name, shape, values) in tensors {
+        let begin = data.len();
+        data.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+        let of = json!({ "dtype": "F32", "shape": shape, "data_offsets": [begin, data.len()] });
+        header.insert(name, of);
+    }
+    let mut text = serde_json::Value::Object(header).to_string().into_bytes();
+    // Tensors begin at a multiple of 8 bytes.
+    text.resize(text.len().next_multiple_of(8), b' ');
+    let mut bytes = (text.len() as u64).to_le_bytes().to_vec();
+    bytes.extend(text);
+    bytes.extend(data);
+    bytes
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// A head of two layers, from three columns to two dimensions.
+    pub(crate) fn small() -> Head {
+        let layer = |index, outputs: usize, inputs: usize| LayerWeights {
+            index,
+            shape: [outputs, inputs],
+            weight: (0..outputs * inputs)
+                .map(|i| i as f32 / 8.0 - 1.0)
+                .collect(),
+            bias: vec![0.5; outputs],
+        };
+        Head {
+            layers: vec![layer(0, 4, 3), layer(2, 2, 4)],
+            features: ["=f0", "<b>f1</b>", "f2\n"].map(str::to_owned).into(),
+        }
+    }
+
+    #[test]
+    fn a_head_comes_back_from_its_file_and_gives_the_same_bytes() {
+        let head = small();
+        let bytes = head.to_safetensors(Distance::Cosine);
+        let file = NamedFile {
+            name: "head.safetensors".to_owned(),
+            bytes: bytes.clone(),
+        };
+        let read = Head::from_safetensors(&file).expect("reads");
+        assert_eq!(read, head);
+        assert_eq!(read.to_safetensors(Distance::Cosine), bytes);
+        let (_, metadata) = SafeTensors::read_metadata(&bytes).expect("a header");
+        let metadata = metadata.metadata().clone().expect("there is some");
+        let mut keys: Vec<&str> = metadata.keys().map(String::as_str).collect();
+        keys.sort_unstable();
+        assert_eq!(
+            keys,
+            [
+                "dimensions",
+                "distance",
+                "features",
+                "format",
+                "unit_length"
+            ]
+        );
+        assert_eq!(
+            (&metadata["dimensions"][..], &metadata["distance"][..]),
+            ("2", "cosine")
+        );
+    }
+}

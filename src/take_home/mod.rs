@@ -1,0 +1,440 @@
+//! [`Piece`]: what a person takes home from a run, and in which files; what the page, `train --out` and `export` write.
+//!
+//! One file here makes one piece out of [`Results`]; a new piece is such a file, a variant and its lines in [`Piece`]. The command
+//! line, its help and the page then list it by themselves.
+
+mod archive;
+mod arrays;
+mod card;
+mod embeddings;
+mod head;
+mod history;
+mod onnx;
+mod report;
+mod results;
+mod script;
+mod sentence_transformers;
+mod settings;
+mod svg;
+mod text;
+
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+pub use archive::archive;
+pub use head::Head;
+pub use results::{Results, RowsOf, SideRows};
+pub use settings::link;
+
+use crate::dataset::{Dataset, Side};
+use crate::error::{Error, Result};
+
+/// A file that is taken home.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TakenFile {
+    /// Its name, maybe in a folder: `a/b`.
+    pub path: String,
+    /// Its content.
+    pub bytes: Vec<u8>,
+}
+
+impl TakenFile {
+    fn new(path: impl Into<String>, bytes: Vec<u8>) -> Self {
+        Self {
+            path: path.into(),
+            bytes,
+        }
+    }
+}
+
+/// What can be taken home.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Piece {
+    /// Everything that `train --out` writes, in one archive.
+    Zip,
+    /// The head for PyTorch.
+    Safetensors,
+    /// The head for ONNX runtimes.
+    Onnx,
+    /// The head for sentence-transformers.
+    SentenceTransformers,
+    /// The linear map that the head is compared with.
+    Linear,
+    /// The recipe as a PyTorch script.
+    Torchrun,
+    /// The run as a page.
+    Report,
+    /// The run as a model card.
+    Card,
+    /// The settings.
+    Settings,
+    /// The settings as the page's link.
+    Link,
+    /// Everything that the run has to say.
+    History,
+    /// The steps as a table.
+    HistoryCsv,
+    /// The steps as lines of JSON.
+    HistoryJsonl,
+    /// What the cross-batch memory holds.
+    Memory,
+    /// Embeddings for NumPy.
+    Npy,
+    /// The classes of those rows.
+    Labels,
+    /// Embeddings as a table.
+    Csv,
+    /// Embeddings for the Embedding Projector.
+    Projector,
+    /// The nearest rows of each row.
+    Neighbours,
+}
+
+impl Piece {
+    /// All of them, in the order of lists.
+    pub const ALL: [Self; 19] = [
+        Self::Zip,
+        Self::Safetensors,
+        Self::Onnx,
+        Self::SentenceTransformers,
+        Self::Linear,
+        Self::Torchrun,
+        Self::Report,
+        Self::Card,
+        Self::Settings,
+        Self::Link,
+        Self::History,
+        Self::HistoryCsv,
+        Self::HistoryJsonl,
+        Self::Memory,
+        Self::Npy,
+        Self::Labels,
+        Self::Csv,
+        Self::Projector,
+        Self::Neighbours,
+    ];
+
+    /// The name in options.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Zip => "zip",
+            Self::Safetensors => "safetensors",
+            Self::Onnx => "onnx",
+            Self::SentenceTransformers => "sentence-transformers",
+            Self::Linear => "linear",
+            Self::Torchrun => "torchrun",
+            Self::Report => "report",
+            Self::Card => "card",
+            Self::Settings => "settings",
+            Self::Link => "link",
+            Self::History => "history",
+            Self::HistoryCsv => "history-csv",
+            Self::HistoryJsonl => "history-jsonl",
+            Self::Memory => "memory",
+            Self::Npy => "npy",
+            Self::Labels => "labels",
+            Self::Csv => "csv",
+            Self::Projector => "projector",
+            Self::Neighbours => "neighbours",
+        }
+    }
+
+    /// What it is, in plain words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Zip => "Everything that `train --out` writes, in one archive",
+            Self::Safetensors => "The head for PyTorch, as safetensors",
+            Self::Onnx => "The head for ONNX runtimes: features in, unit embeddings out",
+            Self::SentenceTransformers => "The head as a module chain for sentence-transformers",
+            Self::Linear => "The linear map that the head is compared with, as safetensors",
+            Self::Torchrun => "The recipe as a PyTorch script, for one process or many machines",
+            Self::Report => "Verdict, scores and charts as one HTML page",
+            Self::Card => "A model card: data, settings, scores, device (Markdown)",
+            Self::Settings => "The settings, which `train --config` repeats (JSON)",
+            Self::Link => "The settings as they stand in the page's link, behind #",
+            Self::History => "Everything that the run has to say (JSON)",
+            Self::HistoryCsv => "Every step with its scores, as a table (CSV)",
+            Self::HistoryJsonl => "Every step with its scores, a line each (JSON Lines)",
+            Self::Memory => "What the cross-batch memory holds (NPZ)",
+            Self::Npy => "Embeddings of the rows (NPY)",
+            Self::Labels => "The class of each row (CSV)",
+            Self::Csv => "Embeddings of the rows with their classes, as a table (CSV)",
+            Self::Projector => "Embeddings of the rows for the Embedding Projector (TSV)",
+            Self::Neighbours => "The ten nearest rows of each row (NPZ)",
+        }
+    }
+
+    /// Whether it is made of the rows of a side.
+    pub fn is_of_rows(self) -> bool {
+        matches!(
+            self,
+            Self::Npy | Self::Labels | Self::Csv | Self::Projector | Self::Neighbours
+        )
+    }
+
+    /// Its files, where the results have what it is made of.
+    ///
+    /// # Errors
+    /// [`Error::Data`] where they have not; [`Error::Config`] for a script of settings that PML has nothing for.
+    pub fn files(self, results: &Results) -> Result<Vec<TakenFile>> {
+        let config = &results.report.config;
+        let missing = |what: &str| Error::Data(format!("{}: {what}", self.name()));
+        let one = |name: &str, bytes| Ok(vec![TakenFile::new(name, bytes)]);
+        let rows = || {
+            let rows = results.rows.as_ref();
+            rows.ok_or_else(|| missing("the embeddings of the rows are not there"))
+        };
+        match self {
+            Self::Zip => one("nearfar.zip", archive::archive(&folder(results)?)?),
+            Self::Safetensors => one(results::HEAD, results.head.to_safetensors(config.distance)),
+            Self::Onnx => one("head.onnx", onnx::file(&results.head, config.distance)),
+            Self::SentenceTransformers => {
+                Ok(sentence_transformers::files(&results.head, config.distance))
+            }
+            Self::Linear => {
+                let linear = results.linear.as_ref();
+                let linear = linear.ok_or_else(|| missing("the run has no linear map"))?;
+                one(results::LINEAR, linear.to_safetensors(config.distance))
+            }
+            Self::Torchrun => {
+                let sides = results.sides.clone();
+                let sides = sides.ok_or_else(|| {
+                    missing("sides.npy is missing, which says what trains and what is tested: train again")
+                })?;
+                let mut files = vec![
+                    TakenFile::new("train.py", script::script(results)?),
+                    TakenFile::new(results::SIDES, sides),
+                ];
+                let data = results.data.clone();
+                files.extend(data.map(|data| TakenFile::new(results::DATA, data)));
+                files.extend(Self::Safetensors.files(results)?);
+                Ok(files)
+            }
+            Self::Report => one("report.html", report::report(results)),
+            Self::Card => one("model_card.md", card::card(results)),
+            Self::Settings => one("config.json", pretty(config)),
+            Self::Link => {
+                let name = &results.report.data.name;
+                let defaults = Dataset::default_config_of(name);
+                let text = format!("#{}\n", link(name, config, &defaults));
+                one("link.txt", text.into_bytes())
+            }
+            Self::History => one(results::HISTORY, pretty(&results.report)),
+            Self::HistoryCsv => one("history.csv", history::csv(&results.report)),
+            Self::HistoryJsonl => one("history.jsonl", history::jsonl(&results.report)),
+            Self::Memory => {
+                let memory = results.memory.clone();
+                one(
+                    results::MEMORY,
+                    memory.ok_or_else(|| missing("the run had no memory"))?,
+                )
+            }
+            Self::Npy => Ok(vec![embeddings::npy(rows()?)]),
+            Self::Labels => Ok(vec![embeddings::labels(rows()?)]),
+            Self::Csv => Ok(vec![embeddings::csv(rows()?)]),
+            Self::Projector => Ok(embeddings::projector(rows()?)),
+            Self::Neighbours => {
+                let rows = rows()?;
+                let found = rows.neighbours.as_ref();
+                let found = found.ok_or_else(|| missing("nobody looked for them"))?;
+                let name = format!("{}_neighbours.npz", rows.of.name());
+                one(&name, arrays::neighbours(rows, found)?)
+            }
+        }
+    }
+
+    /// How large it is, about, in bytes; nothing where the results have not what it is made of. Rows need not be there: `of` says
+    /// which are meant.
+    pub fn about_bytes(self, results: &Results, of: RowsOf) -> Option<u64> {
+        let data = &results.report.data;
+        let rows = |side: Side| match side {
+            Side::Train => data.train,
+            Side::Validation => data.validation,
+            Side::Test => data.test,
+        } as u64;
+        let count = match of {
+            RowsOf::Test => rows(Side::Test),
+            RowsOf::Train => rows(Side::Train),
+            RowsOf::Validation => rows(Side::Validation),
+            RowsOf::All => data.rows as u64,
+        };
+        let dim = results.head.dimensions() as u64;
+        // A coordinate as text, with what parts it from the next; a label.
+        let (number, label) = (12, 8);
+        match self {
+            _ if self.is_of_rows() && count == 0 => None,
+            Self::Npy => Some(128 + count * dim * 4),
+            Self::Labels => Some(count * label),
+            Self::Csv | Self::Projector => Some(count * (dim * number + label)),
+            Self::Neighbours => Some(count * 4 * (1 + 2 * arrays::NEIGHBOURS as u64)),
+            Self::Zip => {
+                let parts = IN_FOLDER.iter();
+                Some(
+                    parts
+                        .filter_map(|piece| piece.about_bytes(results, RowsOf::Test))
+                        .sum(),
+                )
+            }
+            // The head is counted where it stands by itself.
+            Self::Torchrun => {
+                let files = self.files(results).ok()?;
+                let own = files.iter().filter(|file| file.path != results::HEAD);
+                Some(own.map(|file| file.bytes.len() as u64).sum())
+            }
+            _ => {
+                let files = self.files(results).ok()?;
+                Some(files.iter().map(|file| file.bytes.len() as u64).sum())
+            }
+        }
+    }
+}
+
+impl FromStr for Piece {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let piece = Self::ALL.into_iter().find(|piece| piece.name() == name);
+        piece.ok_or_else(|| format!("there is no piece \"{name}\""))
+    }
+}
+
+impl FromStr for RowsOf {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let rows = Self::ALL.into_iter().find(|rows| rows.name() == name);
+        rows.ok_or_else(|| format!("there is no side \"{name}\""))
+    }
+}
+
+/// What a folder of results holds, and the archive: what is small, and the test side.
+const IN_FOLDER: [Piece; 15] = [
+    Piece::Card,
+    Piece::Report,
+    Piece::Settings,
+    Piece::Link,
+    Piece::History,
+    Piece::HistoryCsv,
+    Piece::HistoryJsonl,
+    Piece::Safetensors,
+    Piece::Onnx,
+    Piece::SentenceTransformers,
+    Piece::Linear,
+    Piece::Torchrun,
+    Piece::Memory,
+    Piece::Npy,
+    Piece::Labels,
+];
+
+/// The files of a folder of results: of each piece of it that there is, each file once.
+///
+/// # Errors
+/// [`Error::Io`] where a file cannot be written to memory.
+pub fn folder(results: &Results) -> Result<Vec<TakenFile>> {
+    let mut files: Vec<TakenFile> = Vec::new();
+    for piece in IN_FOLDER {
+        match piece.files(results) {
+            Ok(made) => {
+                let new = made
+                    .into_iter()
+                    .filter(|file| files.iter().all(|other| other.path != file.path));
+                files.extend(new.collect::<Vec<_>>());
+            }
+            // What the run has not is no part of what it leaves.
+            Err(Error::Data(_) | Error::Config(_)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(files)
+}
+
+/// Every name that a file of such a folder can have.
+pub fn folder_names() -> Vec<String> {
+    let flat = [
+        "model_card.md",
+        "report.html",
+        "config.json",
+        "link.txt",
+        results::HISTORY,
+        "history.csv",
+        "history.jsonl",
+        results::HEAD,
+        "head.onnx",
+        results::LINEAR,
+        "train.py",
+        results::SIDES,
+        results::DATA,
+        results::MEMORY,
+        "test_embeddings.npy",
+        "test_labels.csv",
+    ];
+    let flat = flat.map(str::to_owned).into_iter();
+    flat.chain(sentence_transformers::names()).collect()
+}
+
+/// JSON for a person to read, with a line's end.
+fn pretty(value: &impl Serialize) -> Vec<u8> {
+    let mut text = serde_json::to_string_pretty(value).expect("reports are plain data");
+    text.push('\n');
+    text.into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_piece_is_found_by_its_name_and_says_what_it_is() {
+        for piece in Piece::ALL {
+            assert_eq!(piece.name().parse(), Ok(piece));
+            let json = serde_json::to_string(&piece).expect("plain data");
+            assert_eq!(json, format!("\"{}\"", piece.name()));
+            assert!(!piece.words().is_empty());
+        }
+        assert!("pickle".parse::<Piece>().is_err());
+    }
+
+    #[test]
+    fn a_folder_has_known_names_each_once_and_its_archive_the_same_bytes() {
+        let results = results::tests::small();
+        let files = folder(&results).expect("is made");
+        let names = folder_names();
+        let mut paths: Vec<&String> = files.iter().map(|file| &file.path).collect();
+        assert!(paths.iter().all(|path| names.contains(path)), "{paths:?}");
+        paths.sort();
+        paths.dedup();
+        assert_eq!(paths.len(), files.len());
+        let archive = Piece::Zip.files(&results).expect("is made").remove(0);
+        let archive = std::io::Cursor::new(&archive.bytes);
+        let mut archive = zip::ZipArchive::new(archive).expect("opens");
+        assert_eq!(archive.len(), files.len());
+        for file in &files {
+            let mut bytes = Vec::new();
+            let mut member = archive.by_name(&file.path).expect("there");
+            std::io::copy(&mut member, &mut bytes).expect("reads");
+            assert!(bytes == file.bytes, "{}", file.path);
+        }
+    }
+
+    #[test]
+    fn sizes_are_about_those_of_the_files() {
+        let results = results::tests::small();
+        for piece in Piece::ALL.into_iter().filter(|piece| !piece.is_of_rows()) {
+            let size =
+                |files: Vec<TakenFile>| files.iter().map(|file| file.bytes.len()).sum::<usize>();
+            let exact = piece.files(&results).ok().map(size);
+            let about = piece.about_bytes(&results, RowsOf::Test);
+            assert_eq!(about.is_some(), exact.is_some(), "{}", piece.name());
+            if let (Some(about), Some(exact)) = (about, exact) {
+                let ratio = about as f64 / exact as f64;
+                assert!(
+                    (0.5..1.5).contains(&ratio),
+                    "{}: {about} for {exact}",
+                    piece.name()
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! The head as an ONNX file: features as they are in the file in, embeddings of unit length out, any number of rows.
+//!
+//! Messages and tags are those of `onnx.proto`, as far as a head needs them.
+
+use prost::Message;
+
+use super::head::Head;
+use crate::distance::Distance;
+
+/// The version of the operators: `Gemm` 13, `Relu` 14, `LpNormalization` 1.
+const OPSET: i64 = 17;
+/// The version of the file format that came with it.
+const IR: i64 = 8;
+/// `TensorProto.FLOAT`.
+const FLOAT: i32 = 1;
+/// `AttributeProto.INT`.
+const INT: i32 = 2;
+/// The names of input and output.
+const INPUT: &str = "features";
+const OUTPUT: &str = "embeddings";
+
+/// The file of a head.
+pub(super) fn file(head: &Head, distance: Distance) -> Vec<u8> {
+    let (mut nodes, mut initializers) = (Vec::new(), Vec::new());
+    let mut rows = INPUT.to_owned();
+    let last = head.layers.len().saturating_sub(1);
+    for (place, layer) in head.layers.iter().enumerate() {
+        let index = layer.index;
+        let [weight, bias] = ["weight", "bias"].map(|kind| format!("{index}.{kind}"));
+        let linear = format!("{index}.output");
+        initializers.push(tensor(&weight, &layer.shape, &layer.weight));
+        initializers.push(tensor(&bias, &layer.shape[..1], &layer.bias));
+        nodes.push(Node {
+            attribute: vec![integer("transB", 1)],
+            ..node("Gemm", index, &[&rows, &weight, &bias], &linear)
+        });
+        rows = linear;
+        if place < last {
+            let relu = format!("{}.output", index + 1);
+            nodes.push(node("Relu", index + 1, &[&rows], &relu));
+            rows = relu;
+        }
+    }
+    nodes.push(Node {
+        attribute: vec![integer("axis", -1), integer("p", 2)],
+        ..node(
+            "LpNormalization",
+            head.layers.last().map_or(0, |layer| layer.index + 1),
+            &[&rows],
+            OUTPUT,
+        )
+    });
+    let property = |(key, value): (&str, String)| Property {
+        key: key.to_owned(),
+        value,
+    };
+    let model = Model {
+        ir_version: IR,
+        producer_name: "nearfar".to_owned(),
+        producer_version: env!("CARGO_PKG_VERSION").to_owned(),
+        doc_string: "Rows of features as they are in the file in, embeddings of unit length out."
+            .to_owned(),
+        graph: Some(Graph {
+            node: nodes,
+            name: "head".to_owned(),
+            initializer: initializers,
+            input: vec![matrix(INPUT, head.inputs())],
+            output: vec![matrix(OUTPUT, head.dimensions())],
+        }),
+        opset_import: vec![OperatorSet {
+            domain: String::new(),
+            version: OPSET,
+        }],
+        metadata_props: head.about(distance).into_iter().map(property).collect(),
+    };
+    model.encode_to_vec()
+}
+
+fn node(operator: &str, index: usize, inputs: &[&str], output: &str) -> Node {
+    Node {
+        input: inputs.iter().map(|name| (*name).to_owned()).collect(),
+        output: vec![output.to_owned()],
+        name: index.to_string(),
+        op_type: operator.to_owned(),
+        attribute: Vec::new(),
+    }
+}
+
+fn integer(name: &str, value: i64) -> Attribute {
+    Attribute {
+        name: name.to_owned(),
+        i: value,
+        kind: INT,
+    }
+}
+
+fn tensor(name: &str, shape: &[usize], values: &[f32]) -> Tensor {
+    Tensor {
+        dims: shape.iter().map(|side| *side as i64).collect(),
+        data_type: FLOAT,
+        name: name.to_owned(),
+        raw_data: values
+            .iter()
+            .flat_map(|value| value.to_le_bytes())
+            .collect(),
+    }
+}
+
+/// Rows of so many columns, any number of them.
+fn matrix(name: &str, columns: usize) -> ValueInfo {
+    let dimensions = [Size::Named("rows".to_owned()), Size::Fixed(columns as i64)];
+    let shape = Shape {
+        dim: dimensions
+            .map(|value| Dimension { value: Some(value) })
+            .into(),
+    };
+    ValueInfo {
+        name: name.to_owned(),
+        kind: Some(Type {
+            tensor: Some(TensorType {
+                element: FLOAT,
+                shape: Some(shape),
+            }),
+        }),
+    }
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Model {
+    #[prost(int64, tag = "1")]
+    ir_version: i64,
+    #[prost(string, tag = "2")]
+    producer_name: String,
+    #[prost(string, tag = "3")]
+    producer_version: String,
+    #[prost(string, tag = "6")]
+    doc_string: String,
+    #[prost(message, optional, tag = "7")]
+    graph: Option<Graph>,
+    #[prost(message, repeated, tag = "8")]
+    opset_import: Vec<OperatorSet>,
+    #[prost(message, repeated, tag = "14")]
+    metadata_props: Vec<Property>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct OperatorSet {
+    #[prost(string, tag = "1")]
+    domain: String,
+    #[prost(int64, tag = "2")]
+    version: i64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Property {
+    #[prost(string, tag = "1")]
+    key: String,
+    #[prost(string, tag = "2")]
+    value: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Graph {
+    #[prost(message, repeated, tag = "1")]
+    node: Vec<Node>,
+    #[prost(string, tag = "2")]
+    name: String,
+    #[prost(message, repeated, tag = "5")]
+    initializer: Vec<Tensor>,
+    #[prost(message, repeated, tag = "11")]
+    input: Vec<ValueInfo>,
+    #[prost(message, repeated, tag = "12")]
+    output: Vec<ValueInfo>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Node {
+    #[prost(string, repeated, tag = "1")]
+    input: Vec<String>,
+    #[prost(string, repeated, tag = "2")]
+    output: Vec<String>,
+    #[prost(string, tag = "3")]
+    name: String,
+    #[prost(string, tag = "4")]
+    op_type: String,
+    #[prost(message, repeated, tag = "5")]
+    attribute: Vec<Attribute>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Attribute {
+    #[prost(string, tag = "1")]
+    name: String,
+    #[prost(int64, tag = "3")]
+    i: i64,
+    #[prost(int32, tag = "20")]
+    kind: i32,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Tensor {
+    #[prost(int64, repeated, packed = "false", tag = "1")]
+    dims: Vec<i64>,
+    #[prost(int32, tag = "2")]
+    data_type: i32,
+    #[prost(string, tag = "8")]
+    name: String,
+    #[prost(bytes = "vec", tag = "9")]
+    raw_data: Vec<u8>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct ValueInfo {
+    #[prost(string, tag = "1")]
+    name: String,
+    #[prost(message, optional, tag = "2")]
+    kind: Option<Type>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Type {
+    #[prost(message, optional, tag = "1")]
+    tensor: Option<TensorType>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct TensorType {
+    #[prost(int32, tag = "1")]
+    element: i32,
+    #[prost(message, optional, tag = "2")]
+    shape: Option<Shape>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Shape {
+    #[prost(message, repeated, tag = "1")]
+    dim: Vec<Dimension>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Dimension {
+    #[prost(oneof = "Size", tags = "1, 2")]
+    value: Option<Size>,
+}
+
+#[derive(Clone, PartialEq, prost::Oneof)]
+enum Size {
+    #[prost(int64, tag = "1")]
+    Fixed(i64),
+    #[prost(string, tag = "2")]
+    Named(String),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::head::tests::small;
+    use super::*;
+
+    #[test]
+    fn the_file_decodes_to_the_layers_with_relu_between_and_unit_length_at_the_end() {
+        let head = small();
+        let model = Model::decode(&file(&head, Distance::L2)[..]).expect("decodes");
+        assert_eq!((model.ir_version, model.opset_import[0].version), (8, 17));
+        let graph = model.graph.expect("a graph");
+        let operators: Vec<&str> = graph.node.iter().map(|node| &node.op_type[..]).collect();
+        assert_eq!(operators, ["Gemm", "Relu", "Gemm", "LpNormalization"]);
+        // Each takes what the one before gives.
+        let mut rows = INPUT;
+        for node in &graph.node {
+            assert_eq!(node.input[0], rows);
+            rows = &node.output[0];
+        }
+        assert_eq!(rows, OUTPUT);
+        for (tensor, name) in graph.initializer.iter().zip(["0.weight", "0.bias"]) {
+            assert_eq!(tensor.name, name);
+        }
+        let weight = &graph.initializer[0];
+        assert_eq!((&weight.dims[..], weight.data_type), (&[4, 3][..], FLOAT));
+        let values = weight.raw_data.chunks_exact(4);
+        let values: Vec<f32> = values
+            .map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]))
+            .collect();
+        assert_eq!(values, head.layers[0].weight);
+        let shape = |info: &ValueInfo| {
+            let kind = info.kind.clone().and_then(|kind| kind.tensor);
+            let shape = kind.and_then(|tensor| tensor.shape).expect("a shape");
+            shape
+                .dim
+                .into_iter()
+                .map(|dim| dim.value)
+                .collect::<Vec<_>>()
+        };
+        let any = Some(Size::Named("rows".to_owned()));
+        assert_eq!(shape(&graph.input[0]), [any.clone(), Some(Size::Fixed(3))]);
+        assert_eq!(shape(&graph.output[0]), [any, Some(Size::Fixed(2))]);
+        let properties = model.metadata_props.iter();
+        let properties: Vec<_> = properties.map(|p| (&p.key[..], &p.value[..])).collect();
+        assert_eq!(
+            properties,
+            [
+                ("dimensions", "2"),
+                ("distance", "l2"),
+                ("unit_length", "true")
+            ]
+        );
+    }
+}

@@ -1,0 +1,382 @@
+//! [`Results`]: everything that is taken home, from a run or from the folder that a run left.
+
+use serde::{Deserialize, Serialize};
+
+use super::arrays::NEIGHBOURS;
+use super::head::Head;
+use super::{arrays, embeddings};
+use crate::dataset::npy;
+use crate::dataset::{Dataset, NamedFile, RowSource, SAMPLES, Side, Sides};
+use crate::embeddings::Embeddings;
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::knn::{KnnIndex, Neighbors};
+use crate::run::{Run, RunReport};
+
+/// The names of files that results are read from again.
+pub(super) const HISTORY: &str = "history.json";
+pub(super) const HEAD: &str = "head.safetensors";
+pub(super) const LINEAR: &str = "linear.safetensors";
+pub(super) const MEMORY: &str = "memory.npz";
+pub(super) const SIDES: &str = "sides.npy";
+pub(super) const DATA: &str = "data.npz";
+
+/// What all pieces are made of.
+#[derive(Clone, Debug)]
+pub struct Results {
+    /// Everything that the run has to say.
+    pub report: RunReport,
+    /// The head after the last step.
+    pub head: Head,
+    /// The linear map that it is compared with, where there is one.
+    pub linear: Option<Head>,
+    /// The embedded rows of a side, where they were asked for.
+    pub rows: Option<SideRows>,
+    /// What the memory holds, as an NPZ, where there is one.
+    pub memory: Option<Vec<u8>>,
+    /// The side of every row, as an NPY, and the rows of a built-in sample, as an NPZ.
+    pub(super) sides: Option<Vec<u8>>,
+    pub(super) data: Option<Vec<u8>>,
+}
+
+/// Which rows of the data are taken home.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RowsOf {
+    /// The test side.
+    #[default]
+    Test,
+    /// The training side.
+    Train,
+    /// The validation side.
+    Validation,
+    /// Every row.
+    All,
+}
+
+impl RowsOf {
+    /// All of them, the default first.
+    pub const ALL: [Self; 4] = [Self::Test, Self::Train, Self::Validation, Self::All];
+
+    /// The name in options and files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Test => "test",
+            Self::Train => "train",
+            Self::Validation => "validation",
+            Self::All => "all",
+        }
+    }
+
+    /// What its rows are called: "test rows".
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Test => Side::Test.name(),
+            Self::Train => Side::Train.name(),
+            Self::Validation => Side::Validation.name(),
+            Self::All => "all",
+        }
+    }
+
+    /// Their numbers among all rows, ascending.
+    pub(super) fn of(self, sides: &Sides) -> Vec<u32> {
+        match self {
+            Self::Test => sides.test.clone(),
+            Self::Train => sides.train.clone(),
+            Self::Validation => sides.validation.clone(),
+            Self::All => {
+                let mut all = [&sides.train[..], &sides.validation, &sides.test].concat();
+                all.sort_unstable();
+                all
+            }
+        }
+    }
+}
+
+/// Rows of the data through the head.
+#[derive(Clone, Debug)]
+pub struct SideRows {
+    /// Which rows.
+    pub of: RowsOf,
+    /// The number of each in the data, counted from 0.
+    pub rows: Vec<u32>,
+    /// The name of each one's class.
+    pub labels: Vec<String>,
+    /// Their embeddings.
+    pub embeddings: Embeddings,
+    /// The rows nearest to each among them, where they were looked for.
+    pub neighbours: Option<Neighbors>,
+}
+
+impl SideRows {
+    /// Looks for the rows nearest to each; there must be two.
+    ///
+    /// # Errors
+    /// As [`KnnIndex::new`] and [`KnnIndex::search`]; [`Error::Data`] where there are no two rows.
+    pub async fn find_neighbours(&mut self, engine: &Engine) -> Result<()> {
+        let k = NEIGHBOURS.min(self.rows.len().saturating_sub(1));
+        if k == 0 {
+            return Err(Error::Data(format!(
+                "neighbours: there are {} {} rows, and two are needed",
+                self.rows.len(),
+                self.of.words()
+            )));
+        }
+        let rows = RowSource::Memory {
+            values: self.embeddings.values.clone(),
+            dim: self.embeddings.dim,
+        };
+        let mut index = KnnIndex::new(engine, &rows, None, k).await?;
+        self.neighbours = Some(index.search(None, |_, _| {}).await?);
+        Ok(())
+    }
+}
+
+impl Results {
+    /// Takes what a run has so far; its rows only with [`Results::embed`].
+    ///
+    /// # Errors
+    /// [`Error::Device`]; what reading a sample's rows says.
+    pub async fn of(run: &mut Run) -> Result<Self> {
+        let report = run.report();
+        let trainer = run.trainer();
+        let features = trainer.dataset().feature_names.clone();
+        let head = |layers| Head {
+            layers,
+            features: features.clone(),
+        };
+        let layers = trainer.head().await?;
+        let linear = trainer.linear_head().map(|layer| head(vec![layer]));
+        let memory = match report.config.memory() {
+            0 => None,
+            _ => Some(arrays::memory(&trainer.stored_memory().await?)?),
+        };
+        let dataset = trainer.dataset();
+        Ok(Self {
+            head: head(layers),
+            linear,
+            rows: None,
+            memory,
+            sides: Some(arrays::sides(trainer.sides(), dataset.rows())),
+            data: sample_data(dataset).await?,
+            report,
+        })
+    }
+
+    /// Takes rows of a run along, through its head.
+    ///
+    /// # Errors
+    /// [`Error::NoDirection`] where a row has none; as [`crate::Trainer::embed`].
+    pub async fn embed(&mut self, run: &mut Run, of: RowsOf) -> Result<()> {
+        let trainer = run.trainer();
+        let rows = of.of(trainer.sides());
+        let embeddings = trainer.embed(&rows).await?;
+        embeddings.check()?;
+        let (dataset, name) = (trainer.dataset(), |row: &u32| *row as usize);
+        let label = |row| dataset.class_names[dataset.labels[name(row)] as usize].clone();
+        self.rows = Some(SideRows {
+            of,
+            labels: rows.iter().map(label).collect(),
+            rows,
+            embeddings,
+            neighbours: None,
+        });
+        Ok(())
+    }
+
+    /// Reads what a run left: `read` gives the content of a file by its name, where there is such a file. The rows are those of
+    /// the test side.
+    ///
+    /// # Errors
+    /// What `read` says; [`Error::Data`] where there is no head or no history, or a file is damaged.
+    pub fn read(folder: &str, read: impl Fn(&str) -> Result<Option<Vec<u8>>>) -> Result<Self> {
+        let refuse = |name: &str, problem: &str| Error::Data(format!("{folder}/{name}: {problem}"));
+        let whole = |name: &str| {
+            read(name)?.ok_or_else(|| {
+                let text = "there is no such file: give a folder that `nearfar train --out` wrote, or its ZIP archive";
+                refuse(name, text)
+            })
+        };
+        let head = |name: &str, bytes| {
+            let name = format!("{folder}/{name}");
+            Head::from_safetensors(&NamedFile { name, bytes })
+        };
+        let report: RunReport = serde_json::from_slice(&whole(HISTORY)?)
+            .map_err(|error| refuse(HISTORY, &format!("it does not read as a run: {error}")))?;
+        let linear = read(LINEAR)?.map(|bytes| head(LINEAR, bytes)).transpose()?;
+        let sides = read(SIDES)?;
+        let mut results = Self {
+            head: head(HEAD, whole(HEAD)?)?,
+            linear,
+            memory: read(MEMORY)?,
+            data: read(DATA)?,
+            rows: None,
+            report,
+            sides,
+        };
+        let files = ["test_embeddings.npy", "test_labels.csv"];
+        let [npy, labels] = files;
+        if let (Some(matrix), Some(names)) = (read(npy)?, read(labels)?) {
+            let file = NamedFile {
+                name: format!("{folder}/{npy}"),
+                bytes: matrix,
+            };
+            // The matrix of a side without rows holds none, which no reader of data takes.
+            let (values, dim) = match results.report.data.test {
+                0 => (Vec::new(), results.head.dimensions()),
+                _ => {
+                    let matrix = npy::read_matrix(&file)?;
+                    (matrix.values, matrix.columns)
+                }
+            };
+            let names = embeddings::read_labels(&names).map_err(|error| refuse(labels, &error))?;
+            let rows = results.rows_of(RowsOf::Test, names.len());
+            if values.len() != names.len() * dim || rows.len() != names.len() {
+                let text = format!(
+                    "{} labels for {} rows of {npy}: the files are not of one run",
+                    names.len(),
+                    values.len() / dim.max(1)
+                );
+                return Err(refuse(labels, &text));
+            }
+            results.rows = Some(SideRows {
+                of: RowsOf::Test,
+                rows,
+                labels: names,
+                embeddings: Embeddings { values, dim },
+                neighbours: None,
+            });
+        }
+        Ok(results)
+    }
+
+    /// The numbers of rows in the data, by what the folder says of their sides; of a folder that says nothing, 0, 1, 2 ..
+    pub fn rows_of(&self, of: RowsOf, count: usize) -> Vec<u32> {
+        let data = self.report.data.rows;
+        let marks = self.sides.as_deref();
+        let marks = marks.and_then(|bytes| bytes.get(bytes.len().checked_sub(data)?..));
+        let Some(marks) = marks else {
+            return (0..count as u32).collect();
+        };
+        let mark = match of {
+            RowsOf::Train => Some(0),
+            RowsOf::Validation => Some(1),
+            RowsOf::Test => Some(2),
+            RowsOf::All => None,
+        };
+        let numbered = (0..).zip(marks);
+        let chosen = numbered.filter(|(_, side)| mark.is_none_or(|mark| mark == **side));
+        chosen.map(|(row, _)| row).collect()
+    }
+
+    /// Whether the folder says which rows are on which side.
+    pub fn knows_sides(&self) -> bool {
+        self.sides.is_some()
+    }
+}
+
+/// The rows of a built-in sample as a file.
+async fn sample_data(dataset: &Dataset) -> Result<Option<Vec<u8>>> {
+    if !is_sample(&dataset.name) {
+        return Ok(None);
+    }
+    let (mut values, dim) = (Vec::new(), dataset.features.dim());
+    let rows: Vec<u32> = (0..dataset.rows() as u32).collect();
+    dataset.features.read(&rows, &mut values).await?;
+    arrays::data(&values, dim, &dataset.labels).map(Some)
+}
+
+/// Whether data of this name is built in.
+pub(super) fn is_sample(name: &str) -> bool {
+    let sample = name.strip_prefix("sample:");
+    sample.is_some_and(|sample| SAMPLES.contains(&sample))
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::super::head;
+    use super::*;
+    use crate::config::TrainConfig;
+    use crate::metrics::{Metrics, Scores};
+    use crate::run::{Baseline, DataReport, MemoryReport};
+    use crate::trainer::{Evaluation, StepReport};
+
+    /// A run of two steps, on a file whose name and notes are markup.
+    pub(crate) fn small_report() -> RunReport {
+        let metrics = |precision_at_1| {
+            Some(Metrics {
+                precision_at_1,
+                queries: 100,
+                standard_error: 0.04,
+                ..Metrics::default()
+            })
+        };
+        let step = |step, loss| StepReport {
+            step,
+            loss,
+            mining: Default::default(),
+            memory_bytes: 1 << 20,
+            pml_bytes: 1 << 30,
+        };
+        let evaluation = |step, score| Evaluation {
+            step,
+            train: None,
+            validation: metrics(score),
+            diagnostics: Default::default(),
+        };
+        let markup = "<script>alert(1)</script>|*x*";
+        RunReport {
+            version: "0.1.0".to_owned(),
+            engine: "cpu".to_owned(),
+            adapter: markup.to_owned(),
+            elapsed_ms: 12.5,
+            memory: MemoryReport::default(),
+            data: DataReport {
+                name: format!("{markup}.csv"),
+                rows: 9,
+                dim: 3,
+                classes: 2,
+                train: 4,
+                validation: 3,
+                test: 2,
+                notes: vec![format!("left out the column \"{markup}\"")],
+                label_column: Some(markup.to_owned()),
+                ..DataReport::default()
+            },
+            config: TrainConfig {
+                steps: 2,
+                ..TrainConfig::default()
+            },
+            steps: 2,
+            history: vec![step(1, 0.5), step(2, 0.125)],
+            evaluations: vec![evaluation(0, 0.25), evaluation(2, 0.75)],
+            r#final: Some(Scores {
+                validation: metrics(0.75),
+                test: metrics(0.7),
+                train: None,
+            }),
+            baseline: Baseline {
+                raw: Scores {
+                    test: metrics(0.5),
+                    ..Scores::default()
+                },
+                ..Baseline::default()
+            },
+            verdict: Some(format!("Keep this head. {markup}")),
+            warnings: vec![markup.to_owned()],
+        }
+    }
+
+    /// What such a run leaves.
+    pub(crate) fn small() -> Results {
+        Results {
+            report: small_report(),
+            head: head::tests::small(),
+            linear: None,
+            rows: Some(embeddings::tests::small()),
+            memory: None,
+            sides: Some(b"sides 000011122"[6..].to_vec()),
+            data: None,
+        }
+    }
+}

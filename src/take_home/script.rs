@@ -1,0 +1,350 @@
+//! The recipe of a run as a PyTorch script: the same loss, miner, sampler and memory in PML, plain or under `torchrun`.
+//!
+//! `train.py` is the script with gaps, `@NAME@`; what goes in is made of the settings here. Settings carry PML's names, so that
+//! most arguments go over as they are.
+
+use serde_json::{Map, Value};
+
+use super::results::{DATA, Results};
+use super::text::python;
+use crate::config::{Adam, InitialWeights, Optimizer, TrainConfig};
+use crate::distance::Distance;
+use crate::error::{Error, Result};
+use crate::losses::Loss;
+use crate::miners::Miner;
+use crate::samplers::Sampler;
+
+const TEMPLATE: &str = include_str!("train.py");
+
+/// The script of a run.
+///
+/// # Errors
+/// [`Error::Config`] for a setting that PML has nothing for.
+pub(super) fn script(results: &Results) -> Result<Vec<u8>> {
+    let (report, config) = (&results.report, &results.report.config);
+    check(config)?;
+    let Optimizer::Adam(Adam { lr, weight_decay }) = &config.optimizer;
+    let data = match results.data {
+        Some(_) => DATA,
+        None => &report.data.name,
+    };
+    let label = match results.data {
+        Some(_) => Some("y"),
+        None => report.data.label_column.as_deref(),
+    };
+    let outer = match &config.sampler {
+        Sampler::Hierarchical(sampler) => Some(&sampler.outer_label),
+        _ => None,
+    };
+    let gaps = [
+        ("DATA", python(data)),
+        ("LABELS", literal(&serde_json::json!(label))),
+        ("HIDDEN", python(&config.hidden_layers)),
+        ("EMBEDDING", python(config.embedding_size)),
+        ("SEED", python(config.seed)),
+        ("STEPS", python(config.steps)),
+        ("BATCH", python(config.batch_size)),
+        ("LR", python(lr)),
+        ("WEIGHT_DECAY", python(weight_decay)),
+        ("LOSS_LR", literal(&loss_lr(&config.loss))),
+        ("MEMORY", python(config.memory())),
+        ("MEMORY_START", python(config.memory_start_step)),
+        ("STANDARDIZED", literal(&report.data.standardized.into())),
+        ("CENTER_GRADIENT", literal(&config.center_gradient.into())),
+        ("MISSING", literal(&serde_json::json!(report.data.missing))),
+        (
+            "FROM_LDA",
+            literal(&(config.initial_weights == InitialWeights::Lda).into()),
+        ),
+        ("LOSS_NOTE", note(loss_note(config))),
+        ("LOSS", loss(config)),
+        ("MINER_NOTE", note(miner_note(config))),
+        ("MINER", miner(config)),
+        ("SAMPLER_NOTE", note(sampler_note(&config.sampler))),
+        ("SAMPLER", sampler(config)),
+        ("OUTER", literal(&serde_json::json!(outer))),
+    ];
+    // The template is walked once, so that a gap's name within what goes in stays what it is.
+    let mut parts = TEMPLATE.split('@');
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    while let Some(part) = parts.next() {
+        match gaps.iter().find(|(name, _)| *name == part) {
+            Some((_, value)) => {
+                text.push_str(value);
+                text.push_str(parts.next().unwrap_or_default());
+            }
+            // A matrix product, or a decorator.
+            None => {
+                text.push('@');
+                text.push_str(part);
+            }
+        }
+    }
+    Ok(text.into_bytes())
+}
+
+/// Refuses settings that PML has nothing for.
+pub(super) fn check(config: &TrainConfig) -> Result<()> {
+    match &config.miner {
+        Miner::FacenetSemihard(_) | Miner::DistanceWeighted(_) if is_mined(config) => {
+            Err(Error::Config(
+                "torchrun: PML has no miner like `facenet-semihard`, one negative for each positive: no script is written for this \
+                 run"
+                    .to_owned(),
+            ))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A JSON value as Python writes it.
+fn literal(value: &Value) -> String {
+    match value {
+        Value::Null => "None".to_owned(),
+        Value::Bool(true) => "True".to_owned(),
+        Value::Bool(false) => "False".to_owned(),
+        value => value.to_string(),
+    }
+}
+
+/// A comment at the start of a function's body; nothing where there is none. Never text from outside.
+fn note(text: Option<&str>) -> String {
+    text.map_or_else(String::new, |text| format!("    # {text}\n"))
+}
+
+/// `module.Class(arguments)`.
+fn call(class: &str, arguments: impl IntoIterator<Item = (String, String)>) -> String {
+    let arguments = arguments.into_iter();
+    let arguments: Vec<String> = arguments
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
+    format!("{class}({})", arguments.join(", "))
+}
+
+fn distance(distance: Distance) -> (String, String) {
+    let class = match distance {
+        Distance::Cosine => "distances.CosineSimilarity()",
+        Distance::L2 => "distances.LpDistance()",
+    };
+    ("distance".to_owned(), class.to_owned())
+}
+
+/// The arguments of a part of the settings but its name.
+fn arguments(part: &impl serde::Serialize, leave_out: &[&str]) -> Vec<(String, String)> {
+    let all = match serde_json::to_value(part) {
+        Ok(Value::Object(all)) => all,
+        _ => Map::new(),
+    };
+    let kept = all
+        .iter()
+        .filter(|(name, _)| *name != "name" && !leave_out.contains(&name.as_str()));
+    kept.map(|(name, value)| (name.clone(), literal(value)))
+        .collect()
+}
+
+/// PML's class of a loss.
+fn loss_class(loss: &Loss) -> &'static str {
+    match loss {
+        Loss::TripletMargin(_) => "TripletMarginLoss",
+        Loss::Contrastive(_) => "ContrastiveLoss",
+        Loss::Margin(_) => "MarginLoss",
+        Loss::MultiSimilarity(_) => "MultiSimilarityLoss",
+        Loss::NtXent(_) => "NTXentLoss",
+        Loss::SupCon(_) => "SupConLoss",
+        Loss::Circle(_) => "CircleLoss",
+        Loss::LiftedStructure(_) => "LiftedStructureLoss",
+        Loss::GeneralizedLiftedStructure(_) => "GeneralizedLiftedStructureLoss",
+        Loss::Nca(_) => "NCALoss",
+        Loss::ProxyNca(_) => "ProxyNCALoss",
+        Loss::ProxyAnchor(_) => "ProxyAnchorLoss",
+        Loss::NormalizedSoftmax(_) => "NormalizedSoftmaxLoss",
+        Loss::CosFace(_) => "CosFaceLoss",
+        Loss::ArcFace(_) => "ArcFaceLoss",
+        Loss::SubCenterArcFace(_) => "SubCenterArcFaceLoss",
+        Loss::SoftTriple(_) => "SoftTripleLoss",
+    }
+}
+
+fn loss(config: &TrainConfig) -> String {
+    let loss = &config.loss;
+    let mut all = arguments(loss, &["proxy_lr", "beta_lr"]);
+    if loss.proxies().is_some() {
+        all.push(("num_classes".to_owned(), "classes".to_owned()));
+        all.push(("embedding_size".to_owned(), "EMBEDDING".to_owned()));
+    }
+    // PML's has no argument for it: it is of cosines.
+    if !matches!(loss, Loss::NormalizedSoftmax(_)) {
+        all.push(distance(config.distance));
+    }
+    call(&format!("losses.{}", loss_class(loss)), all)
+}
+
+/// The learning rate of what the loss learns.
+fn loss_lr(loss: &Loss) -> Value {
+    let lr = loss.proxies().map(|proxies| proxies.lr);
+    serde_json::json!(lr.or(loss.boundary_lr()))
+}
+
+fn loss_note(config: &TrainConfig) -> Option<&'static str> {
+    match &config.loss {
+        Loss::Nca(_) if config.memory() > 0 => {
+            Some("PML counts a row's own copy in the memory as a positive; Nearfar leaves it out.")
+        }
+        _ => None,
+    }
+}
+
+/// Whether a miner chooses what the loss looks at, or weighs its rows.
+fn is_mined(config: &TrainConfig) -> bool {
+    config.loss.is_mined() || config.miner_weights
+}
+
+fn miner(config: &TrainConfig) -> String {
+    let class = match &config.miner {
+        _ if !is_mined(config) => return "None".to_owned(),
+        Miner::None | Miner::FacenetSemihard(_) | Miner::DistanceWeighted(_) => {
+            return "None".to_owned();
+        }
+        Miner::TripletMargin(_) => "TripletMarginMiner",
+        Miner::BatchHard(_) => "BatchHardMiner",
+        Miner::BatchEasyHard(_) => "BatchEasyHardMiner",
+        Miner::MultiSimilarity(_) => "MultiSimilarityMiner",
+        Miner::PairMargin(_) => "PairMarginMiner",
+    };
+    let mut all = arguments(&config.miner, &[]);
+    all.push(distance(config.chosen_by()));
+    call(&format!("miners.{class}"), all)
+}
+
+fn miner_note(config: &TrainConfig) -> Option<&'static str> {
+    match &config.miner {
+        Miner::BatchEasyHard(_) if is_mined(config) && config.memory() > 0 => Some(
+            "PML takes a row's own copy in the memory for its easiest positive, and then leaves it out; Nearfar takes the next one.",
+        ),
+        _ => None,
+    }
+}
+
+fn sampler_note(sampler: &Sampler) -> Option<&'static str> {
+    match sampler {
+        Sampler::MPerClassEpoch(_) => Some(
+            "PML has no sampler that draws every row of an epoch with m of a class in each batch: this one draws them at random.",
+        ),
+        Sampler::Hierarchical(_) => {
+            Some("PML leaves batches short where a class has few rows; Nearfar fills them.")
+        }
+        _ => None,
+    }
+}
+
+/// The body of the function that draws batches.
+fn sampler(config: &TrainConfig) -> String {
+    let body = match &config.sampler {
+        Sampler::Shuffled(_) => {
+            "while True:\n    order = torch.randperm(len(labels))\n    yield from order[: len(order) // BATCH * BATCH].split(BATCH)"
+                .to_owned()
+        }
+        Sampler::MPerClass(_) | Sampler::MPerClassEpoch(_) => {
+            let m = arguments(&config.sampler, &[]);
+            let m = m.first().map_or("2", |(_, m)| m.as_str());
+            format!(
+                "sampler = samplers.MPerClassSampler(labels, {m}, BATCH, length_before_new_iter=max(len(labels), BATCH))\nwhile True:\n    yield from (batch for batch in torch.tensor(list(sampler)).split(BATCH) if len(batch) == BATCH)"
+            )
+        }
+        Sampler::ClassBalanced(_) => {
+            "weights = torch.from_numpy(1 / np.bincount(labels)[labels])\nwhile True:\n    yield torch.multinomial(weights, BATCH, replacement=True)"
+                .to_owned()
+        }
+        Sampler::Hierarchical(_) => {
+            let all = call("samplers.HierarchicalSampler", {
+                let mut all = vec![
+                    ("labels".to_owned(), "both".to_owned()),
+                    ("batch_size".to_owned(), "BATCH".to_owned()),
+                ];
+                all.extend(arguments(&config.sampler, &["outer_label"]));
+                all
+            });
+            format!(
+                "both = np.stack([labels, np.unique(outer, return_inverse=True)[1]], axis=1)\nsampler = {all}\nwhile True:\n    yield from (torch.tensor(batch) for batch in sampler if len(batch) == BATCH)"
+            )
+        }
+    };
+    let lines: Vec<String> = body.lines().map(|line| format!("    {line}")).collect();
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::results::tests::small;
+    use super::*;
+
+    fn with(sets: &[&str]) -> Result<String> {
+        let mut results = small();
+        for set in sets {
+            results.report.config = results.report.config.with_set(set).expect("sets");
+        }
+        results.report.config.check().expect("in range");
+        script(&results).map(|bytes| String::from_utf8(bytes).expect("text"))
+    }
+
+    #[test]
+    fn a_script_has_the_settings_and_no_gaps() {
+        let text = with(&["miner_distance=cosine"]).expect("is written");
+        for part in [
+            "HIDDEN, EMBEDDING = [256], 64",
+            "return losses.TripletMarginLoss(margin=0.2, smooth_loss=False, swap=False, distance=distances.CosineSimilarity())",
+            "return miners.TripletMarginMiner(margin=0.2, type_of_triplets=\"semihard\", distance=distances.CosineSimilarity())",
+            "MEMORY, MEMORY_START = 1024, 0",
+            "@torch.no_grad()",
+            "unit[rows] @ unit.T",
+        ] {
+            assert!(text.contains(part), "{part}\n{text}");
+        }
+        let gap =
+            |word: &str| word.len() > 1 && word.chars().all(|c| c.is_ascii_uppercase() || c == '_');
+        let left: Vec<&str> = text.split('@').filter(|word| gap(word)).collect();
+        assert_eq!(left, [""; 0]);
+    }
+
+    #[test]
+    fn every_loss_miner_and_sampler_has_its_class_or_a_sentence() {
+        for (name, _) in Loss::ALL {
+            let text = with(&["miner=none", &format!("loss={name}")]).expect("is written");
+            assert!(text.contains("    return losses."), "{name}");
+        }
+        for (name, _) in Miner::ALL {
+            let text = with(&[&format!("miner={name}")]);
+            match name {
+                "facenet-semihard" => {
+                    let error = text.expect_err("PML has none").to_string();
+                    assert!(error.contains("PML has no miner"), "{error}");
+                }
+                "none" => assert!(
+                    text.expect("is written")
+                        .contains("def make_miner():\n    return None")
+                ),
+                _ => assert!(
+                    text.expect("is written").contains("    return miners."),
+                    "{name}"
+                ),
+            }
+        }
+        for (name, _) in Sampler::ALL {
+            let text = with(&[&format!("sampler={name}")]).expect("is written");
+            assert!(
+                text.contains("    while True:\n") && text.contains("\n        yield "),
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn names_stay_text() {
+        let mut results = small();
+        let name = "a\"); import os  # \n'''@LOSS@.csv";
+        results.report.data.name = name.to_owned();
+        let text = String::from_utf8(script(&results).expect("is written")).expect("text");
+        assert!(text.contains(&format!("DATA, LABELS = {}, ", python(name))));
+        assert!(!text.contains("\n'''@"), "the line ends within the literal");
+    }
+}

@@ -1,0 +1,316 @@
+"""Trains an embedding head with PyTorch and PyTorch Metric Learning (PML): the recipe of a run of Nearfar, on the same rows.
+
+    pip install torch pytorch-metric-learning numpy safetensors
+    python train.py --data FILE [--labels FILE[:COLUMN]]
+    torchrun --nproc-per-node 2 train.py --data FILE ..
+
+Under torchrun a batch is divided among the processes, on any number of machines: PML's distributed wrappers gather the embeddings
+of all of them, so that losses and miners see the whole batch. It starts from the trained weights in head.safetensors, with --fresh
+from new ones. sides.npy beside it says which rows train and which are tested. The end is one line of JSON: precision@1 and MAP@R of
+the test rows, each against all others; --out saves the head, which `nearfar embed --model` takes.
+"""
+import argparse
+import csv
+import gzip
+import io
+import json
+import os
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from pytorch_metric_learning import distances, losses, miners, samplers
+from pytorch_metric_learning.utils import distributed as pml_dist
+from safetensors import safe_open
+from safetensors.torch import save_file
+
+# What the run had.
+DATA, LABELS = @DATA@, @LABELS@
+HIDDEN, EMBEDDING = @HIDDEN@, @EMBEDDING@
+SEED, STEPS, BATCH = @SEED@, @STEPS@, @BATCH@
+LR, WEIGHT_DECAY, LOSS_LR = @LR@, @WEIGHT_DECAY@, @LOSS_LR@
+MEMORY, MEMORY_START = @MEMORY@, @MEMORY_START@
+# Whether every feature is scaled to mean 0 and spread 1, as the training rows have them.
+STANDARDIZED = @STANDARDIZED@
+# Whether the mean gradient of a batch is taken off that of each row while there is a memory. PML has no such option.
+CENTER_GRADIENT = @CENTER_GRADIENT@
+FROM_LDA = @FROM_LDA@
+# What becomes of cells without a number: drop-rows, drop-columns (they are not among the features of the head), median or refuse.
+MISSING = @MISSING@
+HERE = Path(__file__).resolve().parent
+RANK, WORLD = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+
+
+def make_loss(classes):
+@LOSS_NOTE@    return @LOSS@
+
+
+def make_miner():
+@MINER_NOTE@    return @MINER@
+
+
+def batches(labels, outer):
+    """Row numbers of batch after batch, without end; the same in every process."""
+@SAMPLER_NOTE@@SAMPLER@
+
+
+NO_LABEL = ["", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "<NA>", "#N/A", "NaT"]
+
+
+def read_table(path):
+    """Header and lines of a CSV, TSV or file of JSON lines, which may be packed."""
+    with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8-sig", newline="") as file:
+        if path.name.removesuffix(".gz").rpartition(".")[2] in ("jsonl", "ndjson"):
+            lines = [flat(json.loads(line)) for line in file if line.strip()]
+            return list(lines[0]), [[line.get(name, "") for name in lines[0]] for line in lines]
+        delimiter = max(",;\t", key=file.readline().count)
+        file.seek(0)
+        lines = [[cell.strip() for cell in line] for line in csv.reader(file, delimiter=delimiter) if line]
+    if delimiter == ";":
+        lines[1:] = [[cell.replace(",", ".") for cell in line] for line in lines[1:]]
+    return lines[0], lines[1:]
+
+
+def json_text(value):
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def flat(row):
+    """The values of a JSON object by name, those of a list by name and place."""
+    lists = {name: value for name, value in row.items() if isinstance(value, list)}
+    items = {f"{name}[{at}]": item for name, value in lists.items() for at, item in enumerate(value)}
+    return {name: "" if value is None else json_text(value) for name, value in (row | items).items() if name not in lists}
+
+
+def number(cell):
+    """A cell as a number; NaN where it holds none and the run had a use for that."""
+    try:
+        value = float(cell)
+    except ValueError:
+        value = np.nan
+    if MISSING == "refuse" and not np.isfinite(value):
+        sys.exit(f"a cell holds {cell!r}, expected a number")
+    return value if np.isfinite(value) else np.nan
+
+
+def read_arrays(path):
+    """The arrays of an NPY, NPZ or safetensors file by name; the one array of an NPY has none."""
+    if path.suffix == ".safetensors":
+        with safe_open(path, "np") as file:
+            return {name: file.get_tensor(name) for name in file.keys()}
+    held = np.load(io.BytesIO(gzip.decompress(path.read_bytes())) if path.suffix == ".gz" else path)
+    return {None: held} if isinstance(held, np.ndarray) else dict(held)
+
+
+def is_table(path):
+    return path.name.removesuffix(".gz").rpartition(".")[2] not in ("npy", "npz", "safetensors")
+
+
+def read(path, labels, features, outer):
+    """Rows, labels and super-classes of a file; `labels` is FILE, FILE:COLUMN or COLUMN."""
+    path = Path(path) if Path(path).exists() else HERE / path
+    if not path.exists():
+        sys.exit(f"{path.name}: there is no such file: give the run's data with --data")
+    file, _, column = (labels or "").rpartition(":")
+    if labels and Path(labels).exists():
+        file, column = labels, None
+    elif not Path(file).is_file():
+        file, column = "", labels
+    column = column or LABELS
+    if is_table(path):
+        header, lines = read_table(path)
+        if features and not set(features) <= set(header):
+            # A table without a header.
+            header, lines = [f"column {i + 1}" for i in range(len(header))], [header, *lines]
+        places = {}
+        for place, name in enumerate(header):
+            places.setdefault(name, []).append(place)
+        cells = {name: [line[place[0]] for line in lines] for name, place in places.items()}
+        chosen = [places[name].pop(0) for name in features]
+        rows = np.array([[number(line[place]) for place in chosen] for line in lines], "f4")
+    else:
+        arrays = read_arrays(path)
+        rows = next(array for array in arrays.values() if array.ndim == 2 and array.dtype.kind in "fiu").astype("f4")
+        cells = {name: array.tolist() for name, array in arrays.items() if array.ndim == 1 and len(array) == len(rows)}
+    if file and is_table(Path(file)):
+        header, lines = read_table(Path(file))
+        names = [line[header.index(column) if column in header else 0] for line in lines]
+    elif file:
+        arrays = read_arrays(Path(file))
+        names = arrays.get(column, next(iter(arrays.values()))).ravel().tolist()
+    else:
+        names = cells.get(column)
+    if names is None or len(names) != len(rows):
+        sys.exit(f"{path.name}: there is no label for each of its {len(rows)} rows: name a column or a file with --labels")
+    outer = cells.get(outer)
+    if MISSING == "median":
+        rows = np.where(np.isfinite(rows), rows, np.nanmedian(np.where(np.isfinite(rows), rows, np.nan), axis=0)).astype("f4")
+    if MISSING == "drop-rows":
+        kept = [at for at, row in enumerate(rows) if np.isfinite(row).all() and names[at] not in NO_LABEL]
+        rows, names = rows[kept], [names[at] for at in kept]
+        outer = outer and [outer[at] for at in kept]
+    return rows, [str(name) for name in names], outer
+
+
+def layers(inputs):
+    widths = [inputs, *HIDDEN]
+    hidden = [layer for pair in zip(widths, widths[1:]) for layer in (torch.nn.Linear(*pair), torch.nn.ReLU())]
+    return torch.nn.Sequential(*hidden, torch.nn.Linear(widths[-1], EMBEDDING))
+
+
+@torch.no_grad()
+def fold(model, shift, scale, back=False):
+    """Makes the first layer follow on rows as they are in the file, or with `back` on scaled ones."""
+    first, shift, scale = model[0], shift.to(model[0].weight), scale.to(model[0].weight)
+    if back:
+        first.bias += first.weight @ shift
+        first.weight /= torch.where(scale == 0, 1, scale)
+    else:
+        first.weight *= scale
+        first.bias -= first.weight @ shift
+
+
+@torch.no_grad()
+def evaluate(embed, x, labels):
+    """precision@1 and MAP@R of rows against each other by cosine similarity. Each process embeds and scores a part of them."""
+    count, mine = len(x), torch.arange(RANK, len(x), WORLD)
+    parts = [embed(x[mine]).cpu().numpy()]
+    if WORLD > 1:
+        own, parts = parts[0], [None] * WORLD
+        dist.all_gather_object(parts, own)
+    unit = torch.empty(count, EMBEDDING)
+    for rank, part in enumerate(parts):
+        unit[rank::WORLD] = torch.from_numpy(part)
+    unit = F.normalize(unit.double())
+    sums = torch.zeros(3, dtype=torch.float64)
+    for rows in mine.split(1024):
+        similarities = unit[rows] @ unit.T
+        similarities[torch.arange(len(rows)), rows] = -torch.inf
+        right = labels[similarities.argsort(descending=True, stable=True, dim=1)] == labels[rows, None]
+        r = right[:, :-1].sum(1)
+        right, r = right[r > 0, :-1].double(), r[r > 0]
+        ranks = torch.arange(1, count)
+        at_r = (right * right.cumsum(1) / ranks * (ranks <= r[:, None])).sum(1) / r
+        sums += torch.stack([right[:, 0].sum(), at_r.sum(), torch.tensor(float(len(r)))])
+    if WORLD > 1:
+        parts = [None] * WORLD
+        dist.all_gather_object(parts, sums.numpy())
+        sums = torch.from_numpy(np.sum(parts, 0))
+    hits, average, queries = sums.tolist()
+    return {"precision_at_1": hits / max(queries, 1), "mean_average_precision_at_r": average / max(queries, 1), "queries": int(queries)}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", nargs="+", default=[DATA], help="the file of the run; of two, the second is the test side")
+    parser.add_argument("--labels", help="COLUMN, or FILE[:COLUMN]")
+    parser.add_argument("--fresh", action="store_true", help="start from new weights")
+    parser.add_argument("--steps", type=int, default=STEPS)
+    parser.add_argument("--seed", type=int, default=SEED)
+    parser.add_argument("--amp", action="store_true", help="mixed precision: the head in bfloat16, the loss in float32")
+    parser.add_argument("--out", help="where to save the head, as safetensors")
+    asked = parser.parse_args()
+    if BATCH % WORLD:
+        sys.exit(f"a batch of {BATCH} rows cannot be divided among {WORLD} processes: use a number that divides it")
+    if asked.fresh and FROM_LDA:
+        sys.exit("this run started from LDA, which PML has not: leave --fresh out")
+    cuda = torch.cuda.is_available()
+    device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0))) if cuda else torch.device("cpu")
+    if cuda:
+        torch.cuda.set_device(device)
+    if WORLD > 1:
+        dist.init_process_group("nccl" if cuda else "gloo")
+    torch.manual_seed(asked.seed)
+    np.random.seed(asked.seed % 2**32)
+
+    with safe_open(HERE / "head.safetensors", "pt") as file:
+        weights = {name: file.get_tensor(name) for name in file.keys()}
+        about = file.metadata()
+    read_all = [read(path, asked.labels, json.loads(about.get("features", "[]")), @OUTER@) for path in asked.data]
+    x = torch.from_numpy(np.concatenate([rows for rows, _, _ in read_all]))
+    names = [name for _, labels, _ in read_all for name in labels]
+    outer = [name for _, _, supers in read_all for name in supers or []]
+    y = torch.from_numpy(np.unique(names, return_inverse=True)[1])
+    sides = np.load(HERE / "sides.npy")
+    if len(sides) != len(y):
+        sys.exit(f"{len(y)} rows, and the run had {len(sides)}: give its data, all files of it")
+    train, test = (torch.from_numpy(np.flatnonzero(sides == side)) for side in (0, 2))
+
+    model = layers(x.shape[1])
+    if not asked.fresh:
+        model.load_state_dict(weights)
+    shift, scale = torch.zeros(x.shape[1]), torch.ones(x.shape[1])
+    if STANDARDIZED:
+        known = x[train].double()
+        spread = known.std(0, correction=0)
+        constant = known.amin(0) == known.amax(0)
+        shift, scale = known.mean(0).float(), torch.where(constant, 0, 1 / spread).float()
+        if not asked.fresh:
+            fold(model, shift, scale, back=True)
+        x = (x - shift) * scale
+    model, x, y = model.to(device), x.to(device), y.to(device)
+    head = torch.nn.parallel.DistributedDataParallel(model) if WORLD > 1 else model
+    # Proxies are of the classes that train.
+    classes, known = torch.unique(y[train.to(device)], return_inverse=True)
+    plain, miner = make_loss(len(classes)).to(device), make_miner()
+    memory = losses.CrossBatchMemory(plain, EMBEDDING, MEMORY, miner) if MEMORY else None
+    wrap = pml_dist.DistributedLossWrapper if WORLD > 1 else lambda loss: loss
+    alone, beside = wrap(plain), memory and wrap(memory)
+    mine = miner and (pml_dist.DistributedMinerWrapper(miner) if WORLD > 1 else miner)
+    learned = list(plain.parameters())
+    groups = [{"params": model.parameters(), "lr": LR}] + [{"params": learned, "lr": LOSS_LR}] * bool(learned)
+    adam = torch.optim.Adam(groups, weight_decay=WEIGHT_DECAY)
+    mixed = lambda: torch.autocast(device.type, torch.bfloat16) if asked.amp else nullcontext()
+
+    def embed(rows, through=model):
+        with mixed():
+            out = through(rows.to(device))
+        return F.normalize(out.float())
+
+    def centred(gradient):
+        mean = gradient.sum(0)
+        if WORLD > 1:
+            dist.all_reduce(mean)
+        return gradient - mean / BATCH
+
+    draw = batches(known.cpu().numpy(), [outer[i] for i in train] if outer else None)
+    for step in range(asked.steps):
+        rows = torch.as_tensor(next(draw))[RANK::WORLD]
+        labels = known[rows.to(device)]
+        embedded = embed(x[train[rows].to(device)], head)
+        remembers = memory is not None and step >= MEMORY_START
+        if remembers and CENTER_GRADIENT:
+            embedded.register_hook(centred)
+        if remembers:
+            value = beside(embedded, labels)
+        else:
+            value = alone(embedded, labels, mine(embedded, labels) if mine else None)
+        adam.zero_grad()
+        value.backward()
+        for parameter in learned if WORLD > 1 else []:
+            # Every process has the gradient of the whole batch, times their number: the wrapper multiplies by it for the head.
+            if parameter.grad is not None:
+                dist.all_reduce(parameter.grad)
+                parameter.grad /= WORLD**2
+        adam.step()
+        if RANK == 0 and (step + 1) % 100 == 0:
+            print(f"step {step + 1} of {asked.steps}, loss {value.item() / WORLD:.4f}", file=sys.stderr)
+
+    model.eval()
+    scores = evaluate(lambda rows: torch.cat([embed(part) for part in rows.split(4096)]) if len(rows) else torch.empty(0, EMBEDDING), x[test.to(device)], y[test.to(device)].cpu())
+    if RANK == 0:
+        if asked.out:
+            saved = model.cpu()
+            fold(saved, shift, scale)
+            save_file({name: tensor.contiguous() for name, tensor in saved.state_dict().items()}, asked.out, about)
+        print(json.dumps(scores))
+    if WORLD > 1:
+        dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,105 @@
+// Take home: what the page saves is on the disk, whole, and what the command line gives for the same settings.
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { mkdtemp, readFile, writeFile } from "node:fs/promises";
+import os from "node:os";
+import path from "node:path";
+
+import { pages, test } from "./playing.mjs";
+import { root } from "./support.mjs";
+
+const on = pages({ webgpu: false });
+const SETTINGS = ["steps=20", "evaluate_every=20", "memory_size=256"];
+
+/** The files of a ZIP archive whose members are stored as they are. */
+function unpacked(archive) {
+  const files = {};
+  const end = archive.lastIndexOf(Buffer.from("PK\x05\x06"));
+  let at = archive.readUInt32LE(end + 16);
+  for (let left = archive.readUInt16LE(end + 10); left > 0; left -= 1) {
+    assert.equal(archive.readUInt32LE(at), 0x02014b50, "an entry of the directory");
+    assert.equal(archive.readUInt16LE(at + 10), 0, "stored");
+    const [size, name, extra, comment] = [archive.readUInt32LE(at + 24), ...[28, 30, 32].map((offset) => archive.readUInt16LE(at + offset))];
+    const local = archive.readUInt32LE(at + 42);
+    const begin = local + 30 + archive.readUInt16LE(local + 26) + archive.readUInt16LE(local + 28);
+    files[archive.toString("utf8", at + 46, at + 46 + name)] = archive.subarray(begin, begin + size);
+    at += 46 + name + extra + comment;
+  }
+  return files;
+}
+
+/** The tensors of a safetensors file, and the rest of its header. */
+function tensors(file) {
+  const begin = 8 + Number(file.readBigUInt64LE(0));
+  const { __metadata__: about, ...all } = JSON.parse(file.toString("utf8", 8, begin));
+  const values = ({ data_offsets: [from, to] }) => new Float32Array(file.buffer.slice(file.byteOffset + begin + from, file.byteOffset + begin + to));
+  return { about, shapes: Object.fromEntries(Object.entries(all).map(([name, { shape }]) => [name, shape])), values: Object.fromEntries(Object.entries(all).map(([name, of]) => [name, values(of)])) };
+}
+
+/** The largest difference of two heads. */
+function apart(ours, theirs) {
+  assert.deepEqual([ours.about, ours.shapes], [theirs.about, theirs.shapes]);
+  return Math.max(...Object.keys(ours.values).map((name) => ours.values[name].reduce((most, value, i) => Math.max(most, Math.abs(value - theirs.values[name][i])), 0)));
+}
+
+/** Presses Save on a piece, and reads what came to the disk. */
+async function saved(page, piece) {
+  const [download] = await Promise.all([page.page.waitForEvent("download"), page.click(`export-${piece}`)]);
+  const bytes = await readFile(await download.path());
+  await page.says("taken", new RegExp(`^${download.suggestedFilename().replace(".", "\\.")}: saved, `));
+  return { name: download.suggestedFilename(), bytes };
+}
+
+test("what is taken home from the page is what the command line leaves", async () => {
+  const folder = path.join(await mkdtemp(path.join(os.tmpdir(), "nearfar-")), "run");
+  const cli = path.join(root, "target/debug/nearfar");
+  const sets = SETTINGS.flatMap((set) => ["--set", set]);
+  execFileSync(cli, ["train", "--engine", "cpu", "--data", "sample:mirrored", "--out", folder, ...sets], { stdio: "ignore" });
+  const native = (name) => readFile(path.join(folder, name));
+  await on(`?engine=cpu#data=mirrored&${SETTINGS.join("&")}`, {}, async (page) => {
+    assert.equal(await page.find("take-home").getAttribute("aria-disabled"), "true", "there is no head yet");
+    await page.click("run");
+    await page.status(/^Done/);
+    await page.click("take-home");
+    await page.page.waitForFunction(() => document.querySelector("[data-testid=export-zip]")?.getAttribute("aria-disabled") === "false");
+    await page.screenshot("take-home");
+    const { name, bytes } = await saved(page, "zip");
+    assert.equal(name, "nearfar.zip");
+    const files = unpacked(bytes);
+    const listed = (path) => execFileSync("find", [".", "-type", "f"], { cwd: path, encoding: "utf8" }).trim().split("\n").map((file) => file.slice(2)).sort();
+    assert.deepEqual(Object.keys(files).sort(), listed(folder), "the files of the folder");
+    // Nothing in these is measured: they are equal, byte for byte.
+    for (const same of ["config.json", "link.txt", "train.py", "sides.npy", "data.npz", "test_labels.csv", "sentence-transformers/modules.json"]) {
+      assert.ok(files[same].equals(await native(same)), same);
+    }
+    // A browser has no fused multiply-add: heads differ in their last bits.
+    const head = tensors(files["head.safetensors"]);
+    const off = apart(head, tensors(await native("head.safetensors")));
+    console.log(`largest difference of a weight from the command line's: ${off}`);
+    assert.ok(off <= 1e-5, `${off}`);
+    head.values["0.weight"][0] += 1e-4;
+    assert.ok(apart(head, tensors(await native("head.safetensors"))) > 1e-5, "another weight would be found");
+    const report = JSON.parse(files["history.json"]);
+    assert.equal(report.history.length, 20);
+    assert.equal(report.final.test.precision_at_1.toFixed(2), (await page.number("precision-at-1")).toFixed(2));
+    // A piece by itself is the archive's.
+    const piece = await saved(page, "onnx");
+    assert.equal(piece.name, "head.onnx");
+    assert.ok(piece.bytes.equals(files["head.onnx"]));
+    // Another side, and a piece of several files.
+    await page.find("take-home-side").selectOption("validation");
+    const rows = await saved(page, "npy");
+    assert.equal(rows.name, "validation_embeddings.npy");
+    assert.equal(rows.bytes.length, 128 + report.data.validation * 64 * 4);
+    const projector = unpacked((await saved(page, "projector")).bytes);
+    assert.deepEqual(Object.keys(projector).sort(), ["projector/metadata.tsv", "projector/projector_config.json", "projector/vectors.tsv"]);
+    assert.equal(projector["projector/vectors.tsv"].toString().trim().split("\n").length, report.data.validation);
+    assert.match((await saved(page, "neighbours")).name, /^validation_neighbours\.npz$/);
+    // What was saved opens on the command line.
+    const archive = path.join(folder, "from-the-page.zip");
+    await writeFile(archive, bytes);
+    execFileSync(cli, ["embed", "--engine", "cpu", "--model", archive, "--data", "sample:mirrored", "--out", path.join(folder, "x.npy")], { stdio: "ignore" });
+    await page.page.keyboard.press("Escape");
+    await page.find("taken").waitFor({ state: "hidden" });
+  });
+});

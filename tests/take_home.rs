@@ -1,0 +1,304 @@
+//! What a run leaves, as the command line exports it: every piece from a folder and from its archive, and what is refused.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use nearfar::{Piece, folder_names};
+
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path =
+            std::env::temp_dir().join(format!("nearfar-take-home-{name}-{}", std::process::id()));
+        fs::create_dir_all(&path).expect("is made");
+        Self(path)
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.join(name).display().to_string()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.0).ok();
+    }
+}
+
+/// The exit code, and what was said on standard error last.
+fn nearfar(arguments: &[&str]) -> (Option<i32>, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_nearfar"))
+        .args(arguments)
+        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data"))
+        .output()
+        .expect("starts");
+    let error = String::from_utf8_lossy(&output.stderr);
+    let last = error.lines().last().unwrap_or_default().to_owned();
+    (output.status.code(), last)
+}
+
+fn done(arguments: &[&str]) {
+    let (code, said) = nearfar(arguments);
+    assert_eq!(code, Some(0), "{arguments:?}: {said}");
+}
+
+fn refused(arguments: &[&str]) -> String {
+    let (code, said) = nearfar(arguments);
+    assert_eq!(code, Some(2), "{arguments:?}: {said}");
+    said
+}
+
+const SMALL: [&str; 10] = [
+    "--engine",
+    "cpu",
+    "--set",
+    "steps=10",
+    "--set",
+    "batch_size=12",
+    "--set",
+    "memory_size=24",
+    "--set",
+    "hidden_layers=[8]",
+];
+
+#[test]
+fn every_piece_of_a_folder_is_that_of_its_archive() {
+    let folder = Folder::new("pieces");
+    let (run, archive) = (folder.path("run"), folder.path("run.zip"));
+    done(&[&["train", "--data", "trees.csv", "--out", &run][..], &SMALL].concat());
+    done(&["export", &run, "--format", "zip", "--out", &archive]);
+    for piece in Piece::ALL {
+        let made: Vec<Vec<u8>> = [&run, &archive]
+            .into_iter()
+            .map(|from| {
+                let out = folder.path("piece.zip");
+                done(&[
+                    "export",
+                    from,
+                    "--format",
+                    piece.name(),
+                    "--engine",
+                    "cpu",
+                    "--out",
+                    &out,
+                ]);
+                fs::read(out).expect("is there")
+            })
+            .collect();
+        assert!(
+            made[0] == made[1] && !made[0].is_empty(),
+            "{}",
+            piece.name()
+        );
+    }
+    // What the folder holds is what its pieces are.
+    for (piece, name) in [
+        ("onnx", "head.onnx"),
+        ("report", "report.html"),
+        ("history", "history.json"),
+        ("link", "link.txt"),
+    ] {
+        let out = folder.path("piece");
+        done(&["export", &run, "--format", piece, "--out", &out]);
+        let both = [&out, &format!("{run}/{name}")].map(|path| fs::read(path).expect("is there"));
+        assert!(both[0] == both[1], "{name}");
+    }
+    // A piece of several files is a folder where no archive is asked for.
+    let modules = folder.path("modules");
+    done(&[
+        "export",
+        &run,
+        "--format",
+        "sentence-transformers",
+        "--out",
+        &modules,
+    ]);
+    let module = Path::new(&modules).join("0_Dense/model.safetensors");
+    assert!(module.exists() && Path::new(&modules).join("modules.json").exists());
+    // Every side, through the head again.
+    let count = |side: &str| {
+        let out = folder.path("side.csv");
+        let data = [
+            "--data",
+            "trees.csv",
+            "--side",
+            side,
+            "--engine",
+            "cpu",
+            "--out",
+            &out,
+        ];
+        done(&[&["export", &run, "--format", "csv"][..], &data].concat());
+        fs::read_to_string(out).expect("is there").lines().count() - 1
+    };
+    let [test, train, validation, all] = ["test", "train", "validation", "all"].map(count);
+    assert_eq!((test + train + validation, all), (60, 60));
+    assert!(test > 0 && train > 0 && validation > 0);
+}
+
+#[test]
+fn a_folder_of_an_earlier_version_embeds_and_gives_its_head() {
+    let folder = Folder::new("earlier");
+    let run = folder.path("run");
+    done(&[&["train", "--data", "trees.csv", "--out", &run][..], &SMALL].concat());
+    let before = [
+        "config.json",
+        "history.json",
+        "head.safetensors",
+        "test_embeddings.npy",
+        "test_labels.csv",
+    ];
+    for name in folder_names()
+        .iter()
+        .filter(|name| !before.contains(&name.as_str()))
+    {
+        fs::remove_file(Path::new(&run).join(name)).ok();
+    }
+    // Its history says neither the version nor the column.
+    let path = Path::new(&run).join("history.json");
+    let mut history: serde_json::Value =
+        serde_json::from_slice(&fs::read(&path).expect("is there")).expect("JSON");
+    let of = |value: &mut serde_json::Value, key: &str| {
+        value
+            .as_object_mut()
+            .and_then(|of| of.remove(key))
+            .expect("was there")
+    };
+    of(&mut history, "version");
+    of(&mut history["data"], "label_column");
+    fs::write(&path, history.to_string()).expect("is written");
+    let out = folder.path("x.npy");
+    done(&[
+        "embed",
+        "--engine",
+        "cpu",
+        "--model",
+        &run,
+        "--data",
+        "trees.csv",
+        "--out",
+        &out,
+    ]);
+    for piece in [
+        "onnx",
+        "card",
+        "report",
+        "npy",
+        "zip",
+        "sentence-transformers",
+    ] {
+        done(&[
+            "export",
+            &run,
+            "--format",
+            piece,
+            "--out",
+            &folder.path(&format!("{piece}.zip")),
+        ]);
+    }
+    let out = folder.path("x");
+    let export = |piece: &str| refused(&["export", &run, "--format", piece, "--out", &out]);
+    assert!(export("torchrun").contains("sides.npy is missing"));
+    assert!(export("memory").contains("the run had no memory"));
+    assert!(!Path::new(&out).exists());
+}
+
+#[test]
+fn what_cannot_be_exported_is_refused_with_what_to_do() {
+    let folder = Folder::new("refused");
+    let (run, out) = (folder.path("run"), folder.path("x"));
+    let missing = refused(&["export", &run, "--format", "onnx", "--out", &out]);
+    assert!(
+        missing.contains(
+            "history.json: there is no such file: give a folder that `nearfar train --out` wrote"
+        ),
+        "{missing}"
+    );
+    let miner = ["--set", "miner=facenet-semihard"];
+    done(
+        &[
+            &["train", "--data", "trees.csv", "--out", &run][..],
+            &SMALL,
+            &miner,
+        ]
+        .concat(),
+    );
+    assert!(!Path::new(&run).join("train.py").exists());
+    let script = refused(&["export", &run, "--format", "torchrun", "--out", &out]);
+    assert!(
+        script.contains("PML has no miner like `facenet-semihard`"),
+        "{script}"
+    );
+    let data = refused(&[
+        "export", &run, "--format", "npy", "--side", "train", "--engine", "cpu", "--out", &out,
+    ]);
+    assert!(data.contains("--data is missing"), "{data}");
+    let other = refused(&[
+        "export",
+        &run,
+        "--format",
+        "npy",
+        "--side",
+        "all",
+        "--data",
+        "sample:digits",
+        "--engine",
+        "cpu",
+        "--out",
+        &out,
+    ]);
+    assert!(other.contains("expected 60 of 5 as the run had"), "{other}");
+    let same = format!("{run}/head.safetensors");
+    let input = refused(&[
+        "embed",
+        "--model",
+        &same,
+        "--data",
+        "trees.csv",
+        "--engine",
+        "cpu",
+        "--out",
+        &same,
+    ]);
+    assert!(input.contains("it is the input"), "{input}");
+    // Archives that are none, or hold no run.
+    let archive = folder.path("a.zip");
+    for (bytes, part) in [
+        (&b"PK\x03\x04 and no more"[..], "nor a ZIP archive"),
+        (
+            b"PK\x05\x06\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0",
+            "there is no such file",
+        ),
+    ] {
+        fs::write(&archive, bytes).expect("is written");
+        for command in [
+            &["export", &archive, "--format", "onnx"][..],
+            &["embed", "--model", &archive, "--data", "trees.csv"],
+        ] {
+            let said = refused(&[command, &["--out", &out]].concat());
+            assert!(said.contains(part), "{said}");
+        }
+    }
+    assert!(!Path::new(&out).exists());
+    // A damaged head within a sound archive.
+    let files = [nearfar::TakenFile {
+        path: "head.safetensors".to_owned(),
+        bytes: b"not a head".to_vec(),
+    }];
+    fs::write(&archive, nearfar::archive(&files).expect("is made")).expect("is written");
+    let said = refused(&[
+        "embed",
+        "--model",
+        &archive,
+        "--data",
+        "trees.csv",
+        "--out",
+        &out,
+    ]);
+    assert!(
+        said.contains("a.zip/head.safetensors: not a safetensors file"),
+        "{said}"
+    );
+}

@@ -1,0 +1,205 @@
+//! *Take home*: the dialog that lists what a run leaves, piece by piece, and how the bytes get from the worker to the disk.
+
+use js_sys::{Array, Uint8Array};
+use leptos::prelude::*;
+use nearfar::{Bytes, Error, Piece, Result, Results, RowsOf, Run, TakenFile, archive};
+use wasm_bindgen::{JsCast as _, JsValue};
+use web_sys::{Blob, HtmlAnchorElement, Url};
+
+use crate::dialog::Dialog;
+use crate::protocol::{Command, Event};
+use crate::session::Session;
+use crate::state::{Phase, State};
+
+/// The signals of the dialog.
+#[derive(Clone, Copy)]
+pub(crate) struct TakeHome {
+    /// Whether it is open.
+    open: RwSignal<bool>,
+    /// The rows of the pieces that are made of rows.
+    side: RwSignal<RowsOf>,
+    /// How large each piece is, about; nothing where there is none.
+    sizes: RwSignal<Vec<(Piece, Option<u64>)>>,
+    /// The piece that is being made.
+    making: RwSignal<Option<Piece>>,
+    /// What came of the last one.
+    said: RwSignal<String>,
+}
+
+impl TakeHome {
+    pub(crate) fn new() -> Self {
+        Self {
+            open: RwSignal::new(false),
+            side: RwSignal::new(RowsOf::default()),
+            sizes: RwSignal::new(Vec::new()),
+            making: RwSignal::new(None),
+            said: RwSignal::new(String::new()),
+        }
+    }
+
+    /// Takes in what the worker says; `parts` are those of its message.
+    pub(crate) fn apply(&self, event: Event, parts: &Array) {
+        self.making.set(None);
+        match event {
+            Event::Pieces(sizes) => self.sizes.set(sizes),
+            Event::Taken(name) => {
+                let bytes = Uint8Array::new(&parts.get(1));
+                self.said.set(match save(&name, &bytes) {
+                    Ok(()) => format!("{name}: saved, {}.", Bytes(bytes.length().into())),
+                    Err(_) => format!("{name}: the browser does not save it."),
+                });
+            }
+            Event::NotTaken(message) => self.said.set(message),
+            _ => {}
+        }
+    }
+}
+
+impl State {
+    /// Whether there is a head to take home.
+    pub(crate) fn can_take_home(&self) -> bool {
+        let phases = [Phase::Running, Phase::Paused, Phase::Finished];
+        self.curves.read().step() > 0 && phases.contains(&self.phase.get())
+    }
+}
+
+impl Session {
+    /// Opens the dialog.
+    pub(crate) fn take_home(&self) {
+        if untrack(|| self.state.can_take_home()) {
+            let TakeHome { open, said, .. } = self.state.take_home;
+            said.set(String::new());
+            open.set(true);
+            self.list_pieces();
+        }
+    }
+
+    fn list_pieces(&self) {
+        let side = self.state.take_home.side.get_untracked();
+        self.send(&Command::ListPieces { side }, &[]);
+    }
+
+    fn take(&self, piece: Piece) {
+        let TakeHome {
+            side, making, said, ..
+        } = self.state.take_home;
+        if making.get_untracked().is_none() {
+            making.set(Some(piece));
+            said.set(String::new());
+            let side = side.get_untracked();
+            self.send(&Command::TakeHome { piece, side }, &[]);
+        }
+    }
+}
+
+/// The dialog.
+#[component]
+pub(crate) fn Pieces(state: State, session: Session) -> impl IntoView {
+    let TakeHome {
+        open,
+        side,
+        sizes,
+        making,
+        said,
+    } = state.take_home;
+    let choose = move |event| {
+        if let Ok(chosen) = event_target_value(&event).parse() {
+            side.set(chosen);
+            session.list_pieces();
+        }
+    };
+    let sides = RowsOf::ALL.map(|rows| {
+        view! { <option value=rows.name() selected=move || side.get() == rows>{format!("{} rows", rows.words())}</option> }
+    });
+    let line = move |piece: Piece| {
+        let size = Memo::new(move |_| {
+            let found = sizes
+                .read()
+                .iter()
+                .find(|(other, _)| *other == piece)
+                .copied();
+            found.and_then(|(_, size)| size)
+        });
+        let text = move || match (making.get() == Some(piece), size.get()) {
+            (true, _) => "Making it ..".to_owned(),
+            (_, Some(bytes)) => Bytes(bytes).to_string(),
+            (_, None) => "none".to_owned(),
+        };
+        let off = move || size.read().is_none() || making.read().is_some();
+        let save = move |_| {
+            if !untrack(off) {
+                session.take(piece);
+            }
+        };
+        view! {
+            <li>
+                <span>{piece.words()}</span>
+                <small>{text}</small>
+                <button
+                    data-testid=format!("export-{}", piece.name()) class:primary={piece == Piece::Zip}
+                    aria-label=format!("Save: {}", piece.words()) aria-disabled=move || off().to_string() on:click=save
+                >"Save"</button>
+            </li>
+        }
+    };
+    let (of_rows, whole): (Vec<_>, Vec<_>) =
+        Piece::ALL.into_iter().partition(|piece| piece.is_of_rows());
+    let whole = whole.into_iter().map(line).collect_view();
+    let of_rows = of_rows.into_iter().map(line).collect_view();
+    view! {
+        <Dialog label="Take home" open close=Callback::new(move |()| open.set(false))>
+            <h2>"Take home"</h2>
+            <ul class="pieces">{whole}</ul>
+            <label>"Rows: " <select data-testid="take-home-side" on:change=choose>{sides}</select></label>
+            <ul class="pieces">{of_rows}</ul>
+            <p data-testid="taken" role="status">{said}</p>
+            <div class="buttons"><button on:click=move |_| open.set(false)>"Close"</button></div>
+        </Dialog>
+    }
+}
+
+/// Hands bytes to the browser as a file.
+fn save(name: &str, bytes: &Uint8Array) -> Result<(), JsValue> {
+    let blob = Blob::new_with_u8_array_sequence(&Array::of1(bytes))?;
+    let url = Url::create_object_url_with_blob(&blob)?;
+    let link: HtmlAnchorElement = document().create_element("a")?.dyn_into()?;
+    link.set_href(&url);
+    link.set_download(name);
+    link.click();
+    // The browser reads it after this turn.
+    let release = move || drop(Url::revoke_object_url(&url));
+    set_timeout(release, std::time::Duration::from_secs(60));
+    Ok(())
+}
+
+/// How large each piece of a run is, about.
+pub(crate) async fn sizes(run: &mut Run, side: RowsOf) -> Result<Vec<(Piece, Option<u64>)>> {
+    let results = Results::of(run).await?;
+    let size = |piece: Piece| (piece, piece.about_bytes(&results, side));
+    Ok(Piece::ALL.map(size).into())
+}
+
+/// Makes a piece of a run; one of several files is an archive of them.
+pub(crate) async fn make(run: &mut Run, piece: Piece, side: RowsOf) -> Result<TakenFile> {
+    let mut results = Results::of(run).await?;
+    if piece.is_of_rows() {
+        results.embed(run, side).await?;
+    } else if piece == Piece::Zip {
+        match results.embed(run, RowsOf::Test).await {
+            // The rest of the run is whole.
+            Ok(()) | Err(Error::NoDirection { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    if let (Piece::Neighbours, Some(rows)) = (piece, &mut results.rows) {
+        rows.find_neighbours(run.engine()).await?;
+    }
+    let mut files = piece.files(&results)?;
+    if files.len() == 1 {
+        return Ok(files.remove(0));
+    }
+    Ok(TakenFile {
+        path: format!("{}.zip", piece.name()),
+        bytes: archive(&files)?,
+    })
+}
