@@ -3,20 +3,24 @@
 use std::cell::OnceCell;
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::time::Duration;
 
 use clap::Args;
 use nearfar::{
-    Bytes, Dataset, Error, Forecast, Metrics, NamedFile, NpzWriter, Progress, Rate, Recipe, Result,
-    Room, Run, RunReport, Side, Split, StoredMemory, Survey, TrainConfig, Trainer, write_matrix,
+    Bytes, Checkpoint, Dataset, Error, Forecast, Metrics, NamedFile, NpzWriter, Origin, Progress,
+    Rate, Recipe, Result, Room, Run, RunReport, SAMPLES, Side, Split, StoredMemory, Survey,
+    TrainConfig, Trainer, write_matrix,
 };
 
+use super::checkpoints::{self, Checkpoints, Found};
 use super::output::{Folder, Output};
 use super::{Common, files, head, note_line, print_json, print_line, progress};
 
 const EXAMPLES: &str = "\
 Examples:
   nearfar train --data flowers.csv --labels species --out run
-  nearfar train --data features.npy --labels labels.npy --set steps=1000 --set batch_size=64 --seed 1";
+  nearfar train --data features.npy --labels labels.npy --set steps=1000 --set batch_size=64 --seed 1
+  nearfar train --resume run";
 
 const CONFIG: &str = "config.json";
 const HISTORY: &str = "history.json";
@@ -42,9 +46,9 @@ const FILES: [&str; 7] = [
 #[command(after_help = EXAMPLES)]
 pub(super) struct Train {
     /// Rows of numbers: a CSV with a header, an NPY, NPZ or safetensors file, each also as .gz, or a built-in sample
-    /// (sample:mirrored, sample:many-classes, sample:digits, sample:cells, sample:large)
-    #[arg(long, value_name = "FILE[:ARRAY]", default_value = "sample:mirrored")]
-    data: String,
+    /// (sample:mirrored, sample:many-classes, sample:digits, sample:cells, sample:large) [default: sample:mirrored]
+    #[arg(long, value_name = "FILE[:ARRAY]")]
+    data: Option<String>,
     /// The class of each row: a column (CSV) or array (NPZ, safetensors) of the data by its name, or another file, with a column or
     /// array of it after a colon [default: found by its name or type]
     #[arg(long, value_name = "COLUMN|FILE[:COLUMN]")]
@@ -65,10 +69,19 @@ pub(super) struct Train {
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
     /// A folder to save in: config.json, history.json, head.safetensors, linear.safetensors, and the test side's embeddings
-    /// and labels, and the memory
+    /// and labels, and the memory; while the run goes on, its checkpoints
     /// [default: nothing is saved]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Go on with the run of this folder, which was stopped or killed, from its newest checkpoint, with its data and settings:
+    /// on the same engine and adapter the head is that of a run that was never stopped, bit for bit. --data and the others say
+    /// where files are that have moved
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "recipe", "config", "sets", "seed", "budget"])]
+    resume: Option<PathBuf>,
+    /// Seconds of work from one checkpoint in the folder to the next; two are kept, and none once the run is done. Ctrl-C saves
+    /// one, too. 0 saves none
+    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = checkpoints::seconds)]
+    checkpoint_every: Duration,
     /// The number that all random choices follow from: the same number gives the same run [default: 0]
     #[arg(long)]
     seed: Option<u64>,
@@ -86,25 +99,60 @@ impl Train {
 
     /// The budget that the options and settings give.
     pub(super) fn budget(&self) -> Result<u64> {
-        Ok(self.settings(TrainConfig::default())?.budget_bytes)
+        Ok(match self.found()? {
+            Some(found) => Checkpoint::read(&found.bytes)?.config().budget_bytes,
+            None => self.settings(TrainConfig::default())?.budget_bytes,
+        })
     }
 
     /// What a run would hold and take; trains nothing.
     pub(super) fn plan(&self, room: &Room, rate: &Rate) -> Result<Forecast> {
-        let (dataset, config) = pollster::block_on(self.prepare())?;
+        let (dataset, config) = pollster::block_on(self.prepare(self.found()?.as_ref()))?;
         Trainer::plan(room, &dataset, &config, rate)
     }
 
+    /// The checkpoint to go on with, where that is asked for.
+    fn found(&self) -> Result<Option<Found>> {
+        let Some(folder) = &self.resume else {
+            return Ok(None);
+        };
+        let found = Found::newest(folder)?;
+        found.map(Some).ok_or_else(|| {
+            Error::Data(format!(
+                "{}: there is no checkpoint of a run that was stopped: give the folder of its --out, or start a new run",
+                folder.display()
+            ))
+        })
+    }
+
+    /// Where the data is: as the options say, or else as the run that goes on had it.
+    fn origin(&self, before: Option<&Origin>) -> Origin {
+        let given = |option: &Option<String>, before: Option<&String>| {
+            let given = option.as_deref().map(checkpoints::lasting);
+            given.or_else(|| before.cloned())
+        };
+        let before = before.cloned().unwrap_or_default();
+        let data = Some(before.data).filter(|data| !data.is_empty());
+        let sample = || format!("sample:{}", SAMPLES[0]);
+        Origin {
+            data: given(&self.data, data.as_ref()).unwrap_or_else(sample),
+            labels: given(&self.labels, before.labels.as_ref()),
+            test_data: given(&self.test_data, before.test_data.as_ref()),
+            test_labels: given(&self.test_labels, before.test_labels.as_ref()),
+        }
+    }
+
     /// The data and the settings.
-    async fn prepare(&self) -> Result<(Dataset, TrainConfig)> {
+    async fn prepare(&self, found: Option<&Found>) -> Result<(Dataset, TrainConfig)> {
+        if let Some(found) = found {
+            let checkpoint = Checkpoint::read(&found.bytes)?;
+            let config = checkpoint.config().clone();
+            let origin = self.origin(Some(checkpoint.origin()));
+            return Ok((read(&origin, config.seed).await?, config));
+        }
         // The sample depends on the seed, the defaults on the data: the seed is read first.
         let seed = self.settings(TrainConfig::default())?.seed;
-        let mut dataset = files::dataset(&self.data, self.labels.as_deref(), seed)?;
-        if let Some(test) = &self.test_data {
-            dataset = dataset
-                .append(&files::dataset(test, self.test_labels.as_deref(), seed)?)
-                .await?;
-        }
+        let dataset = read(&self.given(), seed).await?;
         let start = dataset.default_config();
         let start = match &self.recipe {
             Some(name) => Recipe::named(name)?.apply(start, dataset.class_names.len())?,
@@ -122,22 +170,38 @@ impl Train {
     }
 
     async fn train(&self) -> Result<()> {
-        let (dataset, config) = self.prepare().await?;
+        let found = self.found()?;
+        let (dataset, config) = self.prepare(found.as_ref()).await?;
         let zero_rows = Survey::of(&dataset.features).await?.zero_rows_warning();
         let tasks = progress::Tasks::default();
         let heard = tasks.clone();
         let engine = self.common.open(config.budget_bytes)?;
         let engine = engine.with_listener(move |working| heard.hear(&working));
-        let folder = self.out.as_deref();
-        let folder = folder.map(|out| Folder::create(out, &FILES, &self.inputs()));
+        let out = self.resume.as_deref().or(self.out.as_deref());
+        let checkpoint = found.as_ref().map(|found| Checkpoint::read(&found.bytes));
+        let checkpoint = checkpoint.transpose()?;
+        let origin = self.origin(checkpoint.as_ref().map(Checkpoint::origin));
+        let folder = out.map(|out| Folder::create(out, &FILES, &inputs(&origin)));
         let folder = folder.transpose()?;
         describe(&dataset, engine.info());
-        let mut run = Run::new(engine, Rc::new(dataset), config).await?;
+        let (device, dataset) = (engine.info().clone(), Rc::new(dataset));
+        let mut run = match &checkpoint {
+            Some(checkpoint) => Run::resume(engine, dataset, checkpoint).await?,
+            None => Run::new(engine, dataset, config).await?,
+        };
+        if let (Some(out), Some(found), Some(checkpoint)) = (out, &found, &checkpoint) {
+            found.say(out, checkpoint);
+            if let Some(other) = checkpoint.other_device(&device) {
+                note_line(other);
+            }
+        }
+        let every = self.checkpoint_every;
+        let mut checkpoints = out.map(|out| Checkpoints::new(out, every, origin, found.as_ref()));
         let warnings = run.warnings().iter().map(|warning| &warning.text);
         for warning in zero_rows.iter().chain(warnings) {
             note_line(format_args!("warning: {warning}"));
         }
-        let followed = follow(&mut run, &tasks).await;
+        let followed = follow(&mut run, &tasks, checkpoints.as_mut()).await;
         let mut report = run.report();
         report.warnings.extend(zero_rows);
         match followed {
@@ -145,14 +209,25 @@ impl Train {
                 if let Some(folder) = folder {
                     save_what_there_is(&mut run, &report, folder).await?;
                 }
+                // It would only come here again.
+                checkpoints.map_or(Ok(()), Checkpoints::remove)?;
                 return Err(error);
+            }
+            Err(Error::Stopped) => {
+                if let Some(mut checkpoints) = checkpoints {
+                    checkpoints.save_stopped(&run).await;
+                }
+                return Err(Error::Stopped);
             }
             followed => followed?,
         }
-        let saved = match folder {
+        let mut saved = match folder {
             Some(folder) => save(&mut run, &report, folder).await,
             None => Ok(()),
         };
+        if saved.is_ok() {
+            saved = checkpoints.map_or(Ok(()), Checkpoints::remove);
+        }
         // What was found is said even where it cannot be saved.
         let printed = if self.common.json {
             print_json(&report)
@@ -163,11 +238,15 @@ impl Train {
         saved.and(printed)
     }
 
-    /// The files of data, as they were given.
-    fn inputs(&self) -> Vec<&str> {
-        let others = [&self.labels, &self.test_data, &self.test_labels];
-        let others = others.into_iter().flatten().map(String::as_str);
-        std::iter::once(self.data.as_str()).chain(others).collect()
+    /// Where the data is, as the options say it.
+    fn given(&self) -> Origin {
+        let sample = || format!("sample:{}", SAMPLES[0]);
+        Origin {
+            data: self.data.clone().unwrap_or_else(sample),
+            labels: self.labels.clone(),
+            test_data: self.test_data.clone(),
+            test_labels: self.test_labels.clone(),
+        }
     }
 
     /// The split that keeps the test file for the end. Saved settings always name a split, maybe another: that one does
@@ -208,6 +287,39 @@ impl Train {
     }
 }
 
+/// Reads the data.
+async fn read(origin: &Origin, seed: u64) -> Result<Dataset> {
+    let Origin {
+        data,
+        labels,
+        test_data,
+        test_labels,
+    } = origin;
+    let dataset = files::dataset(data, labels.as_deref(), seed)?;
+    match test_data {
+        Some(test) => {
+            let test = files::dataset(test, test_labels.as_deref(), seed)?;
+            dataset.append(&test).await
+        }
+        None => Ok(dataset),
+    }
+}
+
+/// The files of the data.
+fn inputs(origin: &Origin) -> Vec<&str> {
+    let Origin {
+        data,
+        labels,
+        test_data,
+        test_labels,
+    } = origin;
+    let others = [labels, test_data, test_labels].into_iter().flatten();
+    std::iter::once(data)
+        .chain(others)
+        .map(String::as_str)
+        .collect()
+}
+
 fn describe(dataset: &Dataset, device: &nearfar::DeviceInfo) {
     let software = if device.software {
         ", a software adapter: right but slow"
@@ -231,9 +343,13 @@ fn describe(dataset: &Dataset, device: &nearfar::DeviceInfo) {
 }
 
 /// Runs to the end, with progress.
-async fn follow(run: &mut Run, tasks: &progress::Tasks) -> Result<()> {
+async fn follow(
+    run: &mut Run,
+    tasks: &progress::Tasks,
+    mut checkpoints: Option<&mut Checkpoints>,
+) -> Result<()> {
     let steps = run.trainer().config().steps;
-    let bar = progress::Progress::new(steps, "steps");
+    let bar = progress::Progress::new(steps, "steps").after(run.step());
     let mut loss = None;
     let mut warned = run.warnings().len();
     loop {
@@ -261,6 +377,9 @@ async fn follow(run: &mut Run, tasks: &progress::Tasks) -> Result<()> {
             bar.note(&format!("warning: {warning}"));
         }
         warned = run.warnings().len();
+        if let Some(checkpoints) = &mut checkpoints {
+            checkpoints.keep_up(run, &bar).await;
+        }
     }
     bar.finish();
     Ok(())
