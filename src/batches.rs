@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::rng::{self, Rng};
 use crate::samplers::{
     ClassBalanced, Classes, Draw, Hierarchical, HierarchicalSampler, MPerClass, MPerClassEpoch,
-    Sampler, Shuffled, SuperClass,
+    Sampler, Saved, Shuffled, SuperClass,
 };
 
 /// An endless stream of batches, the same for the same seed everywhere.
@@ -52,6 +52,23 @@ impl Batches {
     /// An upper bound of the rows of one class among any `window` consecutive rows.
     pub(crate) fn most_of_a_class(&self, window: usize) -> usize {
         self.draw.most_of_a_class(window)
+    }
+
+    /// Where chance is, and where the sampler: all that the next batches follow from.
+    pub(crate) fn save(&self) -> (u128, Vec<u32>) {
+        let mut numbers = Vec::new();
+        self.draw.save(&mut numbers);
+        (self.rng.state(), numbers)
+    }
+
+    /// Goes on from there; nothing where that is of another sampler, or of other rows.
+    pub(crate) fn restore(&mut self, generator: u128, numbers: &[u32]) -> Option<()> {
+        let mut saved = Saved(numbers);
+        self.draw.restore(&mut saved)?;
+        // Its states are odd.
+        let whole = saved.0.is_empty() && generator % 2 == 1;
+        self.rng = Rng::new(generator);
+        whole.then_some(())
     }
 }
 

@@ -1,7 +1,9 @@
 //! [`Boundary`]: the boundary between positives and negatives, where a loss learns it with the head.
 
+use crate::checkpoint::{ArrayReader, ArrayWriter};
 use crate::config::Optimizer;
-use crate::engine::{Commands, DeviceVec, Workspace};
+use crate::engine::{Commands, DeviceVec, Engine, Workspace};
+use crate::error::Result;
 use crate::kernels::optimizer::{self, Moments};
 use crate::kernels::row_loss;
 use crate::ledger::Purpose;
@@ -43,6 +45,42 @@ impl Boundary {
                 second: workspace.take(MOMENTS[1]),
             },
         }
+    }
+
+    /// Saves it and its moments.
+    ///
+    /// # Errors
+    /// As [`ArrayWriter::vector`].
+    pub(crate) async fn save(&self, engine: &Engine, arrays: &mut ArrayWriter) -> Result<()> {
+        let Moments { first, second } = &self.moments;
+        for (name, vector) in [
+            (MOVED, &self.moved),
+            (MOMENTS[0], first),
+            (MOMENTS[1], second),
+        ] {
+            arrays.vector(name, engine, vector, FLOATS).await?;
+        }
+        Ok(())
+    }
+
+    /// Takes what was saved in place of what is there.
+    ///
+    /// # Errors
+    /// As [`ArrayReader::vector`].
+    pub(crate) async fn restore(
+        &mut self,
+        engine: &Engine,
+        arrays: &ArrayReader<'_>,
+    ) -> Result<()> {
+        let Moments { first, second } = &mut self.moments;
+        for (name, vector) in [
+            (MOVED, &mut self.moved),
+            (MOMENTS[0], first),
+            (MOMENTS[1], second),
+        ] {
+            arrays.vector(name, engine, vector, FLOATS).await?;
+        }
+        Ok(())
     }
 
     /// Takes step `step` of the optimizer, counted from 1, with its own learning rate and no weight decay, which would pull it to

@@ -8,7 +8,9 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::engine::Workspace;
+use crate::checkpoint::{ArrayReader, ArrayWriter, damaged};
+use crate::engine::{Engine, Workspace};
+use crate::error::Result;
 use crate::kernels::normalize::{Bank, Slots};
 use crate::kernels::ranks::Row;
 use crate::kernels::stride;
@@ -17,6 +19,8 @@ use crate::plan::MemoryPlan;
 
 const ROWS: &str = "memory.rows";
 const TAGS: &str = "memory.tags";
+/// The arrays of a checkpoint.
+const SAVED: [&str; 3] = ["memory.rows", "memory.ids", "memory.data_rows"];
 /// Past this ids begin anew; no memory has this many slots.
 const LAST_ID: u32 = 1 << 31;
 
@@ -186,6 +190,86 @@ impl CrossBatchMemory {
     /// Stored rows of a class.
     pub(crate) fn of_class(&self, label: u32) -> u64 {
         u64::from(self.class_counts[label as usize])
+    }
+
+    /// Saves every stored row, with its id and the row of the data that it is; gives the id of the next.
+    ///
+    /// # Errors
+    /// As [`ArrayWriter::vector`].
+    pub(crate) async fn save(
+        &self,
+        engine: &Engine,
+        stride: usize,
+        arrays: &mut ArrayWriter,
+    ) -> Result<u32> {
+        let [rows, ids, data_rows] = SAVED;
+        let floats = self.len() * stride;
+        arrays.vector(rows, engine, &self.bank.rows, floats).await?;
+        let tags = engine.view(&self.bank.tags, 0, self.len() as u64).await?;
+        let own: Vec<u32> = tags.iter().map(|[_, id]| *id).collect();
+        arrays.array(ids, &own)?;
+        arrays.array(data_rows, &self.rows)?;
+        Ok(self.next_id)
+    }
+
+    /// Takes what was saved in place of what is stored, in a memory of so many slots whose rows came `batch` at a time;
+    /// `labels` are those of the data.
+    ///
+    /// # Errors
+    /// [`crate::Error::Data`] where no memory comes to that, and as [`ArrayReader::vector`].
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "where it was saved, and what the run knows of it"
+    )]
+    pub(crate) async fn restore(
+        &mut self,
+        engine: &Engine,
+        stride: usize,
+        arrays: &ArrayReader<'_>,
+        next_id: u32,
+        capacity: usize,
+        batch: usize,
+        labels: &[u32],
+    ) -> Result<()> {
+        self.reset(capacity);
+        let [rows, ids, data_rows] = SAVED;
+        let own: Vec<u32> = arrays.array(data_rows)?;
+        let count = own.len();
+        if count > capacity {
+            return Err(damaged(format_args!(
+                "its memory holds {count} rows, and its settings ask for {capacity}"
+            )));
+        }
+        let ids: Vec<u32> = arrays.exactly(ids, count)?;
+        // An id names its slot, the next one the slot that comes next, and the last one is the one before it.
+        let named = |(slot, id): (usize, &u32)| *id as usize % capacity == slot;
+        let cursor = next_id as usize % capacity;
+        let last = ids.get((cursor + capacity - 1) % capacity);
+        let sound = ids.iter().enumerate().all(named)
+            && last.is_none_or(|last| *last == next_id.wrapping_sub(1))
+            && own.iter().all(|row| (*row as usize) < labels.len())
+            && next_id <= LAST_ID + capacity as u32
+            && (count == capacity || cursor == count);
+        if !sound {
+            return Err(damaged("no memory has such rows"));
+        }
+        arrays
+            .vector(rows, engine, &mut self.bank.rows, count * stride)
+            .await?;
+        self.labels = own.iter().map(|row| labels[*row as usize]).collect();
+        let tags: Vec<[u32; 2]> = self
+            .labels
+            .iter()
+            .copied()
+            .zip(ids)
+            .map(Into::into)
+            .collect();
+        engine.upload(&mut self.bank.tags, 0, &tags).await?;
+        for label in &self.labels {
+            self.class_counts[*label as usize] += 1;
+        }
+        (self.rows, self.cursor, self.next_id, self.batch) = (own, cursor, next_id, batch);
+        Ok(())
     }
 
     /// What the kernels need to know of the anchors that were just enqueued at `slots`.

@@ -57,6 +57,8 @@ pub mod cpu;
 
 mod engine;
 
+mod checkpoint;
+
 mod pace;
 
 pub mod kernels;
@@ -197,7 +199,10 @@ pub use projection::{Axes, project};
 pub use rate::measure_rate;
 pub use recipes::Recipe;
 pub use row_pass::RowWork;
-pub use run::{Baseline, DataReport, FullEvaluation, Map, MemoryReport, Progress, Run, RunReport};
+pub use run::{
+    Baseline, Checkpoint, DataReport, FullEvaluation, Map, MemoryReport, Origin, Progress, Run,
+    RunReport,
+};
 pub use samplers::{
     ClassBalancedSampler, HierarchicalSampler, MPerClassEpochSampler, MPerClassSampler, Sampler,
     ShuffledSampler,

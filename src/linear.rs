@@ -124,6 +124,11 @@ impl LinearMap {
             .ok_or(Unfit::Singular))
     }
 
+    /// A map that was fitted before.
+    pub(crate) fn of(layer: LayerWeights) -> Self {
+        Self { layer }
+    }
+
     /// The layer, of one direction an output, the largest ratio of variance between to variance within classes first. It
     /// follows on scaled features.
     pub fn layer(&self) -> &LayerWeights {

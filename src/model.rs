@@ -224,6 +224,11 @@ impl EmbeddingModel {
         self.layers.last().map_or(0, Layer::end)
     }
 
+    /// The padded parameters.
+    pub(crate) fn padded(&self) -> &DeviceVec<f32> {
+        &self.parameters
+    }
+
     /// The padded parameters, for the optimizer.
     pub(crate) fn parameters_mut(&mut self) -> &mut DeviceVec<f32> {
         &mut self.parameters

@@ -1,5 +1,7 @@
 //! [`project`]: embeddings on a plane, by principal components, for the map that a person looks at.
 
+use serde::{Deserialize, Serialize};
+
 use crate::embeddings::Embeddings;
 
 /// Sweeps of the power iteration; two axes of a few dozen dimensions are settled long before.
@@ -11,7 +13,7 @@ const HELD: usize = 256;
 const WIDE_VALUES: usize = 1 << 29;
 
 /// The two directions that a map was projected on, to keep the next one from flipping.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Axes(Vec<[f64; 2]>);
 
 /// Projects unit rows on the first two principal components of those that `fitted` names by number; rows of two

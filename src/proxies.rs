@@ -4,6 +4,7 @@
 
 use rand::RngExt as _;
 
+use crate::checkpoint::{ArrayReader, ArrayWriter};
 use crate::config::Optimizer;
 use crate::engine::{Commands, DeviceVec, Engine, Workspace};
 use crate::error::{Error, Result};
@@ -198,6 +199,44 @@ impl Proxies {
         let padded = engine.read(values, 0, floats).await?;
         let rows = padded.chunks_exact(stride).flat_map(|row| &row[..dim]);
         Ok(rows.copied().collect())
+    }
+
+    /// Saves them and their moments.
+    ///
+    /// # Errors
+    /// As [`ArrayWriter::vector`].
+    pub(crate) async fn save(&self, engine: &Engine, arrays: &mut ArrayWriter) -> Result<()> {
+        let floats = self.count() * self.stride();
+        let Moments { first, second } = &self.moments;
+        for (name, vector) in [
+            (PARAMETERS, &self.parameters),
+            (MOMENTS[0], first),
+            (MOMENTS[1], second),
+        ] {
+            arrays.vector(name, engine, vector, floats).await?;
+        }
+        Ok(())
+    }
+
+    /// Takes what was saved in place of what is there.
+    ///
+    /// # Errors
+    /// As [`ArrayReader::vector`].
+    pub(crate) async fn restore(
+        &mut self,
+        engine: &Engine,
+        arrays: &ArrayReader<'_>,
+    ) -> Result<()> {
+        let floats = self.count() * self.stride();
+        let Moments { first, second } = &mut self.moments;
+        for (name, vector) in [
+            (PARAMETERS, &mut self.parameters),
+            (MOMENTS[0], first),
+            (MOMENTS[1], second),
+        ] {
+            arrays.vector(name, engine, vector, floats).await?;
+        }
+        Ok(())
     }
 
     /// Brings all to unit length, for a step. One whose length is not finite sets `status[0]`.

@@ -2,8 +2,13 @@
 //!
 //! The command line and the page's worker both turn this crank; what comes out is the report that `--json` prints.
 
+mod saved;
+
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
+
+pub use saved::{Checkpoint, Origin};
 
 use serde::{Deserialize, Serialize};
 use web_time::Instant;
@@ -39,6 +44,8 @@ pub struct Run {
     /// Whether maps are drawn, and the embeddings for one that came with the evaluation at a step.
     watched: bool,
     placed: Option<(u64, Embeddings)>,
+    /// What tells the data from other data, once a checkpoint asked.
+    data_mark: OnceCell<saved::Data>,
 }
 
 /// What a slice of work brought.
@@ -188,18 +195,27 @@ impl Run {
         let trainer = Trainer::new(engine, dataset, config).await?;
         let warnings = Warnings::before(trainer.dataset(), trainer.sides(), trainer.config());
         Ok(Self {
+            warnings,
+            ..Self::of(trainer)
+        })
+    }
+
+    /// A run that has nothing to say yet.
+    fn of(trainer: Trainer) -> Self {
+        Self {
             trainer,
             history: Vec::new(),
             evaluations: Vec::new(),
             baseline: None,
             head: None,
             verdict: None,
-            warnings,
+            warnings: Warnings::default(),
             axes: Axes::default(),
             elapsed_ms: 0.0,
             watched: false,
             placed: None,
-        })
+            data_mark: OnceCell::new(),
+        }
     }
 
     /// Takes in what a look at the rows found: what of it speaks against the scores becomes a warning.

@@ -6,6 +6,7 @@ mod hardest;
 mod neighbours;
 mod outlook;
 mod pairs;
+mod saved;
 mod score;
 mod setup;
 mod stored;
@@ -17,10 +18,12 @@ use serde::{Deserialize, Serialize};
 pub use hardest::{HardTriplet, HardestTriplets};
 pub use neighbours::{Neighbour, Neighbourhood};
 pub use pairs::PairHistogram;
+pub(crate) use saved::Saved;
 pub use score::Evaluation;
 pub(crate) use score::Map;
 pub use stored::StoredMemory;
 
+use crate::checkpoint::damaged;
 use crate::config::{InitialWeights, TrainConfig};
 use crate::cross_batch_memory::{CrossBatchMemory, MemoryAge};
 use crate::dataset::{Dataset, Sides};
@@ -101,6 +104,9 @@ pub struct Trainer {
     picked_at: u64,
     picked: Option<Vec<Hardest>>,
     failed: Option<Error>,
+    /// Whether all that is here is as the last step left it: a step that broke off leaves rows drawn and stored that it never
+    /// used.
+    whole: bool,
     /// Whether rows in the memory may be other than what the sampler draws.
     by_hand: bool,
     /// By class, whether a row of it was drawn.
@@ -138,6 +144,19 @@ impl Trainer {
     /// [`Error::Config`] for settings that are out of range or do not suit the data; [`Error::Refused`] and
     /// [`Error::TooLarge`] when training and evaluation do not fit the engine's budget together, with the numbers.
     pub async fn new(engine: Engine, dataset: Rc<Dataset>, config: TrainConfig) -> Result<Self> {
+        let mut trainer = Self::at_random(engine, dataset, config).await?;
+        if trainer.config.initial_weights == InitialWeights::Lda {
+            trainer.start_from_linear().await?;
+        }
+        Ok(trainer)
+    }
+
+    /// The same with random weights in any case: nothing was scored or fitted.
+    pub(crate) async fn at_random(
+        engine: Engine,
+        dataset: Rc<Dataset>,
+        config: TrainConfig,
+    ) -> Result<Self> {
         let setup = Setup::new(&dataset, &config)?;
         let sizes = &setup.sizes;
         let Fit {
@@ -170,7 +189,7 @@ impl Trainer {
             Some(spec) => Some(Proxies::new(&engine, &mut workspace, spec, config.seed).await?),
             None => None,
         };
-        let mut trainer = Self {
+        Ok(Self {
             rule: config.rule(),
             train: TrainBuffers::new(&mut workspace, sizes),
             tile: Activations::new(&mut workspace, &TILE, &sizes.widths),
@@ -186,6 +205,7 @@ impl Trainer {
             picked_at: 0,
             picked: None,
             failed: None,
+            whole: true,
             by_hand: false,
             seen: vec![false; classes],
             drifted: [0.0; 2],
@@ -200,11 +220,7 @@ impl Trainer {
             model,
             memory,
             proxies,
-        };
-        if trainer.config.initial_weights == InitialWeights::Lda {
-            trainer.start_from_linear().await?;
-        }
-        Ok(trainer)
+        })
     }
 
     /// Takes as many steps as may be under way at once, one at least and `at_most` at most: some slices of work on a GPU,
@@ -226,6 +242,7 @@ impl Trainer {
         let operations = sizes.step_operations(alone);
         let steps = self.pace.units_ahead(operations, slices, most);
         let mut numbers = Vec::with_capacity(steps * sizes.batch);
+        self.whole = false;
         for _ in 0..steps {
             self.setup.sampler.next_batch(&mut numbers);
         }
@@ -263,6 +280,7 @@ impl Trainer {
         if let Some(error) = self.failed.take() {
             return Err(error);
         }
+        self.whole = false;
         let (engine, mut pace) = (self.engine.clone(), self.pace);
         let mut slices = Slices::unstopped(&engine, &mut pace);
         let Sizes {
@@ -278,7 +296,9 @@ impl Trainer {
             let first = drawn.len();
             for numbers in numbers.chunks_exact(batch) {
                 let step = self.step + drawn.len() as u64;
-                drawn.push(self.enqueue(step, numbers, &mut rows));
+                let next = self.enqueue(step, numbers, &mut rows);
+                self.check_positives(&next)?;
+                drawn.push(next);
             }
             self.features
                 .stage(&mut slices, &self.dataset, numbers)
@@ -312,6 +332,7 @@ impl Trainer {
         self.pace = pace;
         let reports = self.read_reports(&report, &drawn)?;
         self.picked = picked.filter(|_| self.last.is_some());
+        self.whole = self.failed.is_none();
         Ok(reports)
     }
 
@@ -424,6 +445,19 @@ impl Trainer {
         Err(Error::Data(format!(
             "with these rows {count} rows of class \"{class}\" are mined together, and this run has room for {most} of a class, \
              the most that its sampler brings together: give rows of more classes, or call `reset_memory` before"
+        )))
+    }
+
+    /// Checks that no row of a step has more positives than the buffers hold. The sampler promises that of the rows it draws; a
+    /// checkpoint may hold any.
+    fn check_positives(&self, drawn: &Drawn) -> Result<()> {
+        let most = self.setup.sizes.blocks(drawn.alone).positives;
+        if self.rule.path() == Path::Rows || drawn.positives <= most {
+            return Ok(());
+        }
+        Err(damaged(format_args!(
+            "its memory holds more rows of one class than its sampler draws ({} and one more, {most} at most)",
+            drawn.positives
         )))
     }
 

@@ -57,7 +57,7 @@ impl fmt::Display for Warning {
 }
 
 /// What a run was warned of, each once.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Warnings {
     said: Vec<Warning>,
     quiet_steps: u64,
@@ -133,13 +133,14 @@ impl Warnings {
 
     /// Looks at a step.
     pub(crate) fn see(&mut self, report: &StepReport, config: &TrainConfig) {
-        self.seen[0] += report.mining.valid;
-        self.seen[1] += report.mining.active;
+        // They may come from a file.
+        self.seen[0] = self.seen[0].saturating_add(report.mining.valid);
+        self.seen[1] = self.seen[1].saturating_add(report.mining.active);
         if report.mining.active > 0 {
             self.quiet_steps = 0;
             return;
         }
-        self.quiet_steps += 1;
+        self.quiet_steps = self.quiet_steps.saturating_add(1);
         if self.quiet_steps >= QUIET_STEPS && !self.quiet_said {
             self.quiet_said = true;
             self.said.push(nothing_active(report, config));
@@ -150,7 +151,7 @@ impl Warnings {
     pub(crate) fn see_diagnostics(&mut self, step: u64, found: &Diagnostics, config: &TrainConfig) {
         let [valid, active] = std::mem::take(&mut self.seen);
         let share = active as f64 / valid.max(1) as f64;
-        let first = std::mem::replace(&mut self.evaluated, step) + 1;
+        let first = std::mem::replace(&mut self.evaluated, step).saturating_add(1);
         let drifts = found.push.is_some_and(|push| push > DRIFTS) && share > DRIFTS_FROM_SHARE;
         let mends = !config.center_gradient && config.batch_size > 1;
         if drifts && mends && !self.drift_said && step >= LEAST_STEPS {

@@ -1421,9 +1421,17 @@ fn stops_at_once(arguments: &[&str]) {
 fn ctrl_c_stops_a_run_with_one_word_and_leaves_nothing_half_written() {
     let target = folder("stopped").join("run");
     let path = target.to_str().expect("UTF-8");
-    let elapsed = interrupted(&["train", "--set", "steps=1000000", "--out", path]);
+    let train = ["train", "--set", "steps=1000000", "--out", path];
+    let elapsed = interrupted(&[&train[..], &["--checkpoint-every", "0"]].concat());
     assert!(elapsed < std::time::Duration::from_secs(2), "{elapsed:?}");
     assert!(!target.exists());
+    // With checkpoints it leaves one, whole.
+    let elapsed = interrupted(&train);
+    assert!(elapsed < std::time::Duration::from_secs(2), "{elapsed:?}");
+    let left: Vec<_> = std::fs::read_dir(&target).expect("is there").collect();
+    assert_eq!(left.len(), 1, "{left:?}");
+    let saved = std::fs::read(target.join("checkpoint-1.bin")).expect("is there");
+    assert!(nearfar::Checkpoint::read(&saved).expect("is whole").step() > 0);
 }
 
 #[cfg(unix)]

@@ -714,6 +714,8 @@ fn signals_leave_nothing_half_written_and_their_exit_code() {
         "steps=10000000",
         "--set",
         "batch_size=12",
+        "--checkpoint-every",
+        "0",
         "--out",
         &run,
     ];

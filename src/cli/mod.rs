@@ -1,6 +1,7 @@
 //! Commands, the options they share, and what they print where: results on standard output, the rest beside it.
 
 mod allocator;
+mod checkpoints;
 mod devices;
 mod embed;
 mod evaluate;

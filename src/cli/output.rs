@@ -109,7 +109,7 @@ fn folder_of(path: &Path) -> &Path {
 }
 
 /// The files that `FILE` or `FILE:COLUMN` may mean.
-fn files_of(text: &str) -> impl Iterator<Item = &Path> {
+pub(super) fn files_of(text: &str) -> impl Iterator<Item = &Path> {
     let colons = text.match_indices(':').map(|(at, _)| &text[..at]);
     let names = std::iter::once(text).chain(colons).map(Path::new);
     names.filter(|path| path.is_file())
@@ -153,6 +153,21 @@ impl Temporary {
         }
     }
 
+    /// Under this name, which one process uses at a time; what one that was killed left there is gone.
+    fn named(path: PathBuf) -> std::io::Result<(Self, File)> {
+        let mut paths = TEMPORARIES.lock().expect("nobody fails while holding it");
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .open(&path)?;
+        paths.push(path.clone());
+        Ok((Self(path), file))
+    }
+
     /// In the folder of a target; a folder that takes none is refused.
     fn beside(target: &Target) -> Result<(Self, File)> {
         let folder = folder_of(&target.place);
@@ -167,6 +182,47 @@ fn why(folder: &Path, error: &std::io::Error) -> String {
     } else {
         format!("there is no folder {}: make it first", folder.display())
     }
+}
+
+/// Puts a file of these bytes in the place of `name` in a folder, or leaves what is there: it is written under the name `aside`,
+/// brought to the disk, and renamed. No signal stops it.
+///
+/// # Errors
+/// [`Error::Io`].
+pub(super) fn replace(folder: &Path, aside: &str, name: &str, bytes: &[u8]) -> Result<()> {
+    let path = folder.join(name);
+    let written = (|| {
+        let (temporary, mut file) = Temporary::named(folder.join(aside))?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        std::fs::rename(&temporary.0, &path)?;
+        sync(folder)
+    })();
+    written.map_err(io(format!("writing {}", path.display())))
+}
+
+/// Removes a file of a folder, where it is there.
+///
+/// # Errors
+/// [`Error::Io`].
+pub(super) fn remove(folder: &Path, name: &str) -> Result<()> {
+    let path = folder.join(name);
+    match std::fs::remove_file(&path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        removed => removed.map_err(io(format!("removing {}", path.display()))),
+    }
+}
+
+/// Brings the names of a folder to the disk.
+#[cfg(unix)]
+fn sync(folder: &Path) -> std::io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+/// Elsewhere folders cannot be opened.
+#[cfg(not(unix))]
+fn sync(_: &Path) -> std::io::Result<()> {
+    Ok(())
 }
 
 impl Drop for Temporary {

@@ -24,6 +24,8 @@ pub(super) struct Progress {
     what: Option<String>,
     unit: String,
     started: Instant,
+    /// What was done when it started.
+    first: u64,
     said: Cell<Instant>,
 }
 
@@ -48,8 +50,17 @@ impl Progress {
             what: what.map(str::to_owned),
             unit: unit.to_owned(),
             started: Instant::now(),
+            first: 0,
             said: Cell::new(Instant::now()),
         }
+    }
+
+    /// Begins after so many: their time is not known.
+    pub(super) fn after(mut self, first: u64) -> Self {
+        self.first = first;
+        self.bar.set_position(first);
+        self.bar.reset_eta();
+        self
     }
 
     pub(super) fn set(&self, done: u64) {
@@ -68,8 +79,8 @@ impl Progress {
     pub(super) fn note(&self, line: &str) {
         self.said.set(Instant::now());
         let (done, total) = (self.bar.position(), self.bar.length().unwrap_or(0));
-        if self.bar.is_hidden() && done > 0 {
-            let rate = done as f64 / self.started.elapsed().as_secs_f64();
+        if self.bar.is_hidden() && done > self.first {
+            let rate = (done - self.first) as f64 / self.started.elapsed().as_secs_f64();
             let left = (total - done) as f64 / rate;
             note_line(format_args!("{line}  {rate:.0}/s, {left:.0} s left"));
         } else {

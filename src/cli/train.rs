@@ -3,20 +3,24 @@
 use std::cell::OnceCell;
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::time::Duration;
 
 use clap::Args;
 use nearfar::{
-    Bytes, Dataset, Error, Forecast, Metrics, Missing, NamedFile, Progress, Rate, Recipe, Result,
-    Results, Room, RowsOf, Run, RunReport, Split, Survey, TrainConfig, Trainer,
+    Bytes, Checkpoint, Dataset, Error, Forecast, Metrics, Missing, NamedFile, Origin, Progress,
+    Rate, Recipe, Result, Results, Room, RowsOf, Run, RunReport, SAMPLES, Split, Survey,
+    TrainConfig, Trainer,
 };
 
+use super::checkpoints::{self, Checkpoints, Found};
 use super::output::Folder;
 use super::{Common, files, note_line, print_json, print_line, progress, saved};
 
 const EXAMPLES: &str = "\
 Examples:
   nearfar train --data flowers.csv --labels species --out run
-  nearfar train --data features.npy --labels labels.npy --set steps=1000 --set batch_size=64 --seed 1";
+  nearfar train --data features.npy --labels labels.npy --set steps=1000 --set batch_size=64 --seed 1
+  nearfar train --resume run";
 
 /// Train a head on labelled rows, and compare it with the rows as they are
 ///
@@ -26,9 +30,9 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(super) struct Train {
     /// Rows of numbers: a CSV with a header, an NPY, NPZ or safetensors file, each also as .gz, or a built-in sample
-    /// (sample:mirrored, sample:many-classes, sample:digits, sample:cells, sample:large)
-    #[arg(long, value_name = "FILE[:ARRAY]", default_value = "sample:mirrored")]
-    data: String,
+    /// (sample:mirrored, sample:many-classes, sample:digits, sample:cells, sample:large) [default: sample:mirrored]
+    #[arg(long, value_name = "FILE[:ARRAY]")]
+    data: Option<String>,
     /// The class of each row: a column (CSV) or array (NPZ, safetensors) of the data by its name, or another file, with a column or
     /// array of it after a colon [default: found by its name or type]
     #[arg(long, value_name = "COLUMN|FILE[:COLUMN]")]
@@ -53,10 +57,20 @@ pub(super) struct Train {
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
     /// A folder to save in: the head (safetensors, ONNX, sentence-transformers), the linear map, settings, history, a model card, a
-    /// report, a PyTorch script, the test side's embeddings and labels, and the memory
+    /// report, a PyTorch script, the test side's embeddings and labels, and the memory;
+    /// while the run goes on, its checkpoints
     /// [default: nothing is saved]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Go on with the run of this folder, which was stopped or killed, from its newest checkpoint, with its data and settings:
+    /// on the same engine and adapter the head is that of a run that was never stopped, bit for bit. --data and the others say
+    /// where files are that have moved
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "recipe", "config", "sets", "seed", "budget"])]
+    resume: Option<PathBuf>,
+    /// Seconds of work from one checkpoint in the folder to the next; two are kept, and none once the run is done. Ctrl-C saves
+    /// one, too. 0 saves none
+    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = checkpoints::seconds)]
+    checkpoint_every: Duration,
     /// The number that all random choices follow from: the same number gives the same run [default: 0]
     #[arg(long)]
     seed: Option<u64>,
@@ -74,30 +88,65 @@ impl Train {
 
     /// The budget that the options and settings give.
     pub(super) fn budget(&self) -> Result<u64> {
-        Ok(self.settings(TrainConfig::default())?.budget_bytes)
+        Ok(match self.found()? {
+            Some(found) => Checkpoint::read(&found.bytes)?.config().budget_bytes,
+            None => self.settings(TrainConfig::default())?.budget_bytes,
+        })
     }
 
     /// What a run would hold and take; trains nothing.
     pub(super) fn plan(&self, room: &Room, rate: &Rate) -> Result<Forecast> {
-        let (dataset, config) = pollster::block_on(self.prepare())?;
+        let (dataset, config) = pollster::block_on(self.prepare(self.found()?.as_ref()))?;
         Trainer::plan(room, &dataset, &config, rate)
     }
 
+    /// The checkpoint to go on with, where that is asked for.
+    fn found(&self) -> Result<Option<Found>> {
+        let Some(folder) = &self.resume else {
+            return Ok(None);
+        };
+        let found = Found::newest(folder)?;
+        found.map(Some).ok_or_else(|| {
+            Error::Data(format!(
+                "{}: there is no checkpoint of a run that was stopped: give the folder of its --out, or start a new run",
+                folder.display()
+            ))
+        })
+    }
+
+    /// Where the data is: as the options say, or else as the run that goes on had it.
+    fn origin(&self, before: Option<&Origin>) -> Origin {
+        let given = |option: &Option<String>, before: Option<&String>| {
+            let given = option.as_deref().map(checkpoints::lasting);
+            given.or_else(|| before.cloned())
+        };
+        let is_new = before.is_none();
+        let before = before.cloned().unwrap_or_default();
+        let data = Some(before.data).filter(|data| !data.is_empty());
+        let sample = || format!("sample:{}", SAMPLES[0]);
+        Origin {
+            data: given(&self.data, data.as_ref()).unwrap_or_else(sample),
+            labels: given(&self.labels, before.labels.as_ref()),
+            test_data: given(&self.test_data, before.test_data.as_ref()),
+            test_labels: given(&self.test_labels, before.test_labels.as_ref()),
+            missing: match is_new {
+                true => self.missing,
+                false => before.missing,
+            },
+        }
+    }
+
     /// The data and the settings.
-    async fn prepare(&self) -> Result<(Dataset, TrainConfig)> {
+    async fn prepare(&self, found: Option<&Found>) -> Result<(Dataset, TrainConfig)> {
+        if let Some(found) = found {
+            let checkpoint = Checkpoint::read(&found.bytes)?;
+            let config = checkpoint.config().clone();
+            let origin = self.origin(Some(checkpoint.origin()));
+            return Ok((read(&origin, config.seed).await?, config));
+        }
         // The sample depends on the seed, the defaults on the data: the seed is read first.
         let seed = self.settings(TrainConfig::default())?.seed;
-        let mut dataset = files::dataset(&self.data, self.labels.as_deref(), self.missing, seed)?;
-        if let Some(test) = &self.test_data {
-            dataset = dataset
-                .append(&files::dataset(
-                    test,
-                    self.test_labels.as_deref(),
-                    self.missing,
-                    seed,
-                )?)
-                .await?;
-        }
+        let dataset = read(&self.given(), seed).await?;
         let start = dataset.default_config();
         let start = match &self.recipe {
             Some(name) => Recipe::named(name)?.apply(start, dataset.class_names.len())?,
@@ -115,39 +164,69 @@ impl Train {
     }
 
     async fn train(&self) -> Result<()> {
-        let (dataset, config) = self.prepare().await?;
+        let found = self.found()?;
+        let (dataset, config) = self.prepare(found.as_ref()).await?;
         let survey = Survey::of(&dataset.features).await?;
         let tasks = progress::Tasks::default();
         let heard = tasks.clone();
         let engine = self.common.open(config.budget_bytes)?;
         let engine = engine.with_listener(move |working| heard.hear(&working));
-        let folder = self.out.as_deref();
-        let folder = folder.map(|out| Folder::create(out, nearfar::folder_names(), &self.inputs()));
+        let out = self.resume.as_deref().or(self.out.as_deref());
+        let checkpoint = found.as_ref().map(|found| Checkpoint::read(&found.bytes));
+        let checkpoint = checkpoint.transpose()?;
+        let origin = self.origin(checkpoint.as_ref().map(Checkpoint::origin));
+        let folder = out.map(|out| Folder::create(out, nearfar::folder_names(), &inputs(&origin)));
         let folder = folder.transpose()?;
         describe(&dataset, engine.info());
         for finding in survey.findings(&dataset.feature_names) {
             note_line(format_args!("  {finding}"));
         }
-        let mut run = Run::new(engine, Rc::new(dataset), config).await?;
-        run.see_survey(&survey);
+        let (device, dataset) = (engine.info().clone(), Rc::new(dataset));
+        let mut run = match &checkpoint {
+            Some(checkpoint) => Run::resume(engine, dataset, checkpoint).await?,
+            None => Run::new(engine, dataset, config).await?,
+        };
+        // A run that goes on has its warnings.
+        if checkpoint.is_none() {
+            run.see_survey(&survey);
+        }
+        if let (Some(out), Some(found), Some(checkpoint)) = (out, &found, &checkpoint) {
+            found.say(out, checkpoint);
+            if let Some(other) = checkpoint.other_device(&device) {
+                note_line(other);
+            }
+        }
+        let every = self.checkpoint_every;
+        let mut checkpoints = out.map(|out| Checkpoints::new(out, every, origin, found.as_ref()));
         for warning in run.warnings() {
             note_line(format_args!("warning: {warning}"));
         }
-        let followed = follow(&mut run, &tasks).await;
+        let followed = follow(&mut run, &tasks, checkpoints.as_mut()).await;
         let report = run.report();
         match followed {
             Err(error @ Error::NotFinite { .. }) => {
                 if let Some(folder) = folder {
                     save_what_there_is(&mut run, &report, folder).await?;
                 }
+                // It would only come here again.
+                checkpoints.map_or(Ok(()), Checkpoints::remove)?;
                 return Err(error);
+            }
+            Err(Error::Stopped) => {
+                if let Some(mut checkpoints) = checkpoints {
+                    checkpoints.save_stopped(&run).await;
+                }
+                return Err(Error::Stopped);
             }
             followed => followed?,
         }
-        let saved = match folder {
+        let mut saved = match folder {
             Some(folder) => save(&mut run, &report, folder).await,
             None => Ok(()),
         };
+        if saved.is_ok() {
+            saved = checkpoints.map_or(Ok(()), Checkpoints::remove);
+        }
         // What was found is said even where it cannot be saved.
         let printed = if self.common.json {
             print_json(&report)
@@ -158,11 +237,16 @@ impl Train {
         saved.and(printed)
     }
 
-    /// The files of data, as they were given.
-    fn inputs(&self) -> Vec<&str> {
-        let others = [&self.labels, &self.test_data, &self.test_labels];
-        let others = others.into_iter().flatten().map(String::as_str);
-        std::iter::once(self.data.as_str()).chain(others).collect()
+    /// Where the data is, as the options say it.
+    fn given(&self) -> Origin {
+        let sample = || format!("sample:{}", SAMPLES[0]);
+        Origin {
+            data: self.data.clone().unwrap_or_else(sample),
+            labels: self.labels.clone(),
+            test_data: self.test_data.clone(),
+            test_labels: self.test_labels.clone(),
+            missing: self.missing,
+        }
     }
 
     /// The split that keeps the test file for the end. Saved settings always name a split, maybe another: that one does
@@ -203,6 +287,41 @@ impl Train {
     }
 }
 
+/// Reads the data.
+async fn read(origin: &Origin, seed: u64) -> Result<Dataset> {
+    let Origin {
+        data,
+        labels,
+        test_data,
+        test_labels,
+        missing,
+    } = origin;
+    let dataset = files::dataset(data, labels.as_deref(), *missing, seed)?;
+    match test_data {
+        Some(test) => {
+            let test = files::dataset(test, test_labels.as_deref(), *missing, seed)?;
+            dataset.append(&test).await
+        }
+        None => Ok(dataset),
+    }
+}
+
+/// The files of the data.
+fn inputs(origin: &Origin) -> Vec<&str> {
+    let Origin {
+        data,
+        labels,
+        test_data,
+        test_labels,
+        missing: _,
+    } = origin;
+    let others = [labels, test_data, test_labels].into_iter().flatten();
+    std::iter::once(data)
+        .chain(others)
+        .map(String::as_str)
+        .collect()
+}
+
 fn describe(dataset: &Dataset, device: &nearfar::DeviceInfo) {
     let software = if device.software {
         ", a software adapter: right but slow"
@@ -226,9 +345,13 @@ fn describe(dataset: &Dataset, device: &nearfar::DeviceInfo) {
 }
 
 /// Runs to the end, with progress.
-async fn follow(run: &mut Run, tasks: &progress::Tasks) -> Result<()> {
+async fn follow(
+    run: &mut Run,
+    tasks: &progress::Tasks,
+    mut checkpoints: Option<&mut Checkpoints>,
+) -> Result<()> {
     let steps = run.trainer().config().steps;
-    let bar = progress::Progress::new(steps, "steps");
+    let bar = progress::Progress::new(steps, "steps").after(run.step());
     let mut loss = None;
     let mut warned = run.warnings().len();
     loop {
@@ -256,6 +379,9 @@ async fn follow(run: &mut Run, tasks: &progress::Tasks) -> Result<()> {
             bar.note(&format!("warning: {warning}"));
         }
         warned = run.warnings().len();
+        if let Some(checkpoints) = &mut checkpoints {
+            checkpoints.keep_up(run, &bar).await;
+        }
     }
     bar.finish();
     Ok(())

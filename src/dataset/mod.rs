@@ -7,6 +7,7 @@ mod blob;
 mod cells;
 mod csv;
 mod digits;
+mod fingerprint;
 mod foreign;
 mod format;
 mod json_lines;

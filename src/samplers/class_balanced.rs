@@ -3,7 +3,7 @@
 use rand::seq::SliceRandom as _;
 use serde::{Deserialize, Serialize};
 
-use super::{Classes, Draw};
+use super::{Classes, Draw, Saved, saved};
 use crate::rng::{self, Rng};
 
 /// Draws a class at random for each row of a batch, then a row of it: every class is as frequent as every other.
@@ -53,5 +53,21 @@ impl Draw for ClassBalanced {
     /// The whole window: chance may give one class again and again.
     fn most_of_a_class(&self, window: usize) -> usize {
         window
+    }
+
+    fn save(&self, numbers: &mut Vec<u32>) {
+        saved::save(self.classes.iter().map(|(rows, _)| rows), numbers);
+        numbers.extend(self.classes.iter().map(|(_, next)| *next as u32));
+    }
+
+    fn restore(&mut self, saved: &mut Saved<'_>) -> Option<()> {
+        let classes: Classes = self.classes.iter().map(|(rows, _)| rows.clone()).collect();
+        let orders = saved.orders_of(&classes)?;
+        let placed = orders.into_iter().map(|rows| {
+            let next = saved.place(rows.len())?;
+            Some((rows, next))
+        });
+        self.classes = placed.collect::<Option<_>>()?;
+        Some(())
     }
 }

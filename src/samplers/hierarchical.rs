@@ -3,7 +3,7 @@
 use rand::seq::SliceRandom as _;
 use serde::{Deserialize, Serialize};
 
-use super::{Classes, Draw, SuperClass, batches_touched, check_that, draw_of_class};
+use super::{Classes, Draw, Saved, SuperClass, batches_touched, check_that, draw_of_class, saved};
 use crate::error::{Error, Result};
 use crate::rng::Rng;
 
@@ -159,6 +159,23 @@ impl Draw for Hierarchical {
 
     fn most_of_a_class(&self, window: usize) -> usize {
         (self.most * batches_touched(window, self.batch_size)).min(window)
+    }
+
+    fn save(&self, numbers: &mut Vec<u32>) {
+        numbers.push(self.next as u32);
+        numbers.extend(&self.order);
+        for classes in &self.supers {
+            saved::save(classes, numbers);
+        }
+    }
+
+    fn restore(&mut self, saved: &mut Saved<'_>) -> Option<()> {
+        self.next = saved.place(self.order.len())?;
+        self.order = saved.order_of(&self.order)?;
+        for classes in &mut self.supers {
+            *classes = saved.orders_of(classes)?;
+        }
+        Some(())
     }
 }
 

@@ -3,7 +3,7 @@
 use rand::seq::SliceRandom as _;
 use serde::{Deserialize, Serialize};
 
-use super::{Classes, Draw, batches_touched, check_classes, draw_of_class};
+use super::{Classes, Draw, Saved, batches_touched, check_classes, draw_of_class, saved};
 use crate::error::Result;
 use crate::rng::Rng;
 
@@ -61,5 +61,14 @@ impl Draw for MPerClass {
 
     fn most_of_a_class(&self, window: usize) -> usize {
         (self.m * batches_touched(window, self.batch_size)).min(window)
+    }
+
+    fn save(&self, numbers: &mut Vec<u32>) {
+        saved::save(&self.classes, numbers);
+    }
+
+    fn restore(&mut self, saved: &mut Saved<'_>) -> Option<()> {
+        self.classes = saved.orders_of(&self.classes)?;
+        Some(())
     }
 }

@@ -1,9 +1,11 @@
 //! The batches of PML's `MPerClassSampler` in epochs that draw every row, which its users ask for (issue 684).
 
+use std::collections::HashSet;
+
 use rand::seq::SliceRandom as _;
 use serde::{Deserialize, Serialize};
 
-use super::{Classes, Draw, batches_touched, check_classes};
+use super::{Classes, Draw, Saved, batches_touched, check_classes, saved};
 use crate::error::Result;
 use crate::rng::Rng;
 
@@ -146,5 +148,22 @@ impl Draw for MPerClassEpoch {
         let by_batches = in_a_batch * batches_touched(window, self.batch_size);
         let by_epochs = in_an_epoch * (window.div_ceil(self.batches * self.batch_size) + 1);
         (self.m * by_batches.min(by_epochs)).min(window)
+    }
+
+    fn save(&self, numbers: &mut Vec<u32>) {
+        numbers.push(self.next as u32);
+        saved::save(self.classes.iter().chain([&self.epoch]), numbers);
+    }
+
+    fn restore(&mut self, saved: &mut Saved<'_>) -> Option<()> {
+        self.next = saved.place(self.batches)?;
+        self.classes = saved.orders_of(&self.classes)?;
+        let dealt = saved.place(self.batches * self.batch_size)?;
+        self.epoch = saved.take(dealt)?.to_vec();
+        let own: HashSet<&u32> = self.classes.iter().flatten().collect();
+        // Before the first batch nothing is dealt.
+        let whole = dealt == self.batches * self.batch_size || dealt == 0;
+        let comes = self.next == self.batches || dealt > 0;
+        (whole && comes && self.epoch.iter().all(|row| own.contains(row))).then_some(())
     }
 }

@@ -7,6 +7,7 @@ mod class_balanced;
 mod hierarchical;
 mod m_per_class;
 mod m_per_class_epoch;
+mod saved;
 mod shuffled;
 
 use std::fmt;
@@ -21,6 +22,7 @@ pub(crate) use m_per_class::MPerClass;
 pub use m_per_class::MPerClassSampler;
 pub(crate) use m_per_class_epoch::MPerClassEpoch;
 pub use m_per_class_epoch::MPerClassEpochSampler;
+pub(crate) use saved::Saved;
 pub(crate) use shuffled::Shuffled;
 pub use shuffled::ShuffledSampler;
 
@@ -57,6 +59,12 @@ pub(crate) trait Draw: fmt::Debug {
     /// An upper bound of the rows of one class among any `window` consecutive rows, wherever they begin and whatever chance
     /// gives; a row that comes twice counts twice.
     fn most_of_a_class(&self, window: usize) -> usize;
+
+    /// Appends all that the next batches follow from beside chance: orders and places.
+    fn save(&self, numbers: &mut Vec<u32>);
+
+    /// Goes on from there; nothing where it cannot have been this sampler, of these rows.
+    fn restore(&mut self, saved: &mut Saved<'_>) -> Option<()>;
 }
 
 impl Sampler {

@@ -3,7 +3,7 @@
 use rand::seq::SliceRandom as _;
 use serde::{Deserialize, Serialize};
 
-use super::{Classes, Draw};
+use super::{Classes, Draw, Saved};
 use crate::error::{Error, Result};
 use crate::rng::Rng;
 
@@ -57,5 +57,16 @@ impl Draw for Shuffled {
         let epoch = self.rows.len() / self.batch_size * self.batch_size;
         // In each epoch that the window touches, each row of the class once.
         (self.largest * (window.div_ceil(epoch) + 1)).min(window)
+    }
+
+    fn save(&self, numbers: &mut Vec<u32>) {
+        numbers.push(self.next as u32);
+        numbers.extend(&self.rows);
+    }
+
+    fn restore(&mut self, saved: &mut Saved<'_>) -> Option<()> {
+        self.next = saved.place(self.rows.len())?;
+        self.rows = saved.order_of(&self.rows)?;
+        Some(())
     }
 }

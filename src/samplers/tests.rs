@@ -358,3 +358,49 @@ fn arguments_out_of_range_are_refused_by_name_with_the_range() {
     }
     hierarchical(2, 16, 1).check(32).expect("holds");
 }
+
+#[test]
+fn a_sampler_goes_on_from_what_it_saved_and_takes_nothing_else() {
+    let mut rng = rng::stream(0, "saved");
+    for _ in 0..40 {
+        let sizes = random_sizes(&mut rng);
+        let others = random_sizes(&mut rng);
+        let pairs = samplers(&sizes).into_iter().zip(samplers(&sizes));
+        for (place, ((name, _, mut first), (_, _, mut second))) in pairs.enumerate() {
+            let mut chance = rng::stream(1, &name);
+            let batches = rng::below(&mut rng, 30);
+            draw_batches(&mut *first, &mut chance, batches);
+            let mut numbers = Vec::new();
+            first.save(&mut numbers);
+            let mut saved = Saved(&numbers);
+            second.restore(&mut saved).expect("it saved that");
+            assert!(saved.0.is_empty(), "{name}: all of it was read");
+            let mut again = chance.clone();
+            assert_eq!(
+                draw_batches(&mut *first, &mut chance, 25),
+                draw_batches(&mut *second, &mut again, 25),
+                "{name}"
+            );
+            // Cut, and of other rows.
+            for count in 0..numbers.len() {
+                assert!(second.restore(&mut Saved(&numbers[..count])).is_none());
+            }
+            for (other, _, mut draw) in samplers(&others) {
+                let rows = |sizes: &[usize]| sizes.iter().sum::<usize>();
+                if other == name && rows(&others) != rows(&sizes) {
+                    let mut saved = Saved(&numbers);
+                    let taken = draw.restore(&mut saved).is_some() && saved.0.is_empty();
+                    assert!(!taken, "{name}: {sizes:?} as {others:?}");
+                }
+            }
+            // One number changed: refused, or a place that it may have; batches come in any case.
+            let mut changed = numbers.clone();
+            let at = rng::below(&mut rng, numbers.len());
+            changed[at] = [u32::MAX, 0, changed[at] + 1][rng::below(&mut rng, 3)];
+            let (_, _, mut third) = samplers(&sizes).swap_remove(place);
+            if third.restore(&mut Saved(&changed)).is_some() {
+                draw_batches(&mut *third, &mut again, 25);
+            }
+        }
+    }
+}

@@ -1,8 +1,11 @@
 //! What a head is compared with: the features of a side as the head sees them, and a linear map of no more outputs fitted
 //! to the training rows, both ranked by the evaluator as its embeddings are.
 
+use serde::{Deserialize, Serialize};
+
 use super::Trainer;
 use super::score::Map;
+use crate::checkpoint::{ArrayReader, ArrayWriter, damaged};
 use crate::dataset::Side;
 use crate::engine::Workspace;
 use crate::error::{Error, Result};
@@ -24,6 +27,21 @@ pub(super) struct Linear {
     /// Nothing before the fit.
     fit: Option<Result<Fit, Unfit>>,
 }
+
+/// What came of the fit, as a checkpoint says it; the map itself is among its arrays.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Fitted {
+    /// It was not tried yet, or there can be none.
+    Not,
+    /// There is none, as rows of a class vary in too few directions.
+    Singular,
+    /// There is one, and so many of its directions do best.
+    Cut(usize),
+}
+
+/// The arrays of a checkpoint.
+const SAVED: [&str; 2] = ["linear.weight", "linear.bias"];
 
 /// A linear map, and how many of its directions do best on the validation rows.
 #[derive(Debug)]
@@ -132,6 +150,58 @@ impl Trainer {
         if let Ok(linear) = &mut self.linear {
             linear.fit = Some(fit);
         }
+        Ok(())
+    }
+
+    /// Saves the linear map, so that no run is fitted twice.
+    pub(super) fn save_linear(&self, arrays: &mut ArrayWriter) -> Result<Fitted> {
+        match self
+            .linear
+            .as_ref()
+            .ok()
+            .and_then(|linear| linear.fit.as_ref())
+        {
+            None => Ok(Fitted::Not),
+            Some(Err(_)) => Ok(Fitted::Singular),
+            Some(Ok(Fit { map, cut })) => {
+                arrays.array(SAVED[0], &map.layer().weight)?;
+                arrays.array(SAVED[1], &map.layer().bias)?;
+                Ok(Fitted::Cut(*cut))
+            }
+        }
+    }
+
+    /// Takes back what was saved.
+    pub(super) async fn restore_linear(
+        &mut self,
+        fitted: Fitted,
+        arrays: &ArrayReader<'_>,
+    ) -> Result<()> {
+        // Without room for the map there is none, whatever there was elsewhere.
+        let Ok(linear) = &mut self.linear else {
+            return Ok(());
+        };
+        let shape = [linear.model.embedding_size(), linear.model.input_size()];
+        linear.fit = match fitted {
+            Fitted::Not => None,
+            Fitted::Singular => Some(Err(Unfit::Singular)),
+            Fitted::Cut(cut) if (1..=shape[0]).contains(&cut) => {
+                let map = LinearMap::of(LayerWeights {
+                    index: 0,
+                    shape,
+                    weight: arrays.exactly(SAVED[0], shape[0] * shape[1])?,
+                    bias: arrays.exactly(SAVED[1], shape[0])?,
+                });
+                self.set_linear(&map, cut).await?;
+                if let Ok(linear) = &mut self.linear {
+                    linear.fit = Some(Ok(Fit { map, cut }));
+                }
+                return Ok(());
+            }
+            Fitted::Cut(cut) => {
+                return Err(damaged(format_args!("its linear map has no {cut} outputs")));
+            }
+        };
         Ok(())
     }
 

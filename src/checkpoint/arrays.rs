@@ -1,0 +1,215 @@
+//! [`ArrayWriter`] and [`ArrayReader`]: the arrays of a checkpoint by name, as a safetensors file.
+
+use bytemuck::Pod;
+use safetensors::tensor::TensorView;
+use safetensors::{Dtype, SafeTensors};
+
+use super::damaged;
+use crate::engine::{DeviceVec, Engine};
+use crate::error::Result;
+use crate::memory::{reserve, zeros};
+
+// Arrays are written as they lie in memory.
+const _: () = assert!(
+    cfg!(target_endian = "little"),
+    "safetensors is little-endian"
+);
+
+/// What an array is of.
+pub(crate) trait Element: Pod {
+    const DTYPE: Dtype;
+
+    /// Whether a run can have come to this value.
+    fn is_sound(&self) -> bool {
+        true
+    }
+}
+
+impl Element for u8 {
+    const DTYPE: Dtype = Dtype::U8;
+}
+
+impl Element for u32 {
+    const DTYPE: Dtype = Dtype::U32;
+}
+
+impl Element for u64 {
+    const DTYPE: Dtype = Dtype::U64;
+}
+
+impl Element for f64 {
+    const DTYPE: Dtype = Dtype::F64;
+}
+
+impl Element for f32 {
+    const DTYPE: Dtype = Dtype::F32;
+
+    fn is_sound(&self) -> bool {
+        self.is_finite()
+    }
+}
+
+/// Collects arrays.
+#[derive(Debug, Default)]
+pub(crate) struct ArrayWriter(Vec<(&'static str, Dtype, usize, Vec<u8>)>);
+
+impl ArrayWriter {
+    /// Takes an array.
+    ///
+    /// # Errors
+    /// [`crate::Error::NoMemory`].
+    pub(crate) fn array<T: Element>(&mut self, name: &'static str, values: &[T]) -> Result<()> {
+        let bytes: &[u8] = bytemuck::cast_slice(values);
+        let mut own = Vec::new();
+        reserve(&mut own, bytes.len() as u64, "the checkpoint")?;
+        own.extend_from_slice(bytes);
+        self.0.push((name, T::DTYPE, values.len(), own));
+        Ok(())
+    }
+
+    /// Takes the first `count` elements of a vector, read back a window of the engine's fixed buffer at a time.
+    ///
+    /// # Errors
+    /// As [`Engine::read`], and [`crate::Error::NoMemory`].
+    pub(crate) async fn vector<T: Element>(
+        &mut self,
+        name: &'static str,
+        engine: &Engine,
+        vector: &DeviceVec<T>,
+        count: usize,
+    ) -> Result<()> {
+        let values = engine.view(vector, 0, count as u64).await?;
+        self.array(name, &values)
+    }
+
+    /// All of them as a safetensors file.
+    ///
+    /// # Errors
+    /// [`crate::Error::NoMemory`].
+    pub(crate) fn into_bytes(self) -> Result<Vec<u8>> {
+        let bytes: usize = self.0.iter().map(|(_, _, _, bytes)| bytes.len()).sum();
+        // What the crate then takes without asking.
+        reserve(&mut Vec::<u8>::new(), bytes as u64, "the checkpoint")?;
+        let views = self.0.iter().map(|(name, dtype, count, bytes)| {
+            let view = TensorView::new(*dtype, vec![*count], bytes);
+            (*name, view.expect("shape and bytes agree"))
+        });
+        Ok(safetensors::serialize(views, None).expect("names and sizes are sound"))
+    }
+}
+
+/// Gives arrays back.
+#[derive(Debug)]
+pub(crate) struct ArrayReader<'a>(SafeTensors<'a>);
+
+impl<'a> ArrayReader<'a> {
+    /// Looks at a safetensors file.
+    ///
+    /// # Errors
+    /// [`crate::Error::Data`] for anything else.
+    pub(crate) fn new(bytes: &'a [u8]) -> Result<Self> {
+        let arrays = SafeTensors::deserialize(bytes);
+        arrays
+            .map(Self)
+            .map_err(|error| damaged(format_args!("its arrays do not read ({error})")))
+    }
+
+    /// The array of this name, of as many elements as it has.
+    ///
+    /// # Errors
+    /// [`crate::Error::Data`] where there is none of such elements, or one of them is not finite; [`crate::Error::NoMemory`].
+    pub(crate) fn array<T: Element>(&self, name: &str) -> Result<Vec<T>> {
+        let Ok(array) = self.0.tensor(name) else {
+            return Err(damaged(format_args!("it has no array \"{name}\"")));
+        };
+        if array.dtype() != T::DTYPE {
+            let (found, wanted) = (array.dtype(), T::DTYPE);
+            return Err(damaged(format_args!(
+                "its array \"{name}\" is of {found:?}, expected {wanted:?}"
+            )));
+        }
+        let bytes = array.data();
+        let mut values = zeros::<T>((bytes.len() / size_of::<T>()) as u64, "the checkpoint")?;
+        bytemuck::cast_slice_mut(&mut values).copy_from_slice(bytes);
+        match values.iter().position(|value| !value.is_sound()) {
+            None => Ok(values),
+            Some(at) => Err(damaged(format_args!(
+                "value {at} of its array \"{name}\" is not finite"
+            ))),
+        }
+    }
+
+    /// The same, of so many elements.
+    ///
+    /// # Errors
+    /// As [`ArrayReader::array`], and [`crate::Error::Data`] where there are more or fewer.
+    pub(crate) fn exactly<T: Element>(&self, name: &str, count: usize) -> Result<Vec<T>> {
+        let values = self.array(name)?;
+        if values.len() != count {
+            let found = values.len();
+            return Err(damaged(format_args!(
+                "its array \"{name}\" has {found} values, and its settings ask for {count}"
+            )));
+        }
+        Ok(values)
+    }
+
+    /// Writes the array of this name to the first `count` elements of a vector.
+    ///
+    /// # Errors
+    /// As [`ArrayReader::exactly`] and [`Engine::upload`].
+    pub(crate) async fn vector<T: Element>(
+        &self,
+        name: &str,
+        engine: &Engine,
+        vector: &mut DeviceVec<T>,
+        count: usize,
+    ) -> Result<()> {
+        engine.upload(vector, 0, &self.exactly(name, count)?).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Error;
+
+    #[test]
+    fn arrays_come_back_by_name_and_only_as_what_they_are() {
+        let mut writer = ArrayWriter::default();
+        writer.array("a", &[1.5f32, -0.0]).expect("is taken");
+        writer.array("b", &[7u32]).expect("is taken");
+        writer.array::<u8>("none", &[]).expect("is taken");
+        writer.array("nan", &[0.0, f32::NAN]).expect("is taken");
+        let bytes = writer.into_bytes().expect("is written");
+        let reader = ArrayReader::new(&bytes).expect("is read");
+        let floats: Vec<f32> = reader.exactly("a", 2).expect("is there");
+        assert_eq!(
+            floats.into_iter().map(f32::to_bits).collect::<Vec<_>>(),
+            [1.5f32, -0.0].map(f32::to_bits)
+        );
+        assert_eq!(reader.array::<u32>("b").expect("is there"), [7]);
+        assert!(
+            reader
+                .exactly::<u8>("none", 0)
+                .expect("is there")
+                .is_empty()
+        );
+        let refused = |error: Error| error.to_string();
+        let of = |name| {
+            reader
+                .array::<f32>(name)
+                .map_err(refused)
+                .expect_err("refused")
+        };
+        assert!(of("c").contains("no array \"c\""));
+        assert!(of("b").contains("is of U32, expected F32"));
+        assert!(of("nan").contains("value 1 of its array \"nan\" is not finite"));
+        let short = reader.exactly::<f32>("a", 3).map_err(refused);
+        assert!(
+            short
+                .expect_err("refused")
+                .contains("has 2 values, and its settings ask for 3")
+        );
+    }
+}

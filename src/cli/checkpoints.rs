@@ -1,0 +1,206 @@
+//! Checkpoints of `nearfar train`: two files in the folder of the results, written in turn, of which the newest that is whole is
+//! gone on with. They are gone when the run is done.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use nearfar::{Checkpoint, Error, NamedFile, Origin, Result, Run};
+
+use super::output::{files_of, remove, replace};
+use super::{note_line, progress};
+
+/// The two files.
+const FILES: [&str; 2] = ["checkpoint-1.bin", "checkpoint-2.bin"];
+/// What is written aside.
+const ASIDE: &str = "checkpoint.partial";
+
+/// Reads `--checkpoint-every`.
+pub(super) fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse::<f64>().map_err(|error| error.to_string())?;
+    Duration::try_from_secs_f64(seconds)
+        .map_err(|_| "it must be a number of seconds, 0 or more".to_owned())
+}
+
+/// A file that stays where it is, by a name that leads there from any folder; a sample or a column as it was given.
+pub(super) fn lasting(text: &str) -> String {
+    let path = Path::new(text);
+    let is_file = !text.starts_with("sample:") && files_of(text).next().is_some();
+    let here = std::env::current_dir().ok().filter(|_| is_file);
+    let there = here.map(|here| here.join(path));
+    let there = there.as_deref().and_then(Path::to_str);
+    there.unwrap_or(text).to_owned()
+}
+
+/// A checkpoint that was found.
+#[derive(Debug)]
+pub(super) struct Found {
+    /// Which of the two it is.
+    file: usize,
+    /// Its content, which is whole.
+    pub(super) bytes: Vec<u8>,
+    step: u64,
+    elapsed_ms: f64,
+    /// What is wrong with the other one, where something is.
+    other: Option<Error>,
+}
+
+impl Found {
+    /// The newest checkpoint of a folder that is whole; nothing where there are none.
+    ///
+    /// # Errors
+    /// Those of the files, where none is whole.
+    pub(super) fn newest(folder: &Path) -> Result<Option<Self>> {
+        let (mut found, mut damaged) = (Vec::<Self>::new(), None);
+        for (file, name) in FILES.iter().enumerate() {
+            let path = folder.join(name);
+            if !path.exists() {
+                continue;
+            }
+            match Self::read(file, &path) {
+                Ok(whole) => found.push(whole),
+                Err(Error::Data(why)) => {
+                    damaged = Some(Error::Data(format!("{}: {why}", path.display())));
+                }
+                Err(error) => damaged = Some(error),
+            }
+        }
+        let newest = found.into_iter().max_by(|a, b| {
+            a.step
+                .cmp(&b.step)
+                .then(a.elapsed_ms.total_cmp(&b.elapsed_ms))
+        });
+        match (newest, damaged) {
+            (Some(newest), other) => Ok(Some(Self { other, ..newest })),
+            (None, Some(error)) => Err(error),
+            (None, None) => Ok(None),
+        }
+    }
+
+    fn read(file: usize, path: &Path) -> Result<Self> {
+        let NamedFile { bytes, .. } = NamedFile::read(path)?;
+        let checkpoint = Checkpoint::read(&bytes)?;
+        Ok(Self {
+            file,
+            step: checkpoint.step(),
+            elapsed_ms: checkpoint.elapsed_ms(),
+            other: None,
+            bytes,
+        })
+    }
+
+    /// Says what is gone on with.
+    pub(super) fn say(&self, folder: &Path, checkpoint: &Checkpoint<'_>) {
+        if let Some(error) = &self.other {
+            note_line(error);
+        }
+        note_line(format_args!(
+            "goes on after step {} of {}, which {} holds: {:.1} s of work are done",
+            self.step,
+            checkpoint.config().steps,
+            folder.join(FILES[self.file]).display(),
+            self.elapsed_ms / 1e3
+        ));
+    }
+}
+
+/// Where a run is saved, and how often.
+#[derive(Debug)]
+pub(super) struct Checkpoints {
+    folder: PathBuf,
+    /// Zero: never.
+    every: Duration,
+    origin: Origin,
+    saved: Instant,
+    /// Which of the two is written next.
+    next: usize,
+    /// Whether the other one is of an earlier run.
+    stale: bool,
+    /// Whether the last one could not be saved, which was said.
+    failed: bool,
+}
+
+impl Checkpoints {
+    /// Those of a run that goes on with what was `found`, or of a new one.
+    pub(super) fn new(
+        folder: &Path,
+        every: Duration,
+        origin: Origin,
+        found: Option<&Found>,
+    ) -> Self {
+        let stale = found.is_none() && FILES.iter().any(|name| folder.join(name).exists());
+        if stale {
+            let step = Found::newest(folder).ok().flatten();
+            let step = step.map_or_else(String::new, |found| {
+                format!(", saved at step {}", found.step)
+            });
+            note_line(format_args!(
+                "{} holds a run that was stopped{step}: the new one takes its place; to go on with the old one, stop this and \
+                 give --resume {0}",
+                folder.display()
+            ));
+        }
+        Self {
+            folder: folder.to_owned(),
+            every,
+            origin,
+            saved: Instant::now(),
+            next: found.map_or(0, |found| 1 - found.file),
+            stale,
+            failed: false,
+        }
+    }
+
+    /// Saves the run where it is time to. What keeps it from being saved is said once, and the run goes on.
+    pub(super) async fn keep_up(&mut self, run: &Run, bar: &progress::Progress) {
+        if self.every.is_zero() || self.saved.elapsed() < self.every || run.is_finished() {
+            return;
+        }
+        match self.save(run).await {
+            Ok(()) if self.failed => {
+                self.failed = false;
+                bar.note("the run is saved again");
+            }
+            Ok(()) => {}
+            Err(error) if !self.failed => {
+                self.failed = true;
+                bar.note(&format!(
+                    "the run goes on and is not saved: {error}; if it is stopped, what was not saved is lost"
+                ));
+            }
+            Err(_) => {}
+        }
+        self.saved = Instant::now();
+    }
+
+    /// Saves a run that is stopped, where it has come anywhere, and says so.
+    pub(super) async fn save_stopped(&mut self, run: &Run) {
+        if self.every.is_zero() || run.step() == 0 {
+            return;
+        }
+        let folder = self.folder.display().to_string();
+        match self.save(run).await {
+            Ok(()) => note_line(format_args!(
+                "saved after step {}: nearfar train --resume {folder} goes on from there",
+                run.step()
+            )),
+            Err(error) => note_line(format_args!("the run is not saved: {error}")),
+        }
+    }
+
+    async fn save(&mut self, run: &Run) -> Result<()> {
+        let bytes = run.checkpoint(&self.origin).await?;
+        if std::mem::take(&mut self.stale) {
+            // Never one of each run: the older run's might pass for the newer.
+            remove(&self.folder, FILES[1 - self.next])?;
+        }
+        replace(&self.folder, ASIDE, FILES[self.next], &bytes)?;
+        self.next = 1 - self.next;
+        Ok(())
+    }
+
+    /// Removes both: the run is done.
+    pub(super) fn remove(self) -> Result<()> {
+        let mut all = FILES.iter().chain([&ASIDE]);
+        all.try_for_each(|name| remove(&self.folder, name))
+    }
+}

@@ -1,0 +1,345 @@
+//! [`Checkpoint`]: a run as it was after a step, to go on from there bit for bit on the same engine and adapter.
+
+use std::rc::Rc;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Baseline, Run};
+use crate::checkpoint::{self, ArrayReader, ArrayWriter, damaged};
+use crate::config::TrainConfig;
+use crate::dataset::{Dataset, Missing};
+use crate::device::DeviceInfo;
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::metrics::Scores;
+use crate::miners::{MiningCounts, Tuples};
+use crate::projection::Axes;
+use crate::quote::quoted;
+use crate::trainer::{self, Evaluation, StepReport, Trainer};
+use crate::warnings::Warnings;
+
+const LOSSES: &str = "history.loss";
+const COUNTS: &str = "history.counts";
+/// Numbers of a step beside its loss.
+const NUMBERS: usize = 11;
+
+/// Where the data of a run comes from, as whoever started it calls it: it is kept in checkpoints and decides nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Origin {
+    /// A sample, a file, or several files in a list.
+    pub data: String,
+    /// A column or a file of labels, where one was chosen.
+    pub labels: Option<String>,
+    /// The file of the test side, where there is one.
+    pub test_data: Option<String>,
+    /// Its labels.
+    pub test_labels: Option<String>,
+    /// What becomes of cells without a number.
+    #[serde(default)]
+    pub missing: Missing,
+}
+
+/// A saved run: its settings, and its state after a step. [`Run::resume`] goes on with it.
+#[derive(Debug)]
+pub struct Checkpoint<'a> {
+    said: Said,
+    arrays: ArrayReader<'a>,
+}
+
+/// All of a checkpoint that is no array.
+#[derive(Debug, Serialize, Deserialize)]
+struct Said {
+    /// The program that saved it.
+    program: String,
+    engine: String,
+    adapter: String,
+    origin: Origin,
+    data: Data,
+    config: TrainConfig,
+    trainer: trainer::Saved,
+    run: Saved,
+}
+
+/// What tells the data from other data.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Data {
+    name: String,
+    rows: usize,
+    features: usize,
+    classes: usize,
+    fingerprint: String,
+}
+
+/// What a run holds beside its trainer and the history.
+#[derive(Debug, Serialize, Deserialize)]
+struct Saved {
+    elapsed_ms: f64,
+    evaluations: Vec<Evaluation>,
+    baseline: Option<Baseline>,
+    head: Option<Scores>,
+    verdict: Option<String>,
+    warnings: Warnings,
+    axes: Axes,
+}
+
+impl<'a> Checkpoint<'a> {
+    /// Reads what [`Run::checkpoint`] gave.
+    ///
+    /// # Errors
+    /// [`Error::Data`] for what is cut or changed, no checkpoint at all, or of another version, by its number.
+    pub fn read(bytes: &'a [u8]) -> Result<Self> {
+        let (said, arrays) = checkpoint::read(bytes)?;
+        let said: Said = serde_json::from_str(said)
+            .map_err(|error| damaged(format_args!("its settings do not read ({error})")))?;
+        said.config.check()?;
+        let elapsed_ms = said.run.elapsed_ms;
+        if !(elapsed_ms.is_finite() && elapsed_ms >= 0.0) {
+            return Err(damaged("its time is no time"));
+        }
+        let arrays = ArrayReader::new(arrays)?;
+        Ok(Self { said, arrays })
+    }
+
+    /// Steps done.
+    pub fn step(&self) -> u64 {
+        self.said.trainer.step
+    }
+
+    /// The work until then, in milliseconds: of two checkpoints of a run it tells which is the later.
+    pub fn elapsed_ms(&self) -> f64 {
+        self.said.run.elapsed_ms
+    }
+
+    /// The settings.
+    pub fn config(&self) -> &TrainConfig {
+        &self.said.config
+    }
+
+    /// Where the data came from.
+    pub fn origin(&self) -> &Origin {
+        &self.said.origin
+    }
+
+    /// The name of the data.
+    pub fn data_name(&self) -> &str {
+        &self.said.data.name
+    }
+
+    /// Rows of the data.
+    pub fn rows(&self) -> usize {
+        self.said.data.rows
+    }
+
+    /// What to know where the run goes on elsewhere than it began: numbers may differ in their last bits.
+    pub fn other_device(&self, device: &DeviceInfo) -> Option<String> {
+        let Said {
+            engine, adapter, ..
+        } = &self.said;
+        let same = *engine == device.engine && *adapter == device.adapter;
+        (!same).then(|| {
+            format!(
+                "the run began on {engine} ({adapter}) and goes on on {} ({}): its numbers may differ in their last bits from those \
+                 of a run that was never stopped",
+                device.engine, device.adapter
+            )
+        })
+    }
+}
+
+impl Data {
+    async fn of(dataset: &Dataset) -> Result<Self> {
+        Ok(Self {
+            name: dataset.name.clone(),
+            rows: dataset.rows(),
+            features: dataset.features.dim(),
+            classes: dataset.class_names.len(),
+            fingerprint: dataset.fingerprint().await?,
+        })
+    }
+
+    fn text(&self) -> String {
+        format!(
+            "{} rows of {} features and {} classes, fingerprint {}",
+            self.rows, self.features, self.classes, self.fingerprint
+        )
+    }
+}
+
+impl Run {
+    /// Saves the run as it is now, between two steps: bytes that [`Checkpoint::read`] reads. Changes nothing of the run.
+    ///
+    /// What is on the device is read back a window of the engine's fixed buffer at a time: no memory of the budget is taken.
+    ///
+    /// # Errors
+    /// [`Error::Data`] where the last step broke off, or the data can no longer be read; [`Error::Device`];
+    /// [`Error::NoMemory`].
+    pub async fn checkpoint(&self, origin: &Origin) -> Result<Vec<u8>> {
+        let mut arrays = ArrayWriter::default();
+        let trainer = self.trainer.save(&mut arrays).await?;
+        let losses: Vec<f64> = self.history.iter().map(|report| report.loss).collect();
+        let counts: Vec<u64> = self.history.iter().flat_map(numbers).collect();
+        arrays.array(LOSSES, &losses)?;
+        arrays.array(COUNTS, &counts)?;
+        let data = match self.data_mark.get() {
+            Some(data) => data.clone(),
+            None => {
+                let data = Data::of(self.trainer.dataset()).await?;
+                self.data_mark.get_or_init(|| data).clone()
+            }
+        };
+        let DeviceInfo {
+            engine, adapter, ..
+        } = self.device().clone();
+        let said = Said {
+            program: concat!("nearfar ", env!("CARGO_PKG_VERSION")).to_owned(),
+            engine,
+            adapter,
+            origin: origin.clone(),
+            data,
+            config: self.trainer.config().clone(),
+            trainer,
+            run: Saved {
+                elapsed_ms: self.elapsed_ms,
+                evaluations: self.evaluations.clone(),
+                baseline: self.baseline,
+                head: self.head,
+                verdict: self.verdict.clone(),
+                warnings: self.warnings.clone(),
+                axes: self.axes.clone(),
+            },
+        };
+        let said = serde_json::to_string(&said).expect("a run is plain data");
+        checkpoint::write(&said, &arrays.into_bytes()?)
+    }
+
+    /// Goes on with a saved run, on an engine of its budget and the data that it began with.
+    ///
+    /// On the same engine and adapter all that follows is bit for bit what it would have been without the stop.
+    ///
+    /// # Errors
+    /// [`Error::Data`] for other data, with both fingerprints, and for a state that no run of these settings comes to; as
+    /// [`Run::new`] where the run does not fit.
+    pub async fn resume(
+        engine: Engine,
+        dataset: Rc<Dataset>,
+        checkpoint: &Checkpoint<'_>,
+    ) -> Result<Self> {
+        let Checkpoint { said, arrays } = checkpoint;
+        let here = Data::of(&dataset).await?;
+        let there = Data {
+            name: here.name.clone(),
+            ..said.data.clone()
+        };
+        if here != there {
+            return Err(Error::Data(format!(
+                "{}: the data is not what the run began with: found {}, expected {}: give {} as it was then",
+                here.name,
+                here.text(),
+                there.text(),
+                quoted(&said.data.name)
+            )));
+        }
+        let history = history(arrays)?;
+        let config = said.config.clone();
+        let mut trainer = Trainer::at_random(engine, dataset, config).await?;
+        trainer.restore(&said.trainer, arrays).await?;
+        let Saved {
+            elapsed_ms,
+            evaluations,
+            baseline,
+            head,
+            verdict,
+            warnings,
+            axes,
+        } = &said.run;
+        Ok(Self {
+            history,
+            evaluations: evaluations.clone(),
+            baseline: *baseline,
+            head: *head,
+            verdict: verdict.clone(),
+            warnings: warnings.clone(),
+            axes: axes.clone(),
+            elapsed_ms: *elapsed_ms,
+            data_mark: here.into(),
+            ..Self::of(trainer)
+        })
+    }
+}
+
+/// The numbers of a step beside its loss.
+fn numbers(report: &StepReport) -> [u64; NUMBERS] {
+    let StepReport {
+        step,
+        mining,
+        memory_bytes,
+        pml_bytes,
+        ..
+    } = report;
+    let MiningCounts {
+        of,
+        anchors,
+        valid,
+        easy,
+        semihard,
+        hard,
+        mined,
+        active,
+    } = *mining;
+    [
+        *step,
+        u64::from(of == Tuples::Pairs),
+        anchors,
+        valid,
+        easy,
+        semihard,
+        hard,
+        mined,
+        active,
+        *memory_bytes,
+        *pml_bytes,
+    ]
+}
+
+/// The steps that were saved.
+fn history(arrays: &ArrayReader<'_>) -> Result<Vec<StepReport>> {
+    let losses: Vec<f64> = arrays.array(LOSSES)?;
+    let counts: Vec<u64> = arrays.exactly(COUNTS, losses.len() * NUMBERS)?;
+    let (counts, _) = counts.as_chunks::<NUMBERS>();
+    let report = |(loss, numbers): (f64, &[u64; NUMBERS])| {
+        let [
+            step,
+            of_pairs,
+            anchors,
+            valid,
+            easy,
+            semihard,
+            hard,
+            mined,
+            active,
+            memory_bytes,
+            pml_bytes,
+        ] = *numbers;
+        let of = match of_pairs {
+            0 => Tuples::Triplets,
+            _ => Tuples::Pairs,
+        };
+        StepReport {
+            step,
+            loss,
+            mining: MiningCounts {
+                of,
+                anchors,
+                valid,
+                easy,
+                semihard,
+                hard,
+                mined,
+                active,
+            },
+            memory_bytes,
+            pml_bytes,
+        }
+    };
+    Ok(losses.into_iter().zip(counts).map(report).collect())
+}
