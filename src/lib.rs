@@ -152,6 +152,8 @@ pub use config::{Adam, InitialWeights, Optimizer, Split, Standardize, TrainConfi
 pub use cross_batch_memory::MemoryAge;
 #[cfg(target_arch = "wasm32")]
 pub use dataset::BlobRows;
+#[cfg(feature = "hdf5")]
+pub use dataset::Hdf5File;
 pub use dataset::{
     Choice, CsvTable, Dataset, Format, Labelled, Labels, NamedFile, RowSource, SAMPLES,
     STREAM_FROM_BYTES, Side, Sides, matrix_header, write_matrix,

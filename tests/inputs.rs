@@ -683,7 +683,7 @@ fn bad_tables_are_refused_with_the_line() {
     );
     for name in [
         "x.parquet",
-        "x.h5ad",
+        "x.loom",
         "x.jsonl",
         "x.json",
         "x.pkl",

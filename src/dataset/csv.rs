@@ -16,7 +16,7 @@ use crate::quote::{LISTED, listed, quoted};
 use scan::{Scan, line_of};
 
 /// Column names that mean a label, whatever their case, the surest first: a `y` may be a coordinate.
-const LABEL_NAMES: [&str; 17] = [
+pub(super) const LABEL_NAMES: [&str; 17] = [
     "label",
     "labels",
     "target",

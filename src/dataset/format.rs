@@ -18,16 +18,21 @@ pub enum Format {
     Npz,
     /// Named tensors.
     Safetensors,
+    /// Named datasets of HDF5: AnnData among others.
+    Hdf5,
 }
 
 /// The endings of each.
-const ENDINGS: [(&str, Format); 6] = [
+const ENDINGS: [(&str, Format); 9] = [
     ("csv", Format::Table),
     ("tsv", Format::Table),
     ("txt", Format::Table),
     ("npy", Format::Npy),
     ("npz", Format::Npz),
     ("safetensors", Format::Safetensors),
+    ("h5ad", Format::Hdf5),
+    ("h5", Format::Hdf5),
+    ("hdf5", Format::Hdf5),
 ];
 
 impl Format {
@@ -41,7 +46,7 @@ impl Format {
 
     /// Whether a file of it has several arrays, which names choose from.
     pub fn has_arrays(self) -> bool {
-        matches!(self, Self::Npz | Self::Safetensors)
+        matches!(self, Self::Npz | Self::Safetensors | Self::Hdf5)
     }
 
     /// The endings of files that are read, unpacked.

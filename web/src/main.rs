@@ -25,6 +25,7 @@ mod map;
 mod neighbours;
 mod plots;
 mod protocol;
+mod reader;
 mod session;
 mod similarities;
 mod source;

@@ -8,6 +8,7 @@ use web_sys::File;
 
 use crate::link::{self, Link};
 use crate::protocol::{Command, DataSummary};
+use crate::reader;
 use crate::session::Session;
 use crate::state::LabelChoice;
 
@@ -43,7 +44,11 @@ impl Session {
     pub(crate) fn choose_files(&self, files: Vec<File>) {
         self.state.error.set(None);
         let from = self.stream_from.get_value();
-        let whole = |file: &&File| !RowSource::streams(&file.name(), file.size() as u64, from);
+        // Of such a file only what is asked for is read.
+        let is_open = files.len() == 1 && reader::reads(&files[0].name());
+        let streams =
+            |file: &File| is_open || RowSource::streams(&file.name(), file.size() as u64, from);
+        let whole = |file: &&File| !streams(file);
         let bytes: f64 = files.iter().filter(whole).map(|file| file.size()).sum();
         if bytes as u64 <= MOST_BYTES {
             return self.offer(Source::Files(files, None));

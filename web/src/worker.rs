@@ -21,6 +21,7 @@ use web_sys::{DedicatedWorkerGlobalScope, File, MessageEvent, Response};
 use web_time::{Duration, Instant};
 
 use crate::protocol::{Command, DataSummary, EvaluationForecast, Event, RunForecast, Running};
+use crate::reader;
 
 /// Hardest triplets of a step that the page is told of.
 const HARDEST: usize = 5;
@@ -306,7 +307,7 @@ impl Core {
             ..Choice::default()
         };
         let mut columns = Vec::new();
-        match dataset(data, labels, choice, stream_from, &mut columns).await {
+        match dataset(&self.scope, data, labels, choice, stream_from, &mut columns).await {
             Ok(dataset) => self.take(dataset, None, columns).await,
             Err(error) => {
                 if !is_of_labels(&error, &names) {
@@ -346,7 +347,7 @@ impl Core {
             let text = error.as_string();
             not_there(text.unwrap_or_else(|| "the network does not answer".to_owned()))
         })?;
-        Dataset::sample_of(Uint8Array::new(&bytes).to_vec())
+        Dataset::sample_of(name, Uint8Array::new(&bytes).to_vec())
     }
 
     async fn take(&mut self, dataset: Dataset, sample: Option<Sample>, label_columns: Vec<String>) {
@@ -680,6 +681,7 @@ fn is_of_labels(error: &Error, names: &[String]) -> bool {
 
 /// Reads a file and its labels; `columns` are those that the labels could come from.
 async fn dataset(
+    scope: &DedicatedWorkerGlobalScope,
     data: File,
     labels: Option<File>,
     choice: Choice<'_>,
@@ -690,6 +692,11 @@ async fn dataset(
         data.name(),
         RowSource::streams(&data.name(), data.size() as u64, stream_from),
     );
+    let of_labels = labels.as_ref().map(File::name).unwrap_or_default();
+    if reader::reads(&name) || (reader::reads(&of_labels) && !streams) {
+        let read = reader::read(scope, &data, labels.as_ref(), choice.labels, columns);
+        return read.await.and_then(Dataset::new);
+    }
     let labels = match labels {
         Some(labels) => Some(named(labels).await?),
         None => None,

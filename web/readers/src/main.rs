@@ -1,0 +1,89 @@
+//! Reads files whose readers are large: AnnData and other HDF5. Its wasm is fetched with the first such file, by the page's
+//! worker, which starts a worker of its own with it, asks once and ends it: its memory is given back, and where a file
+//! brings it down, nothing else falls.
+//!
+//! Asked with `[label column as JSON, file, labels?]`, it answers `[(label columns, Labelled or an error) as JSON, values]`.
+#![cfg(target_arch = "wasm32")]
+
+use js_sys::{Array, Float32Array, Uint8Array};
+use nearfar::{Choice, Error, Format, Hdf5File, Labelled, NamedFile, Result};
+use wasm_bindgen::prelude::*;
+use web_sys::{DedicatedWorkerGlobalScope, File, FileReaderSync, MessageEvent};
+
+fn main() {
+    let scope: DedicatedWorkerGlobalScope = js_sys::global().unchecked_into();
+    let asked = scope.clone();
+    let on_message = Closure::<dyn Fn(MessageEvent)>::new(move |event: MessageEvent| {
+        let Ok(parts) = event.data().dyn_into::<Array>() else {
+            return;
+        };
+        let label = parts.get(0).as_string();
+        let label: Option<String> = label.and_then(|json| serde_json::from_str(&json).ok()?);
+        let mut files = parts.iter().filter_map(|part| part.dyn_into::<File>().ok());
+        if let Some(data) = files.next() {
+            answer(&asked, read(&data, files.next().as_ref(), label.as_deref()));
+        }
+    });
+    scope.set_onmessage(Some(on_message.as_ref().unchecked_ref()));
+    on_message.forget();
+}
+
+/// The names that the labels could have, and what was read.
+fn read(
+    data: &File,
+    labels: Option<&File>,
+    label: Option<&str>,
+) -> (Vec<String>, Result<Labelled>) {
+    let mut columns = Vec::new();
+    let choice = Choice {
+        labels: label,
+        ..Choice::default()
+    };
+    let mut read = || {
+        let labels = labels.map(whole).transpose()?;
+        if let Some(labels) = &labels {
+            columns = Labelled::label_choices(labels);
+        }
+        let name = data.name();
+        if Format::of(&name) != Some(Format::Hdf5) || name.to_lowercase().ends_with(".gz") {
+            let data = whole(data)?;
+            if labels.is_none() {
+                columns = Labelled::label_choices(&data);
+            }
+            return Labelled::read(&data, labels.as_ref(), choice);
+        }
+        let data = Hdf5File::of_blob(name, data.clone().into())?;
+        if labels.is_none() {
+            columns = data.label_choices();
+        }
+        data.labelled(labels.as_ref(), choice)
+    };
+    let read = read();
+    (columns, read)
+}
+
+/// A file with its content.
+fn whole(file: &File) -> Result<NamedFile> {
+    let name = file.name();
+    let reader = FileReaderSync::new();
+    let content = reader.and_then(|reader| reader.read_as_array_buffer(file));
+    let content = content.map_err(|_| {
+        Error::Data(format!(
+            "{name}: the file cannot be read any more: choose it again"
+        ))
+    })?;
+    let bytes = Uint8Array::new(&content).to_vec();
+    NamedFile { name, bytes }.unpacked()
+}
+
+fn answer(scope: &DedicatedWorkerGlobalScope, (columns, read): (Vec<String>, Result<Labelled>)) {
+    let mut read = read.map_err(|error| error.to_string());
+    let values = read.as_mut().map(|read| std::mem::take(&mut read.values));
+    let values = Float32Array::from(&values.unwrap_or_default()[..]).buffer();
+    let json = serde_json::to_string(&(columns, read)).expect("rows are plain data");
+    let handed_over = Array::of1(&values.into());
+    let message = Array::of1(&json.into()).concat(&handed_over);
+    scope
+        .post_message_with_transfer(&message, &handed_over)
+        .ok();
+}
