@@ -156,6 +156,8 @@ pub use config::{Adam, InitialWeights, Optimizer, Split, Standardize, TrainConfi
 pub use cross_batch_memory::MemoryAge;
 #[cfg(target_arch = "wasm32")]
 pub use dataset::BlobRows;
+#[cfg(feature = "hdf5")]
+pub use dataset::Hdf5File;
 pub use dataset::{
     Choice, Dataset, Format, Labelled, Labels, Missing, NamedFile, NpyElement, NpzWriter,
     RowSource, SAMPLES, STREAM_FROM_BYTES, Side, Sides, Table, TableReader, Texts, matrix_header,

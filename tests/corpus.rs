@@ -1,9 +1,9 @@
 //! Files that other programs wrote, as `corpus/make.py` had them do: their rows, values and labels are what those programs
 //! read back.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use nearfar::{Choice, Format, Labelled, NamedFile};
+use nearfar::{Choice, Format, Hdf5File, Labelled, NamedFile, Result};
 use serde::Deserialize;
 
 #[derive(Clone, Debug, Deserialize)]
@@ -15,9 +15,18 @@ struct Case {
     labels: Vec<String>,
 }
 
-fn file(name: &str) -> NamedFile {
+fn path(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus");
-    NamedFile::read(&folder.join(name)).expect("is there")
+    folder.join(name)
+}
+
+fn file(name: &str) -> NamedFile {
+    NamedFile::read(&path(name)).expect("is there")
+}
+
+/// Reads a file of HDF5 where it is on the disk.
+fn read_open(name: &str, labels: Option<&NamedFile>, choice: Choice<'_>) -> Result<Labelled> {
+    Hdf5File::open(&path(name))?.labelled(labels, choice)
 }
 
 fn cases() -> Vec<Case> {
@@ -34,7 +43,12 @@ impl Case {
             ..Choice::default()
         };
         let read = Labelled::read(&data, labels.as_ref(), choice);
-        read.unwrap_or_else(|error| panic!("{error}"))
+        let read = read.unwrap_or_else(|error| panic!("{error}"));
+        if Format::of(&self.files[0]) == Some(Format::Hdf5) && !self.files[0].ends_with(".gz") {
+            let open = read_open(&self.files[0], labels.as_ref(), choice);
+            assert_eq!(open.expect("is read as from memory"), read);
+        }
+        read
     }
 
     /// What is read otherwise than it was written; nothing where all is the same.
@@ -59,7 +73,7 @@ impl Case {
 #[test]
 fn what_other_programs_wrote_is_read_as_they_read_it() {
     let cases = cases();
-    assert!(cases.len() >= 76, "{}", cases.len());
+    assert!(cases.len() >= 118, "{}", cases.len());
     for case in cases {
         assert_eq!(case.difference(&case.read()), None, "{:?}", case.files);
     }
@@ -83,4 +97,68 @@ fn another_value_label_or_order_is_told_from_what_was_written() {
             );
         }
     }
+}
+
+#[derive(Deserialize)]
+struct Refused {
+    file: String,
+    said: String,
+}
+
+#[test]
+fn what_is_whole_and_not_read_is_refused_with_the_reason() {
+    let refused: Vec<Refused> =
+        serde_json::from_slice(&file("refused.json").bytes).expect("as it was written");
+    assert!(!refused.is_empty());
+    for Refused { file: name, said } in refused {
+        let whole = Labelled::read(&file(&name), None, Choice::default());
+        let open = read_open(&name, None, Choice::default());
+        for read in [whole, open] {
+            let sentence = read.expect_err(&name).to_string();
+            assert!(
+                sentence.contains(&name) && sentence.contains(&said),
+                "{sentence}"
+            );
+        }
+    }
+}
+
+fn cells(name: &str, choice: Choice<'_>) -> Labelled {
+    read_open(name, None, choice).unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn cells_are_read_by_their_components_and_their_columns_by_name() {
+    let read = cells("components.h5ad", Choice::default());
+    assert_eq!(
+        read.notes,
+        [
+            "features = \"obsm/X_pca\" (12, 3)",
+            "label = \"obs/cell_type\" (12,)",
+            "left out: \"X\" (12, 5), \"obsm/X_umap\" (12, 2)"
+        ]
+    );
+    assert_eq!(read.label_column.as_deref(), Some("cell_type"));
+    for (features, dim) in [("X", 5), ("X_umap", 2), ("obsm/X_umap", 2)] {
+        let choice = Choice {
+            features: Some(features),
+            ..Choice::default()
+        };
+        assert_eq!(cells("components.h5ad", choice).dim, dim, "{features}");
+    }
+    for labels in ["donor", "obs/donor"] {
+        let choice = Choice {
+            labels: Some(labels),
+            ..Choice::default()
+        };
+        let read = cells("two_columns.h5ad", choice);
+        assert_eq!(read.label_column.as_deref(), Some("donor"));
+        // The other text splits rows.
+        let [(name, values)] = &read.columns[..] else {
+            panic!("{:?}", read.columns)
+        };
+        assert_eq!((&name[..], &values[0][..]), ("batch", "β cell"));
+    }
+    let file = Hdf5File::open(&path("two_columns.h5ad")).expect("opens");
+    assert_eq!(file.label_choices(), ["batch", "donor"]);
 }

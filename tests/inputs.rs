@@ -681,7 +681,7 @@ fn bad_tables_are_refused_with_the_line() {
     );
     for name in [
         "x.parquet",
-        "x.h5ad",
+        "x.loom",
         "x.json",
         "x.pkl",
         "x.xlsx",

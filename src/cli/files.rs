@@ -4,8 +4,8 @@ use std::path::Path;
 
 use clap::Args;
 use nearfar::{
-    Choice, Dataset, Distance, Format, Labelled, Missing, NamedFile, NpyRows, Result, RowSource,
-    Rows, TableReader,
+    Choice, Dataset, Distance, Format, Hdf5File, Labelled, Missing, NamedFile, NpyRows, Result,
+    RowSource, Rows, TableReader,
 };
 
 use super::note_line;
@@ -20,6 +20,13 @@ pub(super) fn read(path: &Path) -> Result<NamedFile> {
 fn has_ending(path: &Path, ending: &str) -> bool {
     let own = path.extension();
     own.is_some_and(|own| own.eq_ignore_ascii_case(ending))
+}
+
+/// Opens a file of HDF5, which is read where it is asked for; none where it is another or has to be unpacked first.
+fn hdf5(path: &Path) -> Result<Option<Hdf5File>> {
+    let is_hdf5 = Format::of(&path.to_string_lossy()) == Some(Format::Hdf5);
+    let opened = (is_hdf5 && !has_ending(path, "gz")).then(|| Hdf5File::open(path));
+    opened.transpose()
 }
 
 /// Splits `FILE.npz:ARRAY`, for a file of any format with arrays, where there is no file of the whole name.
@@ -53,6 +60,11 @@ fn features(
     let (path, array) = array(data);
     if has_ending(path, "npy") {
         return Ok(LabelledRows::nameless(NpyRows::open(path)?));
+    }
+    if let Some(file) = hdf5(path)? {
+        let (rows, notes) = file.features(array)?;
+        say(file.name(), &notes);
+        return Ok(LabelledRows::nameless(rows));
     }
     let file = read(path)?;
     if Format::of(&file.name).is_some_and(Format::has_arrays) {
@@ -194,13 +206,16 @@ fn labelled(data: &str, labels: Option<&str>, missing: Option<Missing>) -> Resul
     let (data, features) = array(data);
     // The labels of the data's own table or arrays, by its full name: it is read once, and the label is no feature.
     let file = file.filter(|file| has_ending(data, "npy") || !is_same(file, data));
-    let data = read(data)?;
-    let file = file.map(read).transpose()?;
     let choice = Choice {
         features,
         labels: column,
         missing,
     };
+    if let Some(data) = hdf5(data)? {
+        return data.labelled(file.map(read).transpose()?.as_ref(), choice);
+    }
+    let data = read(data)?;
+    let file = file.map(read).transpose()?;
     Labelled::read(&data, file.as_ref(), choice)
 }
 
@@ -213,7 +228,7 @@ fn is_same(path: &Path, other: &Path) -> bool {
 /// The file of labels, and the column or array of it or of the data.
 fn labels_of<'a>(data: &str, labels: Option<&'a str>) -> (Option<&'a Path>, Option<&'a str>) {
     // Of files that are read, and of some that are not.
-    const OTHERS: [&str; 6] = ["gz", "json", "parquet", "h5ad", "pkl", "xlsx"];
+    const OTHERS: [&str; 5] = ["gz", "json", "parquet", "pkl", "xlsx"];
     let is_file = |path: &Path| path.exists() && !path.is_dir();
     // A file that is missing is one too, by its ending, its folder, or where the data has no columns.
     let meant = |text: &str| {
@@ -222,7 +237,8 @@ fn labels_of<'a>(data: &str, labels: Option<&'a str>) -> (Option<&'a Path>, Opti
             || Format::endings()
                 .chain(OTHERS)
                 .any(|ending| has_ending(path, ending))
-            || text.contains('/')
+            || (text.contains('/')
+                && Format::of(&array(data).0.to_string_lossy()) != Some(Format::Hdf5))
             || has_ending(Path::new(data), "npy")
     };
     match labels {

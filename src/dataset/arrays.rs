@@ -1,8 +1,10 @@
-//! Files of named arrays, NPZ and safetensors: which of them are features and labels is told from their shapes, or chosen.
+//! Files of named arrays, NPZ, safetensors and HDF5: which of them are features and labels is told from their shapes, or chosen.
 //! Takes a file, gives features and labels; a format lists its arrays and hands out their elements.
 
+#[cfg(feature = "hdf5")]
+use super::hdf5;
 use super::npy::{Header, Matrix, shape_text};
-use super::{Choice, Format, Labelled, NamedFile, Texts, labelled, npz, safetensors};
+use super::{Choice, Format, Labelled, Missing, NamedFile, Texts, labelled, npz, safetensors};
 use crate::error::{Error, Result};
 use crate::quote::{LISTED, plain, quoted};
 
@@ -21,6 +23,9 @@ pub(super) enum Held<'a> {
     Npz(npz::Archive<'a>),
     /// In stretches of these bytes.
     Safetensors(&'a [u8]),
+    /// In the datasets of an open file.
+    #[cfg(feature = "hdf5")]
+    Hdf5(hdf5::Tree),
 }
 
 /// An array of a file.
@@ -46,6 +51,16 @@ impl<'a> Arrays<'a> {
     pub(super) fn open(file: &'a NamedFile) -> Result<Self> {
         let (held, arrays) = match Format::of(&file.name) {
             Some(Format::Safetensors) => safetensors::open(file)?,
+            #[cfg(feature = "hdf5")]
+            Some(Format::Hdf5) => {
+                let (tree, arrays) = hdf5::Hdf5File::of(file.clone())?.list()?;
+                (Held::Hdf5(tree), arrays)
+            }
+            #[cfg(not(feature = "hdf5"))]
+            Some(Format::Hdf5) => {
+                let problem = "HDF5 files are not read by this build (feature \"hdf5\")";
+                return Err(Error::Data(format!("{}: {problem}", file.name)));
+            }
             _ => npz::open(file)?,
         };
         Ok(Self {
@@ -55,10 +70,66 @@ impl<'a> Arrays<'a> {
         })
     }
 
+    /// Lists the arrays of an open HDF5 file.
+    ///
+    /// # Errors
+    /// [`Error::Data`] where the file is damaged, and where there is none.
+    #[cfg(feature = "hdf5")]
+    pub(super) fn of(file: &'a hdf5::Hdf5File) -> Result<Self> {
+        let (tree, arrays) = file.list()?;
+        Ok(Self {
+            name: file.name(),
+            held: Held::Hdf5(tree),
+            arrays,
+        })
+    }
+
+    /// The file's name.
+    pub(super) fn name(&self) -> &str {
+        self.name
+    }
+
+    #[cfg(feature = "hdf5")]
+    pub(super) fn held(&self) -> &Held<'a> {
+        &self.held
+    }
+
+    #[cfg(feature = "hdf5")]
+    pub(super) fn arrays(&self) -> &[Array] {
+        &self.arrays
+    }
+
+    /// Whether the file is AnnData, whose arrays have their places.
+    fn is_cells(&self) -> bool {
+        #[cfg(feature = "hdf5")]
+        return hdf5::is_cells(&self.held);
+        #[cfg(not(feature = "hdf5"))]
+        false
+    }
+
+    /// The arrays that can be labels, as they are chosen.
+    pub(super) fn label_choices(&self) -> Vec<String> {
+        let labels = self.arrays.iter().filter(|array| {
+            let is_label = array.header.as_ref().is_ok_and(Header::is_label);
+            is_label && (array.shape.len() == 1 || array.is_column())
+        });
+        labels.map(|array| self.label_name(&array.name)).collect()
+    }
+
+    /// The name of the labels as it is chosen: of AnnData that of the column.
+    fn label_name(&self, name: &str) -> String {
+        let column = name.strip_prefix("obs/").filter(|_| self.is_cells());
+        column.unwrap_or(name).to_owned()
+    }
+
     /// The matrix that is the features: the one that was chosen or the only one there is, of `rows` where that is known.
     fn features(&self, chosen: Option<&str>, rows: Option<u64>) -> Result<usize> {
         if let Some(name) = chosen {
             return self.find(name);
+        }
+        #[cfg(feature = "hdf5")]
+        if let Some(matrix) = hdf5::components(self) {
+            return Ok(matrix);
         }
         let found = self.all(|array| {
             array.shape.len() == 2 && array.header.as_ref().map_or(true, Header::is_number)
@@ -85,11 +156,37 @@ impl<'a> Arrays<'a> {
             array.header.as_ref().map_or(true, Header::is_label)
         });
         let found = self.prefer(found, fits);
+        #[cfg(feature = "hdf5")]
+        if self.is_cells() {
+            return self.column(&found);
+        }
         self.only(
             &found,
             "labels",
             &format!("an array for the labels, ({rows},),"),
         )
+    }
+
+    /// The column of AnnData that is the label: the one that is named like one, or the only one of text.
+    #[cfg(feature = "hdf5")]
+    fn column(&self, found: &[usize]) -> Result<usize> {
+        let header = |at: &usize| self.arrays[*at].header.as_ref();
+        let is_label = |at: &usize| {
+            self.arrays[*at].name.starts_with("obs/") && header(at).is_ok_and(Header::is_label)
+        };
+        let found: Vec<usize> = found.iter().copied().filter(is_label).collect();
+        if let Some(label) = hdf5::by_name(self, &found) {
+            return Ok(label);
+        }
+        let is_text = |at: &usize| header(at).is_ok_and(|header| !header.is_number());
+        let texts: Vec<usize> = found.iter().copied().filter(is_text).collect();
+        if texts.is_empty() && !found.is_empty() {
+            return Err(self.refuse(&format!(
+                "no column of obs can be told to be the labels: choose one of {}",
+                self.list(&found)
+            )));
+        }
+        self.only(&texts, "labels", "a column of obs for the labels")
     }
 
     fn all(&self, fits: impl Fn(&Array) -> bool) -> Vec<usize> {
@@ -128,7 +225,15 @@ impl<'a> Arrays<'a> {
     fn find(&self, name: &str) -> Result<usize> {
         let bare = name.strip_suffix(".npy").unwrap_or(name);
         let named = |name: &str| self.arrays.iter().position(|array| array.name == name);
-        named(name).or_else(|| named(bare)).ok_or_else(|| {
+        let places = ["obs/", "obsm/", "layers/"];
+        let placed = || {
+            places
+                .iter()
+                .find_map(|place| named(&format!("{place}{name}")))
+        };
+        let found = named(name).or_else(|| named(bare));
+        let found = found.or_else(|| placed().filter(|_| self.is_cells()));
+        found.ok_or_else(|| {
             let all: Vec<usize> = (0..self.arrays.len()).collect();
             self.refuse(&format!(
                 "there is no array {}: the arrays are {}",
@@ -153,10 +258,25 @@ impl<'a> Arrays<'a> {
     }
 
     fn read_matrix(&mut self, at: usize) -> Result<Matrix> {
+        #[cfg(feature = "hdf5")]
+        if let Held::Hdf5(tree) = &self.held {
+            let (header, full) = self.header(at)?;
+            header.matrix_shape(&full)?;
+            return tree.read_matrix(&full, &self.arrays[at], header);
+        }
         self.read(at, |header, name, items| header.read_matrix(name, items))
     }
 
-    fn read_labels(&mut self, at: usize) -> Result<Texts> {
+    /// The labels of an array; empty ones where `missing` lets rows without one be left out.
+    fn read_labels(&mut self, at: usize, missing: Option<Missing>) -> Result<Texts> {
+        #[cfg(feature = "hdf5")]
+        if let Held::Hdf5(tree) = &self.held {
+            let (header, full) = self.header(at)?;
+            let labels = tree.read_labels(&full, &self.arrays[at], header, missing)?;
+            return Ok(labels.into_iter().collect());
+        }
+        #[cfg(not(feature = "hdf5"))]
+        let _ = missing;
         let labels = self.read(at, |header, name, items| header.read_labels(name, items))?;
         Ok(labels.into_iter().collect())
     }
@@ -197,11 +317,13 @@ impl<'a> Arrays<'a> {
                 let mut items = &bytes[array.place..][..array.bytes as usize];
                 read(header, &full, &mut items)
             }
+            #[cfg(feature = "hdf5")]
+            Held::Hdf5(_) => unreachable!("datasets are read by their tree"),
         }
     }
 
     /// An array's name as the command line takes it.
-    fn full_name(&self, array: &str) -> String {
+    pub(super) fn full_name(&self, array: &str) -> String {
         full_name(self.name, array)
     }
 
@@ -221,8 +343,7 @@ impl Array {
 ///
 /// # Errors
 /// [`Error::Data`] when the file is damaged, and when it does not say by itself which arrays they are.
-pub(super) fn read_labelled(file: &NamedFile, choice: Choice<'_>) -> Result<Labelled> {
-    let mut arrays = Arrays::open(file)?;
+pub(super) fn read_labelled(mut arrays: Arrays<'_>, choice: Choice<'_>) -> Result<Labelled> {
     let labels = choice.labels.map(|name| arrays.find(name)).transpose()?;
     let rows = labels.and_then(|at| arrays.arrays[at].shape.first().copied());
     let features = arrays.features(choice.features, rows)?;
@@ -232,16 +353,36 @@ pub(super) fn read_labelled(file: &NamedFile, choice: Choice<'_>) -> Result<Labe
         None => arrays.labels(None, rows)?,
     };
     let (rows, count) = (arrays.row_count(features)?, arrays.label_count(labels)?);
-    labelled::check_counts(&file.name, rows, &file.name, count)?;
+    labelled::check_counts(arrays.name, rows, arrays.name, count)?;
     let matrix = arrays.read_matrix(features)?;
-    let label = arrays.arrays[labels].name.clone();
+    let names = arrays.read_labels(labels, choice.missing)?;
+    #[cfg_attr(
+        not(feature = "hdf5"),
+        expect(unused_mut, reason = "only AnnData has columns")
+    )]
+    let (mut columns, mut notes) = (
+        Vec::new(),
+        notes(&arrays, &[("features", features), ("label", labels)]),
+    );
+    #[cfg(feature = "hdf5")]
+    if let Held::Hdf5(tree) = &arrays.held {
+        let (kept, left) = tree.columns(&arrays, labels)?;
+        columns = kept;
+        if !left.is_empty() {
+            let left = crate::quote::listed(left.iter().map(String::as_str));
+            notes.push(format!(
+                "columns that take too much memory to split by: {left}"
+            ));
+        }
+    }
     Ok(Labelled {
-        name: file.name.clone(),
+        name: arrays.name.to_owned(),
         values: matrix.values,
         dim: matrix.columns,
-        labels: arrays.read_labels(labels)?,
-        notes: notes(&arrays, &[("features", features), ("label", labels)]),
-        label_column: Some(label),
+        labels: names,
+        label_column: Some(arrays.label_name(&arrays.arrays[labels].name)),
+        columns,
+        notes,
         ..Labelled::default()
     })
 }
@@ -251,10 +392,9 @@ pub(super) fn read_labelled(file: &NamedFile, choice: Choice<'_>) -> Result<Labe
 /// # Errors
 /// As [`read_labelled`].
 pub(super) fn read_features(
-    file: &NamedFile,
+    mut arrays: Arrays<'_>,
     chosen: Option<&str>,
 ) -> Result<(Matrix, Vec<String>)> {
-    let mut arrays = Arrays::open(file)?;
     let features = arrays.features(chosen, None)?;
     let matrix = arrays.read_matrix(features)?;
     Ok((matrix, notes(&arrays, &[("features", features)])))
@@ -274,20 +414,10 @@ pub(super) fn read_labels(
     let at = arrays.labels(chosen, rows as u64)?;
     check(arrays.label_count(at)?)?;
     Ok(labelled::Labels {
-        labels: arrays.read_labels(at)?,
-        column: Some(arrays.arrays[at].name.clone()),
+        labels: arrays.read_labels(at, None)?,
+        column: Some(arrays.label_name(&arrays.arrays[at].name)),
         notes: notes(&arrays, &[("label", at)]),
     })
-}
-
-/// The arrays that can be labels.
-pub(super) fn label_arrays(file: &NamedFile) -> Vec<String> {
-    let arrays = Arrays::open(file).map_or_else(|_| Vec::new(), |file| file.arrays);
-    let labels = arrays.into_iter().filter(|array| {
-        let is_label = array.header.as_ref().is_ok_and(Header::is_label);
-        is_label && (array.shape.len() == 1 || array.is_column())
-    });
-    labels.map(|array| array.name).collect()
 }
 
 /// What was taken from a file, and what was not.

@@ -2,17 +2,27 @@
 //! them; `digits.py` made `digits.npy`, `digits.md` says where they come from.
 
 use super::{Dataset, Missing, RowSource};
+use crate::error::{Error, Result};
 
 const PIXELS: usize = 64;
 /// The header that NumPy wrote before the rows: 64 pixels and the digit, a byte each.
 const HEADER_BYTES: usize = 128;
 
-/// The digits, pixels over 16.
-pub(super) fn load() -> Dataset {
-    let rows = &include_bytes!("digits.npy")[HEADER_BYTES..];
-    let rows = rows.chunks_exact(PIXELS + 1);
+/// The file: natively it is in the program, and a page fetches it.
+pub(super) const FILE: &str = "digits.npy";
+const ROWS: usize = 1797;
+
+/// The digits from the bytes of their file, pixels over 16.
+///
+/// # Errors
+/// [`Error::Data`] for bytes of another file.
+pub(super) fn read(bytes: &[u8]) -> Result<Dataset> {
+    if bytes.len() != HEADER_BYTES + ROWS * (PIXELS + 1) {
+        return Err(Error::Data(format!("{FILE}: not the file of the sample")));
+    }
+    let rows = bytes[HEADER_BYTES..].chunks_exact(PIXELS + 1);
     let pixels = rows.clone().flat_map(|row| &row[..PIXELS]);
-    Dataset {
+    Ok(Dataset {
         name: "sample:digits".to_owned(),
         features: RowSource::Memory {
             values: pixels.map(|pixel| f32::from(*pixel) / 16.0).collect(),
@@ -26,5 +36,5 @@ pub(super) fn load() -> Dataset {
         missing: Missing::default(),
         joined: false,
         notes: vec!["8 x 8 pixels each, from the UCI repository by way of scikit-learn".to_owned()],
-    }
+    })
 }

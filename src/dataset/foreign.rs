@@ -25,18 +25,16 @@ struct Foreign {
 /// A file is told by its ending first, then by its first bytes.
 const FORMATS: [Foreign; 13] = [
     Foreign {
-        endings: &["h5ad"],
+        endings: &["loom"],
         magic: &[],
-        what: "an AnnData file",
-        how: "save components and labels as NPZ with scanpy: `import numpy as np, scanpy as sc; a = sc.read_h5ad(\"FILE\"); \
-              np.savez(\"STEM.npz\", X=a.obsm[\"X_pca\"], y=np.array(a.obs[\"cell_type\"], str))`",
+        what: "a Loom file, whose matrix has a column for each cell",
+        how: "save it as AnnData with scanpy: `import scanpy as sc; sc.read_loom(\"FILE\").write(\"STEM.h5ad\")`",
     },
     Foreign {
-        endings: &["h5", "hdf5", "hdf", "loom"],
+        endings: &["hdf"],
         magic: &[b"\x89HDF\r\n\x1a\n"],
         what: "an HDF5 file",
-        how: "save the arrays as NPZ: `import h5py, numpy as np; f = h5py.File(\"FILE\"); np.savez(\"STEM.npz\", \
-              X=f[\"features\"], y=f[\"labels\"])` with the names that `list(f)` shows",
+        how: "name it STEM.h5",
     },
     Foreign {
         endings: &["parquet", "pq"],
@@ -145,6 +143,7 @@ pub(super) fn refusal(name: &str, start: &[u8]) -> Option<Error> {
             .iter()
             .find(begins)
             .filter(|format| read != Some(Format::Npz) || format.what != "a ZIP archive")
+            .filter(|format| read != Some(Format::Hdf5) || format.what != "an HDF5 file")
     };
     if let Some(format) = by_ending.or_else(by_magic) {
         return Some(said(name, (format.what, format.how)));
@@ -224,11 +223,10 @@ mod tests {
                  pd.read_parquet(\"cells.parquet\").to_csv(\"cells.csv\", index=False)`",
             ),
             (
-                "a/cells.h5ad",
+                "a/cells.loom",
                 b"\x89HDF\r\n\x1a\n",
-                "a/cells.h5ad: an AnnData file: save components and labels as NPZ with scanpy: `import numpy as np, \
-                 scanpy as sc; a = sc.read_h5ad(\"a/cells.h5ad\"); np.savez(\"a/cells.npz\", X=a.obsm[\"X_pca\"], \
-                 y=np.array(a.obs[\"cell_type\"], str))`",
+                "a/cells.loom: a Loom file, whose matrix has a column for each cell: save it as AnnData with scanpy: \
+                 `import scanpy as sc; sc.read_loom(\"a/cells.loom\").write(\"a/cells.h5ad\")`",
             ),
             (
                 "cells.csv.xz",
@@ -264,6 +262,7 @@ mod tests {
             ("x.csv", b"\n<!DOCTYPE html>", "a web page"),
             ("x.csv", b" {\"a\": 1}", "JSON, not a table"),
             ("x.npy", b"\x80\x04\x95", "a pickle"),
+            ("x.csv", b"\x89HDF\r\n\x1a\n", "an HDF5 file: name it x.h5"),
         ] {
             let message = told(name, start).unwrap_or_default();
             assert!(message.contains(part), "{name}: {message}");
@@ -273,6 +272,7 @@ mod tests {
             ("x.csv", b"[x],label\n"),
             ("x.npz", b"PK\x03\x04"),
             ("x.npz.gz", b"PK\x03\x04"),
+            ("x.h5ad", b"\x89HDF\r\n\x1a\n"),
             ("x.npy", b"\x93NUMPY\x01\0"),
             ("make.py", b"import numpy"),
         ] {

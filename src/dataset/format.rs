@@ -20,10 +20,12 @@ pub enum Format {
     Npz,
     /// Named tensors.
     Safetensors,
+    /// Named datasets of HDF5: AnnData among others.
+    Hdf5,
 }
 
 /// The endings of each.
-const ENDINGS: [(&str, Format); 8] = [
+const ENDINGS: [(&str, Format); 11] = [
     ("csv", Format::Table),
     ("tsv", Format::Table),
     ("txt", Format::Table),
@@ -32,6 +34,9 @@ const ENDINGS: [(&str, Format); 8] = [
     ("npy", Format::Npy),
     ("npz", Format::Npz),
     ("safetensors", Format::Safetensors),
+    ("h5ad", Format::Hdf5),
+    ("h5", Format::Hdf5),
+    ("hdf5", Format::Hdf5),
 ];
 
 impl Format {
@@ -50,7 +55,7 @@ impl Format {
 
     /// Whether a file of it has several arrays, which names choose from.
     pub fn has_arrays(self) -> bool {
-        matches!(self, Self::Npz | Self::Safetensors)
+        matches!(self, Self::Npz | Self::Safetensors | Self::Hdf5)
     }
 
     /// The endings of files that are read, unpacked.

@@ -1,6 +1,8 @@
 //! [`Labelled`]: rows with a label each, as a person's files hold them. Reads files, gives what becomes a `Dataset` or is
 //! evaluated as it is.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Format, Missing, RowSource, Table, TableReader, Texts, arrays, foreign, npy, places};
 use crate::error::{Error, Result};
 use crate::quote::{listed, quoted};
@@ -26,11 +28,14 @@ pub struct Choice<'a> {
 }
 
 /// Rows of features or embeddings with a label each.
-#[derive(Clone, Debug, Default, PartialEq)]
+///
+/// As JSON it goes without its values: from one worker of a page to another those are handed over as they are.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct Labelled {
     /// Where they come from.
     pub name: String,
     /// `[rows, dim]`, finite, at least one row.
+    #[serde(skip)]
     pub values: Vec<f32>,
     /// Columns of `values`.
     pub dim: usize,
@@ -82,18 +87,15 @@ impl Labelled {
         let (format, name) = (Format::of(&data.name), &data.name);
         let mut rows = match (labels, format) {
             (None, Some(Format::Npy)) => return Err(Self::alone(name)),
-            (None, Some(format)) if format.has_arrays() => arrays::read_labelled(data, choice)?,
+            (None, Some(format)) if format.has_arrays() => {
+                arrays::read_labelled(arrays::Arrays::open(data)?, choice)?
+            }
             (Some(labels), Some(format)) if format != Format::Table => {
                 let (matrix, notes) = match format {
                     Format::Npy => (npy::read_matrix(data)?, Vec::new()),
-                    _ => arrays::read_features(data, choice.features)?,
+                    _ => arrays::read_features(arrays::Arrays::open(data)?, choice.features)?,
                 };
-                let mut rows = Self::unlabelled(data, matrix, notes);
-                let count = rows.rows();
-                let read = Self::read_labels_of(labels, choice, &rows.name, |_| count)?;
-                rows.labels = read.labels;
-                rows.notes.extend(read.notes);
-                rows
+                Self::beside(name, matrix, notes, labels, choice)?
             }
             (labels, _) => {
                 let own = choice.labels.filter(|_| labels.is_none());
@@ -147,7 +149,8 @@ impl Labelled {
     pub fn label_choices(file: &NamedFile) -> Vec<String> {
         match Format::of(&file.name) {
             Some(Format::Npy) => Vec::new(),
-            Some(format) if format.has_arrays() => arrays::label_arrays(file),
+            Some(format) if format.has_arrays() => arrays::Arrays::open(file)
+                .map_or_else(|_| Vec::new(), |arrays| arrays.label_choices()),
             _ => TableReader::read(file, None)
                 .map_or_else(|_| Vec::new(), |table| table.header().to_vec()),
         }
@@ -179,14 +182,45 @@ impl Labelled {
         Ok(self)
     }
 
-    fn unlabelled(data: &NamedFile, matrix: npy::Matrix, notes: Vec<String>) -> Self {
-        Self {
-            name: data.name.clone(),
+    /// Reads a file of arrays that is open, with its own labels or those of another file.
+    #[cfg(feature = "hdf5")]
+    pub(super) fn of_arrays(
+        arrays: arrays::Arrays<'_>,
+        labels: Option<&NamedFile>,
+        choice: Choice<'_>,
+    ) -> Result<Self> {
+        let mut rows = match labels {
+            None => arrays::read_labelled(arrays, choice)?,
+            Some(labels) => {
+                let name = arrays.name().to_owned();
+                let (matrix, notes) = arrays::read_features(arrays, choice.features)?;
+                Self::beside(&name, matrix, notes, labels, choice)?
+            }
+        };
+        rows.settle(choice.missing)?;
+        Ok(rows)
+    }
+
+    /// Rows of features with the labels of another file.
+    fn beside(
+        name: &str,
+        matrix: npy::Matrix,
+        notes: Vec<String>,
+        labels: &NamedFile,
+        choice: Choice<'_>,
+    ) -> Result<Self> {
+        let mut rows = Self {
+            name: name.to_owned(),
             values: matrix.values,
             dim: matrix.columns,
             notes,
             ..Self::default()
-        }
+        };
+        let count = rows.rows();
+        let read = Self::read_labels_of(labels, choice, name, |_| count)?;
+        rows.labels = read.labels;
+        rows.notes.extend(read.notes);
+        Ok(rows)
     }
 
     fn rows(&self) -> usize {

@@ -10,6 +10,8 @@ mod digits;
 mod fingerprint;
 mod foreign;
 mod format;
+#[cfg(feature = "hdf5")]
+mod hdf5;
 mod json_lines;
 mod labelled;
 mod large;
@@ -34,6 +36,8 @@ use std::collections::HashMap;
 #[cfg(target_arch = "wasm32")]
 pub use blob::BlobRows;
 pub use format::Format;
+#[cfg(feature = "hdf5")]
+pub use hdf5::Hdf5File;
 pub(crate) use labelled::check_squares;
 pub use labelled::{Choice, Labelled, Labels, NamedFile};
 pub use missing::Missing;
@@ -96,13 +100,14 @@ impl Dataset {
         match name {
             "mirrored" => Ok(mirrored::generate(seed)),
             "many-classes" => Ok(many_classes::generate(seed)),
-            "digits" => Ok(digits::load()),
+            #[cfg(not(target_arch = "wasm32"))]
+            "digits" => digits::read(include_bytes!("digits.npy")),
             #[cfg(not(target_arch = "wasm32"))]
             "cells" => cells::read(include_bytes!("cells.npz").to_vec()),
             #[cfg(target_arch = "wasm32")]
-            "cells" => Err(Error::Config(
-                "sample:cells has a file, which the page has to fetch".to_owned(),
-            )),
+            "digits" | "cells" => Err(Error::Config(format!(
+                "sample:{name} has a file, which the page has to fetch"
+            ))),
             "large" => Ok(large::generate(seed)),
             _ => Err(Error::Config(format!(
                 "there is no sample \"{name}\": {}",
@@ -114,15 +119,22 @@ impl Dataset {
     /// The file of a sample that is too large to be part of a page: it is fetched when it is asked for, and given to
     /// [`Dataset::sample_of`].
     pub fn sample_file(name: &str) -> Option<&'static str> {
-        (name == "cells").then_some(cells::FILE)
+        match name {
+            "digits" => Some(digits::FILE),
+            "cells" => Some(cells::FILE),
+            _ => None,
+        }
     }
 
-    /// The sample that has a file, from that file's bytes.
+    /// A sample that has a file, from that file's bytes.
     ///
     /// # Errors
     /// [`Error::Data`] for bytes of another file.
-    pub fn sample_of(file: Vec<u8>) -> Result<Self> {
-        cells::read(file)
+    pub fn sample_of(name: &str, file: Vec<u8>) -> Result<Self> {
+        match name {
+            "digits" => digits::read(&file),
+            _ => cells::read(file),
+        }
     }
 
     /// Gives the classes of labelled rows their indices.

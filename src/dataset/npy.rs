@@ -273,6 +273,12 @@ impl Header {
         }
     }
 
+    /// The same elements with their bytes in this order.
+    #[cfg(feature = "hdf5")]
+    pub(super) fn ordered(self, big_endian: bool) -> Self {
+        Self { big_endian, ..self }
+    }
+
     /// Rows and columns of a matrix of numbers.
     pub(crate) fn matrix_shape(&self, name: &str) -> Result<(usize, usize)> {
         if !self.is_number() {
@@ -369,14 +375,7 @@ impl Header {
                 };
             }
             let label = self.text(name, item)?;
-            if labelled::is_missing(&label) {
-                let problem = match &label[..] {
-                    "" => "empty".to_owned(),
-                    _ => format!("{}, a missing value", quoted(&label)),
-                };
-                let advice = labelled::advice_on_missing(&label, false);
-                return refuse(format!("row {row}: the label is {problem}: {advice}"));
-            }
+            refuse_missing(name, row, &label)?;
             labels.push(label);
             Ok(())
         })?;
@@ -402,7 +401,7 @@ impl Header {
     }
 
     /// Takes every element in turn, in the order of the file.
-    fn each_item(
+    pub(super) fn each_item(
         &self,
         name: &str,
         mut items: impl Read,
@@ -440,7 +439,7 @@ impl Header {
     }
 
     /// An element as f32.
-    fn number(&self, item: &[u8]) -> f32 {
+    pub(super) fn number(&self, item: &[u8]) -> f32 {
         let bits = self.bits(item);
         match (self.kind, self.item_bytes) {
             (Kind::Brain, _) => f32::from_bits((bits as u32) << 16),
@@ -452,7 +451,7 @@ impl Header {
         }
     }
 
-    fn text(&self, name: &str, item: &[u8]) -> Result<String> {
+    pub(super) fn text(&self, name: &str, item: &[u8]) -> Result<String> {
         let text: Option<String> = match self.kind {
             Kind::Signed => Some(self.signed(self.bits(item)).to_string()),
             Kind::Text => {
@@ -476,6 +475,15 @@ impl Header {
         }
     }
 
+    /// An element that is an integer; one above the largest of 64 bits with a sign is negative.
+    #[cfg(feature = "hdf5")]
+    pub(super) fn integer(&self, item: &[u8]) -> i64 {
+        match self.kind {
+            Kind::Signed => self.signed(self.bits(item)),
+            _ => self.bits(item).cast_signed(),
+        }
+    }
+
     fn signed(&self, bits: u64) -> i64 {
         let unused = 64 - 8 * self.item_bytes as u32;
         (bits << unused).cast_signed() >> unused
@@ -493,6 +501,21 @@ impl Header {
     pub(crate) fn by_columns(&self) -> bool {
         self.fortran_order && !matches!(self.shape[..], [_] | [_, 1])
     }
+}
+
+/// Refuses a label that stands for none; `row` counts from 1.
+pub(super) fn refuse_missing(name: &str, row: usize, label: &str) -> Result<()> {
+    if !labelled::is_missing(label) {
+        return Ok(());
+    }
+    let problem = match label {
+        "" => "empty".to_owned(),
+        _ => format!("{}, a missing value", quoted(label)),
+    };
+    let advice = labelled::advice_on_missing(label, false);
+    Err(Error::Data(format!(
+        "{name}: row {row}: the label is {problem}: {advice}"
+    )))
 }
 
 fn no_floats(name: &str) -> Error {

@@ -164,7 +164,7 @@ fn not_opened(file: &NamedFile, error: &ZipError) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dataset::arrays::{label_arrays, read_labelled};
+    use crate::dataset::arrays::{Arrays, read_labelled};
     use crate::dataset::{Choice, Labelled};
 
     fn npy_file(descr: &str, shape: &[u64], data: &[u8]) -> Vec<u8> {
@@ -196,7 +196,7 @@ mod tests {
     }
 
     fn read(file: &NamedFile) -> Result<Labelled> {
-        read_labelled(file, Choice::default())
+        read_labelled(Arrays::open(file)?, Choice::default())
     }
 
     #[test]
@@ -206,7 +206,7 @@ mod tests {
             assert_eq!(rows.dim, 2);
             assert_eq!(rows.labels, ["7", "8", "7"][..]);
             assert_eq!(rows.values, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
-            assert_eq!(label_arrays(&pair(method)), ["y"]);
+            assert_eq!(Labelled::label_choices(&pair(method)), ["y"]);
         }
     }
 

@@ -35,15 +35,24 @@ impl RowSource {
         name.to_lowercase().ends_with(".npy") && bytes >= from_bytes
     }
 
-    /// Reads the features of a file of arrays, NPZ or safetensors: the array of this name, or the only one that can be; and
+    /// Reads the features of a file of arrays, NPZ, safetensors or HDF5: the array of this name, or the only one that can be; and
     /// says what was taken.
     ///
     /// # Errors
     /// [`crate::Error::Data`] with the file, the array, and what to do.
     pub fn from_arrays(file: &NamedFile, array: Option<&str>) -> Result<(Self, Vec<String>)> {
-        let (matrix, notes) = arrays::read_features(file, array)?;
+        Self::of_arrays(arrays::Arrays::open(file)?, array)
+    }
+
+    /// The same of a file that is open.
+    pub(super) fn of_arrays(
+        arrays: arrays::Arrays<'_>,
+        array: Option<&str>,
+    ) -> Result<(Self, Vec<String>)> {
+        let name = arrays.name().to_owned();
+        let (matrix, notes) = arrays::read_features(arrays, array)?;
         let (values, dim) = (matrix.values, matrix.columns);
-        labelled::check_values(&file.name, &values, dim, 0)?;
+        labelled::check_values(&name, &values, dim, 0)?;
         Ok((Self::Memory { values, dim }, notes))
     }
 

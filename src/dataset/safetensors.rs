@@ -88,7 +88,7 @@ mod tests {
     use ::safetensors::tensor::TensorView;
 
     use super::*;
-    use crate::dataset::arrays::read_labelled;
+    use crate::dataset::arrays::{Arrays, read_labelled};
     use crate::dataset::{Choice, Labelled};
 
     fn file(tensors: &[(&str, Dtype, &[usize], &[u8])]) -> NamedFile {
@@ -112,7 +112,7 @@ mod tests {
     }
 
     fn read(file: &NamedFile) -> Result<Labelled> {
-        read_labelled(file, Choice::default())
+        read_labelled(Arrays::open(file)?, Choice::default())
     }
 
     #[test]

@@ -4,8 +4,10 @@
 use std::collections::HashMap;
 use std::ops::Index;
 
+use serde::{Deserialize, Serialize};
+
 /// A text for each row, each different one held once.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct Texts {
     /// By row, an index into `distinct`.
     codes: Vec<u32>,

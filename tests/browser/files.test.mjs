@@ -235,7 +235,7 @@ test("other data asks before it ends a run, and what the run brought stays", asy
     // A file that is refused ends nothing.
     await page.upload(await written("ragged.csv", "x,label\n1,a\n2\n"));
     await page.click("open");
-    await page.says("error", /^ragged.csv, line 3: .*Nothing was changed: Handwritten digits is still in use/s);
+    await page.says("error", /ragged.csv, line 3: .*Nothing was changed: Handwritten digits is still in use/s);
     await page.status(/^Training/);
     await goesOn();
     await page.upload(tree("trees.csv"));
@@ -251,14 +251,14 @@ test("a file that cannot be read leaves no label picker behind", async () => {
   await on("?engine=cpu#data=digits", {}, async (page) => {
     const picker = page.find("label-column");
     await page.upload(await written("gaps.csv", "x,w,label\n1,2,a\n,3,b\n3,4,a\n"));
-    await page.says("error", /^gaps.csv, line 3/);
+    await page.says("error", /gaps.csv, line 3/);
     assert.ok(await picker.isHidden(), "no other column would help");
     // One whose label cannot be told offers its columns; the next one that is refused takes them away.
     await page.upload(await written("plain.csv", "x,w\n1.5,2\n2.5,2.5\n"));
-    await page.says("error", /^plain.csv/);
+    await page.says("error", /plain.csv/);
     assert.ok(await picker.isVisible());
     await page.upload(await written("ragged.csv", "x,label\n1,a\n2\n"));
-    await page.says("error", /^ragged.csv/);
+    await page.says("error", /ragged.csv/);
     assert.ok(await picker.isHidden());
     assert.match(await page.text("dataset-summary"), /^1797 rows/);
   });
@@ -323,6 +323,50 @@ test("what other programs wrote opens with its rows, columns and classes", async
       for (const name of classes) assert.ok(summary.includes(name.replace("\n", " ")) || summary.includes(name), `${files}: ${name}: ${summary}`);
       assert.equal(await page.error(), "");
     }
+  });
+});
+
+test("cells open in a reader that is fetched with the first of them, and train", async () => {
+  const corpus = (name) => path.join(root, "tests/corpus", name);
+  const fetched = (page) => page.requests.filter((url) => url.includes("nearfar-readers_bg.wasm")).length;
+  await on(`?engine=cpu#${SMALL}`, {}, async (page) => {
+    assert.equal(fetched(page), 0);
+    await page.upload(corpus("two_labels.h5ad"));
+    await page.says("error", /two_labels.h5ad: several arrays can be the labels, "obs\/batch" \(12,\), "obs\/donor" \(12,\)/);
+    await page.find("label-column").selectOption("donor");
+    await page.summary(/^two_labels.h5ad: 12 rows of 3 features; 3 classes/);
+    await page.upload(corpus("components.h5ad"));
+    await page.summary(/^components.h5ad: 12 rows of 3 features; 3 classes of 4 rows each: NK, T cell, β cell\. features = "obsm\/X_pca" \(12, 3\)/);
+    assert.equal(await page.find("label-column").inputValue(), "cell_type");
+    assert.ok(fetched(page) > 0);
+    for (const [label, value] of [["Steps", "20"], ["Batch rows", "4"], ["Memory rows", "8"]]) await page.set(label, value);
+    await page.click("run");
+    await page.status(/^Done/);
+    for (const { file, said } of JSON.parse(await readFile(corpus("refused.json"), "utf8"))) {
+      await page.upload(corpus(file));
+      await page.page.waitForFunction((name) => document.querySelector("[data-testid=error] span").textContent.startsWith(name), file);
+      assert.ok((await page.error()).includes(said), `${await page.error()}, not ${said}`);
+    }
+  });
+});
+
+test("a reader that comes down or does not come takes nothing with it", async () => {
+  const cells = path.join(root, "tests/corpus/dense.h5ad");
+  const down = "export default async () => { self.onmessage = () => { throw new WebAssembly.RuntimeError('unreachable'); }; };";
+  let body = down;
+  const prepare = (page) =>
+    page.context().route("**/nearfar-readers.js*", (route) => (body ? route.fulfill({ contentType: "text/javascript", body }) : route.fulfill({ status: 404 })));
+  await on("?engine=cpu#data=many-classes", { prepare }, async (page) => {
+    const summary = await page.text("dataset-summary");
+    await page.upload(cells);
+    await page.says("error", /dense.h5ad: the reader of such files stopped unexpectedly \(.*unreachable.*\): the file is damaged or too large/);
+    assert.equal(await page.text("dataset-summary"), summary);
+    body = null;
+    await page.upload(cells);
+    await page.says("error", /dense.h5ad: the reader of such files could not be loaded: try again when the network answers/);
+    assert.match(await page.text("status"), /^Ready/);
+    // The console is told of both.
+    page.problems.length = 0;
   });
 });
 

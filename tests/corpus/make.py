@@ -1,7 +1,7 @@
 """Writes the files of this folder with the programs that people write theirs with, and `expected.json`: what those programs
-read back from them.
+read back from them; `refused.json` has files that are whole and not read, with a part of what is said.
 
-    pip install numpy==2.4.6 pandas==3.1.1 scikit-learn==1.9.1 safetensors==0.8.0 torch==2.15.0
+    pip install numpy==2.4.6 pandas==2.3.3 scikit-learn==1.9.1 safetensors==0.8.0 torch==2.15.0 anndata==0.12.19 h5py==3.16.0 hdf5plugin==7.1.0 scipy==1.17.1
     python tests/corpus/make.py
 
 Each case of `expected.json`: its files (features, then labels where they are in another one), the label column or array and
@@ -11,8 +11,12 @@ import gzip
 import json
 from pathlib import Path
 
+import anndata as ad
+import h5py
+import hdf5plugin
 import numpy as np
 import pandas as pd
+import scipy.sparse as sp
 import torch
 from safetensors.numpy import save_file
 from safetensors.torch import load_file as load_torch
@@ -23,6 +27,7 @@ HERE = Path(__file__).parent
 ROWS = 12
 NAMES = ["width", "height", "depth"]
 CASES = []
+REFUSED = []
 
 
 def case(files, values, labels, label=None, features=None):
@@ -187,15 +192,171 @@ def tables():
     case("savetxt.csv", read[:, :3], read[:, 3].astype(int), label="label")
 
 
+def hierarchical():
+    """HDF5: AnnData by anndata, plain trees by h5py, and by hand what anndata 0.7 wrote."""
+    x = numbers("<f4")
+    kinds = pd.Categorical(np.array(["β cell", "T cell", "NK"])[np.arange(ROWS) % 3])
+    cells = [f"cell{i}" for i in range(ROWS)]
+    sparse = np.where(np.arange(ROWS * 5) % 3 == 0, np.arange(ROWS * 5) / 4, 0).astype("<f4").reshape(ROWS, 5)
+
+    def write(name, X, obs, obsm=None, label=None, features=None, **arguments):
+        a = ad.AnnData(X, obs=pd.DataFrame(obs, index=cells), obsm=obsm or {})
+        a.write_h5ad(HERE / name, **arguments)
+        read = ad.read_h5ad(HERE / name)
+        place = features or ("obsm/X_pca" if "X_pca" in read.obsm else "X")
+        rows = read.obsm[place.split("/")[1]] if "/" in place else read.X
+        rows = rows.toarray() if sp.issparse(rows) else np.asarray(rows)
+        case(name, rows, read.obs[label or list(obs)[0]].astype(str), label=label, features=features)
+
+    write("dense.h5ad", x, {"cell_type": kinds})
+    write("gzip.h5ad", x, {"leiden": pd.Categorical([str(i % 4) for i in range(ROWS)])}, compression="gzip")
+    write("lzf.h5ad", x, {"cell_type": kinds}, compression="lzf")
+    write("csr.h5ad", sp.csr_matrix(sparse), {"cell_type": kinds})
+    write("csr_gzip.h5ad", sp.csr_matrix(sparse), {"cell_type": kinds}, compression="gzip")
+    write("csc.h5ad", sp.csc_matrix(sparse), {"cell_type": kinds})
+    write("csr_array.h5ad", sp.csr_array(sparse.astype("<f8")), {"cell_type": kinds})
+    write("components.h5ad", sp.csr_matrix(sparse), {"cell_type": kinds}, {"X_pca": x, "X_umap": x[:, :2]})
+    write("chosen.h5ad", sp.csr_matrix(sparse), {"cell_type": kinds}, {"X_pca": x, "X_umap": x[:, :2]}, features="obsm/X_umap")
+    write("x_of_components.h5ad", x / 2, {"cell_type": kinds}, {"X_umap": x[:, :2]})
+    write("integers.h5ad", x, {"n_genes": np.arange(ROWS) * 7, "cluster": np.arange(ROWS) % 3}, label="cluster")
+    write("strings.h5ad", x, {"species": pd.array(WORDS, dtype="str"), "score": np.linspace(0, 1, ROWS)})
+    write("two_columns.h5ad", x, {"batch": kinds, "donor": pd.Categorical(WORDS)}, label="donor")
+    write("numbered.h5ad", x, {"cell_type": pd.Categorical(np.arange(ROWS) % 3 * 10)})
+    write("decimals.h5ad", x, {"cell_type": pd.Categorical(np.arange(ROWS) % 3 / 2)})
+    write("nullable.h5ad", x, {"cluster": pd.array([i % 3 for i in range(ROWS)], dtype="Int64")})
+    write("boolean.h5ad", x, {"leiden": (np.arange(ROWS) % 3 == 0).astype("u1")})
+    write("float64.h5ad", numbers("<f8"), {"cell_type": kinds})
+    write("counts.h5ad", numbers("<i4"), {"cell_type": kinds})
+    a = ad.AnnData(x, obs=pd.DataFrame({"cell_type": kinds}, index=cells), layers={"scaled": x * 2, "counts": sp.csr_matrix(sparse[:, :3])})
+    a.write_h5ad(HERE / "layers.h5ad")
+    read = ad.read_h5ad(HERE / "layers.h5ad")
+    case("layers.h5ad", read.layers["scaled"], read.obs["cell_type"].astype(str), features="layers/scaled")
+    # As anndata 0.7 had it: a column of codes that refers to names in a group of their own.
+    with h5py.File(HERE / "before_0.8.h5ad", "w") as file:
+        file["X"] = x
+        obs = file.create_group("obs")
+        about = {"_index": "index", "encoding-type": "dataframe", "encoding-version": "0.1.0", "column-order": ["cell_type"]}
+        obs.attrs.update(about)
+        obs["index"] = np.array(cells, dtype=object)
+        obs["cell_type"] = kinds.codes
+        obs["__categories/cell_type"] = np.array(list(kinds.categories), dtype=object)
+        obs["cell_type"].attrs["categories"] = obs["__categories/cell_type"].ref
+    read = ad.read_h5ad(HERE / "before_0.8.h5ad")
+    case("before_0.8.h5ad", read.X, read.obs["cell_type"].astype(str))
+
+    def tree(name, label=None, features=None, rows="X", labels="y", **arrays):
+        with h5py.File(HERE / name, "w") as file:
+            for path, array in arrays.items():
+                data, options = array if isinstance(array, tuple) else (array, {})
+                file.create_dataset(path, data=data, **options)
+        with h5py.File(HERE / name) as file:
+            case(name, file[rows][()], file[labels][()], label=label, features=features)
+
+    for code in ("<f2", ">f2", ">f4", "<f8", ">f8", "|i1", ">i2", "<i8", "|u1", ">u4"):
+        tree(f"{'big_' * (code[0] == '>')}{code[1:]}.h5", X=numbers(code), y=INTEGERS)
+    text = h5py.string_dtype()
+    tree("words.h5", X=x, y=(list(WORDS), {"dtype": text}))
+    tree("bytes.h5", X=x, y=np.array([b"oak", b"fir", b"elm"])[np.arange(ROWS) % 3])
+    tree("bool.h5", X=x, y=(INTEGERS > 0).astype("u1"))
+    chunks = {"chunks": (5, 2), "compression": "gzip", "shuffle": True}
+    tree("chunked.h5", X=(x, chunks), y=(INTEGERS, {"chunks": (7,), "compression": "lzf"}))
+    tree("checked.h5", X=(x, {"chunks": (4, 3), "fletcher32": True}), y=INTEGERS.astype(">i2"))
+    tree("deep.h5", rows="train/x", labels="train/y", **{"train/x": x, "train/y": INTEGERS, "about/note": np.array([1.5])})
+    tree("several.h5", rows="scaled", labels="z", features="scaled", label="z", raw=x, scaled=x / 2, y=INTEGERS, z=INTEGERS * 2)
+    with h5py.File(HERE / "latest.h5", "w", libver=("v110", "v110")) as file:
+        file.create_dataset("X", data=x, chunks=(5, 3), maxshape=(None, 3), compression="gzip")
+        file["y"] = INTEGERS
+    with h5py.File(HERE / "latest.h5") as file:
+        case("latest.h5", file["X"][()], file["y"][()])
+    with h5py.File(HERE / "alone.h5", "w") as file:
+        file["X"] = x
+    case(["alone.h5", "y.npy"], x, INTEGERS)
+    case(["f4.npy", "dense.h5ad"], np.load(HERE / "f4.npy"), kinds.astype(str), label="cell_type")
+    (HERE / "dense.h5ad.gz").write_bytes(gzip.compress((HERE / "dense.h5ad").read_bytes(), mtime=0))
+    read = ad.read_h5ad(HERE / "dense.h5ad")
+    case("dense.h5ad.gz", read.X, read.obs["cell_type"].astype(str))
+
+
+def refused():
+    """Files that are whole, and not read: each with a part of what is said."""
+    x, kinds = numbers("<f4"), pd.Categorical(WORDS)
+
+    def write(name, said, obs):
+        obs = pd.DataFrame(obs, index=[f"cell{i}" for i in range(ROWS)])
+        ad.AnnData(x, obs=obs).write_h5ad(HERE / name)
+        REFUSED.append({"file": name, "said": said})
+
+    def tree(name, said, make):
+        with h5py.File(HERE / name, "w") as file:
+            make(file)
+        REFUSED.append({"file": name, "said": said})
+
+    write("unnamed.h5ad", ":obs/cell_type: row 5: the label is empty", {"cell_type": pd.Categorical([*WORDS[:4], None, *WORDS[5:]])})
+    write("masked.h5ad", ":obs/cluster: row 2: the label is empty", {"cluster": pd.array([1, None, *range(10)], dtype="Int64")})
+    write("counted.h5ad", ": no column of obs can be told to be the labels: choose one of \"obs/n_genes\" (12,)", {"n_genes": np.arange(ROWS)})
+    write("no_label.h5ad", ": a column of obs for the labels is missing", {"score": np.linspace(0, 1, ROWS)})
+    write("two_labels.h5ad", "several arrays can be the labels", {"batch": kinds, "donor": kinds})
+    def filtered(filter):
+        def make(file):
+            file.create_dataset("X", data=x, chunks=(12, 3), **filter)
+            file["y"] = INTEGERS
+
+        return make
+
+    def wide(file):
+        rows = 60_000
+        packed = {"compression": "gzip", "chunks": (10_000,)}
+        group = file.create_group("X")
+        group.attrs["encoding-type"], group.attrs["shape"] = "csr_matrix", [rows, 40_000]
+        group["data"], group["indices"] = np.ones(1, "<f4"), np.array([7])
+        group.create_dataset("indptr", data=np.array([0] * rows + [1]), **packed)
+        file.create_dataset("obs/cell_type", data=np.arange(rows) % 2, **packed)
+
+    def chunk(file):
+        file.create_dataset("X", (6_000_000, 3), "<f4", chunks=(6_000_000, 3), compression="gzip")
+
+    def records(file):
+        file["X"], file["y"] = x, np.zeros(ROWS, [("a", "<i4"), ("b", "<f4")])
+
+    def virtual(file):
+        layout = h5py.VirtualLayout((ROWS, 3), "<f4")
+        layout[:] = h5py.VirtualSource("elsewhere.h5", "X", (ROWS, 3))
+        file.create_virtual_dataset("X", layout)
+        file["y"] = INTEGERS
+
+    def floats(file):
+        file["X"], file["y"] = x, INTEGERS.astype("<f4")
+
+    def itself(file):
+        file["a/b"] = file["/"]
+
+    tree("zstd.h5", "compressed with zstd, which is not read", filtered(hdf5plugin.Zstd()))
+    tree("blosc.h5", "compressed with blosc, which is not read", filtered(hdf5plugin.Blosc()))
+    tree("wide_sparse.h5ad", ":X: a sparse matrix (60000, 40000) takes 8.9 GiB where every zero is written out", wide)
+    tree("chunk.h5", "chunks of (6000000, 3) are not read", chunk)
+    tree("records.h5", ":y: a table of records", records)
+    tree("virtual.h5", "a virtual dataset", virtual)
+    tree("floats.h5", ":y: labels are floating-point numbers", floats)
+    tree("itself.h5", "there is no array in it", itself)
+    with h5py.File(HERE / "newer.h5", "w", libver="latest") as file:
+        file.create_dataset("X", data=x, chunks=(5, 3))
+        file["y"] = INTEGERS
+    REFUSED.append({"file": "newer.h5", "said": "written in a form of HDF5 that is not read"})
+
+
 def main():
     numpy_files()
     numpy_archives()
     tensors()
     tables()
     packed()
+    hierarchical()
+    refused()
     text = ",\n".join(json.dumps(case, ensure_ascii=False) for case in CASES)
     (HERE / "expected.json").write_text(f"[\n{text}\n]\n", encoding="utf-8")
-    print(len(CASES), "cases,", len(list(HERE.iterdir())) - 2, "files")
+    text = ",\n".join(json.dumps(case, ensure_ascii=False) for case in REFUSED)
+    (HERE / "refused.json").write_text(f"[\n{text}\n]\n", encoding="utf-8")
+    print(len(CASES), "cases,", len(list(HERE.iterdir())) - 3, "files")
 
 
 main()

@@ -26,6 +26,7 @@ mod neighbours;
 mod plots;
 mod preview;
 mod protocol;
+mod reader;
 mod session;
 mod similarities;
 mod source;

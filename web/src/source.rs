@@ -8,6 +8,7 @@ use web_sys::File;
 
 use crate::link::{self, Link};
 use crate::protocol::{Command, DataSummary};
+use crate::reader;
 use crate::session::Session;
 use crate::state::LabelChoice;
 
@@ -52,9 +53,11 @@ impl Session {
     pub(crate) fn choose_files(&self, files: Vec<File>) {
         self.state.error.set(None);
         let from = self.stream_from.get_value();
-        // A table is read part by part, and its numbers are half as long as its text or less.
+        // Of an HDF5 file only what is asked for is read; a table is read part by part, and its numbers are half as long as its
+        // text or less.
+        let is_open = files.len() == 1 && reader::reads(&files[0].name());
         let held = |file: &File| match Format::of(&file.name()) {
-            _ if RowSource::streams(&file.name(), file.size() as u64, from) => 0.0,
+            _ if is_open || RowSource::streams(&file.name(), file.size() as u64, from) => 0.0,
             Some(format) if format.is_table() => file.size() / 2.0,
             _ => file.size(),
         };

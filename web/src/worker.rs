@@ -23,6 +23,7 @@ use web_time::{Duration, Instant};
 use crate::protocol::{
     Command, DataSummary, EvaluationForecast, Event, Preview, RunForecast, Running,
 };
+use crate::reader;
 use crate::take_home;
 
 /// Hardest triplets of a step that the page is told of.
@@ -351,6 +352,11 @@ impl Core {
     ) -> Result<Dataset> {
         let name = data.name();
         let streams = RowSource::streams(&name, data.size() as u64, stream_from);
+        let of_labels = labels.as_ref().map(File::name).unwrap_or_default();
+        if reader::reads(&name) || (reader::reads(&of_labels) && !streams) {
+            let read = reader::read(&self.scope, &data, labels.as_ref(), choice, columns);
+            return read.await.and_then(Dataset::new);
+        }
         let labels = match labels {
             Some(labels) => Some(named(labels).await?),
             None => None,
@@ -450,7 +456,7 @@ impl Core {
             let text = error.as_string();
             not_there(text.unwrap_or_else(|| "the network does not answer".to_owned()))
         })?;
-        Dataset::sample_of(Uint8Array::new(&bytes).to_vec())
+        Dataset::sample_of(name, Uint8Array::new(&bytes).to_vec())
     }
 
     async fn take(&mut self, dataset: Dataset, sample: Option<Sample>, label_columns: Vec<String>) {

@@ -1,0 +1,64 @@
+//! What every reader owes to any bytes at all: data, or one sentence that names the file. The tests of malformed files and the
+//! fuzz targets call this one function.
+
+use nearfar::{Choice, Dataset, Error, Labelled, NamedFile, RowSource};
+
+/// The longest sentence; a line of Python may be part of it.
+const LONGEST: usize = 1200;
+
+/// Reads bytes under a name in every way that a file of this name is read: with its own labels, as features beside labels, as
+/// labels beside features. Gives the first refusal.
+///
+/// # Panics
+/// When a refusal is none that a person can use, or what was read is not what a reader promises.
+pub(crate) fn read(name: &str, bytes: &[u8]) -> Result<(), String> {
+    let file = || NamedFile {
+        name: name.to_owned(),
+        bytes: bytes.to_vec(),
+    };
+    let file = said(name, file().unpacked())?;
+    let whole = said(name, Labelled::read(&file, None, Choice::default()));
+    if let Ok(rows) = whole {
+        sound(&rows);
+        said(name, Dataset::new(rows)).map(drop)?;
+        return Ok(());
+    }
+    // An NPY holds either; of a file of arrays a name may be missing; labels may be in another file.
+    let labels = Labelled::read_labels(&file, None, "x.npy", 12);
+    let labels = said(name, labels).map(|labels| assert_eq!(labels.labels.len(), 12));
+    let features = if name.contains(".npy") || name.contains(".csv") {
+        let beside = NamedFile {
+            name: "labels.csv".to_owned(),
+            bytes: b"label\na\nb\na\nb\na\nb\na\nb\na\nb\na\nb\n".to_vec(),
+        };
+        said(
+            name,
+            Labelled::read(&file, Some(&beside), Choice::default()),
+        )
+        .map(|rows| sound(&rows))
+    } else {
+        said(name, RowSource::from_arrays(&file, None)).map(drop)
+    };
+    match features {
+        Ok(()) => Ok(()),
+        Err(_) => labels,
+    }
+}
+
+/// The same, or the sentence that a refusal is.
+fn said<T>(name: &str, read: Result<T, Error>) -> Result<T, String> {
+    read.map_err(|error| {
+        let sentence = error.to_string();
+        assert_eq!(error.exit_code(), 2, "{sentence}");
+        assert!(sentence.contains(name), "{sentence:?} does not name {name}");
+        assert!(!sentence.contains(char::is_control), "{sentence:?}");
+        assert!(sentence.len() <= LONGEST, "{sentence}");
+        sentence
+    })
+}
+
+fn sound(rows: &Labelled) {
+    assert!(rows.dim > 0 && rows.values.len() == rows.dim * rows.labels.len());
+    assert!(rows.values.iter().all(|value| value.is_finite()));
+    assert!(rows.labels.iter().all(|label| !label.is_empty()));
+}
