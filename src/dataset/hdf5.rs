@@ -406,9 +406,8 @@ impl Tree {
             }
             _ => {
                 let labels = self.texts(full, array)?;
-                let rows = labels.iter().zip(1..);
-                rows.map(|(label, row)| npy::refuse_missing(full, row, label))
-                    .collect::<Result<()>>()?;
+                let mut rows = labels.iter().zip(1..);
+                rows.try_for_each(|(label, row)| npy::refuse_missing(full, row, label))?;
                 Ok(labels)
             }
         })

@@ -17,6 +17,9 @@ const MAX_COLUMN_BYTES: usize = 32 << 20;
 /// Bytes of a text but for its letters.
 const TEXT_BYTES: usize = size_of::<String>() + 16;
 
+/// Columns of text by name.
+type Columns = Vec<(String, Vec<String>)>;
+
 impl Tree {
     /// The matrices and columns of AnnData; none where it is another file.
     pub(super) fn list_cells(
@@ -221,7 +224,7 @@ impl Tree {
         &self,
         arrays: &Arrays<'_>,
         label: usize,
-    ) -> crate::Result<(Vec<(String, Vec<String>)>, Vec<String>)> {
+    ) -> crate::error::Result<(Columns, Vec<String>)> {
         let (mut columns, mut left, mut held) = (Vec::new(), Vec::new(), 0);
         for (at, array) in arrays.arrays().iter().enumerate() {
             let Some(name) = array.name.strip_prefix("obs/") else {
