@@ -1,7 +1,6 @@
 //! Files that are cut, flipped, swollen or made to mislead: every one is refused with a sentence, and takes little memory.
 //!
-//! They are made here from the corpus, by a seed, and none is kept. `fuzz/` has targets that call the same function with
-//! bytes of their own.
+//! They are made here from the corpus, by a seed, and none is kept.
 #![allow(
     unsafe_code,
     reason = "an allocator that counts can only be installed with it"

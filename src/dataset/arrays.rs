@@ -102,9 +102,13 @@ impl<'a> Arrays<'a> {
     /// Whether the file is AnnData, whose arrays have their places.
     fn is_cells(&self) -> bool {
         #[cfg(feature = "hdf5")]
-        return hdf5::is_cells(&self.held);
+        {
+            hdf5::is_cells(&self.held)
+        }
         #[cfg(not(feature = "hdf5"))]
-        false
+        {
+            false
+        }
     }
 
     /// The arrays that can be labels, as they are chosen.

@@ -407,12 +407,10 @@ impl Tree {
             }
             _ => {
                 let labels = self.texts(full, array)?;
-                if missing == Some(Missing::DropRows) {
-                    return Ok(labels);
+                if missing != Some(Missing::DropRows) {
+                    let mut rows = labels.iter().zip(1..);
+                    rows.try_for_each(|(label, row)| npy::refuse_missing(full, row, label))?;
                 }
-                let rows = labels.iter().zip(1..);
-                rows.map(|(label, row)| npy::refuse_missing(full, row, label))
-                    .collect::<Result<()>>()?;
                 Ok(labels)
             }
         })

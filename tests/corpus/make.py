@@ -220,7 +220,7 @@ def hierarchical():
     write("x_of_components.h5ad", x / 2, {"cell_type": kinds}, {"X_umap": x[:, :2]})
     write("integers.h5ad", x, {"n_genes": np.arange(ROWS) * 7, "cluster": np.arange(ROWS) % 3}, label="cluster")
     write("strings.h5ad", x, {"species": pd.array(WORDS, dtype="str"), "score": np.linspace(0, 1, ROWS)})
-    write("two_columns.h5ad", x, {"batch": kinds, "donor": pd.Categorical(WORDS)}, label="donor")
+    write("two_columns.h5ad", x, {"batch": kinds, "donor": pd.Categorical(WORDS)}, label="donor", features="X")
     write("numbered.h5ad", x, {"cell_type": pd.Categorical(np.arange(ROWS) % 3 * 10)})
     write("decimals.h5ad", x, {"cell_type": pd.Categorical(np.arange(ROWS) % 3 / 2)})
     write("nullable.h5ad", x, {"cluster": pd.array([i % 3 for i in range(ROWS)], dtype="Int64")})
@@ -314,6 +314,7 @@ def refused():
 
     def chunk(file):
         file.create_dataset("X", (6_000_000, 3), "<f4", chunks=(6_000_000, 3), compression="gzip")
+        file.create_dataset("y", (6_000_000,), "|i1", chunks=(60_000,), compression="gzip")
 
     def records(file):
         file["X"], file["y"] = x, np.zeros(ROWS, [("a", "<i4"), ("b", "<f4")])
@@ -339,7 +340,7 @@ def refused():
     tree("floats.h5", ":y: labels are floating-point numbers", floats)
     tree("itself.h5", "there is no array in it", itself)
     with h5py.File(HERE / "newer.h5", "w", libver="latest") as file:
-        file.create_dataset("X", data=x, chunks=(5, 3))
+        file.create_dataset("X", data=x, chunks=(5, 3), maxshape=(None, 3), compression="gzip")
         file["y"] = INTEGERS
     REFUSED.append({"file": "newer.h5", "said": "written in a form of HDF5 that is not read"})
 

@@ -1,5 +1,4 @@
-//! What every reader owes to any bytes at all: data, or one sentence that names the file. The tests of malformed files and the
-//! fuzz targets call this one function.
+//! What every reader owes to any bytes at all: data, or one sentence that names the file.
 
 use nearfar::{Choice, Dataset, Error, Labelled, NamedFile, RowSource};
 

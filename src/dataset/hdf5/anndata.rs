@@ -18,6 +18,9 @@ const MAX_COLUMN_BYTES: usize = 32 << 20;
 /// Bytes of a text but for its letters.
 const TEXT_BYTES: usize = size_of::<String>() + 16;
 
+/// Columns of text by name.
+type Columns = Vec<(String, Texts)>;
+
 impl Tree {
     /// The matrices and columns of AnnData; none where it is another file.
     pub(super) fn list_cells(
@@ -222,7 +225,7 @@ impl Tree {
         &self,
         arrays: &Arrays<'_>,
         label: usize,
-    ) -> crate::Result<(Vec<(String, Texts)>, Vec<String>)> {
+    ) -> crate::error::Result<(Columns, Vec<String>)> {
         let (mut columns, mut left, mut held) = (Vec::new(), Vec::new(), 0);
         for (at, array) in arrays.arrays().iter().enumerate() {
             let Some(name) = array.name.strip_prefix("obs/") else {

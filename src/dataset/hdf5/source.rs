@@ -87,8 +87,7 @@ impl Blocks {
         let end = offset + part.len() as u64;
         let slice = self.blob.slice_with_f64_and_f64(offset as f64, end as f64);
         let buffer = self.reader.read_as_array_buffer(&slice.map_err(failed)?);
-        let buffer: wasm_bindgen::JsValue = buffer.map_err(failed)?.into();
-        let array = js_sys::Uint8Array::new(&buffer);
+        let array = js_sys::Uint8Array::new(&buffer.map_err(failed)?.into());
         if array.length() as usize != part.len() {
             return Err(failed(wasm_bindgen::JsValue::NULL));
         }

@@ -69,8 +69,7 @@ fn whole(file: &File) -> Result<NamedFile> {
             "{name}: the file cannot be read any more: choose it again"
         ))
     })?;
-    let content: JsValue = content.into();
-    let bytes = Uint8Array::new(&content).to_vec();
+    let bytes = Uint8Array::new(&content.into()).to_vec();
     NamedFile { name, bytes }.unpacked()
 }
 
