@@ -578,7 +578,7 @@ fn a_run_that_cannot_be_saved_says_what_it_found_and_leaves_the_old_files() {
         "memory.npz",
         "head.onnx",
         "report.html",
-        "train.py",
+        "nearfar_train.py",
     ] {
         assert!(names.iter().any(|file| file == name), "{name}");
     }
@@ -646,10 +646,10 @@ fn a_run_that_stops_as_not_finite_saves_what_it_has() {
         "linear.safetensors",
         "link.txt",
         "model_card.md",
+        "nearfar_train.py",
         "report.html",
         "sentence-transformers",
         "sides.npy",
-        "train.py",
     ];
     assert_eq!(names, saved);
     let history = fs::read(Path::new(&out).join("history.json")).expect("is there");

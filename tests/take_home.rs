@@ -225,7 +225,7 @@ fn what_cannot_be_exported_is_refused_with_what_to_do() {
         ]
         .concat(),
     );
-    assert!(!Path::new(&run).join("train.py").exists());
+    assert!(!Path::new(&run).join("nearfar_train.py").exists());
     let script = refused(&["export", &run, "--format", "torchrun", "--out", &out]);
     assert!(
         script.contains("PML has no miner like `facenet-semihard`"),

@@ -392,7 +392,9 @@ async fn follow(
 async fn save(run: &mut Run, report: &RunReport, folder: Folder) -> Result<()> {
     let mut results = results(run, report).await?;
     let embedded = results.embed(run, RowsOf::Test).await;
-    write(&results, folder)?;
+    if matches!(embedded, Ok(()) | Err(Error::NoDirection { .. })) {
+        write(&results, folder)?;
+    }
     embedded
 }
 

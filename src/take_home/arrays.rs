@@ -74,7 +74,7 @@ pub(super) fn sides(sides: &Sides, rows: usize) -> Vec<u8> {
 
 /// The rows of a built-in sample, which has no file, and the number of each one's class.
 pub(super) fn data(values: &[f32], dim: usize, labels: &[u32]) -> Result<Vec<u8>> {
-    let mut file = Npz::new("data.npz");
+    let mut file = Npz::new("nearfar_data.npz");
     file.array("X", &[labels.len(), dim], values)?;
     file.array("y", &[labels.len()], labels)?;
     file.finish()

@@ -1,6 +1,6 @@
 //! The model card: what the head was trained on, how, what it scores and what that is worth, in Markdown.
 
-use super::results::Results;
+use super::results::{Results, data_name};
 use super::text::markdown;
 use crate::ledger::Bytes;
 use crate::metrics::Metrics;
@@ -60,7 +60,7 @@ pub(super) fn data(report: &RunReport) -> Vec<[String; 2]> {
         count(data.test, "test"),
     ];
     let mut lines = vec![
-        ["Data".to_owned(), data.name.clone()],
+        ["Data".to_owned(), data_name(report).to_owned()],
         [
             "Rows".to_owned(),
             format!("{}: {}", data.rows, sides.join(", ")),
@@ -214,10 +214,10 @@ mod tests {
             "- Nearfar: 0.1.0",
             "| miner.type\\_of\\_triplets | semihard |",
             "**Keep this head.",
-            "&lt;script&gt;alert(1)&lt;/script&gt;\\|\\*x\\*.csv",
+            "- Data: &lt;script&gt;alert(1)&lt;script&gt;\\|\\*x\\*.csv",
         ] {
             assert!(text.contains(part), "{part}\n{text}");
         }
-        assert!(!text.contains("<script"));
+        assert!(!text.contains("<script") && !text.contains("someone"));
     }
 }

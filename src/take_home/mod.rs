@@ -204,7 +204,7 @@ impl Piece {
                     missing("sides.npy is missing, which says what trains and what is tested: train again")
                 })?;
                 let mut files = vec![
-                    TakenFile::new("train.py", script::script(results)?),
+                    TakenFile::new("nearfar_train.py", script::script(results)?),
                     TakenFile::new(results::SIDES, sides),
                 ];
                 let data = results.data.clone();
@@ -216,7 +216,7 @@ impl Piece {
             Self::Card => one("model_card.md", card::card(results)),
             Self::Settings => one("config.json", pretty(config)),
             Self::Link => {
-                let name = &results.report.data.name;
+                let name = results::data_name(&results.report);
                 let defaults = Dataset::default_config_of(name);
                 let text = format!("#{}\n", link(name, config, &defaults));
                 one("link.txt", text.into_bytes())
@@ -363,7 +363,7 @@ pub fn folder_names() -> Vec<String> {
         results::HEAD,
         "head.onnx",
         results::LINEAR,
-        "train.py",
+        "nearfar_train.py",
         results::SIDES,
         results::DATA,
         results::MEMORY,

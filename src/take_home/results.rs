@@ -19,7 +19,7 @@ pub(super) const HEAD: &str = "head.safetensors";
 pub(super) const LINEAR: &str = "linear.safetensors";
 pub(super) const MEMORY: &str = "memory.npz";
 pub(super) const SIDES: &str = "sides.npy";
-pub(super) const DATA: &str = "data.npz";
+pub(super) const DATA: &str = "nearfar_data.npz";
 
 /// What all pieces are made of.
 #[derive(Clone, Debug)]
@@ -286,6 +286,12 @@ async fn sample_data(dataset: &Dataset) -> Result<Option<Vec<u8>>> {
     arrays::data(&values, dim, &dataset.labels).map(Some)
 }
 
+/// The name of a run's data without the folders that it lies in: those are nobody else's business.
+pub(super) fn data_name(report: &RunReport) -> &str {
+    let name = &report.data.name;
+    name.rsplit(['/', '\\']).next().unwrap_or(name)
+}
+
 /// Whether data of this name is built in.
 pub(super) fn is_sample(name: &str) -> bool {
     let sample = name.strip_prefix("sample:");
@@ -332,7 +338,7 @@ pub(super) mod tests {
             elapsed_ms: 12.5,
             memory: MemoryReport::default(),
             data: DataReport {
-                name: format!("{markup}.csv"),
+                name: format!("/home/someone/{}.csv", markup.replace('/', "")),
                 rows: 9,
                 dim: 3,
                 classes: 2,

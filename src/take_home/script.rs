@@ -1,11 +1,11 @@
 //! The recipe of a run as a PyTorch script: the same loss, miner, sampler and memory in PML, plain or under `torchrun`.
 //!
-//! `train.py` is the script with gaps, `@NAME@`; what goes in is made of the settings here. Settings carry PML's names, so that
+//! `train.py` beside this is the script with gaps, `@NAME@`; what goes in is made of the settings here. Settings carry PML's names, so that
 //! most arguments go over as they are.
 
 use serde_json::{Map, Value};
 
-use super::results::{DATA, Results};
+use super::results::{DATA, Results, data_name};
 use super::text::python;
 use crate::config::{Adam, InitialWeights, Optimizer, TrainConfig};
 use crate::distance::Distance;
@@ -26,7 +26,7 @@ pub(super) fn script(results: &Results) -> Result<Vec<u8>> {
     let Optimizer::Adam(Adam { lr, weight_decay }) = &config.optimizer;
     let data = match results.data {
         Some(_) => DATA,
-        None => &report.data.name,
+        None => data_name(report),
     };
     let label = match results.data {
         Some(_) => Some("y"),

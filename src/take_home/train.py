@@ -1,8 +1,8 @@
 """Trains an embedding head with PyTorch and PyTorch Metric Learning (PML): the recipe of a run of Nearfar, on the same rows.
 
     pip install torch pytorch-metric-learning numpy safetensors
-    python train.py --data FILE [--labels FILE[:COLUMN]]
-    torchrun --nproc-per-node 2 train.py --data FILE ..
+    python nearfar_train.py --data FILE [--labels FILE[:COLUMN]]
+    torchrun --nproc-per-node 2 nearfar_train.py --data FILE ..
 
 Under torchrun a batch is divided among the processes, on any number of machines: PML's distributed wrappers gather the embeddings
 of all of them, so that losses and miners see the whole batch. It starts from the trained weights in head.safetensors, with --fresh

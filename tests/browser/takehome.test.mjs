@@ -69,7 +69,7 @@ test("what is taken home from the page is what the command line leaves", async (
     const listed = (path) => execFileSync("find", [".", "-type", "f"], { cwd: path, encoding: "utf8" }).trim().split("\n").map((file) => file.slice(2)).sort();
     assert.deepEqual(Object.keys(files).sort(), listed(folder), "the files of the folder");
     // Nothing in these is measured: they are equal, byte for byte.
-    for (const same of ["config.json", "link.txt", "train.py", "sides.npy", "data.npz", "test_labels.csv", "sentence-transformers/modules.json"]) {
+    for (const same of ["config.json", "link.txt", "nearfar_train.py", "sides.npy", "nearfar_data.npz", "test_labels.csv", "sentence-transformers/modules.json"]) {
       assert.ok(files[same].equals(await native(same)), same);
     }
     // A browser has no fused multiply-add: heads differ in their last bits.
