@@ -46,7 +46,9 @@ impl Session {
         let whole = |file: &&File| !RowSource::streams(&file.name(), file.size() as u64, from);
         let bytes: f64 = files.iter().filter(whole).map(|file| file.size()).sum();
         if bytes as u64 <= MOST_BYTES {
-            return self.offer(Source::Files(files, None));
+            let names: Vec<String> = files.iter().map(File::name).collect();
+            let label = self.label_waited_for(&names);
+            return self.offer(Source::Files(files, label));
         }
         let message = format!(
             "{}: {}, and a page can hold {} of files at most: save the features as NPY, use fewer rows, or the command \
@@ -137,7 +139,7 @@ impl Session {
         }
     }
 
-    fn ask(&self, source: Source, sets: Option<Vec<String>>) {
+    pub(crate) fn ask(&self, source: Source, sets: Option<Vec<String>>) {
         self.wake();
         if untrack(|| self.state.is_dead()) {
             return;
