@@ -433,7 +433,7 @@ fn what_somebody_wrote_into_a_checkpoint_is_refused_or_does_no_harm() {
         ("\"step\":12,\"generator\"", "\"step\":37,\"generator\""),
         ("\"generator\":\"", "\"generator\":\"x"),
         ("\"next_id\":144", "\"next_id\":4294967295"),
-        ("\"next_id\":144", "\"next_id\":143"),
+        ("\"next_id\":144", "\"next_id\":150"),
         ("\"cut\":", "\"cut\":9"),
         ("\"elapsed_ms\":", "\"elapsed_ms\":-"),
         ("\"rows\":1797", "\"rows\":1798"),
@@ -577,6 +577,8 @@ fn the_comparison_sees_every_part_of_a_checkpoint() {
             let found = comes_to(&with_json(&bytes, &other));
             let same = found.is_ok_and(|found| found == expected);
             let unused = match from {
+                // A shuffled epoch is drawn at its beginning, and this one lasts to the end.
+                "\"generator\":\"" => [0, 7, 10].contains(&case),
                 "\"drifted\":[" => case == 7,
                 // No run here is quiet for long, and baselines that are missing are scored again.
                 "\"quiet_steps\":" | "\"baseline\":{" => true,

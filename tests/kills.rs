@@ -261,7 +261,7 @@ fn of_a_torn_checkpoint_and_a_whole_one_the_whole_one_is_taken() {
     let steps = found.each_ref().map(Checkpoint::step);
     let newer = usize::from(found[1].elapsed_ms() > found[0].elapsed_ms());
     let put = |file: usize, bytes: &[u8]| {
-        fs::write(out.join(CHECKPOINTS[file]), bytes).expect("is written")
+        fs::write(out.join(CHECKPOINTS[file]), bytes).expect("is written");
     };
     let mut chance = Pcg64Mcg::seed_from_u64(8);
     let cuts = (0..whole[newer].len())

@@ -3,6 +3,7 @@
 use leptos::prelude::*;
 use nearfar::Metrics;
 
+use crate::checkpoints::{self, GoOn};
 use crate::controls::Controls;
 use crate::data::{Data, take_drops};
 use crate::device::Device;
@@ -43,6 +44,7 @@ pub(crate) fn App() -> impl IntoView {
     follow_link(state, session);
     Effect::new(move || session.ask_forecast());
     take_drops(session);
+    checkpoints::save_when_hidden(state, session);
     let status = Memo::new(move |_| state.status());
     view! {
         <main>
@@ -159,7 +161,7 @@ fn Banner(state: State, session: Session) -> impl IntoView {
                 <span>"Nothing can run: the link asks for a GPU (engine=gpu), and this browser offers none."</span>
                 <a href="?engine=cpu" data-testid="use-cpu" on:click=use_cpu>"Use the CPU"</a>
             </p>
-            <div role="status">{undo} {notice}</div>
+            <div role="status">{undo} {notice} <GoOn state session/></div>
             <div data-testid="warnings" role="status">{warnings}</div>
         </div>
     }

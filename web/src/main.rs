@@ -8,6 +8,7 @@
 mod app;
 mod bench;
 mod chart;
+mod checkpoints;
 mod controls;
 mod data;
 mod device;

@@ -11,6 +11,8 @@ use nearfar::{
 };
 use serde::{Deserialize, Serialize};
 
+use crate::checkpoints::Offer;
+
 /// What the page asks for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Command {
@@ -79,6 +81,12 @@ pub(crate) enum Command {
     Reset,
     /// Takes the run back that was set aside; it waits, or is over as it was.
     Undo,
+    /// Saves the run in the browser's storage, where there is one.
+    Save,
+    /// Goes on with the run that was saved last, on the data there is; answered as a start is.
+    GoOn,
+    /// Forgets what was saved.
+    Forget,
     /// Measures as the `bench` binary does.
     Bench {
         /// A forced engine.
@@ -200,6 +208,10 @@ pub(crate) enum Event {
     NotStarted(String),
     /// The run failed and is gone.
     Failed(String),
+    /// What can be gone on with after a reload, or where the worker ends: after the engine was opened, and whenever that changes.
+    CanGoOn(Option<Box<Offer>>),
+    /// What is good to know, in a sentence.
+    Said(String),
     /// A line of the bench is done, in words.
     Measured(String),
     /// The report of the bench as JSON, or why there is none.

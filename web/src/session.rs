@@ -32,6 +32,8 @@ pub(crate) struct Session {
     pub(crate) awaited: StoredValue<Option<(String, Vec<String>)>>,
     /// A run starts when the data is back in a new worker.
     run_next: StoredValue<bool>,
+    /// The saved run goes on when its data is there.
+    pub(crate) go_on_next: StoredValue<bool>,
     pub(crate) state: State,
 }
 
@@ -48,6 +50,7 @@ impl Session {
             candidate: StoredValue::new_local(None),
             awaited: StoredValue::new(None),
             run_next: StoredValue::new(false),
+            go_on_next: StoredValue::new(false),
             state,
         }
     }
@@ -94,6 +97,7 @@ impl Session {
         }
         self.asked.update_value(VecDeque::clear);
         self.run_next.set_value(false);
+        self.go_on_next.set_value(false);
         self.state.aside.set(None);
         self.state.say(message);
         self.state.reading.set(0);
@@ -217,9 +221,12 @@ impl Session {
         match event {
             Event::Data(summary) => {
                 self.state.working.set(String::new());
+                let waited = self.waits_for_file();
                 self.take_data(*summary);
                 if self.run_next.try_update_value(std::mem::take) == Some(true) {
                     self.run();
+                } else {
+                    self.go_on_with_data(waited);
                 }
             }
             Event::Refused {
@@ -229,6 +236,7 @@ impl Session {
             } => {
                 self.state.working.set(String::new());
                 self.run_next.set_value(false);
+                self.go_on_next.set_value(false);
                 self.take_refusal(message, columns, cells);
             }
             Event::Map { side, names } => {

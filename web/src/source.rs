@@ -29,9 +29,9 @@ pub(crate) enum Source {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Reading {
     /// The label column; guessed without it.
-    label: Option<String>,
+    pub(crate) label: Option<String>,
     /// What becomes of cells without a number.
-    missing: Missing,
+    pub(crate) missing: Missing,
 }
 
 /// Data on its way.
@@ -63,7 +63,9 @@ impl Session {
         };
         let bytes: f64 = files.iter().map(held).sum();
         if bytes as u64 <= MOST_BYTES {
-            return self.offer(Source::Files(files, Reading::default()));
+            let names: Vec<String> = files.iter().map(File::name).collect();
+            let reading = self.reading_waited_for(&names).unwrap_or_default();
+            return self.offer(Source::Files(files, reading));
         }
         let message = format!(
             "{}: {}, and a page can hold {} of arrays or a table twice as long: save the features as NPY, use fewer rows, \
@@ -164,7 +166,7 @@ impl Session {
         }
     }
 
-    fn ask(&self, source: Source, sets: Option<Vec<String>>) {
+    pub(crate) fn ask(&self, source: Source, sets: Option<Vec<String>>) {
         self.wake();
         if untrack(|| self.state.is_dead()) {
             return;

@@ -8,6 +8,7 @@ use nearfar::{
     Missing, Neighbourhood, PairHistogram, Scores, Side, StepReport, TrainConfig, Warning, Working,
 };
 
+use crate::checkpoints::Offer;
 use crate::forecast;
 use crate::hardest;
 use crate::history::History;
@@ -266,6 +267,8 @@ pub(crate) struct State {
     pub(crate) notice: RwSignal<Option<String>>,
     /// The name of data whose opening would end the run: the person is asked.
     pub(crate) question: RwSignal<Option<String>>,
+    /// The run that was saved.
+    pub(crate) offer: RwSignal<Option<Offer>>,
     /// What the last reset cleared.
     pub(crate) aside: RwSignal<Option<Aside>>,
     /// The dialog of what a run leaves.
@@ -319,6 +322,7 @@ impl State {
             error: RwSignal::new(None),
             notice: RwSignal::new(None),
             question: RwSignal::new(None),
+            offer: RwSignal::new(None),
             aside: RwSignal::new(None),
             take_home: TakeHome::new(),
             dropping: RwSignal::new(false),
@@ -592,6 +596,8 @@ impl State {
                     self.evaluation.set(Some(*evaluation));
                 }
             }
+            Event::CanGoOn(offer) => self.offer.set(offer.map(|offer| *offer)),
+            Event::Said(text) => self.tell(text),
             Event::Paused => self.stage.set(Phase::Paused),
             Event::Resumed => self.stage.set(Phase::Running),
             Event::Finished {

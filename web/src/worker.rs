@@ -11,15 +11,17 @@ use futures_util::StreamExt as _;
 use js_sys::{Array, Float32Array, Reflect, Uint8Array, Uint32Array};
 use nearfar::bench::{self, Sweep};
 use nearfar::{
-    BlobRows, Choice, Dataset, DeviceInfo, Engine, EngineChoice, Error, Format, Labelled,
-    MemoryReport, NamedFile, Piece, Progress, Rate, Result, Room, RowSource, RowsOf, Run, SelfTest,
-    Side, Survey, Table, TableReader, TrainConfig, Trainer, Working, kernels, self_test,
+    BlobRows, Checkpoint, Choice, Dataset, DeviceInfo, Engine, EngineChoice, Error, Format,
+    Labelled, MemoryReport, NamedFile, Origin, Piece, Progress, Rate, Result, Room, RowSource,
+    RowsOf, Run, SelfTest, Side, Survey, Table, TableReader, TrainConfig, Trainer, Working,
+    kernels, self_test,
 };
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::{JsFuture, spawn_local};
 use web_sys::{DedicatedWorkerGlobalScope, File, MessageEvent, Response};
 use web_time::{Duration, Instant};
 
+use crate::checkpoints::{Saved, Slots};
 use crate::protocol::{
     Command, DataSummary, EvaluationForecast, Event, Preview, RunForecast, Running,
 };
@@ -60,6 +62,7 @@ pub(crate) fn start(scope: &DedicatedWorkerGlobalScope) {
         tested: None,
         until: 0,
         evaluating: false,
+        slots: Slots::default(),
         stop: Arc::clone(&stop),
     };
     listen(scope, sender, stop);
@@ -145,6 +148,8 @@ struct Core {
     until: u64,
     /// Every row of a side is to be scored before the run goes on.
     evaluating: bool,
+    /// Where the run is saved.
+    slots: Slots,
     stop: Arc<AtomicBool>,
 }
 
@@ -182,6 +187,8 @@ impl Core {
                 if let Err(error) = self.introduce().await {
                     self.say(&Event::NoDevice(error.to_string()));
                 }
+                let offer = self.slots.offer().await.map(Box::new);
+                self.say(&Event::CanGoOn(offer));
             }
             Command::Sample { name, seed } => match self.sample(&name, seed).await {
                 Ok(dataset) => {
@@ -208,6 +215,14 @@ impl Core {
                     self.say(&Event::NotStarted(error.to_string()));
                 }
             }
+            Command::Save => self.save().await,
+            Command::GoOn => {
+                if let Err(error) = self.go_on_with_saved().await {
+                    self.slots.close();
+                    self.say(&Event::NotStarted(error.to_string()));
+                }
+            }
+            Command::Forget => self.forget().await,
             Command::Pause => {
                 // It may come late: when the run has ended, nothing is there to wait.
                 if self.is_running() {
@@ -230,6 +245,7 @@ impl Core {
                 self.until = 0;
                 self.aside = self.run.take().or(self.aside.take());
                 self.say(&Event::Reset);
+                self.forget_own().await;
             }
             Command::Undo => {
                 self.run = self.run.take().or(self.aside.take());
@@ -503,6 +519,41 @@ impl Core {
     async fn begin(&mut self, config: TrainConfig, steps: Option<u64>) -> Result<()> {
         self.end_run().await;
         config.check()?;
+        let data = self.seeded(&config).await?;
+        let engine = self.open(config.budget_bytes).await?;
+        let mut run = Run::new(engine, data, config).await?.watched();
+        run.see_survey(&self.survey);
+        self.slots.begin(true);
+        self.show(run, steps);
+        Ok(())
+    }
+
+    /// Goes on with the run that was saved last.
+    async fn go_on_with_saved(&mut self) -> Result<()> {
+        self.end_run().await;
+        let gone = |why: String| {
+            Error::Data(format!(
+                "the saved run cannot be read ({why}): press Run to start again"
+            ))
+        };
+        let newest = self.slots.newest().await.map_err(gone)?;
+        let bytes = newest.ok_or_else(|| gone("it is no longer there".to_owned()))?;
+        let checkpoint = Checkpoint::read(&bytes)?;
+        let config = checkpoint.config().clone();
+        let data = self.seeded(&config).await?;
+        let engine = self.open(config.budget_bytes).await?;
+        let run = Run::resume(engine, data, &checkpoint).await?.watched();
+        let other = checkpoint.other_device(run.device());
+        self.slots.begin(false);
+        self.show(run, None);
+        other
+            .into_iter()
+            .for_each(|other| self.say(&Event::Said(other)));
+        Ok(())
+    }
+
+    /// The data of a run; a sample follows its seed.
+    async fn seeded(&mut self, config: &TrainConfig) -> Result<Rc<Dataset>> {
         if let Some(sample) = self
             .sample
             .as_mut()
@@ -517,21 +568,75 @@ impl Core {
             sample.seed = config.seed;
         }
         let data = self.data.clone();
-        let data = data.ok_or_else(|| Error::Data("choose a sample or a file first".to_owned()))?;
-        let engine = self.open(config.budget_bytes).await?;
-        let mut run = Run::new(engine, data, config.clone()).await?.watched();
-        run.see_survey(&self.survey);
+        data.ok_or_else(|| Error::Data("choose a sample or a file first".to_owned()))
+    }
+
+    /// Shows a run with what it did so far, and goes on with it.
+    fn show(&mut self, mut run: Run, steps: Option<u64>) {
+        let report = run.report();
         self.say(&Event::Started {
-            config: Box::new(config),
+            config: Box::new(report.config),
             data: run.data(),
             running: self.running(run.engine()),
             warnings: run.warnings().to_vec(),
             memory: run.memory(),
         });
+        if !report.history.is_empty() {
+            self.say(&Event::Steps {
+                reports: report.history,
+                pairs: None,
+                hardest: None,
+                age: run.trainer().memory_age(),
+                warnings: run.warnings().to_vec(),
+                memory: run.memory(),
+            });
+        }
+        for evaluation in report.evaluations {
+            self.owes_map = true;
+            self.say(&Event::Evaluated {
+                evaluation: Box::new(evaluation),
+                baseline: Box::new(run.baseline()),
+            });
+        }
         self.say_can_evaluate(&run);
         self.run = Some(run);
         self.go_on(steps);
-        Ok(())
+    }
+
+    /// Saves the run, where there is one that is not over.
+    async fn save(&mut self) {
+        let Some(run) = self
+            .run
+            .as_ref()
+            .filter(|run| !run.is_finished() && run.step() > 0)
+        else {
+            return;
+        };
+        let Some(data) = &self.data else { return };
+        let origin = Origin {
+            data: data.name.clone(),
+            labels: data.label_column.clone(),
+            missing: data.missing,
+            ..Origin::default()
+        };
+        match self.slots.save(run, &origin).await {
+            Saved::As(offer) => self.say(&Event::CanGoOn(Some(offer))),
+            Saved::Not(why) => self.say(&Event::Said(why)),
+            Saved::Silent => {}
+        }
+    }
+
+    /// Forgets what was saved of the run that is over, where something was.
+    async fn forget_own(&mut self) {
+        if self.slots.are_held() {
+            self.forget().await;
+        }
+    }
+
+    /// Forgets what was saved.
+    async fn forget(&mut self) {
+        self.slots.clear().await;
+        self.say(&Event::CanGoOn(None));
     }
 
     /// Says what a run would hold and take, where there is data and an engine to say it of.
@@ -633,9 +738,15 @@ impl Core {
         match self.advance(&mut run).await {
             Ok(()) => {
                 let paused = !run.is_finished() && run.step() >= self.until;
+                let finished = run.is_finished();
                 self.run = Some(run);
                 if paused {
                     self.say(&Event::Paused);
+                }
+                if finished {
+                    self.forget_own().await;
+                } else if self.slots.is_due() {
+                    self.save().await;
                 }
             }
             // The command that stopped it says what comes next.

@@ -1,0 +1,188 @@
+// A run that is saved in the browser's storage goes on after the page was reloaded, or its worker ended, as if nothing had
+// been: NEARFAR_RELOADS says how often it is reloaded.
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+
+import { pages, test, tree, written } from "./playing.mjs";
+
+const on = pages();
+const RELOADS = Number(process.env.NEARFAR_RELOADS ?? 5);
+const RUN = "?engine=cpu#data=digits&steps=4000&evaluate_every=50&hidden_layers=[32]&batch_size=16&memory_size=256&evaluate_queries=100";
+
+/** Runs in the page before it does: keeps how runs end, and says when one was saved. */
+const listening = () => {
+  self.saves = 0;
+  const Real = self.Worker;
+  self.Worker = class extends Real {
+    constructor(...how) {
+      super(...how);
+      this.addEventListener("message", ({ data: [text] }) => {
+        if (text.startsWith('{"Finished"')) self.finished = JSON.parse(text).Finished;
+        if (text.startsWith('{"CanGoOn"')) {
+          self.saved = JSON.parse(text).CanGoOn?.step ?? 0;
+          if (self.saved > 0) self.saves += 1;
+        }
+      });
+    }
+  };
+};
+
+/** The page is hidden, as far as it can tell, and shown again. */
+const hide = () => {
+  for (const hidden of [true, false]) {
+    Object.defineProperty(document, "hidden", { configurable: true, get: () => hidden });
+    document.dispatchEvent(new Event("visibilitychange", { bubbles: true }));
+  }
+};
+
+/** How the run ended, all but the time it took. */
+async function ended(page) {
+  await page.status(/^Done/);
+  const { elapsed_ms: _, ...finished } = await page.page.evaluate(() => self.finished);
+  return { ...finished, loss: await page.text("loss"), steps: await page.text("step-count"), active: await page.bare("mining-active", "count") };
+}
+
+/** A page whose browser lets it be left with a run under way. */
+const leaving = { init: listening, prepare: (page) => page.on("dialog", (dialog) => dialog.accept()) };
+
+/** Leaves the page as it is and comes back. */
+async function reload(page) {
+  await page.page.reload();
+  await page.status(/^(Ready|Choose)/);
+  page.requests.length = 0;
+}
+
+/** Waits until the run was saved once more. */
+async function save(page) {
+  const before = await page.page.evaluate(() => self.saves);
+  await page.page.evaluate(hide);
+  await page.page.waitForFunction((before) => self.saves > before, before);
+}
+
+/** Numbers that are the same each time the tests run. */
+function random(seed) {
+  let state = seed;
+  return () => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    return state / 2 ** 32;
+  };
+}
+
+test("after reloads at any time a run ends as one that was never stopped", async () => {
+  await on(RUN, leaving, async (page) => {
+    await page.click("run");
+    const expected = await ended(page);
+    assert.ok(expected.scores.test.precision_at_1 > 0.5);
+    assert.ok(await page.find("saved-run").isHidden(), "a run that is over is offered to nobody");
+    const chance = random(3);
+    let [reloads, ends, step] = [0, 0, 0];
+    while (ends === 0 || reloads < RELOADS) {
+      await reload(page);
+      reloads += 1;
+      const offered = page.find("saved-run");
+      if (await offered.isVisible()) {
+        const [, from] = /^Go on from step (\d+) of 4000 of Handwritten digits\?/.exec(await offered.innerText());
+        assert.ok(Number(from) >= step, `step ${from} is offered, and ${step} was saved`);
+        await page.click("go-on");
+      } else {
+        // Its last steps may have been done while the page was left.
+        assert.ok(step === 0 || step > 3000, `nothing is offered, and step ${step} was saved`);
+        await page.click("run");
+      }
+      await page.status(/^(Training|All steps|Done)/);
+      const last = reloads >= RELOADS;
+      if (!last) {
+        await page.page.waitForTimeout(50 + 500 * chance());
+        const before = await page.page.evaluate(() => self.saves);
+        await page.page.evaluate(hide);
+        // Now and then it is left in the middle of a save.
+        if (chance() < 0.7) await page.page.waitForFunction((before) => self.saves > before || self.finished, before);
+      }
+      const finished = await page.page.evaluate(() => self.finished !== undefined);
+      if (last || finished) {
+        assert.deepEqual(await ended(page), expected, `after ${reloads} reloads`);
+        ends += 1;
+      }
+      step = await page.page.evaluate(() => self.saved ?? 0);
+    }
+    console.log(`${reloads} reloads, ${ends} runs came to their end`);
+  });
+}, 240 + 20 * RELOADS);
+
+test("a worker that ended is followed by one that goes on where the run was saved", async () => {
+  await on(RUN, leaving, async (page) => {
+    await page.click("run");
+    const expected = await ended(page);
+    await page.click("run");
+    await page.status(/^Training/);
+    await save(page);
+    await page.page.workers()[0].evaluate(() => { setTimeout(() => { throw new Error("boom"); }); });
+    await page.status(/^The computing stopped/);
+    await page.says("saved-run", /^Go on from step \d+ of 4000 of Handwritten digits\?/);
+    await page.click("go-on");
+    assert.deepEqual(await ended(page), expected);
+    // The new worker's own files are all that was asked for, and the end of the old one all that was complained of.
+    assert.ok(page.requests.every((url) => url.startsWith(new URL(page.page.url()).origin)));
+    page.requests.length = 0;
+    assert.ok(page.problems.every((problem) => problem.includes("boom")), page.problems.join());
+    page.problems.length = 0;
+  });
+});
+
+test("a person's file is asked for again, and another one is refused", async () => {
+  await on("?engine=cpu", leaving, async (page) => {
+    await page.upload(tree("trees.csv"));
+    await page.summary(/trees.csv/);
+    await page.set("Steps", "3000");
+    await page.set("Batch rows", "12");
+    await page.set("Memory rows", "24");
+    await page.click("run");
+    await page.status(/^Training/);
+    await page.page.waitForFunction(() => Number(document.querySelector("[data-testid=step-count]").textContent.replace(/\D.*/, "")) > 20);
+    await save(page);
+    await reload(page);
+    await page.says("saved-run", /A run on trees.csv \(\d+ rows\) was saved at step \d+ of 3000: choose that file again, and it goes on\./);
+    assert.ok(await page.find("go-on").isHidden());
+    // A file of the same name and as many rows.
+    const text = await readFile(tree("trees.csv"), "utf8");
+    await page.upload(await written("trees.csv", text.replace(/\d\.\d/, "9.9")));
+    await page.says("error", /trees.csv: the data is not what the run began with: found .*fingerprint \w{32}, expected .*fingerprint \w{32}/);
+    await page.upload(tree("trees.csv"));
+    await page.status(/^Ready/);
+    await page.click("go-on");
+    await page.status(/^(Training|Done)/);
+    assert.equal(await page.knob("Batch rows"), "12");
+    await page.status(/^Done: 3000 steps/);
+    await reload(page);
+    assert.ok(await page.find("saved-run").isHidden());
+  });
+});
+
+test("what was saved can be forgotten, and a new run is another one", async () => {
+  await on(RUN, leaving, async (page) => {
+    await page.click("run");
+    await page.status(/^Training/);
+    await save(page);
+    await reload(page);
+    await page.find("saved-run").waitFor();
+    await page.click("forget");
+    await page.find("saved-run").waitFor({ state: "hidden" });
+    await reload(page);
+    assert.ok(await page.find("saved-run").isHidden());
+  });
+});
+
+test("where the browser has no room for it the run goes on, and says so once", async () => {
+  await on(RUN, leaving, async (page) => {
+    await page.page.workers()[0].evaluate(() => {
+      FileSystemSyncAccessHandle.prototype.write = () => { throw new DOMException("full", "QuotaExceededError"); };
+    });
+    await page.click("run");
+    await page.status(/^Training/);
+    await page.page.evaluate(hide);
+    await page.says("notice", /^This run is not being saved, and a reload would end it: the browser's storage for this page is full\.$/);
+    await page.page.evaluate(hide);
+    await page.status(/^Done/);
+    assert.equal((await page.text("notice")).match(/not being saved/g).length, 1);
+  });
+});
