@@ -58,6 +58,8 @@ pub(crate) async fn read(
     });
     worker.set_onmessage(Some(on_message.as_ref().unchecked_ref()));
     let on_error = Closure::<dyn Fn(JsValue)>::new(move |event: JsValue| {
+        // Else what ends the reader would end this worker, too.
+        event.unchecked_ref::<web_sys::Event>().prevent_default();
         let message = Reflect::get(&event, &"message".into()).ok();
         let message = message.and_then(|message| message.as_string());
         // A script that does not come is told of, as a module that could not be imported.
