@@ -13,7 +13,7 @@ pub struct TableReader(Reader);
 
 #[derive(Debug)]
 enum Reader {
-    Csv(CsvReader),
+    Csv(Box<CsvReader>),
     JsonLines(JsonLinesReader),
 }
 
@@ -25,7 +25,7 @@ impl TableReader {
     /// [`Error::Data`] when a file of this name is no table.
     pub fn new(name: &str, total: u64, label: Option<&str>) -> Result<Self> {
         let reader = match Format::of(name) {
-            Some(Format::Table) => Reader::Csv(CsvReader::new(name, total, label)),
+            Some(Format::Table) => Reader::Csv(Box::new(CsvReader::new(name, total, label))),
             Some(Format::JsonLines) => Reader::JsonLines(JsonLinesReader::new(name, total, label)),
             _ => {
                 let read = "only CSV, JSON Lines, NPY, NPZ and safetensors files are read";
