@@ -199,12 +199,13 @@ impl Piece {
                 one(results::LINEAR, linear.to_safetensors(config.distance))
             }
             Self::Torchrun => {
+                let script = script::script(results)?;
                 let sides = results.sides.clone();
                 let sides = sides.ok_or_else(|| {
                     missing("sides.npy is missing, which says what trains and what is tested: train again")
                 })?;
                 let mut files = vec![
-                    TakenFile::new("nearfar_train.py", script::script(results)?),
+                    TakenFile::new("nearfar_train.py", script),
                     TakenFile::new(results::SIDES, sides),
                 ];
                 let data = results.data.clone();
@@ -346,6 +347,12 @@ pub fn folder(results: &Results) -> Result<Vec<TakenFile>> {
             Err(Error::Data(_) | Error::Config(_)) => {}
             Err(error) => return Err(error),
         }
+    }
+    // Which rows are on which side is known without a script, too.
+    if let Some(sides) = &results.sides
+        && files.iter().all(|file| file.path != results::SIDES)
+    {
+        files.push(TakenFile::new(results::SIDES, sides.clone()));
     }
     Ok(files)
 }
