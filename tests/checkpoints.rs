@@ -503,15 +503,18 @@ fn arrays(bytes: &[u8]) -> Vec<Array> {
         .collect()
 }
 
-/// The file with another content of an array: floats doubled, counts and flags one off, numbers in reverse.
+/// The file with another content of an array: half of the floats larger, counts and flags one off, numbers in reverse.
 fn changed(bytes: &[u8], array: &Array) -> Vec<u8> {
     let mut changed = bytes.to_vec();
     let place = &mut changed[array.place.clone()];
     match array.dtype.as_str() {
-        "F32" => place.chunks_exact_mut(4).for_each(|value| {
-            let double = 2.0 * f32::from_le_bytes(value.try_into().expect("four bytes"));
-            value.copy_from_slice(&double.to_le_bytes());
-        }),
+        "F32" => {
+            let half = place.len().div_ceil(2).next_multiple_of(4);
+            place[..half].chunks_exact_mut(4).for_each(|value| {
+                let more = 1.0 + f32::from_le_bytes(value.try_into().expect("four bytes"));
+                value.copy_from_slice(&more.to_le_bytes());
+            });
+        }
         "F64" => place.chunks_exact_mut(8).for_each(|value| value[0] ^= 1),
         "U64" => place.chunks_exact_mut(8).for_each(|value| value[0] ^= 1),
         "U8" => place.iter_mut().for_each(|flag| *flag ^= 1),
