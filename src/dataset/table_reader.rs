@@ -12,8 +12,9 @@ use crate::error::{Error, Result};
 pub struct TableReader(Reader);
 
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one at a time")]
 enum Reader {
-    Csv(Box<CsvReader>),
+    Csv(CsvReader),
     JsonLines(JsonLinesReader),
 }
 
@@ -25,7 +26,7 @@ impl TableReader {
     /// [`Error::Data`] when a file of this name is no table.
     pub fn new(name: &str, total: u64, label: Option<&str>) -> Result<Self> {
         let reader = match Format::of(name) {
-            Some(Format::Table) => Reader::Csv(Box::new(CsvReader::new(name, total, label))),
+            Some(Format::Table) => Reader::Csv(CsvReader::new(name, total, label)),
             Some(Format::JsonLines) => Reader::JsonLines(JsonLinesReader::new(name, total, label)),
             _ => {
                 let read = "only CSV, JSON Lines, NPY, NPZ and safetensors files are read";
