@@ -73,7 +73,7 @@ impl Case {
 #[test]
 fn what_other_programs_wrote_is_read_as_they_read_it() {
     let cases = cases();
-    assert!(cases.len() >= 118, "{}", cases.len());
+    assert!(cases.len() >= 126, "{}", cases.len());
     for case in cases {
         assert_eq!(case.difference(&case.read()), None, "{:?}", case.files);
     }

@@ -303,10 +303,12 @@ fn of_a_torn_checkpoint_and_a_whole_one_the_whole_one_is_taken() {
 
 #[test]
 fn ctrl_c_saves_the_run_and_resume_goes_on_with_it() {
-    let expected = never_stopped("straight-ctrl-c", &RUN);
+    // Long enough to be stopped twice, on a fast machine too.
+    let run = [&RUN[..], &["--set", "steps=8000"]].concat();
+    let expected = never_stopped("straight-ctrl-c", &run);
     let out = folder("ctrl-c");
     for (signal, code) in [("-INT", 130), ("-TERM", 143)] {
-        let child = start_or_go_on(&out, &RUN, "30");
+        let child = start_or_go_on(&out, &run, "30");
         std::thread::sleep(Duration::from_millis(400));
         send(signal, &child);
         let output = child.wait_with_output().expect("ends");

@@ -192,6 +192,31 @@ def tables():
     case("savetxt.csv", read[:, :3], read[:, 3].astype(int), label="label")
 
 
+def json_lines():
+    """By pandas, and by json as people save what a text model gives them."""
+    x = numbers("<f4")
+    frame = pd.DataFrame(x, columns=NAMES).assign(label=WORDS)
+
+    def write(name, frame, values=NAMES, label="label", **arguments):
+        frame.to_json(HERE / name, orient="records", lines=True, **arguments)
+        read = pd.read_json(HERE / name, orient="records", lines=True, dtype=False)
+        rows = np.stack(read[values].to_numpy()) if isinstance(values, str) else read[values]
+        case(name, rows, read[label], label=label)
+
+    write("columns.jsonl", frame)
+    write("ascii.ndjson", frame.assign(label=[f"{word} 🌳" for word in WORDS]), force_ascii=True)
+    write("numbered.jsonl", frame.assign(label=INTEGERS))
+    write("packed.jsonl.gz", frame, compression={"method": "gzip", "mtime": 0})
+    vectors = pd.DataFrame({"id": range(ROWS), "embedding": list(x.tolist()), "label": WORDS, "text": [f"a \"{i}\"\n" for i in range(ROWS)]})
+    write("vectors.jsonl", vectors, values="embedding")
+    write("class_first.jsonl", vectors[["label", "embedding"]], values="embedding")
+    lines = [{"meta": {"source": "web", "tags": ["a", "b"]}, "vector": row, "label": bool(i % 2)} for i, row in enumerate(x.tolist())]
+    (HERE / "nested.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    read = [json.loads(line) for line in (HERE / "nested.jsonl").read_text().splitlines()]
+    case("nested.jsonl", [row["vector"] for row in read], [json.dumps(row["label"]) for row in read])
+    case(["f4.npy", "columns.jsonl"], np.load(HERE / "f4.npy"), WORDS, label="label")
+
+
 def hierarchical():
     """HDF5: AnnData by anndata, plain trees by h5py, and by hand what anndata 0.7 wrote."""
     x = numbers("<f4")
@@ -351,6 +376,7 @@ def main():
     tensors()
     tables()
     packed()
+    json_lines()
     hierarchical()
     refused()
     text = ",\n".join(json.dumps(case, ensure_ascii=False) for case in CASES)
