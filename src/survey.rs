@@ -179,19 +179,15 @@ impl Survey {
         let scored = [&sides.validation, &sides.test].into_iter().flatten();
         let leaks = scored.filter(|row| groups[first_of[**row as usize] as usize] & 1 == 1);
         let count = leaks.count();
-        let (rows, stand, are) = match count {
+        let rows = match count {
             0 => return None,
-            1 => ("1 row", "stands", "is"),
-            _ => ("rows", "stand", "are"),
-        };
-        let rows = if count == 1 {
-            rows.to_owned()
-        } else {
-            format!("{count} {rows}")
+            1 => "1 row of the validation and test sides is equal to a training row".to_owned(),
+            _ => {
+                format!("{count} rows of the validation and test sides are equal to training rows")
+            }
         };
         Some(format!(
-            "{rows} of the validation and test side {stand} among the training rows too: what is scored {are} in part what \
-             was learned, and scores are too good: drop equal rows first"
+            "{rows}: they were learned before they are scored, and the scores are too good: drop equal rows first"
         ))
     }
 

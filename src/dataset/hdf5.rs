@@ -19,6 +19,7 @@ use super::npy::{self, Header, Kind, Matrix, shape_text};
 use super::{Choice, Labelled, Missing, NamedFile, RowSource, arrays, foreign};
 use crate::error::{Error, Result};
 use crate::ledger::Bytes;
+use crate::memory::reserve;
 use crate::quote::cut;
 
 pub(super) use anndata::{by_name, components, is_cells};
@@ -573,7 +574,7 @@ impl Sparse {
             )));
         }
         let mut values: Vec<f32> = Vec::new();
-        crate::reserve(&mut values, claimed / 4, full)?;
+        reserve(&mut values, claimed / 4, full)?;
         values.resize(rows * columns, 0.0);
         let damaged = || {
             Error::Data(format!(

@@ -246,7 +246,7 @@ fn Buttons(state: State, session: Session) -> impl IntoView {
             <button
                 data-testid="without-memory" on:click=move |_| session.without_memory()
                 aria-disabled=move || off(state.can_drop_memory())
-            >"Run again without memory"</button>
+            >"Run without memory"</button>
             <button
                 data-testid="take-home" on:click=move |_| session.take_home()
                 aria-disabled=move || off(state.can_take_home())
