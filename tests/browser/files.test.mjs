@@ -65,7 +65,7 @@ test("own files are read, their label column shown and changed", async () => {
 });
 
 test("before training the first rows are shown, what stands out, and what to do about cells without a number", async () => {
-  const row = (i) => `${i},${(i % 7) + (i % 3)},${i === 17 ? "" : i % 11},7,${"uvw"[i % 3]}`;
+  const row = (i) => `${i},${(i * 37) % 101},${i === 17 ? "" : i % 11},7,${"uvw"[i % 3]}`;
   const rows = Array.from({ length: 90 }, (_, i) => row(i));
   // The last row is the first one again.
   const file = await written("holes.csv", ["id,height,mass,always,kind", ...rows, rows[0]].join("\n"));
@@ -88,7 +88,7 @@ test("before training the first rows are shown, what stands out, and what to do 
     await page.page.click("[data-testid=data-preview] summary");
     const table = await page.page.locator("[data-testid=data-preview] tr").allInnerTexts();
     assert.deepEqual(table.map((line) => line.split(/\s+/).join(" ").trim()), [
-      "Label height mass always", "u 0 0 7", "v 2 1 7", "w 4 2 7", "u 3 3 7", "v 5 4 7",
+      "Label height mass always", "u 0 0 7", "v 37 1 7", "w 74 2 7", "u 10 3 7", "v 47 4 7",
     ]);
   });
 });
@@ -173,7 +173,7 @@ test("bad files give the command line's sentence, and the data there was stays",
   const folder = await mkdtemp(path.join(os.tmpdir(), "nearfar-"));
   const cases = [
     ["ragged.csv", "x,label\n1,a\n2\n", "ragged.csv, line 3: 1 value, expected 2 as in the first line"],
-    ["word.csv", "x,label\n1,a\nfoo,b\n3,c\n", 'word.csv, line 3: column "x" holds "foo", which is not a number'],
+    ["word.csv", "x,label\n1,a\nfoo,b\n3,c\n", 'word.csv, line 3: column "x" holds "foo", which is not a number: choose what becomes of such cells: drop-rows, drop-columns or median (--missing on the command line)'],
     ["nan.csv", "x,label\n1,a\nNaN,b\n", 'nan.csv, line 3: column "x" holds "NaN", a missing value: choose what becomes of such cells: drop-rows, drop-columns or median (--missing on the command line)'],
     ["plain.csv", "x,w\n1.5,2\n2.5,2.5\n", 'plain.csv: no label column can be told from the others: choose one of "x", "w"'],
     ["one.csv", "x,label\n1,a\n2,a\n", 'one.csv: every row has the label "a": metric learning needs two classes at least'],

@@ -239,7 +239,7 @@ impl Session {
         if !here && (columns.len() > 1 || cells) {
             self.state.label.set(LabelChoice {
                 columns,
-                current: reading.label.clone(),
+                current: None,
                 of: Some(names(&files)),
                 missing: cells.then_some(reading.missing),
             });

@@ -349,7 +349,7 @@ impl Core {
         {
             Ok(dataset) => self.take(dataset, None, columns).await,
             Err(error) => {
-                if !is_of_labels(&error, &names) && !matches!(error, Error::Cells(_)) {
+                if !is_of_labels(&error, &names) {
                     columns.clear();
                 }
                 self.refuse(&error, columns);
