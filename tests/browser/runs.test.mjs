@@ -173,7 +173,7 @@ test("a file that comes while the last map is made does not cost the run its end
           super();
           if (counts && ++self.turns[self.turns.length - 1] === self.at) {
             const file = new File(["?"], "cat.png");
-            self.onmessage(new MessageEvent("message", { data: ['{"Files":{"label":null,"stream_from":1000000}}', file] }));
+            self.onmessage(new MessageEvent("message", { data: ['{"Files":{"label":null,"missing":"refuse","stream_from":1000000}}', file] }));
           }
         }
       };
