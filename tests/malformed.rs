@@ -384,6 +384,45 @@ fn tables_and_labels_are_read_or_refused() {
 }
 
 #[test]
+fn json_lines_are_read_or_refused() {
+    let mut tally = Tally::default();
+    for (name, bytes) in corpus(&[".jsonl", ".ndjson"]) {
+        tally.cuts(&name, &bytes, 150);
+        tally.flips(&name, &bytes, 150);
+    }
+    let deep = format!("{}1{}", "[".repeat(100_000), "]".repeat(100_000));
+    let wide = format!("{{\"v\": [{}1], \"label\": 1}}\n", "1,".repeat(1 << 20));
+    let keys: Vec<String> = (0..50_000)
+        .map(|key| format!("\"k{key}\": {key}"))
+        .collect();
+    for (line, what) in [
+        ("[1, 2]".to_owned(), "a list a line"),
+        ("{\"v\": [1, 2], \"v\": [1, 2]}".to_owned(), "a key twice"),
+        (
+            "{\"v\": [1, 1e999], \"label\": 1}".to_owned(),
+            "a number that is none",
+        ),
+        (
+            "{\"v\": [NaN], \"label\": 1}".to_owned(),
+            "a word of Python",
+        ),
+        ("{\"v\": \"\\ud800\"}".to_owned(), "half a character"),
+        (deep, "lists in lists"),
+        ("x".repeat((16 << 20) + 1), "a line without an end"),
+        ("\u{feff}".to_owned(), "a mark alone"),
+        ("{\"v\": []}".to_owned(), "a list of nothing"),
+        ("{}".to_owned(), "an object of nothing"),
+        (format!("{{{}}}", keys.join(",")), "columns without a label"),
+    ] {
+        let bytes = format!("{line}\n{line}\n").into_bytes();
+        assert!(tally.take("x.jsonl", &bytes, what).is_err(), "{what}");
+    }
+    let refused = tally.take("x.jsonl", wide.as_bytes(), "a wide line");
+    assert!(refused.is_err_and(|message| message.contains("more than 262,144 values")));
+    tally.end("JSON Lines");
+}
+
+#[test]
 fn hdf5_files_are_read_or_refused() {
     let mut tally = Tally::default();
     for (name, bytes) in corpus(&[".h5", ".h5ad"]) {

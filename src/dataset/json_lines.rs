@@ -1,19 +1,22 @@
 //! JSON Lines: an object a line, part by part, into the rows of a [`Table`]. A list of numbers is a vector of features, what
 //! stands beside it may be the label; without a list, numbers are features as in any table.
 
+use std::collections::HashMap;
 use std::fmt::{Formatter, Result as Formatted};
 
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::Value;
 
-use super::table::{Builder, Cell, Places};
+use super::table::{Builder, Cell, MOST_COLUMNS, Places};
 use super::{Table, foreign};
 use crate::error::{Error, Result};
 use crate::quote::{listed, quoted};
 
 /// Bytes of a line at most.
 const MAX_LINE_BYTES: usize = 16 << 20;
+/// Keys that are named as left out, at most.
+const MOST_OTHERS: usize = 100;
 
 /// Takes the bytes of a file of JSON lines, and gives its table.
 #[derive(Debug)]
@@ -27,17 +30,11 @@ pub(super) struct JsonLinesReader {
     /// Lines that ended, and from which row on that is how much more than rows.
     lines: usize,
     shifts: Vec<(usize, usize)>,
-    keys: Vec<Key>,
+    /// What the keys of the first line hold.
+    keys: HashMap<String, Holds>,
     builder: Option<Builder>,
     /// Keys that the first line has not.
     others: Vec<String>,
-}
-
-/// A key of the first line, and its columns in the table.
-#[derive(Debug)]
-struct Key {
-    name: String,
-    holds: Holds,
 }
 
 /// What the value of a key is.
@@ -61,7 +58,7 @@ impl JsonLinesReader {
             line: Vec::new(),
             lines: 0,
             shifts: Vec::new(),
-            keys: Vec::new(),
+            keys: HashMap::new(),
             builder: None,
             others: Vec::new(),
         }
@@ -110,6 +107,11 @@ impl JsonLinesReader {
     }
 
     fn take(&mut self, line: &[u8]) -> Result<()> {
+        // Counted before they are held: a value takes much more memory than a byte.
+        if line.iter().filter(|byte| **byte == b',').count() >= MOST_COLUMNS {
+            let problem = "more than 262,144 values: each row has a line of its own, so this is another kind of file";
+            return Err(self.refusal(problem));
+        }
         let Object(fields) = serde_json::from_slice(line).map_err(|error| {
             let text = error.to_string();
             let what = text.split(" at line").next().unwrap_or_default();
@@ -125,14 +127,13 @@ impl JsonLinesReader {
         let columns = self.builder.as_ref().map_or(0, Builder::columns);
         cells.resize(columns, Cell::Text(""));
         for (name, field) in &fields {
-            let key = self.keys.iter().find(|key| key.name == *name);
-            let Some(key) = key else {
-                if !self.others.contains(name) {
+            let Some(holds) = self.keys.get(name) else {
+                if self.others.len() < MOST_OTHERS && !self.others.contains(name) {
                     self.others.push(name.clone());
                 }
                 continue;
             };
-            match (key.holds, field) {
+            match (*holds, field) {
                 (Holds::Text(column), Field::Text(text)) => cells[column] = Cell::Text(text),
                 (Holds::Vector { first, dim }, Field::Vector(values)) if values.len() == dim => {
                     for (cell, value) in cells[first..].iter_mut().zip(values) {
@@ -192,17 +193,13 @@ impl JsonLinesReader {
                 }
                 _ => Holds::Nothing,
             };
-            let name = name.clone();
-            self.keys.push(Key { name, holds });
+            self.keys.insert(name.clone(), holds);
         }
-        let is_text: Vec<usize> = self
-            .keys
-            .iter()
-            .filter_map(|key| match key.holds {
-                Holds::Text(column) => Some(column),
-                _ => None,
-            })
-            .collect();
+        let texts = self.keys.values().filter_map(|holds| match holds {
+            Holds::Text(column) => Some(*column),
+            _ => None,
+        });
+        let is_text: Vec<usize> = texts.collect();
         let mut builder = Builder::new(&self.name, columns, self.chosen.as_deref());
         if has_vector {
             builder.are_text(&is_text);
@@ -221,8 +218,12 @@ impl JsonLinesReader {
             return Err(Error::Data(format!("{}: the file is empty", self.name)));
         };
         let mut table = builder.finish(Places::Lines(self.shifts), None, false)?;
-        let left = self.keys.iter().filter(|key| key.holds == Holds::Nothing);
-        let left: Vec<&str> = left.map(|key| key.name.as_str()).collect();
+        let left = self
+            .keys
+            .iter()
+            .filter(|(_, holds)| **holds == Holds::Nothing);
+        let mut left: Vec<&str> = left.map(|(name, _)| name.as_str()).collect();
+        left.sort_unstable();
         if !left.is_empty() {
             table.note(format!("left out, no number or text: {}", listed(left)));
         }
@@ -262,12 +263,17 @@ impl<'de> Deserialize<'de> for Object {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Object, A::Error> {
                 let mut fields: Vec<(String, Field)> = Vec::new();
                 while let Some((name, value)) = map.next_entry::<String, Value>()? {
-                    if fields.iter().any(|(known, _)| *known == name) {
-                        return Err(A::Error::custom(format!("{} stands twice", quoted(&name))));
-                    }
                     fields.push((name, Field::of(value)));
                 }
-                Ok(Object(fields))
+                let mut names: Vec<&String> = fields.iter().map(|(name, _)| name).collect();
+                names.sort_unstable();
+                match names.windows(2).find(|pair| pair[0] == pair[1]) {
+                    Some(pair) => Err(A::Error::custom(format!(
+                        "{} stands twice",
+                        quoted(pair[0])
+                    ))),
+                    None => Ok(Object(fields)),
+                }
             }
         }
         deserializer.deserialize_map(Fields)

@@ -37,6 +37,8 @@ pub(super) const LABEL_NAMES: [&str; 17] = [
 const ID_NAMES: [&str; 6] = ["", "id", "index", "unnamed: 0", "barcode", "row"];
 /// Cells that decide whether a column holds numbers, the first that are not empty.
 const LOOKED_AT: u8 = 100;
+/// Columns at most: what is held for each is much more than a cell of a byte.
+pub(super) const MOST_COLUMNS: usize = 1 << 18;
 /// Rows that are held to look at them, and their bytes.
 const HELD_ROWS: usize = 1024;
 const HELD_BYTES: usize = 4 << 20;
@@ -112,7 +114,7 @@ struct Column {
     /// Where its numbers stand in a row of values.
     place: Option<usize>,
     /// Its cells as text: of text, and of what may be the label.
-    texts: Option<Gathered>,
+    texts: Option<Box<Gathered>>,
     /// It may be the label, by its name or by choice.
     wanted: bool,
     /// It is the label, by choice.
@@ -121,8 +123,8 @@ struct Column {
     is_text: bool,
     /// It has too much text to hold.
     left_out: bool,
-    odd: Option<Odd>,
-    few: Option<Few>,
+    odd: Option<Box<Odd>>,
+    few: Option<Box<Few>>,
     /// Whether the cell of the first line stands in another row too.
     repeats_first: bool,
 }
@@ -327,10 +329,10 @@ impl Builder {
                 self.width += 1;
             }
             if column.kind == Kind::Text || column.wanted {
-                column.texts = Some(Gathered::default());
+                column.texts = Some(Box::default());
             }
             if column.kind == Kind::Numbers && counts {
-                column.few = Some(Few::default());
+                column.few = Some(Box::default());
             }
         }
         self.are_told = true;
@@ -369,7 +371,7 @@ impl Builder {
             column.look(cell);
             column.decide();
             if column.kind == Kind::Text && column.texts.is_none() {
-                column.texts = Some(Gathered::of("", self.rows));
+                column.texts = Some(Box::new(Gathered::of("", self.rows)));
                 self.text_bytes += self.rows * size_of::<u32>();
             }
         }
@@ -389,10 +391,12 @@ impl Builder {
             };
             let value = number.filter(|value| value.is_finite());
             if value.is_none() {
-                let odd = column.odd.get_or_insert_with(|| Odd {
-                    row: self.rows,
-                    text: text.to_owned(),
-                    count: 0,
+                let odd = column.odd.get_or_insert_with(|| {
+                    Box::new(Odd {
+                        row: self.rows,
+                        text: text.to_owned(),
+                        count: 0,
+                    })
                 });
                 odd.count += 1;
             }
@@ -473,7 +477,7 @@ impl Builder {
             oddities: Vec::new(),
         };
         for column in self.columns {
-            let texts = column.texts.map(Gathered::finish);
+            let texts = column.texts.map(|texts| texts.finish());
             table.columns.push(Told {
                 kind: column.kind,
                 place: column.place,
@@ -536,8 +540,8 @@ struct Told {
     place: Option<usize>,
     texts: Option<Texts>,
     left_out: bool,
-    odd: Option<Odd>,
-    few: Option<Few>,
+    odd: Option<Box<Odd>>,
+    few: Option<Box<Few>>,
 }
 
 /// A table whose columns are told apart.

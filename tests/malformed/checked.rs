@@ -25,7 +25,10 @@ pub(crate) fn read(name: &str, bytes: &[u8]) -> Result<(), String> {
     // An NPY holds either; of a file of arrays a name may be missing; labels may be in another file.
     let labels = Labelled::read_labels(&file, None, "x.npy", 12);
     let labels = said(name, labels).map(|labels| assert_eq!(labels.labels.len(), 12));
-    let features = if name.contains(".npy") || name.contains(".csv") {
+    let features = if [".npy", ".csv", "json"]
+        .iter()
+        .any(|part| name.contains(part))
+    {
         let beside = NamedFile {
             name: "labels.csv".to_owned(),
             bytes: b"label\na\nb\na\nb\na\nb\na\nb\na\nb\na\nb\n".to_vec(),

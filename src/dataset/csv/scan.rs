@@ -1,15 +1,13 @@
 //! One look over the bytes of a table before a cell is read: which delimiter, whether every quote is closed, and that no line
 //! takes more memory than a table's line may. Takes the same steps as the `csv` crate's reader, without holding anything.
 
-use crate::dataset::table::Places;
+use crate::dataset::table::{MOST_COLUMNS, Places};
 use crate::error::{Error, Result};
 
 /// Bytes of a line, or of a row whose cells run over several.
 const MAX_LINE_BYTES: usize = 16 << 20;
 /// Bytes of the first line that tell the delimiter.
 const DELIMITER_BYTES: usize = 64 << 10;
-/// Cells of a line: what is held for each is more than a cell of a byte.
-const MAX_CELLS: usize = 1 << 20;
 
 /// What a table's bytes say of it, part by part.
 #[derive(Debug)]
@@ -118,7 +116,7 @@ impl Scan {
             }
             if self.at != At::RowStart {
                 self.length += 1;
-                if self.length > MAX_LINE_BYTES || self.cells > MAX_CELLS {
+                if self.length > MAX_LINE_BYTES || self.cells > MOST_COLUMNS {
                     return self.refuse_row();
                 }
             }
@@ -160,9 +158,9 @@ impl Scan {
 
     fn refuse_row(&self) -> Result<()> {
         match self.at {
-            _ if self.cells > MAX_CELLS => self.refuse(
+            _ if self.cells > MOST_COLUMNS => self.refuse(
                 self.row_line,
-                "more than 1,048,576 columns: a table has a line for each row, so this is another kind of file, or turned on \
+                "more than 262,144 columns: a table has a line for each row, so this is another kind of file, or turned on \
                  its side",
             ),
             At::Quoted => self.refuse(
@@ -291,8 +289,8 @@ mod tests {
     #[test]
     fn a_line_that_is_too_long_is_refused_before_it_is_held() {
         let refusal = |text: &str| scan(text).expect_err("refused");
-        let cells = format!("x\n{}\n", "1,".repeat(MAX_CELLS));
-        assert!(refusal(&cells).starts_with("x.csv, line 2: more than 1,048,576 columns"));
+        let cells = format!("x\n{}\n", "1,".repeat(MOST_COLUMNS));
+        assert!(refusal(&cells).starts_with("x.csv, line 2: more than 262,144 columns"));
         let cell = format!("x\n{}\n", "1".repeat(MAX_LINE_BYTES + 1));
         assert!(refusal(&cell).starts_with("x.csv, line 2: longer than 16 MiB"));
         let open = format!("x\n\n\"{}\n", "1\n".repeat(MAX_LINE_BYTES / 2));
