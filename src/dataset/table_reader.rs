@@ -12,7 +12,6 @@ use crate::error::{Error, Result};
 pub struct TableReader(Reader);
 
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "there is one at a time")]
 enum Reader {
     Csv(CsvReader),
     JsonLines(JsonLinesReader),
