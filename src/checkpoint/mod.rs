@@ -1,6 +1,6 @@
 //! The file of a checkpoint: a mark, a version, what a run is in JSON, its arrays, and a checksum of all of it.
 //!
-//! Knows nothing of a run: [`write`] takes two sections, [`read`] gives them back. What is read comes from anywhere: every
+//! Knows nothing of a run: [`write()`] takes two sections, [`read()`] gives them back. What is read comes from anywhere: every
 //! length is held against what is there before anything is reserved for it.
 //!
 //! ```text
