@@ -27,6 +27,7 @@ test: wasm-target trunk wasm-bindgen vulkan browser
 	cargo build --bin nearfar
 	trunk build
 	cd tests/browser && npm test
+	node tests/browser/size.mjs
 	@echo "make test took $$(( ($$(date +%s) - $$(cat target/.test-started)) / 60 )) minutes, tools in place."
 
 wasm-target:

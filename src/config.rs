@@ -7,7 +7,7 @@ mod said;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::distance::Distance;
+use crate::cpu::Distance;
 use crate::error::{Error, Result};
 use crate::losses::{Loss, MiningRule};
 use crate::miners::Miner;
@@ -29,6 +29,9 @@ pub struct TrainConfig {
     pub schema: u32,
     /// Seeds every random choice: the sample, the split, the weights, the batches, the queries.
     pub seed: u64,
+    /// Seeds what is learned from and judged by instead: the sample, the split, and which rows are scored. Runs of several
+    /// seeds then answer the same queries. `null` is `seed`.
+    pub data_seed: Option<u64>,
     /// Which rows train, steer and are tested.
     pub split: Split,
     /// The part that is scored once, at the end.
@@ -88,6 +91,7 @@ impl Default for TrainConfig {
         Self {
             schema: SCHEMA,
             seed: 0,
+            data_seed: None,
             split: Split::Random,
             test_fraction: 0.5,
             validation_fraction: 0.1,
@@ -247,6 +251,11 @@ impl Default for Optimizer {
 }
 
 impl TrainConfig {
+    /// What seeds the sample, the split, and which rows are scored.
+    pub fn data_seed(&self) -> u64 {
+        self.data_seed.unwrap_or(self.seed)
+    }
+
     /// How the miner compares rows.
     pub(crate) fn chosen_by(&self) -> Distance {
         self.miner_distance.unwrap_or(self.distance)
@@ -812,6 +821,10 @@ mod tests {
             (
                 "seed=-1",
                 "seed is -1: it must be a whole number, 0 or more",
+            ),
+            (
+                "data_seed=one",
+                "data_seed is \"one\": it must be a whole number, 0 or more, or null",
             ),
             ("seed=1e30", "seed is 1e+30: that is too large"),
             (

@@ -10,10 +10,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::cpu::CpuVec;
 use crate::device::{DeviceInfo, EngineChoice, EngineKind, Reason};
 use crate::error::{Error, Result};
 use crate::gpu::{self, Adapter, Gpu, GpuCommands, GpuVec, Kernel};
+use crate::host::CpuVec;
 use crate::ledger::{Bytes, MemoryLedger};
 use crate::plan::{MemoryPlan, Room};
 use crate::working::{Listener, Task, Working};
@@ -102,7 +102,7 @@ impl Engine {
             }
             Err(reason) => {
                 #[cfg(not(target_arch = "wasm32"))]
-                crate::cpu::start_threads();
+                crate::host::start_threads();
                 (Backend::Cpu, cpu_info(), reason)
             }
         };

@@ -45,15 +45,15 @@ mod forecast;
 
 mod working;
 
-// What kernels compute with.
-mod distance;
-
 // Where kernels run: two sides behind one seam.
 mod device;
 
 pub mod gpu;
 
-pub mod cpu;
+/// The CPU side of every kernel, a package of its own.
+pub use nearfar_cpu as cpu;
+
+pub mod host;
 
 mod engine;
 
@@ -145,19 +145,34 @@ mod recipes;
 
 mod verdict;
 
+mod map;
+
 mod run;
+
+mod compare;
 
 mod take_home;
 
 // What it takes.
 pub mod bench;
 
+pub use compare::{
+    CompareConfig, CompareForecast, CompareProgress, CompareReport, CompareRow, Comparison,
+    Contest, Entry, Interval, Preset, RowKind, SeedScore, Standing, TestScore,
+};
 pub use config::{Adam, InitialWeights, Optimizer, Split, Standardize, TrainConfig};
+pub use cpu::Distance;
 pub use cross_batch_memory::MemoryAge;
 #[cfg(target_arch = "wasm32")]
 pub use dataset::BlobRows;
 #[cfg(feature = "hdf5")]
 pub use dataset::Hdf5File;
+#[cfg(feature = "parquet")]
+pub use dataset::ParquetFile;
+#[cfg(all(feature = "hdf5", not(target_arch = "wasm32")))]
+pub use dataset::add_embeddings;
+#[cfg(any(feature = "hdf5", feature = "parquet"))]
+pub use dataset::is_guarded;
 pub use dataset::{
     Choice, Dataset, Format, Labelled, Labels, Missing, NamedFile, NpyElement, NpzWriter,
     RowSource, SAMPLES, STREAM_FROM_BYTES, Side, Sides, Table, TableReader, Texts, matrix_header,
@@ -167,7 +182,6 @@ pub use dataset::{
 pub use dataset::{NpyRows, triplets_header};
 pub use device::{DeviceInfo, EngineChoice, EngineKind, Reason};
 pub use diagnostics::{COLLAPSED, Diagnostics};
-pub use distance::Distance;
 pub use embedder::Embedder;
 pub use embeddings::Embeddings;
 pub use engine::{Commands, DeviceVec, Engine, Workspace};
@@ -184,6 +198,7 @@ pub use losses::{
     NtXentLoss, ProxyAnchorLoss, ProxyNcaLoss, SoftTripleLoss, SubCenterArcFaceLoss, SupConLoss,
     TripletMarginLoss,
 };
+pub use map::Map;
 #[doc(hidden)]
 pub use memory::may_fail;
 pub use memory::{reserve, zeros};
@@ -202,7 +217,7 @@ pub use rate::measure_rate;
 pub use recipes::Recipe;
 pub use row_pass::RowWork;
 pub use run::{
-    Baseline, Checkpoint, DataReport, FullEvaluation, Map, MemoryReport, Origin, Progress, Run,
+    Baseline, Checkpoint, DataReport, FullEvaluation, MemoryReport, Origin, Progress, Run,
     RunReport,
 };
 pub use samplers::{

@@ -9,8 +9,8 @@ use std::collections::HashMap;
 
 use bytemuck::cast_slice;
 
+use crate::cpu::Distance;
 use crate::dataset::classes;
-use crate::distance::Distance;
 use crate::engine::{DeviceVec, Engine, Workspace};
 use crate::error::{Error, Result};
 use crate::evaluation::{EvaluationSpec, Rows};

@@ -7,8 +7,8 @@ use std::collections::HashMap;
 
 use web_time::Instant;
 
+use crate::cpu::Distance;
 use crate::dataset::classes;
-use crate::distance::Distance;
 use crate::engine::{DeviceVec, Engine, Workspace};
 use crate::error::{Error, Result};
 use crate::evaluation::{EvaluationSpec, Rows};

@@ -16,7 +16,7 @@ const WIDE_VALUES: usize = 1 << 29;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Axes(Vec<[f64; 2]>);
 
-/// Projects unit rows on the first two principal components of those that `fitted` names by number; rows of two
+/// Projects unit rows on the first two principal components of those that `fitted` names by number; rows of one or two
 /// dimensions stay as they are.
 ///
 /// Axes point the way `previous` did. Returns `[x, y]` of each row, and the axes.
@@ -26,9 +26,10 @@ pub fn project(
     previous: &Axes,
 ) -> (Vec<[f32; 2]>, Axes) {
     let dim = embeddings.dim;
-    if dim == 2 {
-        let points = embeddings.rows().map(|row| [row[0], row[1]]).collect();
-        return (points, Axes::default());
+    if dim <= 2 {
+        let value = |row: &[f32], axis: usize| row.get(axis).copied().unwrap_or(0.0);
+        let point = |row| [value(row, 0), value(row, 1)];
+        return (embeddings.rows().map(point).collect(), Axes::default());
     }
     let rows = || {
         embeddings
@@ -222,6 +223,16 @@ mod tests {
         };
         let (points, _) = project(&circle, |_| true, &Axes::default());
         assert_eq!(points, [[1.0, 0.0], [0.0, -1.0]]);
+    }
+
+    #[test]
+    fn one_dimension_is_a_line() {
+        let line = Embeddings {
+            values: vec![1.0, -1.0],
+            dim: 1,
+        };
+        let (points, _) = project(&line, |_| true, &Axes::default());
+        assert_eq!(points, [[1.0, 0.0], [-1.0, 0.0]]);
     }
 
     #[test]

@@ -165,21 +165,31 @@ impl Recipe {
     /// [`Error::Config`] where a setting of the recipe does not go with the others.
     pub fn apply(&self, config: TrainConfig, classes: usize) -> Result<TrainConfig> {
         let set = |config: TrainConfig, set: &&str| config.with_set(set);
-        let mut config = self.sets.iter().try_fold(config, set)?;
-        if let Sampler::MPerClass(sampler) = &mut config.sampler {
-            let held_out = (config.test_fraction + config.validation_fraction) * classes as f64;
-            let classes = match config.split {
-                Split::ByClass | Split::ByClassShuffled => {
-                    classes.saturating_sub(held_out.ceil() as usize + 1)
-                }
-                Split::Random | Split::Stratified | Split::Column(_) => classes,
-            };
-            let batch = config.batch_size;
-            let fits = |m: &usize| batch.is_multiple_of(*m) && batch / m <= classes.max(2);
-            sampler.m = (sampler.m..batch).find(fits).unwrap_or(sampler.m);
-        }
-        Ok(config)
+        let config = self.sets.iter().try_fold(config, set)?;
+        Ok(with_rows_of_few_classes(config, classes))
     }
+}
+
+/// These settings with more rows of each class in a batch, where data of so many classes has too few to fill one.
+pub(crate) fn with_rows_of_few_classes(mut config: TrainConfig, classes: usize) -> TrainConfig {
+    let m = match &mut config.sampler {
+        Sampler::MPerClass(sampler) => &mut sampler.m,
+        Sampler::MPerClassEpoch(sampler) => &mut sampler.m,
+        Sampler::Shuffled(_) | Sampler::ClassBalanced(_) | Sampler::Hierarchical(_) => {
+            return config;
+        }
+    };
+    let held_out = (config.test_fraction + config.validation_fraction) * classes as f64;
+    let classes = match config.split {
+        Split::ByClass | Split::ByClassShuffled => {
+            classes.saturating_sub(held_out.ceil() as usize + 1)
+        }
+        Split::Random | Split::Stratified | Split::Column(_) => classes,
+    };
+    let batch = config.batch_size;
+    let fits = |m: &usize| batch.is_multiple_of(*m) && batch / m <= classes.max(2);
+    *m = (*m..batch).find(fits).unwrap_or(*m);
+    config
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! For tests and for the bench, which checks before it times. Rows here are dense: `[rows, dim]`, no padding.
 
-use crate::distance::Distance;
+use crate::cpu::Distance;
 use crate::kernels::gemm::Layer;
 use crate::kernels::select::{Keep, Selection};
 use crate::kernels::triplet_margin::{Kind, Rule};

@@ -19,11 +19,11 @@ use crate::device::DeviceInfo;
 use crate::embeddings::Embeddings;
 use crate::engine::Engine;
 use crate::error::Result;
-use crate::evaluation;
 use crate::forecast::{Forecast, Rate};
 use crate::ledger::MemoryLedger;
+use crate::map::{self, Map};
 use crate::metrics::{Metrics, Scores};
-use crate::projection::{Axes, project};
+use crate::projection::Axes;
 use crate::survey::Survey;
 use crate::trainer::{Evaluation, Map as Through, Neighbourhood, StepReport, Trainer};
 use crate::verdict::{Judged, Trial, verdict};
@@ -44,6 +44,8 @@ pub struct Run {
     /// Whether maps are drawn, and the embeddings for one that came with the evaluation at a step.
     watched: bool,
     placed: Option<(u64, Embeddings)>,
+    /// The last map.
+    map: Option<Map>,
     /// What tells the data from other data, once a checkpoint asked.
     data_mark: OnceCell<saved::Data>,
 }
@@ -88,27 +90,8 @@ pub struct Baseline {
     pub linear_dimensions: Option<usize>,
 }
 
-/// Where the embeddings of one side lie on a plane.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Map {
-    /// The side.
-    pub side: Side,
-    /// The number of each row in the data set, ascending.
-    pub rows: Vec<u32>,
-    /// `[x, y]` of each row: the principal components of the classes that are told apart, or the exact circle.
-    pub points: Vec<[f32; 2]>,
-    /// The class of each row: its place in `names`, or 255 for every other class.
-    pub classes: Vec<u8>,
-    /// The classes that are told apart: those with the most rows there, ten at most, in label order.
-    pub names: Vec<String>,
-}
-
 /// The k of recall@k of a full evaluation; recall@1 is precision@1.
 const RECALL_AT: [u64; 4] = [2, 4, 8, 16];
-/// Rows of a map at most.
-const MAP_ROWS: usize = 2000;
-/// Classes of a map that are told apart.
-const MAP_CLASSES: usize = 10;
 
 /// The account of the memory, for a report.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -214,6 +197,7 @@ impl Run {
             elapsed_ms: 0.0,
             watched: false,
             placed: None,
+            map: None,
             data_mark: OnceCell::new(),
         }
     }
@@ -391,8 +375,12 @@ impl Run {
     fn map_rows(&self) -> (Side, Vec<u32>) {
         let side = self.side();
         let all = self.trainer.sides().of(side);
-        let chosen = evaluation::choose(all.len(), MAP_ROWS, self.trainer.config().seed);
-        (side, chosen.iter().map(|i| all[*i as usize]).collect())
+        let dim = self.trainer.dataset().features.dim();
+        let most = map::most_rows(dim, self.is_finished());
+        (
+            side,
+            map::rows_of(all, most, self.trainer.config().data_seed()),
+        )
     }
 
     /// Somebody looks on: what [`Run::map`] and [`Trainer::hardest`] need comes with evaluations and steps, so that
@@ -411,38 +399,20 @@ impl Run {
     /// As [`Trainer::embed`].
     pub async fn map(&mut self) -> Result<Map> {
         let (side, rows) = self.map_rows();
-        let labels = self.trainer.dataset().labels_of(&rows);
-        let mut sizes = vec![0usize; self.trainer.dataset().class_names.len()];
-        labels.iter().for_each(|label| sizes[*label as usize] += 1);
-        let mut told: Vec<u32> = (0..sizes.len() as u32).collect();
-        told.sort_by_key(|label| std::cmp::Reverse(sizes[*label as usize]));
-        told.truncate(MAP_CLASSES);
-        told.retain(|label| sizes[*label as usize] > 0);
-        told.sort_unstable();
         let step = self.step();
         let placed = self.placed.take();
         let embeddings = match placed.filter(|(at, _)| *at == step && !self.is_finished()) {
             Some((_, placed)) => placed,
             None => self.trainer.embed(&rows).await?,
         };
-        let place = |label: &u32| {
-            let place = told.iter().position(|told| told == label);
-            place.map_or(u8::MAX, |place| place as u8)
+        let drawn = self.map.take();
+        let mut map = match drawn.filter(|map| map.side == Some(side) && map.rows == rows) {
+            Some(map) => map,
+            None => Map::of(self.trainer.dataset(), Some(side), rows).await?,
         };
-        let classes: Vec<u8> = labels.iter().map(place).collect();
-        let (points, axes) = project(&embeddings, |row| classes[row] != u8::MAX, &self.axes);
-        self.axes = axes;
-        let class_names = &self.trainer.dataset().class_names;
-        Ok(Map {
-            side,
-            rows,
-            points,
-            classes,
-            names: told
-                .iter()
-                .map(|label| class_names[*label as usize].clone())
-                .collect(),
-        })
+        map.place(&embeddings, &mut self.axes);
+        self.map = Some(map.clone());
+        Ok(map)
     }
 
     /// The model and the data.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use web_time::{Duration, Instant};
 
-use crate::distance::Distance;
+use crate::cpu::Distance;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::kernels;

@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 pub use hardest::{HardTriplet, HardestTriplets};
 pub use neighbours::{Neighbour, Neighbourhood};
+pub(crate) use outlook::Part;
 pub use pairs::PairHistogram;
 pub(crate) use saved::Saved;
 pub use score::Evaluation;

@@ -915,8 +915,8 @@ fn bad_tables_are_refused_with_line_and_column() {
         (
             "word",
             "x,label\n1,a\nfoo,b\n3,c\n",
-            ", line 3: column \"x\" holds \"foo\", which is not a number: choose what becomes of such cells: drop-rows, \
-             drop-columns or median (--missing on the command line)",
+            ", line 3: column \"x\" holds \"foo\", which is not a number: choose what becomes of such cells \
+             (--missing, or the menu in the page): leave out their rows (drop-rows) or columns (drop-columns), or fill them (median)",
         ),
         (
             "inf",
@@ -988,8 +988,8 @@ fn bad_arrays_are_refused_by_what_is_wrong() {
         (
             "features_nan.npy",
             "labels_text.npy",
-            "features_nan.npy: row 42, column 3: the value is not finite: choose what becomes of such cells: drop-rows, \
-             drop-columns or median (--missing on the command line)",
+            "features_nan.npy: row 42, column 3: the value is not finite: choose what becomes of such cells \
+             (--missing, or the menu in the page): leave out their rows (drop-rows) or columns (drop-columns), or fill them (median)",
         ),
         (
             "features_3d.npy",
@@ -1020,7 +1020,7 @@ fn bad_arrays_are_refused_by_what_is_wrong() {
     let script = refusal(&["train", "--data", "make.py"]);
     assert_eq!(
         script,
-        "make.py: only CSV, JSON Lines, NPY, NPZ and safetensors files are read: save the data as one of these"
+        "make.py: only CSV, JSON Lines, Parquet, NPY, NPZ, safetensors and AnnData files are read: save the data as one of these"
     );
     let sample = refusal(&["train", "--data", "sample:iris"]);
     assert_eq!(
@@ -1384,11 +1384,18 @@ fn evaluate_stays_within_a_budget_that_its_rows_do_not_fit() {
 /// that took.
 #[cfg(unix)]
 fn interrupted(arguments: &[&str]) -> std::time::Duration {
+    interrupted_with_output(arguments).0
+}
+
+/// The same, with what was printed.
+#[cfg(unix)]
+fn interrupted_with_output(arguments: &[&str]) -> (std::time::Duration, String) {
     use std::time::{Duration, Instant};
 
     let child = Command::new(env!("CARGO_BIN_EXE_nearfar"))
         .args(arguments)
         .args(["--engine", "cpu"])
+        .stdout(std::process::Stdio::piped())
         .stderr(std::process::Stdio::piped())
         .spawn()
         .expect("starts");
@@ -1403,7 +1410,10 @@ fn interrupted(arguments: &[&str]) -> std::time::Duration {
     assert_eq!(output.status.code(), Some(130), "{arguments:?}");
     let error = String::from_utf8_lossy(&output.stderr);
     assert_eq!(error.lines().last(), Some("nearfar: stopped"), "{error}");
-    elapsed
+    (
+        elapsed,
+        String::from_utf8_lossy(&output.stdout).into_owned(),
+    )
 }
 
 /// The quickest of three: other tests want the processor as well.
@@ -1455,4 +1465,217 @@ fn ctrl_c_stops_an_evaluation_at_once() {
     let folder = folder("stopped-evaluate");
     let [rows, labels] = embeddings(&folder, 50_000);
     stops_at_once(&["evaluate", "--embeddings", &rows, "--labels", &labels]);
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_stops_a_comparison_and_what_was_done_is_printed() {
+    let (elapsed, printed) = interrupted_with_output(&["compare", "--set", "steps=1000000"]);
+    assert!(elapsed < std::time::Duration::from_secs(2), "{elapsed:?}");
+    assert!(printed.contains("  raw features\n"), "{printed}");
+    let verdict = printed.lines().last().unwrap_or_default();
+    assert!(
+        verdict.starts_with("Stopped: 0 of 15 runs are done. "),
+        "{printed}"
+    );
+}
+
+#[test]
+fn compare_prints_the_keys_that_programs_rely_on_and_the_same_scores_twice() {
+    let compare = || {
+        let grids = [
+            "compare",
+            "--data",
+            "sample:digits",
+            "--seeds",
+            "2",
+            "--grid",
+            "memory_size=0,24",
+        ];
+        json(&[&grids[..], &SMALL[..4], &SMALL[6..]].concat())
+    };
+    let report = compare();
+    let rows = report["rows"].as_array().expect("a list");
+    assert_eq!(rows.len(), 5);
+    let head = rows.iter().find(|row| row["name"] == "memory_size=24");
+    let head = head.expect("an entry");
+    for (value, pointers) in [
+        (
+            head,
+            &[
+                "/kind",
+                "/standing",
+                "/settings/0",
+                "/precision_at_1",
+                "/mean_average_precision_at_r",
+                "/standard_deviation",
+                "/seeds/1/seed",
+                "/seeds/1/precision_at_1",
+                "/seeds/1/elapsed_ms",
+                "/over_raw/low",
+                "/over_linear_map/high",
+                "/steps",
+                "/peak_bytes",
+            ][..],
+        ),
+        (
+            &rows[1],
+            &["/behind/difference", "/behind/low", "/behind/high"],
+        ),
+        (
+            &report,
+            &[
+                "/engine",
+                "/adapter",
+                "/elapsed_ms",
+                "/peak_bytes",
+                "/budget_bytes",
+                "/data",
+                "/data_seed",
+                "/seeds/1",
+                "/queries",
+                "/runs/1",
+                "/finished",
+                "/verdict",
+                "/test/name",
+                "/test/seed",
+                "/test/metrics/precision_at_1",
+            ],
+        ),
+    ] {
+        for pointer in pointers {
+            let found = value.pointer(pointer).is_some_and(|value| !value.is_null());
+            assert!(found, "{pointer}");
+        }
+    }
+    let scores = |report: &Value| -> Vec<Value> {
+        let rows = report["rows"].as_array().expect("a list");
+        let scores =
+            |row: &Value| [&row["name"], &row["precision_at_1"], &row["behind"]].map(Value::clone);
+        rows.iter().flat_map(scores).collect()
+    };
+    assert_eq!(scores(&compare()), scores(&report));
+}
+
+#[test]
+fn compare_prints_a_table_that_ends_in_a_sentence() {
+    let grid = [
+        "compare",
+        "--data",
+        "sample:digits",
+        "--grid",
+        "memory_size=0,24",
+        "--engine",
+        "cpu",
+    ];
+    let output = nearfar(&[&grid[..], &SMALL[..4], &SMALL[6..]].concat());
+    assert_eq!(output.status.code(), Some(0));
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let lines: Vec<&str> = printed.lines().collect();
+    assert!(lines[0].starts_with("precision@1  spread"), "{printed}");
+    assert!(lines[1].contains(" leader "), "{printed}");
+    let sentence = "On the test rows, scored once and for it alone";
+    assert!(lines.last().expect("lines").contains(sentence), "{printed}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        said.contains("3 entries, 9 runs, 225 steps: about "),
+        "{said}"
+    );
+    assert!(
+        said.contains("memory_size=24, seed 2, 25 steps: precision@1 "),
+        "{said}"
+    );
+}
+
+#[test]
+fn what_compare_cannot_do_is_refused_by_name() {
+    for (arguments, message) in [
+        (
+            &["--recipes", "proxy"][..],
+            "there is no recipe \"proxy\": there are memory-triplet, ",
+        ),
+        (
+            &["--grid", "split=random,by-class"],
+            "split is the same for all entries",
+        ),
+        (
+            &["--grid", "lr=0.1,0.2"],
+            "lr=0.1: there is no setting `lr`",
+        ),
+        (
+            &["--seeds", "0"],
+            "seeds is 0: it must be between 1 and 100",
+        ),
+        (
+            &["--set", "validation_fraction=0"],
+            "entries are ranked on the validation rows",
+        ),
+        (
+            &["--grid", "memory_size=1024,4194304"],
+            "memory_size=4194304: \"training\" needs",
+        ),
+    ] {
+        let refused = refusal(&[&["compare"], arguments].concat());
+        assert!(refused.starts_with(message), "{refused}");
+    }
+}
+
+#[test]
+fn embeddings_of_cells_go_into_a_copy_of_their_file() {
+    let out = folder("cells");
+    let path = |name: &str| out.join(name).display().to_string();
+    let corpus = |name: &str| format!("{}/tests/corpus/{name}", env!("CARGO_MANIFEST_DIR"));
+    let model = out.join("run").display().to_string();
+    for name in ["components.h5ad", "before_0.8.h5ad", "dense.h5ad"] {
+        let data = corpus(name);
+        let before = std::fs::read(&data).expect("is there");
+        let sets = [
+            "batch_size=4",
+            "memory_size=8",
+            "steps=2",
+            "validation_fraction=0",
+        ];
+        let sets = sets.iter().flat_map(|set| ["--set", *set]);
+        let arguments = ["train", "--data", &data, "--out", &model];
+        json(&arguments.into_iter().chain(sets).collect::<Vec<_>>());
+        let embed = |data: &str, out: &str| {
+            json(&["embed", "--model", &model, "--data", data, "--out", out])
+        };
+        embed(&data, &path("all.npy"));
+        embed(&data, &path("copy.h5ad"));
+        // In the place of those that are there.
+        embed(&path("copy.h5ad"), &path("again.h5ad"));
+        assert_eq!(std::fs::read(&data).expect("is there"), before);
+        let expected = std::fs::read(path("all.npy")).expect("is written");
+        for copy in ["copy.h5ad", "again.h5ad"] {
+            let features = |file: &str, array: &str| {
+                let file = nearfar::Hdf5File::open(std::path::Path::new(file)).expect("opens");
+                let (rows, _) = file.features(Some(array)).expect(array);
+                rows.in_memory().expect("is in memory").to_vec()
+            };
+            let added = features(&path(copy), "obsm/X_nearfar");
+            let added: Vec<u8> = added.iter().flat_map(|value| value.to_le_bytes()).collect();
+            assert_eq!(added, expected[128..], "{name}");
+            assert_eq!(features(&path(copy), "X"), features(&data, "X"), "{name}");
+        }
+    }
+    let sentence = |data: &str| {
+        refusal(&[
+            "embed",
+            "--model",
+            &model,
+            "--data",
+            data,
+            "--out",
+            &path("x.h5ad"),
+        ])
+    };
+    let none = sentence(&corpus("f4.npy"));
+    assert!(
+        none.contains("no AnnData file that is not packed"),
+        "{none}"
+    );
+    let none = sentence(&corpus("alone.h5"));
+    assert!(none.contains("no AnnData, which has a place"), "{none}");
+    holds_nothing_half_written(&out);
 }

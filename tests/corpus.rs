@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use nearfar::{Choice, Format, Hdf5File, Labelled, NamedFile, Result};
+use nearfar::{Choice, Format, Hdf5File, Labelled, Missing, NamedFile, ParquetFile, Result};
 use serde::Deserialize;
 
 #[derive(Clone, Debug, Deserialize)]
@@ -24,9 +24,12 @@ fn file(name: &str) -> NamedFile {
     NamedFile::read(&path(name)).expect("is there")
 }
 
-/// Reads a file of HDF5 where it is on the disk.
+/// Reads a file of HDF5 or Parquet where it is on the disk.
 fn read_open(name: &str, labels: Option<&NamedFile>, choice: Choice<'_>) -> Result<Labelled> {
-    Hdf5File::open(&path(name))?.labelled(labels, choice)
+    match Format::of(name) {
+        Some(Format::Parquet) => ParquetFile::open(&path(name))?.labelled(labels, choice),
+        _ => Hdf5File::open(&path(name))?.labelled(labels, choice),
+    }
 }
 
 fn cases() -> Vec<Case> {
@@ -44,7 +47,11 @@ impl Case {
         };
         let read = Labelled::read(&data, labels.as_ref(), choice);
         let read = read.unwrap_or_else(|error| panic!("{error}"));
-        if Format::of(&self.files[0]) == Some(Format::Hdf5) && !self.files[0].ends_with(".gz") {
+        let is_open = matches!(
+            Format::of(&self.files[0]),
+            Some(Format::Hdf5 | Format::Parquet)
+        );
+        if is_open && !self.files[0].ends_with(".gz") {
             let open = read_open(&self.files[0], labels.as_ref(), choice);
             assert_eq!(open.expect("is read as from memory"), read);
         }
@@ -73,7 +80,7 @@ impl Case {
 #[test]
 fn what_other_programs_wrote_is_read_as_they_read_it() {
     let cases = cases();
-    assert!(cases.len() >= 126, "{}", cases.len());
+    assert!(cases.len() >= 161, "{}", cases.len());
     for case in cases {
         assert_eq!(case.difference(&case.read()), None, "{:?}", case.files);
     }
@@ -161,4 +168,41 @@ fn cells_are_read_by_their_components_and_their_columns_by_name() {
     }
     let file = Hdf5File::open(&path("two_columns.h5ad")).expect("opens");
     assert_eq!(file.label_choices(), ["batch", "donor"]);
+}
+
+#[test]
+fn cells_of_parquet_without_a_number_are_dealt_with_as_chosen() {
+    let read = |name: &str, missing| {
+        let choice = Choice {
+            missing: Some(missing),
+            ..Choice::default()
+        };
+        read_open(name, None, choice).unwrap_or_else(|error| panic!("{error}"))
+    };
+    assert_eq!(read("hole.parquet", Missing::DropRows).labels.len(), 11);
+    assert_eq!(read("hole.parquet", Missing::DropColumns).dim, 2);
+    assert_eq!(read("hole.parquet", Missing::Median).values[6], 3.0);
+    assert_eq!(read("unnamed.parquet", Missing::DropRows).labels.len(), 11);
+    // A list that is missing is as many missing numbers.
+    let read = read("no_list.parquet", Missing::DropRows);
+    assert_eq!((read.labels.len(), read.dim), (11, 3));
+}
+
+#[test]
+fn columns_of_parquet_that_are_not_read_are_named() {
+    let read = cells("other_types.parquet", Choice::default());
+    assert_eq!(
+        read.notes,
+        [
+            "label = \"label\" (by its name)",
+            "left out, no number or text: \"at\", \"price\", \"raw\", \"part\""
+        ]
+    );
+    let read = cells("named_index.parquet", Choice::default());
+    assert_eq!(read.notes[1], "left out, the index: \"sample\"");
+    let read = cells("vectors.parquet", Choice::default());
+    assert_eq!(read.feature_names[2], "embedding[2]");
+    assert_eq!(read.notes[1], "left out: \"id\", \"text\"");
+    let file = ParquetFile::open(&path("vectors.parquet")).expect("opens");
+    assert_eq!(file.label_choices(), ["id", "label", "text"]);
 }

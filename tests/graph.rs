@@ -41,8 +41,11 @@ fn sources() -> Vec<(String, String)> {
 fn order() -> Vec<String> {
     let lib = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/src/lib.rs")).expect("text");
     let module = |line: &str| {
-        let line = line.trim_start_matches("pub ").strip_prefix("mod ")?;
-        Some(line.trim_end_matches(';').to_owned())
+        let line = line.trim_start_matches("pub ");
+        // One is a package of its own.
+        let package = || line.strip_prefix("use nearfar_cpu as ");
+        let module = line.strip_prefix("mod ").or_else(package)?;
+        Some(module.trim_end_matches(';').to_owned())
     };
     lib.lines().filter_map(module).collect()
 }

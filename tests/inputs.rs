@@ -680,7 +680,7 @@ fn bad_tables_are_refused_with_the_line() {
         "x.csv.gz: not a compressed file: name it without .gz"
     );
     for name in [
-        "x.parquet",
+        "x.feather",
         "x.loom",
         "x.json",
         "x.pkl",
@@ -695,7 +695,7 @@ fn bad_tables_are_refused_with_the_line() {
         assert_refused(
             name,
             good.clone(),
-            "only CSV, JSON Lines, NPY, NPZ and safetensors files are read",
+            "only CSV, JSON Lines, Parquet, NPY, NPZ, safetensors and AnnData files are read",
         );
     }
 }

@@ -455,6 +455,116 @@ fn hdf5_files_are_read_or_refused() {
 }
 
 #[test]
+fn parquet_files_are_read_or_refused() {
+    // What a hook prints takes memory.
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if !nearfar::is_guarded() {
+            hook(panic);
+        }
+    }));
+    let mut tally = Tally::default();
+    for (name, bytes) in corpus(&[".parquet", ".pq"]) {
+        tally.cuts(&name, &bytes, 25);
+        tally.flips(&name, &bytes, 60);
+    }
+    // Every byte in turn of pages and of what the file says about itself: kinds, lengths, counts and offsets among them.
+    for (name, bytes) in corpus(&[
+        "required.parquet",
+        "polars_lists.parquet",
+        "encodings.parquet",
+    ]) {
+        for at in 4..bytes.len() - 4 {
+            for new in [
+                0,
+                0x7f,
+                0x80,
+                0xff,
+                bytes[at] ^ 1,
+                bytes[at].wrapping_add(1),
+            ] {
+                let mut bytes = bytes.clone();
+                bytes[at] = new;
+                tally.take(&name, &bytes, &format!("{new} at {at}")).ok();
+            }
+            // A number of many bytes: far more than the file holds.
+            for long in [
+                &[0xff, 0xff, 0xff, 0xff, 0x0f][..],
+                &[0xfe, 0xff, 0xff, 0xff, 0x0f],
+            ] {
+                let mut bytes = bytes.clone();
+                bytes.splice(at..=at, long.iter().copied());
+                grow_footer(&mut bytes, at, long.len() as u32 - 1);
+                tally.take(&name, &bytes, &format!("long at {at}")).ok();
+            }
+        }
+    }
+    for (bytes, what) in [
+        (b"PAR1".to_vec(), "a mark alone"),
+        (b"PAR1PAR1".to_vec(), "two marks"),
+        (b"PAR1\0\0\0\0PAR1".to_vec(), "nothing"),
+        (footer(&[0]), "a structure of nothing"),
+        (footer(&[0x1c; 100_000]), "structures in structures"),
+        (footer(&[0x19; 100_000]), "lists in lists"),
+        (footer(&nested(50_000)), "groups in groups"),
+        (footer(&nested(100)), "as many groups as no table has"),
+        (footer(&children(i32::MAX)), "a group of more than there is"),
+        (footer(&children(-1)), "a group of less than nothing"),
+    ] {
+        assert!(tally.take("x.parquet", &bytes, what).is_err(), "{what}");
+    }
+    tally.end("Parquet");
+}
+
+/// Makes the length of what a file of Parquet says about itself larger, where a byte of that was replaced by more.
+fn grow_footer(bytes: &mut [u8], at: usize, more: u32) {
+    let end = bytes.len() - 8;
+    let length = u32::from_le_bytes(bytes[end..end + 4].try_into().expect("are four"));
+    if at < end && at + length as usize >= end - more as usize {
+        bytes[end..end + 4].copy_from_slice(&(length + more).to_le_bytes());
+    }
+}
+
+/// A file of Parquet that says this about itself.
+fn footer(about: &[u8]) -> Vec<u8> {
+    let length = (about.len() as u32).to_le_bytes();
+    [b"PAR1", about, &length, b"PAR1"].concat()
+}
+
+/// A schema of so many groups, each in the one before.
+fn nested(groups: usize) -> Vec<u8> {
+    let group = [0x35, 0, 0x18, 1, b'g', 0x15, 2, 0];
+    let leaf = [0x15, 2, 0x25, 0, 0x18, 1, b'x', 0];
+    let size = groups + 1;
+    let size = [
+        0xfc,
+        (size & 127 | 128) as u8,
+        (size >> 7 & 127 | 128) as u8,
+        (size >> 14) as u8,
+    ];
+    [
+        &[0x15, 2, 0x19][..],
+        &size,
+        &group.repeat(groups),
+        &leaf,
+        &[0],
+    ]
+    .concat()
+}
+
+/// A schema of a group that claims so many columns.
+fn children(count: i32) -> Vec<u8> {
+    let mut count = (count << 1 ^ count >> 31) as u32;
+    let mut bytes = vec![0x15, 2, 0x19, 0x1c, 0x48, 1, b'g', 0x15];
+    while count > 127 {
+        bytes.push(count as u8 | 128);
+        count >>= 7;
+    }
+    bytes.extend([count as u8, 0, 0]);
+    bytes
+}
+
+#[test]
 fn the_command_line_says_the_sentence_and_gives_2() {
     let folder = std::env::temp_dir().join(format!("nearfar-malformed-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("is made");
@@ -465,6 +575,7 @@ fn the_command_line_says_the_sentence_and_gives_2() {
         "comma.csv.gz",
         "chunked.h5",
         "csr.h5ad",
+        "pandas.parquet",
     ]) {
         for length in [0, 9, bytes.len() / 3, bytes.len() / 2] {
             let path = folder.join(&name);

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use super::side::Side;
 use super::sweep::Asked;
 use super::{Line, Shape, Times, check, rows};
-use crate::distance::Distance;
+use crate::cpu::Distance;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::kernels::triplet_margin::{Kind, Rule};

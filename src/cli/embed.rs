@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use nearfar::{
     Dataset, Embedder, Error, Forecast, Head, MemoryReport, Rate, Result, Room, RowSource,
-    matrix_header,
+    add_embeddings, matrix_header, reserve,
 };
 
 use super::output::Output;
@@ -22,11 +22,12 @@ pub(super) struct Embed {
     /// The folder that `nearfar train --out` wrote, the ZIP archive of one, or one of its heads: linear.safetensors is the linear map
     #[arg(long, value_name = "DIR|FILE")]
     model: PathBuf,
-    /// Rows of numbers with the columns that the head was trained on: CSV, JSON Lines, NPY, NPZ, safetensors, or a built-in sample
+    /// Rows of numbers with the columns that the head was trained on: CSV, JSON Lines, Parquet, NPY, NPZ, safetensors, AnnData, or a built-in sample
     #[arg(long, value_name = "FILE[:ARRAY]")]
     data: String,
-    /// The file to write: an NPY of float32, one embedding a row
-    #[arg(long, value_name = "FILE.npy")]
+    /// The file to write: an NPY of float32, one embedding a row; or, where the data is AnnData, an .h5ad: a copy of it with the
+    /// embeddings as `obsm["X_nearfar"]`
+    #[arg(long, value_name = "FILE.npy|FILE.h5ad")]
     out: PathBuf,
     /// The number that the random choices of a built-in sample follow from
     #[arg(long, default_value_t = 0)]
@@ -73,10 +74,25 @@ impl Embed {
         let model = [self.model.clone(), self.model.join(saved::HEAD)];
         let [file, within] = model.map(|path| path.display().to_string());
         let inputs = [self.data.as_str(), &file, &within];
+        let cells = files::is_cells(&self.out).then(|| files::cells(&self.data, source.rows()));
+        let cells = cells.transpose()?;
         let mut output = Output::create(&self.out, &inputs)?;
         let mut embedder = Embedder::new(engine, &head.layers).await?;
         let started = std::time::Instant::now();
-        output.write(&matrix_header(source.rows(), embedder.embedding_size()))?;
+        // A copy of AnnData gets its embeddings at once; else they are written as they come.
+        let dim = embedder.embedding_size();
+        let mut added = match cells {
+            Some(_) => {
+                let mut values = Vec::new();
+                let count = source.rows() as u64 * dim as u64;
+                reserve(&mut values, count, "the embeddings")?;
+                Some(values)
+            }
+            None => {
+                output.write(&matrix_header(source.rows(), dim))?;
+                None
+            }
+        };
         let bar = progress::Progress::new(source.rows() as u64, "rows");
         for first in (0..source.rows()).step_by(CHUNK_ROWS) {
             let rows: Vec<u32> =
@@ -84,15 +100,21 @@ impl Embed {
             let mut values = Vec::with_capacity(rows.len() * source.dim());
             source.read(&rows, &mut values).await?;
             let embeddings = embedder.embed(&values).await?;
-            let bytes: Vec<u8> = embeddings
-                .values
-                .iter()
-                .flat_map(|value| value.to_le_bytes())
-                .collect();
-            output.write(&bytes)?;
+            match &mut added {
+                Some(added) => added.extend(&embeddings.values),
+                None => {
+                    let values = embeddings.values.iter();
+                    let bytes: Vec<u8> = values.flat_map(|value| value.to_le_bytes()).collect();
+                    output.write(&bytes)?;
+                }
+            }
             bar.set((first + rows.len()) as u64);
         }
         bar.finish();
+        if let (Some(cells), Some(added)) = (cells, &added) {
+            output.copy(cells)?;
+            add_embeddings(output.place(), &cells.display().to_string(), added, dim)?;
+        }
         output.finish()?;
         let info = embedder.engine().info();
         if self.common.json {

@@ -185,7 +185,7 @@ impl Export {
             data,
             labels.map(String::as_str),
             report.data.missing,
-            report.config.seed,
+            report.config.data_seed(),
         )?;
         let (rows, dim) = (dataset.rows(), dataset.features.dim());
         if dim != results.head.inputs() || rows != report.data.rows {

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use clap::Args;
 use nearfar::{
-    Choice, Dataset, Distance, Format, Hdf5File, Labelled, Missing, NamedFile, NpyRows, Result,
-    RowSource, Rows, TableReader,
+    Choice, Dataset, Distance, Format, Hdf5File, Labelled, Missing, NamedFile, NpyRows,
+    ParquetFile, Result, RowSource, Rows, TableReader,
 };
 
 use super::note_line;
@@ -22,11 +22,39 @@ fn has_ending(path: &Path, ending: &str) -> bool {
     own.is_some_and(|own| own.eq_ignore_ascii_case(ending))
 }
 
-/// Opens a file of HDF5, which is read where it is asked for; none where it is another or has to be unpacked first.
+/// The format of a file that is read where it is asked for; none where it has to be unpacked first.
+fn open_format(path: &Path) -> Option<Format> {
+    Format::of(&path.to_string_lossy()).filter(|_| !has_ending(path, "gz"))
+}
+
+/// Opens a file of HDF5; none where it is another.
 fn hdf5(path: &Path) -> Result<Option<Hdf5File>> {
-    let is_hdf5 = Format::of(&path.to_string_lossy()) == Some(Format::Hdf5);
-    let opened = (is_hdf5 && !has_ending(path, "gz")).then(|| Hdf5File::open(path));
-    opened.transpose()
+    let is_hdf5 = open_format(path) == Some(Format::Hdf5);
+    is_hdf5.then(|| Hdf5File::open(path)).transpose()
+}
+
+/// Opens a file of Parquet; none where it is another.
+fn parquet(path: &Path) -> Result<Option<ParquetFile>> {
+    let is_parquet = open_format(path) == Some(Format::Parquet);
+    is_parquet.then(|| ParquetFile::open(path)).transpose()
+}
+
+/// The file of `FILE[:ARRAY]` where it is AnnData of so many cells, to which embeddings can be added.
+///
+/// # Errors
+/// [`nearfar::Error::Data`] where it is another, [`nearfar::Error::Config`] where it is none.
+pub(super) fn cells(data: &str, rows: usize) -> Result<&Path> {
+    let path = array(data).0;
+    let file = hdf5(path)?.ok_or_else(|| {
+        let why = "no AnnData file that is not packed: embeddings go to an .h5ad only where their rows come from one";
+        nearfar::Error::Config(format!("{data}: {why}"))
+    })?;
+    file.check_cells(rows).map(|()| path)
+}
+
+/// Whether a file of this name is AnnData.
+pub(super) fn is_cells(path: &Path) -> bool {
+    has_ending(path, "h5ad")
 }
 
 /// Splits `FILE.npz:ARRAY`, for a file of any format with arrays, where there is no file of the whole name.
@@ -66,6 +94,10 @@ fn features(
         say(file.name(), &notes);
         return Ok(LabelledRows::nameless(rows));
     }
+    if let Some(file) = parquet(path)? {
+        let rows = file.table(None)?.into_features(names, inputs)?;
+        return LabelledRows::new(rows, other);
+    }
     let file = read(path)?;
     if Format::of(&file.name).is_some_and(Format::has_arrays) {
         let (rows, notes) = RowSource::from_arrays(&file, array)?;
@@ -79,10 +111,10 @@ fn features(
 /// Rows with labels, and what they are held against.
 #[derive(Debug, Args)]
 pub(super) struct LabelledFiles {
-    /// The rows: NPY, NPZ, safetensors or CSV, of any length but zero
+    /// The rows: NPY, NPZ, safetensors, HDF5, CSV, JSON Lines or Parquet, of any length but zero
     #[arg(long, value_name = "FILE[:ARRAY]")]
     embeddings: String,
-    /// The class of each row: a column (CSV) or array (NPZ, safetensors) of the same file by its name, or another file, with a column or
+    /// The class of each row: a column (CSV, JSON Lines, Parquet) or array (NPZ, safetensors) of the same file by its name, or another file, with a column or
     /// array of it after a colon [default: found by its name or type]
     #[arg(long, value_name = "COLUMN|FILE[:COLUMN]")]
     labels: Option<String>,
@@ -214,6 +246,9 @@ fn labelled(data: &str, labels: Option<&str>, missing: Option<Missing>) -> Resul
     if let Some(data) = hdf5(data)? {
         return data.labelled(file.map(read).transpose()?.as_ref(), choice);
     }
+    if let Some(data) = parquet(data)? {
+        return data.labelled(file.map(read).transpose()?.as_ref(), choice);
+    }
     let data = read(data)?;
     let file = file.map(read).transpose()?;
     Labelled::read(&data, file.as_ref(), choice)
@@ -228,7 +263,7 @@ fn is_same(path: &Path, other: &Path) -> bool {
 /// The file of labels, and the column or array of it or of the data.
 fn labels_of<'a>(data: &str, labels: Option<&'a str>) -> (Option<&'a Path>, Option<&'a str>) {
     // Of files that are read, and of some that are not.
-    const OTHERS: [&str; 5] = ["gz", "json", "parquet", "pkl", "xlsx"];
+    const OTHERS: [&str; 4] = ["gz", "json", "pkl", "xlsx"];
     let is_file = |path: &Path| path.exists() && !path.is_dir();
     // A file that is missing is one too, by its ending, its folder, or where the data has no columns.
     let meant = |text: &str| {

@@ -17,7 +17,7 @@ use super::{Common, files, print_json, print_line, progress};
 /// Rows that do not fit the budget are read again as they are needed: there may be more than memory holds.
 #[derive(Debug, Args)]
 pub(super) struct Knn {
-    /// The rows that ask: NPY, NPZ, safetensors or CSV, of any length but zero
+    /// The rows that ask: NPY, NPZ, safetensors, HDF5, CSV, JSON Lines or Parquet, of any length but zero
     #[arg(long, value_name = "FILE[:ARRAY]")]
     queries: String,
     /// The rows that are searched [default: the queries, each without itself]

@@ -2,6 +2,8 @@
 
 mod allocator;
 mod checkpoints;
+mod compare;
+mod data;
 mod devices;
 mod embed;
 mod evaluate;
@@ -45,11 +47,13 @@ struct Cli {
 const EXAMPLES: &str = "\
 Examples:
   nearfar train --data flowers.csv --labels species --out run
+  nearfar compare --data flowers.csv --labels species
   nearfar evaluate --embeddings run/test_embeddings.npy --labels run/test_labels.csv";
 
 #[derive(Debug, Subcommand)]
 enum Command {
     Train(train::Train),
+    Compare(compare::Compare),
     Embed(embed::Embed),
     Evaluate(evaluate::Evaluate),
     Knn(knn::Knn),
@@ -140,6 +144,12 @@ const HEADROOM_BYTES: u64 = STACK_BYTES as u64 + (4 << 20);
 /// Runs the command line on a thread whose stack the system has handed out. The stack of the first thread grows while it is
 /// used, and the process ends without a word where the system has no more.
 pub(crate) fn main() -> ExitCode {
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if !nearfar::is_guarded() {
+            hook(panic);
+        }
+    }));
     let headroom = nearfar::reserve(&mut Vec::<u8>::new(), HEADROOM_BYTES, "the stack");
     let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
     let started = headroom.and_then(|()| thread.spawn(run).map_err(io("starting a thread")));
@@ -156,6 +166,7 @@ pub(crate) fn main() -> ExitCode {
 fn run() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Train(train) => train.run(),
+        Command::Compare(compare) => compare.run(),
         Command::Embed(embed) => embed.run(),
         Command::Evaluate(evaluate) => evaluate.run(),
         Command::Knn(knn) => knn.run(),

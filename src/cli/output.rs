@@ -269,6 +269,24 @@ impl Output {
         written.map_err(io(self.what()))
     }
 
+    /// Takes over the bytes of a file.
+    ///
+    /// # Errors
+    /// [`Error::Io`], and [`Error::Stopped`] after a signal.
+    pub(super) fn copy(&mut self, from: &Path) -> Result<()> {
+        signals::check()?;
+        let copied = File::open(from).and_then(|mut from| {
+            std::io::copy(&mut from, &mut self.file)?;
+            self.file.flush()
+        });
+        copied.map(drop).map_err(io(self.what()))
+    }
+
+    /// Where it is until it takes its name, for who opens it by itself; all that was written is there.
+    pub(super) fn place(&self) -> &Path {
+        &self.temporary.0
+    }
+
     /// Gives the file its name.
     pub(super) fn finish(mut self) -> Result<()> {
         self.complete()?;

@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use clap::Args;
 use nearfar::{
-    Bytes, Checkpoint, Dataset, Error, Forecast, Metrics, Missing, NamedFile, Origin, Progress,
-    Rate, Recipe, Result, Results, Room, RowsOf, Run, RunReport, SAMPLES, Split, Survey,
-    TrainConfig, Trainer,
+    Bytes, Checkpoint, Dataset, Error, Forecast, Metrics, NamedFile, Origin, Progress, Rate,
+    Recipe, Result, Results, Room, RowsOf, Run, RunReport, SAMPLES, Split, Survey, TrainConfig,
+    Trainer,
 };
 
 use super::checkpoints::{self, Checkpoints, Found};
+use super::data::{self, DataFiles};
 use super::output::Folder;
 use super::{Common, files, note_line, print_json, print_line, progress, saved};
 
@@ -29,24 +30,8 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Train {
-    /// Rows of numbers: a CSV with a header, an NPY, NPZ or safetensors file, each also as .gz, or a built-in sample
-    /// (sample:mirrored, sample:many-classes, sample:digits, sample:cells, sample:large) [default: sample:mirrored]
-    #[arg(long, value_name = "FILE[:ARRAY]")]
-    data: Option<String>,
-    /// The class of each row: a column (CSV) or array (NPZ, safetensors) of the data by its name, or another file, with a column or
-    /// array of it after a colon [default: found by its name or type]
-    #[arg(long, value_name = "COLUMN|FILE[:COLUMN]")]
-    labels: Option<String>,
-    /// Rows that are kept for the test at the end; then all rows of --data train and validate [default: part of --data]
-    #[arg(long, value_name = "FILE[:ARRAY]")]
-    test_data: Option<String>,
-    /// The class of each test row, as for --labels
-    #[arg(long, value_name = "COLUMN|FILE[:COLUMN]", requires = "test_data")]
-    test_labels: Option<String>,
-    /// What becomes of cells that are empty, not finite or no number: refuse the file, drop-rows, drop-columns, or fill with
-    /// the median of the column
-    #[arg(long, value_name = "POLICY", default_value = "refuse", value_parser = Missing::named)]
-    missing: Missing,
+    #[command(flatten)]
+    files: DataFiles,
     /// Settings that belong together, by their name in `nearfar recipes`; --config and --set change them further
     #[arg(long, value_name = "NAME")]
     recipe: Option<String>,
@@ -120,17 +105,17 @@ impl Train {
             let given = option.as_deref().map(checkpoints::lasting);
             given.or_else(|| before.cloned())
         };
-        let is_new = before.is_none();
+        let (files, is_new) = (&self.files, before.is_none());
         let before = before.cloned().unwrap_or_default();
         let data = Some(before.data).filter(|data| !data.is_empty());
         let sample = || format!("sample:{}", SAMPLES[0]);
         Origin {
-            data: given(&self.data, data.as_ref()).unwrap_or_else(sample),
-            labels: given(&self.labels, before.labels.as_ref()),
-            test_data: given(&self.test_data, before.test_data.as_ref()),
-            test_labels: given(&self.test_labels, before.test_labels.as_ref()),
+            data: given(&files.data, data.as_ref()).unwrap_or_else(sample),
+            labels: given(&files.labels, before.labels.as_ref()),
+            test_data: given(&files.test_data, before.test_data.as_ref()),
+            test_labels: given(&files.test_labels, before.test_labels.as_ref()),
             missing: match is_new {
-                true => self.missing,
+                true => files.missing,
                 false => before.missing,
             },
         }
@@ -142,18 +127,18 @@ impl Train {
             let checkpoint = Checkpoint::read(&found.bytes)?;
             let config = checkpoint.config().clone();
             let origin = self.origin(Some(checkpoint.origin()));
-            return Ok((read(&origin, config.seed).await?, config));
+            return Ok((data::read(&origin, config.data_seed()).await?, config));
         }
         // The sample depends on the seed, the defaults on the data: the seed is read first.
-        let seed = self.settings(TrainConfig::default())?.seed;
-        let dataset = read(&self.given(), seed).await?;
+        let seed = self.settings(TrainConfig::default())?.data_seed();
+        let dataset = data::read(&self.files.origin(), seed).await?;
         let start = dataset.default_config();
         let start = match &self.recipe {
             Some(name) => Recipe::named(name)?.apply(start, dataset.class_names.len())?,
             None => start,
         };
         let mut config = self.settings(start)?;
-        if self.test_data.is_some() {
+        if self.files.test_data.is_some() {
             config.split = self.split_by_file(&dataset, &config)?;
         }
         config.budget_bytes = self
@@ -175,9 +160,10 @@ impl Train {
         let checkpoint = found.as_ref().map(|found| Checkpoint::read(&found.bytes));
         let checkpoint = checkpoint.transpose()?;
         let origin = self.origin(checkpoint.as_ref().map(Checkpoint::origin));
-        let folder = out.map(|out| Folder::create(out, nearfar::folder_names(), &inputs(&origin)));
+        let folder =
+            out.map(|out| Folder::create(out, nearfar::folder_names(), &data::inputs(&origin)));
         let folder = folder.transpose()?;
-        describe(&dataset, engine.info());
+        data::describe(&dataset, engine.info());
         for finding in survey.findings(&dataset.feature_names) {
             note_line(format_args!("  {finding}"));
         }
@@ -237,18 +223,6 @@ impl Train {
         saved.and(printed)
     }
 
-    /// Where the data is, as the options say it.
-    fn given(&self) -> Origin {
-        let sample = || format!("sample:{}", SAMPLES[0]);
-        Origin {
-            data: self.data.clone().unwrap_or_else(sample),
-            labels: self.labels.clone(),
-            test_data: self.test_data.clone(),
-            test_labels: self.test_labels.clone(),
-            missing: self.missing,
-        }
-    }
-
     /// The split that keeps the test file for the end. Saved settings always name a split, maybe another: that one does
     /// not count, but one that was typed is refused.
     fn split_by_file(&self, dataset: &Dataset, config: &TrainConfig) -> Result<Split> {
@@ -284,63 +258,6 @@ impl Train {
         config.seed = self.seed.unwrap_or(config.seed);
         config.check()?;
         Ok(config)
-    }
-}
-
-/// Reads the data.
-async fn read(origin: &Origin, seed: u64) -> Result<Dataset> {
-    let Origin {
-        data,
-        labels,
-        test_data,
-        test_labels,
-        missing,
-    } = origin;
-    let dataset = files::dataset(data, labels.as_deref(), *missing, seed)?;
-    match test_data {
-        Some(test) => {
-            let test = files::dataset(test, test_labels.as_deref(), *missing, seed)?;
-            dataset.append(&test).await
-        }
-        None => Ok(dataset),
-    }
-}
-
-/// The files of the data.
-fn inputs(origin: &Origin) -> Vec<&str> {
-    let Origin {
-        data,
-        labels,
-        test_data,
-        test_labels,
-        missing: _,
-    } = origin;
-    let others = [labels, test_data, test_labels].into_iter().flatten();
-    std::iter::once(data)
-        .chain(others)
-        .map(String::as_str)
-        .collect()
-}
-
-fn describe(dataset: &Dataset, device: &nearfar::DeviceInfo) {
-    let software = if device.software {
-        ", a software adapter: right but slow"
-    } else {
-        ""
-    };
-    note_line(format_args!(
-        "{} on {} ({}{software})",
-        device.engine, device.adapter, device.backend
-    ));
-    note_line(format_args!(
-        "{}: {} rows, {} features, {} classes",
-        dataset.name,
-        dataset.rows(),
-        dataset.features.dim(),
-        dataset.class_names.len()
-    ));
-    for note in &dataset.notes {
-        note_line(format_args!("  {note}"));
     }
 }
 

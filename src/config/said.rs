@@ -90,6 +90,7 @@ fn leaf(path: &str, value: &Value, default: &Value, at: impl Fn(Value) -> Value)
             let choices = choices.err().unwrap_or_default();
             let listed = choices.split_once("expected ");
             match listed.or_else(|| choices.split_once("must be ")) {
+                Some((_, "u64")) => "it must be a whole number, 0 or more, or null".to_owned(),
                 Some((_, choices)) => format!("it must be {choices}"),
                 None => "it must be text".to_owned(),
             }

@@ -2,7 +2,7 @@
 
 /// Writes the mean of the gradient's rows to the first row of `state`, adds its cosine with the second, the running average, to
 /// `sums`, and moves that on.
-pub(crate) fn measure(gradient: &[f32], stride: usize, state: &mut [f32], sums: &mut [f32]) {
+pub fn measure(gradient: &[f32], stride: usize, state: &mut [f32], sums: &mut [f32]) {
     let (mean, average) = state.split_at_mut(stride);
     mean.fill(0.0);
     for row in gradient.chunks_exact(stride) {

@@ -36,7 +36,7 @@ impl Layer {
 }
 
 /// `y = x W^T + b`, through a ReLU where the layer has one.
-pub(crate) fn forward(layer: &Layer, rows: usize, x: &[f32], parameters: &[f32], y: &mut [f32]) {
+pub fn forward(layer: &Layer, rows: usize, x: &[f32], parameters: &[f32], y: &mut [f32]) {
     let Layer {
         inputs, outputs, ..
     } = *layer;
@@ -63,7 +63,7 @@ pub(crate) fn forward(layer: &Layer, rows: usize, x: &[f32], parameters: &[f32],
 }
 
 /// `dx = dy W`, zero where `x` is not positive.
-pub(crate) fn input_gradient(
+pub fn input_gradient(
     layer: &Layer,
     rows: usize,
     dy: &[f32],
@@ -88,7 +88,7 @@ pub(crate) fn input_gradient(
 }
 
 /// `dW = dy^T x` and `db = sum of dy`.
-pub(crate) fn weight_gradient(
+pub fn weight_gradient(
     layer: &Layer,
     rows: usize,
     x: &[f32],

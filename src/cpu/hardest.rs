@@ -48,7 +48,7 @@ fn smaller(a: [u32; 2], b: [u32; 2], sign: f32) -> [u32; 2] {
 }
 
 /// Picks for every row of the block, among each chunk of the references.
-pub(crate) fn pick(block: &Block, inputs: Slices<'_>, found: &mut [Hardest]) {
+pub fn pick(block: &Block, inputs: Slices<'_>, found: &mut [Hardest]) {
     let most = rows_of_a_part(block.rows, block.operations(), PANEL);
     let chunks = found
         .chunks_mut(block.rows)

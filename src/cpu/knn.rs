@@ -62,13 +62,20 @@ pub struct Search {
     pub k: usize,
 }
 
+impl Search {
+    /// How many visits it takes to search the whole chunk.
+    pub fn visits(&self) -> usize {
+        self.references.div_ceil(VISIT)
+    }
+}
+
 /// Forgets all neighbours.
-pub(crate) fn clear(search: &Search, kept: &mut [[u32; 2]]) {
+pub fn clear(search: &Search, kept: &mut [[u32; 2]]) {
     kept[search.first_row * search.k..][..search.rows * search.k].fill(NOTHING);
 }
 
 /// Lets every query look at the references of these visits, `VISIT` of the chunk in a row each.
-pub(crate) fn search(
+pub fn search(
     search: &Search,
     visits: Range<usize>,
     queries: &[f32],

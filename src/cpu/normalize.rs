@@ -17,7 +17,7 @@ pub struct Slots {
 }
 
 /// Writes each row over its length to `unit`.
-pub(crate) fn normalize(rows: &[f32], stride: usize, unit: &mut [f32]) {
+pub fn normalize(rows: &[f32], stride: usize, unit: &mut [f32]) {
     for (row, unit) in rows.chunks_exact(stride).zip(unit.chunks_exact_mut(stride)) {
         let norm = dot(row, row).sqrt().max(1e-12);
         for (unit, value) in unit.iter_mut().zip(row) {
@@ -27,7 +27,7 @@ pub(crate) fn normalize(rows: &[f32], stride: usize, unit: &mut [f32]) {
 }
 
 /// Writes each row's length to `norms`; one that is not finite sets `status[0]`.
-pub(crate) fn norms(rows: &[f32], stride: usize, norms: &mut [f32], status: &mut [u32]) {
+pub fn norms(rows: &[f32], stride: usize, norms: &mut [f32], status: &mut [u32]) {
     for (row, norm) in rows.chunks_exact(stride).zip(norms) {
         *norm = dot(row, row).sqrt();
         if !norm.is_finite() {
@@ -37,7 +37,7 @@ pub(crate) fn norms(rows: &[f32], stride: usize, norms: &mut [f32], status: &mut
 }
 
 /// Copies the unit rows of a batch into their slots.
-pub(crate) fn store(
+pub fn store(
     unit: &[f32],
     stride: usize,
     batch: &[Row],
@@ -55,7 +55,7 @@ pub(crate) fn store(
 /// `gradient = (gradient - unit <gradient, unit>) / (active norm)`; the inner product counts towards the row's term, where `scale`
 /// is not 0. `mean` is taken off the gradient after that.
 #[expect(clippy::too_many_arguments, reason = "what a kernel reads and writes")]
-pub(crate) fn backward(
+pub fn backward(
     unit: &[f32],
     norms: &[f32],
     stride: usize,

@@ -25,7 +25,7 @@ pub struct AdamStep {
 }
 
 /// Sums of squares of as many stretches of the gradients.
-pub(crate) fn squares(gradients: &[f32], sums: &mut [f32]) {
+pub fn squares(gradients: &[f32], sums: &mut [f32]) {
     let each = gradients.len().div_ceil(sums.len()).max(1);
     sums.fill(0.0);
     for (sum, gradients) in sums.iter_mut().zip(gradients.chunks(each)) {
@@ -34,7 +34,7 @@ pub(crate) fn squares(gradients: &[f32], sums: &mut [f32]) {
 }
 
 /// One step of `torch.optim.Adam`.
-pub(crate) fn adam(
+pub fn adam(
     step: &AdamStep,
     gradients: &[f32],
     parameters: &mut [f32],

@@ -8,7 +8,7 @@ use super::parallel::map;
 const PART: usize = 4096;
 
 /// 256 steps of 8 dependent multiply-adds for each float.
-pub(crate) fn multiply_add(output: &mut [f32], value: f32) {
+pub fn multiply_add(output: &mut [f32], value: f32) {
     let parts = output.chunks_mut(PART).enumerate().collect();
     map(parts, |(i, output)| {
         Arch::new().dispatch(Chains {

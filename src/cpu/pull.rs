@@ -7,8 +7,8 @@ use super::ranks::Block;
 use super::tile::{BLOCK, PANEL, STEP, add_block};
 use super::{SEGMENT, add_scaled};
 
-/// Writes, or adds `onto`, each row's sum of weight times reference: a partial sum for every [`BLOCK`] references, both ascending.
-pub(crate) fn pull(
+/// Writes, or adds `onto`, each row's sum of weight times reference: a partial sum for every block of references, both ascending.
+pub fn pull(
     block: &Block,
     width: usize,
     onto: bool,
@@ -112,7 +112,7 @@ fn add_some<S: Simd>(simd: S, lanes: &[[f32; PANEL]], weights: &[f32], sums: &mu
 }
 
 /// Writes, or adds `onto`, each reference's sum of weight times row.
-pub(crate) fn share(
+pub fn share(
     block: &Block,
     width: usize,
     onto: bool,

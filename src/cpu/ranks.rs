@@ -52,11 +52,15 @@ impl Block {
 
 /// What the pass reads: as `kernels::ranks::Inputs`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Slices<'a> {
-    pub(crate) anchors: &'a [f32],
-    pub(crate) references: &'a [f32],
-    pub(crate) batch: &'a [Row],
-    pub(crate) tags: &'a [[u32; 2]],
+pub struct Slices<'a> {
+    /// Unit rows `[_, stride]`.
+    pub anchors: &'a [f32],
+    /// Unit rows `[references, stride]`.
+    pub references: &'a [f32],
+    /// Label, id, number of positives and place of each anchor.
+    pub batch: &'a [Row],
+    /// `[label, id]` of each reference.
+    pub tags: &'a [[u32; 2]],
 }
 
 /// A few rows of the block, and what is theirs.
@@ -122,14 +126,14 @@ fn split<'a, T>(rest: &mut &'a mut [T], skip: usize, count: usize) -> &'a mut [T
 }
 
 /// Empties the books of every row of the block.
-pub(crate) fn clear(block: &Block, inputs: Slices<'_>, books: &mut [u32]) {
+pub fn clear(block: &Block, inputs: Slices<'_>, books: &mut [u32]) {
     for row in &inputs.batch[block.batch..][..block.rows] {
         books[row.offset as usize..][..=row.positives as usize].fill(0);
     }
 }
 
 /// Adds the positives of every row with an id in `ids` to its thresholds; its lowest book counts them.
-pub(crate) fn find(
+pub fn find(
     block: &Block,
     ids: Range<u32>,
     inputs: Slices<'_>,
@@ -169,13 +173,8 @@ pub(crate) fn find(
     });
 }
 
-/// Sorts the thresholds of every row, the farthest first, and leaves them as [`nearness`] numbers for [`gaps`].
-pub(crate) fn order(
-    block: &Block,
-    inputs: Slices<'_>,
-    thresholds: &mut [[u32; 2]],
-    books: &mut [u32],
-) {
+/// Sorts the thresholds of every row, the farthest first, and leaves them as numbers that sort by nearness for [`gaps`].
+pub fn order(block: &Block, inputs: Slices<'_>, thresholds: &mut [[u32; 2]], books: &mut [u32]) {
     map(Panel::all(block, inputs, thresholds, books), |mut panel| {
         for (_, thresholds, books) in panel.rows_mut() {
             for threshold in &mut *thresholds {
@@ -194,7 +193,7 @@ fn number_in([low, high]: &[u32; 2]) -> u64 {
 }
 
 /// All three, where all references are there at once; the thresholds stay `[similarity's bits, id]`.
-pub(crate) fn sort_thresholds(
+pub fn sort_thresholds(
     block: &Block,
     inputs: Slices<'_>,
     thresholds: &mut [[u32; 2]],
@@ -218,12 +217,7 @@ const WINDOW: usize = 16;
 const MOST_STRETCHES: usize = 4096;
 
 /// Counts the negatives of each gap but the lowest.
-pub(crate) fn gaps(
-    block: &Block,
-    inputs: Slices<'_>,
-    thresholds: &mut [[u32; 2]],
-    books: &mut [u32],
-) {
+pub fn gaps(block: &Block, inputs: Slices<'_>, thresholds: &mut [[u32; 2]], books: &mut [u32]) {
     map(Panel::all(block, inputs, thresholds, books), |mut panel| {
         let anchors = panel.anchors;
         let mut rows: Vec<_> = panel

@@ -8,7 +8,7 @@ use super::parallel::{map, rows_of_a_part};
 use super::ranks::Block;
 use super::similarities::NONE;
 use super::triplet_margin::{Rule, add_total, read_total};
-use crate::distance::Distance;
+use crate::Distance;
 
 /// What a row of similarities costs, as a function of the values `v` of its kept positives and negatives: similarities, or
 /// minus distances. The slopes are `dL/dv`. One loss a case, here and in `row_loss.wgsl`.
@@ -306,7 +306,7 @@ impl Pairs {
 
 impl RowCost {
     /// Whether a pair counts once however many triplets it stands in, as where PML writes masks.
-    pub(crate) fn is_of_masks(&self) -> bool {
+    pub fn is_of_masks(&self) -> bool {
         match self.form {
             Form::Contrastive | Form::Margin | Form::NtXent | Form::Lifted => false,
             Form::MultiSimilarity
@@ -543,14 +543,17 @@ fn over(value: f32, divisor: f32) -> f32 {
 
 /// What the pass reads of a block: as `kernels::row_loss`.
 #[derive(Clone, Copy)]
-pub(crate) struct Slices<'a> {
-    pub(crate) values: &'a [f32],
-    pub(crate) places: &'a [u32],
-    pub(crate) counts: &'a [[u32; 2]],
+pub struct Slices<'a> {
+    /// `[rows, width]`: similarities of what is kept, or minus distances.
+    pub values: &'a [f32],
+    /// `[rows, width]`: numbers of kept references, positives from the front and negatives from the back.
+    pub places: &'a [u32],
+    /// `[rows]`: number of kept positives, and of kept negatives.
+    pub counts: &'a [[u32; 2]],
     /// How often each pair counts, for [`Times::Mined`].
-    pub(crate) times: &'a [u32],
+    pub times: &'a [u32],
     /// What [`RowCost::given`] says.
-    pub(crate) given: &'a [f32],
+    pub given: &'a [f32],
 }
 
 impl<'a> Slices<'a> {
@@ -654,13 +657,7 @@ impl<'a> Slices<'a> {
 }
 
 /// How often each kept pair of the block's rows stands in a triplet that the band keeps.
-pub(crate) fn count(
-    block: &Block,
-    width: usize,
-    rule: &Rule,
-    inputs: Slices<'_>,
-    times: &mut [u32],
-) {
+pub fn count(block: &Block, width: usize, rule: &Rule, inputs: Slices<'_>, times: &mut [u32]) {
     let rows = times[..block.rows * width].chunks_exact_mut(width);
     let parts: Vec<_> = rows.enumerate().collect();
     map(parts, |(row, times)| {
@@ -683,7 +680,7 @@ pub(crate) fn count(
 }
 
 /// Values of classes for those of their references, `[rows, width]`, and in the weights how much each grows with those.
-pub(crate) fn pool(
+pub fn pool(
     block: &Block,
     width: usize,
     centers: &Centers,
@@ -709,7 +706,7 @@ pub(crate) fn pool(
 }
 
 /// Reduces the block's rows, in `[anchors, ROW_NUMBERS]` from the first of them on, and adds their counts to the report.
-pub(crate) fn reduce(
+pub fn reduce(
     block: &Block,
     width: usize,
     cost: &RowCost,
@@ -930,7 +927,7 @@ impl Reduced {
 /// slopes of each row's negatives. `own`: the references are the batch itself, and `block` is all of it; then a pair also
 /// weighs on the row that is its reference.
 #[expect(clippy::too_many_arguments, reason = "what a kernel reads and writes")]
-pub(crate) fn settle(
+pub fn settle(
     block: &Block,
     width: usize,
     cost: &RowCost,
@@ -993,7 +990,7 @@ pub(crate) fn settle(
 /// the whole batch, whose counts stand in the report, and which are reduced from the block's `first` on; `own`: the references
 /// are the same rows.
 #[expect(clippy::too_many_arguments, reason = "what a kernel reads and writes")]
-pub(crate) fn slopes(
+pub fn slopes(
     block: &Block,
     width: usize,
     cost: &RowCost,
@@ -1091,7 +1088,7 @@ impl<L: Fn(u32) -> f32> WithSimd for SlopesOfRow<'_, L> {
 }
 
 /// The gradient of the boundary of [`Form::Margin`].
-pub(crate) fn learn(report: &[u32], gradient: &mut [f32]) {
+pub fn learn(report: &[u32], gradient: &mut [f32]) {
     let active = [PairTotal::ActivePositives, PairTotal::ActiveNegatives];
     let [positives, negatives] = active.map(|total| total.read(report) as f32);
     gradient[0] = over(positives - negatives, positives + negatives);

@@ -6,7 +6,7 @@ use super::similarities::NONE;
 
 /// Writes how often each of the block's rows stands in what is kept: as an anchor, and with `own` as a reference of the others.
 /// `mined`: triplets are kept, else pairs.
-pub(crate) fn find(
+pub fn find(
     block: &Block,
     width: usize,
     own: bool,
@@ -42,7 +42,7 @@ pub(crate) fn find(
 }
 
 /// Each of these over the largest; 1 where all are 0.
-pub(crate) fn scale(found: &[u32], weights: &mut [f32]) {
+pub fn scale(found: &[u32], weights: &mut [f32]) {
     let most = found.iter().copied().max().unwrap_or(0);
     for (weight, found) in weights.iter_mut().zip(found) {
         *weight = if most > 0 {

@@ -5,7 +5,7 @@ use super::parallel::{map, rows_of_a_part};
 use super::ranks::{Block, Row};
 use super::similarities::NONE;
 use super::triplet_margin::Total;
-use crate::distance::Distance;
+use crate::Distance;
 
 /// Rule for one side of an anchor, its positives or its negatives: which of them are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -236,16 +236,20 @@ fn keeps(
 }
 
 /// What the pass writes of each row: as `kernels::select::Kept`.
-pub(crate) struct Kept<'a> {
-    pub(crate) values: &'a mut [f32],
-    pub(crate) places: &'a mut [u32],
-    pub(crate) counts: &'a mut [[u32; 2]],
-    pub(crate) weights: &'a mut [f32],
+pub struct Kept<'a> {
+    /// `[rows, width]`: before, every similarity (or minus the distance); after, only those of kept references.
+    pub values: &'a mut [f32],
+    /// `[rows, width]`: numbers of kept references, positives from the front and negatives from the back.
+    pub places: &'a mut [u32],
+    /// `[rows]`: number of kept positives, and of kept negatives.
+    pub counts: &'a mut [[u32; 2]],
+    /// `[rows, width]`: zeros.
+    pub weights: &'a mut [f32],
 }
 
 /// Turns the block's similarities into values of what is kept, and lists it.
 #[expect(clippy::too_many_arguments, reason = "what a kernel reads and writes")]
-pub(crate) fn select(
+pub fn select(
     block: &Block,
     width: usize,
     selection: &Selection,

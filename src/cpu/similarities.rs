@@ -4,13 +4,13 @@ use super::SEGMENT;
 use super::parallel::{map, rows_of_a_part};
 use super::ranks::Block;
 use super::tile::{PANEL, similarities as of_places};
-use crate::distance::Distance;
+use crate::Distance;
 
 /// Stands for no similarity: below every value.
 pub const NONE: f32 = -3.0;
 
 /// Computes what the similarities of the block's rows count for, `width` floats a row.
-pub(crate) fn similarities(
+pub fn similarities(
     block: &Block,
     width: usize,
     distance: Distance,

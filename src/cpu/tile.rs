@@ -11,7 +11,7 @@ pub(super) const BLOCK: usize = 32;
 pub(super) const STEP: usize = 6;
 
 /// The inner product, from sixteen partial sums.
-pub(crate) fn dot(a: &[f32], b: &[f32]) -> f32 {
+pub fn dot(a: &[f32], b: &[f32]) -> f32 {
     let mut parts = [0.0; 16];
     for (a, b) in a.chunks(16).zip(b.chunks(16)) {
         for ((part, a), b) in parts.iter_mut().zip(a).zip(b) {

@@ -4,7 +4,7 @@ use super::parallel::{map, rows_of_a_part};
 use super::ranks::{Block, Panel, Row, Slices, farther, for_segments};
 use super::tile::{PANEL, similarities};
 use super::{SEGMENT, add_scaled};
-use crate::distance::Distance;
+use crate::Distance;
 
 /// Which valid triplets are kept; `tm = v_ap - v_an`. A band of all triplets, as in PML.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,7 +112,7 @@ impl Total {
     }
 
     /// Adds to the total of a step's report.
-    pub(crate) fn add(self, report: &mut [u32], value: u64) {
+    pub fn add(self, report: &mut [u32], value: u64) {
         add_total(report, self as usize, value);
     }
 }
@@ -248,7 +248,7 @@ impl<'a> Ladder<'a> {
 
 /// Counts triplets into the report and computes `active * d loss / d anchor`.
 #[expect(clippy::too_many_arguments, reason = "what a kernel reads and writes")]
-pub(crate) fn mine(
+pub fn mine(
     block: &Block,
     rule: &Rule,
     capacity: usize,
@@ -455,7 +455,7 @@ fn place_of(thresholds: &[[u32; 2]], [s, id]: [u32; 2]) -> usize {
 }
 
 /// Adds `active * d loss / d reference` where the references are the batch itself.
-pub(crate) fn share_with_references(
+pub fn share_with_references(
     block: &Block,
     rule: &Rule,
     inputs: Slices<'_>,

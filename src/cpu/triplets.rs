@@ -59,17 +59,17 @@ pub struct Row {
 
 impl Row {
     /// How many positives it has.
-    pub(crate) fn positives(&self) -> u32 {
+    pub fn positives(&self) -> u32 {
         self.members - u32::from(self.own != NO_PLACE)
     }
 
     /// The place among the members of its class of its j-th positive.
-    pub(crate) fn place(&self, j: u32) -> usize {
+    pub fn place(&self, j: u32) -> usize {
         (j + u32::from(j >= self.own)) as usize
     }
 
     /// How many of the ascending members of its class stand before its j-th negative.
-    pub(crate) fn members_before(&self, members: &[u32], j: u32) -> u32 {
+    pub fn members_before(&self, members: &[u32], j: u32) -> u32 {
         let (mut low, mut high) = (0, self.members);
         while low < high {
             let middle = (low + high) / 2;
@@ -136,11 +136,15 @@ impl Batch {
 
 /// What is read: as `kernels::triplets::Inputs`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Slices<'a> {
-    pub(crate) rows: &'a [Row],
-    pub(crate) members: &'a [u32],
-    pub(crate) labels: &'a [u32],
-    pub(crate) similarities: &'a [f32],
+pub struct Slices<'a> {
+    /// The anchors of the block, in order.
+    pub rows: &'a [Row],
+    /// References by class, each class ascending.
+    pub members: &'a [u32],
+    /// The class of each reference.
+    pub labels: &'a [u32],
+    /// `[rows, width]`: of each anchor to every reference.
+    pub similarities: &'a [f32],
 }
 
 /// The triplets of one pair with the references of one cell.
@@ -220,7 +224,7 @@ impl<'a> Cell<'a> {
 }
 
 /// Counts the triplets of each cell.
-pub(crate) fn count(
+pub fn count(
     batch: &Batch,
     width: usize,
     cells: Range<usize>,
@@ -249,7 +253,7 @@ pub(crate) fn count(
 }
 
 /// Writes those triplets of the cells that lie in the window: `window.start` is the first one's number in the batch.
-pub(crate) fn write(
+pub fn write(
     batch: &Batch,
     width: usize,
     cells: Range<usize>,
@@ -292,7 +296,7 @@ pub(crate) fn write(
 }
 
 /// Writes FaceNet's triplet of each pair from `first_pair` on.
-pub(crate) fn facenet(
+pub fn facenet(
     rows: usize,
     references: usize,
     width: usize,
@@ -359,7 +363,7 @@ fn one_negative(label: u32, positive: u32, similarities: &[f32], labels: &[u32])
 /// Writes every valid triplet of the window; the first row's begin with the positive and negative numbered `begin`.
 ///
 /// `first` is the number in the window of the first triplet that is written.
-pub(crate) fn valid(
+pub fn valid(
     references: usize,
     begin: [u32; 2],
     first: usize,
@@ -439,7 +443,7 @@ fn of_pair(
 }
 
 /// A number that changes with every triplet and with its place in the list, `first` the number of the first one.
-pub(crate) fn checksum(first: u32, triplets: &[[u32; 3]]) -> u32 {
+pub fn checksum(first: u32, triplets: &[[u32; 3]]) -> u32 {
     let parts = triplets.chunks(PART).enumerate();
     let sums = map(parts.collect(), |(part, triplets)| {
         Arch::new().dispatch(

@@ -67,15 +67,19 @@ impl Weighing {
 
 /// What the pass reads: as `kernels::weigh::weigh`.
 #[derive(Clone, Copy)]
-pub(crate) struct Slices<'a> {
-    pub(crate) references: &'a [f32],
-    pub(crate) values: &'a [f32],
-    pub(crate) places: &'a [u32],
-    pub(crate) counts: &'a [[u32; 2]],
+pub struct Slices<'a> {
+    /// Unit rows `[references, stride]`.
+    pub references: &'a [f32],
+    /// `[rows, width]`: similarities of what is kept, or minus distances.
+    pub values: &'a [f32],
+    /// `[rows, width]`: numbers of kept references, positives from the front and negatives from the back.
+    pub places: &'a [u32],
+    /// `[rows]`: number of kept positives, and of kept negatives.
+    pub counts: &'a [[u32; 2]],
 }
 
 /// Writes `d loss / d similarity` of the block's rows, and each row's sum of losses.
-pub(crate) fn weigh(
+pub fn weigh(
     block: &Block,
     width: usize,
     weighing: &Weighing,
@@ -235,7 +239,7 @@ impl Segments {
 /// Writes `d loss / d similarity` of the references from `first` on, `rows` of them, to all references: what `swap` takes
 /// from the anchor. `values` are those of the block that was weighed.
 #[expect(clippy::too_many_arguments, reason = "what a kernel reads and writes")]
-pub(crate) fn weigh_swapped(
+pub fn weigh_swapped(
     block: &Block,
     width: usize,
     weighing: &Weighing,

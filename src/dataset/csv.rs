@@ -204,7 +204,7 @@ impl Parser {
     fn finish(mut self) -> Result<Option<Table>> {
         self.parse(&[])?;
         let (empty_line, long_cells) = (self.scan.empty_line, self.scan.long_cells);
-        let places = self.scan.finish()?;
+        let lines = self.scan.finish()?;
         let Some(builder) = self.builder.filter(|builder| !builder.is_blank()) else {
             return Ok(None);
         };
@@ -215,7 +215,7 @@ impl Parser {
                 self.name
             )));
         }
-        let mut table = builder.finish(places, Some(self.delimiter), true)?;
+        let mut table = builder.finish(Some(lines), Some(self.delimiter), true)?;
         if let Some((count, line)) = long_cells {
             let cells = match count {
                 1 => "1 cell in quotes runs".to_owned(),
@@ -465,7 +465,7 @@ mod tests {
             TableReader::read(&png, None)
                 .expect_err("refused")
                 .to_string(),
-            "cat.png: only CSV, JSON Lines, NPY, NPZ and safetensors files are read: save the data as one of these"
+            "cat.png: only CSV, JSON Lines, Parquet, NPY, NPZ, safetensors and AnnData files are read: save the data as one of these"
         );
     }
 
@@ -526,8 +526,8 @@ mod tests {
             };
             Labelled::read(&file(text), None, choice).map_err(|error| error.to_string())
         };
-        let message = "data.csv, line 2: column \"b\" is empty, one of 3 such cells: choose what becomes of such cells: \
-                       drop-rows, drop-columns or median (--missing on the command line)";
+        let message = "data.csv, line 2: column \"b\" is empty, one of 3 such cells: choose what becomes of such cells \
+             (--missing, or the menu in the page): leave out their rows (drop-rows) or columns (drop-columns), or fill them (median)";
         let labelled = text.replace("2,5,\n", "2,5,w\n");
         let choice = Choice {
             missing: Some(Missing::Refuse),

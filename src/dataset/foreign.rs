@@ -37,10 +37,10 @@ const FORMATS: [Foreign; 13] = [
         how: "name it STEM.h5",
     },
     Foreign {
-        endings: &["parquet", "pq"],
+        endings: &[],
         magic: &[b"PAR1"],
         what: "a Parquet file",
-        how: "save it as CSV with pandas: `import pandas as pd; pd.read_parquet(\"FILE\").to_csv(\"STEM.csv\", index=False)`",
+        how: "name it STEM.parquet",
     },
     Foreign {
         endings: &["feather", "arrow"],
@@ -144,6 +144,7 @@ pub(super) fn refusal(name: &str, start: &[u8]) -> Option<Error> {
             .find(begins)
             .filter(|format| read != Some(Format::Npz) || format.what != "a ZIP archive")
             .filter(|format| read != Some(Format::Hdf5) || format.what != "an HDF5 file")
+            .filter(|format| read != Some(Format::Parquet) || format.what != "a Parquet file")
     };
     if let Some(format) = by_ending.or_else(by_magic) {
         return Some(said(name, (format.what, format.how)));
@@ -195,6 +196,16 @@ pub(super) fn saved_again(name: &str, arguments: &str, change: &str) -> String {
     )
 }
 
+/// The line of pandas that saves a Parquet file once more, as most are.
+#[cfg(feature = "parquet")]
+pub(super) fn as_snappy(name: &str) -> String {
+    let (file, stem) = (in_python(name), in_python(stem(name)));
+    format!(
+        "save it again with pandas: `import pandas as pd; pd.read_parquet(\"{file}\").to_parquet(\"{stem}_snappy.parquet\", \
+         compression=\"snappy\")`"
+    )
+}
+
 /// A name without its ending.
 fn stem(name: &str) -> &str {
     name.rsplit_once('.').map_or(name, |(stem, _)| stem)
@@ -217,14 +228,8 @@ mod tests {
     fn a_file_of_another_program_is_refused_with_the_line_that_saves_it() {
         for (name, start, message) in [
             (
-                "cells.parquet",
-                &b"PAR1"[..],
-                "cells.parquet: a Parquet file: save it as CSV with pandas: `import pandas as pd; \
-                 pd.read_parquet(\"cells.parquet\").to_csv(\"cells.csv\", index=False)`",
-            ),
-            (
                 "a/cells.loom",
-                b"\x89HDF\r\n\x1a\n",
+                &b"\x89HDF\r\n\x1a\n"[..],
                 "a/cells.loom: a Loom file, whose matrix has a column for each cell: save it as AnnData with scanpy: \
                  `import scanpy as sc; sc.read_loom(\"a/cells.loom\").write(\"a/cells.h5ad\")`",
             ),
@@ -263,6 +268,7 @@ mod tests {
             ("x.csv", b" {\"a\": 1}", "JSON, not a table"),
             ("x.npy", b"\x80\x04\x95", "a pickle"),
             ("x.csv", b"\x89HDF\r\n\x1a\n", "an HDF5 file: name it x.h5"),
+            ("x.csv", b"PAR1", "a Parquet file: name it x.parquet"),
         ] {
             let message = told(name, start).unwrap_or_default();
             assert!(message.contains(part), "{name}: {message}");
@@ -273,6 +279,7 @@ mod tests {
             ("x.npz", b"PK\x03\x04"),
             ("x.npz.gz", b"PK\x03\x04"),
             ("x.h5ad", b"\x89HDF\r\n\x1a\n"),
+            ("x.pq", b"PAR1"),
             ("x.npy", b"\x93NUMPY\x01\0"),
             ("make.py", b"import numpy"),
         ] {

@@ -22,10 +22,12 @@ pub enum Format {
     Safetensors,
     /// Named datasets of HDF5: AnnData among others.
     Hdf5,
+    /// Columns of typed values.
+    Parquet,
 }
 
 /// The endings of each.
-const ENDINGS: [(&str, Format); 11] = [
+const ENDINGS: [(&str, Format); 13] = [
     ("csv", Format::Table),
     ("tsv", Format::Table),
     ("txt", Format::Table),
@@ -37,12 +39,14 @@ const ENDINGS: [(&str, Format); 11] = [
     ("h5ad", Format::Hdf5),
     ("h5", Format::Hdf5),
     ("hdf5", Format::Hdf5),
+    ("parquet", Format::Parquet),
+    ("pq", Format::Parquet),
 ];
 
 impl Format {
     /// The format of a file of this name; `None` where it is not read.
     pub fn of(name: &str) -> Option<Self> {
-        let name = name.to_lowercase();
+        let name = name.to_ascii_lowercase();
         let ending = name.strip_suffix(GZ).unwrap_or(&name).rsplit_once('.')?.1;
         let found = ENDINGS.iter().find(|(known, _)| *known == ending);
         found.map(|(_, format)| *format)
@@ -50,7 +54,7 @@ impl Format {
 
     /// Whether a file of it is a table, with columns to choose the label from.
     pub fn is_table(self) -> bool {
-        matches!(self, Self::Table | Self::JsonLines)
+        matches!(self, Self::Table | Self::JsonLines | Self::Parquet)
     }
 
     /// Whether a file of it has several arrays, which names choose from.
@@ -78,7 +82,7 @@ impl NamedFile {
     /// # Errors
     /// [`Error::Data`] when that is damaged, would inflate to more than measured data does, or to more than the memory here.
     pub fn unpacked(self) -> Result<Self> {
-        if !self.name.to_lowercase().ends_with(GZ) {
+        if !self.name.to_ascii_lowercase().ends_with(GZ) {
             return Ok(self);
         }
         let Self { name, bytes } = self;
@@ -134,8 +138,9 @@ mod tests {
             ("a.b/X.NPY", Some(Format::Npy)),
             ("x.csv.gz", Some(Format::Table)),
             ("x.safetensors", Some(Format::Safetensors)),
+            ("x.parquet", Some(Format::Parquet)),
             ("x.gz", None),
-            ("x.parquet", None),
+            ("x.feather", None),
             ("npy", None),
         ] {
             assert_eq!(Format::of(name), format, "{name}");

@@ -6,6 +6,8 @@
 
 mod anndata;
 mod source;
+#[cfg(not(target_arch = "wasm32"))]
+mod written;
 
 use std::io::{Error as IoError, Read};
 
@@ -15,6 +17,7 @@ use hdf5_pure::{
 };
 
 use super::arrays::{Array, full_name};
+use super::guarded::guarded;
 use super::npy::{self, Header, Kind, Matrix, shape_text};
 use super::{Choice, Labelled, Missing, NamedFile, RowSource, arrays, foreign};
 use crate::error::{Error, Result};
@@ -23,6 +26,8 @@ use crate::memory::reserve;
 use crate::quote::cut;
 
 pub(super) use anndata::{by_name, components, is_cells};
+#[cfg(not(target_arch = "wasm32"))]
+pub use written::add_embeddings;
 
 /// Bytes of a window: the rows that are unpacked at once.
 const WINDOW_BYTES: u64 = 4 << 20;
@@ -133,18 +138,6 @@ impl Hdf5File {
         }
         Ok((tree, arrays))
     }
-}
-
-/// Reads, and takes a panic of the reader for what it is: a file that is damaged in a way that the reader did not look for. It
-/// checks most of what a file claims; at what it does not check (0.47.0: sides and offsets near 2^64 in a few places) a build
-/// that looks for overflows panics. In a browser that ends the worker that reads, and no other.
-fn guarded<T>(name: &str, read: impl FnOnce() -> Result<T>) -> Result<T> {
-    let read = std::panic::catch_unwind(std::panic::AssertUnwindSafe(read));
-    read.unwrap_or_else(|_| {
-        Err(Error::Data(format!(
-            "{name}: the file is damaged: copy or save it again"
-        )))
-    })
 }
 
 /// What is kept of a file beside its data: little.

@@ -8,7 +8,8 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::Value;
 
-use super::table::{Builder, Cell, MOST_COLUMNS, Places};
+use super::lines::Lines;
+use super::table::{Builder, Cell, MOST_COLUMNS};
 use super::{Table, foreign};
 use crate::error::{Error, Result};
 use crate::quote::{listed, quoted};
@@ -27,9 +28,9 @@ pub(super) struct JsonLinesReader {
     total: u64,
     /// The line that has begun.
     line: Vec<u8>,
-    /// Lines that ended, and from which row on that is how much more than rows.
-    lines: usize,
-    shifts: Vec<(usize, usize)>,
+    /// Lines that ended.
+    ended: usize,
+    lines: Lines,
     /// What the keys of the first line hold.
     keys: HashMap<String, Holds>,
     builder: Option<Builder>,
@@ -56,8 +57,8 @@ impl JsonLinesReader {
             chosen: label.map(str::to_owned),
             total,
             line: Vec::new(),
-            lines: 0,
-            shifts: Vec::new(),
+            ended: 0,
+            lines: Lines::default(),
             keys: HashMap::new(),
             builder: None,
             others: Vec::new(),
@@ -69,7 +70,7 @@ impl JsonLinesReader {
     /// # Errors
     /// [`Error::Data`] with the line that is no object, is too long, or holds another number of numbers than the first.
     pub(super) fn push(&mut self, bytes: &[u8]) -> Result<()> {
-        if self.lines == 0
+        if self.ended == 0
             && self.line.is_empty()
             && let Some(error) = foreign::refusal(&self.name, bytes)
         {
@@ -91,7 +92,7 @@ impl JsonLinesReader {
 
     /// What is wrong with the line under way.
     fn refusal(&self, problem: &str) -> Error {
-        Error::Data(format!("{}, line {}: {problem}", self.name, self.lines + 1))
+        Error::Data(format!("{}, line {}: {problem}", self.name, self.ended + 1))
     }
 
     fn end_line(&mut self) -> Result<()> {
@@ -99,7 +100,7 @@ impl JsonLinesReader {
         if !line.iter().all(u8::is_ascii_whitespace) {
             self.take(&line)?;
         }
-        self.lines += 1;
+        self.ended += 1;
         // Its room serves the next one.
         self.line = line;
         self.line.clear();
@@ -163,10 +164,7 @@ impl JsonLinesReader {
         };
         // A table's first row follows its header.
         let row = builder.rows() + 1;
-        let shift = self.lines + 1 - row;
-        if self.shifts.last().is_none_or(|(_, last)| *last != shift) {
-            self.shifts.push((row, shift));
-        }
+        self.lines.begin(row, self.ended + 1);
         builder.push(|at| cells[at])
     }
 
@@ -217,7 +215,7 @@ impl JsonLinesReader {
         let Some(builder) = self.builder else {
             return Err(Error::Data(format!("{}: the file is empty", self.name)));
         };
-        let mut table = builder.finish(Places::Lines(self.shifts), None, false)?;
+        let mut table = builder.finish(Some(self.lines), None, false)?;
         let left = self
             .keys
             .iter()

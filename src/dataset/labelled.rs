@@ -90,7 +90,7 @@ impl Labelled {
             (None, Some(format)) if format.has_arrays() => {
                 arrays::read_labelled(arrays::Arrays::open(data)?, choice)?
             }
-            (Some(labels), Some(format)) if format != Format::Table => {
+            (Some(labels), Some(format)) if !format.is_table() => {
                 let (matrix, notes) = match format {
                     Format::Npy => (npy::read_matrix(data)?, Vec::new()),
                     _ => arrays::read_features(arrays::Arrays::open(data)?, choice.features)?,
@@ -151,6 +151,9 @@ impl Labelled {
             Some(Format::Npy) => Vec::new(),
             Some(format) if format.has_arrays() => arrays::Arrays::open(file)
                 .map_or_else(|_| Vec::new(), |arrays| arrays.label_choices()),
+            #[cfg(feature = "parquet")]
+            Some(Format::Parquet) => super::ParquetFile::of(file.clone())
+                .map_or_else(|_| Vec::new(), |file| file.label_choices()),
             _ => TableReader::read(file, None)
                 .map_or_else(|_| Vec::new(), |table| table.header().to_vec()),
         }
@@ -241,7 +244,7 @@ impl Labelled {
                 .rsplit(['/', '\\'])
                 .next()
                 .unwrap_or_default()
-                .to_lowercase();
+                .to_ascii_lowercase();
             let stem = stem.split('.').next().unwrap_or_default().to_owned();
             stem == "y"
                 || ["label", "target", "class"]
@@ -262,7 +265,7 @@ impl Labelled {
     }
 
     /// Reads the labels of the `rows` rows of the file `of`: an NPY of integers or strings, such an array of an NPZ, or a
-    /// column of a CSV, guessed where it is not named.
+    /// column of a table, guessed where it is not named.
     ///
     /// # Errors
     /// [`Error::Data`] when it holds no such labels, or more or fewer.
@@ -369,7 +372,7 @@ fn all_are_small(values: &[f32], dim: usize) -> bool {
 /// The ending of a name, in lower case.
 pub(super) fn extension(name: &str) -> String {
     let ending = name.rsplit_once('.').map(|(_, ending)| ending);
-    ending.unwrap_or_default().to_lowercase()
+    ending.unwrap_or_default().to_ascii_lowercase()
 }
 
 /// Whether a label stands for none, as pandas, NumPy and R write it. Their case counts: `Na` may be sodium.

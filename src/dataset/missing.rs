@@ -33,8 +33,8 @@ impl Missing {
     ];
 
     /// What to choose from, to end a refusal.
-    pub(super) const ADVICE: &str = "choose what becomes of such cells: drop-rows, drop-columns or median (--missing on \
-                                     the command line)";
+    pub(super) const ADVICE: &str = "choose what becomes of such cells (--missing, or the menu in the page): leave out their \
+                                     rows (drop-rows) or columns (drop-columns), or fill them (median)";
 
     /// The policy of a name.
     ///

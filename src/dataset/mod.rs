@@ -4,17 +4,22 @@
 
 mod arrays;
 mod blob;
+#[cfg(all(target_arch = "wasm32", any(feature = "hdf5", feature = "parquet")))]
+mod blob_now;
 mod cells;
 mod csv;
 mod digits;
 mod fingerprint;
 mod foreign;
 mod format;
+#[cfg(any(feature = "hdf5", feature = "parquet"))]
+mod guarded;
 #[cfg(feature = "hdf5")]
 mod hdf5;
 mod json_lines;
 mod labelled;
 mod large;
+mod lines;
 mod many_classes;
 mod mirrored;
 mod missing;
@@ -23,6 +28,8 @@ mod named_file;
 pub(crate) mod npy;
 mod npy_rows;
 mod npz;
+#[cfg(feature = "parquet")]
+mod parquet;
 mod rotation;
 mod rows;
 mod safetensors;
@@ -33,11 +40,17 @@ mod texts;
 
 use std::collections::HashMap;
 
+#[cfg(feature = "parquet")]
+pub use self::parquet::ParquetFile;
 #[cfg(target_arch = "wasm32")]
 pub use blob::BlobRows;
 pub use format::Format;
+#[cfg(any(feature = "hdf5", feature = "parquet"))]
+pub use guarded::is_guarded;
 #[cfg(feature = "hdf5")]
 pub use hdf5::Hdf5File;
+#[cfg(all(feature = "hdf5", not(target_arch = "wasm32")))]
+pub use hdf5::add_embeddings;
 pub(crate) use labelled::check_squares;
 pub use labelled::{Choice, Labelled, Labels, NamedFile};
 pub use missing::Missing;

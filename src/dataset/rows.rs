@@ -32,7 +32,7 @@ impl RowSource {
     /// Whether features are read where they are asked for, from a file of this name and size: an NPY of `from_bytes` or
     /// more.
     pub fn streams(name: &str, bytes: u64, from_bytes: u64) -> bool {
-        name.to_lowercase().ends_with(".npy") && bytes >= from_bytes
+        name.to_ascii_lowercase().ends_with(".npy") && bytes >= from_bytes
     }
 
     /// Reads the features of a file of arrays, NPZ, safetensors or HDF5: the array of this name, or the only one that can be; and

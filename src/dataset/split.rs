@@ -66,7 +66,7 @@ impl Sides {
         let mut sides = match &config.split {
             Split::Random => {
                 let mut rows: Vec<u32> = (0..dataset.rows() as u32).collect();
-                rows.shuffle(&mut rng::stream(config.seed, "split"));
+                rows.shuffle(&mut rng::stream(config.data_seed(), "split"));
                 cut(&rows, config)
             }
             Split::Stratified => Self::stratified(dataset, config),
@@ -102,7 +102,7 @@ impl Sides {
 
     /// Every class is divided in the same proportions, so that the sides are as large as they are by [`Split::Random`].
     fn stratified(dataset: &Dataset, config: &TrainConfig) -> Self {
-        let mut rng = rng::stream(config.seed, "split");
+        let mut rng = rng::stream(config.data_seed(), "split");
         let mut classes = vec![Vec::new(); dataset.class_names.len()];
         for (row, label) in (0..).zip(&dataset.labels) {
             classes[*label as usize].push(row);
@@ -130,7 +130,7 @@ impl Sides {
     fn by_class(dataset: &Dataset, config: &TrainConfig, shuffled: bool) -> Self {
         let mut classes: Vec<u32> = (0..dataset.class_names.len() as u32).collect();
         if shuffled {
-            classes.shuffle(&mut rng::stream(config.seed, "split"));
+            classes.shuffle(&mut rng::stream(config.data_seed(), "split"));
         }
         let sides = cut(&classes, config);
         let rows = |classes: &[u32]| {
@@ -169,7 +169,9 @@ impl Sides {
         }
         // A second file says what is tested, not what steers.
         if dataset.joined {
-            sides.train.shuffle(&mut rng::stream(config.seed, "split"));
+            sides
+                .train
+                .shuffle(&mut rng::stream(config.data_seed(), "split"));
             let keep = sides.train.len() - part(sides.train.len(), config.validation_fraction);
             sides.validation = sides.train.split_off(keep);
         }
@@ -249,6 +251,21 @@ mod tests {
         assert_eq!(sizes(&dataset, &config), [898, 0, 899]);
         config.split = Split::ByClass;
         assert_eq!(sizes(&dataset, &config), [901, 0, 896]);
+    }
+
+    #[test]
+    fn a_data_seed_holds_the_split_whatever_the_seed() {
+        let dataset = Dataset::sample("digits", 0).expect("is there");
+        let sides = |seed, data_seed| {
+            let config = TrainConfig {
+                seed,
+                data_seed,
+                ..dataset.default_config()
+            };
+            Sides::new(&dataset, &config).expect("splits")
+        };
+        assert_eq!(sides(1, Some(0)), sides(0, None));
+        assert_ne!(sides(1, None), sides(0, None));
     }
 
     #[test]

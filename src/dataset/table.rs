@@ -1,13 +1,14 @@
 //! [`Table`]: named columns, told apart as numbers and text while rows come, each row once. Numeric columns are features, one
 //! column is the label, other text is left out or splits the rows.
 //!
-//! Takes rows of cells from the readers of tables (CSV, JSON Lines), gives what becomes a [`Labelled`]. A column is taken for
+//! Takes rows of cells from the readers of tables (CSV, JSON Lines, Parquet), gives what becomes a [`Labelled`]. A column is taken for
 //! numbers or text by its first cells; its cells are then parsed once, straight into rows of features. Columns that may be
 //! the label are text too, whatever they hold.
 
 use std::collections::{BTreeSet, HashMap};
 
 use super::foreign::saved_again;
+use super::lines::Lines;
 use super::texts::Gathered;
 use super::{Choice, Labelled, Labels, Missing, Texts, labelled, places};
 use crate::error::{Error, Result};
@@ -34,7 +35,15 @@ pub(super) const LABEL_NAMES: [&str; 17] = [
     "y",
 ];
 /// Column names that mean a row number, and never a feature.
-const ID_NAMES: [&str; 6] = ["", "id", "index", "unnamed: 0", "barcode", "row"];
+const ID_NAMES: [&str; 7] = [
+    "",
+    "id",
+    "index",
+    "unnamed: 0",
+    "__index_level_0__",
+    "barcode",
+    "row",
+];
 /// Cells that decide whether a column holds numbers, the first that are not empty.
 const LOOKED_AT: u8 = 100;
 /// Columns at most: what is held for each is much more than a cell of a byte.
@@ -56,6 +65,30 @@ pub(super) enum Cell<'a> {
     Text(&'a str),
     /// A number that was one in the file.
     Number(f32),
+    Double(f64),
+    Integer(i64),
+}
+
+impl Cell<'_> {
+    /// The number of a cell that was one in the file.
+    fn number(self) -> Option<f32> {
+        match self {
+            Cell::Text(_) => None,
+            Cell::Number(number) => Some(number),
+            Cell::Double(number) => Some(number as f32),
+            Cell::Integer(number) => Some(number as f32),
+        }
+    }
+
+    /// A number as text; nothing where it is text already.
+    fn written(self) -> String {
+        match self {
+            Cell::Text(_) => String::new(),
+            Cell::Number(number) => number.to_string(),
+            Cell::Double(number) => number.to_string(),
+            Cell::Integer(number) => number.to_string(),
+        }
+    }
 }
 
 /// What a column mostly holds.
@@ -66,26 +99,6 @@ enum Kind {
     /// Nothing, in no row so far.
     #[default]
     Empty,
-}
-
-/// How a message names a row.
-#[derive(Debug)]
-pub(super) enum Places {
-    /// By the line of the file: from each of these rows on, this much later than the row's own number.
-    Lines(Vec<(usize, usize)>),
-}
-
-impl Places {
-    /// The place of a row, counted from 0 and from the first line on.
-    fn of(&self, row: usize) -> String {
-        match self {
-            Self::Lines(shifts) => {
-                let next = shifts.partition_point(|(first, _)| *first <= row);
-                let shift = next.checked_sub(1).map_or(1, |at| shifts[at].1);
-                format!("line {}", row + shift)
-            }
-        }
-    }
 }
 
 /// The first cell of a column that is no finite number, and how many there are.
@@ -133,10 +146,10 @@ impl Column {
     /// Looks at a cell of the first rows.
     fn look(&mut self, cell: Cell<'_>) {
         let is_number = match cell {
-            Cell::Number(_) => true,
             Cell::Text(text) if is_missing(text) => return,
             // A decimal comma makes a number as well: one that is refused when it is parsed, unless semicolons part the cells.
             Cell::Text(text) => is_number(text),
+            _ => true,
         };
         if self.filled < LOOKED_AT {
             self.filled += 1;
@@ -160,6 +173,8 @@ enum HeldCell {
     /// Text up to here.
     End(usize),
     Number(f32),
+    Double(f64),
+    Integer(i64),
 }
 
 /// A row that is held until the columns are told apart.
@@ -173,11 +188,13 @@ impl Held {
     fn cell(&self, at: usize) -> Cell<'_> {
         let end = match self.cells[at] {
             HeldCell::Number(number) => return Cell::Number(number),
+            HeldCell::Double(number) => return Cell::Double(number),
+            HeldCell::Integer(number) => return Cell::Integer(number),
             HeldCell::End(end) => end,
         };
         let before = self.cells[..at].iter().rev().find_map(|cell| match cell {
             HeldCell::End(end) => Some(*end),
-            HeldCell::Number(_) => None,
+            _ => None,
         });
         Cell::Text(&self.text[before.unwrap_or(0)..end])
     }
@@ -286,6 +303,8 @@ impl Builder {
             self.columns[at].look(cell);
             held.cells.push(match cell {
                 Cell::Number(number) => HeldCell::Number(number),
+                Cell::Double(number) => HeldCell::Double(number),
+                Cell::Integer(number) => HeldCell::Integer(number),
                 Cell::Text(text) => {
                     held.text.push_str(text);
                     HeldCell::End(held.text.len())
@@ -295,7 +314,7 @@ impl Builder {
         if self.held.is_empty() {
             let texts = (0..held.cells.len()).map(|at| match held.cell(at) {
                 Cell::Text(text) => text,
-                Cell::Number(_) => "",
+                _ => "",
             });
             self.second_rises = rises(texts);
         }
@@ -378,16 +397,20 @@ impl Builder {
         let written;
         let text = match cell {
             Cell::Text(text) => text,
-            Cell::Number(number) if column.texts.is_some() || column.few.is_some() => {
-                written = number.to_string();
+            // What is no finite number is shown as it was.
+            cell if column.texts.is_some()
+                || column.few.is_some()
+                || cell.number().is_some_and(f32::is_infinite) =>
+            {
+                written = cell.written();
                 &written
             }
-            Cell::Number(_) => "",
+            _ => "",
         };
         if column.place.is_some() {
             let number = match cell {
-                Cell::Number(number) => Some(number),
                 Cell::Text(text) => number(text, self.decimal_comma),
+                cell => cell.number(),
             };
             let value = number.filter(|value| value.is_finite());
             if value.is_none() {
@@ -436,7 +459,7 @@ impl Builder {
     /// [`Error::Data`] when there is a header alone.
     pub(super) fn finish(
         mut self,
-        places: Places,
+        lines: Option<Lines>,
         delimiter: Option<u8>,
         may_be_headless: bool,
     ) -> Result<Table> {
@@ -472,7 +495,7 @@ impl Builder {
             rows: self.rows,
             headless,
             header: Vec::new(),
-            places,
+            lines,
             delimiter,
             oddities: Vec::new(),
         };
@@ -561,7 +584,8 @@ pub struct Table {
     headless: bool,
     /// The names of the columns: where there is no header, "column 1" and so on.
     header: Vec<String>,
-    places: Places,
+    /// The line of each row, the first line among them; none where a file has no lines.
+    lines: Option<Lines>,
     /// What parts the cells of a CSV.
     delimiter: Option<u8>,
     /// What is unusual about the file and was read all the same.
@@ -625,7 +649,10 @@ impl Table {
 
     /// Where a row stands in the file.
     fn place(&self, row: usize) -> String {
-        self.places.of(row + usize::from(!self.headless))
+        match &self.lines {
+            Some(lines) => format!("line {}", lines.of(row + usize::from(!self.headless))),
+            None => format!("row {}", row + 1),
+        }
     }
 
     /// The numeric columns but for row numbers.

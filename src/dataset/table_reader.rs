@@ -27,8 +27,13 @@ impl TableReader {
         let reader = match Format::of(name) {
             Some(Format::Table) => Reader::Csv(CsvReader::new(name, total, label)),
             Some(Format::JsonLines) => Reader::JsonLines(JsonLinesReader::new(name, total, label)),
+            // Read where it is asked for, not pushed.
+            Some(Format::Parquet) => {
+                let problem = "Parquet files are not read by this build (feature \"parquet\")";
+                return Err(Error::Data(format!("{name}: {problem}")));
+            }
             _ => {
-                let read = "only CSV, JSON Lines, NPY, NPZ and safetensors files are read";
+                let read = "only CSV, JSON Lines, Parquet, NPY, NPZ, safetensors and AnnData files are read";
                 let message = format!("{name}: {read}: save the data as one of these");
                 return Err(Error::Data(message));
             }
@@ -64,6 +69,10 @@ impl TableReader {
     /// As [`TableReader::new`], [`TableReader::push`] and [`TableReader::finish`].
     pub fn read(file: &NamedFile, label: Option<&str>) -> Result<Table> {
         let NamedFile { name, bytes } = file;
+        #[cfg(feature = "parquet")]
+        if Format::of(name) == Some(Format::Parquet) {
+            return super::ParquetFile::of(file.clone())?.table(label);
+        }
         if let Some(error) = foreign::refusal(name, bytes) {
             return Err(error);
         }

@@ -25,8 +25,8 @@ pub enum Access {
 pub struct Kernel {
     /// `file.entry`: what messages and counters call it.
     pub name: &'static str,
-    /// The WGSL text.
-    pub source: &'static str,
+    /// The WGSL code, in parts that are joined.
+    pub source: &'static [&'static str],
     /// The entry point.
     pub entry: &'static str,
     /// The storage buffers, from binding 1 on.
@@ -86,7 +86,7 @@ impl Pipelines {
         let layout = self.layout(device, kernel.bindings);
         let descriptor = wgpu::ShaderModuleDescriptor {
             label: Some(kernel.name),
-            source: wgpu::ShaderSource::Wgsl(kernel.source.into()),
+            source: wgpu::ShaderSource::Wgsl(kernel.source.concat().into()),
         };
         let module = if self.trusted {
             trusted::module(device, descriptor)

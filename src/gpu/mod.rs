@@ -67,8 +67,8 @@ impl Adapter {
         adapters
             .into_iter()
             .find(|adapter| {
-                let name = adapter_name(&adapter.get_info()).to_lowercase();
-                name_part.is_none_or(|part| name.contains(&part.to_lowercase()))
+                let name = adapter_name(&adapter.get_info()).to_ascii_lowercase();
+                name_part.is_none_or(|part| name.contains(&part.to_ascii_lowercase()))
             })
             .map(Self)
             .ok_or_else(|| no_adapter(name_part, &listed))

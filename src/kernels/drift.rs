@@ -2,7 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use super::{Access, Kernel, groups_for, index, vec4s};
+use super::{Access, Kernel, groups_for, index, vec4s, wgsl::wgsl};
 use crate::cpu;
 use crate::engine::{Commands, DeviceVec};
 
@@ -19,7 +19,7 @@ pub static MEAN: Kernel = Kernel {
 /// One workgroup.
 pub static MEASURE: Kernel = Kernel {
     name: "drift.measure",
-    source: include_str!("../../shaders/drift.wgsl"),
+    source: wgsl!("drift.wgsl"),
     entry: "measure",
     bindings: &[Access::Read, Access::ReadWrite, Access::ReadWrite],
     workgroup_size: 256,

@@ -2,11 +2,11 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use super::{Access, Kernel, groups_for, index, vec4s};
+use super::{Access, Kernel, groups_for, index, vec4s, wgsl::wgsl};
 use crate::cpu;
 use crate::engine::{Commands, DeviceVec};
 
-const SOURCE: &str = include_str!("../../shaders/gather.wgsl");
+const SOURCE: &[&str] = wgsl!("gather.wgsl");
 
 /// One invocation per 4 floats.
 pub static GATHER: Kernel = Kernel {

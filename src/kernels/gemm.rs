@@ -2,12 +2,12 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use super::{Access, Kernel, groups_for, index, vec4s};
+use super::{Access, Kernel, groups_for, index, vec4s, wgsl::wgsl};
 use crate::cpu;
 pub use crate::cpu::gemm::Layer;
 use crate::engine::{Commands, DeviceVec};
 
-const SOURCE: &str = include_str!("../../shaders/gemm.wgsl");
+const SOURCE: &[&str] = wgsl!("gemm.wgsl");
 
 /// One invocation per 4 x 4 results.
 pub static FORWARD: Kernel = Kernel {

@@ -1,16 +1,12 @@
 //! The hardest triplet of each row of a batch: its farthest positive and its nearest negative.
 
 use super::ranks::{Block, Inputs, SEGMENT, params};
-use super::{Access, Kernel};
+use super::{Access, Kernel, wgsl::wgsl};
 use crate::cpu;
 pub use crate::cpu::hardest::{CHUNK, Hardest};
 use crate::engine::{Commands, DeviceVec};
 
-const SOURCE: &str = concat!(
-    include_str!("../../shaders/ranks.wgsl"),
-    include_str!("../../shaders/tile.wgsl"),
-    include_str!("../../shaders/hardest.wgsl")
-);
+const SOURCE: &[&str] = wgsl!("ranks.wgsl", "tile.wgsl", "hardest.wgsl");
 
 /// One workgroup per row and chunk of [`CHUNK`] references.
 pub static PICK: Kernel = Kernel {

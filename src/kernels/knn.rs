@@ -5,16 +5,13 @@ use std::ops::Range;
 use bytemuck::{Pod, Zeroable};
 
 use super::tile::{self, Shape};
-use super::{Access, Kernel, index, vec4s};
+use super::{Access, Kernel, index, vec4s, wgsl::wgsl};
 use crate::cpu;
 pub use crate::cpu::knn::{Asked, MOST_KEPT, NOTHING, Search, VISIT};
 use crate::engine::{Commands, DeviceVec};
 use crate::gpu::Binding;
 
-const SOURCE: &str = concat!(
-    include_str!("../../shaders/knn.wgsl"),
-    include_str!("../../shaders/tile.wgsl")
-);
+const SOURCE: &[&str] = wgsl!("knn.wgsl", "tile.wgsl");
 
 /// One workgroup a query.
 pub static CLEAR: Kernel = Kernel {
@@ -111,21 +108,14 @@ struct Params {
     offset: u32,
 }
 
-impl Search {
-    /// How many visits it takes to search the whole chunk.
-    pub fn visits(&self) -> usize {
-        self.references.div_ceil(VISIT)
-    }
-
-    fn params(&self) -> Params {
-        Params {
-            first_row: index(self.first_row),
-            rows: index(self.rows),
-            stride: vec4s(self.stride),
-            k: index(self.k),
-            first_id: self.first_id,
-            ..Params::default()
-        }
+fn params(search: &Search) -> Params {
+    Params {
+        first_row: index(search.first_row),
+        rows: index(search.rows),
+        stride: vec4s(search.stride),
+        k: index(search.k),
+        first_id: search.first_id,
+        ..Params::default()
     }
 }
 
@@ -134,7 +124,7 @@ pub fn clear(commands: &mut Commands, search: &Search, inputs: Inputs<'_>, scrat
     match commands {
         Commands::Gpu(gpu) => {
             let buffers = buffers(inputs, scratch);
-            gpu.dispatch(&CLEAR, &search.params(), &buffers, search.rows as u64);
+            gpu.dispatch(&CLEAR, &params(search), &buffers, search.rows as u64);
         }
         Commands::Cpu(calls) => {
             *calls += 1;
@@ -165,7 +155,7 @@ pub fn search(
                     references: index(references),
                     step: index(step),
                     offset: index(visit),
-                    ..search.params()
+                    ..params(search)
                 };
                 let kernel = shape.choose(&STRIP, &TILE);
                 let groups = shape.groups(search.rows, references);

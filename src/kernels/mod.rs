@@ -22,6 +22,7 @@ pub mod tile;
 pub mod triplet_margin;
 pub mod triplets;
 pub mod weigh;
+mod wgsl;
 
 use crate::device::DeviceInfo;
 pub use crate::gpu::{Access, Kernel};

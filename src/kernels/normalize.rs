@@ -2,13 +2,13 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use super::{Access, Kernel, index, vec4s};
+use super::{Access, Kernel, index, vec4s, wgsl::wgsl};
 use crate::cpu;
 pub use crate::cpu::normalize::Slots;
 use crate::cpu::ranks::Row;
 use crate::engine::{Commands, DeviceVec};
 
-const SOURCE: &str = include_str!("../../shaders/normalize.wgsl");
+const SOURCE: &[&str] = wgsl!("normalize.wgsl");
 const WORKGROUP_SIZE: u32 = 64;
 
 /// One workgroup a row.

@@ -2,7 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use super::{Access, Kernel, groups_for, index, vec4s};
+use super::{Access, Kernel, groups_for, index, vec4s, wgsl::wgsl};
 use crate::cpu;
 pub use crate::cpu::optimizer::AdamStep;
 use crate::engine::{Commands, DeviceVec};
@@ -10,7 +10,7 @@ use crate::engine::{Commands, DeviceVec};
 /// One invocation per 4 parameters.
 pub static ADAM: Kernel = Kernel {
     name: "optimizer.adam",
-    source: include_str!("../../shaders/optimizer.wgsl"),
+    source: wgsl!("optimizer.wgsl"),
     entry: "adam",
     bindings: &[
         Access::Read,

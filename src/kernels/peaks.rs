@@ -2,11 +2,11 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use super::{Access, Kernel, groups_for, index};
+use super::{Access, Kernel, groups_for, index, wgsl::wgsl};
 use crate::cpu;
 use crate::engine::{Commands, DeviceVec};
 
-const SOURCE: &str = include_str!("../../shaders/peaks.wgsl");
+const SOURCE: &[&str] = wgsl!("peaks.wgsl");
 
 /// One invocation per 8 chains of 4 floats.
 pub static MULTIPLY_ADD: Kernel = Kernel {

@@ -4,14 +4,14 @@ use bytemuck::{Pod, Zeroable};
 
 use super::ranks::Block;
 use super::similarities::width;
-use super::{Access, Kernel, groups_for, index, vec4s};
+use super::{Access, Kernel, groups_for, index, vec4s, wgsl::wgsl};
 use crate::cpu;
 use crate::engine::{Commands, DeviceVec};
 
 /// One invocation per vec4 of a row.
 pub static PULL: Kernel = Kernel {
     name: "pull.pull",
-    source: include_str!("../../shaders/pull.wgsl"),
+    source: wgsl!("pull.wgsl"),
     entry: "pull",
     bindings: &[Access::Read, Access::Read, Access::ReadWrite],
     workgroup_size: 64,

@@ -5,17 +5,14 @@ use std::ops::Range;
 use bytemuck::{Pod, Zeroable};
 
 use super::tile::{self, Shape};
-use super::{Access, Kernel, MOST_STEPS, index, vec4s};
+use super::{Access, Kernel, MOST_STEPS, index, vec4s, wgsl::wgsl};
 use crate::cpu;
 pub use crate::cpu::SEGMENT;
 pub use crate::cpu::ranks::{Block, NO_ID, Row};
 use crate::engine::{Commands, DeviceVec};
 use crate::gpu::{Binding, GpuCommands};
 
-const SOURCE: &str = concat!(
-    include_str!("../../shaders/ranks.wgsl"),
-    include_str!("../../shaders/tile.wgsl")
-);
+const SOURCE: &[&str] = wgsl!("ranks.wgsl", "tile.wgsl");
 
 /// One workgroup a row.
 pub static CLEAR: Kernel = Kernel {

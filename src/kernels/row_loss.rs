@@ -7,7 +7,7 @@ use bytemuck::{Pod, Zeroable};
 use super::ranks::SEGMENT;
 use super::select::Kept;
 use super::similarities::width;
-use super::{Access, Kernel, MOST_STEPS, groups_for, index};
+use super::{Access, Kernel, MOST_STEPS, groups_for, index, wgsl::wgsl};
 use crate::cpu;
 pub use crate::cpu::row_loss::{Centers, Form, Given, PairTotal, ROW_NUMBERS, RowCost, Times};
 use crate::engine::{Commands, DeviceVec};
@@ -17,7 +17,7 @@ use crate::kernels::triplet_margin::TERMS;
 /// One workgroup per row and [`SEGMENT`] of what is kept.
 pub static COUNT: Kernel = Kernel {
     name: "row_loss.count",
-    source: include_str!("../../shaders/row_loss.wgsl"),
+    source: wgsl!("row_loss.wgsl"),
     entry: "count",
     bindings: &[Access::Read, Access::Read, Access::Read, Access::ReadWrite],
     workgroup_size: SEGMENT as u32,

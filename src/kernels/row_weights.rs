@@ -7,14 +7,14 @@ use super::ranks::Block;
 use super::row_loss::slices;
 use super::select::Kept;
 use super::similarities::width;
-use super::{Access, Kernel, groups_for, index};
+use super::{Access, Kernel, groups_for, index, wgsl::wgsl};
 use crate::cpu;
 use crate::engine::{Commands, DeviceVec};
 
 /// One invocation per row.
 pub static FIND: Kernel = Kernel {
     name: "row_weights.find",
-    source: include_str!("../../shaders/row_weights.wgsl"),
+    source: wgsl!("row_weights.wgsl"),
     entry: "find",
     bindings: &[
         Access::Read,

@@ -5,7 +5,7 @@ use bytemuck::{Pod, Zeroable};
 
 use super::ranks::{Inputs, SEGMENT};
 use super::similarities::width;
-use super::{Access, Kernel, index};
+use super::{Access, Kernel, index, wgsl::wgsl};
 use crate::cpu;
 pub use crate::cpu::select::{Counted, Keep, Selection, Side};
 use crate::engine::{Commands, DeviceVec};
@@ -14,7 +14,7 @@ use crate::kernels::ranks::Block;
 /// One workgroup a row.
 pub static KEEP: Kernel = Kernel {
     name: "select.keep",
-    source: include_str!("../../shaders/select.wgsl"),
+    source: wgsl!("select.wgsl"),
     entry: "keep",
     bindings: &[
         Access::Read,

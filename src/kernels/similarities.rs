@@ -4,18 +4,15 @@
 use bytemuck::{Pod, Zeroable};
 
 use super::tile::{self, Shape};
-use super::{Access, Kernel, index, vec4s};
+use super::{Access, Kernel, index, vec4s, wgsl::wgsl};
 use crate::cpu;
+use crate::cpu::Distance;
 pub use crate::cpu::similarities::NONE;
-use crate::distance::Distance;
 use crate::engine::{Commands, DeviceVec};
 use crate::kernels::ranks::Block;
 use crate::kernels::stride;
 
-const SOURCE: &str = concat!(
-    include_str!("../../shaders/similarities.wgsl"),
-    include_str!("../../shaders/tile.wgsl")
-);
+const SOURCE: &[&str] = wgsl!("similarities.wgsl", "tile.wgsl");
 
 /// As [`Shape::Strip`] has it.
 pub static STRIP: Kernel = Kernel {

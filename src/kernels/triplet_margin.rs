@@ -5,16 +5,12 @@ use super::ranks::{
     Block, FEW, Inputs, Params, SEGMENT, Scratch, buffers, similarity_steps, sort_thresholds,
     sorting_dispatches,
 };
-use super::{Access, Kernel, MOST_STEPS, index, vec4s};
+use super::{Access, Kernel, MOST_STEPS, index, vec4s, wgsl::wgsl};
 use crate::cpu;
 pub use crate::cpu::triplet_margin::{BINS, Kind, PAIRS, Rule, STATUS, TERMS, Total, read_pairs};
 use crate::engine::{Commands, DeviceVec};
 
-const SOURCE: &str = concat!(
-    include_str!("../../shaders/ranks.wgsl"),
-    include_str!("../../shaders/tile.wgsl"),
-    include_str!("../../shaders/triplet_margin.wgsl")
-);
+const SOURCE: &[&str] = wgsl!("ranks.wgsl", "tile.wgsl", "triplet_margin.wgsl");
 
 /// In place of a word of the report: pairs are not counted. The shader's `NOWHERE`.
 const NOWHERE: u32 = u32::MAX;

@@ -9,12 +9,12 @@ use std::ops::Range;
 use bytemuck::{Pod, Zeroable, cast_slice, cast_slice_mut};
 
 use super::similarities::width;
-use super::{Access, Kernel, groups_for, index};
+use super::{Access, Kernel, groups_for, index, wgsl::wgsl};
 use crate::cpu;
 pub use crate::cpu::triplets::{Band, Batch, CELL, NO_PLACE, Row};
 use crate::engine::{Commands, DeviceVec};
 
-const SOURCE: &str = include_str!("../../shaders/triplets.wgsl");
+const SOURCE: &[&str] = wgsl!("triplets.wgsl");
 
 /// The most references that [`facenet`] takes: software adapters end an invocation's loops after some 65,000 steps,
 /// without a word.

@@ -6,7 +6,7 @@ use bytemuck::{Pod, Zeroable};
 use super::ranks::{Block, Inputs, SEGMENT};
 use super::select::Kept;
 use super::similarities::width;
-use super::{Access, Kernel, MOST_STEPS, groups_for, index, vec4s};
+use super::{Access, Kernel, MOST_STEPS, groups_for, index, vec4s, wgsl::wgsl};
 use crate::cpu;
 pub use crate::cpu::weigh::Weighing;
 use crate::engine::{Commands, DeviceVec};
@@ -15,7 +15,7 @@ use crate::kernels::triplet_margin::TERMS;
 /// One workgroup per row and [`SEGMENT`] of what is kept.
 pub static WEIGH: Kernel = Kernel {
     name: "weigh.weigh",
-    source: include_str!("../../shaders/weigh.wgsl"),
+    source: wgsl!("weigh.wgsl"),
     entry: "weigh",
     bindings: &[
         Access::Read,

@@ -7,7 +7,7 @@ use std::ops::Range;
 use web_time::Instant;
 
 use super::{Cut, LOOK_OPERATIONS, ListingSpec, Outlet, Window, workspace};
-use crate::distance::Distance;
+use crate::cpu::Distance;
 use crate::engine::{DeviceVec, Engine};
 use crate::error::Result;
 use crate::evaluation::Rows;

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Terms, side};
-use crate::distance::Distance;
+use crate::cpu::Distance;
 use crate::kernels::row_loss::Form;
 
 /// `max(0, pos_margin - s_ap)` of every positive pair plus `max(0, s_an - neg_margin)` of every negative pair, each side

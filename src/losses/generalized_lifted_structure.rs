@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Terms, side};
-use crate::distance::Distance;
+use crate::cpu::Distance;
 use crate::kernels::row_loss::Form;
 
 /// `max(0, log sum e^(d_ap - pos_margin) + log sum e^(neg_margin - d_an))` of each anchor, an empty side 0, averaged over all

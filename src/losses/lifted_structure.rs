@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Terms, side};
-use crate::distance::Distance;
+use crate::cpu::Distance;
 use crate::kernels::row_loss::Form;
 
 /// Half the square of `max(0, d_ap - pos_margin + log(sum over negatives n of a or p of e^(neg_margin - d_.n)))`, averaged over

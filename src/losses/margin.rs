@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Terms, side};
-use crate::distance::Distance;
+use crate::cpu::Distance;
 use crate::kernels::row_loss::Form;
 
 /// `max(0, d_ap - beta + margin) + max(0, beta - d_an + margin)` of every triplet, over the number of both terms that are

@@ -41,7 +41,7 @@ pub use sub_center_arc_face::SubCenterArcFaceLoss;
 pub use sup_con::SupConLoss;
 pub use triplet_margin::TripletMarginLoss;
 
-use crate::distance::Distance;
+use crate::cpu::Distance;
 use crate::error::{Error, Result};
 use crate::forecast::Path;
 use crate::kernels::row_loss::{Centers, Form, Given, RowCost, Times};

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Terms, side};
-use crate::distance::Distance;
+use crate::cpu::Distance;
 use crate::kernels::row_loss::Form;
 
 /// `log(1 + sum exp(alpha (base - s_ap))) / alpha + log(1 + sum exp(beta (s_an - base))) / beta` of each anchor, averaged

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::distance::Distance;
+use crate::cpu::Distance;
 use crate::error::{Error, Result};
 use crate::kernels::select::{Keep, Selection, Side};
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::distance::Distance;
+use crate::cpu::Distance;
 use crate::kernels::select::{Keep, Selection, Side};
 
 /// Keeps one triplet of each anchor that has both: its farthest positive and its nearest negative, of equal ones the

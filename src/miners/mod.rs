@@ -18,7 +18,7 @@ pub use multi_similarity::MultiSimilarityMiner;
 pub use pair_margin::PairMarginMiner;
 pub use triplet_margin::{TripletMarginMiner, TypeOfTriplets};
 
-use crate::distance::Distance;
+use crate::cpu::Distance;
 use crate::error::{Error, Result};
 use crate::kernels::row_loss::PairTotal;
 use crate::kernels::select::Selection;

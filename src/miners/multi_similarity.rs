@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::distance::Distance;
+use crate::cpu::Distance;
 use crate::kernels::select::{Keep, Selection, Side};
 
 /// Keeps positives with `s - epsilon` below the similarity of the nearest negative, and negatives with `s + epsilon` above that

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::distance::Distance;
+use crate::cpu::Distance;
 use crate::kernels::select::{Selection, Side};
 
 /// Keeps positives that are farther than `pos_margin` and negatives that are nearer than `neg_margin`, both strictly.

@@ -1,7 +1,7 @@
 //! [`Pairs`]: what a miner keeps, written down as PML's four index arrays. Lives on the host: a list is as long as it is,
 //! so what may be long goes to a sink anchor by anchor.
 
-use crate::distance::Distance;
+use crate::cpu::Distance;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::kernels::ranks::Row;

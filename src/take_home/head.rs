@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use safetensors::{Dtype, SafeTensors};
 use serde_json::json;
 
+use crate::cpu::Distance;
 use crate::dataset::NamedFile;
-use crate::distance::Distance;
 use crate::embedder::Embedder;
 use crate::error::{Error, Result};
 use crate::model::LayerWeights;

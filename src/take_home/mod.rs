@@ -10,6 +10,8 @@ mod embeddings;
 mod head;
 mod history;
 mod onnx;
+#[cfg(feature = "parquet")]
+mod parquet;
 mod report;
 mod results;
 mod script;
@@ -86,6 +88,9 @@ pub enum Piece {
     Labels,
     /// Embeddings as a table.
     Csv,
+    /// Embeddings as a table of lists; the page has no writer of it.
+    #[cfg(feature = "parquet")]
+    Parquet,
     /// Embeddings for the Embedding Projector.
     Projector,
     /// The nearest rows of each row.
@@ -94,7 +99,7 @@ pub enum Piece {
 
 impl Piece {
     /// All of them, in the order of lists.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; if cfg!(feature = "parquet") { 20 } else { 19 }] = [
         Self::Zip,
         Self::Safetensors,
         Self::Onnx,
@@ -112,6 +117,8 @@ impl Piece {
         Self::Npy,
         Self::Labels,
         Self::Csv,
+        #[cfg(feature = "parquet")]
+        Self::Parquet,
         Self::Projector,
         Self::Neighbours,
     ];
@@ -136,6 +143,8 @@ impl Piece {
             Self::Npy => "npy",
             Self::Labels => "labels",
             Self::Csv => "csv",
+            #[cfg(feature = "parquet")]
+            Self::Parquet => "parquet",
             Self::Projector => "projector",
             Self::Neighbours => "neighbours",
         }
@@ -144,7 +153,7 @@ impl Piece {
     /// What it is, in plain words.
     pub fn words(self) -> &'static str {
         match self {
-            Self::Zip => "Everything that `train --out` writes, in one archive",
+            Self::Zip => "All files of the run, in one archive",
             Self::Safetensors => "The head for PyTorch, as safetensors",
             Self::Onnx => "The head for ONNX runtimes: features in, unit embeddings out",
             Self::SentenceTransformers => "The head as a module chain for sentence-transformers",
@@ -152,15 +161,21 @@ impl Piece {
             Self::Torchrun => "The recipe as a PyTorch script, for one process or many machines",
             Self::Report => "Verdict, scores and charts as one HTML page",
             Self::Card => "A model card: data, settings, scores, device (Markdown)",
-            Self::Settings => "The settings, which `train --config` repeats (JSON)",
+            Self::Settings => {
+                "The settings, to repeat the run with `nearfar train --config` (JSON)"
+            }
             Self::Link => "The settings as they stand in the page's link, behind #",
-            Self::History => "Everything that the run has to say (JSON)",
+            Self::History => "All steps, scores and warnings (JSON)",
             Self::HistoryCsv => "Every step with its scores, as a table (CSV)",
             Self::HistoryJsonl => "Every step with its scores, a line each (JSON Lines)",
             Self::Memory => "What the cross-batch memory holds (NPZ)",
             Self::Npy => "Embeddings of the rows (NPY)",
             Self::Labels => "The class of each row (CSV)",
             Self::Csv => "Embeddings of the rows with their classes, as a table (CSV)",
+            #[cfg(feature = "parquet")]
+            Self::Parquet => {
+                "Embeddings of the rows with their classes, for pandas, polars and the like (Parquet)"
+            }
             Self::Projector => "Embeddings of the rows for the Embedding Projector (TSV)",
             Self::Neighbours => "The ten nearest rows of each row (NPZ)",
         }
@@ -168,6 +183,10 @@ impl Piece {
 
     /// Whether it is made of the rows of a side.
     pub fn is_of_rows(self) -> bool {
+        #[cfg(feature = "parquet")]
+        if self == Self::Parquet {
+            return true;
+        }
         matches!(
             self,
             Self::Npy | Self::Labels | Self::Csv | Self::Projector | Self::Neighbours
@@ -235,6 +254,8 @@ impl Piece {
             Self::Npy => Ok(vec![embeddings::npy(rows()?)]),
             Self::Labels => Ok(vec![embeddings::labels(rows()?)]),
             Self::Csv => Ok(vec![embeddings::csv(rows()?)]),
+            #[cfg(feature = "parquet")]
+            Self::Parquet => Ok(vec![parquet::file(rows()?)?]),
             Self::Projector => Ok(embeddings::projector(rows()?)),
             Self::Neighbours => {
                 let rows = rows()?;
@@ -267,6 +288,8 @@ impl Piece {
         match self {
             _ if self.is_of_rows() && count == 0 => None,
             Self::Npy => Some(128 + count * dim * 4),
+            #[cfg(feature = "parquet")]
+            Self::Parquet => Some(count * (dim * 4 + 8 + label)),
             Self::Labels => Some(count * label),
             Self::Csv | Self::Projector => Some(count * (dim * number + label)),
             Self::Neighbours => Some(count * 4 * (1 + 2 * arrays::NEIGHBOURS as u64)),

@@ -5,7 +5,7 @@
 use prost::Message;
 
 use super::head::Head;
-use crate::distance::Distance;
+use crate::cpu::Distance;
 
 /// The version of the operators: `Gemm` 13, `Relu` 14, `LpNormalization` 1.
 const OPSET: i64 = 17;

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::results::{DATA, Results, data_name};
 use super::text::python;
 use crate::config::{Adam, InitialWeights, Optimizer, TrainConfig};
-use crate::distance::Distance;
+use crate::cpu::Distance;
 use crate::error::{Error, Result};
 use crate::losses::Loss;
 use crate::miners::Miner;

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::head::{self, Head};
 use super::{TakenFile, pretty};
-use crate::distance::Distance;
+use crate::cpu::Distance;
 
 /// The folder's name among the files of a run.
 pub(super) const FOLDER: &str = "sentence-transformers";

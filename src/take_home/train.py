@@ -62,11 +62,16 @@ NO_LABEL = ["", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "<NA>"
 
 
 def read_table(path):
-    """Header and lines of a CSV, TSV or file of JSON lines, which may be packed."""
+    """Header and lines of a CSV, TSV, Parquet or file of JSON lines, which may be packed; pyarrow reads Parquet."""
+    kind = path.name.removesuffix(".gz").rpartition(".")[2]
+    if kind in ("parquet", "pq"):
+        from pyarrow.parquet import read_table as read_parquet
+
+        rows = read_parquet(gzip.open(path) if path.suffix == ".gz" else path)
+        return of_objects(rows.to_pylist())
     with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8-sig", newline="") as file:
-        if path.name.removesuffix(".gz").rpartition(".")[2] in ("jsonl", "ndjson"):
-            lines = [flat(json.loads(line)) for line in file if line.strip()]
-            return list(lines[0]), [[line.get(name, "") for name in lines[0]] for line in lines]
+        if kind in ("jsonl", "ndjson"):
+            return of_objects(json.loads(line) for line in file if line.strip())
         delimiter = max(",;\t", key=file.readline().count)
         file.seek(0)
         lines = [[cell.strip() for cell in line] for line in csv.reader(file, delimiter=delimiter) if line]
@@ -75,8 +80,14 @@ def read_table(path):
     return lines[0], lines[1:]
 
 
+def of_objects(objects):
+    """Header and lines of objects, by the first of them."""
+    lines = [flat(row) for row in objects]
+    return list(lines[0]), [[line.get(name, "") for name in lines[0]] for line in lines]
+
+
 def json_text(value):
-    return value if isinstance(value, str) else json.dumps(value)
+    return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
 def flat(row):

@@ -126,8 +126,8 @@ impl Trainer {
             Side::Validation => self.setup.watched.clone(),
             side => self.setup.sides.of(side).to_vec(),
         };
-        let queries =
-            evaluation::choose(rows.len(), self.config.evaluate_queries, self.config.seed);
+        let (most, seed) = (self.config.evaluate_queries, self.config.data_seed());
+        let queries = evaluation::choose(rows.len(), most, seed);
         (rows, queries)
     }
 

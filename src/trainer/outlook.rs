@@ -18,6 +18,19 @@ const TIMED_DIM: usize = 64;
 /// How often the run that is timed advances: first a little, as its pace is not known.
 const ADVANCES: usize = 3;
 
+/// What of a run is forecast.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// All of it.
+    Run,
+    /// Its steps, and the validation side scored once by the head.
+    Training,
+    /// The validation side scored by raw features and by the linear map.
+    Baselines,
+    /// The test side scored once.
+    Test,
+}
+
 impl Trainer {
     /// Forecasts a run: every buffer of training and evaluation, as [`Trainer::new`] would create them, and the time.
     ///
@@ -31,12 +44,30 @@ impl Trainer {
         config: &TrainConfig,
         rate: &Rate,
     ) -> Result<Forecast> {
+        Self::plan_part(room, dataset, config, rate, Part::Run)
+    }
+
+    /// Forecasts a part of what a run can do; its memory is that of the whole run.
+    ///
+    /// # Errors
+    /// As [`Trainer::plan`].
+    pub(crate) fn plan_part(
+        room: &Room,
+        dataset: &Dataset,
+        config: &TrainConfig,
+        rate: &Rate,
+        part: Part,
+    ) -> Result<Forecast> {
         let setup = Setup::new(dataset, config)?;
         let sizes = &setup.sizes;
         let Fit {
             plan, cut, linear, ..
         } = sizes.fit(room, dataset)?;
-        let (steps, every) = (config.steps, config.evaluate_every);
+        let every = config.evaluate_every;
+        let steps = match part {
+            Part::Run | Part::Training => config.steps,
+            Part::Baselines | Part::Test => 0,
+        };
         let alone = match config.memory() {
             0 => steps,
             _ => steps.min(config.memory_start_step),
@@ -48,20 +79,19 @@ impl Trainer {
         let mut operations = of_steps(alone, true) + of_steps(steps - alone, false);
         let mut submits = steps.div_ceil(sizes.steps_per_upload as u64);
         let (mut passes, mut traffic_bytes) = (0u64, 0u64);
-        for (rows, most, times) in [
-            (
-                &setup.probe,
-                config.evaluate_queries,
-                steps.div_ceil(every) + 1,
-            ),
+        let (watched, judged) = (config.evaluate_queries, config.test_queries);
+        let scored = match part {
             // The head each time, and the two baselines once.
-            (
-                &setup.watched,
-                config.evaluate_queries,
-                steps.div_ceil(every) + 3,
-            ),
-            (&setup.sides.test, config.test_queries, 3),
-        ] {
+            Part::Run => vec![
+                (&setup.probe, watched, steps.div_ceil(every) + 1),
+                (&setup.watched, watched, steps.div_ceil(every) + 3),
+                (&setup.sides.test, judged, 3),
+            ],
+            Part::Training => vec![(&setup.sides.validation, judged, 1)],
+            Part::Baselines => vec![(&setup.sides.validation, judged, 2)],
+            Part::Test => vec![(&setup.sides.test, judged, 1)],
+        };
+        for (rows, most, times) in scored {
             let queries = if most > 0 {
                 most.min(rows.len())
             } else {
@@ -73,7 +103,7 @@ impl Trainer {
             passes = passes.saturating_add(one.passes.saturating_mul(times));
             traffic_bytes = traffic_bytes.saturating_add(one.traffic_bytes.saturating_mul(times));
         }
-        if linear.is_ok() {
+        if linear.is_ok() && matches!(part, Part::Run | Part::Baselines) {
             let dim = dataset.features.dim() as f64;
             operations += 2.0 * setup.sides.train.len() as f64 * dim * dim;
         }

@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 
 use super::Trainer;
-use crate::config::TrainConfig;
 use crate::dataset::Side;
 use crate::diagnostics::{self, Diagnostics};
 use crate::embeddings::Embeddings;
@@ -75,7 +74,7 @@ impl Trainer {
         let sides = [self.setup.probe.clone(), self.setup.watched.clone()];
         let mut rankings = Vec::with_capacity(sides.len());
         for (side, what) in sides.iter().zip(EVALUATED) {
-            let (most, seed) = (self.config.evaluate_queries, self.config.seed);
+            let (most, seed) = (self.config.evaluate_queries, self.config.data_seed());
             let queries = evaluation::choose(side.len(), most, seed);
             let sum = RetrievalSum::default();
             rankings.push(
@@ -92,7 +91,7 @@ impl Trainer {
             );
         }
         let train = &self.setup.sides.train;
-        let looked_at = evaluation::choose(train.len(), diagnostics::ROWS, self.config.seed);
+        let looked_at = evaluation::choose(train.len(), diagnostics::ROWS, self.config.data_seed());
         let looked_at = looked_at.iter().map(|i| train[*i as usize]);
         // Together with the rows that were asked for: each call may be a submit of its own.
         let all: Vec<u32> = rows.iter().copied().chain(looked_at).collect();
@@ -150,7 +149,7 @@ impl Trainer {
         Ok((evaluation, embeddings))
     }
 
-    /// Scores one side by a map for the end of a run: a seeded choice of [`TrainConfig::test_queries`] rows, each against all
+    /// Scores one side by a map for the end of a run: a seeded choice of [`crate::TrainConfig::test_queries`] rows, each against all
     /// others, and each query by itself. The queries of all maps are the same, in the same order. Nothing where there is no
     /// such map.
     ///
@@ -165,10 +164,8 @@ impl Trainer {
             self.fit_linear().await?;
         }
         let rows = self.setup.sides.of(side).to_vec();
-        let TrainConfig {
-            test_queries, seed, ..
-        } = self.config;
-        let queries = evaluation::choose(rows.len(), test_queries, seed);
+        let (most, seed) = (self.config.test_queries, self.config.data_seed());
+        let queries = evaluation::choose(rows.len(), most, seed);
         let each = RetrievalSum::default().keep_queries();
         let what = map.scoring(side);
         let sum = self

@@ -587,7 +587,7 @@ fn some(
     config: &TrainConfig,
 ) -> Vec<u32> {
     if !matches!(config.split, Split::ByClass | Split::ByClassShuffled) {
-        let chosen = evaluation::choose(rows.len(), wanted, config.seed);
+        let chosen = evaluation::choose(rows.len(), wanted, config.data_seed());
         return chosen.iter().map(|place| rows[*place as usize]).collect();
     }
     let mut classes: Vec<Vec<u32>> = vec![Vec::new(); dataset.class_names.len()];
@@ -597,7 +597,7 @@ fn some(
     classes.retain(|rows| !rows.is_empty());
     // Neighbouring classes from a random one on, around the end.
     if !classes.is_empty() {
-        let start = rng::below(&mut rng::stream(config.seed, choice), classes.len());
+        let start = rng::below(&mut rng::stream(config.data_seed(), choice), classes.len());
         classes.rotate_left(start);
     }
     let mut rows = Vec::new();

@@ -173,12 +173,12 @@ test("bad files give the command line's sentence, and the data there was stays",
   const folder = await mkdtemp(path.join(os.tmpdir(), "nearfar-"));
   const cases = [
     ["ragged.csv", "x,label\n1,a\n2\n", "ragged.csv, line 3: 1 value, expected 2 as in the first line"],
-    ["word.csv", "x,label\n1,a\nfoo,b\n3,c\n", 'word.csv, line 3: column "x" holds "foo", which is not a number: choose what becomes of such cells: drop-rows, drop-columns or median (--missing on the command line)'],
-    ["nan.csv", "x,label\n1,a\nNaN,b\n", 'nan.csv, line 3: column "x" holds "NaN", a missing value: choose what becomes of such cells: drop-rows, drop-columns or median (--missing on the command line)'],
+    ["word.csv", "x,label\n1,a\nfoo,b\n3,c\n", 'word.csv, line 3: column "x" holds "foo", which is not a number: choose what becomes of such cells (--missing, or the menu in the page): leave out their rows (drop-rows) or columns (drop-columns), or fill them (median)'],
+    ["nan.csv", "x,label\n1,a\nNaN,b\n", 'nan.csv, line 3: column "x" holds "NaN", a missing value: choose what becomes of such cells (--missing, or the menu in the page): leave out their rows (drop-rows) or columns (drop-columns), or fill them (median)'],
     ["plain.csv", "x,w\n1.5,2\n2.5,2.5\n", 'plain.csv: no label column can be told from the others: choose one of "x", "w"'],
     ["one.csv", "x,label\n1,a\n2,a\n", 'one.csv: every row has the label "a": metric learning needs two classes at least'],
     ["empty.csv", "", "empty.csv: the file is empty"],
-    ["cat.png", "\x89PNG", "cat.png: only CSV, JSON Lines, NPY, NPZ and safetensors files are read: save the data as one of these"],
+    ["cat.png", "\x89PNG", "cat.png: only CSV, JSON Lines, Parquet, NPY, NPZ, safetensors and AnnData files are read: save the data as one of these"],
   ];
   await on("?engine=cpu#data=many-classes", {}, async (page) => {
     const summary = await page.text("dataset-summary");
@@ -347,6 +347,26 @@ test("cells open in a reader that is fetched with the first of them, and train",
       await page.page.waitForFunction((name) => document.querySelector("[data-testid=error] span").textContent.startsWith(name), file);
       assert.ok((await page.error()).includes(said), `${await page.error()}, not ${said}`);
     }
+  });
+});
+
+test("Parquet opens in the same reader, alone and with labels, and trains", async () => {
+  const corpus = (name) => path.join(root, "tests/corpus", name);
+  await on(`?engine=cpu#${SMALL}`, {}, async (page) => {
+    await page.upload(corpus("vectors.parquet"));
+    await page.summary(/^vectors.parquet: 12 rows of 3 features; 3 classes of 4 rows each: château, fir, oak.*left out: "id", "text"/);
+    assert.ok(page.requests.some((url) => url.includes("nearfar-readers_bg.wasm")));
+    await page.find("label-column").selectOption("text");
+    await page.summary(/^vectors.parquet: 12 rows of 3 features; 12 classes/);
+    await page.upload(corpus("pandas.parquet"), corpus("labels_alone.csv"));
+    await page.summary(/^pandas.parquet: 12 rows of 3 features; 3 classes/);
+    await page.upload(corpus("hole.parquet"));
+    await page.says("error", /hole.parquet, row 3: column "width" is empty/);
+    await page.upload(corpus("zstd_packed.parquet"));
+    await page.summary(/^zstd_packed.parquet: 12 rows of 3 features; 3 classes/);
+    for (const [label, value] of [["Steps", "20"], ["Batch rows", "4"], ["Memory rows", "8"]]) await page.set(label, value);
+    await page.click("run");
+    await page.status(/^Done/);
   });
 });
 

@@ -41,6 +41,7 @@ async function within(name, webgpu, where, check) {
   const browser = await puppeteer.launch({ headless: true, protocolTimeout: seconds, ...options });
   try {
     const page = await browser.newPage();
+    await page.setViewport({ width: 1920, height: 1080 });
     const problems = [];
     page.on("pageerror", (error) => problems.push(error.message));
     await page.goto(site.url + where);

@@ -77,7 +77,7 @@ export function launch({ webgpu = true } = {}) {
 export class Page {
   /** `init` runs in the page before it does, `prepare` gets it before it loads, `ready` is the status to wait for. */
   static async open(browser, url, { colorScheme = "light", userAgent, init, prepare, ready = /^(Ready|Choose|Nothing can run)/ } = {}) {
-    const page = await browser.newPage({ viewport: { width: 1440, height: 810 }, colorScheme, userAgent });
+    const page = await browser.newPage({ viewport: { width: 1920, height: 1080 }, colorScheme, userAgent });
     if (init) await page.addInitScript(init);
     await prepare?.(page);
     const self = new Page(page);

@@ -1,7 +1,7 @@
 """Writes the files of this folder with the programs that people write theirs with, and `expected.json`: what those programs
 read back from them; `refused.json` has files that are whole and not read, with a part of what is said.
 
-    pip install numpy==2.4.6 pandas==2.3.3 scikit-learn==1.9.1 safetensors==0.8.0 torch==2.15.0 anndata==0.12.19 h5py==3.16.0 hdf5plugin==7.1.0 scipy==1.17.1
+    pip install numpy==2.4.6 pandas==2.3.3 polars==1.36.1 pyarrow==26.0.1 scikit-learn==1.9.1 safetensors==0.8.0 torch==2.15.0 anndata==0.12.19 h5py==3.16.0 hdf5plugin==7.1.0 scipy==1.17.1
     python tests/corpus/make.py
 
 Each case of `expected.json`: its files (features, then labels where they are in another one), the label column or array and
@@ -9,6 +9,8 @@ the array of features where the case names them, the values as float32, row afte
 """
 import gzip
 import json
+from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
 
 import anndata as ad
@@ -16,6 +18,9 @@ import h5py
 import hdf5plugin
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 import scipy.sparse as sp
 import torch
 from safetensors.numpy import save_file
@@ -215,6 +220,87 @@ def json_lines():
     read = [json.loads(line) for line in (HERE / "nested.jsonl").read_text().splitlines()]
     case("nested.jsonl", [row["vector"] for row in read], [json.dumps(row["label"]) for row in read])
     case(["f4.npy", "columns.jsonl"], np.load(HERE / "f4.npy"), WORDS, label="label")
+    case(["columns.jsonl", "labels_alone.csv"], x, WORDS)
+
+
+def columnar():
+    """Parquet: by pandas and pyarrow as they do by default and as they can, and by polars."""
+    x = numbers("<f4")
+    frame = pd.DataFrame(x, columns=NAMES).assign(label=WORDS)
+    vectors = pd.DataFrame({"id": range(ROWS), "embedding": list(x), "label": WORDS, "text": [f"a {i}" for i in range(ROWS)]})
+
+    def read_back(name, values=NAMES, label="label", **known):
+        read = pd.read_parquet(HERE / name)
+        rows = np.stack(read[values].to_numpy()) if isinstance(values, str) else read[values]
+        labels = read[label].astype(str).str.lower() if read[label].dtype == bool else read[label]
+        case(name, rows, labels, label=label, **known)
+
+    def write(name, frame, values=NAMES, label="label", **arguments):
+        frame.to_parquet(HERE / name, **arguments)
+        read_back(name, values, label)
+
+    write("pandas.parquet", frame)
+    for packing in ("gzip", "zstd", None):
+        write(f"{packing or 'not'}_packed.parquet", frame, compression=packing)
+    write("float64.pq", frame.astype({name: "f8" for name in NAMES}))
+    write("half.parquet", frame.astype({name: "f2" for name in NAMES}))
+    write("indexed.parquet", frame.set_index(np.arange(ROWS) * 3 + 7))
+    write("named_index.parquet", frame.set_index(pd.Index(np.arange(ROWS) * 3 + 7, name="sample")))
+    write("categories.parquet", frame.assign(label=pd.Categorical(WORDS)))
+    write("numbered_categories.parquet", frame.assign(kind=pd.Categorical(INTEGERS)).drop(columns="label"), label="kind")
+    write("integers.parquet", frame.assign(label=INTEGERS))
+    write("truth.parquet", frame.assign(label=INTEGERS > 0))
+    write("large_labels.parquet", frame.assign(label=np.array([2**63 + 9, 2**63 + 10, 5], "u8")[np.arange(ROWS) % 3]))
+    write("blank_text.parquet", frame.assign(note=["a", None, ""] * 4))
+    types = ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8"]
+    columns = {kind: numbers(kind)[:, 1] for kind in types}
+    columns.update({kind: numbers(kind)[:, 0] // 16 for kind in ("i8", "u8")})
+    write("types.parquet", pd.DataFrame(columns).assign(label=WORDS), values=types)
+    write("nullable.parquet", pd.DataFrame(columns).convert_dtypes().assign(label=pd.array(WORDS, "string")), values=types)
+    write("row_groups.parquet", frame, row_group_size=5)
+    write("pages.parquet", frame, data_page_version="2.0", data_page_size=1, write_batch_size=2)
+    write("small_pages.parquet", frame, data_page_size=1, write_batch_size=2, use_dictionary=False)
+    write("pages_gzip.parquet", frame.assign(note=[None, "a"] * 6), data_page_version="2.0", compression="gzip")
+    other = {"width": "BYTE_STREAM_SPLIT", "height": "BYTE_STREAM_SPLIT", "depth": "PLAIN", "kind": "DELTA_BINARY_PACKED", "label": "DELTA_LENGTH_BYTE_ARRAY"}
+    write("encodings.parquet", frame.assign(kind=INTEGERS * 1000), values=[*NAMES, "kind"], use_dictionary=False, column_encoding=other)
+    odd = frame.assign(at=datetime(2020, 1, 1), price=[Decimal(i) / 4 for i in range(ROWS)], raw=[b"a"] * ROWS, part=[{"a": 1, "b": i} for i in range(ROWS)])
+    write("other_types.parquet", odd)
+    write("vectors.parquet", vectors, values="embedding")
+    write("vectors_float64.parquet", vectors.assign(embedding=list(x.astype("f8"))), values="embedding", row_group_size=7, data_page_version="2.0")
+    write("vectors_integers.parquet", vectors.assign(embedding=list(numbers("i2"))), values="embedding")
+    write("vectors_small_pages.parquet", vectors, values="embedding", data_page_size=1, write_batch_size=2, use_dictionary=False)
+    for name, kind in {"fixed": pa.list_(pa.float32(), 3), "large": pa.large_list(pa.float64())}.items():
+        table = pa.table({"label": pa.array(WORDS).dictionary_encode(), "vector": pa.array(list(x), kind), "tags": pa.array([["a"]] * ROWS)})
+        pq.write_table(table, HERE / f"{name}_lists.parquet")
+        read_back(f"{name}_lists.parquet", values="vector")
+    required = pa.schema([pa.field("a", pa.float32(), nullable=False), pa.field("b", pa.int64(), nullable=False), pa.field("label", pa.string(), nullable=False)])
+    pq.write_table(pa.table([x[:, 0], INTEGERS, WORDS], schema=required), HERE / "required.parquet")
+    read_back("required.parquet", values=["a", "b"])
+    polar = pl.DataFrame({**{name: x[:, i] for i, name in enumerate(NAMES)}, "label": WORDS})
+    polar.with_columns(pl.col("label").cast(pl.Categorical)).write_parquet(HERE / "polars.parquet")
+    read_back("polars.parquet")
+    pl.DataFrame({"label": WORDS, "vector": x.tolist()}).write_parquet(HERE / "polars_lists.parquet", compression="uncompressed")
+    read_back("polars_lists.parquet", values="vector")
+    (HERE / "whole.parquet.gz").write_bytes(gzip.compress((HERE / "pandas.parquet").read_bytes(), mtime=0))
+    case("whole.parquet.gz", x, WORDS, label="label")
+    case(["f4.npy", "pandas.parquet"], np.load(HERE / "f4.npy"), WORDS, label="label")
+    case(["pandas.parquet", "labels_alone.csv"], x, WORDS)
+
+    def refuse(name, said, frame, **arguments):
+        frame.to_parquet(HERE / name, **arguments)
+        REFUSED.append({"file": name, "said": said})
+
+    refuse("brotli.parquet", "compressed with Brotli, which is not read: save it again with pandas", frame, compression="brotli")
+    refuse("lz4.parquet", "compressed with LZ4, which is not read: save it again with pandas", frame, compression="lz4")
+    deltas = {"label": "DELTA_BYTE_ARRAY"}
+    refuse("deltas.parquet", "column \"label\" holds what is not read", frame, use_dictionary=False, column_encoding=deltas)
+    refuse("unnamed.parquet", ", row 5: column \"label\" is empty", frame.assign(label=[*WORDS[:4], None, *WORDS[5:]]))
+    refuse("hole.parquet", ", row 3: column \"width\" is empty", frame.assign(width=[1, 2, None, *range(9)]))
+    refuse("infinite.parquet", ", row 4: column \"width\" holds \"inf\", which is not finite", frame.assign(width=[1, 2, 3, np.inf, *range(8)]))
+    refuse("too_large.parquet", "too large for 32-bit floats", frame.assign(width=[1e39, *range(11)]))
+    refuse("ragged.parquet", ", row 2: \"embedding\" holds 2 numbers, expected 3", vectors.assign(embedding=[row[: 3 - i % 2] for i, row in enumerate(x)]))
+    refuse("no_list.parquet", ", row 2: column \"embedding[0]\" is empty", vectors.assign(embedding=[x[0], None, *x[2:]]))
+    refuse("only_times.parquet", "no column of numbers or text", odd[["at", "price", "raw"]])
 
 
 def hierarchical():
@@ -377,6 +463,7 @@ def main():
     tables()
     packed()
     json_lines()
+    columnar()
     hierarchical()
     refused()
     text = ",\n".join(json.dumps(case, ensure_ascii=False) for case in CASES)

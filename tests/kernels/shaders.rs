@@ -7,11 +7,14 @@ use nearfar::kernels::{self, Access, Kernel, triplet_margin};
 use super::common::open;
 
 /// Files of those folders that are no kernel.
-const OTHERS: [&str; 6] = ["exp", "main", "mod", "parallel", "shaders", "vec"];
+const OTHERS: [&str; 8] = [
+    "distance", "exp", "lib", "main", "mod", "parallel", "shaders", "wgsl",
+];
 
 fn module(kernel: &Kernel) -> naga::Module {
-    naga::front::wgsl::parse_str(kernel.source)
-        .unwrap_or_else(|error| panic!("{}: {}", kernel.name, error.emit_to_string(kernel.source)))
+    let source = kernel.source.concat();
+    naga::front::wgsl::parse_str(&source)
+        .unwrap_or_else(|error| panic!("{}: {}", kernel.name, error.emit_to_string(&source)))
 }
 
 #[test]
@@ -45,14 +48,14 @@ fn every_shader_has_its_kernel_and_every_entry_point_is_listed() {
     let mut names = BTreeSet::new();
     for kernel in kernels::ALL {
         assert!(names.insert(kernel.name), "{} stands twice", kernel.name);
-        listed.insert((kernel.source, kernel.entry));
+        listed.insert((kernel.source.concat(), kernel.entry));
         let stem = kernel.name.split('.').next().expect("stem.entry");
         // The same entry point in a small workgroup is a kernel of its own.
         let entry = format!("{stem}.{}", kernel.entry);
         assert_eq!(kernel.name.trim_end_matches("_few"), entry);
         assert!(shaders.contains(stem), "{}", kernel.name);
         for entry in module(kernel).entry_points {
-            written.insert((kernel.source, entry.name));
+            written.insert((kernel.source.concat(), entry.name));
         }
     }
     let of_ranks = kernels::ALL
@@ -78,7 +81,8 @@ fn bindings_are_declared_as_the_shader_uses_them() {
             naga::valid::Capabilities::default(),
         );
         let info = validator.validate(&module).unwrap_or_else(|error| {
-            panic!("{}: {}", kernel.name, error.emit_to_string(kernel.source))
+            let source = kernel.source.concat();
+            panic!("{}: {}", kernel.name, error.emit_to_string(&source))
         });
         let entry = module
             .entry_points
@@ -130,7 +134,7 @@ fn owners_are_the_same_number_in_rust_and_in_the_shader() {
 /// Parses, and names a type that there is not.
 static BROKEN: Kernel = Kernel {
     name: "broken.main",
-    source: "@compute @workgroup_size(1) fn main() { var x: f33; }",
+    source: &["@compute @workgroup_size(1) fn main() { var x: f33; }"],
     entry: "main",
     bindings: &[],
     workgroup_size: 1,

@@ -25,7 +25,7 @@ pub(crate) fn read(name: &str, bytes: &[u8]) -> Result<(), String> {
     // An NPY holds either; of a file of arrays a name may be missing; labels may be in another file.
     let labels = Labelled::read_labels(&file, None, "x.npy", 12);
     let labels = said(name, labels).map(|labels| assert_eq!(labels.labels.len(), 12));
-    let features = if [".npy", ".csv", "json"]
+    let features = if [".npy", ".csv", "json", ".parquet", ".pq"]
         .iter()
         .any(|part| name.contains(part))
     {

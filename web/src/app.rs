@@ -7,17 +7,14 @@ use crate::checkpoints::{self, GoOn};
 use crate::controls::Controls;
 use crate::data::{Data, take_drops};
 use crate::device::Device;
+use crate::diagnostics::Diagnostics;
 use crate::dialog::Dialog;
-use crate::evaluation::EvaluateAll;
 use crate::forecast::RunForecast;
-use crate::hardest::Hardest;
 use crate::keys::{self, Keys};
 use crate::link::Link;
 use crate::map::Map;
 use crate::neighbours::Neighbours;
-use crate::plots::{LossPlot, MemoryPlot, MiningPlot, PrecisionPlot};
 use crate::session::Session;
-use crate::similarities::SimilarityPlot;
 use crate::state::{Curves, Phase, Problem, State};
 use crate::take_home::Pieces;
 use crate::terms::{self, Term};
@@ -62,25 +59,17 @@ pub(crate) fn App() -> impl IntoView {
             <section class="word">
                 <Verdict state/>
                 <RunForecast state/>
-                <EvaluateAll state session/>
                 <Banner state session/>
             </section>
             <aside>
                 <Data state session/>
                 <Controls state/>
             </aside>
-            <section class="plots">
-                <PrecisionPlot state/>
-                <MiningPlot state/>
-                <SimilarityPlot state/>
-                <LossPlot state/>
-                <MemoryPlot state/>
-                <Hardest state/>
-            </section>
             <section class="map">
                 <Map state session/>
                 <Neighbours state session/>
             </section>
+            <Diagnostics state session/>
             <footer>
                 <p data-testid="status" role="status" aria-live="polite">{status}</p>
                 <Faint state/>

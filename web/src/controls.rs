@@ -75,7 +75,7 @@ fn Recipes(state: State) -> impl IntoView {
     }
 }
 
-/// The defaults of the data with a recipe in their place; seed and budget stay.
+/// The defaults of the data with a recipe in their place; seeds and budget stay.
 fn applied(state: State, recipe: Option<&Recipe>) -> nearfar::Result<TrainConfig> {
     let data = state.data.read();
     let (mut config, classes) = data.as_ref().map_or_else(
@@ -83,7 +83,8 @@ fn applied(state: State, recipe: Option<&Recipe>) -> nearfar::Result<TrainConfig
         |data| (data.default_config.clone(), data.classes),
     );
     let now = state.config.get();
-    (config.seed, config.budget_bytes) = (now.seed, now.budget_bytes);
+    (config.seed, config.data_seed) = (now.seed, now.data_seed);
+    config.budget_bytes = now.budget_bytes;
     match recipe {
         Some(recipe) => recipe.apply(config, classes),
         None => Ok(config),

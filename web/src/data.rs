@@ -2,7 +2,7 @@
 
 use leptos::html::Select;
 use leptos::prelude::*;
-use nearfar::{DataReport, Missing, SAMPLES};
+use nearfar::{DataReport, Format, Missing, SAMPLES};
 use wasm_bindgen::JsCast as _;
 use web_sys::{DataTransfer, DragEvent, File, FileList, HtmlInputElement};
 
@@ -56,9 +56,9 @@ pub(crate) fn Data(state: State, session: Session) -> impl IntoView {
                 {SAMPLES.map(|name| view! { <option value=name>{listed(name)}</option> })}
             </select>
             <label class="file" class:over=dropping>
-                "Drop a table here, or choose one: a row for each item, a column with its label (CSV, JSON Lines, NPY, NPZ, safetensors)"
+                "Drop a table here, or choose one: a row for each item, a column with its label (CSV, JSON Lines, Parquet, NPY, NPZ, safetensors, AnnData)"
                 <input
-                    type="file" multiple=true accept=".csv,.tsv,.txt,.jsonl,.ndjson,.npy,.npz,.safetensors,.gz" data-testid="dataset-file" on:change=take_files
+                    type="file" multiple=true accept=accepted() data-testid="dataset-file" on:change=take_files
                 />
             </label>
             <p class="summary" data-testid="dataset-summary">
@@ -192,6 +192,13 @@ fn files(list: Option<FileList>) -> Vec<File> {
         .into_iter()
         .flat_map(|list| (0..list.length()).filter_map(move |i| list.get(i)));
     list.collect()
+}
+
+/// The endings of files that can be chosen, as a file input takes them.
+fn accepted() -> String {
+    let endings = Format::endings().chain(["gz"]);
+    let endings: Vec<String> = endings.map(|ending| format!(".{ending}")).collect();
+    endings.join(",")
 }
 
 /// How the rows were split, once a run has begun.

@@ -30,11 +30,12 @@ pub(crate) fn EvaluateAll(state: State, session: Session) -> impl IntoView {
         }
     };
     let table = move || state.evaluation.read().as_ref().map(table);
+    let none = move || state.can_evaluate.read().is_none() && state.evaluation.read().is_none();
     view! {
-        <div
-            class="evaluation"
-            hidden=move || state.can_evaluate.read().is_none() && state.evaluation.read().is_none()
-        >
+        <p class="muted later" hidden=move || !none()>
+            "Once a run has begun, every row of its side can be scored here, each against all others."
+        </p>
+        <div class="evaluation" hidden=none>
             <div class="ask">
                 <button
                     data-testid="evaluate-all" aria-disabled=off on:click=move |_| session.evaluate_all()

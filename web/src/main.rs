@@ -12,6 +12,7 @@ mod checkpoints;
 mod controls;
 mod data;
 mod device;
+mod diagnostics;
 mod dialog;
 mod evaluation;
 mod failure;

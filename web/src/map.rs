@@ -1,112 +1,242 @@
-//! The map: where rows lie on a plane, ten classes in colour and the rest grey; and around the row that is chosen, its
-//! neighbours.
+//! The map: where rows lie on a plane, each class in a colour; and around the row that is chosen, its neighbours.
+
+mod painter;
 
 use leptos::prelude::*;
-use nearfar::{Neighbourhood, Side};
+use nearfar::Side;
 use wasm_bindgen::JsCast as _;
-use web_sys::{CanvasRenderingContext2d, HtmlCanvasElement, MouseEvent};
+use web_sys::{CanvasRenderingContext2d, HtmlCanvasElement, PointerEvent, WheelEvent};
 
 use crate::frame::{fit, redraw};
 use crate::plots::grouped;
 use crate::session::Session;
-use crate::state::{MapData, Places, State};
+use crate::state::{MapData, State};
 use crate::terms::{self, Term};
-use crate::theme;
+
+use painter::{Frame, Painter, View, places};
 
 /// How far from a point a click still means it, in CSS pixels.
-const REACH: f64 = 16.0;
-/// What is left free around the points, in CSS pixels.
-const EDGE: f64 = 10.0;
+const REACH: f64 = 12.0;
+/// How far the pointer goes before the map is dragged, in CSS pixels.
+const STILL: f64 = 4.0;
+/// Classes that the legend names; the others are named under the pointer.
+const NAMED: usize = 30;
+/// How long it takes from features to embeddings, in milliseconds.
+const TWEEN_MS: f64 = 500.0;
+
+/// What is looked at, and how.
+#[derive(Clone, Copy)]
+struct Look {
+    view: RwSignal<View>,
+    /// 0 shows the features, 1 the embeddings.
+    mix: RwSignal<f64>,
+    before: RwSignal<bool>,
+    /// The one class that stands out.
+    alone: RwSignal<Option<u8>>,
+    /// The point under the pointer.
+    hovered: RwSignal<Option<Hovered>>,
+}
+
+/// A point under the pointer.
+#[derive(Clone, Debug, PartialEq)]
+struct Hovered {
+    text: String,
+    /// In CSS pixels, from the corner of the canvas.
+    at: (f64, f64),
+}
 
 /// The scatter and the names of its classes.
 #[component]
 pub(crate) fn Map(state: State, session: Session) -> impl IntoView {
     let canvas = NodeRef::<leptos::html::Canvas>::new();
+    let look = Look {
+        view: RwSignal::new(View::default()),
+        mix: RwSignal::new(1.0),
+        before: RwSignal::new(false),
+        alone: RwSignal::new(None),
+        hovered: RwSignal::new(None),
+    };
+    // What was looked at in one set of data says nothing of another.
+    Effect::new(move || {
+        state.data.track();
+        look.view.set(View::default());
+        look.alone.set(None);
+        look.hovered.set(None);
+    });
     let track = move || {
         state.theme.track();
         state.map.track();
         state.chosen.track();
         state.neighbours.track();
+        look.view.track();
+        look.mix.track();
+        look.alone.track();
     };
-    redraw(canvas, track, move |canvas| {
-        let (width, height, ratio) = fit(canvas);
-        if let (Some(map), Some(context)) = (&*state.map.read(), context(canvas)) {
-            let painter = Painter {
-                context,
-                frame: Frame::new(&map.places, width, height, ratio),
-                ratio,
-            };
-            let chosen = state.chosen.get();
-            painter.points(map, chosen.is_some());
-            if let Some(row) = chosen {
-                painter.neighbours(&map.places, row, state.neighbours.read().as_ref());
-            }
-        }
-    });
-    let choose = move |event: MouseEvent| {
-        if let (Some(canvas), Some(map)) = (canvas.get_untracked(), &*state.map.read_untracked()) {
-            session.choose_row(clicked(&canvas, &map.places, &event));
-        }
-    };
-    let part = move |part: fn(&MapData) -> String| {
-        state.map.read().as_ref().map_or_else(String::new, part)
-    };
-    let (before, after) = (move || part(rows), move || part(projection));
+    redraw(canvas, track, move |canvas| draw(canvas, state, look));
+    let caption = move || state.map.read().as_ref().map(caption);
     let is_circle = move || state.map.read().as_ref().is_none_or(|map| map.circle);
-    let side = move || {
-        let by = if is_circle() {
-            ""
-        } else {
-            "principal components"
-        };
-        format!("{}{by}{}", before(), after())
-    };
-    let names = move || {
-        let names = state
+    let has_run = move || {
+        state
             .map
             .read()
             .as_ref()
-            .map_or_else(Vec::new, |map| map.names.clone());
-        let key = |(i, name): (usize, String)| {
-            view! { <span class="key"><i class="dot" style=format!("--line: var(--class{i})")></i>{name}</span> }
-        };
-        names.into_iter().enumerate().map(key).collect_view()
+            .is_some_and(|map| map.side.is_some())
+    };
+    let empty = move || state.map.read().is_none();
+    let label = move || {
+        caption().map_or_else(
+            || "A map: nothing to show yet".to_owned(),
+            |text| format!("A map: {text}"),
+        )
+    };
+    let card = move || {
+        look.hovered.get().map(|Hovered { text, at: (x, y) }| {
+            view! { <span class="hover" style=format!("left: {x:.0}px; top: {y:.0}px")>{text}</span> }
+        })
     };
     view! {
         <figure>
             <figcaption>
-                <h2><Term term=terms::EMBEDDINGS/></h2>
-                <span class="muted">
-                    {before} <span hidden=is_circle><Term term=terms::PRINCIPAL_COMPONENTS/></span> {after}
+                <h2>"Map"</h2>
+                <span class="muted" data-testid="map-caption">{caption}</span>
+                <span class="muted" hidden=move || !has_run() || is_circle()>
+                    "in two dimensions: " <Term term=terms::PRINCIPAL_COMPONENTS/> " of their "
+                    <Show when=move || look.before.get() fallback=|| view! { <Term term=terms::EMBEDDINGS name="embeddings"/> }>
+                        <Term term=terms::FEATURES name="features"/>
+                    </Show>
                 </span>
+                <Tools look has_run=Signal::derive(has_run)/>
             </figcaption>
-            <canvas
-                node_ref=canvas data-testid="embedding-map" role="img" on:click=choose
-                aria-label=move || format!("A map of embeddings: {}", side())
-            ></canvas>
-            <div class="classes">{names}</div>
+            <div class="sheet">
+                <canvas
+                    node_ref=canvas data-testid="embedding-map" role="img" aria-label=label
+                    on:pointerdown=move |event| press(&event, look)
+                    on:pointermove=move |event| pass(&event, state, look)
+                    on:pointerup=move |event| release(&event, state, session, look)
+                    on:pointerleave=move |_| look.hovered.set(None)
+                    on:wheel=move |event| turn(&event, look)
+                ></canvas>
+                {card}
+                <p class="muted nothing" hidden=move || !empty()>"Your data appears here."</p>
+            </div>
+            <Legend state look/>
         </figure>
     }
 }
 
 /// Whose rows a map shows.
-fn rows(map: &MapData) -> String {
-    let rows = grouped(map.places.points.len() as u64);
-    let side = side_text(map.side);
-    if map.circle {
-        format!("{rows} {side} rows, on the circle where they lie exactly")
-    } else {
-        format!("{rows} {side} rows in two dimensions: ")
+fn caption(map: &MapData) -> String {
+    let rows = grouped(map.places.rows.len() as u64);
+    match map.side {
+        None => format!("{rows} rows as they are now. Press Run to pull each class together"),
+        Some(side) if map.circle => {
+            format!(
+                "{rows} {} rows, on the circle where they lie exactly",
+                side_text(side)
+            )
+        }
+        Some(side) => format!("{rows} {} rows", side_text(side)),
     }
 }
 
-/// What a projection was made of, where some classes are not told apart.
-fn projection(map: &MapData) -> String {
-    if !map.circle && map.places.classes.contains(&u8::MAX) {
-        format!(" of the {} coloured classes", map.names.len())
-    } else {
-        String::new()
+/// Before and after, and how near.
+#[component]
+fn Tools(look: Look, has_run: Signal<bool>) -> impl IntoView {
+    let show = move |before: bool| {
+        look.before.set(before);
+        tween(look, web_time::Instant::now(), look.mix.get_untracked());
+    };
+    let is = move |before: bool| {
+        if look.before.get() == before {
+            "true"
+        } else {
+            "false"
+        }
+    };
+    let zoom = move |by: f64| look.view.update(|view| view.zoom_at(by, (0.0, 0.0)));
+    view! {
+        <span class="tools">
+            <span class="either" hidden=move || !has_run.get()>
+                <button data-testid="map-before" aria-pressed=move || is(true) on:click=move |_| show(true) title="The features, as they were loaded">"Before"</button>
+                <button data-testid="map-after" aria-pressed=move || is(false) on:click=move |_| show(false) title="The embeddings, as the network places them">"After"</button>
+            </span>
+            <button class="quiet" aria-label="Zoom in" on:click=move |_| zoom(1.5)>"+"</button>
+            <button class="quiet" aria-label="Zoom out" on:click=move |_| zoom(1.0 / 1.5)>"−"</button>
+            <button class="quiet" data-testid="map-whole" on:click=move |_| look.view.set(View::default())>"Whole"</button>
+        </span>
     }
+}
+
+/// Goes on from one to the other, a frame at a time; at once where a person asks for less motion.
+fn tween(look: Look, begun: web_time::Instant, from: f64) {
+    let to = if look.before.get_untracked() {
+        0.0
+    } else {
+        1.0
+    };
+    let still = window()
+        .match_media("(prefers-reduced-motion: reduce)")
+        .is_ok_and(|query| query.is_some_and(|query| query.matches()));
+    let part = begun.elapsed().as_secs_f64() * 1000.0 / TWEEN_MS;
+    if still || part >= 1.0 {
+        look.mix.set(to);
+        return;
+    }
+    let smooth = part * part * (3.0 - 2.0 * part);
+    look.mix.set(from + (to - from) * smooth);
+    request_animation_frame(move || {
+        // Another may have begun meanwhile.
+        let now = if look.before.get_untracked() {
+            0.0
+        } else {
+            1.0
+        };
+        if now == to {
+            tween(look, begun, from);
+        }
+    });
+}
+
+/// The classes: a click leaves one alone in colour.
+#[component]
+fn Legend(state: State, look: Look) -> impl IntoView {
+    let names = Memo::new(move |_| {
+        let map = state.map.read();
+        map.as_ref().map_or_else(Vec::new, |map| map.names.clone())
+    });
+    let keys = move || {
+        let names = names.get();
+        let more = names.len().saturating_sub(NAMED);
+        let key = |(at, name): (usize, String)| {
+            let class = at as u8;
+            let pressed = move || {
+                if look.alone.get() == Some(class) {
+                    "true"
+                } else {
+                    "false"
+                }
+            };
+            let choose = move |_| {
+                let again = look.alone.get_untracked() == Some(class);
+                look.alone.set((!again).then_some(class));
+            };
+            view! {
+                <button class="key" aria-pressed=pressed on:click=choose title="Shows this class alone; once more shows all">
+                    <i class="dot" style=format!("--line: {}", painter::css_color(class))></i>{name}
+                </button>
+            }
+        };
+        let keys = names
+            .into_iter()
+            .take(NAMED)
+            .enumerate()
+            .map(key)
+            .collect_view();
+        let rest =
+            (more > 0).then(|| view! { <span class="muted">{format!("and {more} more")}</span> });
+        view! { {keys} {rest} }
+    };
+    view! { <div class="classes">{keys}</div> }
 }
 
 /// A side, as an adjective.
@@ -118,151 +248,141 @@ pub(crate) fn side_text(side: Side) -> &'static str {
     }
 }
 
-/// The row under a click, the nearest where several are.
-fn clicked(canvas: &HtmlCanvasElement, places: &Places, event: &MouseEvent) -> Option<u32> {
-    let (width, height) = (canvas.client_width(), canvas.client_height());
-    let frame = Frame::new(places, f64::from(width), f64::from(height), 1.0);
-    let (x, y) = (f64::from(event.offset_x()), f64::from(event.offset_y()));
-    let distance = |point: &[f32; 2]| {
-        let at = frame.place(*point);
-        (at.0 - x).hypot(at.1 - y)
+fn draw(canvas: &HtmlCanvasElement, state: State, look: Look) {
+    let (width, height, ratio) = fit(canvas);
+    let (Some(map), Some(context)) = (&*state.map.read(), context(canvas)) else {
+        return;
     };
-    let distances = places.points.iter().map(distance).zip(&places.rows);
-    let nearest = distances.min_by(|a, b| a.0.total_cmp(&b.0));
-    nearest
-        .filter(|(distance, _)| *distance <= REACH)
-        .map(|(_, row)| *row)
+    let mix = if map.side.is_some() {
+        look.mix.get()
+    } else {
+        1.0
+    };
+    let painter = Painter {
+        context,
+        frame: Frame::new(look.view.get(), width, height, ratio),
+        points: places(&map.places, mix),
+        ratio,
+    };
+    let chosen = state.chosen.get().and_then(|row| map.places.of(row));
+    painter.points(map, look.alone.get(), chosen.is_some());
+    if let Some(chosen) = chosen {
+        painter.neighbours(&map.places, chosen, state.neighbours.read().as_ref());
+    }
+}
+
+fn press(event: &PointerEvent, look: Look) {
+    if let Some(canvas) = target(event) {
+        canvas.set_pointer_capture(event.pointer_id()).ok();
+    }
+    look.view.update_untracked(|view| view.press(at(event)));
+}
+
+fn pass(event: &PointerEvent, state: State, look: Look) {
+    let Some(canvas) = target(event) else { return };
+    let size = size(&canvas);
+    if look.view.with_untracked(|view| view.is_pressed()) {
+        look.hovered.set(None);
+        look.view.update(|view| view.drag(at(event), size));
+        return;
+    }
+    let map = state.map.read_untracked();
+    let hovered = map.as_ref().and_then(|map| {
+        let place = nearest(map, look, size, at(event))?;
+        let class = map.places.classes[place];
+        let name = map.names.get(usize::from(class));
+        let class = name.map_or_else(
+            || "of a smaller class".to_owned(),
+            |name| format!("class {name}"),
+        );
+        Some(Hovered {
+            text: format!("row {}, {class}", map.places.rows[place] + 1),
+            at: at(event),
+        })
+    });
+    if *look.hovered.read_untracked() != hovered {
+        look.hovered.set(hovered);
+    }
+}
+
+/// A press that did not drag is a click.
+fn release(event: &PointerEvent, state: State, session: Session, look: Look) {
+    let still = look
+        .view
+        .try_update_untracked(|view| view.release(at(event), STILL));
+    let (Some(true), Some(canvas)) = (still, target(event)) else {
+        return;
+    };
+    let row = match &*state.map.read_untracked() {
+        Some(map) if map.side.is_some() => {
+            let place = nearest(map, look, size(&canvas), at(event));
+            place.map(|place| map.places.rows[place])
+        }
+        // There are no embeddings to compare.
+        _ => return,
+    };
+    session.choose_row(row);
+}
+
+fn turn(event: &WheelEvent, look: Look) {
+    let Some(canvas) = event
+        .target()
+        .and_then(|target| target.dyn_into::<HtmlCanvasElement>().ok())
+    else {
+        return;
+    };
+    event.prevent_default();
+    let (width, height) = size(&canvas);
+    let pointer = (f64::from(event.offset_x()), f64::from(event.offset_y()));
+    let from_middle = (pointer.0 - width / 2.0, pointer.1 - height / 2.0);
+    let unit = Frame::unit(width, height, 1.0);
+    let by = (-event.delta_y() / 400.0).clamp(-1.0, 1.0).exp();
+    look.view
+        .update(|view| view.zoom_at(by, (from_middle.0 / unit, from_middle.1 / unit)));
+}
+
+/// The place of the point nearest to the pointer, where one is near.
+fn nearest(
+    map: &MapData,
+    look: Look,
+    (width, height): (f64, f64),
+    pointer: (f64, f64),
+) -> Option<usize> {
+    let frame = Frame::new(look.view.get_untracked(), width, height, 1.0);
+    let mix = if map.side.is_some() {
+        look.mix.get_untracked()
+    } else {
+        1.0
+    };
+    let alone = look.alone.get_untracked();
+    let distances = places(&map.places, mix).into_iter().map(|point| {
+        let (x, y) = frame.place(point);
+        (x - pointer.0).hypot(y - pointer.1)
+    });
+    distances
+        .enumerate()
+        .filter(|(place, _)| alone.is_none_or(|class| map.places.classes[*place] == class))
+        .min_by(|a, b| a.1.total_cmp(&b.1))
+        .filter(|(_, distance)| *distance <= REACH)
+        .map(|(place, _)| place)
+}
+
+fn at(event: &PointerEvent) -> (f64, f64) {
+    (f64::from(event.offset_x()), f64::from(event.offset_y()))
+}
+
+fn target(event: &PointerEvent) -> Option<HtmlCanvasElement> {
+    event.target()?.dyn_into().ok()
+}
+
+fn size(canvas: &HtmlCanvasElement) -> (f64, f64) {
+    (
+        f64::from(canvas.client_width()),
+        f64::from(canvas.client_height()),
+    )
 }
 
 fn context(canvas: &HtmlCanvasElement) -> Option<CanvasRenderingContext2d> {
     let context = canvas.get_context("2d").ok().flatten()?;
     context.dyn_into().ok()
-}
-
-/// Where points stand on a canvas: the origin in the middle, the farthest so near the edge that its mark is whole.
-struct Frame {
-    centre: (f64, f64),
-    scale: f64,
-}
-
-impl Frame {
-    fn new(places: &Places, width: f64, height: f64, ratio: f64) -> Self {
-        let values = places.points.iter().flatten();
-        let most = values.fold(1e-6f32, |most, value| most.max(value.abs()));
-        Self {
-            centre: (width / 2.0, height / 2.0),
-            scale: (0.5 * width.min(height) - EDGE * ratio).max(1.0) / f64::from(most),
-        }
-    }
-
-    fn place(&self, point: [f32; 2]) -> (f64, f64) {
-        let (x, y) = self.centre;
-        (
-            x + self.scale * f64::from(point[0]),
-            y - self.scale * f64::from(point[1]),
-        )
-    }
-}
-
-/// Draws on a canvas, in its own pixels, `ratio` of them a CSS pixel.
-struct Painter {
-    context: CanvasRenderingContext2d,
-    frame: Frame,
-    ratio: f64,
-}
-
-impl Painter {
-    /// All points; paler where some of them are to stand out.
-    fn points(&self, map: &MapData, pale: bool) {
-        let Places {
-            points, classes, ..
-        } = &map.places;
-        // Grey first, so that the classes that are told apart lie on top.
-        for class in std::iter::once(u8::MAX).chain(0..map.names.len() as u8) {
-            let grey = class == u8::MAX;
-            let (name, radius, alpha) = if grey {
-                ("grid-strong".to_owned(), 1.6, 0.8)
-            } else {
-                (format!("class{class}"), 3.2, 0.9)
-            };
-            let color = rgba(&name, if pale { 0.5 * alpha } else { alpha });
-            self.context.set_fill_style_str(&color);
-            let of_class = points.iter().zip(classes).filter(|(_, c)| **c == class);
-            for (point, _) in of_class {
-                self.circle(*point, radius);
-                self.context.fill();
-            }
-        }
-    }
-
-    /// A ring around the chosen row, and lines to its neighbours: whole ones to rings where the class is right, dashed ones
-    /// to crosses where it is wrong.
-    fn neighbours(&self, places: &Places, row: u32, found: Option<&Neighbourhood>) {
-        let Some(chosen) = places.of(row) else {
-            return;
-        };
-        let found = found.map_or(&[][..], |found| &found.neighbours);
-        for neighbour in found {
-            let Some(point) = places.of(neighbour.row) else {
-                continue;
-            };
-            let color = if neighbour.right { "accent" } else { "danger" };
-            self.pen(color, 1.2);
-            self.dash(if neighbour.right { 0.0 } else { 3.0 });
-            self.line(self.frame.place(chosen), self.frame.place(point));
-            self.dash(0.0);
-            self.pen(color, 2.0);
-            if neighbour.right {
-                self.circle(point, 5.0);
-                self.context.stroke();
-            } else {
-                self.cross(point, 4.5);
-            }
-        }
-        self.pen("ink", 2.5);
-        self.circle(chosen, 7.5);
-        self.context.stroke();
-    }
-
-    fn circle(&self, point: [f32; 2], radius: f64) {
-        let (x, y) = self.frame.place(point);
-        let radius = self.ratio * radius;
-        self.context.begin_path();
-        self.context
-            .arc(x, y, radius, 0.0, std::f64::consts::TAU)
-            .ok();
-    }
-
-    fn cross(&self, point: [f32; 2], reach: f64) {
-        let (x, y) = self.frame.place(point);
-        let reach = self.ratio * reach;
-        self.line((x - reach, y - reach), (x + reach, y + reach));
-        self.line((x - reach, y + reach), (x + reach, y - reach));
-    }
-
-    fn line(&self, from: (f64, f64), to: (f64, f64)) {
-        self.context.begin_path();
-        self.context.move_to(from.0, from.1);
-        self.context.line_to(to.0, to.1);
-        self.context.stroke();
-    }
-
-    fn pen(&self, color: &str, width: f64) {
-        self.context.set_stroke_style_str(&rgba(color, 1.0));
-        self.context.set_line_width(self.ratio * width);
-    }
-
-    /// Draws the next lines in dashes of this length; whole where it is 0.
-    fn dash(&self, length: f64) {
-        let dashes = js_sys::Array::new();
-        if length > 0.0 {
-            dashes.push(&(self.ratio * length).into());
-        }
-        self.context.set_line_dash(&dashes).ok();
-    }
-}
-
-fn rgba(name: &str, alpha: f64) -> String {
-    let (r, g, b) = theme::color(name);
-    format!("rgba({r},{g},{b},{alpha})")
 }

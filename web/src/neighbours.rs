@@ -23,7 +23,7 @@ pub(crate) fn Neighbours(state: State, session: Session) -> impl IntoView {
     view! {
         <section
             class="neighbours" data-testid="neighbours" aria-label="Nearest neighbours"
-            hidden=move || state.map.read().is_none()
+            hidden=move || state.map.read().as_ref().is_none_or(|map| map.side.is_none())
         >
             <Row state session/>
             <table hidden=none>
@@ -60,8 +60,7 @@ fn Row(state: State, session: Session) -> impl IntoView {
     };
     let said = move || match (state.chosen.get(), &*state.neighbours.read()) {
         (None, _) => {
-            "Click a point, or enter the number of its row, to see which rows lie closest."
-                .to_owned()
+            "Click a point, or enter a row's number: its closest rows are listed.".to_owned()
         }
         (Some(_), None) => "..".to_owned(),
         (Some(_), Some(found)) => summary(found),

@@ -3,7 +3,7 @@
 use leptos::prelude::*;
 
 use crate::protocol::{DataSummary, Preview};
-use crate::state::State;
+use crate::state::{State, capitalized};
 
 /// What stands out, and the first rows in a table.
 #[component]
@@ -26,12 +26,8 @@ pub(crate) fn FirstRows(state: State) -> impl IntoView {
 }
 
 fn findings(data: &DataSummary) -> Vec<String> {
-    let capital = |text: &String| {
-        let mut letters = text.chars();
-        let first = letters.next().into_iter().flat_map(char::to_uppercase);
-        format!("{}{}.", first.collect::<String>(), letters.as_str())
-    };
-    data.findings.iter().map(capital).collect()
+    let sentence = |text: &String| format!("{}.", capitalized(text));
+    data.findings.iter().map(sentence).collect()
 }
 
 fn table(preview: Preview, dim: usize) -> impl IntoView {

@@ -145,11 +145,12 @@ pub(crate) enum Event {
         /// Those of what it is compared with.
         baseline: Box<Baseline>,
     },
-    /// Where rows lie now; beside it come `[x, y]` of each as f32, the class of each as a byte, and its number as u32.
+    /// Where rows lie now; beside it come `[x, y]` of each as f32, the class of each as a byte, its number as u32, and
+    /// `[x, y]` of its features.
     Map {
-        /// Whose rows.
-        side: Side,
-        /// The classes that are told apart.
+        /// Whose rows; nothing where they are of all sides, and there is no run.
+        side: Option<Side>,
+        /// The classes, the largest first.
         names: Vec<String>,
     },
     /// The rows nearest to the one that was asked for. One that is no longer on the map has no answer.

@@ -16,7 +16,7 @@ type Refused = (String, bool);
 
 /// Whether a file of this name is read by the second wasm.
 pub(crate) fn reads(name: &str) -> bool {
-    Format::of(name) == Some(Format::Hdf5)
+    matches!(Format::of(name), Some(Format::Hdf5 | Format::Parquet))
 }
 
 /// Reads a file and its labels; `columns` are those that the labels could come from.

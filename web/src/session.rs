@@ -256,10 +256,14 @@ pub(crate) const NO_WORKER: &str = "Nearfar could not start its worker: the brow
 
 /// The arrays that come beside a map.
 fn places(parts: &Array) -> Places {
-    let points = Float32Array::new(&parts.get(1)).to_vec();
-    let points = points.chunks_exact(2).map(|point| [point[0], point[1]]);
+    let points = |part: u32| {
+        let values = Float32Array::new(&parts.get(part)).to_vec();
+        let points = values.chunks_exact(2).map(|point| [point[0], point[1]]);
+        points.collect()
+    };
     Places {
-        points: points.collect(),
+        points: points(1),
+        before: points(4),
         classes: Uint8Array::new(&parts.get(2)).to_vec(),
         rows: Uint32Array::new(&parts.get(3)).to_vec(),
     }

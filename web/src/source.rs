@@ -53,12 +53,12 @@ impl Session {
     pub(crate) fn choose_files(&self, files: Vec<File>) {
         self.state.error.set(None);
         let from = self.stream_from.get_value();
-        // Of an HDF5 file only what is asked for is read; a table is read part by part, and its numbers are half as long as its
-        // text or less.
+        // Of an HDF5 or Parquet file only what is asked for is read; a table of text is read part by part, and its numbers are half
+        // as long as it or less.
         let is_open = files.len() == 1 && reader::reads(&files[0].name());
         let held = |file: &File| match Format::of(&file.name()) {
             _ if is_open || RowSource::streams(&file.name(), file.size() as u64, from) => 0.0,
-            Some(format) if format.is_table() => file.size() / 2.0,
+            Some(Format::Table | Format::JsonLines) => file.size() / 2.0,
             _ => file.size(),
         };
         let bytes: f64 = files.iter().map(held).sum();
@@ -177,7 +177,7 @@ impl Session {
                     Some(sets) => TrainConfig::default().with_sets(sets).0,
                     None => self.state.config.get_untracked(),
                 };
-                let (name, seed) = (name.clone(), config.seed);
+                let (name, seed) = (name.clone(), config.data_seed());
                 self.send(&Command::Sample { name, seed }, &[]);
             }
             Source::Files(files, reading) => {

@@ -191,7 +191,8 @@ impl LabelChoice {
 /// Where rows lie.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct MapData {
-    pub(crate) side: Side,
+    /// Whose rows; nothing where there is no run, and they are those of the data.
+    pub(crate) side: Option<Side>,
     pub(crate) places: Places,
     pub(crate) names: Vec<String>,
     /// The exact circle, not a projection.
@@ -202,6 +203,8 @@ pub(crate) struct MapData {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Places {
     pub(crate) points: Vec<[f32; 2]>,
+    /// Where their features lie.
+    pub(crate) before: Vec<[f32; 2]>,
     /// Places among the names, or 255.
     pub(crate) classes: Vec<u8>,
     /// Numbers in the data.
@@ -209,10 +212,9 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    /// Where a row lies, if it is on the map.
-    pub(crate) fn of(&self, row: u32) -> Option<[f32; 2]> {
-        let place = self.rows.iter().position(|other| *other == row);
-        place.map(|place| self.points[place])
+    /// The place of a row, if it is on the map.
+    pub(crate) fn of(&self, row: u32) -> Option<usize> {
+        self.rows.binary_search(&row).ok()
     }
 
     /// The row of that number, or else the next one on the way there from `before`.
@@ -246,6 +248,8 @@ pub(crate) struct State {
     pub(crate) ran: Memo<Option<TrainConfig>>,
     pub(crate) previous: RwSignal<Option<Curves>>,
     pub(crate) map: RwSignal<Option<MapData>>,
+    /// The map of the data as it is: shown while there is no run.
+    raw_map: RwSignal<Option<MapData>>,
     /// The row of the map whose neighbours are shown.
     pub(crate) chosen: RwSignal<Option<u32>>,
     /// Its neighbours, once they are there.
@@ -311,6 +315,7 @@ impl State {
             ran,
             previous: RwSignal::new(None),
             map: RwSignal::new(None),
+            raw_map: RwSignal::new(None),
             chosen: RwSignal::new(None),
             neighbours: RwSignal::new(None),
             forecast: RwSignal::new(None),
@@ -467,6 +472,7 @@ impl State {
             }
             Some(before)
         };
+        self.raw_map.set(None);
         self.clear();
         self.previous.set(previous);
         self.aside.set(None);
@@ -475,19 +481,25 @@ impl State {
     }
 
     /// Takes in a map. A chosen row that is not on it is chosen no more.
-    pub(crate) fn take_map(&self, side: Side, names: Vec<String>, places: Places) {
+    pub(crate) fn take_map(&self, side: Option<Side>, names: Vec<String>, places: Places) {
         let chosen = self.chosen.get_untracked();
         if chosen.is_some_and(|row| places.of(row).is_none()) {
             self.chosen.set(None);
             self.neighbours.set(None);
         }
         let circle = |curves: &Curves| curves.config.embedding_size == 2;
-        self.map.set(Some(MapData {
+        let map = Some(MapData {
             side,
             places,
             names,
-            circle: self.curves.with_untracked(circle),
-        }));
+            circle: side.is_some() && self.curves.with_untracked(circle),
+        });
+        if side.is_none() {
+            self.raw_map.set(map.clone());
+        }
+        if side.is_some() || !untrack(|| self.has_run()) {
+            self.map.set(map);
+        }
     }
 
     /// Takes in what the worker says.
@@ -671,7 +683,7 @@ impl State {
         self.evaluating.set(None);
         self.evaluation.set(None);
         self.hardest.set(None);
-        self.map.set(None);
+        self.map.set(self.raw_map.get_untracked());
         self.chosen.set(None);
         self.neighbours.set(None);
     }
@@ -736,7 +748,15 @@ fn said(working: &Working, left_ms: f64) -> String {
         false => format!(", {} left", forecast::time(left_ms)),
     };
     let (done, total) = (grouped(*done), grouped(*total));
-    let (first, rest) = what.split_at(what.chars().next().map_or(0, char::len_utf8));
-    let first = first.to_uppercase();
-    format!("{first}{rest}: {done} of {total} {unit}{left}")
+    let what = capitalized(what);
+    format!("{what}: {done} of {total} {unit}{left}")
+}
+
+/// A text whose first letter is large, to begin a sentence.
+pub(crate) fn capitalized(text: &str) -> String {
+    let mut text = text.to_owned();
+    if let Some(first) = text.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    text
 }

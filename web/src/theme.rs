@@ -52,7 +52,8 @@ fn set(theme: &str) {
     }
 }
 
-fn is_dark() -> bool {
+/// Whether the theme in use is the dark one.
+pub(crate) fn is_dark() -> bool {
     let chosen = document()
         .document_element()
         .and_then(|root| root.get_attribute("data-theme"));

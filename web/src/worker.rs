@@ -12,7 +12,7 @@ use js_sys::{Array, Float32Array, Reflect, Uint8Array, Uint32Array};
 use nearfar::bench::{self, Sweep};
 use nearfar::{
     BlobRows, Checkpoint, Choice, Dataset, DeviceInfo, Engine, EngineChoice, Error, Format,
-    Labelled, MemoryReport, NamedFile, Origin, Piece, Progress, Rate, Result, Room, RowSource,
+    Labelled, Map, MemoryReport, NamedFile, Origin, Piece, Progress, Rate, Result, Room, RowSource,
     RowsOf, Run, SelfTest, Side, Survey, Table, TableReader, TrainConfig, Trainer, Working,
     kernels, self_test,
 };
@@ -514,6 +514,12 @@ impl Core {
         self.survey = survey;
         self.sample = sample;
         self.say(&Event::Data(Box::new(summary)));
+        // It is only looked at: a file that changed says so when it is trained on.
+        if let Some(data) = &self.data
+            && let Ok(map) = Map::of_features(data).await
+        {
+            self.post_map(map);
+        }
     }
 
     async fn begin(&mut self, config: TrainConfig, steps: Option<u64>) -> Result<()> {
@@ -557,15 +563,15 @@ impl Core {
         if let Some(sample) = self
             .sample
             .as_mut()
-            .filter(|sample| sample.seed != config.seed)
+            .filter(|sample| sample.seed != config.data_seed())
         {
             // A file is the same for every seed.
             if Dataset::sample_file(&sample.name).is_none() {
-                let data = Dataset::sample(&sample.name, config.seed)?;
+                let data = Dataset::sample(&sample.name, config.data_seed())?;
                 self.survey = Survey::of(&data.features).await?;
                 self.data = Some(Rc::new(data));
             }
-            sample.seed = config.seed;
+            sample.seed = config.data_seed();
         }
         let data = self.data.clone();
         data.ok_or_else(|| Error::Data("choose a sample or a file first".to_owned()))
@@ -881,16 +887,21 @@ impl Core {
     }
 
     async fn say_map(&self, run: &mut Run) -> Result<()> {
-        let map = run.map().await?;
+        self.post_map(run.map().await?);
+        Ok(())
+    }
+
+    fn post_map(&self, map: Map) {
         let points = Float32Array::from(map.points.as_flattened()).buffer();
         let classes = Uint8Array::from(&map.classes[..]).buffer();
         let rows = Uint32Array::from(&map.rows[..]).buffer();
+        let before = Float32Array::from(map.before.as_flattened()).buffer();
         let event = Event::Map {
             side: map.side,
             names: map.names,
         };
-        self.post(&event, &[points.into(), classes.into(), rows.into()]);
-        Ok(())
+        let parts = [points, classes, rows, before];
+        self.post(&event, &parts.map(Into::into));
     }
 
     fn say(&self, event: &Event) {

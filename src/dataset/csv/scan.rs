@@ -1,7 +1,8 @@
 //! One look over the bytes of a table before a cell is read: which delimiter, whether every quote is closed, and that no line
 //! takes more memory than a table's line may. Takes the same steps as the `csv` crate's reader, without holding anything.
 
-use crate::dataset::table::{MOST_COLUMNS, Places};
+use crate::dataset::lines::Lines;
+use crate::dataset::table::MOST_COLUMNS;
 use crate::error::{Error, Result};
 
 /// Bytes of a line, or of a row whose cells run over several.
@@ -18,8 +19,7 @@ pub(super) struct Scan {
     pub(super) long_cells: Option<(usize, usize)>,
     /// The first empty line that stands between two rows.
     pub(super) empty_line: Option<usize>,
-    /// From each of these rows on, how much later than its own number, from 0, the line of a row is.
-    shifts: Vec<(usize, usize)>,
+    lines: Lines,
     at: At,
     line: usize,
     rows: usize,
@@ -54,7 +54,7 @@ impl Scan {
             delimiter,
             long_cells: None,
             empty_line: None,
-            shifts: Vec::new(),
+            lines: Lines::default(),
             at: At::RowStart,
             line: 1,
             rows: 0,
@@ -136,10 +136,7 @@ impl Scan {
     fn begin_row(&mut self) {
         self.row_line = self.line;
         self.empty_line = self.empty_line.or(self.empty_after);
-        let shift = self.line - self.rows;
-        if self.shifts.last().is_none_or(|(_, last)| *last != shift) {
-            self.shifts.push((self.rows, shift));
-        }
+        self.lines.begin(self.rows, self.line);
     }
 
     fn refuse_quote(&self) -> Result<()> {
@@ -174,24 +171,23 @@ impl Scan {
         }
     }
 
-    /// The line of each row, once all bytes were seen: see [`Places::Lines`].
+    /// The line of each row, once all bytes were seen.
     ///
     /// # Errors
     /// [`Error::Data`] with the line of a quote that is not closed.
-    pub(super) fn finish(self) -> Result<Places> {
+    pub(super) fn finish(self) -> Result<Lines> {
         if self.at == At::Quoted {
             self.refuse(
                 self.quote_line,
                 "the quote that opens here is never closed: close or remove it",
             )?;
         }
-        Ok(Places::Lines(self.shifts))
+        Ok(self.lines)
     }
 
     /// The line of a row, counted from 0 and from the first line on.
     pub(super) fn line_of(&self, row: usize) -> usize {
-        let next = self.shifts.partition_point(|(first, _)| *first <= row);
-        row + next.checked_sub(1).map_or(1, |at| self.shifts[at].1)
+        self.lines.of(row)
     }
 }
 

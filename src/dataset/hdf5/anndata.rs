@@ -33,7 +33,7 @@ impl Tree {
             .get("encoding-type")
             .and_then(|kind| kind.as_str());
         let ends = file
-            .to_lowercase()
+            .to_ascii_lowercase()
             .trim_end_matches(".gz")
             .ends_with(".h5ad");
         if kind != Some("anndata") && !ends {
@@ -248,7 +248,7 @@ impl Tree {
                 continue;
             }
             let full = arrays.full_name(&array.name);
-            let texts = super::guarded(&full, || self.texts(&full, array))?;
+            let texts = super::super::guarded::guarded(&full, || self.texts(&full, array))?;
             columns.push((name.to_owned(), texts.into_iter().collect()));
         }
         Ok((columns, left))

@@ -3,9 +3,15 @@
 use hdf5_pure::File;
 #[cfg(target_arch = "wasm32")]
 use hdf5_pure::{FormatError, Source};
+#[cfg(target_arch = "wasm32")]
+use std::sync::PoisonError;
 
+#[cfg(target_arch = "wasm32")]
+use super::super::blob_now::BlobNow;
 use super::{Hdf5File, access};
-use crate::error::{Error, Result};
+#[cfg(not(target_arch = "wasm32"))]
+use crate::error::Error;
+use crate::error::Result;
 
 #[cfg(not(target_arch = "wasm32"))]
 impl Hdf5File {
@@ -52,54 +58,39 @@ impl Hdf5File {
     /// # Errors
     /// [`Error::Data`] when it cannot be read, is no HDF5 file, is cut short or damaged.
     pub fn of_blob(name: String, blob: web_sys::Blob) -> Result<Self> {
-        let reader = web_sys::FileReaderSync::new();
-        let reader =
-            reader.map_err(|_| Error::Data(format!("{name}: a page's worker reads such files")))?;
-        let source = BlobSource(send_wrapper::SendWrapper::new(Blocks {
-            bytes: blob.size() as u64,
-            blob,
-            reader,
-            held: std::cell::RefCell::default(),
-        }));
+        let source = BlobSource {
+            blob: BlobNow::new(&name, blob)?,
+            held: std::sync::Mutex::default(),
+        };
         Self::opened(name, None, || {
             File::from_source_with_options(source, access())
         })
     }
 }
 
-/// A browser's file. A worker has one thread: nothing is sent from it.
+/// A browser's file, and what was fetched of it.
 #[cfg(target_arch = "wasm32")]
-struct BlobSource(send_wrapper::SendWrapper<Blocks>);
-
-#[cfg(target_arch = "wasm32")]
-struct Blocks {
-    blob: web_sys::Blob,
-    reader: web_sys::FileReaderSync,
-    bytes: u64,
+struct BlobSource {
+    blob: BlobNow,
     /// Blocks by their number, the last used at the end.
-    held: std::cell::RefCell<Vec<(u64, Vec<u8>)>>,
+    held: std::sync::Mutex<Vec<(u64, Vec<u8>)>>,
 }
 
 #[cfg(target_arch = "wasm32")]
-impl Blocks {
+impl BlobSource {
     fn fetch(&self, offset: u64, part: &mut [u8]) -> Result<(), FormatError> {
-        let failed = |_| FormatError::Source("the file cannot be read any more".to_owned());
-        let end = offset + part.len() as u64;
-        let slice = self.blob.slice_with_f64_and_f64(offset as f64, end as f64);
-        let buffer = self.reader.read_as_array_buffer(&slice.map_err(failed)?);
-        let array = js_sys::Uint8Array::new(&buffer.map_err(failed)?.into());
-        if array.length() as usize != part.len() {
-            return Err(failed(wasm_bindgen::JsValue::NULL));
-        }
-        array.copy_to(part);
-        Ok(())
+        let failed = || FormatError::Source("the file cannot be read any more".to_owned());
+        self.blob
+            .fetch(offset, part)
+            .then_some(())
+            .ok_or_else(failed)
     }
 }
 
 #[cfg(target_arch = "wasm32")]
 impl Source for BlobSource {
     fn len(&self) -> u64 {
-        self.0.bytes
+        self.blob.len()
     }
 
     fn read_at(&self, offset: u64, part: &mut [u8]) -> Result<(), FormatError> {
@@ -114,9 +105,10 @@ impl Source for BlobSource {
             });
         }
         if length >= BLOCK_BYTES {
-            return self.0.fetch(offset, part);
+            return self.fetch(offset, part);
         }
-        let (mut at, mut held) = (offset, self.0.held.borrow_mut());
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut at = offset;
         let mut part = part;
         while !part.is_empty() {
             let block = at / BLOCK_BYTES;
@@ -126,7 +118,7 @@ impl Source for BlobSource {
                 Some(place) => held.remove(place),
                 None => {
                     let mut content = vec![0; (self.len() - first).min(BLOCK_BYTES) as usize];
-                    self.0.fetch(first, &mut content)?;
+                    self.fetch(first, &mut content)?;
                     (block, content)
                 }
             };

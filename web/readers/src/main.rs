@@ -1,4 +1,4 @@
-//! Reads files whose readers are large: AnnData and other HDF5. Its wasm is fetched with the first such file, by the page's
+//! Reads files whose readers are large: Parquet, AnnData and other HDF5. Its wasm is fetched with the first such file, by the page's
 //! worker, which starts a worker of its own with it, asks once and ends it: its memory is given back, and where a file
 //! brings it down, nothing else falls.
 //!
@@ -6,7 +6,7 @@
 #![cfg(target_arch = "wasm32")]
 
 use js_sys::{Array, Float32Array, Uint8Array};
-use nearfar::{Choice, Error, Format, Hdf5File, Labelled, NamedFile, Result};
+use nearfar::{Choice, Error, Format, Hdf5File, Labelled, NamedFile, ParquetFile, Result};
 use wasm_bindgen::prelude::*;
 use web_sys::{DedicatedWorkerGlobalScope, File, FileReaderSync, MessageEvent};
 
@@ -41,19 +41,38 @@ fn read(data: &File, labels: Option<&File>, choice: Choice<'_>) -> (Vec<String>,
         if let Some(labels) = &labels {
             columns = Labelled::label_choices(labels);
         }
-        let name = data.name();
-        if Format::of(&name) != Some(Format::Hdf5) || name.to_lowercase().ends_with(".gz") {
-            let data = whole(data)?;
-            if labels.is_none() {
-                columns = Labelled::label_choices(&data);
+        let (name, blob) = (data.name(), data.clone().into());
+        let format = Format::of(&name).filter(|_| !name.to_lowercase().ends_with(".gz"));
+        let (own, read) = match format {
+            Some(Format::Hdf5) => {
+                let data = Hdf5File::of_blob(name, blob)?;
+                let own = || data.label_choices();
+                (
+                    labels.is_none().then(own),
+                    data.labelled(labels.as_ref(), choice),
+                )
             }
-            return Labelled::read(&data, labels.as_ref(), choice);
+            Some(Format::Parquet) => {
+                let data = ParquetFile::of_blob(name, blob)?;
+                let own = || data.label_choices();
+                (
+                    labels.is_none().then(own),
+                    data.labelled(labels.as_ref(), choice),
+                )
+            }
+            _ => {
+                let data = whole(data)?;
+                let own = || Labelled::label_choices(&data);
+                (
+                    labels.is_none().then(own),
+                    Labelled::read(&data, labels.as_ref(), choice),
+                )
+            }
+        };
+        if let Some(own) = own {
+            columns = own;
         }
-        let data = Hdf5File::of_blob(name, data.clone().into())?;
-        if labels.is_none() {
-            columns = data.label_choices();
-        }
-        data.labelled(labels.as_ref(), choice)
+        read
     };
     let read = read();
     (columns, read)

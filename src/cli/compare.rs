@@ -1,0 +1,231 @@
+//! `nearfar compare`: the leaderboard of several settings over several seeds.
+
+use std::rc::Rc;
+
+use clap::Args;
+use nearfar::{
+    Bytes, CompareConfig, CompareForecast, CompareProgress, CompareReport, CompareRow, Comparison,
+    Contest, Error, Preset, Result, Standing, Survey, TrainConfig, Trainer,
+};
+
+use super::data::{self, DataFiles};
+use super::{Common, note_line, print_json, print_line, progress};
+
+const EXAMPLES: &str = "\
+Examples:
+  nearfar compare
+  nearfar compare --data flowers.csv --labels species --grid memory_size=0,1024 --grid optimizer.lr=0.001,0.01
+  nearfar compare --data sample:digits --recipes sup-con,proxy-anchor,arc-face --seeds 5
+  nearfar compare --preset losses --set steps=1000 --json
+
+Report of --json: `rows[]`, best first, with `name`, `kind` (raw, linear_map, head), `settings[]`, `standing` (leader, clear,
+within_noise, unjudged, dropped, failed, waiting), `precision_at_1`, `mean_average_precision_at_r`, `standard_deviation`,
+`seeds[].{seed, precision_at_1, mean_average_precision_at_r, elapsed_ms}`, `steps`, `peak_bytes`, `error`, and the intervals
+`behind`, `over_raw`, `over_linear_map`, each `{difference, low, high}`; `test.{name, seed, metrics}`, `verdict`, `finished`,
+`runs` (done, all), `queries`, `classes`, `new_classes`, `seeds[]`, `data`, `data_seed`, `elapsed_ms`, `peak_bytes`, `budget_bytes`,
+`engine`, `adapter`, `version`.";
+
+/// Compare settings: which loss, sampler, memory or any other setting is best, and whether that is more than chance
+///
+/// Trains every entry with several seeds on the same rows, and ranks them by precision@1 (how often the nearest other row has the
+/// same class) on the validation rows. Raw features, a linear map and a linear head are always in the table. "clear" is what is
+/// worse than the best with other queries and other seeds too; of 100 comparisons of equals at most 5 call anything clear. Only the
+/// best is scored on the test rows, once. More than 20 entries are halved first: each is trained for a part of its steps with one
+/// seed, from the start, and the better half goes on. Ctrl-C stops, and what was done is printed.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Compare {
+    #[command(flatten)]
+    files: DataFiles,
+    /// A setting and the values to try, e.g. steps=400,800; given again, every value is tried with every other
+    #[arg(long = "grid", value_name = "KEY=VALUE,..")]
+    grids: Vec<String>,
+    /// Recipes, by their names in `nearfar recipes` [default: four of them, where there is no grid and no preset]
+    #[arg(long, alias = "recipe", value_name = "NAME,..", value_delimiter = ',')]
+    recipes: Vec<String>,
+    /// A common question: memory (with and without), losses (loss by loss), samplers (which sampler)
+    #[arg(long, value_name = "NAME", value_parser = Preset::named)]
+    preset: Option<Preset>,
+    /// One setting for all entries, e.g. steps=1000, over what recipes set; may be given again
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    sets: Vec<String>,
+    /// How many seeds each entry is trained with
+    #[arg(long, value_name = "COUNT", default_value_t = CompareConfig::default().seeds)]
+    seeds: u64,
+    /// The first seed, which the data and its split follow too [default: 0]
+    #[arg(long)]
+    seed: Option<u64>,
+    #[command(flatten)]
+    common: Common,
+}
+
+impl Compare {
+    pub(super) fn run(&self) -> Result<()> {
+        pollster::block_on(self.compare())
+    }
+
+    async fn compare(&self) -> Result<()> {
+        let asked = self.asked()?;
+        // The sample depends on the seed, the entries on the data.
+        let of_run = |set: &&String| {
+            ["seed=", "data_seed=", "budget_bytes="]
+                .iter()
+                .any(|key| set.starts_with(key))
+        };
+        let mut sets = asked.sets.iter().filter(of_run);
+        let config = sets.try_fold(TrainConfig::default(), |config, set| config.with_set(set))?;
+        let dataset = data::read(&self.files.origin(), config.data_seed()).await?;
+        let contest = Contest::new(&dataset, &asked)?;
+        let survey = Survey::of(&dataset.features).await?;
+        let tasks = progress::Tasks::default();
+        let heard = tasks.clone();
+        let engine = self.common.open(config.budget_bytes)?;
+        let engine = engine.with_listener(move |working| heard.hear(&working));
+        data::describe(&dataset, engine.info());
+        for finding in survey.findings(&dataset.feature_names) {
+            note_line(format_args!("  {finding}"));
+        }
+        let (engine, rate) = Trainer::measure_rate(engine).await?;
+        let forecast = contest.plan(&engine.room(), &dataset, &rate)?;
+        announce(&contest, &forecast);
+        let mut comparison = Comparison::new(engine, Rc::new(dataset), contest)?;
+        let followed = follow(&mut comparison, &tasks).await;
+        let report = comparison.report();
+        // What is there is said, whatever broke the comparison off.
+        let printed = if self.common.json {
+            print_json(&report)
+        } else {
+            print(&report);
+            Ok(())
+        };
+        followed.and(printed)
+    }
+
+    fn asked(&self) -> Result<CompareConfig> {
+        let mut sets = self.sets.clone();
+        if self.files.test_data.is_some() && sets.iter().any(|set| set.starts_with("split=")) {
+            return Err(Error::Config(
+                "split: the rows of --test-data are the test side: leave out split or --test-data"
+                    .to_owned(),
+            ));
+        }
+        sets.extend(self.seed.map(|seed| format!("seed={seed}")));
+        let budget = self.common.budget;
+        sets.extend(budget.map(|budget| format!("budget_bytes={}", budget.0)));
+        Ok(CompareConfig {
+            grids: self.grids.clone(),
+            recipes: self.recipes.clone(),
+            preset: self.preset,
+            sets,
+            seeds: self.seeds,
+        })
+    }
+}
+
+/// Says what will be done, and what it takes.
+fn announce(contest: &Contest, forecast: &CompareForecast) {
+    let CompareForecast {
+        runs,
+        steps,
+        predicted_ms,
+        peak_bytes,
+        largest,
+    } = forecast;
+    note_line(format_args!(
+        "{} entries, {runs} runs, {steps} steps: about {:.0} s, and at most {} ({largest})",
+        contest.entries.len(),
+        (predicted_ms / 1e3).max(1.0),
+        Bytes(*peak_bytes).rounded_up()
+    ));
+}
+
+/// Compares to the end, with progress.
+async fn follow(comparison: &mut Comparison, tasks: &progress::Tasks) -> Result<()> {
+    let [_, steps] = comparison.steps();
+    let bar = progress::Progress::new(steps, "steps");
+    loop {
+        let progress = comparison.next(u64::MAX).await;
+        tasks.finish();
+        match progress? {
+            CompareProgress::Baselines | CompareProgress::Steps => {}
+            CompareProgress::Run {
+                name,
+                seed,
+                steps,
+                precision_at_1,
+            } => {
+                let score = precision_at_1.map_or_else(
+                    || "broke off".to_owned(),
+                    |score| format!("precision@1 {score:.3}"),
+                );
+                bar.note(&format!("{name}, seed {seed}, {steps} steps: {score}"));
+            }
+            CompareProgress::Halved { left, steps } => {
+                bar.note(&format!("the best {left} after {steps} steps go on"));
+            }
+            CompareProgress::Finished => break,
+        }
+        bar.set(comparison.steps()[0]);
+    }
+    bar.finish();
+    Ok(())
+}
+
+fn print(report: &CompareReport) {
+    print_line(format_args!(
+        "{:<12} {:<9} {:<7} {:<27} {:<13} {:>6} {:>9}  entry",
+        "precision@1", "spread", "MAP@R", "behind the best, 95 %", "", "s", "memory"
+    ));
+    for row in &report.rows {
+        print_line(line(row));
+    }
+    let rows = match report.new_classes {
+        true => format!(
+            "{} rows of {} classes that were never trained on",
+            report.queries, report.classes
+        ),
+        false => format!("{} rows", report.queries),
+    };
+    print_line(format_args!(
+        "\nMeans over {} on the validation side, {rows}; all intervals hold together. In {:.1} s, within {}.",
+        match report.seeds.len() {
+            1 => "one seed".to_owned(),
+            seeds => format!("{seeds} seeds"),
+        },
+        report.elapsed_ms / 1e3,
+        Bytes(report.peak_bytes).rounded_up()
+    ));
+    print_line(&report.verdict);
+}
+
+fn line(row: &CompareRow) -> String {
+    let number = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.3}"));
+    let spread = row
+        .standard_deviation
+        .map_or_else(String::new, |spread| format!("± {spread:.3}"));
+    let behind = row.behind.map_or_else(String::new, |behind| {
+        format!(
+            "{:.3} ({:.3} to {:.3})",
+            behind.difference, behind.low, behind.high
+        )
+    });
+    let seconds: f64 = row.seeds.iter().map(|seed| seed.elapsed_ms / 1e3).sum();
+    let (seconds, memory) = match row.seeds.len() {
+        0 => (String::new(), String::new()),
+        runs => (
+            format!("{:.1}", seconds / runs as f64),
+            Bytes(row.peak_bytes).rounded_up().to_string(),
+        ),
+    };
+    let name = match (row.standing, &row.error) {
+        (Standing::Dropped, _) => format!("{} (after {} steps)", row.name, row.steps),
+        (_, Some(error)) => format!("{}: {error}", row.name),
+        _ => row.name.clone(),
+    };
+    format!(
+        "{:<12} {spread:<9} {:<7} {behind:<27} {:<13} {seconds:>6} {memory:>9}  {name}",
+        number(row.precision_at_1),
+        number(row.mean_average_precision_at_r),
+        row.standing.words()
+    )
+}

@@ -1,0 +1,101 @@
+//! The data of a command that trains: which files, how they are read, and what is said of them.
+
+use clap::Args;
+use nearfar::{Dataset, DeviceInfo, Missing, Origin, Result, SAMPLES};
+
+use super::{files, note_line};
+
+/// Rows with a class each, and maybe others for the test.
+#[derive(Debug, Args)]
+pub(super) struct DataFiles {
+    /// Rows of numbers: a CSV with a header, JSON Lines, Parquet, an NPY, NPZ, safetensors, AnnData or HDF5 file, each also as .gz, or a
+    /// built-in sample
+    /// (sample:mirrored, sample:many-classes, sample:digits, sample:cells, sample:large) [default: sample:mirrored]
+    #[arg(long, value_name = "FILE[:ARRAY]")]
+    pub(super) data: Option<String>,
+    /// The class of each row: a column (CSV) or array (NPZ, safetensors) of the data by its name, or another file, with a column or
+    /// array of it after a colon [default: found by its name or type]
+    #[arg(long, value_name = "COLUMN|FILE[:COLUMN]")]
+    pub(super) labels: Option<String>,
+    /// Rows that are kept for the test at the end; then all rows of --data train and validate [default: part of --data]
+    #[arg(long, value_name = "FILE[:ARRAY]")]
+    pub(super) test_data: Option<String>,
+    /// The class of each test row, as for --labels
+    #[arg(long, value_name = "COLUMN|FILE[:COLUMN]", requires = "test_data")]
+    pub(super) test_labels: Option<String>,
+    /// What becomes of cells that are empty, not finite or no number: refuse the file, drop-rows, drop-columns, or fill with
+    /// the median of the column
+    #[arg(long, value_name = "POLICY", default_value = "refuse", value_parser = Missing::named)]
+    pub(super) missing: Missing,
+}
+
+impl DataFiles {
+    /// Where the data is, as the options say.
+    pub(super) fn origin(&self) -> Origin {
+        let sample = || format!("sample:{}", SAMPLES[0]);
+        Origin {
+            data: self.data.clone().unwrap_or_else(sample),
+            labels: self.labels.clone(),
+            test_data: self.test_data.clone(),
+            test_labels: self.test_labels.clone(),
+            missing: self.missing,
+        }
+    }
+}
+
+/// Reads the data.
+pub(super) async fn read(origin: &Origin, seed: u64) -> Result<Dataset> {
+    let Origin {
+        data,
+        labels,
+        test_data,
+        test_labels,
+        missing,
+    } = origin;
+    let dataset = files::dataset(data, labels.as_deref(), *missing, seed)?;
+    match test_data {
+        Some(test) => {
+            let test = files::dataset(test, test_labels.as_deref(), *missing, seed)?;
+            dataset.append(&test).await
+        }
+        None => Ok(dataset),
+    }
+}
+
+/// The files of the data.
+pub(super) fn inputs(origin: &Origin) -> Vec<&str> {
+    let Origin {
+        data,
+        labels,
+        test_data,
+        test_labels,
+        missing: _,
+    } = origin;
+    let others = [labels, test_data, test_labels].into_iter().flatten();
+    std::iter::once(data)
+        .chain(others)
+        .map(String::as_str)
+        .collect()
+}
+
+pub(super) fn describe(dataset: &Dataset, device: &DeviceInfo) {
+    let software = if device.software {
+        ", a software adapter: right but slow"
+    } else {
+        ""
+    };
+    note_line(format_args!(
+        "{} on {} ({}{software})",
+        device.engine, device.adapter, device.backend
+    ));
+    note_line(format_args!(
+        "{}: {} rows, {} features, {} classes",
+        dataset.name,
+        dataset.rows(),
+        dataset.features.dim(),
+        dataset.class_names.len()
+    ));
+    for note in &dataset.notes {
+        note_line(format_args!("  {note}"));
+    }
+}

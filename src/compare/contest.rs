@@ -1,0 +1,516 @@
+//! [`Contest`]: what is compared. Takes the knobs, recipes or preset that were asked for, gives the settings of every entry.
+
+use serde::{Deserialize, Serialize};
+
+use crate::config::{Split, TrainConfig};
+use crate::dataset::{Dataset, Side, Sides};
+use crate::error::{Error, Result};
+use crate::losses::Loss;
+use crate::quote::quoted;
+use crate::recipes::{Recipe, with_rows_of_few_classes};
+use crate::samplers::Sampler;
+
+/// Entries at most.
+const MOST_ENTRIES: usize = 256;
+/// Seeds at most.
+const MOST_SEEDS: u64 = 100;
+/// What is compared where nothing else is asked for: a memory, a class sampler, pairs that are weighed, and proxies.
+const DEFAULT_RECIPES: [&str; 4] = [
+    "memory-triplet",
+    "class-sampler-triplet",
+    "multi-similarity",
+    "arc-face",
+];
+/// The entry that is always there.
+const LINEAR_HEAD: &str = "linear head";
+/// What every entry has in common, so that all answer the same queries: it is set for all or for none.
+const HELD: [&str; 7] = [
+    "seed",
+    "data_seed",
+    "split",
+    "test_fraction",
+    "validation_fraction",
+    "test_queries",
+    "budget_bytes",
+];
+
+/// What to compare. Recipes and the preset's entries are taken side by side; each value of a grid multiplies them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CompareConfig {
+    /// `key=value,value,..`: a setting and the values that it is tried with.
+    pub grids: Vec<String>,
+    /// Names of recipes.
+    pub recipes: Vec<String>,
+    /// Entries that answer a common question.
+    pub preset: Option<Preset>,
+    /// `key=value` for all entries, over what a recipe sets.
+    pub sets: Vec<String>,
+    /// How many seeds each entry is trained with: that of the settings, and those that follow it.
+    pub seeds: u64,
+}
+
+impl Default for CompareConfig {
+    fn default() -> Self {
+        Self {
+            grids: Vec::new(),
+            recipes: Vec::new(),
+            preset: None,
+            sets: Vec::new(),
+            seeds: 3,
+        }
+    }
+}
+
+/// Entries that answer a common question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Preset {
+    /// With and without a memory, and with several rows of each class in its place.
+    Memory,
+    /// Every loss over the same batches: several rows of each class, no miner, no memory.
+    Losses,
+    /// Every sampler that needs no column, without a memory.
+    Samplers,
+}
+
+impl Preset {
+    /// The names in options, with what a list calls each.
+    pub const ALL: [(&str, &str, Self); 3] = [
+        ("memory", "with and without memory", Self::Memory),
+        ("losses", "loss by loss", Self::Losses),
+        ("samplers", "which sampler", Self::Samplers),
+    ];
+
+    /// The preset of this name.
+    ///
+    /// # Errors
+    /// [`Error::Config`], with the names that there are.
+    pub fn named(name: &str) -> Result<Self> {
+        let known = Self::ALL.iter().find(|(known, ..)| *known == name);
+        known.map(|(.., preset)| *preset).ok_or_else(|| {
+            Error::Config(format!(
+                "there is no preset {}: there are {}",
+                quoted(name),
+                Self::ALL.map(|(name, ..)| name).join(", ")
+            ))
+        })
+    }
+
+    /// Each entry's name and what it sets.
+    fn entries(self) -> Vec<(String, Vec<String>)> {
+        let entry = |name: &str, sets: &[&str]| {
+            let sets = sets.iter().map(|set| (*set).to_owned());
+            (name.to_owned(), sets.collect())
+        };
+        match self {
+            Self::Memory => vec![
+                entry("no memory", &["memory_size=0"]),
+                entry("memory of 1,024 rows", &["memory_size=1024"]),
+                entry(
+                    "no memory, several rows of each class",
+                    &["memory_size=0", "sampler=m-per-class"],
+                ),
+            ],
+            Self::Losses => Loss::ALL
+                .iter()
+                .map(|(name, _)| {
+                    let loss = format!("loss.name={name}");
+                    let batches = ["miner.name=none", "memory_size=0", "sampler=m-per-class"];
+                    entry(name, &[&[loss.as_str()], &batches[..]].concat())
+                })
+                .collect(),
+            Self::Samplers => Sampler::ALL
+                .iter()
+                .filter(|(name, _)| *name != "hierarchical")
+                .map(|(name, _)| entry(name, &["memory_size=0", &format!("sampler={name}")]))
+                .collect(),
+        }
+    }
+}
+
+/// Settings that take part.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// What differs from the other entries, in words or as settings.
+    pub name: String,
+    /// All settings, with the first seed.
+    pub config: TrainConfig,
+}
+
+/// What is compared, settled.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Contest {
+    /// What raw features and the linear map go by: the settings that suit the data, with what is set for all.
+    pub base: TrainConfig,
+    /// All entries; the last is a linear head with the settings of `base`, unless another is that already.
+    pub entries: Vec<Entry>,
+    /// What each entry is trained with; the data and its split are the same for all, by [`TrainConfig::data_seed`].
+    pub seeds: Vec<u64>,
+}
+
+impl Contest {
+    /// Settles what is compared on this data.
+    ///
+    /// # Errors
+    /// [`Error::Config`] for settings that do not hold, by the entry; for what cannot differ between entries; for two entries that
+    /// are the same; and where no validation row can be judged.
+    pub fn new(dataset: &Dataset, asked: &CompareConfig) -> Result<Self> {
+        let suited = dataset.default_config();
+        let set_all = |config: TrainConfig| {
+            let mut sets = asked.sets.iter();
+            sets.try_fold(config, |config, set| config.with_set(set))
+        };
+        let mut base = set_all(suited.clone())?;
+        base.check()?;
+        base.data_seed = Some(base.data_seed());
+        let seeds = seeds(base.seed, asked.seeds)?;
+        let classes = dataset.class_names.len();
+        let mut entries = Vec::new();
+        for (name, config) in starts(&suited, classes, asked)? {
+            let config = set_all(config).map_err(of_entry(&name))?;
+            entries.push(Entry { name, config });
+        }
+        for grid in &asked.grids {
+            entries = multiplied(entries, grid)?;
+        }
+        for entry in &mut entries {
+            // What a recipe says of the split gives way.
+            hold(&mut entry.config, &base);
+            entry.config.check().map_err(of_entry(&entry.name))?;
+        }
+        let mut contest = Self {
+            base,
+            entries,
+            seeds,
+        };
+        if contest.linear_head().is_none() {
+            contest.entries.push(Entry {
+                name: LINEAR_HEAD.to_owned(),
+                config: linear(&contest.base),
+            });
+        }
+        check_distinct(&contest.entries)?;
+        check_judged(dataset, &contest.base)?;
+        Ok(contest)
+    }
+
+    /// The entry that is a linear head with the settings of `base`.
+    pub(super) fn linear_head(&self) -> Option<usize> {
+        let linear = linear(&self.base);
+        self.entries.iter().position(|entry| entry.config == linear)
+    }
+}
+
+/// The settings with a head that has no hidden layer.
+fn linear(base: &TrainConfig) -> TrainConfig {
+    TrainConfig {
+        hidden_layers: Vec::new(),
+        ..base.clone()
+    }
+}
+
+/// The seeds from the first on.
+fn seeds(first: u64, count: u64) -> Result<Vec<u64>> {
+    if !(1..=MOST_SEEDS).contains(&count) {
+        return Err(Error::Config(format!(
+            "seeds is {count}: it must be between 1 and {MOST_SEEDS}"
+        )));
+    }
+    Ok((0..count).map(|i| first.wrapping_add(i)).collect())
+}
+
+/// Where entries start, before grids: recipes, the preset's entries, or else one that has no name. Without any grid the default
+/// recipes.
+fn starts(
+    suited: &TrainConfig,
+    classes: usize,
+    asked: &CompareConfig,
+) -> Result<Vec<(String, TrainConfig)>> {
+    let CompareConfig {
+        grids,
+        recipes,
+        preset,
+        ..
+    } = asked;
+    let mut starts = Vec::new();
+    let is_open = recipes.is_empty() && preset.is_none();
+    if is_open && !grids.is_empty() {
+        starts.push((String::new(), suited.clone()));
+    }
+    let named = recipes.iter().map(String::as_str);
+    let default = DEFAULT_RECIPES
+        .into_iter()
+        .filter(|_| is_open && grids.is_empty());
+    for name in named.chain(default) {
+        let config = Recipe::named(name)?.apply(suited.clone(), classes)?;
+        let config = TrainConfig {
+            split: suited.split.clone(),
+            ..config
+        };
+        let config = with_rows_of_few_classes(config, classes);
+        starts.push((name.to_owned(), config));
+    }
+    for (name, sets) in preset.iter().flat_map(|preset| preset.entries()) {
+        let mut sets = sets.iter();
+        let config = sets.try_fold(suited.clone(), |config, set| config.with_set(set));
+        starts.push((name, with_rows_of_few_classes(config?, classes)));
+    }
+    Ok(starts)
+}
+
+/// Each entry with each value of a grid.
+fn multiplied(entries: Vec<Entry>, grid: &str) -> Result<Vec<Entry>> {
+    let Some((key, values)) = grid.split_once('=') else {
+        return Err(Error::Config(format!(
+            "{} tries nothing: write key=value,value",
+            quoted(grid)
+        )));
+    };
+    if HELD.contains(&key) {
+        let how = match key {
+            "seed" => "give the number of seeds".to_owned(),
+            _ => "set it for all of them".to_owned(),
+        };
+        return Err(Error::Config(format!(
+            "{key} is the same for all entries, so that they answer the same queries: {how}"
+        )));
+    }
+    let values = parts(values);
+    if entries.len().saturating_mul(values.len()) > MOST_ENTRIES {
+        return Err(Error::Config(format!(
+            "{} entries are too many: compare at most {MOST_ENTRIES}",
+            entries.len().saturating_mul(values.len())
+        )));
+    }
+    let mut all = Vec::new();
+    for entry in &entries {
+        for value in &values {
+            let set = format!("{key}={value}");
+            let name = match entry.name.as_str() {
+                "" => set.clone(),
+                name => format!("{name}, {set}"),
+            };
+            let config = entry.config.with_set(&set).map_err(of_entry(&name))?;
+            all.push(Entry { name, config });
+        }
+    }
+    Ok(all)
+}
+
+/// Splits at commas, but for those of a list or a group of settings.
+fn parts(values: &str) -> Vec<&str> {
+    let mut depth = 0;
+    let is_comma = |c: char| {
+        depth += match c {
+            '[' | '{' => 1,
+            ']' | '}' => -1,
+            _ => 0,
+        };
+        c == ',' && depth == 0
+    };
+    values.split(is_comma).map(str::trim).collect()
+}
+
+/// Takes what all entries have in common.
+fn hold(config: &mut TrainConfig, base: &TrainConfig) {
+    let TrainConfig {
+        seed,
+        data_seed,
+        split,
+        test_fraction,
+        validation_fraction,
+        test_queries,
+        budget_bytes,
+        ..
+    } = base.clone();
+    *config = TrainConfig {
+        seed,
+        data_seed,
+        split,
+        test_fraction,
+        validation_fraction,
+        test_queries,
+        budget_bytes,
+        ..config.clone()
+    };
+}
+
+/// Says whose settings do not hold.
+pub(super) fn of_entry(name: &str) -> impl Fn(Error) -> Error {
+    move |error| match error {
+        Error::Config(_) | Error::Refused { .. } | Error::TooLarge { .. } if !name.is_empty() => {
+            Error::Config(format!("{name}: {error}"))
+        }
+        error => error,
+    }
+}
+
+fn check_distinct(entries: &[Entry]) -> Result<()> {
+    for (i, entry) in entries.iter().enumerate() {
+        let same = entries[..i]
+            .iter()
+            .find(|other| other.config == entry.config);
+        if let Some(other) = same {
+            return Err(Error::Config(format!(
+                "{} and {} are the same settings: leave one of them out",
+                quoted(&other.name),
+                quoted(&entry.name)
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Entries are ranked on the validation side: some row of it must have another of its class there.
+fn check_judged(dataset: &Dataset, base: &TrainConfig) -> Result<()> {
+    let sides = Sides::new(dataset, base)?;
+    let mut labels = dataset.labels_of(sides.of(Side::Validation));
+    labels.sort_unstable();
+    if labels.windows(2).any(|pair| pair[0] == pair[1]) {
+        return Ok(());
+    }
+    let how = match base.split {
+        Split::Column(_) => "let the column of the split name more rows validation",
+        _ => "raise validation_fraction",
+    };
+    Err(Error::Config(format!(
+        "entries are ranked on the validation rows, and none of the {} has another of its class there: {how}",
+        labels.len()
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settled(asked: &CompareConfig) -> Result<Contest, String> {
+        let dataset = Dataset::sample("mirrored", 0).expect("is there");
+        Contest::new(&dataset, asked).map_err(|error| error.to_string())
+    }
+
+    fn names(asked: &CompareConfig) -> Vec<String> {
+        let contest = settled(asked).expect("holds");
+        contest.entries.into_iter().map(|e| e.name).collect()
+    }
+
+    fn strings(texts: &[&str]) -> Vec<String> {
+        texts.iter().map(|text| (*text).to_owned()).collect()
+    }
+
+    fn grids(grids: &[&str]) -> CompareConfig {
+        CompareConfig {
+            grids: strings(grids),
+            ..CompareConfig::default()
+        }
+    }
+
+    #[test]
+    fn grids_multiply_and_a_linear_head_comes_along() {
+        let asked = grids(&["memory_size=0,1024", "hidden_layers=[64,32],[256]"]);
+        assert_eq!(
+            names(&asked),
+            [
+                "memory_size=0, hidden_layers=[64,32]",
+                "memory_size=0, hidden_layers=[256]",
+                "memory_size=1024, hidden_layers=[64,32]",
+                "memory_size=1024, hidden_layers=[256]",
+                "linear head"
+            ]
+        );
+        // One that is there already is not added.
+        assert_eq!(names(&grids(&["hidden_layers=[]"])), ["hidden_layers=[]"]);
+    }
+
+    #[test]
+    fn recipes_and_presets_stand_side_by_side_and_what_is_set_holds_for_all() {
+        let asked = CompareConfig {
+            recipes: strings(&["single-cell", "proxy-anchor"]),
+            preset: Some(Preset::Memory),
+            sets: strings(&["steps=10", "seed=7"]),
+            ..CompareConfig::default()
+        };
+        let contest = settled(&asked).expect("holds");
+        assert_eq!(contest.entries.len(), 6);
+        assert_eq!(contest.seeds, [7, 8, 9]);
+        for entry in &contest.entries {
+            assert_eq!(entry.config.steps, 10, "{}", entry.name);
+            assert_eq!(entry.config.data_seed, Some(7), "{}", entry.name);
+            assert_eq!(entry.config.split, contest.base.split, "{}", entry.name);
+        }
+    }
+
+    #[test]
+    fn every_preset_and_the_default_settle_on_every_sample() {
+        for sample in ["mirrored", "many-classes", "digits", "cells"] {
+            let dataset = Dataset::sample(sample, 0).expect("is there");
+            for preset in Preset::ALL.map(|(.., preset)| Some(preset)).into_iter() {
+                for preset in [preset, None] {
+                    let asked = CompareConfig {
+                        preset,
+                        ..CompareConfig::default()
+                    };
+                    let contest = Contest::new(&dataset, &asked);
+                    contest.unwrap_or_else(|error| panic!("{sample}, {preset:?}: {error}"));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_compared_is_refused_by_name() {
+        let refused = |asked: &CompareConfig| settled(asked).expect_err("refused");
+        for (asked, message) in [
+            (
+                grids(&["memory_size"]),
+                "\"memory_size\" tries nothing: write key=value,value",
+            ),
+            (
+                grids(&["split=random,by-class"]),
+                "split is the same for all entries, so that they answer the same queries: set it for all of them",
+            ),
+            (
+                grids(&["seed=0,1"]),
+                "seed is the same for all entries, so that they answer the same queries: give the number of seeds",
+            ),
+            (
+                grids(&["memory_size=0,0"]),
+                "\"memory_size=0\" and \"memory_size=0\" are the same settings: leave one of them out",
+            ),
+            (
+                grids(&["memory_size=8"]),
+                "memory_size=8: memory_size is 8: it must be 0, or at least batch_size and at most 16777216",
+            ),
+            (
+                CompareConfig {
+                    seeds: 0,
+                    ..CompareConfig::default()
+                },
+                "seeds is 0: it must be between 1 and 100",
+            ),
+            (
+                CompareConfig {
+                    sets: strings(&["validation_fraction=0"]),
+                    ..CompareConfig::default()
+                },
+                "entries are ranked on the validation rows, and none of the 0 has another of its class there: raise \
+                 validation_fraction",
+            ),
+        ] {
+            assert_eq!(refused(&asked), message);
+        }
+        let many: Vec<String> = (1..=300).map(|steps| steps.to_string()).collect();
+        let many = grids(&[&format!("steps={}", many.join(","))]);
+        assert_eq!(
+            refused(&many),
+            "300 entries are too many: compare at most 256"
+        );
+        let unknown = Preset::named("loss")
+            .expect_err("there is none")
+            .to_string();
+        assert!(
+            unknown.ends_with("there are memory, losses, samplers"),
+            "{unknown}"
+        );
+    }
+}

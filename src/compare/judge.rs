@@ -1,0 +1,492 @@
+//! [`Judge`]: how sure it is that one row of a leaderboard is better than another, by the same queries over several seeds.
+//!
+//! A score is a mean over queries and seeds, and other queries and other seeds would give another. The variance of a difference of
+//! scores is the sum of both: of the differences of single queries, averaged over seeds, and of the scores of single seeds. The sum
+//! counts what is particular to one query with one seed twice, which errs on the safe side (Owen 2007, The pigeonhole bootstrap; the
+//! two ways of clustering of Cameron, Gelbach and Miller 2011, without their third term).
+//!
+//! - **Queries.** Where the judged classes were never trained on, classes are the sample: the queries of a class count as one. Else
+//!   queries are, and their variance is doubled: two rows that are each other's nearest are right or wrong together.
+//!   That of single queries is what it would be without a difference, with two more queries that disagree (Bonett and Price
+//!   2012): a few that all say the same prove nothing. That of classes is never taken for less.
+//! - **Seeds.** Of three scores a variance is poorly known. Each row has its own, or the mean of all rows' where that is larger.
+//! - **Intervals** are Student's, with the degrees of freedom of Welch and Satterthwaite.
+//! - **Many rows.** The leader is chosen by the same queries, as the best of many. So all pairs of rows are judged, in both
+//!   directions, and together they err in 5 of 100 comparisons at most (Bonferroni).
+
+use std::collections::HashMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::student::upper_quantile;
+use crate::metrics::QueryScore;
+
+/// How often a comparison may call anything clear that is none.
+const ERROR: f64 = 0.05;
+
+/// A difference of two scores, with all values that the queries and seeds leave possible.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Interval {
+    /// The first score less the second.
+    pub difference: f64,
+    /// The least that it may be.
+    pub low: f64,
+    /// The most.
+    pub high: f64,
+}
+
+impl Interval {
+    /// Whether the first is better, whatever of these values is true.
+    pub fn is_clear(&self) -> bool {
+        self.low > 0.0
+    }
+}
+
+/// What the queries of a comparison have in common.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Queries {
+    /// The class of each, numbered from 0 on.
+    classes: Vec<usize>,
+    /// Classes in all.
+    count: usize,
+    /// Whether none of these classes was trained on.
+    new_classes: bool,
+}
+
+impl Queries {
+    pub(super) fn new(scores: &[QueryScore], new_classes: bool) -> Self {
+        let mut numbers = HashMap::new();
+        let classes = scores.iter().map(|score| {
+            let next = numbers.len();
+            *numbers.entry(score.class).or_insert(next)
+        });
+        Self {
+            classes: classes.collect(),
+            count: numbers.len(),
+            new_classes,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.classes.len()
+    }
+
+    pub(super) fn classes(&self) -> usize {
+        self.count
+    }
+
+    /// Whether none of these classes was trained on.
+    pub(super) fn are_new(&self) -> bool {
+        self.new_classes
+    }
+
+    /// The variance of the mean of `differences`, one a query, and its degrees of freedom; nothing where too few vary.
+    fn variance(&self, differences: &[f64]) -> Option<Part> {
+        let count = differences.len() as f64;
+        let mean = differences.iter().sum::<f64>() / count;
+        let squares: f64 = differences.iter().map(|d| d * d).sum();
+        let single = (squares + 2.0) / (count + 2.0).powi(2);
+        if !self.new_classes {
+            return (count > 1.0).then_some(Part {
+                variance: 2.0 * single,
+                df: count - 1.0,
+            });
+        }
+        let mut sums = vec![0.0; self.count];
+        for (class, difference) in self.classes.iter().zip(differences) {
+            sums[*class] += difference - mean;
+        }
+        let classes = self.count as f64;
+        let squares: f64 = sums.iter().map(|sum| sum * sum).sum();
+        (classes > 1.0).then(|| Part {
+            variance: (squares * classes / (classes - 1.0) / (count * count)).max(single),
+            df: classes - 1.0,
+        })
+    }
+}
+
+/// What a row of the leaderboard found.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Found {
+    /// By seed, by query: whether the nearest reference has the query's class.
+    pub(super) hits: Vec<Vec<bool>>,
+    /// Whether another seed would find the same.
+    pub(super) fixed: bool,
+}
+
+impl Found {
+    /// The part of the queries that are right, by seed.
+    pub(super) fn scores(&self) -> Vec<f64> {
+        let score = |hits: &Vec<bool>| {
+            hits.iter().filter(|hit| **hit).count() as f64 / hits.len().max(1) as f64
+        };
+        self.hits.iter().map(score).collect()
+    }
+
+    /// The mean over queries and seeds.
+    pub(super) fn score(&self) -> Option<f64> {
+        let scores = self.scores();
+        (!scores.is_empty()).then(|| scores.iter().sum::<f64>() / scores.len() as f64)
+    }
+
+    /// The variance of single seeds' scores.
+    pub(super) fn variance(&self) -> Option<f64> {
+        let (scores, mean) = (self.scores(), self.score()?);
+        let squares: f64 = scores.iter().map(|score| (score - mean).powi(2)).sum();
+        (scores.len() > 1).then(|| squares / (scores.len() - 1) as f64)
+    }
+
+    /// By query, the part of the seeds that are right.
+    fn queries(&self) -> impl Iterator<Item = f64> {
+        let seeds = self.hits.len() as f64;
+        let queries = self.hits.first().map_or(0, Vec::len);
+        (0..queries).map(move |query| {
+            let right = self.hits.iter().filter(|hits| hits[query]).count();
+            right as f64 / seeds
+        })
+    }
+}
+
+/// Part of a variance, and how well it is known.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    variance: f64,
+    df: f64,
+}
+
+/// Judges the rows of one comparison.
+#[derive(Debug)]
+pub(super) struct Judge<'a> {
+    queries: &'a Queries,
+    /// The mean over rows of the variance over seeds; nothing where no row has two seeds.
+    seeds: Option<Part>,
+    /// How often each pair of rows, in one direction, may be called clear where it is not.
+    error: f64,
+}
+
+impl<'a> Judge<'a> {
+    /// `found` is what the rows found that were scored, of `rows` rows among which the best is looked for.
+    pub(super) fn new<'b>(
+        queries: &'a Queries,
+        found: impl Iterator<Item = &'b Found>,
+        rows: usize,
+    ) -> Self {
+        let (mut squares, mut df) = (0.0, 0.0);
+        for found in found.filter(|found| !found.fixed) {
+            if let Some(variance) = found.variance() {
+                let own = (found.hits.len() - 1) as f64;
+                squares += own * variance;
+                df += own;
+            }
+        }
+        Self {
+            queries,
+            seeds: (df > 0.0).then(|| Part {
+                variance: squares / df,
+                df,
+            }),
+            error: ERROR / (rows * rows.saturating_sub(1)).max(1) as f64,
+        }
+    }
+
+    /// How much better `a` is than `b`; nothing where a row has one seed, or the queries are of one class that is new.
+    pub(super) fn interval(&self, a: &Found, b: &Found) -> Option<Interval> {
+        let difference = a.score()? - b.score()?;
+        let differences: Vec<f64> = a.queries().zip(b.queries()).map(|(a, b)| a - b).collect();
+        let parts = [
+            self.queries.variance(&differences)?,
+            self.seed_variance(a)?,
+            self.seed_variance(b)?,
+        ];
+        let variance: f64 = parts.iter().map(|part| part.variance).sum();
+        let unsure: f64 = parts
+            .iter()
+            .map(|part| part.variance * part.variance / part.df)
+            .sum();
+        let width = upper_quantile(self.error, variance * variance / unsure) * variance.sqrt();
+        Some(Interval {
+            difference,
+            low: difference - width,
+            high: difference + width,
+        })
+    }
+
+    /// The variance of the mean over a row's seeds.
+    fn seed_variance(&self, found: &Found) -> Option<Part> {
+        if found.fixed {
+            return Some(Part {
+                variance: 0.0,
+                df: 1.0,
+            });
+        }
+        let seeds = found.hits.len() as f64;
+        let (own, all) = (found.variance()?, self.seeds?);
+        let part = match own > all.variance {
+            true => Part {
+                variance: own,
+                df: seeds - 1.0,
+            },
+            false => all,
+        };
+        Some(Part {
+            variance: part.variance / seeds,
+            ..part
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::{self, Rng};
+
+    use rand::RngExt as _;
+
+    /// How queries are right in a made-up comparison: the log odds are a sum of normal numbers with these deviations.
+    #[derive(Clone, Copy)]
+    struct World {
+        new_classes: bool,
+        classes: usize,
+        of_a_class: usize,
+        rows: usize,
+        seeds: usize,
+        /// The log odds of the mean.
+        mean: f64,
+        /// How much better the second row is than all others.
+        better: f64,
+        /// Of a class and of a query, for all rows; of each row's own.
+        class: f64,
+        query: f64,
+        /// Of a seed, and of a seed in a class.
+        seed: f64,
+        /// That of the first row over that of the others.
+        restless: f64,
+        /// Rows that know no seed, the last.
+        fixed: usize,
+    }
+
+    const WORLD: World = World {
+        new_classes: true,
+        classes: 50,
+        of_a_class: 10,
+        rows: 7,
+        seeds: 3,
+        mean: 1.0,
+        better: 0.0,
+        class: 0.7,
+        query: 0.7,
+        seed: 0.1,
+        restless: 1.0,
+        fixed: 2,
+    };
+
+    impl World {
+        /// What every row finds.
+        fn draw(&self, rng: &mut Rng) -> (Queries, Vec<Found>) {
+            let count = self.classes * self.of_a_class;
+            let scores: Vec<QueryScore> = (0..count)
+                .map(|query| QueryScore {
+                    class: (query / self.of_a_class) as u32,
+                    hit: false,
+                    average_precision_at_r: 0.0,
+                })
+                .collect();
+            let normal = |rng: &mut Rng, deviation: f64| match deviation {
+                0.0 => 0.0,
+                deviation => deviation * rng::normal(rng),
+            };
+            let field = |rng: &mut Rng, class: f64, query: f64| -> Vec<f64> {
+                let classes: Vec<f64> = (0..self.classes).map(|_| normal(rng, class)).collect();
+                let each = (0..count).map(|q| classes[q / self.of_a_class] + normal(rng, query));
+                each.collect()
+            };
+            let shared = field(rng, self.class, self.query);
+            let row = |row: usize, rng: &mut Rng| {
+                let own = field(rng, self.class, self.query);
+                let fixed = row >= self.rows - self.fixed;
+                let restless = match row {
+                    _ if fixed => 0.0,
+                    0 => self.restless,
+                    _ => 1.0,
+                };
+                let mean = self.mean + if row == 1 { self.better } else { 0.0 };
+                let seeds = if fixed { 1 } else { self.seeds };
+                let hits = (0..seeds).map(|_| {
+                    let seed = normal(rng, self.seed * restless);
+                    let of_seed = field(rng, self.seed, 0.0);
+                    let odds = (0..count).map(|q| mean + seed + shared[q] + own[q] + of_seed[q]);
+                    let hit = |odds: f64| rng.random::<f64>() < 1.0 / (1.0 + libm::exp(-odds));
+                    odds.map(hit).collect()
+                });
+                Found {
+                    hits: hits.collect(),
+                    fixed,
+                }
+            };
+            let found = (0..self.rows).map(|i| row(i, rng)).collect();
+            (Queries::new(&scores, self.new_classes), found)
+        }
+
+        /// The leader, and how many rows are clearly behind it.
+        fn compare(&self, rng: &mut Rng) -> (usize, usize) {
+            let (queries, found) = self.draw(rng);
+            let judge = Judge::new(&queries, found.iter(), found.len());
+            let score = |row: &usize| found[*row].score().expect("was scored");
+            let leader = (0..found.len()).max_by(|a, b| score(a).total_cmp(&score(b)));
+            let leader = leader.expect("there are rows");
+            let clear = (0..found.len()).filter(|row| *row != leader).filter(|row| {
+                let behind = judge.interval(&found[leader], &found[*row]);
+                behind.expect("several seeds").is_clear()
+            });
+            (leader, clear.count())
+        }
+
+        /// Of so many comparisons: the part in which a row is called clear, and that in which the second is called the best.
+        fn rates(&self, trials: usize) -> (f64, f64) {
+            let mut rng = rng::stream(0, "judge");
+            let (mut clear, mut named) = (0, 0);
+            for _ in 0..trials {
+                let (leader, behind) = self.compare(&mut rng);
+                clear += usize::from(behind > 0);
+                named += usize::from(leader == 1 && behind + 1 == self.rows);
+            }
+            (clear as f64 / trials as f64, named as f64 / trials as f64)
+        }
+    }
+
+    /// Comparisons of each world: the rate is then known within 0.02.
+    const TRIALS: usize = 500;
+
+    #[test]
+    fn of_rows_that_are_equally_good_hardly_any_is_called_clear() {
+        for (what, world) in [
+            ("new classes", WORLD),
+            (
+                "shuffled labels",
+                World {
+                    mean: -4.0,
+                    class: 0.0,
+                    query: 0.0,
+                    seed: 0.0,
+                    ..WORLD
+                },
+            ),
+            (
+                "known classes",
+                World {
+                    new_classes: false,
+                    classes: 10,
+                    of_a_class: 20,
+                    class: 0.0,
+                    ..WORLD
+                },
+            ),
+            (
+                "seeds say more than queries",
+                World {
+                    seed: 0.4,
+                    class: 0.2,
+                    query: 0.2,
+                    ..WORLD
+                },
+            ),
+            (
+                "one row depends on its seed far more than others",
+                World {
+                    restless: 5.0,
+                    ..WORLD
+                },
+            ),
+            ("two seeds", World { seeds: 2, ..WORLD }),
+            (
+                "five classes",
+                World {
+                    classes: 5,
+                    of_a_class: 60,
+                    ..WORLD
+                },
+            ),
+            ("nearly all right", World { mean: 5.0, ..WORLD }),
+            ("many rows", World { rows: 19, ..WORLD }),
+        ] {
+            let (clear, _) = world.rates(TRIALS);
+            println!("{what}: clear in {clear}");
+            assert!(clear <= 0.05, "{what}: {clear}");
+        }
+    }
+
+    #[test]
+    fn a_row_that_is_better_is_named() {
+        for (what, world) in [
+            (
+                "new classes",
+                World {
+                    better: 2.0,
+                    ..WORLD
+                },
+            ),
+            (
+                "known classes",
+                World {
+                    new_classes: false,
+                    classes: 10,
+                    of_a_class: 50,
+                    class: 0.0,
+                    better: 2.0,
+                    ..WORLD
+                },
+            ),
+        ] {
+            let (_, named) = world.rates(TRIALS);
+            println!("{what}: named in {named}");
+            assert!(named >= 0.9, "{what}: {named}");
+        }
+    }
+
+    fn of(hits: &[&[u8]]) -> Found {
+        let seed = |seed: &&[u8]| seed.iter().map(|hit| *hit > 0).collect();
+        Found {
+            hits: hits.iter().map(seed).collect(),
+            fixed: false,
+        }
+    }
+
+    fn queries(classes: &[u32], new_classes: bool) -> Queries {
+        let score = |class: &u32| QueryScore {
+            class: *class,
+            hit: false,
+            average_precision_at_r: 0.0,
+        };
+        Queries::new(&classes.iter().map(score).collect::<Vec<_>>(), new_classes)
+    }
+
+    #[test]
+    fn one_seed_or_one_new_class_is_not_judged() {
+        let (a, b) = (of(&[&[1, 1], &[1, 1]]), of(&[&[0, 1], &[0, 0]]));
+        let judged = |classes: &[u32], new, a: &Found, b: &Found| {
+            let queries = queries(classes, new);
+            Judge::new(&queries, [a, b].into_iter(), 2).interval(a, b)
+        };
+        assert!(judged(&[0, 1], true, &a, &b).is_some());
+        assert_eq!(judged(&[0, 0], true, &a, &b), None);
+        assert!(judged(&[0, 0], false, &a, &b).is_some());
+        assert_eq!(judged(&[0, 1], true, &a, &of(&[&[0, 1]])), None);
+    }
+
+    #[test]
+    fn a_few_queries_that_all_say_the_same_prove_nothing_and_many_do() {
+        let clear = |count: usize| {
+            let classes: Vec<u32> = (0..count as u32).collect();
+            let (a, b) = (vec![true; count], vec![false; count]);
+            let found = |hits: Vec<bool>| Found {
+                hits: vec![hits; 3],
+                fixed: false,
+            };
+            let (a, b) = (found(a), found(b));
+            let queries = queries(&classes, true);
+            let judge = Judge::new(&queries, [&a, &b].into_iter(), 2);
+            judge.interval(&a, &b).expect("three seeds").is_clear()
+        };
+        assert_eq!((clear(4), clear(12)), (false, true));
+    }
+}

@@ -1,0 +1,533 @@
+//! [`Comparison`]: the leaderboard. Takes a [`Contest`], trains its entries one after the other, a slice of work at a time, and gives
+//! a [`CompareReport`] at any moment.
+//!
+//! Raw features, the linear map and every entry are scored by the same validation rows, so that they are compared query by query;
+//! [`judge`] says how. The test side is looked at once, at the end, for the best row alone. Seeds are taken in turn: the first of
+//! every entry, then the second, so that a comparison which is stopped has compared like with like.
+
+mod contest;
+mod judge;
+mod report;
+mod row;
+mod rungs;
+mod student;
+
+use std::collections::{HashSet, VecDeque};
+use std::rc::Rc;
+
+use serde::Serialize;
+use web_time::Instant;
+
+pub use contest::{CompareConfig, Contest, Entry, Preset};
+pub use judge::Interval;
+pub use report::{CompareReport, CompareRow, RowKind, SeedScore, Standing, TestScore};
+
+use crate::config::{InitialWeights, TrainConfig};
+use crate::dataset::{Dataset, Side};
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::forecast::Rate;
+use crate::plan::Room;
+use crate::trainer::{Map, Part, Trainer};
+use contest::of_entry;
+use judge::Queries;
+use row::{Row, Scored};
+
+/// What a comparison will take, before it starts.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CompareForecast {
+    /// Runs in all, those of the rungs included.
+    pub runs: u64,
+    /// Their steps; the most that it may be where entries are halved and differ in steps.
+    pub steps: u64,
+    /// How long it takes, about; at most, where entries are halved.
+    pub predicted_ms: f64,
+    /// Device memory of the largest entry, in bytes: they run one after the other.
+    pub peak_bytes: u64,
+    /// That entry.
+    pub largest: String,
+}
+
+/// What a slice of work brought.
+#[derive(Clone, Debug, PartialEq)]
+pub enum CompareProgress {
+    /// Raw features and the linear map were scored.
+    Baselines,
+    /// A run began, or took steps.
+    Steps,
+    /// A run is over.
+    Run {
+        /// The entry.
+        name: String,
+        /// Its seed.
+        seed: u64,
+        /// Its steps.
+        steps: u64,
+        /// Its score on the validation side; nothing where it broke off.
+        precision_at_1: Option<f64>,
+    },
+    /// The better half of the entries goes on.
+    Halved {
+        /// Entries that are left.
+        left: usize,
+        /// Steps that they were judged after; the most, where entries differ.
+        steps: u64,
+    },
+    /// The test side was scored for the best row: the comparison is over.
+    Finished,
+}
+
+/// A piece of the work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Job {
+    Baselines,
+    /// A run of the row, with the seed of this number.
+    Run {
+        row: usize,
+        seed: usize,
+        steps: u64,
+    },
+    /// Drops the worse half.
+    Halve,
+    Test,
+}
+
+/// A run under way.
+#[derive(Debug)]
+struct Training {
+    trainer: Trainer,
+    elapsed_ms: f64,
+}
+
+/// A comparison under way.
+#[derive(Debug)]
+pub struct Comparison {
+    engine: Engine,
+    dataset: Rc<Dataset>,
+    contest: Contest,
+    rows: Vec<Row>,
+    queries: Queries,
+    jobs: VecDeque<Job>,
+    training: Option<Training>,
+    /// Rungs that are over.
+    rung: usize,
+    /// Runs done and in all, and their steps.
+    runs: [u64; 2],
+    steps: [u64; 2],
+    elapsed_ms: f64,
+    peak_bytes: u64,
+    test: Option<TestScore>,
+    finished: bool,
+}
+
+/// Runs and steps of a contest, by how many entries and steps each rung has and the last entries have.
+fn schedule(contest: &Contest) -> Vec<(usize, usize)> {
+    let sizes = rungs::sizes(contest.entries.len());
+    let (last, rungs) = sizes.split_last().expect("there is an entry");
+    let rungs = rungs.iter().map(|entries| (*entries, 1));
+    rungs.chain([(*last, contest.seeds.len())]).collect()
+}
+
+impl Contest {
+    /// Forecasts the comparison: a pure function; the rate of [`Trainer::measure_rate`] suits it best.
+    ///
+    /// # Errors
+    /// [`Error::Config`] with the name of an entry that does not fit the room, or does not suit the data.
+    pub fn plan(&self, room: &Room, dataset: &Dataset, rate: &Rate) -> Result<CompareForecast> {
+        let plan =
+            |config: &TrainConfig, part| Trainer::plan_part(room, dataset, config, rate, part);
+        let base = at_random(&self.base);
+        let baselines = plan(&base, Part::Baselines)?;
+        let (mut peak_bytes, mut largest) = (baselines.memory.total_bytes(), "raw features");
+        let mut tested_ms = plan(&base, Part::Test)?.predicted_ms;
+        let schedule = schedule(self);
+        let last = schedule.len() - 1;
+        // By rung, what each entry would take there.
+        let mut costs = vec![Vec::new(); schedule.len()];
+        for Entry { name, config } in &self.entries {
+            for (rung, costs) in costs.iter_mut().enumerate() {
+                let steps = rungs::steps(config.steps, rung, last);
+                let config = with_steps(config, steps);
+                let run = plan(&config, Part::Training).map_err(of_entry(name))?;
+                costs.push((run.predicted_ms, steps));
+                if run.memory.total_bytes() > peak_bytes {
+                    (peak_bytes, largest) = (run.memory.total_bytes(), name);
+                }
+            }
+            tested_ms = tested_ms.max(plan(config, Part::Test)?.predicted_ms);
+        }
+        let mut forecast = CompareForecast {
+            runs: 0,
+            steps: 0,
+            predicted_ms: baselines.predicted_ms + tested_ms,
+            peak_bytes,
+            largest: largest.to_owned(),
+        };
+        for ((entries, seeds), mut costs) in schedule.into_iter().zip(costs) {
+            // Who goes on is not known: the slowest may.
+            costs.sort_by(|a, b| b.0.total_cmp(&a.0));
+            costs.truncate(entries);
+            forecast.predicted_ms += seeds as f64 * costs.iter().map(|(ms, _)| ms).sum::<f64>();
+            costs.sort_by_key(|(_, steps)| std::cmp::Reverse(*steps));
+            forecast.steps += seeds as u64 * costs.iter().map(|(_, steps)| steps).sum::<u64>();
+            forecast.runs += (seeds * entries) as u64;
+        }
+        Ok(forecast)
+    }
+}
+
+impl Comparison {
+    /// Prepares a comparison; nothing is computed yet.
+    ///
+    /// # Errors
+    /// As [`Contest::plan`]: what does not fit the engine's budget is refused before anything starts.
+    pub fn new(engine: Engine, dataset: Rc<Dataset>, contest: Contest) -> Result<Self> {
+        let forecast = contest.plan(&engine.room(), &dataset, &Rate::default())?;
+        let suited = dataset.default_config();
+        let mut rows = vec![
+            Row::baseline(RowKind::Raw),
+            Row::baseline(RowKind::LinearMap),
+        ];
+        let entries = contest.entries.iter();
+        rows.extend(entries.map(|entry| Row::head(entry, &suited)));
+        let mut comparison = Self {
+            engine,
+            dataset,
+            rows,
+            queries: Queries::default(),
+            jobs: VecDeque::from([Job::Baselines]),
+            training: None,
+            rung: 0,
+            runs: [0, forecast.runs],
+            steps: [0, forecast.steps],
+            elapsed_ms: 0.0,
+            peak_bytes: 0,
+            test: None,
+            finished: false,
+            contest,
+        };
+        comparison.add_rung();
+        Ok(comparison)
+    }
+
+    /// Does the next slice of work; `at_most` bounds its steps. Between slices a browser has its turn.
+    ///
+    /// After [`Error::Stopped`] it can go on: what was under way is taken up where it was.
+    ///
+    /// # Errors
+    /// As [`Trainer::new`], [`Trainer::advance`] and [`Trainer::evaluate`]. A run whose embeddings are not finite is no error: its
+    /// row says so, and the others go on.
+    pub async fn next(&mut self, at_most: u64) -> Result<CompareProgress> {
+        self.engine.breathe().await?;
+        let started = Instant::now();
+        let progress = self.slice(at_most).await;
+        let elapsed_ms = started.elapsed().as_secs_f64() * 1e3;
+        self.elapsed_ms += elapsed_ms;
+        self.peak_bytes = self.peak_bytes.max(self.engine.ledger().peak_bytes());
+        progress
+    }
+
+    async fn slice(&mut self, at_most: u64) -> Result<CompareProgress> {
+        let Some(job) = self.jobs.front().copied() else {
+            return Ok(CompareProgress::Finished);
+        };
+        let progress = match job {
+            Job::Baselines => self.score_baselines().await?,
+            Job::Halve => self.halve(),
+            Job::Test => self.score_test().await?,
+            Job::Run { row, seed, steps } => {
+                let progress = self.run(row, seed, steps, at_most).await?;
+                if progress == CompareProgress::Steps {
+                    return Ok(progress);
+                }
+                progress
+            }
+        };
+        // What was halved has put others in its place.
+        if job != Job::Halve {
+            self.jobs.pop_front();
+        }
+        Ok(progress)
+    }
+
+    /// Puts the runs of the next rung at the end, and what follows them.
+    fn add_rung(&mut self) {
+        let rungs = rungs::sizes(self.contest.entries.len()).len() - 1;
+        let is_last = self.rung == rungs;
+        let seeds = if is_last { self.contest.seeds.len() } else { 1 };
+        for seed in 0..seeds {
+            for (row, of_row) in self.rows.iter().enumerate() {
+                if let Some(config) = of_row.config.as_ref().filter(|_| of_row.goes_on()) {
+                    let steps = rungs::steps(config.steps, self.rung, rungs);
+                    self.jobs.push_back(Job::Run { row, seed, steps });
+                }
+            }
+        }
+        self.jobs
+            .push_back(if is_last { Job::Test } else { Job::Halve });
+    }
+
+    /// A trainer for the next job; the one before has given its memory back.
+    async fn trainer(&self, config: TrainConfig, starts_at_random: bool) -> Result<Trainer> {
+        self.engine.settle().await?;
+        self.engine.ledger().restart_peak();
+        let (engine, dataset) = (self.engine.clone(), Rc::clone(&self.dataset));
+        match starts_at_random {
+            true => Trainer::at_random(engine, dataset, config).await,
+            false => Trainer::new(engine, dataset, config).await,
+        }
+    }
+
+    async fn score_baselines(&mut self) -> Result<CompareProgress> {
+        let started = Instant::now();
+        let mut trainer = self.trainer(at_random(&self.contest.base), true).await?;
+        let trained = self.dataset.labels_of(&trainer.sides().train);
+        let trained: HashSet<u32> = trained.into_iter().collect();
+        for (row, map) in [Map::Raw, Map::Linear].into_iter().enumerate() {
+            let scored = trainer.score_each(map, Side::Validation).await?;
+            let Some((metrics, queries)) = scored else {
+                continue;
+            };
+            if map == Map::Raw {
+                let known = queries.iter().any(|query| trained.contains(&query.class));
+                self.queries = Queries::new(&queries, !known);
+            }
+            let elapsed_ms = started.elapsed().as_secs_f64() * 1e3;
+            self.rows[row].take(Scored::new(&metrics, &queries, elapsed_ms));
+        }
+        // Without a linear map there is no row of it.
+        if self.rows[1].found.hits.is_empty() {
+            self.rows[1].error = trainer.no_linear().map(ToString::to_string);
+        }
+        Ok(CompareProgress::Baselines)
+    }
+
+    /// Takes steps of a run, or scores it once it took all.
+    async fn run(
+        &mut self,
+        row: usize,
+        seed: usize,
+        steps: u64,
+        at_most: u64,
+    ) -> Result<CompareProgress> {
+        let started = Instant::now();
+        let Some(training) = &mut self.training else {
+            let mut config = self.contest.entries[row - 2].config.clone();
+            config = with_steps(&config, steps);
+            config.seed = self.contest.seeds[seed];
+            let trainer = self.trainer(config, false).await?;
+            self.training = Some(Training {
+                trainer,
+                elapsed_ms: started.elapsed().as_secs_f64() * 1e3,
+            });
+            return Ok(CompareProgress::Steps);
+        };
+        let trainer = &mut training.trainer;
+        let left = steps - trainer.step();
+        let advanced = match left {
+            0 => Ok(Vec::new()),
+            left => trainer.advance(at_most.min(left)).await,
+        };
+        match advanced {
+            Ok(reports) if left > 0 => {
+                self.steps[0] += reports.len() as u64;
+                training.elapsed_ms += started.elapsed().as_secs_f64() * 1e3;
+                return Ok(CompareProgress::Steps);
+            }
+            Ok(_) => {
+                let scored = trainer.score_each(Map::Head, Side::Validation).await?;
+                let (metrics, queries) = scored.ok_or_else(nothing_to_rank)?;
+                let weights = match seed {
+                    0 => Some(trainer.weights().await?),
+                    _ => None,
+                };
+                let elapsed_ms = training.elapsed_ms + started.elapsed().as_secs_f64() * 1e3;
+                self.rows[row].take(Scored::new(&metrics, &queries, elapsed_ms));
+                self.rows[row].head = weights.or(self.rows[row].head.take());
+            }
+            Err(error @ Error::NotFinite { .. }) => {
+                let left = left + self.give_up(row, &error);
+                self.steps[0] += left;
+            }
+            Err(error) => return Err(error),
+        }
+        self.runs[0] += 1;
+        let peak_bytes = self.engine.ledger().peak_bytes();
+        let of_row = &mut self.rows[row];
+        of_row.steps = steps;
+        of_row.peak_bytes = of_row.peak_bytes.max(peak_bytes);
+        let last = of_row.scores.last().filter(|_| of_row.error.is_none());
+        let precision_at_1 = last.map(|score| score.precision_at_1);
+        let name = of_row.name.clone();
+        self.training = None;
+        Ok(CompareProgress::Run {
+            name,
+            seed: self.contest.seeds[seed],
+            steps,
+            precision_at_1,
+        })
+    }
+
+    /// Leaves out a row that broke off; gives the steps that it does not take.
+    fn give_up(&mut self, row: usize, error: &Error) -> u64 {
+        self.rows[row].fail(error.to_string());
+        let mut skipped = 0;
+        let runs = &mut self.runs;
+        // The first job is the one that broke off.
+        let mut first = true;
+        self.jobs.retain(|job| match job {
+            Job::Run { row: of, steps, .. } if *of == row && !std::mem::take(&mut first) => {
+                skipped += steps;
+                runs[1] -= 1;
+                false
+            }
+            _ => {
+                first = false;
+                true
+            }
+        });
+        skipped
+    }
+
+    /// Drops the worse half of the entries, of equal ones the later; a linear head stays in any case.
+    fn halve(&mut self) -> CompareProgress {
+        let sizes = rungs::sizes(self.contest.entries.len());
+        self.rung += 1;
+        let left = sizes[self.rung];
+        let mut order: Vec<usize> = (2..self.rows.len())
+            .filter(|row| self.rows[*row].goes_on())
+            .collect();
+        let linear = self.contest.linear_head().map(|entry| entry + 2);
+        order.sort_by(|a, b| {
+            let is_other = |row: &usize| Some(*row) != linear;
+            let best_first = self.rows[*b].best_first(&self.rows[*a]);
+            is_other(a).cmp(&is_other(b)).then(best_first)
+        });
+        let steps = order.iter().map(|row| self.rows[*row].steps).max();
+        for (place, row) in order.iter().enumerate() {
+            self.rows[*row].end_rung(place < left);
+        }
+        self.jobs.pop_front();
+        self.add_rung();
+        CompareProgress::Halved {
+            left: left.min(order.len()),
+            steps: steps.unwrap_or(0),
+        }
+    }
+
+    /// Scores the test side by the best row.
+    async fn score_test(&mut self) -> Result<CompareProgress> {
+        if let Some(best) = self.order().first().copied() {
+            let row = &self.rows[best];
+            let (map, config) = match row.kind {
+                RowKind::Raw => (Map::Raw, at_random(&self.contest.base)),
+                RowKind::LinearMap => (Map::Linear, at_random(&self.contest.base)),
+                RowKind::Head => (Map::Head, at_random(&self.contest.entries[best - 2].config)),
+            };
+            let mut trainer = self.trainer(config, true).await?;
+            if let Some(weights) = &row.head {
+                trainer.set_weights(weights).await?;
+            }
+            let scored = trainer.score_each(map, Side::Test).await?;
+            self.test = scored.map(|(metrics, _)| TestScore {
+                name: row.name.clone(),
+                seed: self.contest.seeds[0],
+                metrics,
+            });
+        }
+        self.steps[0] = self.steps[1];
+        self.finished = true;
+        Ok(CompareProgress::Finished)
+    }
+
+    /// The rows that were scored in full, best first.
+    fn order(&self) -> Vec<usize> {
+        let scored = |row: &usize| self.rows[*row].is_ranked();
+        let mut order: Vec<usize> = (0..self.rows.len()).filter(scored).collect();
+        order.sort_by(|a, b| self.rows[*b].best_first(&self.rows[*a]));
+        order
+    }
+
+    /// Whether all runs are done and the test side is scored.
+    pub fn is_finished(&self) -> bool {
+        self.finished
+    }
+
+    /// Steps done, and steps in all. Where a run breaks off or entries are halved, some count as done that nobody took.
+    pub fn steps(&self) -> [u64; 2] {
+        self.steps
+    }
+
+    /// Runs done, and runs in all.
+    pub fn runs(&self) -> [u64; 2] {
+        self.runs
+    }
+
+    /// What is compared.
+    pub fn contest(&self) -> &Contest {
+        &self.contest
+    }
+
+    /// The engine that it runs on.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// Ends the comparison and gives its engine back for another.
+    pub fn into_engine(self) -> Engine {
+        self.engine
+    }
+
+    /// The leaderboard so far.
+    pub fn report(&self) -> CompareReport {
+        let info = self.engine.info();
+        let mut report = CompareReport {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            engine: info.engine.clone(),
+            adapter: info.adapter.clone(),
+            data: self.dataset.name.clone(),
+            data_seed: self.contest.base.data_seed(),
+            seeds: self.contest.seeds.clone(),
+            queries: self.queries.len() as u64,
+            classes: self.queries.classes() as u64,
+            new_classes: self.queries.are_new(),
+            finished: self.finished,
+            runs: self.runs,
+            elapsed_ms: self.elapsed_ms,
+            peak_bytes: self.peak_bytes,
+            budget_bytes: self.engine.ledger().budget_bytes(),
+            rows: row::ranked(
+                &self.rows,
+                &self.order(),
+                &self.queries,
+                &self.contest.seeds,
+            ),
+            test: self.test.clone(),
+            verdict: String::new(),
+        };
+        report.verdict = report.say();
+        report
+    }
+}
+
+/// The settings with another number of steps.
+fn with_steps(config: &TrainConfig, steps: u64) -> TrainConfig {
+    TrainConfig {
+        steps,
+        ..config.clone()
+    }
+}
+
+/// The settings for a head that is only scored: where its weights start does not matter.
+fn at_random(config: &TrainConfig) -> TrainConfig {
+    TrainConfig {
+        initial_weights: InitialWeights::Random,
+        ..config.clone()
+    }
+}
+
+fn nothing_to_rank() -> Error {
+    Error::Data(
+        "no validation row has another of its class there: raise validation_fraction".to_owned(),
+    )
+}

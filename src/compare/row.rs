@@ -1,0 +1,231 @@
+//! [`Row`]: what is known of one row of the leaderboard while the comparison goes on.
+
+use std::cmp::Ordering;
+
+use super::contest::Entry;
+use super::judge::{Found, Judge, Queries};
+use super::report::{CompareRow, RowKind, SeedScore, Standing};
+use crate::config::TrainConfig;
+use crate::metrics::{Metrics, QueryScore};
+use crate::model::LayerWeights;
+
+/// What tells a run from others, and is no setting of an entry.
+const NO_SETTINGS: [&str; 3] = ["seed", "data_seed", "budget_bytes"];
+
+/// A row of the leaderboard under way.
+#[derive(Debug)]
+pub(super) struct Row {
+    pub(super) name: String,
+    pub(super) kind: RowKind,
+    /// The settings of an entry.
+    pub(super) config: Option<TrainConfig>,
+    /// How they differ from those that suit the data.
+    settings: Vec<String>,
+    pub(super) found: Found,
+    /// One a seed, as `found` has them.
+    pub(super) scores: Vec<Score>,
+    /// Steps of its last run.
+    pub(super) steps: u64,
+    pub(super) peak_bytes: u64,
+    /// The head of the first seed.
+    pub(super) head: Option<Vec<LayerWeights>>,
+    /// Whether others did better in a rung.
+    dropped: bool,
+    /// Why there is nothing to rank.
+    pub(super) error: Option<String>,
+}
+
+/// One seed's scores.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Score {
+    pub(super) precision_at_1: f64,
+    mean_average_precision_at_r: f64,
+    elapsed_ms: f64,
+}
+
+/// What a run found.
+#[derive(Debug)]
+pub(super) struct Scored {
+    score: Score,
+    hits: Vec<bool>,
+}
+
+impl Scored {
+    pub(super) fn new(metrics: &Metrics, queries: &[QueryScore], elapsed_ms: f64) -> Self {
+        Self {
+            score: Score {
+                precision_at_1: metrics.precision_at_1,
+                mean_average_precision_at_r: metrics.mean_average_precision_at_r,
+                elapsed_ms,
+            },
+            hits: queries.iter().map(|query| query.hit).collect(),
+        }
+    }
+}
+
+impl Row {
+    /// Raw features, or the linear map: what no seed changes.
+    pub(super) fn baseline(kind: RowKind) -> Self {
+        let name = match kind {
+            RowKind::Raw => "raw features",
+            RowKind::LinearMap | RowKind::Head => "linear map (LDA)",
+        };
+        Self {
+            name: name.to_owned(),
+            kind,
+            config: None,
+            settings: Vec::new(),
+            found: Found {
+                hits: Vec::new(),
+                fixed: true,
+            },
+            scores: Vec::new(),
+            steps: 0,
+            peak_bytes: 0,
+            head: None,
+            dropped: false,
+            error: None,
+        }
+    }
+
+    pub(super) fn head(entry: &Entry, suited: &TrainConfig) -> Self {
+        let differences = entry.config.differences(suited).into_iter();
+        Self {
+            name: entry.name.clone(),
+            kind: RowKind::Head,
+            settings: differences
+                .filter(|(key, _)| !NO_SETTINGS.contains(&key.as_str()))
+                .map(|(key, value)| format!("{key}={value}"))
+                .collect(),
+            config: Some(entry.config.clone()),
+            found: Found::default(),
+            steps: entry.config.steps,
+            ..Self::baseline(RowKind::Head)
+        }
+    }
+
+    /// Takes what a run found.
+    pub(super) fn take(&mut self, scored: Scored) {
+        self.scores.push(scored.score);
+        self.found.hits.push(scored.hits);
+    }
+
+    /// It broke off, and what it did before says nothing.
+    pub(super) fn fail(&mut self, error: String) {
+        (self.error, self.head) = (Some(error), None);
+    }
+
+    /// A rung is over: what it found counts no more where it goes on.
+    pub(super) fn end_rung(&mut self, goes_on: bool) {
+        self.head = None;
+        self.dropped = !goes_on;
+        if goes_on {
+            self.scores.clear();
+            self.found.hits.clear();
+        }
+    }
+
+    /// Whether it is still trained.
+    pub(super) fn goes_on(&self) -> bool {
+        !self.dropped && self.error.is_none()
+    }
+
+    /// Whether it was scored in full.
+    pub(super) fn is_ranked(&self) -> bool {
+        let full = self.config.as_ref().map_or(self.steps, |c| c.steps);
+        self.goes_on() && !self.scores.is_empty() && self.steps == full
+    }
+
+    fn mean(&self, of: impl Fn(&Score) -> f64) -> Option<f64> {
+        let sum: f64 = self.scores.iter().map(of).sum();
+        (!self.scores.is_empty()).then(|| sum / self.scores.len() as f64)
+    }
+
+    /// By precision@1, then by MAP@R.
+    pub(super) fn best_first(&self, other: &Self) -> Ordering {
+        let key = |row: &Self| {
+            let nearest = row.mean(|score| score.precision_at_1);
+            (nearest, row.mean(|score| score.mean_average_precision_at_r))
+        };
+        let (own, others) = (key(self), key(other));
+        own.partial_cmp(&others).unwrap_or(Ordering::Equal)
+    }
+
+    fn report(&self, seeds: &[u64]) -> CompareRow {
+        let score = |(seed, score): (&u64, &Score)| SeedScore {
+            seed: *seed,
+            precision_at_1: score.precision_at_1,
+            mean_average_precision_at_r: score.mean_average_precision_at_r,
+            elapsed_ms: score.elapsed_ms,
+        };
+        CompareRow {
+            name: self.name.clone(),
+            kind: self.kind,
+            settings: self.settings.clone(),
+            standing: match self.error {
+                Some(_) => Standing::Failed,
+                None if self.dropped => Standing::Dropped,
+                None => Standing::Waiting,
+            },
+            precision_at_1: self.mean(|score| score.precision_at_1),
+            mean_average_precision_at_r: self.mean(|score| score.mean_average_precision_at_r),
+            standard_deviation: self.found.variance().map(f64::sqrt),
+            seeds: match self.kind {
+                RowKind::Head => seeds.iter().zip(&self.scores).map(score).collect(),
+                RowKind::Raw | RowKind::LinearMap => Vec::new(),
+            },
+            behind: None,
+            over_raw: None,
+            over_linear_map: None,
+            steps: self.steps,
+            peak_bytes: self.peak_bytes,
+            error: self.error.clone(),
+        }
+    }
+}
+
+/// The leaderboard: rows in `order`, then the others, those that got furthest first.
+pub(super) fn ranked(
+    rows: &[Row],
+    order: &[usize],
+    queries: &Queries,
+    seeds: &[u64],
+) -> Vec<CompareRow> {
+    let found = |row: &usize| &rows[*row].found;
+    let judge = Judge::new(queries, order.iter().map(found), rows.len());
+    let over = |row: &Row, kind: RowKind| {
+        let baseline = order.iter().find(|other| rows[**other].kind == kind)?;
+        (row.kind != kind).then(|| judge.interval(&row.found, found(baseline)))?
+    };
+    let mut reports = Vec::with_capacity(rows.len());
+    for (place, row) in order.iter().map(|row| &rows[*row]).enumerate() {
+        let mut report = row.report(seeds);
+        report.over_raw = over(row, RowKind::Raw);
+        report.over_linear_map = over(row, RowKind::LinearMap);
+        report.behind = match place {
+            0 => None,
+            _ => judge.interval(found(&order[0]), &row.found),
+        };
+        report.standing = match report.behind {
+            _ if place == 0 => Standing::Leader,
+            None => Standing::Unjudged,
+            Some(behind) if behind.is_clear() => Standing::Clear,
+            Some(_) => Standing::WithinNoise,
+        };
+        reports.push(report);
+    }
+    let mut others: Vec<usize> = (0..rows.len()).filter(|row| !order.contains(row)).collect();
+    others.sort_by(|a, b| {
+        let (a, b) = (&rows[*a], &rows[*b]);
+        let last = |row: &Row| {
+            (
+                row.error.is_some(),
+                !row.dropped,
+                std::cmp::Reverse(row.steps),
+            )
+        };
+        last(a).cmp(&last(b)).then(b.best_first(a))
+    });
+    reports.extend(others.iter().map(|row| rows[*row].report(seeds)));
+    reports
+}

@@ -1,0 +1,171 @@
+//! What the columns of a Parquet file hold, by its schema, and by what pandas wrote beside it about its index and categories.
+
+use parquet::basic::{ConvertedType, LogicalType, Type};
+use parquet::file::metadata::FileMetaData;
+use parquet::schema::types::ColumnDescriptor;
+use serde::Deserialize;
+
+/// What the values of a column are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Truth,
+    Integer,
+    Unsigned,
+    Float,
+    /// Floats of 16 bits.
+    Half,
+    Text,
+}
+
+/// A column of numbers or text, or of lists of numbers.
+#[derive(Debug)]
+pub(super) struct Column {
+    /// Its place among those of a row group.
+    pub(super) leaf: usize,
+    pub(super) name: String,
+    pub(super) kind: Kind,
+    /// The definition level of a value that is there.
+    pub(super) defined: i16,
+    /// Of lists: from which definition level on there is an element.
+    pub(super) element: Option<i16>,
+    /// It is text to a table, whatever it holds.
+    pub(super) is_text: bool,
+}
+
+/// The columns of a file that are read, and the names of the others.
+#[derive(Debug, Default)]
+pub(super) struct Columns {
+    pub(super) read: Vec<Column>,
+    /// What is neither number nor text.
+    pub(super) others: Vec<String>,
+    /// What pandas calls the index.
+    pub(super) index: Vec<String>,
+}
+
+impl Columns {
+    pub(super) fn of(about: &FileMetaData) -> Self {
+        let (schema, pandas) = (about.schema_descr(), Pandas::of(about));
+        let mut columns = Self::default();
+        let roots = schema.root_schema().get_fields();
+        let mut leaves = vec![0; roots.len()];
+        for leaf in 0..schema.num_columns() {
+            leaves[schema.get_column_root_idx(leaf)] += 1;
+        }
+        let mut leaf = 0;
+        for (root, leaves) in roots.iter().zip(leaves) {
+            let (at, name) = (leaf, root.name().to_owned());
+            leaf += leaves;
+            if pandas.is_index(&name) {
+                columns.index.push(name);
+                continue;
+            }
+            let single = (leaves == 1).then(|| schema.column(at));
+            let kind = single.as_ref().and_then(|about| {
+                let of_lists = about.max_rep_level() == 1;
+                let is_flat = about.max_rep_level() == 0 && root.is_primitive();
+                let kind = kind(about)?;
+                let is_number = !matches!(kind, Kind::Truth | Kind::Text);
+                (is_flat || (of_lists && is_number)).then_some((kind, of_lists))
+            });
+            let (Some(about), Some((kind, of_lists))) = (single, kind) else {
+                columns.others.push(name);
+                continue;
+            };
+            columns.read.push(Column {
+                leaf: at,
+                defined: about.max_def_level(),
+                element: of_lists.then(|| about.repeated_ancestor_def_level()),
+                is_text: matches!(kind, Kind::Truth | Kind::Text) || pandas.is_category(&name),
+                kind,
+                name,
+            });
+        }
+        columns
+    }
+}
+
+/// What the values of a column are; none where they are neither numbers nor text.
+fn kind(about: &ColumnDescriptor) -> Option<Kind> {
+    let (logical, converted) = (about.logical_type_ref(), about.converted_type());
+    match about.physical_type() {
+        Type::BOOLEAN => Some(Kind::Truth),
+        Type::INT32 | Type::INT64 => match (logical, converted) {
+            (Some(LogicalType::Integer(about)), _) if !about.is_signed => Some(Kind::Unsigned),
+            (Some(LogicalType::Integer(_) | LogicalType::Unknown), _) => Some(Kind::Integer),
+            (Some(_), _) => None,
+            (
+                None,
+                ConvertedType::UINT_8
+                | ConvertedType::UINT_16
+                | ConvertedType::UINT_32
+                | ConvertedType::UINT_64,
+            ) => Some(Kind::Unsigned),
+            (
+                None,
+                ConvertedType::NONE
+                | ConvertedType::INT_8
+                | ConvertedType::INT_16
+                | ConvertedType::INT_32
+                | ConvertedType::INT_64,
+            ) => Some(Kind::Integer),
+            (None, _) => None,
+        },
+        Type::FLOAT | Type::DOUBLE => logical.is_none().then_some(Kind::Float),
+        Type::FIXED_LEN_BYTE_ARRAY => {
+            let is_half = logical == Some(&LogicalType::Float16) && about.type_length() == 2;
+            is_half.then_some(Kind::Half)
+        }
+        Type::BYTE_ARRAY => {
+            let is_text = match logical {
+                Some(LogicalType::String | LogicalType::Enum | LogicalType::Json) => true,
+                Some(_) => false,
+                None => matches!(
+                    converted,
+                    ConvertedType::UTF8 | ConvertedType::ENUM | ConvertedType::JSON
+                ),
+            };
+            is_text.then_some(Kind::Text)
+        }
+        Type::INT96 => None,
+    }
+}
+
+/// What pandas says about the table that it wrote.
+#[derive(Debug, Default, Deserialize)]
+struct Pandas {
+    /// Names of columns; of an index that has none, what it is counted by.
+    #[serde(default)]
+    index_columns: Vec<serde_json::Value>,
+    #[serde(default)]
+    columns: Vec<PandasColumn>,
+}
+
+#[derive(Debug, Deserialize)]
+struct PandasColumn {
+    field_name: Option<String>,
+    pandas_type: Option<String>,
+}
+
+impl Pandas {
+    /// What stands beside the schema; nothing where other programs wrote the file.
+    fn of(about: &FileMetaData) -> Self {
+        let mut notes = about.key_value_metadata().into_iter().flatten();
+        let own = notes.find(|note| note.key == "pandas");
+        let text = own.and_then(|note| note.value.as_deref());
+        text.and_then(|text| serde_json::from_str(text).ok())
+            .unwrap_or_default()
+    }
+
+    fn is_index(&self, name: &str) -> bool {
+        let names = self.index_columns.iter();
+        let mut names = names.filter_map(serde_json::Value::as_str);
+        names.any(|own| own == name)
+    }
+
+    fn is_category(&self, name: &str) -> bool {
+        self.columns.iter().any(|column| {
+            column.field_name.as_deref() == Some(name)
+                && column.pandas_type.as_deref() == Some("categorical")
+        })
+    }
+}

@@ -1,0 +1,9 @@
+//! What the CPU engine takes of this process: memory, by [`CpuVec`], and threads.
+
+#[cfg(not(target_arch = "wasm32"))]
+mod threads;
+mod vec;
+
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) use threads::start_threads;
+pub use vec::CpuVec;

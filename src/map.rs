@@ -1,0 +1,131 @@
+//! [`Map`]: rows of the data on a plane, for a person to look at. Takes features or embeddings, gives points.
+
+use crate::dataset::{Dataset, Side};
+use crate::embeddings::Embeddings;
+use crate::error::Result;
+use crate::evaluation;
+use crate::projection::{Axes, project};
+
+/// Rows of a map at most, while a run goes on and once it is over: each evaluation embeds them.
+const ROWS: usize = 2000;
+const ROWS_AT_THE_END: usize = 10_000;
+/// Features that are looked at for one, at most: it is there within a second.
+const VALUES: usize = 1 << 20;
+/// The largest classes: the plane is chosen to spread them.
+const SPREAD: usize = 10;
+/// Classes that are named: a place among them is a byte.
+const NAMED: usize = 255;
+
+/// Rows on a plane.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Map {
+    /// Whose rows; nothing where they are of all sides.
+    pub side: Option<Side>,
+    /// The number of each row in the data set, ascending.
+    pub rows: Vec<u32>,
+    /// `[x, y]` of each row's embedding: principal components, or the exact circle.
+    pub points: Vec<[f32; 2]>,
+    /// `[x, y]` of each row's features: their own principal components.
+    pub before: Vec<[f32; 2]>,
+    /// The class of each row: its place in `names`, or 255 for every other class.
+    pub classes: Vec<u8>,
+    /// The classes with the most rows there, 255 at most, the largest first.
+    pub names: Vec<String>,
+}
+
+impl Map {
+    /// The rows of the data as they are, by their direction: before a run there are no embeddings.
+    ///
+    /// # Errors
+    /// [`crate::Error::Data`] when a file is no longer as it was.
+    pub async fn of_features(dataset: &Dataset) -> Result<Self> {
+        let rows = evaluation::choose(dataset.rows(), most_rows(dataset.features.dim(), true), 0);
+        let mut map = Self::of(dataset, None, rows).await?;
+        map.points.clone_from(&map.before);
+        Ok(map)
+    }
+
+    /// A map of these rows of a side, whose embeddings are not placed yet.
+    pub(crate) async fn of(dataset: &Dataset, side: Option<Side>, rows: Vec<u32>) -> Result<Self> {
+        let labels = dataset.labels_of(&rows);
+        let mut sizes = vec![0usize; dataset.class_names.len()];
+        labels.iter().for_each(|label| sizes[*label as usize] += 1);
+        let mut named: Vec<u32> = (0..sizes.len() as u32).collect();
+        named.retain(|label| sizes[*label as usize] > 0);
+        named.sort_by_key(|label| std::cmp::Reverse(sizes[*label as usize]));
+        named.truncate(NAMED);
+        let mut places = vec![u8::MAX; sizes.len()];
+        for (place, label) in named.iter().enumerate() {
+            places[*label as usize] = place as u8;
+        }
+        let mut features = Embeddings {
+            values: Vec::new(),
+            dim: dataset.features.dim(),
+        };
+        dataset.features.read(&rows, &mut features.values).await?;
+        for row in features.values.chunks_exact_mut(features.dim.max(1)) {
+            let length = row.iter().map(|value| value * value).sum::<f32>().sqrt();
+            if length > 0.0 && length.is_finite() {
+                row.iter_mut().for_each(|value| *value /= length);
+            }
+        }
+        let classes: Vec<u8> = labels.iter().map(|label| places[*label as usize]).collect();
+        let (before, _) = project(&features, spread(&classes), &Axes::default());
+        let name = |label: &u32| dataset.class_names[*label as usize].clone();
+        Ok(Self {
+            side,
+            rows,
+            points: Vec::new(),
+            before,
+            classes,
+            names: named.iter().map(name).collect(),
+        })
+    }
+
+    /// Places the rows by their embeddings, on axes that point the way they did before.
+    pub(crate) fn place(&mut self, embeddings: &Embeddings, axes: &mut Axes) {
+        (self.points, *axes) = project(embeddings, spread(&self.classes), axes);
+    }
+}
+
+/// The most rows of a map of so many features.
+pub(crate) fn most_rows(dim: usize, is_over: bool) -> usize {
+    let most = if is_over { ROWS_AT_THE_END } else { ROWS };
+    most.min(VALUES / dim.max(1)).max(100)
+}
+
+/// The rows of a side that are on its map, by number in the data.
+pub(crate) fn rows_of(all: &[u32], most: usize, seed: u64) -> Vec<u32> {
+    let chosen = evaluation::choose(all.len(), most, seed);
+    chosen.iter().map(|at| all[*at as usize]).collect()
+}
+
+/// Whether a row is of the classes that the plane is chosen to spread.
+fn spread(classes: &[u8]) -> impl Fn(usize) -> bool + '_ {
+    |row| usize::from(classes[row]) < SPREAD
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_data_as_it_is_has_a_place_and_a_class_for_each_row() {
+        for (sample, named) in [("digits", 10), ("mirrored", NAMED)] {
+            let dataset = Dataset::sample(sample, 0).expect("is there");
+            let map = pollster::block_on(Map::of_features(&dataset)).expect("is drawn");
+            assert_eq!((map.side, map.names.len()), (None, named));
+            assert_eq!(map.rows.len(), dataset.rows().min(ROWS_AT_THE_END));
+            assert_eq!(map.points, map.before);
+            for ((row, class), point) in map.rows.iter().zip(&map.classes).zip(&map.points) {
+                let label = dataset.labels[*row as usize];
+                let name = map.names.get(usize::from(*class));
+                assert!(name.is_none_or(|name| *name == dataset.class_names[label as usize]));
+                // Rows of unit length, less their mean.
+                assert!(point.iter().all(|value| value.abs() < 2.0));
+            }
+            let others = map.classes.iter().filter(|class| **class == u8::MAX);
+            assert_eq!(others.count() > 0, named == NAMED);
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Embeddings of a side as Parquet: a row for each, with its number in the data, its class, and its embedding as a list.
+
+use std::sync::Arc;
+
+use parquet::data_type::{ByteArray, ByteArrayType, FloatType, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::{
+    SerializedColumnWriter, SerializedFileWriter, SerializedRowGroupWriter,
+};
+use parquet::schema::parser::parse_message_type;
+
+use super::{SideRows, TakenFile};
+use crate::error::{Error, Result};
+
+const SCHEMA: &str = "message rows {
+    required int64 row;
+    required binary label (UTF8);
+    required group embedding (LIST) { repeated group list { required float element; } }
+}";
+/// Rows of a group: so many are held beside what was written.
+const GROUP_ROWS: usize = 100_000;
+
+/// The table.
+///
+/// # Errors
+/// [`Error::Io`] where it cannot be written to memory.
+pub(super) fn file(rows: &SideRows) -> Result<TakenFile> {
+    let bytes = written(rows).map_err(|error| Error::Io {
+        what: "writing Parquet".to_owned(),
+        source: std::io::Error::other(error),
+    })?;
+    let name = format!("{}_embeddings.parquet", rows.of.name());
+    Ok(TakenFile::new(name, bytes))
+}
+
+fn written(rows: &SideRows) -> Result<Vec<u8>, ParquetError> {
+    let schema = Arc::new(parse_message_type(SCHEMA)?);
+    // Embeddings hardly repeat: a dictionary of them is as long as they are.
+    let properties = WriterProperties::builder()
+        .set_column_dictionary_enabled("embedding.list.element".into(), false)
+        .build();
+    let mut file = SerializedFileWriter::new(Vec::new(), schema, Arc::new(properties))?;
+    let dim = rows.embeddings.dim.max(1);
+    let labelled = rows.rows.chunks(GROUP_ROWS);
+    let labelled = labelled.zip(rows.labels.chunks(GROUP_ROWS));
+    for ((numbers, labels), values) in labelled.zip(rows.embeddings.values.chunks(GROUP_ROWS * dim))
+    {
+        let numbers: Vec<i64> = numbers.iter().map(|number| i64::from(*number)).collect();
+        let labels: Vec<ByteArray> = labels.iter().map(|label| label.as_str().into()).collect();
+        // A list begins with its first element, and no element is missing.
+        let places = (0..values.len()).map(|at| i16::from(at % dim != 0));
+        let (begins, are_there) = (places.collect::<Vec<_>>(), vec![1; values.len()]);
+        let mut group = file.next_row_group()?;
+        let mut column = next(&mut group)?;
+        column
+            .typed::<Int64Type>()
+            .write_batch(&numbers, None, None)?;
+        column.close()?;
+        let mut column = next(&mut group)?;
+        column
+            .typed::<ByteArrayType>()
+            .write_batch(&labels, None, None)?;
+        column.close()?;
+        let mut column = next(&mut group)?;
+        let elements = column.typed::<FloatType>();
+        elements.write_batch(values, Some(&are_there), Some(&begins))?;
+        column.close()?;
+        group.close()?;
+    }
+    file.into_inner()
+}
+
+/// The next column of the schema.
+fn next<'a, W: std::io::Write + Send>(
+    group: &'a mut SerializedRowGroupWriter<'_, W>,
+) -> Result<SerializedColumnWriter<'a>, ParquetError> {
+    let column = group.next_column()?;
+    column.ok_or_else(|| ParquetError::General("the schema has three columns".to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::embeddings;
+    use super::super::results::tests::small;
+    use super::*;
+    use crate::dataset::{Choice, Labelled, NamedFile};
+
+    #[test]
+    fn embeddings_are_read_back_as_they_were() {
+        let rows = small().rows.expect("has some");
+        let file = file(&rows).expect("is written");
+        assert_eq!(
+            file.path,
+            embeddings::csv(&rows).path.replace("csv", "parquet")
+        );
+        let file = NamedFile {
+            name: file.path,
+            bytes: file.bytes,
+        };
+        let read = Labelled::read(&file, None, Choice::default()).expect("is read");
+        assert_eq!(
+            (read.dim, read.values),
+            (rows.embeddings.dim, rows.embeddings.values)
+        );
+        assert_eq!(read.labels, rows.labels[..]);
+        assert_eq!(read.feature_names[0], "embedding[0]");
+    }
+}

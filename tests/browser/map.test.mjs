@@ -1,0 +1,82 @@
+// The map: the data before a run, the embeddings after it, and what a person does there.
+import assert from "node:assert/strict";
+
+import { pages, test } from "./playing.mjs";
+
+const on = pages();
+
+test("the data is on the map before a run, and goes from features to embeddings and back", async () => {
+  await on("?engine=cpu#data=cells&steps=60", {}, async (page) => {
+    await page.status(/^Ready/);
+    await page.page.waitForFunction(() => /^3990 rows as they are now/.test(document.querySelector("[data-testid=map-caption]").textContent));
+    const canvas = page.find("embedding-map");
+    const raw = await page.drawn("embedding-map");
+    assert.ok(raw > 1000, `${raw} pixels in colour`);
+    // A row and its class stand under the pointer; there is nothing to compare yet.
+    const position = await page.point("embedding-map");
+    await canvas.hover({ position });
+    assert.match(await page.page.locator(".hover").innerText(), /^row \d+, class \S+$/);
+    await canvas.click({ position });
+    assert.ok(await page.find("neighbours").isHidden());
+
+    await page.click("run");
+    await page.status(/^Done/);
+    assert.match(await page.text("map-caption"), /^1995 test rows$/);
+    const picture = () => canvas.evaluate((canvas) => canvas.toDataURL());
+    const settled = async () => {
+      for (let last = await picture(); ; ) {
+        await page.page.waitForTimeout(150);
+        const now = await picture();
+        if (now === last) return now;
+        last = now;
+      }
+    };
+    const after = await settled();
+    await page.click("map-before");
+    const before = await settled();
+    assert.notEqual(before, after);
+    await page.click("map-after");
+    assert.equal(await settled(), after, "there and back");
+
+    // One class alone, and all again.
+    const legend = page.page.locator(".classes button").first();
+    const all = await page.drawn("embedding-map");
+    await legend.click();
+    await settled();
+    const alone = await page.drawn("embedding-map");
+    assert.ok(alone > 100 && alone < 0.8 * all, `${alone} of ${all} pixels`);
+    await legend.click();
+    assert.equal(await settled(), after);
+
+    // Nearer, and the whole again.
+    await canvas.hover();
+    await page.page.mouse.wheel(0, -400);
+    assert.notEqual(await settled(), after);
+    await page.click("map-whole");
+    await page.page.mouse.move(0, 0);
+    assert.equal(await settled(), after);
+  });
+});
+
+test("on a small screen nothing scrolls, and the plots stand in tabs", async () => {
+  await on("?engine=cpu#data=digits&steps=20", {}, async (page) => {
+    await page.page.setViewportSize({ width: 1280, height: 720 });
+    await page.click("run");
+    await page.status(/^Done/);
+    const scrolls = await page.page.evaluate(() => document.documentElement.scrollHeight > innerHeight || document.documentElement.scrollWidth > innerWidth);
+    assert.equal(scrolls, false);
+    const tab = (name) => page.page.getByRole("tab", { name });
+    for (const [name, plot] of [["Mining", "chart-mining"], ["Memory", "chart-memory"], ["Learning", "chart-loss"]]) {
+      await tab(name).click();
+      assert.equal(await tab(name).getAttribute("aria-selected"), "true");
+      assert.ok(await page.find(plot).isVisible(), plot);
+      await page.page.waitForFunction((id) => document.querySelector(`[data-testid=${id}]`).height > 40, plot);
+    }
+    await tab("Learning").focus();
+    await page.page.keyboard.press("ArrowLeft");
+    assert.equal(await tab("Scores").getAttribute("aria-selected"), "true");
+    await page.click("evaluate-all");
+    await page.find("evaluation").locator("table").waitFor();
+    await page.screenshot("small");
+  });
+});

@@ -1,0 +1,279 @@
+//! Draws a map on a canvas: points in the colours of their classes, and marks around a row and its neighbours.
+
+use nearfar::Neighbourhood;
+use web_sys::CanvasRenderingContext2d;
+
+use crate::state::{MapData, Places};
+use crate::theme;
+
+/// What is left free around the points, in CSS pixels.
+const EDGE: f64 = 10.0;
+/// Classes whose colours stand in `style.css`.
+const COLORS: u8 = 10;
+/// The class of rows that are of none that is named.
+const OTHER: u8 = u8::MAX;
+
+/// Which part of the plane is shown.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct View {
+    zoom: f64,
+    /// What lies in the middle; the whole map reaches from -1 to 1.
+    middle: (f64, f64),
+    pressed: Option<Pressed>,
+}
+
+/// Where the pointer went down, and where it was last.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Pressed {
+    first: (f64, f64),
+    last: (f64, f64),
+}
+
+impl Default for View {
+    fn default() -> Self {
+        Self {
+            zoom: 1.0,
+            middle: (0.0, 0.0),
+            pressed: None,
+        }
+    }
+}
+
+impl View {
+    /// Zooms and leaves what is there in its place: so far from the middle, to the right and down.
+    pub(super) fn zoom_at(&mut self, by: f64, (x, y): (f64, f64)) {
+        let zoom = (self.zoom * by).clamp(1.0, 200.0);
+        let moved = 1.0 / self.zoom - 1.0 / zoom;
+        self.middle.0 += x * moved;
+        self.middle.1 -= y * moved;
+        self.zoom = zoom;
+        self.hold();
+    }
+
+    pub(super) fn press(&mut self, at: (f64, f64)) {
+        self.pressed = Some(Pressed {
+            first: at,
+            last: at,
+        });
+    }
+
+    pub(super) fn is_pressed(&self) -> bool {
+        self.pressed.is_some()
+    }
+
+    /// Follows the pointer on a canvas of this size.
+    pub(super) fn drag(&mut self, at: (f64, f64), (width, height): (f64, f64)) {
+        let unit = Frame::unit(width, height, 1.0) * self.zoom;
+        if let Some(pressed) = &mut self.pressed {
+            self.middle.0 -= (at.0 - pressed.last.0) / unit;
+            self.middle.1 += (at.1 - pressed.last.1) / unit;
+            pressed.last = at;
+        }
+        self.hold();
+    }
+
+    /// Whether the pointer came up about where it went down.
+    pub(super) fn release(&mut self, at: (f64, f64), still: f64) -> bool {
+        let pressed = self.pressed.take();
+        pressed
+            .is_some_and(|pressed| (at.0 - pressed.first.0).hypot(at.1 - pressed.first.1) <= still)
+    }
+
+    /// Keeps the map in sight.
+    fn hold(&mut self) {
+        let most = 1.0 - 1.0 / self.zoom;
+        self.middle.0 = self.middle.0.clamp(-most, most);
+        self.middle.1 = self.middle.1.clamp(-most, most);
+    }
+}
+
+/// Where the plane stands on a canvas.
+pub(super) struct Frame {
+    centre: (f64, f64),
+    scale: f64,
+    middle: (f64, f64),
+}
+
+impl Frame {
+    pub(super) fn new(view: View, width: f64, height: f64, ratio: f64) -> Self {
+        Self {
+            centre: (width / 2.0, height / 2.0),
+            scale: Self::unit(width, height, ratio) * view.zoom,
+            middle: view.middle,
+        }
+    }
+
+    /// From the middle to what is farthest out, where the whole map is shown: its mark is whole.
+    pub(super) fn unit(width: f64, height: f64, ratio: f64) -> f64 {
+        (0.5 * width.min(height) - EDGE * ratio).max(1.0)
+    }
+
+    pub(super) fn place(&self, point: (f64, f64)) -> (f64, f64) {
+        (
+            self.centre.0 + self.scale * (point.0 - self.middle.0),
+            self.centre.1 - self.scale * (point.1 - self.middle.1),
+        )
+    }
+}
+
+/// Where the rows lie, from -1 to 1: by their features at 0, by their embeddings at 1, and on the way between.
+pub(super) fn places(places: &Places, mix: f64) -> Vec<(f64, f64)> {
+    let most = |points: &[[f32; 2]]| {
+        let values = points.iter().flatten();
+        f64::from(values.fold(1e-6f32, |most, value| most.max(value.abs())))
+    };
+    let (before, after) = (
+        (1.0 - mix) / most(&places.before),
+        mix / most(&places.points),
+    );
+    let pairs = places.before.iter().zip(&places.points);
+    let place = |(from, to): (&[f32; 2], &[f32; 2])| {
+        let [x, y] =
+            [0, 1].map(|axis| before * f64::from(from[axis]) + after * f64::from(to[axis]));
+        (x, y)
+    };
+    pairs.map(place).collect()
+}
+
+/// The colour of a class, for `style`.
+pub(super) fn css_color(class: u8) -> String {
+    if class < COLORS {
+        return format!("var(--class{class})");
+    }
+    let hue = hue(class);
+    format!("light-dark(hsl({hue}, 45%, 45%), hsl({hue}, 50%, 68%))")
+}
+
+/// Hues that differ from one class to the next.
+fn hue(class: u8) -> u32 {
+    (u32::from(class) * 137 + 20) % 360
+}
+
+/// Draws on a canvas, in its own pixels, `ratio` of them a CSS pixel.
+pub(super) struct Painter {
+    pub(super) context: CanvasRenderingContext2d,
+    pub(super) frame: Frame,
+    /// Where each row of the map lies on the plane.
+    pub(super) points: Vec<(f64, f64)>,
+    pub(super) ratio: f64,
+}
+
+impl Painter {
+    /// All points, a class at a time and the largest last; paler where some of them are to stand out.
+    pub(super) fn points(&self, map: &MapData, alone: Option<u8>, pale: bool) {
+        let mut of_class = vec![Vec::new(); usize::from(OTHER) + 1];
+        for (place, class) in map.places.classes.iter().enumerate() {
+            of_class[usize::from(*class)].push(place);
+        }
+        // Many points are small ones.
+        let radius = if self.points.len() > 4000 { 2.0 } else { 2.8 };
+        for class in (0..=OTHER)
+            .rev()
+            .filter(|class| alone != Some(*class))
+            .chain(alone)
+        {
+            let stands_back = alone.is_some_and(|alone| alone != class);
+            let (radius, alpha) = match class {
+                _ if stands_back => (0.6 * radius, 0.25),
+                OTHER => (0.6 * radius, 0.8),
+                COLORS.. => (0.8 * radius, 0.75),
+                _ => (radius, 0.9),
+            };
+            let alpha = if pale { 0.5 * alpha } else { alpha };
+            self.context.set_fill_style_str(&match class {
+                _ if stands_back => rgba("muted", alpha),
+                OTHER => rgba("grid-strong", alpha),
+                COLORS.. => {
+                    let light = if theme::is_dark() {
+                        "50%, 68%"
+                    } else {
+                        "45%, 45%"
+                    };
+                    format!("hsla({}, {light}, {alpha})", hue(class))
+                }
+                _ => rgba(&format!("class{class}"), alpha),
+            });
+            self.context.begin_path();
+            for place in &of_class[usize::from(class)] {
+                let (x, y) = self.frame.place(self.points[*place]);
+                let radius = self.ratio * radius;
+                self.context.move_to(x + radius, y);
+                self.arc((x, y), radius);
+            }
+            self.context.fill();
+        }
+    }
+
+    /// A ring around the chosen row, and lines to its neighbours: whole ones to rings where the class is right, dashed ones
+    /// to crosses where it is wrong.
+    pub(super) fn neighbours(&self, places: &Places, chosen: usize, found: Option<&Neighbourhood>) {
+        let found = found.map_or(&[][..], |found| &found.neighbours);
+        for neighbour in found {
+            let Some(place) = places.of(neighbour.row) else {
+                continue;
+            };
+            let color = if neighbour.right { "accent" } else { "danger" };
+            self.pen(color, 1.2);
+            self.dash(if neighbour.right { 0.0 } else { 3.0 });
+            self.line(self.at(chosen), self.at(place));
+            self.dash(0.0);
+            self.pen(color, 2.0);
+            if neighbour.right {
+                self.ring(place, 5.0);
+            } else {
+                self.cross(place, 4.5);
+            }
+        }
+        self.pen("ink", 2.5);
+        self.ring(chosen, 7.5);
+    }
+
+    fn at(&self, place: usize) -> (f64, f64) {
+        self.frame.place(self.points[place])
+    }
+
+    fn arc(&self, (x, y): (f64, f64), radius: f64) {
+        self.context
+            .arc(x, y, radius, 0.0, std::f64::consts::TAU)
+            .ok();
+    }
+
+    fn ring(&self, place: usize, radius: f64) {
+        self.context.begin_path();
+        self.arc(self.at(place), self.ratio * radius);
+        self.context.stroke();
+    }
+
+    fn cross(&self, place: usize, reach: f64) {
+        let (x, y) = self.at(place);
+        let reach = self.ratio * reach;
+        self.line((x - reach, y - reach), (x + reach, y + reach));
+        self.line((x - reach, y + reach), (x + reach, y - reach));
+    }
+
+    fn line(&self, from: (f64, f64), to: (f64, f64)) {
+        self.context.begin_path();
+        self.context.move_to(from.0, from.1);
+        self.context.line_to(to.0, to.1);
+        self.context.stroke();
+    }
+
+    fn pen(&self, color: &str, width: f64) {
+        self.context.set_stroke_style_str(&rgba(color, 1.0));
+        self.context.set_line_width(self.ratio * width);
+    }
+
+    /// Draws the next lines in dashes of this length; whole where it is 0.
+    fn dash(&self, length: f64) {
+        let dashes = js_sys::Array::new();
+        if length > 0.0 {
+            dashes.push(&(self.ratio * length).into());
+        }
+        self.context.set_line_dash(&dashes).ok();
+    }
+}
+
+fn rgba(name: &str, alpha: f64) -> String {
+    let (r, g, b) = theme::color(name);
+    format!("rgba({r},{g},{b},{alpha})")
+}
