@@ -5,7 +5,7 @@ use std::rc::Rc;
 use clap::Args;
 use nearfar::{
     Bytes, CompareConfig, CompareForecast, CompareProgress, CompareReport, CompareRow, Comparison,
-    Contest, Error, Preset, Result, Standing, Survey, TrainConfig, Trainer,
+    Contest, Error, Preset, Result, Standing, Survey, Trainer,
 };
 
 use super::data::{self, DataFiles};
@@ -28,10 +28,11 @@ within_noise, unjudged, dropped, failed, waiting), `precision_at_1`, `mean_avera
 /// Compare settings: which loss, sampler, memory or any other setting is best, and whether that is more than chance
 ///
 /// Trains every entry with several seeds on the same rows, and ranks them by precision@1 (how often the nearest other row has the
-/// same class) on the validation rows. Raw features, a linear map and a linear head are always in the table. "clear" is what is
-/// worse than the best with other queries and other seeds too; of 100 comparisons of equals at most 5 call anything clear. Only the
-/// best is scored on the test rows, once. More than 20 entries are halved first: each is trained for a part of its steps with one
-/// seed, from the start, and the better half goes on. Ctrl-C stops, and what was done is printed.
+/// same class) on the validation rows. Raw features, a linear map and a linear head are always in the table. A row is
+/// "clear" where it would be worse than the best with other queries and other seeds, too. Where all entries are equally good, at most
+/// 5 of 100 comparisons call one clear. Only the best is scored on the test rows, once. More than 20 entries are halved first: each is
+/// trained for a part of its steps with one seed, from the start, and the better half goes on. Ctrl-C stops, and what was done is
+/// printed.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Compare {
@@ -67,13 +68,7 @@ impl Compare {
     async fn compare(&self) -> Result<()> {
         let asked = self.asked()?;
         // The sample depends on the seed, the entries on the data.
-        let of_run = |set: &&String| {
-            ["seed=", "data_seed=", "budget_bytes="]
-                .iter()
-                .any(|key| set.starts_with(key))
-        };
-        let mut sets = asked.sets.iter().filter(of_run);
-        let config = sets.try_fold(TrainConfig::default(), |config, set| config.with_set(set))?;
+        let config = asked.of_data()?;
         let dataset = data::read(&self.files.origin(), config.data_seed()).await?;
         let contest = Contest::new(&dataset, &asked)?;
         let survey = Survey::of(&dataset.features).await?;
@@ -179,22 +174,7 @@ fn print(report: &CompareReport) {
     for row in &report.rows {
         print_line(line(row));
     }
-    let rows = match report.new_classes {
-        true => format!(
-            "{} rows of {} classes that were never trained on",
-            report.queries, report.classes
-        ),
-        false => format!("{} rows", report.queries),
-    };
-    print_line(format_args!(
-        "\nMeans over {} on the validation side, {rows}; all intervals hold together. In {:.1} s, within {}.",
-        match report.seeds.len() {
-            1 => "one seed".to_owned(),
-            seeds => format!("{seeds} seeds"),
-        },
-        report.elapsed_ms / 1e3,
-        Bytes(report.peak_bytes).rounded_up()
-    ));
+    print_line(format_args!("\n{}", report.basis()));
     print_line(&report.verdict);
 }
 

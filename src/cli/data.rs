@@ -8,9 +8,8 @@ use super::{files, note_line};
 /// Rows with a class each, and maybe others for the test.
 #[derive(Debug, Args)]
 pub(super) struct DataFiles {
-    /// Rows of numbers: a CSV with a header, JSON Lines, Parquet, an NPY, NPZ, safetensors, AnnData or HDF5 file, each also as .gz, or a
-    /// built-in sample
-    /// (sample:mirrored, sample:many-classes, sample:digits, sample:cells, sample:large) [default: sample:mirrored]
+    /// Rows of numbers: a CSV with a header, JSON Lines, Parquet, an NPY, NPZ, safetensors, AnnData or HDF5 file, each also as .gz,
+    /// or a built-in sample (sample:mirrored, sample:many-classes, sample:digits, sample:cells, sample:large) [default: sample:mirrored]
     #[arg(long, value_name = "FILE[:ARRAY]")]
     pub(super) data: Option<String>,
     /// The class of each row: a column (CSV) or array (NPZ, safetensors) of the data by its name, or another file, with a column or

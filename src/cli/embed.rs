@@ -19,10 +19,12 @@ const CHUNK_ROWS: usize = 4096;
 /// Rows are read, embedded and written a few at a time: there may be more than memory holds.
 #[derive(Debug, Args)]
 pub(super) struct Embed {
-    /// The folder that `nearfar train --out` wrote, the ZIP archive of one, or one of its heads: linear.safetensors is the linear map
+    /// The folder that `nearfar train --out` wrote, the ZIP archive of one, or one of its heads: linear.safetensors is the
+    /// linear map
     #[arg(long, value_name = "DIR|FILE")]
     model: PathBuf,
-    /// Rows of numbers with the columns that the head was trained on: CSV, JSON Lines, Parquet, NPY, NPZ, safetensors, AnnData, or a built-in sample
+    /// Rows of numbers with the columns that the head was trained on: CSV, JSON Lines, Parquet, NPY, NPZ, safetensors, AnnData, or a
+    /// built-in sample
     #[arg(long, value_name = "FILE[:ARRAY]")]
     data: String,
     /// The file to write: an NPY of float32, one embedding a row; or, where the data is AnnData, an .h5ad: a copy of it with the

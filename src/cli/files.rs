@@ -114,8 +114,8 @@ pub(super) struct LabelledFiles {
     /// The rows: NPY, NPZ, safetensors, HDF5, CSV, JSON Lines or Parquet, of any length but zero
     #[arg(long, value_name = "FILE[:ARRAY]")]
     embeddings: String,
-    /// The class of each row: a column (CSV, JSON Lines, Parquet) or array (NPZ, safetensors) of the same file by its name, or another file, with a column or
-    /// array of it after a colon [default: found by its name or type]
+    /// The class of each row: a column (CSV, JSON Lines, Parquet) or array (NPZ, safetensors) of the same file by its
+    /// name, or another file, with a column or array of it after a colon [default: found by its name or type]
     #[arg(long, value_name = "COLUMN|FILE[:COLUMN]")]
     labels: Option<String>,
     /// The rows that they are compared with [default: each other, every row without itself]

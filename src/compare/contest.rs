@@ -62,6 +62,49 @@ impl Default for CompareConfig {
     }
 }
 
+impl CompareConfig {
+    /// Sets for all entries what `config` changes of the settings that `suited` the data, but for what is compared: the settings of
+    /// the grids and of the preset. What a recipe is made of is its own: beside recipes only the data's part, the steps and the
+    /// budget are taken over.
+    #[must_use]
+    pub fn with_settings(mut self, config: &TrainConfig, suited: &TrainConfig) -> Self {
+        let has_recipes =
+            !self.recipes.is_empty() || (self.grids.is_empty() && self.preset.is_none());
+        let grids = self.grids.iter().filter_map(|grid| grid.split('=').next());
+        let compared: Vec<String> = grids.map(compared_by).collect();
+        let is_taken = |key: &str| {
+            let is_compared =
+                |compared: &String| key == compared || key.starts_with(&format!("{compared}."));
+            (!has_recipes || key == "steps" || HELD.contains(&key))
+                && !compared.iter().any(is_compared)
+                && !self.preset.is_some_and(|preset| preset.sets(key))
+        };
+        let differences = config.differences(suited).into_iter();
+        let taken = differences.filter(|(key, _)| is_taken(key));
+        let sets = taken.map(|(key, value)| format!("{key}={value}")).collect();
+        self.sets = [sets, self.sets].concat();
+        self
+    }
+
+    /// The settings that the data and the engine go by: seeds and budget.
+    ///
+    /// # Errors
+    /// [`Error::Config`] for values that cannot be read.
+    pub fn of_data(&self) -> Result<TrainConfig> {
+        let of_data = |set: &&String| {
+            let keys = ["seed=", "data_seed=", "budget_bytes="];
+            keys.iter().any(|key| set.starts_with(key))
+        };
+        let mut sets = self.sets.iter().filter(of_data);
+        sets.try_fold(TrainConfig::default(), |config, set| config.with_set(set))
+    }
+}
+
+/// What a grid of this setting compares: with the name of a loss, miner or sampler all arguments of it.
+fn compared_by(key: &str) -> String {
+    key.strip_suffix(".name").unwrap_or(key).to_owned()
+}
+
 /// Entries that answer a common question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -95,6 +138,14 @@ impl Preset {
                 Self::ALL.map(|(name, ..)| name).join(", ")
             ))
         })
+    }
+
+    /// Whether its entries set this setting, or the one that it is an argument of.
+    fn sets(self, key: &str) -> bool {
+        let group = |key: &str| key.split(['.', '=']).next().unwrap_or("").to_owned();
+        let entries = self.entries();
+        let mut sets = entries.iter().flat_map(|(_, sets)| sets);
+        sets.any(|set| group(set) == group(key))
     }
 
     /// Each entry's name and what it sets.
@@ -195,6 +246,11 @@ impl Contest {
         Ok(contest)
     }
 
+    /// Whether entries may differ in this setting: what says which queries they answer is the same for all.
+    pub fn may_differ(key: &str) -> bool {
+        !HELD.contains(&key)
+    }
+
     /// The entry that is a linear head with the settings of `base`.
     pub(super) fn linear_head(&self) -> Option<usize> {
         let linear = linear(&self.base);
@@ -267,7 +323,7 @@ fn multiplied(entries: Vec<Entry>, grid: &str) -> Result<Vec<Entry>> {
             quoted(grid)
         )));
     };
-    if HELD.contains(&key) {
+    if !Contest::may_differ(key) {
         let how = match key {
             "seed" => "give the number of seeds".to_owned(),
             _ => "set it for all of them".to_owned(),
@@ -420,6 +476,53 @@ mod tests {
         );
         // One that is there already is not added.
         assert_eq!(names(&grids(&["hidden_layers=[]"])), ["hidden_layers=[]"]);
+    }
+
+    #[test]
+    fn settings_hold_for_all_but_for_what_is_compared() {
+        let suited = TrainConfig::default();
+        let sets = [
+            "loss.name=contrastive",
+            "loss.pos_margin=0.7",
+            "memory_size=0",
+            "steps=30",
+            "seed=3",
+        ];
+        let (config, problems) = suited.with_sets(&strings(&sets));
+        assert!(problems.is_empty(), "{problems:?}");
+        let taken = |asked: CompareConfig| asked.with_settings(&config, &suited).sets;
+        let all = [
+            "loss.name=contrastive",
+            "loss.pos_margin=0.7",
+            "memory_size=0",
+            "steps=30",
+            "seed=3",
+        ];
+        assert_eq!(taken(grids(&["batch_size=8,16"])), all);
+        assert_eq!(
+            taken(grids(&["loss.name=triplet-margin,contrastive"])),
+            ["memory_size=0", "steps=30", "seed=3"]
+        );
+        assert_eq!(taken(CompareConfig::default()), ["steps=30", "seed=3"]);
+        let memory = CompareConfig {
+            preset: Some(Preset::Memory),
+            ..CompareConfig::default()
+        };
+        assert_eq!(
+            taken(memory),
+            [
+                "loss.name=contrastive",
+                "loss.pos_margin=0.7",
+                "steps=30",
+                "seed=3"
+            ]
+        );
+        // What is asked for stands after it, and so over it.
+        let asked = CompareConfig {
+            sets: strings(&["steps=5"]),
+            ..CompareConfig::default()
+        };
+        assert_eq!(taken(asked), ["steps=30", "seed=3", "steps=5"]);
     }
 
     #[test]

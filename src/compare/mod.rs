@@ -15,7 +15,7 @@ mod student;
 use std::collections::{HashSet, VecDeque};
 use std::rc::Rc;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use web_time::Instant;
 
 pub use contest::{CompareConfig, Contest, Entry, Preset};
@@ -34,7 +34,7 @@ use judge::Queries;
 use row::{Row, Scored};
 
 /// What a comparison will take, before it starts.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CompareForecast {
     /// Runs in all, those of the rungs included.
     pub runs: u64,
@@ -461,6 +461,11 @@ impl Comparison {
     /// Runs done, and runs in all.
     pub fn runs(&self) -> [u64; 2] {
         self.runs
+    }
+
+    /// The work so far, without start-up, in milliseconds.
+    pub fn elapsed_ms(&self) -> f64 {
+        self.elapsed_ms
     }
 
     /// What is compared.

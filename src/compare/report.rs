@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::judge::Interval;
+use crate::ledger::Bytes;
 use crate::metrics::Metrics;
 
 /// The leaderboard so far.
@@ -154,6 +155,26 @@ impl CompareReport {
         self.rows
             .first()
             .filter(|row| row.standing == Standing::Leader)
+    }
+
+    /// What the scores are means of, and what they took.
+    pub fn basis(&self) -> String {
+        let seeds = match self.seeds.len() {
+            1 => "one seed".to_owned(),
+            seeds => format!("{seeds} seeds"),
+        };
+        let rows = match self.new_classes {
+            true => format!(
+                "{} rows of {} classes that were never trained on",
+                self.queries, self.classes
+            ),
+            false => format!("{} rows", self.queries),
+        };
+        format!(
+            "Means over {seeds} on the validation side, {rows}; all intervals hold together. In {:.1} s, within {}.",
+            self.elapsed_ms / 1e3,
+            Bytes(self.peak_bytes).rounded_up()
+        )
     }
 
     /// The outcome in a sentence or two.

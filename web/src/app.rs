@@ -4,6 +4,7 @@ use leptos::prelude::*;
 use nearfar::Metrics;
 
 use crate::checkpoints::{self, GoOn};
+use crate::compare::{Board, Views};
 use crate::controls::Controls;
 use crate::data::{Data, take_drops};
 use crate::device::Device;
@@ -32,7 +33,7 @@ pub(crate) fn App() -> impl IntoView {
     keys::listen(session, keys_shown, close_explained);
     window_event_listener(leptos::ev::beforeunload, move |event| {
         // The browser asks whether the page may go, and a run with it.
-        if untrack(|| state.has_run()) {
+        if untrack(|| state.is_busy()) {
             event.prevent_default();
         }
     });
@@ -44,9 +45,10 @@ pub(crate) fn App() -> impl IntoView {
     checkpoints::save_when_hidden(state, session);
     let status = Memo::new(move |_| state.status());
     view! {
-        <main>
+        <main class:compares=state.compare.shown>
             <header>
                 <h1>"Nearfar"</h1>
+                <Views state/>
                 <p class="tagline">"Teach a small network which rows belong together. Your data stays on this computer."</p>
                 <Device state/>
                 <button class="quiet" on:click=move |_| theme::toggle(state.theme)>"Light / dark"</button>
@@ -70,6 +72,7 @@ pub(crate) fn App() -> impl IntoView {
                 <Neighbours state session/>
             </section>
             <Diagnostics state session/>
+            <Board state session/>
             <footer>
                 <p data-testid="status" role="status" aria-live="polite">{status}</p>
                 <Faint state/>
@@ -90,7 +93,7 @@ fn follow_link(state: State, session: Session) {
     }
     session.follow(link);
     window_event_listener(leptos::ev::hashchange, move |_| {
-        if untrack(|| state.has_run()) {
+        if untrack(|| state.is_busy()) {
             state.error.set(None);
             state.say("The new link was not opened, because a run is under way: press Reset, then open it again.".to_owned());
             untrack(|| session.write_link());
@@ -184,22 +187,35 @@ fn WarningLine(state: State, warning: nearfar::Warning) -> impl IntoView {
 fn Question(state: State, session: Session) -> impl IntoView {
     let open = Memo::new(move |_| state.question.read().is_some());
     let name = move || state.question.get().unwrap_or_default();
+    let compares = move || state.compare.now.read().is_some();
     let going = move || match state.stage.get() {
+        _ if compares() => "A comparison is going.",
         Phase::Paused => "A run is paused.",
         Phase::Finished => "The run is done.",
         _ => "A run is going.",
     };
+    let then = move || match compares() {
+        true => " It ends when other data is opened, and its table goes.",
+        false => {
+            " It ends when other data is opened, and what it brought so far stays as faint lines."
+        }
+    };
+    let open_text = move || match compares() {
+        true => format!("Stop, open {}", name()),
+        false => format!("Stop, keep its result, open {}", name()),
+    };
     let keep = move || match state.stage.get() {
+        _ if compares() => "Keep comparing",
         Phase::Paused | Phase::Finished => "Keep it",
         _ => "Keep running",
     };
     view! {
         <Dialog label="Open other data?" open close=Callback::new(move |()| session.answer(false))>
-            <p data-testid="question"><b>{going}</b> " It ends when other data is opened, and what it brought so far stays as faint lines."</p>
+            <p data-testid="question"><b>{going}</b>{then}</p>
             <div class="buttons">
                 <button class="primary" data-testid="keep" on:click=move |_| session.answer(false)>{keep}</button>
                 <button data-testid="open" on:click=move |_| session.answer(true)>
-                    {move || format!("Stop, keep its result, open {}", name())}
+                    {open_text}
                 </button>
             </div>
         </Dialog>

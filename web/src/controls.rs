@@ -187,7 +187,7 @@ fn in_pml(knob: &Knob) -> impl IntoView + use<> {
 }
 
 /// A setting as its control shows it; nothing where the settings have none of its name.
-fn shown(config: &TrainConfig, knob: &Knob) -> Option<String> {
+pub(crate) fn shown(config: &TrainConfig, knob: &Knob) -> Option<String> {
     let value = serde_json::to_value(config).unwrap_or_default();
     let value = knob
         .key

@@ -9,6 +9,7 @@ mod app;
 mod bench;
 mod chart;
 mod checkpoints;
+mod compare;
 mod controls;
 mod data;
 mod device;

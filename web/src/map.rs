@@ -114,6 +114,7 @@ pub(crate) fn Map(state: State, session: Session) -> impl IntoView {
                     on:pointermove=move |event| pass(&event, state, look)
                     on:pointerup=move |event| release(&event, state, session, look)
                     on:pointerleave=move |_| look.hovered.set(None)
+                    on:pointercancel=move |_| look.view.update_untracked(View::let_go)
                     on:wheel=move |event| turn(&event, look)
                 ></canvas>
                 {card}
@@ -128,7 +129,7 @@ pub(crate) fn Map(state: State, session: Session) -> impl IntoView {
 fn caption(map: &MapData) -> String {
     let rows = grouped(map.places.rows.len() as u64);
     match map.side {
-        None => format!("{rows} rows as they are now. Press Run to pull each class together"),
+        None => format!("{rows} rows as they are now. Press Run to pull each class together."),
         Some(side) if map.circle => {
             format!(
                 "{rows} {} rows, on the circle where they lie exactly",
@@ -261,7 +262,7 @@ fn draw(canvas: &HtmlCanvasElement, state: State, look: Look) {
     let painter = Painter {
         context,
         frame: Frame::new(look.view.get(), width, height, ratio),
-        points: places(&map.places, mix),
+        points: places(&map.places, mix).collect(),
         ratio,
     };
     let chosen = state.chosen.get().and_then(|row| map.places.of(row));
@@ -292,7 +293,7 @@ fn pass(event: &PointerEvent, state: State, look: Look) {
         let class = map.places.classes[place];
         let name = map.names.get(usize::from(class));
         let class = name.map_or_else(
-            || "of a smaller class".to_owned(),
+            || "one of the smaller classes".to_owned(),
             |name| format!("class {name}"),
         );
         Some(Hovered {
@@ -355,7 +356,7 @@ fn nearest(
         1.0
     };
     let alone = look.alone.get_untracked();
-    let distances = places(&map.places, mix).into_iter().map(|point| {
+    let distances = places(&map.places, mix).map(|point| {
         let (x, y) = frame.place(point);
         (x - pointer.0).hypot(y - pointer.1)
     });

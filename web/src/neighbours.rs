@@ -8,7 +8,7 @@ use crate::session::Session;
 use crate::state::State;
 use crate::terms::{self, Term};
 
-/// The panel below the map.
+/// The drawer over the map.
 #[component]
 pub(crate) fn Neighbours(state: State, session: Session) -> impl IntoView {
     let none = move || state.neighbours.read().is_none();

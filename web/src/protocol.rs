@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 
 use nearfar::bench::Sweep;
 use nearfar::{
-    Baseline, DataReport, DeviceInfo, EngineKind, Evaluation, FullEvaluation, HardestTriplets,
-    MemoryAge, MemoryReport, Missing, Neighbourhood, PairHistogram, Piece, Reason, RowsOf, Scores,
-    SelfTest, Side, StepReport, TrainConfig, Warning, Working,
+    Baseline, CompareConfig, CompareForecast, CompareReport, DataReport, DeviceInfo, EngineKind,
+    Evaluation, FullEvaluation, HardestTriplets, MemoryAge, MemoryReport, Missing, Neighbourhood,
+    PairHistogram, Piece, Reason, RowsOf, Scores, SelfTest, Side, StepReport, TrainConfig, Warning,
+    Working,
 };
 use serde::{Deserialize, Serialize};
 
@@ -77,6 +78,18 @@ pub(crate) enum Command {
         /// Its rows, where it is made of rows.
         side: RowsOf,
     },
+    /// Forecasts a comparison; nothing is under way.
+    PlanComparison {
+        /// What is compared.
+        asked: Box<CompareConfig>,
+    },
+    /// Starts a comparison, in place of the run that is over.
+    Compare {
+        /// What is compared.
+        asked: Box<CompareConfig>,
+    },
+    /// Stops it; what it found stays. Where none goes on, nothing happens.
+    StopComparing,
     /// Stops the run and sets it aside: the next run or other data gives its memory back.
     Reset,
     /// Takes the run back that was set aside; it waits, or is over as it was.
@@ -175,6 +188,19 @@ pub(crate) enum Event {
     EvaluatedAll(Option<Box<FullEvaluation>>),
     /// How large each piece of the run is, about; nothing where there is none.
     Pieces(Vec<(Piece, Option<u64>)>),
+    /// What a comparison would take, or why it would be refused.
+    ComparisonForecast(Result<CompareForecast, String>),
+    /// A comparison goes on.
+    Comparing(CompareState),
+    /// The leaderboard so far; once it is finished or was stopped, for good.
+    Compared {
+        /// The leaderboard.
+        report: Box<CompareReport>,
+        /// Whether nothing more comes.
+        over: bool,
+    },
+    /// The comparison cannot start, or broke off.
+    NotCompared(String),
     /// A piece as a file of this name; beside it comes its content.
     Taken(String),
     /// Why a piece cannot be made.
@@ -283,6 +309,17 @@ pub(crate) struct RunForecast {
     pub(crate) by_purpose: BTreeMap<String, u64>,
     /// How long it takes, about.
     pub(crate) predicted_ms: f64,
+}
+
+/// How far a comparison is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct CompareState {
+    /// Runs done, and runs in all.
+    pub(crate) runs: [u64; 2],
+    /// Steps done, and steps in all.
+    pub(crate) steps: [u64; 2],
+    /// How long it goes on, about, in milliseconds.
+    pub(crate) left_ms: f64,
 }
 
 /// What scoring every row of a side will take.

@@ -102,6 +102,7 @@ impl Session {
         self.state.say(message);
         self.state.reading.set(0);
         self.state.evaluating.set(None);
+        self.state.compare.now.set(None);
         self.state.stage.set(Phase::Dead);
     }
 
@@ -207,6 +208,7 @@ impl Session {
             self.state.forgive();
             self.state.notice.set(None);
             self.state.aside.set(None);
+            self.state.compare.shown.set(false);
             self.state.stage.set(Phase::Starting);
             let config = Box::new(config);
             self.send(&Command::Start { config, steps }, &[]);

@@ -102,7 +102,7 @@ impl Session {
 
     /// Asks for data; where that would end a run, only when the person says so.
     fn offer(&self, source: Source) {
-        if untrack(|| self.state.has_run()) {
+        if untrack(|| self.state.is_busy()) {
             self.state.question.set(Some(source.name()));
             self.offered.set_value(Some(source));
         } else {

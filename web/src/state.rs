@@ -9,11 +9,12 @@ use nearfar::{
 };
 
 use crate::checkpoints::Offer;
+use crate::compare::Compare;
 use crate::forecast;
 use crate::hardest;
 use crate::history::History;
 use crate::plots::grouped;
-use crate::protocol::{DataSummary, EvaluationForecast, Event, RunForecast, Running};
+use crate::protocol::{CompareState, DataSummary, EvaluationForecast, Event, RunForecast, Running};
 use crate::source::shown_name;
 use crate::take_home::TakeHome;
 
@@ -29,6 +30,8 @@ pub(crate) enum Phase {
     Starting,
     /// A run goes on.
     Running,
+    /// Several settings are compared; there is no run.
+    Comparing,
     /// Every row of a side is scored; the run, where it is not over, goes on or waits after that.
     Evaluating,
     /// A run waits.
@@ -277,6 +280,8 @@ pub(crate) struct State {
     pub(crate) aside: RwSignal<Option<Aside>>,
     /// The dialog of what a run leaves.
     pub(crate) take_home: TakeHome,
+    /// The board of a comparison.
+    pub(crate) compare: Compare,
     /// Files are held over the page.
     pub(crate) dropping: RwSignal<bool>,
     /// Why no engine could be opened, where none could: nothing can run.
@@ -290,14 +295,13 @@ pub(crate) struct State {
 impl State {
     pub(crate) fn new() -> Self {
         let (stage, reading) = (RwSignal::new(Phase::default()), RwSignal::new(0));
-        let evaluating = RwSignal::new(None);
-        let phase = Memo::new(
-            move |_| match (reading.get(), evaluating.read().is_some()) {
-                (0, false) => stage.get(),
-                (0, true) => Phase::Evaluating,
-                _ => Phase::Loading,
-            },
-        );
+        let (evaluating, compare) = (RwSignal::new(None), Compare::new());
+        let phase = Memo::new(move |_| match reading.get() {
+            0 if compare.now.read().is_some() => Phase::Comparing,
+            0 if evaluating.read().is_some() => Phase::Evaluating,
+            0 => stage.get(),
+            _ => Phase::Loading,
+        });
         let curves = RwSignal::new(Curves::default());
         let ran = Memo::new(move |_| {
             let curves = curves.read();
@@ -330,11 +334,17 @@ impl State {
             offer: RwSignal::new(None),
             aside: RwSignal::new(None),
             take_home: TakeHome::new(),
+            compare,
             dropping: RwSignal::new(false),
             no_engine: RwSignal::new(None),
             pointed: RwSignal::new(None),
             theme: RwSignal::new(0),
         }
+    }
+
+    /// Whether a run or a comparison is under way: what would end it asks first.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.has_run() || self.compare.now.read().is_some()
     }
 
     /// Whether a run is under way, waiting or not.
@@ -389,7 +399,7 @@ impl State {
     /// Whether there is something to reset.
     pub(crate) fn can_reset(&self) -> bool {
         match self.phase.get() {
-            Phase::Loading | Phase::Dead => false,
+            Phase::Loading | Phase::Dead | Phase::Comparing => false,
             Phase::Ready => !self.curves.read().history.is_empty(),
             Phase::Starting
             | Phase::Running
@@ -473,6 +483,7 @@ impl State {
             Some(before)
         };
         self.raw_map.set(None);
+        self.compare.clear();
         self.clear();
         self.previous.set(previous);
         self.aside.set(None);
@@ -537,6 +548,14 @@ impl State {
             | Event::Taken(_)
             | Event::NotTaken(_) => {
                 unreachable!("the session takes what it asked for, and what comes with arrays")
+            }
+            event @ (Event::ComparisonForecast(_)
+            | Event::Comparing(_)
+            | Event::Compared { .. }
+            | Event::NotCompared(_)) => {
+                if let Some(why) = self.compare.apply(event) {
+                    self.say(why);
+                }
             }
             Event::Measured(_) | Event::Benched(_) => {
                 unreachable!("only the page that measures asks for it")
@@ -634,6 +653,21 @@ impl State {
         }
     }
 
+    /// Makes room for a comparison: it takes the place of the run, whose curves stay as faint lines.
+    pub(crate) fn begin_comparison(&self) {
+        self.forgive();
+        self.notice.set(None);
+        self.aside.set(None);
+        let before = self.curves.get_untracked();
+        self.clear();
+        if !before.history.is_empty() {
+            self.previous.set(Some(before));
+        }
+        self.stage.set(Phase::Ready);
+        self.compare.clear();
+        self.compare.now.set(Some(CompareState::default()));
+    }
+
     /// Keeps what a reset clears.
     fn set_aside(&self) {
         let stage = match self.stage.get_untracked() {
@@ -719,6 +753,7 @@ impl State {
                 }
             },
             Phase::Running => format!("Training for {steps} steps{without}"),
+            Phase::Comparing => "Comparing ..".to_owned(),
             Phase::Evaluating => "Scoring every row ..".to_owned(),
             Phase::Paused => format!("Paused at step {step} of {steps}{without}"),
             Phase::Finished => format!(

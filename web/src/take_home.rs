@@ -158,6 +158,11 @@ pub(crate) fn Pieces(state: State, session: Session) -> impl IntoView {
     }
 }
 
+/// Hands a text to the browser as a file.
+pub(crate) fn save_text(name: &str, text: &str) {
+    save(name, &Uint8Array::from(text.as_bytes())).ok();
+}
+
 /// Hands bytes to the browser as a file.
 fn save(name: &str, bytes: &Uint8Array) -> Result<(), JsValue> {
     let blob = Blob::new_with_u8_array_sequence(&Array::of1(bytes))?;

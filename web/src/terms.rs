@@ -174,6 +174,21 @@ pub(crate) const LDA: Meaning = term(
      worth its effort where it beats this.",
 );
 
+pub(crate) const SPREAD: Meaning = term(
+    "spread",
+    "Standard deviation over the seeds: how far a run moves with other first weights and other batches.",
+);
+pub(crate) const INTERVAL: Meaning = term(
+    "where it may lie",
+    "The dot is the score. The bar is where it lies with other validation rows and other seeds, beside the best, which is the \
+     line across. A bar that ends before the line: clearly worse.",
+);
+pub(crate) const BEHIND: Meaning = term(
+    "behind the best",
+    "The best's precision@1 less this one's, and from where to where that may go with other validation rows and other seeds: \
+     in 95 of 100 comparisons all these intervals are right at once.",
+);
+
 /// Which explanation is open: one at a time on the whole page.
 #[derive(Clone, Copy)]
 struct Open(RwSignal<Option<u32>>);

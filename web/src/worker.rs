@@ -11,10 +11,10 @@ use futures_util::StreamExt as _;
 use js_sys::{Array, Float32Array, Reflect, Uint8Array, Uint32Array};
 use nearfar::bench::{self, Sweep};
 use nearfar::{
-    BlobRows, Checkpoint, Choice, Dataset, DeviceInfo, Engine, EngineChoice, Error, Format,
-    Labelled, Map, MemoryReport, NamedFile, Origin, Piece, Progress, Rate, Result, Room, RowSource,
-    RowsOf, Run, SelfTest, Side, Survey, Table, TableReader, TrainConfig, Trainer, Working,
-    kernels, self_test,
+    BlobRows, Checkpoint, Choice, CompareConfig, CompareProgress, Comparison, Contest, Dataset,
+    DeviceInfo, Engine, EngineChoice, Error, Format, Labelled, Map, MemoryReport, NamedFile,
+    Origin, Piece, Progress, Rate, Result, Room, RowSource, RowsOf, Run, SelfTest, Side, Survey,
+    Table, TableReader, TrainConfig, Trainer, Working, kernels, self_test,
 };
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::{JsFuture, spawn_local};
@@ -23,7 +23,7 @@ use web_time::{Duration, Instant};
 
 use crate::checkpoints::{Saved, Slots};
 use crate::protocol::{
-    Command, DataSummary, EvaluationForecast, Event, Preview, RunForecast, Running,
+    Command, CompareState, DataSummary, EvaluationForecast, Event, Preview, RunForecast, Running,
 };
 use crate::reader;
 use crate::take_home;
@@ -56,6 +56,7 @@ pub(crate) fn start(scope: &DedicatedWorkerGlobalScope) {
         sample: None,
         run: None,
         aside: None,
+        comparing: None,
         owes_map: false,
         idle: None,
         empty: None,
@@ -87,6 +88,8 @@ fn listen(
             Command::Sample { .. }
             | Command::Files { .. }
             | Command::Start { .. }
+            | Command::Compare { .. }
+            | Command::StopComparing
             | Command::StopEvaluating
             | Command::Reset => stop.store(true, Ordering::Relaxed),
             _ => {}
@@ -136,6 +139,8 @@ struct Core {
     run: Option<Run>,
     /// A run that was reset, until another begins or other data comes.
     aside: Option<Run>,
+    /// A comparison under way; there is no run then.
+    comparing: Option<Comparing>,
     /// The run owes the page a map, and its end where it is over. A stop only puts both off.
     owes_map: bool,
     /// An engine that no run uses: the next one takes it where the budget is the same.
@@ -156,7 +161,8 @@ struct Core {
 impl Core {
     async fn serve(mut self, mut commands: UnboundedReceiver<Message>) {
         loop {
-            let message = if self.evaluating || self.owes_map || self.is_running() {
+            let is_busy = self.evaluating || self.owes_map || self.is_running();
+            let message = if is_busy || self.comparing.is_some() {
                 commands.try_recv().ok()
             } else {
                 commands.next().await
@@ -169,6 +175,7 @@ impl Core {
                 None if self.owes_map => self.show_map().await,
                 None if self.evaluating => self.evaluate_all().await,
                 None if self.is_running() => self.slice().await,
+                None if self.comparing.is_some() => self.compare_on().await,
                 None => return,
             }
         }
@@ -215,6 +222,13 @@ impl Core {
                     self.say(&Event::NotStarted(error.to_string()));
                 }
             }
+            Command::PlanComparison { asked } => self.plan_comparison(&asked).await,
+            Command::Compare { asked } => {
+                if let Err(error) = self.compare(&asked).await {
+                    self.say(&Event::NotCompared(error.to_string()));
+                }
+            }
+            Command::StopComparing => self.stop_comparing(),
             Command::Save => self.save().await,
             Command::GoOn => {
                 if let Err(error) = self.go_on_with_saved().await {
@@ -304,6 +318,7 @@ impl Core {
 
     /// Gives the memory of the run back, and keeps its engine where its device is still there.
     async fn end_run(&mut self) {
+        self.stop_comparing();
         (self.evaluating, self.owes_map) = (false, false);
         let (run, aside) = (self.run.take(), self.aside.take());
         if let Some(run) = run.or(aside) {
@@ -670,6 +685,78 @@ impl Core {
         self.say(&Event::Forecast(forecast));
     }
 
+    /// Says what a comparison would take, where there is data and an engine to say it of.
+    async fn plan_comparison(&mut self, asked: &CompareConfig) {
+        if self.empty.is_none() {
+            self.time().await;
+        }
+        let (Some(data), Some(empty)) = (&self.data, &self.empty) else {
+            return;
+        };
+        let forecast = Contest::new(data, asked).and_then(|contest| {
+            let room = empty.room(contest.base.budget_bytes);
+            contest.plan(&room, data, &empty.rate)
+        });
+        let forecast = forecast.map_err(|error| error.to_string());
+        self.say(&Event::ComparisonForecast(forecast));
+    }
+
+    /// Begins a comparison.
+    async fn compare(&mut self, asked: &CompareConfig) -> Result<()> {
+        self.end_run().await;
+        let data = self.seeded(&asked.of_data()?).await?;
+        let contest = Contest::new(&data, asked)?;
+        let engine = self.open(contest.base.budget_bytes).await?;
+        let rate = self.empty.as_ref().map(|empty| empty.rate);
+        let forecast = contest.plan(&engine.room(), &data, &rate.unwrap_or_default())?;
+        let comparing = Comparing {
+            comparison: Comparison::new(engine, data, contest)?,
+            predicted_ms: forecast.predicted_ms,
+            said: Instant::now(),
+        };
+        self.say(&Event::Comparing(comparing.state()));
+        self.comparing = Some(comparing);
+        Ok(())
+    }
+
+    /// Does the next slice of the comparison.
+    async fn compare_on(&mut self) {
+        let Some(mut comparing) = self.comparing.take() else {
+            return;
+        };
+        match comparing.comparison.next(u64::MAX).await {
+            Ok(progress) => {
+                if progress != CompareProgress::Steps {
+                    self.say(&comparing.report(progress == CompareProgress::Finished));
+                }
+                if progress == CompareProgress::Finished {
+                    self.idle = Some(comparing.comparison.into_engine());
+                    return;
+                }
+                if comparing.said.elapsed() >= SAY_EVERY {
+                    comparing.said = Instant::now();
+                    self.say(&Event::Comparing(comparing.state()));
+                }
+                self.comparing = Some(comparing);
+            }
+            // The command that stopped it says what comes next.
+            Err(Error::Stopped) => self.comparing = Some(comparing),
+            Err(error) => {
+                // What it found before stays.
+                self.say(&comparing.report(true));
+                self.say(&Event::NotCompared(error.to_string()));
+            }
+        }
+    }
+
+    /// Stops the comparison, where one goes on: the leaderboard so far is its last.
+    fn stop_comparing(&mut self) {
+        if let Some(comparing) = self.comparing.take() {
+            self.say(&comparing.report(true));
+            self.idle = Some(comparing.comparison.into_engine());
+        }
+    }
+
     /// Times the engine that no run uses.
     async fn time(&mut self) {
         let Some(engine) = self.idle.take() else {
@@ -919,6 +1006,35 @@ fn post(scope: &DedicatedWorkerGlobalScope, event: &Event, handed_over: &[JsValu
     let buffers: Array = handed_over.iter().collect();
     let message = Array::of1(&json.into()).concat(&buffers);
     scope.post_message_with_transfer(&message, &buffers).ok();
+}
+
+/// A comparison, and what the page hears of it.
+struct Comparing {
+    comparison: Comparison,
+    /// What was forecast for the whole.
+    predicted_ms: f64,
+    /// When the page heard last how far it is.
+    said: Instant,
+}
+
+impl Comparing {
+    fn state(&self) -> CompareState {
+        let (runs, steps) = (self.comparison.runs(), self.comparison.steps());
+        let done = steps[0] as f64 / steps[1].max(1) as f64;
+        // The forecast counts for less as more is known.
+        let measured_ms = self.comparison.elapsed_ms() / done.max(1e-9);
+        let whole_ms = (1.0 - done) * self.predicted_ms + done * measured_ms;
+        CompareState {
+            runs,
+            steps,
+            left_ms: (1.0 - done) * whole_ms,
+        }
+    }
+
+    fn report(&self, over: bool) -> Event {
+        let report = Box::new(self.comparison.report());
+        Event::Compared { report, over }
+    }
 }
 
 /// Long work of the engine: how much of it the page hears.

@@ -79,6 +79,11 @@ impl View {
             .is_some_and(|pressed| (at.0 - pressed.first.0).hypot(at.1 - pressed.first.1) <= still)
     }
 
+    /// The pointer is gone: what it began is no click.
+    pub(super) fn let_go(&mut self) {
+        self.pressed = None;
+    }
+
     /// Keeps the map in sight.
     fn hold(&mut self) {
         let most = 1.0 - 1.0 / self.zoom;
@@ -117,7 +122,7 @@ impl Frame {
 }
 
 /// Where the rows lie, from -1 to 1: by their features at 0, by their embeddings at 1, and on the way between.
-pub(super) fn places(places: &Places, mix: f64) -> Vec<(f64, f64)> {
+pub(super) fn places(places: &Places, mix: f64) -> impl Iterator<Item = (f64, f64)> {
     let most = |points: &[[f32; 2]]| {
         let values = points.iter().flatten();
         f64::from(values.fold(1e-6f32, |most, value| most.max(value.abs())))
@@ -127,12 +132,11 @@ pub(super) fn places(places: &Places, mix: f64) -> Vec<(f64, f64)> {
         mix / most(&places.points),
     );
     let pairs = places.before.iter().zip(&places.points);
-    let place = |(from, to): (&[f32; 2], &[f32; 2])| {
+    pairs.map(move |(from, to)| {
         let [x, y] =
             [0, 1].map(|axis| before * f64::from(from[axis]) + after * f64::from(to[axis]));
         (x, y)
-    };
-    pairs.map(place).collect()
+    })
 }
 
 /// The colour of a class, for `style`.

@@ -1,0 +1,115 @@
+// The leaderboard: what a person compares, what the table says, and that it is the command line's.
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { readFile } from "node:fs/promises";
+import path from "node:path";
+
+import { pages, test } from "./playing.mjs";
+import { root } from "./support.mjs";
+
+const on = pages();
+
+/** What `nearfar compare` gives. */
+function native(...options) {
+  const cli = path.join(root, "target/debug/nearfar");
+  return JSON.parse(execFileSync(cli, ["compare", "--json", "--engine", "cpu", ...options], { maxBuffer: 1 << 26, stdio: ["ignore", "pipe", "ignore"] }));
+}
+
+/** The rows of the table, by column. */
+const rows = (page) => page.find("leaderboard").locator("tbody tr").evaluateAll((lines) => lines.map((line) => {
+  const [name, precision, spread, , standing, map] = [...line.cells].map((cell) => cell.innerText.trim());
+  return { name: name.split("\n")[0], precision: Number(precision), spread, standing, map: Number(map) };
+}));
+
+/** Waits until the comparison can start, starts it, and waits for its end. */
+async function compared(page) {
+  await page.says("compare-forecast", /runs one after the other/);
+  await page.click("compare-start");
+  await page.says("compare-start", /^Stop$/);
+  await page.says("compare-progress", /\d+ of \d+ runs done/);
+  await page.page.waitForFunction(() => document.querySelector("[data-testid=compare-start]").textContent === "Compare", null, { timeout: 200_000 });
+}
+
+/** What a button saves, as text. */
+async function saved(page, id) {
+  const [download] = await Promise.all([page.page.waitForEvent("download"), page.click(id)]);
+  return readFile(await download.path(), "utf8");
+}
+
+test("the default comparison gives the table of the command line, and its settings can be used", async () => {
+  await on("?engine=cpu", {}, async (page) => {
+    await page.click("view-compare");
+    assert.ok(await page.find("embedding-map").isHidden());
+    const began = Date.now();
+    await compared(page);
+    console.log(`the default comparison took ${((Date.now() - began) / 1e3).toFixed(1)} s`);
+    const table = await rows(page);
+    const own = native();
+    assert.deepEqual(table.map((row) => row.name), own.rows.map((row) => row.name));
+    for (const [place, row] of table.entries()) {
+      const other = own.rows[place];
+      // Another processor adds in another order: a few of 1,500 answers differ.
+      assert.ok(Math.abs(row.precision - other.precision_at_1) < 0.01, `${row.name}: ${row.precision}, natively ${other.precision_at_1}`);
+      assert.ok(Math.abs(row.map - other.mean_average_precision_at_r) < 0.01, `${row.name}: ${row.map}`);
+      assert.equal(row.standing.split(" ")[0], other.standing.split("_")[0]);
+    }
+    assert.match(await page.text("compare-verdict"), /^arc-face leads, within noise of .* On the test rows, scored once/);
+    // What is saved is the report of the command line.
+    const report = JSON.parse(await saved(page, "compare-save"));
+    assert.deepEqual(Object.keys(report).sort(), Object.keys(own).sort());
+    assert.ok(report.finished);
+    // The winner's settings, for a run.
+    await page.click("use-0");
+    await page.says("notice", /The settings of arc-face are in place/);
+    assert.ok(await page.find("embedding-map").isVisible());
+    assert.equal(await page.knob("Loss"), "arc-face");
+    assert.match(page.page.url(), /loss\.name=arc-face/);
+  });
+});
+
+test("a comparison that is stopped keeps what it found, and other data asks first", async () => {
+  await on("?engine=cpu#steps=300", {}, async (page) => {
+    await page.click("view-compare");
+    await page.find("compare-what").selectOption("memory");
+    await page.says("compare-forecast", /12 runs one after the other/);
+    await page.click("compare-start");
+    await page.says("leaderboard", /not judged/);
+    await page.find("dataset-select").selectOption("cells");
+    await page.says("question", /A comparison is going/);
+    await page.click("keep");
+    await page.click("compare-start");
+    await page.says("compare-verdict", /^Stopped: \d+ of 12 runs are done/);
+    const table = await rows(page);
+    assert.equal(table.length, 6);
+    assert.ok(table.some((row) => row.standing === "waiting"));
+    // The next one starts anew.
+    await page.find("compare-seeds").fill("1");
+    await page.find("compare-seeds").blur();
+    await page.says("compare-forecast", /4 runs one after the other/);
+    await compared(page);
+    assert.match(await page.text("compare-verdict"), /how surely cannot be said/);
+    assert.ok((await rows(page)).every((row) => row.standing !== "waiting"));
+  });
+});
+
+test("the values of a setting are compared with the settings on the page, and what cannot be is refused beforehand", async () => {
+  await on("?engine=cpu#steps=40&batch_size=16&hidden_layers=[32]", {}, async (page) => {
+    await page.click("view-compare");
+    await page.find("compare-what").selectOption("values");
+    assert.equal(await page.find("compare-values").inputValue(), "0,256,1024");
+    await page.find("compare-values").fill("0,much");
+    await page.find("compare-values").blur();
+    await page.says("compare-forecast", /cannot start: memory_size.*much/);
+    assert.equal(await page.find("compare-start").getAttribute("aria-disabled"), "true");
+    // Choices are ticked.
+    await page.find("compare-key").selectOption("sampler.name");
+    assert.ok(await page.page.locator(".ticks label", { hasText: "shuffled" }).locator("input").isChecked());
+    await page.find("compare-key").selectOption("optimizer.lr");
+    assert.equal(await page.find("compare-values").inputValue(), "0.001,0.002,0.004");
+    await compared(page);
+    const names = (await rows(page)).map((row) => row.name);
+    for (const value of ["0.001", "0.002", "0.004"]) assert.ok(names.includes(`optimizer.lr=${value}`), `${names}`);
+    const options = ["--grid", "optimizer.lr=0.001,0.002,0.004", ...["steps=40", "batch_size=16", "hidden_layers=[32]"].flatMap((set) => ["--set", set])];
+    assert.deepEqual([...names].sort(), native(...options).rows.map((row) => row.name).sort());
+  });
+});

@@ -1,0 +1,195 @@
+//! What is compared, and what that takes.
+
+use leptos::html::Select;
+use leptos::prelude::*;
+use nearfar::{Bytes, CompareForecast, Contest, Preset, TrainConfig};
+
+use super::{ALL_RECIPES, Compare, RECIPES, VALUES};
+use crate::controls::{hold, shown};
+use crate::forecast::time;
+use crate::knobs::{Entry, Knob, MAIN, MORE};
+use crate::session::Session;
+use crate::state::State;
+
+/// The menus, the button and the forecast.
+#[component]
+pub(super) fn Ask(state: State, session: Session) -> impl IntoView {
+    let Compare {
+        what, seeds, now, ..
+    } = state.compare;
+    let presets = Preset::ALL.map(|(name, words, _)| (name, words));
+    let choices = [(RECIPES, "four recipes"), (ALL_RECIPES, "all recipes")]
+        .into_iter()
+        .chain(presets)
+        .chain([(VALUES, "values of a setting")]);
+    let choices = choices.map(|(value, text)| view! { <option value=value>{text}</option> });
+    let choose = move |name: String| {
+        if name == VALUES {
+            suggest(state);
+        }
+        what.set(name);
+    };
+    let of_values = move || *what.read() == VALUES;
+    let off = move || (now.read().is_none() && !can_compare(state)).to_string();
+    let text = move || {
+        if now.read().is_some() {
+            "Stop"
+        } else {
+            "Compare"
+        }
+    };
+    view! {
+        <div class="asked">
+            <label>
+                "Compare " <select data-testid="compare-what" on:change=move |event| choose(event_target_value(&event))>{choices.collect_view()}</select>
+            </label>
+            <span class="of-values" hidden=move || !of_values()><Values state/></span>
+            <label>
+                "Seeds "
+                <input
+                    type="number" min="1" max="20" data-testid="compare-seeds" prop:value=move || seeds.get().to_string()
+                    on:change=move |event| seeds.set(event_target_value(&event).parse().unwrap_or(1).clamp(1, 20))
+                />
+            </label>
+            <button class="primary" data-testid="compare-start" aria-disabled=off on:click=move |_| session.compare()>{text}</button>
+        </div>
+        <p class="muted" data-testid="compare-forecast" role="status" hidden=move || now.read().is_some()>{move || forecast(state)}</p>
+    }
+}
+
+/// Whether a comparison can start.
+fn can_compare(state: State) -> bool {
+    state.can_start() && matches!(*state.compare.forecast.read(), Some(Ok(_)))
+}
+
+/// What it will take, or why it will not start.
+fn forecast(state: State) -> String {
+    match &*state.compare.forecast.read() {
+        _ if state.data.read().is_none() => "Choose data first.".to_owned(),
+        _ if !state.can_start() => {
+            "It can start once the run is over: press Reset to end it.".to_owned()
+        }
+        None => "Working out what that takes ..".to_owned(),
+        Some(Err(why)) => format!("This comparison cannot start: {why}."),
+        Some(Ok(CompareForecast {
+            runs,
+            predicted_ms,
+            peak_bytes,
+            ..
+        })) => format!(
+            "{runs} runs one after the other: {}, and {} of device memory at most. Raw features, a linear map and a linear head \
+             are always in the table. Settings that are not compared are as on the left.",
+            time(*predicted_ms),
+            Bytes(*peak_bytes).rounded_up()
+        ),
+    }
+}
+
+/// The knobs whose values can be compared: those that the settings have, and that may differ between runs.
+fn knobs(config: &TrainConfig) -> Vec<&'static Knob> {
+    let knobs = MAIN.iter().chain(&MORE);
+    let can_differ =
+        |knob: &&Knob| Contest::may_differ(knob.key) && knob.key != "sampler.outer_label";
+    knobs
+        .filter(can_differ)
+        .filter(|knob| shown(config, knob).is_some())
+        .collect()
+}
+
+/// The knob that is chosen.
+fn knob(state: State) -> Option<&'static Knob> {
+    let key = state.compare.key.get();
+    MAIN.iter().chain(&MORE).find(|knob| knob.key == key)
+}
+
+/// A setting, and the values that it is tried with.
+#[component]
+fn Values(state: State) -> impl IntoView {
+    let Compare { key, values, .. } = state.compare;
+    let select = NodeRef::<Select>::new();
+    hold(select, move || key.get().to_owned(), state);
+    let keys = Memo::new(move |_| {
+        let knobs = knobs(&state.config.read());
+        knobs.iter().map(|knob| knob.key).collect::<Vec<_>>()
+    });
+    let options = move || {
+        let keys = keys.get();
+        let knobs = MAIN
+            .iter()
+            .chain(&MORE)
+            .filter(|knob| keys.contains(&knob.key));
+        knobs
+            .map(|knob| view! { <option value=knob.key>{knob.label}</option> })
+            .collect_view()
+    };
+    let choose = move |name: String| {
+        let known = MAIN.iter().chain(&MORE).find(|knob| knob.key == name);
+        if let Some(knob) = known {
+            key.set(knob.key);
+            suggest(state);
+        }
+    };
+    let entry = Memo::new(move |_| knob(state).map(|knob| knob.entry));
+    let entered = move || {
+        match entry.get() {
+        Some(Entry::Choice(choices)) => choices.iter().map(|(value, text)| tick(values, value, text)).collect_view().into_any(),
+        _ => view! {
+            <input
+                type="text" data-testid="compare-values" aria-label="Values, with commas" prop:value=move || values.get()
+                on:change=move |event| values.set(event_target_value(&event))
+            />
+        }
+        .into_any(),
+    }
+    };
+    view! {
+        <label>
+            "Setting "
+            <select node_ref=select data-testid="compare-key" on:change=move |event| choose(event_target_value(&event))>{options}</select>
+        </label>
+        <span class="ticks">{entered}</span>
+    }
+}
+
+/// A value of a choice, to be compared or not.
+fn tick(values: RwSignal<String>, value: &'static str, text: &'static str) -> impl IntoView {
+    let is_on = move || values.read().split(',').any(|other| other == value);
+    let turn = move |_| {
+        values.update(|values| {
+            let mut all: Vec<&str> = values
+                .split(',')
+                .filter(|other| !other.is_empty())
+                .collect();
+            match all.iter().position(|other| *other == value) {
+                Some(at) => drop(all.remove(at)),
+                None => all.push(value),
+            }
+            *values = all.join(",");
+        });
+    };
+    view! { <label><input type="checkbox" prop:checked=is_on on:change=turn/> {text}</label> }
+}
+
+/// Puts values in place that are worth a try: around the one that holds, or the first choices.
+fn suggest(state: State) {
+    let Some(knob) = untrack(|| knob(state)) else {
+        return;
+    };
+    let own = state
+        .config
+        .with_untracked(|config| shown(config, knob))
+        .unwrap_or_default();
+    let values = match knob.entry {
+        Entry::Choice(choices) => {
+            let first = choices.iter().map(|(value, _)| *value).take(3);
+            first.collect::<Vec<_>>().join(",")
+        }
+        Entry::Widths => "[],[64],[256]".to_owned(),
+        Entry::Number(_) | Entry::Mebibytes if knob.key == "memory_size" => "0,256,1024".to_owned(),
+        Entry::Number(_) | Entry::Mebibytes => match own.parse::<f64>() {
+            Ok(value) if value != 0.0 => format!("{},{own},{}", value / 2.0, value * 2.0),
+            _ => own,
+        },
+    };
+    state.compare.values.set(values);
+}
