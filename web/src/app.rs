@@ -4,7 +4,7 @@ use leptos::prelude::*;
 use nearfar::Metrics;
 
 use crate::checkpoints::{self, GoOn};
-use crate::compare::{Board, Views};
+use crate::compare::Board;
 use crate::controls::Controls;
 use crate::data::{Data, take_drops};
 use crate::device::Device;
@@ -15,8 +15,9 @@ use crate::keys::{self, Keys};
 use crate::link::Link;
 use crate::map::Map;
 use crate::neighbours::Neighbours;
+use crate::runs::{self, KeptRun, Table};
 use crate::session::Session;
-use crate::state::{Curves, Phase, Problem, State};
+use crate::state::{Curves, Phase, Problem, State, View};
 use crate::take_home::Pieces;
 use crate::terms::{self, Term};
 use crate::theme;
@@ -43,9 +44,10 @@ pub(crate) fn App() -> impl IntoView {
     Effect::new(move || session.ask_forecast());
     take_drops(session);
     checkpoints::save_when_hidden(state, session);
+    runs::start(state);
     let status = Memo::new(move |_| state.status());
     view! {
-        <main class:compares=state.compare.shown>
+        <main class:aside-view=move || state.view.get() != View::Run>
             <header>
                 <h1>"Nearfar"</h1>
                 <Views state/>
@@ -73,6 +75,7 @@ pub(crate) fn App() -> impl IntoView {
             </section>
             <Diagnostics state session/>
             <Board state session/>
+            <Table state session/>
             <footer>
                 <p data-testid="status" role="status" aria-live="polite">{status}</p>
                 <Faint state/>
@@ -81,6 +84,25 @@ pub(crate) fn App() -> impl IntoView {
         <Keys shown=keys_shown/>
         <Question state session/>
         <Pieces state session/>
+    }
+}
+
+/// What is looked at.
+#[component]
+fn Views(state: State) -> impl IntoView {
+    let choice = move |text: &'static str, id: &'static str, view: View| {
+        view! {
+            <button
+                data-testid=id aria-pressed=move || (state.view.get() == view).to_string()
+                on:click=move |_| state.view.set(view)
+            >{text}</button>
+        }
+    };
+    view! {
+        <nav class="either" aria-label="View">
+            {choice("One run", "view-run", View::Run)} {choice("Compare", "view-compare", View::Compare)}
+            {choice("Runs", "view-runs", View::Runs)}
+        </nav>
     }
 }
 
@@ -381,5 +403,15 @@ fn Faint(state: State) -> impl IntoView {
             "Faint lines: the run before{data}, {settings}{score}"
         ))
     });
-    view! { <p class="muted faint" title=text>{text}</p> }
+    // Runs that are ticked stand in its place.
+    let legend = Memo::new(move |_| state.runs.beside(KeptRun::title));
+    let beside = move || {
+        let keys = legend.get().into_iter();
+        let key = |(color, name)| view! { <span class="key"><i style=format!("--line: var(--{color})")></i>{name}</span> };
+        keys.map(key).collect_view()
+    };
+    view! {
+        <p class="muted faint" title=text hidden=move || !legend.read().is_empty()>{text}</p>
+        <p class="muted beside" data-testid="beside">{beside}</p>
+    }
 }

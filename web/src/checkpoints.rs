@@ -376,7 +376,8 @@ impl Session {
         self.state.notice.set(None);
         self.state.config.set(offer.config.clone());
         self.state.stage.set(Phase::Starting);
-        self.send(&Command::GoOn, &[]);
+        let opened = self.state.runs.opening();
+        self.send(&Command::GoOn, opened.as_slice());
     }
 
     /// How the files of these names are read where a run waits for one of them.
@@ -399,7 +400,10 @@ pub(crate) fn GoOn(state: State, session: Session) -> impl IntoView {
     });
     let forget = move |_| {
         state.offer.set(None);
-        session.send(&Command::Forget, &[]);
+        // A run that was kept stays so.
+        if !state.runs.leave() {
+            session.send(&Command::Forget, &[]);
+        }
     };
     move || {
         offered.get().map(|offer| {

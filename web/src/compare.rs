@@ -9,7 +9,7 @@ use nearfar::{CompareConfig, CompareForecast, CompareReport, CompareRow, Preset,
 use crate::forecast::time;
 use crate::protocol::{Command, CompareState, Event};
 use crate::session::Session;
-use crate::state::State;
+use crate::state::{State, View};
 
 use ask::Ask;
 use leaderboard::Leaderboard;
@@ -22,8 +22,6 @@ const VALUES: &str = "values";
 /// The signals of the board.
 #[derive(Clone, Copy)]
 pub(crate) struct Compare {
-    /// Whether it is looked at, in place of the map and the plots.
-    pub(crate) shown: RwSignal<bool>,
     /// What is compared, by its name in the menu.
     what: RwSignal<String>,
     /// The setting whose values are.
@@ -42,7 +40,6 @@ pub(crate) struct Compare {
 impl Compare {
     pub(crate) fn new() -> Self {
         Self {
-            shown: RwSignal::new(false),
             what: RwSignal::new(RECIPES.to_owned()),
             key: RwSignal::new("memory_size"),
             values: RwSignal::new(String::new()),
@@ -85,7 +82,7 @@ impl Session {
     /// Asks what the comparison would take, whenever it is looked at and one could start.
     pub(crate) fn ask_comparison_forecast(&self) {
         let state = self.state;
-        if state.compare.shown.get() && state.device.read().is_some() && state.can_start() {
+        if state.view.get() == View::Compare && state.device.read().is_some() && state.can_start() {
             let asked = Box::new(asked(state));
             self.send(&Command::PlanComparison { asked }, &[]);
         }
@@ -121,7 +118,7 @@ impl Session {
                 (own.seed, own.data_seed, own.budget_bytes);
         });
         state.config.set(config);
-        state.compare.shown.set(false);
+        state.view.set(View::Run);
         state.notice.set(Some(format!(
             "The settings of {} are in place: press Run.",
             row.name
@@ -162,32 +159,13 @@ fn asked(state: State) -> CompareConfig {
     }
 }
 
-/// What to look at: one run, or a comparison.
-#[component]
-pub(crate) fn Views(state: State) -> impl IntoView {
-    let shown = state.compare.shown;
-    let view = move |text: &'static str, id: &'static str, compares: bool| {
-        view! {
-            <button
-                data-testid=id aria-pressed=move || (shown.get() == compares).to_string()
-                on:click=move |_| shown.set(compares)
-            >{text}</button>
-        }
-    };
-    view! {
-        <nav class="either" aria-label="View">
-            {view("One run", "view-run", false)} {view("Compare", "view-compare", true)}
-        </nav>
-    }
-}
-
 /// The board: what is compared, how far it is, and the table.
 #[component]
 pub(crate) fn Board(state: State, session: Session) -> impl IntoView {
-    let Compare { shown, now, .. } = state.compare;
+    let now = state.compare.now;
     Effect::new(move || session.ask_comparison_forecast());
     view! {
-        <section class="board" aria-label="Compare" hidden=move || !shown.get()>
+        <section class="board" aria-label="Compare" hidden=move || state.view.get() != View::Compare>
             <Ask state session/>
             <div class="progress" hidden=move || now.read().is_none()>
                 <progress

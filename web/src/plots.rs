@@ -7,28 +7,46 @@ use nearfar::{Bytes, Diagnostics, Loss, Metrics, StepReport, Tuples};
 
 use crate::chart::{Chart, Line, Plot, Scale};
 use crate::hardest;
+use crate::runs::KeptRun;
 use crate::state::{Curves, State};
 use crate::terms::{self, Meaning, Term};
 
-/// The lines of this run and, faint, those of the one before.
+/// The lines of this run; with them, faint, those of the one before, or those of the kept runs that are ticked, in their colours.
 fn both(state: State, lines: impl Fn(&Curves) -> Vec<Line>) -> (Vec<Line>, f64) {
     let curves = state.curves.read();
+    let beside = state.runs.beside(KeptRun::curves);
     let previous = state.previous.read();
-    let faint = previous.as_ref().map_or_else(Vec::new, &lines).into_iter();
-    let faint = faint
-        .filter(|line| !line.dashed && !line.pale)
-        .map(|line| Line {
-            faint: true,
-            ..line
-        });
-    let steps = previous.as_ref().map_or(0, Curves::step).max(curves.step());
+    let previous = previous.as_ref().filter(|_| beside.is_empty());
+    let solid = |curves: &Curves| {
+        lines(curves)
+            .into_iter()
+            .filter(|line| !line.dashed && !line.pale)
+    };
+    let faint = previous.into_iter().flat_map(solid);
+    let faint = faint.map(|line| Line {
+        faint: true,
+        ..line
+    });
+    // Where a plot has several lines, that which it is named after comes last.
+    let coloured = beside.iter().filter_map(|(color, curves)| {
+        let line = solid(curves).last()?;
+        Some(Line { color, ..line })
+    });
+    let others = previous
+        .into_iter()
+        .chain(beside.iter().map(|(_, curves)| curves));
+    let steps = others
+        .map(Curves::step)
+        .max()
+        .unwrap_or(0)
+        .max(curves.step());
     let planned = if curves.history.is_empty() {
         state.config.read().steps
     } else {
         curves.config.steps
     };
     (
-        faint.chain(lines(&curves)).collect(),
+        faint.chain(coloured).chain(lines(&curves)).collect(),
         planned.max(steps) as f64,
     )
 }

@@ -7,8 +7,8 @@ use nearfar::bench::Sweep;
 use nearfar::{
     Baseline, CompareConfig, CompareForecast, CompareReport, DataReport, DeviceInfo, EngineKind,
     Evaluation, FullEvaluation, HardestTriplets, MemoryAge, MemoryReport, Missing, Neighbourhood,
-    PairHistogram, Piece, Reason, RowsOf, Scores, SelfTest, Side, StepReport, TrainConfig, Warning,
-    Working,
+    Origin, PairHistogram, Piece, Reason, RowsOf, Scores, SelfTest, Side, StepReport, TrainConfig,
+    Warning, Working,
 };
 use serde::{Deserialize, Serialize};
 
@@ -96,7 +96,8 @@ pub(crate) enum Command {
     Undo,
     /// Saves the run in the browser's storage, where there is one.
     Save,
-    /// Goes on with the run that was saved last, on the data there is; answered as a start is.
+    /// Goes on with the checkpoint that comes with the message, or else with the run that was saved last, on the data there is;
+    /// answered as a start is.
     GoOn,
     /// Forgets what was saved.
     Forget,
@@ -220,6 +221,8 @@ pub(crate) enum Event {
         /// The work itself, in milliseconds.
         elapsed_ms: f64,
     },
+    /// The run as it is now: beside it comes its checkpoint.
+    Kept(Origin),
     /// The run is set aside. Nothing comes from it until it is taken back.
     Reset,
     /// The data cannot be used; what was there before still is.

@@ -10,7 +10,7 @@ use web_sys::{File, HtmlLinkElement, MessageEvent, Worker, WorkerOptions, Worker
 
 use crate::protocol::{Command, Event};
 use crate::source::{Asked, Reading, Source};
-use crate::state::{Phase, Places, State};
+use crate::state::{Phase, Places, State, View};
 
 /// Sends commands; the worker's events go to the [`State`].
 #[derive(Clone, Copy)]
@@ -208,7 +208,7 @@ impl Session {
             self.state.forgive();
             self.state.notice.set(None);
             self.state.aside.set(None);
-            self.state.compare.shown.set(false);
+            self.state.view.set(View::Run);
             self.state.stage.set(Phase::Starting);
             let config = Box::new(config);
             self.send(&Command::Start { config, steps }, &[]);
@@ -245,6 +245,7 @@ impl Session {
                 self.state.take_map(side, names, places(parts));
                 self.look_around();
             }
+            Event::Kept(origin) => self.keep_run(origin, parts),
             event @ (Event::Pieces(_) | Event::Taken(_) | Event::NotTaken(_)) => {
                 self.state.take_home.apply(event, parts);
             }

@@ -15,6 +15,7 @@ use crate::hardest;
 use crate::history::History;
 use crate::plots::grouped;
 use crate::protocol::{CompareState, DataSummary, EvaluationForecast, Event, RunForecast, Running};
+use crate::runs::Runs;
 use crate::source::shown_name;
 use crate::take_home::TakeHome;
 
@@ -40,6 +41,18 @@ pub(crate) enum Phase {
     Finished,
     /// There is no worker.
     Dead,
+}
+
+/// What is looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum View {
+    /// The run on the page: map and plots.
+    #[default]
+    Run,
+    /// The leaderboard.
+    Compare,
+    /// The runs that were kept.
+    Runs,
 }
 
 /// What the banner says went wrong.
@@ -280,8 +293,12 @@ pub(crate) struct State {
     pub(crate) aside: RwSignal<Option<Aside>>,
     /// The dialog of what a run leaves.
     pub(crate) take_home: TakeHome,
+    /// What is looked at.
+    pub(crate) view: RwSignal<View>,
     /// The board of a comparison.
     pub(crate) compare: Compare,
+    /// The runs that were kept.
+    pub(crate) runs: Runs,
     /// Files are held over the page.
     pub(crate) dropping: RwSignal<bool>,
     /// Why no engine could be opened, where none could: nothing can run.
@@ -334,7 +351,9 @@ impl State {
             offer: RwSignal::new(None),
             aside: RwSignal::new(None),
             take_home: TakeHome::new(),
+            view: RwSignal::new(View::default()),
             compare,
+            runs: Runs::new(),
             dropping: RwSignal::new(false),
             no_engine: RwSignal::new(None),
             pointed: RwSignal::new(None),
@@ -544,6 +563,7 @@ impl State {
             Event::Data(_)
             | Event::Refused { .. }
             | Event::Map { .. }
+            | Event::Kept(_)
             | Event::Pieces(_)
             | Event::Taken(_)
             | Event::NotTaken(_) => {
@@ -568,6 +588,7 @@ impl State {
                 memory,
             } => {
                 self.device.set(Some(running));
+                self.runs.begin();
                 let before = self.curves.get_untracked();
                 if !before.history.is_empty() {
                     self.previous.set(Some(before));

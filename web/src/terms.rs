@@ -174,6 +174,7 @@ pub(crate) const LDA: Meaning = term(
      worth its effort where it beats this.",
 );
 
+pub(crate) const SECONDS: Meaning = term("seconds", "How long the run took: training and scoring.");
 pub(crate) const SPREAD: Meaning = term(
     "spread",
     "Standard deviation over the seeds: how far a run moves with other first weights and other batches.",

@@ -56,6 +56,7 @@ pub(crate) fn start(scope: &DedicatedWorkerGlobalScope) {
         sample: None,
         run: None,
         aside: None,
+        kept: (0, false),
         comparing: None,
         owes_map: false,
         idle: None,
@@ -139,6 +140,8 @@ struct Core {
     run: Option<Run>,
     /// A run that was reset, until another begins or other data comes.
     aside: Option<Run>,
+    /// Which state of the run the page keeps: its step, and whether it was over.
+    kept: (u64, bool),
     /// A comparison under way; there is no run then.
     comparing: Option<Comparing>,
     /// The run owes the page a map, and its end where it is over. A stop only puts both off.
@@ -231,7 +234,7 @@ impl Core {
             Command::StopComparing => self.stop_comparing(),
             Command::Save => self.save().await,
             Command::GoOn => {
-                if let Err(error) = self.go_on_with_saved().await {
+                if let Err(error) = self.go_on_with_saved(files).await {
                     self.slots.close();
                     self.say(&Event::NotStarted(error.to_string()));
                 }
@@ -257,6 +260,7 @@ impl Core {
             Command::Reset => {
                 self.evaluating = false;
                 self.until = 0;
+                self.keep().await;
                 self.aside = self.run.take().or(self.aside.take());
                 self.say(&Event::Reset);
                 self.forget_own().await;
@@ -319,6 +323,7 @@ impl Core {
     /// Gives the memory of the run back, and keeps its engine where its device is still there.
     async fn end_run(&mut self) {
         self.stop_comparing();
+        self.keep().await;
         (self.evaluating, self.owes_map) = (false, false);
         let (run, aside) = (self.run.take(), self.aside.take());
         if let Some(run) = run.or(aside) {
@@ -545,27 +550,35 @@ impl Core {
         let mut run = Run::new(engine, data, config).await?.watched();
         run.see_survey(&self.survey);
         self.slots.begin(true);
+        self.kept = (0, false);
         self.show(run, steps);
         Ok(())
     }
 
     /// Goes on with the run that was saved last.
-    async fn go_on_with_saved(&mut self) -> Result<()> {
+    async fn go_on_with_saved(&mut self, files: Vec<File>) -> Result<()> {
         self.end_run().await;
         let gone = |why: String| {
             Error::Data(format!(
                 "the saved run cannot be read ({why}): press Run to start again"
             ))
         };
-        let newest = self.slots.newest().await.map_err(gone)?;
-        let bytes = newest.ok_or_else(|| gone("it is no longer there".to_owned()))?;
+        let kept = files.into_iter().next();
+        let is_kept = kept.is_some();
+        let bytes = match kept {
+            Some(file) => Some(named(file).await?.bytes),
+            None => self.slots.newest().await.map_err(gone)?,
+        };
+        let bytes = bytes.ok_or_else(|| gone("it is no longer there".to_owned()))?;
         let checkpoint = Checkpoint::read(&bytes)?;
         let config = checkpoint.config().clone();
         let data = self.seeded(&config).await?;
         let engine = self.open(config.budget_bytes).await?;
         let run = Run::resume(engine, data, &checkpoint).await?.watched();
         let other = checkpoint.other_device(run.device());
-        self.slots.begin(false);
+        // Of a run that is opened from elsewhere nothing was saved here.
+        self.slots.begin(is_kept);
+        self.kept = (run.step(), run.is_finished());
         self.show(run, None);
         other
             .into_iter()
@@ -624,6 +637,34 @@ impl Core {
         self.go_on(steps);
     }
 
+    /// Where the data is from.
+    fn origin(&self) -> Option<Origin> {
+        let data = self.data.as_ref()?;
+        Some(Origin {
+            data: data.name.clone(),
+            labels: data.label_column.clone(),
+            missing: data.missing,
+            ..Origin::default()
+        })
+    }
+
+    /// Hands the page what it needs to keep the run, where there is anything new.
+    async fn keep(&mut self) {
+        let (Some(run), Some(origin)) = (&self.run, self.origin()) else {
+            return;
+        };
+        let now = (run.step(), run.is_finished());
+        if now.0 == 0 || now == self.kept {
+            return;
+        }
+        // A run whose device is lost cannot be read any more: what is there of it is what the page shows.
+        if let Ok(bytes) = run.checkpoint(&origin).await {
+            self.kept = now;
+            let bytes = Uint8Array::from(&bytes[..]).buffer();
+            self.post(&Event::Kept(origin), &[bytes.into()]);
+        }
+    }
+
     /// Saves the run, where there is one that is not over.
     async fn save(&mut self) {
         let Some(run) = self
@@ -633,13 +674,7 @@ impl Core {
         else {
             return;
         };
-        let Some(data) = &self.data else { return };
-        let origin = Origin {
-            data: data.name.clone(),
-            labels: data.label_column.clone(),
-            missing: data.missing,
-            ..Origin::default()
-        };
+        let Some(origin) = self.origin() else { return };
         match self.slots.save(run, &origin).await {
             Saved::As(offer) => self.say(&Event::CanGoOn(Some(offer))),
             Saved::Not(why) => self.say(&Event::Said(why)),
@@ -949,10 +984,14 @@ impl Core {
         match self.say_map(&mut run).await {
             Ok(()) => {
                 self.owes_map = false;
-                if run.is_finished() {
+                let is_finished = run.is_finished();
+                if is_finished {
                     self.say_end(&run);
                 }
                 self.run = Some(run);
+                if is_finished {
+                    self.keep().await;
+                }
             }
             // It is shown after the command that stopped it, where the run is still there.
             Err(Error::Stopped) => self.run = Some(run),

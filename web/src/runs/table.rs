@@ -1,0 +1,218 @@
+//! The table of the kept runs, and how the settings of those that are ticked differ.
+
+use leptos::prelude::*;
+use nearfar::{Bytes, Metrics};
+
+use super::{COLORS, KeptRun, Runs, date};
+use crate::knobs;
+use crate::session::Session;
+use crate::source::shown_name;
+use crate::state::{State, View};
+use crate::terms::{self, Meaning, Term};
+
+/// What the table can be sorted by: a number of each run.
+type Number = fn(&KeptRun) -> Option<f64>;
+
+const COLUMNS: [(Meaning, Number); 5] = [
+    (terms::PRECISION_AT_1, |run| {
+        run.metrics().map(|m| m.precision_at_1)
+    }),
+    (terms::RAW, |run| baseline(run, Some(run.baseline.raw))),
+    (terms::LDA, |run| baseline(run, run.baseline.linear)),
+    (terms::MAP_AT_R, |run| {
+        run.metrics().map(|m| m.mean_average_precision_at_r)
+    }),
+    (terms::SECONDS, |run| {
+        Some(run.elapsed_ms / 1e3).filter(|seconds| *seconds > 0.0)
+    }),
+];
+
+/// Precision@1 of what a run is compared with, on the side that it was scored on.
+fn baseline(run: &KeptRun, scores: Option<nearfar::Scores>) -> Option<f64> {
+    let scores = scores?;
+    let tested = run.scores.is_some_and(|scores| scores.test.is_some());
+    let metrics: Option<Metrics> = if tested {
+        scores.test
+    } else {
+        scores.validation
+    };
+    metrics.map(|metrics| metrics.precision_at_1)
+}
+
+/// The kept runs.
+#[component]
+pub(crate) fn Table(state: State, session: Session) -> impl IntoView {
+    let Runs { list, unkept, .. } = state.runs;
+    let sorted = RwSignal::new(None::<usize>);
+    let heads = COLUMNS.iter().enumerate().map(|(at, (term, _))| {
+        let turn = move |_| sorted.update(|sorted| *sorted = (*sorted != Some(at)).then_some(at));
+        let order = move || if sorted.get() == Some(at) { "descending" } else { "none" };
+        view! {
+            <th aria-sort=order>
+                <Term term=*term/>
+                <button class="sort" aria-label="Sort by this, the largest first" aria-pressed=move || (sorted.get() == Some(at)).to_string() on:click=turn>"↓"</button>
+            </th>
+        }
+    });
+    let rows = move || {
+        let mut runs = list.get();
+        if let Some(at) = sorted.get() {
+            let number = |run: &KeptRun| COLUMNS[at].1(run).unwrap_or(f64::NEG_INFINITY);
+            runs.sort_by(|a, b| number(b).total_cmp(&number(a)));
+        }
+        runs.into_iter()
+            .map(|run| line(state, session, run))
+            .collect_view()
+    };
+    let none = move || list.read().is_empty();
+    view! {
+        <section class="board" aria-label="Runs" hidden=move || state.view.get() != View::Runs>
+            <p class="outcome" hidden=move || !none()>
+                "Every run is kept here, in this browser alone: its settings, curves, scores and head. There is none yet: press Run in the other view."
+            </p>
+            <p class="muted" hidden=none>
+                "Kept in this browser alone. Tick up to five: all plots show them beside the run on the page, each in a colour."
+            </p>
+            <p class="warning" hidden=move || !unkept.get()>"This browser gives the page no storage: runs are gone when it is closed."</p>
+            <div class="leaderboard" hidden=none>
+                <table class="kept" data-testid="runs">
+                    <thead>
+                        <tr>
+                            <th><span class="unseen">"shown"</span></th> <th>"run"</th> {heads.collect_view()} <th class="more">"memory"</th>
+                            <th><span class="unseen">"what to do with it"</span></th>
+                        </tr>
+                    </thead>
+                    <tbody>{rows}</tbody>
+                </table>
+            </div>
+            <Differences state/>
+        </section>
+    }
+}
+
+fn line(state: State, session: Session, run: KeptRun) -> impl IntoView {
+    let runs = state.runs;
+    let id = run.id;
+    let color = move || runs.ticked.read().iter().position(|other| *other == id);
+    let tick = move |_| {
+        runs.ticked.update(
+            |ticked| match ticked.iter().position(|other| *other == id) {
+                Some(at) => drop(ticked.remove(at)),
+                None if ticked.len() < COLORS.len() => ticked.push(id),
+                None => {}
+            },
+        );
+        // One too many stays unticked.
+        runs.ticked.notify();
+    };
+    let dot = move || color().map(|at| format!("--line: var(--{})", COLORS[at]));
+    let numbers = COLUMNS.iter().enumerate().map(|(at, (_, number))| {
+        let text = number(&run).map(|value| match at {
+            4 => format!("{value:.1}"),
+            _ => format!("{value:.3}"),
+        });
+        view! { <td class:more={at > 2}>{text}</td> }
+    });
+    let numbers = numbers.collect_view();
+    let stopped = match run.scores {
+        Some(_) => String::new(),
+        None => format!(", stopped at step {} of {}", run.step(), run.config.steps),
+    };
+    let about = format!("{}, {}{stopped}", shown_name(&run.data.name), date(id));
+    let rename = move |event| {
+        let name = event_target_value(&event).trim().to_owned();
+        runs.change(id, |run| run.name = name);
+    };
+    let open_text = if run.scores.is_some() {
+        "Open"
+    } else {
+        "Go on"
+    };
+    let pin_text = if run.pinned { "Unpin" } else { "Pin" };
+    let sure = RwSignal::new(false);
+    let remove = move |_| match sure.get_untracked() {
+        true => runs.remove(id),
+        false => sure.set(true),
+    };
+    let (settings, name) = (run.settings(), run.name.clone());
+    let title = run.title();
+    let label = move |what: &str| format!("{what}: {title}");
+    let (opened, used) = (run.clone(), run.clone());
+    view! {
+        <tr>
+            <td>
+                <label class="tick">
+                    <input type="checkbox" aria-label=label("Show in all plots") prop:checked=move || color().is_some() on:change=tick/>
+                    <i class="dot" style=dot hidden=move || color().is_none()></i>
+                </label>
+            </td>
+            <th scope="row">
+                <input type="text" class="bare" aria-label=label("Name") placeholder=settings.clone() title=settings prop:value=name on:change=rename/>
+                <small>{about}</small>
+            </th>
+            {numbers}
+            <td class="more">{Bytes(run.peak_bytes).rounded_up().to_string()}</td>
+            <td>
+                <span class="doings">
+                    <button data-testid="open-run" aria-label=label(open_text) on:click=move |_| session.reopen(&opened)>{open_text}</button>
+                    <button data-testid="use-run" aria-label=label("Use the settings of") on:click=move |_| session.use_run(&used)>"Use"</button>
+                    <button class="quiet" aria-label=label(pin_text) on:click=move |_| runs.change(id, |run| run.pinned = !run.pinned)>{pin_text}</button>
+                    <button class="quiet" data-testid="delete-run" aria-label=label("Delete") on:click=remove on:blur=move |_| sure.set(false)>
+                        {move || if sure.get() { "Sure?" } else { "Delete" }}
+                    </button>
+                </span>
+            </td>
+        </tr>
+    }
+}
+
+/// How the settings of the ticked runs differ: what is equal is left out.
+#[component]
+fn Differences(state: State) -> impl IntoView {
+    let Runs { list, ticked, .. } = state.runs;
+    let chosen = Memo::new(move |_| {
+        let (list, ticked) = (list.read(), ticked.read());
+        let runs = ticked
+            .iter()
+            .filter_map(|id| list.iter().find(|run| run.id == *id));
+        runs.cloned().collect::<Vec<_>>()
+    });
+    let table = move || {
+        let runs = chosen.get();
+        if runs.len() < 2 {
+            return None;
+        }
+        let settings: Vec<Vec<(String, String)>> =
+            runs.iter().map(|run| run.config.settings()).collect();
+        let mut keys: Vec<&String> = settings.iter().flatten().map(|(key, _)| key).collect();
+        let mut seen = std::collections::HashSet::new();
+        keys.retain(|key| seen.insert(*key));
+        let value = |of: &[(String, String)], key: &String| {
+            of.iter()
+                .find(|(other, _)| other == key)
+                .map(|(_, value)| value.clone())
+        };
+        let lines = keys.into_iter().filter_map(|key| {
+            let values: Vec<Option<String>> = settings.iter().map(|of| value(of, key)).collect();
+            let differs = values.iter().any(|other| *other != values[0]);
+            let cells = values.into_iter().map(|value| view! { <td>{value.unwrap_or_else(|| "–".to_owned())}</td> });
+            differs.then(|| view! { <tr><th scope="row">{knobs::label(key).to_owned()}</th>{cells.collect_view()}</tr> })
+        });
+        let lines: Vec<_> = lines.collect();
+        let same = lines.is_empty();
+        let heads = runs.iter().zip(COLORS).map(|(run, color)| {
+            view! { <th><i class="dot" style=format!("--line: var(--{color})")></i> {run.title()}</th> }
+        });
+        Some(view! {
+            <div class="leaderboard">
+                <h2>"What differs"</h2>
+                <p class="muted" hidden=!same>"Nothing: these runs have the same settings."</p>
+                <table data-testid="run-differences" hidden=same>
+                    <thead><tr><th>"setting"</th> {heads.collect_view()}</tr></thead>
+                    <tbody>{lines}</tbody>
+                </table>
+            </div>
+        })
+    };
+    view! { {table} }
+}

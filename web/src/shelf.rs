@@ -1,0 +1,98 @@
+//! The shelf: texts and files that the browser keeps for this page (IndexedDB), by number. Knows nothing of runs.
+
+use js_sys::{Array, Object, Promise, Reflect};
+use leptos::prelude::window;
+use wasm_bindgen::prelude::*;
+use wasm_bindgen_futures::JsFuture;
+use web_sys::{File, IdbDatabase, IdbObjectStore, IdbRequest, IdbTransactionMode};
+
+const DATABASE: &str = "nearfar";
+const STORE: &str = "runs";
+
+/// What is kept under a number.
+#[derive(Clone, Debug)]
+pub(crate) struct Kept {
+    pub(crate) text: String,
+    pub(crate) file: Option<File>,
+}
+
+/// Everything that is kept.
+///
+/// # Errors
+/// Where the browser gives the page no storage.
+pub(crate) async fn all() -> Result<Vec<Kept>, JsValue> {
+    let request = store(IdbTransactionMode::Readonly).await?.get_all()?;
+    let found: Array = done(&request).await?.unchecked_into();
+    let kept = found.iter().filter_map(|object| {
+        let get = |key: &str| Reflect::get(&object, &key.into()).ok();
+        Some(Kept {
+            text: get("text")?.as_string()?,
+            file: get("file").and_then(|file| file.dyn_into().ok()),
+        })
+    });
+    Ok(kept.collect())
+}
+
+/// Keeps something under a number, in place of what was there.
+///
+/// # Errors
+/// As [`all`], and where there is no room.
+pub(crate) async fn put(number: f64, kept: &Kept) -> Result<(), JsValue> {
+    let object = Object::new();
+    Reflect::set(&object, &"text".into(), &kept.text.as_str().into())?;
+    if let Some(file) = &kept.file {
+        Reflect::set(&object, &"file".into(), file)?;
+    }
+    let store = store(IdbTransactionMode::Readwrite).await?;
+    store.put_with_key(&object, &number.into())?;
+    finished(&store).await
+}
+
+/// Forgets what is kept under a number.
+///
+/// # Errors
+/// As [`all`].
+pub(crate) async fn remove(number: f64) -> Result<(), JsValue> {
+    let store = store(IdbTransactionMode::Readwrite).await?;
+    store.delete(&number.into())?;
+    finished(&store).await
+}
+
+async fn store(mode: IdbTransactionMode) -> Result<IdbObjectStore, JsValue> {
+    let factory = window().indexed_db()?.ok_or(JsValue::NULL)?;
+    let request = factory.open_with_u32(DATABASE, 1)?;
+    let asked = request.clone();
+    // The first time there is nothing.
+    let make = Closure::once_into_js(move || {
+        let database: Result<IdbDatabase, _> = asked.result().map(JsCast::unchecked_into);
+        database
+            .and_then(|database| database.create_object_store(STORE))
+            .ok();
+    });
+    request.set_onupgradeneeded(Some(make.unchecked_ref()));
+    let database: IdbDatabase = done(&request).await?.unchecked_into();
+    let transaction = database.transaction_with_str_and_mode(STORE, mode)?;
+    // It closes when this transaction is over.
+    database.close();
+    transaction.object_store(STORE)
+}
+
+/// Waits for an answer.
+async fn done(request: &IdbRequest) -> Result<JsValue, JsValue> {
+    let answered = Promise::new(&mut |resolve, reject| {
+        request.set_onsuccess(Some(&resolve));
+        request.set_onerror(Some(&reject));
+    });
+    JsFuture::from(answered).await?;
+    request.result()
+}
+
+/// Waits until what was changed is on the disk.
+async fn finished(store: &IdbObjectStore) -> Result<(), JsValue> {
+    let transaction = store.transaction();
+    let over = Promise::new(&mut |resolve, reject| {
+        transaction.set_oncomplete(Some(&resolve));
+        transaction.set_onabort(Some(&reject));
+    });
+    JsFuture::from(over).await.map(drop)
+}
