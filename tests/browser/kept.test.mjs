@@ -58,6 +58,8 @@ test("runs are kept over a reload, named, sorted, compared and opened again as t
     // Ticked ones stand in all plots, and their settings side by side.
     const drawn = async () => {
       await page.click("view-run");
+      // It is drawn in the next frames.
+      await page.page.waitForTimeout(300);
       return page.drawn("chart-loss");
     };
     const none = await drawn();
