@@ -139,11 +139,10 @@ mod pml;
 
 mod trainer;
 
+mod verdict;
 mod warnings;
 
 mod recipes;
-
-mod verdict;
 
 mod map;
 
@@ -235,5 +234,6 @@ pub use trainer::{
     StoredMemory, Trainer,
 };
 pub use triplets::Triplets;
+pub use verdict::{Compared, Gain};
 pub use warnings::Warning;
 pub use working::Working;

@@ -26,7 +26,7 @@ use crate::metrics::{Metrics, Scores};
 use crate::projection::Axes;
 use crate::survey::Survey;
 use crate::trainer::{Evaluation, Map as Through, Neighbourhood, StepReport, Trainer};
-use crate::verdict::{Judged, Trial, verdict};
+use crate::verdict::{Compared, Judged, Trial, verdict};
 use crate::warnings::{Warning, Warnings};
 
 /// A run under way.
@@ -38,6 +38,7 @@ pub struct Run {
     baseline: Option<Baseline>,
     head: Option<Scores>,
     verdict: Option<String>,
+    compared: Vec<Compared>,
     warnings: Warnings,
     axes: Axes,
     elapsed_ms: f64,
@@ -165,6 +166,9 @@ pub struct RunReport {
     pub baseline: Baseline,
     /// The comparison in a sentence.
     pub verdict: Option<String>,
+    /// The comparison in numbers: with raw features, and with the linear map where there is one.
+    #[serde(default)]
+    pub compared: Vec<Compared>,
     /// What is likely wrong, in sentences.
     pub warnings: Vec<String>,
 }
@@ -192,6 +196,7 @@ impl Run {
             baseline: None,
             head: None,
             verdict: None,
+            compared: Vec::new(),
             warnings: Warnings::default(),
             axes: Axes::default(),
             elapsed_ms: 0.0,
@@ -308,7 +313,10 @@ impl Run {
             test => test,
         };
         let split = &self.trainer.config().split;
-        self.verdict = Some(verdict(split, trial.as_ref()));
+        let (verdict, compared) = verdict(split, trial.as_ref());
+        self.warnings
+            .see_end(&self.evaluations, &compared, self.trainer.config());
+        (self.verdict, self.compared) = (Some(verdict), compared);
         Ok(())
     }
 
@@ -445,6 +453,11 @@ impl Run {
         self.verdict.clone()
     }
 
+    /// The same in numbers: with raw features, and with the linear map where there is one.
+    pub fn compared(&self) -> &[Compared] {
+        &self.compared
+    }
+
     /// What is likely wrong, and what would mend it.
     pub fn warnings(&self) -> &[Warning] {
         self.warnings.said()
@@ -519,6 +532,7 @@ impl Run {
             r#final: self.head,
             baseline: self.baseline(),
             verdict: self.verdict(),
+            compared: self.compared.clone(),
             warnings: self.warnings().iter().map(ToString::to_string).collect(),
         }
     }

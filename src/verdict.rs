@@ -1,6 +1,8 @@
 //! What a run was good for, in a few plain sentences: the head beside the raw features and beside a linear map, at the
 //! nearest row and at whole groups, over the same queries.
 
+use serde::{Deserialize, Serialize};
+
 use crate::config::Split;
 use crate::metrics::{Metrics, QueryScore};
 
@@ -35,6 +37,34 @@ impl Judged {
     }
 }
 
+/// The head beside one thing that it is compared with, over the same queries.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Compared {
+    /// What it is compared with.
+    pub with: String,
+    /// By precision@1.
+    pub nearest: Gain,
+    /// By MAP@R.
+    pub groups: Gain,
+    /// Queries whose nearest row is right by the head alone.
+    pub head_alone: u64,
+    /// By the other alone.
+    pub other_alone: u64,
+}
+
+/// How much higher the head scores, query by query.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Gain {
+    /// What the other scores.
+    pub other: f64,
+    /// The head's score less that.
+    pub gain: f64,
+    /// The least that the gain may be with other rows, or other classes where classes are held out.
+    pub low: f64,
+    /// The most. The gain is clear where both have one sign.
+    pub high: f64,
+}
+
 /// What was scored for a verdict.
 #[derive(Clone, Debug)]
 pub(crate) struct Trial {
@@ -48,11 +78,11 @@ pub(crate) struct Trial {
     pub(crate) tested: bool,
 }
 
-/// Compares the head with raw features, and with the linear baseline where there is one.
-pub(crate) fn verdict(split: &Split, trial: Option<&Trial>) -> String {
+/// Compares the head with raw features, and with the linear baseline where there is one: in sentences, and in numbers.
+pub(crate) fn verdict(split: &Split, trial: Option<&Trial>) -> (String, Vec<Compared>) {
     let Some(trial) = trial else {
-        return "Nothing to judge by: no held-out row has another row of its class. Raise test_fraction."
-            .to_owned();
+        let text = "Nothing to judge by: no held-out row has another row of its class. Raise test_fraction.";
+        return (text.to_owned(), Vec::new());
     };
     let by_class = matches!(split, Split::ByClass | Split::ByClassShuffled);
     let raw = Standing::of(&trial.head, &trial.raw, by_class);
@@ -120,10 +150,12 @@ pub(crate) fn verdict(split: &Split, trial: Option<&Trial>) -> String {
         ),
         None => advice(&raw, linear).to_owned(),
     };
-    format!(
+    let text = format!(
         "{advice} On {on}, the nearest row is right for {p:.digits$} (precision@1): {nearest}. Whole groups score {m:.digits$} \
          (MAP@R): {groups}."
-    )
+    );
+    let compared = named.iter().map(|(name, standing)| standing.compared(name));
+    (text, compared.collect())
 }
 
 /// What to do with the head.
@@ -201,6 +233,10 @@ struct Standing {
     groups: Is,
     head: [f64; 2],
     baseline: [f64; 2],
+    /// How far either difference moves by chance.
+    chance: [f64; 2],
+    /// Queries that the head alone has right at the nearest row, and the baseline alone.
+    alone: [u64; 2],
 }
 
 impl Standing {
@@ -215,7 +251,14 @@ impl Standing {
             let difference = a.average_precision_at_r - b.average_precision_at_r;
             (a.class, f64::from(difference))
         });
+        let alone = [(true, false), (false, true)].map(|(own, other)| {
+            let such = pairs().filter(|(a, b)| (a.hit, b.hit) == (own, other));
+            such.count() as u64
+        });
+        let queries = head.queries.len().max(1) as f64;
         let (head, baseline) = (values(head), values(baseline));
+        let nearest = Gap::of(hits, by_class, CLEAR_NEAREST);
+        let groups = Gap::of(precisions, by_class, CLEAR_GROUPS);
         // A difference that three digits do not show is none to a person.
         let shown = |i: usize, is| match format!("{:.3}", head[i]) == format!("{:.3}", baseline[i])
         {
@@ -223,10 +266,32 @@ impl Standing {
             false => is,
         };
         Self {
-            nearest: shown(0, clear(hits, by_class, CLEAR_NEAREST)),
-            groups: shown(1, clear(precisions, by_class, CLEAR_GROUPS)),
+            nearest: shown(0, nearest.is()),
+            groups: shown(1, groups.is()),
             head,
             baseline,
+            chance: [nearest.chance / queries, groups.chance / queries],
+            alone,
+        }
+    }
+
+    /// In numbers.
+    fn compared(&self, with: &str) -> Compared {
+        let gain = |i: usize| {
+            let gain = self.head[i] - self.baseline[i];
+            Gain {
+                other: self.baseline[i],
+                gain,
+                low: gain - self.chance[i],
+                high: gain + self.chance[i],
+            }
+        };
+        Compared {
+            with: with.to_owned(),
+            nearest: gain(0),
+            groups: gain(1),
+            head_alone: self.alone[0],
+            other_alone: self.alone[1],
         }
     }
 
@@ -247,26 +312,43 @@ impl Standing {
     }
 }
 
-/// Whether paired differences, each with its class, are clearly above or below zero: by more than `errors` of the standard
-/// errors that they would have if there were none. Where whole classes are held out, and many, classes are what varies.
-fn clear(differences: impl Iterator<Item = (u32, f64)>, by_class: bool, errors: f64) -> Is {
-    let (mut sum, mut squares) = (0.0, 0.0);
-    let mut classes: Vec<(u32, f64)> = Vec::new();
-    for (class, difference) in differences {
-        sum += difference;
-        squares += difference * difference;
-        match classes.last_mut() {
-            Some((last, sum)) if *last == class => *sum += difference,
-            _ => classes.push((class, difference)),
+/// The sum of paired differences, and how far chance alone moves it.
+#[derive(Clone, Copy, Debug)]
+struct Gap {
+    sum: f64,
+    chance: f64,
+}
+
+impl Gap {
+    /// Of paired differences, each with its class: chance moves their sum by `errors` of the standard errors that it would have if
+    /// there were none. Where whole classes are held out, and many, classes are what varies.
+    fn of(differences: impl Iterator<Item = (u32, f64)>, by_class: bool, errors: f64) -> Self {
+        let (mut sum, mut squares) = (0.0, 0.0);
+        let mut classes: Vec<(u32, f64)> = Vec::new();
+        for (class, difference) in differences {
+            sum += difference;
+            squares += difference * difference;
+            match classes.last_mut() {
+                Some((last, sum)) if *last == class => *sum += difference,
+                _ => classes.push((class, difference)),
+            }
+        }
+        if by_class && classes.len() >= MANY_CLASSES {
+            squares = squares.max(classes.iter().map(|(_, sum)| sum * sum).sum());
+        }
+        Self {
+            sum,
+            chance: errors * squares.sqrt(),
         }
     }
-    if by_class && classes.len() >= MANY_CLASSES {
-        squares = squares.max(classes.iter().map(|(_, sum)| sum * sum).sum());
-    }
-    match sum {
-        sum if sum > errors * squares.sqrt() => Is::Better,
-        sum if sum < -errors * squares.sqrt() => Is::Worse,
-        _ => Is::Alike,
+
+    /// Whether it is clearly above or below zero.
+    fn is(self) -> Is {
+        match self.sum {
+            sum if sum > self.chance => Is::Better,
+            sum if sum < -self.chance => Is::Worse,
+            _ => Is::Alike,
+        }
     }
 }
 
@@ -295,6 +377,48 @@ mod tests {
         }
     }
 
+    fn is_clear(differences: impl Iterator<Item = (u32, f64)>, by_class: bool, errors: f64) -> Is {
+        Gap::of(differences, by_class, errors).is()
+    }
+
+    #[test]
+    fn the_numbers_say_what_the_sentences_say() {
+        let judged = |(right, precision)| judged(right, precision);
+        let trial = Trial {
+            head: judged((900, 0.5)),
+            raw: judged((895, 0.4)),
+            linear: Some((judged((990, 0.5)), 16)),
+            tested: true,
+        };
+        let (_, compared) = verdict(&Split::ByClass, Some(&trial));
+        let [raw, linear] = &compared[..] else {
+            panic!("{compared:?}");
+        };
+        assert_eq!(
+            (&raw.with[..], &linear.with[..]),
+            ("raw features", "a linear map (LDA, 16 outputs)")
+        );
+        assert_eq!((raw.head_alone, raw.other_alone), (5, 0));
+        assert_eq!((linear.head_alone, linear.other_alone), (0, 90));
+        assert!(
+            (raw.nearest.gain - 0.005).abs() < 1e-12 && (raw.nearest.other - 0.895).abs() < 1e-12
+        );
+        // 895 of 1,000: five queries of five classes differ, and chance moves a sum of them by 2.5 times the root of five.
+        assert!(
+            raw.nearest.low < 0.0
+                && (raw.nearest.high - 0.005 - 2.5 * 5f64.sqrt() / 1e3).abs() < 1e-12,
+            "{raw:?}"
+        );
+        assert!(
+            raw.groups.low > 0.0 && linear.nearest.high < 0.0,
+            "{compared:?}"
+        );
+        assert!(
+            linear.groups.low <= 0.0 && linear.groups.high >= 0.0,
+            "{linear:?}"
+        );
+    }
+
     fn say(head: (usize, f32), raw: (usize, f32), linear: Option<(usize, f32)>) -> String {
         let judged = |(right, precision)| judged(right, precision);
         let trial = Trial {
@@ -303,7 +427,7 @@ mod tests {
             linear: linear.map(|linear| (judged(linear), 16)),
             tested: true,
         };
-        verdict(&Split::ByClass, Some(&trial))
+        verdict(&Split::ByClass, Some(&trial)).0
     }
 
     #[test]
@@ -406,11 +530,11 @@ mod tests {
 
     #[test]
     fn the_same_difference_is_clear_over_many_queries_and_chance_over_few() {
-        let wins = |count: u32| clear((0..count).map(|i| (i, 1.0)), false, 2.5);
+        let wins = |count: u32| is_clear((0..count).map(|i| (i, 1.0)), false, 2.5);
         assert_eq!((wins(6), wins(7)), (Is::Alike, Is::Better));
         let mixed = |better: u32, worse: u32| {
             let of = |count, value| (0..count).map(move |i| (i, value));
-            clear(of(better, 1.0).chain(of(worse, -1.0)), false, 2.5)
+            is_clear(of(better, 1.0).chain(of(worse, -1.0)), false, 2.5)
         };
         assert_eq!(mixed(60, 40), Is::Alike);
         assert_eq!(mixed(63, 37), Is::Better);
@@ -421,8 +545,8 @@ mod tests {
     fn of_held_out_classes_each_counts_once_however_many_rows_it_has() {
         // 40 classes of 100 rows; in 22 all rows are better, in 18 all are worse.
         let rows = || (0..4000u32).map(|i| (i / 100, if i / 100 % 20 < 11 { 1.0 } else { -1.0 }));
-        assert_eq!(clear(rows(), false, 2.5), Is::Better);
-        assert_eq!(clear(rows(), true, 2.5), Is::Alike);
+        assert_eq!(is_clear(rows(), false, 2.5), Is::Better);
+        assert_eq!(is_clear(rows(), true, 2.5), Is::Alike);
     }
 
     #[test]
@@ -433,14 +557,18 @@ mod tests {
 
     #[test]
     fn without_anything_scored_it_says_so_and_a_judged_validation_side_is_named() {
-        assert!(verdict(&Split::Random, None).starts_with("Nothing to judge by"));
+        assert!(
+            verdict(&Split::Random, None)
+                .0
+                .starts_with("Nothing to judge by")
+        );
         let trial = Trial {
             head: judged(900, 0.5),
             raw: judged(100, 0.1),
             linear: None,
             tested: false,
         };
-        let text = verdict(&Split::Random, Some(&trial));
+        let (text, _) = verdict(&Split::Random, Some(&trial));
         assert!(
             text.contains(" On validation rows (nothing was kept for a test), "),
             "{text}"

@@ -9,9 +9,11 @@ use crate::dataset::{Dataset, Sides};
 use crate::diagnostics::{COLLAPSED, Diagnostics};
 use crate::linear::Unfit;
 use crate::losses::Loss;
+use crate::metrics::Metrics;
 use crate::miners::{Miner, TypeOfTriplets};
 use crate::survey::Survey;
-use crate::trainer::StepReport;
+use crate::trainer::{Evaluation, StepReport};
+use crate::verdict::{Compared, Gain};
 
 /// Steps without an active triplet before it is said.
 const QUIET_STEPS: u64 = 20;
@@ -165,10 +167,92 @@ impl Warnings {
         }
     }
 
+    /// Looks at a whole run: what its curve, and what it is compared with, say to try next.
+    pub(crate) fn see_end(
+        &mut self,
+        evaluations: &[Evaluation],
+        compared: &[Compared],
+        config: &TrainConfig,
+    ) {
+        self.said.extend(steps_to_try(evaluations, config));
+        let linear = compared.get(1);
+        let is_worse = |gain: &Gain| gain.high < 0.0;
+        let is_better = |gain: &Gain| gain.low > 0.0;
+        if let Some(Compared {
+            nearest, groups, ..
+        }) = linear
+            && [nearest, groups].into_iter().any(is_worse)
+            && ![nearest, groups].into_iter().any(is_better)
+        {
+            let text = "The linear map does better than this head. A linear head that starts from it begins with what it has.";
+            let sets = ["hidden_layers=[]", "initial_weights=lda"].map(str::to_owned);
+            let warning = Warning::new(text.to_owned());
+            self.said
+                .push(warning.mended_by("Start from the linear map", &sets));
+        }
+    }
+
     pub(crate) fn said(&self) -> &[Warning] {
         &self.said
     }
 }
+
+/// Whether more steps or fewer would do better, by the validation scores along the way.
+fn steps_to_try(evaluations: &[Evaluation], config: &TrainConfig) -> Option<Warning> {
+    let scores: Vec<(u64, Metrics)> = evaluations
+        .iter()
+        .filter_map(|evaluation| Some((evaluation.step, evaluation.validation?)))
+        .collect();
+    let (last_step, last) = *scores.last()?;
+    let (best_step, best) = scores.iter().copied().rev().max_by(|a, b| {
+        let (a, b) = (a.1.precision_at_1, b.1.precision_at_1);
+        a.total_cmp(&b)
+    })?;
+    let of = |metrics: &Metrics| metrics.precision_at_1;
+    let steps = config.steps;
+    let fell = of(&best) - of(&last);
+    if fell > RISES * last.standard_error.max(best.standard_error)
+        && 4 * best_step <= 3 * last_step
+        && best_step > 0
+    {
+        let text = format!(
+            "Validation precision@1 was highest after {best_step} steps ({:.2}) and fell to {:.2} by the end: fewer steps may do better.",
+            of(&best),
+            of(&last)
+        );
+        let warning = Warning::new(text);
+        return Some(warning.mended_by(
+            format!("Use {best_step} steps"),
+            &[format!("steps={best_step}")],
+        ));
+    }
+    let (earlier_step, earlier) = *scores
+        .iter()
+        .rev()
+        .find(|(step, _)| 3 * step <= 2 * last_step)?;
+    let rose = of(&last) - of(&earlier);
+    let more = steps.saturating_mul(2);
+    if earlier_step > 0
+        && of(&last) < ENOUGH
+        && rose > RISES * last.standard_error.max(earlier.standard_error)
+    {
+        let text = format!(
+            "Validation precision@1 was still rising when training ended: {:.2} after {earlier_step} steps, {:.2} after {last_step}. \
+             More steps may do better.",
+            of(&earlier),
+            of(&last)
+        );
+        let warning = Warning::new(text);
+        return Some(warning.mended_by(format!("Use {more} steps"), &[format!("steps={more}")]));
+    }
+    None
+}
+
+/// Precision@1 from which on more steps are not worth a word.
+const ENOUGH: f64 = 0.95;
+
+/// Standard errors by which validation scores differ before it is said: they are of the same rows, so less would do.
+const RISES: f64 = 2.0;
 
 /// Steps before which a run is too young to say where it goes.
 const LEAST_STEPS: u64 = 60;
@@ -365,6 +449,62 @@ mod tests {
     use super::*;
     use crate::dataset::Side;
     use crate::miners::MiningCounts;
+
+    /// What is said to try where the validation side of 500 rows scored so.
+    fn tried(scores: &[(u64, f64)]) -> Option<Warning> {
+        let evaluations: Vec<Evaluation> = scores
+            .iter()
+            .map(|(step, p)| {
+                let metrics = Metrics {
+                    precision_at_1: *p,
+                    standard_error: (p * (1.0 - p) / 500.0).sqrt(),
+                    queries: 500,
+                    ..Metrics::default()
+                };
+                Evaluation {
+                    step: *step,
+                    train: None,
+                    validation: Some(metrics),
+                    diagnostics: Diagnostics::default(),
+                }
+            })
+            .collect();
+        steps_to_try(&evaluations, &config(&["steps=600"]))
+    }
+
+    #[test]
+    fn more_steps_are_named_where_the_score_still_rises_and_fewer_where_it_fell() {
+        let rising = [(0, 0.3), (200, 0.5), (400, 0.6), (600, 0.7)];
+        let warning = tried(&rising).expect("it rises");
+        assert!(
+            warning
+                .text
+                .contains("0.60 after 400 steps, 0.70 after 600"),
+            "{warning}"
+        );
+        assert_eq!(warning.sets, ["steps=1200"]);
+        let falling = [(0, 0.3), (200, 0.8), (400, 0.75), (600, 0.7)];
+        let warning = tried(&falling).expect("it falls");
+        assert!(
+            warning
+                .text
+                .contains("highest after 200 steps (0.80) and fell to 0.70"),
+            "{warning}"
+        );
+        assert_eq!(warning.sets, ["steps=200"]);
+        // Level, within chance, highest shortly before the end, or worse than it began.
+        for said in [
+            &[(0, 0.3), (200, 0.7), (400, 0.72), (600, 0.73)][..],
+            &[(0, 0.3), (200, 0.74), (400, 0.7), (600, 0.71)],
+            &[(0, 0.3), (200, 0.7), (500, 0.8), (600, 0.7)],
+            &[(0, 0.8), (200, 0.5), (400, 0.4), (600, 0.42)],
+            &[(0, 0.3), (400, 0.9), (600, 0.97)],
+            &[(600, 0.7)],
+            &[],
+        ] {
+            assert_eq!(tried(said), None, "{said:?}");
+        }
+    }
 
     fn config(sets: &[&str]) -> TrainConfig {
         sets.iter().fold(TrainConfig::default(), |config, set| {

@@ -274,7 +274,9 @@ async fn follow(
     loop {
         let progress = run.next(u64::MAX).await;
         tasks.finish();
-        match progress? {
+        let progress = progress?;
+        let is_over = progress == Progress::Finished;
+        match progress {
             Progress::Steps(reports) => {
                 loss = reports.last().map(|report| report.loss).or(loss);
                 bar.set(run.step());
@@ -290,12 +292,15 @@ async fn follow(
                     evaluation.step
                 ));
             }
-            Progress::Finished => break,
+            Progress::Finished => {}
         }
         for warning in &run.warnings()[warned..] {
             bar.note(&format!("warning: {warning}"));
         }
         warned = run.warnings().len();
+        if is_over {
+            break;
+        }
         if let Some(checkpoints) = &mut checkpoints {
             checkpoints.keep_up(run, &bar).await;
         }

@@ -81,7 +81,13 @@ impl CompareConfig {
         };
         let differences = config.differences(suited).into_iter();
         let taken = differences.filter(|(key, _)| is_taken(key));
-        let sets = taken.map(|(key, value)| format!("{key}={value}")).collect();
+        let mut sets: Vec<String> = taken.map(|(key, value)| format!("{key}={value}")).collect();
+        // Arguments can be set once their loss, miner or sampler is.
+        sets.sort_by_key(|set| {
+            !set.split('=')
+                .next()
+                .is_some_and(|key| key.ends_with(".name"))
+        });
         self.sets = [sets, self.sets].concat();
         self
     }
@@ -482,8 +488,8 @@ mod tests {
     fn settings_hold_for_all_but_for_what_is_compared() {
         let suited = TrainConfig::default();
         let sets = [
-            "loss.name=contrastive",
-            "loss.pos_margin=0.7",
+            "loss.name=multi-similarity",
+            "loss.alpha=3",
             "memory_size=0",
             "steps=30",
             "seed=3",
@@ -491,38 +497,32 @@ mod tests {
         let (config, problems) = suited.with_sets(&strings(&sets));
         assert!(problems.is_empty(), "{problems:?}");
         let taken = |asked: CompareConfig| asked.with_settings(&config, &suited).sets;
-        let all = [
-            "loss.name=contrastive",
-            "loss.pos_margin=0.7",
-            "memory_size=0",
-            "steps=30",
-            "seed=3",
-        ];
-        assert_eq!(taken(grids(&["batch_size=8,16"])), all);
-        assert_eq!(
-            taken(grids(&["loss.name=triplet-margin,contrastive"])),
-            ["memory_size=0", "steps=30", "seed=3"]
-        );
-        assert_eq!(taken(CompareConfig::default()), ["steps=30", "seed=3"]);
-        let memory = CompareConfig {
+        let settings = |sets: &[String]| {
+            let mut sets = sets.iter();
+            sets.try_fold(suited.clone(), |config, set| config.with_set(set))
+        };
+        // Set one after the other they give the settings again: the name of the loss before its arguments.
+        let all = taken(grids(&["batch_size=8,16"]));
+        assert_eq!(settings(&all).expect("can be set"), config, "{all:?}");
+        // A loss that is compared has its own arguments.
+        let losses = taken(grids(&["loss.name=triplet-margin,contrastive"]));
+        assert_eq!(losses, ["memory_size=0", "seed=3", "steps=30"]);
+        assert_eq!(taken(CompareConfig::default()), ["seed=3", "steps=30"]);
+        let memory = taken(CompareConfig {
             preset: Some(Preset::Memory),
             ..CompareConfig::default()
-        };
-        assert_eq!(
-            taken(memory),
-            [
-                "loss.name=contrastive",
-                "loss.pos_margin=0.7",
-                "steps=30",
-                "seed=3"
-            ]
+        });
+        assert!(
+            memory.contains(&"loss.alpha=3.0".to_owned())
+                && !memory.contains(&"memory_size=0".to_owned()),
+            "{memory:?}"
         );
         // What is asked for stands after it, and so over it.
         let asked = CompareConfig {
             sets: strings(&["steps=5"]),
             ..CompareConfig::default()
         };
-        assert_eq!(taken(asked), ["steps=30", "seed=3", "steps=5"]);
+        assert_eq!(taken(asked), ["seed=3", "steps=30", "steps=5"]);
     }
 
     #[test]

@@ -16,6 +16,7 @@ use crate::miners::{MiningCounts, Tuples};
 use crate::projection::Axes;
 use crate::quote::quoted;
 use crate::trainer::{self, Evaluation, StepReport, Trainer};
+use crate::verdict::Compared;
 use crate::warnings::Warnings;
 
 const LOSSES: &str = "history.loss";
@@ -78,6 +79,8 @@ struct Saved {
     baseline: Option<Baseline>,
     head: Option<Scores>,
     verdict: Option<String>,
+    #[serde(default)]
+    compared: Vec<Compared>,
     warnings: Warnings,
     axes: Axes,
 }
@@ -204,6 +207,7 @@ impl Run {
                 baseline: self.baseline,
                 head: self.head,
                 verdict: self.verdict.clone(),
+                compared: self.compared.clone(),
                 warnings: self.warnings.clone(),
                 axes: self.axes.clone(),
             },
@@ -249,6 +253,7 @@ impl Run {
             baseline,
             head,
             verdict,
+            compared,
             warnings,
             axes,
         } = &said.run;
@@ -258,6 +263,7 @@ impl Run {
             baseline: *baseline,
             head: *head,
             verdict: verdict.clone(),
+            compared: compared.clone(),
             warnings: warnings.clone(),
             axes: axes.clone(),
             elapsed_ms: *elapsed_ms,

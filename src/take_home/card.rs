@@ -5,6 +5,7 @@ use super::text::markdown;
 use crate::ledger::Bytes;
 use crate::metrics::Metrics;
 use crate::run::RunReport;
+use crate::verdict::{Compared, Gain};
 
 /// Scores of one map on the sides that were scored.
 pub(super) struct ScoreLine {
@@ -12,6 +13,31 @@ pub(super) struct ScoreLine {
     pub(super) what: String,
     pub(super) metrics: Metrics,
 }
+
+/// The gains of the head, over the same queries: over what, by precision@1, by MAP@R, and which queries one alone has right.
+pub(super) fn gains(report: &RunReport) -> Vec<[String; 4]> {
+    let text = |gain: &Gain| format!("{:+.3} ({:+.3} to {:+.3})", gain.gain, gain.low, gain.high);
+    let line = |compared: &Compared| {
+        [
+            compared.with.clone(),
+            text(&compared.nearest),
+            text(&compared.groups),
+            format!(
+                "{} by the head, {} by the other",
+                compared.head_alone, compared.other_alone
+            ),
+        ]
+    };
+    report.compared.iter().map(line).collect()
+}
+
+/// What the gains are.
+pub(super) const GAINS: [&str; 4] = [
+    "gain over",
+    "precision@1",
+    "MAP@R",
+    "nearest row right by one alone",
+];
 
 /// The scores of the head and of what it is compared with.
 pub(super) fn scores(report: &RunReport) -> Vec<ScoreLine> {
@@ -148,6 +174,16 @@ pub(super) fn card(results: &Results) -> Vec<u8> {
             metrics.r_precision,
             metrics.queries
         ));
+    }
+    if !report.compared.is_empty() {
+        line(format!("\n| {} |", GAINS.join(" | ")));
+        line("|---|--:|--:|---|".to_owned());
+        for cells in gains(report) {
+            line(format!(
+                "| {} |",
+                cells.map(|cell| markdown(&cell)).join(" | ")
+            ));
+        }
     }
     line(
         "\nprecision@1 is how often the nearest other row has the same class, MAP@R how well all rows of a class stand together. \

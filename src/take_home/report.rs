@@ -60,6 +60,15 @@ pub(super) fn report(results: &Results) -> Vec<u8> {
         ));
     }
     put("</table>");
+    if !report.compared.is_empty() {
+        let heads = card::GAINS.map(|head| format!("<th>{head}</th>"));
+        put(&format!("<table><tr>{}</tr>", heads.concat()));
+        for cells in card::gains(report) {
+            let cells = cells.map(|cell| format!("<td>{}</td>", html(&cell)));
+            put(&format!("<tr>{}</tr>", cells.concat()));
+        }
+        put("</table>");
+    }
     for (title, lines) in charts(report) {
         if let Some(svg) = chart(title, &lines) {
             put(&format!("<h2>{}</h2>\n{svg}", html(title)));

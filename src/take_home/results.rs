@@ -306,6 +306,7 @@ pub(super) mod tests {
     use crate::metrics::{Metrics, Scores};
     use crate::run::{Baseline, DataReport, MemoryReport};
     use crate::trainer::{Evaluation, StepReport};
+    use crate::verdict::{Compared, Gain};
 
     /// A run of two steps, on a file whose name and notes are markup.
     pub(crate) fn small_report() -> RunReport {
@@ -329,6 +330,12 @@ pub(super) mod tests {
             train: None,
             validation: metrics(score),
             diagnostics: Default::default(),
+        };
+        let gain = Gain {
+            other: 0.5,
+            gain: 0.25,
+            low: 0.1,
+            high: 0.4,
         };
         let markup = "<script>alert(1)</script>|*x*";
         RunReport {
@@ -369,6 +376,13 @@ pub(super) mod tests {
                 ..Baseline::default()
             },
             verdict: Some(format!("Keep this head. {markup}")),
+            compared: vec![Compared {
+                with: markup.to_owned(),
+                nearest: gain,
+                groups: gain,
+                head_alone: 1,
+                other_alone: 0,
+            }],
             warnings: vec![markup.to_owned()],
         }
     }

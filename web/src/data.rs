@@ -70,8 +70,32 @@ pub(crate) fn Data(state: State, session: Session) -> impl IntoView {
             <p class="summary">{move || split(&run.read(), state.curves.read_untracked().config.test_queries)}</p>
             <p class="summary" data-testid="data-decided">
                 {move || decided(&run.read(), state.data.read().as_ref())}
+                <ScaleSwitch state run/>
             </p>
         </section>
+    }
+}
+
+/// Does for the next run what this one did not do: scales the columns, or leaves them.
+#[component]
+fn ScaleSwitch(state: State, run: Memo<DataReport>) -> impl IntoView {
+    let set = move || format!("standardize={}", !run.read().standardized);
+    let text = move || match run.read().standardized {
+        true => "Do not scale",
+        false => "Scale them",
+    };
+    let mended = move || state.config.read().with_set(&set()).ok();
+    let holds = Memo::new(move |_| mended().is_none_or(|config| config == *state.config.read()));
+    let turn = move |_| {
+        if let Some(config) = untrack(mended) {
+            state.config.set(config);
+        }
+    };
+    view! {
+        <span hidden=move || run.read().rows == 0>
+            <button class="link" data-testid="scale-switch" hidden=move || holds.get() on:click=turn>{text}</button>
+            <span hidden=move || !holds.get()>"Set for the next run."</span>
+        </span>
     }
 }
 

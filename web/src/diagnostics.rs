@@ -5,6 +5,7 @@ use wasm_bindgen::JsCast as _;
 use web_sys::{HtmlElement, KeyboardEvent};
 
 use crate::evaluation::EvaluateAll;
+use crate::gains::Gains;
 use crate::hardest::Hardest;
 use crate::plots::{LossPlot, MemoryPlot, MiningPlot, PrecisionPlot};
 use crate::session::Session;
@@ -52,7 +53,7 @@ pub(crate) fn Diagnostics(state: State, session: Session) -> impl IntoView {
             {panel(0, view! { <PrecisionPlot state/> <LossPlot state/> }.into_any())}
             {panel(1, view! { <MiningPlot state/> <SimilarityPlot state/> <Hardest state/> }.into_any())}
             {panel(2, view! { <MemoryPlot state/> }.into_any())}
-            {panel(3, view! { <EvaluateAll state session/> }.into_any())}
+            {panel(3, view! { <Gains state/> <EvaluateAll state session/> }.into_any())}
         </section>
     }
 }

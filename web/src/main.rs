@@ -19,6 +19,7 @@ mod evaluation;
 mod failure;
 mod forecast;
 mod frame;
+mod gains;
 mod hardest;
 mod history;
 mod keys;

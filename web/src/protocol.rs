@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 
 use nearfar::bench::Sweep;
 use nearfar::{
-    Baseline, CompareConfig, CompareForecast, CompareReport, DataReport, DeviceInfo, EngineKind,
-    Evaluation, FullEvaluation, HardestTriplets, MemoryAge, MemoryReport, Missing, Neighbourhood,
-    Origin, PairHistogram, Piece, Reason, RowsOf, Scores, SelfTest, Side, StepReport, TrainConfig,
-    Warning, Working,
+    Baseline, CompareConfig, CompareForecast, CompareReport, Compared, DataReport, DeviceInfo,
+    EngineKind, Evaluation, FullEvaluation, HardestTriplets, MemoryAge, MemoryReport, Missing,
+    Neighbourhood, Origin, PairHistogram, Piece, Reason, RowsOf, Scores, SelfTest, Side,
+    StepReport, TrainConfig, Warning, Working,
 };
 use serde::{Deserialize, Serialize};
 
@@ -218,6 +218,10 @@ pub(crate) enum Event {
         baseline: Box<Baseline>,
         /// The comparison in a sentence.
         verdict: String,
+        /// The same in numbers.
+        compared: Vec<Compared>,
+        /// What is likely wrong, and what to try next.
+        warnings: Vec<Warning>,
         /// The work itself, in milliseconds.
         elapsed_ms: f64,
     },

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use leptos::prelude::*;
 use nearfar::{
-    Baseline, Bytes, DataReport, Evaluation, FullEvaluation, MemoryAge, MemoryReport, Metrics,
-    Missing, Neighbourhood, PairHistogram, Scores, Side, StepReport, TrainConfig, Warning, Working,
+    Baseline, Bytes, Compared, DataReport, Evaluation, FullEvaluation, MemoryAge, MemoryReport,
+    Metrics, Missing, Neighbourhood, PairHistogram, Scores, Side, StepReport, TrainConfig, Warning,
+    Working,
 };
 
 use crate::checkpoints::Offer;
@@ -94,6 +95,8 @@ pub(crate) struct Curves {
     /// What was held for each purpose, from this step on.
     pub(crate) purposes: Vec<(u64, BTreeMap<String, u64>)>,
     pub(crate) verdict: Option<String>,
+    /// What the verdict says, in numbers.
+    pub(crate) compared: Vec<Compared>,
     pub(crate) warnings: Vec<Warning>,
     pub(crate) elapsed_ms: f64,
 }
@@ -656,9 +659,12 @@ impl State {
                 scores,
                 baseline,
                 verdict,
+                compared,
+                warnings,
                 elapsed_ms,
             } => {
                 self.curves.update(|curves| {
+                    (curves.compared, curves.warnings) = (compared, warnings);
                     curves.scores = Some(*scores);
                     curves.baseline = *baseline;
                     curves.verdict = Some(verdict);

@@ -1007,6 +1007,8 @@ impl Core {
             scores: Box::new(run.final_scores().unwrap_or_default()),
             baseline: Box::new(run.baseline()),
             verdict: run.verdict().unwrap_or_default(),
+            compared: run.compared().to_vec(),
+            warnings: run.warnings().to_vec(),
             elapsed_ms: run.elapsed_ms(),
         });
         self.say_can_evaluate(run);

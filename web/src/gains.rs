@@ -1,0 +1,63 @@
+//! What the verdict says, in numbers: the head beside raw features and beside the linear map, row by row.
+
+use leptos::prelude::*;
+use nearfar::{Compared, Gain};
+
+use crate::plots::grouped;
+use crate::state::{Curves, State, capitalized};
+use crate::terms::{self, Term};
+
+/// The table, once a run is over.
+#[component]
+pub(crate) fn Gains(state: State) -> impl IntoView {
+    let table = move || {
+        let curves = state.curves.read();
+        (!curves.compared.is_empty()).then(|| table(&curves))
+    };
+    view! { <div class="gains" data-testid="gains">{table}</div> }
+}
+
+fn table(curves: &Curves) -> impl IntoView + use<> {
+    let head = curves.compared.first().map(|other| {
+        let score = |gain: &Gain| format!("{:.3}", gain.other + gain.gain);
+        view! { <tr><th scope="row">"This head"</th><td><b>{score(&other.nearest)}</b></td><td><b>{score(&other.groups)}</b></td></tr> }
+    });
+    let lines = curves.compared.iter().map(line).collect_view();
+    let side = curves.latest_side();
+    view! {
+        <table>
+            <caption>
+                "On the same " {side} " rows. The gain of the head is clear where its whole interval lies on one side of 0: with other \
+                 rows it would be so, too."
+            </caption>
+            <thead><tr><th></th><th><Term term=terms::PRECISION_AT_1/></th><th><Term term=terms::MAP_AT_R/></th></tr></thead>
+            <tbody>{head} {lines}</tbody>
+        </table>
+    }
+}
+
+fn line(other: &Compared) -> impl IntoView + use<> {
+    let score = |gain: &Gain| format!("{:.3}", gain.other);
+    let gain = |gain: &Gain| {
+        let interval = format!("{:+.3} to {:+.3}", gain.low, gain.high);
+        view! { <td>{format!("{:+.3}", gain.gain)} <small>{interval}</small></td> }
+    };
+    let rows = format!(
+        "Nearest row right by the head alone: {}. By the other alone: {}.",
+        grouped(other.head_alone),
+        grouped(other.other_alone)
+    );
+    view! {
+        <tr class="other">
+            <th scope="row">{capitalized(&other.with)}</th>
+            <td>{score(&other.nearest)}</td>
+            <td>{score(&other.groups)}</td>
+        </tr>
+        <tr>
+            <th scope="row">"gain of the head"</th>
+            {gain(&other.nearest)}
+            {gain(&other.groups)}
+        </tr>
+        <tr><td colspan="3" class="muted">{rows}</td></tr>
+    }
+}
