@@ -150,6 +150,8 @@ mod run;
 
 mod compare;
 
+mod rows_to_check;
+
 mod take_home;
 
 // What it takes.
@@ -215,6 +217,7 @@ pub use projection::{Axes, project};
 pub use rate::measure_rate;
 pub use recipes::Recipe;
 pub use row_pass::RowWork;
+pub use rows_to_check::{Confusion, RowsToCheck, Suspect};
 pub use run::{
     Baseline, Checkpoint, DataReport, FullEvaluation, MemoryReport, Origin, Progress, Run,
     RunReport,

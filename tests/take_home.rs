@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use nearfar::{Piece, folder_names};
+use nearfar::{Dataset, Piece, folder_names, write_matrix};
 
 struct Folder(PathBuf);
 
@@ -301,4 +301,86 @@ fn what_cannot_be_exported_is_refused_with_what_to_do() {
         said.contains("a.zip/head.safetensors: not a safetensors file"),
         "{said}"
     );
+}
+
+#[test]
+fn labels_that_were_changed_are_among_the_rows_to_check() {
+    let folder = Folder::new("check");
+    let digits = Dataset::sample("digits", 0).expect("is there");
+    let mut values = Vec::new();
+    let numbers: Vec<u32> = (0..digits.rows() as u32).collect();
+    pollster::block_on(digits.features.read(&numbers, &mut values)).expect("reads");
+    // Every 40th row bears the label of the next digit.
+    let is_changed = |row: usize| row % 40 == 7;
+    let labels = digits.labels.iter().enumerate();
+    let labels: Vec<String> = labels
+        .map(|(row, label)| (label + u32::from(is_changed(row))) % 10)
+        .map(|label| label.to_string())
+        .collect();
+    let (x, y) = (folder.path("x.npy"), folder.path("y.csv"));
+    fs::write(&x, write_matrix(&values, digits.features.dim())).expect("is written");
+    fs::write(&y, format!("digit\n{}\n", labels.join("\n"))).expect("is written");
+    let (run, out) = (folder.path("run"), folder.path("check.csv"));
+    let settings = ["--engine", "cpu", "--set", "steps=200"];
+    done(
+        &[
+            &["train", "--data", &x, "--labels", &y, "--out", &run][..],
+            &settings,
+        ]
+        .concat(),
+    );
+    let check = [
+        "--format",
+        "rows-to-check",
+        "--engine",
+        "cpu",
+        "--out",
+        &out,
+    ];
+    done(&[&["export", &run][..], &check].concat());
+    let mut file = csv::Reader::from_path(&out).expect("is there");
+    let headers = file.headers().expect("has one").clone();
+    assert_eq!(
+        headers.iter().take(3).collect::<Vec<_>>(),
+        ["row", "label", "likely_label"]
+    );
+    let found: Vec<(usize, String, String)> = file
+        .records()
+        .map(|record| {
+            let record = record.expect("is whole");
+            (
+                record[0].parse().expect("a number"),
+                record[1].to_owned(),
+                record[2].to_owned(),
+            )
+        })
+        .collect();
+    // Those that are on the test side; the labels of the others trained the head.
+    let sides = fs::read(format!("{run}/sides.npy")).expect("is there");
+    let tested = |row: usize| sides[sides.len() - digits.rows() + row] == 2;
+    let changed: Vec<usize> = (0..digits.rows())
+        .filter(|row| is_changed(*row) && tested(*row))
+        .collect();
+    let hits = found.iter().filter(|(row, ..)| is_changed(*row)).count();
+    println!(
+        "{} of {} changed rows are among the {} found",
+        hits,
+        changed.len(),
+        found.len()
+    );
+    assert!(
+        changed.len() >= 8 && 10 * hits >= 8 * changed.len(),
+        "{hits} of {changed:?}"
+    );
+    assert!(10 * hits >= 6 * found.len(), "{found:?}");
+    let right = |(row, _, likely): &&(usize, String, String)| {
+        is_changed(*row) && *likely == digits.labels[*row].to_string()
+    };
+    assert!(
+        10 * found.iter().filter(right).count() >= 9 * hits,
+        "{found:?}"
+    );
+    for (row, label, _) in &found {
+        assert_eq!(*label, labels[*row]);
+    }
 }

@@ -119,7 +119,7 @@ impl Export {
 
     /// Takes the rows of a side along: those that the run left, or those of its data, through the head.
     async fn bring_rows(&self, results: &mut Results) -> Result<()> {
-        let neighbours = self.format == Piece::Neighbours;
+        let neighbours = self.format.needs_neighbours();
         let is_there = self.data.is_none()
             && results
                 .rows

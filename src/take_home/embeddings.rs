@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::{SideRows, TakenFile, pretty, text};
 use crate::dataset::write_matrix;
+use crate::rows_to_check::RowsToCheck;
 
 /// The matrix alone.
 pub(super) fn npy(rows: &SideRows) -> TakenFile {
@@ -50,6 +51,34 @@ pub(super) fn csv(rows: &SideRows) -> TakenFile {
     }
     let bytes = file.into_inner().expect("memory takes it");
     TakenFile::new(format!("{}_embeddings.csv", rows.of.name()), bytes)
+}
+
+/// Rows to check, the surest first: the row's number in the data, counted from 0, and what its neighbours say.
+pub(super) fn to_check(rows: &SideRows, check: &RowsToCheck) -> TakenFile {
+    let mut file = csv::Writer::from_writer(Vec::new());
+    let mut put = |cells: [&str; 7]| file.write_record(cells).expect("memory takes it");
+    put([
+        "row",
+        "label",
+        "likely_label",
+        "neighbours_of_likely",
+        "neighbours_of_label",
+        "neighbours",
+        "similarity",
+    ]);
+    for suspect in &check.suspects {
+        put([
+            &suspect.row.to_string(),
+            &text::cell(&suspect.class),
+            &text::cell(&suspect.likely),
+            &suspect.votes.to_string(),
+            &suspect.own.to_string(),
+            &suspect.neighbours.to_string(),
+            &format!("{:.4}", suspect.similarity),
+        ]);
+    }
+    let bytes = file.into_inner().expect("memory takes it");
+    TakenFile::new(format!("{}_rows_to_check.csv", rows.of.name()), bytes)
 }
 
 /// What <https://projector.tensorflow.org> loads: vectors, labels, and a configuration that names both. Metadata of one column

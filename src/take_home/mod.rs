@@ -95,11 +95,13 @@ pub enum Piece {
     Projector,
     /// The nearest rows of each row.
     Neighbours,
+    /// Rows whose neighbours speak against their label.
+    RowsToCheck,
 }
 
 impl Piece {
     /// All of them, in the order of lists.
-    pub const ALL: [Self; if cfg!(feature = "parquet") { 20 } else { 19 }] = [
+    pub const ALL: [Self; if cfg!(feature = "parquet") { 21 } else { 20 }] = [
         Self::Zip,
         Self::Safetensors,
         Self::Onnx,
@@ -121,6 +123,7 @@ impl Piece {
         Self::Parquet,
         Self::Projector,
         Self::Neighbours,
+        Self::RowsToCheck,
     ];
 
     /// The name in options.
@@ -147,6 +150,7 @@ impl Piece {
             Self::Parquet => "parquet",
             Self::Projector => "projector",
             Self::Neighbours => "neighbours",
+            Self::RowsToCheck => "rows-to-check",
         }
     }
 
@@ -178,6 +182,9 @@ impl Piece {
             }
             Self::Projector => "Embeddings of the rows for the Embedding Projector (TSV)",
             Self::Neighbours => "The ten nearest rows of each row (NPZ)",
+            Self::RowsToCheck => {
+                "Rows that are likely mislabelled, by their ten nearest rows (CSV)"
+            }
         }
     }
 
@@ -189,8 +196,18 @@ impl Piece {
         }
         matches!(
             self,
-            Self::Npy | Self::Labels | Self::Csv | Self::Projector | Self::Neighbours
+            Self::Npy
+                | Self::Labels
+                | Self::Csv
+                | Self::Projector
+                | Self::Neighbours
+                | Self::RowsToCheck
         )
+    }
+
+    /// Whether it is made of the neighbours of those rows, which must be looked for.
+    pub fn needs_neighbours(self) -> bool {
+        matches!(self, Self::Neighbours | Self::RowsToCheck)
     }
 
     /// Its files, where the results have what it is made of.
@@ -264,6 +281,13 @@ impl Piece {
                 let name = format!("{}_neighbours.npz", rows.of.name());
                 one(&name, arrays::neighbours(rows, found)?)
             }
+            Self::RowsToCheck => {
+                let rows = rows()?;
+                let check = rows
+                    .to_check()
+                    .ok_or_else(|| missing("nobody looked for neighbours"))?;
+                Ok(vec![embeddings::to_check(rows, &check)])
+            }
         }
     }
 
@@ -293,6 +317,8 @@ impl Piece {
             Self::Labels => Some(count * label),
             Self::Csv | Self::Projector => Some(count * (dim * number + label)),
             Self::Neighbours => Some(count * 4 * (1 + 2 * arrays::NEIGHBOURS as u64)),
+            // How many are suspect is not known before; few, mostly.
+            Self::RowsToCheck => Some(128 + count * label / 10),
             Self::Zip => {
                 let parts = IN_FOLDER.iter();
                 Some(

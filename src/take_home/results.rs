@@ -11,6 +11,7 @@ use crate::embeddings::Embeddings;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::knn::{KnnIndex, Neighbors};
+use crate::rows_to_check::RowsToCheck;
 use crate::run::{Run, RunReport};
 
 /// The names of files that results are read from again.
@@ -52,6 +53,16 @@ pub enum RowsOf {
     Validation,
     /// Every row.
     All,
+}
+
+impl From<Side> for RowsOf {
+    fn from(side: Side) -> Self {
+        match side {
+            Side::Test => Self::Test,
+            Side::Train => Self::Train,
+            Side::Validation => Self::Validation,
+        }
+    }
 }
 
 impl RowsOf {
@@ -129,6 +140,14 @@ impl SideRows {
         let mut index = KnnIndex::new(engine, &rows, None, k).await?;
         self.neighbours = Some(index.search(None, |_, _| {}).await?);
         Ok(())
+    }
+}
+
+impl SideRows {
+    /// Rows whose neighbours speak against their label; nothing before [`SideRows::find_neighbours`].
+    pub fn to_check(&self) -> Option<RowsToCheck> {
+        let found = self.neighbours.as_ref()?;
+        Some(RowsToCheck::new(&self.rows, &self.labels, found))
     }
 }
 

@@ -4,6 +4,7 @@ use leptos::prelude::*;
 use wasm_bindgen::JsCast as _;
 use web_sys::{HtmlElement, KeyboardEvent};
 
+use crate::checks::Checks;
 use crate::evaluation::EvaluateAll;
 use crate::gains::Gains;
 use crate::hardest::Hardest;
@@ -15,7 +16,7 @@ use crate::state::State;
 /// The plots, a tab at a time; all of them where the window is wide.
 #[component]
 pub(crate) fn Diagnostics(state: State, session: Session) -> impl IntoView {
-    const TABS: [&str; 4] = ["Learning", "Mining", "Memory", "Scores"];
+    const TABS: [&str; 5] = ["Learning", "Mining", "Memory", "Scores", "Rows"];
     let open = RwSignal::new(0);
     let tab = move |at: usize| {
         let is_open = move || open.get() == at;
@@ -54,6 +55,7 @@ pub(crate) fn Diagnostics(state: State, session: Session) -> impl IntoView {
             {panel(1, view! { <MiningPlot state/> <SimilarityPlot state/> <Hardest state/> }.into_any())}
             {panel(2, view! { <MemoryPlot state/> }.into_any())}
             {panel(3, view! { <Gains state/> <EvaluateAll state session/> }.into_any())}
+            {panel(4, view! { <Checks state session/> }.into_any())}
         </section>
     }
 }

@@ -9,6 +9,7 @@ mod app;
 mod bench;
 mod chart;
 mod checkpoints;
+mod checks;
 mod compare;
 mod controls;
 mod data;

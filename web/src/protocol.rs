@@ -7,8 +7,8 @@ use nearfar::bench::Sweep;
 use nearfar::{
     Baseline, CompareConfig, CompareForecast, CompareReport, Compared, DataReport, DeviceInfo,
     EngineKind, Evaluation, FullEvaluation, HardestTriplets, MemoryAge, MemoryReport, Missing,
-    Neighbourhood, Origin, PairHistogram, Piece, Reason, RowsOf, Scores, SelfTest, Side,
-    StepReport, TrainConfig, Warning, Working,
+    Neighbourhood, Origin, PairHistogram, Piece, Reason, RowsOf, RowsToCheck, Scores, SelfTest,
+    Side, StepReport, TrainConfig, Warning, Working,
 };
 use serde::{Deserialize, Serialize};
 
@@ -90,6 +90,11 @@ pub(crate) enum Command {
     },
     /// Stops it; what it found stays. Where none goes on, nothing happens.
     StopComparing,
+    /// Looks for rows whose neighbours speak against their label, after the slice of work under way.
+    FindRowsToCheck {
+        /// Among which rows.
+        side: RowsOf,
+    },
     /// Stops the run and sets it aside: the next run or other data gives its memory back.
     Reset,
     /// Takes the run back that was set aside; it waits, or is over as it was.
@@ -202,6 +207,8 @@ pub(crate) enum Event {
     },
     /// The comparison cannot start, or broke off.
     NotCompared(String),
+    /// The rows to check.
+    RowsToCheck(Box<RowsToCheck>),
     /// A piece as a file of this name; beside it comes its content.
     Taken(String),
     /// Why a piece cannot be made.

@@ -246,6 +246,8 @@ impl Session {
                 self.look_around();
             }
             Event::Kept(origin) => self.keep_run(origin, parts),
+            // Asked for elsewhere than in its dialog.
+            Event::NotTaken(message) if !self.state.take_home.is_open() => self.state.say(message),
             event @ (Event::Pieces(_) | Event::Taken(_) | Event::NotTaken(_)) => {
                 self.state.take_home.apply(event, parts);
             }

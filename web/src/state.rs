@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use leptos::prelude::*;
 use nearfar::{
     Baseline, Bytes, Compared, DataReport, Evaluation, FullEvaluation, MemoryAge, MemoryReport,
-    Metrics, Missing, Neighbourhood, PairHistogram, Scores, Side, StepReport, TrainConfig, Warning,
-    Working,
+    Metrics, Missing, Neighbourhood, PairHistogram, RowsToCheck, Scores, Side, StepReport,
+    TrainConfig, Warning, Working,
 };
 
 use crate::checkpoints::Offer;
@@ -294,6 +294,8 @@ pub(crate) struct State {
     pub(crate) offer: RwSignal<Option<Offer>>,
     /// What the last reset cleared.
     pub(crate) aside: RwSignal<Option<Aside>>,
+    /// The rows to check that were found last.
+    pub(crate) to_check: RwSignal<Option<RowsToCheck>>,
     /// The dialog of what a run leaves.
     pub(crate) take_home: TakeHome,
     /// What is looked at.
@@ -353,6 +355,7 @@ impl State {
             question: RwSignal::new(None),
             offer: RwSignal::new(None),
             aside: RwSignal::new(None),
+            to_check: RwSignal::new(None),
             take_home: TakeHome::new(),
             view: RwSignal::new(View::default()),
             compare,
@@ -651,6 +654,7 @@ impl State {
                     self.evaluation.set(Some(*evaluation));
                 }
             }
+            Event::RowsToCheck(check) => self.to_check.set(Some(*check)),
             Event::CanGoOn(offer) => self.offer.set(offer.map(|offer| *offer)),
             Event::Said(text) => self.tell(text),
             Event::Paused => self.stage.set(Phase::Paused),
@@ -744,6 +748,7 @@ impl State {
         self.evaluating.set(None);
         self.evaluation.set(None);
         self.hardest.set(None);
+        self.to_check.set(None);
         self.map.set(self.raw_map.get_untracked());
         self.chosen.set(None);
         self.neighbours.set(None);

@@ -2,7 +2,7 @@
 
 use js_sys::{Array, Uint8Array};
 use leptos::prelude::*;
-use nearfar::{Bytes, Error, Piece, Result, Results, RowsOf, Run, TakenFile, archive};
+use nearfar::{Bytes, Error, Piece, Result, Results, RowsOf, RowsToCheck, Run, TakenFile, archive};
 use wasm_bindgen::{JsCast as _, JsValue};
 use web_sys::{Blob, HtmlAnchorElement, Url};
 
@@ -35,6 +35,10 @@ impl TakeHome {
             making: RwSignal::new(None),
             said: RwSignal::new(String::new()),
         }
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.open.get_untracked()
     }
 
     /// Takes in what the worker says; `parts` are those of its message.
@@ -184,6 +188,16 @@ pub(crate) async fn sizes(run: &mut Run, side: RowsOf) -> Result<Vec<(Piece, Opt
     Ok(Piece::ALL.map(size).into())
 }
 
+/// Rows of a run whose neighbours speak against their label.
+pub(crate) async fn to_check(run: &mut Run, side: RowsOf) -> Result<RowsToCheck> {
+    let mut results = Results::of(run).await?;
+    results.embed(run, side).await?;
+    let rows = results.rows.as_mut();
+    let rows = rows.ok_or_else(|| Error::Data("there are no rows to look at".to_owned()))?;
+    rows.find_neighbours(run.engine()).await?;
+    Ok(rows.to_check().unwrap_or_default())
+}
+
 /// Makes a piece of a run; one of several files is an archive of them.
 pub(crate) async fn make(run: &mut Run, piece: Piece, side: RowsOf) -> Result<TakenFile> {
     let mut results = Results::of(run).await?;
@@ -196,7 +210,7 @@ pub(crate) async fn make(run: &mut Run, piece: Piece, side: RowsOf) -> Result<Ta
             Err(error) => return Err(error),
         }
     }
-    if let (Piece::Neighbours, Some(rows)) = (piece, &mut results.rows) {
+    if let (true, Some(rows)) = (piece.needs_neighbours(), &mut results.rows) {
         rows.find_neighbours(run.engine()).await?;
     }
     let mut files = piece.files(&results)?;

@@ -252,6 +252,7 @@ impl Core {
             Command::EvaluateAll => self.evaluating = self.run.is_some(),
             Command::ListPieces { side } => self.list_pieces(side).await,
             Command::TakeHome { piece, side } => self.take_home(piece, side).await,
+            Command::FindRowsToCheck { side } => self.find_rows_to_check(side).await,
             Command::StopEvaluating => {
                 if std::mem::take(&mut self.evaluating) {
                     self.say(&Event::EvaluatedAll(None));
@@ -908,6 +909,17 @@ impl Core {
         let sizes = take_home::sizes(&mut run, side).await;
         if let Some(sizes) = self.answered(run, sizes) {
             self.say(&Event::Pieces(sizes));
+        }
+    }
+
+    /// Looks for rows to check, between two slices of the run.
+    async fn find_rows_to_check(&mut self, side: RowsOf) {
+        let Some(mut run) = self.run.take() else {
+            return;
+        };
+        let found = take_home::to_check(&mut run, side).await;
+        if let Some(check) = self.answered(run, found) {
+            self.say(&Event::RowsToCheck(Box::new(check)));
         }
     }
 

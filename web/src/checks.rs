@@ -1,0 +1,120 @@
+//! Rows to check: which rows are likely mislabelled by their neighbours, and which classes are taken for one another.
+
+use leptos::prelude::*;
+use nearfar::{Confusion, Piece, RowsOf, RowsToCheck, Suspect};
+
+use crate::plots::grouped;
+use crate::protocol::Command;
+use crate::session::Session;
+use crate::state::State;
+
+/// Rows that are listed at most; the file has all.
+const LISTED: usize = 50;
+
+/// The button and what it found.
+#[component]
+pub(crate) fn Checks(state: State, session: Session) -> impl IntoView {
+    let check = state.to_check;
+    let off = move || (!state.can_take_home()).to_string();
+    let found = move || {
+        let check = check.read();
+        check.as_ref().map(|check| found(session, check))
+    };
+    view! {
+        <div class="checks">
+            <div class="ask">
+                <button data-testid="find-rows-to-check" aria-disabled=off on:click=move |_| session.find_rows_to_check()>"Find rows to check"</button>
+                <p class="muted">
+                    "Looks at the ten nearest rows of each row on the map. Where eight or more are of one other class, the label may be wrong."
+                </p>
+            </div>
+            <div data-testid="rows-to-check" role="status">{found}</div>
+        </div>
+    }
+}
+
+impl Session {
+    /// Asks for the rows to check of the side that the map shows.
+    fn find_rows_to_check(&self) {
+        if untrack(|| self.state.can_take_home()) {
+            let side = self.side_on_map();
+            self.send(&Command::FindRowsToCheck { side }, &[]);
+        }
+    }
+
+    /// Saves all of them.
+    fn save_rows_to_check(&self) {
+        let (piece, side) = (Piece::RowsToCheck, self.side_on_map());
+        self.send(&Command::TakeHome { piece, side }, &[]);
+    }
+
+    fn side_on_map(&self) -> RowsOf {
+        let side = self
+            .state
+            .map
+            .with_untracked(|map| map.as_ref().and_then(|map| map.side));
+        side.map_or(RowsOf::default(), RowsOf::from)
+    }
+}
+
+fn found(session: Session, check: &RowsToCheck) -> impl IntoView + use<> {
+    let (rows, suspects) = (grouped(check.rows), check.suspects.len());
+    let said = match suspects {
+        0 => format!("None of {rows} rows stands out."),
+        1 => format!(
+            "One of {rows} rows is likely mislabelled, or a case that people would mistake too."
+        ),
+        more => format!(
+            "{} of {rows} rows are likely mislabelled, or cases that people would mistake too.",
+            grouped(more as u64)
+        ),
+    };
+    let lines = check
+        .suspects
+        .iter()
+        .take(LISTED)
+        .map(|suspect| line(session, suspect))
+        .collect_view();
+    let more = (suspects > LISTED)
+        .then(|| format!("The first {LISTED}, the surest first; the file has all."));
+    let confused = check.confused.iter().take(5).map(confusion).collect_view();
+    let (none, never) = (suspects == 0, check.confused.is_empty());
+    view! {
+        <p>{said}</p>
+        <table hidden=none data-testid="suspects">
+            <thead><tr><th>"row"</th><th>"label"</th><th>"likely"</th><th>"neighbours"</th></tr></thead>
+            <tbody>{lines}</tbody>
+        </table>
+        <p class="muted" hidden=none>
+            {more} " " <button class="quiet" data-testid="save-rows-to-check" on:click=move |_| session.save_rows_to_check()>"Save as CSV"</button>
+        </p>
+        <table hidden=never data-testid="confused">
+            <caption>"Classes taken for another by the nearest row"</caption>
+            <tbody>{confused}</tbody>
+        </table>
+    }
+}
+
+/// A suspect; its button shows it on the map, with its neighbours.
+fn line(session: Session, suspect: &Suspect) -> impl IntoView + use<> {
+    let row = suspect.row;
+    let label = format!("Show row {} on the map", row + 1);
+    view! {
+        <tr>
+            <td><button class="link" aria-label=label on:click=move |_| session.choose_row(Some(row))>{row + 1}</button></td>
+            <td>{suspect.class.clone()}</td>
+            <td>{suspect.likely.clone()}</td>
+            <td>{format!("{} of {}", suspect.votes, suspect.neighbours)}</td>
+        </tr>
+    }
+}
+
+fn confusion(confusion: &Confusion) -> impl IntoView + use<> {
+    let Confusion {
+        class,
+        taken_for,
+        rows,
+        of,
+    } = confusion.clone();
+    view! { <tr><td>{class}" for "{taken_for}</td><td>{format!("{} of {} rows", grouped(rows), grouped(of))}</td></tr> }
+}
