@@ -29,6 +29,7 @@ test("labels that were changed are found, shown on the map with their neighbours
     await page.upload(await written("trees.csv", text));
     await page.summary(/600 rows/);
     await page.status(/^Ready/);
+    await page.page.getByRole("tab", { name: "Rows" }).click();
     assert.equal(await page.find("find-rows-to-check").getAttribute("aria-disabled"), "true");
     await page.set("Steps", "60");
     await page.click("run");
