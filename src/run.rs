@@ -292,6 +292,15 @@ impl Run {
         })
     }
 
+    /// Lets so many test rows at most be scored at the end: a seeded sample of them, each against all others. Before the end only, and
+    /// also where scoring was stopped midway: it begins again.
+    pub fn score_fewer(&mut self, queries: usize) {
+        let most = self.trainer.config().test_queries;
+        if self.head.is_none() && (most == 0 || most > queries) {
+            self.trainer.set_test_queries(queries);
+        }
+    }
+
     /// Scores the test side, by the baselines and embedded.
     async fn finish(&mut self) -> Result<()> {
         let test = self.trial(Side::Test).await?;

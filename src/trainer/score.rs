@@ -149,6 +149,11 @@ impl Trainer {
         Ok((evaluation, embeddings))
     }
 
+    /// Lets so many rows be scored at the end of a run; 0 is all.
+    pub(crate) fn set_test_queries(&mut self, queries: usize) {
+        self.config.test_queries = queries;
+    }
+
     /// Scores one side by a map for the end of a run: a seeded choice of [`crate::TrainConfig::test_queries`] rows, each against all
     /// others, and each query by itself. The queries of all maps are the same, in the same order. Nothing where there is no
     /// such map.

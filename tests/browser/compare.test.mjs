@@ -51,7 +51,7 @@ test("the default comparison gives the table of the command line, and its settin
       // Another processor adds in another order: a few of 1,500 answers differ.
       assert.ok(Math.abs(row.precision - other.precision_at_1) < 0.01, `${row.name}: ${row.precision}, natively ${other.precision_at_1}`);
       assert.ok(Math.abs(row.map - other.mean_average_precision_at_r) < 0.01, `${row.name}: ${row.map}`);
-      assert.equal(row.standing.split(" ")[0], other.standing.split("_")[0]);
+      assert.equal(row.standing.split(/\s/)[0], other.standing.split("_")[0]);
     }
     assert.match(await page.text("compare-verdict"), /^arc-face leads, within noise of .* On the test rows, scored once/);
     // What is saved is the report of the command line.

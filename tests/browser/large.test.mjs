@@ -1,6 +1,6 @@
 // Files that stay on the disk.
 import assert from "node:assert/strict";
-import { truncate } from "node:fs/promises";
+import { readFile, truncate } from "node:fs/promises";
 
 import { SMALL, pages, scores, test, written } from "./playing.mjs";
 
@@ -93,5 +93,29 @@ test("what is wrong with a file that stays on the disk is a sentence, and the pa
     await page.click("run");
     await page.status(/^Done/);
     assert.equal(await page.error(), "");
+  });
+});
+
+test("who does not want to wait has a sample of the test rows scored", async () => {
+  const files = await large("large.npy");
+  await on(`?engine=cpu#${SMALL}&data=file:large.npy&steps=10&test_fraction=0.8&test_queries=0`, {}, async (page) => {
+    await page.upload(...files);
+    await page.summary(/^large.npy/);
+    await page.click("run");
+    await page.find("score-fewer").filter({ visible: true }).waitFor();
+    // How much is done shows, and how long it goes on.
+    await page.says("working", /of .* left/);
+    await page.click("score-fewer");
+    await page.status(/^Done/);
+    assert.ok(await page.find("score-fewer").isHidden());
+    await page.click("take-home");
+    const save = page.find("export-history");
+    await page.page.waitForFunction(() => document.querySelector("[data-testid=export-history]").getAttribute("aria-disabled") === "false");
+    const [download] = await Promise.all([page.page.waitForEvent("download"), save.click()]);
+    const report = JSON.parse(await readFile(await download.path(), "utf8"));
+    assert.equal(report.final.test.queries, 1000);
+    assert.equal(report.baseline.raw.test.queries, 1000);
+    assert.equal(report.config.test_queries, 1000);
+    assert.equal(report.data.test, 16_000);
   });
 });

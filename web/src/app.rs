@@ -15,8 +15,9 @@ use crate::keys::{self, Keys};
 use crate::link::Link;
 use crate::map::Map;
 use crate::neighbours::Neighbours;
+use crate::plots::grouped;
 use crate::runs::{self, KeptRun, Table};
-use crate::session::Session;
+use crate::session::{FEWER, Session};
 use crate::state::{Curves, Phase, Problem, State, View};
 use crate::take_home::Pieces;
 use crate::terms::{self, Term};
@@ -61,7 +62,7 @@ pub(crate) fn App() -> impl IntoView {
                 <Numbers state/>
             </section>
             <section class="word">
-                <Verdict state/>
+                <Verdict state session/>
                 <RunForecast state/>
                 <Banner state session/>
             </section>
@@ -333,7 +334,7 @@ fn Numbers(state: State) -> impl IntoView {
 
 /// What came of it, in a sentence.
 #[component]
-fn Verdict(state: State) -> impl IntoView {
+fn Verdict(state: State, session: Session) -> impl IntoView {
     let text = Memo::new(move |_| {
         match (&state.curves.read().verdict, state.has_run()) {
         (Some(verdict), _) => verdict.clone(),
@@ -362,8 +363,12 @@ fn Verdict(state: State) -> impl IntoView {
     view! {
         <div class="verdict" class:told=move || state.curves.read().verdict.is_some()>
             <p data-testid="verdict" aria-live="polite"><b>{advice}</b>" "{numbers}</p>
-            <progress aria-label="Scoring the test rows" hidden=move || !state.is_scoring()></progress>
-            <p class="muted working" data-testid="working">{state.working}</p>
+            <progress aria-label="Scoring the test rows" hidden=move || !state.is_scoring() value=move || state.part.get().map(|part| part.to_string())></progress>
+            <p class="muted working"><span data-testid="working">{state.working}</span>" "
+                <button class="link" data-testid="score-fewer" hidden=move || !state.can_score_fewer() on:click=move |_| session.score_fewer()>
+                    {format!("Score {} rows only", grouped(FEWER as u64))}
+                </button>
+            </p>
         </div>
     }
 }

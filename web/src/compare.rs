@@ -165,7 +165,7 @@ pub(crate) fn Board(state: State, session: Session) -> impl IntoView {
     let now = state.compare.now;
     Effect::new(move || session.ask_comparison_forecast());
     view! {
-        <section class="board" aria-label="Compare" hidden=move || state.view.get() != View::Compare>
+        <section class="board" data-testid="compare" aria-label="Compare" hidden=move || state.view.get() != View::Compare>
             <Ask state session/>
             <div class="progress" hidden=move || now.read().is_none()>
                 <progress

@@ -62,6 +62,11 @@ pub(crate) enum Command {
         /// The row's number in the data.
         row: u32,
     },
+    /// Scores so many test rows at most at the end, also where that is under way.
+    ScoreFewer {
+        /// How many.
+        queries: usize,
+    },
     /// Scores the side that the map shows, every row a query; the run goes on after it.
     EvaluateAll,
     /// Stops that. Where nothing is scored, nothing happens.

@@ -165,6 +165,16 @@ impl Session {
         }
     }
 
+    /// Scores a sample of the test rows in place of all that were meant.
+    pub(crate) fn score_fewer(&self) {
+        if untrack(|| self.state.can_score_fewer()) {
+            self.state
+                .curves
+                .update(|curves| curves.config.test_queries = FEWER);
+            self.send(&Command::ScoreFewer { queries: FEWER }, &[]);
+        }
+    }
+
     /// Scores every row of a side, or stops that.
     pub(crate) fn evaluate_all(&self) {
         if untrack(|| self.state.phase.get()) == Phase::Evaluating {
@@ -255,6 +265,9 @@ impl Session {
         }
     }
 }
+
+/// Test rows that are scored where a person does not want to wait for all.
+pub(crate) const FEWER: usize = 1000;
 
 /// What is said where [`spawn`] gives nothing.
 pub(crate) const NO_WORKER: &str = "Nearfar could not start its worker: the browser is too old for it (module workers), or the page was opened as a file; open it over http.";

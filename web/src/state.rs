@@ -17,6 +17,7 @@ use crate::history::History;
 use crate::plots::grouped;
 use crate::protocol::{CompareState, DataSummary, EvaluationForecast, Event, RunForecast, Running};
 use crate::runs::Runs;
+use crate::session::FEWER;
 use crate::source::shown_name;
 use crate::take_home::TakeHome;
 
@@ -281,6 +282,8 @@ pub(crate) struct State {
     pub(crate) evaluating: RwSignal<Option<(u64, u64)>>,
     /// What takes long now beside training steps, in words; empty where nothing does.
     pub(crate) working: RwSignal<String>,
+    /// How much of that is done.
+    pub(crate) part: RwSignal<Option<f64>>,
     /// What came of it last.
     pub(crate) evaluation: RwSignal<Option<FullEvaluation>>,
     /// The hardest triplets that were asked for.
@@ -348,6 +351,7 @@ impl State {
             can_evaluate: RwSignal::new(None),
             evaluating,
             working: RwSignal::new(String::new()),
+            part: RwSignal::new(None),
             evaluation: RwSignal::new(None),
             hardest: RwSignal::new(None),
             error: RwSignal::new(None),
@@ -413,6 +417,13 @@ impl State {
         self.phase.get() == Phase::Running
             && curves.step() > 0
             && curves.step() == curves.config.steps
+    }
+
+    /// Whether fewer test rows can be scored than are.
+    pub(crate) fn can_score_fewer(&self) -> bool {
+        let most = self.curves.read().config.test_queries;
+        let tested = self.curves.read().data.test;
+        self.is_scoring() && tested > FEWER && (most == 0 || most > FEWER)
     }
 
     /// Whether every row of a side can be scored.
@@ -548,6 +559,12 @@ impl State {
         if *self.working.read_untracked() != working {
             self.working.set(working);
         }
+        self.part.set(match &event {
+            Event::Working { working, .. } => {
+                Some(working.done as f64 / working.total.max(1) as f64)
+            }
+            _ => None,
+        });
         match event {
             Event::Working { .. } => {}
             Event::Device(running) => {

@@ -92,6 +92,7 @@ fn listen(
             | Command::Compare { .. }
             | Command::StopComparing
             | Command::StopEvaluating
+            | Command::ScoreFewer { .. }
             | Command::Reset => stop.store(true, Ordering::Relaxed),
             _ => {}
         }
@@ -252,6 +253,11 @@ impl Core {
             Command::EvaluateAll => self.evaluating = self.run.is_some(),
             Command::ListPieces { side } => self.list_pieces(side).await,
             Command::TakeHome { piece, side } => self.take_home(piece, side).await,
+            Command::ScoreFewer { queries } => {
+                if let Some(run) = &mut self.run {
+                    run.score_fewer(queries);
+                }
+            }
             Command::FindRowsToCheck { side } => self.find_rows_to_check(side).await,
             Command::StopEvaluating => {
                 if std::mem::take(&mut self.evaluating) {

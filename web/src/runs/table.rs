@@ -139,7 +139,7 @@ fn line(state: State, session: Session, run: KeptRun) -> impl IntoView {
     let label = move |what: &str| format!("{what}: {title}");
     let (opened, used) = (run.clone(), run.clone());
     view! {
-        <tr>
+        <tr data-testid="run-row">
             <td>
                 <label class="tick">
                     <input type="checkbox" aria-label=label("Show in all plots") prop:checked=move || color().is_some() on:change=tick/>
