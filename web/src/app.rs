@@ -407,7 +407,7 @@ fn Faint(state: State) -> impl IntoView {
     let legend = Memo::new(move |_| state.runs.beside(KeptRun::title));
     let beside = move || {
         let keys = legend.get().into_iter();
-        let key = |(color, name)| view! { <span class="key"><i style=format!("--line: var(--{color})")></i>{name}</span> };
+        let key = |(color, name)| view! { <span class="key"><i style=("--line", format!("var(--{color})"))></i>{name}</span> };
         keys.map(key).collect_view()
     };
     view! {

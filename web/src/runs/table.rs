@@ -105,7 +105,7 @@ fn line(state: State, session: Session, run: KeptRun) -> impl IntoView {
         // One too many stays unticked.
         runs.ticked.notify();
     };
-    let dot = move || color().map(|at| format!("--line: var(--{})", COLORS[at]));
+    let dot = move || color().map(|at| format!("var(--{})", COLORS[at]));
     let numbers = COLUMNS.iter().enumerate().map(|(at, (_, number))| {
         let text = number(&run).map(|value| match at {
             4 => format!("{value:.1}"),
@@ -143,7 +143,7 @@ fn line(state: State, session: Session, run: KeptRun) -> impl IntoView {
             <td>
                 <label class="tick">
                     <input type="checkbox" aria-label=label("Show in all plots") prop:checked=move || color().is_some() on:change=tick/>
-                    <i class="dot" style=dot hidden=move || color().is_none()></i>
+                    <i class="dot" style=("--line", dot) hidden=move || color().is_none()></i>
                 </label>
             </td>
             <th scope="row">
@@ -201,7 +201,7 @@ fn Differences(state: State) -> impl IntoView {
         let lines: Vec<_> = lines.collect();
         let same = lines.is_empty();
         let heads = runs.iter().zip(COLORS).map(|(run, color)| {
-            view! { <th><i class="dot" style=format!("--line: var(--{color})")></i> {run.title()}</th> }
+            view! { <th><i class="dot" style=("--line", format!("var(--{color})"))></i> {run.title()}</th> }
         });
         Some(view! {
             <div class="leaderboard">
