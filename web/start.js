@@ -27,4 +27,6 @@ addEventListener("DOMContentLoaded", async () => {
   await start({ module_or_path: file("preload][as=fetch") });
   started = true;
   for (const id of ["failed", "loading"]) document.getElementById(id).hidden = true;
+  // Over http from another machine, and in some private windows, there are no service workers: then a network is needed.
+  navigator.serviceWorker?.register("offline.js").catch(() => {});
 });
