@@ -1,11 +1,17 @@
 // What the page may do: its policy refuses what is not its own.
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import http from "node:http";
+import path from "node:path";
 import { after, before } from "node:test";
 
 import { SMALL, pages, test } from "./playing.mjs";
+import { root } from "./support.mjs";
 
 const on = pages({ webgpu: false });
+// The header that the README recommends to hosts.
+const [, header] = /`Content-Security-Policy: (.*?)`/.exec(readFileSync(path.join(root, "README.md"), "utf8"));
+const guarded = pages({ webgpu: false }, { headers: (name) => (name === "worker.js" ? { "content-security-policy": header } : {}) });
 
 test("the page runs under a policy without exceptions for what stands in its HTML, and for no other host", async () => {
   await on(`?engine=cpu#data=digits&${SMALL}`, {}, async (page) => {
@@ -59,5 +65,16 @@ test("code in the HTML, evaluated text and other hosts are refused", async () =>
     assert.equal(asked, 0, "nobody else was asked");
     page.problems.length = 0;
     page.requests.length = 0;
+  });
+});
+
+test("the worker runs under the header that is recommended, and reads what has a reader of its own", async () => {
+  await guarded(`?engine=cpu#data=digits&${SMALL}`, {}, async (page) => {
+    const refused = await page.page.workers()[0].evaluate((url) => fetch(url).then(() => false, () => true), `http://127.0.0.1:${other.address().port}/`);
+    assert.ok(refused, "another host that answers anybody");
+    await page.click("run");
+    await page.status(/^Done/);
+    await page.upload(path.join(root, "tests/corpus/components.h5ad"));
+    await page.summary(/^components.h5ad: 12 rows/);
   });
 });
