@@ -29,7 +29,7 @@ fn both(state: State, lines: impl Fn(&Curves) -> Vec<Line>) -> (Vec<Line>, f64) 
     });
     // Where a plot has several lines, that which it is named after comes last.
     let coloured = beside.iter().filter_map(|(color, curves)| {
-        let line = solid(curves).last()?;
+        let line = solid(curves).next_back()?;
         Some(Line { color, ..line })
     });
     let others = previous
