@@ -1,4 +1,5 @@
-# Two commands: `make serve` opens the playground, `make test` runs every test. Each installs what is missing first.
+# Two commands: `make serve` opens the playground, `make test` runs every test. `make page` builds what can be published. Each
+# installs what is missing first.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -8,6 +9,8 @@ export TRUNK_SKIP_VERSION_CHECK := true
 export XDG_RUNTIME_DIR ?= /tmp
 
 TRUNK_VERSION := 0.21.14
+# The same stands in Trunk.toml.
+BINARYEN_VERSION := 132
 BINDGEN_VERSION = $(shell grep -A1 '^name = "wasm-bindgen"$$' Cargo.lock | sed -n 's/version = "\(.*\)"/\1/p')
 # A prebuilt tool takes seconds where cargo-binstall is there to fetch it.
 BINSTALL := cargo binstall --no-confirm --disable-strategies compile
@@ -16,10 +19,15 @@ QUICK := CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_OPT_LEVEL=1
 ROOT := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 APT := DEBIAN_FRONTEND=noninteractive apt-get
 
-.PHONY: serve test wasm-target trunk wasm-bindgen vulkan browser
+.PHONY: serve test page wasm-target trunk wasm-bindgen wasm-opt vulkan browser
 
 serve: wasm-target trunk wasm-bindgen
 	trunk serve
+
+# The page as it is published: dist/ works from any folder of any host.
+page: wasm-target trunk wasm-bindgen wasm-opt
+	trunk build --release
+	@node tests/browser/size.mjs dist
 
 test: wasm-target trunk wasm-bindgen vulkan browser
 	@mkdir -p target && date +%s > target/.test-started
@@ -48,6 +56,12 @@ wasm-bindgen:
 	  $(BINSTALL) --force wasm-bindgen-cli@$(BINDGEN_VERSION) 2>/dev/null || $(QUICK) cargo install wasm-bindgen-cli --version $(BINDGEN_VERSION) --force || \
 	    { echo "wasm-bindgen may not be installed here: run 'cargo install wasm-bindgen-cli --version $(BINDGEN_VERSION)' where it may."; exit 1; }; }
 
+wasm-opt:
+	@wasm-opt --version 2>/dev/null | grep -q '^wasm-opt version $(BINARYEN_VERSION)\b' || { \
+	  echo "Installing wasm-opt of binaryen $(BINARYEN_VERSION), which makes the core smaller (a few seconds) .."; \
+	  npm install --global --no-audit --no-fund binaryen@$(BINARYEN_VERSION) || $(ROOT) npm install --global --no-audit --no-fund binaryen@$(BINARYEN_VERSION) || \
+	    { echo "wasm-opt may not be installed here: run 'npm install --global binaryen@$(BINARYEN_VERSION)' where it may."; exit 1; }; }
+
 # A software GPU will do for every test; a real one will too.
 vulkan:
 	@[ "$$(uname)" != Linux ] || ls /usr/share/vulkan/icd.d/*.json /etc/vulkan/icd.d/*.json >/dev/null 2>&1 || { \
@@ -64,7 +78,7 @@ browser:
 	  echo "Installing Firefox (about a minute) .."; \
 	  $(ROOT) $(APT) update -q && $(ROOT) $(APT) install -yq firefox-esr || \
 	    { echo "Firefox is missing and may not be installed here: install it, or set FIREFOX to where it is, then run make test again."; exit 1; }; }
-	@[ -d tests/browser/node_modules/playwright-core ] && [ -d tests/browser/node_modules/puppeteer-core ] || { \
-	  echo "Installing playwright-core and puppeteer-core, which drive the browsers (a few seconds) .."; \
+	@(cd tests/browser/node_modules 2>/dev/null && ls -d playwright-core puppeteer-core axe-core) >/dev/null 2>&1 || { \
+	  echo "Installing playwright-core and puppeteer-core, which drive the browsers, and axe-core, which looks for barriers (a few seconds) .."; \
 	  (cd tests/browser && npm ci --no-audit --no-fund) || \
-	    { echo "playwright-core and puppeteer-core may not be installed here: run 'npm ci' in tests/browser where they may."; exit 1; }; }
+	    { echo "playwright-core, puppeteer-core and axe-core may not be installed here: run 'npm ci' in tests/browser where they may."; exit 1; }; }

@@ -16,7 +16,7 @@ after(async () => {
 
 /** Opens the page and waits for its end: the status, the report or nothing, and what was said of an error. */
 async function bench(query) {
-  const page = await browser.newPage();
+  const page = await browser.newPage({ serviceWorkers: "block" });
   const problems = [];
   page.on("console", (message) => message.type() === "error" && problems.push(message.text()));
   page.on("pageerror", (error) => problems.push(error.message));

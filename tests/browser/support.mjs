@@ -40,21 +40,25 @@ export const counted = () => new Promise((resolve) => {
   worker.postMessage("?");
 });
 
-/** Serves dist/ below a path of its own, as a static host would; `counts` has the worker count what it asks of a GPU. */
-export async function serve({ counts = false } = {}) {
+/**
+ * Serves dist/ below a path of its own, as a static host would; `counts` has the worker count what it asks of a GPU, `instead`
+ * may give another file than the one of that name, and `headers` the headers that come with one.
+ */
+export async function serve({ counts = false, instead, headers } = {}) {
+  const read = (name) => readFile(path.join(root, "dist", path.normalize(name)));
   const server = http.createServer(async (request, response) => {
     const name = new URL(request.url, "http://local").pathname.replace(/^\/nearfar\//, "") || "index.html";
     try {
-      let body = await readFile(path.join(root, "dist", path.normalize(name)));
+      let body = (await instead?.(name, read)) ?? (await read(name));
       if (counts && name === "worker.js") body = counting + body;
-      response.writeHead(200, { "content-type": types[path.extname(name)] ?? "application/octet-stream" });
+      response.writeHead(200, { ...headers?.(name), "content-type": types[path.extname(name)] ?? "application/octet-stream" });
       response.end(body);
     } catch {
       response.writeHead(404).end();
     }
   });
   await new Promise((ready) => server.listen(0, "127.0.0.1", ready));
-  return { url: `http://127.0.0.1:${server.address().port}/nearfar/`, close: () => server.close() };
+  return { url: `http://127.0.0.1:${server.address().port}/nearfar/`, close: () => [server.close(), server.closeAllConnections()] };
 }
 
 /** A browser; with WebGPU it has a software adapter. */
@@ -75,9 +79,12 @@ export function launch({ webgpu = true } = {}) {
 
 /** The page, with everything that must not go by unseen: console errors, and requests after it was loaded. */
 export class Page {
-  /** `init` runs in the page before it does, `prepare` gets it before it loads, `ready` is the status to wait for. */
-  static async open(browser, url, { colorScheme = "light", userAgent, init, prepare, ready = /^(Ready|Choose|Nothing can run)/ } = {}) {
-    const page = await browser.newPage({ viewport: { width: 1920, height: 1080 }, colorScheme, userAgent });
+  /**
+   * `init` runs in the page before it does, `prepare` gets it before it loads, `ready` is the status to wait for; the rest is
+   * how the browser shows it. What is kept for later loads is no part of one: service workers are off unless they are asked for.
+   */
+  static async open(browser, url, { init, prepare, ready = /^(Ready|Choose|Nothing can run)/, ...shown } = {}) {
+    const page = await browser.newPage({ viewport: { width: 1920, height: 1080 }, serviceWorkers: "block", ...shown });
     if (init) await page.addInitScript(init);
     await prepare?.(page);
     const self = new Page(page);

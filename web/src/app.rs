@@ -10,6 +10,7 @@ use crate::data::{Data, take_drops};
 use crate::device::Device;
 use crate::diagnostics::Diagnostics;
 use crate::dialog::Dialog;
+use crate::focus;
 use crate::forecast::RunForecast;
 use crate::keys::{self, Keys};
 use crate::link::Link;
@@ -32,6 +33,7 @@ pub(crate) fn App() -> impl IntoView {
     let keys_shown = RwSignal::new(false);
     theme::start(state.theme);
     let close_explained = terms::provide();
+    focus::keep();
     keys::listen(session, keys_shown, close_explained);
     window_event_listener(leptos::ev::beforeunload, move |event| {
         // The browser asks whether the page may go, and a run with it.
@@ -47,9 +49,16 @@ pub(crate) fn App() -> impl IntoView {
     checkpoints::save_when_hidden(state, session);
     runs::start(state);
     let status = Memo::new(move |_| state.status());
+    // No link: the settings stand in the page's own.
+    let skip = move || match state.view.get() {
+        View::Run => "Skip to Run",
+        View::Compare => "Skip to Compare",
+        View::Runs => "Skip to the runs",
+    };
     view! {
         <main class:aside-view=move || state.view.get() != View::Run>
             <header>
+                <button class="skip" data-testid="skip" on:click=move |_| focus::first()>{skip}</button>
                 <h1>"Nearfar"</h1>
                 <Views state/>
                 <p class="tagline">"Teach a small network which rows belong together. Your data stays on this computer."</p>
@@ -412,7 +421,7 @@ fn Faint(state: State) -> impl IntoView {
     let legend = Memo::new(move |_| state.runs.beside(KeptRun::title));
     let beside = move || {
         let keys = legend.get().into_iter();
-        let key = |(color, name)| view! { <span class="key"><i style=format!("--line: var(--{color})")></i>{name}</span> };
+        let key = |(color, name)| view! { <span class="key"><i style=("--line", format!("var(--{color})"))></i>{name}</span> };
         keys.map(key).collect_view()
     };
     view! {

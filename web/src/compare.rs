@@ -145,7 +145,7 @@ fn asked(state: State) -> CompareConfig {
             asked.recipes = Recipe::ALL
                 .iter()
                 .map(|recipe| recipe.name.to_owned())
-                .collect()
+                .collect();
         }
         VALUES => asked.grids = vec![format!("{}={}", key.get(), values.get())],
         name => asked.preset = Preset::named(name).ok(),

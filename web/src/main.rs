@@ -18,6 +18,7 @@ mod diagnostics;
 mod dialog;
 mod evaluation;
 mod failure;
+mod focus;
 mod forecast;
 mod frame;
 mod gains;

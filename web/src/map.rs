@@ -91,7 +91,7 @@ pub(crate) fn Map(state: State, session: Session) -> impl IntoView {
     };
     let card = move || {
         look.hovered.get().map(|Hovered { text, at: (x, y) }| {
-            view! { <span class="hover" style=format!("left: {x:.0}px; top: {y:.0}px")>{text}</span> }
+            view! { <span class="hover" style=("left", format!("{x:.0}px")) style=("top", format!("{y:.0}px"))>{text}</span> }
         })
     };
     view! {
@@ -223,7 +223,7 @@ fn Legend(state: State, look: Look) -> impl IntoView {
             };
             view! {
                 <button class="key" aria-pressed=pressed on:click=choose title="Shows this class alone; once more shows all">
-                    <i class="dot" style=format!("--line: {}", painter::css_color(class))></i>{name}
+                    <i class="dot" style=("--line", painter::css_color(class))></i>{name}
                 </button>
             }
         };

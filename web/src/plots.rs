@@ -29,7 +29,7 @@ fn both(state: State, lines: impl Fn(&Curves) -> Vec<Line>) -> (Vec<Line>, f64) 
     });
     // Where a plot has several lines, that which it is named after comes last.
     let coloured = beside.iter().filter_map(|(color, curves)| {
-        let line = solid(curves).last()?;
+        let line = solid(curves).next_back()?;
         Some(Line { color, ..line })
     });
     let others = previous
@@ -134,7 +134,7 @@ pub(crate) fn Key(
 ) -> impl IntoView {
     view! {
         <span class="key">
-            {color.map(|color| view! { <i class:dashed=dashed class:dotted=dotted class:band=band style=format!("--line: var(--{color})")></i> })}
+            {color.map(|color| view! { <i class:dashed=dashed class:dotted=dotted class:band=band style=("--line", format!("var(--{color})"))></i> })}
             {match name {
                 Name::Plain(name) => name.into_any(),
                 Name::Term(term) => view! { <Term term/> }.into_any(),
@@ -438,11 +438,10 @@ pub(crate) fn Purposes(
             let name = name.replace('_', " ");
             let title = format!("{name}: {}", Bytes(bytes));
             let text = (share > 11.0).then(|| format!("{name} {}", Bytes(bytes)));
-            let style = format!(
-                "flex-grow: {share}; background: var(--{shade}); color: var(--on-{shade})",
-                shade = shade(i)
-            );
-            view! { <span style=style title=title>{text}</span> }
+            let [back, front] = ["", "on-"].map(|of| format!("var(--{of}{})", shade(i)));
+            view! {
+                <span style=("flex-grow", share.to_string()) style=("background", back) style=("color", front) title=title>{text}</span>
+            }
         };
         parts.into_iter().enumerate().map(part).collect_view()
     };

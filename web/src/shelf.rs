@@ -1,4 +1,4 @@
-//! The shelf: texts and files that the browser keeps for this page (IndexedDB), by number. Knows nothing of runs.
+//! The shelf: texts and files that the browser keeps for this page (`IndexedDB`), by number. Knows nothing of runs.
 
 use js_sys::{Array, Object, Promise, Reflect};
 use leptos::prelude::window;

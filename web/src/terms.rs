@@ -234,7 +234,7 @@ pub(crate) fn Explained(
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let own = NEXT.fetch_add(1, Ordering::Relaxed);
     let Open(open) = expect_context();
-    let place = RwSignal::new(String::new());
+    let place = RwSignal::new(Place::default());
     let button = NodeRef::<Button>::new();
     let show = move || {
         if let Some(button) = button.get_untracked() {
@@ -249,7 +249,12 @@ pub(crate) fn Explained(
     };
     let is_open = move || open.get() == Some(own);
     let meaning = move || {
-        is_open().then(|| view! { <span class="meaning" role="tooltip" style=place>{text}</span> })
+        let side = |at: usize| move || place.with(|place| place[at].clone());
+        is_open().then(|| {
+            view! {
+                <span class="meaning" role="tooltip" style=("left", side(0)) style=("top", side(1)) style=("bottom", side(2))>{text}</span>
+            }
+        })
     };
     view! {
         <span class="explained" on:mouseenter=move |_| show() on:mouseleave=move |_| hide()>
@@ -263,17 +268,21 @@ pub(crate) fn Explained(
     }
 }
 
+/// Left, top and bottom of a meaning on the screen.
+type Place = [String; 3];
+
 /// Where a meaning stands: below its term, above it where there is no room, and always on the screen.
-fn beside(button: &web_sys::HtmlElement) -> String {
+fn beside(button: &web_sys::HtmlElement) -> Place {
     let size = |value: Result<wasm_bindgen::JsValue, _>| {
         value.ok().and_then(|value| value.as_f64()).unwrap_or(0.0)
     };
     let (width, height) = (size(window().inner_width()), size(window().inner_height()));
     let rect = button.get_bounding_client_rect();
     let left = rect.left().min(width - WIDTH - 8.0).max(8.0);
-    if rect.bottom() + HEIGHT < height {
-        format!("left: {left}px; top: {}px", rect.bottom())
+    let (top, bottom) = if rect.bottom() + HEIGHT < height {
+        (format!("{}px", rect.bottom()), "auto".to_owned())
     } else {
-        format!("left: {left}px; bottom: {}px", height - rect.top())
-    }
+        ("auto".to_owned(), format!("{}px", height - rect.top()))
+    };
+    [format!("{left}px"), top, bottom]
 }

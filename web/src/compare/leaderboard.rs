@@ -39,7 +39,7 @@ pub(super) fn Leaderboard(state: State, session: Session) -> impl IntoView {
     let basis = move || report.read().as_ref().map(CompareReport::basis);
     let none = move || report.read().is_none();
     let save = move |_| {
-        let text = report.with_untracked(|report| serde_json::to_string_pretty(report));
+        let text = report.with_untracked(serde_json::to_string_pretty);
         if let Ok(text) = text {
             save_text("comparison.json", &text);
         }

@@ -4,6 +4,7 @@ use leptos::prelude::*;
 use nearfar::{Bytes, Metrics};
 
 use super::{COLORS, KeptRun, Runs, date};
+use crate::focus;
 use crate::knobs;
 use crate::session::Session;
 use crate::source::shown_name;
@@ -105,7 +106,7 @@ fn line(state: State, session: Session, run: KeptRun) -> impl IntoView {
         // One too many stays unticked.
         runs.ticked.notify();
     };
-    let dot = move || color().map(|at| format!("--line: var(--{})", COLORS[at]));
+    let dot = move || color().map(|at| format!("var(--{})", COLORS[at]));
     let numbers = COLUMNS.iter().enumerate().map(|(at, (_, number))| {
         let text = number(&run).map(|value| match at {
             4 => format!("{value:.1}"),
@@ -129,6 +130,13 @@ fn line(state: State, session: Session, run: KeptRun) -> impl IntoView {
         "Go on"
     };
     let pin_text = if run.pinned { "Unpin" } else { "Pin" };
+    let pin = move |_| {
+        runs.change(id, |run| run.pinned = !run.pinned);
+        // Its line goes elsewhere, and the focus with it.
+        request_animation_frame(move || {
+            focus::on(&format!("[data-pin='{id}']"));
+        });
+    };
     let sure = RwSignal::new(false);
     let remove = move |_| match sure.get_untracked() {
         true => runs.remove(id),
@@ -143,7 +151,7 @@ fn line(state: State, session: Session, run: KeptRun) -> impl IntoView {
             <td>
                 <label class="tick">
                     <input type="checkbox" aria-label=label("Show in all plots") prop:checked=move || color().is_some() on:change=tick/>
-                    <i class="dot" style=dot hidden=move || color().is_none()></i>
+                    <i class="dot" style=("--line", dot) hidden=move || color().is_none()></i>
                 </label>
             </td>
             <th scope="row">
@@ -156,7 +164,7 @@ fn line(state: State, session: Session, run: KeptRun) -> impl IntoView {
                 <span class="doings">
                     <button data-testid="open-run" aria-label=label(open_text) on:click=move |_| session.reopen(&opened)>{open_text}</button>
                     <button data-testid="use-run" aria-label=label("Use the settings of") on:click=move |_| session.use_run(&used)>"Use"</button>
-                    <button class="quiet" aria-label=label(pin_text) on:click=move |_| runs.change(id, |run| run.pinned = !run.pinned)>{pin_text}</button>
+                    <button class="quiet" data-pin=id.to_string() aria-label=label(pin_text) on:click=pin>{pin_text}</button>
                     <button class="quiet" data-testid="delete-run" aria-label=label("Delete") on:click=remove on:blur=move |_| sure.set(false)>
                         {move || if sure.get() { "Sure?" } else { "Delete" }}
                     </button>
@@ -201,10 +209,10 @@ fn Differences(state: State) -> impl IntoView {
         let lines: Vec<_> = lines.collect();
         let same = lines.is_empty();
         let heads = runs.iter().zip(COLORS).map(|(run, color)| {
-            view! { <th><i class="dot" style=format!("--line: var(--{color})")></i> {run.title()}</th> }
+            view! { <th><i class="dot" style=("--line", format!("var(--{color})"))></i> {run.title()}</th> }
         });
         Some(view! {
-            <div class="leaderboard">
+            <div class="leaderboard" tabindex="0" role="region" aria-label="What differs">
                 <h2>"What differs"</h2>
                 <p class="muted" hidden=!same>"Nothing: these runs have the same settings."</p>
                 <table data-testid="run-differences" hidden=same>

@@ -1,0 +1,106 @@
+// The page once it was loaded: it comes up without a network, the newest version it met, and keeps nothing but its own files.
+import assert from "node:assert/strict";
+import { after, before } from "node:test";
+
+import { test } from "./playing.mjs";
+import { Page, launch, serve } from "./support.mjs";
+
+let browser;
+before(async () => {
+  browser = await launch({ webgpu: false });
+});
+after(() => browser.close());
+
+/** Serves the page, opens it where it may keep its files, waits until it has, and runs the check. */
+async function on(where, { instead } = {}, check) {
+  const site = await serve({ instead });
+  let page;
+  try {
+    page = await Page.open(browser, site.url + where, { serviceWorkers: "allow" });
+    await page.page.waitForFunction(() => navigator.serviceWorker.controller);
+    await check(page, site);
+    assert.deepEqual(page.problems, [], "the console is clean");
+  } finally {
+    await page?.page.context().close();
+    site.close();
+  }
+}
+
+/** The files that are kept, without their folder; the page itself has no name. */
+const kept = (page) => page.page.evaluate(async () => {
+  const urls = [];
+  for (const name of await caches.keys()) for (const { url } of await (await caches.open(name)).keys()) urls.push(url);
+  return urls.map((url) => url.replace(document.baseURI, "")).sort();
+});
+
+async function reload(page, ready = /^Ready/) {
+  await page.page.reload();
+  await page.status(ready);
+}
+
+test("a page that was loaded once comes up without its server, and runs", async () => {
+  await on("?engine=cpu#steps=40", {}, async (page, site) => {
+    site.close();
+    await assert.rejects(fetch(site.url), "the server is gone");
+    await reload(page);
+    await page.click("run");
+    await page.status(/^Done: 40 steps/);
+    assert.match(await page.text("verdict"), /rows of classes it never saw/);
+    // As does a link with other settings.
+    await page.page.goto(`${site.url}?engine=cpu&again#steps=20`);
+    await page.status(/^Ready/);
+  });
+});
+
+test("samples and readers that were used are there without a server; nothing else is kept", async () => {
+  await on("?engine=cpu#steps=20", {}, async (page, site) => {
+    const first = await kept(page);
+    const names = [/^$/, /^icon-.*\.svg$/, /^nearfar-web-.*\.js$/, /^nearfar-web-.*_bg\.wasm$/, /^start-.*\.js$/, /^style-.*\.css$/, /^worker\.js$/];
+    assert.equal(first.length, names.length, first.join());
+    names.forEach((name, at) => assert.match(first[at], name));
+    await page.find("dataset-select").selectOption("digits");
+    await page.summary(/^1797 rows/);
+    const others = await page.page.evaluate(async () => {
+      const ask = async (...what) => (await fetch(...what)).status;
+      return [await ask("other.txt"), await ask("worker.js", { method: "POST" }), await ask("../nearfar/"), await ask("../worker.js")];
+    });
+    assert.deepEqual(others, [404, 200, 200, 200]);
+    page.problems.length = 0;
+    assert.deepEqual(await kept(page), [...first, "digits.npy"].sort());
+    site.close();
+    await reload(page, /^(Ready|Choose)/);
+    await page.summary(/^1797 rows/);
+  });
+});
+
+test("a new version is shown at once and takes the place of older ones", async () => {
+  // Another version is one whose style sheet has another name.
+  let version = 0;
+  const own = /style-[0-9a-f]{16}/;
+  const stamp = (version) => `style-${String(version).padStart(16, "0")}`;
+  const instead = async (name, read) => {
+    const html = String(await read("index.html"));
+    if (version > 0 && name === "index.html") return html.replace(own, stamp(version));
+    if (version > 0 && name === `${stamp(version)}.css`) return read(`${own.exec(html)[0]}.css`);
+    return null;
+  };
+  await on("?engine=cpu#steps=20", { instead }, async (page, site) => {
+    const styles = async () => (await kept(page)).filter((name) => name.startsWith("style"));
+    const [first] = await styles();
+    // The version before stays for pages that are still open; the one before that goes.
+    for (const expected of [[`${stamp(1)}.css`, first], [`${stamp(1)}.css`, `${stamp(2)}.css`]]) {
+      version += 1;
+      await reload(page);
+      assert.ok((await page.page.locator("link[rel=stylesheet]").getAttribute("href")).endsWith(`${stamp(version)}.css`), "it is shown at once");
+      await page.page.waitForFunction(async (name) => {
+        const own = await caches.open((await caches.keys())[0]);
+        return (await (await own.match(document.baseURI)).text()).includes(name);
+      }, stamp(version));
+      for (const until = Date.now() + 10_000; Date.now() < until && String(await styles()) !== String(expected);) await page.page.waitForTimeout(20);
+      assert.deepEqual(await styles(), expected);
+    }
+    site.close();
+    await reload(page);
+    assert.ok((await page.page.locator("link[rel=stylesheet]").getAttribute("href")).endsWith(`${stamp(2)}.css`));
+  });
+});

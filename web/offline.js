@@ -1,0 +1,78 @@
+// Keeps the files of the page, so that it comes up without a network once it was loaded: a service worker. It answers for the
+// files that are named here, below its own folder, and for nothing else.
+
+const folder = new URL("./", self.location);
+// Pages of other folders of the same host have caches of their own.
+const NAME = `nearfar ${folder.pathname}`;
+// What the page needs to come up, beside what its HTML names; and what is kept when it is used.
+const NEEDED = ["worker.js"];
+const USED = ["cells.npz", "digits.npy", "nearfar-readers.js", "nearfar-readers_bg.wasm"];
+// Trunk names a file by its content: under such a name there is never another one.
+const HASHED = /[\w-]+-[0-9a-f]{16}(?:_bg)?\.(?:js|wasm|css|svg)/g;
+
+const at = (name) => new URL(name, folder).href;
+const named = (html) => [...new Set(html.match(HASHED))];
+const kept = (cache, name) => cache.match(at(name), { ignoreVary: true });
+
+/** Keeps a version of the page once all of its files are there, and drops the files of the version before the last. */
+async function keep(cache, response) {
+  const before = (await (await kept(cache, ""))?.text()) ?? "";
+  const html = await response.clone().text();
+  const names = named(html);
+  // Something else may have answered in the page's place.
+  if (html === before || names.length === 0) return;
+  const add = (name, mode) => cache.add(new Request(at(name), { cache: mode }));
+  // The browser has just fetched these. What it cannot give of its own, as of a file that is too large for it, is fetched again.
+  const again = async (name) => (await kept(cache, name)) ?? add(name, "force-cache").catch(() => add(name, "no-store"));
+  await Promise.all([...names.map(again), ...NEEDED.map((name) => add(name, "no-cache"))]);
+  await cache.put(at(""), response);
+  // Pages of the last version may still be open.
+  const stay = new Set([...names, ...named(before), "", ...NEEDED, ...USED].map(at));
+  for (const { url } of await cache.keys()) if (!stay.has(url)) await cache.delete(url);
+}
+
+/** From the network, and kept; without one, what was kept. */
+async function fresh(event, name) {
+  const cache = await caches.open(NAME);
+  try {
+    const response = await fetch(event.request);
+    if (response.ok && !response.redirected) {
+      const copy = response.clone();
+      event.waitUntil((name === "" ? keep(cache, copy) : cache.put(at(name), copy)).catch(() => {}));
+    }
+    return response;
+  } catch (error) {
+    const old = await kept(cache, name);
+    // As a new one it has the address that was asked for: a worker reads its files from that.
+    if (old) return new Response(old.body, old);
+    throw error;
+  }
+}
+
+/** What was kept; else from the network. */
+async function same(event, name) {
+  return (await kept(await caches.open(NAME), name)) ?? fresh(event, name);
+}
+
+self.addEventListener("install", (event) => {
+  const install = async () => {
+    const response = await fetch(at(""), { cache: "no-cache" });
+    if (!response.ok) throw new Error(`the page: ${response.status}`);
+    await keep(await caches.open(NAME), response);
+    await self.skipWaiting();
+  };
+  event.waitUntil(install());
+});
+
+// From its first load on, samples and readers are kept as they are used.
+self.addEventListener("activate", (event) => event.waitUntil(self.clients.claim()));
+
+self.addEventListener("fetch", (event) => {
+  const { method, url, headers } = event.request;
+  const { href } = new URL(url.split(/[?#]/)[0]);
+  if (method !== "GET" || !href.startsWith(folder.href) || headers.has("range")) return;
+  const name = href.slice(folder.href.length);
+  if (name === "" || name === "index.html") event.respondWith(fresh(event, ""));
+  else if (named(name)[0] === name) event.respondWith(same(event, name));
+  else if ([...NEEDED, ...USED].includes(name)) event.respondWith(fresh(event, name));
+});

@@ -1,0 +1,32 @@
+// Starts the page. Where it cannot be loaded, or cannot go on, it says so.
+
+// A module of one function that returns a 128-bit vector: what the core is compiled to needs it.
+const simd = new Uint8Array([0,97,115,109,1,0,0,0,1,5,1,96,0,1,123,3,2,1,0,10,10,1,8,0,65,0,253,15,253,98,11]);
+let started = false;
+
+/** Says what went wrong; of what goes wrong once the page is up, only a trap in the core is ours. */
+const fail = (error) => {
+  const failed = document.getElementById("failed");
+  if (!failed?.hidden || (started && !(error instanceof WebAssembly.RuntimeError))) return;
+  const why = error?.message ?? "one of its files did not arrive";
+  failed.textContent = started
+    ? `The page stopped unexpectedly (${why}): reload it to go on.`
+    : `Nearfar could not be loaded (${why}): reload the page; if that does not help, try a current Chrome, Edge, Firefox or Safari.`;
+  failed.hidden = false;
+  document.getElementById("loading").hidden = true;
+};
+// Files that do not come are told of only on their way down.
+addEventListener("error", (event) => fail(event.error), true);
+addEventListener("unhandledrejection", (event) => fail(event.reason));
+
+addEventListener("DOMContentLoaded", async () => {
+  if (!self.WebAssembly || !WebAssembly.validate(simd)) document.getElementById("unsupported").hidden = false;
+  // Trunk writes the hashed names of the core's two files into links that preload them.
+  const file = (link) => document.querySelector(`link[rel=${link}]`).href;
+  const { default: start } = await import(file("modulepreload"));
+  await start({ module_or_path: file("preload][as=fetch") });
+  started = true;
+  for (const id of ["failed", "loading"]) document.getElementById(id).hidden = true;
+  // Over http from another machine, and in some private windows, there are no service workers: then a network is needed.
+  navigator.serviceWorker?.register("offline.js").catch(() => {});
+});
