@@ -18,6 +18,7 @@ use crate::protocol::{CompareState, DataSummary, EvaluationForecast, Event, RunF
 use crate::runs::Runs;
 use crate::source::shown_name;
 use crate::take_home::TakeHome;
+use crate::threshold;
 
 /// Where a run is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -189,6 +190,7 @@ pub(crate) struct Aside {
     neighbours: Option<Neighbourhood>,
     can_evaluate: Option<EvaluationForecast>,
     evaluation: Option<FullEvaluation>,
+    threshold: threshold::Shown,
     hardest: Option<hardest::Shown>,
 }
 
@@ -280,6 +282,8 @@ pub(crate) struct State {
     pub(crate) working: RwSignal<String>,
     /// What came of it last.
     pub(crate) evaluation: RwSignal<Option<FullEvaluation>>,
+    /// What is known of the run's threshold.
+    pub(crate) threshold: RwSignal<threshold::Shown>,
     /// The hardest triplets that were asked for.
     pub(crate) hardest: RwSignal<Option<hardest::Shown>>,
     pub(crate) error: RwSignal<Option<Problem>>,
@@ -344,6 +348,7 @@ impl State {
             evaluating,
             working: RwSignal::new(String::new()),
             evaluation: RwSignal::new(None),
+            threshold: RwSignal::new(threshold::Shown::Nothing),
             hardest: RwSignal::new(None),
             error: RwSignal::new(None),
             notice: RwSignal::new(None),
@@ -557,6 +562,7 @@ impl State {
                 self.say(message);
                 self.can_evaluate.set(None);
                 self.evaluating.set(None);
+                self.threshold.set(threshold::Shown::Nothing);
                 self.stage.set(Phase::Ready);
             }
             Event::Forecast(forecast) => self.forecast.set(Some(forecast)),
@@ -648,6 +654,7 @@ impl State {
                     self.evaluation.set(Some(*evaluation));
                 }
             }
+            Event::Threshold(found) => self.threshold.set(threshold::Shown::of(found)),
             Event::CanGoOn(offer) => self.offer.set(offer.map(|offer| *offer)),
             Event::Said(text) => self.tell(text),
             Event::Paused => self.stage.set(Phase::Paused),
@@ -704,6 +711,7 @@ impl State {
             neighbours: self.neighbours.get_untracked(),
             can_evaluate: self.can_evaluate.get_untracked(),
             evaluation: self.evaluation.get_untracked(),
+            threshold: self.threshold.get_untracked(),
             hardest: self.hardest.get_untracked(),
         }));
     }
@@ -720,6 +728,7 @@ impl State {
         self.neighbours.set(aside.neighbours);
         self.can_evaluate.set(aside.can_evaluate);
         self.evaluation.set(aside.evaluation);
+        self.threshold.set(aside.threshold);
         self.hardest.set(aside.hardest);
         self.stage.set(aside.stage);
         true
@@ -737,6 +746,7 @@ impl State {
         self.can_evaluate.set(None);
         self.evaluating.set(None);
         self.evaluation.set(None);
+        self.threshold.set(threshold::Shown::Nothing);
         self.hardest.set(None);
         self.map.set(self.raw_map.get_untracked());
         self.chosen.set(None);
