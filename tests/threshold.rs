@@ -297,8 +297,11 @@ struct Side {
     lowest_with_rate: BTreeMap<String, f64>,
 }
 
+/// A similarity, and both rates there.
+type Line = (f64, [f64; 2]);
+
 /// How the recorded rates at a similarity compare with those a bin below it and a bin above: the most that any lies beside.
-fn beside(recorded: &Side, lines: &[(f64, [f64; 2])]) -> f64 {
+fn beside(recorded: &Side, lines: &[Line]) -> f64 {
     let at = |s: f64| {
         lines[lines
             .partition_point(|(edge, _)| *edge <= s)
@@ -338,7 +341,7 @@ fn rates_are_those_of_scikit_learn_within_a_bin() {
             }
             let found = find(&engine, &fit, Some(&test), at_rate(0.05)).expect("finds");
             let report = &found.report;
-            let sides: [(&Side, PairRates, Vec<(f64, [f64; 2])>); 2] = [
+            let sides: [(&Side, PairRates, Vec<Line>); 2] = [
                 (
                     &case.fit,
                     report.fit,

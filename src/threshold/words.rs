@@ -19,7 +19,7 @@ fn grouped(number: u64) -> String {
 /// Two digits at least, and none after the point from 10 on.
 fn short(value: f64) -> String {
     let text = match value {
-        value if value >= 9.95 => format!("{value:.0}"),
+        value if value >= 9.95 => grouped(value.round() as u64),
         value => format!("{value:.1}"),
     };
     text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
