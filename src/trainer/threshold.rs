@@ -20,7 +20,7 @@ impl Trainer {
     /// Its buffers are taken from what the run leaves of the budget, and given back.
     ///
     /// # Errors
-    /// As [`crate::find_threshold`]; [`Error::Data`] where no row validates.
+    /// As [`crate::threshold::find_threshold`]; [`Error::Data`] where no row validates.
     pub async fn find_threshold(&mut self, false_match_rate: Option<f64>) -> Result<Threshold> {
         let config = ThresholdConfig {
             false_match_rate,
