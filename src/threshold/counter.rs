@@ -72,15 +72,15 @@ impl ThresholdSpec {
         let chunks = self.rows.div_ceil(cut.references) as u64;
         let (queries, rows) = (self.queries as u64, self.rows as u64);
         let row_bytes = 4 * self.dim as u64;
-        let traffic_bytes = row_bytes * (blocks * rows + queries) + 4 * self.pairs();
-        let operations = 2.0 * self.pairs() as f64 * stride(self.dim) as f64;
+        let traffic_bytes = row_bytes * (blocks * rows + queries) + 4 * self.compared();
+        let operations = 2.0 * self.compared() as f64 * stride(self.dim) as f64;
         Ok(Forecast {
             memory: self.buffers(&cut, true),
             block_queries: cut.queries as u64,
             chunk_rows: cut.references as u64,
             resident: false,
             passes: blocks,
-            submits: (4 * self.pairs() / STAGING_BYTES).max(blocks * chunks),
+            submits: (4 * self.compared() / STAGING_BYTES).max(blocks * chunks),
             traffic_bytes,
             operations,
             predicted_ms: rate.ms(operations, traffic_bytes),
@@ -92,6 +92,14 @@ impl ThresholdSpec {
     fn pairs(&self) -> u64 {
         let (queries, rows) = (self.queries as u64, self.rows as u64);
         queries * (queries.saturating_sub(1)) / 2 + queries * (rows - queries)
+    }
+
+    /// Similarities that are computed for them, and come back: where only some rows ask, two of those meet twice.
+    fn compared(&self) -> u64 {
+        match self.queries == self.rows {
+            true => self.pairs(),
+            false => self.queries as u64 * self.rows as u64,
+        }
     }
 
     /// The largest blocks that the room holds, with an intake for stored rows or without.
@@ -228,17 +236,16 @@ impl PairCounter {
             dim: rows.dim(),
             queries: asking.len(),
         };
-        let pairs = spec.pairs();
         let operations = 2.0 * stride as f64;
         let task = Task {
             what: what.to_owned(),
             unit: "pairs",
-            total: pairs,
+            total: spec.pairs(),
         };
         let brought = (asking.len() + asking.len().div_ceil(self.cut.queries) * count) as f64;
         slices.begin(
             task,
-            operations * pairs as f64 + brought * rows.operations(),
+            operations * spec.compared() as f64 + brought * rows.operations(),
         );
         let mut tally = Tally::new(labels, asking, edge)?;
         let mut waiting: Vec<Waiting> = Vec::new();
