@@ -120,6 +120,10 @@ mod self_test;
 
 mod evaluation;
 
+mod student;
+
+mod threshold;
+
 mod mining;
 
 mod triplets;
@@ -231,6 +235,9 @@ pub use self_test::{SelfTest, self_test};
 pub use survey::Survey;
 pub use take_home::{
     Head, Piece, Results, RowsOf, SideRows, TakenFile, archive, folder, folder_names, link,
+};
+pub use threshold::{
+    Curve, PairRates, Threshold, ThresholdConfig, ThresholdReport, ThresholdSpec, find_threshold,
 };
 pub use trainer::{
     Evaluation, HardTriplet, HardestTriplets, Neighbour, Neighbourhood, PairHistogram, StepReport,

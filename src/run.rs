@@ -18,13 +18,14 @@ use crate::dataset::{Dataset, Missing, Side};
 use crate::device::DeviceInfo;
 use crate::embeddings::Embeddings;
 use crate::engine::Engine;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::forecast::{Forecast, Rate};
 use crate::ledger::MemoryLedger;
 use crate::map::{self, Map};
 use crate::metrics::{Metrics, Scores};
 use crate::projection::Axes;
 use crate::survey::Survey;
+use crate::threshold::Threshold;
 use crate::trainer::{Evaluation, Map as Through, Neighbourhood, StepReport, Trainer};
 use crate::verdict::{Compared, Judged, Trial, verdict};
 use crate::warnings::{Warning, Warnings};
@@ -386,6 +387,20 @@ impl Run {
             metrics: retrieval.metrics,
             recall_at: retrieval.recall_at,
         }))
+    }
+
+    /// Finds a threshold on the validation side and reports what it does on the test side: once the run is over, as nothing of
+    /// that side may steer. Changes nothing of the run.
+    ///
+    /// # Errors
+    /// As [`Trainer::find_threshold`]; [`Error::Config`] before the run is over.
+    pub async fn find_threshold(&mut self, false_match_rate: Option<f64>) -> Result<Threshold> {
+        if !self.is_finished() {
+            return Err(Error::Config(
+                "a threshold is looked for when the run is over: let it finish first".to_owned(),
+            ));
+        }
+        self.trainer.find_threshold(false_match_rate).await
     }
 
     /// The side of a map, and the rows on it.

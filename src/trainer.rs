@@ -10,6 +10,7 @@ mod saved;
 mod score;
 mod setup;
 mod stored;
+mod threshold;
 
 use std::rc::Rc;
 

@@ -1679,3 +1679,132 @@ fn embeddings_of_cells_go_into_a_copy_of_their_file() {
     assert!(none.contains("no AnnData, which has a place"), "{none}");
     holds_nothing_half_written(&out);
 }
+
+#[test]
+fn threshold_says_from_which_similarity_on_two_rows_are_of_one_class() {
+    let out = folder("threshold");
+    let path = |name: &str| out.join(name).display().to_string();
+    let run = out.display().to_string();
+    train(&["--data", "sample:digits", "--out", &run]);
+    let of_run = json(&[
+        "threshold",
+        "--model",
+        &run,
+        "--false-match-rate",
+        "0.05",
+        "--out",
+        &path("curve.csv"),
+    ]);
+    let number = |pointer: &str| of_run.pointer(pointer).and_then(Value::as_f64);
+    let number = |pointer: &str| number(pointer).unwrap_or_else(|| panic!("{pointer}"));
+    assert_eq!(
+        (number("/fit/rows"), number("/test/rows"), number("/rate")),
+        (90.0, 899.0, 0.05)
+    );
+    assert!(number("/fit/false_match_rate") <= 0.05 && number("/test/equal_error_rate") < 0.5);
+    assert!(number("/test/false_match_interval/0") <= number("/test/false_match_rate"));
+    assert_eq!(
+        of_run["curve"]["threshold"].as_array().map(Vec::len),
+        Some(401)
+    );
+    assert!(number("/memory/peak_bytes") > 0.0 && number("/elapsed_ms") > 0.0);
+    for name in [
+        "engine",
+        "adapter",
+        "sentence",
+        "notes",
+        "warnings",
+        "new_classes",
+    ] {
+        assert!(!of_run[name].is_null(), "{name}");
+    }
+    // The curve has a line at the threshold, with the same rates.
+    let curve = std::fs::read_to_string(path("curve.csv")).expect("is written");
+    let mut lines = curve.lines();
+    assert_eq!(
+        lines.next(),
+        Some(
+            "threshold,fit_false_match_rate,fit_false_non_match_rate,test_false_match_rate,test_false_non_match_rate"
+        )
+    );
+    let parsed = lines.map(|line| {
+        line.split(',')
+            .map(|cell| cell.parse().expect("a number"))
+            .collect::<Vec<f64>>()
+    });
+    let last = parsed
+        .take_while(|line| line[0] <= number("/threshold"))
+        .last()
+        .expect("there are lines");
+    assert_eq!(
+        last[1..],
+        [
+            "/fit/false_match_rate",
+            "/fit/false_non_match_rate",
+            "/test/false_match_rate",
+            "/test/false_non_match_rate"
+        ]
+        .map(number)
+    );
+    // Embeddings in files are as good: those of the test, fitted and reported on.
+    let (embeddings, labels) = (path("test_embeddings.npy"), path("test_labels.csv"));
+    let files = [
+        "threshold",
+        "--embeddings",
+        &embeddings,
+        "--labels",
+        &labels,
+    ];
+    let test = ["--test-embeddings", &embeddings, "--test-labels", &labels];
+    let of_files = json(&[&files[..], &test, &["--false-match-rate", "0.05"]].concat());
+    assert_eq!(
+        of_files["fit"]["area_under_curve"],
+        of_run["test"]["area_under_curve"]
+    );
+    assert_eq!(
+        of_files["fit"]["false_matches"],
+        of_files["test"]["false_matches"]
+    );
+    let planned = json(&[&["plan"], &files[..]].concat());
+    assert_eq!(planned["fits"], true);
+    assert!(
+        planned["by_purpose"].is_null() && planned["memory"]["by_purpose"]["similarities"].is_u64(),
+        "{planned}"
+    );
+    let output = nearfar(&[&files[..], &["--engine", "cpu"]].concat());
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        text.starts_with("Similarity 0.") && text.contains("No test rows: "),
+        "{text}"
+    );
+
+    assert_eq!(
+        refusal(&[&files[..], &["--false-match-rate", "2"]].concat()),
+        "the false match rate is 2: it must be above 0 and below 1"
+    );
+    let small = refusal(&[&files[..], &["--budget", "64KiB"]].concat());
+    assert!(
+        small.starts_with("\"threshold\" needs ")
+            && small.contains("of the 64 KiB budget is free: raise the budget to "),
+        "{small}"
+    );
+    let wide = refusal(
+        &[
+            &files[..],
+            &[
+                "--test-embeddings",
+                "features.npy",
+                "--test-labels",
+                "labels_int64.npy",
+            ],
+        ]
+        .concat(),
+    );
+    assert_eq!(
+        wide,
+        "references have 64 dimensions, embeddings 5: they must be as many"
+    );
+    std::fs::remove_file(out.join("sides.npy")).expect("is there");
+    let message = refusal(&["threshold", "--model", &run]);
+    assert!(message.ends_with("sides.npy is missing, which says which rows are on which side: train again, or give --embeddings"), "{message}");
+}

@@ -4,24 +4,18 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use nearfar::{
-    Bytes, Dataset, Embedder, Embeddings, Error, Piece, Result, Results, RowsOf, SideRows,
-    TakenFile,
-};
+use nearfar::{Bytes, Piece, Result, Results, RowsOf, TakenFile};
 use serde_json::json;
 
 use super::output::{Folder, Output};
 use super::saved::Saved;
-use super::{Common, files, print_json, print_line};
+use super::{Common, print_json, print_line, sides};
 
 const EXAMPLES: &str = "\
 Examples:
   nearfar export run --format onnx --out head.onnx
   nearfar export run --format zip --out run.zip
   nearfar export run --format csv --side train --data flowers.csv --labels species --out train.csv";
-
-/// Rows that are read and embedded at once.
-const CHUNK_ROWS: usize = 4096;
 
 /// Write one piece of a saved run for another program: the head, embeddings, a report, a script
 ///
@@ -39,7 +33,7 @@ pub(super) struct Export {
     #[arg(long, value_name = "PATH")]
     out: PathBuf,
     /// The rows, where the piece is made of rows; all but those of the test side need --data
-    #[arg(long, value_name = "SIDE", default_value = "test", value_parser = sides())]
+    #[arg(long, value_name = "SIDE", default_value = "test", value_parser = named_sides())]
     side: RowsOf,
     /// The data of the run, a built-in sample excepted
     #[arg(long, value_name = "FILE[:ARRAY]")]
@@ -57,7 +51,7 @@ fn pieces() -> impl TypedValueParser<Value = Piece> {
     PossibleValuesParser::new(values).try_map(|name| name.parse::<Piece>())
 }
 
-fn sides() -> impl TypedValueParser<Value = RowsOf> {
+fn named_sides() -> impl TypedValueParser<Value = RowsOf> {
     PossibleValuesParser::new(RowsOf::ALL.map(RowsOf::name)).try_map(|name| name.parse::<RowsOf>())
 }
 
@@ -130,72 +124,21 @@ impl Export {
         }
         let engine = self.common.open(Common::default_budget())?;
         if !is_there {
-            let dataset = self.dataset(results)?;
-            if self.side != RowsOf::All && !results.knows_sides() {
-                return Err(Error::Data(format!(
-                    "{}/sides.npy is missing, which says which rows are on which side: train again, or give --side all",
-                    self.run.display()
-                )));
+            let dataset = sides::dataset(
+                results,
+                self.data.as_deref(),
+                self.labels.as_deref(),
+                self.side,
+            )?;
+            if self.side != RowsOf::All {
+                sides::check(results, &self.run, "give --side all")?;
             }
-            let rows = results.rows_of(self.side, dataset.rows());
-            let mut embedder = Embedder::new(engine.clone(), &results.head.layers).await?;
-            let mut values = Vec::new();
-            for chunk in rows.chunks(CHUNK_ROWS) {
-                let mut features = Vec::new();
-                dataset.features.read(chunk, &mut features).await?;
-                values.extend(embedder.embed(&features).await?.values);
-            }
-            let name =
-                |row: &u32| dataset.class_names[dataset.labels[*row as usize] as usize].clone();
-            results.rows = Some(SideRows {
-                of: self.side,
-                labels: rows.iter().map(name).collect(),
-                embeddings: Embeddings {
-                    values,
-                    dim: results.head.dimensions(),
-                },
-                rows,
-                neighbours: None,
-            });
+            results.rows = Some(sides::embed(results, &dataset, &engine, self.side).await?);
         }
         match results.rows.as_mut().filter(|_| neighbours) {
             Some(rows) => rows.find_neighbours(&engine).await,
             None => Ok(()),
         }
-    }
-
-    /// The data of the run: what was given, or the built-in sample that it was.
-    fn dataset(&self, results: &Results) -> Result<Dataset> {
-        let report = &results.report;
-        let name = &report.data.name;
-        let data = match &self.data {
-            Some(data) => data,
-            None if name.starts_with("sample:") => name,
-            None => {
-                return Err(Error::Config(format!(
-                    "--data is missing: the folder holds the embeddings of the test rows alone, so the {} rows are made again from \
-                     the data of the run, {name}",
-                    self.side.words()
-                )));
-            }
-        };
-        let labels = self.labels.as_ref().or(report.data.label_column.as_ref());
-        let labels = labels.filter(|_| !data.starts_with("sample:"));
-        let dataset = files::dataset(
-            data,
-            labels.map(String::as_str),
-            report.data.missing,
-            report.config.data_seed(),
-        )?;
-        let (rows, dim) = (dataset.rows(), dataset.features.dim());
-        if dim != results.head.inputs() || rows != report.data.rows {
-            return Err(Error::Data(format!(
-                "{data}: {rows} rows of {dim} features, expected {} of {} as the run had: give its own data",
-                report.data.rows,
-                results.head.inputs()
-            )));
-        }
-        Ok(dataset)
     }
 }
 

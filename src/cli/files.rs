@@ -193,6 +193,14 @@ impl LabelledRows {
         })
     }
 
+    /// Rows that were made here.
+    pub(super) fn made(rows: RowSource, labels: Vec<String>) -> Self {
+        Self {
+            labels,
+            ..Self::nameless(rows)
+        }
+    }
+
     fn nameless(rows: RowSource) -> Self {
         Self {
             rows,
@@ -211,7 +219,7 @@ impl LabelledRows {
 }
 
 /// Rows with their labels, without the rest; rows of an NPY file are read where they are asked for.
-fn labelled_rows(
+pub(super) fn labelled_rows(
     data: &str,
     labels: Option<&str>,
     other: Option<&LabelledRows>,

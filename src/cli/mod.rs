@@ -17,8 +17,10 @@ mod plan;
 mod progress;
 mod recipes;
 mod saved;
+mod sides;
 mod signals;
 mod survey;
+mod threshold;
 mod train;
 mod triplets;
 
@@ -56,6 +58,7 @@ enum Command {
     Compare(compare::Compare),
     Embed(embed::Embed),
     Evaluate(evaluate::Evaluate),
+    Threshold(threshold::Threshold),
     Knn(knn::Knn),
     Mine(mine::Mine),
     Loss(mine::Loss),
@@ -169,6 +172,7 @@ fn run() -> ExitCode {
         Command::Compare(compare) => compare.run(),
         Command::Embed(embed) => embed.run(),
         Command::Evaluate(evaluate) => evaluate.run(),
+        Command::Threshold(threshold) => threshold.run(),
         Command::Knn(knn) => knn.run(),
         Command::Mine(mine) => mine.run(),
         Command::Loss(loss) => loss.run(),

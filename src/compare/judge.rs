@@ -18,8 +18,8 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::student::upper_quantile;
 use crate::metrics::QueryScore;
+use crate::student::upper_quantile;
 
 /// How often a comparison may call anything clear that is none.
 const ERROR: f64 = 0.05;

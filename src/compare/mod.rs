@@ -10,7 +10,6 @@ mod judge;
 mod report;
 mod row;
 mod rungs;
-mod student;
 
 use std::collections::{HashSet, VecDeque};
 use std::rc::Rc;

@@ -42,6 +42,7 @@ mod state;
 mod take_home;
 mod terms;
 mod theme;
+mod threshold;
 mod worker;
 
 use wasm_bindgen::JsCast as _;

@@ -8,7 +8,7 @@ use nearfar::{
     Baseline, CompareConfig, CompareForecast, CompareReport, Compared, DataReport, DeviceInfo,
     EngineKind, Evaluation, FullEvaluation, HardestTriplets, MemoryAge, MemoryReport, Missing,
     Neighbourhood, Origin, PairHistogram, Piece, Reason, RowsOf, RowsToCheck, Scores, SelfTest,
-    Side, StepReport, TrainConfig, Warning, Working,
+    Side, StepReport, ThresholdReport, TrainConfig, Warning, Working,
 };
 use serde::{Deserialize, Serialize};
 
@@ -71,6 +71,13 @@ pub(crate) enum Command {
     EvaluateAll,
     /// Stops that. Where nothing is scored, nothing happens.
     StopEvaluating,
+    /// Finds the threshold of a run that is over.
+    FindThreshold {
+        /// The false match rate; without it the least that the pairs can tell.
+        rate: Option<f64>,
+    },
+    /// Stops that. Where none is looked for, nothing happens.
+    StopThreshold,
     /// Says how large the pieces are that a run leaves.
     ListPieces {
         /// The rows of those that are made of rows.
@@ -197,6 +204,8 @@ pub(crate) enum Event {
     },
     /// The scores of every row; nothing where it was stopped, or no row has another of its class.
     EvaluatedAll(Option<Box<FullEvaluation>>),
+    /// The threshold, or why there is none; nothing where the search was stopped.
+    Threshold(Result<Option<Box<ThresholdReport>>, String>),
     /// How large each piece of the run is, about; nothing where there is none.
     Pieces(Vec<(Piece, Option<u64>)>),
     /// What a comparison would take, or why it would be refused.

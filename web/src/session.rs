@@ -11,6 +11,7 @@ use web_sys::{File, HtmlLinkElement, MessageEvent, Worker, WorkerOptions, Worker
 use crate::protocol::{Command, Event};
 use crate::source::{Asked, Reading, Source};
 use crate::state::{Phase, Places, State, View};
+use crate::threshold::Shown;
 
 /// Sends commands; the worker's events go to the [`State`].
 #[derive(Clone, Copy)]
@@ -102,6 +103,7 @@ impl Session {
         self.state.say(message);
         self.state.reading.set(0);
         self.state.evaluating.set(None);
+        self.state.threshold.set(Shown::Nothing);
         self.state.compare.now.set(None);
         self.state.stage.set(Phase::Dead);
     }
@@ -185,6 +187,16 @@ impl Session {
             self.state.evaluating.set(Some((0, forecast.queries)));
             self.send(&Command::EvaluateAll, &[]);
         }
+    }
+
+    /// Finds the threshold of the run that is over, or stops that.
+    pub(crate) fn find_threshold(&self, rate: Option<f64>) {
+        let shown = self.state.threshold;
+        if *shown.read_untracked() == Shown::Looking {
+            return self.send(&Command::StopThreshold, &[]);
+        }
+        shown.set(Shown::Looking);
+        self.send(&Command::FindThreshold { rate }, &[]);
     }
 
     /// Chooses a row of the map, or none, and asks for its neighbours.

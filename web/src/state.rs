@@ -20,6 +20,7 @@ use crate::runs::Runs;
 use crate::session::FEWER;
 use crate::source::shown_name;
 use crate::take_home::TakeHome;
+use crate::threshold;
 
 /// Where a run is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -193,6 +194,7 @@ pub(crate) struct Aside {
     neighbours: Option<Neighbourhood>,
     can_evaluate: Option<EvaluationForecast>,
     evaluation: Option<FullEvaluation>,
+    threshold: threshold::Shown,
     hardest: Option<hardest::Shown>,
 }
 
@@ -286,6 +288,8 @@ pub(crate) struct State {
     pub(crate) part: RwSignal<Option<f64>>,
     /// What came of it last.
     pub(crate) evaluation: RwSignal<Option<FullEvaluation>>,
+    /// What is known of the run's threshold.
+    pub(crate) threshold: RwSignal<threshold::Shown>,
     /// The hardest triplets that were asked for.
     pub(crate) hardest: RwSignal<Option<hardest::Shown>>,
     pub(crate) error: RwSignal<Option<Problem>>,
@@ -353,6 +357,7 @@ impl State {
             working: RwSignal::new(String::new()),
             part: RwSignal::new(None),
             evaluation: RwSignal::new(None),
+            threshold: RwSignal::new(threshold::Shown::Nothing),
             hardest: RwSignal::new(None),
             error: RwSignal::new(None),
             notice: RwSignal::new(None),
@@ -580,6 +585,7 @@ impl State {
                 self.say(message);
                 self.can_evaluate.set(None);
                 self.evaluating.set(None);
+                self.threshold.set(threshold::Shown::Nothing);
                 self.stage.set(Phase::Ready);
             }
             Event::Forecast(forecast) => self.forecast.set(Some(forecast)),
@@ -672,6 +678,7 @@ impl State {
                 }
             }
             Event::RowsToCheck(check) => self.to_check.set(Some(*check)),
+            Event::Threshold(found) => self.threshold.set(threshold::Shown::of(found)),
             Event::CanGoOn(offer) => self.offer.set(offer.map(|offer| *offer)),
             Event::Said(text) => self.tell(text),
             Event::Paused => self.stage.set(Phase::Paused),
@@ -731,6 +738,7 @@ impl State {
             neighbours: self.neighbours.get_untracked(),
             can_evaluate: self.can_evaluate.get_untracked(),
             evaluation: self.evaluation.get_untracked(),
+            threshold: self.threshold.get_untracked(),
             hardest: self.hardest.get_untracked(),
         }));
     }
@@ -747,6 +755,7 @@ impl State {
         self.neighbours.set(aside.neighbours);
         self.can_evaluate.set(aside.can_evaluate);
         self.evaluation.set(aside.evaluation);
+        self.threshold.set(aside.threshold);
         self.hardest.set(aside.hardest);
         self.stage.set(aside.stage);
         true
@@ -764,6 +773,7 @@ impl State {
         self.can_evaluate.set(None);
         self.evaluating.set(None);
         self.evaluation.set(None);
+        self.threshold.set(threshold::Shown::Nothing);
         self.hardest.set(None);
         self.to_check.set(None);
         self.map.set(self.raw_map.get_untracked());

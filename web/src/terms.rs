@@ -160,6 +160,20 @@ pub(crate) const STANDARD_ERROR: Meaning = term(
     "How far chance alone moves the number: with other rows of the same kind it would mostly stay within two standard \
      errors.",
 );
+pub(crate) const FALSE_MATCH: Meaning = term(
+    "false match rate",
+    "Of the pairs of different classes, the part whose similarity is at or above the threshold: they are taken for the same. \
+     FMR, as ISO/IEC 19795-1 has it.",
+);
+pub(crate) const FALSE_NON_MATCH: Meaning = term(
+    "false non-match rate",
+    "Of the pairs of the same class, the part whose similarity is below the threshold: they are missed. FNMR, as ISO/IEC \
+     19795-1 has it.",
+);
+pub(crate) const EQUAL_ERROR: Meaning = term(
+    "equal error rate",
+    "Both rates, at the similarity where they are equal: one number for how well pairs are told apart. Lower is better.",
+);
 pub(crate) const LONE: Meaning = term(
     "lone queries",
     "Rows that are the only one of their class here: there is nothing for them to find, so they are left out.",

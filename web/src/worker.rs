@@ -93,6 +93,7 @@ fn listen(
             | Command::StopComparing
             | Command::StopEvaluating
             | Command::ScoreFewer { .. }
+            | Command::StopThreshold
             | Command::Reset => stop.store(true, Ordering::Relaxed),
             _ => {}
         }
@@ -251,6 +252,9 @@ impl Core {
             Command::Resume { steps } => self.go_on(steps),
             Command::Neighbours { row } => self.look_around(row).await,
             Command::EvaluateAll => self.evaluating = self.run.is_some(),
+            Command::FindThreshold { rate } => self.find_threshold(rate).await,
+            // What was looked for has stopped already, and said so.
+            Command::StopThreshold => {}
             Command::ListPieces { side } => self.list_pieces(side).await,
             Command::TakeHome { piece, side } => self.take_home(piece, side).await,
             Command::ScoreFewer { queries } => {
@@ -836,6 +840,21 @@ impl Core {
                 self.fail(&error);
             }
         }
+    }
+
+    /// Finds the threshold of the run that is over.
+    async fn find_threshold(&mut self, rate: Option<f64>) {
+        let Some(mut run) = self.run.take() else {
+            return self.say(&Event::Threshold(Ok(None)));
+        };
+        let found = match run.find_threshold(rate).await {
+            Ok(found) => Ok(Some(Box::new(found.report))),
+            Err(Error::Stopped) => Ok(None),
+            Err(error @ Error::Device(_)) => return self.fail(&error),
+            Err(error) => Err(error.to_string()),
+        };
+        self.run = Some(run);
+        self.say(&Event::Threshold(found));
     }
 
     /// Says what scoring every row would take now.

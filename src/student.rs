@@ -7,7 +7,7 @@ const TERMS: usize = 500;
 
 /// The value that a variable of `df` degrees of freedom, above 0 and maybe no whole number, passes with probability `p`,
 /// between 0 and 0.5.
-pub(super) fn upper_quantile(p: f64, df: f64) -> f64 {
+pub(crate) fn upper_quantile(p: f64, df: f64) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     while tail(high, df) > p && high < 1e12 {
         high *= 2.0;

@@ -1,0 +1,92 @@
+//! The rows of a side of a saved run, made again from its data and embedded by its head.
+
+use std::path::Path;
+
+use nearfar::{Dataset, Embedder, Embeddings, Engine, Error, Result, Results, RowsOf, SideRows};
+
+use super::files;
+
+/// Rows that are read and embedded at once.
+const CHUNK_ROWS: usize = 4096;
+
+/// The data of a run: what was given, or the built-in sample that it was. `side` is what it is read for, in the refusal.
+///
+/// # Errors
+/// [`Error::Config`] where none was given and it was no sample; [`Error::Data`] where it has other rows or features.
+pub(super) fn dataset(
+    results: &Results,
+    data: Option<&str>,
+    labels: Option<&str>,
+    side: RowsOf,
+) -> Result<Dataset> {
+    let report = &results.report;
+    let name = &report.data.name;
+    let data = match data {
+        Some(data) => data,
+        None if name.starts_with("sample:") => name,
+        None => {
+            return Err(Error::Config(format!(
+                "--data is missing: the folder holds the embeddings of the test rows alone, so the {} rows are made again from \
+                 the data of the run, {name}",
+                side.words()
+            )));
+        }
+    };
+    let labels = labels.or(report.data.label_column.as_deref());
+    let labels = labels.filter(|_| !data.starts_with("sample:"));
+    let dataset = files::dataset(data, labels, report.data.missing, report.config.data_seed())?;
+    let (rows, dim) = (dataset.rows(), dataset.features.dim());
+    if dim != results.head.inputs() || rows != report.data.rows {
+        return Err(Error::Data(format!(
+            "{data}: {rows} rows of {dim} features, expected {} of {} as the run had: give its own data",
+            report.data.rows,
+            results.head.inputs()
+        )));
+    }
+    Ok(dataset)
+}
+
+/// Checks that a run says which row is on which side; `or` is what to do else, beside training again.
+///
+/// # Errors
+/// [`Error::Data`] with the file that is missing.
+pub(super) fn check(results: &Results, run: &Path, or: &str) -> Result<()> {
+    if results.knows_sides() {
+        return Ok(());
+    }
+    Err(Error::Data(format!(
+        "{}/sides.npy is missing, which says which rows are on which side: train again, or {or}",
+        run.display()
+    )))
+}
+
+/// The rows of a side through the head.
+///
+/// # Errors
+/// As [`Embedder::new`] and [`Embedder::embed`].
+pub(super) async fn embed(
+    results: &Results,
+    dataset: &Dataset,
+    engine: &Engine,
+    side: RowsOf,
+) -> Result<SideRows> {
+    let rows = results.rows_of(side, dataset.rows());
+    let mut embedder = Embedder::new(engine.clone(), &results.head.layers).await?;
+    let mut values = Vec::new();
+    for chunk in rows.chunks(CHUNK_ROWS) {
+        let mut features = Vec::new();
+        dataset.features.read(chunk, &mut features).await?;
+        values.extend(embedder.embed(&features).await?.values);
+    }
+    let name = |row: &u32| dataset.class_names[dataset.labels[*row as usize] as usize].clone();
+    Ok(SideRows {
+        of: side,
+        labels: rows.iter().map(name).collect(),
+        embeddings: Embeddings {
+            values,
+            dim: results.head.dimensions(),
+        },
+        rows,
+        neighbours: None,
+    })
+}

@@ -1,0 +1,442 @@
+//! [`PairCounter`]: counts the pairs of a side by their similarity, block by block. The engine computes the similarities of some
+//! rows with some others; they come back to be counted, and the matrix of all never exists.
+
+use super::counts::{EDGES, PairCounts, bin};
+use super::interval::Unit;
+use crate::by_class::class_counts;
+use crate::cpu::Distance;
+use crate::engine::{DeviceVec, Engine, Workspace};
+use crate::error::{Error, Result};
+use crate::forecast::{Forecast, Rate, check_count};
+use crate::gpu::STAGING_BYTES;
+use crate::kernels::ranks::Block;
+use crate::kernels::tile::Shape;
+use crate::kernels::{self, similarities, stride};
+use crate::ledger::Purpose;
+use crate::memory::zeros;
+use crate::pace::{Fetch, Slices};
+use crate::plan::{MemoryPlan, Room};
+use crate::unit_rows::{Intake, UnitRows};
+use crate::working::Task;
+
+/// The most rows that ask at once, and that they are compared with at once.
+const BLOCK_ROWS: u64 = 16_384;
+const CHUNK_ROWS: u64 = 4096;
+/// The fewest of the latter that a plan comes down to.
+const FEWEST_ROWS: u64 = 64;
+/// As many similarities as one read brings back.
+const READ_FLOATS: u64 = STAGING_BYTES / 4;
+const ADVICE: &str = "raise the budget, or use fewer dimensions";
+
+/// What counting the pairs of a side has to have room for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ThresholdSpec {
+    /// Rows of the largest side.
+    pub rows: usize,
+    /// Columns of a row.
+    pub dim: usize,
+    /// Rows that ask, at most: each is paired with all others.
+    pub queries: usize,
+}
+
+/// How the work is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Cut {
+    queries: usize,
+    references: usize,
+    similarities: usize,
+}
+
+impl ThresholdSpec {
+    /// The spec for sides of so many rows, of which this many ask; 0 is all.
+    pub fn of(sides: &[usize], dim: usize, queries: usize) -> Self {
+        let rows = sides.iter().copied().max().unwrap_or(0);
+        Self {
+            rows,
+            dim,
+            queries: match queries {
+                0 => rows,
+                most => most.min(rows),
+            },
+        }
+    }
+
+    /// Forecasts the count of one side: a pure function, monotone in the room.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] and [`Error::TooLarge`], with the numbers.
+    pub fn plan(&self, room: &Room, rate: &Rate) -> Result<Forecast> {
+        check_count("rows", self.rows)?;
+        let cut = self.fit(room, true)?;
+        let blocks = self.queries.div_ceil(cut.queries).max(1) as u64;
+        let chunks = self.rows.div_ceil(cut.references) as u64;
+        let (queries, rows) = (self.queries as u64, self.rows as u64);
+        let row_bytes = 4 * self.dim as u64;
+        let traffic_bytes = row_bytes * (blocks * rows + queries) + 4 * self.compared();
+        let operations = 2.0 * self.compared() as f64 * stride(self.dim) as f64;
+        Ok(Forecast {
+            memory: self.buffers(&cut, true),
+            block_queries: cut.queries as u64,
+            chunk_rows: cut.references as u64,
+            resident: false,
+            passes: blocks,
+            submits: (4 * self.compared() / STAGING_BYTES).max(blocks * chunks),
+            traffic_bytes,
+            operations,
+            predicted_ms: rate.ms(operations, traffic_bytes),
+            path: None,
+        })
+    }
+
+    /// Pairs of a row that asks with another row, each once.
+    fn pairs(&self) -> u64 {
+        let (queries, rows) = (self.queries as u64, self.rows as u64);
+        queries * (queries.saturating_sub(1)) / 2 + queries * (rows - queries)
+    }
+
+    /// Similarities that are computed for them, and come back: where only some rows ask, two of those meet twice.
+    fn compared(&self) -> u64 {
+        match self.queries == self.rows {
+            true => self.pairs(),
+            false => self.queries as u64 * self.rows as u64,
+        }
+    }
+
+    /// The largest blocks that the room holds, with an intake for stored rows or without.
+    fn fit(&self, room: &Room, stored: bool) -> Result<Cut> {
+        let cut = self.cut(room, stored);
+        let plan_in = |room: &Room| self.buffers(&self.cut(room, stored), stored);
+        plan_in(room).fits_or("threshold", room, ADVICE, plan_in)?;
+        Ok(cut)
+    }
+
+    fn cut(&self, room: &Room, stored: bool) -> Cut {
+        let row_bytes = 4 * stride(self.dim).max(4) as u64;
+        let (rows, queries) = (self.rows.max(1) as u64, self.queries.max(1) as u64);
+        // What is left beside the intake and the rounding of every buffer.
+        let fixed = if stored {
+            Intake::plan(MemoryPlan::default(), self.dim).total_bytes()
+        } else {
+            0
+        };
+        let free = room.free_bytes.saturating_sub(fixed + 4 * 16);
+        let most = room.max_buffer_bytes / row_bytes;
+        let references = (free / 4 / row_bytes).min(CHUNK_ROWS).min(most);
+        let references = references.max(FEWEST_ROWS).min(rows);
+        let width = similarities::width(references as usize) as u64;
+        let most_similarities = (free / 4 / 4).min(READ_FLOATS).min(queries * width);
+        let similarities = most_similarities.max(width);
+        let left = free.saturating_sub(references * row_bytes + 4 * similarities);
+        let queries = (left / row_bytes).min(BLOCK_ROWS).min(most).min(queries);
+        Cut {
+            queries: queries.max(1) as usize,
+            references: references as usize,
+            similarities: similarities as usize,
+        }
+    }
+
+    fn buffers(&self, cut: &Cut, stored: bool) -> MemoryPlan {
+        let stride = stride(self.dim) as u64;
+        let plan = MemoryPlan::default();
+        let plan = if stored {
+            Intake::plan(plan, self.dim)
+        } else {
+            plan
+        };
+        let (queries, references) = (cut.queries as u64, cut.references as u64);
+        let similarities = cut.similarities as u64;
+        plan.with::<f32>(Purpose::Neighbours, "threshold.queries", queries * stride)
+            .with::<f32>(
+                Purpose::Neighbours,
+                "threshold.references",
+                references * stride,
+            )
+            .with::<f32>(
+                Purpose::Similarities,
+                "threshold.similarities",
+                similarities,
+            )
+    }
+}
+
+/// The pairs of a side.
+#[derive(Clone, Debug)]
+pub(crate) struct Counted {
+    pub(super) counts: PairCounts,
+    /// The class of each row.
+    pub(super) labels: Vec<u32>,
+    /// Rows that asked.
+    pub(super) queries: usize,
+    /// By row, its pairs of one class and of two; in error are those at a threshold, where one was given.
+    pub(super) units: [Vec<Unit>; 2],
+}
+
+/// The buffers.
+#[derive(Debug)]
+pub(crate) struct PairCounter {
+    queries: DeviceVec<f32>,
+    references: DeviceVec<f32>,
+    similarities: DeviceVec<f32>,
+    cut: Cut,
+}
+
+/// A block of similarities on its way back.
+struct Waiting {
+    /// The rows that ask, as places among those that do.
+    asking: std::ops::Range<usize>,
+    /// The rows that they are compared with.
+    references: std::ops::Range<usize>,
+    values: Fetch<f32>,
+}
+
+impl PairCounter {
+    /// Takes the buffers from what is left of the engine's budget; the intake comes along for stored rows.
+    ///
+    /// # Errors
+    /// As [`ThresholdSpec::plan`]; [`Error::Device`].
+    pub(crate) async fn new(
+        engine: &Engine,
+        spec: &ThresholdSpec,
+        stored: bool,
+    ) -> Result<(Self, Workspace)> {
+        check_count("rows", spec.rows)?;
+        let cut = spec.fit(&engine.room(), stored)?;
+        engine.prepare(kernels::used_on(engine.info())).await?;
+        let plan = spec.buffers(&cut, stored);
+        let mut workspace = engine.workspace("threshold", &plan, ADVICE).await?;
+        let counter = Self {
+            queries: workspace.take("threshold.queries"),
+            references: workspace.take("threshold.references"),
+            similarities: workspace.take("threshold.similarities"),
+            cut,
+        };
+        Ok((counter, workspace))
+    }
+
+    /// Counts every pair of a row in `asking`, ascending places, with another row of the side, each pair once; those that are in
+    /// error at an edge also by row. The engine's
+    /// listener hears how many pairs are done.
+    ///
+    /// # Errors
+    /// What reading rows says; [`Error::Device`], [`Error::NoMemory`], and [`Error::Stopped`] between slices.
+    #[expect(clippy::too_many_arguments, reason = "what is counted, of whom")]
+    pub(crate) async fn count(
+        &mut self,
+        slices: &mut Slices<'_>,
+        intake: &mut Intake,
+        what: &str,
+        labels: &[u32],
+        rows: &mut UnitRows<'_>,
+        asking: &[u32],
+        edge: Option<usize>,
+    ) -> Result<Counted> {
+        let (count, stride) = (rows.len(), stride(rows.dim()));
+        let spec = ThresholdSpec {
+            rows: count,
+            dim: rows.dim(),
+            queries: asking.len(),
+        };
+        let operations = 2.0 * stride as f64;
+        let task = Task {
+            what: what.to_owned(),
+            unit: "pairs",
+            total: spec.pairs(),
+        };
+        let brought = (asking.len() + asking.len().div_ceil(self.cut.queries) * count) as f64;
+        slices.begin(
+            task,
+            operations * spec.compared() as f64 + brought * rows.operations(),
+        );
+        let mut tally = Tally::new(labels, asking, edge)?;
+        let mut waiting: Vec<Waiting> = Vec::new();
+        let everyone = asking.len() == count;
+        for (first, block) in (0..)
+            .step_by(self.cut.queries)
+            .zip(asking.chunks(self.cut.queries))
+        {
+            let places = block.iter().copied();
+            rows.bring_among(slices, intake, places, &mut self.queries, 0)
+                .await?;
+            // Where everyone asks, a row has met those before it already.
+            let start = if everyone { first } else { 0 };
+            for reference in (start..count).step_by(self.cut.references) {
+                let references = reference..count.min(reference + self.cut.references);
+                let places = references.start as u32..references.end as u32;
+                rows.bring_among(slices, intake, places, &mut self.references, 0)
+                    .await?;
+                let asking_here = match everyone {
+                    true => block.partition_point(|row| (*row as usize) + 1 < references.end),
+                    false => block.len(),
+                };
+                let width = similarities::width(references.len());
+                let mut row = 0;
+                while row < asking_here {
+                    let most = (self.cut.similarities / width).min(asking_here - row);
+                    let of_row = operations * references.len() as f64;
+                    let at_once = slices.pace().units(of_row, most);
+                    let bytes = (4 * at_once * width) as u64;
+                    if slices.room() < bytes {
+                        slices.collect().await?;
+                        tally.take(slices, &mut waiting);
+                    }
+                    let part = Block {
+                        first_row: row,
+                        rows: at_once,
+                        batch: 0,
+                        first_reference: 0,
+                        references: references.len(),
+                        stride,
+                    };
+                    let shape = Shape::of(slices.engine().info(), at_once);
+                    similarities::similarities(
+                        slices.commands(),
+                        &part,
+                        shape,
+                        Distance::Cosine,
+                        &self.queries,
+                        &self.references,
+                        &mut self.similarities,
+                    );
+                    let floats = (at_once * width) as u64;
+                    let values = slices.fetch(&self.similarities, 0, floats).await?;
+                    waiting.push(Waiting {
+                        asking: first + row..first + row + at_once,
+                        references: references.clone(),
+                        values,
+                    });
+                    slices.recorded(of_row * at_once as f64).await?;
+                    row += at_once;
+                }
+            }
+        }
+        slices.collect().await?;
+        tally.take(slices, &mut waiting);
+        Ok(tally.counted())
+    }
+}
+
+/// Counts what came back.
+struct Tally<'a> {
+    labels: &'a [u32],
+    asking: &'a [u32],
+    /// By row, whether it asks.
+    asks: Vec<u8>,
+    edge: usize,
+    counts: PairCounts,
+    /// By row, its pairs of one class below the edge, and of two at or above it.
+    errors: [Vec<u32>; 2],
+}
+
+impl<'a> Tally<'a> {
+    fn new(labels: &'a [u32], asking: &'a [u32], edge: Option<usize>) -> Result<Self> {
+        let rows = labels.len() as u64;
+        let mut asks = zeros(rows, "rows that ask")?;
+        for row in asking {
+            asks[*row as usize] = 1;
+        }
+        Ok(Self {
+            labels,
+            asking,
+            asks,
+            // Without one nothing that comes of it is looked at.
+            edge: edge.unwrap_or(EDGES),
+            counts: PairCounts::new()?,
+            errors: [zeros(rows, "pairs by row")?, zeros(rows, "pairs by row")?],
+        })
+    }
+
+    /// Counts what was collected.
+    fn take(&mut self, slices: &mut Slices<'_>, waiting: &mut Vec<Waiting>) {
+        for block in waiting.drain(..) {
+            let values: Vec<f32> = slices.take(block.values);
+            let width = similarities::width(block.references.len());
+            for (asking, values) in block.asking.zip(values.chunks_exact(width)) {
+                let row = self.asking[asking] as usize;
+                self.row(row, block.references.clone(), values);
+            }
+        }
+    }
+
+    fn row(&mut self, row: usize, references: std::ops::Range<usize>, values: &[f32]) {
+        let label = self.labels[row];
+        for (other, value) in references.zip(values) {
+            // A pair of two that ask is the earlier one's; and nobody is a pair with itself.
+            if other <= row && self.asks[other] == 1 {
+                continue;
+            }
+            let bin = bin(*value);
+            let same = self.labels[other] == label;
+            let (counts, errors) = match same {
+                true => (&mut self.counts.same, &mut self.errors[0]),
+                false => (&mut self.counts.different, &mut self.errors[1]),
+            };
+            counts[bin] += 1;
+            if same == (bin < self.edge) {
+                errors[row] += 1;
+                errors[other] += 1;
+            }
+        }
+    }
+
+    fn counted(self) -> Counted {
+        let of_class = class_counts(self.labels);
+        let asked: Vec<u32> = self
+            .asking
+            .iter()
+            .map(|row| self.labels[*row as usize])
+            .collect();
+        let mut asked_of_class = class_counts(&asked);
+        asked_of_class.resize(of_class.len(), 0);
+        let unit = |row: usize, same: bool| {
+            let class = self.labels[row] as usize;
+            // Who asks meets everyone else; the others meet those who ask.
+            let (all, own) = match self.asks[row] == 1 {
+                true => (self.labels.len() as u64 - 1, of_class[class] - 1),
+                false => (asked.len() as u64, asked_of_class[class]),
+            };
+            let pairs = if same {
+                u64::from(own)
+            } else {
+                all - u64::from(own)
+            };
+            Unit {
+                pairs,
+                errors: u64::from(self.errors[usize::from(!same)][row]),
+            }
+        };
+        let units =
+            [true, false].map(|same| (0..self.labels.len()).map(|row| unit(row, same)).collect());
+        Counted {
+            labels: self.labels.to_vec(),
+            queries: self.asking.len(),
+            units,
+            counts: self.counts,
+        }
+    }
+}
+
+impl Counted {
+    /// Refuses a side in which nothing can be told apart.
+    pub(super) fn check(&self, side: &str) -> Result<()> {
+        let [same, different] = self.counts.pairs();
+        let why = match (same, different) {
+            (0, _) => format!("no two {side} rows are of one class"),
+            (_, 0) => format!("all {side} rows are of one class"),
+            _ => return Ok(()),
+        };
+        Err(Error::Data(format!(
+            "{why}: a threshold takes pairs of the same class and of different ones"
+        )))
+    }
+
+    /// By class, its pairs.
+    pub(super) fn by_class(&self, same: bool) -> Vec<Unit> {
+        let mut classes = vec![Unit::default(); class_counts(&self.labels).len()];
+        for (label, unit) in self.labels.iter().zip(&self.units[usize::from(!same)]) {
+            let class = &mut classes[*label as usize];
+            class.pairs += unit.pairs;
+            class.errors += unit.errors;
+        }
+        classes
+    }
+}

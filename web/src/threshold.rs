@@ -1,0 +1,209 @@
+//! Which similarity means the same class: the button, the sentence, and both rates over the similarity.
+
+use leptos::prelude::*;
+use nearfar::{PairRates, ThresholdReport};
+
+use crate::chart::{Canvas, Line, Plot, Scale};
+use crate::plots::Key;
+use crate::session::Session;
+use crate::state::{Phase, State};
+use crate::terms;
+
+/// Rates to choose from, and how they are called.
+const RATES: [(&str, &str); 5] = [
+    ("", "as few as the pairs can tell"),
+    ("0.1", "1 in 10"),
+    ("0.01", "1 in 100"),
+    ("0.001", "1 in 1,000"),
+    ("0.0001", "1 in 10,000"),
+];
+
+/// What is known of the threshold of the run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) enum Shown {
+    /// Nobody asked.
+    #[default]
+    Nothing,
+    /// It is looked for.
+    Looking,
+    /// Why there is none.
+    Refused(String),
+    /// It was found.
+    Found(Box<ThresholdReport>),
+}
+
+impl Shown {
+    /// What came of a search; nothing where it was stopped.
+    pub(crate) fn of(found: Result<Option<Box<ThresholdReport>>, String>) -> Self {
+        match found {
+            Ok(Some(report)) => Self::Found(report),
+            Ok(None) => Self::Nothing,
+            Err(why) => Self::Refused(why),
+        }
+    }
+
+    fn report(&self) -> Option<&ThresholdReport> {
+        match self {
+            Self::Found(report) => Some(report),
+            _ => None,
+        }
+    }
+}
+
+/// The side that is reported on.
+fn reported(report: &ThresholdReport) -> &PairRates {
+    report.test.as_ref().unwrap_or(&report.fit)
+}
+
+/// There once a run is over: the validation rows fit the threshold, the test rows say what it does.
+#[component]
+pub(crate) fn Threshold(state: State, session: Session) -> impl IntoView {
+    let shown = state.threshold;
+    let rate = RwSignal::new(String::new());
+    let looking = move || *shown.read() == Shown::Looking;
+    let over = move || state.phase.get() == Phase::Finished;
+    let text = move || {
+        if looking() {
+            "Stop"
+        } else {
+            "Find a threshold"
+        }
+    };
+    let press = move |_| {
+        if over() {
+            session.find_threshold(rate.get_untracked().parse().ok());
+        }
+    };
+    let options = RATES.map(|(value, name)| view! { <option value=value>{name}</option> });
+    let said = move || match &*shown.read() {
+        Shown::Nothing => "Fitted on the validation rows, reported on the test rows.".to_owned(),
+        Shown::Looking => "Counting pairs ..".to_owned(),
+        Shown::Refused(why) => format!("There is none: {why}."),
+        Shown::Found(report) => report.sentence.clone(),
+    };
+    let notes = move || {
+        let shown = shown.read();
+        let notes = shown.report().map_or(&[][..], |report| &report.notes);
+        let notes = notes.iter().cloned().map(|note| view! { <li>{note}</li> });
+        notes.collect_view()
+    };
+    let bare = move || {
+        shown
+            .read()
+            .report()
+            .map(|report| report.threshold.to_string())
+    };
+    let off = move || if over() { "false" } else { "true" };
+    view! {
+        <div class="threshold" class:with-plot=move || shown.read().report().is_some() hidden=move || !over() data-testid="threshold">
+            <div class="ask">
+                <button data-testid="find-threshold" aria-disabled=off on:click=press>{text}</button>
+                <label>
+                    "Pairs of different classes let in: "
+                    <select data-testid="threshold-rate" on:change=move |event| rate.set(event_target_value(&event))>{options}</select>
+                </label>
+            </div>
+            <p role="status" data-testid="threshold-sentence" data-threshold=bare>{said}</p>
+            <ul class="muted" data-testid="threshold-notes">{notes}</ul>
+            <Show when=move || shown.read().report().is_some()><Rates state/></Show>
+        </div>
+    }
+}
+
+/// Both curves, and where the threshold stands on them.
+#[component]
+fn Rates(state: State) -> impl IntoView {
+    let shown = state.threshold;
+    let of = move |value: fn(&ThresholdReport) -> f64| {
+        Signal::derive(move || {
+            let shown = shown.read();
+            shown
+                .report()
+                .map_or_else(String::new, |report| percent(value(report)))
+        })
+    };
+    let plot = move || shown.read().report().map_or_else(nothing, plot);
+    let text = Signal::derive(move || {
+        shown.read().report().map_or_else(String::new, |report| {
+            let rates = reported(report);
+            format!(
+                "False match rate and false non-match rate over the similarity: at the threshold, {}, they are {} and {}; they are \
+                 equal at {:.2}, with {}",
+                report.threshold,
+                percent(rates.false_match_rate),
+                percent(rates.false_non_match_rate),
+                rates.equal_error_threshold,
+                percent(rates.equal_error_rate)
+            )
+        })
+    });
+    view! {
+        <figure>
+            <figcaption>
+                <Key color="negative" name=terms::FALSE_MATCH testid="threshold-fmr" value=of(|r| reported(r).false_match_rate)/>
+                <Key color="positive" name=terms::FALSE_NON_MATCH testid="threshold-fnmr" value=of(|r| reported(r).false_non_match_rate)/>
+                <Key name=terms::EQUAL_ERROR testid="threshold-eer" value=of(|r| reported(r).equal_error_rate)/>
+            </figcaption>
+            <Canvas testid="chart-threshold" text plot state/>
+        </figure>
+    }
+}
+
+/// A part in percent, with two digits that tell.
+fn percent(part: f64) -> String {
+    let percent = 100.0 * part;
+    match percent {
+        0.0 => "0 %".to_owned(),
+        few if few < 0.095 => format!("{few:.3} %"),
+        few if few < 9.95 => format!("{few:.2} %"),
+        many => format!("{many:.1} %"),
+    }
+}
+
+fn nothing() -> Plot {
+    Plot {
+        scale: Scale::Unit,
+        along: (0.0, 1.0),
+        lines: Vec::new(),
+        band: None,
+        pointed: None,
+    }
+}
+
+/// Dashed on the rows that were fitted on, solid on those reported on; from where the first pair of different classes is kept
+/// out.
+fn plot(report: &ThresholdReport) -> Plot {
+    let curve = &report.curve;
+    let sides = [
+        (&curve.fit_false_match_rate, &curve.fit_false_non_match_rate),
+        (
+            &curve.test_false_match_rate,
+            &curve.test_false_non_match_rate,
+        ),
+    ];
+    let begins = |rates: &Vec<f64>| rates.iter().position(|rate| *rate < 0.999);
+    let begin = sides.iter().filter_map(|(let_in, _)| begins(let_in)).min();
+    let first = begin.map_or(-1.0, |at| curve.threshold[at]).min(0.0);
+    let first = (10.0 * first).floor() / 10.0;
+    let points = |rates: &[f64]| {
+        let points = curve.threshold.iter().copied().zip(rates.iter().copied());
+        points.filter(|(at, _)| *at >= first).collect::<Vec<_>>()
+    };
+    let tested = report.test.is_some();
+    let mut lines = Vec::new();
+    for ((let_in, missed), is_test) in sides.into_iter().zip([false, true]) {
+        for (color, rates) in [("negative", let_in), ("positive", missed)] {
+            match is_test || !tested {
+                true => lines.push(Line::new(color, points(rates))),
+                false => lines.push(Line::dashed(color, points(rates))),
+            }
+        }
+    }
+    let at = report.threshold;
+    lines.push(Line::new("muted", vec![(at, 0.0), (at, 1.0)]).wide(1.5));
+    Plot {
+        along: (first, 1.0),
+        lines,
+        ..nothing()
+    }
+}
