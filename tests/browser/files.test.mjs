@@ -12,7 +12,8 @@ const on = pages();
 const STILL = "Nothing was changed: Many classes is still in use, with its settings.";
 
 test("while data is read the page says so, and Run waits", async () => {
-  const rows = Array.from({ length: 20_000 }, (_, i) => `${Array.from({ length: 40 }, (_, j) => (i * j) % 97).join()},${"abc"[i % 3]}`);
+  // Enough that a key can be pressed meanwhile.
+  const rows = Array.from({ length: 80_000 }, (_, i) => `${Array.from({ length: 40 }, (_, j) => (i * j) % 97).join()},${"abc"[i % 3]}`);
   const header = `${rows[0].split(",").map((_, i) => `x${i}`).slice(1).join()},label`;
   const file = await written("many.csv", [header, ...rows].join("\n"));
   await on("?engine=cpu", {}, async (page) => {
@@ -22,7 +23,7 @@ test("while data is read the page says so, and Run waits", async () => {
     await page.page.locator("h1").click();
     await page.page.keyboard.press("Space");
     await page.status(/^Ready/);
-    assert.match(await page.text("dataset-summary"), /^many.csv: 20\s000 rows of 40 features/);
+    assert.match(await page.text("dataset-summary"), /^many.csv: 80\s000 rows of 40 features/);
     await page.page.waitForTimeout(300);
     assert.match(await page.text("status"), /^Ready/);
     await page.upload(path.join(root, "tests/data/labels_text.npy"));

@@ -12,11 +12,19 @@ const rows = (page) => page.find("runs").locator("tbody tr").evaluateAll((lines)
   return { name: name.value || name.placeholder, about: run.querySelector("small").textContent, numbers: numbers.slice(0, 5).map((cell) => cell.textContent) };
 }));
 
+/** Runs to the end. A run may be over before anyone looks: every word of the status is taken down. */
 async function ran(page) {
   await page.click("view-run");
+  await page.page.evaluate(() => {
+    const status = document.querySelector("[data-testid=status]");
+    const said = (self.said = []);
+    new MutationObserver(() => said.push(status.textContent)).observe(status, { childList: true, characterData: true, subtree: true });
+  });
   await page.click("run");
-  await page.status(/^(Training|All steps)/);
-  await page.status(/^Done/);
+  await page.page.waitForFunction(() => {
+    const began = self.said.findIndex((text) => /^(Starting|Training)/.test(text));
+    return began >= 0 && self.said.slice(began).some((text) => /^Done/.test(text));
+  });
 }
 
 /** Waits until so many runs are listed. */

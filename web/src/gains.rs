@@ -30,7 +30,7 @@ fn table(curves: &Curves) -> impl IntoView + use<> {
                 "On the same " {side} " rows. The gain of the head is clear where its whole interval lies on one side of 0: with other \
                  rows it would be so, too."
             </caption>
-            <thead><tr><th></th><th><Term term=terms::PRECISION_AT_1/></th><th><Term term=terms::MAP_AT_R/></th></tr></thead>
+            <thead><tr><th><span class="unseen">"what was scored"</span></th><th><Term term=terms::PRECISION_AT_1/></th><th><Term term=terms::MAP_AT_R/></th></tr></thead>
             <tbody>{head} {lines}</tbody>
         </table>
     }
