@@ -18,6 +18,7 @@ mod guarded;
 mod hdf5;
 mod json_lines;
 mod labelled;
+mod imagined;
 mod large;
 mod lines;
 mod many_classes;
@@ -105,7 +106,8 @@ const TESTED_PAIRS: u64 = 1_000_000_000;
 const FEWEST_QUERIES: usize = 2_000;
 
 impl Dataset {
-    /// A built-in sample, by its name without `sample:`.
+    /// A built-in sample, by its name without `sample:`; or, by a name like `600000x128x1000`, data of so many rows, features and
+    /// classes that is only imagined, for plans.
     ///
     /// # Errors
     /// [`Error::Config`] when there is no such sample; in a browser also for one that has a file, see [`Dataset::sample_file`].
@@ -122,11 +124,16 @@ impl Dataset {
                 "sample:{name} has a file, which the page has to fetch"
             ))),
             "large" => Ok(large::generate(seed)),
-            _ => Err(Error::Config(format!(
+            name => imagined::named(name).unwrap_or_else(|| Err(Error::Config(format!(
                 "there is no sample \"{name}\": {}",
                 SAMPLES.map(|name| format!("sample:{name}")).join(", ")
-            ))),
+            )))),
         }
+    }
+
+    /// Whether there are no rows, and memory and time can only be planned.
+    pub fn is_imagined(&self) -> bool {
+        matches!(self.features, RowSource::Imagined { .. })
     }
 
     /// The file of a sample that is too large to be part of a page: it is fetched when it is asked for, and given to

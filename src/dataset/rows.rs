@@ -17,6 +17,13 @@ pub enum RowSource {
         /// Columns.
         dim: usize,
     },
+    /// None, but for their number: what memory and time are planned by.
+    Imagined {
+        /// How many.
+        rows: usize,
+        /// Columns.
+        dim: usize,
+    },
     /// An NPY file, read where it is asked for.
     #[cfg(not(target_arch = "wasm32"))]
     Npy(NpyRows),
@@ -60,6 +67,7 @@ impl RowSource {
     pub fn rows(&self) -> usize {
         match self {
             Self::Memory { values, dim } => values.len().checked_div(*dim).unwrap_or(0),
+            Self::Imagined { rows, .. } => *rows,
             #[cfg(not(target_arch = "wasm32"))]
             Self::Npy(file) => file.layout().rows(),
             #[cfg(target_arch = "wasm32")]
@@ -70,7 +78,7 @@ impl RowSource {
     /// Columns of a row.
     pub fn dim(&self) -> usize {
         match self {
-            Self::Memory { dim, .. } => *dim,
+            Self::Memory { dim, .. } | Self::Imagined { dim, .. } => *dim,
             #[cfg(not(target_arch = "wasm32"))]
             Self::Npy(file) => file.layout().dim(),
             #[cfg(target_arch = "wasm32")]
@@ -82,6 +90,7 @@ impl RowSource {
     pub fn in_memory(&self) -> Option<&[f32]> {
         match self {
             Self::Memory { values, .. } => Some(values),
+            Self::Imagined { .. } => None,
             #[cfg(not(target_arch = "wasm32"))]
             Self::Npy(_) => None,
             #[cfg(target_arch = "wasm32")]
@@ -101,6 +110,7 @@ impl RowSource {
                 }
                 Ok(())
             }
+            Self::Imagined { .. } => Err(super::imagined::unreadable()),
             #[cfg(not(target_arch = "wasm32"))]
             Self::Npy(file) => file.read(rows, values),
             #[cfg(target_arch = "wasm32")]

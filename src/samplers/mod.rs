@@ -99,6 +99,16 @@ impl Sampler {
     }
 
     /// Whether every batch of this size holds rows of one class alone.
+    /// Rows of a class in a batch, where that is set.
+    pub(crate) fn rows_of_class(&self) -> Option<usize> {
+        match self {
+            Self::Shuffled(_) | Self::ClassBalanced(_) => None,
+            Self::MPerClass(sampler) => Some(sampler.m),
+            Self::MPerClassEpoch(sampler) => Some(sampler.m),
+            Self::Hierarchical(sampler) => Some(sampler.samples_per_class),
+        }
+    }
+
     pub(crate) fn draws_one_class(&self, batch_size: usize) -> bool {
         match self {
             Self::MPerClass(MPerClassSampler { m })

@@ -10,7 +10,9 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::evaluation::{Cut, EvaluationSpec, Evaluator};
 use crate::forecast::{Forecast, Rate};
+use crate::losses::Loss;
 use crate::plan::{MemoryPlan, Room};
+use crate::pml::{pml_bytes, pml_pair_bytes, pml_proxy_bytes};
 
 /// The rows that a small run is timed with, and their columns.
 const TIMED_ROWS: usize = 1800;
@@ -45,6 +47,33 @@ impl Trainer {
         rate: &Rate,
     ) -> Result<Forecast> {
         Self::plan_part(room, dataset, config, rate, Part::Run)
+    }
+
+    /// What PML would allocate for the largest step of such a run, in bytes: an estimate, with the memory full and as many rows of each
+    /// class as of any other. As [`crate::StepReport::pml_bytes`] for a step that was taken.
+    pub fn plan_pml(dataset: &Dataset, config: &TrainConfig) -> u64 {
+        let classes = dataset.class_names.len() as u64;
+        let anchors = config.batch_size as u64;
+        let alone = config.memory() == 0;
+        let references = match alone {
+            true => anchors,
+            false => config.memory() as u64,
+        };
+        if let Some(proxies) = config.loss.proxies() {
+            let count = classes.saturating_mul(proxies.per_class as u64);
+            return pml_proxy_bytes(anchors, count);
+        }
+        let of_class = references.div_ceil(classes.max(1));
+        let same = match (alone, config.sampler.rows_of_class()) {
+            (true, Some(rows)) => (rows as u64).max(of_class),
+            _ => of_class,
+        };
+        let positives = same.saturating_sub(u64::from(alone));
+        if config.loss.is_of_pairs() && !matches!(config.loss, Loss::Margin(_)) {
+            return pml_pair_bytes(&config.loss, anchors, references, anchors * positives);
+        }
+        let triplets = anchors.saturating_mul(positives * references.saturating_sub(same));
+        pml_bytes(anchors, references, triplets)
     }
 
     /// Forecasts a part of what a run can do; its memory is that of the whole run.

@@ -8,7 +8,7 @@ use nearfar::{CompareConfig, CompareForecast, CompareReport, CompareRow, Preset,
 
 use crate::forecast::time;
 use crate::protocol::{Command, CompareState, Event};
-use crate::session::Session;
+use crate::session::{ONLY_IMAGINED, Session};
 use crate::state::{State, View};
 
 use ask::Ask;
@@ -93,6 +93,8 @@ impl Session {
         let state = self.state;
         if state.compare.now.read_untracked().is_some() {
             self.send(&Command::StopComparing, &[]);
+        } else if untrack(|| state.is_imagined()) {
+            state.say(ONLY_IMAGINED.to_owned());
         } else if untrack(|| state.can_start()) {
             state.begin_comparison();
             let asked = Box::new(untrack(|| asked(state)));

@@ -34,7 +34,10 @@ pub(crate) fn Data(state: State, session: Session) -> impl IntoView {
         let name = data
             .as_ref()
             .and_then(|data| data.name.strip_prefix("sample:"));
-        name.unwrap_or_default().to_owned()
+        match name {
+            Some(name) if !SAMPLES.contains(&name) => IMAGINED.to_owned(),
+            name => name.unwrap_or_default().to_owned(),
+        }
     };
     let other = move || match *state.data.read() {
         Some(_) => "your files",
@@ -54,6 +57,7 @@ pub(crate) fn Data(state: State, session: Session) -> impl IntoView {
             >
                 <option value="" disabled=true hidden=move || !sample().is_empty()>{other}</option>
                 {SAMPLES.map(|name| view! { <option value=name>{listed(name)}</option> })}
+                <option value=IMAGINED>"No data yet: plan memory and time"</option>
             </select>
             <label class="file" class:over=dropping>
                 "Drop a table here, or choose one: a row for each item, a column with its label (CSV, JSON Lines, Parquet, NPY, NPZ, safetensors, AnnData)"
@@ -64,6 +68,7 @@ pub(crate) fn Data(state: State, session: Session) -> impl IntoView {
             <p class="summary" data-testid="dataset-summary">
                 {move || state.data.read().as_ref().map(summary)}
             </p>
+            <Imagined state session/>
             <LabelColumn state session/>
             <MissingCells state session/>
             <FirstRows state/>
@@ -73,6 +78,49 @@ pub(crate) fn Data(state: State, session: Session) -> impl IntoView {
                 <ScaleSwitch state run/>
             </p>
         </section>
+    }
+}
+
+/// The choice of data that is imagined, and what is imagined first: rows, features and classes.
+const IMAGINED: &str = "600000x128x1000";
+
+/// The sizes of data that is imagined.
+#[component]
+fn Imagined(state: State, session: Session) -> impl IntoView {
+    let sizes = Memo::new(move |_| {
+        let data = state.data.read();
+        let data = data.as_ref().filter(|data| data.imagined);
+        data.map(|data| [data.rows, data.dim, data.classes])
+    });
+    let enter = move |at: usize, text: String| {
+        let Some(mut sizes) = sizes.get_untracked() else {
+            return;
+        };
+        match text.trim().parse() {
+            Ok(size) => {
+                sizes[at] = size;
+                let [rows, dim, classes] = sizes;
+                session.choose_sample(format!("{rows}x{dim}x{classes}"));
+            }
+            Err(_) => state.say(format!("\"{text}\" is no number of rows, features or classes")),
+        }
+    };
+    let size = move |at: usize, name: &'static str| {
+        view! {
+            <div class="knob">
+                <label for=format!("imagined-{at}")>{name}</label>
+                <input
+                    id=format!("imagined-{at}") type="number" min="1" prop:value=move || sizes.get().map(|sizes| sizes[at].to_string())
+                    on:change=move |event| enter(at, event_target_value(&event))
+                />
+            </div>
+        }
+    };
+    view! {
+        <div class="controls" hidden=move || sizes.read().is_none()>
+            {size(0, "Rows")} {size(1, "Features")} {size(2, "Classes")}
+            <p class="summary">"What a run on such data would take stands above the map, for any settings below. The page's link carries it."</p>
+        </div>
     }
 }
 

@@ -7,6 +7,9 @@ use crate::plots::Purposes;
 use crate::protocol;
 use crate::state::{Phase, State};
 
+/// Bytes from which on it is said what another library would hold.
+const MUCH: u64 = 1 << 30;
+
 /// The forecast of the next run: there while none is under way, and the last one, where there is one, had other settings.
 #[component]
 pub(crate) fn RunForecast(state: State) -> impl IntoView {
@@ -25,6 +28,13 @@ pub(crate) fn RunForecast(state: State) -> impl IntoView {
         Some(Ok(forecast)) => forecast.peak_bytes.to_string(),
         _ => String::new(),
     };
+    let pml = move || match &*state.forecast.read() {
+        Some(Ok(forecast)) => forecast.pml_bytes,
+        _ => 0,
+    };
+    let pml_bytes = move || pml().to_string();
+    // What is small there too needs no word.
+    let tells_pml = move || pml() > MUCH || (state.is_imagined() && pml() > 0);
     let parts = Signal::derive(move || match &*state.forecast.read() {
         Some(Ok(forecast)) => forecast.by_purpose.clone(),
         _ => Default::default(),
@@ -32,6 +42,9 @@ pub(crate) fn RunForecast(state: State) -> impl IntoView {
     view! {
         <div class="forecast" hidden=move || !shown()>
             <p data-testid="forecast" data-bytes=bytes role="status" class:refused=refused>{said}</p>
+            <p class="muted" data-testid="forecast-pml" data-bytes=pml_bytes hidden=move || !tells_pml()>
+                {move || format!("For the triplets or pairs of one step PyTorch Metric Learning would hold about {}.", Bytes(pml()))}
+            </p>
             <Purposes testid="forecast-by-purpose" parts/>
         </div>
     }

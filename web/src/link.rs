@@ -43,7 +43,8 @@ impl Link {
                 link.data = Some(file.to_owned());
             } else {
                 let name = value.strip_prefix(SAMPLE).unwrap_or(&value);
-                if SAMPLES.contains(&name) {
+                // Sizes alone, as in `#data=600000x128x1000`, are data that is imagined.
+                if SAMPLES.contains(&name) || name.split('x').all(|size| size.parse::<u64>().is_ok()) {
                     link.data = Some(format!("{SAMPLE}{name}"));
                 } else {
                     let known = SAMPLES.join(" or ");

@@ -313,6 +313,8 @@ pub(crate) struct DataSummary {
     pub(crate) label_column: Option<String>,
     /// Text columns: what can say the side of each row, or its super-class.
     pub(crate) split_columns: Vec<String>,
+    /// Whether there are no rows, and memory and time can only be planned.
+    pub(crate) imagined: bool,
     /// The settings to start from.
     pub(crate) default_config: TrainConfig,
 }
@@ -337,6 +339,8 @@ pub(crate) struct RunForecast {
     pub(crate) by_purpose: BTreeMap<String, u64>,
     /// How long it takes, about.
     pub(crate) predicted_ms: f64,
+    /// What PML would allocate for its largest step, about, in bytes.
+    pub(crate) pml_bytes: u64,
 }
 
 /// How far a comparison is.

@@ -226,6 +226,9 @@ impl Session {
 
     /// Starts a run where one can start.
     fn start(&self, config: TrainConfig, steps: Option<u64>) {
+        if untrack(|| self.state.is_imagined()) {
+            return self.state.say(ONLY_IMAGINED.to_owned());
+        }
         if untrack(|| self.state.can_start()) {
             self.state.forgive();
             self.state.notice.set(None);
@@ -277,6 +280,10 @@ impl Session {
         }
     }
 }
+
+/// Why nothing runs on data that is imagined.
+pub(crate) const ONLY_IMAGINED: &str =
+    "There are no rows yet, only their number: choose a sample, or drop a table, to run.";
 
 /// Test rows that are scored where a person does not want to wait for all.
 pub(crate) const FEWER: usize = 1000;

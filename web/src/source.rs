@@ -327,7 +327,7 @@ pub(crate) fn sample_text(name: &str) -> &'static str {
         "digits" => "Handwritten digits",
         "cells" => "Single cells: human and mouse pancreas",
         "large" => "Large: 100,000 rows",
-        _ => "Sample",
+        _ => "Imagined data",
     }
 }
 

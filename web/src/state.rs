@@ -394,6 +394,11 @@ impl State {
         self.stage.get() == Phase::Dead
     }
 
+    /// Whether memory and time can only be planned.
+    pub(crate) fn is_imagined(&self) -> bool {
+        self.data.read().as_ref().is_some_and(|data| data.imagined)
+    }
+
     /// Whether a run can start.
     pub(crate) fn can_start(&self) -> bool {
         self.data.read().is_some()
@@ -796,6 +801,7 @@ impl State {
             Phase::Ready if self.data.read().is_none() => {
                 "Choose a sample, or drop a table.".to_owned()
             }
+            Phase::Ready if self.is_imagined() => "Planned, from numbers alone.".to_owned(),
             Phase::Ready => "Ready. Press Run, or Space.".to_owned(),
             Phase::Starting => "Starting ..".to_owned(),
             Phase::Running if self.is_scoring() => match curves.data.test {

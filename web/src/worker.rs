@@ -508,6 +508,9 @@ impl Core {
 
     async fn take(&mut self, dataset: Dataset, sample: Option<Sample>, label_columns: Vec<String>) {
         let looked_at = async {
+            if dataset.is_imagined() {
+                return Ok((Survey::default(), Preview::default()));
+            }
             let survey = Survey::of(&dataset.features).await?;
             Ok((survey, preview(&dataset).await?))
         };
@@ -538,6 +541,7 @@ impl Core {
                 .iter()
                 .map(|(name, _)| name.clone())
                 .collect(),
+            imagined: dataset.is_imagined(),
             default_config: dataset.default_config(),
         };
         self.end_run().await;
@@ -725,6 +729,7 @@ impl Core {
                 budget_bytes: config.budget_bytes,
                 by_purpose,
                 predicted_ms: forecast.predicted_ms,
+                pml_bytes: Trainer::plan_pml(data, config),
             }
         });
         let forecast = forecast.map_err(|error| error.to_string());

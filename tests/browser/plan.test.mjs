@@ -1,0 +1,56 @@
+// Memory and time planned before there is any data: by sizes alone.
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import path from "node:path";
+
+import { pages, test } from "./playing.mjs";
+import { root } from "./support.mjs";
+
+const on = pages();
+
+const forecast = (page) => page.bare("forecast", "bytes");
+
+/** What `nearfar plan train` says that a run holds. */
+function native(sizes, ...settings) {
+  const cli = path.join(root, "target/debug/nearfar");
+  const sets = settings.flatMap((set) => ["--set", set]);
+  const text = execFileSync(cli, ["plan", "train", "--json", "--engine", "cpu", "--data", `sample:${sizes}`, ...sets], { stdio: ["ignore", "pipe", "ignore"] });
+  return JSON.parse(text);
+}
+
+test("sizes alone give memory, time and PML's share, by a link, and nothing runs on them", async () => {
+  await on("?engine=cpu#data=600000x128x1000&batch_size=64&memory_size=16384", {}, async (page) => {
+    await page.status(/^Planned/);
+    await page.summary(/600\s000 rows of 128 features; 1000 classes of 600 rows each/);
+    await page.says("forecast", /of device memory; it may use 256 MiB/);
+    const bytes = await forecast(page);
+    const own = native("600000x128x1000", "batch_size=64", "memory_size=16384");
+    const planned = own.memory.buffers.reduce((sum, buffer) => sum + buffer.bytes, 0);
+    assert.ok(Math.abs(bytes / planned - 1) < 0.05, `${bytes}, natively ${planned}`);
+    // 64 anchors against 16,384 rows twice: a byte each, and the indices of the triplets.
+    const pml = await page.bare("forecast-pml", "bytes");
+    assert.ok(pml > 64 * 16_384 ** 2 && pml < 2 * 64 * 16_384 ** 2, `${pml} bytes`);
+    // Other sizes, other bytes, and the link follows.
+    await page.set("Rows", "6000");
+    await page.summary(/^6000 rows/);
+    assert.match(page.page.url(), /data=6000x128x1000/);
+    assert.match(page.page.url(), /memory_size=16384/);
+    await page.page.waitForFunction((bytes) => Number(document.querySelector("[data-testid=forecast]").dataset.bytes) < bytes, bytes);
+    await page.set("Memory rows", "0");
+    await page.page.waitForFunction((pml) => Number(document.querySelector("[data-testid=forecast-pml]").dataset.bytes) < pml / 1000, pml);
+    // What does not fit is refused by its numbers.
+    await page.set("Budget, MiB", "2");
+    await page.says("forecast", /This run cannot start/);
+    await page.set("Budget, MiB", "256");
+    // Nothing runs.
+    await page.click("run");
+    assert.match(await page.error(), /There are no rows yet, only their number/);
+    assert.equal(await page.number("step-count"), 0);
+    await page.set("Classes", "7000");
+    await page.page.waitForFunction(() => /classes is 7000: 6000 rows have at most as many/.test(document.querySelector("[data-testid=error]").textContent));
+    // Real data takes its place.
+    await page.find("dataset-select").selectOption("mirrored");
+    await page.status(/^Ready/);
+    assert.ok(await page.page.getByLabel("Features", { exact: true }).isHidden());
+  });
+});
