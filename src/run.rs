@@ -323,10 +323,10 @@ impl Run {
             test => test,
         };
         let split = &self.trainer.config().split;
-        let (verdict, compared) = verdict(split, trial.as_ref());
+        let verdict = verdict(split, trial.as_ref());
         self.warnings
-            .see_end(&self.evaluations, &compared, self.trainer.config());
-        (self.verdict, self.compared) = (Some(verdict), compared);
+            .see_end(&self.evaluations, &verdict, self.trainer.config());
+        (self.verdict, self.compared) = (Some(verdict.text), verdict.compared);
         Ok(())
     }
 

@@ -78,11 +78,25 @@ pub(crate) struct Trial {
     pub(crate) tested: bool,
 }
 
-/// Compares the head with raw features, and with the linear baseline where there is one: in sentences, and in numbers.
-pub(crate) fn verdict(split: &Split, trial: Option<&Trial>) -> (String, Vec<Compared>) {
+/// What a run was good for.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Verdict {
+    /// In sentences.
+    pub(crate) text: String,
+    /// In numbers: beside raw features, and beside the linear map where there is one.
+    pub(crate) compared: Vec<Compared>,
+    /// Whether it says to take the linear map, which does better.
+    pub(crate) prefers_linear: bool,
+}
+
+/// Compares the head with raw features, and with the linear baseline where there is one.
+pub(crate) fn verdict(split: &Split, trial: Option<&Trial>) -> Verdict {
     let Some(trial) = trial else {
         let text = "Nothing to judge by: no held-out row has another row of its class. Raise test_fraction.";
-        return (text.to_owned(), Vec::new());
+        return Verdict {
+            text: text.to_owned(),
+            ..Verdict::default()
+        };
     };
     let by_class = matches!(split, Split::ByClass | Split::ByClassShuffled);
     let raw = Standing::of(&trial.head, &trial.raw, by_class);
@@ -155,8 +169,15 @@ pub(crate) fn verdict(split: &Split, trial: Option<&Trial>) -> (String, Vec<Comp
          (MAP@R): {groups}."
     );
     let compared = named.iter().map(|(name, standing)| standing.compared(name));
-    (text, compared.collect())
+    Verdict {
+        compared: compared.collect(),
+        prefers_linear: advice == LINEAR_IS_BETTER,
+        text,
+    }
 }
+
+/// Said of a head that a linear map leaves behind.
+const LINEAR_IS_BETTER: &str = "Do not ship this head: a linear map does better. Take that, or start from it (hidden_layers [], initial_weights lda).";
 
 /// What to do with the head.
 fn advice(raw: &Standing, linear: Option<(&Standing, bool)>) -> &'static str {
@@ -173,10 +194,7 @@ fn advice(raw: &Standing, linear: Option<(&Standing, bool)>) -> &'static str {
             (Is::Worse, Is::Better) => {
                 "Keep this head if you need whole groups; for the nearest row take the linear map."
             }
-            _ => {
-                "Do not ship this head: a linear map does better. Take that, or start from it (hidden_layers [], \
-                 initial_weights lda)."
-            }
+            _ => LINEAR_IS_BETTER,
         };
     }
     if let (Is::Alike, Is::Better, Some(Is::Alike)) = (
@@ -390,7 +408,12 @@ mod tests {
             linear: Some((judged((990, 0.5)), 16)),
             tested: true,
         };
-        let (_, compared) = verdict(&Split::ByClass, Some(&trial));
+        let Verdict {
+            compared,
+            prefers_linear,
+            ..
+        } = verdict(&Split::ByClass, Some(&trial));
+        assert!(!prefers_linear);
         let [raw, linear] = &compared[..] else {
             panic!("{compared:?}");
         };
@@ -427,7 +450,7 @@ mod tests {
             linear: linear.map(|linear| (judged(linear), 16)),
             tested: true,
         };
-        verdict(&Split::ByClass, Some(&trial)).0
+        verdict(&Split::ByClass, Some(&trial)).text
     }
 
     #[test]
@@ -559,7 +582,7 @@ mod tests {
     fn without_anything_scored_it_says_so_and_a_judged_validation_side_is_named() {
         assert!(
             verdict(&Split::Random, None)
-                .0
+                .text
                 .starts_with("Nothing to judge by")
         );
         let trial = Trial {
@@ -568,7 +591,7 @@ mod tests {
             linear: None,
             tested: false,
         };
-        let (text, _) = verdict(&Split::Random, Some(&trial));
+        let text = verdict(&Split::Random, Some(&trial)).text;
         assert!(
             text.contains(" On validation rows (nothing was kept for a test), "),
             "{text}"

@@ -13,7 +13,7 @@ use crate::metrics::Metrics;
 use crate::miners::{Miner, TypeOfTriplets};
 use crate::survey::Survey;
 use crate::trainer::{Evaluation, StepReport};
-use crate::verdict::{Compared, Gain};
+use crate::verdict::Verdict;
 
 /// Steps without an active triplet before it is said.
 const QUIET_STEPS: u64 = 20;
@@ -167,23 +167,15 @@ impl Warnings {
         }
     }
 
-    /// Looks at a whole run: what its curve, and what it is compared with, say to try next.
+    /// Looks at a whole run: what its curve, and the verdict, say to try next.
     pub(crate) fn see_end(
         &mut self,
         evaluations: &[Evaluation],
-        compared: &[Compared],
+        verdict: &Verdict,
         config: &TrainConfig,
     ) {
         self.said.extend(steps_to_try(evaluations, config));
-        let linear = compared.get(1);
-        let is_worse = |gain: &Gain| gain.high < 0.0;
-        let is_better = |gain: &Gain| gain.low > 0.0;
-        if let Some(Compared {
-            nearest, groups, ..
-        }) = linear
-            && [nearest, groups].into_iter().any(is_worse)
-            && ![nearest, groups].into_iter().any(is_better)
-        {
+        if verdict.prefers_linear {
             let text = "The linear map does better than this head. A linear head that starts from it begins with what it has.";
             let sets = ["hidden_layers=[]", "initial_weights=lda"].map(str::to_owned);
             let warning = Warning::new(text.to_owned());
@@ -237,7 +229,7 @@ fn steps_to_try(evaluations: &[Evaluation], config: &TrainConfig) -> Option<Warn
         && rose > RISES * last.standard_error.max(earlier.standard_error)
     {
         let text = format!(
-            "Validation precision@1 was still rising when training ended: {:.2} after {earlier_step} steps, {:.2} after {last_step}. \
+            "Validation precision@1 was still rising: {:.2} after {earlier_step} steps, {:.2} after {last_step}. \
              More steps may do better.",
             of(&earlier),
             of(&last)

@@ -64,13 +64,24 @@ mod tests {
     #[test]
     fn a_name_says_rows_features_and_classes() {
         let dataset = Dataset::sample("600x8x30", 0).expect("is imagined");
-        assert_eq!((dataset.rows(), dataset.features.dim(), dataset.class_names.len()), (600, 8, 30));
+        assert_eq!(
+            (
+                dataset.rows(),
+                dataset.features.dim(),
+                dataset.class_names.len()
+            ),
+            (600, 8, 30)
+        );
         assert_eq!(dataset.class_sizes(), vec![20; 30]);
         let refused = |name: &str| Dataset::sample(name, 0).expect_err("refused").to_string();
         assert!(refused("0x8x30").starts_with("rows is 0: it must be between 1 and 10000000"));
         assert!(refused("600x8x601").starts_with("classes is 601: 600 rows"));
         assert!(refused("600x8").starts_with("there is no sample"));
         let read = pollster::block_on(dataset.features.read(&[0], &mut Vec::new()));
-        assert!(read.expect_err("there are none").to_string().contains("only imagined"));
+        assert!(
+            read.expect_err("there are none")
+                .to_string()
+                .contains("only imagined")
+        );
     }
 }

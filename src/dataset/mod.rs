@@ -16,9 +16,9 @@ mod format;
 mod guarded;
 #[cfg(feature = "hdf5")]
 mod hdf5;
+mod imagined;
 mod json_lines;
 mod labelled;
-mod imagined;
 mod large;
 mod lines;
 mod many_classes;
@@ -124,10 +124,12 @@ impl Dataset {
                 "sample:{name} has a file, which the page has to fetch"
             ))),
             "large" => Ok(large::generate(seed)),
-            name => imagined::named(name).unwrap_or_else(|| Err(Error::Config(format!(
-                "there is no sample \"{name}\": {}",
-                SAMPLES.map(|name| format!("sample:{name}")).join(", ")
-            )))),
+            name => imagined::named(name).unwrap_or_else(|| {
+                Err(Error::Config(format!(
+                    "there is no sample \"{name}\": {}",
+                    SAMPLES.map(|name| format!("sample:{name}")).join(", ")
+                )))
+            }),
         }
     }
 

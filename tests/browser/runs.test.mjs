@@ -144,7 +144,8 @@ test("a warning has a button that mends it", async () => {
     assert.ok(await page.find("next-memory_size").isVisible());
     await page.click("run");
     await page.status(/^Done/);
-    assert.equal(await page.find("warnings").locator(".warning").count(), 0);
+    // What so short a run suggests at its end is another matter.
+    assert.equal(await page.find("warnings").locator(".warning", { hasText: "The memory holds" }).count(), 0);
   });
 });
 

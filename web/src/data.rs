@@ -102,7 +102,9 @@ fn Imagined(state: State, session: Session) -> impl IntoView {
                 let [rows, dim, classes] = sizes;
                 session.choose_sample(format!("{rows}x{dim}x{classes}"));
             }
-            Err(_) => state.say(format!("\"{text}\" is no number of rows, features or classes")),
+            Err(_) => state.say(format!(
+                "\"{text}\" is no number of rows, features or classes"
+            )),
         }
     };
     let size = move |at: usize, name: &'static str| {

@@ -44,7 +44,9 @@ impl Link {
             } else {
                 let name = value.strip_prefix(SAMPLE).unwrap_or(&value);
                 // Sizes alone, as in `#data=600000x128x1000`, are data that is imagined.
-                if SAMPLES.contains(&name) || name.split('x').all(|size| size.parse::<u64>().is_ok()) {
+                if SAMPLES.contains(&name)
+                    || name.split('x').all(|size| size.parse::<u64>().is_ok())
+                {
                     link.data = Some(format!("{SAMPLE}{name}"));
                 } else {
                     let known = SAMPLES.join(" or ");
