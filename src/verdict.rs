@@ -413,7 +413,7 @@ mod tests {
             prefers_linear,
             ..
         } = verdict(&Split::ByClass, Some(&trial));
-        assert!(!prefers_linear);
+        assert!(prefers_linear, "{compared:?}");
         let [raw, linear] = &compared[..] else {
             panic!("{compared:?}");
         };

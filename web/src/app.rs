@@ -352,6 +352,9 @@ fn Verdict(state: State, session: Session) -> impl IntoView {
                 .to_owned()
         }
         (None, true) => "The verdict comes at the end, on rows that were never trained on.".to_owned(),
+        (None, false) if state.is_imagined() => {
+            "Change the sizes or any setting, and see what a run would take. Choose data to run.".to_owned()
+        }
         (None, false) => "Press Run: a small network learns to place rows of the same class side by side. You see how well \
                           it does, and what a memory of earlier batches adds."
             .to_owned(),
