@@ -376,26 +376,13 @@ fn parts(values: &str) -> Vec<&str> {
 
 /// Takes what all entries have in common.
 fn hold(config: &mut TrainConfig, base: &TrainConfig) {
-    let TrainConfig {
-        seed,
-        data_seed,
-        split,
-        test_fraction,
-        validation_fraction,
-        test_queries,
-        budget_bytes,
-        ..
-    } = base.clone();
-    *config = TrainConfig {
-        seed,
-        data_seed,
-        split,
-        test_fraction,
-        validation_fraction,
-        test_queries,
-        budget_bytes,
-        ..config.clone()
-    };
+    config.seed = base.seed;
+    config.data_seed = base.data_seed;
+    config.split.clone_from(&base.split);
+    config.test_fraction = base.test_fraction;
+    config.validation_fraction = base.validation_fraction;
+    config.test_queries = base.test_queries;
+    config.budget_bytes = base.budget_bytes;
 }
 
 /// Says whose settings do not hold.

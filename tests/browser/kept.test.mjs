@@ -138,6 +138,12 @@ test("a run on a file waits for that file", async () => {
     await page.click("view-runs");
     await page.find("open-run").first().click();
     await page.says("saved-run", /trees\.csv .*choose that file again/);
+    // Another run meanwhile is another run: it does not take its place.
+    await ran(page);
+    await page.click("view-runs");
+    await listed(page, 2);
+    await page.find("open-run").last().click();
+    await page.says("saved-run", /trees\.csv .*choose that file again/);
     await page.upload(new URL("../data/trees.csv", import.meta.url).pathname);
     await page.status(/^Done/);
     assert.equal(await page.text("verdict"), verdict);

@@ -230,6 +230,7 @@ impl Session {
             return self.state.say(ONLY_IMAGINED.to_owned());
         }
         if untrack(|| self.state.can_start()) {
+            self.state.leave_kept_run();
             self.state.forgive();
             self.state.notice.set(None);
             self.state.aside.set(None);

@@ -587,6 +587,7 @@ impl State {
                 self.no_engine.set(Some(message));
             }
             Event::NotStarted(message) | Event::Failed(message) => {
+                self.leave_kept_run();
                 self.say(message);
                 self.can_evaluate.set(None);
                 self.evaluating.set(None);
@@ -710,6 +711,13 @@ impl State {
                 self.clear();
                 self.stage.set(Phase::Ready);
             }
+        }
+    }
+
+    /// Gives up opening a run that was kept: the next run is another one, and never takes its place.
+    pub(crate) fn leave_kept_run(&self) {
+        if self.runs.leave() {
+            self.offer.set(None);
         }
     }
 
