@@ -395,7 +395,12 @@ impl Session {
 #[component]
 pub(crate) fn GoOn(state: State, session: Session) -> impl IntoView {
     let offered = Memo::new(move |_| {
-        let free = matches!(state.phase.get(), Phase::Ready | Phase::Dead);
+        let free = match state.phase.get() {
+            Phase::Ready | Phase::Dead => true,
+            // Its results stay on the page until the kept run is there.
+            Phase::Finished => state.runs.is_opening(),
+            _ => false,
+        };
         state.offer.get().filter(|_| free)
     });
     let forget = move |_| {

@@ -165,6 +165,11 @@ impl Runs {
         self.current.set(opened.unwrap_or_else(Date::now));
     }
 
+    /// Whether a kept run is to be opened.
+    pub(crate) fn is_opening(&self) -> bool {
+        self.opening.read().is_some()
+    }
+
     /// The file that is being opened, where one is.
     pub(crate) fn opening(&self) -> Option<File> {
         let id = self.opening.get_untracked()?;
