@@ -9,7 +9,6 @@ export TRUNK_SKIP_VERSION_CHECK := true
 export XDG_RUNTIME_DIR ?= /tmp
 
 TRUNK_VERSION := 0.21.14
-# The same stands in Trunk.toml.
 BINARYEN_VERSION := 132
 BINDGEN_VERSION = $(shell grep -A1 '^name = "wasm-bindgen"$$' Cargo.lock | sed -n 's/version = "\(.*\)"/\1/p')
 # A prebuilt tool takes seconds where cargo-binstall is there to fetch it.
@@ -29,7 +28,7 @@ page: wasm-target trunk wasm-bindgen wasm-opt
 	trunk build --release
 	@node tests/browser/size.mjs dist
 
-test: wasm-target trunk wasm-bindgen vulkan browser
+test: wasm-target trunk wasm-bindgen wasm-opt vulkan browser
 	@mkdir -p target && date +%s > target/.test-started
 	cargo test
 	cargo build --bin nearfar

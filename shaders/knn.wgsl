@@ -7,21 +7,24 @@
 // keep           one workgroup a query   kept[query] = the k nearest of kept and survivors, nearest first; counts[query] = 0
 // keep_serial    one invocation a query  the same without a barrier, for a small k where barriers are dear
 //
-// A visit is one reference in `step` of the chunk, VISIT at most, from `offset` on, so that no order of the references makes
-// all survive; survivors have room for all. What survives in which slot is left to chance, and `keep` sorts it out.
+// A visit is one reference in `step` of the chunk, VISIT at most. A look takes `width` visits together, from `offset` on; all
+// that survive one visit have room. Where more survive a look than have room, LOST stands first among the query's
+// neighbours from then on. What survives in which slot is left to chance, and `keep` sorts it out.
 
 const VISIT = 1024u;
 const NOTHING = vec2u(0xc0000000u, 0xffffffffu);  // -2.0, no id: farther than every reference
+const LOST = vec2u(0x40400000u, 0u);              // 3.0: nearer than every reference
 
 struct Params {
   first_row: u32,   // the first query, in the block
   rows: u32,        // queries
-  references: u32,  // of this visit
+  references: u32,  // of this look
   stride: u32,      // vec4s of a row
   k: u32,           // 512 at most
   first_id: u32,    // the id of the chunk's first reference
-  step: u32,
-  offset: u32,
+  step: u32,        // visits of the chunk
+  offset: u32,      // the first visit of this look
+  width: u32,       // how many
 }
 
 @group(0) @binding(0) var<uniform> params: Params;
@@ -29,7 +32,7 @@ struct Params {
 @group(0) @binding(2) var<storage, read> references: array<vec4f>;  // unit rows of the chunk
 @group(0) @binding(3) var<storage, read> asked: array<vec4u>;       // (own id, similarity's bits and id of `after`, 0)
 @group(0) @binding(4) var<storage, read_write> kept: array<vec2u>;  // [rows, k], (similarity's bits, id)
-@group(0) @binding(4) var<storage, read> kept_before: array<vec2u>;      // the same, while a visit looks at it
+@group(0) @binding(4) var<storage, read> kept_before: array<vec2u>;      // the same, during a look
 @group(0) @binding(5) var<storage, read_write> survivors: array<vec2u>;  // [rows, VISIT]
 @group(0) @binding(6) var<storage, read_write> counts: array<atomic<u32>>;
 
@@ -44,7 +47,10 @@ fn nearer(a: vec2u, b: vec2u) -> bool {
 }
 
 fn place(i: u32) -> u32 {
-  return params.offset + i * params.step;
+  if params.width == 1u {
+    return params.offset + i * params.step;  // all survive the first look, and a software adapter divides slowly
+  }
+  return i / params.width * params.step + params.offset + i % params.width;
 }
 
 fn take(row: u32, i: vec4u, s: vec4f) {
@@ -67,7 +73,8 @@ fn offer(query: u32, i: u32, s: f32, farthest: vec2u) {
   if i < params.references && nearer(farthest, entry) {
     let about = asked[query];
     if entry.y != about.x && nearer(entry, about.yz) {
-      survivors[query * VISIT + atomicAdd(&counts[query], 1u)] = entry;
+      let slot = atomicAdd(&counts[query], 1u);
+      survivors[query * VISIT + min(slot, VISIT - 1u)] = entry;  // past the last they are lost in any case
     }
   }
 }
@@ -118,7 +125,7 @@ fn keep(
   if survived == 0u {
     return;
   }
-  let total = params.k + survived;
+  let total = params.k + min(survived, VISIT);
   for (var j = lane; j < total; j += WORKGROUP_SIZE) {
     if j < params.k {
       entries[j] = kept[query * params.k + j];
@@ -147,6 +154,9 @@ fn keep(
     kept[query * params.k + j] = entries[j];
   }
   if lane == 0u {
+    if survived > VISIT {
+      kept[query * params.k] = LOST;
+    }
     atomicStore(&counts[query], 0u);
   }
 }
@@ -164,7 +174,7 @@ fn keep_serial(
   let query = params.first_row + row;
   let first = query * params.k;
   let survived = atomicLoad(&counts[query]);
-  for (var i = 0u; i < survived; i++) {
+  for (var i = 0u; i < min(survived, VISIT); i++) {
     let entry = survivors[query * VISIT + i];
     // What is farther moves down one place; the farthest of all falls out.
     var at = params.k;
@@ -177,6 +187,9 @@ fn keep_serial(
     if at < params.k {
       kept[first + at] = entry;
     }
+  }
+  if survived > VISIT {
+    kept[first] = LOST;
   }
   atomicStore(&counts[query], 0u);
 }

@@ -6,6 +6,7 @@
 //   term  = scale <gradient, unit> + what is there  a row's term of the loss, in the step's report
 //
 // normalize   one workgroup a row   unit[first + row]
+// in_place    one workgroup a row   raw[first + row]
 // enqueue     one workgroup a row   unit[row], norms[row], and its copy in the memory: bank, tags[slot] = (label, id)
 // measure     one workgroup a row   unit[row], norms[row]
 // backward    one workgroup a row   gradient[row] in place, and where scale is not 0 this row's term of the loss
@@ -19,7 +20,7 @@ const ACTIVE = 8u;         // where the u64 of active triplets stands in them
 struct Params {
   rows: u32,
   stride: u32,       // vec4s of a row
-  first: u32,        // in normalize: where the unit rows begin; in enqueue: where `batch` begins
+  first: u32,        // in normalize and in_place: where the unit rows begin; in enqueue: where `batch` begins
   cursor: u32,       // the memory's next slot
   capacity: u32,     // the memory's slots
   first_id: u32,     // the id of the first enqueued row
@@ -37,6 +38,9 @@ struct Params {
 @group(0) @binding(5) var<storage, read_write> bank: array<vec4f>;
 @group(0) @binding(6) var<storage, read_write> tags: array<vec2u>;
 @group(0) @binding(7) var<storage, read_write> status: array<atomic<u32>>;
+
+// In in_place only.
+@group(0) @binding(1) var<storage, read_write> raw: array<vec4f>;
 
 // In measure only.
 @group(0) @binding(3) var<storage, read_write> measured: array<f32>;
@@ -93,6 +97,28 @@ fn normalize(
   let norm = max(length_of(row, lane), 1e-12);
   for (var k = lane; k < params.stride; k += WORKGROUP_SIZE) {
     unit[(params.first + row) * params.stride + k] = rows[row * params.stride + k] / norm;
+  }
+}
+
+@compute @workgroup_size(WORKGROUP_SIZE)
+fn in_place(
+  @builtin(workgroup_id) group: vec3u,
+  @builtin(num_workgroups) groups: vec3u,
+  @builtin(local_invocation_index) lane: u32,
+) {
+  let row = group.x + group.y * groups.x;
+  if row >= params.rows {
+    return;
+  }
+  let start = (params.first + row) * params.stride;
+  var squares = 0.0;
+  for (var k = lane; k < params.stride; k += WORKGROUP_SIZE) {
+    let v = raw[start + k];
+    squares = chain(v, v, squares);
+  }
+  let norm = max(sqrt(sum(squares, lane)), 1e-12);
+  for (var k = lane; k < params.stride; k += WORKGROUP_SIZE) {
+    raw[start + k] = raw[start + k] / norm;
   }
 }
 

@@ -9,6 +9,7 @@
 // order             one workgroup per row and run    each run of RUN thresholds sorted; the lowest book = 0
 // exchange_far      one invocation a pair            one stage of a bitonic sort across runs
 // merge             one workgroup per row and run    the stages after it, within runs: exchange_far and merge make longer runs
+// pack              one invocation per four counts   packed_books[i] = books 4 i to 4 i + 3, 16 bits each
 // sort_thresholds   one workgroup a row              clear, find and order, where one span and one run hold everything
 // strip, tile       see tile.wgsl                    books[offset + g], all gaps but the lowest: subtract to get that
 //
@@ -36,7 +37,7 @@ struct Params {
   distance: u32,     // what a similarity counts for
   groups: u32,       // find, order, exchange_far, merge: workgroups of a row
   span: u32,         // find: references of a workgroup
-  size: u32,         // exchange_far: thresholds that form one run after this and the stages that follow
+  size: u32,         // exchange_far: thresholds that form one run after this and the stages that follow; pack: counts
   step: u32,         // exchange_far: how far apart two lie that are compared; 0: the first with the last, and so on inwards
   first_part: u32,      // finish: the parts of these segments
   end_part: u32,
@@ -52,6 +53,10 @@ struct Params {
 @group(0) @binding(5) var<storage, read_write> thresholds: array<vec2u>;  // (similarity's bits, id)
 @group(0) @binding(5) var<storage, read> ordered: array<vec2u>;           // the same, once sorted
 @group(0) @binding(6) var<storage, read_write> books: array<atomic<u32>>;
+
+// In pack only.
+@group(0) @binding(1) var<storage, read_write> book_words: array<u32>;
+@group(0) @binding(2) var<storage, read_write> packed_books: array<vec2u>;
 
 const RUN = 4096u;  // thresholds that one workgroup sorts
 
@@ -221,6 +226,23 @@ fn merge(
   }
   let run = run_of(batch[params.batch + i], g % params.groups);
   merge_thresholds(run.first, run.count, RUN / 2u, lane);
+}
+
+@compute @workgroup_size(WORKGROUP_SIZE)
+fn pack(
+  @builtin(workgroup_id) group: vec3u,
+  @builtin(num_workgroups) groups: vec3u,
+  @builtin(local_invocation_index) lane: u32,
+) {
+  let i = (group.x + group.y * groups.x) * WORKGROUP_SIZE + lane;
+  let first = 4u * i;
+  if first < params.size {
+    let last = params.size - 1u;  // past it anything does
+    packed_books[i] = vec2u(
+      book_words[first] | (book_words[min(first + 1u, last)] << 16u),
+      book_words[min(first + 2u, last)] | (book_words[min(first + 3u, last)] << 16u),
+    );
+  }
 }
 
 @compute @workgroup_size(WORKGROUP_SIZE)

@@ -6,6 +6,9 @@
 // strip   one invocation per 8 rows and 4 references, no barrier     for adapters that pay dearly for barriers
 // tile    one workgroup per 128 rows and 128 references, 8 x 8 an invocation, through workgroup memory
 //
+// Workgroups of `tile` that follow each other take the same references with one stretch of rows after the other: references are
+// many more than a cache holds, the rows of a block are not. Strips go the other way round: llvmpipe gains nothing by this.
+//
 // The pass has `params` (first_row, rows, references: how many it visits, stride), `anchors`, `references`;
 // `place(i)`, where the i-th reference of its visit stands; and `take(row, i, s)`, which gets a row of the block and its
 // similarities `s` to the references `i` of the visit. Rows and references past the end are its own to leave out.
@@ -137,10 +140,10 @@ fn tile(
   @builtin(local_invocation_index) lane: u32,
 ) {
   let g = group.x + group.y * groups.x;
-  let columns = (params.references + 127u) / 128u;
-  let first_row = g / columns * 128u;
-  let first = g % columns * 128u;
-  if first_row >= params.rows {
+  let stretches = (params.rows + 127u) / 128u;
+  let first_row = g % stretches * 128u;
+  let first = g / stretches * 128u;
+  if first >= params.references {
     return;
   }
   // Every invocation brings in half of one row and half of one reference for each step of DEPTH.

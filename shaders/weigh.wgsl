@@ -5,8 +5,11 @@
 //   x = margin - (v_ap - v_an)     loss = max(0, x), or log(1 + exp(x)) where smooth
 //   weight of a reference     d loss / d similarity, summed over the row's mined triplets
 //   one_negative              a positive meets the nearest negative that is farther than it, else the farthest of all
+//   drawn                     triplets are those of a list, each as often as it stands there
 //
 // choose    one workgroup per row and 256 of what is kept   weights: of a positive, the number of its one negative
+// count     one workgroup a row                             times: in how many triplets a reference stands; weights: 0
+// drawn     one workgroup per row and 256 drawn triplets    weights; terms: the losses of the triplets; totals
 // weigh     one workgroup per row and 256 of what is kept   weights; terms: the losses of its negatives; totals
 // settle    one workgroup per row and 256 of what is kept   weights: of a positive with one negative
 // total     one invocation a row                            losses: the row's terms ascending
@@ -47,6 +50,7 @@ struct Params {
   swap: u32,
   one_negative: u32,
   smooth_loss: u32,
+  list: u32,        // places of a row of the list, where triplets are drawn; else 0
   batch: u32,       // where the block begins in `batch`
   anchors: u32,     // rows of the block, in swapped
   miner_margin: f32,
@@ -55,6 +59,8 @@ struct Params {
 
 @group(0) @binding(0) var<uniform> params: Params;
 @group(0) @binding(1) var<storage, read> references: array<vec4f>;
+@group(0) @binding(1) var<storage, read> list: array<vec2u>;     // [rows, places]: how many, then (positive, negative), in drawn
+@group(0) @binding(1) var<storage, read_write> times: array<atomic<u32>>;  // [rows, width], in count
 @group(0) @binding(2) var<storage, read> values: array<f32>;     // [rows, width]
 @group(0) @binding(3) var<storage, read> places: array<u32>;     // [rows, width]: positives from the front, negatives from the back
 @group(0) @binding(3) var<storage, read> batch: array<vec4u>;    // (label, ..) of each row, in swapped
@@ -168,6 +174,31 @@ fn add(total: u32, value: u32) {
   }
 }
 
+/// The losses of a workgroup's invocations, in their order, and their totals. Called in uniform control flow.
+fn close(term: u32, loss: f32, seen: array<u32, TOTALS>, lane: u32) {
+  var own = seen;
+  for (var i = 0u; i < TOTALS; i++) {
+    if own[i] > 0u {
+      atomicAdd(&tally[i], own[i]);
+    }
+  }
+  partial[lane] = loss;
+  workgroupBarrier();  // losses and tally are complete before they are read
+  if lane < TOTALS {
+    let count = atomicLoad(&tally[lane]);
+    if count > 0u {
+      add(WITHIN + 2u * lane, count);
+    }
+  }
+  if lane == 0u {
+    var sum = 0.0;
+    for (var i = 0u; i < WORKGROUP_SIZE; i++) {
+      sum += partial[i];
+    }
+    terms[term] = select(terms[term], 0.0, params.first == 0u) + sum;
+  }
+}
+
 @compute @workgroup_size(WORKGROUP_SIZE)
 fn choose(
   @builtin(workgroup_id) group: vec3u,
@@ -198,6 +229,32 @@ fn choose(
     }
   }
   weights[own] = f32(chosen);
+}
+
+@compute @workgroup_size(WORKGROUP_SIZE)
+fn count(
+  @builtin(workgroup_id) group: vec3u,
+  @builtin(num_workgroups) groups: vec3u,
+  @builtin(local_invocation_index) lane: u32,
+) {
+  let row = group.x + group.y * groups.x;
+  if row >= params.rows {
+    return;
+  }
+  let at = row * params.width;
+  for (var i = lane; i < params.references; i += WORKGROUP_SIZE) {
+    atomicStore(&times[at + i], 0u);
+  }
+  storageBarrier();  // all are 0 before any is counted
+  for (var j = lane; j < counts[row].x; j += WORKGROUP_SIZE) {
+    let own = at + places[at + j];
+    let chosen = u32(weights[own]);
+    weights[own] = 0.0;
+    if chosen > 0u {
+      atomicAdd(&times[own], 1u);
+      atomicAdd(&times[at + places[at + params.width - chosen]], 1u);
+    }
+  }
 }
 
 @compute @workgroup_size(WORKGROUP_SIZE)
@@ -257,27 +314,61 @@ fn weigh(
     weights[at + own] += select(weight, -weight, positive) * slope_of(v_own);
   }
   // Each triplet is counted where its negative is.
-  for (var i = 0u; i < TOTALS; i++) {
-    if !positive && seen[i] > 0u {
-      atomicAdd(&tally[i], seen[i]);
+  if positive {
+    loss = 0.0;
+    seen = array<u32, TOTALS>();
+  }
+  close(row * params.segments + segment, loss, seen, lane);
+}
+
+@compute @workgroup_size(WORKGROUP_SIZE)
+fn drawn(
+  @builtin(workgroup_id) group: vec3u,
+  @builtin(num_workgroups) groups: vec3u,
+  @builtin(local_invocation_index) lane: u32,
+) {
+  let g = group.x + group.y * groups.x;
+  let row = g / params.segments;
+  let segment = g % params.segments;
+  if row >= params.rows {
+    return;
+  }
+  let first = row * params.list + 1u;
+  let count = list[first - 1u].x;
+  if segment * WORKGROUP_SIZE >= count {
+    return;
+  }
+  let at = row * params.width;
+  let j = segment * WORKGROUP_SIZE + lane;
+  var loss = 0.0;
+  var seen: array<u32, TOTALS>;
+  if j < count {
+    let own = list[first + j];
+    let v_ap = values[at + own.x];
+    let v_an = values[at + own.y];
+    let t = weighed(v_ap, v_an, 0.0);
+    seen = array<u32, TOTALS>(u32(t.within), u32(t.hard), u32(t.mined), u32(t.costs));
+    loss = select(0.0, t.loss, t.costs);
+    // A reference is weighed where it stands first.
+    var leads = vec2<bool>(true, true);
+    var weight = vec2f();
+    for (var i = 0u; i < count; i++) {
+      let other = list[first + i];
+      let same = other == own;
+      if any(same) {
+        let met = weighed(values[at + other.x], values[at + other.y], 0.0);
+        weight += select(vec2f(), vec2f(select(0.0, met.slope, met.costs)), same);
+        leads &= !same | vec2<bool>(i >= j);
+      }
+    }
+    if leads.x {
+      weights[at + own.x] = -weight.x * slope_of(v_ap);
+    }
+    if leads.y {
+      weights[at + own.y] = weight.y * slope_of(v_an);
     }
   }
-  partial[lane] = select(loss, 0.0, positive);
-  workgroupBarrier();  // losses and tally are complete before they are read
-  if lane < TOTALS {
-    let count = atomicLoad(&tally[lane]);
-    if count > 0u {
-      add(WITHIN + 2u * lane, count);
-    }
-  }
-  if lane == 0u {
-    var sum = 0.0;
-    for (var i = 0u; i < WORKGROUP_SIZE; i++) {
-      sum += partial[i];
-    }
-    let term = row * params.segments + segment;
-    terms[term] = select(terms[term], 0.0, params.first == 0u) + sum;
-  }
+  close(row * params.segments + segment, loss, seen, lane);
 }
 
 @compute @workgroup_size(WORKGROUP_SIZE)
@@ -313,8 +404,11 @@ fn total(
   if row >= params.rows {
     return;
   }
-  let kept = counts[row];
-  let end = (kept.x + kept.y + WORKGROUP_SIZE - 1u) / WORKGROUP_SIZE;
+  var count = counts[row].x + counts[row].y;
+  if params.list > 0u {
+    count = list[row * params.list].x;
+  }
+  let end = (count + WORKGROUP_SIZE - 1u) / WORKGROUP_SIZE;
   var sum = 0.0;
   for (var segment = 0u; segment < end; segment++) {
     sum += terms[row * params.segments + segment];

@@ -11,6 +11,7 @@ use crate::cpu::Distance;
 use crate::error::{Error, Result};
 use crate::losses::{Loss, MiningRule};
 use crate::miners::Miner;
+use crate::order;
 use crate::quote::{cut, quoted};
 use crate::samplers::Sampler;
 
@@ -42,6 +43,8 @@ pub struct TrainConfig {
     pub standardize: Standardize,
     /// Widths of the hidden layers, none to four; none is a linear head.
     pub hidden_layers: Vec<usize>,
+    /// The chance of an output of a hidden layer to be dropped in a step, as `torch.nn.Dropout` does after each ReLU; below 1.
+    pub dropout: f64,
     /// Dimensions of an embedding, at least 2.
     pub embedding_size: usize,
     /// Where the weights start.
@@ -97,6 +100,7 @@ impl Default for TrainConfig {
             validation_fraction: 0.1,
             standardize: Standardize::Auto,
             hidden_layers: vec![256],
+            dropout: 0.0,
             embedding_size: 64,
             initial_weights: InitialWeights::Random,
             batch_size: 32,
@@ -149,7 +153,8 @@ impl TryFrom<String> for Split {
             _ => match text.strip_prefix("column:") {
                 Some(column) if !column.is_empty() => Ok(Self::Column(column.to_owned())),
                 _ => Err(format!(
-                    "unknown split `{text}`, expected `random`, `stratified`, `by-class`, `by-class-shuffled` or `column:NAME`"
+                    "unknown split `{}`, expected `random`, `stratified`, `by-class`, `by-class-shuffled` or `column:NAME`",
+                    cut(&text)
                 )),
             },
         }
@@ -263,8 +268,7 @@ impl TrainConfig {
 
     /// Whether a miner can weigh the rows of a batch.
     fn takes_row_weights(&self) -> bool {
-        let miner = matches!(self.miner, Miner::TripletMargin(_)) || self.miner.gives_pairs();
-        miner && !self.loss.is_mined() && self.batch_size <= MOST_WEIGHED
+        self.miner != Miner::None && !self.loss.is_mined() && self.batch_size <= MOST_WEIGHED
     }
 
     /// What is mined, and what it costs.
@@ -389,7 +393,9 @@ impl TrainConfig {
     pub fn with_sets(&self, assignments: &[String]) -> (Self, Vec<Error>) {
         let mut config = self.clone();
         let mut left: Vec<&String> = assignments.iter().collect();
-        left.sort_by_key(|set| !set.split('=').next().unwrap_or("").ends_with(".name"));
+        order::sort_by_key(&mut left, |set| {
+            !set.split('=').next().unwrap_or("").ends_with(".name")
+        });
         loop {
             let (mut waiting, mut problems) = (Vec::new(), Vec::new());
             for set in &left {
@@ -420,7 +426,7 @@ impl TrainConfig {
     pub fn differences(&self, other: &Self) -> Vec<(String, String)> {
         let (mut own, others) = (self.settings(), other.settings());
         own.retain(|setting| !others.contains(setting));
-        own.sort_by_key(|(key, _)| !key.ends_with(".name"));
+        order::sort_by_key(&mut own, |(key, _)| !key.ends_with(".name"));
         own
     }
 
@@ -465,6 +471,12 @@ impl TrainConfig {
                 "widths between 1 and 65536",
             ),
             (
+                (0.0..=0.95).contains(&self.dropout),
+                "dropout",
+                self.dropout.to_string(),
+                "between 0 and 0.95",
+            ),
+            (
                 (2..=1 << 16).contains(&self.embedding_size),
                 "embedding_size",
                 self.embedding_size.to_string(),
@@ -478,8 +490,7 @@ impl TrainConfig {
             ),
             (
                 (2..=1 << 15).contains(&self.batch_size)
-                    || self.batch_size == 1
-                        && (self.memory_size > 0 || self.loss.proxies().is_some()),
+                    || self.batch_size == 1 && (self.memory_size > 0 || self.loss.learns_proxies()),
                 "batch_size",
                 self.batch_size.to_string(),
                 "between 2 and 32768, or 1 with a memory",
@@ -495,7 +506,7 @@ impl TrainConfig {
                 !self.miner_weights || self.takes_row_weights(),
                 "miner_weights",
                 "true".to_owned(),
-                "false, or come with a loss that looks at all rows (nca, or one with proxies), a miner of pairs or triplet-margin, \
+                "false, or come with a loss that looks at all rows (nca, or one with proxies), a miner, \
                  and a batch_size of at most 8192",
             ),
             (
@@ -568,14 +579,15 @@ impl TrainConfig {
         })
     }
 
-    fn to_value(&self) -> Value {
-        serde_json::to_value(self).expect("settings are plain data")
+    /// The settings as JSON that can be looked into.
+    pub fn to_value(&self) -> Value {
+        // By way of text, here and below: it is read and written elsewhere, and each other way is code for all settings once more.
+        let text = serde_json::to_string(self).expect("settings are plain data");
+        serde_json::from_str(&text).expect("it was just written")
     }
 
     fn from_value(value: Value) -> Result<Self> {
-        serde_json::from_value(value.clone()).map_err(|error| {
-            Error::Config(said::problem(&value).unwrap_or_else(|| error.to_string()))
-        })
+        said::read(&value).map_err(|error| Error::Config(said::problem(&value).unwrap_or(error)))
     }
 }
 
@@ -900,6 +912,7 @@ mod tests {
                 "hidden_layers=[1,2,3,4,5]",
                 "hidden_layers is [1, 2, 3, 4, 5]: it must be at most four widths",
             ),
+            ("dropout=1", "dropout is 1: it must be between 0 and 0.95"),
             (
                 "embedding_size=1",
                 "embedding_size is 1: it must be between 2 and 65536",
@@ -975,8 +988,8 @@ mod tests {
                 "so set distance to cosine",
             ),
             (
-                ["loss.name=sup-con", "miner.name=facenet-semihard"],
-                "use another miner, or the triplet-margin loss",
+                ["miner.name=distance-weighted", "loss.swap=true"],
+                "so leave swap out or use another miner",
             ),
             (
                 ["loss.name=sup-con", "miner_weights=true"],

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::quote::quoted;
+
 /// Which engine to open.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EngineChoice {
@@ -37,7 +39,7 @@ impl std::str::FromStr for EngineKind {
         match text {
             "gpu" => Ok(Self::Gpu),
             "cpu" => Ok(Self::Cpu),
-            _ => Err(format!("unknown engine \"{text}\": gpu or cpu")),
+            _ => Err(format!("unknown engine {}: gpu or cpu", quoted(text))),
         }
     }
 }

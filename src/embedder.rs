@@ -8,7 +8,7 @@ use crate::forecast::{Forecast, Rate, check_count};
 use crate::kernels::{self, normalize, stride};
 use crate::ledger::Purpose;
 use crate::memory::reserve;
-use crate::model::{Activations, EmbeddingModel, LayerWeights};
+use crate::model::{Activations, EmbeddingModel, LayerWeights, Mode};
 use crate::plan::{MemoryPlan, Room};
 use crate::unit_rows::TILE_ROWS;
 
@@ -160,7 +160,7 @@ impl Embedder {
             self.engine.upload(input, 0, &pad(tile, inputs)).await?;
             let mut commands = self.engine.commands();
             self.model
-                .forward(&mut commands, count, &mut self.activations);
+                .forward(&mut commands, Mode::Eval, count, &mut self.activations);
             let output = self.activations.output();
             normalize::normalize(&mut commands, count, stride, output, 0, &mut self.unit);
             self.engine.submit(commands);

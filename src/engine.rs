@@ -15,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::gpu::{self, Adapter, Gpu, GpuCommands, GpuVec, Kernel};
 use crate::host::CpuVec;
 use crate::ledger::{Bytes, MemoryLedger};
+use crate::order;
 use crate::plan::{MemoryPlan, Room};
 use crate::working::{Listener, Task, Working};
 use bytemuck::Pod;
@@ -39,6 +40,8 @@ struct Counts {
     /// On the CPU; a GPU counts its own.
     submits: Cell<u64>,
     operations_per_ms: Cell<Option<f64>>,
+    /// Whether work goes on being cut by that speed, whatever it takes.
+    pace_is_held: Cell<bool>,
 }
 
 /// A moment from which the work of an engine is timed.
@@ -208,7 +211,7 @@ impl Engine {
                     bytes: Bytes(plan.total_bytes()),
                 })?,
         };
-        Ok(Workspace(labels.zip(vectors).collect()))
+        Ok(Workspace(order::map_of(labels.zip(vectors))))
     }
 
     /// Compiles kernels ahead of their first use.
@@ -413,9 +416,22 @@ impl Engine {
         self.counts.operations_per_ms.get()
     }
 
-    /// Notes how fast the engine is.
+    /// Notes how fast the engine is: what its first slices of work are cut by.
     pub(crate) fn note_operations_per_ms(&self, measured: f64) {
         self.counts.operations_per_ms.set(Some(measured));
+    }
+
+    /// Takes the engine for one of this speed from now on, however fast it is: a test can then count submits as they would
+    /// be there.
+    #[doc(hidden)]
+    pub fn hold_pace(&self, operations_per_ms: f64) {
+        self.note_operations_per_ms(operations_per_ms);
+        self.counts.pace_is_held.set(true);
+    }
+
+    /// Whether work is cut by the speed that was noted, whatever it takes.
+    pub(crate) fn pace_is_held(&self) -> bool {
+        self.counts.pace_is_held.get()
     }
 
     /// What a GPU's driver says of its buffers, by label: what a test holds the ledger against.

@@ -16,10 +16,11 @@ use crate::kernels::tile::Shape;
 use crate::kernels::{self, gather, stride};
 use crate::ledger::Purpose;
 use crate::metrics::{Retrieval, RetrievalSum};
+use crate::order;
 use crate::pace::{Fetch, Pace, Slices};
 use crate::plan::{MemoryPlan, Room};
 use crate::rng;
-use crate::unit_rows::{Intake, TILE_ROWS, UnitRows};
+use crate::unit_rows::{TILE_ROWS, UnitRows};
 
 /// The most queries of a block that ranks references which are all there; more where they stream past.
 const BLOCK_QUERIES: u64 = 1024;
@@ -56,6 +57,13 @@ pub(crate) struct Cut {
     queries: usize,
     thresholds: usize,
     references: usize,
+}
+
+impl Cut {
+    /// Bytes of the queries, with rows of so many bytes, and of their thresholds.
+    fn bytes(&self, row_bytes: u64) -> u64 {
+        self.queries as u64 * (row_bytes + QUERY_BYTES) + self.thresholds as u64 * THRESHOLD_BYTES
+    }
 }
 
 impl EvaluationSpec {
@@ -101,8 +109,7 @@ impl EvaluationSpec {
         check_count("references", self.references)?;
         check_count("queries", self.queries)?;
         let cut = self.cut(room);
-        let buffers =
-            |cut: &Cut| Evaluator::plan(Intake::plan(MemoryPlan::default(), self.dim), self, cut);
+        let buffers = |cut: &Cut| Evaluator::plan(MemoryPlan::default(), self, cut);
         let memory = buffers(&cut);
         memory.fits_or("evaluation", room, ADVICE, |room| buffers(&self.cut(room)))?;
         Ok(self.forecast(&cut, memory, rate))
@@ -141,14 +148,13 @@ impl EvaluationSpec {
         let row_bytes = 4 * stride(self.dim) as u64;
         let reference_bytes = row_bytes + 8;
         let references = self.references as u64;
-        // What is left beside the intake and the rounding of every buffer.
-        let fixed = Intake::plan(MemoryPlan::default(), self.dim).total_bytes() + 8 * 16;
-        let free = room.free_bytes.saturating_sub(fixed);
+        // What is left beside the rounding of every buffer.
+        let free = room.free_bytes.saturating_sub(8 * 16);
         let rest = free.saturating_sub(reference_bytes.saturating_mul(references));
         let whole = self.blocks(rest, room.max_buffer_bytes, BLOCK_QUERIES, BLOCK_THRESHOLDS);
         let useful = whole.queries >= self.queries.min(64)
             && whole.thresholds > self.positives.min(1 << 16)
-            && rest > 0
+            && whole.bytes(row_bytes) <= rest
             && row_bytes.saturating_mul(references) <= room.max_buffer_bytes;
         if useful {
             return Cut {
@@ -164,9 +170,7 @@ impl EvaluationSpec {
             STREAMED_BLOCK_QUERIES,
             STREAMED_BLOCK_THRESHOLDS,
         );
-        let taken = cut.queries as u64 * (row_bytes + QUERY_BYTES)
-            + cut.thresholds as u64 * THRESHOLD_BYTES;
-        let rest = free.saturating_sub(taken) / reference_bytes;
+        let rest = free.saturating_sub(cut.bytes(row_bytes)) / reference_bytes;
         let most = (room.max_buffer_bytes / row_bytes.max(1)).min(references);
         Cut {
             references: rest.min(most).max(fewest) as usize,
@@ -185,7 +189,8 @@ impl EvaluationSpec {
             .max(1);
         let own_bytes = row_bytes + QUERY_BYTES;
         let query_bytes = own_bytes + places.min(most_thresholds) * THRESHOLD_BYTES;
-        let queries = (bytes / query_bytes).clamp(1, most_queries);
+        let beside = bytes.saturating_sub(FEWEST_THRESHOLDS * THRESHOLD_BYTES) / own_bytes;
+        let queries = (bytes / query_bytes).min(beside).clamp(1, most_queries);
         let left = bytes.saturating_sub(queries * own_bytes) / THRESHOLD_BYTES;
         let thresholds = places
             .saturating_mul(queries)
@@ -268,7 +273,6 @@ pub async fn evaluate(
         .workspace("evaluation", &forecast.memory, ADVICE)
         .await?;
     let mut evaluator = Evaluator::new(&mut workspace, spec.cut(&room));
-    let mut intake = Intake::new(&mut workspace);
     let mut stored = UnitRows::Stored {
         rows: known.rows,
         chosen: None,
@@ -288,7 +292,6 @@ pub async fn evaluate(
     let ranking = evaluator
         .score(
             &mut slices,
-            &mut intake,
             &labels,
             &mut stored,
             asked,
@@ -297,7 +300,7 @@ pub async fn evaluate(
         )
         .await?;
     slices.collect().await?;
-    ranking.sum(&mut slices).finish(name).ok_or_else(|| {
+    ranking.sum(&mut slices).finish(&name).ok_or_else(|| {
         Error::Data(
             "no query has another row of its label: there is nothing to retrieve".to_owned(),
         )
@@ -330,7 +333,34 @@ struct Job {
 pub(crate) struct Ranking {
     sum: RetrievalSum,
     /// Queries, and the counts of their gaps.
-    waiting: Vec<(Vec<Row>, Fetch<u32>)>,
+    waiting: Vec<(Vec<Row>, Books)>,
+}
+
+/// Counts of gaps on their way back.
+#[derive(Debug)]
+enum Books {
+    Whole(Fetch<u32>),
+    /// Four together, as [`ranks::pack`] leaves them.
+    Packed(Fetch<[u32; 2]>),
+}
+
+impl Books {
+    fn are_there(&self, slices: &Slices<'_>) -> bool {
+        match self {
+            Self::Whole(books) => slices.is_there(books),
+            Self::Packed(books) => slices.is_there(books),
+        }
+    }
+
+    fn take(self, slices: &mut Slices<'_>) -> Vec<u32> {
+        match self {
+            Self::Whole(books) => slices.take(books),
+            Self::Packed(books) => {
+                let words = slices.take(books).into_iter().flatten();
+                words.flat_map(|word| [word & 0xffff, word >> 16]).collect()
+            }
+        }
+    }
 }
 
 impl Ranking {
@@ -341,8 +371,11 @@ impl Ranking {
     }
 
     fn add_collected(&mut self, slices: &mut Slices<'_>) {
-        for (rows, books) in self.waiting.drain(..) {
-            let books = slices.take(books);
+        let waiting = self.waiting.iter();
+        let there = waiting.take_while(|(_, books)| books.are_there(slices));
+        let there = there.count();
+        for (rows, books) in self.waiting.drain(..there) {
+            let books = books.take(slices);
             for row in rows {
                 let books = &books[row.offset as usize..][..=row.positives as usize];
                 self.sum.add(row.label, negatives_above(books));
@@ -364,7 +397,7 @@ pub(crate) struct Evaluator {
 }
 
 impl Evaluator {
-    /// Adds the buffers to a plan; the rows' intake is the caller's.
+    /// Adds the buffers to a plan.
     pub(crate) fn plan(plan: MemoryPlan, spec: &EvaluationSpec, cut: &Cut) -> MemoryPlan {
         let stride = stride(spec.dim) as u64;
         let (queries, references) = (cut.queries as u64, cut.references as u64);
@@ -422,14 +455,9 @@ impl Evaluator {
     ///
     /// # Errors
     /// As [`Slices::recorded`], and what reading the rows says.
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "who is ranked, by whom, and who listens"
-    )]
     pub(crate) async fn score(
         &mut self,
         slices: &mut Slices<'_>,
-        intake: &mut Intake,
         labels: &[u32],
         references: &mut UnitRows<'_>,
         queries: Queries<'_>,
@@ -445,10 +473,9 @@ impl Evaluator {
             Queries::Own(places) => places.to_vec(),
             Queries::Apart { labels, .. } => (0..labels.len() as u32).collect(),
         };
-        order.sort_unstable_by_key(|query| (label_of(*query), *query));
+        order::sort_by_key(&mut order, |query| (label_of(*query), *query));
         if self.holds(references) {
-            self.bring_by_class(slices, intake, &by_class, references)
-                .await?;
+            self.bring_by_class(slices, &by_class, references).await?;
             self.tag(slices, labels, by_class.members.iter().copied())
                 .await?;
         }
@@ -483,9 +510,7 @@ impl Evaluator {
                         };
                         let part = std::slice::from_ref(&part);
                         let places = self
-                            .pass(
-                                slices, intake, labels, &by_class, references, queries, part, ids,
-                            )
+                            .pass(slices, labels, &by_class, references, queries, part, ids)
                             .await?;
                         let books = slices.read(&self.scratch.books, 0, places).await?;
                         above.extend(negatives_above(&books));
@@ -499,17 +524,19 @@ impl Evaluator {
                 jobs => {
                     let all = 0..NO_ID;
                     let places = self
-                        .pass(
-                            slices, intake, labels, &by_class, references, queries, jobs, all,
-                        )
+                        .pass(slices, labels, &by_class, references, queries, jobs, all)
                         .await?;
-                    if slices.room() < places * size_of::<u32>() as u64 {
-                        slices.collect().await?;
-                        ranking.add_collected(slices);
-                    }
-                    let books = slices.fetch(&self.scratch.books, 0, places).await?;
+                    let books = if labels.len() <= ranks::MOST_PACKED {
+                        let count = places as usize;
+                        ranks::pack(slices.commands(), count, &mut self.scratch);
+                        let packed = places.div_ceil(4);
+                        Books::Packed(slices.fetch(&self.scratch.thresholds, 0, packed).await?)
+                    } else {
+                        Books::Whole(slices.fetch(&self.scratch.books, 0, places).await?)
+                    };
                     let rows = jobs.iter().map(|job| job.row).collect();
                     ranking.waiting.push((rows, books));
+                    ranking.add_collected(slices);
                 }
             }
             progress(done as u64, order.len() as u64);
@@ -523,7 +550,6 @@ impl Evaluator {
     async fn bring_by_class(
         &mut self,
         slices: &mut Slices<'_>,
-        intake: &mut Intake,
         by_class: &ByClass,
         references: &mut UnitRows<'_>,
     ) -> Result<()> {
@@ -531,7 +557,7 @@ impl Evaluator {
         if at_once < TILE_ROWS.min(all) {
             let members = by_class.members.iter().copied();
             return references
-                .bring_among(slices, intake, members, &mut self.references, 0)
+                .bring_among(slices, members, &mut self.references, 0)
                 .await;
         }
         let mut places = vec![0; all];
@@ -543,7 +569,7 @@ impl Evaluator {
             let count = places.len();
             let rows = first..first + count as u32;
             references
-                .bring_among(slices, intake, rows, &mut self.queries, 0)
+                .bring_among(slices, rows, &mut self.queries, 0)
                 .await?;
             slices.upload(&mut self.numbers, 0, places).await?;
             let (rows, numbers) = (&self.queries, &self.numbers);
@@ -600,7 +626,6 @@ impl Evaluator {
     async fn pass(
         &mut self,
         slices: &mut Slices<'_>,
-        intake: &mut Intake,
         labels: &[u32],
         by_class: &ByClass,
         references: &mut UnitRows<'_>,
@@ -609,7 +634,7 @@ impl Evaluator {
         ids: Range<u32>,
     ) -> Result<u64> {
         let resident = self.holds(references);
-        self.fetch(slices, intake, by_class, references, queries, jobs)
+        self.fetch(slices, by_class, references, queries, jobs)
             .await?;
         let batch: Vec<Row> = jobs.iter().map(|job| job.row).collect();
         slices.upload(&mut self.batch, 0, &batch).await?;
@@ -640,7 +665,7 @@ impl Evaluator {
                 rows.sort_unstable();
                 let rows = rows.into_iter();
                 references
-                    .bring_among(slices, intake, rows.clone(), &mut self.references, 0)
+                    .bring_among(slices, rows.clone(), &mut self.references, 0)
                     .await?;
                 self.tag(slices, labels, rows).await?;
                 self.record(slices, Work::Find(ids.clone()), whole, 0..chunk.len())
@@ -650,7 +675,7 @@ impl Evaluator {
             for first in (0..labels.len()).step_by(self.cut.references) {
                 let rows = first as u32..labels.len().min(first + self.cut.references) as u32;
                 references
-                    .bring_among(slices, intake, rows.clone(), &mut self.references, 0)
+                    .bring_among(slices, rows.clone(), &mut self.references, 0)
                     .await?;
                 self.tag(slices, labels, rows.clone()).await?;
                 self.record(slices, Work::Gaps, whole, 0..rows.len())
@@ -747,7 +772,6 @@ impl Evaluator {
     async fn fetch(
         &mut self,
         slices: &mut Slices<'_>,
-        intake: &mut Intake,
         by_class: &ByClass,
         references: &mut UnitRows<'_>,
         queries: Queries<'_>,
@@ -780,13 +804,13 @@ impl Evaluator {
             }
             Queries::Own(_) => {
                 references
-                    .bring_among(slices, intake, asked, &mut self.queries, 0)
+                    .bring_among(slices, asked, &mut self.queries, 0)
                     .await
             }
             Queries::Apart { rows, .. } => {
                 let mut stored = UnitRows::Stored { rows, chosen: None };
                 stored
-                    .bring_among(slices, intake, asked, &mut self.queries, 0)
+                    .bring_among(slices, asked, &mut self.queries, 0)
                     .await
             }
         }

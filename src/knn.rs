@@ -14,7 +14,7 @@ use crate::ledger::Purpose;
 use crate::memory::zeros;
 use crate::pace::{Pace, Slices};
 use crate::plan::{MemoryPlan, Room};
-use crate::unit_rows::{Intake, UnitRows};
+use crate::unit_rows::UnitRows;
 
 /// Scratch bytes of a search: all that it holds but resident references, streamed chunks included.
 const SCRATCH_BYTES: u64 = 64 << 20;
@@ -126,10 +126,10 @@ impl KnnSpec {
         let row_bytes = 4 * stride(self.dim) as u64;
         let references = self.references as u64;
         let query_bytes = row_bytes + (size_of::<Asked>() + 8 * self.kept() + 8 * VISIT + 4) as u64;
-        // What is left beside the intake and the rounding of every buffer.
-        let fixed = Intake::plan(MemoryPlan::default(), self.dim).total_bytes() + 8 * 16;
-        let scratch = SCRATCH_BYTES - fixed.min(SCRATCH_BYTES);
-        let free = room.free_bytes.saturating_sub(fixed);
+        // What is left beside the rounding of every buffer.
+        let rounding = 8 * 16;
+        let scratch = SCRATCH_BYTES - rounding;
+        let free = room.free_bytes.saturating_sub(rounding);
         let most_queries = BLOCK_QUERIES
             .min(self.queries as u64)
             .min(room.max_buffer_bytes / (8 * VISIT as u64).max(row_bytes))
@@ -165,7 +165,7 @@ impl KnnSpec {
         let stride = stride(self.dim) as u64;
         let (queries, kept) = (cut.queries as u64, self.kept() as u64);
         let references = cut.references as u64;
-        let plan = Intake::plan(MemoryPlan::default(), self.dim)
+        let plan = MemoryPlan::default()
             .with::<f32>(Purpose::Neighbours, "knn.references", references * stride)
             .with::<f32>(Purpose::Neighbours, "knn.queries", queries * stride);
         Seeker::plan(plan, queries, kept)
@@ -177,6 +177,8 @@ impl KnnSpec {
 pub(crate) struct Seeker {
     asked: DeviceVec<Asked>,
     scratch: Scratch,
+    /// Whether one visit is looked at after the other.
+    careful: bool,
 }
 
 impl Seeker {
@@ -201,6 +203,7 @@ impl Seeker {
                 survivors: workspace.take("knn.survivors"),
                 counts: workspace.take("knn.counts"),
             },
+            careful: false,
         }
     }
 
@@ -225,7 +228,7 @@ impl Seeker {
         references: &DeviceVec<f32>,
         first: bool,
     ) -> Result<()> {
-        let Self { asked, scratch } = self;
+        let Self { asked, scratch, .. } = self;
         let inputs = Inputs {
             queries,
             references,
@@ -238,36 +241,48 @@ impl Seeker {
         let mut first_row = 0;
         while first_row < chunk.rows {
             let left = chunk.rows - first_row;
-            let (rows, at_once) = slices.pace().pairs(operations, left, chunk.references);
+            let (rows, _) = slices.pace().pairs(operations, left, chunk.references);
             let search = Search {
                 first_row,
                 rows,
                 ..*chunk
             };
             let shape = Shape::of(slices.engine().info(), rows);
-            // A visit takes two dispatches.
-            let visits_at_once = (at_once / VISIT).clamp(1, 100);
-            for visit in (0..search.visits()).step_by(visits_at_once) {
-                let visits = visit..search.visits().min(visit + visits_at_once);
-                let pairs = rows * visits.len() * VISIT;
+            let all = search.visits();
+            let of_visit = operations * (rows * chunk.references.div_ceil(all)) as f64;
+            let mut done = 0;
+            while done < all {
+                let most = match self.careful {
+                    true => 1,
+                    false => knn::visits_together(done, chunk.k).min(all - done),
+                };
+                let visits = done..done + slices.pace().units(of_visit, most);
+                done = visits.end;
+                let count = visits.len() as f64;
                 knn::search(slices.commands(), &search, visits, shape, inputs, scratch);
-                slices.recorded(operations * pairs as f64).await?;
+                slices.recorded(of_visit * count).await?;
             }
             first_row += rows;
         }
         Ok(())
     }
 
-    /// Reads what `count` neighbours are kept, `[similarity's bits, id]` of each, query after query.
+    /// Reads the `k` neighbours that are kept of each query, `[similarity's bits, id]` of each; or nothing where some were
+    /// lost: the queries have to look at everything once more, a visit at a time from now on.
     ///
     /// # Errors
     /// [`Error::Device`].
     pub(crate) async fn kept(
-        &self,
+        &mut self,
         slices: &mut Slices<'_>,
-        count: usize,
-    ) -> Result<Vec<[u32; 2]>> {
-        slices.read(&self.scratch.kept, 0, count as u64).await
+        queries: usize,
+        k: usize,
+    ) -> Result<Option<Vec<[u32; 2]>>> {
+        let count = (queries * k) as u64;
+        let kept = slices.read(&self.scratch.kept, 0, count).await?;
+        let lost = knn::is_lost(&kept, k);
+        self.careful |= lost;
+        Ok((!lost).then_some(kept))
     }
 }
 
@@ -279,7 +294,6 @@ pub struct KnnIndex<'a> {
     spec: KnnSpec,
     cut: Cut,
     loaded: bool,
-    intake: Intake,
     references: DeviceVec<f32>,
     queries: DeviceVec<f32>,
     seeker: Seeker,
@@ -314,7 +328,6 @@ impl<'a> KnnIndex<'a> {
             spec,
             cut: spec.cut(&room),
             loaded: false,
-            intake: Intake::new(&mut workspace),
             references: workspace.take("knn.references"),
             queries: workspace.take("knn.queries"),
             seeker: Seeker::new(&mut workspace),
@@ -366,8 +379,13 @@ impl<'a> KnnIndex<'a> {
             for window in (0..k).step_by(MOST_KEPT) {
                 let kept = MOST_KEPT.min(k - window);
                 self.seeker.ask(&mut slices, &asked).await?;
-                self.pass(&mut slices, asked.len(), kept).await?;
-                let entries = self.seeker.kept(&mut slices, asked.len() * kept).await?;
+                let entries = loop {
+                    self.pass(&mut slices, asked.len(), kept).await?;
+                    let found = self.seeker.kept(&mut slices, asked.len(), kept).await?;
+                    if let Some(entries) = found {
+                        break entries;
+                    }
+                };
                 for (i, entries) in entries.chunks_exact(kept).enumerate() {
                     asked[i] = Asked::after(asked[i].id, entries[kept - 1]);
                     let to = (block.start + i) * k + window;
@@ -405,9 +423,7 @@ impl<'a> KnnIndex<'a> {
             chosen: None,
         };
         let (numbers, to) = (block.start as u32..block.end as u32, &mut self.queries);
-        stored
-            .bring_among(slices, &mut self.intake, numbers, to, 0)
-            .await
+        stored.bring_among(slices, numbers, to, 0).await
     }
 
     /// Brings a chunk of references in, unless all are there.
@@ -420,9 +436,7 @@ impl<'a> KnnIndex<'a> {
             chosen: None,
         };
         let (numbers, to) = (chunk.start as u32..chunk.end as u32, &mut self.references);
-        stored
-            .bring_among(slices, &mut self.intake, numbers, to, 0)
-            .await?;
+        stored.bring_among(slices, numbers, to, 0).await?;
         self.loaded = chunk.len() == self.spec.references;
         Ok(())
     }

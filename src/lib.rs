@@ -37,6 +37,8 @@ mod error;
 
 mod quote;
 
+pub mod order;
+
 mod memory;
 
 mod plan;
@@ -234,7 +236,8 @@ pub use scaling::Scaling;
 pub use self_test::{SelfTest, self_test};
 pub use survey::Survey;
 pub use take_home::{
-    Head, Piece, Results, RowsOf, SideRows, TakenFile, archive, folder, folder_names, link,
+    CHECKPOINT, Head, Link, Piece, Results, RowsOf, SavedArchive, SideRows, Taken, TakenFile,
+    archive, folder, folder_names, link, link_pairs, saved_run,
 };
 pub use threshold::{
     Curve, PairRates, Threshold, ThresholdConfig, ThresholdReport, ThresholdSpec, find_threshold,

@@ -13,6 +13,7 @@ use crate::dataset::Dataset;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::model::LayerWeights;
+use crate::order;
 use crate::scaling::Scaling;
 use crate::working::Task;
 
@@ -158,7 +159,7 @@ impl LinearMap {
 /// These rows, class after class.
 fn by_class(dataset: &Dataset, rows: &[u32]) -> Vec<u32> {
     let mut rows = rows.to_vec();
-    rows.sort_unstable_by_key(|row| (dataset.labels[*row as usize], *row));
+    order::sort_by_key(&mut rows, |row| (dataset.labels[*row as usize], *row));
     rows
 }
 
@@ -208,7 +209,7 @@ impl<'a> Reader<'a> {
         for (class, rows) in classes.iter().enumerate() {
             members.extend(rows.iter().map(|row| Member { row: *row, class }));
         }
-        members.sort_unstable_by_key(|member| member.row);
+        order::sort_by_key(&mut members, |member| member.row);
         let (mut rows, mut tile) = (Vec::new(), Vec::new());
         for members in members.chunks(TILE_ROWS) {
             rows.clear();
@@ -449,7 +450,9 @@ fn solve(within: Vec<f64>, between: Vec<f64>, directions: usize) -> Option<DMatr
         .then_some(())?;
     let eigen = SymmetricEigen::try_new(between, f64::EPSILON, SWEEPS * dim)?;
     let mut order: Vec<usize> = (0..dim).collect();
-    order.sort_by(|a, b| eigen.eigenvalues[*b].total_cmp(&eigen.eigenvalues[*a]));
+    order::sort_places(&mut order, &|a, b| {
+        eigen.eigenvalues[b].total_cmp(&eigen.eigenvalues[a])
+    });
     let mut chosen = eigen.eigenvectors.select_columns(&order[..directions]);
     root.tr_solve_lower_triangular_mut(&mut chosen)
         .then_some(chosen)

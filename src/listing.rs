@@ -21,7 +21,6 @@ use crate::ledger::Purpose;
 use crate::miners::Miner;
 use crate::plan::{MemoryPlan, Room};
 use crate::triplets::Triplets;
-use crate::unit_rows::Intake;
 
 use mined::{Keeps, Mined};
 pub use valid::Windows;
@@ -180,8 +179,7 @@ impl ListingSpec {
             return plan;
         }
         let anchors = rows * stride(self.dim) as u64;
-        Intake::plan(plan, self.dim)
-            .with::<f32>(Purpose::Activations, "list.anchors", anchors)
+        plan.with::<f32>(Purpose::Activations, "list.anchors", anchors)
             .with::<f32>(Purpose::Similarities, "list.similarities", rows * width)
             .with::<u32>(Purpose::Triplets, "list.counts", cut.cells as u64 + 1)
     }

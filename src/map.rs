@@ -4,13 +4,15 @@ use crate::dataset::{Dataset, Side};
 use crate::embeddings::Embeddings;
 use crate::error::Result;
 use crate::evaluation;
+use crate::order;
 use crate::projection::{Axes, project};
 
 /// Rows of a map at most, while a run goes on and once it is over: each evaluation embeds them.
 const ROWS: usize = 2000;
-const ROWS_AT_THE_END: usize = 10_000;
-/// Features that are looked at for one, at most: it is there within a second.
+const ROWS_AT_THE_END: usize = 50_000;
+/// Features that are looked at for one, and products of two of a row, at most: it is there within a second.
 const VALUES: usize = 1 << 20;
+const PRODUCTS: usize = 1 << 28;
 /// The largest classes: the plane is chosen to spread them.
 const SPREAD: usize = 10;
 /// Classes that are named: a place among them is a byte.
@@ -52,7 +54,9 @@ impl Map {
         labels.iter().for_each(|label| sizes[*label as usize] += 1);
         let mut named: Vec<u32> = (0..sizes.len() as u32).collect();
         named.retain(|label| sizes[*label as usize] > 0);
-        named.sort_by_key(|label| std::cmp::Reverse(sizes[*label as usize]));
+        order::sort_by_key(&mut named, |label| {
+            std::cmp::Reverse(sizes[*label as usize])
+        });
         named.truncate(NAMED);
         let mut places = vec![u8::MAX; sizes.len()];
         for (place, label) in named.iter().enumerate() {
@@ -91,7 +95,9 @@ impl Map {
 /// The most rows of a map of so many features.
 pub(crate) fn most_rows(dim: usize, is_over: bool) -> usize {
     let most = if is_over { ROWS_AT_THE_END } else { ROWS };
-    most.min(VALUES / dim.max(1)).max(100)
+    let dim = dim.max(1);
+    let few = (VALUES / dim).max(PRODUCTS / dim / dim);
+    most.min(few).max(100)
 }
 
 /// The rows of a side that are on its map, by number in the data.

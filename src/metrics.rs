@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::order;
+
 /// Means over queries, each between 0 and 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Metrics {
@@ -146,7 +148,7 @@ impl RetrievalSum {
     /// Counts hits among the nearest k references for each of these k.
     pub(crate) fn at(at: &[u64]) -> Self {
         Self {
-            at: at.iter().map(|k| (*k, (0, 0))).collect(),
+            at: order::map_of(at.iter().map(|k| (*k, (0, 0)))),
             ..Self::default()
         }
     }
@@ -199,7 +201,7 @@ impl RetrievalSum {
     }
 
     /// The means, or `None` when every query was lone. `name` names a class.
-    pub(crate) fn finish(self, name: impl Fn(u32) -> String) -> Option<Retrieval> {
+    pub(crate) fn finish(self, name: &dyn Fn(u32) -> String) -> Option<Retrieval> {
         let metrics = self.total.mean()?;
         let classes: Vec<ClassMetrics> = self
             .classes
@@ -234,16 +236,16 @@ impl RetrievalSum {
         let queries = metrics.queries as f64;
         Some(Retrieval {
             metrics,
-            recall_at: self
-                .at
-                .iter()
-                .map(|(k, (some, _))| (*k, *some as f64 / queries))
-                .collect(),
-            precision_at: self
-                .at
-                .iter()
-                .map(|(k, (_, hits))| (*k, *hits as f64 / (queries * *k as f64)))
-                .collect(),
+            recall_at: order::map_of(
+                self.at
+                    .iter()
+                    .map(|(k, (some, _))| (*k, *some as f64 / queries)),
+            ),
+            precision_at: order::map_of(
+                self.at
+                    .iter()
+                    .map(|(k, (_, hits))| (*k, *hits as f64 / (queries * *k as f64))),
+            ),
             over_classes,
             classes,
         })
@@ -255,7 +257,7 @@ mod tests {
     use super::*;
 
     fn finish(sum: RetrievalSum) -> Option<Retrieval> {
-        sum.finish(|class| class.to_string())
+        sum.finish(&|class| class.to_string())
     }
 
     #[test]

@@ -20,11 +20,11 @@ use crate::kernels::{self, stride};
 use crate::ledger::Purpose;
 use crate::losses::{Loss, MiningRule, Operands, Round};
 use crate::miners::{Miner, MiningCounts};
-use crate::mining_pass::{BlockSizes, MiningPass};
+use crate::mining_pass::MiningPass;
 use crate::pace::Pace;
 use crate::plan::{MemoryPlan, Room};
-use crate::row_pass::{RowPass, RowWork, Turn};
-use crate::unit_rows::{Intake, UnitRows};
+use crate::row_pass::{BlockSizes, RowPass, RowWork, Turn};
+use crate::unit_rows::UnitRows;
 
 pub use pairs::{KeptOfAnchor, Pairs};
 
@@ -142,6 +142,7 @@ impl MiningSpec {
         check_count("anchors", self.anchors)?;
         if self.path == Path::Rows {
             RowPass::check(self.dim, self.references, self.work, self.swap)?;
+            RowPass::check_draws(self.work, self.positives)?;
         }
         let cut = self.cut(room);
         let memory = self.buffers(&cut);
@@ -221,7 +222,7 @@ impl MiningSpec {
         } else {
             0
         };
-        let plan = Self::bank(Intake::plan(MemoryPlan::default(), self.dim), self)
+        let plan = Self::bank(MemoryPlan::default(), self)
             .with::<f32>(Purpose::Activations, "mine.anchors", rows * stride)
             .with::<Row>(Purpose::Ranks, "mine.rows", rows);
         let block = BlockSizes {
@@ -248,7 +249,7 @@ impl MiningSpec {
 /// `progress` is called with the number of anchors done and the number of all.
 ///
 /// # Errors
-/// [`crate::Error::Config`] for a miner that gives a list, and for a loss that does not take what it keeps;
+/// [`crate::Error::Config`] for a loss that does not take what the miner keeps, and for more than it looks at;
 /// [`crate::Error::Data`] when dimensions or labels do not match; [`crate::Error::Refused`] and
 /// [`crate::Error::TooLarge`] as [`MiningSpec::plan`]; [`crate::Error::Device`]; [`crate::Error::Stopped`].
 pub async fn mine(
@@ -287,7 +288,6 @@ pub async fn mine_into(
     mut sink: impl FnMut(KeptOfAnchor<'_>) -> Result<()>,
     mut progress: impl FnMut(u64, u64),
 ) -> Result<Mined> {
-    miner.check_has_a_loss()?;
     if let Wanted::Loss(loss) | Wanted::Gradient(loss) = wanted {
         loss.check()?;
         loss.check_takes(miner, distance)?;
@@ -431,7 +431,6 @@ struct Phase<'a> {
     engine: &'a Engine,
     spec: MiningSpec,
     cut: Cut,
-    intake: Intake,
     references: DeviceVec<f32>,
     tags: DeviceVec<[u32; 2]>,
     anchors: DeviceVec<f32>,
@@ -449,7 +448,6 @@ impl<'a> Phase<'a> {
             engine,
             spec,
             cut,
-            intake: Intake::new(workspace),
             references: workspace.take("mine.references"),
             tags: workspace.take("mine.tags"),
             anchors: workspace.take("mine.anchors"),
@@ -466,13 +464,7 @@ impl<'a> Phase<'a> {
     async fn load(&mut self, known: Rows<'_>, labels: &[u32]) -> Result<()> {
         let numbers = 0..labels.len() as u32;
         stored(known)
-            .bring(
-                self.engine,
-                &mut self.intake,
-                numbers.clone(),
-                &mut self.references,
-                0,
-            )
+            .bring(self.engine, numbers.clone(), &mut self.references, 0)
             .await?;
         let tags: Vec<[u32; 2]> = labels
             .iter()
@@ -525,7 +517,7 @@ impl<'a> Phase<'a> {
     ) -> Result<()> {
         let numbers = first as u32..(first + rows.len()) as u32;
         stored(anchors)
-            .bring(self.engine, &mut self.intake, numbers, &mut self.anchors, 0)
+            .bring(self.engine, numbers, &mut self.anchors, 0)
             .await?;
         let block = Block {
             first_row: 0,
@@ -551,6 +543,9 @@ impl<'a> Phase<'a> {
             anchor: first,
             anchors: self.spec.anchors,
             positives: positives.unwrap_or(0),
+            dim: self.spec.dim,
+            // The miner's own seed alone.
+            key: [0; 2],
             slots: self.spec.references,
             own: self.spec.own,
             report_first: 0,

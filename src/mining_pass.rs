@@ -8,7 +8,7 @@ use crate::kernels::triplet_margin::{self, Parts, part_stride};
 use crate::ledger::Purpose;
 use crate::losses::{Cost, MiningRule, Round, RowRule, RowsMined};
 use crate::plan::MemoryPlan;
-use crate::row_pass::{RowPass, RowWork, Turn};
+use crate::row_pass::{BlockSizes, RowPass, RowWork, Turn};
 
 const THRESHOLDS: &str = "ranks.thresholds";
 const BOOKS: &str = "ranks.books";
@@ -24,15 +24,6 @@ pub(crate) enum MiningPass {
     Rows(RowPass),
 }
 
-/// Sizes of a block, as its buffers depend on them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct BlockSizes {
-    pub(crate) rows: u64,
-    pub(crate) references: u64,
-    /// Places for the thresholds of its anchors: one for each positive, and one more for each anchor.
-    pub(crate) thresholds: u64,
-}
-
 impl MiningPass {
     /// Adds the buffers for these blocks to a plan: each as large as the largest needs it. `anchors`: rows of the whole batch;
     /// `stride`: floats of a row.
@@ -45,7 +36,6 @@ impl MiningPass {
         blocks: impl Iterator<Item = BlockSizes> + Clone,
     ) -> MemoryPlan {
         if path == Path::Rows {
-            let blocks = blocks.map(|block| (block.rows, block.references));
             return RowPass::plan(plan, work, anchors, blocks);
         }
         let part = part_stride(stride) as u64;

@@ -1,4 +1,4 @@
-//! [`EmbeddingModel`]: linear layers with ReLU between them, from features to embeddings.
+//! [`EmbeddingModel`]: linear layers with ReLU, and dropout if asked for, between them, from features to embeddings.
 //!
 //! Takes batches of features, gives rows that [`crate::kernels::normalize`] brings to unit length. Its weights start as
 //! torch's `nn.Linear` starts them.
@@ -7,6 +7,7 @@ use rand::RngExt as _;
 
 use crate::engine::{Commands, DeviceVec, Engine, Workspace};
 use crate::error::Result;
+use crate::kernels::dropout::{self, Dropout};
 use crate::kernels::gemm::{self, Layer};
 use crate::kernels::stride;
 use crate::ledger::Purpose;
@@ -17,6 +18,9 @@ use crate::scaling::Scaling;
 /// The most layers: four hidden ones and the last.
 const MAX_LAYERS: usize = 5;
 
+/// What the streams of dropout are seeded with, layer by layer.
+const DROPOUT: [&str; MAX_LAYERS - 1] = ["dropout1", "dropout2", "dropout3", "dropout4"];
+
 /// The layers and their weights on an engine.
 #[derive(Debug)]
 pub struct EmbeddingModel {
@@ -24,6 +28,19 @@ pub struct EmbeddingModel {
     widths: Vec<usize>,
     layers: Vec<Layer>,
     parameters: DeviceVec<f32>,
+    /// The chance of an output of a hidden layer to be dropped while training.
+    dropout: f32,
+    /// Seeds what is dropped.
+    seed: u64,
+}
+
+/// What a pass over rows is for. Layers that act by chance do so in training alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Training, in the step of this number: there and back take the same step.
+    Train(u64),
+    /// Everything else: a row has the same embedding each time.
+    Eval,
 }
 
 /// One layer's weights on the host, under the names that `torch.nn.Sequential` gives them.
@@ -113,7 +130,29 @@ impl EmbeddingModel {
             widths: widths.to_vec(),
             layers: Self::layers(widths),
             parameters: workspace.take(label),
+            dropout: 0.0,
+            seed: 0,
         }
+    }
+
+    /// The same model, which drops outputs of its hidden layers while it trains; `rate` is at least 0 and below 1.
+    pub(crate) fn with_dropout(self, rate: f32, seed: u64) -> Self {
+        Self {
+            dropout: rate,
+            seed,
+            ..self
+        }
+    }
+
+    /// What is dropped from a layer's outputs.
+    pub(crate) fn dropped(&self, layer: usize, mode: Mode) -> Option<Dropout> {
+        let Mode::Train(step) = mode else {
+            return None;
+        };
+        (self.dropout > 0.0 && self.layers[layer].relu).then(|| Dropout {
+            rate: self.dropout,
+            key: rng::key(self.seed, DROPOUT[layer], step),
+        })
     }
 
     /// Takes the parameters from the workspace and uploads weights.
@@ -245,7 +284,13 @@ impl EmbeddingModel {
     }
 
     /// Computes the embeddings, not yet of unit length, of the first `rows` rows of the input.
-    pub fn forward(&self, commands: &mut Commands, rows: usize, activations: &mut Activations) {
+    pub fn forward(
+        &self,
+        commands: &mut Commands,
+        mode: Mode,
+        rows: usize,
+        activations: &mut Activations,
+    ) {
         for (i, layer) in self.layers.iter().enumerate() {
             let (before, after) = activations.values.split_at_mut(i + 1);
             gemm::forward(
@@ -256,13 +301,18 @@ impl EmbeddingModel {
                 &self.parameters,
                 &mut after[0],
             );
+            if let Some(dropped) = self.dropped(i, mode) {
+                dropout::drop(commands, &dropped, rows, layer.outputs, &mut after[0]);
+            }
         }
     }
 
-    /// Computes the gradients of all parameters from that of the embeddings, `[rows, stride]`.
+    /// Computes the gradients of all parameters from that of the embeddings, `[rows, stride]`, after [`EmbeddingModel::forward`]
+    /// in the same mode.
     pub(crate) fn backward(
         &self,
         commands: &mut Commands,
+        mode: Mode,
         rows: usize,
         activations: &Activations,
         embedding_gradient: &DeviceVec<f32>,
@@ -280,6 +330,9 @@ impl EmbeddingModel {
             gemm::weight_gradient(commands, layer, rows, x, dy, parameters, status);
             if let Some(dx) = before.last_mut() {
                 gemm::input_gradient(commands, layer, rows, dy, &self.parameters, x, dx);
+                if let Some(dropped) = self.dropped(i - 1, mode) {
+                    dropout::drop(commands, &dropped, rows, layer.inputs, dx);
+                }
             }
         }
     }

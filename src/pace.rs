@@ -281,7 +281,8 @@ impl<'a> Slices<'a> {
         let mut parts = Vec::new();
         while at < end {
             // Rather together than in two parts, where that will do.
-            if self.room() < ((end - at) * size).min(STAGING_BYTES - 4) {
+            let bytes = (end - at) * size;
+            if self.room() < size || self.room() < bytes && bytes <= STAGING_BYTES - 4 {
                 self.collect().await?;
             }
             let part = (end - at).min(self.room() / size);
@@ -321,6 +322,11 @@ impl<'a> Slices<'a> {
             from = end as usize;
         }
         Ok(())
+    }
+
+    /// Whether all of it was collected.
+    pub(crate) fn is_there<T>(&self, fetch: &Fetch<T>) -> bool {
+        fetch.0.iter().all(|part| self.fetched.contains_key(part))
     }
 
     /// What was fetched.
@@ -399,6 +405,7 @@ impl<'a> Slices<'a> {
         if let Some(clock) = self.clock.take()
             && timed
             && operations > 0.0
+            && !self.engine.pace_is_held()
         {
             self.pace.record(operations, self.engine.worked(clock));
         }

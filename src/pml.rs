@@ -46,6 +46,17 @@ pub(crate) fn pml_pair_bytes(loss: &Loss, anchors: u64, references: u64, positiv
     matrices.saturating_add(12u64.saturating_mul(against_each_other))
 }
 
+/// What PML allocates to draw triplets by weight, in bytes, at least: for every cell of anchors and references a distance, a logarithm
+/// and a weight of 4 bytes, for every draw of an anchor of one class a weight of each of its negatives, and three 64-bit indices a
+/// draw. `weighed`: draws times negatives of the anchor that has most.
+pub(crate) fn pml_drawn_bytes(anchors: u64, references: u64, draws: u64, weighed: u64) -> u64 {
+    let matrices = 12u64.saturating_mul(anchors.saturating_mul(references));
+    let indices = 24u64.saturating_mul(draws);
+    matrices
+        .saturating_add(indices)
+        .saturating_add(4u64.saturating_mul(weighed))
+}
+
 /// What PML allocates for a loss with proxies, in bytes: an estimate. For every cell of rows and proxies the similarity, the
 /// target's mask, the difference that its margin makes, the logit and its logarithm of a softmax, of 4 bytes each.
 pub(crate) fn pml_proxy_bytes(rows: u64, proxies: u64) -> u64 {

@@ -2,6 +2,8 @@
 
 /// Characters of a quotation.
 const LONGEST: usize = 40;
+/// Characters of what a parser says.
+const LONGEST_SAID: usize = 800;
 /// Names that a message lists.
 pub(crate) const LISTED: usize = 12;
 
@@ -17,6 +19,15 @@ pub(crate) fn cut(text: &str) -> String {
         start.push_str("..");
     }
     start
+}
+
+/// What a parser says of a file: its words may repeat what the file holds.
+pub(crate) fn said(error: impl std::fmt::Display) -> String {
+    let said = plain(error.to_string().chars());
+    match said.char_indices().nth(LONGEST_SAID) {
+        Some((end, _)) => format!("{}..", &said[..end]),
+        None => said,
+    }
 }
 
 /// Quoted names with commas, the first of them where they are many.

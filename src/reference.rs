@@ -3,7 +3,9 @@
 //! For tests and for the bench, which checks before it times. Rows here are dense: `[rows, dim]`, no padding.
 
 use crate::cpu::Distance;
+use crate::kernels::draw::Draws;
 use crate::kernels::gemm::Layer;
+use crate::kernels::ranks::SEGMENT;
 use crate::kernels::select::{Keep, Selection};
 use crate::kernels::triplet_margin::{Kind, Rule};
 use crate::kernels::weigh::Weighing;
@@ -273,7 +275,7 @@ pub fn facenet_semihard(
 }
 
 /// Of the negatives the nearest that is strictly farther than the positive, or else the farthest; of equals the first.
-fn one_negative(positive: usize, negatives: &[usize], values: &[f64]) -> Option<usize> {
+pub fn one_negative(positive: usize, negatives: &[usize], values: &[f64]) -> Option<usize> {
     let (mut beyond, mut farthest): (Option<usize>, Option<usize>) = (None, None);
     for n in negatives {
         let v = values[*n];
@@ -455,6 +457,24 @@ pub fn weigh(
     [positives, negatives]: &[Vec<usize>; 2],
     between: impl Fn(usize, usize) -> f64,
 ) -> Weighed {
+    let of_positive = |p: &usize| {
+        let p = *p;
+        let chosen = one_negative(p, negatives, values);
+        let met = negatives.iter().copied();
+        met.filter(move |n| !weighing.one_negative || Some(*n) == chosen)
+            .map(move |n| [p, n])
+    };
+    let triplets: Vec<[usize; 2]> = positives.iter().flat_map(of_positive).collect();
+    weigh_triplets(weighing, values, &triplets, between)
+}
+
+/// Triplets of one row one by one, each a positive and a negative.
+pub fn weigh_triplets(
+    weighing: &Weighing,
+    values: &[f64],
+    triplets: &[[usize; 2]],
+    between: impl Fn(usize, usize) -> f64,
+) -> Weighed {
     let Rule {
         kind,
         miner_margin,
@@ -470,51 +490,124 @@ pub fn weigh(
         weights: vec![0.0; values.len()],
         ..Weighed::default()
     };
-    for p in positives {
-        let chosen = one_negative(*p, negatives, values);
-        for n in negatives {
-            if weighing.one_negative && Some(*n) != chosen {
-                continue;
-            }
-            let tm = values[*p] - values[*n];
-            let within = tm <= f64::from(miner_margin);
-            let hard = within && tm <= 0.0;
-            let mined = match kind {
-                Kind::All => within,
-                Kind::Easy => !within,
-                Kind::Semihard => within && !hard,
-                Kind::Hard => hard,
-                Kind::Unmined => true,
+    for [p, n] in triplets {
+        let tm = values[*p] - values[*n];
+        let within = tm <= f64::from(miner_margin);
+        let hard = within && tm <= 0.0;
+        let mined = match kind {
+            Kind::All => within,
+            Kind::Easy => !within,
+            Kind::Semihard => within && !hard,
+            Kind::Hard => hard,
+            Kind::Unmined => true,
+        };
+        let v_pn = value(weighing.rule.distance, between(*p, *n));
+        let swapped = match values[*n].total_cmp(&v_pn) {
+            _ if !weighing.swap => 0.0,
+            std::cmp::Ordering::Less => 1.0,
+            std::cmp::Ordering::Equal => 0.5,
+            std::cmp::Ordering::Greater => 0.0,
+        };
+        let v_n = if swapped > 0.0 { v_pn } else { values[*n] };
+        let x = f64::from(loss_margin) - (values[*p] - v_n);
+        let active = mined && (weighing.smooth || x > 0.0);
+        for (count, holds) in weighed.counts.iter_mut().zip([within, hard, mined, active]) {
+            *count += u64::from(holds);
+        }
+        if active {
+            let (loss, by_x) = if weighing.smooth {
+                (x.exp().ln_1p(), 1.0 / (1.0 + (-x).exp()))
+            } else {
+                (x, 1.0)
             };
-            let v_pn = value(weighing.rule.distance, between(*p, *n));
-            let swapped = match values[*n].total_cmp(&v_pn) {
-                _ if !weighing.swap => 0.0,
-                std::cmp::Ordering::Less => 1.0,
-                std::cmp::Ordering::Equal => 0.5,
-                std::cmp::Ordering::Greater => 0.0,
-            };
-            let v_n = if swapped > 0.0 { v_pn } else { values[*n] };
-            let x = f64::from(loss_margin) - (values[*p] - v_n);
-            let active = mined && (weighing.smooth || x > 0.0);
-            for (count, holds) in weighed.counts.iter_mut().zip([within, hard, mined, active]) {
-                *count += u64::from(holds);
-            }
-            if active {
-                let (loss, by_x) = if weighing.smooth {
-                    (x.exp().ln_1p(), 1.0 / (1.0 + (-x).exp()))
-                } else {
-                    (x, 1.0)
-                };
-                weighed.loss += loss;
-                weighed.weights[*p] -= by_x * slope(values[*p]);
-                weighed.weights[*n] += by_x * (1.0 - swapped) * slope(values[*n]);
-                if swapped > 0.0 {
-                    weighed.swapped.push((*p, *n, by_x * swapped * slope(v_pn)));
-                }
+            weighed.loss += loss;
+            weighed.weights[*p] -= by_x * slope(values[*p]);
+            weighed.weights[*n] += by_x * (1.0 - swapped) * slope(values[*n]);
+            if swapped > 0.0 {
+                weighed.swapped.push((*p, *n, by_x * swapped * slope(v_pn)));
             }
         }
     }
     weighed
+}
+
+/// In how many of a row's triplets each of so many references stands.
+pub fn times(triplets: &[[usize; 2]], references: usize) -> Vec<u32> {
+    let mut times = vec![0; references];
+    for place in triplets.as_flattened() {
+        times[*place] += 1;
+    }
+    times
+}
+
+/// The triplets that are drawn of one row, positive and negative of each: `anchor` is its place in the batch. With the weights
+/// of f64.
+pub fn draw(
+    draws: &Draws,
+    anchor: usize,
+    [label, id]: [u32; 2],
+    tags: &[[u32; 2]],
+    values: &[f64],
+) -> Vec<[usize; 2]> {
+    let of_class = |i: &usize| tags[*i][0] == label;
+    let members = (0..tags.len()).filter(of_class);
+    let positives: Vec<usize> = members.clone().filter(|i| tags[*i][1] != id).collect();
+    let dim = draws.dim as f64;
+    let [cutoff, limit] = [draws.drawing.cutoff, draws.drawing.nonzero_loss_cutoff].map(f64::from);
+    let log_weight = |i: usize| {
+        let far = match draws.distance {
+            Distance::Cosine => (2.0 - 2.0 * values[i]).max(0.0).sqrt(),
+            Distance::L2 => -values[i],
+        };
+        let far = far.max(cutoff);
+        let log = (2.0 - dim) * far.ln() - (dim - 3.0) / 2.0 * (1.0 - far * far / 4.0).ln();
+        (!of_class(&i) && far < limit && log.is_finite()).then_some(log)
+    };
+    let logs: Vec<Option<f64>> = (0..tags.len()).map(log_weight).collect();
+    let Some(top) = logs.iter().flatten().copied().reduce(f64::max) else {
+        return Vec::new();
+    };
+    if positives.is_empty() {
+        return Vec::new();
+    }
+    let weight = |log: &Option<f64>| log.map_or(0.0, |log| (log - top).exp());
+    let weights: Vec<f64> = logs.iter().map(weight).collect();
+    let share = tags.len().div_ceil(SEGMENT);
+    let shares: Vec<f64> = weights.chunks(share).map(|w| w.iter().sum()).collect();
+    // The first whose sum with those before it is above a part of all.
+    let pick = |part: f64, weights: &[f64]| {
+        let at = part * weights.iter().sum::<f64>();
+        let mut sum = 0.0;
+        let upto = weights.iter().map(|weight| {
+            sum += weight;
+            sum
+        });
+        upto.take_while(|sum| *sum <= at).count()
+    };
+    let [low, high] = draws.seeds();
+    let draw = |number: usize| {
+        let parts = hash([low, high, anchor as u32, number as u32]);
+        let [x, y, z, _] = parts.map(|bits| f64::from(bits >> 8) / 16_777_216.0);
+        let first = share * pick(y, &shares);
+        let own = &weights[first..tags.len().min(first + share)];
+        let positive = positives[(x * positives.len() as f64) as usize];
+        [positive, first + pick(z, own)]
+    };
+    (0..members.count()).map(draw).collect()
+}
+
+/// `pcg4d` of Jarzynski and Olano.
+fn hash(v: [u32; 4]) -> [u32; 4] {
+    let mut v = v.map(|v| v.wrapping_mul(1_664_525).wrapping_add(1_013_904_223));
+    let mix = |v: &mut [u32; 4]| {
+        for [to, a, b] in [[0, 1, 3], [1, 2, 0], [2, 0, 1], [3, 1, 2]] {
+            v[to] = v[to].wrapping_add(v[a].wrapping_mul(v[b]));
+        }
+    };
+    mix(&mut v);
+    v = v.map(|v| v ^ v >> 16);
+    mix(&mut v);
+    v
 }
 
 /// A pair of an anchor, as a loss of pairs sees it.

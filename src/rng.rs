@@ -18,6 +18,13 @@ pub(crate) fn stream(seed: u64, name: &str) -> Rng {
     Rng::seed_from_u64(seed ^ hash)
 }
 
+/// What seeds the numbers that a device draws by itself, for one use in one step of a run: no state goes from step to step.
+pub(crate) fn key(seed: u64, name: &str, step: u64) -> [u32; 2] {
+    // Steps times an odd number of 64 bits: no two steps of seeds that people choose fall together.
+    let seed = seed.wrapping_add(step.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    stream(seed, name).random()
+}
+
 /// A number below `count`, which is above 0.
 pub(crate) fn below(rng: &mut Rng, count: usize) -> usize {
     rng.random_range(0..count as u32) as usize
@@ -40,6 +47,8 @@ mod tests {
         assert_eq!(draw(1, "batches"), draw(1, "batches"));
         assert_ne!(draw(1, "batches"), draw(1, "weights"));
         assert_ne!(draw(1, "batches"), draw(2, "batches"));
+        assert_ne!(key(1, "dropout", 1), key(1, "dropout", 2));
+        assert_ne!(key(1, "dropout", 1), key(1, "draws", 1));
     }
 
     #[test]

@@ -4,24 +4,29 @@
 //! A loss of triplets takes one round over the blocks, [`RowPass::mine`]. A loss of pairs takes two, as it is divided by counts
 //! of the whole batch: [`RowPass::reduce`], then [`RowPass::slopes`].
 
+use crate::cpu::Distance;
 use crate::engine::{Commands, DeviceVec, Workspace};
 use crate::error::{Error, Result};
+use crate::kernels::draw::{self, Drawing, Draws};
+use crate::kernels::pair_counts::count_pairs;
 use crate::kernels::pull::{self, pull, share};
 use crate::kernels::ranks::{Block, Inputs, SEGMENT};
 use crate::kernels::row_loss::{self, ROW_NUMBERS, RowCost, Times};
-use crate::kernels::row_weights;
-use crate::kernels::select::{Counted, Kept, Selection, select};
+use crate::kernels::select::{Choice, Counted, Kept, Selection, select};
 use crate::kernels::similarities::{similarities, width};
 use crate::kernels::tile::Shape;
-use crate::kernels::weigh::{self, Weighing, weigh, weigh_swapped};
+use crate::kernels::weigh::{self, Weighing, weigh, weigh_drawn, weigh_swapped};
+use crate::kernels::{MOST_STEPS, row_weights};
 use crate::ledger::Purpose;
-use crate::losses::{Cost, MiningRule, RowsMined};
+use crate::losses::{Cost, MiningRule, RowRule, RowsMined};
 use crate::plan::MemoryPlan;
 
 /// The most references of a row.
 const MOST_REFERENCES: usize = 1 << 20;
 /// The most where triplets of a row are counted: half of them against the other half stay below 2^32.
 const MOST_OF_TRIPLETS: usize = (1 << 17) - 1;
+/// The most triplets that are drawn for a row: each is compared with all of them in one loop.
+const MOST_DRAWN: usize = MOST_STEPS;
 /// The most windows in which a row is compared with them.
 const MOST_WINDOWS: usize = 64;
 
@@ -32,6 +37,7 @@ const WEIGHTS: &str = "rows.weights";
 const TERMS: &str = "rows.terms";
 const TIMES: &str = "rows.times";
 const REDUCED: &str = "rows.reduced";
+const DRAWN: &str = "rows.drawn";
 
 /// What a pass by rows does with the pairs that it keeps: it decides which buffers there are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,26 +45,65 @@ pub enum RowWork {
     /// Looks at their triplets.
     #[default]
     Triplets,
+    /// Looks at some triplets, which are drawn.
+    DrawnTriplets,
     /// Reduces each row, and then gives every pair its slope.
     Pairs,
     /// The same, where a pair counts once for every triplet that it stands in.
     PairsOfTriplets,
     /// The same, where a pair counts once for every triplet that the miner keeps with it.
     MinedPairs,
+    /// The same, where those triplets are drawn.
+    DrawnPairs,
 }
 
 impl RowWork {
     /// What the rule of a run asks for.
     pub(crate) fn of(rule: &MiningRule) -> Self {
-        let weighs = rule.weighs_rows().map(|mined| mined.cost.times);
-        let own = rule.pairs().map(|cost| cost.times);
-        match weighs.filter(|times| *times == Times::Mined).or(own) {
+        let MiningRule::Rows(rule) = rule else {
+            return Self::Triplets;
+        };
+        let own = match &rule.cost {
+            Cost::Triplets(_) => None,
+            Cost::Pairs(cost) => Some((cost.times, &rule.selection)),
+        };
+        let weighs = rule.rows_mined.as_ref();
+        let weighs = weighs.map(|mined| (mined.cost.times, &mined.selection));
+        let draws = |selection: &Selection| matches!(selection.choice, Choice::Drawn(_));
+        let mined = weighs.filter(|(times, _)| *times == Times::Mined);
+        match mined.or(own) {
+            None if draws(&rule.selection) => Self::DrawnTriplets,
             None => Self::Triplets,
-            Some(Times::Once) => Self::Pairs,
-            Some(Times::Crossed) => Self::PairsOfTriplets,
-            Some(Times::Mined) => Self::MinedPairs,
+            Some((Times::Once, _)) => Self::Pairs,
+            Some((Times::Crossed, _)) => Self::PairsOfTriplets,
+            Some((Times::Mined, selection)) if draws(selection) => Self::DrawnPairs,
+            Some((Times::Mined, _)) => Self::MinedPairs,
         }
     }
+
+    /// Whether it looks at triplets one by one.
+    fn is_of_triplets(self) -> bool {
+        matches!(self, Self::Triplets | Self::DrawnTriplets)
+    }
+
+    /// Whether it counts how often each pair stands in the miner's triplets.
+    fn counts_pairs(self) -> bool {
+        matches!(self, Self::MinedPairs | Self::DrawnPairs)
+    }
+
+    /// Whether triplets are drawn.
+    pub(crate) fn draws(self) -> bool {
+        matches!(self, Self::DrawnTriplets | Self::DrawnPairs)
+    }
+}
+
+/// Sizes of a block, as its buffers depend on them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct BlockSizes {
+    pub(crate) rows: u64,
+    pub(crate) references: u64,
+    /// Places for the thresholds of its anchors: one for each positive, and one more for each anchor.
+    pub(crate) thresholds: u64,
 }
 
 /// One round over one block of anchors: what it reads.
@@ -70,15 +115,19 @@ pub(crate) struct Turn<'a> {
     /// The block's first anchor, and how many the batch has.
     pub(crate) anchor: usize,
     pub(crate) anchors: usize,
-    /// Positives of one of its anchors at most; by ranks.
+    /// Positives of one of its anchors at most; by ranks, and where triplets are drawn.
     pub(crate) positives: usize,
+    /// Columns of a row; where triplets are drawn.
+    pub(crate) dim: usize,
+    /// Seeds what is drawn in the step.
+    pub(crate) key: [u32; 2],
     /// Slots of the memory; by ranks.
     pub(crate) slots: usize,
     /// Whether the references are the anchors themselves.
     pub(crate) own: bool,
     /// Where the step's report begins.
     pub(crate) report_first: usize,
-    /// Where in the report the histogram of pairs begins; by ranks, where it is wanted.
+    /// Where in the step's report the histogram of pairs begins, where it is wanted.
     pub(crate) pairs: Option<usize>,
     /// What the loss is given besides, where it is; by rows.
     pub(crate) given: Option<&'a DeviceVec<f32>>,
@@ -94,6 +143,8 @@ pub(crate) struct RowPass {
     times: DeviceVec<u32>,
     /// Every row of the batch reduced, `[anchors, ROW_NUMBERS]`.
     reduced: DeviceVec<f32>,
+    /// The triplets that are drawn, `[rows, positives + 2]`: how many, then the places of positive and negative of each.
+    drawn: DeviceVec<[u32; 2]>,
 }
 
 impl RowPass {
@@ -103,21 +154,28 @@ impl RowPass {
         plan: MemoryPlan,
         work: RowWork,
         anchors: u64,
-        blocks: impl IntoIterator<Item = (u64, u64)>,
+        blocks: impl IntoIterator<Item = BlockSizes>,
     ) -> MemoryPlan {
-        let (mut cells, mut terms, mut most_rows) = (0, 0, 0);
-        for (rows, references) in blocks {
+        let (mut cells, mut terms, mut most_rows, mut drawn) = (0, 0, 0, 0);
+        for block in blocks {
+            let BlockSizes {
+                rows,
+                references,
+                thresholds,
+            } = block;
             let segments = references.div_ceil(SEGMENT as u64);
             cells = rows
                 .saturating_mul(references.next_multiple_of(4))
                 .max(cells);
             terms = rows.saturating_mul(segments).max(terms);
             most_rows = rows.max(most_rows);
+            drawn = thresholds.saturating_add(rows).max(drawn);
         }
         let only = |work: bool, count: u64| if work { count } else { 0 };
-        let terms = only(work == RowWork::Triplets, terms);
-        let times = only(work == RowWork::MinedPairs, cells);
-        let reduced = only(work != RowWork::Triplets, anchors * ROW_NUMBERS as u64);
+        let terms = only(work.is_of_triplets(), terms);
+        let times = only(work.counts_pairs(), cells);
+        let reduced = only(!work.is_of_triplets(), anchors * ROW_NUMBERS as u64);
+        let drawn = only(work.draws(), drawn);
         plan.with::<f32>(Purpose::Similarities, VALUES, cells)
             .with::<f32>(Purpose::Similarities, WEIGHTS, cells)
             .with::<f32>(Purpose::Similarities, TERMS, terms)
@@ -125,6 +183,7 @@ impl RowPass {
             .with::<u32>(Purpose::Triplets, PLACES, cells)
             .with::<u32>(Purpose::Triplets, TIMES, times)
             .with::<[u32; 2]>(Purpose::Triplets, COUNTS, most_rows)
+            .with::<[u32; 2]>(Purpose::Triplets, DRAWN, drawn)
     }
 
     /// Takes the buffers from a workspace.
@@ -140,13 +199,18 @@ impl RowPass {
             terms: workspace.take(TERMS),
             times: workspace.take(TIMES),
             reduced: workspace.take(REDUCED),
+            drawn: workspace.take(DRAWN),
         }
     }
 
     /// Dispatches of a block at most.
-    pub(crate) fn dispatches(stride: usize, references: usize, cost: &Cost) -> usize {
+    pub(crate) fn dispatches(stride: usize, references: usize, rule: &RowRule) -> usize {
+        let RowRule {
+            selection, cost, ..
+        } = rule;
         let pulls = references.div_ceil(pull::WINDOW);
         match cost {
+            Cost::Triplets(_) if matches!(selection.choice, Choice::Drawn(_)) => 7 + pulls,
             Cost::Triplets(weighing) => {
                 let Weighing {
                     swap, one_negative, ..
@@ -155,10 +219,10 @@ impl RowPass {
                 // One negative is chosen window by window as well, and settled once.
                 let windows = windows + usize::from(one_negative) * (windows + 1);
                 // A swap pulls and shares once more.
-                6 + windows + pulls * (1 + usize::from(swap))
+                7 + windows + pulls * (1 + usize::from(swap))
             }
-            // The second round may compare once more.
-            Cost::Pairs(cost) => 4 + row_loss::dispatches(references, cost) + pulls,
+            // The second round may compare once more. Triplets are drawn or chosen, and counted.
+            Cost::Pairs(cost) => 6 + row_loss::dispatches(references, cost) + pulls,
         }
     }
 
@@ -169,7 +233,7 @@ impl RowPass {
     pub(crate) fn check(dim: usize, references: usize, work: RowWork, swap: bool) -> Result<()> {
         let most = match work {
             RowWork::Triplets => MOST_REFERENCES.min(weigh::window(dim, swap) * MOST_WINDOWS),
-            RowWork::Pairs => MOST_REFERENCES,
+            RowWork::Pairs | RowWork::DrawnTriplets | RowWork::DrawnPairs => MOST_REFERENCES,
             RowWork::PairsOfTriplets | RowWork::MinedPairs => MOST_OF_TRIPLETS,
         };
         if references > most {
@@ -182,6 +246,21 @@ impl RowPass {
         if swap && dim > 2048 {
             return Err(Error::Config(format!(
                 "swap compares references of 2048 columns at most, these have {dim}: use fewer, or leave swap out"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Checks that as many triplets can be drawn for a row as its class has references.
+    ///
+    /// # Errors
+    /// [`Error::Config`], with the numbers.
+    pub(crate) fn check_draws(work: RowWork, positives: usize) -> Result<()> {
+        let draws = positives + 1;
+        if work.draws() && draws > MOST_DRAWN {
+            return Err(Error::Config(format!(
+                "miner.name: `distance-weighted` draws {MOST_DRAWN} triplets of an anchor at most, one for each reference of its class, \
+                 and there may be {draws} here: use fewer rows of a class, a smaller memory_size or batch_size, or another miner"
             )));
         }
         Ok(())
@@ -201,6 +280,7 @@ impl RowPass {
             shape,
             inputs,
             report_first,
+            pairs,
             ..
         } = *turn;
         let kept = &mut self.kept;
@@ -213,6 +293,18 @@ impl RowPass {
             inputs.references,
             &mut kept.values,
         );
+        if let (Some(first), true) = (pairs, counted != Counted::Nothing) {
+            let (distance, first) = (selection.distance, report_first + first);
+            count_pairs(
+                commands,
+                &block,
+                distance,
+                inputs,
+                &kept.values,
+                first,
+                report,
+            );
+        }
         select(
             commands,
             &block,
@@ -237,19 +329,69 @@ impl RowPass {
         report: &mut DeviceVec<u32>,
     ) {
         self.keep(commands, turn, selection, Counted::Triplets, report);
-        let Self { kept, terms, .. } = self;
         let (block, references) = (&turn.block, turn.inputs.references);
-        weigh(
-            commands,
-            block,
-            weighing,
-            references,
-            kept,
-            terms,
-            turn.report_first,
-            report,
-        );
+        let first = turn.report_first;
+        if let Choice::Drawn(drawing) = selection.choice {
+            let places = self.draw(commands, turn, drawing, selection.shown).places;
+            let (kept, terms) = (&mut self.kept, &mut self.terms);
+            let drawn = &self.drawn;
+            weigh_drawn(
+                commands, block, weighing, places, drawn, kept, terms, first, report,
+            );
+        } else {
+            let (kept, terms) = (&mut self.kept, &mut self.terms);
+            weigh(
+                commands, block, weighing, references, kept, terms, first, report,
+            );
+        }
+        let kept = &self.kept;
         pull(commands, block, false, references, &kept.weights, gradient);
+    }
+
+    /// Draws triplets of what is kept of a block, which is all there is.
+    fn draw(
+        &mut self,
+        commands: &mut Commands,
+        turn: &Turn<'_>,
+        drawing: Drawing,
+        distance: Distance,
+    ) -> Draws {
+        let draws = Draws {
+            drawing,
+            distance,
+            dim: turn.dim,
+            key: turn.key,
+            anchor: turn.anchor,
+            places: turn.positives + 2,
+        };
+        let Self { kept, drawn, .. } = self;
+        draw::draw(commands, &turn.block, &draws, turn.inputs, kept, drawn);
+        draws
+    }
+
+    /// How often each pair of a block counts, where a miner's triplets say so.
+    fn count(
+        &mut self,
+        commands: &mut Commands,
+        turn: &Turn<'_>,
+        selection: &Selection,
+        cost: &RowCost,
+    ) {
+        if cost.times != Times::Mined {
+            return;
+        }
+        match selection.choice {
+            Choice::Every => {
+                row_loss::count(commands, &turn.block, cost, &self.kept, &mut self.times);
+            }
+            Choice::OneNegative => {
+                weigh::count(commands, &turn.block, &mut self.kept, &mut self.times);
+            }
+            Choice::Drawn(drawing) => {
+                let draws = self.draw(commands, turn, drawing, selection.shown);
+                draw::count(commands, &turn.block, &draws, &self.drawn, &mut self.times);
+            }
+        }
     }
 
     /// First round of a loss of pairs: the numbers of a block's rows, and the batch's counts in the step's report.
@@ -263,7 +405,7 @@ impl RowPass {
     ) {
         self.keep_pairs(commands, turn, selection, cost, Counted::Pairs, report);
         let Self { kept, reduced, .. } = self;
-        let times = (self.work == RowWork::MinedPairs).then_some(&self.times);
+        let times = self.work.counts_pairs().then_some(&self.times);
         row_loss::reduce(
             commands,
             &turn.block,
@@ -293,7 +435,7 @@ impl RowPass {
             anchors_only,
         } = mined;
         self.keep(commands, turn, selection, Counted::Nothing, report);
-        row_loss::count(commands, &turn.block, cost, &self.kept, &mut self.times);
+        self.count(commands, turn, selection, cost);
         let times = (cost.times == Times::Mined).then_some(&self.times);
         let own = turn.own && !anchors_only;
         let (block, first) = (&turn.block, turn.anchor);
@@ -312,7 +454,7 @@ impl RowPass {
     ) {
         self.keep(commands, turn, selection, counted, report);
         row_loss::pool(commands, &turn.block, cost, &mut self.kept);
-        row_loss::count(commands, &turn.block, cost, &self.kept, &mut self.times);
+        self.count(commands, turn, selection, cost);
     }
 
     /// Keeps the pairs of a block again, unless it was the only one.
@@ -344,7 +486,7 @@ impl RowPass {
         );
         self.keep_again(commands, turn, selection, cost, report);
         let Self { kept, reduced, .. } = self;
-        let times = (self.work == RowWork::MinedPairs).then_some(&self.times);
+        let times = self.work.counts_pairs().then_some(&self.times);
         row_loss::settle(
             commands,
             &turn.block,
@@ -375,7 +517,7 @@ impl RowPass {
         let block = &turn.block;
         self.keep_again(commands, turn, selection, cost, report);
         let Self { kept, reduced, .. } = self;
-        let times = (self.work == RowWork::MinedPairs).then_some(&self.times);
+        let times = self.work.counts_pairs().then_some(&self.times);
         row_loss::slopes(
             commands,
             block,

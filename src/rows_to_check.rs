@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::knn::Neighbors;
+use crate::order;
 
 /// The part of the neighbours that must be of one other class.
 const AGREE: f64 = 0.8;
@@ -102,7 +103,7 @@ impl RowsToCheck {
                 });
             }
         }
-        suspects.sort_by(|a, b| {
+        order::sort_by(&mut suspects, |a, b| {
             let surer = b.votes.cmp(&a.votes);
             let nearer = b.similarity.total_cmp(&a.similarity);
             surer.then(nearer).then(a.row.cmp(&b.row))
@@ -116,7 +117,7 @@ impl RowsToCheck {
                 of: sizes[class],
             })
             .collect();
-        confused.sort_by_key(|confusion| std::cmp::Reverse(confusion.rows));
+        order::sort_by_key(&mut confused, |confusion| std::cmp::Reverse(confusion.rows));
         confused.truncate(CONFUSIONS);
         Self {
             rows: rows.len() as u64,

@@ -23,6 +23,7 @@ use crate::forecast::{Forecast, Rate};
 use crate::ledger::MemoryLedger;
 use crate::map::{self, Map};
 use crate::metrics::{Metrics, Scores};
+use crate::order;
 use crate::projection::Axes;
 use crate::survey::Survey;
 use crate::threshold::Threshold;
@@ -302,6 +303,36 @@ impl Run {
         }
     }
 
+    /// Lets the run take this many steps in all. One that was over goes on, bit for bit as if it had been given as many from the
+    /// start, and the test side is scored again at its new end.
+    ///
+    /// # Errors
+    /// [`Error::Config`] for no more steps than are done, and more than a run takes.
+    pub fn train_to(&mut self, steps: u64) -> Result<()> {
+        let done = self.step();
+        let asked = TrainConfig {
+            steps,
+            ..self.trainer.config().clone()
+        };
+        asked.check()?;
+        if steps <= done {
+            return Err(Error::Config(format!(
+                "steps is {steps}: {done} are done, so it must be more to go on"
+            )));
+        }
+        self.trainer.set_steps(steps);
+        self.warnings.forget_end();
+        (self.head, self.verdict) = (None, None);
+        self.compared.clear();
+        if let Some(Baseline { raw, linear, .. }) = &mut self.baseline {
+            raw.test = None;
+            if let Some(linear) = linear {
+                linear.test = None;
+            }
+        }
+        Ok(())
+    }
+
     /// Scores the test side, by the baselines and embedded.
     async fn finish(&mut self) -> Result<()> {
         let test = self.trial(Side::Test).await?;
@@ -570,9 +601,9 @@ impl MemoryReport {
             live_bytes: ledger.live_bytes(),
             peak_bytes: ledger.peak_bytes(),
             budget_bytes: ledger.budget_bytes(),
-            by_purpose: named
-                .map(|(purpose, bytes)| (purpose.name().to_owned(), bytes))
-                .collect(),
+            by_purpose: order::map_of(
+                named.map(|(purpose, bytes)| (purpose.name().to_owned(), bytes)),
+            ),
         }
     }
 }

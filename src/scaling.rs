@@ -5,6 +5,7 @@ use crate::config::Standardize;
 use crate::dataset::Dataset;
 use crate::engine::Engine;
 use crate::error::Result;
+use crate::order;
 use crate::working::Task;
 
 /// Columns are scaled where the widest reach this many times as far from zero as the narrowest.
@@ -202,7 +203,7 @@ fn judge(columns: &[Column]) -> (bool, String) {
 
 fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
     let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
+    order::sort_by(&mut values, f64::total_cmp);
     values
 }
 

@@ -4,6 +4,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use crate::dataset::{RowSource, Sides};
 use crate::error::Result;
+use crate::order;
 use crate::quote::{listed, quoted};
 
 /// Rows that are read at once.
@@ -233,7 +234,7 @@ fn equal_rows(mut hashes: Vec<(u64, u32)>) -> Vec<[u32; 2]> {
     let groups = hashes.chunk_by(|(hash, _), (next, _)| hash == next);
     let rest = groups.flat_map(|group| group[1..].iter().map(|(_, row)| [*row, group[0].1]));
     let mut rows: Vec<[u32; 2]> = rest.collect();
-    rows.sort_unstable();
+    order::sort_by(&mut rows, Ord::cmp);
     rows
 }
 

@@ -35,24 +35,26 @@ use crate::evaluation::Evaluator;
 use crate::features::FeatureStore;
 use crate::forecast::Path;
 use crate::kernels::drift;
+use crate::kernels::dropout::Dropout;
 use crate::kernels::hardest::Hardest;
 use crate::kernels::normalize::{self, Slots};
 use crate::kernels::optimizer;
+use crate::kernels::pair_counts::PAIRS;
 use crate::kernels::ranks::{Block, Inputs, Row, SEGMENT};
 use crate::kernels::tile::Shape;
-use crate::kernels::triplet_margin::{OWNERS, PAIRS, STATUS};
+use crate::kernels::triplet_margin::{OWNERS, STATUS};
 use crate::kernels::{self, stride};
 use crate::knn::Seeker;
 use crate::linear::Unfit;
 use crate::losses::{Loss, MiningRule, Operands, Round};
 use crate::miners::MiningCounts;
-use crate::model::{Activations, EmbeddingModel, LayerWeights};
+use crate::model::{Activations, EmbeddingModel, LayerWeights, Mode};
 use crate::pace::{Pace, Slices};
-use crate::pml::{pml_bytes, pml_pair_bytes, pml_proxy_bytes};
+use crate::pml::{pml_bytes, pml_drawn_bytes, pml_pair_bytes, pml_proxy_bytes};
 use crate::proxies::Proxies;
+use crate::rng;
 use crate::row_pass::Turn;
 use crate::scaling::{Decision, Scaling};
-use crate::unit_rows::Intake;
 use baseline::Linear;
 use setup::{Fit, MODEL, STEP_DISPATCHES, Setup, Sizes, TILE, TrainBuffers};
 
@@ -94,7 +96,6 @@ pub struct Trainer {
     train: TrainBuffers,
     tile: Activations,
     evaluator: Evaluator,
-    intake: Intake,
     seeker: Seeker,
     linear: Result<Linear, Unfit>,
     step: u64,
@@ -172,6 +173,7 @@ impl Trainer {
         let weights = EmbeddingModel::initial_weights(&sizes.widths, config.seed);
         let model =
             EmbeddingModel::new(&engine, &mut workspace, MODEL, &sizes.widths, &weights).await?;
+        let model = model.with_dropout(config.dropout as f32, config.seed);
         let train = &setup.sides.train;
         let scaling = Scaling::decide(&engine, &dataset, train, config.standardize).await?;
         let features = FeatureStore::new(
@@ -196,7 +198,6 @@ impl Trainer {
             train: TrainBuffers::new(&mut workspace, sizes),
             tile: Activations::new(&mut workspace, &TILE, &sizes.widths),
             evaluator: Evaluator::new(&mut workspace, cut),
-            intake: Intake::new(&mut workspace),
             seeker: Seeker::new(&mut workspace),
             linear: linear
                 .map(|directions| Linear::new(&mut workspace, dataset.features.dim(), directions)),
@@ -385,10 +386,7 @@ impl Trainer {
             && reports.len() == drawn.len()
         {
             let pairs = &words[drawn.len() * of_a_step..];
-            self.pairs = match self.rule.path() {
-                Path::Ranks => Some(PairHistogram::read(self.step, pairs)),
-                Path::Rows => None,
-            };
+            self.pairs = Some(PairHistogram::read(self.step, pairs));
             self.last = Some(self.last_step(drawn.len(), last));
         }
         Ok(reports)
@@ -431,9 +429,14 @@ impl Trainer {
         }
     }
 
+    /// Whether buffers are as large as a row has positives.
+    fn holds_positives(&self) -> bool {
+        self.rule.path() == Path::Ranks || self.setup.sizes.work.draws()
+    }
+
     /// Checks that no row of the next step will have more positives than the buffers hold.
     fn check_classes(&self, numbers: &[u32]) -> Result<()> {
-        if self.rule.path() == Path::Rows {
+        if !self.holds_positives() {
             return Ok(());
         }
         let labels = self.dataset.labels_of(numbers);
@@ -454,7 +457,7 @@ impl Trainer {
     /// checkpoint may hold any.
     fn check_positives(&self, drawn: &Drawn) -> Result<()> {
         let most = self.setup.sizes.blocks(drawn.alone).positives;
-        if self.rule.path() == Path::Rows || drawn.positives <= most {
+        if !self.holds_positives() || drawn.positives <= most {
             return Ok(());
         }
         Err(damaged(format_args!(
@@ -488,6 +491,9 @@ impl Trainer {
         } else if self.config.loss.is_of_pairs() && !matches!(self.config.loss, Loss::Margin(_)) {
             let positives = same.map(|same| same - others).sum();
             pml_pair_bytes(&self.config.loss, anchors, references, positives)
+        } else if self.config.miner.draws() {
+            let weighed = same.clone().map(|same| same * (references - same)).max();
+            pml_drawn_bytes(anchors, references, same.sum(), weighed.unwrap_or(0))
         } else {
             let triplets = same.map(|same| (same - others) * (references - same));
             pml_bytes(anchors, references, triplets.sum())
@@ -524,14 +530,17 @@ impl Trainer {
         let (count, first) = (sizes.batch, i * sizes.batch);
         let words = sizes.report_words();
         let report_first = i * words;
-        let stride = stride(model.embedding_size());
+        let dim = model.embedding_size();
+        let stride = stride(dim);
+        let step = self.step + ahead as u64 + 1;
+        let key = rng::key(self.config.seed, "draws", step);
         let blocks = sizes.blocks(drawn.alone);
         let block_dispatches = blocks.dispatches as u32;
         slices.reserve(STEP_DISPATCHES + block_dispatches).await?;
         let commands = slices.commands();
         self.features
             .gather(commands, first, count, train.activations.input_mut());
-        model.forward(commands, count, &mut train.activations);
+        model.forward(commands, Mode::Train(step), count, &mut train.activations);
         normalize::enqueue(
             commands,
             count,
@@ -586,6 +595,8 @@ impl Trainer {
                     anchor,
                     anchors: count,
                     positives: drawn.positives,
+                    dim,
+                    key,
                     slots: drawn.slots.capacity,
                     own: drawn.alone,
                     report_first,
@@ -651,6 +662,8 @@ impl Trainer {
             anchor,
             anchors: sizes.anchors,
             positives: drawn.positives,
+            dim,
+            key,
             slots: drawn.slots.capacity,
             own: drawn.alone && rule.operands() == Operands::Rows,
             report_first,
@@ -735,12 +748,12 @@ impl Trainer {
         );
         model.backward(
             commands,
+            Mode::Train(step),
             count,
             &train.activations,
             &train.gradient,
             &mut train.gradients,
         );
-        let step = self.step + ahead as u64 + 1;
         let adam = self.config.optimizer.step(step);
         let parameters = model.parameter_count();
         optimizer::adam(
@@ -819,6 +832,12 @@ impl Trainer {
         self.model.set_weights(&self.engine, weights).await
     }
 
+    /// What a step drops from the outputs of a hidden layer.
+    #[doc(hidden)]
+    pub fn dropped(&self, layer: usize, step: u64) -> Option<Dropout> {
+        self.model.dropped(layer, Mode::Train(step))
+    }
+
     /// Reads the gradients of the last step.
     #[doc(hidden)]
     pub async fn gradients(&self) -> Result<Vec<LayerWeights>> {
@@ -882,8 +901,8 @@ impl Trainer {
         self.step
     }
 
-    /// How similar the pairs of the last step were; of the last of a slice, as [`Trainer::advance`] takes them. Only
-    /// counted on [`Path::Ranks`].
+    /// How similar the pairs of the last step were; of the last of a slice, as [`Trainer::advance`] takes them. With a loss that
+    /// learns proxies they are pairs of a row and a proxy.
     pub fn pairs(&self) -> Option<&PairHistogram> {
         self.pairs.as_ref()
     }

@@ -2,19 +2,16 @@
 //! model. What searches and evaluations read from, however large it is.
 
 use crate::dataset::{Dataset, RowSource, check_squares};
-use crate::engine::{DeviceVec, Engine, Workspace};
+use crate::engine::{DeviceVec, Engine};
 use crate::error::Result;
 use crate::features::{FeatureStore, pad};
+use crate::gpu::STAGING_BYTES;
 use crate::kernels::{normalize, stride};
-use crate::ledger::Purpose;
-use crate::model::{Activations, EmbeddingModel};
+use crate::model::{Activations, EmbeddingModel, Mode};
 use crate::pace::{Pace, Slices};
-use crate::plan::MemoryPlan;
 
-/// Rows of a tile at most.
+/// Rows that go through a head at once, at most.
 pub(crate) const TILE_ROWS: usize = 256;
-
-const INCOMING: &str = "incoming.rows";
 
 /// What sending a value and dividing it by the length of its row counts for.
 const OPERATIONS_PER_VALUE: f64 = 32.0;
@@ -44,21 +41,9 @@ pub(crate) enum UnitRows<'a> {
     },
 }
 
-/// The buffer through which stored rows come in.
-#[derive(Debug)]
-pub(crate) struct Intake(DeviceVec<f32>);
-
-impl Intake {
-    /// Adds the buffer to a plan.
-    pub(crate) fn plan(plan: MemoryPlan, dim: usize) -> MemoryPlan {
-        let floats = TILE_ROWS as u64 * stride(dim) as u64;
-        plan.with::<f32>(Purpose::Staging, INCOMING, floats)
-    }
-
-    /// Takes the buffer from the workspace.
-    pub(crate) fn new(workspace: &mut Workspace) -> Self {
-        Self(workspace.take(INCOMING))
-    }
+/// Stored rows of a tile: what one submit carries.
+fn stored_tile(stride: usize) -> usize {
+    (STAGING_BYTES as usize / size_of::<f32>() / stride.max(1)).max(1)
 }
 
 impl UnitRows<'_> {
@@ -99,15 +84,13 @@ impl UnitRows<'_> {
     pub(crate) async fn bring(
         &mut self,
         engine: &Engine,
-        intake: &mut Intake,
         places: impl Iterator<Item = u32>,
         to: &mut DeviceVec<f32>,
         at: usize,
     ) -> Result<()> {
         let mut pace = Pace::of(engine);
         let mut slices = Slices::new(engine, &mut pace);
-        self.bring_among(&mut slices, intake, places, to, at)
-            .await?;
+        self.bring_among(&mut slices, places, to, at).await?;
         slices.submit();
         Ok(())
     }
@@ -119,7 +102,6 @@ impl UnitRows<'_> {
     pub(crate) async fn bring_among(
         &mut self,
         slices: &mut Slices<'_>,
-        intake: &mut Intake,
         places: impl Iterator<Item = u32>,
         to: &mut DeviceVec<f32>,
         mut at: usize,
@@ -129,7 +111,11 @@ impl UnitRows<'_> {
         let stride = stride(dim);
         while places.peek().is_some() {
             numbers.clear();
-            numbers.extend(places.by_ref().take(TILE_ROWS));
+            let at_once = match self {
+                Self::Stored { .. } => stored_tile(stride),
+                Self::Embedded { .. } => TILE_ROWS,
+            };
+            numbers.extend(places.by_ref().take(at_once));
             let count = numbers.len();
             let operations = count as f64 * self.operations();
             match self {
@@ -143,13 +129,14 @@ impl UnitRows<'_> {
                     rows.read(&numbers, &mut dense).await?;
                     check_squares(&numbers, &dense, dim)?;
                     slices.leave_untimed();
+                    // Straight to where they stay.
+                    let first = (at * stride) as u64;
                     if dim == stride {
-                        slices.upload(&mut intake.0, 0, &dense).await?;
+                        slices.upload(to, first, &dense).await?;
                     } else {
-                        slices.upload(&mut intake.0, 0, &pad(&dense, dim)).await?;
+                        slices.upload(to, first, &pad(&dense, dim)).await?;
                     }
-                    let commands = slices.commands();
-                    normalize::normalize(commands, count, stride, &intake.0, at, to);
+                    normalize::in_place(slices.commands(), count, stride, at, to);
                 }
                 Self::Embedded {
                     features,
@@ -166,7 +153,7 @@ impl UnitRows<'_> {
                     features.gather(commands, 0, count, tile.input_mut());
                     let rows = match model {
                         Some(model) => {
-                            model.forward(commands, count, tile);
+                            model.forward(commands, Mode::Eval, count, tile);
                             tile.output()
                         }
                         None => tile.input_mut(),

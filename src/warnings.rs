@@ -62,6 +62,9 @@ impl fmt::Display for Warning {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Warnings {
     said: Vec<Warning>,
+    /// How many of them, the last ones, were said of the whole run.
+    #[serde(default)]
+    of_end: usize,
     quiet_steps: u64,
     quiet_said: bool,
     drift_said: bool,
@@ -174,6 +177,7 @@ impl Warnings {
         verdict: &Verdict,
         config: &TrainConfig,
     ) {
+        let before = self.said.len();
         self.said.extend(steps_to_try(evaluations, config));
         if verdict.prefers_linear {
             let text = "The linear map does better than this head. A linear head that starts from it begins with what it has.";
@@ -182,6 +186,13 @@ impl Warnings {
             self.said
                 .push(warning.mended_by("Start from the linear map", &sets));
         }
+        self.of_end = self.said.len() - before;
+    }
+
+    /// Takes back what was said of the whole run: it goes on.
+    pub(crate) fn forget_end(&mut self) {
+        let of_end = std::mem::take(&mut self.of_end);
+        self.said.truncate(self.said.len().saturating_sub(of_end));
     }
 
     pub(crate) fn said(&self) -> &[Warning] {
@@ -266,9 +277,7 @@ fn drift(first: u64, last: u64, push: f64) -> Warning {
 /// All embeddings lie at one point.
 fn collapse(step: u64, found: &Diagnostics, config: &TrainConfig) -> Warning {
     let lr = config.optimizer.lr();
-    let tenth = format!("{:.2e}", lr / 10.0)
-        .parse::<f64>()
-        .unwrap_or(lr / 10.0);
+    let tenth: f64 = serde_json::from_str(&format!("{:.2e}", lr / 10.0)).unwrap_or(lr / 10.0);
     Warning::new(format!(
         "The embeddings have collapsed: two training rows have a similarity of {:.3} on average (step {step}), so nearly nothing \
          tells them apart. The likely reason: a learning rate of {lr} is too high, or the hardest triplets alone pull all rows \

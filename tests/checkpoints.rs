@@ -27,7 +27,7 @@ const SMALL: [&str; 9] = [
 ];
 
 /// What a run holds of its own, one way each at least.
-const CASES: [(&str, &[&str]); 13] = [
+const CASES: [(&str, &[&str]); 16] = [
     ("ranks with memory", &[]),
     (
         "a memory that begins later, m rows of a class",
@@ -89,6 +89,19 @@ const CASES: [(&str, &[&str]); 13] = [
             "miner.name=pair-margin",
             "loss.name=contrastive",
             "sampler=shuffled",
+        ],
+    ),
+    ("dropout", &["hidden_layers=[32,16]", "dropout=0.3"]),
+    ("drawn triplets", &["miner.name=distance-weighted"]),
+    (
+        "drawn pairs, and a boundary",
+        &[
+            "miner.name=distance-weighted",
+            "miner.seed=3",
+            "loss.name=margin",
+            "loss.learn_beta=true",
+            "memory_start_step=14",
+            "m_per_class=3",
         ],
     ),
 ];
@@ -232,9 +245,11 @@ fn every_kind_of_run_goes_on_bit_for_bit_on_the_cpu() {
 
 #[test]
 fn every_kind_of_run_goes_on_bit_for_bit_on_a_gpu() {
-    goes_on(EngineKind::Gpu, &[0, 1, 2, 4, 6, 7, 8, 10, 11], |case| {
-        (13 + case % 5, 1)
-    });
+    goes_on(
+        EngineKind::Gpu,
+        &[0, 1, 2, 4, 6, 7, 8, 10, 11, 13, 14],
+        |case| (13 + case % 5, 1),
+    );
 }
 
 #[test]
@@ -620,6 +635,43 @@ fn a_memory_of_one_class_does_not_pass_its_buffers() {
         refused.contains("more rows of one class than its sampler draws"),
         "{refused}"
     );
+}
+
+#[test]
+fn a_run_that_was_over_goes_on_to_more_steps_as_if_it_had_never_ended() {
+    let dataset = Rc::new(Dataset::sample("mirrored", 0).expect("is there"));
+    let of = |steps| TrainConfig {
+        steps,
+        evaluate_every: 10,
+        ..dataset.default_config()
+    };
+    let (long, short) = (of(40), of(20));
+    for kind in [EngineKind::Cpu, EngineKind::Gpu] {
+        let mut straight = start(open(kind, 256 << 20), &dataset, &long);
+        finish(&mut straight);
+        let expected = end(&mut straight);
+        let mut run = start(emptied(straight), &dataset, &short);
+        finish(&mut run);
+        // What is said of the whole run is not said of its first part.
+        let said = run.report().warnings;
+        assert!(
+            said.iter().any(|said| said.contains(" after 20. ")),
+            "{said:?}"
+        );
+        for steps in [0, 19, 20, 10_000_001] {
+            assert!(matches!(run.train_to(steps), Err(Error::Config(_))));
+        }
+        assert!(run.is_finished());
+        let saved = save(&run);
+        let mut run = resume(emptied(run), &dataset, &saved).expect("is opened");
+        assert!(run.is_finished());
+        run.train_to(40).expect("goes on");
+        let report = run.report();
+        assert_eq!((report.r#final, report.verdict), (None, None));
+        assert!(report.compared.is_empty() && report.baseline.raw.test.is_none());
+        finish(&mut run);
+        assert_eq!(end(&mut run), expected, "{kind:?}");
+    }
 }
 
 /// The checkpoint of version 1 that stays in the tree.

@@ -615,7 +615,7 @@ fn mine_counts_every_triplet_and_loss_differentiates_it() {
         (["--set", "margin=nan"], "margin"),
         (["--set", "depth=1"], "depth"),
         (["--miner", "batch-tough"], "batch-tough"),
-        (["--budget", "4KiB"], "4 KiB"),
+        (["--budget", "1KiB"], "1 KiB"),
     ] {
         let error = refused(&options);
         assert!(error.contains(said), "{options:?}: {error}");
@@ -672,14 +672,15 @@ fn mine_lists_as_many_triplets_as_it_counts() {
     let swap = ["--miner", "facenet-semihard", "--set", "swap=true"];
     let error = refusal(&[&["loss"], &rows[..], &swap].concat());
     assert!(error.contains("leave swap out"), "{error}");
-    lists("distance-weighted");
+    let drawn = lists("distance-weighted");
     for command in ["mine", "loss"] {
         let options = ["--miner", "distance-weighted"];
-        let error = refusal(&[&[command], &rows[..], &options].concat());
-        assert!(error.contains("gives a list of triplets"), "{error}");
+        let report = json(&[&[command], &rows[..], &options].concat());
+        assert_eq!(report["mining"]["mined"].as_u64(), Some(drawn));
     }
-    let train = ["train", "--set", "miner.name=distance-weighted"];
-    assert!(refusal(&train).contains("gives a list of triplets"));
+    let swap = ["--miner", "distance-weighted", "--set", "swap=true"];
+    let error = refusal(&[&["loss"], &rows[..], &swap].concat());
+    assert!(error.contains("leave swap out"), "{error}");
     let options = ["--out", path, "--budget", "64MiB"];
     let plan = json(&[&["plan", "mine"], &rows[..], &options].concat());
     let buffers = plan["memory"]["buffers"].as_array().expect("a list");
@@ -1782,10 +1783,10 @@ fn threshold_says_from_which_similarity_on_two_rows_are_of_one_class() {
         refusal(&[&files[..], &["--false-match-rate", "2"]].concat()),
         "the false match rate is 2: it must be above 0 and below 1"
     );
-    let small = refusal(&[&files[..], &["--budget", "64KiB"]].concat());
+    let small = refusal(&[&files[..], &["--budget", "8KiB"]].concat());
     assert!(
         small.starts_with("\"threshold\" needs ")
-            && small.contains("of the 64 KiB budget is free: raise the budget to "),
+            && small.contains("of the 8 KiB budget is free: raise the budget to "),
         "{small}"
     );
     let wide = refusal(

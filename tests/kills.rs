@@ -189,9 +189,9 @@ fn kills_at_any_time_tear_no_file_and_the_head_is_that_of_a_run_never_stopped() 
             assert_eq!(output.status.code(), None, "it was killed: {said}");
             (killed, stops) = (killed + 1, stops + 1);
             while_saving += usize::from(out.join(ASIDE).exists());
-            // Nothing of what was saved is lost, and what has its name is whole.
+            // Nothing of what was saved is lost, unless the results are all there, and what has its name is whole.
             assert!(
-                newest(&out) >= before,
+                newest(&out) >= before || results(&out) == expected,
                 "{:?} after {before:?}",
                 newest(&out)
             );
@@ -323,24 +323,59 @@ fn ctrl_c_saves_the_run_and_resume_goes_on_with_it() {
         assert!(said.ends_with("nearfar: stopped\n"), "{said}");
     }
     // The same settings, wherever they come from; no others.
-    for sets in [
-        ["--set", "steps=5"],
-        ["--seed", "1"],
-        ["--budget", "64MiB"],
-        ["--out", "elsewhere"],
+    for (sets, why) in [
+        (["--seed", "1"], "cannot be used with"),
+        (["--budget", "64MiB"], "cannot be used with"),
+        (
+            ["--set", "batch_size=8"],
+            "--set can only give it more steps",
+        ),
+        (["--set", "steps=1"], "are done, so it must be more"),
     ] {
         let said = refused(&[&["--resume", text(&out)], &sets[..]].concat());
-        assert!(said.contains("cannot be used with"), "{said}");
+        assert!(said.contains(why), "{said}");
     }
     assert!(newest(&out).is_some());
     let said = done(&["--resume", text(&out)]);
     assert!(said.contains("goes on after step"), "{said}");
     assert!(results(&out) == expected);
     let said = refused(&["--resume", text(&out)]);
+    assert!(said.contains("the run is done, 8000 steps"), "{said}");
+}
+
+#[test]
+fn a_run_that_is_done_goes_on_to_more_steps_from_its_folder_and_from_its_archive() {
+    let long = [&RUN[..], &["--set", "evaluate_every=150"]].concat();
+    let short: Vec<&str> = long
+        .iter()
+        .map(|part| match *part {
+            "steps=1200" => "steps=300",
+            part => part,
+        })
+        .collect();
+    let expected = never_stopped("all-at-once", &long);
+    let out = folder("first-part");
+    done(&[&short[..], &["--out", text(&out)]].concat());
+    let (zip, away) = (out.with_extension("zip"), folder("second-part"));
+    let export = ["export", text(&out), "--format", "zip", "--out", text(&zip)];
+    let exported = Command::new(NEARFAR).args(export).status();
+    assert!(exported.expect("starts").success());
+
+    let more = ["--set", "steps=1200"];
+    let first = results(&out);
+    let said = done(&[&["--resume", text(&zip), "--out", text(&away)], &more[..]].concat());
     assert!(
-        said.contains("there is no checkpoint of a run that was stopped"),
+        said.contains("goes on after step 300 of 1200, which "),
         "{said}"
     );
+    assert!(results(&away) == expected);
+    assert!(results(&out) == first, "the first part stays as it is");
+    done(&[&["--resume", text(&out)], &more[..]].concat());
+    assert!(results(&out) == expected);
+    let said = refused(&["--resume", text(&folder("nothing"))]);
+    assert!(said.contains("there is no checkpoint of a run"), "{said}");
+    let said = refused(&["--resume", text(&out.join("head.onnx"))]);
+    assert!(said.contains("this is no checkpoint"), "{said}");
 }
 
 /// Writes rows of two classes, `shift` apart.
@@ -399,6 +434,11 @@ fn a_run_finds_its_data_from_any_folder_and_refuses_other_data() {
     // From elsewhere: it knows where its file is.
     done(&["--resume", text(&out)]);
     let expected = fs::read(out.join("head.safetensors")).expect("is there");
+    // What may be given away says nothing of where it lay.
+    let left = fs::read(out.join("checkpoint.bin")).expect("is there");
+    let place = text(data.parent().expect("a folder")).as_bytes();
+    assert!(left.windows(8).any(|part| part == b"rows.csv"));
+    assert!(left.windows(place.len()).all(|part| part != place));
     put_back();
     fs::rename(&data, &moved).expect("is there");
     let said = refused_or_failed(&["--resume", text(&out)]);

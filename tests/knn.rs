@@ -126,6 +126,33 @@ fn five_hundred_searches_on_data_full_of_ties_equal_a_full_sort() {
     }
 }
 
+/// 5,000 references are looked at in 5 visits: the first sees one in five. Where those are far and all others near, more
+/// survive the second look than have room.
+#[test]
+fn references_whose_order_defeats_the_sampling_are_searched_again_and_all_found() {
+    let (m, k, dim) = (5000, 10, 64);
+    let far = exact_unit_rows(&mut rng(30), 1);
+    let near: Vec<f32> = far.iter().map(|value| -value).collect();
+    let near_ties = tied_unit_rows(&mut rng(31), m);
+    let row = |i: usize| match i % 5 {
+        0 => &far[..],
+        1 => &near,
+        _ => &near_ties[i * dim..][..dim],
+    };
+    let references: Vec<f32> = (0..m).flat_map(|i| row(i).to_vec()).collect();
+    let expected = reference::neighbours(&to_f64(&near), &[u32::MAX], &to_f64(&references), dim, k);
+    let (references, queries) = (source(&references, dim), source(&near, dim));
+    for engine in engines() {
+        let before = engine.dispatches();
+        let actual = search(&engine, &references, Some(&queries), k).expect("searches");
+        assert_eq!(difference(&actual, &expected, true, 0.0), None);
+        // Its rows, two looks in vain, five visits.
+        if engine.info().engine == "gpu" {
+            assert!(engine.dispatches() - before >= 2 + 5 + 11);
+        }
+    }
+}
+
 #[test]
 fn random_rows_are_exact_but_for_clusters_that_f32_cannot_tell_apart() {
     for (dim, m, k) in [(3, 500, 40), (65, 1500, 10), (128, 700, 700)] {

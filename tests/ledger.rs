@@ -57,10 +57,15 @@ fn assert_driver_agrees(engine: &Engine) {
 
 #[test]
 fn a_run_holds_exactly_its_plan_at_every_step_and_nothing_after() {
-    for engine in engines() {
+    let drawn = ["miner.name=distance-weighted", "memory_start_step=20"];
+    let pairs = [&drawn[..], &["loss.name=margin"]].concat();
+    for (engine, sets) in [&[][..], &drawn, &pairs]
+        .into_iter()
+        .flat_map(|sets| engines().map(|engine| (engine, sets)))
+    {
         let fixed = engine.ledger().live_bytes();
         let ledger = engine.ledger().clone();
-        let (dataset, config) = digits(&["steps=45", "memory_size=512"]);
+        let (dataset, config) = digits(&[&["steps=45", "memory_size=512"], sets].concat());
         let plan = Trainer::plan(&engine.room(), &dataset, &config, &Rate::default())
             .expect("fits")
             .memory;

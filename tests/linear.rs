@@ -312,20 +312,36 @@ fn a_run_without_a_linear_map_says_why_and_goes_on() {
 
 #[test]
 fn where_only_the_training_fits_the_budget_there_is_no_linear_map() {
-    let dataset = rows(24, 3, |_, _| ());
-    let sets = ["test_fraction=0.5", "validation_fraction=0"];
-    let config = [&SMALL[..], &sets]
-        .concat()
-        .iter()
-        .fold(dataset.default_config(), |config, set| {
-            config.with_set(set).expect("sets")
-        });
-    let engine = open(EngineKind::Cpu, 64 << 20);
-    let plan = Trainer::plan(&engine.room(), &dataset, &config, &nearfar::Rate::default())
-        .expect("fits")
-        .memory;
+    let dataset = || rows(24, 3, |_, _| ());
+    let sides = ["test_fraction=0.5", "validation_fraction=0"];
+    let sets = [&SMALL[..], &sides].concat();
+    let config = sets.iter().fold(dataset().default_config(), |config, set| {
+        config.with_set(set).expect("sets")
+    });
+    let plan = |budget| {
+        let engine = open(EngineKind::Cpu, budget);
+        Trainer::plan(
+            &engine.room(),
+            &dataset(),
+            &config,
+            &nearfar::Rate::default(),
+        )
+    };
+    let has_linear =
+        |budget| plan(budget).is_ok() && run(dataset(), &sets, budget).baseline.linear.is_some();
+    // The least budget that has room for both.
+    let (mut none, mut both) = (0, 64 << 20);
+    assert!(has_linear(both));
+    while both - none > 1 {
+        let middle = none.midpoint(both);
+        match has_linear(middle) {
+            true => both = middle,
+            false => none = middle,
+        }
+    }
+    assert!(plan(none).is_ok(), "{none} bytes are enough to train");
     assert_eq!(
-        without_linear(dataset, &[], plan.total_bytes() - 1),
+        without_linear(dataset(), &[], none),
         "the budget has no room for it beside the training."
     );
 }

@@ -257,7 +257,7 @@ fn a_budget_changes_no_bit_even_where_references_stream_and_a_class_goes_in_wind
     let mut seen = Vec::new();
     for kind in [EngineKind::Gpu, EngineKind::Cpu] {
         // Beside the fixed buffers of a GPU: blocks of a few queries, then windows of a class, with a chunk at a time.
-        for free in [64 << 20, 220 << 10, 134 << 10] {
+        for free in [64 << 20, 156 << 10, 70 << 10] {
             let fixed = common::open(kind, 256 << 20).ledger().live_bytes();
             let engine = common::open(kind, fixed + free);
             let room = engine.room();

@@ -335,6 +335,53 @@ fn by_rows_a_budget_changes_no_byte_and_the_plan_names_the_path() {
     }
 }
 
+/// Draws may differ between engines where similarities do, by their last bits: each engine by itself.
+#[test]
+fn by_drawn_triplets_a_budget_changes_no_byte_and_both_engines_come_near_each_other() {
+    let mut rng = rng(37);
+    let dim = 12;
+    let mut set = |count: usize, classes: u32| {
+        let values = random_rows(&mut rng, count, dim);
+        Set::new(values, dim, (0..count as u32).map(|i| i % classes))
+    };
+    let (anchors, known) = (set(150, 8), set(1300, 7));
+    for sets in [
+        &["loss.margin=0.3"][..],
+        &["loss.smooth_loss=true", "distance=l2"],
+        &["loss.name=margin"],
+        &["loss.name=sup-con"],
+    ] {
+        let config = settings(&[&["miner.name=distance-weighted"], sets].concat());
+        for references in [None, Some(&known)] {
+            let mut losses = Vec::new();
+            for (kind, least) in [(EngineKind::Cpu, 1 << 20), (EngineKind::Gpu, 3 << 20)] {
+                let mut outcomes: Vec<Mined> = Vec::new();
+                for budget in [least, 64 << 20] {
+                    let engine = open(kind, budget);
+                    let from = references.unwrap_or(&anchors);
+                    let spec = MiningSpec {
+                        own: references.is_none(),
+                        gradient: true,
+                        ..MiningSpec::of_names(&from.labels, dim, anchors.labels.len())
+                    }
+                    .mined_by(&config.miner, Some(&config.loss));
+                    let plan = spec.plan(&engine.room(), &Rate::default()).expect("fits");
+                    let before = engine.ledger().live_bytes();
+                    let (miner, distance) = (&config.miner, config.distance);
+                    let mined = run(&engine, &anchors, references, miner, distance, &config.loss);
+                    outcomes.push(mined);
+                    let peak = engine.ledger().peak_bytes() - before;
+                    assert_eq!(peak, plan.memory.total_bytes(), "{kind:?} {budget}");
+                }
+                assert!(outcomes[0] == outcomes[1], "{kind:?} {sets:?}");
+                assert!(outcomes[0].mining.active > 500, "{:?}", outcomes[0].mining);
+                losses.push(outcomes[0].loss);
+            }
+            assert!((losses[0] - losses[1]).abs() < 1e-3, "{sets:?}: {losses:?}");
+        }
+    }
+}
+
 #[test]
 fn what_facenets_miner_counts_and_costs_is_what_it_lists() {
     let mut rng = rng(35);
@@ -455,6 +502,19 @@ fn more_than_rows_can_look_at_is_refused_with_the_numbers() {
     assert!(
         many.contains("1048576") && many.contains("1048577"),
         "{many}"
+    );
+    let drawn = MiningSpec {
+        positives: 16_384,
+        references: 20_000,
+        ..MiningSpec::of_names(&["a".to_owned()], 4, 1)
+    };
+    let config = settings(&["miner.name=distance-weighted"]);
+    let drawn = drawn.mined_by(&config.miner, Some(&config.loss));
+    let drawn = drawn.plan(&room, &Rate::default()).expect_err("is refused");
+    let drawn = drawn.to_string();
+    assert!(
+        drawn.contains("draws 16384 triplets of an anchor at most") && drawn.contains("16385"),
+        "{drawn}"
     );
     let wide = plan(10, 4096, &["loss.swap=true"]);
     assert!(

@@ -1,5 +1,6 @@
 //! Losses of pairs equal pytorch-metric-learning's, value and gradient, on 24 sets of rows each, which
-//! `tests/golden/losses.py` recorded.
+//! `tests/golden/losses.py` recorded; and on 12 more, with the triplet margin loss, where triplets are chosen one by one
+//! (`chosen.py`).
 
 mod common;
 
@@ -13,6 +14,9 @@ use serde::Deserialize;
 struct Case {
     loss: Loss,
     miner: String,
+    /// Seeds what the miner draws.
+    #[serde(default)]
+    seed: u64,
     distance: Distance,
     dim: usize,
     labels: Vec<u32>,
@@ -25,7 +29,15 @@ struct Case {
     gradient: Vec<f64>,
 }
 
-/// Those of seven losses, and of NCA and `LiftedStructure`, which another script recorded.
+/// Those whose miners choose triplets one by one: facenet-semihard, and distance-weighted, which draws them.
+fn chosen() -> Vec<Case> {
+    let mut cases: serde_json::Value =
+        serde_json::from_str(include_str!("golden/chosen.json")).expect("a script wrote it");
+    serde_json::from_value(cases["pairs"].take()).expect("cases")
+}
+
+/// Those of seven losses, of NCA and `LiftedStructure`, which another script recorded, and of losses of pairs with triplets that
+/// are chosen one by one.
 fn cases() -> Vec<Case> {
     let read = |text: &str| -> Vec<serde_json::Value> {
         serde_json::from_str(text).expect("a script wrote it")
@@ -35,7 +47,9 @@ fn cases() -> Vec<Case> {
     let fixed = |case: &serde_json::Value| case["loss"].get("learn_beta").is_none();
     cases.extend(others.into_iter().filter(fixed));
     let cases = cases.into_iter().map(serde_json::from_value);
-    cases.collect::<Result<_, _>>().expect("a case")
+    let mut cases: Vec<Case> = cases.collect::<Result<_, _>>().expect("a case");
+    cases.extend(chosen().into_iter().filter(|case| case.loss.is_of_pairs()));
+    cases
 }
 
 /// Whether value and gradient are those of a case: the value within 1e-5, of itself where it is above 1; the gradient within
@@ -70,6 +84,9 @@ fn on(engine: &Engine, case: &Case) -> Result<(), String> {
     if let nearfar::Miner::PairMargin(pairs) = &mut miner {
         (pairs.pos_margin, pairs.neg_margin) = (0.8, 0.2);
     }
+    if let nearfar::Miner::DistanceWeighted(drawing) = &mut miner {
+        drawing.seed = case.seed;
+    }
     let anchors = Set::new(&case.rows, case.labels.iter(), case.dim);
     let known = case.references.as_ref().zip(case.reference_labels.as_ref());
     let known = known.map(|(rows, labels)| Set::new(rows, labels.iter(), case.dim));
@@ -84,7 +101,9 @@ fn on(engine: &Engine, case: &Case) -> Result<(), String> {
     ))
     .expect("fits");
     let counts = |numbers: &[usize]| numbers.chunks(3).map(|pair| pair[2] as u64).sum::<u64>();
-    let expected = if matches!(
+    let expected = if !case.loss.is_of_pairs() {
+        counts(&case.positives)
+    } else if matches!(
         case.loss,
         Loss::Contrastive(_) | Loss::Margin(_) | Loss::NtXent(_) | Loss::LiftedStructure(_)
     ) {
@@ -102,7 +121,44 @@ fn on(engine: &Engine, case: &Case) -> Result<(), String> {
 #[test]
 fn losses_of_pairs_equal_pml_on_both_engines() {
     let cases = cases();
-    assert_eq!(cases.len(), 9 * 24);
+    assert_eq!(cases.len(), 9 * 24 + 8 * 12);
+    all_are_equal(&cases);
+}
+
+#[test]
+fn the_triplet_margin_loss_of_chosen_triplets_equals_pml_on_both_engines() {
+    let mut cases = chosen();
+    cases.retain(|case| !case.loss.is_of_pairs());
+    assert_eq!(cases.len(), 12);
+    all_are_equal(&cases);
+}
+
+/// What another seed, another miner or another loss makes of a case is not what PML makes of it.
+#[test]
+fn planted_faults_of_chosen_triplets_are_rejected() {
+    let [_, engine] = engines();
+    type Fault = fn(&mut Case);
+    let faults: [(&str, Fault, usize); 4] = [
+        ("another seed", |case| case.seed ^= 1, 50),
+        ("every triplet", |case| case.miner = "none".to_owned(), 85),
+        (
+            "the hardest for one that is drawn",
+            |case| case.miner = "batch-hard".to_owned(),
+            85,
+        ),
+        ("a row that is wrong", |case| case.rows[0] += 0.5, 85),
+    ];
+    for (what, fault, least) in faults {
+        let rejected = chosen().into_iter().filter_map(|mut case| {
+            fault(&mut case);
+            on(&engine, &case).err()
+        });
+        let rejected = rejected.count();
+        assert!(rejected >= least, "{what}: {rejected}");
+    }
+}
+
+fn all_are_equal(cases: &[Case]) {
     for engine in engines() {
         let wrong: Vec<String> = cases
             .iter()
@@ -278,6 +334,7 @@ fn a_lifted_structure_of_many_rows_has_the_slopes_of_the_reference() {
             .expect("a loss")
             .loss,
         miner: "none".to_owned(),
+        seed: 0,
         distance: Distance::Cosine,
         dim,
         rows,

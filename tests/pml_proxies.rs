@@ -1,5 +1,6 @@
 //! Losses with proxies equal pytorch-metric-learning's, value and both gradients, on 24 sets of rows each, which
-//! `tests/golden/proxies.py` recorded: 16 as they are, and 8 whose rows a miner weighs.
+//! `tests/golden/proxies.py` recorded: 16 as they are, and 8 whose rows a miner weighs. 18 more are weighed by a miner that
+//! chooses triplets one by one (`chosen.py`).
 
 mod common;
 
@@ -32,9 +33,17 @@ struct Case {
 }
 
 fn cases() -> Vec<Case> {
-    let all: Vec<Case> =
-        serde_json::from_str(include_str!("golden/proxies.json")).expect("the script wrote it");
-    assert_eq!(all.len(), 7 * 24);
+    let read = |text: &str| -> serde_json::Value {
+        serde_json::from_str(text).expect("the script wrote it")
+    };
+    let all = read(include_str!("golden/proxies.json"));
+    let chosen = read(include_str!("golden/chosen.json"))["proxies"].take();
+    let cases = [all, chosen].into_iter().flat_map(|cases| {
+        let cases: Vec<Case> = serde_json::from_value(cases).expect("cases");
+        cases
+    });
+    let all: Vec<Case> = cases.collect();
+    assert_eq!(all.len(), 7 * 24 + 18);
     all
 }
 

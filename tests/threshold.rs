@@ -247,14 +247,14 @@ fn what_does_not_fit_is_refused_with_the_numbers_and_the_plan_says_the_same() {
     let values = exact_unit_rows(&mut rng(9), 900);
     let rows = Drawn::new(&values, 64, 30, 1);
     let base = open(EngineKind::Cpu, 1 << 20).ledger().live_bytes();
-    let engine = open(EngineKind::Cpu, base + (64 << 10));
+    let engine = open(EngineKind::Cpu, base + (8 << 10));
     let error = find(&engine, &rows.set(), None, at_rate(0.01)).expect_err("is refused");
     let Error::Refused { over, how } = &error else {
         panic!("{error}");
     };
     assert_eq!(
         (over.what.as_str(), over.budget_bytes),
-        ("threshold", base + (64 << 10))
+        ("threshold", base + (8 << 10))
     );
     assert!(
         over.needs_bytes > over.free_bytes && how.starts_with("raise the budget to "),

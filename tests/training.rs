@@ -6,8 +6,8 @@ use std::rc::Rc;
 
 use common::{engines, open};
 use nearfar::{
-    Baseline, Dataset, Engine, EngineKind, Metrics, Neighbourhood, Purpose, Rate, Recipe, Run,
-    RunReport, Scores, Side, TrainConfig, Trainer, Working,
+    Baseline, Dataset, Embedder, Engine, EngineKind, Metrics, Neighbourhood, Purpose, Rate, Recipe,
+    Run, RunReport, Scores, Side, TrainConfig, Trainer, Working,
 };
 
 fn config(dataset: &Dataset, sets: &[&str]) -> TrainConfig {
@@ -753,6 +753,7 @@ fn what_goes_by_rows_gives_the_same_bytes_twice_and_one_loss_on_both_engines() {
         &["loss.swap=true"],
         &["loss.smooth_loss=true", "miner.name=none"],
         &["miner.name=facenet-semihard"],
+        &["miner.name=facenet-semihard", "loss.name=sup-con"],
         &["loss.name=contrastive"],
         &["loss.name=margin", "miner.name=none"],
         &["loss.name=multi-similarity", "miner.name=multi-similarity"],
@@ -769,6 +770,7 @@ fn what_goes_by_rows_gives_the_same_bytes_twice_and_one_loss_on_both_engines() {
         &["loss.name=soft-triple"],
         &["center_gradient=true"],
         &["center_gradient=true", "loss.name=sup-con"],
+        &["hidden_layers=[48,24]", "dropout=0.3"],
     ] {
         let memories = [
             &["memory_size=0"][..],
@@ -798,6 +800,153 @@ fn what_goes_by_rows_gives_the_same_bytes_twice_and_one_loss_on_both_engines() {
             }
             assert!(gpu.0.iter().any(|loss| *loss > 0.01), "{sets:?}: {gpu:?}");
         }
+    }
+}
+
+#[test]
+fn drawn_triplets_follow_from_the_seeds_and_the_step() {
+    let drawn = ["miner.name=distance-weighted"];
+    for sets in [
+        &["memory_size=0", "m_per_class=4"][..],
+        &["memory_size=600"],
+        &["memory_size=48", "memory_start_step=4"],
+        &["loss.name=margin", "memory_size=300"],
+        &["loss.name=nca", "miner_weights=true", "memory_size=0"],
+        &["loss.name=arc-face", "miner_weights=true", "m_per_class=4"],
+    ] {
+        let sets = [&drawn[..], sets].concat();
+        let first = engines().map(|engine| ten_steps(engine, &sets));
+        for (again, first) in engines().into_iter().zip(&first) {
+            assert!(ten_steps(again, &sets) == *first, "{sets:?}");
+        }
+        let [_, cpu] = engines();
+        let other = ten_steps(cpu, &[&sets[..], &["miner.seed=1"]].concat());
+        assert!(other.1 != first[1].1, "{sets:?}");
+        // An engine may draw one of some thousands otherwise.
+        for (gpu, cpu) in first[0].0.iter().zip(&first[1].0) {
+            assert!(
+                (gpu - cpu).abs() < 0.02 * cpu.max(1.0),
+                "{sets:?}: {gpu} {cpu}"
+            );
+        }
+    }
+}
+
+#[test]
+fn both_engines_learn_from_drawn_triplets() {
+    for engine in engines() {
+        for sets in [
+            &["miner.name=distance-weighted"][..],
+            &[
+                "miner.name=distance-weighted",
+                "loss.name=margin",
+                "distance=l2",
+            ],
+        ] {
+            let sets = [sets, &["steps=200", "evaluate_every=100"]].concat();
+            let on = engine.info().engine.clone();
+            let report = run(engine.clone(), "mirrored", 0, &sets);
+            let reports = [report];
+            let head = mean(&reports, |metrics| metrics.precision_at_1);
+            let raw = means(&reports, |baseline| Some(baseline.raw));
+            assert!(head > raw + 0.3, "{on} {sets:?}: {head}, raw {raw}");
+        }
+    }
+}
+
+#[test]
+fn more_draws_than_a_row_may_have_are_refused_before_the_run() {
+    let dataset = Dataset::sample("digits", 0).expect("is there");
+    let config = config(
+        &dataset,
+        &[
+            "miner.name=distance-weighted",
+            "memory_size=1000000",
+            "budget_bytes=8589934592",
+        ],
+    );
+    let [_, engine] = engines();
+    let refused = pollster::block_on(Trainer::new(engine, Rc::new(dataset), config));
+    let refused = refused.expect_err("is refused").to_string();
+    assert!(
+        refused.contains("draws 16384 triplets of an anchor at most"),
+        "{refused}"
+    );
+}
+
+#[test]
+fn pairs_are_counted_by_similarity_whatever_the_loss() {
+    // Rows of a batch, and what each is compared with: the batch, a memory that is full, or a proxy for each of ten classes.
+    for (sets, others) in [
+        (&["memory_size=0"][..], 15),
+        (
+            &["memory_size=0", "loss.name=sup-con", "miner.name=none"],
+            15,
+        ),
+        (&["memory_size=64", "miner.name=batch-hard"], 63),
+        (&["memory_size=64", "loss.name=multi-similarity"], 63),
+        (&["loss.name=arc-face"], 10),
+        (&["loss.name=proxy-anchor"], 10),
+        (
+            &["memory_size=0", "distance=l2", "loss.name=contrastive"],
+            15,
+        ),
+    ] {
+        let counts = engines().map(|engine| {
+            let dataset = Rc::new(Dataset::sample("digits", 0).expect("is there"));
+            let config = config(&dataset, &[&["batch_size=16"], sets].concat());
+            pollster::block_on(async {
+                let trainer = Trainer::new(engine, dataset, config).await;
+                let mut trainer = trainer.expect("fits");
+                while trainer.step() < 8 {
+                    trainer.advance(8 - trainer.step()).await.expect("steps");
+                }
+                trainer.pairs().expect("were counted").clone()
+            })
+        });
+        let [gpu, cpu] = counts;
+        assert_eq!((gpu.step, cpu.step), (8, 8));
+        for (of, pairs) in [("gpu", &gpu), ("cpu", &cpu)] {
+            let [positives, negatives] =
+                [&pairs.positives, &pairs.negatives].map(|counts| counts.iter().sum::<u64>());
+            assert_eq!(positives + negatives, 16 * others, "{sets:?} on {of}");
+            assert!(positives > 0 && negatives > positives, "{sets:?} on {of}");
+        }
+        // A pair near a bound may fall on either side of it.
+        let both = gpu.negatives.iter().zip(&cpu.negatives);
+        let apart: u64 = both.map(|(a, b)| a.abs_diff(*b)).sum();
+        assert!(apart <= 4, "{sets:?}: {apart}");
+    }
+}
+
+#[test]
+fn outputs_are_dropped_in_training_alone() {
+    for engine in engines() {
+        let dataset = Rc::new(Dataset::sample("digits", 0).expect("is there"));
+        let config = config(&dataset, &["dropout=0.5", "batch_size=16"]);
+        let rows: Vec<u32> = (0..50).collect();
+        pollster::block_on(async {
+            let trainer = Trainer::new(engine.clone(), Rc::clone(&dataset), config.clone()).await;
+            let mut trainer = trainer.expect("fits");
+            let dropped = trainer.advance(1).await.expect("steps")[0].loss;
+            let whole = TrainConfig {
+                dropout: 0.0,
+                ..config.clone()
+            };
+            let same = Trainer::new(engine.clone(), Rc::clone(&dataset), whole).await;
+            let whole = same.expect("fits").advance(1).await.expect("steps")[0].loss;
+            assert!((dropped - whole).abs() > 1e-3, "{dropped} {whole}");
+
+            let embedded = trainer.embed(&rows).await.expect("embeds").values;
+            let head = trainer.head().await.expect("reads");
+            let mut embedder = Embedder::new(engine, &head).await.expect("fits");
+            let features = dataset.features.in_memory().expect("is in memory");
+            let features = &features[..rows.len() * dataset.features.dim()];
+            let again = embedder.embed(features).await.expect("embeds").values;
+            for (a, b) in embedded.iter().zip(&again) {
+                assert!((a - b).abs() < 1e-6, "{a} {b}");
+            }
+        });
     }
 }
 

@@ -767,24 +767,22 @@ fn anchors_draw_as_many_as_their_class_has_and_those_without_a_weight_none() {
 }
 
 #[test]
-fn what_gives_a_list_is_refused_where_a_band_is_needed() {
-    let set = Set::exact(19, 20, 2);
-    let engine = open(EngineKind::Cpu, 64 << 20);
+fn as_many_are_counted_as_are_listed() {
+    let set = Set::exact(19, 60, 4);
     let miner = Miner::DistanceWeighted(DistanceWeightedMiner::default());
-    let counts = mine(
-        &engine,
-        set.rows(),
-        None,
-        &miner,
-        Distance::Cosine,
-        Wanted::Counts,
-        |_, _| {},
-    );
-    let error = pollster::block_on(counts)
-        .expect_err("is refused")
-        .to_string();
-    assert!(
-        error.contains("`distance-weighted` gives a list"),
-        "{error}"
-    );
+    for engine in engines() {
+        let counts = mine(
+            &engine,
+            set.rows(),
+            None,
+            &miner,
+            Distance::Cosine,
+            Wanted::Counts,
+            |_, _| {},
+        );
+        let counted = pollster::block_on(counts).expect("fits").mining;
+        let list = listed(&engine, &set, None, &miner, Distance::Cosine, 1200);
+        assert_eq!(counted.mined, list.len() as u64);
+        assert!(counted.mined > 500 && counted.valid > counted.mined);
+    }
 }

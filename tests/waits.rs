@@ -4,8 +4,8 @@ mod common;
 
 use std::rc::Rc;
 
-use common::{engines, open};
-use nearfar::{Dataset, Engine, EngineKind, KnnIndex, RowSource, Side, Trainer};
+use common::{engines, open, random_rows, rng};
+use nearfar::{Dataset, Engine, EngineKind, KnnIndex, RowSource, Rows, Side, Trainer, evaluate};
 
 /// A trainer on the digits, with a small memory.
 async fn trainer(engine: Engine) -> Trainer {
@@ -112,5 +112,64 @@ fn nobody_waits_for_nothing() {
             engine.settle().await.expect("settles");
         });
         assert_eq!(engine.waits(), before);
+    }
+}
+
+/// Random rows in memory.
+fn rows(seed: u64, count: usize, dim: usize) -> RowSource {
+    RowSource::Memory {
+        values: random_rows(&mut rng(seed), count, dim),
+        dim,
+    }
+}
+
+/// A GPU that is taken for one of 10 TFLOP/s. Work is cut into slices of 50 ms, so that counts depend on how fast it is done:
+/// here a software adapter gets it in the slices of hardware, much longer than those that it gets by its own measure.
+fn fast_gpu() -> Engine {
+    let engine = open(EngineKind::Gpu, 256 << 20);
+    engine.hold_pace(1e10);
+    engine
+}
+
+#[test]
+fn a_search_takes_a_handful_of_dispatches_and_a_submit_a_mebibyte() {
+    let (references, queries) = (rows(1, 100_000, 128), rows(2, 1000, 128));
+    let one = rows(3, 1, 128);
+    let engine = fast_gpu();
+    pollster::block_on(async {
+        let mut index = KnnIndex::new(&engine, &references, Some(&queries), 10)
+            .await
+            .expect("fits");
+        let before = engine.submits();
+        // Brings the references in.
+        index.search(Some(&one), |_, _| {}).await.expect("searches");
+        let dispatches = engine.dispatches();
+        index
+            .search(Some(&queries), |_, _| {})
+            .await
+            .expect("searches");
+        let (submits, dispatches) = (engine.submits() - before, engine.dispatches() - dispatches);
+        println!("{submits} submits, {dispatches} dispatches");
+        assert!(submits <= 120, "{submits} submits");
+        assert!(dispatches <= 8, "{dispatches} dispatches");
+    });
+}
+
+#[test]
+fn an_evaluation_takes_three_submits_for_a_thousand_queries() {
+    let known = rows(4, 10_000, 16);
+    for classes in [10, 100] {
+        let labels: Vec<String> = (0..10_000).map(|i| (i % classes).to_string()).collect();
+        let engine = fast_gpu();
+        let own = Rows {
+            rows: &known,
+            labels: &labels,
+        };
+        let before = counts(&engine);
+        pollster::block_on(evaluate(&engine, own, None, &[], |_, _| {})).expect("scores");
+        let [waits, submits] = counts(&engine);
+        let [waits, submits] = [waits - before[0], submits - before[1]];
+        println!("{classes} classes: {submits} submits, {waits} waits");
+        assert!(submits <= 3 * 10, "{classes} classes: {submits} submits");
     }
 }

@@ -6,9 +6,9 @@ const folder = new URL("./", self.location);
 const NAME = `nearfar ${folder.pathname}`;
 // What the page needs to come up, beside what its HTML names; and what is kept when it is used.
 const NEEDED = ["worker.js"];
-const USED = ["cells.npz", "digits.npy", "nearfar-readers.js", "nearfar-readers_bg.wasm"];
-// Trunk names a file by its content: under such a name there is never another one.
-const HASHED = /[\w-]+-[0-9a-f]{16}(?:_bg)?\.(?:js|wasm|css|svg)/g;
+const USED = ["cells.npz", "digits.npy", "nearfar-files.js", "nearfar-files_bg.wasm", "nearfar-bench.js", "nearfar-bench_bg.wasm"];
+// Trunk names a file by its content: under such a name there is never another one. The number has no leading zeros.
+const HASHED = /[\w-]+-[0-9a-f]{9,16}(?:_bg)?\.(?:js|wasm|css|svg)/g;
 
 const at = (name) => new URL(name, folder).href;
 const named = (html) => [...new Set(html.match(HASHED))];
@@ -64,7 +64,7 @@ self.addEventListener("install", (event) => {
   event.waitUntil(install());
 });
 
-// From its first load on, samples and readers are kept as they are used.
+// From its first load on, samples and what is fetched on demand are kept as they are used.
 self.addEventListener("activate", (event) => event.waitUntil(self.clients.claim()));
 
 self.addEventListener("fetch", (event) => {

@@ -24,9 +24,13 @@ addEventListener("DOMContentLoaded", async () => {
   // Trunk writes the hashed names of the core's two files into links that preload them.
   const file = (link) => document.querySelector(`link[rel=${link}]`).href;
   const { default: start } = await import(file("modulepreload"));
-  await start({ module_or_path: file("preload][as=fetch") });
+  const load = () => start({ module_or_path: file("preload][as=fetch") });
+  // A browser that fetches a file twice at once may let one of them fail.
+  await load().catch((error) => (error instanceof WebAssembly.RuntimeError ? Promise.reject(error) : load()));
   started = true;
   for (const id of ["failed", "loading"]) document.getElementById(id).hidden = true;
-  // Over http from another machine, and in some private windows, there are no service workers: then a network is needed.
-  navigator.serviceWorker?.register("offline.js").catch(() => {});
 });
+
+// The page says so when its worker has come up: from then on, keeping its files is in the way of nothing. Over http from another
+// machine, and in some private windows, there are no service workers: then a network is needed.
+addEventListener("nearfar-up", () => navigator.serviceWorker?.register("offline.js").catch(() => {}), { once: true });

@@ -8,6 +8,7 @@ use super::damaged;
 use crate::engine::{DeviceVec, Engine};
 use crate::error::Result;
 use crate::memory::{reserve, zeros};
+use crate::quote::said;
 
 // Arrays are written as they lie in memory.
 const _: () = assert!(
@@ -111,7 +112,7 @@ impl<'a> ArrayReader<'a> {
         let arrays = SafeTensors::deserialize(bytes);
         arrays
             .map(Self)
-            .map_err(|error| damaged(format_args!("its arrays do not read ({error})")))
+            .map_err(|error| damaged(format_args!("its arrays do not read ({})", said(error))))
     }
 
     /// The array of this name, of as many elements as it has.

@@ -1,10 +1,10 @@
 //! Checkpoints of `nearfar train`: two files in the folder of the results, written in turn, of which the newest that is whole is
-//! gone on with. They are gone when the run is done.
+//! gone on with. They are gone when the run is done: then the run itself is one of the files that it leaves.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use nearfar::{Checkpoint, Error, NamedFile, Origin, Result, Run};
+use nearfar::{CHECKPOINT, Checkpoint, Error, NamedFile, Origin, Result, Run};
 
 use super::output::{files_of, remove, replace};
 use super::{note_line, progress};
@@ -34,29 +34,50 @@ pub(super) fn lasting(text: &str) -> String {
 /// A checkpoint that was found.
 #[derive(Debug)]
 pub(super) struct Found {
-    /// Which of the two it is.
-    file: usize,
+    /// Where it is.
+    path: PathBuf,
+    /// Which of the two it is; neither where it is that of a run that was done, or not from a folder.
+    file: Option<usize>,
     /// Its content, which is whole.
     pub(super) bytes: Vec<u8>,
-    step: u64,
+    pub(super) step: u64,
     elapsed_ms: f64,
     /// What is wrong with the other one, where something is.
     other: Option<Error>,
 }
 
 impl Found {
-    /// The newest checkpoint of a folder that is whole; nothing where there are none.
+    /// The newest checkpoint that is whole: of a folder, of its archive, or the file itself; nothing where there are none.
     ///
     /// # Errors
     /// Those of the files, where none is whole.
-    pub(super) fn newest(folder: &Path) -> Result<Option<Self>> {
+    pub(super) fn newest(run: &Path) -> Result<Option<Self>> {
+        if run.is_file() {
+            let bytes = nearfar::saved_run(NamedFile::read(run)?)?;
+            return Self::of(None, run.to_owned(), bytes).map(Some);
+        }
+        let stopped = Self::stopped(run)?;
+        let done = run.join(CHECKPOINT);
+        match stopped {
+            None if done.exists() => {
+                let bytes = NamedFile::read(&done)?.bytes;
+                Self::of(None, done, bytes).map(Some)
+            }
+            stopped => Ok(stopped),
+        }
+    }
+
+    /// The newest whole checkpoint that a run left in a folder before its end.
+    fn stopped(folder: &Path) -> Result<Option<Self>> {
         let (mut found, mut damaged) = (Vec::<Self>::new(), None);
         for (file, name) in FILES.iter().enumerate() {
             let path = folder.join(name);
             if !path.exists() {
                 continue;
             }
-            match Self::read(file, &path) {
+            let read = NamedFile::read(&path)
+                .and_then(|read| Self::of(Some(file), path.clone(), read.bytes));
+            match read {
                 Ok(whole) => found.push(whole),
                 Err(Error::Data(why)) => {
                     damaged = Some(Error::Data(format!("{}: {why}", path.display())));
@@ -76,11 +97,11 @@ impl Found {
         }
     }
 
-    fn read(file: usize, path: &Path) -> Result<Self> {
-        let NamedFile { bytes, .. } = NamedFile::read(path)?;
+    fn of(file: Option<usize>, path: PathBuf, bytes: Vec<u8>) -> Result<Self> {
         let checkpoint = Checkpoint::read(&bytes)?;
         Ok(Self {
             file,
+            path,
             step: checkpoint.step(),
             elapsed_ms: checkpoint.elapsed_ms(),
             other: None,
@@ -89,15 +110,15 @@ impl Found {
     }
 
     /// Says what is gone on with.
-    pub(super) fn say(&self, folder: &Path, checkpoint: &Checkpoint<'_>) {
+    pub(super) fn say(&self, steps: u64) {
         if let Some(error) = &self.other {
             note_line(error);
         }
         note_line(format_args!(
             "goes on after step {} of {}, which {} holds: {:.1} s of work are done",
             self.step,
-            checkpoint.config().steps,
-            folder.join(FILES[self.file]).display(),
+            steps,
+            self.path.display(),
             self.elapsed_ms / 1e3
         ));
     }
@@ -127,9 +148,10 @@ impl Checkpoints {
         origin: Origin,
         found: Option<&Found>,
     ) -> Self {
-        let stale = found.is_none() && FILES.iter().any(|name| folder.join(name).exists());
+        let here = found.and_then(|found| found.file);
+        let stale = here.is_none() && FILES.iter().any(|name| folder.join(name).exists());
         if stale {
-            let step = Found::newest(folder).ok().flatten();
+            let step = Found::stopped(folder).ok().flatten();
             let step = step.map_or_else(String::new, |found| {
                 format!(", saved at step {}", found.step)
             });
@@ -144,7 +166,7 @@ impl Checkpoints {
             every,
             origin,
             saved: Instant::now(),
-            next: found.map_or(0, |found| 1 - found.file),
+            next: here.map_or(0, |file| 1 - file),
             stale,
             failed: false,
         }

@@ -4,12 +4,12 @@ use std::path::Path;
 
 use clap::Args;
 use nearfar::{
-    Choice, Dataset, Distance, Format, Hdf5File, Labelled, Missing, NamedFile, NpyRows,
-    ParquetFile, Result, RowSource, Rows, TableReader,
+    Choice, Dataset, Distance, Format, Hdf5File, Labelled, Missing, NamedFile, NpyRows, Result,
+    RowSource, Rows, TableReader, Working,
 };
 
-use super::note_line;
 use super::survey::survey;
+use super::{note_line, progress};
 
 /// Reads a file whole.
 pub(super) fn read(path: &Path) -> Result<NamedFile> {
@@ -31,12 +31,6 @@ fn open_format(path: &Path) -> Option<Format> {
 fn hdf5(path: &Path) -> Result<Option<Hdf5File>> {
     let is_hdf5 = open_format(path) == Some(Format::Hdf5);
     is_hdf5.then(|| Hdf5File::open(path)).transpose()
-}
-
-/// Opens a file of Parquet; none where it is another.
-fn parquet(path: &Path) -> Result<Option<ParquetFile>> {
-    let is_parquet = open_format(path) == Some(Format::Parquet);
-    is_parquet.then(|| ParquetFile::open(path)).transpose()
 }
 
 /// The file of `FILE[:ARRAY]` where it is AnnData of so many cells, to which embeddings can be added.
@@ -89,22 +83,12 @@ fn features(
     if has_ending(path, "npy") {
         return Ok(LabelledRows::nameless(NpyRows::open(path)?));
     }
-    if let Some(file) = hdf5(path)? {
-        let (rows, notes) = file.features(array)?;
-        say(file.name(), &notes);
+    if Format::of(&path.to_string_lossy()).is_some_and(Format::has_arrays) {
+        let (rows, notes) = RowSource::open_arrays(path, array)?;
+        say(&path.display().to_string(), &notes);
         return Ok(LabelledRows::nameless(rows));
     }
-    if let Some(file) = parquet(path)? {
-        let rows = file.table(None)?.into_features(names, inputs)?;
-        return LabelledRows::new(rows, other);
-    }
-    let file = read(path)?;
-    if Format::of(&file.name).is_some_and(Format::has_arrays) {
-        let (rows, notes) = RowSource::from_arrays(&file, array)?;
-        say(&file.name, &notes);
-        return Ok(LabelledRows::nameless(rows));
-    }
-    let rows = TableReader::read(&file, None)?.into_features(names, inputs)?;
+    let rows = watched(|say| TableReader::open(path, None, say))?.into_features(names, inputs)?;
     LabelledRows::new(rows, other)
 }
 
@@ -228,9 +212,8 @@ pub(super) fn labelled_rows(
         && has_ending(path, "npy")
     {
         let rows = NpyRows::open(path)?;
-        let file = read(file)?;
-        let read = Labelled::read_labels(&file, column, data, rows.rows())?;
-        say(&file.name, &read.notes);
+        let read = Labelled::open_labels(file, column, data, rows.rows())?;
+        say(&file.display().to_string(), &read.notes);
         return Ok(LabelledRows {
             labels: read.labels.iter().map(str::to_owned).collect(),
             ..LabelledRows::nameless(rows)
@@ -251,15 +234,15 @@ fn labelled(data: &str, labels: Option<&str>, missing: Option<Missing>) -> Resul
         labels: column,
         missing,
     };
-    if let Some(data) = hdf5(data)? {
-        return data.labelled(file.map(read).transpose()?.as_ref(), choice);
-    }
-    if let Some(data) = parquet(data)? {
-        return data.labelled(file.map(read).transpose()?.as_ref(), choice);
-    }
-    let data = read(data)?;
-    let file = file.map(read).transpose()?;
-    Labelled::read(&data, file.as_ref(), choice)
+    watched(|say| Labelled::open(data, file, choice, say))
+}
+
+/// Reads a file, and shows how far that is.
+fn watched<T>(read: impl FnOnce(&dyn Fn(Working)) -> Result<T>) -> Result<T> {
+    let tasks = progress::Tasks::default();
+    let read = read(&|working| tasks.hear(&working));
+    tasks.finish();
+    read
 }
 
 /// Whether two paths lead to one file.

@@ -55,7 +55,7 @@ pub(super) struct Loss {
     #[arg(long, value_name = "NAME", default_value = "triplet-margin")]
     loss: String,
     /// The miner, which says which triplets it sees: triplet-margin, batch-hard, batch-easy-hard, multi-similarity,
-    /// pair-margin, facenet-semihard, or none for every triplet
+    /// pair-margin, facenet-semihard, distance-weighted, or none for every triplet
     #[arg(long, value_name = "NAME", default_value = "none")]
     miner: String,
     /// An argument of the loss, e.g. margin=0.1, or of the miner, e.g. miner.margin=0.2; may be given again
@@ -100,9 +100,10 @@ impl Mine {
                 triplets = Some(triplets::File::create(out, source, &inputs)?);
             }
         }
-        let counting = triplets
-            .as_ref()
-            .map_or_else(|| settings.clone(), triplets::File::counting);
+        let counting = match triplets {
+            None => settings.clone(),
+            Some(_) => triplets::counting(&settings),
+        };
         let wanted = match pairs {
             None => Wanted::Counts,
             Some(_) => Wanted::Pairs,
@@ -127,10 +128,15 @@ impl Mine {
         let settings = settings(&self.miner, None, &self.distance, &self.sets, "miner.")?;
         let job = Job::read(&self.rows, &self.common, &settings)?;
         let (anchors, references) = (job.anchors, job.references);
+        let lists = self.out.is_some() && !settings.miner.gives_pairs();
+        let miner = match lists {
+            true => triplets::counting(&settings).miner,
+            false => settings.miner.clone(),
+        };
         let counting = spec(&anchors, references.as_ref(), false)
-            .mined_by(&settings.miner, None)
+            .mined_by(&miner, None)
             .plan(room, rate)?;
-        if self.out.is_none() || settings.miner.gives_pairs() {
+        if !lists {
             return Ok(counting);
         }
         let spec = triplets::spec(&anchors, references.as_ref(), &settings);

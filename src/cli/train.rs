@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use clap::Args;
 use nearfar::{
-    Bytes, Checkpoint, Dataset, Error, Forecast, Metrics, NamedFile, Origin, Progress, Rate,
-    Recipe, Result, Results, Room, RowsOf, Run, RunReport, SAMPLES, Split, Survey, TrainConfig,
-    Trainer,
+    Bytes, CHECKPOINT, Checkpoint, Dataset, Error, Forecast, Metrics, NamedFile, Origin, Progress,
+    Rate, Recipe, Result, Results, Room, RowsOf, Run, RunReport, SAMPLES, Split, Survey, Taken,
+    TrainConfig, Trainer,
 };
 
 use super::checkpoints::{self, Checkpoints, Found};
@@ -47,10 +47,10 @@ pub(super) struct Train {
     /// [default: nothing is saved]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Go on with the run of this folder, which was stopped or killed, from its newest checkpoint, with its data and settings:
-    /// on the same engine and adapter the head is that of a run that was never stopped, bit for bit. --data and the others say
-    /// where files are that have moved
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "recipe", "config", "sets", "seed", "budget"])]
+    /// Go on with the run of this folder, or of an archive that was taken home, from its newest checkpoint, with its data and
+    /// settings: on the same engine and adapter the head is that of a run that was never stopped, bit for bit. A run that was
+    /// done goes on with more steps, --set steps=N. --data and the others say where files are that have moved
+    #[arg(long, value_name = "DIR|FILE.zip", conflicts_with_all = ["recipe", "config", "seed", "budget"])]
     resume: Option<PathBuf>,
     /// Seconds of work from one checkpoint in the folder to the next; two are kept, and none once the run is done. Ctrl-C saves
     /// one, too. 0 saves none
@@ -87,16 +87,36 @@ impl Train {
 
     /// The checkpoint to go on with, where that is asked for.
     fn found(&self) -> Result<Option<Found>> {
-        let Some(folder) = &self.resume else {
+        let Some(run) = &self.resume else {
             return Ok(None);
         };
-        let found = Found::newest(folder)?;
-        found.map(Some).ok_or_else(|| {
+        let found = Found::newest(run)?.ok_or_else(|| {
             Error::Data(format!(
-                "{}: there is no checkpoint of a run that was stopped: give the folder of its --out, or start a new run",
-                folder.display()
+                "{}: there is no checkpoint of a run: give the folder of its --out, the archive that was taken home, or start a \
+                 new run",
+                run.display()
             ))
-        })
+        })?;
+        let (step, steps) = (found.step, self.more_steps()?);
+        if steps.is_none() && Checkpoint::read(&found.bytes)?.is_finished() {
+            return Err(Error::Data(format!(
+                "{}: the run is done, {step} steps: --set steps=N goes on to more, and nearfar export has what it left",
+                run.display()
+            )));
+        }
+        Ok(Some(found))
+    }
+
+    /// The steps that a saved run is to have in all, where they are given.
+    fn more_steps(&self) -> Result<Option<u64>> {
+        if self.sets.iter().any(|set| !set.starts_with("steps=")) {
+            return Err(Error::Config(
+                "--resume has the settings of its run: --set can only give it more steps"
+                    .to_owned(),
+            ));
+        }
+        let steps = self.settings(TrainConfig::default())?.steps;
+        Ok((!self.sets.is_empty()).then_some(steps))
     }
 
     /// Where the data is: as the options say, or else as the run that goes on had it.
@@ -125,7 +145,8 @@ impl Train {
     async fn prepare(&self, found: Option<&Found>) -> Result<(Dataset, TrainConfig)> {
         if let Some(found) = found {
             let checkpoint = Checkpoint::read(&found.bytes)?;
-            let config = checkpoint.config().clone();
+            let mut config = checkpoint.config().clone();
+            config.steps = self.more_steps()?.unwrap_or(config.steps);
             let origin = self.origin(Some(checkpoint.origin()));
             return Ok((data::read(&origin, config.data_seed()).await?, config));
         }
@@ -156,7 +177,8 @@ impl Train {
         let heard = tasks.clone();
         let engine = self.common.open(config.budget_bytes)?;
         let engine = engine.with_listener(move |working| heard.hear(&working));
-        let out = self.resume.as_deref().or(self.out.as_deref());
+        let folder = self.resume.as_deref().filter(|run| !run.is_file());
+        let out = self.out.as_deref().or(folder);
         let checkpoint = found.as_ref().map(|found| Checkpoint::read(&found.bytes));
         let checkpoint = checkpoint.transpose()?;
         let origin = self.origin(checkpoint.as_ref().map(Checkpoint::origin));
@@ -176,14 +198,19 @@ impl Train {
         if checkpoint.is_none() {
             run.see_survey(&survey);
         }
-        if let (Some(out), Some(found), Some(checkpoint)) = (out, &found, &checkpoint) {
-            found.say(out, checkpoint);
+        if let (Some(found), Some(checkpoint)) = (&found, &checkpoint) {
+            if let Some(steps) = self.more_steps()? {
+                run.train_to(steps)?;
+            }
+            found.say(run.trainer().config().steps);
             if let Some(other) = checkpoint.other_device(&device) {
                 note_line(other);
             }
         }
         let every = self.checkpoint_every;
-        let mut checkpoints = out.map(|out| Checkpoints::new(out, every, origin, found.as_ref()));
+        // In another folder than its own it is new.
+        let here = found.as_ref().filter(|_| self.out.is_none());
+        let mut checkpoints = out.map(|out| Checkpoints::new(out, every, origin.clone(), here));
         for warning in run.warnings() {
             note_line(format_args!("warning: {warning}"));
         }
@@ -207,7 +234,7 @@ impl Train {
             followed => followed?,
         }
         let mut saved = match folder {
-            Some(folder) => save(&mut run, &report, folder).await,
+            Some(folder) => save(&mut run, &origin, &report, folder).await,
             None => Ok(()),
         };
         if saved.is_ok() {
@@ -311,18 +338,19 @@ async fn follow(
 
 /// Writes what the run leaves. Rows of the test side whose embedding has no direction are an error, and cost only the
 /// files of that side.
-async fn save(run: &mut Run, report: &RunReport, folder: Folder) -> Result<()> {
-    let mut results = results(run, report).await?;
-    let embedded = results.embed(run, RowsOf::Test).await;
+async fn save(run: &mut Run, origin: &Origin, report: &RunReport, folder: Folder) -> Result<()> {
+    let mut taken = Taken::of(run).await?;
+    taken.save_run(run, origin).await?;
+    let embedded = taken.embed(run, RowsOf::Test).await;
     if matches!(embedded, Ok(()) | Err(Error::NoDirection { .. })) {
-        write(&results, folder)?;
+        write(&results(taken, report)?, folder)?;
     }
     embedded
 }
 
 /// Writes what a run leaves that stopped before its end: its weights are those of the last step that was finite.
 async fn save_what_there_is(run: &mut Run, report: &RunReport, folder: Folder) -> Result<()> {
-    let mut results = results(run, report).await?;
+    let mut results = results(Taken::of(run).await?, report)?;
     // The memory holds the rows that the run ended with.
     results.memory = None;
     let path = folder.path().display().to_string();
@@ -335,15 +363,21 @@ async fn save_what_there_is(run: &mut Run, report: &RunReport, folder: Folder) -
     Ok(())
 }
 
-async fn results(run: &mut Run, report: &RunReport) -> Result<Results> {
-    let mut results = Results::of(run).await?;
+fn results(taken: Taken, report: &RunReport) -> Result<Results> {
+    let mut results = Results::new(taken)?;
     results.report = report.clone();
     Ok(results)
 }
 
 fn write(results: &Results, mut folder: Folder) -> Result<()> {
     for file in nearfar::folder(results)? {
-        folder.write(&file.path, &file.bytes)?;
+        match folder.write(&file.path, &file.bytes) {
+            // It is the largest, and the rest is worth as much without it.
+            Err(error) if file.path == CHECKPOINT => note_line(format_args!(
+                "{CHECKPOINT} is not saved, so the run cannot go on from here: {error}"
+            )),
+            written => written?,
+        }
     }
     folder.finish()
 }

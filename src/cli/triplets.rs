@@ -58,7 +58,7 @@ impl<'a> Source<'a> {
 
     /// Whether how many there are is known only from the list itself.
     fn is_a_list(&self) -> bool {
-        self.settings.miner.gives_list()
+        self.settings.miner.draws()
     }
 }
 
@@ -71,6 +71,15 @@ pub(super) fn spec(
     let known = references.unwrap_or(anchors);
     let (dim, count) = (known.rows.dim(), anchors.labels.len());
     ListingSpec::of_names(&known.labels, dim, count, &settings.miner)
+}
+
+/// What is counted before a list: every triplet, where only the list knows how many the miner keeps.
+pub(super) fn counting(settings: &TrainConfig) -> TrainConfig {
+    let mut settings = settings.clone();
+    if settings.miner.draws() {
+        settings.miner = Miner::None;
+    }
+    settings
 }
 
 /// Counting and then listing: the memory of the larger one, as neither holds it beside the other, and the time of both.
@@ -128,15 +137,6 @@ impl<'a> File<'a> {
             output: Output::create(path, inputs)?,
             source,
         })
-    }
-
-    /// What is counted before: every triplet, where the miner knows no kinds.
-    pub(super) fn counting(&self) -> TrainConfig {
-        let mut settings = self.source.settings.clone();
-        if self.source.is_a_list() {
-            settings.miner = Miner::None;
-        }
-        settings
     }
 
     /// Lists as many triplets as were counted, and says so in the report. What only the list knows is listed twice, first

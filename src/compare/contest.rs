@@ -6,6 +6,7 @@ use crate::config::{Split, TrainConfig};
 use crate::dataset::{Dataset, Side, Sides};
 use crate::error::{Error, Result};
 use crate::losses::Loss;
+use crate::order;
 use crate::quote::quoted;
 use crate::recipes::{Recipe, with_rows_of_few_classes};
 use crate::samplers::Sampler;
@@ -83,7 +84,7 @@ impl CompareConfig {
         let taken = differences.filter(|(key, _)| is_taken(key));
         let mut sets: Vec<String> = taken.map(|(key, value)| format!("{key}={value}")).collect();
         // Arguments can be set once their loss, miner or sampler is.
-        sets.sort_by_key(|set| {
+        order::sort_by_key(&mut sets, |set| {
             !set.split('=')
                 .next()
                 .is_some_and(|key| key.ends_with(".name"))

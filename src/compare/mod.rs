@@ -26,6 +26,7 @@ use crate::dataset::{Dataset, Side};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::forecast::Rate;
+use crate::order;
 use crate::plan::Room;
 use crate::trainer::{Map, Part, Trainer};
 use contest::of_entry;
@@ -164,10 +165,10 @@ impl Contest {
         };
         for ((entries, seeds), mut costs) in schedule.into_iter().zip(costs) {
             // Who goes on is not known: the slowest may.
-            costs.sort_by(|a, b| b.0.total_cmp(&a.0));
+            order::sort_by(&mut costs, |a, b| b.0.total_cmp(&a.0));
             costs.truncate(entries);
             forecast.predicted_ms += seeds as f64 * costs.iter().map(|(ms, _)| ms).sum::<f64>();
-            costs.sort_by_key(|(_, steps)| std::cmp::Reverse(*steps));
+            order::sort_by_key(&mut costs, |(_, steps)| std::cmp::Reverse(*steps));
             forecast.steps += seeds as u64 * costs.iter().map(|(_, steps)| steps).sum::<u64>();
             forecast.runs += (seeds * entries) as u64;
         }
@@ -397,9 +398,9 @@ impl Comparison {
             .filter(|row| self.rows[*row].goes_on())
             .collect();
         let linear = self.contest.linear_head().map(|entry| entry + 2);
-        order.sort_by(|a, b| {
-            let is_other = |row: &usize| Some(*row) != linear;
-            let best_first = self.rows[*b].best_first(&self.rows[*a]);
+        order::sort_places(&mut order, &|a, b| {
+            let is_other = |row| Some(row) != linear;
+            let best_first = self.rows[b].best_first(&self.rows[a]);
             is_other(a).cmp(&is_other(b)).then(best_first)
         });
         let steps = order.iter().map(|row| self.rows[*row].steps).max();
@@ -443,7 +444,7 @@ impl Comparison {
     fn order(&self) -> Vec<usize> {
         let scored = |row: &usize| self.rows[*row].is_ranked();
         let mut order: Vec<usize> = (0..self.rows.len()).filter(scored).collect();
-        order.sort_by(|a, b| self.rows[*b].best_first(&self.rows[*a]));
+        order::sort_places(&mut order, &|a, b| self.rows[b].best_first(&self.rows[a]));
         order
     }
 

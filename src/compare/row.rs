@@ -8,6 +8,7 @@ use super::report::{CompareRow, RowKind, SeedScore, Standing};
 use crate::config::TrainConfig;
 use crate::metrics::{Metrics, QueryScore};
 use crate::model::LayerWeights;
+use crate::order as sorting;
 
 /// What tells a run from others, and is no setting of an entry.
 const NO_SETTINGS: [&str; 3] = ["seed", "data_seed", "budget_bytes"];
@@ -215,8 +216,8 @@ pub(super) fn ranked(
         reports.push(report);
     }
     let mut others: Vec<usize> = (0..rows.len()).filter(|row| !order.contains(row)).collect();
-    others.sort_by(|a, b| {
-        let (a, b) = (&rows[*a], &rows[*b]);
+    sorting::sort_places(&mut others, &|a, b| {
+        let (a, b) = (&rows[a], &rows[b]);
         let last = |row: &Row| {
             (
                 row.error.is_some(),

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::TrainConfig;
-use crate::quote::{cut, quoted};
+use crate::quote::{self, cut, quoted};
 
 /// A word that no setting takes, so that what it takes is listed.
 const NO_CHOICE: &str = "?";
@@ -14,7 +14,7 @@ pub(super) fn problem(settings: &Value) -> Option<String> {
     let parts = settings.as_object()?;
     let (key, part) = parts
         .iter()
-        .find(|(key, part)| reads(json!({ *key: part })).is_err())?;
+        .find(|(key, part)| read(&json!({ *key: part })).is_err())?;
     let Some(default) = defaults.get(key) else {
         return Some(unknown("", key, defaults.as_object()?));
     };
@@ -25,7 +25,7 @@ pub(super) fn problem(settings: &Value) -> Option<String> {
     let Some(name) = part.get("name") else {
         return Some(format!("{key} has no `name`, which says which one it is"));
     };
-    let Ok(named) = reads(json!({ key: { "name": name } })) else {
+    let Ok(named) = read(&json!({ key: { "name": name } })) else {
         let path = format!("{key}.name");
         let at = |value: Value| json!({ key: { "name": value } });
         return Some(leaf(&path, name, &default["name"], at));
@@ -34,7 +34,7 @@ pub(super) fn problem(settings: &Value) -> Option<String> {
     let at = |inner: &str, value: Value| json!({ key: { "name": name, inner: value } });
     let (inner, value) = part
         .iter()
-        .find(|(inner, value)| reads(at(inner, (*value).clone())).is_err())?;
+        .find(|(inner, value)| read(&at(inner, (*value).clone())).is_err())?;
     let path = format!("{key}.{inner}");
     match defaults[key].get(inner) {
         None => Some(unknown(
@@ -46,8 +46,12 @@ pub(super) fn problem(settings: &Value) -> Option<String> {
     }
 }
 
-fn reads(settings: Value) -> serde_json::Result<TrainConfig> {
-    serde_json::from_value(settings)
+/// Settings, or what the parser says of them, without the place in a text that nobody wrote.
+pub(super) fn read(settings: &Value) -> Result<TrainConfig, String> {
+    serde_json::from_str(&settings.to_string()).map_err(|error| {
+        let text = error.to_string();
+        quote::said(text.split(" at line ").next().unwrap_or_default())
+    })
 }
 
 /// What is wrong with a value that must be a whole number.
@@ -86,8 +90,7 @@ fn leaf(path: &str, value: &Value, default: &Value, at: impl Fn(Value) -> Value)
             default.get("name").unwrap_or(&Value::Null)
         ),
         _ => {
-            let choices = reads(at(NO_CHOICE.into())).map_err(|error| error.to_string());
-            let choices = choices.err().unwrap_or_default();
+            let choices = read(&at(NO_CHOICE.into())).err().unwrap_or_default();
             let listed = choices.split_once("expected ");
             match listed.or_else(|| choices.split_once("must be ")) {
                 Some((_, "u64")) => "it must be a whole number, 0 or more, or null".to_owned(),

@@ -10,7 +10,7 @@ use super::SEGMENT;
 use super::parallel::{map, rows_of_a_part};
 use super::tile::{PANEL, nearness, similarities};
 
-/// References that one visit looks at, at most: what survives one always has room.
+/// References of one visit, at most: what survives one always has room.
 pub const VISIT: usize = 1024;
 /// The most neighbours that one search keeps; more come in further searches, each strictly after the last.
 pub const MOST_KEPT: usize = 512;
@@ -63,9 +63,16 @@ pub struct Search {
 }
 
 impl Search {
-    /// How many visits it takes to search the whole chunk.
+    /// How many visits the chunk is cut into: a prime number or 1, so that references that take turns, class after class,
+    /// do not meet in one visit.
     pub fn visits(&self) -> usize {
-        self.references.div_ceil(VISIT)
+        let is_prime = |n: &usize| {
+            (2..)
+                .take_while(|d| d * d <= *n)
+                .all(|d| !n.is_multiple_of(d))
+        };
+        let least = self.references.div_ceil(VISIT).max(1);
+        (least..).find(is_prime).unwrap_or(least)
     }
 }
 
@@ -74,7 +81,7 @@ pub fn clear(search: &Search, kept: &mut [[u32; 2]]) {
     kept[search.first_row * search.k..][..search.rows * search.k].fill(NOTHING);
 }
 
-/// Lets every query look at the references of these visits, `VISIT` of the chunk in a row each.
+/// Lets every query look at the references of these visits, so many in a row each.
 pub fn search(
     search: &Search,
     visits: Range<usize>,
@@ -91,7 +98,9 @@ pub fn search(
         k,
         ..
     } = *search;
-    let places = visits.start * VISIT..search.references.min(visits.end * VISIT);
+    let all = search.visits() as u64;
+    let start = |visit: usize| (visit as u64 * search.references as u64 / all) as usize;
+    let places = start(visits.start)..start(visits.end);
     let panel = rows_of_a_part(rows, 2 * rows * places.len() * stride, PANEL);
     let queries = queries[first_row * stride..][..rows * stride].chunks(panel * stride);
     let kept = kept[first_row * k..][..rows * k].chunks_mut(panel * k);

@@ -1,7 +1,9 @@
 //! The CPU side of every kernel: plain Rust on slices, one file per shader.
 
 mod distance;
+pub mod draw;
 pub mod drift;
+pub mod dropout;
 mod exp;
 pub mod gather;
 pub mod gemm;
@@ -9,6 +11,7 @@ pub mod hardest;
 pub mod knn;
 pub mod normalize;
 pub mod optimizer;
+pub mod pair_counts;
 mod parallel;
 pub mod peaks;
 pub mod pull;

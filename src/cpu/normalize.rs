@@ -26,6 +26,16 @@ pub fn normalize(rows: &[f32], stride: usize, unit: &mut [f32]) {
     }
 }
 
+/// The same in place.
+pub fn in_place(rows: &mut [f32], stride: usize) {
+    for row in rows.chunks_exact_mut(stride) {
+        let norm = dot(row, row).sqrt().max(1e-12);
+        for value in row {
+            *value /= norm;
+        }
+    }
+}
+
 /// Writes each row's length to `norms`; one that is not finite sets `status[0]`.
 pub fn norms(rows: &[f32], stride: usize, norms: &mut [f32], status: &mut [u32]) {
     for (row, norm) in rows.chunks_exact(stride).zip(norms) {

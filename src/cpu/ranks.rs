@@ -211,6 +211,8 @@ pub fn sort_thresholds(
 
 /// References whose similarities to a panel are there at once: a row's thresholds stay in the cache for all of them.
 const RUN: usize = 16 * SEGMENT;
+/// Thresholds that are searched by halves: they stay in the cache, and nothing is looked up for them.
+const FEW: usize = 2048;
 /// Thresholds that are looked at together: vectors that a count goes over without a branch.
 const WINDOW: usize = 16;
 /// Stretches of similarities that a row's thresholds are looked up by, at most.
@@ -334,6 +336,16 @@ impl<'a> Ladder<'a> {
     /// How many thresholds are farther than a negative of this similarity, `from` or more, and id.
     #[inline(always)]
     fn farther(&self, s: f32, id: u32) -> usize {
+        if self.thresholds.len() > FEW {
+            return self.looked_up(s, id);
+        }
+        let number = nearness([s.to_bits(), id]);
+        self.thresholds.partition_point(|t| number_in(t) < number)
+    }
+
+    /// The same, by stretches.
+    #[inline(always)]
+    fn looked_up(&self, s: f32, id: u32) -> usize {
         let mut farther = self.before[self.stretch(s)] as usize;
         loop {
             let (windows, _) = self.similarities[farther..].as_chunks::<WINDOW>();
@@ -388,6 +400,14 @@ pub(super) fn farther(thresholds: &[[u32; 2]], entry: [u32; 2]) -> usize {
     }
 }
 
+/// Puts counts together, two in a word.
+pub fn pack(books: &[u32], packed: &mut [[u32; 2]]) {
+    for (packed, books) in packed.iter_mut().zip(books.chunks(4)) {
+        let count = |i: usize| books.get(i).copied().unwrap_or(0);
+        *packed = [0, 2].map(|i| count(i) | count(i + 1) << 16);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use rand::{RngExt as _, SeedableRng as _};
@@ -425,6 +445,7 @@ mod tests {
                 if s >= ladder.from {
                     let farther = numbers.partition_point(|threshold| *threshold < number);
                     assert_eq!(ladder.farther(s, entry[1]), farther);
+                    assert_eq!(ladder.looked_up(s, entry[1]), farther);
                 }
             }
         }

@@ -1,6 +1,7 @@
 //! Which references of a row a miner keeps: some of its positives, and some of its negatives.
 
 use super::SEGMENT;
+use super::draw::Drawing;
 use super::parallel::{map, rows_of_a_part};
 use super::ranks::{Block, Row};
 use super::similarities::NONE;
@@ -34,7 +35,20 @@ pub struct Side {
     pub range: [f32; 2],
 }
 
-/// A miner's rule for a row: which positives and which negatives are kept.
+/// Which triplets of the positives and negatives that are kept of a row there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Choice {
+    /// All of them; or those in a band.
+    #[default]
+    Every,
+    /// One negative for every positive: the nearest that is strictly farther than the positive, or else the farthest of all; of
+    /// equals the first.
+    OneNegative,
+    /// Some that are drawn.
+    Drawn(Drawing),
+}
+
+/// A miner's rule for a row: which positives and which negatives are kept, and which triplets of them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Selection {
     /// What the kept values are in afterwards: the distance of the loss.
@@ -47,6 +61,8 @@ pub struct Selection {
     pub negatives: Side,
     /// Tolerance of [`Keep::Close`].
     pub epsilon: f32,
+    /// Which triplets of them, for a loss that looks at triplets or counts them.
+    pub choice: Choice,
 }
 
 impl Side {
@@ -75,6 +91,7 @@ impl Selection {
             positives: Side::ALL,
             negatives: Side::ALL,
             epsilon: 0.0,
+            choice: Choice::Every,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Every triplet of a batch, counted and differentiated without being stored.
 
+use super::pair_counts::PairCounts;
 use super::parallel::{map, rows_of_a_part};
 use super::ranks::{Block, Panel, Row, Slices, farther, for_segments};
 use super::tile::{PANEL, similarities};
@@ -85,26 +86,6 @@ pub enum Total {
 pub const STATUS: usize = 15;
 /// Word of a step's report where the rows' terms of the loss begin, one f32 a row, as bits.
 pub const TERMS: usize = 16;
-/// Number of bins in which pairs are counted by similarity, of equal width over [-1, 1]. A bin includes its lower bound, the
-/// last also 1.
-pub const BINS: usize = 64;
-/// Words that the counts of pairs take in a report: u64s, each in two words, low first.
-pub const PAIRS: usize = 4 * BINS;
-
-/// Counts of pairs from a report: `[positives, negatives]`, each with a count for every bin from similarity -1 to 1.
-pub fn read_pairs(words: &[u32]) -> [Vec<u64>; 2] {
-    let count = |words: &[u32]| u64::from(words[0]) | u64::from(words[1]) << 32;
-    let counts: Vec<u64> = words[..PAIRS].chunks_exact(2).map(count).collect();
-    [counts[..BINS].to_vec(), counts[BINS..].to_vec()]
-}
-
-/// Where pairs of this similarity are counted. A power of two scales without rounding.
-fn bin(s: f32) -> usize {
-    let half = (BINS / 2) as i32;
-    let bin = (s * half as f32).floor() as i32 + half;
-    bin.clamp(0, 2 * half - 1) as usize
-}
-
 impl Total {
     /// Reads the total off a step's report.
     pub fn read(self, report: &[u32]) -> u64 {
@@ -269,7 +250,7 @@ pub fn mine(
     let panels = panels.into_iter().zip(outputs).collect();
     let totals = map(panels, |(mut panel, ((parts, gradient), beside))| {
         let (anchors, own) = (panel.anchors, panel.rows);
-        let mut counted = pairs.map(|_| [0u64; 2 * BINS]);
+        let mut counted = pairs.map(|_| PairCounts::NONE);
         let mut rows: Vec<_> = panel
             .rows_mut()
             .zip(parts.chunks_exact_mut(block.stride))
@@ -291,7 +272,11 @@ pub fn mine(
             let references = inputs.references[first * block.stride..].chunks_exact(block.stride);
             let tags = &inputs.tags[first..];
             if let Some(counted) = &mut counted {
-                count_pairs(own, tags, s, counted);
+                for (s, tag) in s.iter().zip(tags) {
+                    for (s, row) in s.iter().zip(own) {
+                        counted.count(row, *tag, *s);
+                    }
+                }
             }
             for (lane, anchor) in rows.iter_mut().enumerate() {
                 let column = s.iter().map(|s| s[lane]);
@@ -318,7 +303,7 @@ pub fn mine(
     });
     for (totals, counted) in totals {
         if let (Some(first), Some(counted)) = (pairs, counted) {
-            add_pairs(&mut report[first..], &counted);
+            counted.add_to(&mut report[first..]);
         }
         for (kind, total) in KINDS.into_iter().zip(totals) {
             kind.add(report, total);
@@ -326,28 +311,6 @@ pub fn mine(
     }
     for (term, beside) in report[TERMS + block.first_row..].iter_mut().zip(beside) {
         *term = beside.to_bits();
-    }
-}
-
-/// Counts the pairs of a panel's rows and a segment of the references; a row is no pair with itself.
-fn count_pairs(rows: &[Row], tags: &[[u32; 2]], s: &[[f32; PANEL]], counted: &mut [u64]) {
-    for (s, [label, id]) in s.iter().zip(tags) {
-        for (s, row) in s.iter().zip(rows) {
-            if *label != row.label {
-                counted[BINS + bin(*s)] += 1;
-            } else if *id != row.id {
-                counted[bin(*s)] += 1;
-            }
-        }
-    }
-}
-
-/// Adds counts of pairs to those of a report.
-fn add_pairs(words: &mut [u32], counted: &[u64]) {
-    for (words, count) in words.chunks_exact_mut(2).zip(counted) {
-        let sum = (u64::from(words[0]) | u64::from(words[1]) << 32) + count;
-        words[0] = sum as u32;
-        words[1] = (sum >> 32) as u32;
     }
 }
 

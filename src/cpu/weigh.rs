@@ -35,6 +35,14 @@ struct Counts([u64; 4]);
 
 const COUNTED: [Total; 4] = [Total::Within, Total::Hard, Total::Mined, Total::Active];
 
+impl Counts {
+    fn add(&mut self, of_a_triplet: [bool; 4]) {
+        for (count, holds) in self.0.iter_mut().zip(of_a_triplet) {
+            *count += u64::from(holds);
+        }
+    }
+}
+
 impl Weighing {
     /// What a mined triplet costs, if anything.
     fn cost(&self, v_ap: f32, v_an: f32, v_pn: impl Fn() -> f32) -> Option<Cost> {
@@ -161,13 +169,7 @@ fn weigh_row(
                 };
             let cost = mined.then(|| weighing.cost(v_ap, v_an, || v_pn(*p, *n)));
             let cost = cost.flatten();
-            for (count, holds) in counts
-                .0
-                .iter_mut()
-                .zip([within, hard, mined, cost.is_some()])
-            {
-                *count += u64::from(holds);
-            }
+            counts.add([within, hard, mined, cost.is_some()]);
             let (pull, term) = cost.map_or((0.0, 0.0), |cost| (cost.slope * cost.own, cost.loss));
             weight.add(pull);
             loss.add(term);
@@ -193,6 +195,75 @@ fn weigh_row(
         weights[*p as usize] = -weight.sum() * weighing.rule.distance.slope_at(v_ap);
     }
     sum.sum()
+}
+
+/// In how many triplets each reference stands, where every positive meets one negative.
+///
+/// # Shapes
+/// `times`: `[rows, width]`
+pub fn count(block: &Block, width: usize, inputs: Slices<'_>, times: &mut [u32]) {
+    let most = rows_of_a_part(block.rows, 8 * block.rows * block.references, block.rows);
+    let panels = (0..block.rows)
+        .step_by(most)
+        .zip(times[..block.rows * width].chunks_mut(most * width));
+    map(panels.collect(), |(first, times)| {
+        for (row, times) in (first..).zip(times.chunks_exact_mut(width)) {
+            let values = &inputs.values[row * width..][..width];
+            let places = &inputs.places[row * width..][..width];
+            let [positives, negatives] = inputs.counts[row].map(|count| count as usize);
+            let (positives, negatives) = (&places[..positives], &places[width - negatives..]);
+            times.fill(0);
+            for p in positives {
+                let v_ans = negatives.iter().rev().map(|n| values[*n as usize]);
+                let number = choose(values[*p as usize], v_ans);
+                if number > 0 {
+                    times[*p as usize] += 1;
+                    times[negatives[negatives.len() - number] as usize] += 1;
+                }
+            }
+        }
+    });
+}
+
+/// Writes `d loss / d similarity` of the block's rows, and each row's sum of losses, over the triplets of a list.
+///
+/// # Shapes
+/// `list`: `[rows, places]`: how many, then the places of positive and negative of each · `values`, `weights`: `[rows, width]`,
+/// weights zero before
+#[expect(clippy::too_many_arguments, reason = "what a kernel reads and writes")]
+pub fn weigh_drawn(
+    block: &Block,
+    width: usize,
+    places: usize,
+    weighing: &Weighing,
+    list: &[[u32; 2]],
+    values: &[f32],
+    weights: &mut [f32],
+    losses: &mut [u32],
+    report: &mut [u32],
+) {
+    let rows = list.chunks_exact(places).zip(values.chunks_exact(width));
+    let written = weights.chunks_exact_mut(width).zip(losses);
+    let mut counts = Counts::default();
+    let distance = weighing.rule.distance;
+    for ((list, values), (weights, loss)) in rows.zip(written).take(block.rows) {
+        let mut sum = Segments::default();
+        for [p, n] in &list[1..][..list[0][0] as usize] {
+            let [p, n] = [p, n].map(|place| *place as usize);
+            let (v_ap, v_an) = (values[p], values[n]);
+            let (mined, within, hard) = weighing.rule.mined(v_ap - v_an);
+            let cost = mined.then(|| weighing.cost(v_ap, v_an, || v_an)).flatten();
+            counts.add([within, hard, mined, cost.is_some()]);
+            let (slope, term) = cost.map_or((0.0, 0.0), |cost| (cost.slope, cost.loss));
+            weights[p] -= slope * distance.slope_at(v_ap);
+            weights[n] += slope * distance.slope_at(v_an);
+            sum.add(term);
+        }
+        *loss = sum.sum().to_bits();
+    }
+    for (total, count) in COUNTED.into_iter().zip(counts.0) {
+        total.add(report, count);
+    }
 }
 
 /// The number of the one negative that a positive meets, from 1 on; 0 where there is none.

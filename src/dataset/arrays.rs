@@ -44,18 +44,13 @@ pub(super) struct Array {
 }
 
 impl<'a> Arrays<'a> {
-    /// Lists the arrays of a file.
+    /// Lists the arrays of a file of NPZ or safetensors.
     ///
     /// # Errors
     /// [`Error::Data`] for a file that is not of the format that its ending says, is cut short or damaged, or holds none.
     pub(super) fn open(file: &'a NamedFile) -> Result<Self> {
         let (held, arrays) = match Format::of(&file.name) {
             Some(Format::Safetensors) => safetensors::open(file)?,
-            #[cfg(feature = "hdf5")]
-            Some(Format::Hdf5) => {
-                let (tree, arrays) = hdf5::Hdf5File::of(file.clone())?.list()?;
-                (Held::Hdf5(tree), arrays)
-            }
             #[cfg(not(feature = "hdf5"))]
             Some(Format::Hdf5) => {
                 let problem = "HDF5 files are not read by this build (feature \"hdf5\")";
@@ -276,13 +271,11 @@ impl<'a> Arrays<'a> {
         #[cfg(feature = "hdf5")]
         if let Held::Hdf5(tree) = &self.held {
             let (header, full) = self.header(at)?;
-            let labels = tree.read_labels(&full, &self.arrays[at], header, missing)?;
-            return Ok(labels.into_iter().collect());
+            return tree.read_labels(&full, &self.arrays[at], header, missing);
         }
         #[cfg(not(feature = "hdf5"))]
         let _ = missing;
-        let labels = self.read(at, |header, name, items| header.read_labels(name, items))?;
-        Ok(labels.into_iter().collect())
+        self.read(at, |header, name, items| header.read_labels(name, items))
     }
 
     fn row_count(&self, at: usize) -> Result<usize> {
@@ -409,12 +402,11 @@ pub(super) fn read_features(
 /// # Errors
 /// As [`read_labelled`].
 pub(super) fn read_labels(
-    file: &NamedFile,
+    mut arrays: Arrays<'_>,
     chosen: Option<&str>,
     rows: usize,
     check: impl FnOnce(usize) -> Result<()>,
 ) -> Result<labelled::Labels> {
-    let mut arrays = Arrays::open(file)?;
     let at = arrays.labels(chosen, rows as u64)?;
     check(arrays.label_count(at)?)?;
     Ok(labelled::Labels {

@@ -94,12 +94,17 @@ mod browser {
             &self.layout
         }
 
+        pub(in crate::dataset) fn layout_mut(&mut self) -> &mut Layout {
+            &mut self.layout
+        }
+
         /// Appends these rows to `values`. Rows that go on where the last ones ended are read ahead.
         pub(in crate::dataset) async fn read(
             &self,
             rows: &[u32],
             values: &mut Vec<f32>,
         ) -> Result<()> {
+            let rows = &*self.layout.in_file(rows);
             let mut wanted = rows.to_vec();
             wanted.sort_unstable();
             wanted.dedup();
@@ -114,7 +119,8 @@ mod browser {
             let goes_on = *first <= ahead.end && ahead.end <= *last;
             if let ([slice], true) = (&mut slices[..], goes_on) {
                 let most = SLICE_BYTES / self.layout.row_bytes().max(1) as u64;
-                let end = (u64::from(slice.start) + most).min(self.layout.rows() as u64) as u32;
+                let end =
+                    (u64::from(slice.start) + most).min(self.layout.rows_in_file() as u64) as u32;
                 slice.end = slice.end.max(end);
             }
             let mut blocks = self.fetch(&slices).await?;

@@ -2,7 +2,7 @@
 //! expression, 11 cell types; `cells.py` made `cells.npz`, `cells.md` says where they come from. Cells of the two species lie
 //! apart, so that a head has something to undo.
 
-use super::{Choice, Dataset, Labelled, NamedFile};
+use super::{Dataset, Labelled, NamedFile};
 use crate::config::{Split, TrainConfig};
 use crate::error::Result;
 
@@ -11,16 +11,20 @@ pub(super) const NAME: &str = "sample:cells";
 /// The file: natively it is in the program, and a page fetches it.
 pub(super) const FILE: &str = "cells.npz";
 
-/// The sample from the bytes of its file.
-///
-/// # Errors
-/// [`crate::Error::Data`] for bytes of another file.
-pub(super) fn read(bytes: Vec<u8>) -> Result<Dataset> {
-    let file = NamedFile {
+/// The file, of these bytes.
+pub(super) fn file(bytes: Vec<u8>) -> NamedFile {
+    NamedFile {
         name: FILE.to_owned(),
         bytes,
-    };
-    let cells = Dataset::new(Labelled::read(&file, None, Choice::default())?)?;
+    }
+}
+
+/// The sample from the rows of its file.
+///
+/// # Errors
+/// [`crate::Error::Data`] for those of another file.
+pub(super) fn of(rows: Labelled) -> Result<Dataset> {
+    let cells = Dataset::new(rows)?;
     Ok(Dataset {
         name: NAME.to_owned(),
         label_column: None,
@@ -43,7 +47,6 @@ pub(super) fn config() -> TrainConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Error;
 
     #[test]
     fn the_file_holds_cells_of_eleven_types() {
@@ -51,6 +54,5 @@ mod tests {
         assert_eq!((cells.rows(), cells.features.dim()), (3990, 50));
         assert_eq!(cells.class_names.len(), 11);
         assert_eq!(cells.class_sizes().iter().min(), Some(&10));
-        assert!(matches!(read(b"no NPZ".to_vec()), Err(Error::Data(_))));
     }
 }

@@ -11,6 +11,10 @@ pub(super) const GZIP: &[u8] = b"\x1f\x8b";
 /// Bytes that decide whether a text has two bytes for each character.
 const LOOKED_AT: usize = 256;
 
+/// Bytes from the start of a file that tell what it is.
+#[cfg(not(target_arch = "wasm32"))]
+pub(super) const START_BYTES: u64 = 4096;
+
 /// A format that is not read here.
 struct Foreign {
     endings: &'static [&'static str],

@@ -1,6 +1,6 @@
 //! [`Format`]: what a file holds and how, told by the ending of its name; one that ends in `.gz` is unpacked first.
 
-use std::io::Read as _;
+use std::io::{BufRead as _, BufReader, Cursor, Read, Seek, SeekFrom};
 
 use super::npy::damaged_data;
 use super::{NamedFile, foreign};
@@ -75,45 +75,120 @@ pub(super) const MAX_FREE_BYTES: u64 = 256 << 20;
 pub(super) const MAX_RATIO: u64 = 256;
 /// What is inflated at once.
 const PART_BYTES: u64 = 1 << 20;
+/// What a packed byte may claim to inflate to before it has: room is made for that at once.
+const LIKELY_RATIO: u64 = 16;
+
+/// Inflates so many bytes that gzip packed, and gives the content to `take` part by part.
+///
+/// # Errors
+/// [`Error::Data`] when they are damaged or inflate to more than measured data does; what `take` says.
+pub(super) fn inflate(
+    name: &str,
+    packed: impl Read,
+    bytes: u64,
+    mut take: impl FnMut(&[u8]) -> Result<()>,
+) -> Result<()> {
+    let refuse = |problem: String| Err(Error::Data(format!("{name}: {problem}")));
+    let damaged = |error| damaged_data(name, &error);
+    let mut packed = BufReader::new(packed);
+    if !packed
+        .fill_buf()
+        .map_err(damaged)?
+        .starts_with(foreign::GZIP)
+    {
+        return refuse("not a compressed file: name it without .gz".to_owned());
+    }
+    let mut inflated = flate2::bufread::MultiGzDecoder::new(packed);
+    let (mut part, mut held) = (vec![0; PART_BYTES as usize], 0);
+    loop {
+        if held > MAX_FREE_BYTES && held / MAX_RATIO > bytes {
+            return refuse(format!(
+                "{} compressed inflate to more than {}, as no measured data does: if it is meant, unpack it first",
+                Bytes(bytes),
+                Bytes(held)
+            ));
+        }
+        let count = inflated.read(&mut part).map_err(damaged)?;
+        if count == 0 {
+            return Ok(());
+        }
+        take(&part[..count])?;
+        held += count as u64;
+    }
+}
+
+/// The length of what a packed file of so many bytes inflates to, as its last four say; none where that is not likely.
+///
+/// # Errors
+/// [`Error::Data`] when they cannot be read.
+pub(super) fn claimed_bytes(
+    name: &str,
+    packed: &mut (impl Read + Seek),
+    bytes: u64,
+) -> Result<Option<u64>> {
+    let mut end = [0; 4];
+    let mut read = || {
+        packed.seek(SeekFrom::Start(bytes.saturating_sub(end.len() as u64)))?;
+        packed.take(4).read_exact(&mut end)?;
+        packed.rewind()
+    };
+    read().map_err(|error| damaged_data(name, &error))?;
+    let claimed = u64::from(u32::from_le_bytes(end));
+    Ok(Some(claimed).filter(|claimed| claimed / LIKELY_RATIO <= bytes))
+}
 
 impl NamedFile {
+    /// Whether a file of this name is packed.
+    pub(super) fn is_packed(name: &str) -> bool {
+        name.to_ascii_lowercase().ends_with(GZ)
+    }
+
+    /// Inflates so many bytes that gzip packed.
+    ///
+    /// # Errors
+    /// As [`NamedFile::unpacked`].
+    pub(super) fn inflated(name: String, mut packed: impl Read + Seek, bytes: u64) -> Result<Self> {
+        let room = match claimed_bytes(&name, &mut packed, bytes)? {
+            Some(claimed) => claimed,
+            // Counted first: content that grows is copied, and there twice meanwhile.
+            None => {
+                let mut count = 0;
+                inflate(&name, &mut packed, bytes, |part| {
+                    count += part.len() as u64;
+                    Ok(())
+                })?;
+                packed
+                    .rewind()
+                    .map_err(|error| damaged_data(&name, &error))?;
+                count
+            }
+        };
+        let mut content = Vec::new();
+        content.try_reserve_exact(room as usize).ok();
+        inflate(&name, packed, bytes, |part| {
+            if content.try_reserve(part.len()).is_err() {
+                return Err(Error::Data(format!(
+                    "{name}: what it inflates to is larger than fits the memory here"
+                )));
+            }
+            content.extend_from_slice(part);
+            Ok(())
+        })?;
+        let bytes = content;
+        Ok(Self { name, bytes })
+    }
+
     /// The file itself; where its name ends in `.gz`, its content inflated.
     ///
     /// # Errors
     /// [`Error::Data`] when that is damaged, would inflate to more than measured data does, or to more than the memory here.
     pub fn unpacked(self) -> Result<Self> {
-        if !self.name.to_ascii_lowercase().ends_with(GZ) {
+        if !Self::is_packed(&self.name) {
             return Ok(self);
         }
         let Self { name, bytes } = self;
-        let refuse = |problem: String| Err(Error::Data(format!("{name}: {problem}")));
-        if !bytes.starts_with(foreign::GZIP) {
-            return refuse("not a compressed file: name it without .gz".to_owned());
-        }
         let packed = bytes.len() as u64;
-        let mut inflated = flate2::read::MultiGzDecoder::new(&bytes[..]);
-        let mut content = Vec::new();
-        loop {
-            let held = content.len() as u64;
-            if held > MAX_FREE_BYTES && held / MAX_RATIO > packed {
-                return refuse(format!(
-                    "{} compressed inflate to more than {}, as no measured data does: if it is meant, unpack it first",
-                    Bytes(packed),
-                    Bytes(held)
-                ));
-            }
-            if content.try_reserve(PART_BYTES as usize).is_err() {
-                return refuse(
-                    "what it inflates to is larger than fits the memory here".to_owned(),
-                );
-            }
-            let part = inflated.by_ref().take(PART_BYTES).read_to_end(&mut content);
-            if part.map_err(|error| damaged_data(&name, &error))? == 0 {
-                break;
-            }
-        }
-        let bytes = content;
-        Ok(Self { name, bytes })
+        Self::inflated(name, Cursor::new(bytes), packed)
     }
 }
 

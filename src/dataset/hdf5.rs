@@ -19,7 +19,7 @@ use hdf5_pure::{
 use super::arrays::{Array, full_name};
 use super::guarded::guarded;
 use super::npy::{self, Header, Kind, Matrix, shape_text};
-use super::{Choice, Labelled, Missing, NamedFile, RowSource, arrays, foreign};
+use super::{Choice, Labelled, Missing, NamedFile, RowSource, Texts, arrays, foreign};
 use crate::error::{Error, Result};
 use crate::ledger::Bytes;
 use crate::memory::reserve;
@@ -103,7 +103,7 @@ impl Hdf5File {
     /// # Errors
     /// [`Error::Data`] with the file, the array and what to do.
     pub fn labelled(&self, labels: Option<&NamedFile>, choice: Choice<'_>) -> Result<Labelled> {
-        Labelled::of_arrays(arrays::Arrays::of(self)?, labels, choice)
+        Labelled::of_arrays(arrays::Arrays::of(self)?, labels.map(Into::into), choice)
     }
 
     /// Reads features alone, as [`RowSource::from_arrays`] does.
@@ -393,7 +393,7 @@ impl Tree {
         array: &Array,
         header: &Header,
         missing: Option<Missing>,
-    ) -> Result<Vec<String>> {
+    ) -> Result<Texts> {
         header.label_count(full)?;
         guarded(full, || match &self.nodes[array.place] {
             Node::Plain(dataset) if header.is_number() => {
@@ -405,7 +405,7 @@ impl Tree {
                     let mut rows = labels.iter().zip(1..);
                     rows.try_for_each(|(label, row)| npy::refuse_missing(full, row, label))?;
                 }
-                Ok(labels)
+                Ok(labels.into_iter().collect())
             }
         })
     }

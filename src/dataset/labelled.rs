@@ -3,9 +3,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Format, Missing, RowSource, Table, TableReader, Texts, arrays, foreign, npy, places};
+use super::input::Input;
+use super::{Format, Missing, RowSource, Table, Texts, arrays, npy, places};
 use crate::error::{Error, Result};
+use crate::order;
 use crate::quote::{listed, quoted};
+use crate::working::Working;
 
 /// A file that was dropped or named, with its content.
 #[derive(Clone, Debug)]
@@ -54,7 +57,7 @@ pub struct Labelled {
 }
 
 /// Labels from a file of their own, or a part of one.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Labels {
     /// One a row.
     pub labels: Texts,
@@ -81,25 +84,44 @@ impl Labelled {
     /// # Errors
     /// [`Error::Data`] with the file, the place and what to do.
     pub fn read(data: &NamedFile, labels: Option<&NamedFile>, choice: Choice<'_>) -> Result<Self> {
-        if let Some(error) = foreign::refusal(&data.name, &data.bytes) {
-            return Err(error);
-        }
-        let (format, name) = (Format::of(&data.name), &data.name);
-        let mut rows = match (labels, format) {
-            (None, Some(Format::Npy)) => return Err(Self::alone(name)),
-            (None, Some(format)) if format.has_arrays() => {
-                arrays::read_labelled(arrays::Arrays::open(data)?, choice)?
+        Self::of(data.into(), labels.map(Input::from), choice, |_| ())
+    }
+
+    /// Reads rows and labels from files on the disk: of a table one part is held at a time, HDF5 and Parquet are read where they
+    /// are asked for, other files are held once. `say` hears how much of a table is read.
+    ///
+    /// # Errors
+    /// As [`Labelled::read`] and [`NamedFile::read`].
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn open(
+        data: &std::path::Path,
+        labels: Option<&std::path::Path>,
+        choice: Choice<'_>,
+        say: impl Fn(Working),
+    ) -> Result<Self> {
+        let data = Input::open(data)?;
+        Self::of(data, labels.map(Input::open).transpose()?, choice, say)
+    }
+
+    fn of(
+        mut data: Input<'_>,
+        labels: Option<Input<'_>>,
+        choice: Choice<'_>,
+        say: impl Fn(Working),
+    ) -> Result<Self> {
+        data.check()?;
+        let name = data.name().to_owned();
+        let mut rows = match (labels, Format::of(&name)) {
+            (None, Some(Format::Npy)) => return Err(Self::alone(&name)),
+            (labels, Some(format)) if format.has_arrays() => {
+                return data.arrays(|arrays| Self::of_arrays(arrays, labels, choice));
             }
-            (Some(labels), Some(format)) if !format.is_table() => {
-                let (matrix, notes) = match format {
-                    Format::Npy => (npy::read_matrix(data)?, Vec::new()),
-                    _ => arrays::read_features(arrays::Arrays::open(data)?, choice.features)?,
-                };
-                Self::beside(name, matrix, notes, labels, choice)?
+            (Some(labels), Some(Format::Npy)) => {
+                Self::beside(&name, data.matrix()?, Vec::new(), labels, choice)?
             }
             (labels, _) => {
                 let own = choice.labels.filter(|_| labels.is_none());
-                return Self::of_table(TableReader::read(data, own)?, labels, choice);
+                return Self::of_table_beside(data.table(own, say)?, labels, choice);
             }
         };
         rows.settle(choice.missing)?;
@@ -110,15 +132,19 @@ impl Labelled {
     ///
     /// # Errors
     /// As [`Labelled::read`].
-    pub fn of_table(
+    pub fn of_table(table: Table, labels: Option<&NamedFile>, choice: Choice<'_>) -> Result<Self> {
+        Self::of_table_beside(table, labels.map(Input::from), choice)
+    }
+
+    fn of_table_beside(
         mut table: Table,
-        labels: Option<&NamedFile>,
+        labels: Option<Input<'_>>,
         choice: Choice<'_>,
     ) -> Result<Self> {
         let mut rows = match labels {
             None => table.into_labelled(choice)?,
             Some(labels) => {
-                let name = table.name().to_owned();
+                let (name, file) = (table.name().to_owned(), labels.name().to_owned());
                 let read = Self::read_labels_of(labels, choice, &name, |labels| {
                     table.expect(labels);
                     table.rows()
@@ -127,7 +153,7 @@ impl Labelled {
                 let kept = read.column.filter(|name| rows.feature_names.contains(name));
                 rows.notes.extend(read.notes);
                 rows.notes.extend(kept.map(|name| {
-                    let (name, file) = (quoted(&name), &labels.name);
+                    let name = quoted(&name);
                     format!("kept {name} as a feature: its values are not the labels of {file}")
                 }));
                 rows
@@ -147,16 +173,19 @@ impl Labelled {
 
     /// The names that [`Choice::labels`] can take with the file that the labels come from.
     pub fn label_choices(file: &NamedFile) -> Vec<String> {
-        match Format::of(&file.name) {
-            Some(Format::Npy) => Vec::new(),
-            Some(format) if format.has_arrays() => arrays::Arrays::open(file)
-                .map_or_else(|_| Vec::new(), |arrays| arrays.label_choices()),
+        let input = Input::from(file);
+        let read = match Format::of(&file.name) {
+            Some(Format::Npy) => Ok(Vec::new()),
+            Some(format) if format.has_arrays() => {
+                input.arrays(|arrays| Ok(arrays.label_choices()))
+            }
             #[cfg(feature = "parquet")]
-            Some(Format::Parquet) => super::ParquetFile::of(file.clone())
-                .map_or_else(|_| Vec::new(), |file| file.label_choices()),
-            _ => TableReader::read(file, None)
-                .map_or_else(|_| Vec::new(), |table| table.header().to_vec()),
-        }
+            Some(Format::Parquet) => input.parquet().map(|file| file.label_choices()),
+            _ => input
+                .table(None, |_| ())
+                .map(|table| table.header().to_vec()),
+        };
+        read.unwrap_or_default()
     }
 
     /// These rows with the columns in the order of `names`, those of `other`, where both have names.
@@ -176,20 +205,22 @@ impl Labelled {
             ))
         })?;
         if places.len() == self.dim {
-            let rows = self.values.chunks_exact(self.dim);
-            self.values = rows
-                .flat_map(|row| places.iter().map(|place| row[*place]))
-                .collect();
+            let mut own = vec![0.0; self.dim];
+            for row in self.values.chunks_exact_mut(self.dim) {
+                own.copy_from_slice(row);
+                for (value, place) in row.iter_mut().zip(&places) {
+                    *value = own[*place];
+                }
+            }
             self.feature_names = names.to_vec();
         }
         Ok(self)
     }
 
     /// Reads a file of arrays that is open, with its own labels or those of another file.
-    #[cfg(feature = "hdf5")]
     pub(super) fn of_arrays(
         arrays: arrays::Arrays<'_>,
-        labels: Option<&NamedFile>,
+        labels: Option<Input<'_>>,
         choice: Choice<'_>,
     ) -> Result<Self> {
         let mut rows = match labels {
@@ -209,7 +240,7 @@ impl Labelled {
         name: &str,
         matrix: npy::Matrix,
         notes: Vec<String>,
-        labels: &NamedFile,
+        labels: Input<'_>,
         choice: Choice<'_>,
     ) -> Result<Self> {
         let mut rows = Self {
@@ -251,7 +282,7 @@ impl Labelled {
                     .iter()
                     .any(|word| stem.contains(word))
         };
-        files.sort_by_key(|file| {
+        order::sort_by_key(&mut files, |file| {
             let (name, bytes) = about(file);
             (named_like_labels(&name), std::cmp::Reverse(bytes))
         });
@@ -271,6 +302,20 @@ impl Labelled {
     /// [`Error::Data`] when it holds no such labels, or more or fewer.
     pub fn read_labels(
         file: &NamedFile,
+        choice: Choice<'_>,
+        of: &str,
+        rows: usize,
+    ) -> Result<Labels> {
+        Self::read_labels_of(file.into(), choice, of, |_| rows)
+    }
+
+    /// Reads labels from a file on the disk.
+    ///
+    /// # Errors
+    /// As [`Labelled::read_labels`] and [`NamedFile::read`].
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn open_labels(
+        path: &std::path::Path,
         chosen: Option<&str>,
         of: &str,
         rows: usize,
@@ -279,35 +324,34 @@ impl Labelled {
             labels: chosen,
             ..Choice::default()
         };
-        Self::read_labels_of(file, choice, of, |_| rows)
+        Self::read_labels_of(Input::open(path)?, choice, of, |_| rows)
     }
 
     /// The same, where how many rows there are is told by how many labels would fit.
     fn read_labels_of(
-        file: &NamedFile,
+        mut file: Input<'_>,
         choice: Choice<'_>,
         of: &str,
         mut rows: impl FnMut(usize) -> usize,
     ) -> Result<Labels> {
-        if let Some(error) = foreign::refusal(&file.name, &file.bytes) {
-            return Err(error);
-        }
+        file.check()?;
+        let name = file.name().to_owned();
         let known = rows(usize::MAX);
-        let check = |labels: usize| check_counts(of, rows(labels), &file.name, labels);
-        match Format::of(&file.name) {
+        let check = |labels: usize| check_counts(of, rows(labels), &name, labels);
+        match Format::of(&name) {
             Some(Format::Npy) => Ok(Labels {
-                labels: npy::read_labels(file, check)?.into_iter().collect(),
+                labels: file.labels(check)?,
                 column: None,
                 notes: Vec::new(),
             }),
             Some(format) if format.has_arrays() => {
-                arrays::read_labels(file, choice.labels, known, check)
+                file.arrays(|arrays| arrays::read_labels(arrays, choice.labels, known, check))
             }
             _ => {
-                let mut table = TableReader::read(file, choice.labels)?;
+                let mut table = file.table(choice.labels, |_| ())?;
                 // A first line of numbers is a label or the name of the labels: the rows tell.
                 table.expect(rows(table.rows()));
-                check_counts(of, rows(table.rows()), &file.name, table.rows())?;
+                check_counts(of, rows(table.rows()), &name, table.rows())?;
                 table.into_labels(choice.missing)
             }
         }
@@ -321,13 +365,9 @@ impl Labelled {
         let Self {
             name, values, dim, ..
         } = self;
-        let refused = check_values(name, values, *dim, 0);
-        let is_finite = || values.iter().all(|value| value.is_finite());
-        match (refused, missing) {
-            (Err(Error::Data(message)), Some(_)) if !is_finite() => {
-                Err(Error::Cells(message.replace(FIX_VALUES, Missing::ADVICE)))
-            }
-            (refused, _) => refused,
+        match missing {
+            Some(_) => check_cells(name, values, *dim, 0),
+            None => check_values(name, values, *dim, 0),
         }
     }
 }
@@ -421,6 +461,17 @@ pub(super) fn check_counts(
         return Ok(());
     };
     Err(Error::Data(format!("{name}: {problem}")))
+}
+
+/// The same as [`check_values`], where the person can choose what becomes of cells without a number.
+pub(super) fn check_cells(name: &str, values: &[f32], dim: usize, first: usize) -> Result<()> {
+    let is_finite = || values.iter().all(|value| value.is_finite());
+    match check_values(name, values, dim, first) {
+        Err(Error::Data(message)) if !is_finite() => {
+            Err(Error::Cells(message.replace(FIX_VALUES, Missing::ADVICE)))
+        }
+        checked => checked,
+    }
 }
 
 /// Refuses a value that is not finite, or so large that its square is not; `values` begin with row `first`.

@@ -62,17 +62,48 @@ impl Missing {
             Self::Refuse => return Ok(()),
         }
         if rows.values.is_empty() {
-            return Err(Error::Data(format!(
-                "{}: every {} holds a cell without a number: nothing is left of the features",
-                rows.name,
-                match self {
-                    Self::DropColumns => "column",
-                    _ => "row",
-                }
-            )));
+            return Err(self.nothing_left(&rows.name));
         }
         Ok(())
     }
+
+    /// Says that every row or column was left out.
+    pub(super) fn nothing_left(self, name: &str) -> Error {
+        let what = match self {
+            Self::DropColumns => "column",
+            _ => "row",
+        };
+        Error::Data(format!(
+            "{name}: every {what} holds a cell without a number: nothing is left of the features"
+        ))
+    }
+}
+
+/// What is said of rows that were left out, so many of so many.
+pub(super) fn rows_note(left_out: usize, rows: usize) -> String {
+    format!(
+        "left out {left_out} of {rows} rows, in which a cell holds no number or the label is missing"
+    )
+}
+
+/// What is said of columns that were left out, of which some may have names.
+pub(super) fn columns_note(left_out: &[usize], names: &[String]) -> String {
+    let name = |column: &usize| match names.get(*column) {
+        Some(name) => name.clone(),
+        None => format!("column {}", column + 1),
+    };
+    let names: Vec<String> = left_out.iter().map(name).collect();
+    let names = listed(names.iter().map(String::as_str));
+    format!("left out, as a cell holds no number: {names}")
+}
+
+/// What is said of cells that were filled.
+pub(super) fn filled_note(cells: u64) -> String {
+    let cells = match cells {
+        1 => "1 cell that holds".to_owned(),
+        _ => format!("{cells} cells that hold"),
+    };
+    format!("filled {cells} no number with the median of the column")
 }
 
 fn drop_rows(rows: &mut Labelled) {
@@ -88,10 +119,7 @@ fn drop_rows(rows: &mut Labelled) {
     if left_out == 0 {
         return;
     }
-    rows.notes.push(format!(
-        "left out {left_out} of {} rows, in which a cell holds no number or the label is missing",
-        keep.len()
-    ));
+    rows.notes.push(rows_note(left_out, keep.len()));
     let mut kept = 0;
     for row in (0..keep.len()).filter(|row| keep[*row]) {
         rows.values
@@ -112,15 +140,9 @@ fn drop_columns(rows: &mut Labelled) {
             *keep &= value.is_finite();
         }
     }
-    let name = |column: usize| match rows.feature_names.get(column) {
-        Some(name) => name.clone(),
-        None => format!("column {}", column + 1),
-    };
-    let names: Vec<String> = (0..rows.dim).filter(|at| !keep[*at]).map(name).collect();
-    rows.notes.push(format!(
-        "left out, as a cell holds no number: {}",
-        listed(names.iter().map(String::as_str))
-    ));
+    let left_out: Vec<usize> = (0..rows.dim).filter(|at| !keep[*at]).collect();
+    let note = columns_note(&left_out, &rows.feature_names);
+    rows.notes.push(note);
     let mut column = 0..;
     let dim = rows.dim;
     rows.values
@@ -150,13 +172,7 @@ fn fill(rows: &mut Labelled) {
             }
         }
     }
-    let cells = match filled {
-        1 => "1 cell that holds".to_owned(),
-        _ => format!("{filled} cells that hold"),
-    };
-    rows.notes.push(format!(
-        "filled {cells} no number with the median of the column"
-    ));
+    rows.notes.push(filled_note(filled));
 }
 
 /// The middle number, or the mean of the two in the middle; 0 of none.

@@ -17,11 +17,13 @@ mod guarded;
 #[cfg(feature = "hdf5")]
 mod hdf5;
 mod imagined;
+mod input;
 mod json_lines;
 mod labelled;
 mod large;
 mod lines;
 mod many_classes;
+mod mended;
 mod mirrored;
 mod missing;
 #[cfg(not(target_arch = "wasm32"))]
@@ -70,6 +72,7 @@ pub use texts::Texts;
 
 use crate::config::{Split, TrainConfig};
 use crate::error::{Error, Result};
+use crate::order;
 use crate::quote::quoted;
 
 /// Feature vectors with a class each.
@@ -118,7 +121,10 @@ impl Dataset {
             #[cfg(not(target_arch = "wasm32"))]
             "digits" => digits::read(include_bytes!("digits.npy")),
             #[cfg(not(target_arch = "wasm32"))]
-            "cells" => cells::read(include_bytes!("cells.npz").to_vec()),
+            "cells" => {
+                let file = cells::file(include_bytes!("cells.npz").to_vec());
+                cells::of(Labelled::read(&file, None, Choice::default())?)
+            }
             #[cfg(target_arch = "wasm32")]
             "digits" | "cells" => Err(Error::Config(format!(
                 "sample:{name} has a file, which the page has to fetch"
@@ -126,7 +132,8 @@ impl Dataset {
             "large" => Ok(large::generate(seed)),
             name => imagined::named(name).unwrap_or_else(|| {
                 Err(Error::Config(format!(
-                    "there is no sample \"{name}\": {}",
+                    "there is no sample {}: {}",
+                    quoted(name),
                     SAMPLES.map(|name| format!("sample:{name}")).join(", ")
                 )))
             }),
@@ -138,8 +145,7 @@ impl Dataset {
         matches!(self.features, RowSource::Imagined { .. })
     }
 
-    /// The file of a sample that is too large to be part of a page: it is fetched when it is asked for, and given to
-    /// [`Dataset::sample_of`].
+    /// The file of a sample that is too large to be part of a page, which fetches it when it is asked for.
     pub fn sample_file(name: &str) -> Option<&'static str> {
         match name {
             "digits" => Some(digits::FILE),
@@ -148,14 +154,18 @@ impl Dataset {
         }
     }
 
-    /// A sample that has a file, from that file's bytes.
+    /// A sample that has a file, from that file; `read` reads a file of labelled rows.
     ///
     /// # Errors
-    /// [`Error::Data`] for bytes of another file.
-    pub fn sample_of(name: &str, file: Vec<u8>) -> Result<Self> {
+    /// [`Error::Data`] for bytes of another file; what `read` says.
+    pub async fn sample_of(
+        name: &str,
+        file: Vec<u8>,
+        read: impl AsyncFnOnce(NamedFile) -> Result<Labelled>,
+    ) -> Result<Self> {
         match name {
             "digits" => digits::read(&file),
-            _ => cells::read(file),
+            _ => cells::of(read(cells::file(file)).await?),
         }
     }
 
@@ -178,20 +188,28 @@ impl Dataset {
         })
     }
 
-    /// Rows of a file that stay where they are, with the labels of another file.
+    /// Rows of a file that stay where they are, with as many labels of another file; `missing` is what becomes of cells without a
+    /// number, for which the file is looked over.
     ///
     /// # Errors
-    /// [`Error::Data`] when it holds no labels, more or fewer than there are rows, or fewer than two classes.
-    pub fn streamed(
+    /// [`Error::Data`] when there are fewer than two classes, and when nothing is left.
+    pub async fn streamed(
         name: String,
-        features: RowSource,
-        labels: &NamedFile,
-        choice: Choice<'_>,
+        mut features: RowSource,
+        labels: Labels,
+        missing: Missing,
     ) -> Result<Self> {
-        let read = Labelled::read_labels(labels, choice.labels, &name, features.rows())?;
-        let (labels, mut notes) = (read.labels, read.notes);
+        let Labels {
+            mut labels,
+            mut notes,
+            ..
+        } = labels;
+        features
+            .mend(&name, missing, &mut labels, &mut notes)
+            .await?;
         notes.push("features stay in the file and are read as they are needed".to_owned());
         Ok(Self {
+            missing,
             notes,
             ..Self::of(name, features, &labels)?
         })
@@ -395,12 +413,12 @@ pub(crate) fn classes(labels: &[String]) -> Vec<String> {
 
 /// Labels in label order, each once.
 fn ordered(mut names: Vec<String>) -> Vec<String> {
-    names.sort_unstable();
+    order::sort_by(&mut names, Ord::cmp);
     names.dedup();
     let numbers: Option<Vec<i128>> = names.iter().map(|name| name.parse().ok()).collect();
     if let Some(numbers) = numbers {
         let mut order: Vec<usize> = (0..names.len()).collect();
-        order.sort_by_key(|i| numbers[*i]);
+        order::sort_places(&mut order, &|a, b| numbers[a].cmp(&numbers[b]));
         names = order.into_iter().map(|i| names[i].clone()).collect();
     }
     names

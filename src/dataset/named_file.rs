@@ -2,15 +2,18 @@
 //! device is, is refused; a pipe is read to its end, up to a bound.
 
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{ErrorKind, Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
-use super::NamedFile;
+use super::format::{claimed_bytes, inflate};
+use super::{NamedFile, npy};
 use crate::error::{Error, Result};
 use crate::quote::plain;
 
 /// What is read of a pipe, whose length is not known.
 const MAX_PIPE_BYTES: u64 = 256 << 20;
+/// What is held at once of a file that is read part by part.
+const PART_BYTES: usize = 1 << 20;
 
 /// A file that was opened.
 #[derive(Debug)]
@@ -67,6 +70,69 @@ pub(super) fn reason(error: &std::io::Error) -> String {
     text.unwrap_or_default().to_owned()
 }
 
+/// Says that the system did not read a file.
+pub(super) fn unreadable(name: &str, error: &std::io::Error) -> Error {
+    Error::Data(format!("{name}: {}", reason(error)))
+}
+
+/// Says that a file had another length when it was opened.
+fn changed(name: &str, length: u64, came: u64) -> Error {
+    Error::Io {
+        what: format!("{name}: the file changed while it was read"),
+        source: std::io::Error::other(format!("it had {length} bytes, and {came} came")),
+    }
+}
+
+/// Gives an open file of so many bytes to `take`, unpacked and part by part, with the bytes that will come in all, about.
+///
+/// # Errors
+/// What `take` says; [`Error::Data`] when the file cannot be read or unpacked, [`Error::Io`] when it changes meanwhile.
+pub(super) fn parts(
+    name: &str,
+    mut file: File,
+    bytes: u64,
+    mut take: impl FnMut(u64, &[u8]) -> Result<()>,
+) -> Result<()> {
+    if NamedFile::is_packed(name) {
+        let likely = claimed_bytes(name, &mut file, bytes)?.unwrap_or(bytes);
+        return inflate(name, file, bytes, |part| take(likely, part));
+    }
+    // A byte more shows that there is more.
+    let (mut file, mut came) = (file.take(bytes + 1), 0);
+    let mut part = vec![0; PART_BYTES];
+    loop {
+        match file.read(&mut part) {
+            Ok(0) if came == bytes => return Ok(()),
+            Ok(0) => return Err(changed(name, bytes, came)),
+            Ok(count) => {
+                came += count as u64;
+                if came > bytes {
+                    return Err(changed(name, bytes, came));
+                }
+                take(bytes, &part[..count])?;
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(unreadable(name, &error)),
+        }
+    }
+}
+
+/// Reads the header of an NPY file of so many bytes; the elements come next.
+///
+/// # Errors
+/// As [`npy::read_header`], and when the file cannot be read.
+pub(super) fn npy_header(name: &str, file: &mut File, bytes: u64) -> Result<npy::Header> {
+    let failed = |error| unreadable(name, &error);
+    let mut start = Vec::new();
+    file.take(npy::MAX_START_BYTES)
+        .read_to_end(&mut start)
+        .map_err(failed)?;
+    let header = npy::read_header(name, &start, bytes)?;
+    let place = SeekFrom::Start(header.data() as u64);
+    file.seek(place).map_err(failed)?;
+    Ok(header)
+}
+
 impl NamedFile {
     /// Reads a file whole.
     ///
@@ -80,6 +146,9 @@ impl NamedFile {
     /// Reads what was opened to its end.
     pub(super) fn whole(name: String, opened: Opened) -> Result<Self> {
         let (file, length) = match opened {
+            Opened::Disk(file, packed) if Self::is_packed(&name) => {
+                return Self::inflated(name, file, packed);
+            }
             Opened::Disk(file, length) => (file, Some(length)),
             Opened::Pipe(file) => (file, None),
         };
@@ -94,13 +163,9 @@ impl NamedFile {
         let read = file.take(most + 1).read_to_end(&mut bytes);
         read.map_err(|error| refuse(&reason(&error)))?;
         match length {
-            Some(length) if length != bytes.len() as u64 => Err(Error::Io {
-                what: format!("{name}: the file changed while it was read"),
-                source: std::io::Error::other(format!(
-                    "it had {length} bytes, and {} came",
-                    bytes.len()
-                )),
-            }),
+            Some(length) if length != bytes.len() as u64 => {
+                Err(changed(&name, length, bytes.len() as u64))
+            }
             None if bytes.len() as u64 > most => Err(refuse(
                 "more than 256 MiB from a pipe: write it to a file and name that",
             )),

@@ -5,7 +5,8 @@
 
 use std::io::{ErrorKind, Read};
 
-use super::{NamedFile, foreign, labelled};
+use super::texts::Gathered;
+use super::{NamedFile, Texts, foreign, labelled};
 use crate::error::{Error, Result};
 use crate::quote::{cut, quoted};
 
@@ -68,7 +69,7 @@ pub(crate) fn read_matrix(file: &NamedFile) -> Result<Matrix> {
 pub(crate) fn read_labels(
     file: &NamedFile,
     check: impl FnOnce(usize) -> Result<()>,
-) -> Result<Vec<String>> {
+) -> Result<Texts> {
     let header = read_header(&file.name, &file.bytes, file.bytes.len() as u64)?;
     check(header.label_count(&file.name)?)?;
     header.read_labels(&file.name, &file.bytes[header.data..])
@@ -341,17 +342,22 @@ impl Header {
         count
             .and_then(|count| values.try_reserve_exact(count).ok())
             .ok_or_else(|| self.too_large(name))?;
+        if !self.by_columns() {
+            self.each_item(name, items, |item| {
+                values.push(self.number(item));
+                Ok(())
+            })?;
+            return Ok(Matrix { columns, values });
+        }
+        // Each at its place: no second matrix is held.
+        values.resize(rows * columns, 0.0);
+        let mut places = (0..columns).flat_map(|column| (column..).step_by(columns).take(rows));
         self.each_item(name, items, |item| {
-            values.push(self.number(item));
+            if let Some(place) = places.next() {
+                values[place] = self.number(item);
+            }
             Ok(())
         })?;
-        if self.fortran_order && columns > 1 {
-            let mut turned = Vec::new();
-            let room = turned.try_reserve_exact(values.len());
-            room.map_err(|_| self.too_large(name))?;
-            turned.extend((0..rows * columns).map(|i| values[i % columns * rows + i / columns]));
-            values = turned;
-        }
         Ok(Matrix { columns, values })
     }
 
@@ -359,10 +365,10 @@ impl Header {
     ///
     /// # Errors
     /// As [`Header::read_matrix`]; floats are no labels.
-    pub(crate) fn read_labels(&self, name: &str, items: impl Read) -> Result<Vec<String>> {
+    pub(crate) fn read_labels(&self, name: &str, items: impl Read) -> Result<Texts> {
         self.label_count(name)?;
         let refuse = |problem: String| Err(Error::Data(format!("{name}: {problem}")));
-        let (mut labels, mut row) = (Vec::new(), 0);
+        let (mut labels, mut row) = (Gathered::default(), 0);
         self.each_item(name, items, |item| {
             row += 1;
             if !self.is_label() {
@@ -376,13 +382,13 @@ impl Header {
             }
             let label = self.text(name, item)?;
             refuse_missing(name, row, &label)?;
-            labels.push(label);
+            labels.push(&label);
             Ok(())
         })?;
         if !self.is_label() {
             return Err(no_floats(name));
         }
-        Ok(labels)
+        Ok(labels.finish())
     }
 
     /// How many labels there are, one a row.
@@ -612,12 +618,12 @@ mod tests {
             .collect();
         let labels =
             read_labels(&file(&header("<U3", "False", "(2,)"), &text), |_| Ok(())).expect("reads");
-        assert_eq!(labels, ["né", "zo"]);
+        assert_eq!(labels, ["né", "zo"][..]);
         let labels = read_labels(&file(&header("|S2", "False", "(2, 1)"), b"abc\0"), |_| {
             Ok(())
         })
         .expect("reads");
-        assert_eq!(labels, ["ab", "c"]);
+        assert_eq!(labels, ["ab", "c"][..]);
         let floats = file(&header("<f4", "False", "(1,)"), &[0; 4]);
         assert!(
             read_labels(&floats, |_| Ok(()))

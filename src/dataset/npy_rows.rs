@@ -1,8 +1,10 @@
 //! The rows of an NPY file that stays where it is: [`Layout`], where they lie and what they may hold, and [`NpyRows`], an
 //! open file. A browser's file is `BlobRows` in `blob.rs`.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
+use super::mended::{Cells, Mend};
 #[cfg(not(target_arch = "wasm32"))]
 use super::{
     NamedFile, RowSource,
@@ -18,6 +20,7 @@ pub(super) struct Layout {
     header: npy::Header,
     rows: usize,
     dim: usize,
+    pub(super) cells: Cells,
 }
 
 impl Layout {
@@ -25,8 +28,13 @@ impl Layout {
     ///
     /// # Errors
     /// [`Error::Data`] when it holds no matrix of numbers, rows contiguous.
+    #[cfg(target_arch = "wasm32")]
     pub(super) fn new(name: String, start: &[u8], length: u64) -> Result<Self> {
         let header = npy::read_header(&name, start, length)?;
+        Self::of(name, header)
+    }
+
+    fn of(name: String, header: npy::Header) -> Result<Self> {
         let (rows, dim) = header.matrix_shape(&name)?;
         if header.by_columns() {
             return Err(Error::Data(format!(
@@ -38,15 +46,41 @@ impl Layout {
             header,
             rows,
             dim,
+            cells: Cells::Final,
         })
     }
 
-    pub(super) fn rows(&self) -> usize {
+    /// Rows of the file.
+    #[cfg(target_arch = "wasm32")]
+    pub(super) fn rows_in_file(&self) -> usize {
         self.rows
     }
 
+    fn mend(&self) -> Option<&Mend> {
+        match &self.cells {
+            Cells::Mended(mend) => Some(mend),
+            _ => None,
+        }
+    }
+
+    /// Rows that are left of the file.
+    pub(super) fn rows(&self) -> usize {
+        let left = self.mend().and_then(|mend| mend.rows.as_ref());
+        left.map_or(self.rows, Vec::len)
+    }
+
+    /// Columns that are left of the file.
     pub(super) fn dim(&self) -> usize {
-        self.dim
+        let left = self.mend().and_then(|mend| mend.columns.as_ref());
+        left.map_or(self.dim, Vec::len)
+    }
+
+    /// Rows of those that are left, by their numbers in the file.
+    pub(super) fn in_file<'a>(&self, rows: &'a [u32]) -> Cow<'a, [u32]> {
+        match self.mend().and_then(|mend| mend.rows.as_ref()) {
+            None => Cow::Borrowed(rows),
+            Some(left) => rows.iter().map(|row| left[*row as usize]).collect(),
+        }
     }
 
     /// Bytes of a row.
@@ -67,7 +101,16 @@ impl Layout {
     pub(super) fn take(&self, row: u32, items: &[u8], values: &mut Vec<f32>) -> Result<()> {
         let first = values.len();
         self.header.numbers(items, values);
-        labelled::check_values(&self.name, &values[first..], self.dim, row as usize)
+        match &self.cells {
+            Cells::Kept => return Ok(()),
+            Cells::Mended(mend) => mend.row(first, values),
+            Cells::Final | Cells::Refused => {}
+        }
+        let check = match self.cells {
+            Cells::Refused => labelled::check_cells,
+            _ => labelled::check_values,
+        };
+        check(&self.name, &values[first..], self.dim(), row as usize)
     }
 
     /// Says that a row is not where it was.
@@ -111,8 +154,6 @@ impl NpyRows {
     /// # Errors
     /// [`Error::Data`] when it cannot be opened or holds no such matrix.
     pub fn open(path: &std::path::Path) -> Result<RowSource> {
-        use std::io::{BufReader, Read as _, Seek as _, SeekFrom};
-
         let name = named_file::shown(path);
         let (mut file, length) = match named_file::open(path)? {
             Opened::Disk(file, length) => (file, length),
@@ -121,21 +162,13 @@ impl NpyRows {
                 return whole(&file.name, npy::read_matrix(&file)?);
             }
         };
-        let failed = |error| Error::Data(format!("{name}: {}", named_file::reason(&error)));
-        let mut start = Vec::new();
-        file.by_ref()
-            .take(npy::MAX_START_BYTES)
-            .read_to_end(&mut start)
-            .map_err(failed)?;
-        let header = npy::read_header(&name, &start, length)?;
+        let header = named_file::npy_header(&name, &mut file, length)?;
         if header.by_columns() {
-            file.seek(SeekFrom::Start(header.data() as u64))
-                .map_err(failed)?;
-            return whole(&name, header.read_matrix(&name, BufReader::new(file))?);
+            return whole(&name, header.read_matrix(&name, file)?);
         }
         Ok(RowSource::Npy(Self {
-            layout: Layout::new(name, &start, length)?,
-            file: BufReader::with_capacity(READ_BYTES, file).into(),
+            layout: Layout::of(name, header)?,
+            file: std::io::BufReader::with_capacity(READ_BYTES, file).into(),
         }))
     }
 
@@ -143,9 +176,17 @@ impl NpyRows {
         &self.layout
     }
 
+    pub(super) fn layout_mut(&mut self) -> &mut Layout {
+        &mut self.layout
+    }
+
     /// Appends these rows to `values`; those that follow each other are read at once.
     pub(super) fn read(&self, rows: &[u32], values: &mut Vec<f32>) -> Result<()> {
-        for run in rows.chunk_by(|row, next| row + 1 == *next) {
+        for run in self
+            .layout
+            .in_file(rows)
+            .chunk_by(|row, next| row + 1 == *next)
+        {
             for run in run.chunks((READ_BYTES / self.layout.row_bytes().max(1)).max(1)) {
                 match self.items(run[0]..run[0] + run.len() as u32) {
                     Ok(items) => self.take(run, &items, values)?,

@@ -81,8 +81,14 @@ impl ParquetFile {
         let name = named_file::shown(path);
         match named_file::open(path)? {
             pipe @ Opened::Pipe(_) => Self::of(NamedFile::whole(name, pipe)?),
-            Opened::Disk(file, bytes) => Self::opened(name, Source::Disk(file, bytes)),
+            Opened::Disk(file, bytes) => Self::of_disk(name, file, bytes),
         }
+    }
+
+    /// The same of a file that is open.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(super) fn of_disk(name: String, file: std::fs::File, bytes: u64) -> Result<Self> {
+        Self::opened(name, Source::Disk(file, bytes))
     }
 
     /// Opens a file that a browser was given; only in a worker, where a file can be read without waiting.

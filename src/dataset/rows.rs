@@ -2,6 +2,8 @@
 
 #[cfg(target_arch = "wasm32")]
 use super::blob::BlobRows;
+use super::input::Input;
+use super::mended::Cells;
 #[cfg(not(target_arch = "wasm32"))]
 use super::npy_rows::NpyRows;
 use super::{NamedFile, arrays, labelled};
@@ -48,10 +50,19 @@ impl RowSource {
     /// # Errors
     /// [`crate::Error::Data`] with the file, the array, and what to do.
     pub fn from_arrays(file: &NamedFile, array: Option<&str>) -> Result<(Self, Vec<String>)> {
-        Self::of_arrays(arrays::Arrays::open(file)?, array)
+        Input::from(file).arrays(|arrays| Self::of_arrays(arrays, array))
     }
 
-    /// The same of a file that is open.
+    /// The same of a file on the disk.
+    ///
+    /// # Errors
+    /// As [`RowSource::from_arrays`] and [`NamedFile::read`].
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn open_arrays(path: &std::path::Path, array: Option<&str>) -> Result<(Self, Vec<String>)> {
+        Input::open(path)?.arrays(|arrays| Self::of_arrays(arrays, array))
+    }
+
+    /// The same of arrays that are listed.
     pub(super) fn of_arrays(
         arrays: arrays::Arrays<'_>,
         array: Option<&str>,
@@ -83,6 +94,17 @@ impl RowSource {
             Self::Npy(file) => file.layout().dim(),
             #[cfg(target_arch = "wasm32")]
             Self::Blob(file) => file.layout().dim(),
+        }
+    }
+
+    /// Says how the cells of rows in a file are taken.
+    pub(super) fn see_cells(&mut self, cells: Cells) {
+        match self {
+            Self::Memory { .. } | Self::Imagined { .. } => {}
+            #[cfg(not(target_arch = "wasm32"))]
+            Self::Npy(file) => file.layout_mut().cells = cells,
+            #[cfg(target_arch = "wasm32")]
+            Self::Blob(file) => file.layout_mut().cells = cells,
         }
     }
 

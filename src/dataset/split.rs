@@ -5,6 +5,7 @@ use rand::seq::SliceRandom as _;
 use super::Dataset;
 use crate::config::{Split, TrainConfig};
 use crate::error::{Error, Result};
+use crate::order;
 use crate::quote::quoted;
 use crate::rng;
 
@@ -201,7 +202,8 @@ fn shares(classes: &[Vec<u32>], fraction: f64) -> Vec<usize> {
     let product = |rows: &Vec<u32>| rows.len() as u64 * wanted;
     let mut shares: Vec<u64> = classes.iter().map(|rows| product(rows) / all).collect();
     let mut order: Vec<usize> = (0..classes.len()).collect();
-    order.sort_by_key(|class| std::cmp::Reverse(product(&classes[*class]) % all));
+    let rest = |class: usize| product(&classes[class]) % all;
+    order::sort_places(&mut order, &|a, b| rest(b).cmp(&rest(a)));
     let left = wanted - shares.iter().sum::<u64>();
     for class in order.into_iter().take(left as usize) {
         shares[class] += 1;

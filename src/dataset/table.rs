@@ -627,7 +627,7 @@ impl Table {
     /// Takes the first line for the header where that leaves as many rows as are known to be there: a line of numbers may be
     /// either.
     pub(super) fn expect(&mut self, rows: usize) {
-        if self.headless && self.rows == rows + 1 {
+        if self.headless && self.rows - 1 == rows {
             self.has_header();
         }
     }

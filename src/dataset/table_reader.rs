@@ -3,9 +3,12 @@
 
 use super::csv::CsvReader;
 use super::foreign;
+use super::input::Input;
 use super::json_lines::JsonLinesReader;
 use super::{Format, NamedFile, Table};
 use crate::error::{Error, Result};
+#[cfg(not(target_arch = "wasm32"))]
+use crate::working::Working;
 
 /// Takes the bytes of a table's file, and gives the table.
 #[derive(Debug)]
@@ -63,21 +66,32 @@ impl TableReader {
         }
     }
 
+    /// The same, where `start` is what the file begins with: one of another program is refused.
+    pub(super) fn begin(name: &str, total: u64, label: Option<&str>, start: &[u8]) -> Result<Self> {
+        match foreign::refusal(name, start) {
+            Some(error) => Err(error),
+            None => Self::new(name, total, label),
+        }
+    }
+
     /// Reads a file that is there whole.
     ///
     /// # Errors
     /// As [`TableReader::new`], [`TableReader::push`] and [`TableReader::finish`].
     pub fn read(file: &NamedFile, label: Option<&str>) -> Result<Table> {
-        let NamedFile { name, bytes } = file;
-        #[cfg(feature = "parquet")]
-        if Format::of(name) == Some(Format::Parquet) {
-            return super::ParquetFile::of(file.clone())?.table(label);
-        }
-        if let Some(error) = foreign::refusal(name, bytes) {
-            return Err(error);
-        }
-        let mut reader = Self::new(name, bytes.len() as u64, label)?;
-        reader.push(bytes)?;
-        reader.finish()
+        Input::from(file).table(label, |_| ())
+    }
+
+    /// Reads a file on the disk; of text, packed or not, one part is held at a time, and `say` hears how much is done.
+    ///
+    /// # Errors
+    /// As [`TableReader::read`] and [`NamedFile::read`].
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn open(
+        path: &std::path::Path,
+        label: Option<&str>,
+        say: impl Fn(Working),
+    ) -> Result<Table> {
+        Input::open(path)?.table(label, say)
     }
 }

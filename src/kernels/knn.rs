@@ -72,6 +72,24 @@ pub static TILE: Kernel = Kernel {
     ..STRIP
 };
 
+/// What stands first among the neighbours of a query of which one look found more than there is room for: nearer than every
+/// reference, so that it stays. They have to be searched again.
+const LOST: [u32; 2] = [3.0f32.to_bits(), 0];
+
+/// How many visits may be looked at together after `done` of them, so that survivors have room.
+///
+/// Visits are even samples of the chunk. Of m references after n, those that are nearer than the k-th nearest of the n are
+/// m / n times a gamma variable of shape k in number, its standard deviation √k: with room for k + 8 √k + 8 times m / n
+/// one query in 10^9 finds too many, where the order of the references is no trap.
+pub fn visits_together(done: usize, k: usize) -> usize {
+    (done * VISIT / (k + 8 * k.isqrt() + 8)).max(1)
+}
+
+/// Whether a query of these lost neighbours, from what was kept of each.
+pub fn is_lost(kept: &[[u32; 2]], k: usize) -> bool {
+    kept.chunks_exact(k).any(|kept| kept[0] == LOST)
+}
+
 /// What a search reads.
 #[derive(Clone, Copy, Debug)]
 pub struct Inputs<'a> {
@@ -89,7 +107,7 @@ pub struct Scratch {
     /// `[queries, k]`: the neighbours found so far as `[bits of the similarity, id]`, nearest first; free places hold
     /// [`NOTHING`].
     pub kept: DeviceVec<[u32; 2]>,
-    /// `[queries, VISIT]`: the references that passed the last visit.
+    /// `[queries, VISIT]`: the references that passed the last look.
     pub survivors: DeviceVec<[u32; 2]>,
     /// `[queries]`: how many passed.
     pub counts: DeviceVec<u32>,
@@ -106,6 +124,7 @@ struct Params {
     first_id: u32,
     step: u32,
     offset: u32,
+    width: u32,
 }
 
 fn params(search: &Search) -> Params {
@@ -133,10 +152,11 @@ pub fn clear(commands: &mut Commands, search: &Search, inputs: Inputs<'_>, scrat
     }
 }
 
-/// Compares every query with the references of these visits, stretches of the chunk, and keeps its nearest.
+/// Compares every query with the references of these visits, in one look, and keeps its nearest.
 ///
 /// Nearer means a larger similarity, then a smaller id. After the visits of all chunks, in any order, `kept` holds the `k`
-/// nearest of those that `asked` admits, with the same bits.
+/// nearest of those that `asked` admits, with the same bits. Survivors of one visit always have room; more together than
+/// [`visits_together`] may have more survivors than that, and then [`is_lost`] says so.
 pub fn search(
     commands: &mut Commands,
     search: &Search,
@@ -148,24 +168,24 @@ pub fn search(
     match commands {
         Commands::Gpu(gpu) => {
             let buffers = buffers(inputs, scratch);
-            let step = search.visits();
-            for visit in visits {
-                let references = (search.references - visit).div_ceil(step);
-                let params = Params {
-                    references: index(references),
-                    step: index(step),
-                    offset: index(visit),
-                    ..params(search)
-                };
-                let kernel = shape.choose(&STRIP, &TILE);
-                let groups = shape.groups(search.rows, references);
-                gpu.dispatch(kernel, &params, &buffers, groups);
-                if shape == Shape::Strip && search.k <= MOST_SERIAL {
-                    let groups = search.rows.div_ceil(tile::WORKGROUP_SIZE as usize);
-                    gpu.dispatch(&KEEP_SERIAL, &params, &buffers, groups as u64);
-                } else {
-                    gpu.dispatch(&KEEP, &params, &buffers, search.rows as u64);
-                }
+            let (step, width) = (search.visits(), visits.len());
+            let left = (search.references % step).saturating_sub(visits.start);
+            let references = search.references / step * width + left.min(width);
+            let params = Params {
+                references: index(references),
+                step: index(step),
+                offset: index(visits.start),
+                width: index(width),
+                ..params(search)
+            };
+            let kernel = shape.choose(&STRIP, &TILE);
+            let groups = shape.groups(search.rows, references);
+            gpu.dispatch(kernel, &params, &buffers, groups);
+            if shape == Shape::Strip && search.k <= MOST_SERIAL {
+                let groups = search.rows.div_ceil(tile::WORKGROUP_SIZE as usize);
+                gpu.dispatch(&KEEP_SERIAL, &params, &buffers, groups as u64);
+            } else {
+                gpu.dispatch(&KEEP, &params, &buffers, search.rows as u64);
             }
         }
         Commands::Cpu(calls) => {

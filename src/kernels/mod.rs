@@ -4,13 +4,16 @@
 //! creates no buffer. The three files of a kernel, and its test in `tests/kernels/`, share a stem. Matrices are
 //! row-major; their rows are padded with zeros to [`stride`] floats.
 
+pub mod draw;
 pub mod drift;
+pub mod dropout;
 pub mod gather;
 pub mod gemm;
 pub mod hardest;
 pub mod knn;
 pub mod normalize;
 pub mod optimizer;
+pub mod pair_counts;
 pub mod peaks;
 pub mod pull;
 pub mod ranks;
@@ -28,7 +31,7 @@ use crate::device::DeviceInfo;
 pub use crate::gpu::{Access, Kernel};
 
 /// Every kernel there is.
-pub static ALL: [&Kernel; 60] = [
+pub static ALL: [&Kernel; 68] = [
     &gather::GATHER,
     &gather::GATHER_SCALED,
     &gather::SCATTER,
@@ -42,13 +45,18 @@ pub static ALL: [&Kernel; 60] = [
     &knn::KEEP,
     &knn::KEEP_SERIAL,
     &normalize::NORMALIZE,
+    &normalize::IN_PLACE,
     &normalize::ENQUEUE,
     &normalize::MEASURE,
     &normalize::BACKWARD,
     &drift::MEAN,
     &drift::MEASURE,
+    &dropout::DROP,
+    &draw::DRAW,
+    &draw::COUNT,
     &optimizer::ADAM,
     &optimizer::SQUARES,
+    &pair_counts::COUNT,
     &peaks::MULTIPLY_ADD,
     &peaks::FILL,
     &peaks::COPY,
@@ -60,6 +68,7 @@ pub static ALL: [&Kernel; 60] = [
     &ranks::ORDER_FEW,
     &ranks::EXCHANGE_FAR,
     &ranks::MERGE,
+    &ranks::PACK,
     &ranks::SORT_THRESHOLDS,
     &ranks::SORT_THRESHOLDS_FEW,
     &ranks::STRIP,
@@ -85,7 +94,9 @@ pub static ALL: [&Kernel; 60] = [
     &triplets::FACENET,
     &triplets::CHECKSUM,
     &weigh::CHOOSE,
+    &weigh::COUNT,
     &weigh::WEIGH,
+    &weigh::DRAWN,
     &weigh::SETTLE,
     &weigh::TOTAL,
     &weigh::SWAPPED,

@@ -103,6 +103,42 @@ pub fn normalize(
 }
 
 /// One workgroup a row.
+pub static IN_PLACE: Kernel = Kernel {
+    name: "normalize.in_place",
+    entry: "in_place",
+    bindings: &[Access::ReadWrite],
+    ..NORMALIZE
+};
+
+/// [`normalize`] in place: `rows[first + i]` for `i < count`, with the same bits.
+pub fn in_place(
+    commands: &mut Commands,
+    count: usize,
+    stride: usize,
+    first: usize,
+    rows: &mut DeviceVec<f32>,
+) {
+    match commands {
+        Commands::Gpu(gpu) => gpu.dispatch(
+            &IN_PLACE,
+            &Params {
+                rows: index(count),
+                stride: vec4s(stride),
+                first: index(first),
+                ..Params::default()
+            },
+            &[rows.binding()],
+            count as u64,
+        ),
+        Commands::Cpu(calls) => {
+            *calls += 1;
+            let rows = &mut rows.slice_mut()[first * stride..][..count * stride];
+            cpu::normalize::in_place(rows, stride);
+        }
+    }
+}
+
+/// One workgroup a row.
 pub static MEASURE: Kernel = Kernel {
     name: "normalize.measure",
     source: SOURCE,

@@ -5,7 +5,7 @@ use std::ops::Range;
 use bytemuck::{Pod, Zeroable};
 
 use super::tile::{self, Shape};
-use super::{Access, Kernel, MOST_STEPS, index, vec4s, wgsl::wgsl};
+use super::{Access, Kernel, MOST_STEPS, groups_for, index, vec4s, wgsl::wgsl};
 use crate::cpu;
 pub use crate::cpu::SEGMENT;
 pub use crate::cpu::ranks::{Block, NO_ID, Row};
@@ -58,6 +58,17 @@ pub static EXCHANGE_FAR: Kernel = Kernel {
     entry: "exchange_far",
     ..CLEAR
 };
+
+/// One invocation per four counts.
+pub static PACK: Kernel = Kernel {
+    name: "ranks.pack",
+    entry: "pack",
+    bindings: &[Access::ReadWrite, Access::ReadWrite],
+    ..CLEAR
+};
+
+/// References of which no count is too large for [`pack`].
+pub const MOST_PACKED: usize = 0xffff;
 
 /// One workgroup per row and `RUN` thresholds.
 pub static MERGE: Kernel = Kernel {
@@ -417,6 +428,31 @@ pub fn gaps(
             let Scratch { thresholds, books } = scratch;
             let (thresholds, books) = (thresholds.slice_mut(), books.slice_mut());
             cpu::ranks::gaps(block, inputs.slices(), thresholds, books);
+        }
+    }
+}
+
+/// Puts the first `count` books together, two in a word and the lower half first, where the thresholds stood: half as much
+/// to bring back. No count may be above [`MOST_PACKED`].
+pub fn pack(commands: &mut Commands, count: usize, scratch: &mut Scratch) {
+    match commands {
+        Commands::Gpu(gpu) => {
+            let params = Params {
+                size: index(count),
+                ..Params::default()
+            };
+            let buffers = [scratch.books.binding(), scratch.thresholds.binding()];
+            gpu.dispatch(
+                &PACK,
+                &params,
+                &buffers,
+                groups_for(&PACK, count.div_ceil(4)),
+            );
+        }
+        Commands::Cpu(calls) => {
+            *calls += 1;
+            let Scratch { thresholds, books } = scratch;
+            cpu::ranks::pack(&books.slice()[..count], thresholds.slice_mut());
         }
     }
 }

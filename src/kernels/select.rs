@@ -7,7 +7,7 @@ use super::ranks::{Inputs, SEGMENT};
 use super::similarities::width;
 use super::{Access, Kernel, index, wgsl::wgsl};
 use crate::cpu;
-pub use crate::cpu::select::{Counted, Keep, Selection, Side};
+pub use crate::cpu::select::{Choice, Counted, Keep, Selection, Side};
 use crate::engine::{Commands, DeviceVec};
 use crate::kernels::ranks::Block;
 

@@ -1,13 +1,14 @@
 //! Every triplet of a batch, counted and differentiated without being stored: `TripletMarginMiner` with
 //! `TripletMarginLoss`, by cosine similarity or by distance.
 
+use super::pair_counts::BINS;
 use super::ranks::{
     Block, FEW, Inputs, Params, SEGMENT, Scratch, buffers, similarity_steps, sort_thresholds,
     sorting_dispatches,
 };
 use super::{Access, Kernel, MOST_STEPS, index, vec4s, wgsl::wgsl};
 use crate::cpu;
-pub use crate::cpu::triplet_margin::{BINS, Kind, PAIRS, Rule, STATUS, TERMS, Total, read_pairs};
+pub use crate::cpu::triplet_margin::{Kind, Rule, STATUS, TERMS, Total};
 use crate::engine::{Commands, DeviceVec};
 
 const SOURCE: &[&str] = wgsl!("ranks.wgsl", "tile.wgsl", "triplet_margin.wgsl");
@@ -135,7 +136,7 @@ fn finish_windows(block: &Block, positives: usize) -> impl Iterator<Item = [usiz
 /// `<gradient, anchor>`, plus what is written to the row's term of the report.
 ///
 /// `positives`: of the row that has the most. `capacity`: slots of the memory; the reference with an `id` stands in slot
-/// `id % capacity`. `pairs`: the word of the step's report from which on pairs are counted by similarity, as [`read_pairs`]
+/// `id % capacity`. `pairs`: the word of the step's report from which on pairs are counted by similarity, as [`super::pair_counts::read_pairs`]
 /// reads them; `None` counts no pairs. The report must be zero before the step's first block. References get no gradient
 /// here: [`share_with_references`] adds it where they are the batch itself.
 ///

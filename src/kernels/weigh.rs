@@ -37,6 +37,27 @@ pub static CHOOSE: Kernel = Kernel {
     ..SWAPPED
 };
 
+/// One workgroup a row, after [`CHOOSE`].
+pub static COUNT: Kernel = Kernel {
+    name: "weigh.count",
+    entry: "count",
+    bindings: &[
+        Access::ReadWrite,
+        Access::Read,
+        Access::Read,
+        Access::Read,
+        Access::ReadWrite,
+    ],
+    ..SWAPPED
+};
+
+/// One workgroup per row and [`SEGMENT`] triplets of a list.
+pub static DRAWN: Kernel = Kernel {
+    name: "weigh.drawn",
+    entry: "drawn",
+    ..WEIGH
+};
+
 /// As [`WEIGH`], after it.
 pub static SETTLE: Kernel = Kernel {
     name: "weigh.settle",
@@ -84,6 +105,7 @@ struct Params {
     swap: u32,
     one_negative: u32,
     smooth_loss: u32,
+    list: u32,
     batch: u32,
     anchors: u32,
     miner_margin: f32,
@@ -163,6 +185,113 @@ pub fn weigh(
             let losses = &mut losses[block.first_row..];
             let weights = kept.weights.slice_mut();
             cpu::weigh::weigh(block, width, weighing, inputs, weights, losses, report);
+        }
+    }
+}
+
+/// In how many triplets each reference stands, where every positive meets one negative. `kept.weights` is zero before and
+/// afterwards.
+///
+/// # Shapes
+/// `times`: `[rows, width]`
+pub fn count(commands: &mut Commands, block: &Block, kept: &mut Kept, times: &mut DeviceVec<u32>) {
+    let width = width(block.references);
+    match commands {
+        Commands::Gpu(gpu) => {
+            let params = Params {
+                rows: index(block.rows),
+                references: index(block.references),
+                width: index(width),
+                segments: index(block.references.div_ceil(SEGMENT)),
+                ..Params::default()
+            };
+            let groups = block.rows * block.references.div_ceil(SEGMENT);
+            let window = window(block.stride, false);
+            for from in (0..block.references).step_by(window) {
+                let params = Params {
+                    first: index(from),
+                    end: index(from + window),
+                    ..params
+                };
+                let buffers = [
+                    kept.values.binding(),
+                    kept.values.binding(),
+                    kept.places.binding(),
+                    kept.counts.binding(),
+                    kept.weights.binding(),
+                ];
+                gpu.dispatch(&CHOOSE, &params, &buffers, groups as u64);
+            }
+            let buffers = [
+                times.binding(),
+                kept.values.binding(),
+                kept.places.binding(),
+                kept.counts.binding(),
+                kept.weights.binding(),
+            ];
+            gpu.dispatch(&COUNT, &params, &buffers, block.rows as u64);
+        }
+        Commands::Cpu(calls) => {
+            *calls += 1;
+            let inputs = cpu::weigh::Slices {
+                references: &[],
+                values: kept.values.slice(),
+                places: kept.places.slice(),
+                counts: kept.counts.slice(),
+            };
+            cpu::weigh::count(block, width, inputs, times.slice_mut());
+        }
+    }
+}
+
+/// The same as [`weigh`] over the triplets of a list alone, one as often as it stands there.
+///
+/// # Shapes
+/// `list`: `[rows, places]`: how many, then the places of positive and negative of each
+#[expect(clippy::too_many_arguments, reason = "what a kernel reads and writes")]
+pub fn weigh_drawn(
+    commands: &mut Commands,
+    block: &Block,
+    weighing: &Weighing,
+    places: usize,
+    list: &DeviceVec<[u32; 2]>,
+    kept: &mut Kept,
+    terms: &mut DeviceVec<f32>,
+    report_first: usize,
+    report: &mut DeviceVec<u32>,
+) {
+    match commands {
+        Commands::Gpu(gpu) => {
+            let segments = (places - 1).div_ceil(SEGMENT);
+            let params = Params {
+                segments: index(segments),
+                list: index(places),
+                report: index(report_first),
+                losses: index(report_first + TERMS + block.first_row),
+                ..params(block, weighing)
+            };
+            let buffers = [
+                list.binding(),
+                kept.values.binding(),
+                kept.places.binding(),
+                kept.counts.binding(),
+                kept.weights.binding(),
+                terms.binding(),
+                report.binding(),
+            ];
+            gpu.dispatch(&DRAWN, &params, &buffers, (block.rows * segments) as u64);
+            gpu.dispatch(&TOTAL, &params, &buffers, groups_for(&TOTAL, block.rows));
+        }
+        Commands::Cpu(calls) => {
+            *calls += 1;
+            let report = &mut report.slice_mut()[report_first..];
+            let (report, losses) = report.split_at_mut(TERMS);
+            let losses = &mut losses[block.first_row..];
+            let (values, weights) = (kept.values.slice(), kept.weights.slice_mut());
+            let (width, list) = (width(block.references), list.slice());
+            cpu::weigh::weigh_drawn(
+                block, width, places, weighing, list, values, weights, losses, report,
+            );
         }
     }
 }

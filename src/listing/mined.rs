@@ -18,7 +18,7 @@ use crate::kernels::tile::Shape;
 use crate::kernels::triplets::{Band, Batch, CELL, Inputs, Row, count, facenet, write};
 use crate::pace::{Pace, Slices};
 use crate::triplets::Triplets;
-use crate::unit_rows::{Intake, UnitRows};
+use crate::unit_rows::UnitRows;
 
 /// Operations that a cell counts as.
 const CELL_OPERATIONS: f64 = CELL as f64 * LOOK_OPERATIONS;
@@ -37,7 +37,6 @@ pub(super) struct Mined<'a> {
     cut: Cut,
     stride: usize,
     distance: Distance,
-    intake: Intake,
     references: DeviceVec<f32>,
     members: DeviceVec<u32>,
     labels: DeviceVec<u32>,
@@ -64,7 +63,6 @@ impl<'a> Mined<'a> {
             all,
             cut,
             stride: stride(spec.dim),
-            intake: Intake::new(&mut workspace),
             references: workspace.take("list.references"),
             members: workspace.take("list.members"),
             labels: workspace.take("list.labels"),
@@ -82,9 +80,7 @@ impl<'a> Mined<'a> {
     pub(super) async fn load(&mut self, known: Rows<'_>, labels: &[u32]) -> Result<()> {
         let numbers = 0..labels.len() as u32;
         let (engine, to) = (self.engine, &mut self.references);
-        stored(known)
-            .bring(engine, &mut self.intake, numbers, to, 0)
-            .await?;
+        stored(known).bring(engine, numbers, to, 0).await?;
         engine.upload(&mut self.labels, 0, labels).await?;
         engine
             .upload(&mut self.members, 0, self.all.members())
@@ -186,7 +182,7 @@ impl<'a> Mined<'a> {
         let rows: Vec<Row> = block.clone().map(row).collect();
         let numbers = block.start as u32..block.end as u32;
         stored(anchors)
-            .bring(self.engine, &mut self.intake, numbers, &mut self.anchors, 0)
+            .bring(self.engine, numbers, &mut self.anchors, 0)
             .await?;
         let block = Block {
             first_row: 0,

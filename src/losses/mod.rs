@@ -45,7 +45,7 @@ use crate::cpu::Distance;
 use crate::error::{Error, Result};
 use crate::forecast::Path;
 use crate::kernels::row_loss::{Centers, Form, Given, RowCost, Times};
-use crate::kernels::select::{Keep, Selection};
+use crate::kernels::select::{Choice, Keep, Selection};
 use crate::kernels::triplet_margin::{Rule, TERMS};
 use crate::kernels::weigh::Weighing;
 use crate::miners::{Miner, MiningCounts};
@@ -198,6 +198,11 @@ impl Loss {
         self.terms(Distance::default())?.proxies
     }
 
+    /// Whether it compares rows with proxies of the classes, which are learned with the head.
+    pub fn learns_proxies(&self) -> bool {
+        self.proxies().is_some()
+    }
+
     /// The learning rate of its boundary, where it learns that.
     pub(crate) fn boundary_lr(&self) -> Option<f64> {
         match self {
@@ -334,9 +339,16 @@ impl Loss {
     /// Checks that the loss can be computed from what the miner keeps, and by this distance.
     ///
     /// # Errors
-    /// [`Error::Config`] for one negative for each positive where the loss looks at more, and for a loss of cosine similarities by distance.
+    /// [`Error::Config`] for `swap` with triplets that are chosen one by one, and for a loss of cosine similarities by distance.
     pub(crate) fn check_takes(&self, miner: &Miner, distance: Distance) -> Result<()> {
         match (miner, self) {
+            (Miner::DistanceWeighted(_), Self::TripletMargin(loss)) if loss.swap => {
+                Err(Error::Config(
+                    "loss.swap is true: `distance-weighted` draws each negative by its distance from the anchor, so leave swap \
+                     out or use another miner"
+                        .to_owned(),
+                ))
+            }
             (Miner::FacenetSemihard(_), Self::TripletMargin(loss)) if loss.swap => {
                 Err(Error::Config(
                     "loss.swap is true: `facenet-semihard` chooses each positive's one negative by the anchor alone, so \
@@ -344,11 +356,6 @@ impl Loss {
                         .to_owned(),
                 ))
             }
-            (Miner::FacenetSemihard(_), loss) if loss.is_of_pairs() && loss.is_mined() => Err(Error::Config(
-                "miner.name: `facenet-semihard` keeps triplets, one negative for each positive, and this loss looks at \
-                 pairs: use another miner, or the triplet-margin loss"
-                    .to_owned(),
-            )),
             (_, loss) if loss.is_of_cosine() && distance != Distance::Cosine => {
                 Err(Error::Config(
                     "distance is l2: this loss is made for cosine similarities, so set distance to cosine".to_owned(),
@@ -385,6 +392,7 @@ impl Default for Loss {
 
 /// Arguments of the kernels for a miner and a loss: which of the two ways they take, and with what margins.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "a run has one")]
 pub(crate) enum MiningRule {
     /// On [`Path::Ranks`].
     Ranks(Rule),
@@ -466,7 +474,10 @@ impl MiningRule {
         {
             // PML counts the anchor of a triplet once, and that of two pairs twice.
             let times = match miner {
-                Miner::TripletMargin(_) | Miner::BatchHard(_) => Times::Mined,
+                Miner::TripletMargin(_)
+                | Miner::BatchHard(_)
+                | Miner::FacenetSemihard(_)
+                | Miner::DistanceWeighted(_) => Times::Mined,
                 _ => Times::Once,
             };
             cost.given = Given::Weights;
@@ -517,7 +528,12 @@ impl MiningRule {
             let mined = loss.is_some_and(Loss::is_mined);
             let times = match (miner, terms.form) {
                 _ if !mined => Times::Once,
-                (Miner::TripletMargin(_), _) => Times::Mined,
+                (
+                    Miner::TripletMargin(_)
+                    | Miner::FacenetSemihard(_)
+                    | Miner::DistanceWeighted(_),
+                    _,
+                ) => Times::Mined,
                 (_, Form::Margin) => Times::Crossed,
                 _ => Times::Once,
             };
@@ -559,7 +575,7 @@ impl MiningRule {
         let cost = Cost::Triplets(Weighing {
             rule,
             swap,
-            one_negative: matches!(miner, Miner::FacenetSemihard(_)),
+            one_negative: selection.choice == Choice::OneNegative,
             smooth,
         });
         Self::Rows(RowRule {
@@ -655,6 +671,9 @@ impl MiningRule {
             Keep::All | Keep::Close => all,
             Keep::Hard | Keep::Semihard | Keep::Easy => all.min(1),
         };
+        if let Choice::Drawn(_) = rule.selection.choice {
+            return positives.saturating_add(1);
+        }
         let positives = most(rule.selection.positives.keep, positives);
         positives.saturating_mul(most(rule.selection.negatives.keep, negatives))
     }

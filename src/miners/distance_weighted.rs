@@ -2,12 +2,22 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::cpu::Distance;
 use crate::error::{Error, Result};
+use crate::kernels::draw::Drawing;
+use crate::kernels::select::{Choice, Selection};
 
 /// Draws triplets at random, for each anchor as many as its class has references. The positive is drawn uniformly; the
 /// negative with a weight of one over the density of its distance on the sphere. Both may come again.
 ///
-/// Weights are computed in f64, as PML does for rows of f64; in f32 small ones would vanish.
+/// Lists take weights in f64, relative to the largest of all rows, as PML does for rows of f64. A loss takes them
+/// in f32 on the device, relative to the row's own largest, so that the weights of a row never vanish beside another row's. A
+/// probability is then off by about 1e-6 of itself for each dimension: about one draw of 50,000 is another than by weights of f64.
+/// What weighs less than e^-64 of the row's largest is never drawn.
+///
+/// Draws follow from the run's seed, `seed`, the step, and the anchor's place in the batch. An anchor without a positive, or
+/// without a negative nearer than the second cutoff, draws none. With a memory PML draws the anchor's own copy as a positive too,
+/// and drops those triplets; here another positive is drawn.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DistanceWeightedMiner {
@@ -30,6 +40,17 @@ impl Default for DistanceWeightedMiner {
 }
 
 impl DistanceWeightedMiner {
+    pub(super) fn selection(&self, distance: Distance) -> Selection {
+        Selection {
+            choice: Choice::Drawn(Drawing {
+                cutoff: self.cutoff as f32,
+                nonzero_loss_cutoff: self.nonzero_loss_cutoff as f32,
+                seed: self.seed,
+            }),
+            ..Selection::all(distance)
+        }
+    }
+
     /// Checks the arguments against their ranges.
     pub(crate) fn check(&self) -> Result<()> {
         for (name, value) in [

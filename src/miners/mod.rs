@@ -48,38 +48,24 @@ pub enum Miner {
 
 impl Miner {
     /// The names in settings, with what a list calls each.
-    pub const ALL: [(&str, &str); 7] = [
+    pub const ALL: [(&str, &str); 8] = [
         ("triplet-margin", "triplet margin"),
         ("batch-hard", "batch hard"),
         ("batch-easy-hard", "batch easy, hard"),
         ("multi-similarity", "multi-similarity"),
         ("pair-margin", "pair margin"),
         ("facenet-semihard", "FaceNet: one negative"),
+        ("distance-weighted", "distance weighted: drawn"),
         ("none", "no miner: every triplet"),
     ];
-
-    /// Checks that a loss can be computed for the miner: it must not draw a list.
-    ///
-    /// # Errors
-    /// [`Error::Config`] for one that gives a list.
-    pub fn check_has_a_loss(&self) -> Result<()> {
-        if !self.gives_list() {
-            return Ok(());
-        }
-        Err(Error::Config(
-            "miner.name: `distance-weighted` gives a list of triplets, which `nearfar mine --out FILE.npy` writes: no loss \
-             takes it yet"
-                .to_owned(),
-        ))
-    }
 
     /// Whether it keeps all triplets in a band of `s_ap - s_an`.
     pub fn is_band(&self) -> bool {
         matches!(self, Self::None | Self::TripletMargin(_))
     }
 
-    /// Whether it draws triplets at random, so that they can be listed but not trained on.
-    pub fn gives_list(&self) -> bool {
+    /// Whether it draws triplets at random: how many there are is known from the draws alone.
+    pub fn draws(&self) -> bool {
         matches!(self, Self::DistanceWeighted(_))
     }
 
@@ -97,17 +83,16 @@ impl Miner {
         }
     }
 
-    /// Which positives and negatives of each anchor are kept.
+    /// Which positives and negatives of each anchor are kept, and which triplets of them.
     pub(crate) fn selection(&self, distance: Distance) -> Selection {
         match self {
-            Self::None
-            | Self::TripletMargin(_)
-            | Self::FacenetSemihard(_)
-            | Self::DistanceWeighted(_) => Selection::all(distance),
+            Self::None | Self::TripletMargin(_) => Selection::all(distance),
             Self::BatchHard(miner) => miner.selection(distance),
             Self::BatchEasyHard(miner) => miner.selection(distance),
             Self::MultiSimilarity(miner) => miner.selection(distance),
             Self::PairMargin(miner) => miner.selection(distance),
+            Self::FacenetSemihard(miner) => miner.selection(distance),
+            Self::DistanceWeighted(miner) => miner.selection(distance),
         }
     }
 

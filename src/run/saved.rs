@@ -1,5 +1,6 @@
 //! [`Checkpoint`]: a run as it was after a step, to go on from there bit for bit on the same engine and adapter.
 
+use std::path::Path;
 use std::rc::Rc;
 
 use serde::{Deserialize, Serialize};
@@ -14,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::metrics::Scores;
 use crate::miners::{MiningCounts, Tuples};
 use crate::projection::Axes;
-use crate::quote::quoted;
+use crate::quote::{self, quoted};
 use crate::trainer::{self, Evaluation, StepReport, Trainer};
 use crate::verdict::Compared;
 use crate::warnings::Warnings;
@@ -38,6 +39,37 @@ pub struct Origin {
     /// What becomes of cells without a number.
     #[serde(default)]
     pub missing: Missing,
+}
+
+impl Origin {
+    /// The same without the folders that files lie in: those are nobody else's business.
+    pub(crate) fn without_folders(&self) -> Self {
+        let name = |text: &String| without_folders(text);
+        Self {
+            data: name(&self.data),
+            labels: self.labels.as_ref().map(name),
+            test_data: self.test_data.as_ref().map(name),
+            test_labels: self.test_labels.as_ref().map(name),
+            missing: self.missing,
+        }
+    }
+}
+
+/// A file's name, and the array in it that was chosen; what names no file by its place stays as it is.
+fn without_folders(text: &str) -> String {
+    match Path::new(text).is_absolute() {
+        true => file_name(text),
+        false => text.to_owned(),
+    }
+}
+
+/// The name of a file without the folders that it lies in; behind a colon stands an array of it.
+fn file_name(text: &str) -> String {
+    // Behind the colon of a Windows disk.
+    let array = text.char_indices().find(|(at, c)| *at > 1 && *c == ':');
+    let (path, array) = text.split_at(array.map_or(text.len(), |(at, _)| at));
+    let name = path.rsplit(['/', '\\']).next().unwrap_or(path);
+    format!("{name}{array}")
 }
 
 /// A saved run: its settings, and its state after a step. [`Run::resume`] goes on with it.
@@ -92,8 +124,12 @@ impl<'a> Checkpoint<'a> {
     /// [`Error::Data`] for what is cut or changed, no checkpoint at all, or of another version, by its number.
     pub fn read(bytes: &'a [u8]) -> Result<Self> {
         let (said, arrays) = checkpoint::read(bytes)?;
-        let said: Said = serde_json::from_str(said)
-            .map_err(|error| damaged(format_args!("its settings do not read ({error})")))?;
+        let said: Said = serde_json::from_str(said).map_err(|error| {
+            damaged(format_args!(
+                "its settings do not read ({})",
+                quote::said(error)
+            ))
+        })?;
         said.config.check()?;
         let elapsed_ms = said.run.elapsed_ms;
         if !(elapsed_ms.is_finite() && elapsed_ms >= 0.0) {
@@ -106,6 +142,11 @@ impl<'a> Checkpoint<'a> {
     /// Steps done.
     pub fn step(&self) -> u64 {
         self.said.trainer.step
+    }
+
+    /// Whether the run was over: its test side is scored.
+    pub fn is_finished(&self) -> bool {
+        self.said.run.head.is_some()
     }
 
     /// The work until then, in milliseconds: of two checkpoints of a run it tells which is the later.
@@ -152,7 +193,7 @@ impl<'a> Checkpoint<'a> {
 impl Data {
     async fn of(dataset: &Dataset) -> Result<Self> {
         Ok(Self {
-            name: dataset.name.clone(),
+            name: file_name(&dataset.name),
             rows: dataset.rows(),
             features: dataset.features.dim(),
             classes: dataset.class_names.len(),
@@ -348,4 +389,23 @@ fn history(arrays: &ArrayReader<'_>) -> Result<Vec<StepReport>> {
         }
     };
     Ok(losses.into_iter().zip(counts).map(report).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_origin_gives_away_no_folder() {
+        let there = |text: &str| std::path::absolute(text).expect("is a path");
+        for name in ["cells.h5ad:obsm/X_pca", "rows.csv"] {
+            assert_eq!(without_folders(&there(name).display().to_string()), name);
+            assert_eq!(file_name(&format!("a/b/{name}")), name);
+        }
+        assert_eq!(file_name("sample:digits"), "sample:digits");
+        // Columns, samples, and what a page has: names alone.
+        for name in ["obs/cell_type", "sample:digits", "rows.csv", ""] {
+            assert_eq!(without_folders(name), name);
+        }
+    }
 }

@@ -187,7 +187,7 @@ fn most_in_a_batch(supers: &[SuperClass], super_classes: usize, groups: usize) -
         times.extend(classes.iter().map(|(class, _)| (*class, most)));
     }
     // Of each class the most first.
-    times.sort_unstable_by(|a, b| a.0.cmp(&b.0).then(b.1.cmp(&a.1)));
+    crate::order::sort_by(&mut times, |a, b| a.0.cmp(&b.0).then(b.1.cmp(&a.1)));
     let of_class = times.chunk_by(|a, b| a.0 == b.0);
     let of_batch = of_class.map(|times| times.iter().take(super_classes).map(|(_, most)| most));
     of_batch.map(Iterator::sum).max().unwrap_or(0)

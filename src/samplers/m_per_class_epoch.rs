@@ -79,7 +79,7 @@ impl MPerClassEpoch {
         let places = self.batches * (self.batch_size / self.m);
         let mut missing = places - groups.iter().sum::<usize>();
         let mut fewest_first = order.to_vec();
-        fewest_first.sort_by_key(|class| groups[*class]);
+        crate::order::sort_by_key(&mut fewest_first, |class| groups[*class]);
         // There is room: with as many classes as a batch has groups, one group of each in every batch would be enough.
         while missing > 0 {
             for class in &fewest_first {

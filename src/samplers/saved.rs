@@ -35,7 +35,7 @@ impl<'a> Saved<'a> {
         }
         let all = |lists: &Classes| {
             let mut all: Vec<Vec<u32>> = lists.iter().map(|list| sorted(list)).collect();
-            all.sort_unstable();
+            crate::order::sort_by(&mut all, Ord::cmp);
             all
         };
         (all(&orders) == all(lists)).then_some(orders)

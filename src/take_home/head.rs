@@ -11,6 +11,7 @@ use crate::dataset::NamedFile;
 use crate::embedder::Embedder;
 use crate::error::{Error, Result};
 use crate::model::LayerWeights;
+use crate::quote::said;
 
 /// Where the file's metadata holds the names of the features, as a JSON list.
 const FEATURES: &str = "features";
@@ -76,7 +77,7 @@ impl Head {
     pub fn from_safetensors(file: &NamedFile) -> Result<Self> {
         let refuse = |problem: String| Error::Data(format!("{}: {problem}", file.name));
         let tensors = SafeTensors::deserialize(&file.bytes)
-            .map_err(|error| refuse(format!("not a safetensors file: {error}")))?;
+            .map_err(|error| refuse(format!("not a safetensors file: {}", said(error))))?;
         let mut layers: Vec<LayerWeights> = Vec::new();
         while layers.len() * 2 < tensors.len() {
             let index = 2 * layers.len();
@@ -128,13 +129,14 @@ impl Head {
         }
         Embedder::check(&layers).map_err(|error| refuse(error.to_string()))?;
         let (_, metadata) = SafeTensors::read_metadata(&file.bytes)
-            .map_err(|error| refuse(format!("not a safetensors file: {error}")))?;
+            .map_err(|error| refuse(format!("not a safetensors file: {}", said(error))))?;
         let names = metadata.metadata().as_ref().and_then(|m| m.get(FEATURES));
         let features: Vec<String> = names
             .map_or(Ok(Vec::new()), |names| serde_json::from_str(names))
             .map_err(|error| {
                 refuse(format!(
-                    "its metadata \"{FEATURES}\" is not a list of names: {error}"
+                    "its metadata \"{FEATURES}\" is not a list of names: {}",
+                    said(error)
                 ))
             })?;
         if !features.is_empty() && features.len() != layers[0].shape[1] {

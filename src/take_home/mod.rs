@@ -6,6 +6,7 @@
 mod archive;
 mod arrays;
 mod card;
+mod charts;
 mod embeddings;
 mod head;
 mod history;
@@ -18,19 +19,24 @@ mod script;
 mod sentence_transformers;
 mod settings;
 mod svg;
+mod taken;
 mod text;
 
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-pub use archive::archive;
+pub use archive::{SavedArchive, archive, saved_run};
 pub use head::Head;
 pub use results::{Results, RowsOf, SideRows};
-pub use settings::link;
+pub use settings::{Link, link, link_pairs};
+pub use taken::Taken;
 
 use crate::dataset::{Dataset, Side};
 use crate::error::{Error, Result};
+
+/// The name of a saved run among the files that it leaves.
+pub const CHECKPOINT: &str = "checkpoint.bin";
 
 /// A file that is taken home.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,12 +74,16 @@ pub enum Piece {
     Torchrun,
     /// The run as a page.
     Report,
+    /// The charts.
+    Charts,
     /// The run as a model card.
     Card,
     /// The settings.
     Settings,
     /// The settings as the page's link.
     Link,
+    /// The run itself, to go on with.
+    Checkpoint,
     /// Everything that the run has to say.
     History,
     /// The steps as a table.
@@ -88,8 +98,7 @@ pub enum Piece {
     Labels,
     /// Embeddings as a table.
     Csv,
-    /// Embeddings as a table of lists; the page has no writer of it.
-    #[cfg(feature = "parquet")]
+    /// Embeddings as a table of lists.
     Parquet,
     /// Embeddings for the Embedding Projector.
     Projector,
@@ -101,7 +110,7 @@ pub enum Piece {
 
 impl Piece {
     /// All of them, in the order of lists.
-    pub const ALL: [Self; if cfg!(feature = "parquet") { 21 } else { 20 }] = [
+    pub const ALL: [Self; 23] = [
         Self::Zip,
         Self::Safetensors,
         Self::Onnx,
@@ -109,9 +118,11 @@ impl Piece {
         Self::Linear,
         Self::Torchrun,
         Self::Report,
+        Self::Charts,
         Self::Card,
         Self::Settings,
         Self::Link,
+        Self::Checkpoint,
         Self::History,
         Self::HistoryCsv,
         Self::HistoryJsonl,
@@ -119,7 +130,6 @@ impl Piece {
         Self::Npy,
         Self::Labels,
         Self::Csv,
-        #[cfg(feature = "parquet")]
         Self::Parquet,
         Self::Projector,
         Self::Neighbours,
@@ -136,9 +146,11 @@ impl Piece {
             Self::Linear => "linear",
             Self::Torchrun => "torchrun",
             Self::Report => "report",
+            Self::Charts => "charts",
             Self::Card => "card",
             Self::Settings => "settings",
             Self::Link => "link",
+            Self::Checkpoint => "checkpoint",
             Self::History => "history",
             Self::HistoryCsv => "history-csv",
             Self::HistoryJsonl => "history-jsonl",
@@ -146,7 +158,6 @@ impl Piece {
             Self::Npy => "npy",
             Self::Labels => "labels",
             Self::Csv => "csv",
-            #[cfg(feature = "parquet")]
             Self::Parquet => "parquet",
             Self::Projector => "projector",
             Self::Neighbours => "neighbours",
@@ -164,11 +175,15 @@ impl Piece {
             Self::Linear => "The linear map that the head is compared with, as safetensors",
             Self::Torchrun => "The recipe as a PyTorch script, for one process or many machines",
             Self::Report => "Verdict, scores and charts as one HTML page",
+            Self::Charts => "The charts, each as a picture (SVG) and as a table (CSV)",
             Self::Card => "A model card: data, settings, scores, device (Markdown)",
             Self::Settings => {
                 "The settings, to repeat the run with `nearfar train --config` (JSON)"
             }
             Self::Link => "The settings as they stand in the page's link, behind #",
+            Self::Checkpoint => {
+                "The run itself: drop it on the page, or `nearfar train --resume` it, to look at it again and to go on"
+            }
             Self::History => "All steps, scores and warnings (JSON)",
             Self::HistoryCsv => "Every step with its scores, as a table (CSV)",
             Self::HistoryJsonl => "Every step with its scores, a line each (JSON Lines)",
@@ -176,7 +191,6 @@ impl Piece {
             Self::Npy => "Embeddings of the rows (NPY)",
             Self::Labels => "The class of each row (CSV)",
             Self::Csv => "Embeddings of the rows with their classes, as a table (CSV)",
-            #[cfg(feature = "parquet")]
             Self::Parquet => {
                 "Embeddings of the rows with their classes, for pandas, polars and the like (Parquet)"
             }
@@ -190,15 +204,12 @@ impl Piece {
 
     /// Whether it is made of the rows of a side.
     pub fn is_of_rows(self) -> bool {
-        #[cfg(feature = "parquet")]
-        if self == Self::Parquet {
-            return true;
-        }
         matches!(
             self,
             Self::Npy
                 | Self::Labels
                 | Self::Csv
+                | Self::Parquet
                 | Self::Projector
                 | Self::Neighbours
                 | Self::RowsToCheck
@@ -250,6 +261,7 @@ impl Piece {
                 Ok(files)
             }
             Self::Report => one("report.html", report::report(results)),
+            Self::Charts => Ok(charts::files(&results.report)),
             Self::Card => one("model_card.md", card::card(results)),
             Self::Settings => one("config.json", pretty(config)),
             Self::Link => {
@@ -257,6 +269,13 @@ impl Piece {
                 let defaults = Dataset::default_config_of(name);
                 let text = format!("#{}\n", link(name, config, &defaults));
                 one("link.txt", text.into_bytes())
+            }
+            Self::Checkpoint => {
+                let checkpoint = results.checkpoint.clone();
+                one(
+                    CHECKPOINT,
+                    checkpoint.ok_or_else(|| missing("the run was saved without it"))?,
+                )
             }
             Self::History => one(results::HISTORY, pretty(&results.report)),
             Self::HistoryCsv => one("history.csv", history::csv(&results.report)),
@@ -273,6 +292,9 @@ impl Piece {
             Self::Csv => Ok(vec![embeddings::csv(rows()?)]),
             #[cfg(feature = "parquet")]
             Self::Parquet => Ok(vec![parquet::file(rows()?)?]),
+            // The page's own wasm only lists it.
+            #[cfg(not(feature = "parquet"))]
+            Self::Parquet => Err(missing("nothing here writes it")),
             Self::Projector => Ok(embeddings::projector(rows()?)),
             Self::Neighbours => {
                 let rows = rows()?;
@@ -312,7 +334,6 @@ impl Piece {
         match self {
             _ if self.is_of_rows() && count == 0 => None,
             Self::Npy => Some(128 + count * dim * 4),
-            #[cfg(feature = "parquet")]
             Self::Parquet => Some(count * (dim * 4 + 8 + label)),
             Self::Labels => Some(count * label),
             Self::Csv | Self::Projector => Some(count * (dim * number + label)),
@@ -360,7 +381,7 @@ impl FromStr for RowsOf {
 }
 
 /// What a folder of results holds, and the archive: what is small, and the test side.
-const IN_FOLDER: [Piece; 15] = [
+const IN_FOLDER: [Piece; 16] = [
     Piece::Card,
     Piece::Report,
     Piece::Settings,
@@ -374,6 +395,7 @@ const IN_FOLDER: [Piece; 15] = [
     Piece::Linear,
     Piece::Torchrun,
     Piece::Memory,
+    Piece::Checkpoint,
     Piece::Npy,
     Piece::Labels,
 ];
@@ -423,6 +445,7 @@ pub fn folder_names() -> Vec<String> {
         results::SIDES,
         results::DATA,
         results::MEMORY,
+        CHECKPOINT,
         "test_embeddings.npy",
         "test_labels.csv",
     ];

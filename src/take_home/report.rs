@@ -1,10 +1,10 @@
 //! One HTML file that shows a run: verdict, scores, charts and settings. It loads nothing, and holds no row of the data.
 
 use super::card::{self, ScoreLine};
+use super::charts::{Chart, charts};
 use super::results::{Results, data_name};
-use super::svg::{Line, chart};
+use super::svg::chart;
 use super::text::html;
-use crate::run::RunReport;
 
 const STYLE: &str = "\
 body{font:16px/1.5 system-ui,sans-serif;max-width:52rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a;background:#fff}\
@@ -69,7 +69,7 @@ pub(super) fn report(results: &Results) -> Vec<u8> {
         }
         put("</table>");
     }
-    for (title, lines) in charts(report) {
+    for Chart { title, lines, .. } in charts(report) {
         if let Some(svg) = chart(title, &lines) {
             put(&format!("<h2>{}</h2>\n{svg}", html(title)));
         }
@@ -110,48 +110,6 @@ pub(super) fn report(results: &Results) -> Vec<u8> {
     }
     put("</table>\n</body>\n</html>");
     page.into_bytes()
-}
-
-/// The charts of the page, over the steps.
-fn charts(report: &RunReport) -> [(&'static str, Vec<Line>); 4] {
-    let scored = |name, score: &dyn Fn(&crate::trainer::Evaluation) -> Option<f64>| Line {
-        name,
-        points: report
-            .evaluations
-            .iter()
-            .filter_map(|evaluation| Some([evaluation.step as f64, score(evaluation)?]))
-            .collect(),
-    };
-    let taken = |name, value: &dyn Fn(&crate::trainer::StepReport) -> f64| Line {
-        name,
-        points: report
-            .history
-            .iter()
-            .map(|step| [step.step as f64, value(step)])
-            .filter(|[_, value]| value.is_finite())
-            .collect(),
-    };
-    [
-        (
-            "precision@1 while training",
-            vec![
-                scored("validation", &|e| e.validation.map(|m| m.precision_at_1)),
-                scored("training", &|e| e.train.map(|m| m.precision_at_1)),
-            ],
-        ),
-        ("Loss", vec![taken("loss", &|step| step.loss)]),
-        (
-            "Mined and active",
-            vec![
-                taken("mined", &|step| step.mining.mined as f64),
-                taken("active", &|step| step.mining.active as f64),
-            ],
-        ),
-        (
-            "Device memory, bytes",
-            vec![taken("Nearfar", &|step| step.memory_bytes as f64)],
-        ),
-    ]
 }
 
 #[cfg(test)]

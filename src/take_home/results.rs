@@ -2,17 +2,16 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::arrays::NEIGHBOURS;
 use super::head::Head;
-use super::{arrays, embeddings};
+use super::{CHECKPOINT, Taken, arrays, embeddings};
 use crate::dataset::npy;
-use crate::dataset::{Dataset, NamedFile, RowSource, SAMPLES, Side, Sides};
+use crate::dataset::{NamedFile, SAMPLES, Side, Sides};
 use crate::embeddings::Embeddings;
-use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::knn::{KnnIndex, Neighbors};
+use crate::knn::Neighbors;
+use crate::quote::said;
 use crate::rows_to_check::RowsToCheck;
-use crate::run::{Run, RunReport};
+use crate::run::RunReport;
 
 /// The names of files that results are read from again.
 pub(super) const HISTORY: &str = "history.json";
@@ -35,6 +34,8 @@ pub struct Results {
     pub rows: Option<SideRows>,
     /// What the memory holds, as an NPZ, where there is one.
     pub memory: Option<Vec<u8>>,
+    /// The run as it is, where it can be gone on with.
+    pub checkpoint: Option<Vec<u8>>,
     /// The side of every row, as an NPY, and the rows of a built-in sample, as an NPZ.
     pub(super) sides: Option<Vec<u8>>,
     pub(super) data: Option<Vec<u8>>,
@@ -120,30 +121,6 @@ pub struct SideRows {
 }
 
 impl SideRows {
-    /// Looks for the rows nearest to each; there must be two.
-    ///
-    /// # Errors
-    /// As [`KnnIndex::new`] and [`KnnIndex::search`]; [`Error::Data`] where there are no two rows.
-    pub async fn find_neighbours(&mut self, engine: &Engine) -> Result<()> {
-        let k = NEIGHBOURS.min(self.rows.len().saturating_sub(1));
-        if k == 0 {
-            return Err(Error::Data(format!(
-                "neighbours: there are {} {} rows, and two are needed",
-                self.rows.len(),
-                self.of.words()
-            )));
-        }
-        let rows = RowSource::Memory {
-            values: self.embeddings.values.clone(),
-            dim: self.embeddings.dim,
-        };
-        let mut index = KnnIndex::new(engine, &rows, None, k).await?;
-        self.neighbours = Some(index.search(None, |_, _| {}).await?);
-        Ok(())
-    }
-}
-
-impl SideRows {
     /// Rows whose neighbours speak against their label; nothing before [`SideRows::find_neighbours`].
     pub fn to_check(&self) -> Option<RowsToCheck> {
         let found = self.neighbours.as_ref()?;
@@ -152,55 +129,37 @@ impl SideRows {
 }
 
 impl Results {
-    /// Takes what a run has so far; its rows only with [`Results::embed`].
+    /// Writes what a run gave in the formats of files.
     ///
     /// # Errors
-    /// [`Error::Device`]; what reading a sample's rows says.
-    pub async fn of(run: &mut Run) -> Result<Self> {
-        let report = run.report();
-        let trainer = run.trainer();
-        let features = trainer.dataset().feature_names.clone();
+    /// [`Error::Io`] where an archive cannot be written to memory.
+    pub fn new(taken: Taken) -> Result<Self> {
+        let Taken {
+            report,
+            features,
+            layers,
+            linear,
+            memory,
+            checkpoint,
+            sides,
+            sample,
+            rows,
+        } = taken;
         let head = |layers| Head {
             layers,
             features: features.clone(),
         };
-        let layers = trainer.head().await?;
-        let linear = trainer.linear_head().map(|layer| head(vec![layer]));
-        let memory = match report.config.memory() {
-            0 => None,
-            _ => Some(arrays::memory(&trainer.stored_memory().await?)?),
-        };
-        let dataset = trainer.dataset();
+        let sample = sample.map(|of| arrays::data(&of.values, of.dim, &of.labels));
         Ok(Self {
             head: head(layers),
-            linear,
-            rows: None,
-            memory,
-            sides: Some(arrays::sides(trainer.sides(), dataset.rows())),
-            data: sample_data(dataset).await?,
+            linear: linear.map(|layer| head(vec![layer])),
+            rows,
+            memory: memory.map(|memory| arrays::memory(&memory)).transpose()?,
+            checkpoint,
+            sides: Some(sides),
+            data: sample.transpose()?,
             report,
         })
-    }
-
-    /// Takes rows of a run along, through its head.
-    ///
-    /// # Errors
-    /// [`Error::NoDirection`] where a row has none; as [`crate::Trainer::embed`].
-    pub async fn embed(&mut self, run: &mut Run, of: RowsOf) -> Result<()> {
-        let trainer = run.trainer();
-        let rows = of.of(trainer.sides());
-        let embeddings = trainer.embed(&rows).await?;
-        embeddings.check()?;
-        let (dataset, name) = (trainer.dataset(), |row: &u32| *row as usize);
-        let label = |row| dataset.class_names[dataset.labels[name(row)] as usize].clone();
-        self.rows = Some(SideRows {
-            of,
-            labels: rows.iter().map(label).collect(),
-            rows,
-            embeddings,
-            neighbours: None,
-        });
-        Ok(())
     }
 
     /// Reads what a run left: `read` gives the content of a file by its name, where there is such a file. The rows are those of
@@ -220,14 +179,19 @@ impl Results {
             let name = format!("{folder}/{name}");
             Head::from_safetensors(&NamedFile { name, bytes })
         };
-        let report: RunReport = serde_json::from_slice(&whole(HISTORY)?)
-            .map_err(|error| refuse(HISTORY, &format!("it does not read as a run: {error}")))?;
+        let report: RunReport = serde_json::from_slice(&whole(HISTORY)?).map_err(|error| {
+            refuse(
+                HISTORY,
+                &format!("it does not read as a run: {}", said(error)),
+            )
+        })?;
         let linear = read(LINEAR)?.map(|bytes| head(LINEAR, bytes)).transpose()?;
         let sides = read(SIDES)?;
         let mut results = Self {
             head: head(HEAD, whole(HEAD)?)?,
             linear,
             memory: read(MEMORY)?,
+            checkpoint: read(CHECKPOINT)?,
             data: read(DATA)?,
             rows: None,
             report,
@@ -292,17 +256,6 @@ impl Results {
     pub fn knows_sides(&self) -> bool {
         self.sides.is_some()
     }
-}
-
-/// The rows of a built-in sample as a file.
-async fn sample_data(dataset: &Dataset) -> Result<Option<Vec<u8>>> {
-    if !is_sample(&dataset.name) {
-        return Ok(None);
-    }
-    let (mut values, dim) = (Vec::new(), dataset.features.dim());
-    let rows: Vec<u32> = (0..dataset.rows() as u32).collect();
-    dataset.features.read(&rows, &mut values).await?;
-    arrays::data(&values, dim, &dataset.labels).map(Some)
 }
 
 /// The name of a run's data without the folders that it lies in: those are nobody else's business.
@@ -414,6 +367,7 @@ pub(super) mod tests {
             linear: None,
             rows: Some(embeddings::tests::small()),
             memory: None,
+            checkpoint: None,
             sides: Some(b"sides 000011122"[6..].to_vec()),
             data: None,
         }

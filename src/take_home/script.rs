@@ -41,6 +41,7 @@ pub(super) fn script(results: &Results) -> Result<Vec<u8>> {
         ("LABELS", literal(&serde_json::json!(label))),
         ("HIDDEN", python(&config.hidden_layers)),
         ("EMBEDDING", python(config.embedding_size)),
+        ("DROPOUT", python(config.dropout)),
         ("SEED", python(config.seed)),
         ("STEPS", python(config.steps)),
         ("BATCH", python(config.batch_size)),
@@ -86,7 +87,7 @@ pub(super) fn script(results: &Results) -> Result<Vec<u8>> {
 /// Refuses settings that PML has nothing for.
 pub(super) fn check(config: &TrainConfig) -> Result<()> {
     match &config.miner {
-        Miner::FacenetSemihard(_) | Miner::DistanceWeighted(_) if is_mined(config) => {
+        Miner::FacenetSemihard(_) if is_mined(config) => {
             Err(Error::Config(
                 "torchrun: PML has no miner like `facenet-semihard`, one negative for each positive: no script is written for this \
                  run"
@@ -168,7 +169,7 @@ fn loss_class(loss: &Loss) -> &'static str {
 fn loss(config: &TrainConfig) -> String {
     let loss = &config.loss;
     let mut all = arguments(loss, &["proxy_lr", "beta_lr"]);
-    if loss.proxies().is_some() {
+    if loss.learns_proxies() {
         all.push(("num_classes".to_owned(), "classes".to_owned()));
         all.push(("embedding_size".to_owned(), "EMBEDDING".to_owned()));
     }
@@ -202,22 +203,27 @@ fn is_mined(config: &TrainConfig) -> bool {
 fn miner(config: &TrainConfig) -> String {
     let class = match &config.miner {
         _ if !is_mined(config) => return "None".to_owned(),
-        Miner::None | Miner::FacenetSemihard(_) | Miner::DistanceWeighted(_) => {
-            return "None".to_owned();
-        }
+        Miner::None | Miner::FacenetSemihard(_) => return "None".to_owned(),
         Miner::TripletMargin(_) => "TripletMarginMiner",
         Miner::BatchHard(_) => "BatchHardMiner",
         Miner::BatchEasyHard(_) => "BatchEasyHardMiner",
         Miner::MultiSimilarity(_) => "MultiSimilarityMiner",
         Miner::PairMargin(_) => "PairMarginMiner",
+        Miner::DistanceWeighted(_) => "DistanceWeightedMiner",
     };
-    let mut all = arguments(&config.miner, &[]);
-    all.push(distance(config.chosen_by()));
+    let mut all = arguments(&config.miner, &["seed"]);
+    // It draws by L2 distances, whatever the loss compares by.
+    if !config.miner.draws() {
+        all.push(distance(config.chosen_by()));
+    }
     call(&format!("miners.{class}"), all)
 }
 
 fn miner_note(config: &TrainConfig) -> Option<&'static str> {
     match &config.miner {
+        Miner::DistanceWeighted(_) if is_mined(config) && config.memory() > 0 => Some(
+            "PML draws a row's own copy in the memory as a positive too, and then leaves it out; Nearfar draws another one.",
+        ),
         Miner::BatchEasyHard(_) if is_mined(config) && config.memory() > 0 => Some(
             "PML takes a row's own copy in the memory for its easiest positive, and then leaves it out; Nearfar takes the next one.",
         ),
@@ -291,7 +297,7 @@ mod tests {
     fn a_script_has_the_settings_and_no_gaps() {
         let text = with(&["miner_distance=cosine"]).expect("is written");
         for part in [
-            "HIDDEN, EMBEDDING = [256], 64",
+            "HIDDEN, EMBEDDING, DROPOUT = [256], 64, 0.0",
             "return losses.TripletMarginLoss(margin=0.2, smooth_loss=False, swap=False, distance=distances.CosineSimilarity())",
             "return miners.TripletMarginMiner(margin=0.2, type_of_triplets=\"semihard\", distance=distances.CosineSimilarity())",
             "MEMORY, MEMORY_START = 1024, 0",
@@ -319,6 +325,10 @@ mod tests {
                     let error = text.expect_err("PML has none").to_string();
                     assert!(error.contains("PML has no miner"), "{error}");
                 }
+                // Its distance and its seed are no choice in PML.
+                "distance-weighted" => assert!(text.expect("is written").contains(
+                    "    return miners.DistanceWeightedMiner(cutoff=0.5, nonzero_loss_cutoff=1.4)\n"
+                )),
                 "none" => assert!(
                     text.expect("is written")
                         .contains("def make_miner():\n    return None")

@@ -1,6 +1,10 @@
-//! The settings of a run as the page's link carries them.
+//! The settings of a run as the page's link carries them, `#data=digits&memory_size=0`: only what differs from the data's defaults.
+//! Data from a file is named, `data=file:trees.csv`: a link cannot carry it.
 
 use crate::config::TrainConfig;
+use crate::dataset::SAMPLES;
+use crate::device::EngineKind;
+use crate::quote::quoted;
 
 /// How a link names a sample of the library, and a file, which it cannot carry.
 const SAMPLE: &str = "sample:";
@@ -19,6 +23,62 @@ pub fn link(data: &str, config: &TrainConfig, defaults: &TrainConfig) -> String 
     link.finish()
 }
 
+/// What a link asks for.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Link {
+    /// A forced engine, from `?engine=`.
+    pub engine: Option<EngineKind>,
+    /// From how many bytes on features stay in their file, from `?stream_from=`: for who has little memory, and for tests.
+    pub stream_from: Option<u64>,
+    /// The name of the data: `sample:` and a sample's, or a file's.
+    pub data: Option<String>,
+    /// Settings, `key=value` each.
+    pub sets: Vec<String>,
+    /// What makes no sense, and is left out.
+    pub problems: Vec<String>,
+}
+
+impl Link {
+    /// Reads what stands in an address behind `?` and behind `#`, with these marks or without.
+    pub fn read(query: &str, settings: &str) -> Self {
+        let mut link = Self::default();
+        for (key, value) in link_pairs(query) {
+            match (key.as_str(), value.parse(), value.parse()) {
+                ("engine", Ok(engine), _) => link.engine = Some(engine),
+                ("engine", Err(message), _) => link.problems.push(message),
+                ("stream_from", _, Ok(bytes)) => link.stream_from = Some(bytes),
+                _ => {}
+            }
+        }
+        for (key, value) in link_pairs(settings) {
+            if key != "data" {
+                link.sets.push(format!("{key}={value}"));
+            } else if let Some(file) = value.strip_prefix(FILE) {
+                link.data = Some(file.to_owned());
+            } else {
+                let name = value.strip_prefix(SAMPLE).unwrap_or(&value);
+                // Sizes alone, as in `#data=600000x128x1000`, are data that is imagined.
+                if SAMPLES.contains(&name)
+                    || name.split('x').all(|size| size.parse::<u64>().is_ok())
+                {
+                    link.data = Some(format!("{SAMPLE}{name}"));
+                } else {
+                    let known = SAMPLES.join(" or ");
+                    link.problems
+                        .push(format!("there is no sample {}, but {known}", quoted(name)));
+                }
+            }
+        }
+        link
+    }
+}
+
+/// The keys and values of a part of an address, in order.
+pub fn link_pairs(part: &str) -> Vec<(String, String)> {
+    let pairs = form_urlencoded::parse(part.trim_start_matches(['#', '?']).as_bytes());
+    pairs.into_owned().collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -33,5 +93,26 @@ mod tests {
             link("a&b #c.csv", &config, &defaults),
             "data=file%3Aa%26b+%23c.csv&hidden_layers=%5B8%2C4%5D&steps=9"
         );
+    }
+
+    #[test]
+    fn a_link_asks_for_what_it_names_and_says_what_makes_no_sense() {
+        let read = Link::read(
+            "?engine=cpu&stream_from=9&other",
+            "#data=file%3Aa%26b+%23c.csv&steps=9",
+        );
+        let expected = Link {
+            engine: Some(EngineKind::Cpu),
+            stream_from: Some(9),
+            data: Some("a&b #c.csv".to_owned()),
+            sets: vec!["steps=9".to_owned()],
+            problems: Vec::new(),
+        };
+        assert_eq!(read, expected);
+        let odd = Link::read("engine=abacus&stream_from=-1", "data=nothing");
+        assert_eq!((odd.stream_from, odd.data, odd.engine), (None, None, None));
+        assert_eq!(odd.problems.len(), 2, "{:?}", odd.problems);
+        let imagined = Link::read("", "data=600x8x30").data;
+        assert_eq!(imagined.as_deref(), Some("sample:600x8x30"));
     }
 }

@@ -20,9 +20,48 @@ pub(super) struct Line {
     pub(super) points: Vec<[f64; 2]>,
 }
 
-/// A chart of lines over the steps of a run, from y 0 on; nothing where no line has a point.
+/// A chart of lines over the steps of a run, from y 0 on, with its legend, as a page shows them; nothing where no line has a point.
 pub(super) fn chart(title: &str, lines: &[Line]) -> Option<String> {
-    let drawn: Vec<(&Line, &str)> = lines
+    let (mut page, drawn) = plot(title, lines)?;
+    page.push_str("<p class=\"legend\">");
+    for (line, colour) in drawn {
+        page.push_str(&format!(
+            "<span><i style=\"background:{colour}\"></i>{}</span> ",
+            html(line.name)
+        ));
+    }
+    page.push_str("</p>\n");
+    Some(page)
+}
+
+/// The same as a file of its own, on white, with its title.
+pub(super) fn file(title: &str, lines: &[Line]) -> Option<String> {
+    let (plot, drawn) = plot(title, lines)?;
+    let (above, title) = (56.0, html(title));
+    let height = HEIGHT + above;
+    let mut svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\">\n\
+         <title>{title}</title>\n<style>text{{font:11px sans-serif;fill:#444}}.grid{{stroke:#ddd}}</style>\n\
+         <rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n<text x=\"{LEFT}\" y=\"22\" style=\"font-size:14px\">{title}</text>\n"
+    );
+    let mut at = LEFT;
+    for (line, colour) in drawn {
+        svg.push_str(&format!(
+            "<rect x=\"{at}\" y=\"35\" width=\"9\" height=\"9\" fill=\"{colour}\"/><text x=\"{}\" y=\"44\">{}</text>\n",
+            at + 14.0,
+            html(line.name)
+        ));
+        at += 34.0 + 6.0 * line.name.chars().count() as f64;
+    }
+    svg.push_str(&format!(
+        "<g transform=\"translate(0 {above})\">\n{plot}</g>\n</svg>\n"
+    ));
+    Some(svg)
+}
+
+/// The lines with axes, and which are drawn in which colours.
+fn plot<'a>(title: &str, lines: &'a [Line]) -> Option<(String, Vec<(&'a Line, &'static str)>)> {
+    let drawn: Vec<(&Line, &'static str)> = lines
         .iter()
         .zip(COLOURS)
         .filter(|(line, _)| !line.points.is_empty())
@@ -37,7 +76,7 @@ pub(super) fn chart(title: &str, lines: &[Line]) -> Option<String> {
     let y = |value: f64| HEIGHT - BOTTOM - value / most_y * (HEIGHT - TOP - BOTTOM);
     let title = html(title);
     let mut svg = format!(
-        "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{title}\" xmlns=\"http://www.w3.org/2000/svg\">\n"
+        "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" width=\"{WIDTH}\" height=\"{HEIGHT}\" role=\"img\" aria-label=\"{title}\" xmlns=\"http://www.w3.org/2000/svg\">\n"
     );
     for quarter in 0..=4 {
         let value = most_y * f64::from(quarter) / 4.0;
@@ -72,15 +111,8 @@ pub(super) fn chart(title: &str, lines: &[Line]) -> Option<String> {
             places.join(" ")
         ));
     }
-    svg.push_str("</svg>\n<p class=\"legend\">");
-    for (line, colour) in &drawn {
-        svg.push_str(&format!(
-            "<span><i style=\"background:{colour}\"></i>{}</span> ",
-            html(line.name)
-        ));
-    }
-    svg.push_str("</p>\n");
-    Some(svg)
+    svg.push_str("</svg>\n");
+    Some((svg, drawn))
 }
 
 /// The least of 1, 2, 5, 10, .. times a power of ten that is not below.

@@ -30,7 +30,7 @@ from safetensors.torch import save_file
 
 # What the run had.
 DATA, LABELS = @DATA@, @LABELS@
-HIDDEN, EMBEDDING = @HIDDEN@, @EMBEDDING@
+HIDDEN, EMBEDDING, DROPOUT = @HIDDEN@, @EMBEDDING@, @DROPOUT@
 SEED, STEPS, BATCH = @SEED@, @STEPS@, @BATCH@
 LR, WEIGHT_DECAY, LOSS_LR = @LR@, @WEIGHT_DECAY@, @LOSS_LR@
 MEMORY, MEMORY_START = @MEMORY@, @MEMORY_START@
@@ -169,7 +169,9 @@ def read(path, labels, features, outer):
 
 def layers(inputs):
     widths = [inputs, *HIDDEN]
-    hidden = [layer for pair in zip(widths, widths[1:]) for layer in (torch.nn.Linear(*pair), torch.nn.ReLU())]
+    # One module, so that the names of the weights stay.
+    relu = lambda: torch.nn.Sequential(torch.nn.ReLU(), torch.nn.Dropout(DROPOUT))
+    hidden = [layer for pair in zip(widths, widths[1:]) for layer in (torch.nn.Linear(*pair), relu())]
     return torch.nn.Sequential(*hidden, torch.nn.Linear(widths[-1], EMBEDDING))
 
 

@@ -5,7 +5,7 @@ use super::counts::{EDGES, PairCounts, bin};
 use super::interval::Unit;
 use crate::by_class::class_counts;
 use crate::cpu::Distance;
-use crate::engine::{DeviceVec, Engine, Workspace};
+use crate::engine::{DeviceVec, Engine};
 use crate::error::{Error, Result};
 use crate::forecast::{Forecast, Rate, check_count};
 use crate::gpu::STAGING_BYTES;
@@ -16,7 +16,7 @@ use crate::ledger::Purpose;
 use crate::memory::zeros;
 use crate::pace::{Fetch, Slices};
 use crate::plan::{MemoryPlan, Room};
-use crate::unit_rows::{Intake, UnitRows};
+use crate::unit_rows::UnitRows;
 use crate::working::Task;
 
 /// The most rows that ask at once, and that they are compared with at once.
@@ -67,7 +67,7 @@ impl ThresholdSpec {
     /// [`Error::Refused`] and [`Error::TooLarge`], with the numbers.
     pub fn plan(&self, room: &Room, rate: &Rate) -> Result<Forecast> {
         check_count("rows", self.rows)?;
-        let cut = self.fit(room, true)?;
+        let cut = self.fit(room)?;
         let blocks = self.queries.div_ceil(cut.queries).max(1) as u64;
         let chunks = self.rows.div_ceil(cut.references) as u64;
         let (queries, rows) = (self.queries as u64, self.rows as u64);
@@ -75,7 +75,7 @@ impl ThresholdSpec {
         let traffic_bytes = row_bytes * (blocks * rows + queries) + 4 * self.compared();
         let operations = 2.0 * self.compared() as f64 * stride(self.dim) as f64;
         Ok(Forecast {
-            memory: self.buffers(&cut, true),
+            memory: self.buffers(&cut),
             block_queries: cut.queries as u64,
             chunk_rows: cut.references as u64,
             resident: false,
@@ -102,24 +102,19 @@ impl ThresholdSpec {
         }
     }
 
-    /// The largest blocks that the room holds, with an intake for stored rows or without.
-    fn fit(&self, room: &Room, stored: bool) -> Result<Cut> {
-        let cut = self.cut(room, stored);
-        let plan_in = |room: &Room| self.buffers(&self.cut(room, stored), stored);
+    /// The largest blocks that the room holds.
+    fn fit(&self, room: &Room) -> Result<Cut> {
+        let cut = self.cut(room);
+        let plan_in = |room: &Room| self.buffers(&self.cut(room));
         plan_in(room).fits_or("threshold", room, ADVICE, plan_in)?;
         Ok(cut)
     }
 
-    fn cut(&self, room: &Room, stored: bool) -> Cut {
+    fn cut(&self, room: &Room) -> Cut {
         let row_bytes = 4 * stride(self.dim).max(4) as u64;
         let (rows, queries) = (self.rows.max(1) as u64, self.queries.max(1) as u64);
-        // What is left beside the intake and the rounding of every buffer.
-        let fixed = if stored {
-            Intake::plan(MemoryPlan::default(), self.dim).total_bytes()
-        } else {
-            0
-        };
-        let free = room.free_bytes.saturating_sub(fixed + 4 * 16);
+        // What is left beside the rounding of every buffer.
+        let free = room.free_bytes.saturating_sub(4 * 16);
         let most = room.max_buffer_bytes / row_bytes;
         let references = (free / 4 / row_bytes).min(CHUNK_ROWS).min(most);
         let references = references.max(FEWEST_ROWS).min(rows);
@@ -135,17 +130,12 @@ impl ThresholdSpec {
         }
     }
 
-    fn buffers(&self, cut: &Cut, stored: bool) -> MemoryPlan {
+    fn buffers(&self, cut: &Cut) -> MemoryPlan {
         let stride = stride(self.dim) as u64;
-        let plan = MemoryPlan::default();
-        let plan = if stored {
-            Intake::plan(plan, self.dim)
-        } else {
-            plan
-        };
         let (queries, references) = (cut.queries as u64, cut.references as u64);
         let similarities = cut.similarities as u64;
-        plan.with::<f32>(Purpose::Neighbours, "threshold.queries", queries * stride)
+        MemoryPlan::default()
+            .with::<f32>(Purpose::Neighbours, "threshold.queries", queries * stride)
             .with::<f32>(
                 Purpose::Neighbours,
                 "threshold.references",
@@ -190,27 +180,22 @@ struct Waiting {
 }
 
 impl PairCounter {
-    /// Takes the buffers from what is left of the engine's budget; the intake comes along for stored rows.
+    /// Takes the buffers from what is left of the engine's budget.
     ///
     /// # Errors
     /// As [`ThresholdSpec::plan`]; [`Error::Device`].
-    pub(crate) async fn new(
-        engine: &Engine,
-        spec: &ThresholdSpec,
-        stored: bool,
-    ) -> Result<(Self, Workspace)> {
+    pub(crate) async fn new(engine: &Engine, spec: &ThresholdSpec) -> Result<Self> {
         check_count("rows", spec.rows)?;
-        let cut = spec.fit(&engine.room(), stored)?;
+        let cut = spec.fit(&engine.room())?;
         engine.prepare(kernels::used_on(engine.info())).await?;
-        let plan = spec.buffers(&cut, stored);
+        let plan = spec.buffers(&cut);
         let mut workspace = engine.workspace("threshold", &plan, ADVICE).await?;
-        let counter = Self {
+        Ok(Self {
             queries: workspace.take("threshold.queries"),
             references: workspace.take("threshold.references"),
             similarities: workspace.take("threshold.similarities"),
             cut,
-        };
-        Ok((counter, workspace))
+        })
     }
 
     /// Counts every pair of a row in `asking`, ascending places, with another row of the side, each pair once; those that are in
@@ -219,11 +204,9 @@ impl PairCounter {
     ///
     /// # Errors
     /// What reading rows says; [`Error::Device`], [`Error::NoMemory`], and [`Error::Stopped`] between slices.
-    #[expect(clippy::too_many_arguments, reason = "what is counted, of whom")]
     pub(crate) async fn count(
         &mut self,
         slices: &mut Slices<'_>,
-        intake: &mut Intake,
         what: &str,
         labels: &[u32],
         rows: &mut UnitRows<'_>,
@@ -255,14 +238,14 @@ impl PairCounter {
             .zip(asking.chunks(self.cut.queries))
         {
             let places = block.iter().copied();
-            rows.bring_among(slices, intake, places, &mut self.queries, 0)
+            rows.bring_among(slices, places, &mut self.queries, 0)
                 .await?;
             // Where everyone asks, a row has met those before it already.
             let start = if everyone { first } else { 0 };
             for reference in (start..count).step_by(self.cut.references) {
                 let references = reference..count.min(reference + self.cut.references);
                 let places = references.start as u32..references.end as u32;
-                rows.bring_among(slices, intake, places, &mut self.references, 0)
+                rows.bring_among(slices, places, &mut self.references, 0)
                     .await?;
                 let asking_here = match everyone {
                     true => block.partition_point(|row| (*row as usize) + 1 < references.end),

@@ -23,7 +23,7 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::evaluation::{Rows, choose};
 use crate::pace::{Pace, Slices};
-use crate::unit_rows::{Intake, UnitRows};
+use crate::unit_rows::UnitRows;
 
 /// False match rates to choose from where none is asked for: the least that lets in as many pairs as the rule of 30 takes.
 const RATES: [f64; 3] = [0.001, 0.01, 0.1];
@@ -296,8 +296,7 @@ pub async fn find_threshold(
     reported.check_against(fit)?;
     let sides = [fit.rows.rows(), reported.rows.rows()];
     let spec = ThresholdSpec::of(&sides, fit.rows.dim(), config.queries);
-    let (mut counter, mut workspace) = PairCounter::new(engine, &spec, true).await?;
-    let mut intake = Intake::new(&mut workspace);
+    let mut counter = PairCounter::new(engine, &spec).await?;
     let mut pace = Pace::of(engine);
     let mut slices = Slices::new(engine, &mut pace);
     let mut count = async |side: Rows<'_>, what: &str, at: Option<usize>| {
@@ -315,15 +314,7 @@ pub async fn find_threshold(
         };
         let asking = choose(labels.len(), config.queries, config.seed);
         counter
-            .count(
-                &mut slices,
-                &mut intake,
-                what,
-                &labels,
-                &mut rows,
-                &asking,
-                at,
-            )
+            .count(&mut slices, what, &labels, &mut rows, &asking, at)
             .await
     };
     let fitted = count(fit, "pairs to fit", None).await?;

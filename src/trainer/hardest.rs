@@ -8,6 +8,7 @@ use crate::error::Result;
 use crate::kernels::hardest::{self, Hardest};
 use crate::kernels::ranks::{Block, Inputs, NO_ID};
 use crate::kernels::stride;
+use crate::order;
 
 /// Triplets of a step, the most violated first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -99,7 +100,7 @@ impl Trainer {
                 there.then(|| (ids, [positive[0], negative[0]].map(f32::from_bits)))
             })
             .collect();
-        triplets.sort_by(|(ids, s), (other_ids, other)| {
+        order::sort_by(&mut triplets, |(ids, s), (other_ids, other)| {
             let tm = |[s_ap, s_an]: &[f32; 2]| s_ap - s_an;
             tm(s).total_cmp(&tm(other)).then(ids.cmp(other_ids))
         });

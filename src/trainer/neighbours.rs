@@ -81,7 +81,7 @@ impl Trainer {
         if k == 0 {
             return Ok(Vec::new());
         }
-        let Self { intake, seeker, .. } = self;
+        let seeker = &mut self.seeker;
         let (engine, mut pace) = (self.engine.clone(), self.evaluation_pace);
         let mut slices = Slices::new(&engine, &mut pace);
         let mut embedded = UnitRows::Embedded {
@@ -94,27 +94,29 @@ impl Trainer {
         let at_once = self.evaluator.capacity();
         let (references, query) = self.evaluator.search_mut();
         let one = std::iter::once(place);
-        embedded
-            .bring_among(&mut slices, intake, one, query, 0)
-            .await?;
+        embedded.bring_among(&mut slices, one, query, 0).await?;
         seeker.ask(&mut slices, &[Asked::first(place)]).await?;
-        for first in (0..rows.len()).step_by(at_once) {
-            let places = first as u32..rows.len().min(first + at_once) as u32;
-            let chunk = Search {
-                first_row: 0,
-                rows: 1,
-                references: places.len(),
-                first_id: places.start,
-                stride: stride(self.model.embedding_size()),
-                k,
-            };
-            embedded
-                .bring_among(&mut slices, intake, places, references, 0)
-                .await?;
-            seeker
-                .look(&mut slices, &chunk, query, references, first == 0)
-                .await?;
+        loop {
+            for first in (0..rows.len()).step_by(at_once) {
+                let places = first as u32..rows.len().min(first + at_once) as u32;
+                let chunk = Search {
+                    first_row: 0,
+                    rows: 1,
+                    references: places.len(),
+                    first_id: places.start,
+                    stride: stride(self.model.embedding_size()),
+                    k,
+                };
+                embedded
+                    .bring_among(&mut slices, places, references, 0)
+                    .await?;
+                seeker
+                    .look(&mut slices, &chunk, query, references, first == 0)
+                    .await?;
+            }
+            if let Some(nearest) = seeker.kept(&mut slices, 1, k).await? {
+                return Ok(nearest);
+            }
         }
-        seeker.kept(&mut slices, k).await
     }
 }

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::kernels::triplet_margin::{BINS, read_pairs};
+use crate::kernels::pair_counts::{BINS, read_pairs};
 
 /// Every anchor of a batch with every reference but its own copy, counted by their similarity.
 ///

@@ -114,7 +114,7 @@ impl Trainer {
         };
         slices.collect().await?;
         let mut metrics = rankings.into_iter().map(|ranking| {
-            let retrieval = ranking?.sum(&mut slices).finish(|_| String::new());
+            let retrieval = ranking?.sum(&mut slices).finish(&|_| String::new());
             retrieval.map(|retrieval| retrieval.metrics)
         });
         let (train, validation) = (metrics.next().flatten(), metrics.next().flatten());
@@ -154,6 +154,11 @@ impl Trainer {
         self.config.test_queries = queries;
     }
 
+    /// Lets the run take so many steps in all.
+    pub(crate) fn set_steps(&mut self, steps: u64) {
+        self.config.steps = steps;
+    }
+
     /// Scores one side by a map for the end of a run: a seeded choice of [`crate::TrainConfig::test_queries`] rows, each against all
     /// others, and each query by itself. The queries of all maps are the same, in the same order. Nothing where there is no
     /// such map.
@@ -178,7 +183,7 @@ impl Trainer {
             .await?;
         Ok(sum.and_then(|mut sum| {
             let queries = sum.take_queries();
-            let retrieval = sum.finish(|_| String::new())?;
+            let retrieval = sum.finish(&|_| String::new())?;
             Some((retrieval.metrics, queries))
         }))
     }
@@ -208,7 +213,7 @@ impl Trainer {
             )
             .await?;
         let names = &self.dataset.class_names;
-        Ok(sum.and_then(|sum| sum.finish(|class| names[class as usize].clone())))
+        Ok(sum.and_then(|sum| sum.finish(&|class| names[class as usize].clone())))
     }
 
     /// The means over some rows, ranked among others.
@@ -223,7 +228,7 @@ impl Trainer {
         let sum = self
             .ranked(what, map, rows, queries, sum, &mut |_, _| {})
             .await?;
-        let retrieval = sum.and_then(|sum| sum.finish(|_| String::new()));
+        let retrieval = sum.and_then(|sum| sum.finish(&|_| String::new()));
         Ok(retrieval.map(|retrieval| retrieval.metrics))
     }
 
@@ -270,7 +275,6 @@ impl Trainer {
             tile,
             linear,
             evaluator,
-            intake,
             ..
         } = self;
         let mut unit = match (map, linear) {
@@ -314,7 +318,7 @@ impl Trainer {
         slices.begin(task, looked + brought * unit.operations());
         let queries = Queries::Own(queries);
         evaluator
-            .score(slices, intake, &labels, &mut unit, queries, sum, progress)
+            .score(slices, &labels, &mut unit, queries, sum, progress)
             .await
             .map(Some)
     }
@@ -347,9 +351,7 @@ impl Trainer {
         for first in (0..rows.len()).step_by(at_once) {
             let places = first as u32..rows.len().min(first + at_once) as u32;
             let count = (places.len() * stride) as u64;
-            embedded
-                .bring_among(slices, &mut self.intake, places, unit, 0)
-                .await?;
+            embedded.bring_among(slices, places, unit, 0).await?;
             fetched.append(slices.fetch(unit, 0, count).await?);
         }
         Ok(fetched)

@@ -15,22 +15,23 @@ use crate::forecast::Path;
 use crate::kernels::drift::Drift;
 use crate::kernels::hardest::{self, Hardest};
 use crate::kernels::optimizer::{Moments, PARTS};
+use crate::kernels::pair_counts::PAIRS;
 use crate::kernels::ranks::{Block, Row, SEGMENT};
-use crate::kernels::triplet_margin::{self, OWNERS, PAIRS, TERMS, part_stride};
+use crate::kernels::triplet_margin::{self, OWNERS, TERMS, part_stride};
 use crate::kernels::{MOST_STEPS, stride};
 use crate::knn::Seeker;
 use crate::ledger::Purpose;
 use crate::linear::{LinearMap, Unfit};
 use crate::losses::{MiningRule, Operands};
-use crate::mining_pass::{BlockSizes, MiningPass};
+use crate::mining_pass::MiningPass;
 use crate::model::{Activations, EmbeddingModel, Gradients};
 use crate::optimizer;
 use crate::plan::{MemoryPlan, Room};
 use crate::proxies::ProxySpec;
 use crate::rng;
-use crate::row_pass::{RowPass, RowWork};
+use crate::row_pass::{BlockSizes, RowPass, RowWork};
 use crate::row_weights::RowWeights;
-use crate::unit_rows::{Intake, TILE_ROWS};
+use crate::unit_rows::TILE_ROWS;
 
 /// Steps whose rows go up together at most.
 const STEPS_PER_UPLOAD: usize = 16;
@@ -76,7 +77,6 @@ pub(super) struct Setup {
 impl Setup {
     pub(super) fn new(dataset: &Dataset, config: &TrainConfig) -> Result<Self> {
         config.check()?;
-        config.miner.check_has_a_loss()?;
         check_rows(config)?;
         let sides = Sides::new(dataset, config)?;
         let sampler = Batches::new(dataset, &sides.train, config)?;
@@ -112,6 +112,8 @@ pub(super) struct Sizes {
     alone: Option<Blocks>,
     pub(super) path: Path,
     pub(super) work: RowWork,
+    /// Positives of a row among its batch at most.
+    positives_of_batch: usize,
     /// The proxies that the loss learns.
     pub(super) proxies: Option<ProxySpec>,
     /// Whether a miner weighs the rows of a batch.
@@ -226,13 +228,19 @@ impl Sizes {
             Operands::ProxiesWithRows => (count, batch),
         };
         let blocks = |references: usize, alone: bool| {
-            let positives = sampler.most_of_a_class(references).saturating_sub(1);
+            // Rows that meet proxies draw from their batch.
+            let rows = if alone { batch } else { references };
+            let positives = sampler.most_of_a_class(rows).saturating_sub(1);
             let dim = config.embedding_size;
             Blocks::new(&rule, anchors, references, positives, dim, alone)
         };
         let with_memory = (config.memory() > 0).then(|| blocks(memory, false));
         let alone = config.memory() == 0 || config.memory_start_step > 0;
         let alone = alone.then(|| blocks(own_references, true));
+        let work = RowWork::of(&rule);
+        for blocks in with_memory.iter().chain(&alone) {
+            RowPass::check_draws(work, blocks.positives)?;
+        }
         let step_bytes = UPLOAD_BYTES_PER_ROW * batch + 4 * (TERMS + batch.max(anchors));
         let upload = STEPS_PER_UPLOAD.min(((1 << 20) - 4 * PAIRS) / step_bytes);
         Ok(Self {
@@ -242,7 +250,8 @@ impl Sizes {
             with_memory,
             alone,
             path: rule.path(),
-            work: RowWork::of(&rule),
+            work,
+            positives_of_batch: sampler.most_of_a_class(batch).saturating_sub(1),
             proxies,
             weighs_rows: config.miner_weights,
             boundary_lr: config.loss.boundary_lr(),
@@ -336,7 +345,6 @@ impl Sizes {
                 };
                 let cut = self.evaluation.cut(&left);
                 let plan = Evaluator::plan(training, &self.evaluation, &cut);
-                let plan = Intake::plan(plan, self.evaluation.dim);
                 match plan.fits("training", room, self.advice()) {
                     Ok(()) => {
                         return Ok(Fit {
@@ -376,7 +384,7 @@ impl Sizes {
         let batch = (self.weighs_rows && self.proxies.is_some()).then_some(BlockSizes {
             rows: self.batch as u64,
             references: self.batch as u64,
-            thresholds: 0,
+            thresholds: self.batch as u64 * (self.positives_of_batch as u64 + 1),
         });
         let blocks = all.iter().map(Blocks::sizes).chain(batch);
         MiningPass::plan(plan, self.path, self.work, anchors, self.stride(), blocks)
@@ -491,8 +499,13 @@ impl Blocks {
                 segments * 4 * part_stride(stride(dim)) as u64 + positives as u64 * threshold_bytes
             }
             MiningRule::Rows(_) => {
-                let blocks = [(1, references as u64)];
-                RowPass::plan(MemoryPlan::default(), RowWork::of(rule), 1, blocks).total_bytes()
+                let block = BlockSizes {
+                    rows: 1,
+                    references: references as u64,
+                    thresholds: positives as u64 + 1,
+                };
+                let (plan, work) = (MemoryPlan::default(), RowWork::of(rule));
+                RowPass::plan(plan, work, 1, [block]).total_bytes()
             }
         };
         let dispatches = |rows: usize| match rule {
@@ -507,7 +520,7 @@ impl Blocks {
                 };
                 triplet_margin::dispatches(&block, positives, alone)
             }
-            MiningRule::Rows(rule) => RowPass::dispatches(stride(dim), references, &rule.cost),
+            MiningRule::Rows(rule) => RowPass::dispatches(stride(dim), references, rule),
         };
         let rows = match (BLOCK_BYTES / bytes_per_row.max(1)) as usize / OWNERS * OWNERS {
             // Rows of a batch that are its own references all need their thresholds at once.

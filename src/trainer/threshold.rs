@@ -38,7 +38,7 @@ impl Trainer {
         let dim = self.model.embedding_size();
         let spec = ThresholdSpec::of(&[fit.len(), test.len()], dim, config.queries);
         let engine = self.engine.clone();
-        let (mut counter, _workspace) = PairCounter::new(&engine, &spec, false).await?;
+        let mut counter = PairCounter::new(&engine, &spec).await?;
         let fitted = self.count_pairs(&mut counter, Side::Validation, fit, &config, None);
         let fitted = fitted.await?;
         let (at, rate) = fit_edge(&fitted, Side::Validation.name(), false_match_rate)?;
@@ -77,15 +77,7 @@ impl Trainer {
         };
         let what = format!("counting pairs of {} rows", side.name());
         let counted = counter
-            .count(
-                &mut slices,
-                &mut self.intake,
-                &what,
-                &labels,
-                &mut embedded,
-                &asking,
-                at,
-            )
+            .count(&mut slices, &what, &labels, &mut embedded, &asking, at)
             .await?;
         self.evaluation_pace = pace;
         Ok(counted)

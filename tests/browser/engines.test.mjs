@@ -162,17 +162,18 @@ test("a page whose files do not come says so", async () => {
 });
 
 test("a page that panics says so, with the reason", async () => {
-  // An event that the page never asks for.
+  // More answers than questions.
   const forge = (page) => page.addInitScript(() => {
     window.Worker = class extends Worker {
       constructor(...parts) {
         super(...parts);
-        setTimeout(() => this.dispatchEvent(new MessageEvent("message", { data: ['{"Measured":""}'] })));
+        const answer = () => this.dispatchEvent(new MessageEvent("message", { data: ['{"Refused":{"message":"","columns":[],"cells":false}}'] }));
+        setTimeout(() => Array.from({ length: 3 }, answer), 1000);
       }
     };
   });
   await failed(forge, (said) => {
-    assert.match(said, /^The page stopped unexpectedly \(.*only the page that measures asks for it\): reload it/);
+    assert.match(said, /^The page stopped unexpectedly \(.*the worker answers what was asked.*\): reload it/);
   });
 });
 

@@ -58,6 +58,37 @@ test("the data is on the map before a run, and goes from features to embeddings 
   });
 });
 
+test("fifty thousand rows are on the map, and a class is found by its name", async () => {
+  await on("?engine=cpu#data=large&steps=20", {}, async (page) => {
+    await page.page.waitForFunction(() => /^50 000 rows as they are now/.test(document.querySelector("[data-testid=map-caption]").textContent.replace(/\s/g, " ")));
+    assert.ok((await page.drawn("embedding-map")) > 10_000);
+    assert.equal(await page.find("find-class").count(), 0, "30 classes are all named");
+  });
+  // Each question for a style has the browser lay out the page: a colour of the map is none.
+  const prepare = (page) => page.addInitScript(() => {
+    const ask = window.getComputedStyle;
+    window.asked = 0;
+    window.getComputedStyle = (...of) => {
+      window.asked += 1;
+      return ask.call(window, ...of);
+    };
+  });
+  await on("?engine=cpu#data=mirrored&steps=20", { prepare }, async (page) => {
+    await page.status(/^Ready/);
+    assert.ok((await page.drawn("embedding-map")) > 1000);
+    const asked = await page.page.evaluate(() => window.asked);
+    assert.ok(asked > 0 && asked < 60, `${asked} questions for a style`);
+    const keys = page.page.locator(".classes button");
+    await page.find("find-class").waitFor();
+    assert.equal(await keys.count(), 30);
+    await page.find("find-class").fill("12");
+    const found = await keys.allInnerTexts();
+    assert.ok(found.length > 1 && found.every((text) => /^\d*12\d* \(\d+\)$/.test(text.trim())), found.join());
+    await page.find("find-class").fill("no such class");
+    assert.match(await page.page.locator(".classes").innerText(), /No class of this name is on the map\./);
+  });
+});
+
 test("on a small screen nothing scrolls, and the plots stand in tabs", async () => {
   await on("?engine=cpu#data=digits&steps=20", {}, async (page) => {
     await page.page.setViewportSize({ width: 1280, height: 720 });

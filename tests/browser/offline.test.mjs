@@ -52,6 +52,34 @@ test("a page that was loaded once comes up without its server, and runs", async 
   });
 });
 
+test("files are kept once the worker has come up: fetched twice at once, one of them may fail", async () => {
+  const asked = [];
+  const instead = async (name) => {
+    asked.push(name);
+    // Long enough that anything that does not wait for it comes first.
+    if (name.endsWith("_bg.wasm")) await new Promise((over) => setTimeout(over, 500));
+    return null;
+  };
+  await on("?engine=cpu#steps=20", { instead }, async () => {
+    const before = asked.slice(0, asked.indexOf("offline.js"));
+    assert.equal(before.filter((name) => name.endsWith("_bg.wasm")).length, 2, `for the page and for its worker: ${before}`);
+  });
+});
+
+test("a core that does not arrive at first is asked for again, for the page and for its worker", async () => {
+  // The first is the page's, the second its worker's.
+  for (const lost of [0, 1]) {
+    let asked = -1;
+    const core = ({ pathname }) => pathname.endsWith("_bg.wasm");
+    const prepare = (page) => page.route(core, (route) => ((asked += 1) === lost ? route.abort() : route.continue()));
+    const site = await serve();
+    const page = await Page.open(browser, `${site.url}?engine=cpu`, { prepare });
+    assert.equal(asked, 2);
+    await page.page.close();
+    site.close();
+  }
+});
+
 test("samples and readers that were used are there without a server; nothing else is kept", async () => {
   await on("?engine=cpu#steps=20", {}, async (page, site) => {
     const first = await kept(page);
@@ -74,10 +102,10 @@ test("samples and readers that were used are there without a server; nothing els
 });
 
 test("a new version is shown at once and takes the place of older ones", async () => {
-  // Another version is one whose style sheet has another name.
+  // Another version is one whose style sheet has another name: a number, which may be short of a digit.
   let version = 0;
-  const own = /style-[0-9a-f]{16}/;
-  const stamp = (version) => `style-${String(version).padStart(16, "0")}`;
+  const own = /style-[0-9a-f]{9,16}/;
+  const stamp = (version) => `style-${String(version).padStart(15, "1")}`;
   const instead = async (name, read) => {
     const html = String(await read("index.html"));
     if (version > 0 && name === "index.html") return html.replace(own, stamp(version));

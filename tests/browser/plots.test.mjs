@@ -15,6 +15,20 @@ async function hardest(page) {
   return { said: await panel.getByRole("status").innerText(), triplets };
 }
 
+test("the similarities are those of rows and proxies with a loss that learns proxies, and have no band without a margin", async () => {
+  for (const [sets, of] of [["loss.name=arc-face", "the rows with the proxies"], ["loss.name=multi-similarity&miner.name=multi-similarity", "the pairs"]]) {
+    await on(`?engine=cpu#data=many-classes&steps=20&${sets}`, {}, async (page) => {
+      await page.click("run");
+      await page.status(/^Done/);
+      const label = await page.find("chart-similarities").getAttribute("aria-label");
+      assert.match(label, new RegExp(`^Similarities of ${of} of step 20: half of the positive pairs are above -?[\\d.]+; of the negative pairs [\\d.]+ % are above that$`));
+      assert.ok((await page.drawn("chart-similarities")) > 100);
+      const figure = page.page.locator("figure", { has: page.find("chart-similarities") });
+      assert.equal(await figure.getByText("semi-hard").count(), 0);
+    });
+  }
+});
+
 test("the similarities of a step are drawn and said, and its hardest triplets shown by a click or by keys", async () => {
   for (const engine of ["gpu", "cpu"]) {
     await on(`?engine=${engine}#data=many-classes&steps=2000&evaluate_every=2000`, {}, async (page) => {

@@ -86,6 +86,33 @@ test("what is taken home from the page is what the command line leaves", async (
     const piece = await saved(page, "onnx");
     assert.equal(piece.name, "head.onnx");
     assert.ok(piece.bytes.equals(files["head.onnx"]));
+    // Charts: as files, and as they stand on the page.
+    const charts = unpacked((await saved(page, "charts")).bytes);
+    const losses = String(charts["charts/loss.csv"]).trim().split("\n").slice(1).map((line) => Number(line.split(",")[2]));
+    assert.deepEqual(losses, report.history.map((step) => step.loss));
+    assert.match(String(charts["charts/precision_at_1.svg"]), /^<svg [^]*<\/svg>\n$/);
+    const titles = await page.find("picture").locator("option").allInnerTexts();
+    assert.ok(["Finding the class", "Loss"].every((title) => titles.includes(title)), titles.join());
+    await page.find("picture").selectOption("chart-loss");
+    const picture = await saved(page, "png");
+    assert.equal(picture.name, "loss.png");
+    assert.deepEqual([...picture.bytes.subarray(1, 4)], [...Buffer.from("PNG")]);
+    // Its ground is the page's, not see-through, and there is a line on it.
+    const corner = await page.page.evaluate(async (bytes) => {
+      const image = await createImageBitmap(new Blob([new Uint8Array(bytes)]));
+      const context = Object.assign(document.createElement("canvas"), { width: image.width, height: image.height }).getContext("2d");
+      context.drawImage(image, 0, 0);
+      const { data } = context.getImageData(0, 0, image.width, image.height);
+      let coloured = 0;
+      for (let i = 0; i < data.length; i += 4) coloured += Math.max(...data.subarray(i, i + 3)) - Math.min(...data.subarray(i, i + 3)) > 40;
+      return { alpha: data[3], coloured: coloured > 100 };
+    }, [...picture.bytes]);
+    assert.deepEqual(corner, { alpha: 255, coloured: true });
+    // A table of lists, which the command line reads as what it is.
+    const table = path.join(folder, "from_the_page.parquet");
+    await writeFile(table, (await saved(page, "parquet")).bytes);
+    const { data } = JSON.parse(execFileSync(cli, ["train", "--engine", "cpu", "--data", table, "--labels", "label", "--set", "steps=1", "--json"], { maxBuffer: 1 << 28, stdio: ["ignore", "pipe", "ignore"] }));
+    assert.deepEqual([data.rows, data.dim], [report.data.test, 64]);
     // Another side, and a piece of several files.
     await page.find("take-home-side").selectOption("validation");
     const rows = await saved(page, "npy");
@@ -101,5 +128,50 @@ test("what is taken home from the page is what the command line leaves", async (
     execFileSync(cli, ["embed", "--engine", "cpu", "--model", archive, "--data", "sample:mirrored", "--out", path.join(folder, "x.npy")], { stdio: "ignore" });
     await page.page.keyboard.press("Escape");
     await page.find("taken").waitFor({ state: "hidden" });
+  });
+});
+
+test("what was taken home is opened again, looks as it did, and goes on", async () => {
+  let archive, verdict, score;
+  const settings = SETTINGS.join("&");
+  await on(`?engine=cpu#data=mirrored&${settings}`, {}, async (page) => {
+    await page.click("run");
+    await page.status(/^Done/);
+    [verdict, score] = [await page.text("verdict"), await page.text("precision-at-1")];
+    await page.click("take-home");
+    await page.page.waitForFunction(() => document.querySelector("[data-testid=export-zip]")?.getAttribute("aria-disabled") === "false");
+    const { bytes } = await saved(page, "zip");
+    archive = path.join(await mkdtemp(path.join(os.tmpdir(), "nearfar-")), "run.zip");
+    await writeFile(archive, bytes);
+  });
+  // Another page, with other data and settings: nothing is left here of the run.
+  await on("?engine=cpu#data=many-classes&steps=10", {}, async (page) => {
+    await page.upload(archive);
+    await page.status(/^Done: 20 steps/);
+    assert.deepEqual([await page.text("verdict"), await page.text("precision-at-1")], [verdict, score]);
+    assert.equal(await page.knob("Memory rows"), "256", "its settings");
+    await page.click("view-runs");
+    assert.equal(await page.find("runs").locator("tbody tr").count(), 1, "it is kept now");
+    await page.click("view-run");
+    // More steps go on from there, and end where a run of as many does.
+    await page.set("Steps", "40");
+    await page.click("run");
+    await page.says("notice", /the run goes on after step 20\./);
+    await page.status(/^Done: 40 steps/);
+    const whole = await page.text("verdict");
+    await page.set("Seed", "1");
+    await page.set("Seed", "0");
+    await page.click("reset");
+    await page.click("run");
+    await page.status(/^Done: 40 steps/);
+    assert.equal(await page.text("verdict"), whole);
+    await page.click("view-runs");
+    assert.equal(await page.find("runs").locator("tbody tr").count(), 3);
+    // The command line opens it too, and says what an archive is that it does not know.
+    const other = path.join(path.dirname(archive), "other.zip");
+    await writeFile(other, Buffer.from("504b0506000000000000000000000000000000000000", "hex"));
+    await page.click("view-run");
+    await page.upload(other);
+    await page.says("error", /^other\.zip: there is no checkpoint\.bin in the archive/);
   });
 });

@@ -1,4 +1,6 @@
-use nearfar::kernels::knn::{self, Asked, Inputs, MOST_KEPT, NOTHING, Scratch, Search, VISIT};
+use nearfar::kernels::knn::{
+    self, Asked, Inputs, MOST_KEPT, NOTHING, Scratch, Search, VISIT, is_lost, visits_together,
+};
 use nearfar::kernels::tile::Shape;
 use nearfar::{Engine, reference};
 
@@ -6,10 +8,18 @@ use super::common::{
     engines, exact_unit_rows, output, random_rows, read, rng, tied_unit_rows, to_f64, vector,
 };
 
-/// References in chunks of at most `chunk`, visits `visits` at a time.
+/// How many visits are looked at together.
+#[derive(Clone, Copy)]
+enum Look {
+    One,
+    Growing,
+    All,
+}
+
+/// References in chunks of at most `chunk`.
 struct Cut {
     chunk: usize,
-    visits: usize,
+    look: Look,
     shape: Shape,
 }
 
@@ -59,8 +69,15 @@ fn nearest(
                 rows,
                 ..whole
             };
-            for first in (0..search.visits()).step_by(cut.visits) {
-                let visits = first..search.visits().min(first + cut.visits);
+            let (all, mut done) = (search.visits(), 0);
+            while done < all {
+                let together = match cut.look {
+                    Look::One => 1,
+                    Look::Growing => visits_together(done, k),
+                    Look::All => all,
+                };
+                let visits = done..all.min(done + together);
+                done = visits.end;
                 let mut commands = engine.commands();
                 knn::search(
                     &mut commands,
@@ -92,22 +109,22 @@ fn pairs(neighbours: &[Vec<(u32, f64)>], k: usize) -> Vec<[u32; 2]> {
 const CUTS: [Cut; 4] = [
     Cut {
         chunk: 100_000,
-        visits: 100,
+        look: Look::Growing,
         shape: Shape::Strip,
     },
     Cut {
         chunk: 100_000,
-        visits: 1,
+        look: Look::One,
         shape: Shape::Tile,
     },
     Cut {
-        chunk: 1100,
-        visits: 2,
+        chunk: 5000,
+        look: Look::Growing,
         shape: Shape::Tile,
     },
     Cut {
         chunk: 130,
-        visits: 1,
+        look: Look::One,
         shape: Shape::Strip,
     },
 ];
@@ -276,6 +293,55 @@ fn the_worst_order_of_references_loses_none() {
             assert_eq!(ids, (4699..4999).rev().collect::<Vec<_>>());
         }
     }
+}
+
+#[test]
+fn a_look_with_more_survivors_than_have_room_says_so_of_those_queries_alone() {
+    // 1,100 references of the query's own, of which one visit at most is full.
+    let references = [[1.0, 0.0, 0.0, 0.0]; 1100].concat();
+    let queries = [[1.0f32, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0]].concat();
+    // The second query has found what is nearer.
+    let asked = [
+        Asked::first(u32::MAX),
+        Asked::after(u32::MAX, [(-1.0f32).to_bits(), 0]),
+    ];
+    for k in [1, 9, 40] {
+        for shape in Shape::ALL {
+            for look in [Look::One, Look::Growing, Look::All] {
+                let cut = Cut {
+                    chunk: 2000,
+                    look,
+                    shape,
+                };
+                let engine = super::common::open(nearfar::EngineKind::Gpu, 256 << 20);
+                let kept = nearest(&engine, &cut, &queries, &asked, &references, 4, k);
+                assert_eq!(is_lost(&kept[..k], k), matches!(look, Look::All), "k {k}");
+                assert!(!is_lost(&kept[k..], k));
+                assert_eq!(kept[k..], vec![NOTHING; k]);
+            }
+        }
+    }
+}
+
+#[test]
+fn visits_are_prime_or_one_and_no_larger_than_what_survives_has_room_for() {
+    let search = |references| Search {
+        first_row: 0,
+        rows: 1,
+        references,
+        first_id: 0,
+        stride: 4,
+        k: 1,
+    };
+    let visits = |references| search(references).visits();
+    assert_eq!(
+        [0, 1, 1024, 1025, 3073, 100_000].map(visits),
+        [1, 1, 1, 2, 5, 101]
+    );
+    // Of 100,000 references: 1, 24 and the other 76 visits together.
+    assert_eq!([visits_together(0, 10), visits_together(1, 10)], [1, 24]);
+    assert!(visits_together(25, 10) >= 76);
+    assert_eq!(visits_together(1, MOST_KEPT), 1);
 }
 
 #[test]

@@ -2,13 +2,16 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod draw;
 mod drift;
+mod dropout;
 mod gather;
 mod gemm;
 mod hardest;
 mod knn;
 mod normalize;
 mod optimizer;
+mod pair_counts;
 mod peaks;
 mod pull;
 mod ranks;

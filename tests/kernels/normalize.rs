@@ -1,4 +1,4 @@
-use nearfar::kernels::normalize::{Bank, Slots, backward, enqueue, normalize};
+use nearfar::kernels::normalize::{Bank, Slots, backward, enqueue, in_place, normalize};
 use nearfar::kernels::ranks::Row;
 use nearfar::kernels::triplet_margin::{TERMS, Total};
 use nearfar::reference;
@@ -30,6 +30,15 @@ fn rows_come_out_unit_and_a_zero_row_stays_zero() {
             assert_eq!(actual[..2 * stride], vec![7.0; 2 * stride]);
             let expected = reference::normalize(&to_f64(&rows), stride);
             assert_close("unit", &actual[2 * stride..], &expected, 1e-6);
+            // In place: the same bits, and nothing else.
+            let raw = [&vec![7.0; 2 * stride], &rows[..]].concat();
+            let mut raw = vector(&engine, &raw, stride);
+            let mut commands = engine.commands();
+            in_place(&mut commands, 8, stride, 2, &mut raw);
+            engine.submit(commands);
+            let untouched = &rows[8 * stride..];
+            let expected = [&actual[..10 * stride], untouched].concat();
+            assert_eq!(read(&engine, &raw, 11 * stride), expected);
         }
     }
 }

@@ -1,4 +1,4 @@
-use nearfar::kernels::ranks::{Block, Inputs, NO_ID, Row, Scratch, clear, find, gaps, order};
+use nearfar::kernels::ranks::{Block, Inputs, NO_ID, Row, Scratch, clear, find, gaps, order, pack};
 use nearfar::kernels::tile::Shape;
 use nearfar::{Engine, reference};
 use rand::RngExt as _;
@@ -48,6 +48,15 @@ fn ranks_from_gaps(
     gaps(&mut commands, &block, shape, inputs, &mut scratch);
     engine.submit(commands);
     let books = read(engine, &scratch.books, places);
+    let mut commands = engine.commands();
+    pack(&mut commands, places, &mut scratch);
+    engine.submit(commands);
+    let packed = read(engine, &scratch.thresholds, places.div_ceil(4));
+    let halves = packed
+        .into_iter()
+        .flatten()
+        .flat_map(|word| [word & 0xffff, word >> 16]);
+    assert_eq!(halves.take(places).collect::<Vec<_>>(), books);
     let ranks = |row: &Row| {
         let books = &books[row.offset as usize..][..=row.positives as usize];
         let mut above = 0;

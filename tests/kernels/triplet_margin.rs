@@ -1,6 +1,7 @@
+use nearfar::kernels::pair_counts::{PAIRS, read_pairs};
 use nearfar::kernels::ranks::{Block, Inputs, Row, Scratch};
 use nearfar::kernels::triplet_margin::{
-    Kind, MINE, PAIRS, Rule, TERMS, Total, mine, part_stride, read_pairs, share_with_references,
+    Kind, MINE, Rule, TERMS, Total, mine, part_stride, share_with_references,
 };
 use nearfar::{Commands, DeviceVec, Distance, Engine, EngineKind, reference};
 

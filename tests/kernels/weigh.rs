@@ -2,10 +2,11 @@ use nearfar::kernels::ranks::{Inputs, SEGMENT};
 use nearfar::kernels::select::{Keep, Selection, Side};
 use nearfar::kernels::similarities::width;
 use nearfar::kernels::triplet_margin::{Kind, Rule, TERMS, Total};
-use nearfar::kernels::weigh::{Weighing, weigh, weigh_swapped, window};
+use nearfar::kernels::weigh::{Weighing, count, weigh, weigh_drawn, weigh_swapped, window};
 use nearfar::{Distance, Engine, reference};
+use rand::RngExt as _;
 
-use super::common::{assert_close, engines, output, read, to_f64};
+use super::common::{assert_close, engines, output, read, rng, to_f64, vector};
 use super::select::{Case, DISTANCES};
 
 const KINDS: [Kind; 5] = [
@@ -294,4 +295,120 @@ fn losses(engine: &Engine, case: &Case, weighing: &Weighing) -> f32 {
     let weights = read(engine, &selected.kept.weights, block.references);
     assert_close("weights", &weights, &expected.weights, 1e-5);
     found
+}
+
+/// Triplets of a row by chance, and the list with them: some come again, the last row has none.
+fn listed(case: &Case, seed: u64, places: usize) -> (Vec<Vec<[usize; 2]>>, Vec<[u32; 2]>) {
+    let mut rng = rng(seed);
+    let kept = case.expected(&Selection::all(Distance::Cosine));
+    let (mut all, mut list) = (Vec::new(), Vec::new());
+    for (row, [positives, negatives]) in kept.iter().enumerate() {
+        let none = positives.is_empty() || negatives.is_empty() || row + 1 == kept.len();
+        let count = if none { 0 } else { rng.random_range(1..places) };
+        let own: Vec<[usize; 2]> = (0..count)
+            .map(|_| [positives, negatives].map(|side| side[rng.random_range(0..side.len())]))
+            .collect();
+        let mut written = vec![[count as u32, 0]];
+        written.extend(own.iter().map(|triplet| triplet.map(|place| place as u32)));
+        written.resize(places, [0xa5a5_a5a5; 2]);
+        list.extend(written);
+        all.push(own);
+    }
+    (all, list)
+}
+
+#[test]
+fn drawn_triplets_cost_what_the_loops_say_each_as_often_as_it_is_drawn() {
+    for engine in engines() {
+        for (seed, (rows, m, classes, places)) in [
+            (3, 3, 2, 4),
+            (7, 40, 3, 30),
+            (5, 700, 2, 350),
+            (4, 700, 1, 9),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let case = Case::memory(seed as u64, rows, m, classes);
+            let (triplets, list) = listed(&case, 40 + seed as u64, places);
+            let block = case.block();
+            let width = width(m);
+            for distance in DISTANCES {
+                for weighing in weighings(distance) {
+                    if weighing.swap || weighing.one_negative {
+                        continue;
+                    }
+                    let what = format!("{m} {weighing:?} on {}", engine.info().engine);
+                    let mut selected = case.selected(&engine, &Selection::all(distance));
+                    let list = vector(&engine, &list, 0);
+                    let mut terms = output(&engine, block.rows * m.div_ceil(SEGMENT));
+                    let mut commands = engine.commands();
+                    weigh_drawn(
+                        &mut commands,
+                        &block,
+                        &weighing,
+                        places,
+                        &list,
+                        &mut selected.kept,
+                        &mut terms,
+                        3,
+                        &mut selected.report,
+                    );
+                    engine.submit(commands);
+                    let weights = read(&engine, &selected.kept.weights, block.rows * width);
+                    let report = read(&engine, &selected.report, 3 + TERMS + block.rows);
+                    let mut counts = [0; 4];
+                    for (row, own) in triplets.iter().enumerate() {
+                        let values = case.values(row, distance);
+                        let expected =
+                            reference::weigh_triplets(&weighing, &values, own, |_, _| 0.0);
+                        for (count, more) in counts.iter_mut().zip(expected.counts) {
+                            *count += more;
+                        }
+                        let loss = f32::from_bits(report[3 + TERMS + row]);
+                        assert_close(&what, &[loss], &[expected.loss], 3e-6);
+                        let weights = &weights[row * width..][..m];
+                        assert_close(&what, weights, &expected.weights, 3e-6);
+                    }
+                    let found = COUNTED.map(|total| total.read(&report[3..]));
+                    assert_eq!(found, counts, "{what}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn one_negative_of_each_positive_is_counted_with_it() {
+    for engine in engines() {
+        for (seed, (rows, m, classes)) in [(1, 1, 1), (2, 3, 2), (7, 40, 3), (5, 700, 2)]
+            .into_iter()
+            .enumerate()
+        {
+            let case = Case::memory(seed as u64, rows, m, classes);
+            let (block, width) = (case.block(), width(m));
+            for distance in DISTANCES {
+                let selection = Selection::all(distance);
+                let mut selected = case.selected(&engine, &selection);
+                let mut times = output(&engine, rows * width);
+                let mut commands = engine.commands();
+                count(&mut commands, &block, &mut selected.kept, &mut times);
+                engine.submit(commands);
+                let times: Vec<u32> = read(&engine, &times, rows * width);
+                let left = read(&engine, &selected.kept.weights, rows * width);
+                assert!(left.iter().all(|weight| *weight == 0.0));
+                for (row, [positives, negatives]) in case.expected(&selection).iter().enumerate() {
+                    let values = case.values(row, distance);
+                    let of_positive = |p: &usize| {
+                        let n = reference::one_negative(*p, negatives, &values)?;
+                        Some([*p, n])
+                    };
+                    let triplets: Vec<[usize; 2]> =
+                        positives.iter().filter_map(of_positive).collect();
+                    let expected = reference::times(&triplets, m);
+                    assert_eq!(times[row * width..][..m], expected);
+                }
+            }
+        }
+    }
 }

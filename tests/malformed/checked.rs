@@ -23,7 +23,7 @@ pub(crate) fn read(name: &str, bytes: &[u8]) -> Result<(), String> {
         return Ok(());
     }
     // An NPY holds either; of a file of arrays a name may be missing; labels may be in another file.
-    let labels = Labelled::read_labels(&file, None, "x.npy", 12);
+    let labels = Labelled::read_labels(&file, Choice::default(), "x.npy", 12);
     let labels = said(name, labels).map(|labels| assert_eq!(labels.labels.len(), 12));
     let features = if [".npy", ".csv", "json", ".parquet", ".pq"]
         .iter()
@@ -50,16 +50,35 @@ pub(crate) fn read(name: &str, bytes: &[u8]) -> Result<(), String> {
 /// The same, or the sentence that a refusal is.
 fn said<T>(name: &str, read: Result<T, Error>) -> Result<T, String> {
     read.map_err(|error| {
-        let sentence = error.to_string();
-        assert_eq!(error.exit_code(), 2, "{sentence}");
-        assert!(sentence.contains(name), "{sentence:?} does not name {name}");
-        assert!(!sentence.contains(char::is_control), "{sentence:?}");
-        assert!(sentence.len() <= LONGEST, "{sentence}");
-        sentence
+        sentence(&error, name);
+        error.to_string()
     })
 }
 
-fn sound(rows: &Labelled) {
+/// Holds a refusal to be a sentence that a person can use, with this name in it.
+///
+/// # Panics
+/// Where it is none.
+pub(crate) fn sentence(error: &Error, name: &str) {
+    assert_eq!(error.exit_code(), 2, "{error}");
+    words(&error.to_string(), name);
+}
+
+/// Holds what is said to be short, in one line, and to have this name in it.
+///
+/// # Panics
+/// Where it is not.
+pub(crate) fn words(sentence: &str, name: &str) {
+    assert!(sentence.contains(name), "{sentence:?} does not name {name}");
+    assert!(!sentence.contains(char::is_control), "{sentence:?}");
+    assert!(sentence.len() <= LONGEST, "{sentence}");
+}
+
+/// Holds what was read to be what a reader promises.
+///
+/// # Panics
+/// Where it is not.
+pub(crate) fn sound(rows: &Labelled) {
     assert!(rows.dim > 0 && rows.values.len() == rows.dim * rows.labels.len());
     assert!(rows.values.iter().all(|value| value.is_finite()));
     assert!(rows.labels.iter().all(|label| !label.is_empty()));

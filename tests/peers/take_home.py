@@ -44,6 +44,7 @@ SCRIPTS = {
     "triplets, memory, centred": ["memory_size=64", "center_gradient=true", "batch_size=16"],
     "multi-similarity, memory": ["loss=multi-similarity", "miner=multi-similarity"],
     "margin, its boundary learned": ["loss=margin", "loss.learn_beta=true", "miner=none", "memory_size=0", "m_per_class=4"],
+    "triplets, dropout": ["dropout=0.2", "m_per_class=4", "memory_size=0"],
     "proxy-anchor, scaled": ["loss=proxy-anchor", "standardize=true"],
     "soft-triple, weighed": ["loss=soft-triple", "miner=multi-similarity", "miner_weights=true"],
     # Batches that draw a row twice are compared by cosine: at distance 0 torch's distances are as rough as 3e-4.

@@ -13,7 +13,7 @@ use crate::dialog::Dialog;
 use crate::focus;
 use crate::forecast::RunForecast;
 use crate::keys::{self, Keys};
-use crate::link::Link;
+use crate::link;
 use crate::map::Map;
 use crate::neighbours::Neighbours;
 use crate::plots::grouped;
@@ -118,7 +118,7 @@ fn Views(state: State) -> impl IntoView {
 
 /// Opens what the link asks for, then and whenever it is edited, and keeps it in step with the settings.
 fn follow_link(state: State, session: Session) {
-    let link = Link::read();
+    let link = link::read();
     session.engine.set_value(link.engine);
     if let Some(bytes) = link.stream_from {
         session.stream_from.set_value(bytes);
@@ -130,7 +130,7 @@ fn follow_link(state: State, session: Session) {
             state.say("The new link was not opened, because a run is under way: press Reset, then open it again.".to_owned());
             untrack(|| session.write_link());
         } else {
-            session.follow(Link::read());
+            session.follow(link::read());
         }
     });
     Effect::new(move || session.write_link());

@@ -11,6 +11,7 @@ use web_sys::{HtmlCanvasElement, MouseEvent, PointerEvent};
 use crate::frame::{fit, redraw};
 use crate::state::State;
 use crate::theme;
+use nearfar::order;
 
 /// How values go up the axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -375,9 +376,9 @@ fn paint<B: DrawingBackend>(
     let (low, high) = (axis.low, axis.high);
     let (first, last) = plot.along;
     let decimals = usize::from(last - first <= 2.0);
-    let text = ("system-ui, sans-serif", px(11.0))
-        .into_font()
-        .color(&rgb("muted"));
+    // Not by its name: plotters would look for it in lower case, by tables of every letter there is.
+    let font = FontFamily::Name("system-ui, sans-serif");
+    let text = FontDesc::new(font, px(11.0).into(), FontStyle::Normal).color(&rgb("muted"));
     let mut chart = ChartBuilder::on(&root)
         .margin_top(px(ABOVE))
         .margin_right(px(RIGHT))
@@ -441,7 +442,7 @@ fn thin(points: &[(f64, f64)], pixels: usize) -> Vec<(f64, f64)> {
         let least = part.iter().copied().min_by(|a, b| a.1.total_cmp(&b.1));
         let largest = part.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1));
         let mut ends: Vec<_> = least.into_iter().chain(largest).collect();
-        ends.sort_by(|a, b| a.0.total_cmp(&b.0));
+        order::sort_by(&mut ends, |a, b| a.0.total_cmp(&b.0));
         ends
     };
     points.chunks(2 * stretch).flat_map(ends).collect()

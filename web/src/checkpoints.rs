@@ -6,7 +6,7 @@
 
 use js_sys::{Function, Promise, Reflect};
 use leptos::prelude::*;
-use nearfar::{Bytes, Checkpoint, Error, Origin, Run, TrainConfig};
+use nearfar::{Bytes, Checkpoint, Error, Origin, Run, TrainConfig, order};
 use serde::{Deserialize, Serialize};
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::JsFuture;
@@ -43,7 +43,7 @@ pub(crate) struct Offer {
 }
 
 impl Offer {
-    fn of(checkpoint: &Checkpoint<'_>) -> Self {
+    pub(crate) fn of(checkpoint: &Checkpoint<'_>) -> Self {
         Self {
             step: checkpoint.step(),
             origin: checkpoint.origin().clone(),
@@ -112,7 +112,7 @@ impl Slots {
                 whole.push((number, place, bytes));
             }
         }
-        whole.sort_by_key(|(number, ..)| *number);
+        order::sort_by_key(&mut whole, |(number, ..)| *number);
         let newest = whole.pop();
         // The next one goes to the other slot: never in the place of the newest that is whole.
         self.last = newest

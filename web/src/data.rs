@@ -11,8 +11,8 @@ use crate::plots::grouped;
 use crate::preview::FirstRows;
 use crate::protocol::DataSummary;
 use crate::session::Session;
-use crate::source::sample_text;
-use crate::state::State;
+use crate::source::{SAVED, sample_text};
+use crate::state::{State, capitalized};
 use crate::terms::{self, Term};
 
 /// Choosing data, and what was chosen.
@@ -271,8 +271,9 @@ fn files(list: Option<FileList>) -> Vec<File> {
 /// The endings of files that can be chosen, as a file input takes them.
 fn accepted() -> String {
     let endings = Format::endings().chain(["gz"]);
-    let endings: Vec<String> = endings.map(|ending| format!(".{ending}")).collect();
-    endings.join(",")
+    let endings = endings.map(|ending| format!(".{ending}"));
+    let all: Vec<String> = endings.chain(SAVED.map(str::to_owned)).collect();
+    all.join(",")
 }
 
 /// How the rows were split, once a run has begun.
@@ -295,7 +296,7 @@ fn split(data: &DataReport, test_queries: usize) -> impl IntoView + use<> {
 fn decided(run: &DataReport, data: Option<&DataSummary>) -> String {
     let known = data.map_or(&[][..], |data| &data.notes);
     let own = run.notes.iter().filter(|note| !known.contains(note));
-    own.map(|note| format!("{note}. ")).collect()
+    own.map(|note| format!("{}. ", capitalized(note))).collect()
 }
 
 /// A sample in the list; the first is the demo.
@@ -325,7 +326,11 @@ fn summary(data: &DataSummary) -> impl IntoView + use<> {
     } else {
         format!("{}: ", data.name)
     };
-    let notes: String = data.notes.iter().map(|note| format!(" {note}.")).collect();
+    let notes: String = data
+        .notes
+        .iter()
+        .map(|note| format!(" {}.", capitalized(note)))
+        .collect();
     let [rows, dim, classes] =
         [data.rows, data.dim, data.classes].map(|count| grouped(count as u64));
     view! {

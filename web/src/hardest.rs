@@ -74,7 +74,8 @@ pub(crate) fn Hardest(state: State) -> impl IntoView {
         triplets.iter().map(line).collect_view()
     };
     let age = move || {
-        let age = state.curves.read().age?;
+        let curves = state.curves.read();
+        let age = curves.age.filter(|_| curves.config.memory() > 0)?;
         Some(format!(
             " are {:.1} steps old on average, {} at most.",
             age.mean, age.oldest

@@ -37,7 +37,7 @@ pub(crate) struct Knob {
 const OFF_ON: [(&str, &str); 2] = [("false", "off"), ("true", "on")];
 
 /// Settings that show by themselves: what a newcomer would turn.
-pub(crate) const MAIN: [Knob; 15] = [
+pub(crate) const MAIN: [Knob; 17] = [
     Knob {
         key: "memory_size",
         label: "Memory rows",
@@ -109,6 +109,20 @@ pub(crate) const MAIN: [Knob; 15] = [
         entry: Entry::Number("0.05"),
     },
     Knob {
+        key: "miner.cutoff",
+        label: "Least distance",
+        pml: "DistanceWeightedMiner(cutoff)",
+        help: "Negatives that are nearer count as this far when they are drawn: the far ones weigh little, the nearest would weigh most. A distance of unit rows, at most 2.",
+        entry: Entry::Number("0.1"),
+    },
+    Knob {
+        key: "miner.nonzero_loss_cutoff",
+        label: "Farthest negative",
+        pml: "DistanceWeightedMiner(nonzero_loss_cutoff)",
+        help: "Negatives at this distance or farther are never drawn. Rows that have nothing to do with each other are 1.41 apart.",
+        entry: Entry::Number("0.1"),
+    },
+    Knob {
         key: "standardize",
         label: "Scale columns",
         pml: "sklearn.preprocessing.StandardScaler",
@@ -146,7 +160,7 @@ pub(crate) const MAIN: [Knob; 15] = [
 ];
 
 /// The rest.
-pub(crate) const MORE: [Knob; 38] = [
+pub(crate) const MORE: [Knob; 39] = [
     Knob {
         key: "loss.pos_margin",
         label: "Loss: positives",
@@ -279,6 +293,13 @@ pub(crate) const MORE: [Knob; 38] = [
         pml: "",
         help: "Widths of the layers before the embedding: up to four numbers with commas. With none the head is a linear map.",
         entry: Entry::Widths,
+    },
+    Knob {
+        key: "dropout",
+        label: "Dropout",
+        pml: "torch.nn.Dropout(p)",
+        help: "The chance of an output of a hidden layer to be left out in a step, so that a head with few rows does not learn them by heart. 0 leaves none out; scores and saved heads always use all.",
+        entry: Entry::Number("0.05"),
     },
     Knob {
         key: "initial_weights",

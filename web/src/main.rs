@@ -1,4 +1,5 @@
-//! Nearfar in a browser: a page, and a worker behind it that owns the core. One wasm serves both.
+//! Nearfar in a browser: a page, and a worker behind it that owns the core. One wasm serves both; files
+//! are read and written by a second one, `web/files`, and what `?bench=` measures by a third, `web/bench`.
 #![cfg(target_arch = "wasm32")]
 #![allow(
     unreachable_pub,
@@ -6,6 +7,8 @@
 )]
 
 mod app;
+#[path = "../files/src/asked.rs"]
+mod asked;
 mod bench;
 mod chart;
 mod checkpoints;
@@ -18,6 +21,7 @@ mod diagnostics;
 mod dialog;
 mod evaluation;
 mod failure;
+mod files;
 mod focus;
 mod forecast;
 mod frame;
@@ -32,7 +36,6 @@ mod neighbours;
 mod plots;
 mod preview;
 mod protocol;
-mod reader;
 mod runs;
 mod session;
 mod shelf;

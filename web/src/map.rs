@@ -1,6 +1,7 @@
 //! The map: where rows lie on a plane, each class in a colour; and around the row that is chosen, its neighbours.
 
 mod painter;
+mod sheet;
 
 use leptos::prelude::*;
 use nearfar::Side;
@@ -201,14 +202,30 @@ fn tween(look: Look, begun: web_time::Instant, from: f64) {
 /// The classes: a click leaves one alone in colour.
 #[component]
 fn Legend(state: State, look: Look) -> impl IntoView {
-    let names = Memo::new(move |_| {
+    // Each class with how many of the map's rows are of it.
+    let classes = Memo::new(move |_| {
         let map = state.map.read();
-        map.as_ref().map_or_else(Vec::new, |map| map.names.clone())
+        let Some(map) = &*map else { return Vec::new() };
+        let mut counts = vec![0u64; map.names.len()];
+        for class in &map.places.classes {
+            if let Some(count) = counts.get_mut(usize::from(*class)) {
+                *count += 1;
+            }
+        }
+        map.names.iter().cloned().zip(counts).collect()
     });
+    let sought = RwSignal::new(String::new());
+    let many = move || classes.read().len() > NAMED;
     let keys = move || {
-        let names = names.get();
-        let more = names.len().saturating_sub(NAMED);
-        let key = |(at, name): (usize, String)| {
+        let sought = sought.read().trim().to_lowercase();
+        let found: Vec<_> = classes
+            .get()
+            .into_iter()
+            .enumerate()
+            .filter(|(_, (name, _))| name.to_lowercase().contains(&sought))
+            .collect();
+        let more = found.len().saturating_sub(NAMED);
+        let key = |(at, (name, count)): (usize, (String, u64))| {
             let class = at as u8;
             let pressed = move || {
                 if look.alone.get() == Some(class) {
@@ -224,20 +241,30 @@ fn Legend(state: State, look: Look) -> impl IntoView {
             view! {
                 <button class="key" aria-pressed=pressed on:click=choose title="Shows this class alone; once more shows all">
                     <i class="dot" style=("--line", painter::css_color(class))></i>{name}
+                    <span class="muted">{format!(" ({})", grouped(count))}</span>
                 </button>
             }
         };
-        let keys = names
-            .into_iter()
-            .take(NAMED)
-            .enumerate()
-            .map(key)
-            .collect_view();
-        let rest =
-            (more > 0).then(|| view! { <span class="muted">{format!("and {more} more")}</span> });
-        view! { {keys} {rest} }
+        let none = found.is_empty() && !sought.is_empty();
+        let keys = found.into_iter().take(NAMED).map(key).collect_view();
+        let rest = match more {
+            _ if none => Some("No class of this name is on the map.".to_owned()),
+            0 => None,
+            more => Some(format!("and {more} more")),
+        };
+        view! { {keys} {rest.map(|rest| view! { <span class="muted">{rest}</span> })} }
     };
-    view! { <div class="classes">{keys}</div> }
+    view! {
+        <div class="classes">
+            <Show when=many>
+                <input
+                    type="search" aria-label="Find a class" placeholder="Find a class" data-testid="find-class"
+                    on:input=move |event| sought.set(event_target_value(&event))
+                />
+            </Show>
+            {keys}
+        </div>
+    }
 }
 
 /// A side, as an adjective.
@@ -264,6 +291,7 @@ fn draw(canvas: &HtmlCanvasElement, state: State, look: Look) {
         frame: Frame::new(look.view.get(), width, height, ratio),
         points: places(&map.places, mix).collect(),
         ratio,
+        size: (width as usize, height as usize),
     };
     let chosen = state.chosen.get().and_then(|row| map.places.of(row));
     painter.points(map, look.alone.get(), chosen.is_some());

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use leptos::prelude::*;
-use nearfar::{Bytes, Diagnostics, Loss, Metrics, StepReport, Tuples};
+use nearfar::{Bytes, Diagnostics, Loss, Metrics, StepReport, Tuples, order};
 
 use crate::chart::{Chart, Line, Plot, Scale};
 use crate::hardest;
@@ -408,7 +408,7 @@ pub(crate) fn MemoryPlot(state: State) -> impl IntoView {
 /// What is held for each purpose, the most first.
 fn by_size(parts: BTreeMap<String, u64>) -> Vec<(String, u64)> {
     let mut parts: Vec<_> = parts.into_iter().collect();
-    parts.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
+    order::sort_by_key(&mut parts, |(_, bytes)| std::cmp::Reverse(*bytes));
     parts
 }
 

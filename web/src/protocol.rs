@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use nearfar::bench::Sweep;
 use nearfar::{
     Baseline, CompareConfig, CompareForecast, CompareReport, Compared, DataReport, DeviceInfo,
     EngineKind, Evaluation, FullEvaluation, HardestTriplets, MemoryAge, MemoryReport, Missing,
@@ -38,6 +37,8 @@ pub(crate) enum Command {
         /// Features of an NPY file of so many bytes or more stay in it, and are read as they are needed.
         stream_from: u64,
     },
+    /// Looks into a run that was taken home; its file comes with the message.
+    OpenSaved,
     /// Forecasts a run with these settings; there is none under way.
     Forecast {
         /// Its settings.
@@ -118,15 +119,6 @@ pub(crate) enum Command {
     GoOn,
     /// Forgets what was saved.
     Forget,
-    /// Measures as the `bench` binary does.
-    Bench {
-        /// A forced engine.
-        engine: Option<EngineKind>,
-        /// What it may hold.
-        budget_bytes: u64,
-        /// The sizes.
-        sweep: Box<Sweep>,
-    },
 }
 
 /// What the worker has to say. `Open` is answered by `Device` or `NoDevice`, offered data by `Data` or `Refused`, and a
@@ -246,6 +238,10 @@ pub(crate) enum Event {
         /// The work itself, in milliseconds.
         elapsed_ms: f64,
     },
+    /// What was taken home can be gone on with: beside it comes its checkpoint.
+    SavedRun(Box<Offer>),
+    /// It cannot be opened.
+    NotOpened(String),
     /// The run as it is now: beside it comes its checkpoint.
     Kept(Origin),
     /// The run is set aside. Nothing comes from it until it is taken back.
@@ -267,10 +263,6 @@ pub(crate) enum Event {
     CanGoOn(Option<Box<Offer>>),
     /// What is good to know, in a sentence.
     Said(String),
-    /// A line of the bench is done, in words.
-    Measured(String),
-    /// The report of the bench as JSON, or why there is none.
-    Benched(Result<String, String>),
 }
 
 /// What the core runs on.

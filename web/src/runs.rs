@@ -4,7 +4,9 @@ mod table;
 
 use js_sys::{Array, Date, Uint8Array};
 use leptos::prelude::*;
-use nearfar::{Baseline, DataReport, Evaluation, Metrics, Origin, Scores, StepReport, TrainConfig};
+use nearfar::{
+    Baseline, DataReport, Evaluation, Metrics, Origin, Scores, StepReport, TrainConfig, order,
+};
 use serde::{Deserialize, Serialize};
 use wasm_bindgen::JsValue;
 use wasm_bindgen_futures::spawn_local;
@@ -268,8 +270,10 @@ impl Runs {
 }
 
 /// Pinned ones first, then the newest.
-fn sort(list: &mut [KeptRun]) {
-    list.sort_by(|a, b| b.pinned.cmp(&a.pinned).then(b.id.total_cmp(&a.id)));
+fn sort(list: &mut Vec<KeptRun>) {
+    order::sort_by(list, |a, b| {
+        b.pinned.cmp(&a.pinned).then(b.id.total_cmp(&a.id))
+    });
 }
 
 impl Session {
@@ -289,9 +293,7 @@ impl Session {
                 (run.name, run.pinned) = (before.name.clone(), before.pinned);
             }
         });
-        let bytes = Array::of1(&Uint8Array::new(&parts.get(1)));
-        let file = File::new_with_u8_array_sequence(&bytes, "run.bin").ok();
-        runs.keep(run, file);
+        runs.keep(run, checkpoint_file(parts));
     }
 
     /// Opens a run again as it was, its map, its neighbours and what can be taken home.
@@ -299,13 +301,29 @@ impl Session {
         if !untrack(|| self.state.can_run()) {
             return;
         }
-        self.state.runs.opening.set(Some(run.id));
-        self.state.offer.set(Some(Offer {
+        let offer = Offer {
             step: run.step(),
             origin: run.origin.clone(),
             rows: run.data.rows,
             config: run.config.clone(),
-        }));
+        };
+        self.open(run.id, offer);
+    }
+
+    /// Opens a run that was taken home; `parts` are those of the worker's message, the checkpoint among them.
+    pub(crate) fn open_saved(&self, offer: Offer, parts: &Array) {
+        let id = Date::now();
+        if let Some(file) = checkpoint_file(parts) {
+            let runs = self.state.runs;
+            runs.files.update_value(|files| files.push((id, file)));
+            self.open(id, offer);
+        }
+    }
+
+    /// Goes on with a checkpoint that the page holds, as soon as its data is there.
+    fn open(&self, id: f64, offer: Offer) {
+        self.state.runs.opening.set(Some(id));
+        self.state.offer.set(Some(offer));
         self.state.view.set(View::Run);
         self.go_on();
     }
@@ -327,6 +345,12 @@ pub(crate) fn start(state: State) {
             state.runs.look();
         }
     });
+}
+
+/// The checkpoint that came with a message, as the shelf keeps it.
+fn checkpoint_file(parts: &Array) -> Option<File> {
+    let bytes = Array::of1(&Uint8Array::new(&parts.get(1)));
+    File::new_with_u8_array_sequence(&bytes, "run.bin").ok()
 }
 
 /// When something was, in the words of the place.

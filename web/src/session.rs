@@ -64,7 +64,7 @@ impl Session {
         let session = *self;
         let receive = move |parts: &Array| session.receive(parts);
         let die = move |message| session.die(message);
-        let Some(worker) = spawn(receive, die) else {
+        let Some(worker) = spawn(Wasm::Own, receive, die) else {
             self.die(NO_WORKER.to_owned());
             return;
         };
@@ -272,13 +272,27 @@ impl Session {
                 self.look_around();
             }
             Event::Kept(origin) => self.keep_run(origin, parts),
+            Event::SavedRun(offer) => self.open_saved(*offer, parts),
+            Event::NotOpened(message) => self.state.say(self.refused(message)),
             // Asked for elsewhere than in its dialog.
             Event::NotTaken(message) if !self.state.take_home.is_open() => self.state.say(message),
             event @ (Event::Pieces(_) | Event::Taken(_) | Event::NotTaken(_)) => {
                 self.state.take_home.apply(event, parts);
             }
-            event => self.state.apply(event),
+            event => {
+                if matches!(event, Event::Device(_)) {
+                    say_up();
+                }
+                self.state.apply(event);
+            }
         }
+    }
+}
+
+/// Tells `start.js` that the worker has come up.
+fn say_up() {
+    if let Ok(up) = web_sys::Event::new("nearfar-up") {
+        window().dispatch_event(&up).ok();
     }
 }
 
@@ -307,10 +321,20 @@ fn places(parts: &Array) -> Places {
     }
 }
 
-/// Starts the same wasm in a worker: the hashed names of its two files stand in the links that preload them.
+/// What a worker runs.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Wasm {
+    /// The page's own wasm: the hashed names of its two files stand in the links that preload them.
+    Own,
+    /// What measures. Its files have names without a hash, so they are asked for with that of the page's own.
+    Bench,
+}
+
+/// Starts a worker.
 ///
 /// `receive` gets the parts of each message, `die` why the worker is of no more use.
 pub(crate) fn spawn(
+    runs: Wasm,
     receive: impl Fn(&Array) + 'static,
     die: impl Fn(String) + 'static,
 ) -> Option<Worker> {
@@ -319,8 +343,15 @@ pub(crate) fn spawn(
         let found = document.query_selector(selector).ok()??;
         Some(found.dyn_into::<HtmlLinkElement>().ok()?.href())
     };
-    let script = link("link[rel=modulepreload][href*=nearfar]")?;
-    let wasm = link("link[rel=preload][as=fetch]")?;
+    let own = link("link[rel=modulepreload][href*=nearfar]")?;
+    let version = own.rsplit('/').next().unwrap_or_default();
+    let (script, wasm) = match runs {
+        Wasm::Bench => (
+            format!("./nearfar-bench.js?{version}"),
+            format!("./nearfar-bench_bg.wasm?{version}"),
+        ),
+        Wasm::Own => (own, link("link[rel=preload][as=fetch]")?),
+    };
     let query = web_sys::UrlSearchParams::new().ok()?;
     query.append("script", &script);
     query.append("wasm", &wasm);

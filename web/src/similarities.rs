@@ -8,21 +8,24 @@ use crate::plots::Key;
 use crate::state::{Curves, State};
 use crate::terms::{self, Term};
 
-/// The margin that the band is as wide as: the miner's, or the loss's where the miner has none.
-fn margin(config: &TrainConfig) -> f64 {
+/// The margin that the band is as wide as: the miner's, or the loss's where the miner has none. Nothing where neither has one.
+fn margin(config: &TrainConfig) -> Option<f64> {
     match (&config.miner, &config.loss) {
-        (Miner::TripletMargin(miner), _) => miner.margin,
-        (_, loss) => loss.triplet_margin().map_or(0.0, |loss| loss.margin),
+        (Miner::TripletMargin(miner), loss) if !loss.learns_proxies() => Some(miner.margin),
+        (_, loss) => Some(loss.triplet_margin()?.margin),
     }
 }
 
 /// Where negatives are semi-hard for a positive at the median: nearer than it by less than the margin.
 fn band(curves: &Curves) -> Option<(f64, f64)> {
-    let median = curves.pairs.as_ref()?.median_positive()?;
+    let (median, margin) = (
+        curves.pairs.as_ref()?.median_positive()?,
+        margin(&curves.config)?,
+    );
     match curves.config.distance {
-        Distance::Cosine => Some((median - margin(&curves.config), median)),
+        Distance::Cosine => Some((median - margin, median)),
         Distance::L2 => {
-            let farthest = (2.0 - 2.0 * median).max(0.0).sqrt() + margin(&curves.config);
+            let farthest = (2.0 - 2.0 * median).max(0.0).sqrt() + margin;
             Some(((1.0 - farthest * farthest / 2.0).max(-1.0), median))
         }
     }
@@ -90,23 +93,34 @@ pub(crate) fn SimilarityPlot(state: State) -> impl IntoView {
         let share = share_between(&curves.pairs.as_ref()?.negatives, band(&curves)?);
         Some(format!("{} of negatives", percent(share)))
     });
-    let or_dash = |text: Signal<Option<String>>| {
+    let has_band = Memo::new(move |_| margin(&curves.read().config).is_some());
+    let or_dash = move |text: Signal<Option<String>>| {
         Signal::derive(move || text.get().unwrap_or_else(|| "–".to_owned()))
     };
     let text = Signal::derive(move || {
         let said = || {
             let curves = curves.read();
             let pairs = curves.pairs.as_ref()?;
-            let (low, high) = band(&curves)?;
-            let within = share_between(&pairs.negatives, (low, high));
-            let nearer = share_between(&pairs.negatives, (high, 1.0));
-            Some(format!(
-                "Similarities of the pairs of step {}: half of the positive pairs are above {high:.2}; of the negative \
-                 pairs {} are above that, hard, and {} between {low:.2} and that, in the margin's band, semi-hard",
-                pairs.step,
-                percent(nearer),
-                percent(within)
-            ))
+            let median = pairs.median_positive()?;
+            let nearer = percent(share_between(&pairs.negatives, (median, 1.0)));
+            let of = match curves.config.loss.learns_proxies() {
+                true => "the rows with the proxies",
+                false => "the pairs",
+            };
+            let said = format!(
+                "Similarities of {of} of step {}: half of the positive pairs are above {median:.2}; of the negative pairs \
+                 {nearer} are above that",
+                pairs.step
+            );
+            Some(match band(&curves) {
+                Some((low, high)) => {
+                    let within = percent(share_between(&pairs.negatives, (low, high)));
+                    format!(
+                        "{said}, hard, and {within} between {low:.2} and that, in the margin's band, semi-hard"
+                    )
+                }
+                None => said,
+            })
         };
         said().unwrap_or_else(|| "Similarities of the pairs of a step: none yet".to_owned())
     });
@@ -116,7 +130,9 @@ pub(crate) fn SimilarityPlot(state: State) -> impl IntoView {
                 <h2 title="How many of the pairs of a step have which similarity"><Term term=terms::SIMILARITIES/> {title}</h2>
                 <Key color="positive" name=terms::POSITIVES value=or_dash(median)/>
                 <Key color="negative" name=terms::NEGATIVES dashed=true value=Signal::derive(String::new)/>
-                <Key color="band" name=terms::SEMIHARD band=true value=or_dash(in_band)/>
+                <Show when=move || has_band.get()>
+                    <Key color="band" name=terms::SEMIHARD band=true value=or_dash(in_band)/>
+                </Show>
             </figcaption>
             <Canvas testid="chart-similarities" text plot state/>
         </figure>

@@ -2,19 +2,23 @@
 //!
 //! The page keeps the handles of files, not their content: they are read again for another label column or a new worker.
 
+use std::slice;
+
 use leptos::prelude::*;
-use nearfar::{Bytes, Format, Missing, RowSource, SAMPLES, Sampler, Split, TrainConfig};
+use nearfar::{Bytes, Format, Link, Missing, RowSource, SAMPLES, Sampler, Split, TrainConfig};
 use web_sys::File;
 
-use crate::link::{self, Link};
+use crate::link;
 use crate::protocol::{Command, DataSummary};
-use crate::reader;
 use crate::session::Session;
 use crate::state::LabelChoice;
 
 /// What files that are read whole may have together: a WebAssembly memory ends at 4 GiB, and while a file is read its
 /// content and its rows lie there.
 const MOST_BYTES: u64 = 1 << 30;
+
+/// The endings of a run that was taken home: all of its files, or its checkpoint alone.
+pub(crate) const SAVED: [&str; 2] = [".zip", ".bin"];
 
 /// Where data comes from.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,6 +27,8 @@ pub(crate) enum Source {
     Sample(String),
     /// Files, and how they are read.
     Files(Vec<File>, Reading),
+    /// A run that was taken home: it goes on when its data is there.
+    Saved(File),
 }
 
 /// What was chosen about reading files.
@@ -52,10 +58,21 @@ impl Session {
     /// Asks for files, unless they are more than a page can hold.
     pub(crate) fn choose_files(&self, files: Vec<File>) {
         self.state.error.set(None);
+        if let [file] = &files[..]
+            && SAVED.iter().any(|ending| file.name().ends_with(ending))
+        {
+            return self.offer(Source::Saved(file.clone()));
+        }
         let from = self.stream_from.get_value();
         // Of an HDF5 or Parquet file only what is asked for is read; a table of text is read part by part, and its numbers are half
         // as long as it or less.
-        let is_open = files.len() == 1 && reader::reads(&files[0].name());
+        let in_place = |file: &File| {
+            matches!(
+                Format::of(&file.name()),
+                Some(Format::Hdf5 | Format::Parquet)
+            )
+        };
+        let is_open = files.len() == 1 && in_place(&files[0]);
         let held = |file: &File| match Format::of(&file.name()) {
             _ if is_open || RowSource::streams(&file.name(), file.size() as u64, from) => 0.0,
             Some(Format::Table | Format::JsonLines) => file.size() / 2.0,
@@ -120,7 +137,7 @@ impl Session {
     }
 
     /// A message of data that was not opened, and what holds all the same.
-    fn refused(&self, message: String) -> String {
+    pub(crate) fn refused(&self, message: String) -> String {
         match &*self.state.data.read_untracked() {
             Some(data) => format!(
                 "{message}\nNothing was changed: {} is still in use, with its settings.",
@@ -190,6 +207,8 @@ impl Session {
                 };
                 self.send(&command, files);
             }
+            // It is no data, and asks for its own.
+            Source::Saved(file) => return self.send(&Command::OpenSaved, slice::from_ref(file)),
         }
         self.asked
             .update_value(|asked| asked.push_back(Asked { source, sets }));
@@ -212,7 +231,7 @@ impl Session {
         self.candidate.set_value(None);
         let chosen = match &asked.source {
             Source::Files(_, reading) => Some(reading.missing),
-            Source::Sample(_) => None,
+            Source::Sample(_) | Source::Saved(_) => None,
         };
         self.held.set_value(Some(asked.source));
         self.state.take(data);
@@ -252,9 +271,10 @@ impl Session {
     }
 
     fn answered(&self) -> Asked {
-        self.state.reading.update(|commands| *commands -= 1);
         let first = self.asked.try_update_value(|asked| asked.pop_front());
-        first.flatten().expect("the worker answers what was asked")
+        let first = first.flatten().expect("the worker answers what was asked");
+        self.state.reading.update(|commands| *commands -= 1);
+        first
     }
 
     /// Sets what a link says, over the defaults of the data.
@@ -302,6 +322,7 @@ impl Source {
         match self {
             Self::Sample(name) => sample_text(name).to_owned(),
             Self::Files(files, _) => names(files),
+            Self::Saved(file) => file.name(),
         }
     }
 }

@@ -596,6 +596,8 @@ impl State {
             }
             Event::Forecast(forecast) => self.forecast.set(Some(forecast)),
             Event::Data(_)
+            | Event::SavedRun(_)
+            | Event::NotOpened(_)
             | Event::Refused { .. }
             | Event::Map { .. }
             | Event::Kept(_)
@@ -611,9 +613,6 @@ impl State {
                 if let Some(why) = self.compare.apply(event) {
                     self.say(why);
                 }
-            }
-            Event::Measured(_) | Event::Benched(_) => {
-                unreachable!("only the page that measures asks for it")
             }
             Event::Started {
                 config,

@@ -2,14 +2,15 @@
 
 use js_sys::{Array, Uint8Array};
 use leptos::prelude::*;
-use nearfar::{Bytes, Error, Piece, Result, Results, RowsOf, RowsToCheck, Run, TakenFile, archive};
-use wasm_bindgen::{JsCast as _, JsValue};
-use web_sys::{Blob, HtmlAnchorElement, Url};
+use nearfar::{Bytes, Error, Origin, Piece, Result, RowsOf, RowsToCheck, Run, Taken};
+use wasm_bindgen::{JsCast, JsValue, closure::Closure};
+use web_sys::{Blob, CanvasRenderingContext2d, HtmlAnchorElement, HtmlCanvasElement, Url};
 
 use crate::dialog::Dialog;
 use crate::protocol::{Command, Event};
 use crate::session::Session;
 use crate::state::{Phase, State};
+use crate::theme;
 
 /// The signals of the dialog.
 #[derive(Clone, Copy)]
@@ -150,12 +151,30 @@ pub(crate) fn Pieces(state: State, session: Session) -> impl IntoView {
         Piece::ALL.into_iter().partition(|piece| piece.is_of_rows());
     let whole = whole.into_iter().map(line).collect_view();
     let of_rows = of_rows.into_iter().map(line).collect_view();
+    // The charts in sight when the dialog is opened.
+    let charts = Memo::new(move |_| match open.get() {
+        true => in_sight(),
+        false => Vec::new(),
+    });
+    let picture = NodeRef::<leptos::html::Select>::new();
+    let save_picture = move |_| {
+        let chosen = picture.get_untracked().map(|select| select.value());
+        if chosen.and_then(|testid| save_png(&testid, said)).is_none() {
+            said.set("The browser does not save it.".to_owned());
+        }
+    };
     view! {
         <Dialog label="Take home" open close=Callback::new(move |()| open.set(false))>
             <h2>"Take home"</h2>
             <ul class="pieces">{whole}</ul>
             <label>"Rows: " <select data-testid="take-home-side" on:change=choose>{sides}</select></label>
             <ul class="pieces">{of_rows}</ul>
+            <label>"A chart as it stands on the page (PNG): "
+                <select data-testid="picture" node_ref=picture>
+                    {move || charts.get().into_iter().map(|(testid, name)| view! { <option value=testid>{name}</option> }).collect_view()}
+                </select>
+            </label>
+            <button data-testid="export-png" on:click=save_picture>"Save the picture"</button>
             <p data-testid="taken" role="status">{said}</p>
             <div class="buttons"><button on:click=move |_| open.set(false)>"Close"</button></div>
         </Dialog>
@@ -169,8 +188,54 @@ pub(crate) fn save_text(name: &str, text: &str) {
 
 /// Hands bytes to the browser as a file.
 fn save(name: &str, bytes: &Uint8Array) -> Result<(), JsValue> {
-    let blob = Blob::new_with_u8_array_sequence(&Array::of1(bytes))?;
-    let url = Url::create_object_url_with_blob(&blob)?;
+    save_blob(name, &Blob::new_with_u8_array_sequence(&Array::of1(bytes))?)
+}
+
+/// The charts that are in sight: how the page names their canvas, and their title.
+fn in_sight() -> Vec<(String, String)> {
+    let Ok(canvases) = document().query_selector_all("figure canvas") else {
+        return Vec::new();
+    };
+    let canvases = (0..canvases.length()).filter_map(|place| canvases.get(place));
+    let named = canvases.filter_map(|canvas| {
+        let canvas: HtmlCanvasElement = canvas.dyn_into().ok()?;
+        canvas.offset_parent()?;
+        let title = canvas
+            .closest("figure")
+            .ok()??
+            .query_selector("h2")
+            .ok()??;
+        Some((canvas.get_attribute("data-testid")?, title.text_content()?))
+    });
+    named.collect()
+}
+
+/// Saves a chart as a picture on the page's ground, and says so.
+fn save_png(testid: &str, said: RwSignal<String>) -> Option<()> {
+    let chart = document().query_selector(&format!("canvas[data-testid={testid}]"));
+    let chart: HtmlCanvasElement = chart.ok()??.dyn_into().ok()?;
+    let copy: HtmlCanvasElement = document().create_element("canvas").ok()?.dyn_into().ok()?;
+    let (width, height) = (chart.width(), chart.height());
+    copy.set_width(width);
+    copy.set_height(height);
+    let context: CanvasRenderingContext2d = copy.get_context("2d").ok()??.dyn_into().ok()?;
+    let (r, g, b) = theme::color("card");
+    context.set_fill_style_str(&format!("rgb({r} {g} {b})"));
+    context.fill_rect(0.0, 0.0, width.into(), height.into());
+    context
+        .draw_image_with_html_canvas_element(&chart, 0.0, 0.0)
+        .ok()?;
+    let name = format!("{}.png", testid.trim_start_matches("chart-"));
+    let made = Closure::once_into_js(move |blob: Blob| {
+        if save_blob(&name, &blob).is_ok() {
+            said.set(format!("{name}: saved, {}.", Bytes(blob.size() as u64)));
+        }
+    });
+    copy.to_blob(made.unchecked_ref()).ok()
+}
+
+fn save_blob(name: &str, blob: &Blob) -> Result<(), JsValue> {
+    let url = Url::create_object_url_with_blob(blob)?;
     let link: HtmlAnchorElement = document().create_element("a")?.dyn_into()?;
     link.set_href(&url);
     link.set_download(name);
@@ -181,44 +246,35 @@ fn save(name: &str, bytes: &Uint8Array) -> Result<(), JsValue> {
     Ok(())
 }
 
-/// How large each piece of a run is, about.
-pub(crate) async fn sizes(run: &mut Run, side: RowsOf) -> Result<Vec<(Piece, Option<u64>)>> {
-    let results = Results::of(run).await?;
-    let size = |piece: Piece| (piece, piece.about_bytes(&results, side));
-    Ok(Piece::ALL.map(size).into())
-}
-
-/// Rows of a run whose neighbours speak against their label.
-pub(crate) async fn to_check(run: &mut Run, side: RowsOf) -> Result<RowsToCheck> {
-    let mut results = Results::of(run).await?;
-    results.embed(run, side).await?;
-    let rows = results.rows.as_mut();
-    let rows = rows.ok_or_else(|| Error::Data("there are no rows to look at".to_owned()))?;
-    rows.find_neighbours(run.engine()).await?;
-    Ok(rows.to_check().unwrap_or_default())
-}
-
-/// Makes a piece of a run; one of several files is an archive of them.
-pub(crate) async fn make(run: &mut Run, piece: Piece, side: RowsOf) -> Result<TakenFile> {
-    let mut results = Results::of(run).await?;
+/// A run with the rows that a piece is made of.
+pub(crate) async fn taken(
+    run: &mut Run,
+    origin: &Origin,
+    piece: Piece,
+    side: RowsOf,
+) -> Result<Taken> {
+    let mut taken = Taken::of(run).await?;
+    if matches!(piece, Piece::Zip | Piece::Checkpoint) {
+        taken.save_run(run, origin).await?;
+    }
     if piece.is_of_rows() {
-        results.embed(run, side).await?;
+        taken.embed(run, side).await?;
     } else if piece == Piece::Zip {
-        match results.embed(run, RowsOf::Test).await {
+        match taken.embed(run, RowsOf::Test).await {
             // The rest of the run is whole.
             Ok(()) | Err(Error::NoDirection { .. }) => {}
             Err(error) => return Err(error),
         }
     }
-    if let (true, Some(rows)) = (piece.needs_neighbours(), &mut results.rows) {
+    if let (true, Some(rows)) = (piece.needs_neighbours(), &mut taken.rows) {
         rows.find_neighbours(run.engine()).await?;
     }
-    let mut files = piece.files(&results)?;
-    if files.len() == 1 {
-        return Ok(files.remove(0));
-    }
-    Ok(TakenFile {
-        path: format!("{}.zip", piece.name()),
-        bytes: archive(&files)?,
-    })
+    Ok(taken)
+}
+
+/// Rows of a run whose neighbours speak against their label.
+pub(crate) async fn to_check(run: &mut Run, origin: &Origin, side: RowsOf) -> Result<RowsToCheck> {
+    let rows = taken(run, origin, Piece::RowsToCheck, side).await?.rows;
+    let rows = rows.ok_or_else(|| Error::Data("there are no rows to look at".to_owned()))?;
+    Ok(rows.to_check().unwrap_or_default())
 }

@@ -4,6 +4,7 @@ use leptos::prelude::*;
 use nearfar::{PairRates, ThresholdReport};
 
 use crate::chart::{Canvas, Line, Plot, Scale};
+use crate::controls::entered;
 use crate::plots::Key;
 use crate::session::Session;
 use crate::state::{Phase, State};
@@ -71,7 +72,7 @@ pub(crate) fn Threshold(state: State, session: Session) -> impl IntoView {
     };
     let press = move |_| {
         if over() {
-            session.find_threshold(rate.get_untracked().parse().ok());
+            session.find_threshold(entered(&rate.get_untracked()));
         }
     };
     let options = RATES.map(|(value, name)| view! { <option value=value>{name}</option> });

@@ -2,6 +2,7 @@
 //!
 //! Commands are taken between slices of work; a new run or a reset also stops the slice under way.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,30 +10,27 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use futures_channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use futures_util::StreamExt as _;
 use js_sys::{Array, Float32Array, Reflect, Uint8Array, Uint32Array};
-use nearfar::bench::{self, Sweep};
 use nearfar::{
     BlobRows, Checkpoint, Choice, CompareConfig, CompareProgress, Comparison, Contest, Dataset,
-    DeviceInfo, Engine, EngineChoice, Error, Format, Labelled, Map, MemoryReport, NamedFile,
-    Origin, Piece, Progress, Rate, Result, Room, RowSource, RowsOf, Run, SelfTest, Side, Survey,
-    Table, TableReader, TrainConfig, Trainer, Working, kernels, self_test,
+    DeviceInfo, Engine, EngineChoice, Error, Labelled, Map, MemoryReport, NamedFile, Origin, Piece,
+    Progress, Rate, Result, Room, RowSource, RowsOf, Run, SelfTest, Side, Survey, Taken,
+    TrainConfig, Trainer, Working, kernels, self_test,
 };
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::{JsFuture, spawn_local};
 use web_sys::{DedicatedWorkerGlobalScope, File, MessageEvent, Response};
 use web_time::{Duration, Instant};
 
-use crate::checkpoints::{Saved, Slots};
+use crate::checkpoints::{Offer, Saved, Slots};
+use crate::files::Files;
+use crate::plots::grouped;
 use crate::protocol::{
     Command, CompareState, DataSummary, EvaluationForecast, Event, Preview, RunForecast, Running,
 };
-use crate::reader;
 use crate::take_home;
 
 /// Hardest triplets of a step that the page is told of.
 const HARDEST: usize = 5;
-
-/// Bytes of a table that are read at once.
-const PART_BYTES: f64 = 4194304.0;
 
 /// Rows and features that the page is shown as they were read.
 const PREVIEW_ROWS: usize = 5;
@@ -221,6 +219,10 @@ impl Core {
                 };
                 self.read(files, choice, stream_from).await;
             }
+            Command::OpenSaved => match self.saved_run(files).await {
+                Ok((offer, bytes)) => self.post(&Event::SavedRun(Box::new(offer)), &[bytes]),
+                Err(error) => self.say(&Event::NotOpened(error.to_string())),
+            },
             Command::Forecast { config } => self.forecast(&config).await,
             Command::Start { config, steps } => {
                 if let Err(error) = self.begin(*config, steps).await {
@@ -280,15 +282,6 @@ impl Core {
                 self.run = self.run.take().or(self.aside.take());
                 self.owes_map = self.run.is_some();
             }
-            Command::Bench {
-                engine,
-                budget_bytes,
-                sweep,
-            } => {
-                self.choice.kind = engine;
-                let report = self.bench(budget_bytes, &sweep).await;
-                self.say(&Event::Benched(report.map_err(|error| error.to_string())));
-            }
         }
     }
 
@@ -316,19 +309,6 @@ impl Core {
             webgpu: gpu.is_ok_and(|gpu| gpu.is_object()),
             self_test: tested.map(|(_, tested)| *tested),
         }
-    }
-
-    /// Measures with the code of the `bench` binary: the report as JSON.
-    async fn bench(&mut self, budget_bytes: u64, sweep: &Sweep) -> Result<String> {
-        self.end_run().await;
-        let engine = self.open(budget_bytes).await?;
-        let report = bench::run(&engine, sweep, |line| {
-            let text = format!("{}: {:.1} ms", line.name, line.median_ms);
-            self.say(&Event::Measured(text));
-        });
-        let json = serde_json::to_string(&report.await?).expect("a report is plain data");
-        self.idle = Some(engine);
-        Ok(json)
     }
 
     /// Gives the memory of the run back, and keeps its engine where its device is still there.
@@ -399,73 +379,41 @@ impl Core {
     ) -> Result<Dataset> {
         let name = data.name();
         let streams = RowSource::streams(&name, data.size() as u64, stream_from);
-        let of_labels = labels.as_ref().map(File::name).unwrap_or_default();
-        if reader::reads(&name) || (reader::reads(&of_labels) && !streams) {
-            let read = reader::read(&self.scope, &data, labels.as_ref(), choice, columns);
-            return read.await.and_then(Dataset::new);
-        }
-        let labels = match labels {
-            Some(labels) => Some(named(labels).await?),
-            None => None,
-        };
-        // Compressed, a file is inflated whole.
-        let is_table = Format::of(&name).is_some_and(Format::is_table) && !name.ends_with(".gz");
-        match (labels, streams) {
+        self.with_files(async |files| match (labels, streams) {
             // Not worth reading.
             (None, true) => Err(Labelled::alone(&name)),
             (Some(labels), true) => {
-                *columns = Labelled::label_choices(&labels);
                 let rows = BlobRows::open(name.clone(), data.into()).await?;
-                Dataset::streamed(name, RowSource::Blob(rows), &labels, choice)
-            }
-            (labels, false) if is_table => {
-                let own = choice.labels.filter(|_| labels.is_none());
-                let table = self.table(data, own).await?;
-                *columns = match &labels {
-                    Some(labels) => Labelled::label_choices(labels),
-                    None => table.header().to_vec(),
-                };
-                Labelled::of_table(table, labels.as_ref(), choice).and_then(Dataset::new)
+                let rows = RowSource::Blob(rows);
+                let count = rows.rows();
+                let read = files.labels(&labels, choice, &name, count, columns);
+                let labels = read.await?;
+                let missing = choice.missing.unwrap_or_default();
+                Dataset::streamed(name, rows, labels, missing).await
             }
             (labels, false) => {
-                let data = named(data).await?;
-                *columns = Labelled::label_choices(labels.as_ref().unwrap_or(&data));
-                Labelled::read(&data, labels.as_ref(), choice).and_then(Dataset::new)
+                let read = files.rows(&data, labels.as_ref(), choice, columns);
+                read.await.and_then(Dataset::new)
             }
-        }
+        })
+        .await
     }
 
-    /// Reads a table part by part: its file is never there whole.
-    async fn table(&self, file: File, label: Option<&str>) -> Result<Table> {
-        let (name, total) = (file.name(), file.size());
-        let mut reader = TableReader::new(&name, total as u64, label)?;
-        let mut task = Task::default();
-        let mut at = 0.0;
-        while at < total {
-            let end = total.min(at + PART_BYTES);
-            let part = file.slice_with_f64_and_f64(at, end);
-            let part = part.map(|part| part.array_buffer());
-            let bytes = match part {
-                Ok(part) => JsFuture::from(part).await,
-                Err(why) => Err(why),
-            };
-            let bytes = bytes.map_err(|_| unreadable(&name))?;
-            reader.push(&Uint8Array::new(&bytes).to_vec())?;
-            at = end;
-            let working = Working {
-                what: format!("reading {name}"),
-                unit: "MiB".to_owned(),
-                done: at as u64 >> 20,
-                total: (total as u64).div_ceil(1 << 20),
-            };
-            if let Some(left_ms) = task.is_worth_saying(&working) {
+    /// Reads or writes files: the page hears how far it is, and can stop it.
+    async fn with_files<T>(&self, work: impl AsyncFnOnce(Files<'_>) -> T) -> T {
+        let task = RefCell::new(Task::default());
+        let goes_on = |working: Working| {
+            if let Some(left_ms) = task.borrow_mut().is_worth_saying(&working) {
                 self.say(&Event::Working { working, left_ms });
             }
-            if self.stop.load(Ordering::Relaxed) {
-                return Err(Error::Stopped);
-            }
-        }
-        reader.finish()
+            !self.stop.load(Ordering::Relaxed)
+        };
+        let scope = &self.scope;
+        work(Files {
+            scope,
+            goes_on: &goes_on,
+        })
+        .await
     }
 
     fn refuse(&self, error: &Error, columns: Vec<String>) {
@@ -503,7 +451,16 @@ impl Core {
             let text = error.as_string();
             not_there(text.unwrap_or_else(|| "the network does not answer".to_owned()))
         })?;
-        Dataset::sample_of(name, Uint8Array::new(&bytes).to_vec())
+        let read = async |file: NamedFile| {
+            let parts = Array::of1(&Uint8Array::from(&file.bytes[..]));
+            let file = File::new_with_u8_array_sequence(&parts, &file.name);
+            let file = file.map_err(|_| not_there("it cannot be read".to_owned()))?;
+            let choice = Choice::default();
+            let rows =
+                async |files: Files<'_>| files.rows(&file, None, choice, &mut Vec::new()).await;
+            self.with_files(rows).await
+        };
+        Dataset::sample_of(name, Uint8Array::new(&bytes).to_vec(), read).await
     }
 
     async fn take(&mut self, dataset: Dataset, sample: Option<Sample>, label_columns: Vec<String>) {
@@ -558,6 +515,16 @@ impl Core {
     }
 
     async fn begin(&mut self, config: TrainConfig, steps: Option<u64>) -> Result<()> {
+        if let Some(run) = self.lengthened(&config)? {
+            let done = grouped(run.step());
+            self.slots.begin(true);
+            self.kept = (0, false);
+            self.show(run, steps);
+            let text =
+                format!("Nothing but the steps has changed: the run goes on after step {done}.");
+            self.say(&Event::Said(text));
+            return Ok(());
+        }
         self.end_run().await;
         config.check()?;
         let data = self.seeded(&config).await?;
@@ -568,6 +535,34 @@ impl Core {
         self.kept = (0, false);
         self.show(run, steps);
         Ok(())
+    }
+
+    /// The run that is over, where it is what these settings ask for but for more steps.
+    fn lengthened(&mut self, config: &TrainConfig) -> Result<Option<Run>> {
+        let is_same = |run: &mut Run| {
+            let now = run.trainer().config();
+            let before = TrainConfig {
+                steps: now.steps,
+                ..config.clone()
+            };
+            *now == before && config.steps > run.step() && run.is_finished()
+        };
+        let run = self.run.take_if(is_same);
+        run.map(|mut run| run.train_to(config.steps).map(|()| run))
+            .transpose()
+    }
+
+    /// The checkpoint of a run that was taken home, and what it is of.
+    async fn saved_run(&self, files: Vec<File>) -> Result<(Offer, JsValue)> {
+        let file = files.into_iter().next();
+        let file = file.ok_or_else(|| Error::Data("there is no file".to_owned()))?;
+        let bytes = self
+            .with_files(async |files| files.saved_run(&file).await)
+            .await?;
+        let read = Uint8Array::new(&bytes).to_vec();
+        let checkpoint = Checkpoint::read(&read)
+            .map_err(|error| Error::Data(format!("{}: {error}", file.name())))?;
+        Ok((Offer::of(&checkpoint), bytes))
     }
 
     /// Goes on with the run that was saved last.
@@ -581,7 +576,7 @@ impl Core {
         let kept = files.into_iter().next();
         let is_kept = kept.is_some();
         let bytes = match kept {
-            Some(file) => Some(named(file).await?.bytes),
+            Some(file) => Some(content(&file).await?),
             None => self.slots.newest().await.map_err(gone)?,
         };
         let bytes = bytes.ok_or_else(|| gone("it is no longer there".to_owned()))?;
@@ -593,7 +588,11 @@ impl Core {
         let other = checkpoint.other_device(run.device());
         // Of a run that is opened from elsewhere nothing was saved here.
         self.slots.begin(is_kept);
-        self.kept = (run.step(), run.is_finished());
+        // What was taken home is not among the kept runs yet.
+        self.kept = match is_kept {
+            true => (0, false),
+            false => (run.step(), run.is_finished()),
+        };
         self.show(run, None);
         other
             .into_iter()
@@ -933,10 +932,16 @@ impl Core {
 
     /// Says what there is to take home, between two slices of the run.
     async fn list_pieces(&mut self, side: RowsOf) {
-        let Some(mut run) = self.run.take() else {
+        let (Some(mut run), Some(origin)) = (self.run.take(), self.origin()) else {
             return;
         };
-        let sizes = take_home::sizes(&mut run, side).await;
+        let sizes = async {
+            let mut taken = Taken::of(&mut run).await?;
+            taken.save_run(&run, &origin).await?;
+            self.with_files(async |files| files.sizes(&taken, side).await)
+                .await
+        };
+        let sizes = sizes.await;
         if let Some(sizes) = self.answered(run, sizes) {
             self.say(&Event::Pieces(sizes));
         }
@@ -944,10 +949,10 @@ impl Core {
 
     /// Looks for rows to check, between two slices of the run.
     async fn find_rows_to_check(&mut self, side: RowsOf) {
-        let Some(mut run) = self.run.take() else {
+        let (Some(mut run), Some(origin)) = (self.run.take(), self.origin()) else {
             return;
         };
-        let found = take_home::to_check(&mut run, side).await;
+        let found = take_home::to_check(&mut run, &origin, side).await;
         if let Some(check) = self.answered(run, found) {
             self.say(&Event::RowsToCheck(Box::new(check)));
         }
@@ -955,14 +960,18 @@ impl Core {
 
     /// Makes a piece of the run, and hands it over.
     async fn take_home(&mut self, piece: Piece, side: RowsOf) {
-        let Some(mut run) = self.run.take() else {
+        let (Some(mut run), Some(origin)) = (self.run.take(), self.origin()) else {
             let text = "There is no run any more: press Run to start one.";
             return self.say(&Event::NotTaken(text.to_owned()));
         };
-        let made = take_home::make(&mut run, piece, side).await;
-        if let Some(file) = self.answered(run, made) {
-            let bytes = Uint8Array::from(&file.bytes[..]).buffer();
-            self.post(&Event::Taken(file.path), &[bytes.into()]);
+        let made = async {
+            let taken = take_home::taken(&mut run, &origin, piece, side).await?;
+            self.with_files(async |files| files.make(&taken, piece).await)
+                .await
+        };
+        let made = made.await;
+        if let Some((name, bytes)) = self.answered(run, made) {
+            self.post(&Event::Taken(name), &[bytes]);
         }
     }
 
@@ -1188,17 +1197,14 @@ async fn preview(dataset: &Dataset) -> Result<Preview> {
     })
 }
 
-/// The content of a file, and its name.
-async fn named(file: File) -> Result<NamedFile> {
-    let name = file.name();
+/// The content of a file.
+async fn content(file: &File) -> Result<Vec<u8>> {
     let bytes = JsFuture::from(file.array_buffer()).await;
-    let bytes = bytes.map_err(|_| unreadable(&name))?;
-    let bytes = Uint8Array::new(&bytes).to_vec();
-    NamedFile { name, bytes }.unpacked()
-}
-
-fn unreadable(name: &str) -> Error {
-    Error::Data(format!(
-        "{name}: the file cannot be read any more: choose it again"
-    ))
+    let bytes = bytes.map_err(|_| {
+        Error::Data(format!(
+            "{}: the file cannot be read any more: choose it again",
+            file.name()
+        ))
+    })?;
+    Ok(Uint8Array::new(&bytes).to_vec())
 }

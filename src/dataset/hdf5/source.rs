@@ -9,8 +9,6 @@ use std::sync::PoisonError;
 #[cfg(target_arch = "wasm32")]
 use super::super::blob_now::BlobNow;
 use super::{Hdf5File, access};
-#[cfg(not(target_arch = "wasm32"))]
-use crate::error::Error;
 use crate::error::Result;
 
 #[cfg(not(target_arch = "wasm32"))]
@@ -18,30 +16,31 @@ impl Hdf5File {
     /// Opens a file on the disk, of which as little is read as is needed; what comes through a pipe is read whole.
     ///
     /// # Errors
-    /// [`Error::Data`] when it is not there, is no HDF5 file, is cut short or damaged.
+    /// [`crate::Error::Data`] when it is not there, is no HDF5 file, is cut short or damaged.
     pub fn open(path: &std::path::Path) -> Result<Self> {
+        use super::super::NamedFile;
         use super::super::named_file::{self, Opened};
-        use super::super::{NamedFile, foreign};
-        use std::io::{Read as _, Seek as _};
 
         let name = named_file::shown(path);
-        let failed =
-            |error: std::io::Error| Error::Data(format!("{name}: {}", named_file::reason(&error)));
         match named_file::open(path)? {
             pipe @ Opened::Pipe(_) => Self::of(NamedFile::whole(name, pipe)?),
-            Opened::Disk(mut file, _) => {
-                let mut start = Vec::new();
-                (&file).take(512).read_to_end(&mut start).map_err(failed)?;
-                file.rewind().map_err(failed)?;
-                let source = hdf5_pure::ReadSeekSource::new(file);
-                Self::opened(name.clone(), foreign::refusal(&name, &start), || {
-                    File::from_source_with_options(
-                        source.map_err(hdf5_pure::Error::Format)?,
-                        access(),
-                    )
-                })
-            }
+            Opened::Disk(file, _) => Self::of_disk(name, file),
         }
+    }
+
+    /// The same of a file that is open.
+    pub(in crate::dataset) fn of_disk(name: String, mut file: std::fs::File) -> Result<Self> {
+        use super::super::{foreign, named_file};
+        use std::io::{Read as _, Seek as _};
+
+        let failed = |error| named_file::unreadable(&name, &error);
+        let mut start = Vec::new();
+        let read = (&file).take(foreign::START_BYTES).read_to_end(&mut start);
+        read.and_then(|_| file.rewind()).map_err(failed)?;
+        let source = hdf5_pure::ReadSeekSource::new(file);
+        Self::opened(name.clone(), foreign::refusal(&name, &start), || {
+            File::from_source_with_options(source.map_err(hdf5_pure::Error::Format)?, access())
+        })
     }
 }
 
@@ -56,7 +55,7 @@ impl Hdf5File {
     /// Opens a file that a browser was given; only in a worker, where a file can be read without waiting.
     ///
     /// # Errors
-    /// [`Error::Data`] when it cannot be read, is no HDF5 file, is cut short or damaged.
+    /// [`crate::Error::Data`] when it cannot be read, is no HDF5 file, is cut short or damaged.
     pub fn of_blob(name: String, blob: web_sys::Blob) -> Result<Self> {
         let source = BlobSource {
             blob: BlobNow::new(&name, blob)?,

@@ -5,7 +5,7 @@ use leptos::prelude::*;
 use nearfar::{Bytes, CompareForecast, Contest, Preset, TrainConfig};
 
 use super::{ALL_RECIPES, Compare, RECIPES, VALUES};
-use crate::controls::{hold, shown};
+use crate::controls::{entered, hold, shown};
 use crate::forecast::time;
 use crate::knobs::{Entry, Knob, MAIN, MORE};
 use crate::session::Session;
@@ -186,8 +186,8 @@ fn suggest(state: State) {
         }
         Entry::Widths => "[],[64],[256]".to_owned(),
         Entry::Number(_) | Entry::Mebibytes if knob.key == "memory_size" => "0,256,1024".to_owned(),
-        Entry::Number(_) | Entry::Mebibytes => match own.parse::<f64>() {
-            Ok(value) if value != 0.0 => format!("{},{own},{}", value / 2.0, value * 2.0),
+        Entry::Number(_) | Entry::Mebibytes => match entered(&own) {
+            Some(value) if value != 0.0 => format!("{},{own},{}", value / 2.0, value * 2.0),
             _ => own,
         },
     };

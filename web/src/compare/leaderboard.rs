@@ -1,5 +1,6 @@
 //! The table: best first, each row with how far it is behind the best and whether that is more than chance.
 
+use js_sys::JSON;
 use leptos::prelude::*;
 use nearfar::{Bytes, CompareReport, CompareRow, Recipe, RowKind, Standing};
 
@@ -8,6 +9,7 @@ use crate::session::Session;
 use crate::state::State;
 use crate::take_home::save_text;
 use crate::terms::{self, Explained, Term};
+use wasm_bindgen::JsValue;
 
 /// Width of an interval's picture, in CSS pixels, and what is left free at its ends.
 const WIDTH: f64 = 130.0;
@@ -39,9 +41,14 @@ pub(super) fn Leaderboard(state: State, session: Session) -> impl IntoView {
     let basis = move || report.read().as_ref().map(CompareReport::basis);
     let none = move || report.read().is_none();
     let save = move |_| {
-        let text = report.with_untracked(serde_json::to_string_pretty);
-        if let Ok(text) = text {
-            save_text("comparison.json", &text);
+        // Laid out by the browser: in Rust that is code for every type in the report.
+        let text = report.with_untracked(serde_json::to_string);
+        let value = text.ok().and_then(|text| JSON::parse(&text).ok());
+        let text = value.and_then(|value| {
+            JSON::stringify_with_replacer_and_space(&value, &JsValue::NULL, &2.into()).ok()
+        });
+        if let Some(text) = text {
+            save_text("comparison.json", &String::from(text));
         }
     };
     view! {

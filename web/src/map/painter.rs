@@ -3,6 +3,7 @@
 use nearfar::Neighbourhood;
 use web_sys::CanvasRenderingContext2d;
 
+use super::sheet::{Dot, Sheet};
 use crate::state::{MapData, Places};
 use crate::theme;
 
@@ -148,6 +149,22 @@ pub(super) fn css_color(class: u8) -> String {
     format!("light-dark(hsl({hue}, 45%, 45%), hsl({hue}, 50%, 68%))")
 }
 
+/// The same colour, for the theme in use. The browser would style the whole page anew to tell each.
+fn color(class: u8, dark: bool) -> (u8, u8, u8) {
+    if class < COLORS {
+        return theme::color(&format!("class{class}"));
+    }
+    let (saturation, lightness) = if dark { (0.50, 0.68) } else { (0.45, 0.45) };
+    let reach = saturation * f64::min(lightness, 1.0 - lightness);
+    // As CSS Color 4 has it.
+    let channel = |n: f64| {
+        let k = (n + f64::from(hue(class)) / 30.0) % 12.0;
+        let value = lightness - reach * (k - 3.0).min(9.0 - k).clamp(-1.0, 1.0);
+        (255.0 * value).round() as u8
+    };
+    (channel(0.0), channel(8.0), channel(4.0))
+}
+
 /// Hues that differ from one class to the next.
 fn hue(class: u8) -> u32 {
     (u32::from(class) * 137 + 20) % 360
@@ -160,6 +177,8 @@ pub(super) struct Painter {
     /// Where each row of the map lies on the plane.
     pub(super) points: Vec<(f64, f64)>,
     pub(super) ratio: f64,
+    /// Pixels along and down.
+    pub(super) size: (usize, usize),
 }
 
 impl Painter {
@@ -170,7 +189,13 @@ impl Painter {
             of_class[usize::from(*class)].push(place);
         }
         // Many points are small ones.
-        let radius = if self.points.len() > 4000 { 2.0 } else { 2.8 };
+        let radius = match self.points.len() {
+            ..=4000 => 2.8,
+            4001..=20_000 => 2.0,
+            _ => 1.4,
+        };
+        let mut sheet = Sheet::new(self.size);
+        let dark = theme::is_dark();
         for class in (0..=OTHER)
             .rev()
             .filter(|class| alone != Some(*class))
@@ -184,28 +209,20 @@ impl Painter {
                 _ => (radius, 0.9),
             };
             let alpha = if pale { 0.5 * alpha } else { alpha };
-            self.context.set_fill_style_str(&match class {
-                _ if stands_back => rgba("muted", alpha),
-                OTHER => rgba("grid-strong", alpha),
-                COLORS.. => {
-                    let light = if theme::is_dark() {
-                        "50%, 68%"
-                    } else {
-                        "45%, 45%"
-                    };
-                    format!("hsla({}, {light}, {alpha})", hue(class))
-                }
-                _ => rgba(&format!("class{class}"), alpha),
-            });
-            self.context.begin_path();
+            let dot = Dot {
+                color: match class {
+                    _ if stands_back => theme::color("muted"),
+                    OTHER => theme::color("grid-strong"),
+                    _ => color(class, dark),
+                },
+                alpha: alpha as f32,
+                radius: (self.ratio * radius) as f32,
+            };
             for place in &of_class[usize::from(class)] {
-                let (x, y) = self.frame.place(self.points[*place]);
-                let radius = self.ratio * radius;
-                self.context.move_to(x + radius, y);
-                self.arc((x, y), radius);
+                sheet.dot(self.at(*place), &dot);
             }
-            self.context.fill();
         }
+        sheet.put(&self.context);
     }
 
     /// A ring around the chosen row, and lines to its neighbours: whole ones to rings where the class is right, dashed ones
@@ -263,7 +280,7 @@ impl Painter {
     }
 
     fn pen(&self, color: &str, width: f64) {
-        self.context.set_stroke_style_str(&rgba(color, 1.0));
+        self.context.set_stroke_style_str(&rgb(color));
         self.context.set_line_width(self.ratio * width);
     }
 
@@ -277,7 +294,7 @@ impl Painter {
     }
 }
 
-fn rgba(name: &str, alpha: f64) -> String {
+fn rgb(name: &str) -> String {
     let (r, g, b) = theme::color(name);
-    format!("rgba({r},{g},{b},{alpha})")
+    format!("rgb({r},{g},{b})")
 }

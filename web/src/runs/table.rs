@@ -1,7 +1,7 @@
 //! The table of the kept runs, and how the settings of those that are ticked differ.
 
 use leptos::prelude::*;
-use nearfar::{Bytes, Metrics};
+use nearfar::{Bytes, Metrics, order};
 
 use super::{COLORS, KeptRun, Runs, date};
 use crate::focus;
@@ -59,7 +59,7 @@ pub(crate) fn Table(state: State, session: Session) -> impl IntoView {
         let mut runs = list.get();
         if let Some(at) = sorted.get() {
             let number = |run: &KeptRun| COLUMNS[at].1(run).unwrap_or(f64::NEG_INFINITY);
-            runs.sort_by(|a, b| number(b).total_cmp(&number(a)));
+            order::sort_by(&mut runs, |a, b| number(b).total_cmp(&number(a)));
         }
         runs.into_iter()
             .map(|run| line(state, session, run))

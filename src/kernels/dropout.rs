@@ -1,0 +1,58 @@
+//! Dropout: a part of a layer's outputs set to 0, chosen anew each step.
+
+use bytemuck::{Pod, Zeroable};
+
+use super::{Access, Kernel, groups_for, vec4s, wgsl::wgsl};
+use crate::cpu;
+pub use crate::cpu::dropout::Dropout;
+use crate::engine::{Commands, DeviceVec};
+
+/// One invocation per vec4.
+pub static DROP: Kernel = Kernel {
+    name: "dropout.drop",
+    source: wgsl!("dropout.wgsl"),
+    entry: "drop",
+    bindings: &[Access::ReadWrite],
+    workgroup_size: 64,
+    workgroup_bytes: 0,
+};
+
+#[repr(C)]
+#[derive(Clone, Copy, Pod, Zeroable)]
+struct Params {
+    count: u32,
+    threshold: u32,
+    scale: f32,
+    key: [u32; 2],
+}
+
+/// Drops from `values` in place: from a layer's outputs on the way there, and with the same `dropout` from their gradient on the
+/// way back.
+///
+/// # Shapes
+/// `values`: `[rows, stride]`
+pub fn drop(
+    commands: &mut Commands,
+    dropout: &Dropout,
+    rows: usize,
+    stride: usize,
+    values: &mut DeviceVec<f32>,
+) {
+    let count = rows * stride;
+    match commands {
+        Commands::Gpu(gpu) => {
+            let params = Params {
+                count: vec4s(count),
+                threshold: dropout.threshold(),
+                scale: dropout.scale(),
+                key: dropout.key,
+            };
+            let groups = groups_for(&DROP, count / 4);
+            gpu.dispatch(&DROP, &params, &[values.binding()], groups);
+        }
+        Commands::Cpu(calls) => {
+            *calls += 1;
+            cpu::dropout::drop(dropout, &mut values.slice_mut()[..count]);
+        }
+    }
+}

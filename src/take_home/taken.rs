@@ -1,0 +1,329 @@
+//! [`Taken`]: what a run gives to be taken home, before any format of a file. [`super::Results`] are made of it, here or in another
+//! worker of a page, which gets it as a text and arrays.
+
+use bytemuck::{Pod, cast_slice, pod_collect_to_vec};
+use serde::{Deserialize, Serialize};
+
+use super::arrays::{self, NEIGHBOURS};
+use super::results::{RowsOf, SideRows, is_sample};
+use crate::embeddings::Embeddings;
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::knn::{KnnIndex, Neighbors};
+use crate::model::LayerWeights;
+use crate::run::{Origin, Run, RunReport};
+use crate::trainer::StoredMemory;
+
+/// What a run gives to be taken home.
+#[derive(Clone, Debug)]
+pub struct Taken {
+    pub(super) report: RunReport,
+    /// The names of the features.
+    pub(super) features: Vec<String>,
+    pub(super) layers: Vec<LayerWeights>,
+    pub(super) linear: Option<LayerWeights>,
+    pub(super) memory: Option<StoredMemory>,
+    /// The run as it is, where it can be gone on with.
+    pub(super) checkpoint: Option<Vec<u8>>,
+    /// The side of every row, as an NPY.
+    pub(super) sides: Vec<u8>,
+    /// The rows of a built-in sample.
+    pub(super) sample: Option<SampleRows>,
+    /// The embedded rows of a side, where they were asked for.
+    pub rows: Option<SideRows>,
+}
+
+/// Rows of a built-in sample, which has no file.
+#[derive(Clone, Debug)]
+pub(super) struct SampleRows {
+    pub(super) values: Vec<f32>,
+    pub(super) dim: usize,
+    pub(super) labels: Vec<u32>,
+}
+
+impl Taken {
+    /// Takes what a run has so far; its rows only with [`Taken::embed`], the run itself only with [`Taken::save_run`].
+    ///
+    /// # Errors
+    /// [`Error::Device`]; what reading a sample's rows says.
+    pub async fn of(run: &mut Run) -> Result<Self> {
+        let report = run.report();
+        let trainer = run.trainer();
+        let layers = trainer.head().await?;
+        let memory = match report.config.memory() {
+            0 => None,
+            _ => Some(trainer.stored_memory().await?),
+        };
+        let dataset = trainer.dataset();
+        let sample = match is_sample(&dataset.name) {
+            false => None,
+            true => {
+                let rows: Vec<u32> = (0..dataset.rows() as u32).collect();
+                let mut values = Vec::new();
+                dataset.features.read(&rows, &mut values).await?;
+                Some(SampleRows {
+                    values,
+                    dim: dataset.features.dim(),
+                    labels: dataset.labels.clone(),
+                })
+            }
+        };
+        Ok(Self {
+            features: dataset.feature_names.clone(),
+            layers,
+            linear: trainer.linear_head(),
+            memory,
+            checkpoint: None,
+            sides: arrays::sides(trainer.sides(), dataset.rows()),
+            sample,
+            rows: None,
+            report,
+        })
+    }
+
+    /// Takes the run itself along, on data from `origin`, where it can be gone on with: not where its last step broke off.
+    ///
+    /// # Errors
+    /// [`Error::Device`]; [`Error::NoMemory`].
+    pub async fn save_run(&mut self, run: &Run, origin: &Origin) -> Result<()> {
+        self.checkpoint = match run.checkpoint(&origin.without_folders()).await {
+            Err(Error::Data(_)) => None,
+            saved => Some(saved?),
+        };
+        Ok(())
+    }
+
+    /// Takes rows of a run along, through its head.
+    ///
+    /// # Errors
+    /// [`Error::NoDirection`] where a row has none; as [`crate::Trainer::embed`].
+    pub async fn embed(&mut self, run: &mut Run, of: RowsOf) -> Result<()> {
+        let trainer = run.trainer();
+        let rows = of.of(trainer.sides());
+        let embeddings = trainer.embed(&rows).await?;
+        embeddings.check()?;
+        let (dataset, name) = (trainer.dataset(), |row: &u32| *row as usize);
+        let label = |row| dataset.class_names[dataset.labels[name(row)] as usize].clone();
+        self.rows = Some(SideRows {
+            of,
+            labels: rows.iter().map(label).collect(),
+            rows,
+            embeddings,
+            neighbours: None,
+        });
+        Ok(())
+    }
+
+    /// The text and the arrays that [`Taken::unpack`] takes.
+    pub fn pack(&self) -> (String, Vec<&[u8]>) {
+        let named = |layer: &LayerWeights| (layer.index, layer.shape);
+        let found = |rows: &SideRows| rows.neighbours.as_ref().map(|found| found.k);
+        let text = Text {
+            report: self.report.clone(),
+            features: self.features.clone(),
+            layers: self.layers.iter().map(named).collect(),
+            linear: self.linear.as_ref().map(named),
+            memory: self
+                .memory
+                .as_ref()
+                .map(|memory| (memory.embeddings.dim, memory.queue_idx)),
+            checkpoint: self.checkpoint.is_some(),
+            sample: self.sample.as_ref().map(|sample| sample.dim),
+            rows: self.rows.as_ref().map(|rows| {
+                (
+                    rows.of,
+                    rows.labels.clone(),
+                    rows.embeddings.dim,
+                    found(rows),
+                )
+            }),
+        };
+        let mut arrays: Vec<&[u8]> = Vec::new();
+        for layer in self.layers.iter().chain(&self.linear) {
+            arrays.extend([cast_slice(&layer.weight), cast_slice(&layer.bias)]);
+        }
+        if let Some(memory) = &self.memory {
+            let numbers = [&memory.labels, &memory.rows, &memory.ages];
+            arrays.push(cast_slice(&memory.embeddings.values));
+            arrays.extend(numbers.map(|numbers| cast_slice::<_, u8>(numbers)));
+        }
+        arrays.extend(self.checkpoint.as_deref());
+        arrays.push(&self.sides);
+        if let Some(sample) = &self.sample {
+            arrays.extend([cast_slice(&sample.values), cast_slice(&sample.labels)]);
+        }
+        if let Some(rows) = &self.rows {
+            arrays.extend([cast_slice(&rows.rows), cast_slice(&rows.embeddings.values)]);
+            if let Some(found) = &rows.neighbours {
+                arrays.extend([cast_slice(&found.ids), cast_slice(&found.similarities)]);
+            }
+        }
+        let text = serde_json::to_string(&text).expect("reports are plain data");
+        (text, arrays)
+    }
+
+    /// What [`Taken::pack`] gave.
+    ///
+    /// # Errors
+    /// [`Error::Data`] for anything else.
+    pub fn unpack(text: &str, arrays: Vec<Vec<u8>>) -> Result<Self> {
+        let failed = |what: &dyn std::fmt::Display| Error::Data(format!("the run: {what}"));
+        let text: Text = serde_json::from_str(text).map_err(|error| failed(&error))?;
+        let mut arrays = Arrays(arrays.into_iter());
+        let layer = |(index, shape), arrays: &mut Arrays| LayerWeights {
+            index,
+            shape,
+            weight: arrays.next(),
+            bias: arrays.next(),
+        };
+        let layers = text.layers.into_iter();
+        Ok(Self {
+            report: text.report,
+            features: text.features,
+            layers: layers.map(|named| layer(named, &mut arrays)).collect(),
+            linear: text.linear.map(|named| layer(named, &mut arrays)),
+            memory: text.memory.map(|(dim, queue_idx)| StoredMemory {
+                embeddings: Embeddings {
+                    values: arrays.next(),
+                    dim,
+                },
+                labels: arrays.next(),
+                rows: arrays.next(),
+                ages: arrays.next(),
+                queue_idx,
+            }),
+            checkpoint: text.checkpoint.then(|| arrays.next()),
+            sides: arrays.next(),
+            sample: text.sample.map(|dim| SampleRows {
+                values: arrays.next(),
+                dim,
+                labels: arrays.next(),
+            }),
+            rows: text.rows.map(|(of, labels, dim, k)| SideRows {
+                of,
+                rows: arrays.next(),
+                labels,
+                embeddings: Embeddings {
+                    values: arrays.next(),
+                    dim,
+                },
+                neighbours: k.map(|k| Neighbors {
+                    k,
+                    ids: arrays.next(),
+                    similarities: arrays.next(),
+                }),
+            }),
+        })
+    }
+}
+
+/// All of it but its arrays: of a layer its number and widths, of others what their arrays do not tell.
+#[derive(Deserialize, Serialize)]
+struct Text {
+    report: RunReport,
+    features: Vec<String>,
+    layers: Vec<(usize, [usize; 2])>,
+    linear: Option<(usize, [usize; 2])>,
+    memory: Option<(usize, usize)>,
+    checkpoint: bool,
+    sample: Option<usize>,
+    rows: Option<(RowsOf, Vec<String>, usize, Option<usize>)>,
+}
+
+/// The arrays, one after the other.
+struct Arrays(std::vec::IntoIter<Vec<u8>>);
+
+impl Arrays {
+    /// The next one; one that is not there is empty.
+    fn next<T: Pod>(&mut self) -> Vec<T> {
+        pod_collect_to_vec(&self.0.next().unwrap_or_default())
+    }
+}
+
+impl SideRows {
+    /// Looks for the rows nearest to each; there must be two.
+    ///
+    /// # Errors
+    /// As [`KnnIndex::new`] and [`KnnIndex::search`]; [`Error::Data`] where there are no two rows.
+    pub async fn find_neighbours(&mut self, engine: &Engine) -> Result<()> {
+        let k = NEIGHBOURS.min(self.rows.len().saturating_sub(1));
+        if k == 0 {
+            return Err(Error::Data(format!(
+                "neighbours: there are {} {} rows, and two are needed",
+                self.rows.len(),
+                self.of.words()
+            )));
+        }
+        let rows = crate::dataset::RowSource::Memory {
+            values: self.embeddings.values.clone(),
+            dim: self.embeddings.dim,
+        };
+        let mut index = KnnIndex::new(engine, &rows, None, k).await?;
+        self.neighbours = Some(index.search(None, |_, _| {}).await?);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::results::tests::small_report;
+    use super::*;
+
+    #[test]
+    fn what_was_packed_is_unpacked_again() {
+        let layer = |index: usize| LayerWeights {
+            index,
+            shape: [1, 2],
+            weight: vec![0.5, index as f32],
+            bias: vec![-1.0],
+        };
+        let embeddings = Embeddings {
+            values: vec![1.0, 0.0, 0.0, 1.0],
+            dim: 2,
+        };
+        let whole = Taken {
+            report: small_report(),
+            features: vec!["width".to_owned()],
+            layers: vec![layer(0), layer(2)],
+            linear: Some(layer(4)),
+            memory: Some(StoredMemory {
+                embeddings: embeddings.clone(),
+                labels: vec![3, 4],
+                rows: vec![5, 6],
+                ages: vec![7, 8],
+                queue_idx: 1,
+            }),
+            checkpoint: Some(vec![13]),
+            sides: vec![0, 1, 2],
+            sample: Some(SampleRows {
+                values: vec![9.0],
+                dim: 1,
+                labels: vec![10],
+            }),
+            rows: Some(SideRows {
+                of: RowsOf::Train,
+                rows: vec![11, 12],
+                labels: vec!["a".to_owned(), "b".to_owned()],
+                embeddings,
+                neighbours: Some(Neighbors {
+                    k: 1,
+                    ids: vec![1, 0],
+                    similarities: vec![0.0, 0.25],
+                }),
+            }),
+        };
+        let bare = Taken {
+            linear: None,
+            memory: None,
+            sample: None,
+            rows: None,
+            ..whole.clone()
+        };
+        for taken in [whole, bare] {
+            let (text, arrays) = taken.pack();
+            let arrays = arrays.into_iter().map(<[u8]>::to_vec).collect();
+            let again = Taken::unpack(&text, arrays).expect("unpacks");
+            assert_eq!(format!("{again:?}"), format!("{taken:?}"));
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! Reads and writes files in a worker of its own: every format of rows and labels, and every piece that is taken home. Its wasm is
+//! fetched with the first of them by the page's worker, which asks once and ends it: its memory is given back, and where a file
+//! brings it down, nothing else falls.
+#![cfg(target_arch = "wasm32")]
+
+mod asked;
+
+use asked::{Answer, Asked, Read};
+use js_sys::{Array, Float32Array, JsString, Uint8Array};
+use nearfar::{
+    Choice, Error, Format, Hdf5File, Labelled, Labels, NamedFile, ParquetFile, Piece, Result,
+    Results, Table, TableReader, Taken, TakenFile, Working, archive, saved_run,
+};
+use wasm_bindgen::prelude::*;
+use web_sys::{Blob, DedicatedWorkerGlobalScope, File, FileReaderSync, MessageEvent};
+
+/// Bytes of a table that are read at once.
+const PART_BYTES: f64 = 4194304.0;
+
+fn main() {
+    let scope: DedicatedWorkerGlobalScope = js_sys::global().unchecked_into();
+    let asked = scope.clone();
+    let on_message = Closure::<dyn Fn(MessageEvent)>::new(move |event: MessageEvent| {
+        let Ok(parts) = event.data().dyn_into::<Array>() else {
+            return;
+        };
+        let json = parts.get(0).as_string().unwrap_or_default();
+        if let Ok(question) = serde_json::from_str(&json) {
+            answer(&asked, question, &parts);
+        }
+    });
+    scope.set_onmessage(Some(on_message.as_ref().unchecked_ref()));
+    on_message.forget();
+}
+
+fn answer(scope: &DedicatedWorkerGlobalScope, question: Asked, parts: &Array) {
+    let mut files = parts.iter().filter_map(|part| part.dyn_into::<File>().ok());
+    match (question, files.next()) {
+        (Asked::Rows { label, missing }, Some(data)) => {
+            let choice = Choice {
+                labels: label.as_deref(),
+                missing,
+                ..Choice::default()
+            };
+            let say = |working| post(scope, &Answer::Working(working), None);
+            let (columns, mut read) = rows(&data, files.next().as_ref(), choice, say);
+            let values = read.as_mut().map(|read| std::mem::take(&mut read.values));
+            let values = Float32Array::from(&values.unwrap_or_default()[..]).buffer();
+            let read = Box::new((columns, read.map_err(refused)));
+            post(scope, &Answer::Rows(read), Some(values.into()));
+        }
+        (
+            Asked::Labels {
+                label,
+                missing,
+                of,
+                rows,
+            },
+            Some(file),
+        ) => {
+            let choice = Choice {
+                labels: label.as_deref(),
+                missing,
+                ..Choice::default()
+            };
+            let read = Box::new(labels(&file, choice, &of, rows));
+            post(scope, &Answer::Labels(read), None);
+        }
+        (Asked::SavedRun, Some(file)) => {
+            let named = |bytes| NamedFile {
+                name: file.name(),
+                bytes,
+            };
+            let read = content(&file.name(), &file).and_then(|bytes| saved_run(named(bytes)));
+            let (read, bytes) = match read {
+                Ok(bytes) => (Ok(()), bytes),
+                Err(error) => (Err(error.to_string()), Vec::new()),
+            };
+            let bytes = Uint8Array::from(&bytes[..]).buffer();
+            post(scope, &Answer::SavedRun(read), Some(bytes.into()));
+        }
+        (Asked::Sizes { pieces, side }, None) => {
+            let results = taken(parts).and_then(Results::new);
+            let size = |piece: Piece| {
+                let results = results.as_ref().ok();
+                (
+                    piece,
+                    results.and_then(|results| piece.about_bytes(results, side)),
+                )
+            };
+            let sizes = pieces.into_iter().map(size).collect();
+            post(scope, &Answer::Sizes(sizes), None);
+        }
+        (Asked::Make { piece }, None) => {
+            let made = taken(parts)
+                .and_then(Results::new)
+                .and_then(|results| make(&results, piece));
+            let (name, bytes) = match made {
+                Ok(file) => (Ok(file.path), file.bytes),
+                Err(error) => (Err(error.to_string()), Vec::new()),
+            };
+            let bytes = Uint8Array::from(&bytes[..]).buffer();
+            post(scope, &Answer::Made(name), Some(bytes.into()));
+        }
+        _ => {}
+    }
+}
+
+fn post(scope: &DedicatedWorkerGlobalScope, answer: &Answer, handed_over: Option<JsValue>) {
+    let json = serde_json::to_string(answer).expect("answers are plain data");
+    let handed_over: Array = handed_over.into_iter().collect();
+    let message = Array::of1(&json.into()).concat(&handed_over);
+    scope
+        .post_message_with_transfer(&message, &handed_over)
+        .ok();
+}
+
+/// The names that the labels could have, and the rows of a file.
+fn rows(
+    data: &File,
+    labels: Option<&File>,
+    choice: Choice<'_>,
+    say: impl Fn(Working),
+) -> (Vec<String>, Result<Labelled>) {
+    let mut columns = Vec::new();
+    let read = || {
+        let labels = labels.map(whole).transpose()?;
+        if let Some(labels) = &labels {
+            columns = Labelled::label_choices(labels);
+        }
+        let (name, blob) = (data.name(), data.clone().into());
+        let format = Format::of(&name).filter(|_| !name.to_lowercase().ends_with(".gz"));
+        let (own, read) = match format {
+            Some(Format::Hdf5) => {
+                let data = Hdf5File::of_blob(name, blob)?;
+                let own = || data.label_choices();
+                (
+                    labels.is_none().then(own),
+                    data.labelled(labels.as_ref(), choice),
+                )
+            }
+            Some(Format::Parquet) => {
+                let data = ParquetFile::of_blob(name, blob)?;
+                let own = || data.label_choices();
+                (
+                    labels.is_none().then(own),
+                    data.labelled(labels.as_ref(), choice),
+                )
+            }
+            Some(format) if format.is_table() => {
+                let own = choice.labels.filter(|_| labels.is_none());
+                let table = table(data, own, say)?;
+                let own = labels.is_none().then(|| table.header().to_vec());
+                (own, Labelled::of_table(table, labels.as_ref(), choice))
+            }
+            _ => {
+                let data = whole(data)?;
+                let own = || Labelled::label_choices(&data);
+                (
+                    labels.is_none().then(own),
+                    Labelled::read(&data, labels.as_ref(), choice),
+                )
+            }
+        };
+        if let Some(own) = own {
+            columns = own;
+        }
+        read
+    };
+    let read = read();
+    (columns, read)
+}
+
+/// Reads a table part by part: its file is never there whole.
+fn table(file: &File, label: Option<&str>, say: impl Fn(Working)) -> Result<Table> {
+    let (name, total) = (file.name(), file.size());
+    let mut reader = TableReader::new(&name, total as u64, label)?;
+    let mut at = 0.0;
+    while at < total {
+        let end = total.min(at + PART_BYTES);
+        let part = file.slice_with_f64_and_f64(at, end);
+        let part = part.map_err(|_| unreadable(&name))?;
+        reader.push(&content(&name, &part)?)?;
+        at = end;
+        say(Working {
+            what: format!("reading {name}"),
+            unit: "MiB".to_owned(),
+            done: at as u64 >> 20,
+            total: (total as u64).div_ceil(1 << 20),
+        });
+    }
+    reader.finish()
+}
+
+/// The names that labels could have, and those that belong to so many rows of the file `of`.
+fn labels(file: &File, choice: Choice<'_>, of: &str, rows: usize) -> Read<Labels> {
+    let file = match whole(file) {
+        Ok(file) => file,
+        Err(error) => return (Vec::new(), Err(refused(error))),
+    };
+    let read = Labelled::read_labels(&file, choice, of, rows);
+    (Labelled::label_choices(&file), read.map_err(refused))
+}
+
+fn refused(error: Error) -> (String, bool) {
+    (error.to_string(), matches!(error, Error::Cells(_)))
+}
+
+/// A file with its content.
+fn whole(file: &File) -> Result<NamedFile> {
+    let name = file.name();
+    let bytes = content(&name, file)?;
+    NamedFile { name, bytes }.unpacked()
+}
+
+fn content(name: &str, blob: &Blob) -> Result<Vec<u8>> {
+    let reader = FileReaderSync::new();
+    let content = reader.and_then(|reader| reader.read_as_array_buffer(blob));
+    let content = content.map_err(|_| unreadable(name))?;
+    Ok(Uint8Array::new(&content.into()).to_vec())
+}
+
+fn unreadable(name: &str) -> Error {
+    Error::Data(format!(
+        "{name}: the file cannot be read any more: choose it again"
+    ))
+}
+
+/// The run that came along: its text, then its arrays.
+fn taken(parts: &Array) -> Result<Taken> {
+    let text = parts.get(1).unchecked_into::<JsString>();
+    let arrays = parts.iter().skip(2);
+    let arrays = arrays.map(|part| Uint8Array::new(&part).to_vec()).collect();
+    Taken::unpack(&String::from(text), arrays)
+}
+
+/// Makes a piece; one of several files is an archive of them.
+fn make(results: &Results, piece: Piece) -> Result<TakenFile> {
+    let mut files = piece.files(results)?;
+    if files.len() == 1 {
+        return Ok(files.remove(0));
+    }
+    Ok(TakenFile {
+        path: format!("{}.zip", piece.name()),
+        bytes: archive(&files)?,
+    })
+}

@@ -1,0 +1,244 @@
+//! Reading and writing files: a worker with a second wasm does it, is asked once, and ended.
+
+use futures_channel::mpsc::{UnboundedReceiver, unbounded};
+use futures_util::StreamExt as _;
+use js_sys::{Array, Float32Array, Reflect, Uint8Array};
+use nearfar::{Choice, Error, Labelled, Labels, Piece, Result, RowsOf, Taken, Working};
+use wasm_bindgen::prelude::*;
+use web_sys::{DedicatedWorkerGlobalScope, File, MessageEvent, Worker, WorkerOptions, WorkerType};
+
+use crate::asked::{Answer, Asked, Read};
+
+/// The two files of the second wasm, as Trunk names them.
+const SCRIPT: &str = "./nearfar-files.js";
+const WASM: &str = "./nearfar-files_bg.wasm";
+
+/// What the page's worker is, to the worker that it asks.
+pub(crate) struct Files<'a> {
+    /// Where the worker is started.
+    pub(crate) scope: &'a DedicatedWorkerGlobalScope,
+    /// Hears how far reading is, and says whether it goes on.
+    pub(crate) goes_on: &'a dyn Fn(Working) -> bool,
+}
+
+impl Files<'_> {
+    /// Reads a file and its labels; `columns` are those that the labels could come from.
+    ///
+    /// # Errors
+    /// [`Error::Data`] as the core has it, and when the worker could not be loaded or came down; [`Error::Stopped`].
+    pub(crate) async fn rows(
+        &self,
+        data: &File,
+        labels: Option<&File>,
+        choice: Choice<'_>,
+        columns: &mut Vec<String>,
+    ) -> Result<Labelled> {
+        let asked = Asked::Rows {
+            label: choice.labels.map(str::to_owned),
+            missing: choice.missing,
+        };
+        let parts = Array::of1(data);
+        if let Some(labels) = labels {
+            parts.push(labels);
+        }
+        let name = data.name();
+        let reader = Work::Reads(&name);
+        let (answer, values) = self.ask(&asked, &parts, reader).await?;
+        let Answer::Rows(read) = answer else {
+            return Err(reader.missing());
+        };
+        let mut rows = taken_apart(*read, columns)?;
+        rows.values = Float32Array::new(&values).to_vec();
+        Ok(rows)
+    }
+
+    /// Reads the labels of the `rows` rows of the file `of`.
+    ///
+    /// # Errors
+    /// As [`Files::rows`].
+    pub(crate) async fn labels(
+        &self,
+        file: &File,
+        choice: Choice<'_>,
+        of: &str,
+        rows: usize,
+        columns: &mut Vec<String>,
+    ) -> Result<Labels> {
+        let asked = Asked::Labels {
+            label: choice.labels.map(str::to_owned),
+            missing: choice.missing,
+            of: of.to_owned(),
+            rows,
+        };
+        let name = file.name();
+        let reader = Work::Reads(&name);
+        match self.ask(&asked, &Array::of1(file), reader).await?.0 {
+            Answer::Labels(read) => taken_apart(*read, columns),
+            _ => Err(reader.missing()),
+        }
+    }
+
+    /// The checkpoint of a run that was taken home: an array buffer.
+    ///
+    /// # Errors
+    /// As [`Files::rows`].
+    pub(crate) async fn saved_run(&self, file: &File) -> Result<JsValue> {
+        let name = file.name();
+        let reader = Work::Reads(&name);
+        match self
+            .ask(&Asked::SavedRun, &Array::of1(file), reader)
+            .await?
+        {
+            (Answer::SavedRun(read), bytes) => read.map(|()| bytes).map_err(Error::Data),
+            _ => Err(reader.missing()),
+        }
+    }
+
+    /// Bytes of each piece of a run, about.
+    ///
+    /// # Errors
+    /// As [`Files::make`].
+    pub(crate) async fn sizes(
+        &self,
+        taken: &Taken,
+        side: RowsOf,
+    ) -> Result<Vec<(Piece, Option<u64>)>> {
+        let pieces = Piece::ALL.to_vec();
+        let asked = Asked::Sizes { pieces, side };
+        match self.ask(&asked, &packed(taken)?, Work::Writes).await?.0 {
+            Answer::Sizes(sizes) => Ok(sizes),
+            _ => Err(Work::Writes.missing()),
+        }
+    }
+
+    /// Makes a piece of a run: the name of a file, and an array buffer of its bytes.
+    ///
+    /// # Errors
+    /// [`Error::Data`] where the run has no such piece, and when the worker could not be loaded or came down.
+    pub(crate) async fn make(&self, taken: &Taken, piece: Piece) -> Result<(String, JsValue)> {
+        let asked = Asked::Make { piece };
+        match self.ask(&asked, &packed(taken)?, Work::Writes).await? {
+            (Answer::Made(name), bytes) => Ok((name.map_err(Error::Data)?, bytes)),
+            _ => Err(Work::Writes.missing()),
+        }
+    }
+
+    /// Starts the worker, asks, and ends it: the answer, and the buffer that came with it.
+    async fn ask(&self, asked: &Asked, parts: &Array, work: Work<'_>) -> Result<(Answer, JsValue)> {
+        let (worker, mut messages) = start(self.scope).ok_or_else(|| work.missing())?;
+        let json = serde_json::to_string(asked).expect("questions are plain data");
+        let message = Array::of1(&json.into()).concat(parts);
+        worker.post_message(&message).ok();
+        let answered = loop {
+            let parts = match messages.next().await {
+                Some(Ok(parts)) => parts,
+                Some(Err(Some(why))) => break Err(work.came_down(&why)),
+                _ => break Err(work.missing()),
+            };
+            let json = parts.get(0).as_string().unwrap_or_default();
+            match serde_json::from_str(&json) {
+                Ok(Answer::Working(working)) if (self.goes_on)(working.clone()) => {}
+                Ok(Answer::Working(_)) => break Err(Error::Stopped),
+                Ok(answer) => break Ok((answer, parts.get(1))),
+                Err(_) => break Err(work.missing()),
+            }
+        };
+        worker.terminate();
+        answered
+    }
+}
+
+/// What the worker is asked for: what is said where it does not answer.
+#[derive(Clone, Copy)]
+enum Work<'a> {
+    /// The file of this name is read.
+    Reads(&'a str),
+    /// A file is written.
+    Writes,
+}
+
+impl Work<'_> {
+    /// The worker came down.
+    fn came_down(self, why: &str) -> Error {
+        Error::Data(match self {
+            Self::Reads(name) => format!(
+                "{name}: the reader of such files stopped unexpectedly ({why}): the file is damaged or too large for a page; the \
+                 command line (nearfar train) may read it"
+            ),
+            Self::Writes => format!(
+                "The part of the page that writes files stopped unexpectedly ({why}): this is too large for a page; the \
+                 command line (nearfar train --out) may write it"
+            ),
+        })
+    }
+
+    /// The worker could not be loaded.
+    fn missing(self) -> Error {
+        Error::Data(match self {
+            Self::Reads(name) => format!(
+                "{name}: the reader of such files could not be loaded: try again when the network answers"
+            ),
+            Self::Writes => {
+                "The part of the page that writes files could not be loaded: try again when the network answers".to_owned()
+            }
+        })
+    }
+}
+
+fn taken_apart<T>((could_be, read): Read<T>, columns: &mut Vec<String>) -> Result<T> {
+    *columns = could_be;
+    read.map_err(|(message, cells)| match cells {
+        true => Error::Cells(message),
+        false => Error::Data(message),
+    })
+}
+
+/// A run as the worker takes it.
+fn packed(taken: &Taken) -> Result<Array> {
+    let (text, arrays) = taken.pack();
+    let parts = Array::of1(&text.into());
+    for array in arrays {
+        parts.push(&Uint8Array::from(array).into());
+    }
+    Ok(parts)
+}
+
+/// A worker, and what it says: the parts of each message, or why it came down; nothing where it could not be loaded.
+type Started = (
+    Worker,
+    UnboundedReceiver<std::result::Result<Array, Option<String>>>,
+);
+
+/// Starts the worker: its files have names without a hash, so they are asked for with that of the page's own.
+fn start(scope: &DedicatedWorkerGlobalScope) -> Option<Started> {
+    let own = web_sys::UrlSearchParams::new_with_str(&scope.location().search()).ok()?;
+    let script = own.get("script").unwrap_or_default();
+    let version = script.rsplit('/').next().unwrap_or_default();
+    let query = web_sys::UrlSearchParams::new().ok()?;
+    query.append("script", &format!("{SCRIPT}?{version}"));
+    query.append("wasm", &format!("{WASM}?{version}"));
+    let options = WorkerOptions::new();
+    options.set_type(WorkerType::Module);
+    let url = format!("worker.js?{}", query.to_string().as_string()?);
+    let worker = Worker::new_with_options(&url, &options).ok()?;
+    let (sender, messages) = unbounded();
+    let said = sender.clone();
+    let on_message = Closure::<dyn Fn(MessageEvent)>::new(move |event: MessageEvent| {
+        if let Ok(parts) = event.data().dyn_into::<Array>() {
+            said.unbounded_send(Ok(parts)).ok();
+        }
+    });
+    worker.set_onmessage(Some(&on_message.into_js_value().unchecked_into()));
+    let on_error = Closure::<dyn Fn(JsValue)>::new(move |event: JsValue| {
+        // Else what ends this worker would end the page's worker, too.
+        event.unchecked_ref::<web_sys::Event>().prevent_default();
+        let message = Reflect::get(&event, &"message".into()).ok();
+        let message = message.and_then(|message| message.as_string());
+        // A script that does not come is told of, as a module that could not be imported.
+        let came_down =
+            message.filter(|message| !message.is_empty() && !message.contains("import"));
+        sender.unbounded_send(Err(came_down)).ok();
+    });
+    worker.set_onerror(Some(&on_error.into_js_value().unchecked_into()));
+    Some((worker, messages))
+}
