@@ -4,7 +4,10 @@ use web_time::{Duration, Instant};
 
 use crate::error::Result;
 
-/// Times of several repetitions.
+/// What a time is taken of lasts at least so long: a browser's clock ticks each 0.1 ms.
+const SHORTEST: Duration = Duration::from_millis(2);
+
+/// Times of several repetitions. Work too short for the clock is done several times in each, and the time divided.
 #[derive(Clone, Debug)]
 pub struct Times {
     ascending: Vec<Duration>,
@@ -30,6 +33,7 @@ impl Times {
     /// What the work fails with.
     pub async fn warm(mut work: impl AsyncFnMut() -> Result<()>) -> Result<Self> {
         let mut times = Vec::new();
+        let (mut each, mut runs) = (1, 0);
         let started = Instant::now();
         let least = |elapsed: Duration| match elapsed.as_secs() {
             0..10 => 5,
@@ -40,12 +44,20 @@ impl Times {
             || (times.len() < 50 && started.elapsed() < Duration::from_secs(1))
         {
             let began = Instant::now();
-            work().await?;
-            times.push(began.elapsed());
+            for _ in 0..each {
+                work().await?;
+            }
+            let took = began.elapsed();
+            runs += u64::from(each);
+            if took < SHORTEST {
+                each *= 2;
+            } else {
+                times.push(took / each);
+            }
         }
         times.sort_unstable();
         Ok(Self {
-            runs: times.len() as u64,
+            runs,
             ascending: times,
         })
     }
@@ -69,5 +81,22 @@ impl Times {
     pub(super) fn ms(&self, part: f64) -> f64 {
         let at = ((self.ascending.len() - 1) as f64 * part).round() as usize;
         self.ascending[at].as_secs_f64() * 1e3
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_shorter_than_the_clock_ticks_is_repeated_until_it_is_not() {
+        let mut done = 0;
+        let times = pollster::block_on(Times::warm(async || {
+            done += 1;
+            Ok(())
+        }))
+        .unwrap();
+        assert_eq!(times.runs(), done);
+        assert!(done > 50 * times.count() as u64, "{done} of {}", times.count());
     }
 }

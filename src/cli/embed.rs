@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 use nearfar::{
-    Dataset, Embedder, Error, Forecast, Head, MemoryReport, Rate, Result, Room, RowSource,
+    Dataset, Embedder, Error, Forecast, Head, Rate, Result, Room, RowSource,
     add_embeddings, matrix_header, reserve,
 };
 
 use super::output::Output;
-use super::{Common, files, print_json, print_line, progress, saved};
+use super::{Common, files, of_work, print_json, print_line, progress, saved};
 
 /// Rows that are read, embedded and written at once.
 const CHUNK_ROWS: usize = 4096;
@@ -118,16 +118,13 @@ impl Embed {
             add_embeddings(output.place(), &cells.display().to_string(), added, dim)?;
         }
         output.finish()?;
-        let info = embedder.engine().info();
+        let elapsed_ms = started.elapsed().as_secs_f64() * 1e3;
         if self.common.json {
-            return print_json(&serde_json::json!({
-                "engine": info.engine,
-                "adapter": info.adapter,
-                "elapsed_ms": started.elapsed().as_secs_f64() * 1e3,
+            let report = serde_json::json!({
                 "rows": source.rows(),
                 "embedding_size": embedder.embedding_size(),
-                "memory": MemoryReport::new(embedder.engine().ledger()),
-            }));
+            });
+            return print_json(&of_work(report, embedder.engine(), elapsed_ms));
         }
         let (rows, size) = (source.rows(), embedder.embedding_size());
         let out = self.out.display();

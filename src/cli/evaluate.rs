@@ -2,12 +2,12 @@
 
 use clap::Args;
 use nearfar::{
-    Distance, Error, EvaluationSpec, Forecast, MemoryReport, Metrics, Rate, Result, Retrieval,
+    Distance, Error, EvaluationSpec, Forecast, Metrics, Rate, Result, Retrieval,
     Room, evaluate,
 };
 
 use super::files::{LabelledFiles, LabelledRows, compare};
-use super::{Common, print_json, print_line, progress};
+use super::{Common, of_work, print_json, print_line, progress};
 
 /// Measure how well the nearest rows tell the class of a row
 ///
@@ -64,17 +64,12 @@ impl Evaluate {
             print(&retrieval, asked);
             return Ok(());
         }
-        let mut report = serde_json::json!(retrieval);
-        if let Some(fields) = report.as_object_mut() {
-            fields.retain(|name, _| asked(name));
-            let info = engine.info();
-            fields.insert("engine".to_owned(), info.engine.clone().into());
-            fields.insert("adapter".to_owned(), info.adapter.clone().into());
-            fields.insert("elapsed_ms".to_owned(), elapsed_ms.into());
-            let memory = serde_json::json!(MemoryReport::new(engine.ledger()));
-            fields.insert("memory".to_owned(), memory);
-            fields.insert("warnings".to_owned(), warnings.into());
+        let mut scores = serde_json::json!(retrieval);
+        if let Some(scores) = scores.as_object_mut() {
+            scores.retain(|name, _| asked(name));
         }
+        let mut report = of_work(scores, &engine, elapsed_ms);
+        report["warnings"] = warnings.into();
         print_json(&report)
     }
 

@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use clap::Args;
 use nearfar::{
-    Distance, Error, Forecast, KnnIndex, KnnSpec, MemoryReport, NpzWriter, Rate, Result, Room,
+    Distance, Error, Forecast, KnnIndex, KnnSpec, NpzWriter, Rate, Result, Room,
     RowSource,
 };
 
 use super::output::Output;
 use super::survey::survey;
-use super::{Common, files, print_json, print_line, progress};
+use super::{Common, files, of_work, print_json, print_line, progress};
 
 /// Find the nearest rows of every row, exactly, by cosine similarity
 ///
@@ -98,17 +98,13 @@ impl Knn {
         file.array("similarities", &shape, [&found.similarities])?;
         file.finish()?.finish()?;
         if self.common.json {
-            let info = engine.info();
-            return print_json(&serde_json::json!({
-                "engine": info.engine,
-                "adapter": info.adapter,
-                "elapsed_ms": elapsed_ms,
+            let report = serde_json::json!({
                 "queries": queries.rows(),
                 "references": known.rows(),
                 "k": self.k,
-                "memory": MemoryReport::new(engine.ledger()),
                 "warnings": warnings,
-            }));
+            });
+            return print_json(&of_work(report, &engine, elapsed_ms));
         }
         print_line(format_args!(
             "{} nearest of {} references for {} queries in {}",

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 
 use clap::Args;
 use nearfar::{
-    Engine, Forecast, KeptOfAnchor, MemoryReport, Mined, MiningSpec, Rate, Result, Room,
+    Engine, Forecast, KeptOfAnchor, Mined, MiningSpec, Rate, Result, Room,
     TrainConfig, Tuples, Wanted, matrix_header, mine_into, pml_bytes,
 };
 
 use super::files::{LabelledFiles, LabelledRows, compare};
 use super::output::Output;
-use super::{Common, pairs, print_json, print_line, progress, triplets};
+use super::{Common, of_work, pairs, print_json, print_line, progress, triplets};
 
 /// Count the triplets that a miner keeps, by kind, and list them
 ///
@@ -278,12 +278,9 @@ impl<'a> Job<'a> {
             |done, _| bar.set(done),
         ))?;
         bar.finish();
-        let info = engine.info();
+        let elapsed_ms = started.elapsed().as_secs_f64() * 1e3;
         let references = self.references.as_ref().unwrap_or(&self.anchors);
         let report = serde_json::json!({
-            "engine": info.engine,
-            "adapter": info.adapter,
-            "elapsed_ms": started.elapsed().as_secs_f64() * 1e3,
             "references": references.labels.len(),
             "mining": mined.mining,
             "pml_bytes": pml_bytes(
@@ -291,10 +288,9 @@ impl<'a> Job<'a> {
                 references.labels.len() as u64,
                 mined.mining.valid,
             ),
-            "memory": MemoryReport::new(engine.ledger()),
             "warnings": self.warnings,
         });
-        Ok((mined, report))
+        Ok((mined, of_work(report, engine, elapsed_ms)))
     }
 
     fn print(&self, report: &serde_json::Value) -> Result<()> {

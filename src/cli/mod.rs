@@ -30,7 +30,7 @@ use std::process::ExitCode;
 use std::sync::Mutex;
 
 use clap::{Args, Parser, Subcommand};
-use nearfar::{Engine, EngineChoice, EngineKind, Error, Result, TrainConfig};
+use nearfar::{Engine, EngineChoice, EngineKind, Error, MemoryReport, Result, TrainConfig};
 
 pub(crate) use allocator::Allocator;
 
@@ -136,6 +136,17 @@ fn print_json(report: &impl serde::Serialize) -> Result<()> {
         .write_all(text.as_bytes())
         .and_then(|()| output.flush());
     written.map_err(io("writing the report to standard output"))
+}
+
+/// A report with what every one says of its work: the engine and its adapter, the time, and the memory that was held.
+fn of_work(report: impl serde::Serialize, engine: &Engine, elapsed_ms: f64) -> serde_json::Value {
+    let mut report = serde_json::json!(report);
+    let info = engine.info();
+    report["engine"] = info.engine.clone().into();
+    report["adapter"] = info.adapter.clone().into();
+    report["elapsed_ms"] = elapsed_ms.into();
+    report["memory"] = serde_json::json!(MemoryReport::new(engine.ledger()));
+    report
 }
 
 /// What the work may have of a stack: as much as a process is given at its start.

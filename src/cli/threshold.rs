@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use nearfar::{
-    Distance, Error, Forecast, MemoryReport, PairRates, Rate, Result, Results, Room, RowSource,
+    Distance, Error, Forecast, PairRates, Rate, Result, Results, Room, RowSource,
     RowsOf, SideRows, ThresholdConfig, ThresholdReport, ThresholdSpec, find_threshold,
 };
 
@@ -12,7 +12,7 @@ use super::files::{LabelledRows, labelled_rows};
 use super::output::Output;
 use super::saved::Saved;
 use super::survey::survey;
-use super::{Common, print_json, print_line, progress, sides};
+use super::{Common, of_work, print_json, print_line, progress, sides};
 
 /// Find the similarity from which on two rows are of one class, and how often that is wrong
 ///
@@ -178,16 +178,8 @@ impl Threshold {
             print(report);
             return Ok(());
         }
-        let mut json = serde_json::json!(report);
-        if let Some(fields) = json.as_object_mut() {
-            let info = engine.info();
-            fields.insert("engine".to_owned(), info.engine.clone().into());
-            fields.insert("adapter".to_owned(), info.adapter.clone().into());
-            fields.insert("elapsed_ms".to_owned(), elapsed_ms.into());
-            let memory = serde_json::json!(MemoryReport::new(engine.ledger()));
-            fields.insert("memory".to_owned(), memory);
-            fields.insert("warnings".to_owned(), warnings.into());
-        }
+        let mut json = of_work(report, &engine, elapsed_ms);
+        json["warnings"] = warnings.into();
         print_json(&json)
     }
 

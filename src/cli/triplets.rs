@@ -10,7 +10,7 @@ use nearfar::{
 
 use super::files::LabelledRows;
 use super::output::Output;
-use super::{note_line, progress};
+use super::{note_line, of_work, progress};
 
 /// The file under way, of rows that it is known to fit beside.
 pub(super) struct File<'a> {
@@ -119,14 +119,9 @@ pub(super) fn sum_up(
         settings.distance,
         ListingSpec::WINDOW_BYTES,
     ))?;
-    Ok(serde_json::json!({
-        "engine": engine.info().engine,
-        "adapter": engine.info().adapter,
-        "elapsed_ms": started.elapsed().as_secs_f64() * 1e3,
-        "triplets": triplets,
-        "checksum": checksum,
-        "memory": MemoryReport::new(engine.ledger()),
-    }))
+    let elapsed_ms = started.elapsed().as_secs_f64() * 1e3;
+    let report = serde_json::json!({ "triplets": triplets, "checksum": checksum });
+    Ok(of_work(report, engine, elapsed_ms))
 }
 
 impl<'a> File<'a> {

@@ -1,5 +1,7 @@
 //! The shelf: texts and files that the browser keeps for this page (`IndexedDB`), by number. Knows nothing of runs.
 
+use std::cell::RefCell;
+
 use js_sys::{Array, Object, Promise, Reflect};
 use leptos::prelude::window;
 use wasm_bindgen::prelude::*;
@@ -8,6 +10,10 @@ use web_sys::{File, IdbDatabase, IdbObjectStore, IdbRequest, IdbTransactionMode}
 
 const DATABASE: &str = "nearfar";
 const STORE: &str = "runs";
+
+thread_local! {
+    static OPENED: RefCell<Option<IdbDatabase>> = const { RefCell::new(None) };
+}
 
 /// What is kept under a number.
 #[derive(Clone, Debug)]
@@ -58,7 +64,23 @@ pub(crate) async fn remove(number: f64) -> Result<(), JsValue> {
     finished(&store).await
 }
 
+/// The store, for one transaction. Once it has been opened, what is asked of it is sent within the same turn: a page that is left
+/// right after a change has kept it.
 async fn store(mode: IdbTransactionMode) -> Result<IdbObjectStore, JsValue> {
+    let begun = |database: &IdbDatabase| database.transaction_with_str_and_mode(STORE, mode);
+    let opened = OPENED.with_borrow(|database| database.as_ref().and_then(|it| begun(it).ok()));
+    let transaction = if let Some(transaction) = opened {
+        transaction
+    } else {
+        let database = open().await?;
+        let transaction = begun(&database)?;
+        OPENED.set(Some(database));
+        transaction
+    };
+    transaction.object_store(STORE)
+}
+
+async fn open() -> Result<IdbDatabase, JsValue> {
     let factory = window().indexed_db()?.ok_or(JsValue::NULL)?;
     let request = factory.open_with_u32(DATABASE, 1)?;
     let asked = request.clone();
@@ -70,11 +92,7 @@ async fn store(mode: IdbTransactionMode) -> Result<IdbObjectStore, JsValue> {
             .ok();
     });
     request.set_onupgradeneeded(Some(make.unchecked_ref()));
-    let database: IdbDatabase = done(&request).await?.unchecked_into();
-    let transaction = database.transaction_with_str_and_mode(STORE, mode)?;
-    // It closes when this transaction is over.
-    database.close();
-    transaction.object_store(STORE)
+    done(&request).await.map(JsCast::unchecked_into)
 }
 
 /// Waits for an answer.
@@ -87,9 +105,10 @@ async fn done(request: &IdbRequest) -> Result<JsValue, JsValue> {
     request.result()
 }
 
-/// Waits until what was changed is on the disk.
+/// Ends the transaction, and waits until what was changed is on the disk.
 async fn finished(store: &IdbObjectStore) -> Result<(), JsValue> {
     let transaction = store.transaction();
+    transaction.commit()?;
     let over = Promise::new(&mut |resolve, reject| {
         transaction.set_oncomplete(Some(&resolve));
         transaction.set_onabort(Some(&reject));
