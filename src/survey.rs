@@ -6,6 +6,7 @@ use crate::dataset::{RowSource, Sides};
 use crate::error::Result;
 use crate::order;
 use crate::quote::{listed, quoted};
+use crate::working::Working;
 
 /// Rows that are read at once.
 const CHUNK_ROWS: usize = 1024;
@@ -41,11 +42,11 @@ pub struct Survey {
 }
 
 impl Survey {
-    /// Looks at every row.
+    /// Looks at every row; `say` hears how many are done.
     ///
     /// # Errors
     /// What reading them says.
-    pub async fn of(rows: &RowSource) -> Result<Self> {
+    pub async fn of(rows: &RowSource, say: impl Fn(Working)) -> Result<Self> {
         let (count, dim) = (rows.rows(), rows.dim());
         let mut survey = Self {
             rows: count as u64,
@@ -81,6 +82,12 @@ impl Survey {
                     sums[1] += distance * distance;
                 }
             }
+            say(Working {
+                what: "looking at the rows".to_owned(),
+                unit: "rows".to_owned(),
+                done: (start + numbers.len()) as u64,
+                total: count as u64,
+            });
         }
         let (mut mean, mut spread) = (0.0, 0.0);
         for (column, ([sum, squares], first)) in (0..).zip(sums.iter().zip(&first)) {
@@ -247,7 +254,7 @@ mod tests {
             values: rows.concat(),
             dim: 2,
         };
-        pollster::block_on(Survey::of(&rows)).expect("is read")
+        pollster::block_on(Survey::of(&rows, |_| ())).expect("is read")
     }
 
     #[test]

@@ -27,7 +27,7 @@ fn file(name: &str) -> NamedFile {
 /// Reads a file of HDF5 or Parquet where it is on the disk.
 fn read_open(name: &str, labels: Option<&NamedFile>, choice: Choice<'_>) -> Result<Labelled> {
     match Format::of(name) {
-        Some(Format::Parquet) => ParquetFile::open(&path(name))?.labelled(labels, choice),
+        Some(Format::Parquet) => ParquetFile::open(&path(name))?.labelled(labels, choice, |_| ()),
         _ => Hdf5File::open(&path(name))?.labelled(labels, choice),
     }
 }

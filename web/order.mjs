@@ -10,9 +10,9 @@ import path from "node:path";
 /** What alikeness is counted by: runs of so many bytes, every other one of them. */
 const RUN = 5;
 /** A run that more functions have says nothing. */
-const COMMON = 400;
+const COMMON = 4000;
 /** How far back the next function is compared: functions, and bytes, of which gzip sees 32,768. */
-const BACK = { functions: 6, bytes: 30_000 };
+const BACK = { functions: 12, bytes: 30_000 };
 
 /** What Rust compiles for the web with. */
 const FEATURES = ["simd", "bulk-memory", "bulk-memory-opt", "nontrapping-float-to-int", "sign-ext", "mutable-globals", "reference-types", "multivalue"].map((name) => `--enable-${name}`);
@@ -112,7 +112,7 @@ function ordered(bodies) {
     }
     let [best, most] = [-1, 0];
     for (const other of met) {
-      const share = shared[other] / (20 + own[other].length) ** 0.6;
+      const share = shared[other] / (60 + own[other].length) ** 0.6;
       if (share > most) [best, most] = [other, share];
       shared[other] = 0;
     }

@@ -97,6 +97,10 @@ mod tests {
         }))
         .unwrap();
         assert_eq!(times.runs(), done);
-        assert!(done > 50 * times.count() as u64, "{done} of {}", times.count());
+        assert!(
+            done > 50 * times.count() as u64,
+            "{done} of {}",
+            times.count()
+        );
     }
 }

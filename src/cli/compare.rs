@@ -71,8 +71,8 @@ impl Compare {
         let config = asked.of_data()?;
         let dataset = data::read(&self.files.origin(), config.data_seed()).await?;
         let contest = Contest::new(&dataset, &asked)?;
-        let survey = Survey::of(&dataset.features).await?;
         let tasks = progress::Tasks::default();
+        let survey = Survey::of(&dataset.features, |working| tasks.hear(&working)).await?;
         let heard = tasks.clone();
         let engine = self.common.open(config.budget_bytes)?;
         let engine = engine.with_listener(move |working| heard.hear(&working));

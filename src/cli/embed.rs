@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use nearfar::{
-    Dataset, Embedder, Error, Forecast, Head, Rate, Result, Room, RowSource,
-    add_embeddings, matrix_header, reserve,
+    Dataset, Embedder, Error, Forecast, Head, Rate, Result, Room, RowSource, add_embeddings,
+    matrix_header, reserve,
 };
 
 use super::output::Output;

@@ -2,8 +2,7 @@
 
 use clap::Args;
 use nearfar::{
-    Distance, Error, EvaluationSpec, Forecast, Metrics, Rate, Result, Retrieval,
-    Room, evaluate,
+    Distance, Error, EvaluationSpec, Forecast, Metrics, Rate, Result, Retrieval, Room, evaluate,
 };
 
 use super::files::{LabelledFiles, LabelledRows, compare};

@@ -4,8 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use nearfar::{
-    Distance, Error, Forecast, KnnIndex, KnnSpec, NpzWriter, Rate, Result, Room,
-    RowSource,
+    Distance, Error, Forecast, KnnIndex, KnnSpec, NpzWriter, Rate, Result, Room, RowSource,
 };
 
 use super::output::Output;

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use nearfar::{
-    Engine, Forecast, KeptOfAnchor, Mined, MiningSpec, Rate, Result, Room,
-    TrainConfig, Tuples, Wanted, matrix_header, mine_into, pml_bytes,
+    Engine, Forecast, KeptOfAnchor, Mined, MiningSpec, Rate, Result, Room, TrainConfig, Tuples,
+    Wanted, matrix_header, mine_into, pml_bytes,
 };
 
 use super::files::{LabelledFiles, LabelledRows, compare};

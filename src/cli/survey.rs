@@ -3,6 +3,7 @@
 use nearfar::{Distance, Error, Result, RowSource, Survey};
 
 use super::note_line;
+use super::progress::Tasks;
 
 /// Looks at rows, each with the name that the command line gave them, and says what there is to say.
 ///
@@ -11,8 +12,9 @@ use super::note_line;
 /// similarity.
 pub(super) fn survey(named: &[(&str, &RowSource)], distance: Distance) -> Result<Vec<String>> {
     let mut warnings = Vec::new();
+    let tasks = Tasks::default();
     for (name, rows) in named {
-        let found = pollster::block_on(Survey::of(rows))?;
+        let found = pollster::block_on(Survey::of(rows, |working| tasks.hear(&working)))?;
         if distance == Distance::L2 && found.zero_rows > 0 {
             return Err(Error::Data(format!(
                 "{name}: row {} is zero ({} of {} rows are): a zero row has no direction, so --distance l2 cannot compare it: \
@@ -23,6 +25,7 @@ pub(super) fn survey(named: &[(&str, &RowSource)], distance: Distance) -> Result
         let said = found.warnings();
         warnings.extend(said.into_iter().map(|warning| format!("{name}: {warning}")));
     }
+    tasks.finish();
     for warning in &warnings {
         note_line(format_args!("warning: {warning}"));
     }

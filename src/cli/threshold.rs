@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use nearfar::{
-    Distance, Error, Forecast, PairRates, Rate, Result, Results, Room, RowSource,
-    RowsOf, SideRows, ThresholdConfig, ThresholdReport, ThresholdSpec, find_threshold,
+    Distance, Error, Forecast, PairRates, Rate, Result, Results, Room, RowSource, RowsOf, SideRows,
+    ThresholdConfig, ThresholdReport, ThresholdSpec, find_threshold,
 };
 
 use super::files::{LabelledRows, labelled_rows};

@@ -172,8 +172,8 @@ impl Train {
     async fn train(&self) -> Result<()> {
         let found = self.found()?;
         let (dataset, config) = self.prepare(found.as_ref()).await?;
-        let survey = Survey::of(&dataset.features).await?;
         let tasks = progress::Tasks::default();
+        let survey = Survey::of(&dataset.features, |working| tasks.hear(&working)).await?;
         let heard = tasks.clone();
         let engine = self.common.open(config.budget_bytes)?;
         let engine = engine.with_listener(move |working| heard.hear(&working));

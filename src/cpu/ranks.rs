@@ -177,14 +177,19 @@ pub fn find(
 pub fn order(block: &Block, inputs: Slices<'_>, thresholds: &mut [[u32; 2]], books: &mut [u32]) {
     map(Panel::all(block, inputs, thresholds, books), |mut panel| {
         for (_, thresholds, books) in panel.rows_mut() {
-            for threshold in &mut *thresholds {
-                let number = nearness(*threshold);
-                *threshold = [number as u32, (number >> 32) as u32];
-            }
-            thresholds.sort_unstable_by_key(number_in);
+            sort(thresholds);
             books[0] = 0;
         }
     });
+}
+
+/// Sorts thresholds as [`order`] leaves them.
+fn sort(thresholds: &mut [[u32; 2]]) {
+    for threshold in &mut *thresholds {
+        let number = nearness(*threshold);
+        *threshold = [number as u32, (number >> 32) as u32];
+    }
+    thresholds.sort_unstable_by_key(number_in);
 }
 
 /// The number that [`order`] left.
@@ -203,7 +208,11 @@ pub fn sort_thresholds(
     find(block, 0..NO_ID, inputs, thresholds, books);
     map(Panel::all(block, inputs, thresholds, books), |mut panel| {
         for (_, thresholds, books) in panel.rows_mut() {
-            thresholds.sort_unstable_by_key(|threshold| nearness(*threshold));
+            sort(thresholds);
+            for threshold in &mut *thresholds {
+                let number = number_in(threshold);
+                *threshold = [similarity(number).to_bits(), !(number as u32)];
+            }
             books[0] = 0;
         }
     });

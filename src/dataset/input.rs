@@ -103,9 +103,9 @@ impl Input<'_> {
     pub(super) fn table(self, label: Option<&str>, say: impl Fn(Working)) -> Result<Table> {
         #[cfg(feature = "parquet")]
         if Format::of(self.name()) == Some(Format::Parquet) {
-            return self.parquet()?.table(label);
+            return self.parquet()?.table(label, &say);
         }
-        #[cfg(target_arch = "wasm32")]
+        #[cfg(all(target_arch = "wasm32", not(feature = "parquet")))]
         let _ = say;
         match self {
             Self::Whole(file) => {

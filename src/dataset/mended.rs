@@ -4,6 +4,7 @@
 use super::labelled::is_missing;
 use super::{Missing, RowSource, Texts, missing};
 use crate::error::Result;
+use crate::working::Working;
 
 /// Bytes of the rows that are looked at together.
 const WINDOW_BYTES: usize = 1 << 20;
@@ -42,7 +43,7 @@ impl Mend {
 
 impl RowSource {
     /// Deals with cells without a number in the rows of a file, as [`Missing`] does with rows in memory, and with labels that are
-    /// missing; says in the notes what was done.
+    /// missing; says in the notes what was done. `say` hears how far it is.
     ///
     /// # Errors
     /// [`crate::Error::Data`] when nothing is left, and when the file cannot be read.
@@ -52,6 +53,7 @@ impl RowSource {
         policy: Missing,
         labels: &mut Texts,
         notes: &mut Vec<String>,
+        say: &dyn Fn(Working),
     ) -> Result<()> {
         if policy == Missing::Refuse {
             self.see_cells(Cells::Refused);
@@ -62,7 +64,7 @@ impl RowSource {
         let labelled = labels.iter().map(|label| !is_missing(label));
         let mut keep: Vec<bool> = labelled.collect();
         let mut missing = vec![0; dim];
-        self.each_row(|row, values| {
+        self.each_row(say, |row, values| {
             for (missing, value) in missing.iter_mut().zip(values) {
                 *missing += u64::from(!value.is_finite());
             }
@@ -88,7 +90,7 @@ impl RowSource {
                 let holes: Vec<usize> = (0..dim).filter(is_hole).collect();
                 mend.fill = vec![0.0; dim];
                 for holes in holes.chunks(COUNTED_COLUMNS) {
-                    for (column, median) in holes.iter().zip(self.medians(holes).await?) {
+                    for (column, median) in holes.iter().zip(self.medians(holes, say).await?) {
                         mend.fill[*column] = median;
                     }
                 }
@@ -103,8 +105,12 @@ impl RowSource {
         }
     }
 
-    /// Gives every row and its number to `see`.
-    async fn each_row(&self, mut see: impl FnMut(usize, &[f32])) -> Result<()> {
+    /// Gives every row and its number to `see`; `say` hears how many are done.
+    async fn each_row(
+        &self,
+        say: &dyn Fn(Working),
+        mut see: impl FnMut(usize, &[f32]),
+    ) -> Result<()> {
         let step = (WINDOW_BYTES / size_of::<f32>() / self.dim()).max(1);
         let mut values = Vec::new();
         for first in (0..self.rows()).step_by(step) {
@@ -114,15 +120,21 @@ impl RowSource {
             self.read(&rows, &mut values).await?;
             let rows = values.chunks_exact(self.dim()).zip(first..);
             rows.for_each(|(values, row)| see(row, values));
+            say(Working {
+                what: "looking for cells without a number".to_owned(),
+                unit: "rows".to_owned(),
+                done: last as u64,
+                total: self.rows() as u64,
+            });
         }
         Ok(())
     }
 
     /// The median of the numbers in each of these columns, as [`Missing::Median`] has it: found by counting first the upper halves
     /// of the numbers, then the lower ones of those in the middle.
-    async fn medians(&self, columns: &[usize]) -> Result<Vec<f32>> {
+    async fn medians(&self, columns: &[usize], say: &dyn Fn(Working)) -> Result<Vec<f32>> {
         let mut counts = vec![[0_u32; HALVES]; 2 * columns.len()];
-        self.each_row(|_, values| {
+        self.each_row(say, |_, values| {
             for (counts, column) in counts.iter_mut().zip(columns) {
                 if let Some(order) = order(values[*column]) {
                     counts[order >> 16] += 1;
@@ -138,7 +150,7 @@ impl RowSource {
         });
         let places: Vec<(u32, [(usize, u32); 2])> = places.collect();
         counts.iter_mut().for_each(|counts| counts.fill(0));
-        self.each_row(|_, values| {
+        self.each_row(say, |_, values| {
             let counts = counts.chunks_exact_mut(2).zip(&places);
             for ((counts, (_, places)), column) in counts.zip(columns) {
                 let Some(order) = order(values[*column]) else {
@@ -237,7 +249,7 @@ mod tests {
         let rows = NpyRows::open(&path).expect("opens");
         let labels = Labelled::read_labels(&csv, choice, "x.npy", rows.rows());
         let streamed = labels.and_then(|labels| {
-            let streamed = Dataset::streamed("x.npy".to_owned(), rows, labels, missing);
+            let streamed = Dataset::streamed("x.npy".to_owned(), rows, labels, missing, |_| ());
             pollster::block_on(streamed)
         });
         std::fs::remove_file(&path).expect("is removed");

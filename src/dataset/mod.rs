@@ -74,6 +74,7 @@ use crate::config::{Split, TrainConfig};
 use crate::error::{Error, Result};
 use crate::order;
 use crate::quote::quoted;
+use crate::working::Working;
 
 /// Feature vectors with a class each.
 #[derive(Debug)]
@@ -189,7 +190,7 @@ impl Dataset {
     }
 
     /// Rows of a file that stay where they are, with as many labels of another file; `missing` is what becomes of cells without a
-    /// number, for which the file is looked over.
+    /// number, for which the file is looked over: `say` hears how far.
     ///
     /// # Errors
     /// [`Error::Data`] when there are fewer than two classes, and when nothing is left.
@@ -198,6 +199,7 @@ impl Dataset {
         mut features: RowSource,
         labels: Labels,
         missing: Missing,
+        say: impl Fn(Working),
     ) -> Result<Self> {
         let Labels {
             mut labels,
@@ -205,7 +207,7 @@ impl Dataset {
             ..
         } = labels;
         features
-            .mend(&name, missing, &mut labels, &mut notes)
+            .mend(&name, missing, &mut labels, &mut notes, &say)
             .await?;
         notes.push("features stay in the file and are read as they are needed".to_owned());
         Ok(Self {

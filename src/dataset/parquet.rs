@@ -21,6 +21,7 @@ use super::{Choice, Labelled, NamedFile, Table, foreign};
 use crate::error::{Error, Result};
 use crate::ledger::Bytes;
 use crate::quote::{cut, listed, quoted};
+use crate::working::Working;
 use columns::{Column, Columns};
 use pages::{Packing, Pages};
 use reading::{Problem, Reading};
@@ -115,13 +116,18 @@ impl ParquetFile {
         &self.name
     }
 
-    /// Reads rows and labels, as [`Labelled::read`] does.
+    /// Reads rows and labels, as [`Labelled::read`] does; `say` hears how many rows are read.
     ///
     /// # Errors
     /// [`Error::Data`] with the file, the place and what to do.
-    pub fn labelled(&self, labels: Option<&NamedFile>, choice: Choice<'_>) -> Result<Labelled> {
+    pub fn labelled(
+        &self,
+        labels: Option<&NamedFile>,
+        choice: Choice<'_>,
+        say: impl Fn(Working),
+    ) -> Result<Labelled> {
         let own = choice.labels.filter(|_| labels.is_none());
-        Labelled::of_table(self.table(own)?, labels, choice)
+        Labelled::of_table(self.table(own, &say)?, labels, choice)
     }
 
     /// The names that [`Choice::labels`] can take: those of all columns but lists.
@@ -131,15 +137,15 @@ impl ParquetFile {
         columns.map(|column| column.name).collect()
     }
 
-    /// Reads the table; `label` is the column that is the label, where one was chosen.
+    /// Reads the table; `label` is the column that is the label, where one was chosen. `say` hears how many rows are read.
     ///
     /// # Errors
     /// [`Error::Data`] with the file, the place and what to do.
-    pub fn table(&self, label: Option<&str>) -> Result<Table> {
-        guarded(&self.name, || self.read(label))
+    pub fn table(&self, label: Option<&str>, say: &dyn Fn(Working)) -> Result<Table> {
+        guarded(&self.name, || self.read(label, say))
     }
 
-    fn read(&self, label: Option<&str>) -> Result<Table> {
+    fn read(&self, label: Option<&str>, say: &dyn Fn(Working)) -> Result<Table> {
         let Columns {
             mut read,
             mut others,
@@ -179,7 +185,14 @@ impl ParquetFile {
         let room = ROOM_BYTES.max(self.source.len().saturating_mul(ROOM_RATIO));
         builder.expect(rows.min(room / (4 * places.len() as u64)));
         for group in groups {
-            self.read_group(group, &read, dim, &places, &mut builder)?;
+            self.read_group(group, &read, dim, &places, &mut builder, &|done| {
+                say(Working {
+                    what: format!("reading {}", self.name),
+                    unit: "rows".to_owned(),
+                    done: done as u64,
+                    total: rows,
+                });
+            })?;
         }
         let mut table = builder.finish(None, None, false)?;
         if !index.is_empty() {
@@ -243,6 +256,7 @@ impl ParquetFile {
         dim: usize,
         places: &[Place],
         builder: &mut Builder,
+        say: &dyn Fn(usize),
     ) -> Result<()> {
         let readings = columns.iter();
         let readings: Result<Vec<Reading<'_>>> = readings
@@ -266,6 +280,7 @@ impl ParquetFile {
                 })?;
             }
             left -= rows;
+            say(builder.rows());
         }
         Ok(())
     }

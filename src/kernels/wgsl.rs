@@ -1,5 +1,5 @@
-//! The text of shaders, compiled in without its comments: they are a third of the page's first load otherwise, and only a
-//! reader of `shaders/` needs them. Lines keep their numbers.
+//! The text of shaders, compiled in without its comments and indents: they are a third of the page's first load otherwise, and only
+//! a reader of `shaders/` needs them. Lines keep their numbers.
 
 /// The code of files in `shaders/`, one part for each: a file that several shaders share is compiled in once.
 macro_rules! wgsl {
@@ -16,11 +16,11 @@ macro_rules! wgsl {
 }
 pub(super) use wgsl;
 
-/// Bytes of a text without its comments.
+/// Bytes of a text without its comments and indents.
 pub(super) const fn length(text: &str) -> usize {
     let (mut at, mut length) = (0, 0);
     while at < text.len() {
-        at = past_comment(text.as_bytes(), at);
+        at = past_unread(text.as_bytes(), at);
         if at < text.len() {
             length += 1;
             at += 1;
@@ -29,13 +29,14 @@ pub(super) const fn length(text: &str) -> usize {
     length
 }
 
-/// A text without its comments, which run from `//` to the end of a line. `LENGTH` is its [`length`].
+/// A text without its comments, which run from `//` to the end of a line, and without spaces that follow another or begin a line.
+/// `LENGTH` is its [`length`].
 pub(super) const fn code<const LENGTH: usize>(text: &str) -> [u8; LENGTH] {
     let bytes = text.as_bytes();
     let mut code = [0; LENGTH];
     let (mut at, mut length) = (0, 0);
     while at < bytes.len() {
-        at = past_comment(bytes, at);
+        at = past_unread(bytes, at);
         if at < bytes.len() {
             code[length] = bytes[at];
             length += 1;
@@ -45,9 +46,12 @@ pub(super) const fn code<const LENGTH: usize>(text: &str) -> [u8; LENGTH] {
     code
 }
 
-/// The end of the comment that begins here, or here where none does.
-const fn past_comment(bytes: &[u8], mut at: usize) -> usize {
-    if bytes[at] == b'/' && at + 1 < bytes.len() && bytes[at + 1] == b'/' {
+/// The end of what is left out from here on, or here where nothing is.
+const fn past_unread(bytes: &[u8], mut at: usize) -> usize {
+    while at > 0 && at < bytes.len() && bytes[at] == b' ' && matches!(bytes[at - 1], b' ' | b'\n') {
+        at += 1;
+    }
+    if at + 1 < bytes.len() && bytes[at] == b'/' && bytes[at + 1] == b'/' {
         while at < bytes.len() && bytes[at] != b'\n' {
             at += 1;
         }
@@ -60,8 +64,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn comments_go_and_lines_stay() {
-        const TEXT: &str = "// What it does: √n.\nlet a = b / c; // why\n\n//\nlet d = 1; /";
+    fn comments_and_indents_go_and_lines_stay() {
+        const TEXT: &str =
+            "// What it does: √n.\n  let a = b / c;  // why\n\n    // so\nlet d = 1; /";
         const CODE: [u8; length(TEXT)] = code(TEXT);
         assert_eq!(
             str::from_utf8(&CODE),

@@ -5,7 +5,7 @@ import { readFile } from "node:fs/promises";
 import path from "node:path";
 import { after, before, test } from "node:test";
 
-import { Page, counted, launch, root, serve } from "./support.mjs";
+import { FIRST_BYTES, Page, counted, launch, root, serve } from "./support.mjs";
 
 let site, browser, bare;
 before(async () => {
@@ -163,15 +163,17 @@ test("a page whose files do not come says so", async () => {
 
 test("a page that panics says so, with the reason", async () => {
   // More answers than questions.
-  const forge = (page) => page.addInitScript(() => {
+  const forge = (page) => page.addInitScript((refused) => {
     window.Worker = class extends Worker {
       constructor(...parts) {
         super(...parts);
-        const answer = () => this.dispatchEvent(new MessageEvent("message", { data: ['{"Refused":{"message":"","columns":[],"cells":false}}'] }));
+        // No message, no columns, no cells.
+        const data = [new Uint8Array([refused, 0, 0, 0])];
+        const answer = () => this.dispatchEvent(new MessageEvent("message", { data }));
         setTimeout(() => Array.from({ length: 3 }, answer), 1000);
       }
     };
-  });
+  }, FIRST_BYTES["Event::Refused"]);
   await failed(forge, (said) => {
     assert.match(said, /^The page stopped unexpectedly \(.*the worker answers what was asked.*\): reload it/);
   });

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 
 import { SMALL, pages, test } from "./playing.mjs";
+import { FIRST_BYTES } from "./support.mjs";
 
 const on = pages();
 
@@ -154,16 +155,17 @@ test("a file that comes while the last map is made does not cost the run its end
     // In the worker: turns of its event loop between the last two maps are counted; in the last of them comes a file that
     // is refused. The page did not send it, and does not hear of it.
     const [worker] = page.page.workers();
-    await worker.evaluate(() => {
+    await worker.evaluate((first) => {
       const [say, Channel] = [self.postMessage.bind(self), self.MessageChannel];
       self.turns = [];
       self.refused = 0;
       self.at = Infinity;
       let counts = false;
       self.postMessage = (message, ...rest) => {
-        if (message[0].startsWith('{"Refused"')) return void (self.refused += 1);
-        if (message[0].startsWith('{"Started"')) counts = false;
-        if (message[0].startsWith('{"Evaluated"') && JSON.parse(message[0]).Evaluated.evaluation.step === 3) {
+        const [kind, step] = message[0];
+        if (kind === first["Event::Refused"]) return void (self.refused += 1);
+        if (kind === first["Event::Started"]) counts = false;
+        if (kind === first["Event::Evaluated"] && step === 3) {
           counts = true;
           self.turns.push(0);
         }
@@ -174,11 +176,13 @@ test("a file that comes while the last map is made does not cost the run its end
           super();
           if (counts && ++self.turns[self.turns.length - 1] === self.at) {
             const file = new File(["?"], "cat.png");
-            self.onmessage(new MessageEvent("message", { data: ['{"Files":{"label":null,"missing":"refuse","stream_from":1000000}}', file] }));
+            // No label, cells without a number refused, and nothing stays in its file.
+            const command = new Uint8Array([first["Command::Files"], 0, 0, 127]);
+            self.onmessage(new MessageEvent("message", { data: [command, file] }));
           }
         }
       };
-    });
+    }, FIRST_BYTES);
     await page.click("run");
     await page.status(/^Done/);
     const last = await worker.evaluate(() => {

@@ -1,5 +1,6 @@
 // What the browser tests share: a static server for the built page, a browser with or without WebGPU, and the page as a
 // person meets it.
+import { readFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import http from "node:http";
 import path from "node:path";
@@ -15,6 +16,13 @@ const types = {
   ".css": "text/css",
   ".svg": "image/svg+xml",
 };
+
+/** The first byte of each message, an event or a command, by its name: which of its kind it is, in the order of protocol.rs. */
+export const FIRST_BYTES = Object.fromEntries(["Command", "Event"].flatMap((kind) => {
+  const source = readFileSync(path.join(root, "web/src/protocol.rs"), "utf8");
+  const [, body] = new RegExp(`enum ${kind} \\{\n([^]*?)\n\\}`).exec(source);
+  return [...body.matchAll(/^    ([A-Z]\w*)/gm)].map(([, name], number) => [`${kind}::${name}`, number]);
+}));
 
 /** What a worker runs before it is the page's: it counts submits, and everything of a GPU that is waited for. */
 const counting = `

@@ -5,11 +5,17 @@ import { mkdtemp, readFile, writeFile } from "node:fs/promises";
 import os from "node:os";
 import path from "node:path";
 
-import { pages, test } from "./playing.mjs";
+import { pages, test, tree } from "./playing.mjs";
 import { root } from "./support.mjs";
 
 const on = pages({ webgpu: false });
 const SETTINGS = ["steps=20", "evaluate_every=20", "memory_size=256"];
+
+/** The same 60 rows in every format that is read; with labels of their own, where the format has no texts. */
+const TREES = [
+  ["trees.csv"], ["trees.tsv"], ["trees.jsonl"], ["trees.parquet"], ["trees.h5ad"], ["trees.npz"],
+  ["trees.npy", "labels_text.npy"], ["trees.safetensors", "labels_text.npy"],
+];
 
 /** The files of a ZIP archive whose members are stored as they are. */
 function unpacked(archive) {
@@ -174,4 +180,37 @@ test("what was taken home is opened again, looks as it did, and goes on", async 
     await page.upload(other);
     await page.says("error", /^other\.zip: there is no checkpoint\.bin in the archive/);
   });
+});
+
+test("rows of any format are dropped, looked at and trained on, and the same head is taken home", async () => {
+  const cli = path.join(root, "target/debug/nearfar");
+  const folder = await mkdtemp(path.join(os.tmpdir(), "nearfar-"));
+  const settings = "steps=20&evaluate_every=20&batch_size=12&memory_size=24&hidden_layers=[8]&embedding_size=4";
+  const heads = {};
+  for (const names of TREES) {
+    await on(`?engine=cpu#${settings}`, {}, async (page) => {
+      await page.upload(...names.map(tree));
+      await page.summary(/: 60 rows of 5 features; 3 classes of 20 rows each: ash, birch, château/);
+      await page.page.click("[data-testid=data-preview] summary");
+      const [, first] = await page.page.locator("[data-testid=data-preview] tr").allInnerTexts();
+      assert.match(first, /^ash\s+-0\.481/, names[0]);
+      await page.click("run");
+      await page.status(/^Done: 20 steps/);
+      await page.click("take-home");
+      await page.page.waitForFunction(() => document.querySelector("[data-testid=export-zip]")?.getAttribute("aria-disabled") === "false");
+      const { bytes } = await saved(page, "zip");
+      heads[names[0]] = tensors(unpacked(bytes)["head.safetensors"]).values;
+      // The embeddings of every row are those that the command line makes of the same file with the head that was saved.
+      await page.find("take-home-side").selectOption("all");
+      const { bytes: ours } = await saved(page, "npy");
+      const [archive, out] = ["run.zip", "x.npy"].map((name) => path.join(folder, name));
+      await writeFile(archive, bytes);
+      execFileSync(cli, ["embed", "--engine", "cpu", "--model", archive, "--data", tree(names[0]), "--out", out], { stdio: "ignore" });
+      const values = (file) => new Float32Array(file.buffer.slice(file.byteOffset + 128, file.byteOffset + file.length));
+      const [own, theirs] = [values(ours), values(await readFile(out))];
+      assert.deepEqual([own.length, theirs.length], [240, 240]);
+      assert.ok(own.every((value, i) => Math.abs(value - theirs[i]) < 1e-5), names[0]);
+    });
+  }
+  for (const [name, head] of Object.entries(heads)) assert.deepEqual(head, heads["trees.csv"], name);
 });

@@ -1,13 +1,16 @@
 """Writes the small files that tests/cli.rs reads, as NumPy and pandas users save them.
 
-usage: pip install numpy==2.4.6 && python make.py
+usage: pip install numpy==2.4.6 pandas==2.3.3 pyarrow==26.0.1 safetensors==0.8.0 anndata==0.12.19 && python make.py
 """
 import io
 import warnings
 import zipfile
 from pathlib import Path
 
+import anndata
 import numpy as np
+import pandas as pd
+from safetensors.numpy import save_file
 
 here = Path(__file__).parent
 rng = np.random.default_rng(0)
@@ -36,6 +39,19 @@ rows = [f"{i},{s}," + ",".join(f"{v:.5g}" for v in r) for i, (s, r) in enumerate
 parts = np.where(np.arange(60) % 6 == 5, "test", np.where(np.arange(60) % 6 == 4, "validation", "train"))
 rows = [f"{r},{p}" for r, p in zip(rows, parts)]
 (here / "trees_parts.csv").write_text("id,species,a,b,c,d,e,part\n" + "\n".join(rows) + "\n", encoding="utf-8")
+
+# The rows of trees.csv in every other format that is read.
+table = pd.read_csv(here / "trees.csv", dtype={letter: "f4" for letter in "abcde"})
+table.to_csv(here / "trees.tsv", sep="\t", index=False)
+table.to_json(here / "trees.jsonl", orient="records", lines=True, double_precision=8)
+table.to_parquet(here / "trees.parquet")
+# In the order of C: safetensors writes what lies there, whatever its order.
+cells = np.ascontiguousarray(table[list("abcde")].to_numpy())
+np.save(here / "trees.npy", cells)
+np.savez(here / "trees.npz", X=cells, species=species)
+save_file({"X": cells}, here / "trees.safetensors")
+obs = pd.DataFrame({"species": pd.Categorical(species)}, index=[f"tree{i}" for i in range(60)])
+anndata.AnnData(cells, obs=obs).write_h5ad(here / "trees.h5ad")
 
 # NPZ: what np.savez writes, what other tools may, and what must be refused.
 y = np.arange(60) % 3

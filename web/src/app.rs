@@ -301,10 +301,10 @@ fn Numbers(state: State) -> impl IntoView {
     let baseline = move |of: fn(&Curves) -> Option<Metrics>| {
         score(of(&curves.read()).map(|m| m.precision_at_1))
     };
-    let side = move || curves.read().baseline_side();
-    let linear_side = move || match curves.read().latest_linear() {
-        Some(_) => side(),
-        None => "",
+    // All three are of one side; the features are scored before the head.
+    let side = move || match curves.read().latest_side() {
+        "" => curves.read().baseline_side(),
+        side => side,
     };
     let of = move || match curves.read().step() {
         0 => String::new(),
@@ -316,21 +316,19 @@ fn Numbers(state: State) -> impl IntoView {
                 <dt><Term term=terms::PRECISION_AT_1/></dt>
                 <dd>
                     <span data-testid="precision-at-1">{move || score(curves.read().latest_precision())}</span>
-                    <small>{move || curves.read().latest_side()}</small>
+                    <small>{side}</small>
                 </dd>
             </div>
             <div>
                 <dt><Term term=terms::RAW/></dt>
                 <dd>
-                    <span data-testid="baseline-precision-at-1">{move || baseline(Curves::latest_raw)}</span>" "<small>{side}</small>
+                    <span data-testid="baseline-precision-at-1">{move || baseline(Curves::latest_raw)}</span>
                 </dd>
             </div>
             <div>
                 <dt><Term term=terms::LDA/></dt>
                 <dd>
                     <span data-testid="baseline-linear-precision-at-1">{move || baseline(Curves::latest_linear)}</span>
-                    " "
-                    <small>{linear_side}</small>
                 </dd>
             </div>
             <div>

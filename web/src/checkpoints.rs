@@ -17,7 +17,7 @@ use web_sys::{
 use web_time::{Duration, Instant};
 
 use crate::plots::grouped;
-use crate::protocol::Command;
+use crate::protocol::{Command, as_json};
 use crate::session::Session;
 use crate::source::{Reading, Source, shown_name};
 use crate::state::{Phase, State};
@@ -39,6 +39,7 @@ pub(crate) struct Offer {
     /// Rows of the data.
     pub(crate) rows: usize,
     /// The settings.
+    #[serde(with = "as_json")]
     pub(crate) config: TrainConfig,
 }
 

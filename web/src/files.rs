@@ -8,6 +8,7 @@ use wasm_bindgen::prelude::*;
 use web_sys::{DedicatedWorkerGlobalScope, File, MessageEvent, Worker, WorkerOptions, WorkerType};
 
 use crate::asked::{Answer, Asked, Read};
+use crate::wire;
 
 /// The two files of the second wasm, as Trunk names them.
 const SCRIPT: &str = "./nearfar-files.js";
@@ -126,8 +127,7 @@ impl Files<'_> {
     /// Starts the worker, asks, and ends it: the answer, and the buffer that came with it.
     async fn ask(&self, asked: &Asked, parts: &Array, work: Work<'_>) -> Result<(Answer, JsValue)> {
         let (worker, mut messages) = start(self.scope).ok_or_else(|| work.missing())?;
-        let json = serde_json::to_string(asked).expect("questions are plain data");
-        let message = Array::of1(&json.into()).concat(parts);
+        let message = Array::of1(&wire::written(asked)).concat(parts);
         worker.post_message(&message).ok();
         let answered = loop {
             let parts = match messages.next().await {
@@ -135,12 +135,11 @@ impl Files<'_> {
                 Some(Err(Some(why))) => break Err(work.came_down(&why)),
                 _ => break Err(work.missing()),
             };
-            let json = parts.get(0).as_string().unwrap_or_default();
-            match serde_json::from_str(&json) {
-                Ok(Answer::Working(working)) if (self.goes_on)(working.clone()) => {}
-                Ok(Answer::Working(_)) => break Err(Error::Stopped),
-                Ok(answer) => break Ok((answer, parts.get(1))),
-                Err(_) => break Err(work.missing()),
+            match wire::read(&parts.get(0)) {
+                Some(Answer::Working(working)) if (self.goes_on)(working.clone()) => {}
+                Some(Answer::Working(_)) => break Err(Error::Stopped),
+                Some(answer) => break Ok((answer, parts.get(1))),
+                None => break Err(work.missing()),
             }
         };
         worker.terminate();

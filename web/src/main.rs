@@ -46,6 +46,8 @@ mod take_home;
 mod terms;
 mod theme;
 mod threshold;
+#[path = "../files/src/wire.rs"]
+mod wire;
 mod worker;
 
 use wasm_bindgen::JsCast as _;

@@ -101,7 +101,7 @@ pub(crate) fn Map(state: State, session: Session) -> impl IntoView {
                 <h2>"Map"</h2>
                 <span class="muted" data-testid="map-caption">{caption}</span>
                 <span class="muted" hidden=move || !has_run() || is_circle()>
-                    "in two dimensions: " <Term term=terms::PRINCIPAL_COMPONENTS/> " of their "
+                    <Term term=terms::PRINCIPAL_COMPONENTS name="PCA"/> " of "
                     <Show when=move || look.before.get() fallback=|| view! { <Term term=terms::EMBEDDINGS name="embeddings"/> }>
                         <Term term=terms::FEATURES name="features"/>
                     </Show>

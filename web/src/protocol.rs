@@ -1,4 +1,4 @@
-//! What the page and the worker say to each other: one message is a JSON text, with files or arrays beside it that are
+//! What the page and the worker say to each other: one message in bytes ([`crate::wire`]), with files or arrays beside it that are
 //! handed over, never copied.
 
 use std::collections::BTreeMap;
@@ -42,11 +42,13 @@ pub(crate) enum Command {
     /// Forecasts a run with these settings; there is none under way.
     Forecast {
         /// Its settings.
+        #[serde(with = "as_json")]
         config: Box<TrainConfig>,
     },
     /// Starts a run, in place of one under way.
     Start {
         /// Its settings.
+        #[serde(with = "as_json")]
         config: Box<TrainConfig>,
         /// Steps until it pauses; all without it.
         steps: Option<u64>,
@@ -136,6 +138,7 @@ pub(crate) enum Event {
     /// A run begins.
     Started {
         /// Its settings.
+        #[serde(with = "as_json")]
         config: Box<TrainConfig>,
         /// Its data, split.
         data: DataReport,
@@ -308,6 +311,7 @@ pub(crate) struct DataSummary {
     /// Whether there are no rows, and memory and time can only be planned.
     pub(crate) imagined: bool,
     /// The settings to start from.
+    #[serde(with = "as_json")]
     pub(crate) default_config: TrainConfig,
 }
 
@@ -357,4 +361,22 @@ pub(crate) struct EvaluationForecast {
     pub(crate) bytes: u64,
     /// How long it takes, about.
     pub(crate) predicted_ms: f64,
+}
+
+/// Settings in a message: JSON, as a loss says by its name which arguments it has.
+pub(crate) mod as_json {
+    use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error as _};
+    use serde::ser::{Error as _, Serialize, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(it: &impl Serialize, to: S) -> Result<S::Ok, S::Error> {
+        let text = serde_json::to_string(it).map_err(S::Error::custom)?;
+        to.serialize_str(&text)
+    }
+
+    pub(crate) fn deserialize<'de, T: DeserializeOwned, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<T, D::Error> {
+        let text = String::deserialize(from)?;
+        serde_json::from_str(&text).map_err(D::Error::custom)
+    }
 }

@@ -12,6 +12,7 @@ use crate::protocol::{Command, Event};
 use crate::source::{Asked, Reading, Source};
 use crate::state::{Phase, Places, State, View};
 use crate::threshold::Shown;
+use crate::wire;
 
 /// Sends commands; the worker's events go to the [`State`].
 #[derive(Clone, Copy)]
@@ -77,8 +78,7 @@ impl Session {
 
     /// Sends a command, and files beside it.
     pub(crate) fn send(&self, command: &Command, files: &[File]) {
-        let json = serde_json::to_string(command).expect("commands are plain data");
-        let message = Array::of1(&json.into());
+        let message = Array::of1(&wire::written(command));
         files.iter().for_each(|file| {
             message.push(file);
         });
@@ -242,8 +242,7 @@ impl Session {
     }
 
     fn receive(&self, parts: &Array) {
-        let json = parts.get(0).as_string().unwrap_or_default();
-        let Ok(event) = serde_json::from_str::<Event>(&json) else {
+        let Some(event) = wire::read::<Event>(&parts.get(0)) else {
             return;
         };
         match event {

@@ -105,6 +105,10 @@ async fn done(request: &IdbRequest) -> Result<JsValue, JsValue> {
     request.result()
 }
 
+#[expect(
+    deprecated,
+    reason = "by web-sys alone: browsers and their standard keep it"
+)]
 /// Ends the transaction, and waits until what was changed is on the disk.
 async fn finished(store: &IdbObjectStore) -> Result<(), JsValue> {
     let transaction = store.transaction();

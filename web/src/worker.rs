@@ -28,6 +28,7 @@ use crate::protocol::{
     Command, CompareState, DataSummary, EvaluationForecast, Event, Preview, RunForecast, Running,
 };
 use crate::take_home;
+use crate::wire;
 
 /// Hardest triplets of a step that the page is told of.
 const HARDEST: usize = 5;
@@ -79,8 +80,7 @@ fn listen(
             return;
         };
         let mut parts = parts.iter();
-        let json = parts.next().and_then(|json| json.as_string());
-        let command = json.and_then(|json| serde_json::from_str::<Command>(&json).ok());
+        let command = parts.next().and_then(|command| wire::read(&command));
         let Some(command) = command else { return };
         // These end what is under way; anything else waits for its turn.
         match command {
@@ -389,7 +389,7 @@ impl Core {
                 let read = files.labels(&labels, choice, &name, count, columns);
                 let labels = read.await?;
                 let missing = choice.missing.unwrap_or_default();
-                Dataset::streamed(name, rows, labels, missing).await
+                Dataset::streamed(name, rows, labels, missing, self.working()).await
             }
             (labels, false) => {
                 let read = files.rows(&data, labels.as_ref(), choice, columns);
@@ -399,13 +399,21 @@ impl Core {
         .await
     }
 
-    /// Reads or writes files: the page hears how far it is, and can stop it.
-    async fn with_files<T>(&self, work: impl AsyncFnOnce(Files<'_>) -> T) -> T {
+    /// Tells the page how far work is that takes a while.
+    fn working(&self) -> impl Fn(Working) {
         let task = RefCell::new(Task::default());
-        let goes_on = |working: Working| {
+        move |working| {
             if let Some(left_ms) = task.borrow_mut().is_worth_saying(&working) {
                 self.say(&Event::Working { working, left_ms });
             }
+        }
+    }
+
+    /// Reads or writes files: the page hears how far it is, and can stop it.
+    async fn with_files<T>(&self, work: impl AsyncFnOnce(Files<'_>) -> T) -> T {
+        let say = self.working();
+        let goes_on = |working| {
+            say(working);
             !self.stop.load(Ordering::Relaxed)
         };
         let scope = &self.scope;
@@ -468,7 +476,7 @@ impl Core {
             if dataset.is_imagined() {
                 return Ok((Survey::default(), Preview::default()));
             }
-            let survey = Survey::of(&dataset.features).await?;
+            let survey = Survey::of(&dataset.features, self.working()).await?;
             Ok((survey, preview(&dataset).await?))
         };
         let (survey, preview) = match looked_at.await {
@@ -610,7 +618,7 @@ impl Core {
             // A file is the same for every seed.
             if Dataset::sample_file(&sample.name).is_none() {
                 let data = Dataset::sample(&sample.name, config.data_seed())?;
-                self.survey = Survey::of(&data.features).await?;
+                self.survey = Survey::of(&data.features, |_| ()).await?;
                 self.data = Some(Rc::new(data));
             }
             sample.seed = config.data_seed();
@@ -1094,9 +1102,8 @@ impl Core {
 
 /// Tells the page.
 fn post(scope: &DedicatedWorkerGlobalScope, event: &Event, handed_over: &[JsValue]) {
-    let json = serde_json::to_string(event).expect("events are plain data");
     let buffers: Array = handed_over.iter().collect();
-    let message = Array::of1(&json.into()).concat(&buffers);
+    let message = Array::of1(&wire::written(event)).concat(&buffers);
     scope.post_message_with_transfer(&message, &buffers).ok();
 }
 

@@ -1,5 +1,5 @@
-//! What the page's worker asks of the worker that reads and writes files, and what that one answers: each a message of JSON, then
-//! files or buffers. Both compile this file.
+//! What the page's worker asks of the worker that reads and writes files, and what that one answers: each a message, then files or
+//! buffers. Both compile this file.
 
 use nearfar::{Labelled, Labels, Missing, Piece, RowsOf, Working};
 use serde::{Deserialize, Serialize};

@@ -4,6 +4,7 @@
 #![cfg(target_arch = "wasm32")]
 
 mod asked;
+mod wire;
 
 use asked::{Answer, Asked, Read};
 use js_sys::{Array, Float32Array, JsString, Uint8Array};
@@ -24,8 +25,7 @@ fn main() {
         let Ok(parts) = event.data().dyn_into::<Array>() else {
             return;
         };
-        let json = parts.get(0).as_string().unwrap_or_default();
-        if let Ok(question) = serde_json::from_str(&json) {
+        if let Some(question) = wire::read(&parts.get(0)) {
             answer(&asked, question, &parts);
         }
     });
@@ -107,9 +107,8 @@ fn answer(scope: &DedicatedWorkerGlobalScope, question: Asked, parts: &Array) {
 }
 
 fn post(scope: &DedicatedWorkerGlobalScope, answer: &Answer, handed_over: Option<JsValue>) {
-    let json = serde_json::to_string(answer).expect("answers are plain data");
     let handed_over: Array = handed_over.into_iter().collect();
-    let message = Array::of1(&json.into()).concat(&handed_over);
+    let message = Array::of1(&wire::written(answer)).concat(&handed_over);
     scope
         .post_message_with_transfer(&message, &handed_over)
         .ok();
@@ -144,7 +143,7 @@ fn rows(
                 let own = || data.label_choices();
                 (
                     labels.is_none().then(own),
-                    data.labelled(labels.as_ref(), choice),
+                    data.labelled(labels.as_ref(), choice, say),
                 )
             }
             Some(format) if format.is_table() => {

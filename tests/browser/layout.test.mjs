@@ -1,0 +1,34 @@
+// Places stay: what a person looks at or is about to press does not move by itself, at load and over a run.
+import assert from "node:assert/strict";
+
+import { pages, test } from "./playing.mjs";
+
+const on = pages({ webgpu: false });
+
+/** Runs in the page before it does: adds up how far things move, as Cumulative Layout Shift does, but over all of the time. */
+const watching = () => {
+  self.moved = 0;
+  new PerformanceObserver((list) => {
+    for (const { value, hadRecentInput } of list.getEntries()) if (!hadRecentInput) self.moved += value;
+  }).observe({ type: "layout-shift", buffered: true });
+};
+
+for (const [width, height] of [[1280, 720], [1440, 900], [1920, 1080], [390, 844]]) {
+  test(`nothing moves at load and over a run, ${width} pixels wide`, async () => {
+    await on("?engine=cpu", { init: watching, viewport: { width, height } }, async (page) => {
+      const moved = async () => {
+        await page.page.waitForTimeout(500);
+        return page.page.evaluate(() => self.moved);
+      };
+      const atLoad = await moved();
+      assert.ok(atLoad < 0.05, `${atLoad} at load`);
+      await page.click("run");
+      await page.status(/^Done/);
+      const overRun = (await moved()) - atLoad;
+      assert.ok(overRun < 0.05, `${overRun} over a run`);
+      // What moves is seen: a line that comes above everything else.
+      await page.page.evaluate(() => document.querySelector("main").style.setProperty("margin-top", "200px"));
+      assert.ok((await moved()) - atLoad - overRun > 0.05);
+    });
+  });
+}
