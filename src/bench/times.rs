@@ -4,10 +4,12 @@ use web_time::{Duration, Instant};
 
 use crate::error::Result;
 
-/// What a time is taken of lasts at least so long: a browser's clock ticks each 0.1 ms.
+/// A repetition lasts at least so long: a browser's clock ticks each 0.1 ms.
 const SHORTEST: Duration = Duration::from_millis(2);
+/// How often the work is done in a repetition at most.
+const MOST: u32 = 1 << 20;
 
-/// Times of several repetitions. Work too short for the clock is done several times in each, and the time divided.
+/// Times of several repetitions. Of work that is too short for the clock each is the mean of several times.
 #[derive(Clone, Debug)]
 pub struct Times {
     ascending: Vec<Duration>,
@@ -49,7 +51,7 @@ impl Times {
             }
             let took = began.elapsed();
             runs += u64::from(each);
-            if took < SHORTEST {
+            if took < SHORTEST && each < MOST {
                 each *= 2;
             } else {
                 times.push(took / each);

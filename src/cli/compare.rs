@@ -72,7 +72,9 @@ impl Compare {
         let dataset = data::read(&self.files.origin(), config.data_seed()).await?;
         let contest = Contest::new(&dataset, &asked)?;
         let tasks = progress::Tasks::default();
-        let survey = Survey::of(&dataset.features, |working| tasks.hear(&working)).await?;
+        let survey = Survey::of(&dataset.features, |working| tasks.hear(&working)).await;
+        tasks.finish();
+        let survey = survey?;
         let heard = tasks.clone();
         let engine = self.common.open(config.budget_bytes)?;
         let engine = engine.with_listener(move |working| heard.hear(&working));

@@ -99,6 +99,7 @@ pub(super) struct Tasks(Rc<RefCell<Option<Task>>>);
 
 struct Task {
     what: String,
+    done: u64,
     started: Instant,
     progress: Option<Progress>,
 }
@@ -106,14 +107,18 @@ struct Task {
 impl Tasks {
     pub(super) fn hear(&self, working: &Working) {
         let mut task = self.0.borrow_mut();
-        if task.as_ref().is_none_or(|task| task.what != working.what) {
+        // It may begin anew: what is looked over twice.
+        let is_another = |task: &Task| task.what != working.what || task.done > working.done;
+        if task.as_ref().is_none_or(is_another) {
             end(task.take());
         }
         let task = task.get_or_insert_with(|| Task {
             what: working.what.clone(),
+            done: 0,
             started: Instant::now(),
             progress: None,
         });
+        task.done = working.done;
         if task.started.elapsed() >= SHOW_AFTER {
             let Working {
                 what, unit, total, ..

@@ -14,7 +14,9 @@ pub(super) fn survey(named: &[(&str, &RowSource)], distance: Distance) -> Result
     let mut warnings = Vec::new();
     let tasks = Tasks::default();
     for (name, rows) in named {
-        let found = pollster::block_on(Survey::of(rows, |working| tasks.hear(&working)))?;
+        let found = pollster::block_on(Survey::of(rows, |working| tasks.hear(&working)));
+        tasks.finish();
+        let found = found?;
         if distance == Distance::L2 && found.zero_rows > 0 {
             return Err(Error::Data(format!(
                 "{name}: row {} is zero ({} of {} rows are): a zero row has no direction, so --distance l2 cannot compare it: \
@@ -25,7 +27,6 @@ pub(super) fn survey(named: &[(&str, &RowSource)], distance: Distance) -> Result
         let said = found.warnings();
         warnings.extend(said.into_iter().map(|warning| format!("{name}: {warning}")));
     }
-    tasks.finish();
     for warning in &warnings {
         note_line(format_args!("warning: {warning}"));
     }

@@ -173,7 +173,9 @@ impl Train {
         let found = self.found()?;
         let (dataset, config) = self.prepare(found.as_ref()).await?;
         let tasks = progress::Tasks::default();
-        let survey = Survey::of(&dataset.features, |working| tasks.hear(&working)).await?;
+        let survey = Survey::of(&dataset.features, |working| tasks.hear(&working)).await;
+        tasks.finish();
+        let survey = survey?;
         let heard = tasks.clone();
         let engine = self.common.open(config.budget_bytes)?;
         let engine = engine.with_listener(move |working| heard.hear(&working));

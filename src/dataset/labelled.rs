@@ -32,7 +32,7 @@ pub struct Choice<'a> {
 
 /// Rows of features or embeddings with a label each.
 ///
-/// As JSON it goes without its values: from one worker of a page to another those are handed over as they are.
+/// In a message it goes without its values: from one worker of a page to another those are handed over as they are.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct Labelled {
     /// Where they come from.

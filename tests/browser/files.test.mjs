@@ -385,7 +385,7 @@ test("a reader that comes down or does not come takes nothing with it", async ()
     assert.equal(await page.text("dataset-summary"), summary);
     body = null;
     await page.upload(cells);
-    await page.says("error", /dense.h5ad: the reader of such files could not be loaded: try again when the network answers/);
+    await page.says("error", /dense.h5ad: the reader of such files could not be loaded: try again when the network answers, or reload the page/);
     assert.match(await page.text("status"), /^Ready/);
     // The console is told of both.
     page.problems.length = 0;

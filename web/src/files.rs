@@ -7,7 +7,7 @@ use nearfar::{Choice, Error, Labelled, Labels, Piece, Result, RowsOf, Taken, Wor
 use wasm_bindgen::prelude::*;
 use web_sys::{DedicatedWorkerGlobalScope, File, MessageEvent, Worker, WorkerOptions, WorkerType};
 
-use crate::asked::{Answer, Asked, Read};
+use crate::asked::{Answer, Asked, CODE, Read};
 use crate::wire;
 
 /// The two files of the second wasm, as Trunk names them.
@@ -127,7 +127,7 @@ impl Files<'_> {
     /// Starts the worker, asks, and ends it: the answer, and the buffer that came with it.
     async fn ask(&self, asked: &Asked, parts: &Array, work: Work<'_>) -> Result<(Answer, JsValue)> {
         let (worker, mut messages) = start(self.scope).ok_or_else(|| work.missing())?;
-        let message = Array::of1(&wire::written(asked)).concat(parts);
+        let message = Array::of1(&wire::written(asked, CODE)).concat(parts);
         worker.post_message(&message).ok();
         let answered = loop {
             let parts = match messages.next().await {
@@ -135,7 +135,7 @@ impl Files<'_> {
                 Some(Err(Some(why))) => break Err(work.came_down(&why)),
                 _ => break Err(work.missing()),
             };
-            match wire::read(&parts.get(0)) {
+            match wire::read(&parts.get(0), CODE) {
                 Some(Answer::Working(working)) if (self.goes_on)(working.clone()) => {}
                 Some(Answer::Working(_)) => break Err(Error::Stopped),
                 Some(answer) => break Ok((answer, parts.get(1))),
@@ -175,10 +175,10 @@ impl Work<'_> {
     fn missing(self) -> Error {
         Error::Data(match self {
             Self::Reads(name) => format!(
-                "{name}: the reader of such files could not be loaded: try again when the network answers"
+                "{name}: the reader of such files could not be loaded: try again when the network answers, or reload the page"
             ),
             Self::Writes => {
-                "The part of the page that writes files could not be loaded: try again when the network answers".to_owned()
+                "The part of the page that writes files could not be loaded: try again when the network answers, or reload the page".to_owned()
             }
         })
     }

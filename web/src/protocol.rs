@@ -363,7 +363,7 @@ pub(crate) struct EvaluationForecast {
     pub(crate) predicted_ms: f64,
 }
 
-/// Settings in a message: JSON, as a loss says by its name which arguments it has.
+/// Settings in a message: JSON, as a loss says by its name which arguments follow, and postcard cannot look ahead.
 pub(crate) mod as_json {
     use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error as _};
     use serde::ser::{Error as _, Serialize, Serializer};

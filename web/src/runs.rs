@@ -151,6 +151,7 @@ impl KeptRun {
 
 impl Runs {
     pub(crate) fn new() -> Self {
+        shelf::open_early();
         Self {
             list: RwSignal::new(Vec::new()),
             files: StoredValue::new_local(Vec::new()),

@@ -78,7 +78,7 @@ impl Session {
 
     /// Sends a command, and files beside it.
     pub(crate) fn send(&self, command: &Command, files: &[File]) {
-        let message = Array::of1(&wire::written(command));
+        let message = Array::of1(&wire::written(command, &[]));
         files.iter().for_each(|file| {
             message.push(file);
         });
@@ -242,7 +242,7 @@ impl Session {
     }
 
     fn receive(&self, parts: &Array) {
-        let Some(event) = wire::read::<Event>(&parts.get(0)) else {
+        let Some(event) = wire::read::<Event>(&parts.get(0), &[]) else {
             return;
         };
         match event {

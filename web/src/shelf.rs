@@ -5,14 +5,14 @@ use std::cell::RefCell;
 use js_sys::{Array, Object, Promise, Reflect};
 use leptos::prelude::window;
 use wasm_bindgen::prelude::*;
-use wasm_bindgen_futures::JsFuture;
+use wasm_bindgen_futures::{JsFuture, future_to_promise, spawn_local};
 use web_sys::{File, IdbDatabase, IdbObjectStore, IdbRequest, IdbTransactionMode};
 
 const DATABASE: &str = "nearfar";
 const STORE: &str = "runs";
 
 thread_local! {
-    static OPENED: RefCell<Option<IdbDatabase>> = const { RefCell::new(None) };
+    static OPENED: RefCell<Option<Promise>> = const { RefCell::new(None) };
 }
 
 /// What is kept under a number.
@@ -64,20 +64,37 @@ pub(crate) async fn remove(number: f64) -> Result<(), JsValue> {
     finished(&store).await
 }
 
-/// The store, for one transaction. Once it has been opened, what is asked of it is sent within the same turn: a page that is left
-/// right after a change has kept it.
+/// Opens the database before it is asked for: what is kept then is sent to it within the same turn, and a page that is left right
+/// after has kept it.
+pub(crate) fn open_early() {
+    spawn_local(async { drop(JsFuture::from(opened()).await) });
+}
+
+/// The store, for one transaction.
 async fn store(mode: IdbTransactionMode) -> Result<IdbObjectStore, JsValue> {
-    let begun = |database: &IdbDatabase| database.transaction_with_str_and_mode(STORE, mode);
-    let opened = OPENED.with_borrow(|database| database.as_ref().and_then(|it| begun(it).ok()));
-    let transaction = if let Some(transaction) = opened {
-        transaction
-    } else {
-        let database = open().await?;
-        let transaction = begun(&database)?;
-        OPENED.set(Some(database));
-        transaction
-    };
-    transaction.object_store(STORE)
+    let mut tries = 0;
+    loop {
+        let database: Result<IdbDatabase, _> =
+            JsFuture::from(opened()).await.map(JsCast::unchecked_into);
+        let begun = database.and_then(|it| it.transaction_with_str_and_mode(STORE, mode));
+        match begun {
+            Ok(transaction) => return transaction.object_store(STORE),
+            Err(error) if tries > 0 => return Err(error),
+            // The browser may have closed it.
+            Err(_) => OPENED.set(None),
+        }
+        tries += 1;
+    }
+}
+
+/// The database, opened once for all who ask: they get it in their order.
+fn opened() -> Promise {
+    OPENED.with_borrow_mut(|opened| {
+        let open = async || open().await.map(JsValue::from);
+        opened
+            .get_or_insert_with(|| future_to_promise(open()))
+            .clone()
+    })
 }
 
 async fn open() -> Result<IdbDatabase, JsValue> {
@@ -92,7 +109,15 @@ async fn open() -> Result<IdbDatabase, JsValue> {
             .ok();
     });
     request.set_onupgradeneeded(Some(make.unchecked_ref()));
-    done(&request).await.map(JsCast::unchecked_into)
+    let database: IdbDatabase = done(&request).await?.unchecked_into();
+    // A newer page in another tab waits for this.
+    let closed = database.clone();
+    let close = Closure::once_into_js(move || {
+        closed.close();
+        OPENED.set(None);
+    });
+    database.set_onversionchange(Some(close.unchecked_ref()));
+    Ok(database)
 }
 
 /// Waits for an answer.

@@ -80,7 +80,7 @@ fn listen(
             return;
         };
         let mut parts = parts.iter();
-        let command = parts.next().and_then(|command| wire::read(&command));
+        let command = parts.next().and_then(|command| wire::read(&command, &[]));
         let Some(command) = command else { return };
         // These end what is under way; anything else waits for its turn.
         match command {
@@ -1103,7 +1103,7 @@ impl Core {
 /// Tells the page.
 fn post(scope: &DedicatedWorkerGlobalScope, event: &Event, handed_over: &[JsValue]) {
     let buffers: Array = handed_over.iter().collect();
-    let message = Array::of1(&wire::written(event)).concat(&buffers);
+    let message = Array::of1(&wire::written(event, &[])).concat(&buffers);
     scope.post_message_with_transfer(&message, &buffers).ok();
 }
 
@@ -1139,6 +1139,7 @@ impl Comparing {
 /// Long work of the engine: how much of it the page hears.
 struct Task {
     what: String,
+    done: u64,
     began: Instant,
     said: Instant,
 }
@@ -1148,6 +1149,7 @@ impl Default for Task {
         let now = Instant::now();
         Self {
             what: String::new(),
+            done: 0,
             began: now,
             said: now,
         }
@@ -1157,12 +1159,14 @@ impl Default for Task {
 impl Task {
     /// How long it goes on, in milliseconds, where the page is to hear it now: what is over at once is not worth a word.
     fn is_worth_saying(&mut self, working: &Working) -> Option<f64> {
-        if self.what != working.what {
+        // It may begin anew: what is looked over twice.
+        if self.what != working.what || self.done > working.done {
             *self = Self {
                 what: working.what.clone(),
                 ..Self::default()
             };
         }
+        self.done = working.done;
         if self.said.elapsed() < SAY_EVERY {
             return None;
         }

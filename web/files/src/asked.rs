@@ -4,6 +4,9 @@
 use nearfar::{Labelled, Labels, Missing, Piece, RowsOf, Working};
 use serde::{Deserialize, Serialize};
 
+/// Ends each message: the code that wrote it. A new version may be published while the page is open.
+pub(crate) const CODE: &[u8] = env!("NEARFAR_CODE").as_bytes();
+
 /// One question; the worker is ended once it is answered.
 #[derive(Deserialize, Serialize)]
 pub(crate) enum Asked {

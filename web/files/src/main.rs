@@ -6,7 +6,7 @@
 mod asked;
 mod wire;
 
-use asked::{Answer, Asked, Read};
+use asked::{Answer, Asked, CODE, Read};
 use js_sys::{Array, Float32Array, JsString, Uint8Array};
 use nearfar::{
     Choice, Error, Format, Hdf5File, Labelled, Labels, NamedFile, ParquetFile, Piece, Result,
@@ -25,8 +25,10 @@ fn main() {
         let Ok(parts) = event.data().dyn_into::<Array>() else {
             return;
         };
-        if let Some(question) = wire::read(&parts.get(0)) {
-            answer(&asked, question, &parts);
+        match wire::read(&parts.get(0), CODE) {
+            Some(question) => answer(&asked, question, &parts),
+            // A page of another version: it can read no answer, and says so.
+            None => drop(asked.post_message(&Array::new())),
         }
     });
     scope.set_onmessage(Some(on_message.as_ref().unchecked_ref()));
@@ -108,7 +110,7 @@ fn answer(scope: &DedicatedWorkerGlobalScope, question: Asked, parts: &Array) {
 
 fn post(scope: &DedicatedWorkerGlobalScope, answer: &Answer, handed_over: Option<JsValue>) {
     let handed_over: Array = handed_over.into_iter().collect();
-    let message = Array::of1(&wire::written(answer)).concat(&handed_over);
+    let message = Array::of1(&wire::written(answer, CODE)).concat(&handed_over);
     scope
         .post_message_with_transfer(&message, &handed_over)
         .ok();

@@ -6,14 +6,15 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use wasm_bindgen::{JsCast, JsValue};
 
-/// A message as what is posted.
-pub(crate) fn written(message: &impl Serialize) -> JsValue {
-    let bytes = postcard::to_allocvec(message).expect("messages are plain data");
+/// A message as what is posted; `mark` ends it.
+pub(crate) fn written(message: &impl Serialize, mark: &[u8]) -> JsValue {
+    let mut bytes = postcard::to_allocvec(message).expect("messages are plain data");
+    bytes.extend(mark);
     Uint8Array::from(&bytes[..]).into()
 }
 
-/// The message that was posted.
-pub(crate) fn read<T: DeserializeOwned>(posted: &JsValue) -> Option<T> {
+/// The message that was posted; nothing where another mark ends it.
+pub(crate) fn read<T: DeserializeOwned>(posted: &JsValue, mark: &[u8]) -> Option<T> {
     let bytes = posted.dyn_ref::<Uint8Array>()?.to_vec();
-    postcard::from_bytes(&bytes).ok()
+    postcard::from_bytes(bytes.strip_suffix(mark)?).ok()
 }
