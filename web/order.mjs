@@ -1,6 +1,7 @@
 // Makes what is published smaller once it is compressed. It orders the functions of a wasm so that alike ones stand side by side:
 // gzip sees no further back than 32 kB, and the copies that Rust makes of one function for several types are spread over
-// megabytes. wasm-opt moves them, by names that are made up here. And it takes comments and indents out of all else.
+// megabytes. wasm-opt moves them, by names that are made up here. And it takes random digits out of names, and comments and indents
+// out of all else.
 //
 // Trunk runs it over what it built for publishing; `node web/order.mjs FILE..` over files.
 import { execFileSync } from "node:child_process";
@@ -158,9 +159,19 @@ function strip(file) {
   writeFileSync(file, lines.map((line) => line.trim()).filter((line) => line !== "" && !line.startsWith("//")).join("\n"));
 }
 
+/** Numbers in place of the random digits in the names that scripts and cores know each other by: as long, and nearly nothing once compressed. */
+function number(files) {
+  const name = /(__wbg_\w+_)([0-9a-f]{16})/g;
+  const texts = files.map((file) => readFileSync(file, "latin1"));
+  const found = new Set(texts.flatMap((text) => [...text.matchAll(name)].map(([, , digits]) => digits)));
+  const numbers = new Map([...found].sort().map((digits, at) => [digits, String(at).padStart(16, "0")]));
+  texts.forEach((text, at) => writeFileSync(files[at], text.replace(name, (_, known, digits) => known + numbers.get(digits)), "latin1"));
+}
+
 const { TRUNK_PROFILE, TRUNK_STAGING_DIR: folder } = process.env;
 const given = process.argv.slice(2);
 const built = given.length === 0 && TRUNK_PROFILE === "release" ? readdirSync(folder).map((name) => path.join(folder, name)) : given;
+number(built.filter((file) => /\.(js|wasm)$/.test(file)));
 for (const file of built) {
   if (file.endsWith(".wasm")) order(file);
   else if (/\.(css|html|js)$/.test(file)) strip(file);

@@ -97,7 +97,7 @@ mod tests {
             done += 1;
             Ok(())
         }))
-        .unwrap();
+        .expect("nothing fails");
         assert_eq!(times.runs(), done);
         assert!(
             done > 50 * times.count() as u64,
