@@ -18,6 +18,8 @@ async function on(where, { instead } = {}, check) {
   try {
     page = await Page.open(browser, site.url + where, { serviceWorkers: "allow" });
     await page.page.waitForFunction(() => navigator.serviceWorker.controller);
+    // A request that is under way when a server goes is complained of.
+    await page.page.waitForLoadState("networkidle");
     await check(page, site);
     assert.deepEqual(page.problems, [], "the console is clean");
   } finally {
