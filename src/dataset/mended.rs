@@ -64,7 +64,7 @@ impl RowSource {
         let labelled = labels.iter().map(|label| !is_missing(label));
         let mut keep: Vec<bool> = labelled.collect();
         let mut missing = vec![0; dim];
-        self.each_row(say, |row, values| {
+        self.each_row("looking for cells without a number", say, |row, values| {
             for (missing, value) in missing.iter_mut().zip(values) {
                 *missing += u64::from(!value.is_finite());
             }
@@ -105,9 +105,10 @@ impl RowSource {
         }
     }
 
-    /// Gives every row and its number to `see`; `say` hears how many are done.
+    /// Gives every row and its number to `see`; `say` hears how many are done, and `what` that is.
     async fn each_row(
         &self,
+        what: &str,
         say: &dyn Fn(Working),
         mut see: impl FnMut(usize, &[f32]),
     ) -> Result<()> {
@@ -121,7 +122,7 @@ impl RowSource {
             let rows = values.chunks_exact(self.dim()).zip(first..);
             rows.for_each(|(values, row)| see(row, values));
             say(Working {
-                what: "looking for cells without a number".to_owned(),
+                what: what.to_owned(),
                 unit: "rows".to_owned(),
                 done: last as u64,
                 total: self.rows() as u64,
@@ -134,7 +135,7 @@ impl RowSource {
     /// of the numbers, then the lower ones of those in the middle.
     async fn medians(&self, columns: &[usize], say: &dyn Fn(Working)) -> Result<Vec<f32>> {
         let mut counts = vec![[0_u32; HALVES]; 2 * columns.len()];
-        self.each_row(say, |_, values| {
+        self.each_row("finding the medians", say, |_, values| {
             for (counts, column) in counts.iter_mut().zip(columns) {
                 if let Some(order) = order(values[*column]) {
                     counts[order >> 16] += 1;
@@ -150,7 +151,7 @@ impl RowSource {
         });
         let places: Vec<(u32, [(usize, u32); 2])> = places.collect();
         counts.iter_mut().for_each(|counts| counts.fill(0));
-        self.each_row(say, |_, values| {
+        self.each_row("finding the medians", say, |_, values| {
             let counts = counts.chunks_exact_mut(2).zip(&places);
             for ((counts, (_, places)), column) in counts.zip(columns) {
                 let Some(order) = order(values[*column]) else {
