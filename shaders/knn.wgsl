@@ -16,10 +16,10 @@ const NOTHING = vec2u(0xc0000000u, 0xffffffffu);  // -2.0, no id: farther than e
 const LOST = vec2u(0x40400000u, 0u);              // 3.0: nearer than every reference
 
 struct Params {
+  stride: u32,      // vec4s of a row
   first_row: u32,   // the first query, in the block
   rows: u32,        // queries
   references: u32,  // of this look
-  stride: u32,      // vec4s of a row
   k: u32,           // 512 at most
   first_id: u32,    // the id of the chunk's first reference
   step: u32,        // visits of the chunk
@@ -47,10 +47,11 @@ fn nearer(a: vec2u, b: vec2u) -> bool {
 }
 
 fn place(i: u32) -> u32 {
-  if params.width == 1u {
-    return params.offset + i * params.step;  // all survive the first look, and a software adapter divides slowly
-  }
-  return i / params.width * params.step + params.offset + i % params.width;
+  // i / width, which is VISIT at most, by a quotient of floats: software adapters divide integers slowly.
+  var samples = u32(f32(i) / f32(params.width));
+  samples -= select(0u, 1u, samples * params.width > i);
+  samples += select(0u, 1u, (samples + 1u) * params.width <= i);
+  return samples * params.step + params.offset + i - samples * params.width;
 }
 
 fn take(row: u32, i: vec4u, s: vec4f) {
@@ -69,8 +70,11 @@ fn take(row: u32, i: vec4u, s: vec4f) {
 }
 
 fn offer(query: u32, i: u32, s: f32, farthest: vec2u) {
+  if s < bitcast<f32>(farthest.x) || i >= params.references {
+    return;
+  }
   let entry = vec2u(bitcast<u32>(s), params.first_id + place(i));
-  if i < params.references && nearer(farthest, entry) {
+  if nearer(farthest, entry) {
     let about = asked[query];
     if entry.y != about.x && nearer(entry, about.yz) {
       let slot = atomicAdd(&counts[query], 1u);

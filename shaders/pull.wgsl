@@ -12,11 +12,11 @@ override WORKGROUP_SIZE: u32;
 const SEGMENT = 256u;
 
 struct Params {
+  stride: u32,      // vec4s of a row of anchors or references
   first_row: u32,   // where the rows begin, in the anchors and gradients
   rows: u32,
   references: u32,
   width: u32,       // floats of a row of weights
-  stride: u32,      // vec4s of a row of anchors or references
   first: u32,       // pull: of the references
   end: u32,
   onto: u32,        // whether the gradient is added to

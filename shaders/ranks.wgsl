@@ -19,11 +19,11 @@
 // text and tile.wgsl before its own.
 
 struct Params {
+  stride: u32,       // vec4s of a row
   first_row: u32,    // the block's first row, in the anchors and gradients
   rows: u32,         // rows of the block
   batch: u32,        // where the block begins in `batch`
   references: u32,   // of this dispatch
-  stride: u32,       // vec4s of a row
   first_reference: u32,
   from_id: u32,      // find: positives of these ids
   to_id: u32,        // and below this one

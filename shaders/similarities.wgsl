@@ -9,10 +9,10 @@ const NONE = -3.0;  // below every value
 const L2 = 1u;      // any other distance: cosine
 
 struct Params {
+  stride: u32,      // vec4s of a row of anchors or references
   first_row: u32,   // the block's first row, in the anchors
   rows: u32,        // rows of the block
   references: u32,
-  stride: u32,      // vec4s of a row of anchors or references
   width: u32,       // floats of a row of similarities: the references in whole vec4s
   distance: u32,    // what a similarity counts for
 }

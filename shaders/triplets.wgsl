@@ -19,9 +19,9 @@ const NOWHERE = 3.0;   // beyond every value
 const NO_PLACE = 0xffffffffu;
 
 struct Params {
+  width: u32,       // floats of a row of similarities
   rows: u32,
   references: u32,
-  width: u32,       // floats of a row of similarities
   first_pair: u32,  // of the batch, in the block
   first_cell: u32,  // of this dispatch, in the batch
   items: u32,       // cells, pairs or triplets of this dispatch

@@ -116,10 +116,10 @@ pub struct Scratch {
 #[repr(C)]
 #[derive(Clone, Copy, Default, Pod, Zeroable)]
 struct Params {
+    stride: u32,
     first_row: u32,
     rows: u32,
     references: u32,
-    stride: u32,
     k: u32,
     first_id: u32,
     step: u32,

@@ -31,11 +31,11 @@ pub const WINDOW: usize = 16_384;
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]
 struct Params {
+    stride: u32,
     first_row: u32,
     rows: u32,
     references: u32,
     width: u32,
-    stride: u32,
     first: u32,
     end: u32,
     onto: u32,

@@ -148,11 +148,11 @@ pub struct Scratch {
 #[repr(C)]
 #[derive(Clone, Copy, Default, Pod, Zeroable)]
 pub(super) struct Params {
+    pub(super) stride: u32,
     pub(super) first_row: u32,
     pub(super) rows: u32,
     pub(super) batch: u32,
     pub(super) references: u32,
-    pub(super) stride: u32,
     pub(super) first_reference: u32,
     pub(super) from_id: u32,
     pub(super) to_id: u32,

@@ -35,10 +35,10 @@ pub static TILE: Kernel = Kernel {
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]
 struct Params {
+    stride: u32,
     first_row: u32,
     rows: u32,
     references: u32,
-    stride: u32,
     width: u32,
     distance: u32,
 }

@@ -85,9 +85,9 @@ pub static CHECKSUM: Kernel = Kernel {
 #[repr(C)]
 #[derive(Clone, Copy, Default, Pod, Zeroable)]
 struct Params {
+    width: u32,
     rows: u32,
     references: u32,
-    width: u32,
     first_pair: u32,
     first_cell: u32,
     items: u32,
