@@ -51,6 +51,8 @@ pub struct Run {
     map: Option<Map>,
     /// What tells the data from other data, once a checkpoint asked.
     data_mark: OnceCell<saved::Data>,
+    /// Engine and adapter of a run that was brought here and did nothing here yet.
+    ran_on: Option<(String, String)>,
 }
 
 /// What a slice of work brought.
@@ -206,7 +208,16 @@ impl Run {
             placed: None,
             map: None,
             data_mark: OnceCell::new(),
+            ran_on: None,
         }
+    }
+
+    /// Engine and adapter of its last work.
+    fn ran_on(&self) -> (String, String) {
+        self.ran_on.clone().unwrap_or_else(|| {
+            let device = self.device();
+            (device.engine.clone(), device.adapter.clone())
+        })
     }
 
     /// Takes in what a look at the rows found: what of it speaks against the scores becomes a warning.
@@ -220,6 +231,9 @@ impl Run {
     /// As [`Trainer::advance`] and [`Trainer::evaluate`].
     pub async fn next(&mut self, at_most: u64) -> Result<Progress> {
         self.trainer.engine().breathe().await?;
+        if !self.is_finished() {
+            self.ran_on = None;
+        }
         let started = Instant::now();
         let progress = self.slice(at_most).await;
         self.elapsed_ms += started.elapsed().as_secs_f64() * 1e3;
@@ -570,9 +584,7 @@ impl Run {
 
     /// Everything that the run has to say so far.
     pub fn report(&self) -> RunReport {
-        let DeviceInfo {
-            engine, adapter, ..
-        } = self.device().clone();
+        let (engine, adapter) = self.ran_on();
         RunReport {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             engine,

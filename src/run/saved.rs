@@ -231,9 +231,7 @@ impl Run {
                 self.data_mark.get_or_init(|| data).clone()
             }
         };
-        let DeviceInfo {
-            engine, adapter, ..
-        } = self.device().clone();
+        let (engine, adapter) = self.ran_on();
         let said = Said {
             program: concat!("nearfar ", env!("CARGO_PKG_VERSION")).to_owned(),
             engine,
@@ -309,6 +307,7 @@ impl Run {
             axes: axes.clone(),
             elapsed_ms: *elapsed_ms,
             data_mark: here.into(),
+            ran_on: Some((said.engine.clone(), said.adapter.clone())),
             ..Self::of(trainer)
         })
     }

@@ -182,6 +182,46 @@ test("what was taken home is opened again, looks as it did, and goes on", async 
   });
 });
 
+/** Opens an archive on the page, and takes the run home again. */
+async function throughThePage(page, archive) {
+  await page.upload(archive);
+  await page.status(/^Done: 20 steps/);
+  await page.click("take-home");
+  await page.page.waitForFunction(() => document.querySelector("[data-testid=export-zip]")?.getAttribute("aria-disabled") === "false");
+  return unpacked((await saved(page, "zip")).bytes);
+}
+
+test("a run of the command line has the same bytes when the page takes it home", async () => {
+  const temporary = await mkdtemp(path.join(os.tmpdir(), "nearfar-"));
+  const [folder, archive] = [path.join(temporary, "run"), path.join(temporary, "run.zip")];
+  const cli = path.join(root, "target/debug/nearfar");
+  const sets = SETTINGS.flatMap((set) => ["--set", set]);
+  execFileSync(cli, ["train", "--engine", "cpu", "--data", "sample:mirrored", "--out", folder, ...sets], { stdio: "ignore" });
+  execFileSync(cli, ["export", folder, "--format", "zip", "--out", archive], { stdio: "ignore" });
+  await on("?engine=cpu#data=many-classes&steps=10", {}, async (page) => {
+    const files = await throughThePage(page, archive);
+    const differing = [];
+    for (const [name, bytes] of Object.entries(files)) {
+      if (!bytes.equals(await readFile(path.join(folder, name)))) {
+        differing.push(name);
+      }
+    }
+    // The page adds to a checkpoint how its map lies, and it makes embeddings anew, without a fused multiply-add.
+    assert.deepEqual(differing.sort(), ["checkpoint.bin", "test_embeddings.npy"]);
+    const parts = (file) => {
+      const length = Number(file.readBigUInt64LE(12));
+      const said = JSON.parse(file.toString("utf8", 20, 20 + length));
+      delete said.run.axes;
+      return [said, file.toString("base64", 20 + length, file.length - 8)];
+    };
+    assert.deepEqual(parts(files["checkpoint.bin"]), parts(await readFile(path.join(folder, "checkpoint.bin"))));
+    const floats = (bytes) => new Float32Array(new Uint8Array(bytes.subarray(128)).buffer);
+    const [ours, theirs] = [floats(files["test_embeddings.npy"]), floats(await readFile(path.join(folder, "test_embeddings.npy")))];
+    assert.equal(ours.length, theirs.length);
+    assert.ok(ours.every((value, i) => Math.abs(value - theirs[i]) <= 1e-5));
+  });
+});
+
 test("rows of any format are dropped, looked at and trained on, and the same head is taken home", async () => {
   const cli = path.join(root, "target/debug/nearfar");
   const folder = await mkdtemp(path.join(os.tmpdir(), "nearfar-"));
