@@ -170,6 +170,11 @@ impl Engine {
         self.listener.tell(task, done);
     }
 
+    /// The same in words that are there already.
+    pub(crate) fn hear(&self, working: Working) {
+        self.listener.hear(working);
+    }
+
     /// The flag that makes the next [`Engine::breathe`] stop the work.
     pub fn stop_flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.stop)

@@ -6,6 +6,7 @@ use crate::error::Result;
 use crate::evaluation;
 use crate::order;
 use crate::projection::{Axes, project};
+use crate::working::Working;
 
 /// Rows of a map at most, while a run goes on and once it is over: each evaluation embeds them.
 const ROWS: usize = 2000;
@@ -15,6 +16,8 @@ const VALUES: usize = 1 << 20;
 const PRODUCTS: usize = 1 << 28;
 /// The largest classes: the plane is chosen to spread them.
 const SPREAD: usize = 10;
+/// Rows that are read from one word of it to the next.
+const READ_ROWS: usize = 4096;
 /// Classes that are named: a place among them is a byte.
 const NAMED: usize = 255;
 
@@ -36,19 +39,25 @@ pub struct Map {
 }
 
 impl Map {
-    /// The rows of the data as they are, by their direction: before a run there are no embeddings.
+    /// The rows of the data as they are, by their direction: before a run there are no embeddings. `heard` is told how far it
+    /// is.
     ///
     /// # Errors
     /// [`crate::Error::Data`] when a file is no longer as it was.
-    pub async fn of_features(dataset: &Dataset) -> Result<Self> {
+    pub async fn of_features(dataset: &Dataset, heard: impl FnMut(Working)) -> Result<Self> {
         let rows = evaluation::choose(dataset.rows(), most_rows(dataset.features.dim(), true), 0);
-        let mut map = Self::of(dataset, None, rows).await?;
+        let mut map = Self::of(dataset, None, rows, heard).await?;
         map.points.clone_from(&map.before);
         Ok(map)
     }
 
     /// A map of these rows of a side, whose embeddings are not placed yet.
-    pub(crate) async fn of(dataset: &Dataset, side: Option<Side>, rows: Vec<u32>) -> Result<Self> {
+    pub(crate) async fn of(
+        dataset: &Dataset,
+        side: Option<Side>,
+        rows: Vec<u32>,
+        mut heard: impl FnMut(Working),
+    ) -> Result<Self> {
         let labels = dataset.labels_of(&rows);
         let mut sizes = vec![0usize; dataset.class_names.len()];
         labels.iter().for_each(|label| sizes[*label as usize] += 1);
@@ -66,7 +75,15 @@ impl Map {
             values: Vec::new(),
             dim: dataset.features.dim(),
         };
-        dataset.features.read(&rows, &mut features.values).await?;
+        for (part, some) in rows.chunks(READ_ROWS).enumerate() {
+            heard(Working {
+                what: "placing rows by their features".to_owned(),
+                unit: "rows".to_owned(),
+                done: (part * READ_ROWS) as u64,
+                total: rows.len() as u64,
+            });
+            dataset.features.read(some, &mut features.values).await?;
+        }
         for row in features.values.chunks_exact_mut(features.dim.max(1)) {
             let length = row.iter().map(|value| value * value).sum::<f32>().sqrt();
             if length > 0.0 && length.is_finite() {
@@ -119,7 +136,7 @@ mod tests {
     fn the_data_as_it_is_has_a_place_and_a_class_for_each_row() {
         for (sample, named) in [("digits", 10), ("mirrored", NAMED)] {
             let dataset = Dataset::sample(sample, 0).expect("is there");
-            let map = pollster::block_on(Map::of_features(&dataset)).expect("is drawn");
+            let map = pollster::block_on(Map::of_features(&dataset, |_| ())).expect("is drawn");
             assert_eq!((map.side, map.names.len()), (None, named));
             assert_eq!(map.rows.len(), dataset.rows().min(ROWS_AT_THE_END));
             assert_eq!(map.points, map.before);

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::marker::PhantomData;
 
 use bytemuck::Pod;
-use web_time::Duration;
+use web_time::{Duration, Instant};
 
 use crate::engine::{Clock, Commands, DeviceVec, Engine};
 use crate::error::Result;
@@ -96,6 +96,8 @@ impl Pace {
     }
 }
 
+/// How long nobody hears of a task at most, while it records work.
+const TELL_EVERY: Duration = Duration::from_millis(500);
 /// Dispatches after which a slice ends in any case.
 const MOST_DISPATCHES: u32 = 400;
 
@@ -120,6 +122,8 @@ pub(crate) struct Slices<'a> {
     /// What it is that is done, its operations in all, and those recorded so far.
     task: Option<(Task, f64)>,
     so_far: f64,
+    /// When the engine's listener heard of it last.
+    told: Instant,
 }
 
 /// A stretch of a vector on its way back; [`Slices::take`] gives it after the next [`Slices::collect`].
@@ -156,13 +160,24 @@ impl<'a> Slices<'a> {
             next_part: 0,
             task: None,
             so_far: 0.0,
+            told: Instant::now(),
         }
     }
 
-    /// What follows is this task, of so many operations in all: the engine's listener hears of it slice by slice.
+    /// What follows is this task, of so many operations in all: the engine's listener hears of it with each slice, and at
+    /// least every half second or so, as rows that are read from a file fill a slice slowly.
     pub(crate) fn begin(&mut self, task: Task, operations: f64) {
-        self.engine.tell(&task, 0);
         (self.task, self.so_far) = (Some((task, operations.max(1.0))), 0.0);
+        self.tell();
+    }
+
+    /// Lets the engine's listener hear how far the task is.
+    fn tell(&mut self) {
+        if let Some((task, operations)) = &self.task {
+            let part = (self.so_far / operations).min(1.0);
+            self.engine.tell(task, (part * task.total as f64) as u64);
+            self.told = Instant::now();
+        }
     }
 
     /// Work that leaves nothing half done: a stop waits until it is over.
@@ -243,6 +258,8 @@ impl<'a> Slices<'a> {
                 .is_some_and(|commands| commands.dispatches() >= MOST_DISPATCHES);
         if full {
             self.next_slice().await?;
+        } else if self.told.elapsed() >= TELL_EVERY {
+            self.tell();
         }
         Ok(())
     }
@@ -371,10 +388,7 @@ impl<'a> Slices<'a> {
         if ahead == 1 {
             self.waited();
         }
-        if let Some((task, operations)) = &self.task {
-            let part = (self.so_far / operations).min(1.0);
-            self.engine.tell(task, (part * task.total as f64) as u64);
-        }
+        self.tell();
         if self.stops {
             self.engine.breathe().await?;
         }

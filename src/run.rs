@@ -485,7 +485,10 @@ impl Run {
         let drawn = self.map.take();
         let mut map = match drawn.filter(|map| map.side == Some(side) && map.rows == rows) {
             Some(map) => map,
-            None => Map::of(self.trainer.dataset(), Some(side), rows).await?,
+            None => {
+                let heard = |working| self.trainer.engine().hear(working);
+                Map::of(self.trainer.dataset(), Some(side), rows, heard).await?
+            }
         };
         map.place(&embeddings, &mut self.axes);
         self.map = Some(map.clone());

@@ -44,13 +44,17 @@ impl Listener {
     }
 
     pub(crate) fn tell(&self, task: &Task, done: u64) {
+        self.hear(Working {
+            what: task.what.clone(),
+            unit: task.unit.to_owned(),
+            done: done.min(task.total),
+            total: task.total,
+        });
+    }
+
+    pub(crate) fn hear(&self, working: Working) {
         if let Some(heard) = &self.0 {
-            heard.borrow_mut()(Working {
-                what: task.what.clone(),
-                unit: task.unit.to_owned(),
-                done: done.min(task.total),
-                total: task.total,
-            });
+            heard.borrow_mut()(working);
         }
     }
 }

@@ -330,6 +330,15 @@ impl Trainer {
     pub async fn embed(&mut self, rows: &[u32]) -> Result<Embeddings> {
         let (engine, mut pace) = (self.engine.clone(), self.evaluation_pace);
         let mut slices = Slices::new(&engine, &mut pace);
+        let task = Task {
+            what: "placing rows by the head".to_owned(),
+            unit: "rows",
+            total: rows.len() as u64,
+        };
+        slices.begin(
+            task,
+            (rows.len() * self.model.parameter_count()) as f64 * 2.0,
+        );
         let embedded = self.embed_among(&mut slices, rows).await?;
         slices.collect().await?;
         Ok(self.unpadded(slices.take(embedded)))

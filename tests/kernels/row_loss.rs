@@ -99,10 +99,10 @@ fn pairs(case: &Case, cost: &RowCost) -> (Vec<PairsOfAnchor>, Vec<[Vec<usize>; 2
                 };
                 cost.times != Times::Mined || mined(p, n)
             });
-            match (cost.times, cost.form) {
-                (Times::Once, _) => 1.0,
-                (_, Form::Contrastive | Form::Margin | Form::NtXent) => met.count() as f64,
-                _ => (met.count() as f64).min(1.0),
+            match cost.times {
+                Times::Once => 1.0,
+                _ if cost.is_of_masks() => (met.count() as f64).min(1.0),
+                _ => met.count() as f64,
             }
         };
         let side = |places: &[usize], positive: bool| -> Vec<PairOfAnchor> {

@@ -39,6 +39,8 @@ const PREVIEW_COLUMNS: usize = 8;
 
 /// How often the page hears how far long work is.
 const SAY_EVERY: Duration = Duration::from_millis(400);
+/// What was said so long ago may be gone from the page.
+const IS_STILL_SHOWN: Duration = Duration::from_secs(1);
 
 /// A command, and the files that came with it.
 type Message = (Command, Vec<File>);
@@ -335,13 +337,7 @@ impl Core {
         }
         let engine = Engine::open(&self.choice, budget_bytes).await?;
         engine.prepare(kernels::used_on(engine.info())).await?;
-        let scope = self.scope.clone();
-        let mut task = Task::default();
-        let engine = engine.with_listener(move |working| {
-            if let Some(left_ms) = task.is_worth_saying(&working) {
-                post(&scope, &Event::Working { working, left_ms }, &[]);
-            }
-        });
+        let engine = engine.with_listener(self.working());
         Ok(engine.with_stop_flag(Arc::clone(&self.stop)))
     }
 
@@ -400,11 +396,11 @@ impl Core {
     }
 
     /// Tells the page how far work is that takes a while.
-    fn working(&self) -> impl Fn(Working) {
-        let task = RefCell::new(Task::default());
+    fn working(&self) -> impl Fn(Working) + use<> {
+        let (scope, task) = (self.scope.clone(), RefCell::new(Task::default()));
         move |working| {
             if let Some(left_ms) = task.borrow_mut().is_worth_saying(&working) {
-                self.say(&Event::Working { working, left_ms });
+                post(&scope, &Event::Working { working, left_ms }, &[]);
             }
         }
     }
@@ -472,11 +468,12 @@ impl Core {
     }
 
     async fn take(&mut self, dataset: Dataset, sample: Option<Sample>, label_columns: Vec<String>) {
+        let heard = self.working();
         let looked_at = async {
             if dataset.is_imagined() {
                 return Ok((Survey::default(), Preview::default()));
             }
-            let survey = Survey::of(&dataset.features, self.working()).await?;
+            let survey = Survey::of(&dataset.features, &heard).await?;
             Ok((survey, preview(&dataset).await?))
         };
         let (survey, preview) = match looked_at.await {
@@ -516,7 +513,7 @@ impl Core {
         self.say(&Event::Data(Box::new(summary)));
         // It is only looked at: a file that changed says so when it is trained on.
         if let Some(data) = &self.data
-            && let Ok(map) = Map::of_features(data).await
+            && let Ok(map) = Map::of_features(data, &heard).await
         {
             self.post_map(map);
         }
@@ -1142,6 +1139,8 @@ struct Task {
     done: u64,
     began: Instant,
     said: Instant,
+    /// Whether the page heard of it.
+    is_shown: bool,
 }
 
 impl Default for Task {
@@ -1152,25 +1151,29 @@ impl Default for Task {
             done: 0,
             began: now,
             said: now,
+            is_shown: false,
         }
     }
 }
 
 impl Task {
-    /// How long it goes on, in milliseconds, where the page is to hear it now: what is over at once is not worth a word.
+    /// How long it goes on, in milliseconds, where the page is to hear it now: what is over at once is not worth a word,
+    /// unless the page still shows what came before it.
     fn is_worth_saying(&mut self, working: &Working) -> Option<f64> {
         // It may begin anew: what is looked over twice.
+        let mut is_due = self.said.elapsed() >= SAY_EVERY;
         if self.what != working.what || self.done > working.done {
+            is_due = self.is_shown && self.said.elapsed() < IS_STILL_SHOWN;
             *self = Self {
                 what: working.what.clone(),
                 ..Self::default()
             };
         }
         self.done = working.done;
-        if self.said.elapsed() < SAY_EVERY {
+        if !is_due {
             return None;
         }
-        self.said = Instant::now();
+        (self.said, self.is_shown) = (Instant::now(), true);
         let left = working.total.saturating_sub(working.done) as f64 / working.done.max(1) as f64;
         Some(self.began.elapsed().as_secs_f64() * 1e3 * left)
     }
