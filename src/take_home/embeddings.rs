@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{SideRows, TakenFile, pretty, text};
-use crate::dataset::write_matrix;
+use crate::dataset::{Dataset, write_matrix};
 use crate::rows_to_check::RowsToCheck;
 
 /// The matrix alone.
@@ -22,6 +22,19 @@ pub(super) fn labels(rows: &SideRows) -> TakenFile {
     }
     let bytes = file.into_inner().expect("memory takes it");
     TakenFile::new(format!("{}_labels.csv", rows.of.name()), bytes)
+}
+
+/// Rows that a person picked out: their numbers in the data, counted from 0, and their classes.
+pub(super) fn listed(dataset: &Dataset, rows: &[u32]) -> TakenFile {
+    let mut file = csv::Writer::from_writer(Vec::new());
+    let mut put = |cells: [&str; 2]| file.write_record(cells).expect("memory takes it");
+    put(["row", "label"]);
+    for (row, label) in rows.iter().zip(dataset.labels_of(rows)) {
+        let class = &dataset.class_names[label as usize];
+        put([&row.to_string(), &text::cell(class)]);
+    }
+    let bytes = file.into_inner().expect("memory takes it");
+    TakenFile::new("picked_rows.csv", bytes)
 }
 
 /// The labels that such a file holds.

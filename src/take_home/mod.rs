@@ -48,6 +48,11 @@ pub struct TakenFile {
 }
 
 impl TakenFile {
+    /// A list of rows of the data, as CSV: `row`, the number of each, counted from 0, and `label`, its class.
+    pub fn of_rows(dataset: &Dataset, rows: &[u32]) -> Self {
+        embeddings::listed(dataset, rows)
+    }
+
     fn new(path: impl Into<String>, bytes: Vec<u8>) -> Self {
         Self {
             path: path.into(),

@@ -1,5 +1,6 @@
 // The map: the data before a run, the embeddings after it, and what a person does there.
 import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
 
 import { pages, test } from "./playing.mjs";
 
@@ -55,6 +56,60 @@ test("the data is on the map before a run, and goes from features to embeddings 
     await page.click("map-whole");
     await page.page.mouse.move(0, 0);
     assert.equal(await settled(), after);
+  });
+});
+
+test("rows are picked out with a box and a lasso, and saved as a list", async () => {
+  await on("?engine=cpu#data=digits&steps=20", {}, async (page) => {
+    await page.click("run");
+    await page.status(/^Done/);
+    const canvas = page.find("embedding-map");
+    const { x, y, width, height } = await canvas.boundingBox();
+    const drag = async (tool, ...corners) => {
+      await page.find("map-tool").selectOption(tool);
+      const [first, ...rest] = corners.map(([along, down]) => [x + along * width, y + down * height]);
+      await page.page.mouse.move(...first);
+      await page.page.mouse.down();
+      for (const corner of rest) {
+        await page.page.mouse.move(...corner, { steps: 4 });
+      }
+      await page.page.mouse.up();
+    };
+    const picked = async () => Number((await page.text("picked")).match(/^(\d+) rows?: /)[1]);
+    const list = async () => {
+      const [download] = await Promise.all([page.page.waitForEvent("download"), page.click("picked-save")]);
+      assert.equal(download.suggestedFilename(), "picked_rows.csv");
+      const [head, ...lines] = (await readFile(await download.path(), "utf8")).trim().split("\n");
+      assert.equal(head, "row,label");
+      return lines;
+    };
+    assert.ok(await page.find("picked").isHidden());
+    // A row that the pointer names is in a box around it, with its class.
+    const position = await page.point("embedding-map");
+    await canvas.hover({ position });
+    const [, row, name] = (await page.page.locator(".hover").innerText()).match(/^row (\d+), class (\S+)$/);
+    const [along, down] = [position.x / width, position.y / height];
+    await drag("box", [along - 0.02, down - 0.02], [along + 0.02, down + 0.02]);
+    const few = await list();
+    assert.equal(few.length, await picked());
+    assert.ok(few.includes(`${row - 1},${name}`), `row ${row} is among ${few.join(" ")}`);
+    // All of them, and by a triangle fewer.
+    await drag("box", [0.001, 0.001], [0.999, 0.999]);
+    const all = await list();
+    const shown = Number((await page.text("map-caption")).match(/^(\d+) test rows$/)[1]);
+    assert.deepEqual([all.length, await picked()], [shown, shown]);
+    await page.screenshot("picked");
+    await drag("lasso", [0.001, 0.001], [0.999, 0.001], [0.001, 0.999]);
+    const half = await list();
+    assert.ok(half.length > 0 && half.length < shown && half.every((line) => all.includes(line)), `${half.length} of ${shown}`);
+    // What is not picked is pale, until the choice is cleared.
+    const pale = await page.drawn("embedding-map");
+    await page.click("picked-clear");
+    assert.ok(await page.find("picked").isHidden());
+    assert.ok((await page.drawn("embedding-map")) > pale);
+    // A click still chooses a row.
+    await canvas.click({ position });
+    await page.says("neighbours", /of the 10 closest test rows/);
   });
 });
 

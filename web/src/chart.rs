@@ -7,6 +7,7 @@ use plotters::prelude::*;
 use plotters_canvas::CanvasBackend;
 use wasm_bindgen::JsCast as _;
 use web_sys::{HtmlCanvasElement, MouseEvent, PointerEvent};
+use web_time::Duration;
 
 use crate::frame::{fit, redraw};
 use crate::state::State;
@@ -266,6 +267,8 @@ impl Scale {
     }
 }
 
+/// A plot is drawn ten times a second at most: steps come faster than anybody sees.
+const PAUSE: Duration = Duration::from_millis(100);
 /// What the axes take beside the lines, in CSS pixels.
 const LEFT: f64 = 54.0;
 const RIGHT: f64 = 12.0;
@@ -288,6 +291,7 @@ pub(crate) fn Canvas(
     let canvas = NodeRef::<leptos::html::Canvas>::new();
     redraw(
         canvas,
+        PAUSE,
         move || state.track_plots(),
         move |canvas| draw(canvas, &plot()),
     );

@@ -1,30 +1,81 @@
-//! [`redraw`]: when a canvas is drawn again. One slot a canvas: however much changes, it is drawn once a frame.
+//! [`redraw`]: when a canvas is drawn again. One slot a canvas: however much changes, it is drawn once a frame; and where many
+//! change, a few are drawn in each frame.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 
 use leptos::html::Canvas;
 use leptos::prelude::*;
 use wasm_bindgen::prelude::*;
 use web_sys::{HtmlCanvasElement, ResizeObserver};
+use web_time::{Duration, Instant};
 
-/// Draws in the next frame whenever something that `track` reads changes, or the canvas its size.
+/// After so long a frame begins no further canvas: the page answers within 50 ms.
+const SHARE: Duration = Duration::from_millis(12);
+
+thread_local! {
+    /// Canvases that wait to be drawn, the first to ask first.
+    static WAITING: RefCell<VecDeque<Box<dyn FnOnce()>>> = RefCell::default();
+    /// Whether a frame was asked for.
+    static ASKED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Draws in one of the next frames.
+fn in_a_frame(draw: impl FnOnce() + 'static) {
+    WAITING.with_borrow_mut(|waiting| waiting.push_back(Box::new(draw)));
+    if !ASKED.replace(true) {
+        request_animation_frame(draw_some);
+    }
+}
+
+fn draw_some() {
+    let began = Instant::now();
+    while let Some(draw) = WAITING.with_borrow_mut(VecDeque::pop_front) {
+        draw();
+        if began.elapsed() >= SHARE {
+            break;
+        }
+    }
+    let more = WAITING.with_borrow(|waiting| !waiting.is_empty());
+    ASKED.set(more);
+    if more {
+        request_animation_frame(draw_some);
+    }
+}
+
+/// Draws in the next frame whenever something that `track` reads changes, or the canvas its size; `pause` after the last time
+/// at the earliest.
 ///
 /// What to draw is gathered in the frame: a hidden page has none, and does no work.
 pub(crate) fn redraw(
     canvas: NodeRef<Canvas>,
+    pause: Duration,
     track: impl Fn() + 'static,
     draw: impl Fn(&HtmlCanvasElement) + Copy + 'static,
 ) {
     let size = RwSignal::new(());
     let asked = StoredValue::new(false);
+    let last = StoredValue::new(None::<Instant>);
     Effect::new(move || {
         track();
         size.track();
         let Some(canvas) = canvas.get() else { return };
         if !asked.get_value() {
             asked.set_value(true);
-            request_animation_frame(move || {
-                asked.set_value(false);
-                untrack(|| draw(&canvas));
-            });
+            let next = move || {
+                in_a_frame(move || {
+                    asked.set_value(false);
+                    last.set_value(Some(Instant::now()));
+                    untrack(|| draw(&canvas));
+                });
+            };
+            let wait = last
+                .get_value()
+                .map(|last| pause.saturating_sub(last.elapsed()));
+            match wait.filter(|wait| !wait.is_zero()) {
+                Some(wait) => set_timeout(next, wait),
+                None => next(),
+            }
         }
     });
     Effect::new(move || {

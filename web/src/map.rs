@@ -1,12 +1,14 @@
 //! The map: where rows lie on a plane, each class in a colour; and around the row that is chosen, its neighbours.
 
 mod painter;
+mod picking;
 mod sheet;
 
 use leptos::prelude::*;
 use nearfar::Side;
 use wasm_bindgen::JsCast as _;
 use web_sys::{CanvasRenderingContext2d, HtmlCanvasElement, PointerEvent, WheelEvent};
+use web_time::Duration;
 
 use crate::frame::{fit, redraw};
 use crate::plots::grouped;
@@ -15,6 +17,7 @@ use crate::state::{MapData, State};
 use crate::terms::{self, Term};
 
 use painter::{Frame, Painter, View, places};
+use picking::{Picked, Picking};
 
 /// How far from a point a click still means it, in CSS pixels.
 const REACH: f64 = 12.0;
@@ -36,6 +39,7 @@ struct Look {
     alone: RwSignal<Option<u8>>,
     /// The point under the pointer.
     hovered: RwSignal<Option<Hovered>>,
+    picking: Picking,
 }
 
 /// A point under the pointer.
@@ -56,6 +60,7 @@ pub(crate) fn Map(state: State, session: Session) -> impl IntoView {
         before: RwSignal::new(false),
         alone: RwSignal::new(None),
         hovered: RwSignal::new(None),
+        picking: Picking::new(),
     };
     // What was looked at in one set of data says nothing of another.
     Effect::new(move || {
@@ -63,6 +68,7 @@ pub(crate) fn Map(state: State, session: Session) -> impl IntoView {
         look.view.set(View::default());
         look.alone.set(None);
         look.hovered.set(None);
+        look.picking.clear();
     });
     let track = move || {
         state.theme.track();
@@ -72,8 +78,11 @@ pub(crate) fn Map(state: State, session: Session) -> impl IntoView {
         look.view.track();
         look.mix.track();
         look.alone.track();
+        look.picking.track();
     };
-    redraw(canvas, track, move |canvas| draw(canvas, state, look));
+    redraw(canvas, Duration::ZERO, track, move |canvas| {
+        draw(canvas, state, look);
+    });
     let caption = move || state.map.read().as_ref().map(caption);
     let is_circle = move || state.map.read().as_ref().is_none_or(|map| map.circle);
     let has_run = move || {
@@ -115,10 +124,11 @@ pub(crate) fn Map(state: State, session: Session) -> impl IntoView {
                     on:pointermove=move |event| pass(&event, state, look)
                     on:pointerup=move |event| release(&event, state, session, look)
                     on:pointerleave=move |_| look.hovered.set(None)
-                    on:pointercancel=move |_| look.view.update_untracked(View::let_go)
+                    on:pointercancel=move |_| let_go(look)
                     on:wheel=move |event| turn(&event, look)
                 ></canvas>
                 {card}
+                <Picked state session picking=look.picking/>
                 <p class="muted nothing" hidden=move || !empty()>"Your data appears here."</p>
             </div>
             <Legend state look/>
@@ -162,6 +172,7 @@ fn Tools(look: Look, has_run: Signal<bool>) -> impl IntoView {
                 <button data-testid="map-before" aria-pressed=move || is(true) on:click=move |_| show(true) title="The features, as they were loaded">"Before"</button>
                 <button data-testid="map-after" aria-pressed=move || is(false) on:click=move |_| show(false) title="The embeddings, as the network places them">"After"</button>
             </span>
+            <picking::Tools picking=look.picking/>
             <button class="quiet" aria-label="Zoom in" on:click=move |_| zoom(1.5)>"+"</button>
             <button class="quiet" aria-label="Zoom out" on:click=move |_| zoom(1.0 / 1.5)>"−"</button>
             <button class="quiet" data-testid="map-whole" on:click=move |_| look.view.set(View::default())>"Whole"</button>
@@ -294,10 +305,12 @@ fn draw(canvas: &HtmlCanvasElement, state: State, look: Look) {
         size: (width as usize, height as usize),
     };
     let chosen = state.chosen.get().and_then(|row| map.places.of(row));
-    painter.points(map, look.alone.get(), chosen.is_some());
+    let picked = look.picking.picked(map);
+    painter.points(map, look.alone.get(), &picked, chosen.is_some());
     if let Some(chosen) = chosen {
         painter.neighbours(&map.places, chosen, state.neighbours.read().as_ref());
     }
+    painter.outline(&look.picking.outline());
 }
 
 fn press(event: &PointerEvent, look: Look) {
@@ -305,11 +318,22 @@ fn press(event: &PointerEvent, look: Look) {
         canvas.set_pointer_capture(event.pointer_id()).ok();
     }
     look.view.update_untracked(|view| view.press(at(event)));
+    look.picking.press(at(event));
+}
+
+/// The pointer is gone: what it began is nothing.
+fn let_go(look: Look) {
+    look.view.update_untracked(View::let_go);
+    look.picking.let_go();
 }
 
 fn pass(event: &PointerEvent, state: State, look: Look) {
     let Some(canvas) = target(event) else { return };
     let size = size(&canvas);
+    if look.picking.follow(at(event)) {
+        look.hovered.set(None);
+        return;
+    }
     if look.view.with_untracked(|view| view.is_pressed()) {
         look.hovered.set(None);
         look.view.update(|view| view.drag(at(event), size));
@@ -334,23 +358,29 @@ fn pass(event: &PointerEvent, state: State, look: Look) {
     }
 }
 
-/// A press that did not drag is a click.
+/// A press that did not drag is a click; one that did may have picked rows.
 fn release(event: &PointerEvent, state: State, session: Session, look: Look) {
     let still = look
         .view
-        .try_update_untracked(|view| view.release(at(event), STILL));
-    let (Some(true), Some(canvas)) = (still, target(event)) else {
-        return;
+        .try_update_untracked(|view| view.release(at(event), STILL))
+        .unwrap_or(false);
+    let map = state.map.read_untracked();
+    let (Some(map), Some(canvas)) = (&*map, target(event)) else {
+        return look.picking.let_go();
     };
-    let row = match &*state.map.read_untracked() {
-        Some(map) if map.side.is_some() => {
-            let place = nearest(map, look, size(&canvas), at(event));
-            place.map(|place| map.places.rows[place])
-        }
-        // There are no embeddings to compare.
-        _ => return,
-    };
-    session.choose_row(row);
+    let size = size(&canvas);
+    if !still {
+        let points = pointable(map, look, size);
+        return look
+            .picking
+            .release(points.map(|(place, at)| (map.places.rows[place], at)));
+    }
+    look.picking.let_go();
+    // Before a run there are no embeddings to compare.
+    if map.side.is_some() {
+        let place = nearest(map, look, size, at(event));
+        session.choose_row(place.map(|place| map.places.rows[place]));
+    }
 }
 
 fn turn(event: &WheelEvent, look: Look) {
@@ -370,13 +400,12 @@ fn turn(event: &WheelEvent, look: Look) {
         .update(|view| view.zoom_at(by, (from_middle.0 / unit, from_middle.1 / unit)));
 }
 
-/// The place of the point nearest to the pointer, where one is near.
-fn nearest(
+/// The rows that can be pointed at, by their place on the map, each with where it stands on a canvas of this size.
+fn pointable(
     map: &MapData,
     look: Look,
     (width, height): (f64, f64),
-    pointer: (f64, f64),
-) -> Option<usize> {
+) -> impl Iterator<Item = (usize, (f64, f64))> {
     let frame = Frame::new(look.view.get_untracked(), width, height, 1.0);
     let mix = if map.side.is_some() {
         look.mix.get_untracked()
@@ -384,13 +413,16 @@ fn nearest(
         1.0
     };
     let alone = look.alone.get_untracked();
-    let distances = places(&map.places, mix).map(|point| {
-        let (x, y) = frame.place(point);
-        (x - pointer.0).hypot(y - pointer.1)
-    });
-    distances
+    places(&map.places, mix)
+        .map(move |point| frame.place(point))
         .enumerate()
-        .filter(|(place, _)| alone.is_none_or(|class| map.places.classes[*place] == class))
+        .filter(move |(place, _)| alone.is_none_or(|class| map.places.classes[*place] == class))
+}
+
+/// The place of the point nearest to the pointer, where one is near.
+fn nearest(map: &MapData, look: Look, size: (f64, f64), pointer: (f64, f64)) -> Option<usize> {
+    pointable(map, look, size)
+        .map(|(place, (x, y))| (place, (x - pointer.0).hypot(y - pointer.1)))
         .min_by(|a, b| a.1.total_cmp(&b.1))
         .filter(|(_, distance)| *distance <= REACH)
         .map(|(place, _)| place)

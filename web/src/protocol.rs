@@ -65,6 +65,11 @@ pub(crate) enum Command {
         /// The row's number in the data.
         row: u32,
     },
+    /// Lists rows of the data with their classes, as a file.
+    ListRows {
+        /// Their numbers.
+        rows: Vec<u32>,
+    },
     /// Scores so many test rows at most at the end, also where that is under way.
     ScoreFewer {
         /// How many.

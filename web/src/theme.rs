@@ -6,11 +6,12 @@ use std::collections::HashMap;
 
 use leptos::prelude::*;
 use wasm_bindgen::prelude::*;
+use web_sys::HtmlElement;
 
 const KEY: &str = "nearfar.theme";
 
 thread_local! {
-    /// Colours of the theme in use, by name. To ask for one makes the browser style the whole page anew: each is asked once.
+    /// Colours of the theme in use, by name. To ask for one makes the browser style what has changed: each is asked once.
     static COLORS: RefCell<HashMap<String, (u8, u8, u8)>> = RefCell::default();
 }
 
@@ -71,17 +72,19 @@ pub(crate) fn color(name: &str) -> (u8, u8, u8) {
         return color;
     }
     let resolved = || {
-        // Only a property that takes a colour resolves `light-dark()`.
-        let body = document().body()?;
-        let style = body.style();
-        style
-            .set_property("caret-color", &format!("var(--{name})"))
-            .ok()?;
-        let text = window()
-            .get_computed_style(&body)
-            .ok()??
-            .get_property_value("caret-color")
-            .ok()?;
+        // Only a property that takes a colour resolves `light-dark()`. On an element that nothing inherits from: on the body
+        // the whole page would be styled anew for each colour.
+        let probe: HtmlElement = document().create_element("i").ok()?.dyn_into().ok()?;
+        let root = document().document_element()?;
+        root.append_child(&probe).ok()?;
+        let style = probe.style();
+        let set = style.set_property("color", &format!("var(--{name})"));
+        let text = set.and_then(|()| {
+            let computed = window().get_computed_style(&probe)?;
+            computed.map_or(Ok(String::new()), |style| style.get_property_value("color"))
+        });
+        probe.remove();
+        let text = text.ok()?;
         let mut channels = text
             .split(|c: char| !c.is_ascii_digit())
             .filter(|digits| !digits.is_empty())

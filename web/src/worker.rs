@@ -13,7 +13,7 @@ use js_sys::{Array, Float32Array, Reflect, Uint8Array, Uint32Array};
 use nearfar::{
     BlobRows, Checkpoint, Choice, CompareConfig, CompareProgress, Comparison, Contest, Dataset,
     DeviceInfo, Engine, EngineChoice, Error, Labelled, Map, MemoryReport, NamedFile, Origin, Piece,
-    Progress, Rate, Result, Room, RowSource, RowsOf, Run, SelfTest, Side, Survey, Taken,
+    Progress, Rate, Result, Room, RowSource, RowsOf, Run, SelfTest, Side, Survey, Taken, TakenFile,
     TrainConfig, Trainer, Working, kernels, self_test,
 };
 use wasm_bindgen::prelude::*;
@@ -264,6 +264,13 @@ impl Core {
             Command::ScoreFewer { queries } => {
                 if let Some(run) = &mut self.run {
                     run.score_fewer(queries);
+                }
+            }
+            Command::ListRows { rows } => {
+                if let Some(data) = &self.data {
+                    let TakenFile { path, bytes } = TakenFile::of_rows(data, &rows);
+                    let bytes = Uint8Array::from(&bytes[..]).buffer();
+                    self.post(&Event::Taken(path), &[bytes.into()]);
                 }
             }
             Command::FindRowsToCheck { side } => self.find_rows_to_check(side).await,

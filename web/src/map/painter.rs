@@ -182,11 +182,14 @@ pub(super) struct Painter {
 }
 
 impl Painter {
-    /// All points, a class at a time and the largest last; paler where some of them are to stand out.
-    pub(super) fn points(&self, map: &MapData, alone: Option<u8>, pale: bool) {
-        let mut of_class = vec![Vec::new(); usize::from(OTHER) + 1];
+    /// All points, a class at a time and the largest last; those that stand back first, paler where a row has its neighbours
+    /// shown. Where some are `picked`, the others stand back, and so do all classes but the one that is `alone`.
+    pub(super) fn points(&self, map: &MapData, alone: Option<u8>, picked: &[bool], pale: bool) {
+        let mut of_class = vec![[Vec::new(), Vec::new()]; usize::from(OTHER) + 1];
         for (place, class) in map.places.classes.iter().enumerate() {
-            of_class[usize::from(*class)].push(place);
+            let stands_back =
+                alone.is_some_and(|alone| alone != *class) || picked.get(place) == Some(&false);
+            of_class[usize::from(*class)][usize::from(!stands_back)].push(place);
         }
         // Many points are small ones.
         let radius = match self.points.len() {
@@ -196,14 +199,16 @@ impl Painter {
         };
         let mut sheet = Sheet::new(self.size);
         let dark = theme::is_dark();
-        for class in (0..=OTHER)
-            .rev()
-            .filter(|class| alone != Some(*class))
-            .chain(alone)
+        for (front, class) in [false, true]
+            .into_iter()
+            .flat_map(|front| (0..=OTHER).rev().map(move |class| (front, class)))
         {
-            let stands_back = alone.is_some_and(|alone| alone != class);
+            let places = &of_class[usize::from(class)][usize::from(front)];
+            if places.is_empty() {
+                continue;
+            }
             let (radius, alpha) = match class {
-                _ if stands_back => (0.6 * radius, 0.25),
+                _ if !front => (0.6 * radius, 0.25),
                 OTHER => (0.6 * radius, 0.8),
                 COLORS.. => (0.8 * radius, 0.75),
                 _ => (radius, 0.9),
@@ -211,18 +216,29 @@ impl Painter {
             let alpha = if pale { 0.5 * alpha } else { alpha };
             let dot = Dot {
                 color: match class {
-                    _ if stands_back => theme::color("muted"),
+                    _ if !front => theme::color("muted"),
                     OTHER => theme::color("grid-strong"),
                     _ => color(class, dark),
                 },
                 alpha: alpha as f32,
                 radius: (self.ratio * radius) as f32,
             };
-            for place in &of_class[usize::from(class)] {
+            for place in places {
                 sheet.dot(self.at(*place), &dot);
             }
         }
         sheet.put(&self.context);
+    }
+
+    /// A closed line through these places of the canvas, in CSS pixels.
+    pub(super) fn outline(&self, corners: &[(f64, f64)]) {
+        self.pen("accent", 1.5);
+        self.context.begin_path();
+        for (x, y) in corners {
+            self.context.line_to(self.ratio * x, self.ratio * y);
+        }
+        self.context.close_path();
+        self.context.stroke();
     }
 
     /// A ring around the chosen row, and lines to its neighbours: whole ones to rings where the class is right, dashed ones

@@ -1,0 +1,213 @@
+//! Rows that a person picks out on the map with a box or a lasso: which they are, of what classes, and a file that lists
+//! them.
+
+use leptos::prelude::*;
+
+use crate::plots::grouped;
+use crate::protocol::Command;
+use crate::session::Session;
+use crate::state::{MapData, State};
+
+/// Classes that are counted by name; the others together.
+const NAMED: usize = 3;
+/// A path of fewer points goes around nothing.
+const FEWEST: usize = 3;
+
+/// What dragging the pointer over the map does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tool {
+    Move,
+    Box,
+    Lasso,
+}
+
+/// How they stand in the menu, and what each does there.
+const TOOLS: [(Tool, &str, &str); 3] = [
+    (Tool::Move, "move", "Drag moves"),
+    (Tool::Box, "box", "Drag picks a box"),
+    (Tool::Lasso, "lasso", "Drag picks freely"),
+];
+
+/// What is being picked out, and what was.
+#[derive(Clone, Copy)]
+pub(super) struct Picking {
+    tool: RwSignal<Tool>,
+    /// Where the pointer went, in CSS pixels of the canvas.
+    path: RwSignal<Vec<(f64, f64)>>,
+    /// Numbers of the rows in the data, ascending.
+    rows: RwSignal<Vec<u32>>,
+}
+
+impl Picking {
+    pub(super) fn new() -> Self {
+        Self {
+            tool: RwSignal::new(Tool::Move),
+            path: RwSignal::new(Vec::new()),
+            rows: RwSignal::new(Vec::new()),
+        }
+    }
+
+    pub(super) fn track(&self) {
+        self.path.track();
+        self.rows.track();
+    }
+
+    pub(super) fn clear(&self) {
+        self.let_go();
+        self.rows.set(Vec::new());
+    }
+
+    /// The pointer went down.
+    pub(super) fn press(&self, at: (f64, f64)) {
+        if self.tool.get_untracked() != Tool::Move {
+            self.path.set(vec![at]);
+        }
+    }
+
+    /// The pointer is gone, or clicked: nothing more is picked.
+    pub(super) fn let_go(&self) {
+        if !self.path.read_untracked().is_empty() {
+            self.path.set(Vec::new());
+        }
+    }
+
+    /// The pointer went on: whether it picks rows.
+    pub(super) fn follow(&self, at: (f64, f64)) -> bool {
+        let picks = !self.path.read_untracked().is_empty();
+        if picks {
+            self.path.update(|path| path.push(at));
+        }
+        picks
+    }
+
+    /// The pointer came up: takes the rows that it went around, of these, each with where it stands.
+    pub(super) fn release(&self, points: impl Iterator<Item = (u32, (f64, f64))>) {
+        let outline = self.outline();
+        self.let_go();
+        if outline.len() >= FEWEST {
+            let inside = points.filter(|(_, point)| is_within(&outline, *point));
+            self.rows.set(inside.map(|(row, _)| row).collect());
+        }
+    }
+
+    /// The line around what is being picked.
+    pub(super) fn outline(&self) -> Vec<(f64, f64)> {
+        let path = self.path.get_untracked();
+        match (&path[..], self.tool.get_untracked()) {
+            ([first, .., last], Tool::Box) => {
+                vec![*first, (last.0, first.1), *last, (first.0, last.1)]
+            }
+            _ => path,
+        }
+    }
+
+    /// Whether each row of the map is picked; nothing where none was.
+    pub(super) fn picked(&self, map: &MapData) -> Vec<bool> {
+        let picked = self.rows.read_untracked();
+        if picked.is_empty() {
+            return Vec::new();
+        }
+        let rows = map.places.rows.iter();
+        rows.map(|row| picked.binary_search(row).is_ok()).collect()
+    }
+}
+
+/// Whether a point lies within a closed line: a ray from there crosses it an odd number of times.
+fn is_within(outline: &[(f64, f64)], (x, y): (f64, f64)) -> bool {
+    let next = outline.iter().cycle().skip(1);
+    let crossed = outline.iter().zip(next).filter(|(from, to)| {
+        (from.1 > y) != (to.1 > y) && {
+            let along = (y - from.1) / (to.1 - from.1);
+            x < from.0 + along * (to.0 - from.0)
+        }
+    });
+    crossed.count() % 2 == 1
+}
+
+/// What dragging does.
+#[component]
+pub(super) fn Tools(picking: Picking) -> impl IntoView {
+    let choose = move |event: web_sys::Event| {
+        let value = event_target_value(&event);
+        let tool = TOOLS.iter().find(|(_, name, _)| *name == value);
+        picking.tool.set(tool.map_or(Tool::Move, |tool| tool.0));
+    };
+    let option = |(_, name, text): (Tool, &'static str, &'static str)| view! { <option value=name>{text}</option> };
+    view! {
+        <select data-testid="map-tool" aria-label="What dragging over the map does" on:change=choose>
+            {TOOLS.map(option).collect_view()}
+        </select>
+    }
+}
+
+/// What was picked: how many rows, of what classes.
+#[component]
+pub(super) fn Picked(state: State, session: Session, picking: Picking) -> impl IntoView {
+    let text = move || {
+        let rows = picking.rows.read();
+        let map = state.map.read();
+        (!rows.is_empty()).then(|| map.as_ref().map(|map| words(map, &rows)))
+    };
+    let save = move |_| {
+        let rows = picking.rows.get_untracked();
+        session.send(&Command::ListRows { rows }, &[]);
+    };
+    view! {
+        <div class="picked" hidden=move || picking.rows.read().is_empty()>
+            <span role="status" data-testid="picked">{text}</span>
+            <button data-testid="picked-save" title="Their numbers in the data, counted from 0, and their classes" on:click=save>"Save as CSV"</button>
+            <button class="quiet" data-testid="picked-clear" on:click=move |_| picking.clear()>"Clear"</button>
+        </div>
+    }
+}
+
+/// How many rows, and of which classes they are, the most frequent first.
+fn words(map: &MapData, rows: &[u32]) -> String {
+    let mut counts = vec![0u64; map.names.len()];
+    let mut others = 0;
+    let places = rows.iter().filter_map(|row| map.places.of(*row));
+    for place in places {
+        let class = usize::from(map.places.classes[place]);
+        *counts.get_mut(class).unwrap_or(&mut others) += 1;
+    }
+    let mut found: Vec<_> = map.names.iter().zip(counts).collect();
+    found.retain(|(_, count)| *count > 0);
+    found.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    others += found
+        .iter()
+        .skip(NAMED)
+        .map(|(_, count)| count)
+        .sum::<u64>();
+    let named = found.iter().take(NAMED);
+    let mut parts: Vec<_> = named
+        .map(|(name, count)| format!("{} of {name}", grouped(*count)))
+        .collect();
+    if others > 0 {
+        parts.push(format!("{} of others", grouped(others)));
+    }
+    let rows = match rows.len() {
+        1 => "1 row".to_owned(),
+        many => format!("{} rows", grouped(many as u64)),
+    };
+    format!("{rows}: {}", parts.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_point_is_within_a_line_that_goes_around_it() {
+        // An arrowhead: the notch at its foot is outside.
+        let outline = [(0.0, 0.0), (4.0, 8.0), (8.0, 0.0), (4.0, 3.0)];
+        for (point, within) in [
+            ((4.0, 5.0), true),
+            ((1.0, 1.0), true),
+            ((4.0, 2.0), false),
+            ((0.0, 4.0), false),
+            ((9.0, 1.0), false),
+        ] {
+            assert_eq!(is_within(&outline, point), within, "{point:?}");
+        }
+    }
+}
