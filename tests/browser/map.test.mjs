@@ -23,15 +23,7 @@ test("the data is on the map before a run, and goes from features to embeddings 
     await page.click("run");
     await page.status(/^Done/);
     assert.match(await page.text("map-caption"), /^1995 test rows$/);
-    const picture = () => canvas.evaluate((canvas) => canvas.toDataURL());
-    const settled = async () => {
-      for (let last = await picture(); ; ) {
-        await page.page.waitForTimeout(150);
-        const now = await picture();
-        if (now === last) return now;
-        last = now;
-      }
-    };
+    const settled = () => page.settled("embedding-map");
     const after = await settled();
     await page.click("map-before");
     const before = await settled();

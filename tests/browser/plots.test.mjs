@@ -29,6 +29,27 @@ test("the similarities are those of rows and proxies with a loss that learns pro
   }
 });
 
+test("noisy lines are as smooth as a person wants, and the loss stands on powers of ten where asked for", async () => {
+  await on("?engine=cpu#data=digits&steps=60", {}, async (page) => {
+    await page.click("run");
+    await page.status(/^Done/);
+    const loss = () => page.settled("chart-loss");
+    const [smoothed, mining] = [await loss(), await page.settled("chart-mining")];
+    const smoothing = page.find("smoothing");
+    assert.equal(await smoothing.inputValue(), "0.9");
+    await smoothing.fill("0");
+    const bare = await loss();
+    assert.notEqual(bare, smoothed);
+    assert.notEqual(await page.settled("chart-mining"), mining);
+    await page.find("log-loss").check();
+    assert.notEqual(await loss(), bare);
+    await page.find("log-loss").uncheck();
+    assert.equal(await loss(), bare);
+    await smoothing.fill("0.9");
+    assert.equal(await loss(), smoothed, "there and back");
+  });
+});
+
 test("the similarities of a step are drawn and said, and its hardest triplets shown by a click or by keys", async () => {
   for (const engine of ["gpu", "cpu"]) {
     await on(`?engine=${engine}#data=many-classes&steps=2000&evaluate_every=2000`, {}, async (page) => {

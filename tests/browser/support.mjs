@@ -156,6 +156,17 @@ export class Page {
     }
   }
 
+  /** A canvas as it is once nothing on it moves any more. */
+  async settled(id) {
+    const picture = () => this.find(id).evaluate((canvas) => canvas.toDataURL());
+    for (let last = await picture(); ; ) {
+      await this.page.waitForTimeout(250);
+      const now = await picture();
+      if (now === last) return now;
+      last = now;
+    }
+  }
+
   /** What a knob holds, by its label. */
   knob(label) {
     return this.page.getByLabel(label, { exact: true }).inputValue();

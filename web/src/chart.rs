@@ -23,6 +23,8 @@ pub(crate) enum Scale {
     Linear,
     /// Powers of ten, from the smallest value above zero; zeros stand on a level of their own below.
     Log,
+    /// Powers of ten of any size, from the smallest value above zero; zeros stand where that does.
+    Decades,
     /// Powers of two, with byte units, from the smallest value on; zeros as above.
     LogBytes,
 }
@@ -120,7 +122,7 @@ impl Axis {
         let (low, high) = scale.range(lines);
         let mut values = lines.iter().flat_map(|line| &line.points);
         let zero = match scale {
-            Scale::Unit | Scale::Linear => None,
+            Scale::Unit | Scale::Linear | Scale::Decades => None,
             _ if values.all(|point| point.1 >= 1.0) => None,
             Scale::Log => Some(low - 1.0),
             Scale::LogBytes => Some(low - 0.3),
@@ -199,6 +201,7 @@ impl Scale {
         match self {
             Self::Unit | Self::Linear => value,
             Self::Log => value.max(1.0).log10(),
+            Self::Decades => value.max(f64::MIN_POSITIVE).log10(),
             // A whole number is a unit of its own: 1 is KiB, 2 is MiB.
             Self::LogBytes => value.max(1.0).log2() / 10.0,
         }
@@ -213,13 +216,20 @@ impl Scale {
                 .map(|point| point.1)
         };
         let largest = values().fold(f64::MIN, f64::max);
+        let least = if self == Self::Decades {
+            f64::MIN_POSITIVE
+        } else {
+            1.0
+        };
         let smallest = values()
-            .filter(|value| *value >= 1.0)
+            .filter(|value| *value >= least)
             .fold(f64::MAX, f64::min);
         match self {
             Self::Unit => (0.0, 1.0),
             Self::Linear => (0.0, if largest > 0.0 { 1.1 * largest } else { 1.0 }),
             Self::Log if smallest > largest => (0.0, 5.0),
+            Self::Decades if smallest > largest => (-3.0, 0.0),
+            Self::Decades => (self.place(smallest) - 0.05, self.place(largest) + 0.05),
             Self::LogBytes if smallest > largest => (1.0, 3.0),
             Self::Log => {
                 let low = self.place(smallest).floor();
@@ -240,6 +250,10 @@ impl Scale {
             Self::Unit => format!("{place:.1}"),
             Self::Linear if place == 0.0 => "0".to_owned(),
             Self::Linear => format!("{place:.2}"),
+            Self::Decades => match 10f64.powf(place) {
+                value if (0.01..1e4).contains(&value) => format!("{value:.2}"),
+                value => format!("{value:.0e}"),
+            },
             Self::Log => {
                 let power = place.round();
                 // Only whole powers of ten have a name.

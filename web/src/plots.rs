@@ -59,20 +59,22 @@ fn per_step(curves: &Curves, value: impl Fn(&StepReport) -> f64) -> Vec<(f64, f6
         .collect()
 }
 
-/// A noisy line: thin and pale as it is, and the mean of each ten steps over it.
-fn noisy(color: &'static str, points: Vec<(f64, f64)>, width: f64) -> [Line; 2] {
-    let mut window = std::collections::VecDeque::new();
-    let mean = |(step, value): &(f64, f64)| {
-        window.push_back(*value);
-        if window.len() > 10 {
-            window.pop_front();
-        }
-        (*step, window.iter().sum::<f64>() / window.len() as f64)
+/// A noisy line: thin and pale as it is, and smoothed over it: an average in which each step counts `smoothing` times as much as
+/// the next, over the weights of the steps that there are.
+fn noisy(color: &'static str, points: Vec<(f64, f64)>, width: f64, smoothing: f64) -> Vec<Line> {
+    if smoothing <= 0.0 {
+        return vec![Line::new(color, points).wide(width)];
+    }
+    let (mut sum, mut weight) = (0.0, 0.0);
+    let smooth = |(step, value): &(f64, f64)| {
+        sum = smoothing * sum + value;
+        weight = smoothing * weight + 1.0;
+        (*step, sum / weight)
     };
-    let means = points.iter().map(mean).collect();
-    [
+    let smoothed = points.iter().map(smooth).collect();
+    vec![
         Line::new(color, points).pale(),
-        Line::new(color, means).wide(width),
+        Line::new(color, smoothed).wide(width),
     ]
 }
 
@@ -242,13 +244,10 @@ pub(crate) fn PrecisionPlot(state: State) -> impl IntoView {
 /// Triplets of each step, or pairs: valid, mined, active.
 #[component]
 pub(crate) fn MiningPlot(state: State) -> impl IntoView {
-    let lines = |curves: &Curves| {
+    let lines = move |curves: &Curves| {
         let counts = |color, width, count: fn(&StepReport) -> u64| {
-            noisy(
-                color,
-                per_step(curves, |report| count(report) as f64),
-                width,
-            )
+            let points = per_step(curves, |report| count(report) as f64);
+            noisy(color, points, width, state.smoothing.get())
         };
         [
             counts("valid", 2.0, |report| report.mining.valid),
@@ -308,7 +307,7 @@ pub(crate) fn MiningPlot(state: State) -> impl IntoView {
     view! {
         <figure class="mining">
             <figcaption>
-                <h2 title="Pale lines: each step. Solid lines: the mean of ten.">
+                <h2 title="Pale lines: each step. Solid lines: smoothed.">
                     {move || if of_pairs.get() { view! { <Term term=terms::PAIRS/> } } else { view! { <Term term=terms::TRIPLETS/> } }}
                     " per step"
                 </h2>
@@ -452,7 +451,7 @@ pub(crate) fn Purposes(
 #[component]
 pub(crate) fn LossPlot(state: State) -> impl IntoView {
     // A step without an active triplet has no loss to show.
-    let lines = |curves: &Curves| {
+    let lines = move |curves: &Curves| {
         let active = curves
             .history
             .iter()
@@ -460,12 +459,16 @@ pub(crate) fn LossPlot(state: State) -> impl IntoView {
         let points = active
             .map(|report| (report.step as f64, report.loss))
             .collect();
-        noisy("loss", points, 2.0).to_vec()
+        noisy("loss", points, 2.0, state.smoothing.get())
     };
     let plot = move || {
         let (lines, steps) = both(state, lines);
+        let scale = match state.log_loss.get() {
+            true => Scale::Decades,
+            false => Scale::Linear,
+        };
         Plot {
-            scale: Scale::Linear,
+            scale,
             along: (0.0, steps),
             lines,
             band: None,
@@ -497,7 +500,7 @@ pub(crate) fn LossPlot(state: State) -> impl IntoView {
     view! {
         <figure>
             <figcaption>
-                <h2 title="Pale line: each batch. Solid line: the mean of ten."><Term term=terms::LOSS/></h2>
+                <h2 title="Pale line: each batch. Solid line: smoothed."><Term term=terms::LOSS/></h2>
                 <Key color="loss" name="of each batch" testid="loss" value=last/>
                 <Key name=terms::GRADIENT_NORM testid="gradient-norm" value=gradient/>
                 <Key name=terms::MEAN_SIMILARITY testid="mean-similarity" value=similarity/>
@@ -505,6 +508,23 @@ pub(crate) fn LossPlot(state: State) -> impl IntoView {
                 <Show when=move || learns.get()>
                     <Key name=terms::BOUNDARY testid="boundary" value=boundary/>
                 </Show>
+                <span class="tools">
+                    <label title="How much each step counts beside the next, in the lines over the pale ones">
+                        "smooth"
+                        <input
+                            type="range" min="0" max="0.99" step="0.01" data-testid="smoothing"
+                            prop:value=move || state.smoothing.get().to_string()
+                            on:input=move |event| state.smoothing.set(event_target_value(&event).parse().unwrap_or(0.0))
+                        />
+                    </label>
+                    <label title="Powers of ten up the axis">
+                        <input
+                            type="checkbox" data-testid="log-loss" prop:checked=move || state.log_loss.get()
+                            on:change=move |event| state.log_loss.set(event_target_checked(&event))
+                        />
+                        "log"
+                    </label>
+                </span>
             </figcaption>
             <Chart testid="chart-loss" text plot state/>
         </figure>

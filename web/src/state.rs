@@ -317,6 +317,10 @@ pub(crate) struct State {
     pub(crate) no_engine: RwSignal<Option<String>>,
     /// The step under the pointer, in all plots.
     pub(crate) pointed: RwSignal<Option<f64>>,
+    /// How smooth noisy lines are: what a step counts for beside the next, below 1.
+    pub(crate) smoothing: RwSignal<f64>,
+    /// Whether the loss stands on powers of ten.
+    pub(crate) log_loss: RwSignal<bool>,
     /// Changes when colours do: plots are drawn again.
     pub(crate) theme: RwSignal<u32>,
 }
@@ -372,6 +376,8 @@ impl State {
             dropping: RwSignal::new(false),
             no_engine: RwSignal::new(None),
             pointed: RwSignal::new(None),
+            smoothing: RwSignal::new(0.9),
+            log_loss: RwSignal::new(false),
             theme: RwSignal::new(0),
         }
     }
@@ -507,6 +513,8 @@ impl State {
     pub(crate) fn track_plots(&self) {
         self.theme.track();
         self.pointed.track();
+        self.smoothing.track();
+        self.log_loss.track();
         self.curves.track();
         self.previous.track();
         self.config.track();

@@ -23,9 +23,9 @@ pub(super) enum Tool {
 
 /// How they stand in the menu, and what each does there.
 const TOOLS: [(Tool, &str, &str); 3] = [
-    (Tool::Move, "move", "Drag moves"),
-    (Tool::Box, "box", "Drag picks a box"),
-    (Tool::Lasso, "lasso", "Drag picks freely"),
+    (Tool::Move, "move", "Move"),
+    (Tool::Box, "box", "Pick a box"),
+    (Tool::Lasso, "lasso", "Pick freely"),
 ];
 
 /// What is being picked out, and what was.
