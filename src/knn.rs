@@ -349,6 +349,15 @@ impl<'a> KnnIndex<'a> {
         queries: Option<&RowSource>,
         mut progress: impl FnMut(u64, u64),
     ) -> Result<Neighbors> {
+        self.search_all(queries, &mut progress).await
+    }
+
+    /// The same: one piece of code, whoever listens.
+    async fn search_all(
+        &mut self,
+        queries: Option<&RowSource>,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Neighbors> {
         assert_eq!(
             queries.is_none(),
             self.spec.own,

@@ -140,6 +140,8 @@ mod diagnostics;
 
 mod projection;
 
+mod umap;
+
 // The whole chain, and a run of it.
 mod pml;
 
@@ -247,6 +249,7 @@ pub use trainer::{
     StoredMemory, Trainer,
 };
 pub use triplets::Triplets;
+pub use umap::{LocalScale, Umap, smooth_knn_dist};
 pub use verdict::{Compared, Gain};
 pub use warnings::Warning;
 pub use working::Working;

@@ -44,7 +44,7 @@ impl Map {
     ///
     /// # Errors
     /// [`crate::Error::Data`] when a file is no longer as it was.
-    pub async fn of_features(dataset: &Dataset, heard: impl FnMut(Working)) -> Result<Self> {
+    pub async fn of_features(dataset: &Dataset, heard: &mut dyn FnMut(Working)) -> Result<Self> {
         let rows = evaluation::choose(dataset.rows(), most_rows(dataset.features.dim(), true), 0);
         let mut map = Self::of(dataset, None, rows, heard).await?;
         map.points.clone_from(&map.before);
@@ -56,7 +56,7 @@ impl Map {
         dataset: &Dataset,
         side: Option<Side>,
         rows: Vec<u32>,
-        mut heard: impl FnMut(Working),
+        heard: &mut dyn FnMut(Working),
     ) -> Result<Self> {
         let labels = dataset.labels_of(&rows);
         let mut sizes = vec![0usize; dataset.class_names.len()];
@@ -136,7 +136,8 @@ mod tests {
     fn the_data_as_it_is_has_a_place_and_a_class_for_each_row() {
         for (sample, named) in [("digits", 10), ("mirrored", NAMED)] {
             let dataset = Dataset::sample(sample, 0).expect("is there");
-            let map = pollster::block_on(Map::of_features(&dataset, |_| ())).expect("is drawn");
+            let map =
+                pollster::block_on(Map::of_features(&dataset, &mut |_| ())).expect("is drawn");
             assert_eq!((map.side, map.names.len()), (None, named));
             assert_eq!(map.rows.len(), dataset.rows().min(ROWS_AT_THE_END));
             assert_eq!(map.points, map.before);

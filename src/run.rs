@@ -14,12 +14,13 @@ use serde::{Deserialize, Serialize};
 use web_time::Instant;
 
 use crate::config::TrainConfig;
-use crate::dataset::{Dataset, Missing, Side};
+use crate::dataset::{Dataset, Missing, RowSource, Side};
 use crate::device::DeviceInfo;
 use crate::embeddings::Embeddings;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::forecast::{Forecast, Rate};
+use crate::knn::KnnIndex;
 use crate::ledger::MemoryLedger;
 use crate::map::{self, Map};
 use crate::metrics::{Metrics, Scores};
@@ -28,8 +29,10 @@ use crate::projection::Axes;
 use crate::survey::Survey;
 use crate::threshold::Threshold;
 use crate::trainer::{Evaluation, Map as Through, Neighbourhood, StepReport, Trainer};
+use crate::umap::{self, Umap};
 use crate::verdict::{Compared, Judged, Trial, verdict};
 use crate::warnings::{Warning, Warnings};
+use crate::working::Working;
 
 /// A run under way.
 #[derive(Debug)]
@@ -486,13 +489,39 @@ impl Run {
         let mut map = match drawn.filter(|map| map.side == Some(side) && map.rows == rows) {
             Some(map) => map,
             None => {
-                let heard = |working| self.trainer.engine().hear(working);
+                let heard = &mut |working| self.trainer.engine().hear(working);
                 Map::of(self.trainer.dataset(), Some(side), rows, heard).await?
             }
         };
         map.place(&embeddings, &mut self.axes);
         self.map = Some(map.clone());
         Ok(map)
+    }
+
+    /// Begins to place the rows of the last [`Run::map`] by UMAP, from where they lie there: finds the 15 nearest of each by the head,
+    /// fewer where there are fewer, within what the budget leaves.
+    ///
+    /// # Errors
+    /// [`Error::Config`] before there is a map; as [`Trainer::embed`], [`KnnIndex::new`] and [`KnnIndex::search`].
+    pub async fn umap(&mut self) -> Result<Umap> {
+        let no_map = || Error::Config("there is no map of the run yet: wait for it".to_owned());
+        let map = self.map.clone().ok_or_else(no_map)?;
+        let Embeddings { values, dim } = self.trainer.embed(&map.rows).await?;
+        let k = umap::NEIGHBOURS.min(map.rows.len().saturating_sub(1));
+        let rows = RowSource::Memory { values, dim };
+        let engine = self.trainer.engine();
+        let mut index = KnnIndex::new(engine, &rows, None, k).await?;
+        let heard = |done, total| {
+            engine.hear(Working {
+                what: "finding the nearest rows of each row on the map".to_owned(),
+                unit: "rows".to_owned(),
+                done,
+                total,
+            });
+        };
+        let found = index.search(None, heard).await?;
+        let seed = self.trainer.config().data_seed();
+        Ok(Umap::new(&found, &map.points, seed))
     }
 
     /// The model and the data.

@@ -24,17 +24,15 @@ pub(super) fn labels(rows: &SideRows) -> TakenFile {
     TakenFile::new(format!("{}_labels.csv", rows.of.name()), bytes)
 }
 
-/// Rows that a person picked out: their numbers in the data, counted from 0, and their classes.
+/// Rows that a person picked out: their numbers in the data, counted from 0, and their classes. Written by hand: the page makes
+/// this file without what makes the others, which it fetches when they are asked for.
 pub(super) fn listed(dataset: &Dataset, rows: &[u32]) -> TakenFile {
-    let mut file = csv::Writer::from_writer(Vec::new());
-    let mut put = |cells: [&str; 2]| file.write_record(cells).expect("memory takes it");
-    put(["row", "label"]);
+    let mut text = "row,label\n".to_owned();
     for (row, label) in rows.iter().zip(dataset.labels_of(rows)) {
-        let class = &dataset.class_names[label as usize];
-        put([&row.to_string(), &text::cell(class)]);
+        let class = text::cell(&dataset.class_names[label as usize]).replace('"', "\"\"");
+        text.push_str(&format!("{row},\"{class}\"\n"));
     }
-    let bytes = file.into_inner().expect("memory takes it");
-    TakenFile::new("picked_rows.csv", bytes)
+    TakenFile::new("picked_rows.csv", text.into_bytes())
 }
 
 /// The labels that such a file holds.
@@ -161,6 +159,20 @@ pub(super) mod tests {
         let file = labels(&rows);
         assert_eq!(file.path, "test_labels.csv");
         assert_eq!(read_labels(&file.bytes).as_ref(), Ok(&rows.labels));
+    }
+
+    #[test]
+    fn rows_that_were_picked_come_back_with_their_classes() {
+        let mut dataset = Dataset::sample("digits", 0).expect("is there");
+        let class = dataset.labels[7] as usize;
+        dataset.class_names[class] = "a \"b\", c\n".to_owned();
+        let file = listed(&dataset, &[3, 7]);
+        let mut reader = csv::Reader::from_reader(&file.bytes[..]);
+        assert_eq!(reader.headers().expect("a head"), vec!["row", "label"]);
+        let rows: Vec<_> = reader.records().map(|row| row.expect("a row")).collect();
+        assert_eq!(rows[0], vec!["3", "3"]);
+        assert_eq!(rows[1], vec!["7", "a \"b\", c\n"]);
+        assert_eq!(rows.len(), 2);
     }
 
     #[test]

@@ -19,7 +19,21 @@ pub(super) fn cell_text(cell: &str) -> &str {
 
 fn is_formula(text: &str) -> bool {
     let inner = text.trim_start_matches('\'');
-    inner.starts_with(['=', '+', '-', '@', '\t', '\r']) && inner.parse::<f64>().is_err()
+    inner.starts_with(['=', '+', '-', '@', '\t', '\r']) && !is_number(inner)
+}
+
+/// Whether this is a decimal number. By hand: the standard library's parser would be 13 kB of the page.
+fn is_number(text: &str) -> bool {
+    let unsigned = |text: &str| text.strip_prefix(['+', '-']).unwrap_or(text).to_owned();
+    let are_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let (mantissa, exponent) = match text.split_once(['e', 'E']) {
+        Some((mantissa, exponent)) => (mantissa, unsigned(exponent)),
+        None => (text, "0".to_owned()),
+    };
+    let digits = unsigned(mantissa).replacen('.', "", 1);
+    [digits, exponent]
+        .iter()
+        .all(|part| !part.is_empty() && are_digits(part))
 }
 
 /// A cell of a TSV, which has no quotes: on one line, without tabs.

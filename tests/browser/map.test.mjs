@@ -84,7 +84,7 @@ test("rows are picked out with a box and a lasso, and saved as a list", async ()
     await drag("box", [along - 0.02, down - 0.02], [along + 0.02, down + 0.02]);
     const few = await list();
     assert.equal(few.length, await picked());
-    assert.ok(few.includes(`${row - 1},${name}`), `row ${row} is among ${few.join(" ")}`);
+    assert.ok(few.includes(`${row - 1},"${name}"`), `row ${row} is among ${few.join(" ")}`);
     // All of them, and by a triangle fewer.
     await drag("box", [0.001, 0.001], [0.999, 0.999]);
     const all = await list();
@@ -102,6 +102,42 @@ test("rows are picked out with a box and a lasso, and saved as a list", async ()
     // A click still chooses a row.
     await canvas.click({ position });
     await page.says("neighbours", /of the 10 closest test rows/);
+  });
+});
+
+test("rows are placed by UMAP, with progress, to the same places each time, and by principal components again", async () => {
+  await on("?engine=cpu#data=digits&steps=100", {}, async (page) => {
+    assert.ok(await page.find("map-by").isHidden(), "before a run there are no embeddings");
+    await page.click("run");
+    await page.status(/^Done/);
+    const picture = () => page.settled("embedding-map");
+    const principal = await picture();
+    const place = async () => {
+      await page.find("map-by").selectOption("umap");
+      await page.says("map-caption", /^899 test rows, epoch \d+ of 500$/);
+      await page.says("map-caption", /^899 test rows$/);
+      return picture();
+    };
+    const placed = await place();
+    assert.notEqual(placed, principal);
+    await page.screenshot("umap");
+    const position = await page.point("embedding-map");
+    await page.find("embedding-map").click({ position });
+    await page.says("neighbours", /of the 10 closest test rows/);
+    await page.page.getByRole("button", { name: "Clear" }).last().click();
+    // Back, also midway.
+    await page.find("map-by").selectOption("pca");
+    assert.equal(await picture(), principal);
+    await page.find("map-by").selectOption("umap");
+    await page.says("map-caption", /epoch/);
+    await page.find("map-by").selectOption("pca");
+    assert.equal(await picture(), principal);
+    assert.equal(await place(), placed, "there again");
+    // What the next run brings is placed anew.
+    await page.click("run");
+    await page.status(/^Done/);
+    assert.equal(await page.find("map-by").inputValue(), "pca");
+    assert.equal(await picture(), principal);
   });
 });
 

@@ -36,7 +36,7 @@ test("noisy lines are as smooth as a person wants, and the loss stands on powers
     const loss = () => page.settled("chart-loss");
     const [smoothed, mining] = [await loss(), await page.settled("chart-mining")];
     const smoothing = page.find("smoothing");
-    assert.equal(await smoothing.inputValue(), "0.9");
+    assert.equal(await smoothing.inputValue(), "90");
     await smoothing.fill("0");
     const bare = await loss();
     assert.notEqual(bare, smoothed);
@@ -45,7 +45,7 @@ test("noisy lines are as smooth as a person wants, and the loss stands on powers
     assert.notEqual(await loss(), bare);
     await page.find("log-loss").uncheck();
     assert.equal(await loss(), bare);
-    await smoothing.fill("0.9");
+    await smoothing.fill("90");
     assert.equal(await loss(), smoothed, "there and back");
   });
 });

@@ -251,8 +251,8 @@ impl Scale {
             Self::Linear if place == 0.0 => "0".to_owned(),
             Self::Linear => format!("{place:.2}"),
             Self::Decades => match 10f64.powf(place) {
-                value if (0.01..1e4).contains(&value) => format!("{value:.2}"),
-                value => format!("{value:.0e}"),
+                value if value >= 0.1 => format!("{value:.2}"),
+                value => format!("{value:.5}"),
             },
             Self::Log => {
                 let power = place.round();

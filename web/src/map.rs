@@ -13,7 +13,7 @@ use web_time::Duration;
 use crate::frame::{fit, redraw};
 use crate::plots::grouped;
 use crate::session::Session;
-use crate::state::{MapData, State};
+use crate::state::{MapData, Phase, State};
 use crate::terms::{self, Term};
 
 use painter::{Frame, Painter, View, places};
@@ -92,6 +92,11 @@ pub(crate) fn Map(state: State, session: Session) -> impl IntoView {
             .as_ref()
             .is_some_and(|map| map.side.is_some())
     };
+    let by_umap = move || {
+        let map = state.map.read();
+        map.as_ref().is_some_and(|map| map.by_umap.is_some())
+    };
+    let shows_umap = move || by_umap() && !look.before.get();
     let empty = move || state.map.read().is_none();
     let label = move || {
         caption().map_or_else(
@@ -110,12 +115,15 @@ pub(crate) fn Map(state: State, session: Session) -> impl IntoView {
                 <h2>"Map"</h2>
                 <span class="muted" data-testid="map-caption">{caption}</span>
                 <span class="muted" hidden=move || !has_run() || is_circle()>
-                    <Term term=terms::PRINCIPAL_COMPONENTS name="PCA"/> " of "
+                    <Show when=move || shows_umap() fallback=|| view! { <Term term=terms::PRINCIPAL_COMPONENTS name="PCA"/> }>
+                        <Term term=terms::UMAP/>
+                    </Show>
+                    " of "
                     <Show when=move || look.before.get() fallback=|| view! { <Term term=terms::EMBEDDINGS name="embeddings"/> }>
                         <Term term=terms::FEATURES name="features"/>
                     </Show>
                 </span>
-                <Tools look has_run=Signal::derive(has_run)/>
+                <Tools state session look has_run=Signal::derive(has_run)/>
             </figcaption>
             <div class="sheet">
                 <canvas
@@ -139,6 +147,13 @@ pub(crate) fn Map(state: State, session: Session) -> impl IntoView {
 /// Whose rows a map shows.
 fn caption(map: &MapData) -> String {
     let rows = grouped(map.places.rows.len() as u64);
+    let epochs = map.by_umap.as_ref().and_then(|umap| umap.epochs);
+    if let (Some(side), Some((done, epochs))) = (map.side, epochs)
+        && done < epochs
+    {
+        let side = side_text(side);
+        return format!("{rows} {side} rows, epoch {done} of {epochs}");
+    }
     match map.side {
         None => format!("{rows} rows as they are now. Press Run to pull each class together."),
         Some(side) if map.circle => {
@@ -153,10 +168,27 @@ fn caption(map: &MapData) -> String {
 
 /// Before and after, and how near.
 #[component]
-fn Tools(look: Look, has_run: Signal<bool>) -> impl IntoView {
+fn Tools(state: State, session: Session, look: Look, has_run: Signal<bool>) -> impl IntoView {
     let show = move |before: bool| {
         look.before.set(before);
         tween(look, web_time::Instant::now(), look.mix.get_untracked());
+    };
+    // Rows are placed while no step is taken, and a circle is shown as it is.
+    let can_place = move || {
+        let phases = [Phase::Paused, Phase::Finished];
+        let map = state.map.read();
+        phases.contains(&state.phase.get())
+            && map
+                .as_ref()
+                .is_some_and(|map| map.side.is_some() && !map.circle)
+    };
+    let by = move || match &*state.map.read() {
+        Some(map) if map.by_umap.is_some() => "umap",
+        _ => "pca",
+    };
+    let place = move |event: web_sys::Event| {
+        show(false);
+        session.place_by_umap(event_target_value(&event) == "umap");
     };
     let is = move |before: bool| {
         if look.before.get() == before {
@@ -172,6 +204,12 @@ fn Tools(look: Look, has_run: Signal<bool>) -> impl IntoView {
                 <button data-testid="map-before" aria-pressed=move || is(true) on:click=move |_| show(true) title="The features, as they were loaded">"Before"</button>
                 <button data-testid="map-after" aria-pressed=move || is(false) on:click=move |_| show(false) title="The embeddings, as the network places them">"After"</button>
             </span>
+            <select
+                data-testid="map-by" aria-label="What places the rows" hidden=move || !can_place() prop:value=by on:change=place
+            >
+                <option value="pca">"PCA"</option>
+                <option value="umap">"UMAP"</option>
+            </select>
             <picking::Tools picking=look.picking/>
             <button class="quiet" aria-label="Zoom in" on:click=move |_| zoom(1.5)>"+"</button>
             <button class="quiet" aria-label="Zoom out" on:click=move |_| zoom(1.0 / 1.5)>"−"</button>

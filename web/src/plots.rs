@@ -59,12 +59,13 @@ fn per_step(curves: &Curves, value: impl Fn(&StepReport) -> f64) -> Vec<(f64, f6
         .collect()
 }
 
-/// A noisy line: thin and pale as it is, and smoothed over it: an average in which each step counts `smoothing` times as much as
-/// the next, over the weights of the steps that there are.
-fn noisy(color: &'static str, points: Vec<(f64, f64)>, width: f64, smoothing: f64) -> Vec<Line> {
-    if smoothing <= 0.0 {
+/// A noisy line: thin and pale as it is, and smoothed over it: an average in which each step counts `smoothing` percent of what
+/// the next one does, over the weights of the steps that there are.
+fn noisy(color: &'static str, points: Vec<(f64, f64)>, width: f64, smoothing: u32) -> Vec<Line> {
+    if smoothing == 0 {
         return vec![Line::new(color, points).wide(width)];
     }
+    let smoothing = f64::from(smoothing) / 100.0;
     let (mut sum, mut weight) = (0.0, 0.0);
     let smooth = |(step, value): &(f64, f64)| {
         sum = smoothing * sum + value;
@@ -512,9 +513,9 @@ pub(crate) fn LossPlot(state: State) -> impl IntoView {
                     <label title="How much each step counts beside the next, in the lines over the pale ones">
                         "smooth"
                         <input
-                            type="range" min="0" max="0.99" step="0.01" data-testid="smoothing"
+                            type="range" min="0" max="99" data-testid="smoothing"
                             prop:value=move || state.smoothing.get().to_string()
-                            on:input=move |event| state.smoothing.set(event_target_value(&event).parse().unwrap_or(0.0))
+                            on:input=move |event| state.smoothing.set(event_target_value(&event).parse().unwrap_or(0))
                         />
                     </label>
                     <label title="Powers of ten up the axis">

@@ -65,6 +65,10 @@ pub(crate) enum Command {
         /// The row's number in the data.
         row: u32,
     },
+    /// Places the rows of the map by UMAP, while no step is taken.
+    PlaceByUmap,
+    /// Stops that. Where nothing is placed, nothing happens.
+    StopPlacing,
     /// Lists rows of the data with their classes, as a file.
     ListRows {
         /// Their numbers.
@@ -184,6 +188,15 @@ pub(crate) enum Event {
         /// The classes, the largest first.
         names: Vec<String>,
     },
+    /// Where UMAP places the rows of the map so far; beside it come `[x, y]` of each as f32.
+    PlacedByUmap {
+        /// Epochs done.
+        done: u64,
+        /// All.
+        epochs: u64,
+    },
+    /// Why it cannot, or that it was stopped, without a word.
+    NotPlaced(String),
     /// The rows nearest to the one that was asked for. One that is no longer on the map has no answer.
     Neighbours(Box<Neighbourhood>),
     /// What scoring every row of a side would take: once a run has begun, and again when it is over.

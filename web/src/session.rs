@@ -199,6 +199,16 @@ impl Session {
         self.send(&Command::FindThreshold { rate }, &[]);
     }
 
+    /// Places the map by UMAP, or by principal components again.
+    pub(crate) fn place_by_umap(&self, by_umap: bool) {
+        self.state.place_by_umap(by_umap);
+        let command = match by_umap {
+            true => Command::PlaceByUmap,
+            false => Command::StopPlacing,
+        };
+        self.send(&command, &[]);
+    }
+
     /// Chooses a row of the map, or none, and asks for its neighbours.
     pub(crate) fn choose_row(&self, row: Option<u32>) {
         self.state.chosen.set(row);
@@ -270,6 +280,13 @@ impl Session {
                 self.state.take_map(side, names, places(parts));
                 self.look_around();
             }
+            Event::PlacedByUmap { done, epochs } => {
+                self.state.take_placed(points(parts, 1), done, epochs);
+            }
+            Event::NotPlaced(why) => {
+                self.state.place_by_umap(false);
+                self.state.say(why);
+            }
             Event::Kept(origin) => self.keep_run(origin, parts),
             Event::SavedRun(offer) => self.open_saved(*offer, parts),
             Event::NotOpened(message) => self.state.say(self.refused(message)),
@@ -307,17 +324,19 @@ pub(crate) const NO_WORKER: &str = "Nearfar could not start its worker: the brow
 
 /// The arrays that come beside a map.
 fn places(parts: &Array) -> Places {
-    let points = |part: u32| {
-        let values = Float32Array::new(&parts.get(part)).to_vec();
-        let points = values.chunks_exact(2).map(|point| [point[0], point[1]]);
-        points.collect()
-    };
     Places {
-        points: points(1),
-        before: points(4),
+        points: points(parts, 1),
+        before: points(parts, 4),
         classes: Uint8Array::new(&parts.get(2)).to_vec(),
         rows: Uint32Array::new(&parts.get(3)).to_vec(),
     }
+}
+
+/// The pairs of numbers in a part.
+fn points(parts: &Array, part: u32) -> Vec<[f32; 2]> {
+    let values = Float32Array::new(&parts.get(part)).to_vec();
+    let points = values.chunks_exact(2).map(|point| [point[0], point[1]]);
+    points.collect()
 }
 
 /// What a worker runs.

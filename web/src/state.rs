@@ -219,6 +219,17 @@ pub(crate) struct MapData {
     pub(crate) names: Vec<String>,
     /// The exact circle, not a projection.
     pub(crate) circle: bool,
+    /// How UMAP places them, where that is shown.
+    pub(crate) by_umap: Option<ByUmap>,
+}
+
+/// A layout by UMAP.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ByUmap {
+    /// Where the rows lie by their principal components.
+    pub(crate) principal: Vec<[f32; 2]>,
+    /// Epochs done, and all of them; nothing before the first.
+    pub(crate) epochs: Option<(u64, u64)>,
 }
 
 /// The rows of a map.
@@ -317,8 +328,8 @@ pub(crate) struct State {
     pub(crate) no_engine: RwSignal<Option<String>>,
     /// The step under the pointer, in all plots.
     pub(crate) pointed: RwSignal<Option<f64>>,
-    /// How smooth noisy lines are: what a step counts for beside the next, below 1.
-    pub(crate) smoothing: RwSignal<f64>,
+    /// How smooth noisy lines are: what a step counts for beside the next, in percent.
+    pub(crate) smoothing: RwSignal<u32>,
     /// Whether the loss stands on powers of ten.
     pub(crate) log_loss: RwSignal<bool>,
     /// Changes when colours do: plots are drawn again.
@@ -376,7 +387,7 @@ impl State {
             dropping: RwSignal::new(false),
             no_engine: RwSignal::new(None),
             pointed: RwSignal::new(None),
-            smoothing: RwSignal::new(0.9),
+            smoothing: RwSignal::new(90),
             log_loss: RwSignal::new(false),
             theme: RwSignal::new(0),
         }
@@ -558,6 +569,7 @@ impl State {
             places,
             names,
             circle: side.is_some() && self.curves.with_untracked(circle),
+            by_umap: None,
         });
         if side.is_none() {
             self.raw_map.set(map.clone());
@@ -565,6 +577,36 @@ impl State {
         if side.is_some() || !untrack(|| self.has_run()) {
             self.map.set(map);
         }
+    }
+
+    /// The map is to be placed by UMAP, or by principal components again.
+    pub(crate) fn place_by_umap(&self, by_umap: bool) {
+        self.map.update(|map| {
+            let Some(map) = map else { return };
+            match map.by_umap.take() {
+                Some(umap) if !by_umap => map.places.points = umap.principal,
+                Some(umap) => map.by_umap = Some(umap),
+                None if by_umap => {
+                    let principal = map.places.points.clone();
+                    let epochs = None;
+                    map.by_umap = Some(ByUmap { principal, epochs });
+                }
+                None => {}
+            }
+        });
+    }
+
+    /// Takes in where UMAP places the rows so far.
+    pub(crate) fn take_placed(&self, points: Vec<[f32; 2]>, done: u64, epochs: u64) {
+        self.map.update(|map| {
+            let Some(map) = map else { return };
+            if let Some(umap) = &mut map.by_umap
+                && points.len() == map.places.rows.len()
+            {
+                umap.epochs = Some((done, epochs));
+                map.places.points = points;
+            }
+        });
     }
 
     /// Takes in what the worker says.
@@ -611,7 +653,9 @@ impl State {
             | Event::Kept(_)
             | Event::Pieces(_)
             | Event::Taken(_)
-            | Event::NotTaken(_) => {
+            | Event::NotTaken(_)
+            | Event::PlacedByUmap { .. }
+            | Event::NotPlaced(_) => {
                 unreachable!("the session takes what it asked for, and what comes with arrays")
             }
             event @ (Event::ComparisonForecast(_)

@@ -46,6 +46,11 @@ pub(crate) const PRINCIPAL_COMPONENTS: Meaning = term(
     "principal components",
     "Many dimensions shown as two: the two directions in which the points spread most.",
 );
+pub(crate) const UMAP: Meaning = term(
+    "UMAP",
+    "A picture in which rows that are near each other in all dimensions lie near each other. Only who is near is meant: how far groups \
+     lie apart, and how large they are, says nothing.",
+);
 pub(crate) const SIMILARITIES: Meaning = term(
     "Cosine similarities",
     "How nearly two embeddings point the same way: 1 is the same direction, 0 a right angle, -1 the opposite.",

@@ -14,7 +14,7 @@ use nearfar::{
     BlobRows, Checkpoint, Choice, CompareConfig, CompareProgress, Comparison, Contest, Dataset,
     DeviceInfo, Engine, EngineChoice, Error, Labelled, Map, MemoryReport, NamedFile, Origin, Piece,
     Progress, Rate, Result, Room, RowSource, RowsOf, Run, SelfTest, Side, Survey, Taken, TakenFile,
-    TrainConfig, Trainer, Working, kernels, self_test,
+    TrainConfig, Trainer, Umap, Working, kernels, self_test,
 };
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::{JsFuture, spawn_local};
@@ -39,6 +39,8 @@ const PREVIEW_COLUMNS: usize = 8;
 
 /// How often the page hears how far long work is.
 const SAY_EVERY: Duration = Duration::from_millis(400);
+/// How long rows are placed before the page sees where they are.
+const PLACE_FOR: Duration = Duration::from_millis(120);
 /// What was said so long ago may be gone from the page.
 const IS_STILL_SHOWN: Duration = Duration::from_secs(1);
 
@@ -59,6 +61,7 @@ pub(crate) fn start(scope: &DedicatedWorkerGlobalScope) {
         aside: None,
         kept: (0, false),
         comparing: None,
+        placing: None,
         owes_map: false,
         idle: None,
         empty: None,
@@ -94,6 +97,7 @@ fn listen(
             | Command::StopEvaluating
             | Command::ScoreFewer { .. }
             | Command::StopThreshold
+            | Command::StopPlacing
             | Command::Reset => stop.store(true, Ordering::Relaxed),
             _ => {}
         }
@@ -148,6 +152,8 @@ struct Core {
     comparing: Option<Comparing>,
     /// The run owes the page a map, and its end where it is over. A stop only puts both off.
     owes_map: bool,
+    /// The rows of the map on their way to where UMAP places them; it goes on while no step is taken.
+    placing: Option<Umap>,
     /// An engine that no run uses: the next one takes it where the budget is the same.
     idle: Option<Engine>,
     /// What is known of the engine while nothing runs on it, once it was timed.
@@ -167,7 +173,7 @@ impl Core {
     async fn serve(mut self, mut commands: UnboundedReceiver<Message>) {
         loop {
             let is_busy = self.evaluating || self.owes_map || self.is_running();
-            let message = if is_busy || self.comparing.is_some() {
+            let message = if is_busy || self.comparing.is_some() || self.placing.is_some() {
                 commands.try_recv().ok()
             } else {
                 commands.next().await
@@ -181,6 +187,7 @@ impl Core {
                 None if self.evaluating => self.evaluate_all().await,
                 None if self.is_running() => self.slice().await,
                 None if self.comparing.is_some() => self.compare_on().await,
+                None if self.placing.is_some() => self.place_on().await,
                 None => return,
             }
         }
@@ -266,6 +273,8 @@ impl Core {
                     run.score_fewer(queries);
                 }
             }
+            Command::PlaceByUmap => self.place().await,
+            Command::StopPlacing => self.placing = None,
             Command::ListRows { rows } => {
                 if let Some(data) = &self.data {
                     let TakenFile { path, bytes } = TakenFile::of_rows(data, &rows);
@@ -281,6 +290,7 @@ impl Core {
             }
             Command::Reset => {
                 self.evaluating = false;
+                self.placing = None;
                 self.until = 0;
                 self.keep().await;
                 self.aside = self.run.take().or(self.aside.take());
@@ -520,7 +530,7 @@ impl Core {
         self.say(&Event::Data(Box::new(summary)));
         // It is only looked at: a file that changed says so when it is trained on.
         if let Some(data) = &self.data
-            && let Ok(map) = Map::of_features(data, &heard).await
+            && let Ok(map) = Map::of_features(data, &mut |working| heard(working)).await
         {
             self.post_map(map);
         }
@@ -1077,12 +1087,60 @@ impl Core {
         self.say_can_evaluate(run);
     }
 
-    async fn say_map(&self, run: &mut Run) -> Result<()> {
+    async fn say_map(&mut self, run: &mut Run) -> Result<()> {
         self.post_map(run.map().await?);
         Ok(())
     }
 
-    fn post_map(&self, map: Map) {
+    /// Begins to place the rows of the map by UMAP.
+    async fn place(&mut self) {
+        let Some(mut run) = self.run.take() else {
+            return;
+        };
+        let umap = run.umap().await;
+        match umap {
+            Ok(umap) => {
+                self.run = Some(run);
+                self.placing = Some(umap);
+            }
+            Err(error @ Error::Device(_)) => self.fail(&error),
+            Err(error) => {
+                self.run = Some(run);
+                let why = match error {
+                    Error::Stopped => String::new(),
+                    error => error.to_string(),
+                };
+                self.say(&Event::NotPlaced(why));
+            }
+        }
+    }
+
+    /// Goes on with it for a moment, and shows where the rows are.
+    async fn place_on(&mut self) {
+        let Some(umap) = &mut self.placing else {
+            return;
+        };
+        let began = Instant::now();
+        while !umap.is_done() && began.elapsed() < PLACE_FOR {
+            umap.advance(1);
+        }
+        let event = Event::PlacedByUmap {
+            done: umap.epoch(),
+            epochs: umap.epochs(),
+        };
+        let points = Float32Array::from(umap.points().as_flattened()).buffer();
+        if umap.is_done() {
+            self.placing = None;
+        }
+        self.post(&event, &[points.into()]);
+        // What the page said meanwhile has its turn: to stop is a command, too.
+        if let Some(run) = &mut self.run {
+            run.trainer().engine().breathe().await.ok();
+        }
+    }
+
+    fn post_map(&mut self, map: Map) {
+        self.placing = None;
         let points = Float32Array::from(map.points.as_flattened()).buffer();
         let classes = Uint8Array::from(&map.classes[..]).buffer();
         let rows = Uint32Array::from(&map.rows[..]).buffer();

@@ -2,6 +2,7 @@
 //! them.
 
 use leptos::prelude::*;
+use nearfar::order;
 
 use crate::plots::grouped;
 use crate::protocol::Command;
@@ -172,7 +173,7 @@ fn words(map: &MapData, rows: &[u32]) -> String {
     }
     let mut found: Vec<_> = map.names.iter().zip(counts).collect();
     found.retain(|(_, count)| *count > 0);
-    found.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    order::sort_by_key(&mut found, |(_, count)| std::cmp::Reverse(*count));
     others += found
         .iter()
         .skip(NAMED)
