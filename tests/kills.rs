@@ -154,12 +154,17 @@ fn kills_at_any_time_tear_no_file_and_the_head_is_that_of_a_run_never_stopped() 
     let out = folder("killed");
     let mut chance = Pcg64Mcg::seed_from_u64(7);
     let (mut killed, mut finished, mut while_saving, mut stops) = (0, 0, 0, 0);
-    while killed < kills || stops > 0 {
+    loop {
+        // On until one came while a checkpoint was written: that takes luck.
+        let goes_on = killed < kills || while_saving == 0 && killed < 20 * kills;
+        if !goes_on && stops == 0 {
+            break;
+        }
         let before = newest(&out);
         // Half of the time is spent saving, or little of it.
         let every = ["0.000001", "0.02"][killed % 2];
         let mut child = start_or_go_on(&out, &RUN, every);
-        if killed < kills {
+        if goes_on {
             std::thread::sleep(Duration::from_millis(chance.random_range(20..700)));
             child.kill().ok();
         }

@@ -632,12 +632,13 @@ fn a_workgroup_counts_past_32_bits() {
     let (first_row, batch_first, report_first, segments) = (0, 0, 0, 1);
     let not_counted = u32::MAX;
     let (first_reference, from_id, to_id) = (0, 0, u32::MAX);
+    let stride = 1;
     let params = [
+        stride,
         first_row,
         rows as u32,
         batch_first,
         references as u32,
-        1,
         first_reference,
         from_id,
         to_id,
