@@ -55,8 +55,9 @@ async function reload(page) {
   page.requests.length = 0;
 }
 
-/** Waits until the run was saved once more. */
+/** Waits until the run was saved once more: there is nothing to save before its first step. */
 async function save(page) {
+  await page.page.waitForFunction(() => Number(document.querySelector("[data-testid=step-count]").textContent) > 0);
   const before = await page.page.evaluate(() => self.saves);
   await page.page.evaluate(hide);
   await page.page.waitForFunction((before) => self.saves > before, before);
