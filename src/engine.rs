@@ -170,7 +170,7 @@ impl Engine {
         self.listener.tell(task, done);
     }
 
-    /// The same in words that are there already.
+    /// Says how far work is that is no task of the engine.
     pub(crate) fn hear(&self, working: Working) {
         self.listener.hear(working);
     }

@@ -98,12 +98,18 @@ mod tests {
             "\t=1",
             "'=1",
             "''@",
+            "-",
+            "+.",
+            "-1e",
+            "--1",
+            "-1.2.3",
+            "+1-2",
         ] {
             let written = cell(formula);
             assert_eq!(written, format!("'{formula}"));
             assert_eq!(cell_text(&written), formula);
         }
-        for plain in ["-1", "+2.5e3", "a=b", "", "'tis", "rose"] {
+        for plain in ["-1", "+2.5e3", "-.5E-3", "-1.", "a=b", "", "'tis", "rose"] {
             assert_eq!(cell(plain), plain);
             assert_eq!(cell_text(plain), plain);
         }

@@ -331,7 +331,7 @@ impl Trainer {
         let (engine, mut pace) = (self.engine.clone(), self.evaluation_pace);
         let mut slices = Slices::new(&engine, &mut pace);
         let task = Task {
-            what: "placing rows by the head".to_owned(),
+            what: "computing embeddings".to_owned(),
             unit: "rows",
             total: rows.len() as u64,
         };

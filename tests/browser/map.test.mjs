@@ -94,6 +94,12 @@ test("rows are picked out with a box and a lasso, and saved as a list", async ()
     await drag("lasso", [0.001, 0.001], [0.999, 0.001], [0.001, 0.999]);
     const half = await list();
     assert.ok(half.length > 0 && half.length < shown && half.every((line) => all.includes(line)), `${half.length} of ${shown}`);
+    // Around all but a strip from above that ends below the named row.
+    const [left, right, below] = [along - 0.01, along + 0.01, down + 0.02];
+    await drag("lasso", [0.001, 0.001], [left, 0.001], [left, below], [right, below], [right, 0.001], [0.999, 0.001], [0.999, 0.999], [0.001, 0.999]);
+    const around = await list();
+    assert.ok(around.length > half.length && around.length < shown, `${around.length} of ${shown}`);
+    assert.ok(!around.includes(`${row - 1},"${name}"`), "the named row is left out");
     // What is not picked is pale, until the choice is cleared.
     const pale = await page.drawn("embedding-map");
     await page.click("picked-clear");
@@ -125,13 +131,16 @@ test("rows are placed by UMAP, with progress, to the same places each time, and 
     await page.find("embedding-map").click({ position });
     await page.says("neighbours", /of the 10 closest test rows/);
     await page.page.getByRole("button", { name: "Clear" }).last().click();
-    // Back, also midway.
+    // Back, also midway, and before a point has moved: nothing is said of that.
     await page.find("map-by").selectOption("pca");
     assert.equal(await picture(), principal);
-    await page.find("map-by").selectOption("umap");
-    await page.says("map-caption", /epoch/);
-    await page.find("map-by").selectOption("pca");
-    assert.equal(await picture(), principal);
+    for (const begun of [/epoch/, /./]) {
+      await page.find("map-by").selectOption("umap");
+      await page.says("map-caption", begun);
+      await page.find("map-by").selectOption("pca");
+      assert.equal(await picture(), principal);
+      assert.ok(await page.find("error").isHidden());
+    }
     assert.equal(await place(), placed, "there again");
     // What the next run brings is placed anew.
     await page.click("run");

@@ -289,7 +289,7 @@ const RIGHT: f64 = 12.0;
 const BELOW: f64 = 20.0;
 const ABOVE: f64 = 6.0;
 
-/// A canvas that draws `plot` again whenever something it reads changes, at most once a frame.
+/// A canvas that draws `plot` again whenever something it reads changes.
 #[component]
 pub(crate) fn Canvas(
     /// What tests find it by.

@@ -510,7 +510,7 @@ pub(crate) fn LossPlot(state: State) -> impl IntoView {
                     <Key name=terms::BOUNDARY testid="boundary" value=boundary/>
                 </Show>
                 <span class="tools">
-                    <label title="How much each step counts beside the next, in the lines over the pale ones">
+                    <label title="How smooth the solid lines are. The pale lines show each step as it is">
                         "smooth"
                         <input
                             type="range" min="0" max="99" data-testid="smoothing"

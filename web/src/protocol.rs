@@ -195,7 +195,7 @@ pub(crate) enum Event {
         /// All.
         epochs: u64,
     },
-    /// Why it cannot, or that it was stopped, without a word.
+    /// Why it places none; empty where it was stopped.
     NotPlaced(String),
     /// The rows nearest to the one that was asked for. One that is no longer on the map has no answer.
     Neighbours(Box<Neighbourhood>),

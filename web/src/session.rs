@@ -285,7 +285,9 @@ impl Session {
             }
             Event::NotPlaced(why) => {
                 self.state.place_by_umap(false);
-                self.state.say(why);
+                if !why.is_empty() {
+                    self.state.say(why);
+                }
             }
             Event::Kept(origin) => self.keep_run(origin, parts),
             Event::SavedRun(offer) => self.open_saved(*offer, parts),

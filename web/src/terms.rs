@@ -48,7 +48,7 @@ pub(crate) const PRINCIPAL_COMPONENTS: Meaning = term(
 );
 pub(crate) const UMAP: Meaning = term(
     "UMAP",
-    "A picture in which rows that are near each other in all dimensions lie near each other. Only who is near is meant: how far groups \
+    "A picture in which rows that are near each other in all dimensions lie near each other. Look at who is near whom: how far groups \
      lie apart, and how large they are, says nothing.",
 );
 pub(crate) const SIMILARITIES: Meaning = term(

@@ -39,6 +39,8 @@ const PREVIEW_COLUMNS: usize = 8;
 
 /// How often the page hears how far long work is.
 const SAY_EVERY: Duration = Duration::from_millis(400);
+/// What is asked of a run that is gone.
+const NO_RUN: &str = "There is no run any more: press Run to start one.";
 /// How long rows are placed before the page sees where they are.
 const PLACE_FOR: Duration = Duration::from_millis(120);
 /// What was said so long ago may be gone from the page.
@@ -983,8 +985,7 @@ impl Core {
     /// Makes a piece of the run, and hands it over.
     async fn take_home(&mut self, piece: Piece, side: RowsOf) {
         let (Some(mut run), Some(origin)) = (self.run.take(), self.origin()) else {
-            let text = "There is no run any more: press Run to start one.";
-            return self.say(&Event::NotTaken(text.to_owned()));
+            return self.say(&Event::NotTaken(NO_RUN.to_owned()));
         };
         let made = async {
             let taken = take_home::taken(&mut run, &origin, piece, side).await?;
@@ -1095,10 +1096,9 @@ impl Core {
     /// Begins to place the rows of the map by UMAP.
     async fn place(&mut self) {
         let Some(mut run) = self.run.take() else {
-            return;
+            return self.say(&Event::NotPlaced(NO_RUN.to_owned()));
         };
-        let umap = run.umap().await;
-        match umap {
+        match run.umap().await {
             Ok(umap) => {
                 self.run = Some(run);
                 self.placing = Some(umap);

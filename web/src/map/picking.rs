@@ -181,34 +181,14 @@ fn words(map: &MapData, rows: &[u32]) -> String {
         .sum::<u64>();
     let named = found.iter().take(NAMED);
     let mut parts: Vec<_> = named
-        .map(|(name, count)| format!("{} of {name}", grouped(*count)))
+        .map(|(name, count)| format!("{} of class {name}", grouped(*count)))
         .collect();
     if others > 0 {
-        parts.push(format!("{} of others", grouped(others)));
+        parts.push(format!("{} of other classes", grouped(others)));
     }
     let rows = match rows.len() {
         1 => "1 row".to_owned(),
         many => format!("{} rows", grouped(many as u64)),
     };
     format!("{rows}: {}", parts.join(", "))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_point_is_within_a_line_that_goes_around_it() {
-        // An arrowhead: the notch at its foot is outside.
-        let outline = [(0.0, 0.0), (4.0, 8.0), (8.0, 0.0), (4.0, 3.0)];
-        for (point, within) in [
-            ((4.0, 5.0), true),
-            ((1.0, 1.0), true),
-            ((4.0, 2.0), false),
-            ((0.0, 4.0), false),
-            ((9.0, 1.0), false),
-        ] {
-            assert_eq!(is_within(&outline, point), within, "{point:?}");
-        }
-    }
 }
