@@ -55,9 +55,12 @@ async function reload(page) {
   page.requests.length = 0;
 }
 
-/** Waits until the run was saved once more: there is nothing to save before its first step. */
+/** Waits for the run's first step: there is nothing to save before it. */
+const begun = (page) => page.page.waitForFunction(() => Number(document.querySelector("[data-testid=step-count]").textContent) > 0);
+
+/** Waits until the run was saved once more. */
 async function save(page) {
-  await page.page.waitForFunction(() => Number(document.querySelector("[data-testid=step-count]").textContent) > 0);
+  await begun(page);
   const before = await page.page.evaluate(() => self.saves);
   await page.page.evaluate(hide);
   await page.page.waitForFunction((before) => self.saves > before, before);
@@ -183,6 +186,7 @@ test("where the browser has no room for it the run goes on, and says so once", a
     });
     await page.click("run");
     await page.status(/^Training/);
+    await begun(page);
     await page.page.evaluate(hide);
     await page.says("notice", /^This run is not being saved, and a reload would end it: the browser's storage for this page is full\.$/);
     await page.page.evaluate(hide);
