@@ -4,6 +4,7 @@ mod painter;
 mod picking;
 mod sheet;
 
+use js_sys::JsString;
 use leptos::prelude::*;
 use nearfar::Side;
 use wasm_bindgen::JsCast as _;
@@ -266,12 +267,12 @@ fn Legend(state: State, look: Look) -> impl IntoView {
     let sought = RwSignal::new(String::new());
     let many = move || classes.read().len() > NAMED;
     let keys = move || {
-        let sought = sought.read().trim().to_lowercase();
+        let sought = lowercase(sought.read().trim());
         let found: Vec<_> = classes
             .get()
             .into_iter()
             .enumerate()
-            .filter(|(_, (name, _))| name.to_lowercase().contains(&sought))
+            .filter(|(_, (name, _))| lowercase(name).contains(&sought))
             .collect();
         let more = found.len().saturating_sub(NAMED);
         let key = |(at, (name, count)): (usize, (String, u64))| {
@@ -323,6 +324,11 @@ pub(crate) fn side_text(side: Side) -> &'static str {
         Side::Validation => "validation",
         Side::Train => "training",
     }
+}
+
+/// A text without capitals, as the browser has it: the tables of the standard library are 5 kB of the page.
+fn lowercase(text: &str) -> String {
+    JsString::from(text).to_lower_case().into()
 }
 
 fn draw(canvas: &HtmlCanvasElement, state: State, look: Look) {

@@ -158,7 +158,8 @@ fn color(class: u8, dark: bool) -> (u8, u8, u8) {
     let reach = saturation * f64::min(lightness, 1.0 - lightness);
     // As CSS Color 4 has it.
     let channel = |n: f64| {
-        let k = (n + f64::from(hue(class)) / 30.0) % 12.0;
+        let turn = n + f64::from(hue(class)) / 30.0;
+        let k = if turn < 12.0 { turn } else { turn - 12.0 };
         let value = lightness - reach * (k - 3.0).min(9.0 - k).clamp(-1.0, 1.0);
         (255.0 * value).round() as u8
     };
