@@ -8,6 +8,7 @@
 //! are f64 in a fixed order: a browser gets the same bits.
 
 use nalgebra::{Cholesky, DMatrix, SymmetricEigen};
+use web_time::Instant;
 
 use crate::dataset::Dataset;
 use crate::engine::Engine;
@@ -15,15 +16,13 @@ use crate::error::Result;
 use crate::model::LayerWeights;
 use crate::order;
 use crate::scaling::Scaling;
-use crate::working::Task;
+use crate::working::{BREATHE_EVERY, Task};
 
 /// The most features: an eigen-decomposition of 1,024 takes two to four seconds on one thread that nothing can
 /// interrupt, and each further doubling eight times that.
 const MAX_DIM: usize = 1024;
 /// The most products of the scatter, rows x features^2: a minute or so in a browser.
 const MAX_PRODUCTS: f64 = (1u64 << 37) as f64;
-/// Products between two looks at the stop flag: about 10 ms.
-const BREATHE_PRODUCTS: usize = 1 << 24;
 /// Rows that are read at once.
 const TILE_ROWS: usize = 256;
 /// What the means of classes that are looked at together may take.
@@ -174,8 +173,8 @@ struct Reader<'a> {
     engine: &'a Engine,
     dataset: &'a Dataset,
     scaling: &'a Scaling,
-    /// Since the last turn of others.
-    products: usize,
+    /// When others had their last turn.
+    breathed: Instant,
     /// What the engine's listener hears of, and rows read.
     task: Task,
     read: u64,
@@ -183,26 +182,27 @@ struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     fn new(engine: &'a Engine, dataset: &'a Dataset, scaling: &'a Scaling, rows: usize) -> Self {
+        let task = Task {
+            what: "fitting the linear map".to_owned(),
+            unit: "rows",
+            total: PASSES * rows as u64,
+        };
+        engine.tell(&task, 0);
         Self {
             engine,
             dataset,
             scaling,
-            products: 0,
-            task: Task {
-                what: "fitting the linear map".to_owned(),
-                unit: "rows",
-                total: PASSES * rows as u64,
-            },
+            breathed: Instant::now(),
+            task,
             read: 0,
         }
     }
 
     /// Gives `take` every row of these classes with the number of its class among them, dense tiles in the order of the rows:
-    /// a file is read in one go. `products` is what it does for each value.
+    /// a file is read in one go.
     async fn each(
         &mut self,
         classes: &[&[u32]],
-        products: usize,
         mut take: impl FnMut(&[f32], &[Member]),
     ) -> Result<()> {
         let mut members: Vec<Member> = Vec::new();
@@ -219,11 +219,10 @@ impl<'a> Reader<'a> {
             self.scaling.apply(&mut tile);
             take(&tile, members);
             self.read += members.len() as u64;
-            self.products += tile.len() * products;
-            if self.products > BREATHE_PRODUCTS {
-                self.products = 0;
+            if self.breathed.elapsed() > BREATHE_EVERY {
                 self.engine.tell(&self.task, self.read);
                 self.engine.breathe().await?;
+                self.breathed = Instant::now();
             }
         }
         Ok(())
@@ -234,12 +233,11 @@ impl<'a> Reader<'a> {
     async fn residuals(
         &mut self,
         classes: &[&[u32]],
-        products: usize,
         mut take: impl FnMut(&mut Vec<f64>),
     ) -> Result<Vec<f64>> {
         let dim = self.dataset.features.dim();
         let mut means = vec![0.0; classes.len() * dim];
-        self.each(classes, 1, |tile, members| {
+        self.each(classes, |tile, members| {
             for (row, member) in tile.chunks_exact(dim).zip(members) {
                 let mean = &mut means[member.class * dim..][..dim];
                 mean.iter_mut()
@@ -252,7 +250,7 @@ impl<'a> Reader<'a> {
             mean.iter_mut().for_each(|mean| *mean /= class.len() as f64);
         }
         let mut residuals = Vec::new();
-        self.each(classes, products, |tile, members| {
+        self.each(classes, |tile, members| {
             residuals.clear();
             for (row, member) in tile.chunks_exact(dim).zip(members) {
                 let mean = &means[member.class * dim..][..dim];
@@ -280,10 +278,9 @@ impl<'a> Reader<'a> {
         for classes in self.groups(classes) {
             let within = &mut scatters.within;
             let take = |tile: &mut Vec<f64>| add_products(tile, dim, within);
-            let means = self.residuals(classes, dim, take).await?;
+            let means = self.residuals(classes, take).await?;
             for (mean, class) in means.chunks_exact(dim).zip(classes) {
                 scatters.join(mean, class.len() as f64);
-                self.products += dim * dim;
             }
         }
         Ok(scatters)
@@ -300,7 +297,7 @@ impl<'a> Reader<'a> {
                     sum += square * square;
                 }
             };
-            self.residuals(classes, 1, take).await?;
+            self.residuals(classes, take).await?;
             rows += classes.iter().map(|class| class.len()).sum::<usize>();
         }
         Ok(sum / rows as f64)

@@ -1,12 +1,14 @@
 //! [`Scaling`]: every feature centred and divided by its spread, as the training rows have them, so that columns of
 //! different units count alike. What [`Standardize::Auto`] decides, and why.
 
+use web_time::Instant;
+
 use crate::config::Standardize;
 use crate::dataset::Dataset;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::order;
-use crate::working::Task;
+use crate::working::{BREATHE_EVERY, Task};
 
 /// Columns are scaled where the widest reach this many times as far from zero as the narrowest.
 const REACH_RATIO: f64 = 30.0;
@@ -14,8 +16,6 @@ const REACH_RATIO: f64 = 30.0;
 const OFFSET_RATIO: f64 = 20.0;
 /// Rows that are read at once.
 const TILE_ROWS: usize = 256;
-/// Values between two looks at the stop flag: about 10 ms.
-const BREATHE_VALUES: usize = 1 << 22;
 
 /// `(x - shift) scale` for each feature.
 #[derive(Clone, Debug, PartialEq)]
@@ -72,7 +72,7 @@ impl Scaling {
             return Ok(as_is(None));
         }
         let mut columns = vec![Column::default(); dim];
-        let (mut tile, mut values) = (Vec::new(), 0);
+        let (mut tile, mut breathed) = (Vec::new(), Instant::now());
         let task = Task {
             what: "looking at the scale of the features".to_owned(),
             unit: "rows",
@@ -87,11 +87,10 @@ impl Scaling {
                     .zip(row)
                     .for_each(|(column, value)| column.add(*value));
             }
-            values += tile.len();
-            if values > BREATHE_VALUES {
-                values = 0;
+            if breathed.elapsed() > BREATHE_EVERY {
                 engine.tell(&task, tiles * TILE_ROWS as u64);
                 engine.breathe().await?;
+                breathed = Instant::now();
             }
         }
         let (scale, why) = match standardize {

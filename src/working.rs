@@ -6,6 +6,10 @@ use std::fmt::{Debug, Display, Formatter};
 use std::rc::Rc;
 
 use serde::{Deserialize, Serialize};
+use web_time::Duration;
+
+/// How long rows are read on the host, between two looks at the stop flag: reading takes what the file's place takes.
+pub(crate) const BREATHE_EVERY: Duration = Duration::from_millis(50);
 
 /// What an engine is at, beside training steps.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,9 +1,12 @@
 //! Files that other programs wrote, as `corpus/make.py` had them do: their rows, values and labels are what those programs
 //! read back.
 
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
-use nearfar::{Choice, Format, Hdf5File, Labelled, Missing, NamedFile, ParquetFile, Result};
+use nearfar::{
+    Choice, Format, Hdf5File, Labelled, Missing, NamedFile, ParquetFile, Result, Working,
+};
 use serde::Deserialize;
 
 #[derive(Clone, Debug, Deserialize)]
@@ -24,12 +27,21 @@ fn file(name: &str) -> NamedFile {
     NamedFile::read(&path(name)).expect("is there")
 }
 
-/// Reads a file of HDF5 or Parquet where it is on the disk.
+/// Reads a file of HDF5 or Parquet where it is on the disk; it says how far it is until all is read.
 fn read_open(name: &str, labels: Option<&NamedFile>, choice: Choice<'_>) -> Result<Labelled> {
-    match Format::of(name) {
-        Some(Format::Parquet) => ParquetFile::open(&path(name))?.labelled(labels, choice, |_| ()),
-        _ => Hdf5File::open(&path(name))?.labelled(labels, choice),
-    }
+    let heard = RefCell::new(Vec::new());
+    let say = |working: Working| heard.borrow_mut().push((working.done, working.total));
+    let read = match Format::of(name) {
+        Some(Format::Parquet) => ParquetFile::open(&path(name))?.labelled(labels, choice, say),
+        _ => Hdf5File::open(&path(name))?.labelled(labels, choice, say),
+    }?;
+    let heard = heard.into_inner();
+    assert!(heard.is_sorted(), "{name}: {heard:?}");
+    assert!(
+        heard.last().is_some_and(|(done, total)| done == total),
+        "{name}: {heard:?}"
+    );
+    Ok(read)
 }
 
 fn cases() -> Vec<Case> {

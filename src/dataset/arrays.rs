@@ -7,6 +7,7 @@ use super::npy::{Header, Matrix, shape_text};
 use super::{Choice, Format, Labelled, Missing, NamedFile, Texts, labelled, npz, safetensors};
 use crate::error::{Error, Result};
 use crate::quote::{LISTED, plain, quoted};
+use crate::working::Working;
 
 /// A file whose arrays are known by name and shape, and not yet read.
 #[derive(Debug)]
@@ -256,13 +257,16 @@ impl<'a> Arrays<'a> {
         list.join(", ")
     }
 
-    fn read_matrix(&mut self, at: usize) -> Result<Matrix> {
+    /// A matrix of numbers; `say` hears how much is done where it is read part by part.
+    fn read_matrix(&mut self, at: usize, say: &dyn Fn(Working)) -> Result<Matrix> {
         #[cfg(feature = "hdf5")]
         if let Held::Hdf5(tree) = &self.held {
             let (header, full) = self.header(at)?;
             header.matrix_shape(&full)?;
-            return tree.read_matrix(&full, &self.arrays[at], header);
+            return tree.read_matrix(&full, &self.arrays[at], header, say);
         }
+        #[cfg(not(feature = "hdf5"))]
+        let _ = say;
         self.read(at, |header, name, items| header.read_matrix(name, items))
     }
 
@@ -336,11 +340,15 @@ impl Array {
     }
 }
 
-/// Reads features and labels from one file.
+/// Reads features and labels from one file; `say` hears how much of the features is read.
 ///
 /// # Errors
 /// [`Error::Data`] when the file is damaged, and when it does not say by itself which arrays they are.
-pub(super) fn read_labelled(mut arrays: Arrays<'_>, choice: Choice<'_>) -> Result<Labelled> {
+pub(super) fn read_labelled(
+    mut arrays: Arrays<'_>,
+    choice: Choice<'_>,
+    say: &dyn Fn(Working),
+) -> Result<Labelled> {
     let labels = choice.labels.map(|name| arrays.find(name)).transpose()?;
     let rows = labels.and_then(|at| arrays.arrays[at].shape.first().copied());
     let features = arrays.features(choice.features, rows)?;
@@ -351,7 +359,7 @@ pub(super) fn read_labelled(mut arrays: Arrays<'_>, choice: Choice<'_>) -> Resul
     };
     let (rows, count) = (arrays.row_count(features)?, arrays.label_count(labels)?);
     labelled::check_counts(arrays.name, rows, arrays.name, count)?;
-    let matrix = arrays.read_matrix(features)?;
+    let matrix = arrays.read_matrix(features, say)?;
     let names = arrays.read_labels(labels, choice.missing)?;
     #[cfg_attr(
         not(feature = "hdf5"),
@@ -384,16 +392,17 @@ pub(super) fn read_labelled(mut arrays: Arrays<'_>, choice: Choice<'_>) -> Resul
     })
 }
 
-/// Reads features alone, and says what was taken.
+/// Reads features alone, and says what was taken; `say` hears how much is read.
 ///
 /// # Errors
 /// As [`read_labelled`].
 pub(super) fn read_features(
     mut arrays: Arrays<'_>,
     chosen: Option<&str>,
+    say: &dyn Fn(Working),
 ) -> Result<(Matrix, Vec<String>)> {
     let features = arrays.features(chosen, None)?;
-    let matrix = arrays.read_matrix(features)?;
+    let matrix = arrays.read_matrix(features, say)?;
     Ok((matrix, notes(&arrays, &[("features", features)])))
 }
 

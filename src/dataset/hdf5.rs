@@ -24,6 +24,7 @@ use crate::error::{Error, Result};
 use crate::ledger::Bytes;
 use crate::memory::reserve;
 use crate::quote::cut;
+use crate::working::Working;
 
 pub(super) use anndata::{by_name, components, is_cells};
 #[cfg(not(target_arch = "wasm32"))]
@@ -98,12 +99,18 @@ impl Hdf5File {
         &self.name
     }
 
-    /// Reads rows and labels, as [`Labelled::read`] does.
+    /// Reads rows and labels, as [`Labelled::read`] does; `say` hears how much of the features is read.
     ///
     /// # Errors
     /// [`Error::Data`] with the file, the array and what to do.
-    pub fn labelled(&self, labels: Option<&NamedFile>, choice: Choice<'_>) -> Result<Labelled> {
-        Labelled::of_arrays(arrays::Arrays::of(self)?, labels.map(Into::into), choice)
+    pub fn labelled(
+        &self,
+        labels: Option<&NamedFile>,
+        choice: Choice<'_>,
+        say: impl Fn(Working),
+    ) -> Result<Labelled> {
+        let arrays = arrays::Arrays::of(self)?;
+        Labelled::of_arrays(arrays, labels.map(Into::into), choice, &say)
     }
 
     /// Reads features alone, as [`RowSource::from_arrays`] does.
@@ -363,18 +370,31 @@ impl Tree {
         element(&dataset.datatype().map_err(failed)?, shape)
     }
 
-    /// Reads a matrix of numbers.
-    pub(super) fn read_matrix(&self, full: &str, array: &Array, header: &Header) -> Result<Matrix> {
-        guarded(full, || self.matrix(full, array, header))
+    /// Reads a matrix of numbers; `say` hears how much is done.
+    pub(super) fn read_matrix(
+        &self,
+        full: &str,
+        array: &Array,
+        header: &Header,
+        say: &dyn Fn(Working),
+    ) -> Result<Matrix> {
+        guarded(full, || self.matrix(full, array, header, say))
     }
 
-    fn matrix(&self, full: &str, array: &Array, header: &Header) -> Result<Matrix> {
+    fn matrix(
+        &self,
+        full: &str,
+        array: &Array,
+        header: &Header,
+        say: &dyn Fn(Working),
+    ) -> Result<Matrix> {
+        let heard = |dataset| Ok(Rows::new(full, dataset)?.heard("rows", say));
         match &self.nodes[array.place] {
-            Node::Plain(dataset) => header.read_matrix(full, Rows::new(full, dataset)?),
-            Node::Sparse(sparse) => sparse.read(self, full),
+            Node::Plain(dataset) => header.read_matrix(full, heard(dataset)?),
+            Node::Sparse(sparse) => sparse.read(self, full, say),
             Node::Masked { values, mask } => {
                 let missing = self.missing(full, mask)?;
-                let mut matrix = header.read_matrix(full, Rows::new(full, values)?)?;
+                let mut matrix = header.read_matrix(full, heard(values)?)?;
                 let values = matrix.values.iter_mut().zip(missing);
                 let missing = values.filter(|(_, missing)| *missing);
                 missing.for_each(|(value, _)| *value = f32::NAN);
@@ -540,7 +560,7 @@ impl Tree {
 
 impl Sparse {
     /// Writes the matrix out.
-    fn read(&self, tree: &Tree, full: &str) -> Result<Matrix> {
+    fn read(&self, tree: &Tree, full: &str, say: &dyn Fn(Working)) -> Result<Matrix> {
         let shape = [self.rows, self.columns];
         let count = self.rows.checked_mul(self.columns);
         let bytes = count.and_then(|count| count.checked_mul(size_of::<f32>() as u64));
@@ -578,6 +598,7 @@ impl Sparse {
             Numbers::new(tree, full, &self.data)?,
             Numbers::new(tree, full, &self.indices)?,
         );
+        data.rows = data.rows.heard("values", say);
         let (mut line, mut start) = (0, None);
         let across = if self.by_rows { columns } else { rows };
         tree.integers(full, &self.starts, |end| {
@@ -647,6 +668,7 @@ impl<'a> Numbers<'a> {
 
 /// The elements of a dataset in the order of its rows, unpacked a window at a time.
 struct Rows<'a> {
+    full: &'a str,
     dataset: &'a Dataset,
     row: u64,
     rows: u64,
@@ -654,10 +676,12 @@ struct Rows<'a> {
     step: u64,
     window: Vec<u8>,
     at: usize,
+    /// What its rows are called, and who hears how many are read.
+    heard: Option<(&'static str, &'a dyn Fn(Working))>,
 }
 
 impl<'a> Rows<'a> {
-    fn new(full: &str, dataset: &'a Dataset) -> Result<Self> {
+    fn new(full: &'a str, dataset: &'a Dataset) -> Result<Self> {
         let failed = |error: hdf5_pure::Error| Error::Data(format!("{full}: {}", damaged(&error)));
         let shape = dataset.shape().map_err(failed)?;
         let rows = shape.first().copied().unwrap_or(1);
@@ -689,13 +713,23 @@ impl<'a> Rows<'a> {
             }
         }
         Ok(Self {
+            full,
             dataset,
             row: 0,
             rows,
             step,
             window: Vec::new(),
             at: 0,
+            heard: None,
         })
+    }
+
+    /// The same, with each window told of.
+    fn heard(self, unit: &'static str, say: &'a dyn Fn(Working)) -> Self {
+        Self {
+            heard: Some((unit, say)),
+            ..self
+        }
     }
 
     fn is_over(&self) -> bool {
@@ -712,6 +746,14 @@ impl Read for Rows<'_> {
             self.window = window.map_err(|error| IoError::other(cut(&error.to_string())))?;
             self.row += step;
             self.at = 0;
+            if let Some((unit, say)) = self.heard {
+                say(Working {
+                    what: format!("reading {}", self.full),
+                    unit: unit.to_owned(),
+                    done: self.row,
+                    total: self.rows,
+                });
+            }
         }
         let left = &self.window[self.at..];
         let count = left.len().min(part.len());

@@ -88,7 +88,7 @@ impl Labelled {
     }
 
     /// Reads rows and labels from files on the disk: of a table one part is held at a time, HDF5 and Parquet are read where they
-    /// are asked for, other files are held once. `say` hears how much of a table is read.
+    /// are asked for, other files are held once. `say` hears how much of a table or of HDF5 is read.
     ///
     /// # Errors
     /// As [`Labelled::read`] and [`NamedFile::read`].
@@ -114,7 +114,7 @@ impl Labelled {
         let mut rows = match (labels, Format::of(&name)) {
             (None, Some(Format::Npy)) => return Err(Self::alone(&name)),
             (labels, Some(format)) if format.has_arrays() => {
-                return data.arrays(|arrays| Self::of_arrays(arrays, labels, choice));
+                return data.arrays(|arrays| Self::of_arrays(arrays, labels, choice, &say));
             }
             (Some(labels), Some(Format::Npy)) => {
                 Self::beside(&name, data.matrix()?, Vec::new(), labels, choice)?
@@ -222,12 +222,13 @@ impl Labelled {
         arrays: arrays::Arrays<'_>,
         labels: Option<Input<'_>>,
         choice: Choice<'_>,
+        say: &dyn Fn(Working),
     ) -> Result<Self> {
         let mut rows = match labels {
-            None => arrays::read_labelled(arrays, choice)?,
+            None => arrays::read_labelled(arrays, choice, say)?,
             Some(labels) => {
                 let name = arrays.name().to_owned();
-                let (matrix, notes) = arrays::read_features(arrays, choice.features)?;
+                let (matrix, notes) = arrays::read_features(arrays, choice.features, say)?;
                 Self::beside(&name, matrix, notes, labels, choice)?
             }
         };

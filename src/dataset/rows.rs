@@ -68,7 +68,7 @@ impl RowSource {
         array: Option<&str>,
     ) -> Result<(Self, Vec<String>)> {
         let name = arrays.name().to_owned();
-        let (matrix, notes) = arrays::read_features(arrays, array)?;
+        let (matrix, notes) = arrays::read_features(arrays, array, &|_| ())?;
         let (values, dim) = (matrix.values, matrix.columns);
         labelled::check_values(&name, &values, dim, 0)?;
         Ok((Self::Memory { values, dim }, notes))

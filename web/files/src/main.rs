@@ -137,7 +137,7 @@ fn rows(
                 let own = || data.label_choices();
                 (
                     labels.is_none().then(own),
-                    data.labelled(labels.as_ref(), choice),
+                    data.labelled(labels.as_ref(), choice, say),
                 )
             }
             Some(Format::Parquet) => {
