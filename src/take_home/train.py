@@ -322,6 +322,8 @@ def main():
             save_file({name: tensor.contiguous() for name, tensor in saved.state_dict().items()}, asked.out, about)
         print(json.dumps(scores))
     if WORLD > 1:
+        # Together: gloo aborts a process that leaves while another is still at work.
+        dist.barrier()
         dist.destroy_process_group()
 
 
