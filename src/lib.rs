@@ -207,7 +207,7 @@ pub use losses::{
     NtXentLoss, ProxyAnchorLoss, ProxyNcaLoss, SoftTripleLoss, SubCenterArcFaceLoss, SupConLoss,
     TripletMarginLoss,
 };
-pub use map::Map;
+pub use map::{Map, Pictures};
 #[doc(hidden)]
 pub use memory::may_fail;
 pub use memory::{reserve, zeros};

@@ -18,6 +18,8 @@ const PRODUCTS: usize = 1 << 28;
 const SPREAD: usize = 10;
 /// Rows that are read from one word of it to the next.
 const READ_ROWS: usize = 4096;
+/// Pixels of all pictures on a map, at most.
+const PIXELS: usize = 4 << 20;
 /// Classes that are named: a place among them is a byte.
 const NAMED: usize = 255;
 
@@ -36,6 +38,34 @@ pub struct Map {
     pub classes: Vec<u8>,
     /// The classes with the most rows there, 255 at most, the largest first.
     pub names: Vec<String>,
+    /// What the rows look like, where each is a picture.
+    pub pictures: Option<Pictures>,
+}
+
+/// The rows of a map as pictures.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pictures {
+    /// Pixels from left to right, and from top to bottom.
+    pub side: usize,
+    /// `[rows, side, side]`: 0 is the least of a picture's values, 255 the largest.
+    pub shades: Vec<u8>,
+}
+
+impl Pictures {
+    /// Rows of `side * side` values, as they are in the data.
+    fn of(side: usize, values: &[f32]) -> Self {
+        let shades = values.chunks_exact(side * side).flat_map(|row| {
+            let least = row.iter().copied().fold(f32::INFINITY, f32::min);
+            let most = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+            let range = if most > least { most - least } else { 1.0 };
+            row.iter()
+                .map(move |value| (255.0 * (value - least) / range) as u8)
+        });
+        Self {
+            side,
+            shades: shades.collect(),
+        }
+    }
 }
 
 impl Map {
@@ -84,6 +114,10 @@ impl Map {
             });
             dataset.features.read(some, &mut features.values).await?;
         }
+        let pictures = dataset
+            .picture_side()
+            .filter(|_| features.values.len() <= PIXELS)
+            .map(|side| Pictures::of(side, &features.values));
         for row in features.values.chunks_exact_mut(features.dim.max(1)) {
             let length = row.iter().map(|value| value * value).sum::<f32>().sqrt();
             if length > 0.0 && length.is_finite() {
@@ -100,6 +134,7 @@ impl Map {
             before,
             classes,
             names: named.iter().map(name).collect(),
+            pictures,
         })
     }
 
@@ -131,6 +166,7 @@ fn spread(classes: &[u8]) -> impl Fn(usize) -> bool + '_ {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dataset::{Choice, Labelled, NamedFile};
 
     #[test]
     fn the_data_as_it_is_has_a_place_and_a_class_for_each_row() {
@@ -150,6 +186,30 @@ mod tests {
             }
             let others = map.classes.iter().filter(|class| **class == u8::MAX);
             assert_eq!(others.count() > 0, named == NAMED);
+            let pictures = map.pictures.map(|pictures| pictures.shades.len());
+            assert_eq!(pictures, (named == 10).then_some(1797 * 64));
         }
+    }
+
+    #[test]
+    fn rows_are_pictures_where_their_columns_are_pixels() {
+        let drawn = |header: &str, row: &str| {
+            let text = format!("{header},label\n{row},a\n{row},b\n");
+            let file = NamedFile {
+                name: "pictures.csv".to_owned(),
+                bytes: text.into(),
+            };
+            let rows = Labelled::read(&file, None, Choice::default());
+            let dataset = rows.and_then(Dataset::new).expect("is a table");
+            let map = Map::of_features(&dataset, &mut |_| ());
+            pollster::block_on(map).expect("is drawn").pictures
+        };
+        let pictures = drawn("pixel_0_0,pixel_0_1,pixel_1_0,pixel_1_1", "-1,0,0.5,1");
+        let pictures = pictures.expect("are pictures");
+        let shades = [0, 127, 191, 255, 0, 127, 191, 255];
+        assert_eq!((pictures.side, &pictures.shades[..]), (2, &shades[..]));
+        assert_eq!(drawn("a,b,c,d", "-1,0,0.5,1"), None);
+        // No square.
+        assert_eq!(drawn("pixel1,pixel2,pixel3", "-1,0,0.5"), None);
     }
 }

@@ -110,6 +110,17 @@ const TESTED_PAIRS: u64 = 1_000_000_000;
 const FEWEST_QUERIES: usize = 2_000;
 
 impl Dataset {
+    /// Where each row is a square picture, its pixels in a row: of the digits, and where all columns are called pixel.
+    pub(crate) fn picture_side(&self) -> Option<usize> {
+        let dim = self.features.dim();
+        let side = (dim as f64).sqrt() as usize;
+        let names = &self.feature_names;
+        let is_pixel = |name: &String| name.to_ascii_lowercase().starts_with("pixel");
+        let are_pixels = names.len() == dim && names.iter().all(is_pixel);
+        let is_picture = self.name == "sample:digits" || are_pixels;
+        (is_picture && side > 1 && side * side == dim).then_some(side)
+    }
+
     /// A built-in sample, by its name without `sample:`; or, by a name like `600000x128x1000`, data of so many rows, features and
     /// classes that is only imagined, for plans.
     ///

@@ -91,3 +91,33 @@ test("neighbours are found by keys, while a run goes on, waits or is over, and f
     assert.ok(await page.find("neighbours").isHidden());
   });
 });
+
+test("rows of pixels are shown as the pictures that they are, on the map and beside their neighbours", async () => {
+  const digits = await readFile(path.join(root, "src/dataset/digits.npy"));
+  /** What is drawn of a row: dark where its values are large. */
+  const drawn = (row) => {
+    const pixels = [...digits.subarray(128 + 65 * (row - 1), 128 + 65 * (row - 1) + 64)];
+    const [least, most] = [Math.min(...pixels), Math.max(...pixels)];
+    return pixels.map((pixel) => 255 - Math.floor((255 * (pixel - least)) / (most - least)));
+  };
+  const read = (canvas) => canvas.evaluate((canvas) => [...canvas.getContext("2d").getImageData(0, 0, 8, 8).data].filter((_, i) => i % 4 === 0));
+  await on("?engine=cpu#data=digits&steps=50", {}, async (page) => {
+    await page.click("run");
+    await page.status(/^Done/);
+    const position = await page.point("embedding-map");
+    await page.find("embedding-map").hover({ position });
+    const card = page.page.locator(".hover");
+    const [, row] = /^row (\d+)/.exec(await card.innerText());
+    assert.deepEqual(await read(card.locator("canvas")), drawn(Number(row)));
+    await page.find("embedding-map").click({ position });
+    const { row: chosen, lines } = await found(page);
+    const pictures = await page.find("neighbours").locator("canvas").all();
+    assert.equal(pictures.length, 11);
+    const rows = [chosen, ...lines.map(({ row }) => row)];
+    for (const [i, picture] of pictures.entries()) assert.deepEqual(await read(picture), drawn(rows[i]), `row ${rows[i]}`);
+    await page.screenshot("pictures");
+    await page.find("dataset-select").selectOption("cells");
+    await page.status(/^Ready/);
+    assert.equal(await page.page.locator("canvas.picture").count(), 0);
+  });
+});

@@ -49,6 +49,10 @@ pub(crate) fn App() -> impl IntoView {
     checkpoints::save_when_hidden(state, session);
     runs::start(state);
     let status = Memo::new(move |_| state.status());
+    let pace = Memo::new(move |_| match state.phase.get() {
+        Phase::Running => state.curves.read().steps_per_second().map(per_second),
+        _ => None,
+    });
     // No link: the settings stand in the page's own.
     let skip = move || match state.view.get() {
         View::Run => "Skip to Run",
@@ -88,12 +92,22 @@ pub(crate) fn App() -> impl IntoView {
             <Table state session/>
             <footer>
                 <p data-testid="status" role="status" aria-live="polite">{status}</p>
+                <span data-testid="pace">{pace}</span>
                 <Faint state/>
             </footer>
         </main>
         <Keys shown=keys_shown/>
         <Question state session/>
         <Pieces state session/>
+    }
+}
+
+/// A pace to two digits.
+fn per_second(steps: f64) -> String {
+    match steps {
+        _ if steps < 9.95 => format!("{steps:.1} steps/s"),
+        _ if steps < 99.5 => format!("{steps:.0} steps/s"),
+        _ => format!("{} steps/s", grouped((steps / 10.0).round() as u64 * 10)),
     }
 }
 

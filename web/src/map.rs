@@ -2,6 +2,7 @@
 
 mod painter;
 mod picking;
+mod picture;
 mod sheet;
 
 use js_sys::JsString;
@@ -19,6 +20,7 @@ use crate::terms::{self, Term};
 
 use painter::{Frame, Painter, View, places};
 use picking::{Picked, Picking};
+pub(crate) use picture::Picture;
 
 /// How far from a point a click still means it, in CSS pixels.
 const REACH: f64 = 12.0;
@@ -43,10 +45,14 @@ struct Look {
     picking: Picking,
 }
 
+/// How far from the top a point has to be for its card to stand above it, in CSS pixels.
+const CARD: f64 = 60.0;
+
 /// A point under the pointer.
 #[derive(Clone, Debug, PartialEq)]
 struct Hovered {
     text: String,
+    row: u32,
     /// In CSS pixels, from the corner of the canvas.
     at: (f64, f64),
 }
@@ -106,8 +112,12 @@ pub(crate) fn Map(state: State, session: Session) -> impl IntoView {
         )
     };
     let card = move || {
-        look.hovered.get().map(|Hovered { text, at: (x, y) }| {
-            view! { <span class="hover" style=("left", format!("{x:.0}px")) style=("top", format!("{y:.0}px"))>{text}</span> }
+        look.hovered.get().map(|Hovered { text, row, at: (x, y) }| {
+            view! {
+                <span class="hover" class:under=y < CARD style=("left", format!("{x:.0}px")) style=("top", format!("{y:.0}px"))>
+                    <Picture state row/>{text}
+                </span>
+            }
         })
     };
     view! {
@@ -394,6 +404,7 @@ fn pass(event: &PointerEvent, state: State, look: Look) {
         );
         Some(Hovered {
             text: format!("row {}, {class}", map.places.rows[place] + 1),
+            row: map.places.rows[place],
             at: at(event),
         })
     });

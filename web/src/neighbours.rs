@@ -3,7 +3,7 @@
 use leptos::prelude::*;
 use nearfar::{Neighbour, Neighbourhood};
 
-use crate::map::side_text;
+use crate::map::{Picture, side_text};
 use crate::session::Session;
 use crate::state::State;
 use crate::terms::{self, Term};
@@ -17,7 +17,7 @@ pub(crate) fn Neighbours(state: State, session: Session) -> impl IntoView {
         let nearest = found.as_ref().map_or(&[][..], |found| &found.neighbours);
         let lines = nearest.iter().enumerate();
         lines
-            .map(|(i, neighbour)| line(i, neighbour))
+            .map(|(i, neighbour)| line(state, i, neighbour))
             .collect_view()
     };
     view! {
@@ -74,6 +74,7 @@ fn Row(state: State, session: Session) -> impl IntoView {
                     title="The arrow keys go from row to row of the map"
                 />
             </label>
+            {move || state.chosen.get().map(|row| view! { <Picture state row/> })}
             <p role="status">{said}</p>
             <button
                 class="quiet" hidden=move || state.chosen.get().is_none() on:click=move |_| session.choose_row(None)
@@ -97,12 +98,12 @@ fn summary(found: &Neighbourhood) -> String {
 }
 
 /// A neighbour in the table, with the mark that it has on the map.
-fn line(i: usize, neighbour: &Neighbour) -> impl IntoView + use<> {
+fn line(state: State, i: usize, neighbour: &Neighbour) -> impl IntoView + use<> {
     let word = if neighbour.right { "right" } else { "wrong" };
     view! {
         <tr class=word>
             <td>{i + 1}</td>
-            <td>{neighbour.row + 1}</td>
+            <td><Picture state row=neighbour.row/>{neighbour.row + 1}</td>
             <td>{neighbour.class.clone()}</td>
             <td><i class="mark"></i>{word}</td>
             <td>{format!("{:.3}", neighbour.similarity)}</td>

@@ -162,6 +162,8 @@ pub(crate) enum Event {
     Steps {
         /// Their reports.
         reports: Vec<StepReport>,
+        /// Milliseconds that they took; 0 where that is over.
+        took_ms: f64,
         /// How similar the pairs of the last one were.
         pairs: Option<PairHistogram>,
         /// Its hardest triplets, where they were picked: they never take more than a small part of the time.
@@ -181,12 +183,14 @@ pub(crate) enum Event {
         baseline: Box<Baseline>,
     },
     /// Where rows lie now; beside it come `[x, y]` of each as f32, the class of each as a byte, its number as u32, and
-    /// `[x, y]` of its features.
+    /// `[x, y]` of its features; and where the rows are pictures, the shade of each pixel as a byte.
     Map {
         /// Whose rows; nothing where they are of all sides, and there is no run.
         side: Option<Side>,
         /// The classes, the largest first.
         names: Vec<String>,
+        /// Pixels from left to right, and from top to bottom, where the rows are pictures.
+        picture_side: Option<usize>,
     },
     /// Where UMAP places the rows of the map so far; beside it come `[x, y]` of each as f32.
     PlacedByUmap {

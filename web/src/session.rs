@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use js_sys::{Array, Float32Array, Reflect, Uint8Array, Uint32Array};
 use leptos::prelude::*;
-use nearfar::{EngineKind, STREAM_FROM_BYTES, TrainConfig};
+use nearfar::{EngineKind, Pictures, STREAM_FROM_BYTES, TrainConfig};
 use wasm_bindgen::prelude::*;
 use web_sys::{File, HtmlLinkElement, MessageEvent, Worker, WorkerOptions, WorkerType};
 
@@ -276,8 +276,16 @@ impl Session {
                 self.go_on_next.set_value(false);
                 self.take_refusal(message, columns, cells);
             }
-            Event::Map { side, names } => {
-                self.state.take_map(side, names, places(parts));
+            Event::Map {
+                side,
+                names,
+                picture_side,
+            } => {
+                let pictures = picture_side.map(|side| Pictures {
+                    side,
+                    shades: Uint8Array::new(&parts.get(5)).to_vec(),
+                });
+                self.state.take_map(side, names, pictures, places(parts));
                 self.look_around();
             }
             Event::PlacedByUmap { done, epochs } => {

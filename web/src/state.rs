@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use leptos::prelude::*;
 use nearfar::{
     Baseline, Bytes, Compared, DataReport, Evaluation, FullEvaluation, MemoryAge, MemoryReport,
-    Metrics, Missing, Neighbourhood, PairHistogram, RowsToCheck, Scores, Side, StepReport,
-    TrainConfig, Warning, Working,
+    Metrics, Missing, Neighbourhood, PairHistogram, Pictures, RowsToCheck, Scores, Side,
+    StepReport, TrainConfig, Warning, Working,
 };
 
 use crate::checkpoints::Offer;
@@ -78,6 +78,9 @@ pub(crate) struct LabelChoice {
     pub(crate) missing: Option<Missing>,
 }
 
+/// Of what is known of the pace, what counts beside the next steps: about twenty reports.
+const PACE_KEPT: f64 = 0.95;
+
 /// What a run brought so far: what the plots draw.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Curves {
@@ -101,9 +104,17 @@ pub(crate) struct Curves {
     pub(crate) compared: Vec<Compared>,
     pub(crate) warnings: Vec<Warning>,
     pub(crate) elapsed_ms: f64,
+    /// The last steps and their milliseconds; of those before them less and less.
+    pub(crate) pace: (f64, f64),
 }
 
 impl Curves {
+    /// Steps a second, without what is scored between them.
+    pub(crate) fn steps_per_second(&self) -> Option<f64> {
+        let (steps, ms) = self.pace;
+        (ms > 0.0).then_some(1e3 * steps / ms)
+    }
+
     /// Steps done.
     pub(crate) fn step(&self) -> u64 {
         self.history.last().map_or(0, |report| report.step)
@@ -217,6 +228,7 @@ pub(crate) struct MapData {
     pub(crate) side: Option<Side>,
     pub(crate) places: Places,
     pub(crate) names: Vec<String>,
+    pub(crate) pictures: Option<Pictures>,
     /// The exact circle, not a projection.
     pub(crate) circle: bool,
     /// How UMAP places them, where that is shown.
@@ -557,7 +569,13 @@ impl State {
     }
 
     /// Takes in a map. A chosen row that is not on it is chosen no more.
-    pub(crate) fn take_map(&self, side: Option<Side>, names: Vec<String>, places: Places) {
+    pub(crate) fn take_map(
+        &self,
+        side: Option<Side>,
+        names: Vec<String>,
+        pictures: Option<Pictures>,
+        places: Places,
+    ) {
         let chosen = self.chosen.get_untracked();
         if chosen.is_some_and(|row| places.of(row).is_none()) {
             self.chosen.set(None);
@@ -568,6 +586,7 @@ impl State {
             side,
             places,
             names,
+            pictures,
             circle: side.is_some() && self.curves.with_untracked(circle),
             by_umap: None,
         });
@@ -691,12 +710,16 @@ impl State {
             }
             Event::Steps {
                 reports,
+                took_ms,
                 pairs,
                 hardest,
                 age,
                 warnings,
                 memory,
             } => self.curves.update(|curves| {
+                let kept = if took_ms > 0.0 { PACE_KEPT } else { 0.0 };
+                let (steps, ms) = curves.pace;
+                curves.pace = (kept * steps + reports.len() as f64, kept * ms + took_ms);
                 curves.pairs = pairs;
                 curves.age = Some(age);
                 if let Some(list) = hardest {

@@ -656,6 +656,7 @@ impl Core {
         if !report.history.is_empty() {
             self.say(&Event::Steps {
                 reports: report.history,
+                took_ms: 0.0,
                 pairs: None,
                 hardest: None,
                 age: run.trainer().memory_age(),
@@ -1023,13 +1024,16 @@ impl Core {
     }
 
     async fn advance(&mut self, run: &mut Run) -> Result<()> {
+        let began = Instant::now();
         match run.next(self.until - run.step()).await? {
             Progress::Steps(reports) => {
+                let took_ms = began.elapsed().as_secs_f64() * 1e3;
                 let trainer = run.trainer();
                 let hardest = trainer.hardest(HARDEST).await?;
                 let (pairs, age) = (trainer.pairs().cloned(), trainer.memory_age());
                 self.say(&Event::Steps {
                     reports,
+                    took_ms,
                     pairs,
                     hardest,
                     age,
@@ -1145,11 +1149,14 @@ impl Core {
         let classes = Uint8Array::from(&map.classes[..]).buffer();
         let rows = Uint32Array::from(&map.rows[..]).buffer();
         let before = Float32Array::from(map.before.as_flattened()).buffer();
+        let pictures = map.pictures.unwrap_or_default();
+        let shades = Uint8Array::from(&pictures.shades[..]).buffer();
         let event = Event::Map {
             side: map.side,
             names: map.names,
+            picture_side: (pictures.side > 0).then_some(pictures.side),
         };
-        let parts = [points, classes, rows, before];
+        let parts = [points, classes, rows, before, shades];
         self.post(&event, &parts.map(Into::into));
     }
 

@@ -1,0 +1,35 @@
+//! A row as the picture that it is.
+
+use leptos::html::Canvas;
+use leptos::prelude::*;
+use wasm_bindgen::{Clamped, JsCast as _};
+use web_sys::{CanvasRenderingContext2d, ImageData};
+
+use crate::state::State;
+
+/// The picture of a row of the map, dark on light; nothing where the rows of the map are none, and where it is not on it.
+#[component]
+pub(crate) fn Picture(state: State, row: u32) -> impl IntoView {
+    let canvas = NodeRef::<Canvas>::new();
+    let shown = state.map.with_untracked(|map| {
+        let map = map.as_ref()?;
+        let pictures = map.pictures.as_ref()?;
+        let pixels = pictures.side * pictures.side;
+        let shades = pictures
+            .shades
+            .chunks_exact(pixels)
+            .nth(map.places.of(row)?)?;
+        let rgba = |shade: &u8| [255 - shade, 255 - shade, 255 - shade, 255];
+        let rgba: Vec<u8> = shades.iter().flat_map(rgba).collect();
+        Some((pictures.side as u32, rgba))
+    });
+    shown.map(|(side, rgba)| {
+        Effect::new(move |_| {
+            let context = canvas.get()?.get_context("2d").ok()??;
+            let context = context.unchecked_into::<CanvasRenderingContext2d>();
+            let image = ImageData::new_with_u8_clamped_array(Clamped(&rgba), side).ok()?;
+            context.put_image_data(&image, 0.0, 0.0).ok()
+        });
+        view! { <canvas class="picture" node_ref=canvas width=side height=side aria-hidden="true"></canvas> }
+    })
+}
