@@ -13,8 +13,15 @@ const watching = () => {
   }).observe({ type: "layout-shift", buffered: true });
 };
 
+/** The words on the screen that are smaller than 13 pixels. */
+const small = () => {
+  const has = (element) => [...element.childNodes].some((node) => node.nodeType === Node.TEXT_NODE && node.data.trim() !== "");
+  const seen = [...document.querySelectorAll("main *")].filter((element) => element.checkVisibility() && has(element));
+  return seen.filter((element) => parseFloat(getComputedStyle(element).fontSize) < 13).map((element) => element.textContent);
+};
+
 for (const [width, height] of [[1280, 720], [1440, 900], [1920, 1080], [390, 844]]) {
-  test(`nothing moves at load and over a run, ${width} pixels wide`, async () => {
+  test(`nothing moves at load and over a run, and all words can be read, ${width} pixels wide`, async () => {
     await on("?engine=cpu", { init: watching, viewport: { width, height } }, async (page) => {
       const moved = async () => {
         await page.page.waitForTimeout(500);
@@ -29,6 +36,10 @@ for (const [width, height] of [[1280, 720], [1440, 900], [1920, 1080], [390, 844
       // What moves is seen: a line that comes above everything else.
       await page.page.evaluate(() => document.querySelector("main").style.setProperty("margin-top", "200px"));
       assert.ok((await moved()) - atLoad - overRun > 0.05);
+      for (const view of ["view-run", "view-compare", "view-runs"]) {
+        await page.click(view);
+        assert.deepEqual(await page.page.evaluate(small), [], view);
+      }
     });
   });
 }

@@ -88,3 +88,22 @@ test("settings stand in the link, and a link sets them", async () => {
     assert.match(await page.error(), /^The link: .*no setting `batchsize`/);
   });
 });
+
+test("a teacher's link shows the settings it names and leaves parts out, and the rest stays as it says", async () => {
+  const labels = (page) => page.page.locator(".controls .knob label:visible").allInnerTexts();
+  await on("?engine=cpu&show=steps,dropout&hide=compare,runs,data,take-home#data=digits&steps=40&batch_size=16", {}, async (page) => {
+    assert.deepEqual(await labels(page), ["Steps", "Dropout"]);
+    for (const name of ["view-run", "dataset-select", "take-home", "recipe"]) assert.equal(await page.page.getByTestId(name).filter({ visible: true }).count(), 0, name);
+    assert.equal(await page.find("notice").count(), 0);
+    await page.set("Steps", "30");
+    await page.click("run");
+    await page.status(/^Done: 30 steps/);
+    assert.match(page.page.url(), /[?]engine=cpu&show=steps,dropout&hide=.*#data=digits&batch_size=16&steps=30$/);
+    await page.screenshot("lesson");
+  });
+  await on("?engine=cpu&hide=steps,colour&show=more#data=digits", {}, async (page) => {
+    const shown = await labels(page);
+    assert.ok(shown.includes("Batch rows") && !shown.includes("Steps"), shown.join());
+    assert.equal(await page.error(), "The link: there is no `colour` to hide, but every setting and data, recipe, more, compare, runs, take-home; there is no setting `more` to show");
+  });
+});

@@ -114,6 +114,8 @@ fn per_second(steps: f64) -> String {
 /// What is looked at.
 #[component]
 fn Views(state: State) -> impl IntoView {
+    let lesson = state.lesson.get_value();
+    let (compare, runs) = (lesson.shows("compare"), lesson.shows("runs"));
     let choice = move |text: &'static str, id: &'static str, view: View| {
         view! {
             <button
@@ -123,20 +125,23 @@ fn Views(state: State) -> impl IntoView {
         }
     };
     view! {
-        <nav class="either" aria-label="View">
-            {choice("One run", "view-run", View::Run)} {choice("Compare", "view-compare", View::Compare)}
-            {choice("Runs", "view-runs", View::Runs)}
+        <nav class="either" aria-label="View" hidden=!compare && !runs>
+            {choice("One run", "view-run", View::Run)}
+            {compare.then(|| choice("Compare", "view-compare", View::Compare))}
+            {runs.then(|| choice("Runs", "view-runs", View::Runs))}
         </nav>
     }
 }
 
 /// Opens what the link asks for, then and whenever it is edited, and keeps it in step with the settings.
 fn follow_link(state: State, session: Session) {
-    let link = link::read();
+    let mut link = link::read();
     session.engine.set_value(link.engine);
     if let Some(bytes) = link.stream_from {
         session.stream_from.set_value(bytes);
     }
+    let problems = state.lesson.with_value(|lesson| lesson.problems.clone());
+    link.problems.extend(problems);
     session.follow(link);
     window_event_listener(leptos::ev::hashchange, move |_| {
         if untrack(|| state.is_busy()) {
@@ -299,7 +304,8 @@ fn Buttons(state: State, session: Session) -> impl IntoView {
                 aria-disabled=move || off(state.can_drop_memory())
             >"Run without memory"</button>
             <button
-                data-testid="take-home" on:click=move |_| session.take_home()
+                data-testid="take-home" hidden=!state.lesson.with_value(|lesson| lesson.shows("take-home"))
+                on:click=move |_| session.take_home()
                 aria-disabled=move || off(state.can_take_home())
             >"Take home"</button>
         </div>

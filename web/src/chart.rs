@@ -396,7 +396,7 @@ fn paint<B: DrawingBackend>(
     let decimals = usize::from(last - first <= 2.0);
     // Not by its name: plotters would look for it in lower case, by tables of every letter there is.
     let font = FontFamily::Name("system-ui, sans-serif");
-    let text = FontDesc::new(font, px(11.0).into(), FontStyle::Normal).color(&rgb("muted"));
+    let text = FontDesc::new(font, px(13.0).into(), FontStyle::Normal).color(&rgb("muted"));
     let mut chart = ChartBuilder::on(&root)
         .margin_top(px(ABOVE))
         .margin_right(px(RIGHT))

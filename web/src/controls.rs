@@ -11,14 +11,17 @@ use crate::state::State;
 /// All knobs; the rarer ones fold away.
 #[component]
 pub(crate) fn Controls(state: State) -> impl IntoView {
-    let row = move |knob: Knob| view! { <Row state knob/> };
+    let lesson = state.lesson.get_value();
+    let row = |knob: Knob| lesson.shows(knob.key).then(|| view! { <Row state knob/> });
+    let (main, more) = (MAIN.map(row), MORE.map(row));
+    let has_more = lesson.shows("more") && more.iter().any(Option::is_some);
     view! {
         <section class="controls" aria-label="Settings">
-            <Recipes state/>
-            {MAIN.map(row)}
-            <details>
+            {lesson.shows("recipe").then(|| view! { <Recipes state/> })}
+            {main}
+            <details hidden=!has_more open=lesson.asks_for_more()>
                 <summary>"More settings"</summary>
-                {MORE.map(row)}
+                {more}
             </details>
         </section>
     }

@@ -49,7 +49,7 @@ pub(crate) fn Data(state: State, session: Session) -> impl IntoView {
     // It changes with the run, not with its steps.
     let run = Memo::new(move |_| state.curves.read().data.clone());
     view! {
-        <section class="data" aria-label="Data">
+        <section class="data" class:fixed=!state.lesson.with_value(|lesson| lesson.shows("data")) aria-label="Data">
             <label for="dataset-select">"Data"</label>
             <select
                 id="dataset-select" data-testid="dataset-select" node_ref=select

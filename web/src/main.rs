@@ -30,6 +30,7 @@ mod hardest;
 mod history;
 mod keys;
 mod knobs;
+mod lesson;
 mod link;
 mod map;
 mod neighbours;

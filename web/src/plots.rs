@@ -235,7 +235,7 @@ pub(crate) fn PrecisionPlot(state: State) -> impl IntoView {
                 <Key color="precision" name=terms::PRECISION_AT_1 value=Signal::derive(move || last(|m| m.precision_at_1))/>
                 <Key color="map" name=terms::MAP_AT_R value=Signal::derive(move || last(|m| m.mean_average_precision_at_r))/>
                 <Key color="muted" name=terms::RAW dashed=true value=raw_text/>
-                <Key color="muted" name=terms::LDA dotted=true value=linear_text/>
+                <Key color="muted" name=terms::LINEAR_MAP dotted=true value=linear_text/>
             </figcaption>
             <Chart testid="chart-precision" text plot state/>
         </figure>

@@ -14,6 +14,7 @@ use crate::compare::Compare;
 use crate::forecast;
 use crate::hardest;
 use crate::history::History;
+use crate::lesson::Lesson;
 use crate::plots::grouped;
 use crate::protocol::{CompareState, DataSummary, EvaluationForecast, Event, RunForecast, Running};
 use crate::runs::Runs;
@@ -336,6 +337,8 @@ pub(crate) struct State {
     pub(crate) runs: Runs,
     /// Files are held over the page.
     pub(crate) dropping: RwSignal<bool>,
+    /// What the link shows of the page.
+    pub(crate) lesson: StoredValue<Lesson>,
     /// Why no engine could be opened, where none could: nothing can run.
     pub(crate) no_engine: RwSignal<Option<String>>,
     /// The step under the pointer, in all plots.
@@ -397,6 +400,7 @@ impl State {
             compare,
             runs: Runs::new(),
             dropping: RwSignal::new(false),
+            lesson: StoredValue::new(Lesson::read()),
             no_engine: RwSignal::new(None),
             pointed: RwSignal::new(None),
             smoothing: RwSignal::new(90),

@@ -193,6 +193,9 @@ pub(crate) const LDA: Meaning = term(
      worth its effort where it beats this.",
 );
 
+/// The same where there is little room.
+pub(crate) const LINEAR_MAP: Meaning = term("linear map", LDA.text);
+
 pub(crate) const SECONDS: Meaning = term("seconds", "How long the run took: training and scoring.");
 pub(crate) const SPREAD: Meaning = term(
     "spread",

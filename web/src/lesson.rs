@@ -1,0 +1,70 @@
+//! What a teacher's link shows of the page: `?show=steps,batch_size` has these settings alone, and `?hide=compare,runs` leaves
+//! parts out. What is hidden keeps the value that the link gives it. It makes a page simple; it locks nothing.
+
+use crate::knobs::{MAIN, MORE};
+use crate::link;
+
+/// Parts of the page that can be left out, beside the settings.
+const PARTS: [&str; 6] = ["data", "recipe", "more", "compare", "runs", "take-home"];
+
+/// What is shown.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Lesson {
+    /// Settings and parts that are left out.
+    hidden: Vec<String>,
+    /// The only settings, where some are named.
+    only: Vec<String>,
+    /// What of the link makes no sense.
+    pub(crate) problems: Vec<String>,
+}
+
+impl Lesson {
+    /// The lesson of the page's link; one that shows everything where it asks for none.
+    pub(crate) fn read() -> Self {
+        let mut lesson = Self::default();
+        for (key, names) in link::query() {
+            let list = match key.as_str() {
+                "hide" => &mut lesson.hidden,
+                "show" => &mut lesson.only,
+                _ => continue,
+            };
+            for name in names.split(',').map(|name| name.trim().to_owned()) {
+                if is_setting(&name) || (key == "hide" && PARTS.contains(&&*name)) {
+                    list.push(name);
+                } else if key == "hide" {
+                    let parts = PARTS.join(", ");
+                    lesson.problems.push(format!(
+                        "there is no `{name}` to hide, but every setting and {parts}"
+                    ));
+                } else {
+                    lesson
+                        .problems
+                        .push(format!("there is no setting `{name}` to show"));
+                }
+            }
+        }
+        lesson
+    }
+
+    /// Whether a part, or the setting of this path, is shown.
+    pub(crate) fn shows(&self, name: &str) -> bool {
+        let is_asked_for = self.only.is_empty() || self.only.iter().any(|only| only == name);
+        !self.hidden.iter().any(|hidden| hidden == name) && (is_asked_for || !is_of_settings(name))
+    }
+
+    /// Whether one of the rarer settings is asked for by name.
+    pub(crate) fn asks_for_more(&self) -> bool {
+        self.only
+            .iter()
+            .any(|only| MORE.iter().any(|knob| knob.key == only))
+    }
+}
+
+fn is_setting(name: &str) -> bool {
+    MAIN.iter().chain(&MORE).any(|knob| knob.key == name)
+}
+
+/// Whether `show` leaves it out where it is not named.
+fn is_of_settings(name: &str) -> bool {
+    name == "recipe" || is_setting(name)
+}
