@@ -139,16 +139,16 @@ fn keep(
   }
   workgroupBarrier();  // all entries are there before they are sorted
   // Bitonic, every comparison nearest first: what lies past the end counts as farthest and never moves.
+  // `size` and `step` are powers of two: masks stand for quotients and remainders, as adapters divide integers slowly.
   for (var size = 2u; size < 2u * total; size *= 2u) {
     for (var j = lane; j < (total + size) / 2u; j += WORKGROUP_SIZE) {
-      let block = j / (size / 2u) * size;
-      let offset = j % (size / 2u);
-      exchange(block + offset, block + size - 1u - offset, total);
+      let low = j * 2u - (j & (size / 2u - 1u));
+      exchange(low, low ^ (size - 1u), total);
     }
     workgroupBarrier();  // a stage ends before the next begins
     for (var step = size / 4u; step > 0u; step /= 2u) {
       for (var j = lane; j < total; j += WORKGROUP_SIZE) {
-        let low = j / step * step * 2u + j % step;
+        let low = j * 2u - (j & (step - 1u));
         exchange(low, low + step, total);
       }
       workgroupBarrier();  // likewise

@@ -132,13 +132,13 @@ fn merge_thresholds(first: u32, count: u32, from_step: u32, lane: u32) {
 }
 
 /// Puts the j-th pair of a stage in order: two that lie `step` apart, or with a step of 0 as far from both ends of `size`.
+/// Both are powers of two, those in the parameters too (`stages` in kernels/ranks.rs): masks stand for quotients and remainders.
 fn exchange_pair(first: u32, count: u32, j: u32, size: u32, step: u32) {
   if step == 0u {
-    let half = size / 2u;
-    let start = j / half * size;
-    exchange(first + start + j % half, first + start + size - 1u - j % half, first + count);
+    let low = j * 2u - (j & (size / 2u - 1u));
+    exchange(first + low, first + (low ^ (size - 1u)), first + count);
   } else {
-    let low = j / step * step * 2u + j % step;
+    let low = j * 2u - (j & (step - 1u));
     exchange(first + low, first + low + step, first + count);
   }
 }

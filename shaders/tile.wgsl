@@ -17,8 +17,9 @@ override WORKGROUP_SIZE: u32;
 const BLOCK = 8u;  // vec4s of a partial sum
 const DEPTH = 4u;  // vec4s of every row that are in workgroup memory at once, half a block
 
-var<workgroup> tile_rows: array<vec4f, 512>;        // 8 KiB: [DEPTH][128]
-var<workgroup> tile_references: array<vec4f, 512>;  // 8 KiB: [DEPTH][128]
+// Indexed [h][j][x] for row or reference x + 16 j: j is constant where they are read, so only h and x are held to their bounds.
+var<workgroup> tile_rows: array<array<array<vec4f, 16>, 8>, DEPTH>;        // 8 KiB
+var<workgroup> tile_references: array<array<array<vec4f, 16>, 8>, DEPTH>;  // 8 KiB
 
 /// acc + <a, b>, component by component.
 fn chain(a: vec4f, b: vec4f, acc: f32) -> f32 {
@@ -174,21 +175,20 @@ fn tile(
     for (var h = half; h < half + 2u; h++) {
       let k = start + h;
       if k < params.stride {
-        tile_rows[h * 128u + bring] = anchors[from_row + k];
-        tile_references[h * 128u + bring] = references[from_reference + k];
+        tile_rows[h][bring / 16u][bring % 16u] = anchors[from_row + k];
+        tile_references[h][bring / 16u][bring % 16u] = references[from_reference + k];
       }
     }
     workgroupBarrier();  // this step is there
     for (var h = 0u; h < min(DEPTH, params.stride - start); h++) {
-      let b = h * 128u + x;
-      let b0 = tile_references[b];
-      let b1 = tile_references[b + 16u];
-      let b2 = tile_references[b + 32u];
-      let b3 = tile_references[b + 48u];
-      let b4 = tile_references[b + 64u];
-      let b5 = tile_references[b + 80u];
-      let b6 = tile_references[b + 96u];
-      let b7 = tile_references[b + 112u];
+      let b0 = tile_references[h][0u][x];
+      let b1 = tile_references[h][1u][x];
+      let b2 = tile_references[h][2u][x];
+      let b3 = tile_references[h][3u][x];
+      let b4 = tile_references[h][4u][x];
+      let b5 = tile_references[h][5u][x];
+      let b6 = tile_references[h][6u][x];
+      let b7 = tile_references[h][7u][x];
       let x0 = vec4f(b0.x, b1.x, b2.x, b3.x);
       let y0 = vec4f(b0.y, b1.y, b2.y, b3.y);
       let z0 = vec4f(b0.z, b1.z, b2.z, b3.z);
@@ -197,22 +197,21 @@ fn tile(
       let y1 = vec4f(b4.y, b5.y, b6.y, b7.y);
       let z1 = vec4f(b4.z, b5.z, b6.z, b7.z);
       let w1 = vec4f(b4.w, b5.w, b6.w, b7.w);
-      let r = h * 128u + y;
-      let a0 = tile_rows[r];
+      let a0 = tile_rows[h][0u][y];
       p0 = array(chains(a0, x0, y0, z0, w0, p0[0]), chains(a0, x1, y1, z1, w1, p0[1]));
-      let a1 = tile_rows[r + 16u];
+      let a1 = tile_rows[h][1u][y];
       p1 = array(chains(a1, x0, y0, z0, w0, p1[0]), chains(a1, x1, y1, z1, w1, p1[1]));
-      let a2 = tile_rows[r + 32u];
+      let a2 = tile_rows[h][2u][y];
       p2 = array(chains(a2, x0, y0, z0, w0, p2[0]), chains(a2, x1, y1, z1, w1, p2[1]));
-      let a3 = tile_rows[r + 48u];
+      let a3 = tile_rows[h][3u][y];
       p3 = array(chains(a3, x0, y0, z0, w0, p3[0]), chains(a3, x1, y1, z1, w1, p3[1]));
-      let a4 = tile_rows[r + 64u];
+      let a4 = tile_rows[h][4u][y];
       p4 = array(chains(a4, x0, y0, z0, w0, p4[0]), chains(a4, x1, y1, z1, w1, p4[1]));
-      let a5 = tile_rows[r + 80u];
+      let a5 = tile_rows[h][5u][y];
       p5 = array(chains(a5, x0, y0, z0, w0, p5[0]), chains(a5, x1, y1, z1, w1, p5[1]));
-      let a6 = tile_rows[r + 96u];
+      let a6 = tile_rows[h][6u][y];
       p6 = array(chains(a6, x0, y0, z0, w0, p6[0]), chains(a6, x1, y1, z1, w1, p6[1]));
-      let a7 = tile_rows[r + 112u];
+      let a7 = tile_rows[h][7u][y];
       p7 = array(chains(a7, x0, y0, z0, w0, p7[0]), chains(a7, x1, y1, z1, w1, p7[1]));
     }
     if (start + DEPTH) % BLOCK == 0u || start + DEPTH >= params.stride {

@@ -220,7 +220,8 @@ fn is_one_workgroup(block: &Block, positives: usize) -> bool {
 struct Stage {
     kernel: &'static Kernel,
     groups: usize,
-    /// The lengths of the runs that it makes, and how far apart it compares; 0 for the kernels that need neither.
+    /// The lengths of the runs that it makes, and how far apart it compares, both powers of two; 0 for the kernels that need
+    /// neither.
     size: usize,
     step: usize,
 }
