@@ -1,7 +1,7 @@
 // Makes what is published smaller once it is compressed. It orders the functions of a wasm so that alike ones stand side by side:
 // gzip sees no further back than 32 kB, and the copies that Rust makes of one function for several types are spread over
-// megabytes. wasm-opt moves them, by names that are made up here. And it takes random digits out of names, and comments and indents
-// out of all else.
+// megabytes. wasm-opt moves them, by names that are made up here. And it makes names short, and takes comments and indents out of all
+// else.
 //
 // Trunk runs it over what it built for publishing; `node web/order.mjs FILE..` over files.
 import { execFileSync } from "node:child_process";
@@ -36,43 +36,62 @@ function encoded(value) {
   return Buffer.from([...bytes, value]);
 }
 
+/** The sections of a wasm: where each stands, and where its content begins and ends. */
+function sections(wasm) {
+  const found = [];
+  for (let at = 8; at < wasm.length; at = found.at(-1).end) {
+    const [length, begin] = leb(wasm, at + 1);
+    found.push({ id: wasm[at], at, begin, end: begin + length });
+  }
+  return found;
+}
+
+/** Past a length and as many bytes. */
+function skip(wasm, at) {
+  const [length, begin] = leb(wasm, at);
+  return begin + length;
+}
+
+/** Past the limits of a table or a memory. */
+function limits(wasm, at) {
+  const both = wasm[at] & 1;
+  at = leb(wasm, at + 1)[1];
+  return both ? leb(wasm, at)[1] : at;
+}
+
+/** What a wasm imports: each name, where it stands with its length before it, and whether it is that of a function. */
+function imports(wasm) {
+  const section = sections(wasm).find(({ id }) => id === 2);
+  const found = [];
+  let [count, next] = leb(wasm, section.begin);
+  for (; count > 0; count -= 1) {
+    const at = skip(wasm, next);
+    const [length, begin] = leb(wasm, at);
+    const end = begin + length;
+    const kind = wasm[end];
+    found.push({ name: wasm.toString("utf8", begin, end), at, end, isFunction: kind === 0 });
+    next = end + 1;
+    // A function and a tag end with a type, a table and a memory with limits, a global with two bytes.
+    if (kind === 0) next = leb(wasm, next)[1];
+    else if (kind === 1) next = limits(wasm, next + 1);
+    else if (kind === 2) next = limits(wasm, next);
+    else if (kind === 3) next += 2;
+    else next = leb(wasm, next + 1)[1];
+  }
+  return found;
+}
+
 /** The functions of a wasm: how many are imported, and the bytes of each other one. */
 function functions(wasm) {
-  let imported = 0;
   const bodies = [];
-  const skip = (at) => {
-    const [length, begin] = leb(wasm, at);
-    return begin + length;
-  };
-  const limits = (at) => {
-    const both = wasm[at] & 1;
-    at = leb(wasm, at + 1)[1];
-    return both ? leb(wasm, at)[1] : at;
-  };
-  for (let at = 8; at < wasm.length; ) {
-    const id = wasm[at];
-    const [length, begin] = leb(wasm, at + 1);
-    let [count, next] = id === 2 || id === 10 ? leb(wasm, begin) : [0, 0];
-    for (; count > 0; count -= 1) {
-      if (id === 10) {
-        const end = skip(next);
-        bodies.push(wasm.subarray(next, end));
-        next = end;
-        continue;
-      }
-      next = skip(skip(next));
-      const kind = wasm[next++];
-      if (kind === 0) imported += 1;
-      // A function and a tag end with a type, a table and a memory with limits, a global with two bytes.
-      if (kind === 0) next = leb(wasm, next)[1];
-      else if (kind === 1) next = limits(next + 1);
-      else if (kind === 2) next = limits(next);
-      else if (kind === 3) next += 2;
-      else next = leb(wasm, next + 1)[1];
-    }
-    at = begin + length;
+  const section = sections(wasm).find(({ id }) => id === 10);
+  let [count, next] = leb(wasm, section.begin);
+  for (; count > 0; count -= 1) {
+    const end = skip(wasm, next);
+    bodies.push(wasm.subarray(next, end));
+    next = end;
   }
-  return { imported, bodies };
+  return { imported: imports(wasm).filter(({ isFunction }) => isFunction).length, bodies };
 }
 
 /** Some of the runs of bytes in a function, each once. */
@@ -159,20 +178,41 @@ function strip(file) {
   writeFileSync(file, lines.map((line) => line.trim()).filter((line) => line !== "" && !line.startsWith("//")).join("\n"));
 }
 
-/** Numbers in place of the random digits in the names that scripts and cores know each other by: as long, and nearly nothing once compressed. */
-function number(files) {
-  const name = /(__wbg_\w+_)([0-9a-f]{16})/g;
-  const texts = files.map((file) => readFileSync(file, "latin1"));
-  const found = new Set(texts.flatMap((text) => [...text.matchAll(name)].map(([, , digits]) => digits)));
-  const numbers = new Map([...found].sort().map((digits, at) => [digits, String(at).padStart(16, "0")]));
-  texts.forEach((text, at) => writeFileSync(files[at], text.replace(name, (_, known, digits) => known + numbers.get(digits)), "latin1"));
+/** A wasm whose imports have the names that `short` has for them. */
+function renamed(wasm, short) {
+  const { at, begin, end } = sections(wasm).find(({ id }) => id === 2);
+  const content = [];
+  let kept = begin;
+  for (const { name, at, end } of imports(wasm)) {
+    const text = Buffer.from(short.get(name) ?? name);
+    content.push(wasm.subarray(kept, at), encoded(text.length), text);
+    kept = end;
+  }
+  const section = Buffer.concat([...content, wasm.subarray(kept, end)]);
+  return Buffer.concat([wasm.subarray(0, at + 1), encoded(section.length), section, wasm.subarray(end)]);
+}
+
+/** Gives what a core takes from its script short names: they stand in these two alone. */
+function shorten(core) {
+  const script = core.replace(/_bg\.wasm$/, ".js");
+  const wasm = readFileSync(core);
+  const names = new Set(imports(wasm).map(({ name }) => name).filter((name) => name.startsWith("__wb")));
+  const short = new Map([...names].sort().map((name, at) => [name, `_${at.toString(36)}`]));
+  let found = 0;
+  const text = readFileSync(script, "utf8").replace(/\b__wb\w+(?=: function\()/g, (name) => {
+    found += short.has(name) ? 1 : 0;
+    return short.get(name) ?? name;
+  });
+  if (found !== names.size) throw new Error(`${script} has ${found} of the ${names.size} names that its core takes from it`);
+  writeFileSync(script, text);
+  writeFileSync(core, renamed(wasm, short));
 }
 
 const { TRUNK_PROFILE, TRUNK_STAGING_DIR: folder } = process.env;
 const given = process.argv.slice(2);
 const built = given.length === 0 && TRUNK_PROFILE === "release" ? readdirSync(folder).map((name) => path.join(folder, name)) : given;
-number(built.filter((file) => /\.(js|wasm)$/.test(file)));
 for (const file of built) {
+  if (file.endsWith("_bg.wasm")) shorten(file);
   if (file.endsWith(".wasm")) order(file);
   else if (/\.(css|html|js)$/.test(file)) strip(file);
 }

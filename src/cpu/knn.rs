@@ -1,6 +1,5 @@
 //! The k nearest references of every query of a block.
 
-use std::cmp::Reverse;
 use std::ops::Range;
 
 use bytemuck::{Pod, Zeroable};
@@ -8,7 +7,7 @@ use pulp::Arch;
 
 use super::SEGMENT;
 use super::parallel::{map, rows_of_a_part};
-use super::tile::{PANEL, nearness, similarities};
+use super::tile::{PANEL, nearness, number_in, similarities, similarity, words};
 
 /// References of one visit, at most: what survives one always has room.
 pub const VISIT: usize = 1024;
@@ -199,12 +198,18 @@ fn near_any(s: &[[f32; PANEL]], farthest: &[f32; PANEL], near: &mut [bool]) {
 
 /// Merges survivors into the sorted neighbours, nearest first.
 fn keep(kept: &mut [[u32; 2]], mut survivors: &mut [[u32; 2]]) {
-    let farther = |entry: &[u32; 2]| Reverse(nearness(*entry));
+    for entry in &mut *survivors {
+        *entry = words(!nearness(*entry));
+    }
     if survivors.len() > kept.len() {
-        survivors.select_nth_unstable_by_key(kept.len(), farther);
+        survivors.select_nth_unstable_by_key(kept.len(), number_in);
         survivors = &mut survivors[..kept.len()];
     }
-    survivors.sort_unstable_by_key(farther);
+    survivors.sort_unstable_by_key(number_in);
+    for entry in &mut *survivors {
+        let nearness = !number_in(entry);
+        *entry = [similarity(nearness).to_bits(), !(nearness as u32)];
+    }
     let mut merged = [NOTHING; MOST_KEPT];
     let merged = &mut merged[..kept.len()];
     let (mut old, mut new) = (kept.iter().peekable(), survivors.iter().peekable());

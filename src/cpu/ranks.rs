@@ -7,7 +7,7 @@ use pulp::{Arch, Simd, WithSimd};
 
 use super::SEGMENT;
 use super::parallel::{map, rows_of_a_part};
-use super::tile::{PANEL, nearness, similarities, similarity};
+use super::tile::{PANEL, nearness, number_in, similarities, similarity, words};
 
 /// An anchor or query, as the kernels that rank know it.
 #[repr(C)]
@@ -186,15 +186,9 @@ pub fn order(block: &Block, inputs: Slices<'_>, thresholds: &mut [[u32; 2]], boo
 /// Sorts thresholds as [`order`] leaves them.
 fn sort(thresholds: &mut [[u32; 2]]) {
     for threshold in &mut *thresholds {
-        let number = nearness(*threshold);
-        *threshold = [number as u32, (number >> 32) as u32];
+        *threshold = words(nearness(*threshold));
     }
     thresholds.sort_unstable_by_key(number_in);
-}
-
-/// The number that [`order`] left.
-fn number_in([low, high]: &[u32; 2]) -> u64 {
-    u64::from(*low) | u64::from(*high) << 32
 }
 
 /// All three, where all references are there at once; the thresholds stay `[similarity's bits, id]`.
