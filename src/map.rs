@@ -201,8 +201,8 @@ mod tests {
             };
             let rows = Labelled::read(&file, None, Choice::default());
             let dataset = rows.and_then(Dataset::new).expect("is a table");
-            let map = Map::of_features(&dataset, &mut |_| ());
-            pollster::block_on(map).expect("is drawn").pictures
+            let map = pollster::block_on(Map::of_features(&dataset, &mut |_| ()));
+            map.expect("is drawn").pictures
         };
         let pictures = drawn("pixel_0_0,pixel_0_1,pixel_1_0,pixel_1_1", "-1,0,0.5,1");
         let pictures = pictures.expect("are pictures");

@@ -196,7 +196,7 @@ mod tests {
     }
 
     fn read(file: &NamedFile) -> Result<Labelled> {
-        read_labelled(Arrays::open(file)?, Choice::default())
+        read_labelled(Arrays::open(file)?, Choice::default(), &|_| ())
     }
 
     #[test]
