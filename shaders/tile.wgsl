@@ -17,7 +17,7 @@ override WORKGROUP_SIZE: u32;
 const BLOCK = 8u;  // vec4s of a partial sum
 const DEPTH = 4u;  // vec4s of every row that are in workgroup memory at once, half a block
 
-// Indexed [h][j][x] for row or reference x + 16 j: j is constant where they are read, so only h and x are held to their bounds.
+// Indexed [h][j][x] for reference x + 16 j, and [h][j][y] for row y + 16 j: j is constant where they are read, so only h, x and y are held to their bounds.
 var<workgroup> tile_rows: array<array<array<vec4f, 16>, 8>, DEPTH>;        // 8 KiB
 var<workgroup> tile_references: array<array<array<vec4f, 16>, 8>, DEPTH>;  // 8 KiB
 

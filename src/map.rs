@@ -59,7 +59,7 @@ impl Pictures {
             let most = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
             let range = if most > least { most - least } else { 1.0 };
             row.iter()
-                .map(move |value| (255.0 * (value - least) / range) as u8)
+                .map(move |value| (255.0 * ((value - least) / range)) as u8)
         });
         Self {
             side,

@@ -88,7 +88,7 @@ impl Scaling {
                     .for_each(|(column, value)| column.add(*value));
             }
             if breathed.elapsed() > BREATHE_EVERY {
-                engine.tell(&task, tiles * TILE_ROWS as u64);
+                engine.tell(&task, (tiles + 1) * TILE_ROWS as u64);
                 engine.breathe().await?;
                 breathed = Instant::now();
             }

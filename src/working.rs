@@ -8,7 +8,7 @@ use std::rc::Rc;
 use serde::{Deserialize, Serialize};
 use web_time::Duration;
 
-/// How long rows are read on the host, between two looks at the stop flag: reading takes what the file's place takes.
+/// How long rows are read on the host before the stop flag is looked at: by time, as a slow disk reads few rows in it.
 pub(crate) const BREATHE_EVERY: Duration = Duration::from_millis(50);
 
 /// What an engine is at, beside training steps.

@@ -5,6 +5,7 @@
 //
 // Trunk runs it over what it built for publishing; `node web/order.mjs FILE..` over files.
 import { execFileSync } from "node:child_process";
+import { createHash } from "node:crypto";
 import { readFileSync, readdirSync, writeFileSync } from "node:fs";
 import path from "node:path";
 
@@ -197,13 +198,15 @@ function shorten(core) {
   const script = core.replace(/_bg\.wasm$/, ".js");
   const wasm = readFileSync(core);
   const names = new Set(imports(wasm).map(({ name }) => name).filter((name) => name.startsWith("__wb")));
-  const short = new Map([...names].sort().map((name, at) => [name, `_${at.toString(36)}`]));
-  let found = 0;
+  const sorted = [...names].sort();
+  // A script and a core that do not belong together must not fit.
+  const pair = createHash("sha256").update(sorted.join()).digest("hex").slice(0, 6);
+  const short = new Map(sorted.map((name, at) => [name, `_${pair}${at.toString(36)}`]));
   const text = readFileSync(script, "utf8").replace(/\b__wb\w+(?=: function\()/g, (name) => {
-    found += short.has(name) ? 1 : 0;
+    names.delete(name);
     return short.get(name) ?? name;
   });
-  if (found !== names.size) throw new Error(`${script} has ${found} of the ${names.size} names that its core takes from it`);
+  if (names.size > 0) throw new Error(`${script} lacks what its core takes from it: ${[...names].join(", ")}`);
   writeFileSync(script, text);
   writeFileSync(core, renamed(wasm, short));
 }

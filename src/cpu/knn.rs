@@ -196,7 +196,7 @@ fn near_any(s: &[[f32; PANEL]], farthest: &[f32; PANEL], near: &mut [bool]) {
     );
 }
 
-/// Merges survivors into the sorted neighbours, nearest first.
+/// Merges survivors into the sorted neighbours, nearest first. A similarity of -0 becomes 0.
 fn keep(kept: &mut [[u32; 2]], mut survivors: &mut [[u32; 2]]) {
     for entry in &mut *survivors {
         *entry = words(!nearness(*entry));

@@ -128,12 +128,12 @@ pub(super) fn similarity(nearness: u64) -> f32 {
     f32::from_bits(bits ^ turned)
 }
 
-/// A number in two words.
+/// A number in two words: all sorts here go by it, so that a page compiles one sort.
 pub(super) fn words(number: u64) -> [u32; 2] {
     [number as u32, (number >> 32) as u32]
 }
 
-/// The number of two words: what all sorts here go by, so that a page compiles one.
+/// The number of two words.
 pub(super) fn number_in([low, high]: &[u32; 2]) -> u64 {
     u64::from(*low) | u64::from(*high) << 32
 }

@@ -102,9 +102,10 @@ pub(crate) fn App() -> impl IntoView {
     }
 }
 
-/// A pace to two digits.
+/// A pace: two decimals below one, one below ten, whole tens from a hundred on.
 fn per_second(steps: f64) -> String {
     match steps {
+        _ if steps < 0.995 => format!("{steps:.2} steps/s"),
         _ if steps < 9.95 => format!("{steps:.1} steps/s"),
         _ if steps < 99.5 => format!("{steps:.0} steps/s"),
         _ => format!("{} steps/s", grouped((steps / 10.0).round() as u64 * 10)),

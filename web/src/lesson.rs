@@ -1,5 +1,5 @@
-//! What a teacher's link shows of the page: `?show=steps,batch_size` has these settings alone, and `?hide=compare,runs` leaves
-//! parts out. What is hidden keeps the value that the link gives it. It makes a page simple; it locks nothing.
+//! What a teacher's link shows of the page: of settings and recipe `?show=steps,batch_size` has these alone, and `?hide=compare,runs`
+//! leaves parts out. What is hidden keeps the value that the link gives it. It makes a page simple; it locks nothing.
 
 use crate::knobs::{MAIN, MORE};
 use crate::link;
@@ -28,8 +28,9 @@ impl Lesson {
                 "show" => &mut lesson.only,
                 _ => continue,
             };
-            for name in names.split(',').map(|name| name.trim().to_owned()) {
-                if is_setting(&name) || (key == "hide" && PARTS.contains(&&*name)) {
+            let names = names.split(',').map(|name| name.trim().to_owned());
+            for name in names.filter(|name| !name.is_empty()) {
+                if is_of_settings(&name) || (key == "hide" && PARTS.contains(&&*name)) {
                     list.push(name);
                 } else if key == "hide" {
                     let parts = PARTS.join(", ");
@@ -60,11 +61,7 @@ impl Lesson {
     }
 }
 
-fn is_setting(name: &str) -> bool {
-    MAIN.iter().chain(&MORE).any(|knob| knob.key == name)
-}
-
-/// Whether `show` leaves it out where it is not named.
+/// Whether it is the recipe or a setting: what `show` leaves out where it is not named.
 fn is_of_settings(name: &str) -> bool {
-    name == "recipe" || is_setting(name)
+    name == "recipe" || MAIN.iter().chain(&MORE).any(|knob| knob.key == name)
 }

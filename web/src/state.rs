@@ -721,9 +721,14 @@ impl State {
                 warnings,
                 memory,
             } => self.curves.update(|curves| {
-                let kept = if took_ms > 0.0 { PACE_KEPT } else { 0.0 };
-                let (steps, ms) = curves.pace;
-                curves.pace = (kept * steps + reports.len() as f64, kept * ms + took_ms);
+                // Those of a run that was opened are over.
+                if took_ms > 0.0 {
+                    let (steps, ms) = curves.pace;
+                    curves.pace = (
+                        PACE_KEPT * steps + reports.len() as f64,
+                        PACE_KEPT * ms + took_ms,
+                    );
+                }
                 curves.pairs = pairs;
                 curves.age = Some(age);
                 if let Some(list) = hardest {
