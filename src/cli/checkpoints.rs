@@ -180,12 +180,12 @@ impl Checkpoints {
         match self.save(run).await {
             Ok(()) if self.failed => {
                 self.failed = false;
-                bar.note("the run is saved again");
+                bar.say("the run is saved again");
             }
             Ok(()) => {}
             Err(error) if !self.failed => {
                 self.failed = true;
-                bar.note(&format!(
+                bar.say(&format!(
                     "the run goes on and is not saved: {error}; if it is stopped, what was not saved is lost"
                 ));
             }

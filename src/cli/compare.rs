@@ -158,7 +158,7 @@ async fn follow(comparison: &mut Comparison, tasks: &progress::Tasks) -> Result<
                 bar.note(&format!("{name}, seed {seed}, {steps} steps: {score}"));
             }
             CompareProgress::Halved { left, steps } => {
-                bar.note(&format!("the best {left} after {steps} steps go on"));
+                bar.say(&format!("the best {left} after {steps} steps go on"));
             }
             CompareProgress::Finished => break,
         }

@@ -84,8 +84,13 @@ impl Progress {
             let left = (total - done) as f64 / rate;
             note_line(format_args!("{line}  {rate:.0}/s, {left:.0} s left"));
         } else {
-            BARS.suspend(|| note_line(line));
+            self.say(line);
         }
+    }
+
+    /// Prints a line above the bar.
+    pub(super) fn say(&self, line: &str) {
+        BARS.suspend(|| note_line(line));
     }
 
     pub(super) fn finish(&self) {

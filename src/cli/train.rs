@@ -324,7 +324,7 @@ async fn follow(
             Progress::Finished => {}
         }
         for warning in &run.warnings()[warned..] {
-            bar.note(&format!("warning: {warning}"));
+            bar.say(&format!("warning: {warning}"));
         }
         warned = run.warnings().len();
         if is_over {

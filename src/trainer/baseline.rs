@@ -237,7 +237,8 @@ impl Trainer {
         linear.model.set_weights(&self.engine, &[layer]).await
     }
 
-    /// Starts a head without hidden layers at the linear map; outputs that the map does not have keep their random start.
+    /// Starts a head without hidden layers at the linear map, as it is scored: outputs beyond its cut start at zero, which changes
+    /// no cosine, and learn from there.
     ///
     /// # Errors
     /// [`Error::Config`] where there is no such map, and as [`Trainer::evaluate`].
@@ -250,9 +251,17 @@ impl Trainer {
         }
         let mut head = self.weights().await?;
         if let Some(fit) = self.linear.as_ref().ok().and_then(Linear::fitted) {
-            let LayerWeights { weight, bias, .. } = fit.map.layer();
-            head[0].weight[..weight.len()].copy_from_slice(weight);
-            head[0].bias[..bias.len()].copy_from_slice(bias);
+            let LayerWeights {
+                shape,
+                weight,
+                bias,
+                ..
+            } = fit.map.layer();
+            head[0].weight.fill(0.0);
+            head[0].bias.fill(0.0);
+            let values = fit.cut * shape[1];
+            head[0].weight[..values].copy_from_slice(&weight[..values]);
+            head[0].bias[..fit.cut].copy_from_slice(&bias[..fit.cut]);
         }
         self.set_weights(&head).await
     }
