@@ -399,6 +399,15 @@ impl Dataset {
         if self.joined {
             config.split = Split::Column(split::SIDE_COLUMN.to_owned());
         }
+        // A batch has no row twice. Of a large table no more has to be known.
+        if self.rows() < 16 * config.batch_size
+            && let Ok(sides) = Sides::new(self, &config)
+        {
+            let most = sides.of(Side::Train).len();
+            while config.batch_size > most.max(2) {
+                config.batch_size /= 2;
+            }
+        }
         config
     }
 }
@@ -453,6 +462,16 @@ mod tests {
         Labelled::read(&file, None, super::Choice::default())
             .and_then(Dataset::new)
             .expect("reads")
+    }
+
+    #[test]
+    fn a_batch_suits_the_rows_that_train() {
+        // 3, 27 and 81 of them train.
+        for (rows, batch) in [(6, 2), (60, 16), (180, 32)] {
+            let lines = (0..rows).map(|row| format!("{row},{}\n", row % 3));
+            let dataset = table("few.csv", &format!("a,label\n{}", lines.collect::<String>()));
+            assert_eq!(dataset.default_config().batch_size, batch, "{rows} rows");
+        }
     }
 
     #[test]
