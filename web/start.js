@@ -29,6 +29,7 @@ addEventListener("DOMContentLoaded", async () => {
   await load().catch((error) => (error instanceof WebAssembly.RuntimeError ? Promise.reject(error) : load()));
   started = true;
   for (const id of ["failed", "loading"]) document.getElementById(id).hidden = true;
+  if (new URLSearchParams(location.search).has("tour")) await import("./tour.js");
 });
 
 // The page says so when its worker has come up: from then on, keeping its files is in the way of nothing. Over http from another

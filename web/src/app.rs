@@ -391,6 +391,7 @@ fn Verdict(state: State, session: Session) -> impl IntoView {
         }
     };
     let (advice, numbers) = (move || part(false), move || part(true));
+    let is_new = move || state.curves.read().history.is_empty() && !state.has_run();
     view! {
         <div class="verdict" class:told=move || state.curves.read().verdict.is_some()>
             <p data-testid="verdict" aria-live="polite"><b>{advice}</b>" "{numbers}</p>
@@ -399,6 +400,7 @@ fn Verdict(state: State, session: Session) -> impl IntoView {
                 <button class="link" data-testid="score-fewer" hidden=move || !state.can_score_fewer() on:click=move |_| session.score_fewer()>
                     {format!("Score {} rows only", grouped(FEWER as u64))}
                 </button>
+                <a data-testid="tour" href="?tour" target="_blank" hidden=move || !is_new()>"Take the tour"</a>
             </p>
         </div>
     }
