@@ -65,6 +65,8 @@ pub(crate) fn Data(state: State, session: Session) -> impl IntoView {
                     type="file" multiple=true accept=accepted() data-testid="dataset-file" on:change=take_files
                 />
             </label>
+            // reopen.js shows it, where files can be opened again.
+            <button id="reopen" class="link" hidden=true></button>
             <p class="summary" data-testid="dataset-summary">
                 {move || state.data.read().as_ref().map(summary)}
             </p>
