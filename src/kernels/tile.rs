@@ -4,7 +4,7 @@ use super::Kernel;
 use crate::device::DeviceInfo;
 
 /// Bytes of workgroup memory that [`Shape::Tile`] takes.
-pub(super) const WORKGROUP_BYTES: u32 = 16 << 10;
+pub(super) const WORKGROUP_BYTES: u32 = 12 << 10;
 
 /// Invocations of a workgroup, in both shapes.
 pub(super) const WORKGROUP_SIZE: u32 = 256;
@@ -14,7 +14,7 @@ pub(super) const WORKGROUP_SIZE: u32 = 256;
 pub enum Shape {
     /// 8 rows and 4 references an invocation, no barrier: for adapters that pay dearly for barriers, and for few rows.
     Strip,
-    /// 128 rows and 128 references a workgroup, through workgroup memory.
+    /// 64 rows and 128 references a workgroup, through workgroup memory.
     Tile,
 }
 
@@ -43,7 +43,7 @@ impl Shape {
     pub(super) fn groups(self, rows: usize, references: usize) -> u64 {
         let (high, wide) = match self {
             Self::Strip => (8, 4 * WORKGROUP_SIZE as usize),
-            Self::Tile => (128, 128),
+            Self::Tile => (64, 128),
         };
         (rows.div_ceil(high) * references.div_ceil(wide)) as u64
     }
