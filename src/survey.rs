@@ -132,7 +132,7 @@ impl Survey {
     pub fn findings(&self, names: &[String]) -> Vec<String> {
         let name = |column: u32| match names.get(column as usize) {
             Some(name) => name.clone(),
-            None => format!("column {}", column + 1),
+            None => format!("feature {}", column + 1),
         };
         let mut findings = Vec::new();
         if !self.constant_columns.is_empty() {
@@ -288,7 +288,7 @@ mod tests {
             .collect();
         let said = survey(&scaled).findings(&[]);
         assert!(
-            said[0].contains("from 2.58 (\"column 1\") to 21468.3"),
+            said[0].contains("from 2.58 (\"feature 1\") to 21468.3"),
             "{said:?}"
         );
         let sides = |train: &[u32], test: &[u32]| Sides {

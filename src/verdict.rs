@@ -162,7 +162,13 @@ pub(crate) fn verdict(split: &Split, trial: Option<&Trial>) -> Verdict {
         Some(chance) => format!(
             "Do not ship this head: its nearest row is right no more often than by chance ({chance:.2})."
         ),
-        None => advice(&raw, linear).to_owned(),
+        None => match advice(&raw, linear) {
+            NO_GAIN if trial.head.queries.len() < FEW => format!(
+                "Too few rows to tell: only {} were scored. Compare settings with several seeds, or bring more rows.",
+                trial.head.queries.len()
+            ),
+            advice => advice.to_owned(),
+        },
     };
     let text = format!(
         "{advice} On {on}, the nearest row is right for {p:.digits$} (precision@1): {nearest}. Whole groups score {m:.digits$} \
@@ -178,6 +184,12 @@ pub(crate) fn verdict(split: &Split, trial: Option<&Trial>) -> Verdict {
 
 /// Said of a head that a linear map leaves behind.
 const LINEAR_IS_BETTER: &str = "Do not ship this head: a linear map does better. Take that, or start from it (hidden_layers [], initial_weights lda).";
+
+/// Said where nothing tells the head from the raw features.
+const NO_GAIN: &str = "No clear gain over the raw features: the training was not worth it.";
+
+/// Rows that are too few for a gain of a tenth to be clear.
+const FEW: usize = 100;
 
 /// What to do with the head.
 fn advice(raw: &Standing, linear: Option<(&Standing, bool)>) -> &'static str {
@@ -214,9 +226,7 @@ fn advice(raw: &Standing, linear: Option<(&Standing, bool)>) -> &'static str {
         (Is::Worse, Is::Better) => {
             "Keep this head if you need whole groups; for the nearest row the raw features do better."
         }
-        (Is::Alike, Is::Alike) => {
-            "No clear gain over the raw features: the training was not worth it."
-        }
+        (Is::Alike, Is::Alike) => NO_GAIN,
         (Is::Worse, _) | (_, Is::Worse) => {
             "Do not ship this head: the raw features do better. Try more rows or fewer steps."
         }
@@ -562,6 +572,26 @@ mod tests {
         assert_eq!(mixed(60, 40), Is::Alike);
         assert_eq!(mixed(63, 37), Is::Better);
         assert_eq!(mixed(37, 63), Is::Worse);
+    }
+
+    #[test]
+    fn few_rows_tell_nothing_rather_than_that_training_was_not_worth_it() {
+        let said = |rows: usize| {
+            let few = |right| {
+                let mut judged = judged(right, 0.5);
+                judged.queries.truncate(rows);
+                judged
+            };
+            let trial = Trial {
+                head: few(900),
+                raw: few(899),
+                linear: None,
+                tested: true,
+            };
+            verdict(&Split::Random, Some(&trial)).text
+        };
+        assert!(said(15).starts_with("Too few rows to tell: only 15 were scored."));
+        assert!(said(100).starts_with("No clear gain over the raw features"));
     }
 
     #[test]

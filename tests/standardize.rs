@@ -184,11 +184,7 @@ fn the_linear_baseline_comes_out_as_a_head_for_rows_as_they_are_in_the_file() {
 
 #[test]
 fn a_linear_head_that_starts_at_the_linear_map_scores_as_it_before_the_first_step() {
-    let sets = [
-        "hidden_layers=[]",
-        "initial_weights=lda",
-        "steps=1",
-    ];
+    let sets = ["hidden_layers=[]", "initial_weights=lda", "steps=1"];
     for sample in ["many-classes", "digits"] {
         pollster::block_on(async {
             let dataset = Rc::new(Dataset::sample(sample, 0).expect("is there"));

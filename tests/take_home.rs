@@ -341,17 +341,17 @@ fn labels_that_were_changed_are_among_the_rows_to_check() {
     let mut file = csv::Reader::from_path(&out).expect("is there");
     let headers = file.headers().expect("has one").clone();
     assert_eq!(
-        headers.iter().take(3).collect::<Vec<_>>(),
-        ["row", "label", "likely_label"]
+        headers.iter().take(4).collect::<Vec<_>>(),
+        ["row_from_1", "row_from_0", "label", "likely_label"]
     );
     let found: Vec<(usize, String, String)> = file
         .records()
         .map(|record| {
             let record = record.expect("is whole");
             (
-                record[0].parse().expect("a number"),
-                record[1].to_owned(),
+                record[1].parse().expect("a number"),
                 record[2].to_owned(),
+                record[3].to_owned(),
             )
         })
         .collect();

@@ -369,6 +369,17 @@ mod tests {
         let numbered = dataset("\u{feff}id,x,label\r\n0,1,a\r\n1,2,b", None);
         assert_eq!((numbered.features.dim(), numbered.notes.len()), (1, 2));
         assert_eq!(numbered.notes[1], "left out: \"id\"");
+        // By a name that ends so and by its values: whole numbers, each once.
+        for (names, left_out) in [
+            ("customer_id,x,label", true),
+            ("userId,x,label", true),
+            ("type_id,x,label", false),
+            ("covid,x,label", false),
+        ] {
+            let last = if names.starts_with("type") { "7" } else { "9" };
+            let table = dataset(&format!("{names}\n7,1,a\n8,2,b\n{last},3,a\n"), None);
+            assert_eq!(table.features.dim() == 1, left_out, "{names}");
+        }
     }
 
     #[test]

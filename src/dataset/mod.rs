@@ -399,13 +399,15 @@ impl Dataset {
         if self.joined {
             config.split = Split::Column(split::SIDE_COLUMN.to_owned());
         }
-        // A batch has no row twice. Of a large table no more has to be known.
-        if self.rows() < 16 * config.batch_size
-            && let Ok(sides) = Sides::new(self, &config)
-        {
-            let most = sides.of(Side::Train).len();
-            while config.batch_size > most.max(2) {
+        let is_own = !self.name.starts_with("sample:");
+        if is_own && let Ok(sides) = Sides::new(self, &config) {
+            // A batch has no row twice, and neither has a memory.
+            let most = sides.of(Side::Train).len().max(2);
+            while config.batch_size > most {
                 config.batch_size /= 2;
+            }
+            while config.memory_size > most {
+                config.memory_size /= 2;
             }
         }
         config
@@ -465,12 +467,20 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_suits_the_rows_that_train() {
+    fn batch_and_memory_suit_the_rows_that_train() {
         // 3, 27 and 81 of them train.
-        for (rows, batch) in [(6, 2), (60, 16), (180, 32)] {
+        for (rows, batch, memory) in [(6, 2, 2), (60, 16, 16), (180, 32, 64)] {
             let lines = (0..rows).map(|row| format!("{row},{}\n", row % 3));
-            let dataset = table("few.csv", &format!("a,label\n{}", lines.collect::<String>()));
-            assert_eq!(dataset.default_config().batch_size, batch, "{rows} rows");
+            let dataset = table(
+                "few.csv",
+                &format!("a,label\n{}", lines.collect::<String>()),
+            );
+            let TrainConfig {
+                batch_size,
+                memory_size,
+                ..
+            } = dataset.default_config();
+            assert_eq!((batch_size, memory_size), (batch, memory), "{rows} rows");
         }
     }
 

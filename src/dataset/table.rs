@@ -12,6 +12,7 @@ use super::lines::Lines;
 use super::texts::Gathered;
 use super::{Choice, Labelled, Labels, Missing, Texts, labelled, places};
 use crate::error::{Error, Result};
+use crate::order;
 use crate::quote::{LISTED, listed, quoted};
 
 /// Column names that mean a label, whatever their case, the surest first: a `y` may be a coordinate.
@@ -672,6 +673,15 @@ impl Table {
     fn is_id(&self, column: usize) -> bool {
         let name = &self.header[column];
         ID_NAMES.iter().any(|id| name.eq_ignore_ascii_case(id))
+            || (ends_as_id(name) && self.counts(column))
+    }
+
+    /// Whether a column holds whole numbers, each once.
+    fn counts(&self, column: usize) -> bool {
+        let mut values: Vec<f32> = (0..self.rows).map(|row| self.value(row, column)).collect();
+        order::sort_by(&mut values, f32::total_cmp);
+        values.iter().all(|value| value.fract() == 0.0)
+            && values.windows(2).all(|pair| pair[0] < pair[1])
     }
 
     /// A number of a column.
@@ -1199,6 +1209,15 @@ fn is_code_of(column: &Texts, labels: &Texts) -> bool {
     let codes: Vec<u32> = codes.into_iter().flatten().collect();
     let values: BTreeSet<&u32> = codes.iter().collect();
     values.len() == codes.len() && 2 * codes.len() <= labels.len()
+}
+
+/// Whether a column is called as those are that number rows: `customer_id`, `sample id`, `userId`.
+fn ends_as_id(name: &str) -> bool {
+    let spaced = ["_id", "-id", " id", ".id"];
+    let name_ends = |end: &str| name.to_ascii_lowercase().ends_with(end);
+    let capital = ["Id", "ID"].iter().find_map(|end| name.strip_suffix(end));
+    spaced.into_iter().any(name_ends)
+        || capital.is_some_and(|before| before.ends_with(char::is_lowercase))
 }
 
 /// Whether the first line is a row like the others and no header: where it holds numbers alone, unless they are such as name

@@ -64,12 +64,13 @@ pub(super) fn csv(rows: &SideRows) -> TakenFile {
     TakenFile::new(format!("{}_embeddings.csv", rows.of.name()), bytes)
 }
 
-/// Rows to check, the surest first: the row's number in the data, counted from 0, and what its neighbours say.
+/// Rows to check, the surest first: the row's number in the data, as the page counts and as programs do, and what its neighbours say.
 pub(super) fn to_check(rows: &SideRows, check: &RowsToCheck) -> TakenFile {
     let mut file = csv::Writer::from_writer(Vec::new());
-    let mut put = |cells: [&str; 7]| file.write_record(cells).expect("memory takes it");
+    let mut put = |cells: [&str; 8]| file.write_record(cells).expect("memory takes it");
     put([
-        "row",
+        "row_from_1",
+        "row_from_0",
         "label",
         "likely_label",
         "neighbours_of_likely",
@@ -79,6 +80,7 @@ pub(super) fn to_check(rows: &SideRows, check: &RowsToCheck) -> TakenFile {
     ]);
     for suspect in &check.suspects {
         put([
+            &(suspect.row + 1).to_string(),
             &suspect.row.to_string(),
             &text::cell(&suspect.class),
             &text::cell(&suspect.likely),

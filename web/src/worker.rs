@@ -1048,7 +1048,11 @@ impl Core {
                 });
                 self.owes_map = true;
             }
-            Progress::Finished => self.owes_map = true,
+            Progress::Finished => {
+                let elapsed_ms = run.elapsed_ms();
+                self.learn(run.trainer().config(), elapsed_ms);
+                self.owes_map = true;
+            }
         }
         Ok(())
     }
@@ -1077,6 +1081,18 @@ impl Core {
                 self.owes_map = false;
                 self.fail(&error);
             }
+        }
+    }
+
+    /// Learns from a run how fast the next ones will be.
+    fn learn(&mut self, config: &TrainConfig, elapsed_ms: f64) {
+        let (Some(data), Some(empty)) = (&self.data, &mut self.empty) else {
+            return;
+        };
+        let room = empty.room(config.budget_bytes);
+        if let Ok(forecast) = Trainer::plan(&room, data, config, &empty.rate) {
+            let faster = forecast.predicted_ms / elapsed_ms.max(1.0);
+            empty.rate.operations_per_ms *= faster.clamp(0.1, 10.0);
         }
     }
 
