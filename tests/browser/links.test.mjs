@@ -104,6 +104,6 @@ test("a teacher's link shows the settings it names and leaves parts out, and the
   await on("?engine=cpu&hide=steps,colour&show=more#data=digits", {}, async (page) => {
     const shown = await labels(page);
     assert.ok(shown.includes("Batch rows") && !shown.includes("Steps"), shown.join());
-    assert.equal(await page.error(), "The link: there is no `colour` to hide, but every setting and data, recipe, more, compare, runs, take-home; there is no setting `more` to show");
+    assert.equal(await page.error(), "The link: `colour` cannot be hidden. What can is data, recipe, more, compare, runs, take-home, or a setting, such as steps; `more` cannot be shown. What can is `recipe`, or a setting, such as steps");
   });
 });

@@ -35,12 +35,12 @@ impl Lesson {
                 } else if key == "hide" {
                     let parts = PARTS.join(", ");
                     lesson.problems.push(format!(
-                        "there is no `{name}` to hide, but every setting and {parts}"
+                        "`{name}` cannot be hidden. What can is {parts}, or a setting, such as steps"
                     ));
                 } else {
                     lesson
                         .problems
-                        .push(format!("there is no setting `{name}` to show"));
+                        .push(format!("`{name}` cannot be shown. What can is `recipe`, or a setting, such as steps"));
                 }
             }
         }

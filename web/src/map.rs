@@ -124,7 +124,7 @@ pub(crate) fn Map(state: State, session: Session) -> impl IntoView {
         <figure>
             <figcaption>
                 <h2>"Map"</h2>
-                <span class="muted" data-testid="map-caption">{caption}</span>
+                <span class="muted" data-testid="map-caption" title=caption>{caption}</span>
                 <span class="muted" hidden=move || !has_run() || is_circle()>
                     <Show when=move || shows_umap() fallback=|| view! { <Term term=terms::PRINCIPAL_COMPONENTS name="PCA"/> }>
                         <Term term=terms::UMAP/>
@@ -216,7 +216,7 @@ fn Tools(state: State, session: Session, look: Look, has_run: Signal<bool>) -> i
                 <button data-testid="map-after" aria-pressed=move || is(false) on:click=move |_| show(false) title="The embeddings, as the network places them">"After"</button>
             </span>
             <select
-                data-testid="map-by" aria-label="What places the rows" hidden=move || !can_place() prop:value=by on:change=place
+                data-testid="map-by" aria-label="What places the rows" title="PCA: the directions in which the rows differ most. UMAP: rows that are near stay near." hidden=move || !can_place() prop:value=by on:change=place
             >
                 <option value="pca">"PCA"</option>
                 <option value="umap">"UMAP"</option>

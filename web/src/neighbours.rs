@@ -104,7 +104,7 @@ fn line(state: State, i: usize, neighbour: &Neighbour) -> impl IntoView + use<> 
         <tr class=word>
             <td>{i + 1}</td>
             <td><Picture state row=neighbour.row/>{neighbour.row + 1}</td>
-            <td>{neighbour.class.clone()}</td>
+            <td title=neighbour.class.clone()>{neighbour.class.clone()}</td>
             <td><i class="mark"></i>{word}</td>
             <td>{format!("{:.3}", neighbour.similarity)}</td>
         </tr>
