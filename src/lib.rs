@@ -199,7 +199,7 @@ pub use evaluation::{EvaluationSpec, Rows, evaluate};
 pub use forecast::{Forecast, Path, Rate};
 pub use knn::{KnnIndex, KnnSpec, Neighbors};
 pub use ledger::{Bytes, MemoryLedger, OverBudget, Purpose, Reservation};
-pub use linear::{LinearMap, Unfit};
+pub use linear::{LinearMap, LinearOutputs, Unfit};
 pub use listing::{ListingSpec, Windows, checksum, list};
 pub use losses::{
     ArcFaceLoss, CircleLoss, ContrastiveLoss, CosFaceLoss, GeneralizedLiftedStructureLoss,

@@ -70,6 +70,13 @@ impl LayerWeights {
             *bias = (f64::from(*bias) - offset) as f32;
         }
     }
+
+    /// Gives it so many outputs: the first, or all and zeros after them.
+    pub(crate) fn resize(&mut self, outputs: usize) {
+        self.weight.resize(outputs * self.shape[1], 0.0);
+        self.bias.resize(outputs, 0.0);
+        self.shape[0] = outputs;
+    }
 }
 
 /// Activations: the input and the output of every layer, kept for the backward pass.

@@ -94,8 +94,11 @@ pub struct Baseline {
     /// Through the linear map of [`crate::LinearMap`], of no more outputs than the head; nothing where it cannot be
     /// fitted, and a warning says why.
     pub linear: Option<Scores>,
-    /// Outputs of that map: 8, 16, 32 .. or all that there are, whichever does best on the validation rows.
+    /// Outputs of that map, without the constant: 8, 16, 32 .. or all that there are, whichever does best on the validation rows.
     pub linear_dimensions: Option<usize>,
+    /// Whether it does better with a constant output beside them.
+    #[serde(default)]
+    pub linear_constant: bool,
 }
 
 /// The k of recall@k of a full evaluation; recall@1 is precision@1.
@@ -304,10 +307,12 @@ impl Run {
                 ..Baseline::default()
             });
         }
+        let outputs = self.trainer.linear_outputs();
         Ok(Baseline {
             raw,
             linear: Some(linear),
-            linear_dimensions: self.trainer.linear_dimensions(),
+            linear_dimensions: outputs.map(|outputs| outputs.directions),
+            linear_constant: outputs.is_some_and(|outputs| outputs.constant),
         })
     }
 
@@ -389,7 +394,7 @@ impl Run {
         Ok(head.zip(raw).map(|(head, raw)| Trial {
             head,
             raw,
-            linear: linear.zip(self.trainer.linear_dimensions()),
+            linear: linear.zip(self.trainer.linear_outputs()),
             tested: side == Side::Test,
         }))
     }

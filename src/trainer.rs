@@ -200,7 +200,7 @@ impl Trainer {
             evaluator: Evaluator::new(&mut workspace, cut),
             seeker: Seeker::new(&mut workspace),
             linear: linear
-                .map(|directions| Linear::new(&mut workspace, dataset.features.dim(), directions)),
+                .map(|outputs| Linear::new(&mut workspace, dataset.features.dim(), outputs)),
             step: 0,
             pairs: None,
             last: None,

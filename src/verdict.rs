@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::config::Split;
+use crate::linear::LinearOutputs;
 use crate::metrics::{Metrics, QueryScore};
 
 /// A difference at the nearest row is clear beyond so many standard errors. Rows that are each other's nearest count
@@ -73,7 +74,7 @@ pub(crate) struct Trial {
     /// The features as the head sees them.
     pub(crate) raw: Judged,
     /// The linear baseline and its outputs, where there is one.
-    pub(crate) linear: Option<(Judged, usize)>,
+    pub(crate) linear: Option<(Judged, LinearOutputs)>,
     /// Whether it was the test side; else the validation side.
     pub(crate) tested: bool,
 }
@@ -102,10 +103,6 @@ pub(crate) fn verdict(split: &Split, trial: Option<&Trial>) -> Verdict {
     let raw = Standing::of(&trial.head, &trial.raw, by_class);
     let linear = trial.linear.as_ref().map(|(linear, outputs)| {
         let beats_raw = Standing::of(linear, &trial.raw, by_class).wins();
-        let outputs = match outputs {
-            1 => "1 output".to_owned(),
-            more => format!("{more} outputs"),
-        };
         let name = format!("a linear map (LDA, {outputs})");
         (Standing::of(&trial.head, linear, by_class), name, beats_raw)
     });
@@ -384,6 +381,11 @@ impl Gap {
 mod tests {
     use super::*;
 
+    const SIXTEEN: LinearOutputs = LinearOutputs {
+        directions: 16,
+        constant: false,
+    };
+
     /// 1,000 queries of 100 classes, so many of them right at the nearest row, each with this average precision.
     fn judged(right: usize, average_precision: f32) -> Judged {
         let queries: Vec<QueryScore> = (0..1000)
@@ -415,7 +417,7 @@ mod tests {
         let trial = Trial {
             head: judged((900, 0.5)),
             raw: judged((895, 0.4)),
-            linear: Some((judged((990, 0.5)), 16)),
+            linear: Some((judged((990, 0.5)), SIXTEEN)),
             tested: true,
         };
         let Verdict {
@@ -457,7 +459,7 @@ mod tests {
         let trial = Trial {
             head: judged(head),
             raw: judged(raw),
-            linear: linear.map(|linear| (judged(linear), 16)),
+            linear: linear.map(|linear| (judged(linear), SIXTEEN)),
             tested: true,
         };
         verdict(&Split::ByClass, Some(&trial)).text

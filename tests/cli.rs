@@ -1278,6 +1278,10 @@ fn bad_settings_are_refused_by_name_and_range() {
         ),
         (
             "batch_size=64",
+            "memory_size is 27: it must be 0, or at least batch_size",
+        ),
+        (
+            "memory_size=0 batch_size=64",
             "batch_size is 64, and there are 27 training rows: lower it",
         ),
         ("test_fraction=1", "no row is left to train on"),
@@ -1286,7 +1290,9 @@ fn bad_settings_are_refused_by_name_and_range() {
             "only rows of the class \"ash\" are left to train on",
         ),
     ] {
-        let message = refusal(&["train", "--data", "trees.csv", "--set", set]);
+        let mut args = vec!["train", "--data", "trees.csv"];
+        args.extend(set.split(' ').flat_map(|set| ["--set", set]));
+        let message = refusal(&args);
         assert!(message.contains(part), "{set}: {message}");
     }
     let out = folder("settings");

@@ -1,5 +1,6 @@
 //! The linear baseline gives the cosines of a pooled Ledoit-Wolf LDA of scikit-learn's and scipy's parts, which
-//! `tests/golden/linear.py` recorded, through the kernels of a head on both engines; and a run reports it or says why not.
+//! `tests/golden/linear.py` recorded, through the kernels of a head on both engines; with a constant it finds what distances
+//! find; and a run reports it or says why not.
 
 mod common;
 
@@ -7,8 +8,8 @@ use std::rc::Rc;
 
 use common::{engines, open};
 use nearfar::{
-    Dataset, Embedder, Engine, EngineKind, Labelled, LayerWeights, LinearMap, Run, RunReport,
-    Scaling, Trainer, Unfit,
+    Dataset, Embedder, Engine, EngineKind, Labelled, LayerWeights, LinearMap, LinearOutputs, Run,
+    RunReport, Scaling, Trainer, Unfit,
 };
 use serde::Deserialize;
 
@@ -228,18 +229,22 @@ fn one_feature_is_one_direction() {
 }
 
 fn run(dataset: Dataset, sets: &[&str], budget: u64) -> RunReport {
+    finished(&Rc::new(dataset), sets, budget).report()
+}
+
+fn finished(dataset: &Rc<Dataset>, sets: &[&str], budget: u64) -> Run {
     let config = sets.iter().fold(dataset.default_config(), |config, set| {
         config.with_set(set).expect("sets")
     });
     pollster::block_on(async {
         let engine = open(EngineKind::Cpu, budget);
-        let mut run = Run::new(engine, Rc::new(dataset), config)
+        let mut run = Run::new(engine, Rc::clone(dataset), config)
             .await
             .expect("fits");
         while !run.is_finished() {
             run.next(u64::MAX).await.expect("goes on");
         }
-        run.report()
+        run
     })
 }
 
@@ -249,6 +254,134 @@ const SMALL: [&str; 4] = [
     "memory_size=16",
     "hidden_layers=[8]",
 ];
+
+#[test]
+fn each_cut_is_tried_beside_a_constant_and_without() {
+    let tried = |directions, most| -> Vec<String> {
+        let cuts = LinearMap::cuts(directions, most);
+        assert!(cuts.iter().all(|outputs| outputs.count() <= most));
+        cuts.iter().map(LinearOutputs::to_string).collect()
+    };
+    // One direction is a sign without it.
+    assert_eq!(tried(1, 64), ["1 output and a constant"]);
+    assert_eq!(tried(2, 64), ["2 outputs and a constant", "2 outputs"]);
+    // The head's outputs are the limit.
+    assert_eq!(tried(2, 2), ["1 output and a constant", "2 outputs"]);
+    let of_nine = [
+        "8 outputs and a constant",
+        "8 outputs",
+        "9 outputs and a constant",
+        "9 outputs",
+    ];
+    assert_eq!(tried(9, 64), of_nine);
+    assert_eq!(
+        tried(16, 16)[2..],
+        ["15 outputs and a constant", "16 outputs"]
+    );
+}
+
+/// 300 rows of this many classes that follow each other along a line, as the species of iris do.
+fn in_a_row(classes: u32) -> Rc<Dataset> {
+    let spread = |row: usize, values: &mut [f32]| values[0] += 0.9 * (row as u32 % classes) as f32;
+    Rc::new(rows(300, classes, spread))
+}
+
+/// The part of the rows whose most similar one is of their class; of equally similar ones none may be of another.
+fn precision(rows: &[Vec<f64>], labels: &[u32], similarity: impl Fn(&[f64], &[f64]) -> f64) -> f64 {
+    let right = (0..rows.len()).filter(|i| {
+        let most = |same: bool| {
+            let others = (0..rows.len()).filter(|j| j != i && (labels[*i] == labels[*j]) == same);
+            let similar = others.map(|j| similarity(&rows[*i], &rows[j]));
+            similar.fold(f64::NEG_INFINITY, f64::max)
+        };
+        most(true) > most(false)
+    });
+    right.count() as f64 / rows.len() as f64
+}
+
+/// What a linear map finds on the test rows: as the run says; and by distance, by cosine and by cosine without its constant,
+/// from the layer that comes out.
+fn found(dataset: &Rc<Dataset>, sets: &[&str]) -> [f64; 4] {
+    let mut run = finished(dataset, &[&SMALL[..], sets].concat(), 64 << 20);
+    let baseline = run.baseline();
+    assert!(baseline.linear_constant, "{baseline:?}");
+    let said = baseline.linear.and_then(|linear| linear.test);
+    let layer = run.trainer().linear_head().expect("fits");
+    let test = &run.trainer().sides().test.clone();
+    let [outputs, dim] = layer.shape;
+    assert_eq!(baseline.linear_dimensions, Some(outputs - 1));
+    let mut features = Vec::new();
+    pollster::block_on(dataset.features.read(test, &mut features)).expect("reads");
+    let place = |row: &[f32]| -> Vec<f64> {
+        let along = |(weights, bias): (&[f32], &f32)| {
+            let products = weights.iter().zip(row);
+            products.fold(f64::from(*bias), |sum, (w, v)| {
+                sum + f64::from(*w) * f64::from(*v)
+            })
+        };
+        let outputs = layer.weight.chunks_exact(dim).zip(&layer.bias);
+        outputs.map(along).collect()
+    };
+    let with: Vec<Vec<f64>> = features.chunks_exact(dim).map(place).collect();
+    let constant = |row: &Vec<f64>| row[outputs - 1].to_bits() == with[0][outputs - 1].to_bits();
+    assert!(with.iter().all(constant));
+    let without: Vec<Vec<f64>> = with.iter().map(|row| row[..outputs - 1].to_vec()).collect();
+    let labels = dataset.labels_of(test);
+    let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+    let cosine = |a: &[f64], b: &[f64]| dot(a, b) / (dot(a, a).sqrt() * dot(b, b).sqrt());
+    let near = |a: &[f64], b: &[f64]| {
+        let steps = a.iter().zip(b);
+        -steps.map(|(a, b)| (a - b).powi(2)).sum::<f64>()
+    };
+    let found = [
+        said.expect("scored").precision_at_1,
+        precision(&with, &labels, near),
+        precision(&with, &labels, cosine),
+        precision(&without, &labels, cosine),
+    ];
+    println!("said, by distance, by cosine, without the constant: {found:.3?}");
+    found
+}
+
+#[test]
+fn a_class_in_the_middle_is_found_as_by_distance() {
+    for sets in [
+        &["test_fraction=0.5", "validation_fraction=0.2"],
+        // No row chooses.
+        &["test_fraction=0.5", "validation_fraction=0"],
+    ] {
+        let [said, distance, cosine, without] = found(&in_a_row(3), sets);
+        assert!(distance > 0.85, "{distance}");
+        assert!((said - distance).abs() < 0.05, "{said}, {distance}");
+        assert!((cosine - distance).abs() < 0.05, "{cosine}, {distance}");
+        assert!(without < distance - 0.1, "{without}, {distance}");
+    }
+}
+
+#[test]
+fn two_classes_are_found_as_by_distance() {
+    for sets in [
+        &["test_fraction=0.5", "validation_fraction=0.2"],
+        &["test_fraction=0.5", "validation_fraction=0"],
+    ] {
+        let [said, distance, cosine, without] = found(&in_a_row(2), sets);
+        assert!(distance > 0.85, "{distance}");
+        assert!((said - distance).abs() < 0.05, "{said}, {distance}");
+        assert!((cosine - distance).abs() < 0.05, "{cosine}, {distance}");
+        // All rows on a side are as near.
+        assert!(without < 0.5, "{without}");
+    }
+}
+
+#[test]
+fn where_no_row_chooses_many_directions_have_no_constant() {
+    let sets = ["test_fraction=0.5", "validation_fraction=0"];
+    let dataset = Dataset::sample("digits", 0).expect("is there");
+    let report = run(dataset, &[&SMALL[..], &sets].concat(), 64 << 20);
+    let baseline = report.baseline;
+    assert_eq!(baseline.linear_dimensions, Some(9));
+    assert!(!baseline.linear_constant);
+}
 
 #[test]
 fn a_run_scores_the_linear_map_on_the_queries_of_the_raw_features() {

@@ -185,10 +185,17 @@ fn the_linear_baseline_comes_out_as_a_head_for_rows_as_they_are_in_the_file() {
 #[test]
 fn a_linear_head_that_starts_at_the_linear_map_scores_as_it_before_the_first_step() {
     let sets = ["hidden_layers=[]", "initial_weights=lda", "steps=1"];
-    for sample in ["many-classes", "digits"] {
+    // The map has so many of the head's outputs.
+    for (sample, outputs, size) in [
+        ("many-classes", "16 outputs and a constant", 64),
+        ("many-classes", "16 outputs", 16),
+        ("digits", "9 outputs", 64),
+    ] {
         pollster::block_on(async {
             let dataset = Rc::new(Dataset::sample(sample, 0).expect("is there"));
-            let config = sets.iter().fold(dataset.default_config(), |config, set| {
+            let size = format!("embedding_size={size}");
+            let sets = sets.iter().copied().chain([size.as_str()]);
+            let config = sets.fold(dataset.default_config(), |config, set| {
                 config.with_set(set).expect("sets")
             });
             let engine = open(EngineKind::Cpu, 256 << 20);
@@ -197,7 +204,8 @@ fn a_linear_head_that_starts_at_the_linear_map_scores_as_it_before_the_first_ste
             let start = trainer.evaluate().await.expect("evaluates");
             let linear = trainer.score_linear(nearfar::Side::Validation).await;
             let linear = linear.expect("scores").expect("is there");
-            // The map has 16 and 8 outputs of the head's 64.
+            let chosen = trainer.linear_outputs().map(|outputs| outputs.to_string());
+            assert_eq!(chosen.as_deref(), Some(outputs), "{sample}");
             assert_eq!(start.validation.expect("scored"), linear, "{sample}");
         });
     }

@@ -406,9 +406,7 @@ impl Dataset {
             while config.batch_size > most {
                 config.batch_size /= 2;
             }
-            while config.memory_size > most {
-                config.memory_size /= 2;
-            }
+            config.memory_size = config.memory_size.min(most);
         }
         config
     }
@@ -469,7 +467,7 @@ mod tests {
     #[test]
     fn batch_and_memory_suit_the_rows_that_train() {
         // 3, 27 and 81 of them train.
-        for (rows, batch, memory) in [(6, 2, 2), (60, 16, 16), (180, 32, 64)] {
+        for (rows, batch, memory) in [(6, 2, 3), (60, 16, 27), (180, 32, 81)] {
             let lines = (0..rows).map(|row| format!("{row},{}\n", row % 3));
             let dataset = table(
                 "few.csv",

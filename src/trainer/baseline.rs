@@ -10,7 +10,7 @@ use crate::dataset::Side;
 use crate::engine::Workspace;
 use crate::error::{Error, Result};
 use crate::evaluation;
-use crate::linear::{LinearMap, Unfit};
+use crate::linear::{LinearMap, LinearOutputs, Unfit};
 use crate::metrics::Metrics;
 use crate::model::{Activations, EmbeddingModel, LayerWeights};
 use crate::plan::MemoryPlan;
@@ -28,7 +28,7 @@ pub(super) struct Linear {
     fit: Option<Result<Fit, Unfit>>,
 }
 
-/// What came of the fit, as a checkpoint says it; the map itself is among its arrays.
+/// What came of the fit, as a checkpoint says it; the layer itself is among its arrays.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Fitted {
@@ -36,29 +36,31 @@ pub(super) enum Fitted {
     Not,
     /// There is none, as rows of a class vary in too few directions.
     Singular,
-    /// There is one, and so many of its directions do best.
+    /// There is one, and so many of its directions do best. Zeros follow among the arrays.
     Cut(usize),
+    /// So many do best with a constant after them.
+    BesideConstant(usize),
 }
 
 /// The arrays of a checkpoint.
 const SAVED: [&str; 2] = ["linear.weight", "linear.bias"];
 
-/// A linear map, and how many of its directions do best on the validation rows.
+/// What of a linear map does best on the validation rows, as a layer.
 #[derive(Debug)]
 struct Fit {
-    map: LinearMap,
-    cut: usize,
+    layer: LayerWeights,
+    outputs: LinearOutputs,
 }
 
 impl Linear {
-    pub(super) fn plan(plan: MemoryPlan, dim: usize, directions: usize) -> MemoryPlan {
-        let widths = [dim, directions];
+    pub(super) fn plan(plan: MemoryPlan, dim: usize, outputs: usize) -> MemoryPlan {
+        let widths = [dim, outputs];
         let plan = EmbeddingModel::plan(plan, PARAMETERS, &widths);
         Activations::plan(plan, &TILE, &widths, TILE_ROWS)
     }
 
-    pub(super) fn new(workspace: &mut Workspace, dim: usize, directions: usize) -> Self {
-        let widths = [dim, directions];
+    pub(super) fn new(workspace: &mut Workspace, dim: usize, outputs: usize) -> Self {
+        let widths = [dim, outputs];
         Self {
             model: EmbeddingModel::zeroed(workspace, PARAMETERS, &widths),
             tile: Activations::new(workspace, &TILE, &widths),
@@ -111,14 +113,14 @@ impl Trainer {
     /// where there is none.
     pub fn linear_head(&self) -> Option<LayerWeights> {
         let fit = self.linear.as_ref().ok()?.fitted()?;
-        let mut layer = fit.map.cut(fit.cut);
+        let mut layer = fit.layer.clone();
         layer.fold(self.scaling().0);
         Some(layer)
     }
 
     /// Outputs of the linear baseline; nothing before it was scored, or where there is none.
-    pub fn linear_dimensions(&self) -> Option<usize> {
-        Some(self.linear.as_ref().ok()?.fitted()?.cut)
+    pub fn linear_outputs(&self) -> Option<LinearOutputs> {
+        Some(self.linear.as_ref().ok()?.fitted()?.outputs)
     }
 
     fn rows_and_queries(&self, side: Side) -> (Vec<u32>, Vec<u32>) {
@@ -131,7 +133,7 @@ impl Trainer {
         (rows, queries)
     }
 
-    /// Fits the linear map, and keeps as many of its directions as find most of the validation rows' nearest.
+    /// Fits the linear map, and keeps those outputs that find most of the validation rows' nearest.
     pub(super) async fn fit_linear(&mut self) -> Result<()> {
         let Ok(Linear { fit: None, .. }) = &self.linear else {
             return Ok(());
@@ -141,9 +143,10 @@ impl Trainer {
         let map = LinearMap::fit(&self.engine, &self.dataset, scaling, train, most).await?;
         let fit = match map {
             Ok(map) => {
-                let cut = self.best_cut(&map).await?;
-                self.set_linear(&map, cut).await?;
-                Ok(Fit { map, cut })
+                let outputs = self.best_outputs(&map).await?;
+                let layer = map.cut(outputs);
+                self.set_linear(&layer).await?;
+                Ok(Fit { layer, outputs })
             }
             Err(unfit) => Err(unfit),
         };
@@ -155,20 +158,25 @@ impl Trainer {
 
     /// Saves the linear map, so that no run is fitted twice.
     pub(super) fn save_linear(&self, arrays: &mut ArrayWriter) -> Result<Fitted> {
-        match self
-            .linear
-            .as_ref()
-            .ok()
-            .and_then(|linear| linear.fit.as_ref())
-        {
-            None => Ok(Fitted::Not),
-            Some(Err(_)) => Ok(Fitted::Singular),
-            Some(Ok(Fit { map, cut })) => {
-                arrays.array(SAVED[0], &map.layer().weight)?;
-                arrays.array(SAVED[1], &map.layer().bias)?;
-                Ok(Fitted::Cut(*cut))
-            }
-        }
+        let Ok(Linear {
+            model,
+            fit: Some(fit),
+            ..
+        }) = &self.linear
+        else {
+            return Ok(Fitted::Not);
+        };
+        let Ok(Fit { layer, outputs }) = fit else {
+            return Ok(Fitted::Singular);
+        };
+        let mut layer = layer.clone();
+        layer.resize(model.embedding_size());
+        arrays.array(SAVED[0], &layer.weight)?;
+        arrays.array(SAVED[1], &layer.bias)?;
+        Ok(match outputs.constant {
+            true => Fitted::BesideConstant(outputs.directions),
+            false => Fitted::Cut(outputs.directions),
+        })
     }
 
     /// Takes back what was saved.
@@ -181,63 +189,69 @@ impl Trainer {
         let Ok(linear) = &mut self.linear else {
             return Ok(());
         };
-        let shape = [linear.model.embedding_size(), linear.model.input_size()];
-        linear.fit = match fitted {
-            Fitted::Not => None,
-            Fitted::Singular => Some(Err(Unfit::Singular)),
-            Fitted::Cut(cut) if (1..=shape[0]).contains(&cut) => {
-                let map = LinearMap::of(LayerWeights {
-                    index: 0,
-                    shape,
-                    weight: arrays.exactly(SAVED[0], shape[0] * shape[1])?,
-                    bias: arrays.exactly(SAVED[1], shape[0])?,
-                });
-                self.set_linear(&map, cut).await?;
-                if let Ok(linear) = &mut self.linear {
-                    linear.fit = Some(Ok(Fit { map, cut }));
-                }
+        let [most, inputs] = [linear.model.embedding_size(), linear.model.input_size()];
+        let (directions, constant) = match fitted {
+            Fitted::Not => return Ok(()),
+            Fitted::Singular => {
+                linear.fit = Some(Err(Unfit::Singular));
                 return Ok(());
             }
-            Fitted::Cut(cut) => {
-                return Err(damaged(format_args!("its linear map has no {cut} outputs")));
-            }
+            Fitted::Cut(directions) => (directions, false),
+            Fitted::BesideConstant(directions) => (directions, true),
         };
+        let outputs = LinearOutputs {
+            directions,
+            constant,
+        };
+        if !(1..=most - usize::from(constant)).contains(&directions) {
+            return Err(damaged(format_args!("its linear map has no {outputs}")));
+        }
+        let mut layer = LayerWeights {
+            index: 0,
+            shape: [most, inputs],
+            weight: arrays.exactly(SAVED[0], most * inputs)?,
+            bias: arrays.exactly(SAVED[1], most)?,
+        };
+        layer.resize(outputs.count());
+        self.set_linear(&layer).await?;
+        if let Ok(linear) = &mut self.linear {
+            linear.fit = Some(Ok(Fit { layer, outputs }));
+        }
         Ok(())
     }
 
-    /// The cut of the best precision@1 on the validation rows; of equal ones that of the best MAP@R, then the largest. All
-    /// directions where no row validates.
-    async fn best_cut(&mut self, map: &LinearMap) -> Result<usize> {
-        let directions = map.layer().shape[0];
+    /// The outputs of the best precision@1 on the validation rows; of equal ones those of the best MAP@R, then the most, then those
+    /// without a constant.
+    async fn best_outputs(&mut self, map: &LinearMap) -> Result<LinearOutputs> {
+        let (directions, limit) = (map.layer().shape[0], self.config.embedding_size);
         let (rows, queries) = self.rows_and_queries(Side::Validation);
-        let (mut best, mut most) = (directions, (-1.0, -1.0));
-        for cut in LinearMap::cuts(directions) {
-            self.set_linear(map, cut).await?;
-            let what = format!("{}, {cut} outputs", Map::Linear.scoring(Side::Validation));
+        let (mut best, mut most) = (LinearMap::unchosen(directions, limit), (-1.0, -1.0));
+        for outputs in LinearMap::cuts(directions, limit) {
+            self.set_linear(&map.cut(outputs)).await?;
+            let what = format!("{}, {outputs}", Map::Linear.scoring(Side::Validation));
             let scored = self.score_queries(&what, Map::Linear, &rows, &queries);
             let Some(score) = scored.await? else {
                 continue;
             };
             let score = (score.precision_at_1, score.mean_average_precision_at_r);
             if score >= most {
-                (best, most) = (cut, score);
+                (best, most) = (outputs, score);
             }
         }
         Ok(best)
     }
 
-    /// Puts the first `cut` directions on the engine. The others are zeros, which change no cosine.
-    async fn set_linear(&mut self, map: &LinearMap, cut: usize) -> Result<()> {
+    /// Puts a layer on the engine. Further outputs are zeros, which change no cosine.
+    async fn set_linear(&mut self, layer: &LayerWeights) -> Result<()> {
         let Ok(linear) = &mut self.linear else {
             return Ok(());
         };
-        let mut layer = map.layer().clone();
-        layer.weight[cut * layer.shape[1]..].fill(0.0);
-        layer.bias[cut..].fill(0.0);
+        let mut layer = layer.clone();
+        layer.resize(linear.model.embedding_size());
         linear.model.set_weights(&self.engine, &[layer]).await
     }
 
-    /// Starts a head without hidden layers at the linear map, as it is scored: outputs beyond its cut start at zero, which changes
+    /// Starts a head without hidden layers at the linear map, as it is scored: outputs beyond its own start at zero, which changes
     /// no cosine, and learn from there.
     ///
     /// # Errors
@@ -251,17 +265,9 @@ impl Trainer {
         }
         let mut head = self.weights().await?;
         if let Some(fit) = self.linear.as_ref().ok().and_then(Linear::fitted) {
-            let LayerWeights {
-                shape,
-                weight,
-                bias,
-                ..
-            } = fit.map.layer();
-            head[0].weight.fill(0.0);
-            head[0].bias.fill(0.0);
-            let values = fit.cut * shape[1];
-            head[0].weight[..values].copy_from_slice(&weight[..values]);
-            head[0].bias[..fit.cut].copy_from_slice(&bias[..fit.cut]);
+            let outputs = head[0].shape[0];
+            head[0] = fit.layer.clone();
+            head[0].resize(outputs);
         }
         self.set_weights(&head).await
     }

@@ -125,7 +125,7 @@ pub(super) struct Sizes {
     /// Steps whose rows go up together, and whose reports come back together.
     pub(super) steps_per_upload: usize,
     pub(super) evaluation: EvaluationSpec,
-    /// Directions of the linear baseline.
+    /// Outputs of the linear baseline at most.
     pub(super) linear: Result<usize, Unfit>,
 }
 
@@ -149,7 +149,7 @@ pub(super) struct Fit {
     pub(super) plan: MemoryPlan,
     /// Whether all features stay on the engine.
     pub(super) resident: bool,
-    /// Directions of the linear baseline.
+    /// Outputs of the linear baseline at most.
     pub(super) linear: Result<usize, Unfit>,
     /// How evaluations are cut.
     pub(super) cut: Cut,
@@ -262,7 +262,9 @@ impl Sizes {
                 &dataset.labels_of(&sides.train),
                 dataset.features.dim(),
                 config.embedding_size,
-            ),
+            )
+            // A constant comes after the directions where the head has as many outputs.
+            .map(|directions| (directions + 1).min(config.embedding_size)),
         })
     }
 
@@ -475,8 +477,8 @@ impl Sizes {
             .with::<f32>(Purpose::Gradients, "train.drift_sums", 2);
         plan = Activations::plan(plan, &TILE, &self.widths, TILE_ROWS);
         plan = Seeker::plan(plan, 1, NEIGHBOURS as u64);
-        if let Some(directions) = linear {
-            plan = Linear::plan(plan, dataset.features.dim(), directions);
+        if let Some(outputs) = linear {
+            plan = Linear::plan(plan, dataset.features.dim(), outputs);
         }
         plan
     }

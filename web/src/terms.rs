@@ -189,8 +189,8 @@ pub(crate) const RAW: Meaning = term(
 );
 pub(crate) const LDA: Meaning = term(
     "linear map (LDA)",
-    "Linear discriminant analysis, fitted to the training rows at once, without steps; no wider than the head. A head is \
-     worth its effort where it beats this.",
+    "Linear discriminant analysis, fitted to the training rows at once, without steps; no wider than the head. Where that \
+     does better, one output is a constant: rows then go by distance. A head is worth its effort where it beats this.",
 );
 
 /// The same where there is little room.
