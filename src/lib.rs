@@ -221,7 +221,7 @@ pub use mining::{KeptOfAnchor, Mined, MiningSpec, Pairs, Wanted, mine, mine_into
 pub use model::{Activations, EmbeddingModel, LayerWeights};
 pub use plan::{MemoryPlan, PlannedBuffer, Room};
 pub use pml::pml_bytes;
-pub use projection::{Axes, project};
+pub use projection::{Axes, Plane};
 pub use rate::measure_rate;
 pub use recipes::Recipe;
 pub use row_pass::RowWork;

@@ -5,15 +5,15 @@ use crate::embeddings::Embeddings;
 use crate::error::Result;
 use crate::evaluation;
 use crate::order;
-use crate::projection::{Axes, project};
+use crate::projection::{Axes, Plane};
 use crate::working::Working;
 
-/// Rows of a map at most, while a run goes on and once it is over: each evaluation embeds them.
-const ROWS: usize = 2000;
-const ROWS_AT_THE_END: usize = 50_000;
-/// Features that are looked at for one, and products of two of a row, at most: it is there within a second.
-const VALUES: usize = 1 << 20;
-const PRODUCTS: usize = 1 << 28;
+/// Rows of a map at most, and their features.
+const ROWS: usize = 50_000;
+const FEATURES: usize = 1 << 25;
+/// Features that the plane is fitted to, or products of two of a row, at most: each evaluation of a run fits one.
+const FITTED_FEATURES: usize = 1 << 20;
+const FITTED_PRODUCTS: usize = 1 << 26;
 /// The largest classes: the plane is chosen to spread them.
 const SPREAD: usize = 10;
 /// Rows that are read from one word of it to the next.
@@ -52,19 +52,16 @@ pub struct Pictures {
 }
 
 impl Pictures {
-    /// Rows of `side * side` values, as they are in the data.
-    fn of(side: usize, values: &[f32]) -> Self {
-        let shades = values.chunks_exact(side * side).flat_map(|row| {
-            let least = row.iter().copied().fold(f32::INFINITY, f32::min);
-            let most = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-            let range = if most > least { most - least } else { 1.0 };
-            row.iter()
-                .map(move |value| (255.0 * ((value - least) / range)) as u8)
-        });
-        Self {
-            side,
-            shades: shades.collect(),
-        }
+    /// Adds rows of `side * side` values, as they are in the data.
+    fn extend(&mut self, values: &[f32]) {
+        self.shades
+            .extend(values.chunks_exact(self.side * self.side).flat_map(|row| {
+                let least = row.iter().copied().fold(f32::INFINITY, f32::min);
+                let most = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+                let range = if most > least { most - least } else { 1.0 };
+                row.iter()
+                    .map(move |value| (255.0 * ((value - least) / range)) as u8)
+            }));
     }
 }
 
@@ -75,7 +72,7 @@ impl Map {
     /// # Errors
     /// [`crate::Error::Data`] when a file is no longer as it was.
     pub async fn of_features(dataset: &Dataset, heard: &mut dyn FnMut(Working)) -> Result<Self> {
-        let rows = evaluation::choose(dataset.rows(), most_rows(dataset.features.dim(), true), 0);
+        let rows = evaluation::choose(dataset.rows(), most_rows(dataset.features.dim()), 0);
         let mut map = Self::of(dataset, None, rows, heard).await?;
         map.points.clone_from(&map.before);
         Ok(map)
@@ -101,10 +98,28 @@ impl Map {
         for (place, label) in named.iter().enumerate() {
             places[*label as usize] = place as u8;
         }
+        let classes: Vec<u8> = labels.iter().map(|label| places[*label as usize]).collect();
+        let dim = dataset.features.dim();
         let mut features = Embeddings {
             values: Vec::new(),
-            dim: dataset.features.dim(),
+            dim,
         };
+        let is_fitted = fitted(&classes, dim);
+        let fit_to: Vec<u32> = (0..rows.len())
+            .filter(|at| is_fitted(*at))
+            .map(|at| rows[at])
+            .collect();
+        dataset.features.read(&fit_to, &mut features.values).await?;
+        make_unit(&mut features);
+        let plane = Plane::fit(&features, |_| true, &Axes::default());
+        let mut pictures = dataset
+            .picture_side()
+            .filter(|_| rows.len() * dim <= PIXELS)
+            .map(|side| Pictures {
+                side,
+                shades: Vec::with_capacity(rows.len() * dim),
+            });
+        let mut before = Vec::with_capacity(rows.len());
         for (part, some) in rows.chunks(READ_ROWS).enumerate() {
             heard(Working {
                 what: "placing rows by their features".to_owned(),
@@ -112,20 +127,14 @@ impl Map {
                 done: (part * READ_ROWS) as u64,
                 total: rows.len() as u64,
             });
+            features.values.clear();
             dataset.features.read(some, &mut features.values).await?;
-        }
-        let pictures = dataset
-            .picture_side()
-            .filter(|_| features.values.len() <= PIXELS)
-            .map(|side| Pictures::of(side, &features.values));
-        for row in features.values.chunks_exact_mut(features.dim.max(1)) {
-            let length = row.iter().map(|value| value * value).sum::<f32>().sqrt();
-            if length > 0.0 && length.is_finite() {
-                row.iter_mut().for_each(|value| *value /= length);
+            if let Some(pictures) = &mut pictures {
+                pictures.extend(&features.values);
             }
+            make_unit(&mut features);
+            before.extend(plane.place(&features));
         }
-        let classes: Vec<u8> = labels.iter().map(|label| places[*label as usize]).collect();
-        let (before, _) = project(&features, spread(&classes), &Axes::default());
         let name = |label: &u32| dataset.class_names[*label as usize].clone();
         Ok(Self {
             side,
@@ -140,16 +149,25 @@ impl Map {
 
     /// Places the rows by their embeddings, on axes that point the way they did before.
     pub(crate) fn place(&mut self, embeddings: &Embeddings, axes: &mut Axes) {
-        (self.points, *axes) = project(embeddings, spread(&self.classes), axes);
+        let plane = Plane::fit(embeddings, fitted(&self.classes, embeddings.dim), axes);
+        self.points = plane.place(embeddings).collect();
+        *axes = plane.into_axes();
     }
 }
 
 /// The most rows of a map of so many features.
-pub(crate) fn most_rows(dim: usize, is_over: bool) -> usize {
-    let most = if is_over { ROWS_AT_THE_END } else { ROWS };
-    let dim = dim.max(1);
-    let few = (VALUES / dim).max(PRODUCTS / dim / dim);
-    most.min(few).max(100)
+pub(crate) fn most_rows(dim: usize) -> usize {
+    ROWS.min(FEATURES / dim.max(1)).max(100)
+}
+
+/// Brings every row that has a direction to unit length.
+fn make_unit(rows: &mut Embeddings) {
+    for row in rows.values.chunks_exact_mut(rows.dim.max(1)) {
+        let length = row.iter().map(|value| value * value).sum::<f32>().sqrt();
+        if length > 0.0 && length.is_finite() {
+            row.iter_mut().for_each(|value| *value /= length);
+        }
+    }
 }
 
 /// The rows of a side that are on its map, by number in the data.
@@ -158,9 +176,19 @@ pub(crate) fn rows_of(all: &[u32], most: usize, seed: u64) -> Vec<u32> {
     chosen.iter().map(|at| all[*at as usize]).collect()
 }
 
-/// Whether a row is of the classes that the plane is chosen to spread.
-fn spread(classes: &[u8]) -> impl Fn(usize) -> bool + '_ {
-    |row| usize::from(classes[row]) < SPREAD
+/// Whether the plane is fitted to a row of `dim` values: it is of the largest classes, and of those chosen where they are many.
+fn fitted(classes: &[u8], dim: usize) -> impl Fn(usize) -> bool + use<> {
+    let spread = |row: &usize| usize::from(classes[*row]) < SPREAD;
+    let candidates: Vec<usize> = (0..classes.len()).filter(spread).collect();
+    let dim = dim.max(1);
+    let most = (FITTED_FEATURES / dim)
+        .max(FITTED_PRODUCTS / dim / dim)
+        .max(100);
+    let mut is_fitted = vec![false; classes.len()];
+    for at in evaluation::choose(candidates.len(), most, 0) {
+        is_fitted[candidates[at as usize]] = true;
+    }
+    move |row| is_fitted[row]
 }
 
 #[cfg(test)]
@@ -175,7 +203,7 @@ mod tests {
             let map =
                 pollster::block_on(Map::of_features(&dataset, &mut |_| ())).expect("is drawn");
             assert_eq!((map.side, map.names.len()), (None, named));
-            assert_eq!(map.rows.len(), dataset.rows().min(ROWS_AT_THE_END));
+            assert_eq!(map.rows.len(), dataset.rows().min(ROWS));
             assert_eq!(map.points, map.before);
             for ((row, class), point) in map.rows.iter().zip(&map.classes).zip(&map.points) {
                 let label = dataset.labels[*row as usize];

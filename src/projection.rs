@@ -1,4 +1,4 @@
-//! [`project`]: embeddings on a plane, by principal components, for the map that a person looks at.
+//! [`Plane`]: embeddings on a plane, by principal components, for the map that a person looks at.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,21 +16,56 @@ const WIDE_VALUES: usize = 1 << 29;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Axes(Vec<[f64; 2]>);
 
-/// Projects unit rows on the first two principal components of those that `fitted` names by number; rows of one or two
-/// dimensions stay as they are.
-///
-/// Axes point the way `previous` did. Returns `[x, y]` of each row, and the axes.
-pub fn project(
+/// The plane of the first two principal components of some rows; rows of one or two dimensions stay as they are.
+#[derive(Clone, Debug)]
+pub struct Plane {
+    /// Nothing where rows stay as they are.
+    mean: Vec<f64>,
+    axes: Axes,
+}
+
+impl Plane {
+    /// Fits it to the unit rows that `fitted` names by number. Its axes point the way `previous` did.
+    pub fn fit(embeddings: &Embeddings, fitted: impl Fn(usize) -> bool, previous: &Axes) -> Self {
+        if embeddings.dim <= 2 {
+            return Self {
+                mean: Vec::new(),
+                axes: Axes::default(),
+            };
+        }
+        let (mean, axes) = principal(embeddings, fitted, previous);
+        Self { mean, axes }
+    }
+
+    /// `[x, y]` of each row.
+    pub fn place<'a>(&'a self, embeddings: &'a Embeddings) -> impl Iterator<Item = [f32; 2]> {
+        embeddings.rows().map(|row| {
+            if self.mean.is_empty() {
+                return [0, 1].map(|axis| row.get(axis).copied().unwrap_or(0.0));
+            }
+            let mut along = [0.0; 2];
+            for ((value, mean), axes) in row.iter().zip(&self.mean).zip(&self.axes.0) {
+                let centred = f64::from(*value) - mean;
+                along[0] += centred * axes[0];
+                along[1] += centred * axes[1];
+            }
+            along.map(|value| value as f32)
+        })
+    }
+
+    /// Its axes, for the next one.
+    pub fn into_axes(self) -> Axes {
+        self.axes
+    }
+}
+
+/// The mean of the rows that `fitted` names, and their first two principal components.
+fn principal(
     embeddings: &Embeddings,
     fitted: impl Fn(usize) -> bool,
     previous: &Axes,
-) -> (Vec<[f32; 2]>, Axes) {
+) -> (Vec<f64>, Axes) {
     let dim = embeddings.dim;
-    if dim <= 2 {
-        let value = |row: &[f32], axis: usize| row.get(axis).copied().unwrap_or(0.0);
-        let point = |row| [value(row, 0), value(row, 1)];
-        return (embeddings.rows().map(point).collect(), Axes::default());
-    }
     let rows = || {
         embeddings
             .rows()
@@ -94,16 +129,15 @@ pub fn project(
             values.iter_mut().for_each(|value| *value = -*value);
         }
     }
-    let [first, second] = &axes;
-    let place = |row: &[f32]| {
-        let centred = centred(row);
-        [dot(&centred, first) as f32, dot(&centred, second) as f32]
-    };
-    let points = embeddings.rows().map(place).collect();
-    (
-        points,
-        Axes(first.iter().zip(second).map(|(f, s)| [*f, *s]).collect()),
-    )
+    let [first, second] = axes;
+    let axes = Axes(
+        first
+            .into_iter()
+            .zip(second)
+            .map(<[f64; 2]>::from)
+            .collect(),
+    );
+    (mean, axes)
 }
 
 /// The covariances of centred rows, `[dim, dim]`, but for a factor.
@@ -160,9 +194,19 @@ mod tests {
         Embeddings { values, dim: 4 }
     }
 
+    /// `[x, y]` of each row, and the axes.
+    fn placed(
+        embeddings: &Embeddings,
+        fitted: impl Fn(usize) -> bool,
+        previous: &Axes,
+    ) -> (Vec<[f32; 2]>, Axes) {
+        let plane = Plane::fit(embeddings, fitted, previous);
+        (plane.place(embeddings).collect(), plane.into_axes())
+    }
+
     #[test]
     fn the_axes_are_the_directions_of_the_largest_spread() {
-        let (points, Axes(axes)) = project(&rows(), |_| true, &Axes::default());
+        let (points, Axes(axes)) = placed(&rows(), |_| true, &Axes::default());
         let root = 0.5f64.sqrt();
         for (axis, expected) in
             axes.iter()
@@ -186,8 +230,8 @@ mod tests {
             wide.values.extend(row);
             wide.values.resize(wide.values.len() + HELD + 1 - 4, 0.5);
         }
-        let (points, _) = project(&wide, |_| true, &Axes::default());
-        let (expected, _) = project(&narrow, |_| true, &Axes::default());
+        let (points, _) = placed(&wide, |_| true, &Axes::default());
+        let (expected, _) = placed(&narrow, |_| true, &Axes::default());
         for (point, expected) in points.iter().zip(expected) {
             // Which way an axis points follows the first guess, which depends on the width.
             for axis in [0, 1] {
@@ -200,16 +244,16 @@ mod tests {
     fn rows_that_are_not_fitted_are_placed_on_the_axes_of_the_others() {
         let mut more = rows();
         more.values.extend([0.0, 0.0, 900.0, 0.5]);
-        let (points, _) = project(&more, |row| row < 400, &Axes::default());
-        let (alone, _) = project(&rows(), |_| true, &Axes::default());
+        let (points, _) = placed(&more, |row| row < 400, &Axes::default());
+        let (alone, _) = placed(&rows(), |_| true, &Axes::default());
         assert_eq!(points[..400], alone);
     }
 
     #[test]
     fn axes_do_not_flip_from_one_map_to_the_next() {
-        let (points, axes) = project(&rows(), |_| true, &Axes::default());
+        let (points, axes) = placed(&rows(), |_| true, &Axes::default());
         let flipped = Axes(axes.0.iter().map(|pair| [-pair[0], pair[1]]).collect());
-        let (mirrored, _) = project(&rows(), |_| true, &flipped);
+        let (mirrored, _) = placed(&rows(), |_| true, &flipped);
         for (a, b) in points.iter().zip(&mirrored) {
             assert!((a[0] + b[0]).abs() < 1e-3 && (a[1] - b[1]).abs() < 1e-3);
         }
@@ -221,7 +265,7 @@ mod tests {
             values: vec![1.0, 0.0, 0.0, -1.0],
             dim: 2,
         };
-        let (points, _) = project(&circle, |_| true, &Axes::default());
+        let (points, _) = placed(&circle, |_| true, &Axes::default());
         assert_eq!(points, [[1.0, 0.0], [0.0, -1.0]]);
     }
 
@@ -231,7 +275,7 @@ mod tests {
             values: vec![1.0, -1.0],
             dim: 1,
         };
-        let (points, _) = project(&line, |_| true, &Axes::default());
+        let (points, _) = placed(&line, |_| true, &Axes::default());
         assert_eq!(points, [[1.0, 0.0], [-1.0, 0.0]]);
     }
 
@@ -241,7 +285,7 @@ mod tests {
             values: [0.5; 12].to_vec(),
             dim: 4,
         };
-        let (points, _) = project(&equal, |_| true, &Axes::default());
+        let (points, _) = placed(&equal, |_| true, &Axes::default());
         assert!(points.iter().flatten().all(|value| value.abs() < 1e-6));
     }
 }

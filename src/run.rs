@@ -461,7 +461,7 @@ impl Run {
         let side = self.side();
         let all = self.trainer.sides().of(side);
         let dim = self.trainer.dataset().features.dim();
-        let most = map::most_rows(dim, self.is_finished());
+        let most = map::most_rows(dim);
         (
             side,
             map::rows_of(all, most, self.trainer.config().data_seed()),

@@ -916,8 +916,8 @@ fn bad_tables_are_refused_with_line_and_column() {
         (
             "word",
             "x,label\n1,a\nfoo,b\n3,c\n",
-            ", line 3: column \"x\" holds \"foo\", which is not a number: choose what becomes of such cells \
-             (--missing, or the menu in the page): leave out their rows (drop-rows) or columns (drop-columns), or fill them (median)",
+            ", line 3: column \"x\" holds \"foo\", which is not a number: choose what becomes of such cells: \
+             --missing drop-rows leaves out their rows, drop-columns their columns, and median fills them",
         ),
         (
             "inf",
@@ -989,8 +989,8 @@ fn bad_arrays_are_refused_by_what_is_wrong() {
         (
             "features_nan.npy",
             "labels_text.npy",
-            "features_nan.npy: row 42, column 3: the value is not finite: choose what becomes of such cells \
-             (--missing, or the menu in the page): leave out their rows (drop-rows) or columns (drop-columns), or fill them (median)",
+            "features_nan.npy: row 42, column 3: the value is not finite: choose what becomes of such cells: \
+             --missing drop-rows leaves out their rows, drop-columns their columns, and median fills them",
         ),
         (
             "features_3d.npy",

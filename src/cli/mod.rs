@@ -200,7 +200,13 @@ fn run() -> ExitCode {
     match outcome.and(printed) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            note_line(format_args!("nearfar: {error}"));
+            let how = match error {
+                Error::Cells(_) => {
+                    ": --missing drop-rows leaves out their rows, drop-columns their columns, and median fills them"
+                }
+                _ => "",
+            };
+            note_line(format_args!("nearfar: {error}{how}"));
             // What a signal broke off says so, whatever broke.
             ExitCode::from(signals::exit_code().unwrap_or(error.exit_code() as u8))
         }

@@ -537,8 +537,7 @@ mod tests {
             };
             Labelled::read(&file(text), None, choice).map_err(|error| error.to_string())
         };
-        let message = "data.csv, line 2: column \"b\" is empty, one of 3 such cells: choose what becomes of such cells \
-             (--missing, or the menu in the page): leave out their rows (drop-rows) or columns (drop-columns), or fill them (median)";
+        let message = "data.csv, line 2: column \"b\" is empty, one of 3 such cells: choose what becomes of such cells";
         let labelled = text.replace("2,5,\n", "2,5,w\n");
         let choice = Choice {
             missing: Some(Missing::Refuse),

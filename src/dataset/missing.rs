@@ -33,8 +33,7 @@ impl Missing {
     ];
 
     /// What to choose from, to end a refusal.
-    pub(super) const ADVICE: &str = "choose what becomes of such cells (--missing, or the menu in the page): leave out their \
-                                     rows (drop-rows) or columns (drop-columns), or fill them (median)";
+    pub(super) const ADVICE: &str = "choose what becomes of such cells";
 
     /// The policy of a name.
     ///

@@ -17,8 +17,8 @@ function native(...options) {
 
 /** The rows of the table, by column. */
 const rows = (page) => page.find("leaderboard").locator("tbody tr").evaluateAll((lines) => lines.map((line) => {
-  const [name, precision, spread, , standing, map] = [...line.cells].map((cell) => cell.innerText.trim());
-  return { name: name.split("\n")[0], precision: Number(precision), spread, standing, map: Number(map) };
+  const [, precision, spread, , standing, map] = [...line.cells].map((cell) => cell.innerText.trim());
+  return { name: line.dataset.entry, precision: Number(precision), spread, standing, map: Number(map) };
 }));
 
 /** Waits until the comparison can start, starts it, and waits for its end. */
@@ -109,6 +109,7 @@ test("the values of a setting are compared with the settings on the page, and wh
     await compared(page);
     const names = (await rows(page)).map((row) => row.name);
     for (const value of ["0.001", "0.002", "0.004"]) assert.ok(names.includes(`optimizer.lr=${value}`), `${names}`);
+    assert.match(await page.text("leaderboard"), /Learning rate 0\.001/, "in the words of the page");
     const options = ["--grid", "optimizer.lr=0.001,0.002,0.004", ...["steps=40", "batch_size=16", "hidden_layers=[32]"].flatMap((set) => ["--set", set])];
     assert.deepEqual([...names].sort(), native(...options).rows.map((row) => row.name).sort());
   });

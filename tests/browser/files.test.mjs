@@ -174,8 +174,8 @@ test("bad files give the command line's sentence, and the data there was stays",
   const folder = await mkdtemp(path.join(os.tmpdir(), "nearfar-"));
   const cases = [
     ["ragged.csv", "x,label\n1,a\n2\n", "ragged.csv, line 3: 1 value, expected 2 as in the first line"],
-    ["word.csv", "x,label\n1,a\nfoo,b\n3,c\n", 'word.csv, line 3: column "x" holds "foo", which is not a number: choose what becomes of such cells (--missing, or the menu in the page): leave out their rows (drop-rows) or columns (drop-columns), or fill them (median)'],
-    ["nan.csv", "x,label\n1,a\nNaN,b\n", 'nan.csv, line 3: column "x" holds "NaN", a missing value: choose what becomes of such cells (--missing, or the menu in the page): leave out their rows (drop-rows) or columns (drop-columns), or fill them (median)'],
+    ["word.csv", "x,label\n1,a\nfoo,b\n3,c\n", 'word.csv, line 3: column "x" holds "foo", which is not a number: choose what becomes of such cells'],
+    ["nan.csv", "x,label\n1,a\nNaN,b\n", 'nan.csv, line 3: column "x" holds "NaN", a missing value: choose what becomes of such cells'],
     ["plain.csv", "x,w\n1.5,2\n2.5,2.5\n", 'plain.csv: no label column can be told from the others: choose one of "x", "w"'],
     ["one.csv", "x,label\n1,a\n2,a\n", 'one.csv: every row has the label "a": metric learning needs two classes at least'],
     ["empty.csv", "", "empty.csv: the file is empty"],

@@ -1,7 +1,7 @@
 //! The page: where everything stands. Signals are named in `state.rs`.
 
 use leptos::prelude::*;
-use nearfar::Metrics;
+use nearfar::{Metrics, Missing};
 
 use crate::checkpoints::{self, GoOn};
 use crate::compare::Board;
@@ -19,7 +19,7 @@ use crate::neighbours::Neighbours;
 use crate::plots::grouped;
 use crate::runs::{self, KeptRun, Table};
 use crate::session::{FEWER, Session};
-use crate::state::{Curves, Phase, Problem, State, View};
+use crate::state::{Curves, Phase, Problem, State, View, capitalized};
 use crate::take_home::Pieces;
 use crate::terms::{self, Term};
 use crate::theme;
@@ -195,10 +195,27 @@ fn Banner(state: State, session: Session) -> impl IntoView {
         window().location().set_search("?engine=cpu").ok();
     };
     let problem = move || state.error.get().map(|Problem { text, .. }| text);
+    // Where a file was refused for cells without a number: what to do is next to what is wrong.
+    let refused_cells = move || {
+        let label = state.label.read();
+        let problem = state.error.read();
+        let is_told = problem
+            .as_ref()
+            .is_some_and(|problem| problem.text.contains("such cells"));
+        is_told && label.of.is_some() && label.missing.is_some()
+    };
+    let mend = move || {
+        let ways = Missing::ALL.into_iter().skip(1);
+        let way = |(name, missing, what): (&'static str, Missing, &str)| {
+            let text = capitalized(what);
+            view! { <button data-testid=format!("mend-{name}") on:click=move |_| session.choose_missing(missing)>{text}</button> }
+        };
+        refused_cells().then(|| view! { <span class="ways">{ways.map(way).collect_view()}</span> })
+    };
     view! {
         <div class="banner">
             <p class="error" data-testid="error" role="alert" hidden=move || state.error.read().is_none()>
-                <span>{problem}</span>
+                <span>{problem} {mend}</span>
                 <button class="quiet" on:click=move |_| state.error.set(None)>"Dismiss"</button>
             </p>
             <p class="error" data-testid="no-engine" role="alert" hidden=move || state.no_engine.read().is_none()>
@@ -430,7 +447,7 @@ fn Faint(state: State) -> impl IntoView {
         };
         let differences = previous.config.differences(&other).into_iter();
         let settings: Vec<String> = differences
-            .map(|(key, value)| format!("{} {value}", knobs::label(&key)))
+            .map(|(key, value)| knobs::said(&key, &value))
             .collect();
         let settings = match (&data[..], &settings[..]) {
             ("", []) => "the same settings".to_owned(),

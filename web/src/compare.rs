@@ -7,6 +7,7 @@ use leptos::prelude::*;
 use nearfar::{CompareConfig, CompareForecast, CompareReport, CompareRow, Preset, Recipe};
 
 use crate::forecast::time;
+use crate::knobs;
 use crate::protocol::{Command, CompareState, Event};
 use crate::session::{ONLY_IMAGINED, Session};
 use crate::state::{State, View};
@@ -123,7 +124,7 @@ impl Session {
         state.view.set(View::Run);
         state.notice.set(Some(format!(
             "The settings of {} are in place: press Run.",
-            row.name
+            knobs::entry(&row.name)
         )));
     }
 }

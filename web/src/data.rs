@@ -333,10 +333,16 @@ fn summary(data: &DataSummary) -> impl IntoView + use<> {
         .iter()
         .map(|note| format!(" {}.", capitalized(note)))
         .collect();
+    let features = if data.dim == 1 { "feature" } else { "features" };
+    let rows_each = if largest == 1 {
+        " row each: "
+    } else {
+        " rows each: "
+    };
     let [rows, dim, classes] =
         [data.rows, data.dim, data.classes].map(|count| grouped(count as u64));
     view! {
-        {what} {rows} " rows of " {dim} " " <Term term=terms::FEATURES/> "; " {classes} " " <Term term=terms::CLASSES/> " of "
-        {sizes} " rows each: " {names} "." {notes}
+        {what} {rows} " rows of " {dim} " " <Term term=terms::FEATURES name=features/> "; " {classes} " " <Term term=terms::CLASSES/> " of "
+        {sizes} {rows_each} {names} "." {notes}
     }
 }

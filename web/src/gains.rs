@@ -7,12 +7,16 @@ use crate::plots::grouped;
 use crate::state::{Curves, State, capitalized};
 use crate::terms::{self, Term};
 
-/// The table, once a run is over.
+/// The table, once a run is over; it has its place before that.
 #[component]
 pub(crate) fn Gains(state: State) -> impl IntoView {
     let table = move || {
         let curves = state.curves.read();
-        (!curves.compared.is_empty()).then(|| table(&curves))
+        if curves.compared.is_empty() {
+            let later = "Once a run is over, its head stands here beside the raw features and a linear map.";
+            return view! { <p class="muted">{later}</p> }.into_any();
+        }
+        table(&curves).into_any()
     };
     view! { <div class="gains" data-testid="gains">{table}</div> }
 }

@@ -445,8 +445,35 @@ pub(crate) const MORE: [Knob; 39] = [
     },
 ];
 
+/// The knob of a setting.
+fn knob(key: &str) -> Option<&'static Knob> {
+    MAIN.iter().chain(&MORE).find(|knob| knob.key == key)
+}
+
 /// What the page calls a setting; its path where it has no knob.
 pub(crate) fn label(key: &str) -> &str {
-    let knob = MAIN.iter().chain(&MORE).find(|knob| knob.key == key);
-    knob.map_or(key, |knob| knob.label)
+    knob(key).map_or(key, |knob| knob.label)
+}
+
+/// What the page calls a value of a setting.
+pub(crate) fn value<'a>(key: &str, value: &'a str) -> &'a str {
+    let Some(Entry::Choice(choices)) = knob(key).map(|knob| knob.entry) else {
+        return value;
+    };
+    let named = choices.iter().find(|(known, _)| *known == value);
+    named.map_or(value, |(_, text)| text)
+}
+
+/// A setting and its value as the page calls them.
+pub(crate) fn said(key: &str, of: &str) -> String {
+    format!("{} {}", label(key), value(key, of))
+}
+
+/// The name of an entry of a comparison in the page's words: `memory-triplet, memory_size=0` is "memory-triplet, Memory rows 0".
+pub(crate) fn entry(name: &str) -> String {
+    let parts = name.split(", ").map(|part| match part.split_once('=') {
+        Some((key, value)) => said(key, value),
+        None => part.to_owned(),
+    });
+    parts.collect::<Vec<_>>().join(", ")
 }

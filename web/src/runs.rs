@@ -116,7 +116,7 @@ impl KeptRun {
         let words = self
             .differences
             .iter()
-            .map(|(key, value)| format!("{} {value}", knobs::label(key)));
+            .map(|(key, value)| knobs::said(key, value));
         let words: Vec<String> = words.collect();
         match &words[..] {
             [] => "default settings".to_owned(),

@@ -9,8 +9,8 @@ use super::super::npy::{Header, Kind};
 use super::super::table::LABEL_NAMES;
 use super::{Node, Tree};
 
-/// Columns from which on the components of `X` are taken instead of it.
-const WIDE: u64 = 4096;
+/// With more columns than these the components of `X` are taken instead of it, as scanpy's `neighbors` does.
+const WIDE: u64 = 50;
 /// Components, the surest first.
 const COMPONENTS: [&str; 2] = ["obsm/X_pca", "obsm/X_scVI"];
 /// What columns of text beside the label may take together.
@@ -191,7 +191,7 @@ pub(in super::super) fn is_cells(held: &Held<'_>) -> bool {
     matches!(held, Held::Hdf5(tree) if tree.cells.is_some())
 }
 
-/// The matrix that is taken of AnnData where none is chosen: `X`, or its components where it is wide or sparse.
+/// The matrix that is taken of AnnData where none is chosen: `X`, or its components where it is sparse or has more columns than they have as a rule.
 pub(in super::super) fn components(arrays: &Arrays<'_>) -> Option<usize> {
     let Held::Hdf5(tree) = arrays.held() else {
         return None;

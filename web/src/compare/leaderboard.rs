@@ -5,6 +5,7 @@ use leptos::prelude::*;
 use nearfar::{Bytes, CompareReport, CompareRow, Recipe, RowKind, Standing};
 
 use super::Compare;
+use crate::knobs;
 use crate::session::Session;
 use crate::state::State;
 use crate::take_home::save_text;
@@ -138,13 +139,13 @@ fn line(session: Session, place: usize, row: &CompareRow, scale: &Scale) -> impl
     };
     let use_it = is_head.then(|| {
         let row = row.clone();
-        let label = format!("Use the settings of {}", row.name);
+        let label = format!("Use the settings of {}", knobs::entry(&row.name));
         view! { <button data-testid=format!("use-{place}") aria-label=label on:click=move |_| session.use_settings(&row)>"Use"</button> }
     });
     let settings = row.settings.join("\n");
     view! {
-        <tr class=class>
-            <th scope="row" title=settings>{row.name.clone()} {note.map(|note| view! { " " <small>{note}</small> })}</th>
+        <tr class=class data-entry=row.name.clone()>
+            <th scope="row" title=settings>{knobs::entry(&row.name)} {note.map(|note| view! { " " <small>{note}</small> })}</th>
             <td><b>{number(row.precision_at_1)}</b></td>
             <td class="more">{row.standard_deviation.map(|spread| format!("± {spread:.3}"))}</td>
             <td class="picture">{picture(row, scale)}</td>

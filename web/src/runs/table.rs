@@ -198,7 +198,7 @@ fn Differences(state: State) -> impl IntoView {
         let value = |of: &[(String, String)], key: &String| {
             of.iter()
                 .find(|(other, _)| other == key)
-                .map(|(_, value)| value.clone())
+                .map(|(_, value)| knobs::value(key, value).to_owned())
         };
         let lines = keys.into_iter().filter_map(|key| {
             let values: Vec<Option<String>> = settings.iter().map(|of| value(of, key)).collect();
