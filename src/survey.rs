@@ -35,7 +35,7 @@ pub struct Survey {
     pub offset: f64,
     /// Columns with one value in all rows, counted from 0.
     pub constant_columns: Vec<u32>,
-    /// The smallest and the largest standard deviation of the other columns, with the column of each.
+    /// The standard deviations of the other columns that a tenth of them is below, and a tenth above, with the column of each.
     pub spreads: Option<[(f64, u32); 2]>,
     /// Rows that are equal to an earlier one, each with the first such row; both counted from 0. Of the first 4,194,304 rows.
     pub equal_rows: Vec<[u32; 2]>,
@@ -90,6 +90,7 @@ impl Survey {
             });
         }
         let (mut mean, mut spread) = (0.0, 0.0);
+        let mut spreads: Vec<(f64, u32)> = Vec::new();
         for (column, ([sum, squares], first)) in (0..).zip(sums.iter().zip(&first)) {
             let distance = sum / count as f64;
             mean += (first + distance).powi(2);
@@ -99,15 +100,13 @@ impl Survey {
                 survey.constant_columns.push(column);
                 continue;
             }
-            let own = (variance.sqrt(), column);
-            let [least, most] = survey.spreads.get_or_insert([own; 2]);
-            if own.0 < least.0 {
-                *least = own;
-            }
-            if own.0 > most.0 {
-                *most = own;
-            }
+            spreads.push((variance.sqrt(), column));
         }
+        order::sort_by(&mut spreads, |a, b| a.0.total_cmp(&b.0));
+        let tenth = spreads.len().saturating_sub(1) / 10;
+        survey.spreads = spreads
+            .get(tenth)
+            .map(|least| [*least, spreads[spreads.len() - 1 - tenth]]);
         survey.equal_rows = equal_rows(hashes);
         if spread > 0.0 {
             survey.offset = (mean / spread).sqrt();
@@ -148,7 +147,8 @@ impl Survey {
             && most.0 > MOST_SPREADS * least.0
         {
             findings.push(format!(
-                "the columns have different scales: standard deviations go from {} ({}) to {} ({})",
+                "the columns have different scales: standard deviations go from {} ({}) to {} ({}); training scales them, unless \
+                 standardize is false",
                 short(least.0),
                 quoted(&name(least.1)),
                 short(most.0),

@@ -387,7 +387,7 @@ fn nothing_active(report: &StepReport, config: &TrainConfig) -> Warning {
 /// What is said of steps without an active triplet or pair.
 fn quiet(what: &str, step: u64, cause: &str) -> String {
     format!(
-        "No {what} was active in {QUIET_STEPS} steps (up to step {step}), so nothing is learned. The likely reason: {cause}."
+        "No {what} was active in {QUIET_STEPS} steps (up to step {step}), so nothing more is learned. The likely reason: {cause}."
     )
 }
 

@@ -60,11 +60,12 @@ pub(crate) fn Data(state: State, session: Session) -> impl IntoView {
                 <option value=IMAGINED>"No data yet: plan memory and time"</option>
             </select>
             <label class="file" class:over=dropping>
-                "Drop a table here, or choose one: a row for each item, a column with its label (CSV, JSON Lines, Parquet, NPY, NPZ, safetensors, AnnData). A run that you took home (ZIP) opens here, too."
+                "Drop a table here, or choose one: a row for each item, a column with its label."
                 <input
                     type="file" multiple=true accept=accepted() data-testid="dataset-file" on:change=take_files
                 />
             </label>
+            <p class="summary"><Term term=terms::FILES/></p>
             // reopen.js shows it, where files can be opened again.
             <button id="reopen" class="link" hidden=true></button>
             <p class="summary" data-testid="dataset-summary">

@@ -183,6 +183,11 @@ pub(crate) const LONE: Meaning = term(
     "lone queries",
     "Rows that are the only one of their class here: there is nothing for them to find, so they are left out.",
 );
+pub(crate) const FILES: Meaning = term(
+    "CSV, Parquet, NPY, AnnData ..",
+    "CSV, JSON Lines, Parquet, NPY, NPZ, safetensors and AnnData (.h5ad), also packed with gzip. A run that you took home opens \
+     here, too (ZIP).",
+);
 pub(crate) const RAW: Meaning = term(
     "raw features",
     "The score of your rows as they came, without any network: what you have before training.",
