@@ -110,6 +110,13 @@ test("the values of a setting are compared with the settings on the page, and wh
     const names = (await rows(page)).map((row) => row.name);
     for (const value of ["0.001", "0.002", "0.004"]) assert.ok(names.includes(`optimizer.lr=${value}`), `${names}`);
     assert.match(await page.text("leaderboard"), /Learning rate 0\.001/, "in the words of the page");
+    // It is there again after a reload; other data has none.
+    await page.page.reload();
+    await page.page.waitForFunction(() => document.querySelectorAll("[data-testid=leaderboard] tbody tr").length > 0);
+    page.requests.length = 0;
+    assert.deepEqual((await rows(page)).map((row) => row.name), names);
+    await page.find("dataset-select").selectOption("digits");
+    await page.page.waitForFunction(() => document.querySelectorAll("[data-testid=leaderboard] tbody tr").length === 0);
     const options = ["--grid", "optimizer.lr=0.001,0.002,0.004", ...["steps=40", "batch_size=16", "hidden_layers=[32]"].flatMap((set) => ["--set", set])];
     assert.deepEqual([...names].sort(), native(...options).rows.map((row) => row.name).sort());
   });

@@ -150,11 +150,16 @@ test("rows are placed by UMAP, with progress, to the same places each time, and 
   });
 });
 
-test("fifty thousand rows are on the map, and a class is found by its name", async () => {
-  await on("?engine=cpu#data=large&steps=20", {}, async (page) => {
-    await page.page.waitForFunction(() => /^50 000 rows as they are now/.test(document.querySelector("[data-testid=map-caption]").textContent.replace(/\s/g, " ")));
+test("fifty thousand rows are on the map before a run and while it goes on, and a class is found by its name", async () => {
+  await on("?engine=cpu#data=large&steps=20&validation_fraction=0.9&evaluate_queries=100&test_queries=100", {}, async (page) => {
+    const caption = (text) => page.page.waitForFunction((text) => document.querySelector("[data-testid=map-caption]").textContent.replace(/\s/g, " ").startsWith(text), text);
+    await caption("50 000 rows as they are now");
     assert.ok((await page.drawn("embedding-map")) > 10_000);
     assert.equal(await page.find("find-class").count(), 0, "30 classes are all named");
+    await page.click("run");
+    await caption("50 000 validation rows");
+    assert.ok((await page.drawn("embedding-map")) > 10_000);
+    await caption("20 000 test rows");
   });
   // Each question for a style has the browser lay out the page: a colour of the map is none.
   const prepare = (page) => page.addInitScript(() => {

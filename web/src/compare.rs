@@ -6,9 +6,10 @@ mod leaderboard;
 use leptos::prelude::*;
 use nearfar::{CompareConfig, CompareForecast, CompareReport, CompareRow, Preset, Recipe};
 
+use crate::asked::CODE;
 use crate::forecast::time;
 use crate::knobs;
-use crate::protocol::{Command, CompareState, Event};
+use crate::protocol::{Command, CompareState, DataSummary, Event};
 use crate::session::{ONLY_IMAGINED, Session};
 use crate::state::{State, View};
 
@@ -19,6 +20,16 @@ use leaderboard::Leaderboard;
 const RECIPES: &str = "recipes";
 const ALL_RECIPES: &str = "all-recipes";
 const VALUES: &str = "values";
+
+/// Where the browser keeps the last comparison.
+const KEPT: &str = "nearfar.comparison";
+
+/// Which data a comparison is of: its name, and how many rows, features and classes it has.
+type Compared = (String, [usize; 3]);
+
+fn compared(data: &DataSummary) -> Compared {
+    (data.name.clone(), [data.rows, data.dim, data.classes])
+}
 
 /// The signals of the board.
 #[derive(Clone, Copy)]
@@ -51,16 +62,17 @@ impl Compare {
         }
     }
 
-    /// Takes in what the worker says; gives why a comparison ended before its time.
-    pub(crate) fn apply(&self, event: Event) -> Option<String> {
+    /// Takes in what the worker says of this data; gives why a comparison ended before its time.
+    pub(crate) fn apply(&self, event: Event, data: Option<&DataSummary>) -> Option<String> {
         match event {
             Event::ComparisonForecast(forecast) => self.forecast.set(Some(forecast)),
             Event::Comparing(now) => self.now.set(Some(now)),
             Event::Compared { report, over } => {
-                self.report.set(Some(*report));
                 if over {
                     self.now.set(None);
+                    keep(data, &report);
                 }
+                self.report.set(Some(*report));
             }
             Event::NotCompared(why) => {
                 self.now.set(None);
@@ -71,12 +83,41 @@ impl Compare {
         None
     }
 
+    /// Shows the last comparison again where it was of this data: after a reload, too.
+    pub(crate) fn recall(&self, data: &DataSummary) {
+        self.clear();
+        self.report.set(kept(data));
+    }
+
     /// Forgets what was found on other data.
     pub(crate) fn clear(&self) {
         self.now.set(None);
         self.report.set(None);
         self.forecast.set(None);
     }
+}
+
+/// Has the browser keep a comparison, a character a byte.
+fn keep(data: Option<&DataSummary>, report: &CompareReport) {
+    let storage = window().local_storage().ok().flatten();
+    let bytes = data.map(|data| postcard::to_allocvec(&(CODE, compared(data), report)));
+    if let (Some(storage), Some(Ok(bytes))) = (storage, bytes) {
+        let text: String = bytes.into_iter().map(char::from).collect();
+        storage.set_item(KEPT, &text).ok();
+    }
+}
+
+/// The comparison that is kept, where this code wrote it of this data.
+fn kept(data: &DataSummary) -> Option<CompareReport> {
+    let storage = window().local_storage().ok()??;
+    let text = storage.get_item(KEPT).ok()??;
+    let bytes: Vec<u8> = text.chars().map(|byte| byte as u8).collect();
+    let (code, rest) = postcard::take_from_bytes::<&[u8]>(&bytes).ok()?;
+    if code != CODE {
+        return None;
+    }
+    let (of, report) = postcard::from_bytes::<(Compared, CompareReport)>(rest).ok()?;
+    (of == compared(data)).then_some(report)
 }
 
 impl Session {

@@ -564,7 +564,7 @@ impl State {
             Some(before)
         };
         self.raw_map.set(None);
-        self.compare.clear();
+        self.compare.recall(&data);
         self.clear();
         self.previous.set(previous);
         self.aside.set(None);
@@ -685,7 +685,10 @@ impl State {
             | Event::Comparing(_)
             | Event::Compared { .. }
             | Event::NotCompared(_)) => {
-                if let Some(why) = self.compare.apply(event) {
+                if let Some(why) = self
+                    .compare
+                    .apply(event, self.data.read_untracked().as_ref())
+                {
                     self.say(why);
                 }
             }
