@@ -319,7 +319,7 @@ test("what other programs wrote opens with its rows, columns and classes", async
     for (const { files, values, labels } of openable) {
       await page.upload(...files.map((file) => path.join(folder, file)));
       const classes = [...new Set(labels)];
-      const read = `${files[0]}: ${values.length} rows of ${values[0].length} features; ${classes.length} classes`;
+      const read = `${files[0]}: ${values.length} rows of ${values[0].length} feature${values[0].length === 1 ? "" : "s"}; ${classes.length} classes`;
       // Two cases may differ in their classes alone.
       const named = classes.map((name) => `(?=.*${exactly(name).replace("\n", "\\s")})`).join("");
       await page.summary(new RegExp(`^${named}${exactly(read)}`, "s"));
