@@ -220,6 +220,25 @@ mod tests {
     }
 
     #[test]
+    fn of_many_rows_some_of_every_large_class_fit_the_plane() {
+        // As many classes as rows would be left out between two that are not, were they taken at even steps.
+        let classes: Vec<u8> = (0..60_000).map(|row| (row % 12) as u8).collect();
+        let is_fitted = fitted(&classes, 64);
+        let mut of_class = [0; 12];
+        for (row, class) in classes.iter().enumerate() {
+            of_class[usize::from(*class)] += usize::from(is_fitted(row));
+        }
+        assert_eq!(of_class.iter().sum::<usize>(), FITTED_PRODUCTS / 64 / 64);
+        assert!(
+            of_class[..SPREAD].iter().all(|count| *count > 1000),
+            "{of_class:?}"
+        );
+        assert_eq!(of_class[SPREAD..], [0, 0]);
+        let all = fitted(&classes[..100], 64);
+        assert!((0..10).all(all));
+    }
+
+    #[test]
     fn rows_are_pictures_where_their_columns_are_pixels() {
         let drawn = |header: &str, row: &str| {
             let text = format!("{header},label\n{row},a\n{row},b\n");

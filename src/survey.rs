@@ -35,7 +35,8 @@ pub struct Survey {
     pub offset: f64,
     /// Columns with one value in all rows, counted from 0.
     pub constant_columns: Vec<u32>,
-    /// The standard deviations of the other columns that a tenth of them is below, and a tenth above, with the column of each.
+    /// Two standard deviations of the other columns, with the column of each: a tenth of the columns vary less than the first, and a
+    /// tenth more than the second.
     pub spreads: Option<[(f64, u32); 2]>,
     /// Rows that are equal to an earlier one, each with the first such row; both counted from 0. Of the first 4,194,304 rows.
     pub equal_rows: Vec<[u32; 2]>,
@@ -147,8 +148,8 @@ impl Survey {
             && most.0 > MOST_SPREADS * least.0
         {
             findings.push(format!(
-                "the columns have different scales: standard deviations go from {} ({}) to {} ({}); training scales them, unless \
-                 standardize is false",
+                "the columns have different scales: standard deviations go from {} ({}) to {} ({}); a run looks at that when it \
+                 starts, and scales columns that differ much",
                 short(least.0),
                 quoted(&name(least.1)),
                 short(most.0),
@@ -291,6 +292,14 @@ mod tests {
             said[0].contains("from 2.58 (\"feature 1\") to 21468.3"),
             "{said:?}"
         );
+        // What a run would leave as it is: one column of a dozen that hardly varies.
+        let values = (0..120).map(|at| if at % 12 == 0 { 1e-3 } else { 1.0 } * (at / 12) as f32);
+        let rows = RowSource::Memory {
+            values: values.collect(),
+            dim: 12,
+        };
+        let found_in_one = pollster::block_on(Survey::of(&rows, |_| ())).expect("is read");
+        assert_eq!(found_in_one.findings(&[]), Vec::<String>::new());
         let sides = |train: &[u32], test: &[u32]| Sides {
             train: train.to_vec(),
             validation: Vec::new(),

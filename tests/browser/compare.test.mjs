@@ -119,5 +119,11 @@ test("the values of a setting are compared with the settings on the page, and wh
     await page.page.waitForFunction(() => document.querySelectorAll("[data-testid=leaderboard] tbody tr").length === 0);
     const options = ["--grid", "optimizer.lr=0.001,0.002,0.004", ...["steps=40", "batch_size=16", "hidden_layers=[32]"].flatMap((set) => ["--set", set])];
     assert.deepEqual([...names].sort(), native(...options).rows.map((row) => row.name).sort());
+    await page.click("view-compare");
+    await page.find("compare-what").selectOption("values");
+    await page.find("compare-key").selectOption("optimizer.lr");
+    await compared(page);
+    const verdict = await page.text("compare-verdict");
+    assert.ok(verdict.includes("Learning rate 0.00") && !verdict.includes("optimizer.lr"), verdict);
   });
 });

@@ -76,8 +76,10 @@ test("before training the first rows are shown, what stands out, and what to do 
     assert.match(await page.error(), /column "mass" is empty: choose what becomes of such cells/);
     const cells = page.find("missing-cells");
     assert.equal(await cells.inputValue(), "refuse");
-    await cells.selectOption("median");
+    // What is wrong comes with what mends it.
+    await page.click("mend-median");
     await page.summary(/^holes.csv: 91 rows of 3 features.*Filled 1 cell that holds no number with the median/);
+    assert.equal(await cells.inputValue(), "median");
     await cells.selectOption("drop-columns");
     await page.summary(/^holes.csv: 91 rows of 2 features.*Left out, as a cell holds no number: "mass"/);
     await cells.selectOption("drop-rows");

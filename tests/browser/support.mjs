@@ -183,9 +183,7 @@ export class Page {
   /** The sentence of the banner, or nothing. */
   async error() {
     const error = this.find("error");
-    if (!(await error.isVisible())) return "";
-    // Not the buttons that may stand beside it.
-    return error.locator("span").first().evaluate((span) => [...span.childNodes].filter(({ nodeType }) => nodeType === Node.TEXT_NODE).map(({ data }) => data).join("").trim());
+    return (await error.isVisible()) ? error.locator("span").first().innerText() : "";
   }
 
   upload(...files) {

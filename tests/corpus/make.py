@@ -314,7 +314,9 @@ def hierarchical():
         a = ad.AnnData(X, obs=pd.DataFrame(obs, index=cells), obsm=obsm or {})
         a.write_h5ad(HERE / name, **arguments)
         read = ad.read_h5ad(HERE / name)
-        place = features or ("obsm/X_pca" if "X_pca" in read.obsm else "X")
+        # As scanpy's `neighbors`; a sparse X of few columns gives its components here, too.
+        by_components = "X_pca" in read.obsm and (read.n_vars > 50 or sp.issparse(read.X))
+        place = features or ("obsm/X_pca" if by_components else "X")
         rows = read.obsm[place.split("/")[1]] if "/" in place else read.X
         rows = rows.toarray() if sp.issparse(rows) else np.asarray(rows)
         case(name, rows, read.obs[label or list(obs)[0]].astype(str), label=label, features=features)
@@ -327,6 +329,8 @@ def hierarchical():
     write("csc.h5ad", sp.csc_matrix(sparse), {"cell_type": kinds})
     write("csr_array.h5ad", sp.csr_array(sparse.astype("<f8")), {"cell_type": kinds})
     write("components.h5ad", sp.csr_matrix(sparse), {"cell_type": kinds}, {"X_pca": x, "X_umap": x[:, :2]})
+    write("wide.h5ad", np.tile(x, 17), {"cell_type": kinds}, {"X_pca": x})
+    write("fifty.h5ad", np.tile(x, 17)[:, :50], {"cell_type": kinds}, {"X_pca": x})
     write("chosen.h5ad", sp.csr_matrix(sparse), {"cell_type": kinds}, {"X_pca": x, "X_umap": x[:, :2]}, features="obsm/X_umap")
     write("x_of_components.h5ad", x / 2, {"cell_type": kinds}, {"X_umap": x[:, :2]})
     write("integers.h5ad", x, {"n_genes": np.arange(ROWS) * 7, "cluster": np.arange(ROWS) % 3}, label="cluster")

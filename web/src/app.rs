@@ -215,7 +215,8 @@ fn Banner(state: State, session: Session) -> impl IntoView {
     view! {
         <div class="banner">
             <p class="error" data-testid="error" role="alert" hidden=move || state.error.read().is_none()>
-                <span>{problem} {mend}</span>
+                <span>{problem}</span>
+                {mend}
                 <button class="quiet" on:click=move |_| state.error.set(None)>"Dismiss"</button>
             </p>
             <p class="error" data-testid="no-engine" role="alert" hidden=move || state.no_engine.read().is_none()>

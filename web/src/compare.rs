@@ -3,6 +3,8 @@
 mod ask;
 mod leaderboard;
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
 use leptos::prelude::*;
 use nearfar::{CompareConfig, CompareForecast, CompareReport, CompareRow, Preset, Recipe};
 
@@ -24,11 +26,13 @@ const VALUES: &str = "values";
 /// Where the browser keeps the last comparison.
 const KEPT: &str = "nearfar.comparison";
 
-/// Which data a comparison is of: its name, and how many rows, features and classes it has.
-type Compared = (String, [usize; 3]);
-
-fn compared(data: &DataSummary) -> Compared {
-    (data.name.clone(), [data.rows, data.dim, data.classes])
+/// Tells the data of a comparison from other data, by all that the page knows of it. Nothing of the data can be read from it.
+fn fingerprint(data: &DataSummary) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    postcard::to_allocvec(data)
+        .unwrap_or_default()
+        .hash(&mut hasher);
+    hasher.finish()
 }
 
 /// The signals of the board.
@@ -100,7 +104,7 @@ impl Compare {
 /// Has the browser keep a comparison, a character a byte.
 fn keep(data: Option<&DataSummary>, report: &CompareReport) {
     let storage = window().local_storage().ok().flatten();
-    let bytes = data.map(|data| postcard::to_allocvec(&(CODE, compared(data), report)));
+    let bytes = data.map(|data| postcard::to_allocvec(&(CODE, fingerprint(data), report)));
     if let (Some(storage), Some(Ok(bytes))) = (storage, bytes) {
         let text: String = bytes.into_iter().map(char::from).collect();
         storage.set_item(KEPT, &text).ok();
@@ -112,12 +116,11 @@ fn kept(data: &DataSummary) -> Option<CompareReport> {
     let storage = window().local_storage().ok()??;
     let text = storage.get_item(KEPT).ok()??;
     let bytes: Vec<u8> = text.chars().map(|byte| byte as u8).collect();
-    let (code, rest) = postcard::take_from_bytes::<&[u8]>(&bytes).ok()?;
-    if code != CODE {
+    let ((code, of), rest) = postcard::take_from_bytes::<(&[u8], u64)>(&bytes).ok()?;
+    if code != CODE || of != fingerprint(data) {
         return None;
     }
-    let (of, report) = postcard::from_bytes::<(Compared, CompareReport)>(rest).ok()?;
-    (of == compared(data)).then_some(report)
+    postcard::from_bytes(rest).ok()
 }
 
 impl Session {

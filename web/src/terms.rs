@@ -185,7 +185,7 @@ pub(crate) const LONE: Meaning = term(
 );
 pub(crate) const FILES: Meaning = term(
     "CSV, Parquet, NPY, AnnData ..",
-    "CSV, JSON Lines, Parquet, NPY, NPZ, safetensors and AnnData (.h5ad), also packed with gzip. A run that you took home opens \
+    "CSV, JSON Lines, Parquet, NPY, NPZ, safetensors, HDF5 and AnnData (.h5ad), also packed with gzip. A run that you took home opens \
      here, too (ZIP).",
 );
 pub(crate) const RAW: Meaning = term(
@@ -195,7 +195,7 @@ pub(crate) const RAW: Meaning = term(
 pub(crate) const LDA: Meaning = term(
     "linear map (LDA)",
     "Linear discriminant analysis, fitted to the training rows at once, without steps; no wider than the head. Where that \
-     does better, one output is a constant: rows then go by distance. A head is worth its effort where it beats this.",
+     finds more, one output is a constant, so that rows are compared by distance. A head is worth its effort where it beats this.",
 );
 
 /// The same where there is little room.

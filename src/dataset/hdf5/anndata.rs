@@ -9,7 +9,7 @@ use super::super::npy::{Header, Kind};
 use super::super::table::LABEL_NAMES;
 use super::{Node, Tree};
 
-/// With more columns than these the components of `X` are taken instead of it, as scanpy's `neighbors` does.
+/// Of an `X` with more columns its components are taken, as scanpy's `neighbors` does.
 const WIDE: u64 = 50;
 /// Components, the surest first.
 const COMPONENTS: [&str; 2] = ["obsm/X_pca", "obsm/X_scVI"];
@@ -191,7 +191,7 @@ pub(in super::super) fn is_cells(held: &Held<'_>) -> bool {
     matches!(held, Held::Hdf5(tree) if tree.cells.is_some())
 }
 
-/// The matrix that is taken of AnnData where none is chosen: `X`, or its components where it is sparse or has more columns than they have as a rule.
+/// The matrix that is taken of AnnData where none is chosen: `X`, or its components where it is sparse or wide.
 pub(in super::super) fn components(arrays: &Arrays<'_>) -> Option<usize> {
     let Held::Hdf5(tree) = arrays.held() else {
         return None;

@@ -36,7 +36,7 @@ pub(super) fn Leaderboard(state: State, session: Session) -> impl IntoView {
                       times, all on the same rows, and the table says which differences are more than chance."
             .to_owned(),
         (Some(_), Some(_)) => "The table fills as runs end. The verdict comes at the end.".to_owned(),
-        (Some(report), None) => report.verdict.clone(),
+        (Some(report), None) => in_the_words_of_the_page(report),
     }
     };
     let basis = move || report.read().as_ref().map(CompareReport::basis);
@@ -71,6 +71,16 @@ pub(super) fn Leaderboard(state: State, session: Session) -> impl IntoView {
             </p>
         </div>
     }
+}
+
+/// The verdict, with the names of the entries as the table has them.
+fn in_the_words_of_the_page(report: &CompareReport) -> String {
+    let mut names: Vec<&str> = report.rows.iter().map(|row| &row.name[..]).collect();
+    // One may begin another.
+    names.sort_unstable_by_key(|name| std::cmp::Reverse(name.len()));
+    names.iter().fold(report.verdict.clone(), |said, name| {
+        said.replace(name, &knobs::entry(name))
+    })
 }
 
 /// The scores from one end of a picture to the other.
