@@ -66,7 +66,7 @@ test("runs are kept over a reload, named, sorted, compared and opened again as t
     // Ticked ones stand in all plots, and their settings side by side.
     const drawn = async (more) => {
       await page.click("view-run");
-      while (await page.drawn("chart-loss") < more) await page.page.waitForTimeout(100);
+      await page.draws("chart-loss", (pixels) => pixels >= more);
       await page.page.waitForTimeout(300);
       const pixels = await page.drawn("chart-loss");
       await page.click("view-runs");

@@ -1,5 +1,6 @@
 // What the browser tests share: a static server for the built page, a browser with or without WebGPU, and the page as a
 // person meets it.
+import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import http from "node:http";
@@ -202,6 +203,12 @@ export class Page {
       }
       return colourful;
     });
+  }
+
+  /** Waits until as many pixels are drawn as `holds` asks for: a plot follows what it shows by up to a tenth of a second. */
+  async draws(id, holds) {
+    for (const until = Date.now() + 10_000; !holds(await this.drawn(id)); await this.page.waitForTimeout(50))
+      assert.ok(Date.now() < until, `${id} shows what it should not, or not what it should: ${holds}`);
   }
 
   /** The middle of a canvas's first pixel that is well inside a coloured point, in CSS pixels from its corner. */
