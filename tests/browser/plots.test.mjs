@@ -116,3 +116,105 @@ test("another loss is chosen and set, trains, and its plot counts pairs", async 
     await page.screenshot("another-loss");
   });
 });
+
+test("steps are looked at closer by a drag, a wheel or their numbers, in all plots at once; a double click shows all", async () => {
+  await on("?engine=cpu#data=digits&steps=60", {}, async (page) => {
+    await page.click("run");
+    await page.status(/^Done/);
+    const { mouse, keyboard } = page.page;
+    const over = ["chart-precision", "chart-mining", "chart-memory", "chart-loss"];
+    const drawn = async () => {
+      await mouse.move(3, 3);
+      const plots = [];
+      for (const id of over) plots.push(await page.settled(id));
+      return plots;
+    };
+    const span = async () => {
+      const [first, last] = await Promise.all(["first-step", "last-step"].map((id) => page.find(id).inputValue()));
+      return first === "" && last === "" ? null : [Number(first), Number(last)];
+    };
+    // A place of a plot: 54 pixels are left of its lines, 12 right.
+    const at = async (id, share) => {
+      const { x, y, width, height } = await page.find(id).boundingBox();
+      return [x + 54 + share * (width - 66), y + height / 2];
+    };
+    const near = (found, first, last) => assert.ok(found && Math.abs(found[0] - first) <= 1 && Math.abs(found[1] - last) <= 1, `${found}: about ${first} to ${last}`);
+    const differ = (some, others) => some.forEach((plot, i) => assert.notEqual(plot, others[i], over[i]));
+    const whole = await drawn();
+    assert.equal(await span(), null);
+
+    // A drag, on another plot than the one that has the numbers. It is no click: no triplets are shown.
+    const said = await page.find("hardest-triplets").innerText();
+    await mouse.move(...await at("chart-mining", 0.25));
+    await mouse.down();
+    await mouse.move(...await at("chart-mining", 0.5));
+    await mouse.move(...await at("chart-mining", 0.75));
+    await mouse.up();
+    assert.equal(await page.find("hardest-triplets").innerText(), said);
+    near(await span(), 15, 45);
+    const closer = await drawn();
+    differ(closer, whole);
+
+    // Along, by as much as the wheel went; at the end it stands.
+    await mouse.move(...await at("chart-precision", 0.5));
+    await mouse.wheel(100, 0);
+    await page.page.waitForFunction(() => Number(document.querySelector("[data-testid=first-step]").value) > 18);
+    near(await span(), 22.5, 52.5);
+    await mouse.wheel(4000, 0);
+    await page.page.waitForFunction(() => Number(document.querySelector("[data-testid=last-step]").value) === 60);
+    near(await span(), 30, 60);
+    differ(await drawn(), closer);
+    await mouse.dblclick(...await at("chart-loss", 0.5));
+    assert.equal(await span(), null);
+    assert.deepEqual(await drawn(), whole, "there and back");
+
+    // A pinch, or Ctrl and the wheel: half as many steps, the one under the pointer where it was.
+    await mouse.move(...await at("chart-memory", 0.5));
+    await keyboard.down("Control");
+    await mouse.wheel(0, -200);
+    await page.page.waitForFunction(() => document.querySelector("[data-testid=first-step]").value !== "");
+    near(await span(), 15, 45);
+    await mouse.wheel(0, 400);
+    await keyboard.up("Control");
+    await page.page.waitForFunction(() => document.querySelector("[data-testid=first-step]").value === "");
+    assert.deepEqual(await drawn(), whole);
+
+    // By their numbers; a run before which there is nothing to see is shown whole.
+    await page.click("axes");
+    await page.find("first-step").fill("40");
+    await page.find("first-step").blur();
+    differ(await drawn(), whole);
+    await page.screenshot("axes");
+    await page.click("all-steps");
+    assert.deepEqual(await drawn(), whole);
+    await page.find("log-steps").check();
+    differ(await drawn(), whole);
+    await page.screenshot("log-steps");
+    await page.find("log-steps").uncheck();
+    assert.deepEqual(await drawn(), whole);
+
+    // The highest line of the loss: below the top by a tenth of the axis, or on its edge.
+    const top = () => page.find("chart-loss").evaluate((canvas) => {
+      const { data, width, height } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+      for (let y = 0; y < height; y += 1) {
+        for (let x = 60; x < width - 20; x += 1) {
+          const [r, g, b, a] = data.subarray(4 * (y * width + x));
+          if (a > 40 && Math.max(r, g, b) - Math.min(r, g, b) > 60) return y;
+        }
+      }
+      return height;
+    });
+    assert.ok((await top()) > 8, "the largest value is inside");
+    await page.find("clip-loss").check();
+    await drawn();
+    assert.ok((await top()) <= 7, "the largest values lie on the edge");
+    await page.screenshot("outliers");
+    // Another run is shown whole.
+    await page.find("last-step").fill("30");
+    await page.find("last-step").blur();
+    near(await span(), 0, 30);
+    await page.click("reset");
+    await page.status(/^Ready/);
+    assert.equal(await span(), null);
+  });
+});

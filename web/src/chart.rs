@@ -1,4 +1,4 @@
-//! [`Chart`]: one plot on a canvas, by plotters. Knows lines and scales, not what they mean.
+//! [`Chart`]: one plot on a canvas, by plotters. Knows lines and scales, not what they mean. [`Lens`]: which steps all of them show.
 
 use leptos::prelude::*;
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, ValueFormatter};
@@ -6,7 +6,7 @@ use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 use plotters_canvas::CanvasBackend;
 use wasm_bindgen::JsCast as _;
-use web_sys::{HtmlCanvasElement, MouseEvent, PointerEvent};
+use web_sys::{HtmlCanvasElement, MouseEvent, PointerEvent, WheelEvent};
 use web_time::Duration;
 
 use crate::frame::{fit, redraw};
@@ -52,8 +52,9 @@ pub(crate) struct Line {
 #[derive(Clone, Debug)]
 pub(crate) struct Plot {
     pub(crate) scale: Scale,
-    /// The two ends of the axis that goes along: steps, mostly.
-    pub(crate) along: (f64, f64),
+    pub(crate) along: Along,
+    /// The values go up to what one in twenty lies above, and down to what one in twenty lies below; those lie on the edges.
+    pub(crate) clips: bool,
     pub(crate) lines: Vec<Line>,
     /// A part of that axis that stands out.
     pub(crate) band: Option<(f64, f64)>,
@@ -93,6 +94,24 @@ impl Line {
         }
     }
 
+    /// What of the line lies between two places along, and reaches them.
+    fn between(mut self, first: f64, last: f64) -> Self {
+        let points = &self.points;
+        let begin = points.partition_point(|point| point.0 < first);
+        let end = points.partition_point(|point| point.0 <= last);
+        // Between the point before and the one that is next.
+        let crossing = |next: usize, at: f64| {
+            let (from, to) = (points.get(next.checked_sub(1)?)?, points.get(next)?);
+            let share = (at - from.0) / (to.0 - from.0);
+            Some((at, from.1 + share * (to.1 - from.1)))
+        };
+        let enters = crossing(begin, first);
+        let leaves = crossing(end, last);
+        let inside = points[begin..end].iter().copied();
+        self.points = enters.into_iter().chain(inside).chain(leaves).collect();
+        self
+    }
+
     /// The same line, thin and pale.
     pub(crate) fn pale(self) -> Self {
         Self {
@@ -107,6 +126,179 @@ impl Line {
     }
 }
 
+/// The axis that goes along: steps, mostly.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Along {
+    first: f64,
+    last: f64,
+    /// Whether it stands on powers of ten: what is less than 1 stands where 1 does.
+    log: bool,
+}
+
+impl Along {
+    /// From end to end.
+    pub(crate) fn new(first: f64, last: f64) -> Self {
+        let log = false;
+        Self { first, last, log }
+    }
+
+    fn place(self, value: f64) -> f64 {
+        match self.log {
+            true => value.max(1.0).log10(),
+            false => value,
+        }
+    }
+
+    /// What stands at a place.
+    fn value(self, place: f64) -> f64 {
+        match self.log {
+            true => 10f64.powf(place),
+            false => place,
+        }
+    }
+
+    /// The least length that is shown, in places.
+    fn least(self) -> f64 {
+        if self.log { 0.02 } else { 1.0 }
+    }
+
+    /// The places of the two ends.
+    fn ends(self) -> (f64, f64) {
+        let (low, high) = (self.place(self.first), self.place(self.last));
+        (low, high.max(low + self.least()))
+    }
+
+    /// What stands so far along: 0 is the first end, 1 the last.
+    fn at(self, share: f64) -> f64 {
+        let (low, high) = self.ends();
+        self.value(low + share * (high - low))
+    }
+}
+
+impl Ranged for Along {
+    type FormatOption = NoDefaultFormatting;
+    type ValueType = f64;
+
+    fn map(&self, place: &f64, limit: (i32, i32)) -> i32 {
+        RangedCoordf64::from(self.range()).map(place, limit)
+    }
+
+    fn key_points<Hint: KeyPointHint>(&self, _: Hint) -> Vec<f64> {
+        let (low, high) = self.ends();
+        // 1, 2 and 5 of each power of ten, or 1 alone; where these are too few, as on an axis of its own.
+        let digits: &[f64] = if high - low > 2.2 {
+            &[1.0]
+        } else {
+            &[1.0, 2.0, 5.0]
+        };
+        let powers = low.floor() as i32..=high.floor() as i32;
+        let powers =
+            powers.flat_map(|power| digits.iter().map(move |d| (d * 10f64.powi(power)).log10()));
+        let ticks: Vec<f64> = powers
+            .filter(|place| (low..=high).contains(place))
+            .collect();
+        if self.log && ticks.len() > 1 {
+            return ticks;
+        }
+        let values = RangedCoordf64::from(self.value(low)..self.value(high)).key_points(5);
+        values.into_iter().map(|value| self.place(value)).collect()
+    }
+
+    fn range(&self) -> std::ops::Range<f64> {
+        let (low, high) = self.ends();
+        low..high
+    }
+}
+
+impl ValueFormatter<f64> for Along {
+    fn format(place: &f64) -> String {
+        place.to_string()
+    }
+
+    fn format_ext(&self, place: &f64) -> String {
+        let decimals = usize::from(self.last - self.first <= 2.0);
+        format!("{:.decimals$}", self.value(*place))
+    }
+}
+
+/// How a person looks at the plots over the steps: all of them show the same ones.
+#[derive(Clone, Copy)]
+pub(crate) struct Lens {
+    /// The step under the pointer.
+    pub(crate) pointed: RwSignal<Option<f64>>,
+    /// The step where the pointer went down.
+    pressed: RwSignal<Option<f64>>,
+    /// The first and the last step that are shown; all where there is none.
+    pub(crate) span: RwSignal<Option<(f64, f64)>>,
+    /// Whether steps stand on powers of ten.
+    pub(crate) log_steps: RwSignal<bool>,
+    /// Whether the loss does.
+    pub(crate) log_loss: RwSignal<bool>,
+    /// Whether the axis of the loss leaves out what is far from the rest.
+    pub(crate) clips_loss: RwSignal<bool>,
+    /// How smooth noisy lines are: what a step counts for beside the next, in percent.
+    pub(crate) smoothing: RwSignal<u32>,
+}
+
+impl Lens {
+    pub(crate) fn new() -> Self {
+        Self {
+            pointed: RwSignal::new(None),
+            pressed: RwSignal::new(None),
+            span: RwSignal::new(None),
+            log_steps: RwSignal::new(false),
+            log_loss: RwSignal::new(false),
+            clips_loss: RwSignal::new(false),
+            smoothing: RwSignal::new(90),
+        }
+    }
+
+    /// Tracks all of it.
+    pub(crate) fn track(&self) {
+        self.pointed.track();
+        self.pressed.track();
+        self.span.track();
+        self.log_steps.track();
+        self.log_loss.track();
+        self.clips_loss.track();
+        self.smoothing.track();
+    }
+
+    /// The plot as it is looked at.
+    fn over(&self, plot: Plot) -> Plot {
+        let whole = plot.along.last;
+        let (first, last) = self.span.get().unwrap_or((0.0, whole));
+        let (first, last) = match (first.max(0.0), last.min(whole)) {
+            (first, last) if first < last => (first, last),
+            _ => (0.0, whole),
+        };
+        let log = self.log_steps.get();
+        let pointed = self.pointed.get();
+        let lines = plot.lines.into_iter();
+        Plot {
+            along: Along { first, last, log },
+            lines: lines.map(|line| line.between(first, last)).collect(),
+            // What will be shown once the pointer comes up.
+            band: self
+                .pressed
+                .get()
+                .zip(pointed)
+                .map(|(a, b)| (a.min(b), a.max(b))),
+            pointed: pointed.filter(|step| (first..=last).contains(step)),
+            ..plot
+        }
+    }
+
+    /// Shows what lies between two places of an axis as it is drawn, of as many steps as there are.
+    fn show(&self, along: Along, (low, high): (f64, f64), whole: f64) {
+        let (first, last) = (along.place(0.0), along.place(whole));
+        let length = (high - low).max(along.least());
+        let low = low.min(last - length).max(first);
+        let span = (along.value(low), along.value(low + length));
+        self.span.set((length < last - first).then_some(span));
+    }
+}
+
 /// The axis that values go up.
 #[derive(Clone, Copy, Debug)]
 struct Axis {
@@ -115,15 +307,24 @@ struct Axis {
     high: f64,
     /// Where zeros stand, on a scale that has no place for them.
     zero: Option<f64>,
+    /// How many labels have room.
+    most: usize,
 }
 
 impl Axis {
-    fn new(scale: Scale, lines: &[Line]) -> Self {
-        let (low, high) = scale.range(lines);
-        let mut values = lines.iter().flat_map(|line| &line.points);
+    fn new(plot: &Plot, most: usize) -> Self {
+        let points = plot.lines.iter().flat_map(|line| &line.points);
+        let mut values: Vec<f64> = points.map(|point| point.1).collect();
+        if plot.clips {
+            order::sort_by(&mut values, f64::total_cmp);
+            let out = values.len() / 20;
+            values = values[out..values.len() - out].to_vec();
+        }
+        let scale = plot.scale;
+        let (low, high) = scale.range(&values);
         let zero = match scale {
             Scale::Unit | Scale::Linear | Scale::Decades => None,
-            _ if values.all(|point| point.1 >= 1.0) => None,
+            _ if values.iter().all(|value| *value >= 1.0) => None,
             Scale::Log => Some(low - 1.0),
             Scale::LogBytes => Some(low - 0.3),
         };
@@ -132,6 +333,7 @@ impl Axis {
             low: zero.unwrap_or(low),
             high,
             zero,
+            most,
         }
     }
 
@@ -147,8 +349,8 @@ impl Axis {
     fn ticks(&self) -> Vec<f64> {
         let (from, most) = match self.zero {
             // Zero has its own, and none is so near that the two would touch.
-            Some(zero) => (zero + 0.2 * (self.high - zero), 4),
-            None => (self.low, 5),
+            Some(zero) => (zero + 0.2 * (self.high - zero), self.most - 1),
+            None => (self.low, self.most),
         };
         let ticks = match self.scale {
             Scale::Log => {
@@ -208,20 +410,15 @@ impl Scale {
     }
 
     /// The two ends of the axis, zeros left out.
-    fn range(self, lines: &[Line]) -> (f64, f64) {
-        let values = || {
-            lines
-                .iter()
-                .flat_map(|line| &line.points)
-                .map(|point| point.1)
-        };
-        let largest = values().fold(f64::MIN, f64::max);
+    fn range(self, values: &[f64]) -> (f64, f64) {
+        let values = values.iter().copied();
+        let largest = values.clone().fold(f64::MIN, f64::max);
         let least = if self == Self::Decades {
             f64::MIN_POSITIVE
         } else {
             1.0
         };
-        let smallest = values()
+        let smallest = values
             .filter(|value| *value >= least)
             .fold(f64::MAX, f64::min);
         match self {
@@ -288,6 +485,8 @@ const LEFT: f64 = 54.0;
 const RIGHT: f64 = 12.0;
 const BELOW: f64 = 20.0;
 const ABOVE: f64 = 6.0;
+/// How high a label of the axis is, with what is left free around it, in CSS pixels.
+const LABEL: f64 = 20.0;
 
 /// A canvas that draws `plot` again whenever something it reads changes.
 #[component]
@@ -312,7 +511,8 @@ pub(crate) fn Canvas(
     view! { <canvas node_ref=canvas data-testid=testid role="img" aria-label=text></canvas> }
 }
 
-/// A [`Canvas`] over the steps: the step under the pointer is marked in all of them, and can be chosen by a click.
+/// A [`Canvas`] over the steps: the step under the pointer is marked in all of them, and can be chosen by a click. A mouse that is
+/// dragged looks closer, a wheel that goes sideways moves along, one with Ctrl (a pinch) zooms, a double click shows all.
 #[component]
 pub(crate) fn Chart(
     /// What tests find it by.
@@ -328,40 +528,98 @@ pub(crate) fn Chart(
     #[prop(optional)]
     choose: Option<Callback<f64>>,
 ) -> impl IntoView {
-    // The last step on the axis as it is drawn.
-    let steps = StoredValue::new(1.0);
+    let lens = state.lens;
+    // The axis as it is drawn, and the last step of all.
+    let drawn = StoredValue::new((Along::new(0.0, 1.0), 1.0));
+    // Whether the pointer was dragged when it came up: that is no click.
+    let dragged = StoredValue::new(false);
     let plot = move || {
-        let mut plot = plot();
-        let last = plot.along.1;
-        steps.set_value(last);
-        let pointed = state.pointed.get();
-        plot.pointed = pointed.filter(|step| (0.0..=last).contains(step));
+        let plot = plot();
+        let whole = plot.along.last;
+        let plot = lens.over(plot);
+        drawn.set_value((plot.along, whole));
         plot
     };
-    let step_at = move |event: &MouseEvent| {
+    // How far along the axis an event is.
+    let share_of = move |event: &MouseEvent| {
         let canvas = event
             .target()
             .and_then(|canvas| canvas.dyn_into::<HtmlCanvasElement>().ok());
         let width = canvas.map_or(0.0, |canvas| {
             f64::from(canvas.client_width()) - LEFT - RIGHT
         });
-        let along = (f64::from(event.offset_x()) - LEFT) / width.max(1.0);
-        let steps = steps.get_value();
-        (-0.02..=1.02)
-            .contains(&along)
-            .then(|| (along * steps).clamp(0.0, steps))
+        (f64::from(event.offset_x()) - LEFT) / width.max(1.0)
+    };
+    let step_at = move |event: &MouseEvent| {
+        let share = share_of(event);
+        let is_on = (-0.02..=1.02).contains(&share) || lens.pressed.get_untracked().is_some();
+        is_on.then(|| drawn.get_value().0.at(share.clamp(0.0, 1.0)))
+    };
+    let press = move |event: PointerEvent| {
+        dragged.set_value(false);
+        // A finger that goes over a plot scrolls the page.
+        if event.button() == 0 && event.pointer_type() != "touch" {
+            lens.pressed.set(step_at(&event));
+            let canvas = event
+                .target()
+                .and_then(|it| it.dyn_into::<HtmlCanvasElement>().ok());
+            canvas.and_then(|it| it.set_pointer_capture(event.pointer_id()).ok());
+        }
+    };
+    let release = move |event: PointerEvent| {
+        let to = step_at(&event);
+        let Some((from, to)) = lens.pressed.get_untracked().zip(to) else {
+            return;
+        };
+        lens.pressed.set(None);
+        let (along, whole) = drawn.get_value();
+        let (low, high) = (from.min(to), from.max(to));
+        let (first, last) = along.ends();
+        // A hundredth of the plot is a hand that was not still.
+        if along.place(high) - along.place(low) > 0.01 * (last - first) {
+            dragged.set_value(true);
+            let ends = (along.place(low.floor()), along.place(high.ceil()));
+            lens.show(along, ends, whole);
+        }
+    };
+    let wheel = move |event: WheelEvent| {
+        let (along, whole) = drawn.get_value();
+        let (low, high) = along.ends();
+        let length = high - low;
+        let sideways = event.delta_x()
+            + if event.shift_key() {
+                event.delta_y()
+            } else {
+                0.0
+            };
+        if event.ctrl_key() {
+            event.prevent_default();
+            let share = share_of(&event).clamp(0.0, 1.0);
+            let longer = length * 2f64.powf(event.delta_y() / 200.0);
+            let low = low + share * (length - longer);
+            lens.show(along, (low, low + longer), whole);
+        } else if sideways != 0.0 && lens.span.get_untracked().is_some() {
+            event.prevent_default();
+            let low = low + length * sideways / 400.0;
+            lens.show(along, (low, low + length), whole);
+        }
     };
     let click = move |event: MouseEvent| {
-        if let (Some(choose), Some(step)) = (choose, step_at(&event)) {
+        if let (Some(choose), Some(step), false) = (choose, step_at(&event), dragged.get_value()) {
             choose.run(step);
         }
     };
     view! {
         <Canvas
             testid text plot state
-            on:pointermove=move |event: PointerEvent| state.pointed.set(step_at(&event))
-            on:pointerleave=move |_| state.pointed.set(None)
+            on:pointerdown=press
+            on:pointermove=move |event: PointerEvent| lens.pointed.set(step_at(&event))
+            on:pointerup=release
+            on:pointercancel=move |_| lens.pressed.set(None)
+            on:pointerleave=move |_| lens.pointed.set(None)
+            on:wheel=wheel
             on:click=click
+            on:dblclick=move |_| lens.span.set(None)
         />
     }
 }
@@ -390,10 +648,11 @@ fn paint<B: DrawingBackend>(
     let px = |css: f64| (css * ratio).round() as i32;
     let root = backend.into_drawing_area();
     let width = f64::from(root.dim_in_pixel().0);
-    let axis = Axis::new(plot.scale, &plot.lines);
+    let height = f64::from(root.dim_in_pixel().1) / ratio - ABOVE - BELOW;
+    let axis = Axis::new(plot, (height / LABEL).clamp(2.0, 5.0) as usize);
     let (low, high) = (axis.low, axis.high);
-    let (first, last) = plot.along;
-    let decimals = usize::from(last - first <= 2.0);
+    let along = plot.along;
+    let (first, last) = along.ends();
     // Not by its name: plotters would look for it in lower case, by tables of every letter there is.
     let font = FontFamily::Name("system-ui, sans-serif");
     let text = FontDesc::new(font, px(13.0).into(), FontStyle::Normal).color(&rgb("muted"));
@@ -402,7 +661,7 @@ fn paint<B: DrawingBackend>(
         .margin_right(px(RIGHT))
         .x_label_area_size(px(BELOW))
         .y_label_area_size(px(LEFT))
-        .build_cartesian_2d(first..last.max(first + 1.0), axis)?;
+        .build_cartesian_2d(along, axis)?;
     chart
         .configure_mesh()
         .light_line_style(TRANSPARENT)
@@ -410,16 +669,16 @@ fn paint<B: DrawingBackend>(
         .axis_style(rgb("grid"))
         .label_style(text)
         .x_labels(5)
-        .x_label_formatter(&|place| format!("{place:.decimals$}"))
         .draw()?;
     if let Some((from, to)) = plot.band {
+        let (from, to) = (along.place(from), along.place(to));
         let corners = [(from.max(first), low), (to.min(last), high)];
         let inside = rgb("band").mix(0.25).filled();
         chart.draw_series([Rectangle::new(corners, inside)])?;
         let edge = rgb("band").stroke_width(px(1.5) as u32);
         chart.draw_series(LineSeries::new([(to, low), (to, high)], edge))?;
     }
-    if let Some(step) = plot.pointed {
+    if let Some(step) = plot.pointed.map(|step| along.place(step)) {
         let style = rgb("grid-strong").stroke_width(px(1.0) as u32);
         chart.draw_series(LineSeries::new([(step, low), (step, high)], style))?;
     }
@@ -434,10 +693,14 @@ fn paint<B: DrawingBackend>(
             .stroke_width(px(line.width).max(1) as u32);
         let points = thin(&line.points, width as usize)
             .into_iter()
-            .map(|(step, value)| (step, axis.place(value)));
+            .map(|(step, value)| (along.place(step), axis.place(value)));
         if let [(step, value)] = line.points[..] {
             // One point makes no line.
-            let dot = Circle::new((step, axis.place(value)), px(2.5), style.filled());
+            let dot = Circle::new(
+                (along.place(step), axis.place(value)),
+                px(2.5),
+                style.filled(),
+            );
             chart.draw_series([dot])?;
         } else if line.dashed {
             let (dash, gap) = if line.dotted { (1.5, 4.0) } else { (5.0, 4.0) };

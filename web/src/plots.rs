@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use leptos::prelude::*;
 use nearfar::{Bytes, Diagnostics, Loss, Metrics, StepReport, Tuples, order};
 
-use crate::chart::{Chart, Line, Plot, Scale};
+use crate::chart::{Along, Chart, Line, Plot, Scale};
 use crate::hardest;
 use crate::runs::KeptRun;
 use crate::state::{Curves, State};
@@ -194,14 +194,15 @@ pub(crate) fn PrecisionPlot(state: State) -> impl IntoView {
         let (lines, steps) = both(state, lines);
         Plot {
             scale: Scale::Unit,
-            along: (0.0, steps),
+            along: Along::new(0.0, steps),
+            clips: false,
             lines,
             band: None,
             pointed: None,
         }
     };
     let last = move |value: fn(&Metrics) -> f64| {
-        let scores = state.curves.read().scores_at(state.pointed.get());
+        let scores = state.curves.read().scores_at(state.lens.pointed.get());
         scores.map_or_else(
             || "–".to_owned(),
             |metrics| format!("{:.2}", value(&metrics)),
@@ -232,6 +233,7 @@ pub(crate) fn PrecisionPlot(state: State) -> impl IntoView {
             <figcaption>
                 <h2>"Finding the class" {title}</h2>
                 <span hidden=move || !state.curves.read().steers()>"on " <Term term=terms::VALIDATION name="validation rows"/></span>
+                <Axes state/>
                 <Key color="precision" name=terms::PRECISION_AT_1 value=Signal::derive(move || last(|m| m.precision_at_1))/>
                 <Key color="map" name=terms::MAP_AT_R value=Signal::derive(move || last(|m| m.mean_average_precision_at_r))/>
                 <Key color="muted" name=terms::RAW dashed=true value=raw_text/>
@@ -248,7 +250,7 @@ pub(crate) fn MiningPlot(state: State) -> impl IntoView {
     let lines = move |curves: &Curves| {
         let counts = |color, width, count: fn(&StepReport) -> u64| {
             let points = per_step(curves, |report| count(report) as f64);
-            noisy(color, points, width, state.smoothing.get())
+            noisy(color, points, width, state.lens.smoothing.get())
         };
         [
             counts("valid", 2.0, |report| report.mining.valid),
@@ -262,7 +264,8 @@ pub(crate) fn MiningPlot(state: State) -> impl IntoView {
         let (lines, steps) = both(state, lines);
         Plot {
             scale: Scale::Log,
-            along: (0.0, steps),
+            along: Along::new(0.0, steps),
+            clips: false,
             lines,
             band: None,
             pointed: None,
@@ -273,7 +276,7 @@ pub(crate) fn MiningPlot(state: State) -> impl IntoView {
             state
                 .curves
                 .read()
-                .report_at(state.pointed.get())
+                .report_at(state.lens.pointed.get())
                 .map_or(0, value)
         })
     };
@@ -360,7 +363,8 @@ pub(crate) fn MemoryPlot(state: State) -> impl IntoView {
         }
         Plot {
             scale: Scale::LogBytes,
-            along: (0.0, steps),
+            along: Along::new(0.0, steps),
+            clips: false,
             lines,
             band: None,
             pointed: None,
@@ -376,7 +380,7 @@ pub(crate) fn MemoryPlot(state: State) -> impl IntoView {
         state
             .curves
             .read()
-            .report_at(state.pointed.get())
+            .report_at(state.lens.pointed.get())
             .map_or(0, |report| report.pml_bytes)
     };
     let text_of = |number: Signal<u64>| Signal::derive(move || Bytes(number.get()).to_string());
@@ -460,17 +464,18 @@ pub(crate) fn LossPlot(state: State) -> impl IntoView {
         let points = active
             .map(|report| (report.step as f64, report.loss))
             .collect();
-        noisy("loss", points, 2.0, state.smoothing.get())
+        noisy("loss", points, 2.0, state.lens.smoothing.get())
     };
     let plot = move || {
         let (lines, steps) = both(state, lines);
-        let scale = match state.log_loss.get() {
+        let scale = match state.lens.log_loss.get() {
             true => Scale::Decades,
             false => Scale::Linear,
         };
         Plot {
             scale,
-            along: (0.0, steps),
+            along: Along::new(0.0, steps),
+            clips: state.lens.clips_loss.get(),
             lines,
             band: None,
             pointed: None,
@@ -478,7 +483,7 @@ pub(crate) fn LossPlot(state: State) -> impl IntoView {
     };
     let last = Signal::derive(move || {
         let curves = state.curves.read();
-        let report = curves.report_at(state.pointed.get());
+        let report = curves.report_at(state.lens.pointed.get());
         report.map_or_else(|| "–".to_owned(), |report| format!("{:.5}", report.loss))
     });
     let text = Signal::derive(move || format!("The loss of each batch, now {}", last.get()));
@@ -514,14 +519,14 @@ pub(crate) fn LossPlot(state: State) -> impl IntoView {
                         "smooth"
                         <input
                             type="range" min="0" max="99" data-testid="smoothing"
-                            prop:value=move || state.smoothing.get().to_string()
-                            on:input=move |event| state.smoothing.set(event_target_value(&event).parse().unwrap_or(0))
+                            prop:value=move || state.lens.smoothing.get().to_string()
+                            on:input=move |event| state.lens.smoothing.set(event_target_value(&event).parse().unwrap_or(0))
                         />
                     </label>
                     <label title="Powers of ten up the axis">
                         <input
-                            type="checkbox" data-testid="log-loss" prop:checked=move || state.log_loss.get()
-                            on:change=move |event| state.log_loss.set(event_target_checked(&event))
+                            type="checkbox" data-testid="log-loss" prop:checked=move || state.lens.log_loss.get()
+                            on:change=move |event| state.lens.log_loss.set(event_target_checked(&event))
                         />
                         "log"
                     </label>
@@ -529,6 +534,63 @@ pub(crate) fn LossPlot(state: State) -> impl IntoView {
             </figcaption>
             <Chart testid="chart-loss" text plot state/>
         </figure>
+    }
+}
+
+/// Which steps all plots over the steps show, and how their axes go.
+#[component]
+fn Axes(state: State) -> impl IntoView {
+    let lens = state.lens;
+    // Steps of another run are others.
+    Effect::new(move || {
+        state.ran.track();
+        lens.span.set(None);
+    });
+    let from = NodeRef::<leptos::html::Input>::new();
+    let to = NodeRef::<leptos::html::Input>::new();
+    let number = |input: NodeRef<leptos::html::Input>| input.get_untracked()?.value().parse().ok();
+    let choose = move |_| {
+        let (first, last) = (number(from).unwrap_or(0.0), number(to).unwrap_or(f64::MAX));
+        lens.span
+            .set((first < last && (first > 0.0 || last < f64::MAX)).then_some((first, last)));
+    };
+    let end = move |of: fn((f64, f64)) -> f64| {
+        let end = lens.span.get().map(of).filter(|end| *end < f64::MAX);
+        end.map_or_else(String::new, |end| format!("{end:.0}"))
+    };
+    let is_changed = move || {
+        lens.span.get().is_some()
+            || [lens.log_steps, lens.log_loss, lens.clips_loss]
+                .iter()
+                .any(|it| it.get())
+    };
+    let either = |testid, value: RwSignal<bool>, text, title| {
+        view! {
+            <label title=title>
+                <input
+                    type="checkbox" data-testid=testid prop:checked=move || value.get()
+                    on:change=move |event| value.set(event_target_checked(&event))
+                />
+                {text}
+            </label>
+        }
+    };
+    view! {
+        <details class="axes" class:changed=is_changed>
+            <summary data-testid="axes">"Axes"</summary>
+            <div>
+                {either("clip-loss", lens.clips_loss, "Leave out outliers of the loss", "The axis spans nine of ten values. The others lie on its edges")}
+                {either("log-steps", lens.log_steps, "Steps on powers of ten", "Along the axis of all plots: the first steps have as much room as the many after them")}
+                <label>
+                    "Steps "
+                    <input type="number" min="0" placeholder="first" aria-label="First step shown" data-testid="first-step" node_ref=from prop:value=move || end(|it| it.0) on:change=choose/>
+                    " to "
+                    <input type="number" min="1" placeholder="last" aria-label="Last step shown" data-testid="last-step" node_ref=to prop:value=move || end(|it| it.1) on:change=choose/>
+                </label>
+                <button data-testid="all-steps" on:click=move |_| lens.span.set(None)>"All steps"</button>
+                <small>"Or drag over a plot to look closer. Shift and the wheel move along, Ctrl and the wheel zoom, a double click shows all."</small>
+            </div>
+        </details>
     }
 }
 

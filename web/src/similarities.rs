@@ -3,7 +3,7 @@
 use leptos::prelude::*;
 use nearfar::{Distance, Miner, PairHistogram, TrainConfig};
 
-use crate::chart::{Canvas, Line, Plot, Scale};
+use crate::chart::{Along, Canvas, Line, Plot, Scale};
 use crate::plots::Key;
 use crate::state::{Curves, State};
 use crate::terms::{self, Term};
@@ -74,7 +74,8 @@ pub(crate) fn SimilarityPlot(state: State) -> impl IntoView {
         });
         Plot {
             scale: Scale::Linear,
-            along: (-1.0, 1.0),
+            along: Along::new(-1.0, 1.0),
+            clips: false,
             lines,
             band: band(&curves),
             pointed: None,

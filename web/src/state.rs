@@ -9,6 +9,7 @@ use nearfar::{
     StepReport, TrainConfig, Warning, Working,
 };
 
+use crate::chart::Lens;
 use crate::checkpoints::Offer;
 use crate::compare::Compare;
 use crate::forecast;
@@ -341,12 +342,8 @@ pub(crate) struct State {
     pub(crate) lesson: StoredValue<Lesson>,
     /// Why no engine could be opened, where none could: nothing can run.
     pub(crate) no_engine: RwSignal<Option<String>>,
-    /// The step under the pointer, in all plots.
-    pub(crate) pointed: RwSignal<Option<f64>>,
-    /// How smooth noisy lines are: what a step counts for beside the next, in percent.
-    pub(crate) smoothing: RwSignal<u32>,
-    /// Whether the loss stands on powers of ten.
-    pub(crate) log_loss: RwSignal<bool>,
+    /// How the plots over the steps are looked at.
+    pub(crate) lens: Lens,
     /// Changes when colours do: plots are drawn again.
     pub(crate) theme: RwSignal<u32>,
 }
@@ -402,9 +399,7 @@ impl State {
             dropping: RwSignal::new(false),
             lesson: StoredValue::new(Lesson::read()),
             no_engine: RwSignal::new(None),
-            pointed: RwSignal::new(None),
-            smoothing: RwSignal::new(90),
-            log_loss: RwSignal::new(false),
+            lens: Lens::new(),
             theme: RwSignal::new(0),
         }
     }
@@ -539,9 +534,7 @@ impl State {
     /// Tracks everything that a plot shows.
     pub(crate) fn track_plots(&self) {
         self.theme.track();
-        self.pointed.track();
-        self.smoothing.track();
-        self.log_loss.track();
+        self.lens.track();
         self.curves.track();
         self.previous.track();
         self.config.track();

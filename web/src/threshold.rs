@@ -3,7 +3,7 @@
 use leptos::prelude::*;
 use nearfar::{PairRates, ThresholdReport};
 
-use crate::chart::{Canvas, Line, Plot, Scale};
+use crate::chart::{Along, Canvas, Line, Plot, Scale};
 use crate::controls::entered;
 use crate::plots::Key;
 use crate::session::Session;
@@ -164,7 +164,8 @@ fn percent(part: f64) -> String {
 fn nothing() -> Plot {
     Plot {
         scale: Scale::Unit,
-        along: (0.0, 1.0),
+        along: Along::new(0.0, 1.0),
+        clips: false,
         lines: Vec::new(),
         band: None,
         pointed: None,
@@ -203,7 +204,7 @@ fn plot(report: &ThresholdReport) -> Plot {
     let at = report.threshold;
     lines.push(Line::new("muted", vec![(at, 0.0), (at, 1.0)]).wide(1.5));
     Plot {
-        along: (first, 1.0),
+        along: Along::new(first, 1.0),
         lines,
         ..nothing()
     }
