@@ -87,6 +87,7 @@ pub(crate) fn App() -> impl IntoView {
                 <Map state session/>
                 <Neighbours state session/>
             </section>
+            <Warnings state/>
             <Diagnostics state session/>
             <Board state session/>
             <Table state session/>
@@ -156,17 +157,9 @@ fn follow_link(state: State, session: Session) {
     Effect::new(move || session.write_link());
 }
 
-/// The one place for what went wrong, for what is likely to, and for what can be undone. It takes its room from the plots:
-/// no control moves.
+/// What went wrong, and what can be undone: it follows what a person did, and takes its room from the plots.
 #[component]
 fn Banner(state: State, session: Session) -> impl IntoView {
-    let warnings = Memo::new(move |_| state.curves.read().warnings.clone());
-    let warnings = move || {
-        let warnings = warnings.get().into_iter();
-        warnings
-            .map(|warning| view! { <WarningLine state warning/> })
-            .collect_view()
-    };
     let notice = move || {
         state.notice.get().map(|text| {
             view! {
@@ -224,9 +217,21 @@ fn Banner(state: State, session: Session) -> impl IntoView {
                 <a href="?engine=cpu" data-testid="use-cpu" on:click=use_cpu>"Use the CPU"</a>
             </p>
             <div role="status">{undo} {notice} <GoOn state session/></div>
-            <div data-testid="warnings" role="status">{warnings}</div>
         </div>
     }
+}
+
+/// What is likely to go wrong. It comes by itself, in a run or at its end: below what a person looks at, which does not move.
+#[component]
+fn Warnings(state: State) -> impl IntoView {
+    let warnings = Memo::new(move |_| state.curves.read().warnings.clone());
+    let lines = move || {
+        let warnings = warnings.get().into_iter();
+        warnings
+            .map(|warning| view! { <WarningLine state warning/> })
+            .collect_view()
+    };
+    view! { <div class="warnings" data-testid="warnings" role="status">{lines}</div> }
 }
 
 /// A warning, and the button that makes the settings which mend it.

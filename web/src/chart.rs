@@ -5,8 +5,8 @@ use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, ValueFormatte
 use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 use plotters_canvas::CanvasBackend;
-use wasm_bindgen::JsCast as _;
-use web_sys::{HtmlCanvasElement, MouseEvent, PointerEvent, WheelEvent};
+use wasm_bindgen::prelude::*;
+use web_sys::{Event, HtmlCanvasElement, MouseEvent, PointerEvent, WheelEvent};
 use web_time::Duration;
 
 use crate::frame::{fit, redraw};
@@ -488,6 +488,18 @@ const ABOVE: f64 = 6.0;
 /// How high a label of the axis is, with what is left free around it, in CSS pixels.
 const LABEL: f64 = 20.0;
 
+/// All that a [`Chart`] listens to.
+const POINTER_EVENTS: [&str; 8] = [
+    "pointerdown",
+    "pointermove",
+    "pointerup",
+    "pointercancel",
+    "pointerleave",
+    "wheel",
+    "click",
+    "dblclick",
+];
+
 /// A canvas that draws `plot` again whenever something it reads changes.
 #[component]
 pub(crate) fn Canvas(
@@ -500,8 +512,22 @@ pub(crate) fn Canvas(
     plot: impl Fn() -> Plot + Copy + Send + Sync + 'static,
     /// The signals that all plots share.
     state: State,
+    /// Told of all that a pointer does over it.
+    #[prop(optional)]
+    told: Option<Callback<Event>>,
 ) -> impl IntoView {
     let canvas = NodeRef::<leptos::html::Canvas>::new();
+    if let Some(told) = told {
+        Effect::new(move || {
+            let Some(canvas) = canvas.get() else { return };
+            let tell = Closure::<dyn Fn(Event)>::new(move |event| told.run(event));
+            let listener = tell.as_ref().unchecked_ref();
+            for name in POINTER_EVENTS {
+                canvas.add_event_listener_with_callback(name, listener).ok();
+            }
+            tell.forget();
+        });
+    }
     redraw(
         canvas,
         PAUSE,
@@ -555,19 +581,19 @@ pub(crate) fn Chart(
         let is_on = (-0.02..=1.02).contains(&share) || lens.pressed.get_untracked().is_some();
         is_on.then(|| drawn.get_value().0.at(share.clamp(0.0, 1.0)))
     };
-    let press = move |event: PointerEvent| {
+    let press = move |event: &PointerEvent| {
         dragged.set_value(false);
         // A finger that goes over a plot scrolls the page.
         if event.button() == 0 && event.pointer_type() != "touch" {
-            lens.pressed.set(step_at(&event));
+            lens.pressed.set(step_at(event));
             let canvas = event
                 .target()
                 .and_then(|it| it.dyn_into::<HtmlCanvasElement>().ok());
             canvas.and_then(|it| it.set_pointer_capture(event.pointer_id()).ok());
         }
     };
-    let release = move |event: PointerEvent| {
-        let to = step_at(&event);
+    let release = move |event: &PointerEvent| {
+        let to = step_at(event);
         let Some((from, to)) = lens.pressed.get_untracked().zip(to) else {
             return;
         };
@@ -582,7 +608,7 @@ pub(crate) fn Chart(
             lens.show(along, ends, whole);
         }
     };
-    let wheel = move |event: WheelEvent| {
+    let wheel = move |event: &WheelEvent| {
         let (along, whole) = drawn.get_value();
         let (low, high) = along.ends();
         let length = high - low;
@@ -594,8 +620,8 @@ pub(crate) fn Chart(
             };
         if event.ctrl_key() {
             event.prevent_default();
-            let share = share_of(&event).clamp(0.0, 1.0);
-            let longer = length * 2f64.powf(event.delta_y() / 200.0);
+            let share = share_of(event).clamp(0.0, 1.0);
+            let longer = length * (event.delta_y() / 288.0).exp();
             let low = low + share * (length - longer);
             lens.show(along, (low, low + longer), whole);
         } else if sideways != 0.0 && lens.span.get_untracked().is_some() {
@@ -604,24 +630,22 @@ pub(crate) fn Chart(
             lens.show(along, (low, low + length), whole);
         }
     };
-    let click = move |event: MouseEvent| {
-        if let (Some(choose), Some(step), false) = (choose, step_at(&event), dragged.get_value()) {
+    let click = move |event: &MouseEvent| {
+        if let (Some(choose), Some(step), false) = (choose, step_at(event), dragged.get_value()) {
             choose.run(step);
         }
     };
-    view! {
-        <Canvas
-            testid text plot state
-            on:pointerdown=press
-            on:pointermove=move |event: PointerEvent| lens.pointed.set(step_at(&event))
-            on:pointerup=release
-            on:pointercancel=move |_| lens.pressed.set(None)
-            on:pointerleave=move |_| lens.pointed.set(None)
-            on:wheel=wheel
-            on:click=click
-            on:dblclick=move |_| lens.span.set(None)
-        />
-    }
+    let told = Callback::new(move |event: Event| match event.type_().as_str() {
+        "pointerdown" => press(event.unchecked_ref()),
+        "pointermove" => lens.pointed.set(step_at(event.unchecked_ref())),
+        "pointerup" => release(event.unchecked_ref()),
+        "pointercancel" => lens.pressed.set(None),
+        "pointerleave" => lens.pointed.set(None),
+        "wheel" => wheel(event.unchecked_ref()),
+        "click" => click(event.unchecked_ref()),
+        _ => lens.span.set(None),
+    });
+    view! { <Canvas testid text plot state told/> }
 }
 
 /// Draws on a canvas of the size that the page gives it, in device pixels.

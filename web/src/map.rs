@@ -210,17 +210,18 @@ fn Tools(state: State, session: Session, look: Look, has_run: Signal<bool>) -> i
     };
     let zoom = move |by: f64| look.view.update(|view| view.zoom_at(by, (0.0, 0.0)));
     view! {
+        // What is there only at times comes first: the others stay where they are.
         <span class="tools">
-            <span class="either" hidden=move || !has_run.get()>
-                <button data-testid="map-before" aria-pressed=move || is(true) on:click=move |_| show(true) title="The features, as they were loaded">"Before"</button>
-                <button data-testid="map-after" aria-pressed=move || is(false) on:click=move |_| show(false) title="The embeddings, as the network places them">"After"</button>
-            </span>
             <select
                 data-testid="map-by" aria-label="What places the rows" title="PCA: the directions in which the rows differ most. UMAP: rows that are near stay near." hidden=move || !can_place() prop:value=by on:change=place
             >
                 <option value="pca">"PCA"</option>
                 <option value="umap">"UMAP"</option>
             </select>
+            <span class="either" hidden=move || !has_run.get()>
+                <button data-testid="map-before" aria-pressed=move || is(true) on:click=move |_| show(true) title="The features, as they were loaded">"Before"</button>
+                <button data-testid="map-after" aria-pressed=move || is(false) on:click=move |_| show(false) title="The embeddings, as the network places them">"After"</button>
+            </span>
             <picking::Tools picking=look.picking/>
             <button class="quiet" aria-label="Zoom in" on:click=move |_| zoom(1.5)>"+"</button>
             <button class="quiet" aria-label="Zoom out" on:click=move |_| zoom(1.0 / 1.5)>"−"</button>

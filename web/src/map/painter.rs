@@ -3,7 +3,7 @@
 use nearfar::Neighbourhood;
 use web_sys::CanvasRenderingContext2d;
 
-use super::sheet::{Dot, Sheet};
+use super::sheet::{Dot, Sheet, Stamp};
 use crate::state::{MapData, Places};
 use crate::theme;
 
@@ -215,7 +215,7 @@ impl Painter {
                 _ => (radius, 0.9),
             };
             let alpha = if pale { 0.5 * alpha } else { alpha };
-            let dot = Dot {
+            let stamp = Stamp::new(&Dot {
                 color: match class {
                     _ if !front => theme::color("muted"),
                     OTHER => theme::color("grid-strong"),
@@ -223,9 +223,9 @@ impl Painter {
                 },
                 alpha: alpha as f32,
                 radius: (self.ratio * radius) as f32,
-            };
+            });
             for place in places {
-                sheet.dot(self.at(*place), &dot);
+                sheet.dot(self.at(*place), &stamp);
             }
         }
         sheet.put(&self.context);

@@ -1,5 +1,5 @@
 //! [`Sheet`]: dots as the pixels of an image, which is put on a canvas at once. Fifty thousand take some milliseconds; as paths of
-//! a canvas they take a good part of a second.
+//! a canvas they take a good part of a second. What a [`Stamp`] covers is counted once, not for each dot.
 
 use wasm_bindgen::Clamped;
 use web_sys::{CanvasRenderingContext2d, ImageData};
@@ -9,7 +9,7 @@ pub(super) struct Sheet {
     width: usize,
     height: usize,
     /// Red, green, blue and alpha of each pixel, row by row.
-    pixels: Vec<u8>,
+    pixels: Vec<[u8; 4]>,
 }
 
 /// How a dot looks.
@@ -27,47 +27,83 @@ impl Sheet {
         Self {
             width,
             height,
-            pixels: vec![0; 4 * width * height],
+            pixels: vec![[0; 4]; width * height],
         }
     }
 
     /// Lays a dot over what is there.
-    pub(super) fn dot(&mut self, (x, y): (f64, f64), dot: &Dot) {
-        let (x, y) = (x as f32, y as f32);
-        // A pixel is covered by as much as the edge lies beyond its middle.
-        let reach = dot.radius + 0.5;
-        let span = |middle: f32, most: usize| {
-            ((middle - reach) as usize).min(most)..((middle + reach) as usize + 1).min(most)
-        };
-        let color = [dot.color.0, dot.color.1, dot.color.2].map(f32::from);
-        for row in span(y, self.height) {
-            let down = row as f32 + 0.5 - y;
-            let first = 4 * row * self.width;
-            for column in span(x, self.width) {
-                let along = column as f32 + 0.5 - x;
-                let covered = (reach - (along * along + down * down).sqrt()).min(1.0);
-                if covered <= 0.0 {
-                    continue;
-                }
-                let pixel = &mut self.pixels[first + 4 * column..][..4];
-                let over = covered * dot.alpha;
-                let both = over + f32::from(pixel[3]) / 255.0 * (1.0 - over);
-                let part = over / both;
-                for (value, color) in pixel.iter_mut().zip(color) {
-                    let before = f32::from(*value);
-                    *value = (before + part * (color - before) + 0.5) as u8;
-                }
-                pixel[3] = (255.0 * both + 0.5) as u8;
+    pub(super) fn dot(&mut self, (x, y): (f64, f64), stamp: &Stamp) {
+        let fine = |place: f64| (place * FINE as f64).round() as i32;
+        let ((column, right), (row, down)) = (split(fine(x)), split(fine(y)));
+        for (along, below, over) in &stamp.cells[down * FINE + right] {
+            let (column, row) = ((column + along) as usize, (row + below) as usize);
+            if column >= self.width || row >= self.height {
+                continue;
             }
+            let pixel = &mut self.pixels[row * self.width + column];
+            let alpha = u32::from(pixel[3]);
+            let both = over + alpha - over * alpha / 255;
+            let part = 256 * over / both;
+            pixel[0] = mix(pixel[0], stamp.color.0, part);
+            pixel[1] = mix(pixel[1], stamp.color.1, part);
+            pixel[2] = mix(pixel[2], stamp.color.2, part);
+            pixel[3] = both as u8;
         }
     }
 
     /// Puts the image on the canvas, in place of what was there.
     pub(super) fn put(&self, context: &CanvasRenderingContext2d) {
-        let pixels = Clamped(self.pixels.as_slice());
+        let pixels = Clamped(self.pixels.as_flattened());
         let (width, height) = (self.width as u32, self.height as u32);
         if let Ok(image) = ImageData::new_with_u8_clamped_array_and_sh(pixels, width, height) {
             context.put_image_data(&image, 0.0, 0.0).ok();
+        }
+    }
+}
+
+/// A channel with `part` of 256 of it in another colour.
+#[inline(always)]
+fn mix(before: u8, color: u8, part: u32) -> u8 {
+    ((u32::from(before) * (256 - part) + u32::from(color) * part + 128) >> 8) as u8
+}
+
+/// The middle of a dot lies at one of so many places along a pixel, and as many down.
+const FINE: usize = 4;
+
+/// The pixel in which a place lies that is counted in parts of one, and the part.
+fn split(place: i32) -> (i32, usize) {
+    let fine = FINE as i32;
+    (place.div_euclid(fine), place.rem_euclid(fine) as usize)
+}
+
+/// A dot as it is laid over pixels.
+pub(super) struct Stamp {
+    color: (u8, u8, u8),
+    /// For each place of its middle within a pixel: what it covers, by how far to the right of and below that pixel, and how much,
+    /// of 255.
+    cells: Vec<Vec<(i32, i32, u32)>>,
+}
+
+impl Stamp {
+    pub(super) fn new(dot: &Dot) -> Self {
+        // A pixel is covered by as much as the edge lies beyond its middle.
+        let reach = dot.radius + 0.5;
+        let far = reach.ceil() as i32;
+        let cells = |place: usize| {
+            let middle = [place % FINE, place / FINE].map(|part| part as f32 / FINE as f32 - 0.5);
+            let pixels = (-far..=far).flat_map(|down| (-far..=far).map(move |right| (right, down)));
+            let covered = pixels.filter_map(|(right, down)| {
+                let (along, below) = (right as f32 - middle[0], down as f32 - middle[1]);
+                let distance = (along * along + below * below).sqrt();
+                let covered = (reach - distance).clamp(0.0, 1.0);
+                let over = (255.0 * covered * dot.alpha + 0.5) as u32;
+                (over > 0).then_some((right, down, over))
+            });
+            covered.collect()
+        };
+        Self {
+            color: dot.color,
+            cells: (0..FINE * FINE).map(cells).collect(),
         }
     }
 }
