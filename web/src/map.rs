@@ -185,13 +185,10 @@ fn Tools(state: State, session: Session, look: Look, has_run: Signal<bool>) -> i
         tween(look, web_time::Instant::now(), look.mix.get_untracked());
     };
     // Rows are placed while no step is taken, and a circle is shown as it is.
+    let is_circle = move || state.map.read().as_ref().is_none_or(|map| map.circle);
     let can_place = move || {
         let phases = [Phase::Paused, Phase::Finished];
-        let map = state.map.read();
-        phases.contains(&state.phase.get())
-            && map
-                .as_ref()
-                .is_some_and(|map| map.side.is_some() && !map.circle)
+        phases.contains(&state.phase.get()) && has_run.get() && !is_circle()
     };
     let by = move || match &*state.map.read() {
         Some(map) if map.by_umap.is_some() => "umap",
@@ -213,7 +210,7 @@ fn Tools(state: State, session: Session, look: Look, has_run: Signal<bool>) -> i
         // What is there only at times comes first: the others stay where they are.
         <span class="tools">
             <select
-                data-testid="map-by" aria-label="What places the rows" title="PCA: the directions in which the rows differ most. UMAP: rows that are near stay near." hidden=move || !can_place() prop:value=by on:change=place
+                data-testid="map-by" aria-label="What places the rows" title="PCA: the directions in which the rows differ most. UMAP: rows that are near stay near." hidden=move || !has_run.get() || is_circle() class:out=move || !can_place() prop:value=by on:change=place
             >
                 <option value="pca">"PCA"</option>
                 <option value="umap">"UMAP"</option>
