@@ -68,7 +68,7 @@ test("the default comparison gives the table of the command line, and its settin
 });
 
 test("a comparison that is stopped keeps what it found, and other data asks first", async () => {
-  await on("?engine=cpu#steps=1000", {}, async (page) => {
+  await on("?engine=cpu#steps=300", {}, async (page) => {
     await page.click("view-compare");
     await page.find("compare-what").selectOption("memory");
     await page.says("compare-forecast", /12 runs one after the other/);

@@ -210,7 +210,7 @@ fn Tools(state: State, session: Session, look: Look, has_run: Signal<bool>) -> i
         // What is there only at times comes first: the others stay where they are.
         <span class="tools">
             <select
-                data-testid="map-by" aria-label="What places the rows" title="PCA: the directions in which the rows differ most. UMAP: rows that are near stay near." hidden=move || !has_run.get() || is_circle() class:out=move || !can_place() prop:value=by on:change=place
+                data-testid="map-by" aria-label="What places the rows" title="PCA: the directions in which the rows differ most. UMAP: rows that are near stay near." hidden=move || !has_run.get() || is_circle() class:absent=move || !can_place() prop:value=by on:change=place
             >
                 <option value="pca">"PCA"</option>
                 <option value="umap">"UMAP"</option>
