@@ -185,21 +185,23 @@ impl Ranged for Along {
 
     fn key_points<Hint: KeyPointHint>(&self, _: Hint) -> Vec<f64> {
         let (low, high) = self.ends();
-        // 1, 2 and 5 of each power of ten, or 1 alone; where these are too few, as on an axis of its own.
-        let digits: &[f64] = if high - low > 2.2 {
-            &[1.0]
-        } else {
-            &[1.0, 2.0, 5.0]
-        };
-        let powers = low.floor() as i32..=high.floor() as i32;
-        let powers =
-            powers.flat_map(|power| digits.iter().map(move |d| (d * 10f64.powi(power)).log10()));
-        let ticks: Vec<f64> = powers
-            .filter(|place| (low..=high).contains(place))
-            .collect();
-        if self.log && ticks.len() > 1 {
-            return ticks;
+        if self.log {
+            // 1, 2 and 5 of each power of ten; of many powers 1 alone.
+            let digits: &[f64] = match high - low > 2.2 {
+                true => &[1.0],
+                false => &[1.0, 2.0, 5.0],
+            };
+            let powers = low.floor() as i32..=high.floor() as i32;
+            let ticks = powers.flat_map(|power| {
+                let one = 10f64.powi(power);
+                digits.iter().map(move |digit| (digit * one).log10())
+            });
+            let ticks: Vec<f64> = ticks.filter(|at| (low..=high).contains(at)).collect();
+            if ticks.len() > 1 {
+                return ticks;
+            }
         }
+        // Where these are too few, too: even steps between the values.
         let values = RangedCoordf64::from(self.value(low)..self.value(high)).key_points(5);
         values.into_iter().map(|value| self.place(value)).collect()
     }
