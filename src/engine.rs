@@ -5,7 +5,6 @@
 
 use std::borrow::Cow;
 use std::cell::Cell;
-use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +14,6 @@ use crate::error::{Error, Result};
 use crate::gpu::{self, Adapter, Gpu, GpuCommands, GpuVec, Kernel};
 use crate::host::CpuVec;
 use crate::ledger::{Bytes, MemoryLedger};
-use crate::order;
 use crate::plan::{MemoryPlan, Room};
 use crate::working::{Listener, Task, Working};
 use bytemuck::Pod;
@@ -80,7 +78,7 @@ const IN_FLIGHT: u32 = 3;
 
 /// The buffers of one phase: what its plan lists, no more.
 #[derive(Debug)]
-pub struct Workspace(BTreeMap<&'static str, DeviceVec<u8>>);
+pub struct Workspace(Vec<(&'static str, DeviceVec<u8>)>);
 
 impl Engine {
     /// Opens an engine whose memory stays within `budget_bytes`.
@@ -216,7 +214,7 @@ impl Engine {
                     bytes: Bytes(plan.total_bytes()),
                 })?,
         };
-        Ok(Workspace(order::map_of(labels.zip(vectors))))
+        Ok(Workspace(labels.zip(vectors).collect()))
     }
 
     /// Compiles kernels ahead of their first use.
@@ -463,8 +461,9 @@ impl Workspace {
     /// # Panics
     /// When the plan lists no such buffer, or it was taken before.
     pub fn take<T: Pod>(&mut self, label: &str) -> DeviceVec<T> {
-        let vec = self.0.remove(label);
-        match vec.unwrap_or_else(|| panic!("the plan has no buffer \"{label}\" left")) {
+        let place = self.0.iter().position(|(own, _)| *own == label);
+        let place = place.unwrap_or_else(|| panic!("the plan has no buffer \"{label}\" left"));
+        match self.0.swap_remove(place).1 {
             DeviceVec::Gpu(vec) => DeviceVec::Gpu(vec.cast()),
             DeviceVec::Cpu(vec) => DeviceVec::Cpu(vec.cast()),
         }

@@ -662,7 +662,7 @@ impl Evaluator {
             for chunk in by_class.members[positives].chunks(self.cut.references) {
                 // In their own order, as a file has them; within a class that is how they stand.
                 let mut rows = chunk.to_vec();
-                rows.sort_unstable();
+                order::sort_numbers(&mut rows);
                 let rows = rows.into_iter();
                 references
                     .bring_among(slices, rows.clone(), &mut self.references, 0)
@@ -840,7 +840,7 @@ pub(crate) fn choose(count: usize, most: usize, seed: u64) -> Vec<u32> {
     if most > 0 && most < count {
         rows.shuffle(&mut rng::stream(seed, "queries"));
         rows.truncate(most);
-        rows.sort_unstable();
+        order::sort_numbers(&mut rows);
     }
     rows
 }

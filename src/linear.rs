@@ -118,7 +118,7 @@ impl LinearMap {
     /// Why there is no fit, as far as the sizes tell.
     pub fn directions(labels: &[u32], dim: usize, most: usize) -> Result<usize, Unfit> {
         let mut classes = labels.to_vec();
-        classes.sort_unstable();
+        order::sort_numbers(&mut classes);
         classes.dedup();
         let (rows, classes) = (labels.len(), classes.len());
         if classes < 2 {

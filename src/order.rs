@@ -22,6 +22,15 @@ pub fn sort_by_key<T, K: Ord>(items: &mut Vec<T>, key: impl Fn(&T) -> K) {
     sort_by(items, |a, b| key(a).cmp(&key(b)));
 }
 
+/// Sorts whole numbers.
+pub fn sort_numbers(numbers: &mut [u32]) {
+    let mut wide: Vec<u64> = numbers.iter().map(|number| u64::from(*number)).collect();
+    wide.sort_unstable();
+    for (number, wide) in numbers.iter_mut().zip(wide) {
+        *number = wide as u32;
+    }
+}
+
 /// The map of these pairs; of equal keys the last has its way.
 pub fn map_of<K: Ord, V>(pairs: impl IntoIterator<Item = (K, V)>) -> BTreeMap<K, V> {
     let mut map = BTreeMap::new();
@@ -34,6 +43,13 @@ pub fn map_of<K: Ord, V>(pairs: impl IntoIterator<Item = (K, V)>) -> BTreeMap<K,
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_are_sorted() {
+        let mut numbers = [7, u32::MAX, 0, 7, 1 << 31];
+        sort_numbers(&mut numbers);
+        assert_eq!(numbers, [0, 7, 7, 1 << 31, u32::MAX]);
+    }
 
     #[test]
     fn equal_items_stay_in_order() {

@@ -5,7 +5,6 @@
 //! a GPU is given a few slices before anybody waits for them together. The pace changes when results come, never what
 //! they are.
 
-use std::collections::BTreeMap;
 use std::marker::PhantomData;
 
 use bytemuck::Pod;
@@ -115,10 +114,9 @@ pub(crate) struct Slices<'a> {
     timed: bool,
     /// Whether a stop ends it between two slices.
     stops: bool,
-    /// Parts of what is fetched that are under way, each with where its bytes end, and those that are there.
-    fetching: Vec<(u64, u64)>,
-    fetched: BTreeMap<u64, Vec<u8>>,
-    next_part: u64,
+    /// Parts of what is fetched that are under way, each with where its bytes end, and all parts as far as they are there.
+    fetching: Vec<(usize, u64)>,
+    fetched: Vec<Option<Vec<u8>>>,
     /// What it is that is done, its operations in all, and those recorded so far.
     task: Option<(Task, f64)>,
     so_far: f64,
@@ -128,7 +126,7 @@ pub(crate) struct Slices<'a> {
 
 /// A stretch of a vector on its way back; [`Slices::take`] gives it after the next [`Slices::collect`].
 #[derive(Debug)]
-pub(crate) struct Fetch<T>(Vec<u64>, PhantomData<T>);
+pub(crate) struct Fetch<T>(Vec<usize>, PhantomData<T>);
 
 impl<T> Default for Fetch<T> {
     /// Nothing.
@@ -156,8 +154,7 @@ impl<'a> Slices<'a> {
             timed: true,
             stops: true,
             fetching: Vec::new(),
-            fetched: BTreeMap::new(),
-            next_part: 0,
+            fetched: Vec::new(),
             task: None,
             so_far: 0.0,
             told: Instant::now(),
@@ -304,13 +301,12 @@ impl<'a> Slices<'a> {
             }
             let part = (end - at).min(self.room() / size);
             let from = STAGING_BYTES - self.room();
-            if let Some(bytes) = self.commands().fetch(source, at, part, from) {
-                self.fetched.insert(self.next_part, bytes);
-            }
+            let number = self.fetched.len();
+            let there = self.commands().fetch(source, at, part, from);
+            self.fetched.push(there);
             let bytes = (part * size).next_multiple_of(4);
-            self.fetching.push((self.next_part, from + bytes));
-            parts.push(self.next_part);
-            self.next_part += 1;
+            self.fetching.push((number, from + bytes));
+            parts.push(number);
             at += part;
         }
         Ok(Fetch(parts, PhantomData))
@@ -334,7 +330,7 @@ impl<'a> Slices<'a> {
         let mut from = 0;
         for (number, end) in self.fetching.drain(..) {
             if let Some(bytes) = arrived.get(from..end as usize) {
-                self.fetched.insert(number, bytes.to_vec());
+                self.fetched[number] = Some(bytes.to_vec());
             }
             from = end as usize;
         }
@@ -343,7 +339,7 @@ impl<'a> Slices<'a> {
 
     /// Whether all of it was collected.
     pub(crate) fn is_there<T>(&self, fetch: &Fetch<T>) -> bool {
-        fetch.0.iter().all(|part| self.fetched.contains_key(part))
+        fetch.0.iter().all(|part| self.fetched[*part].is_some())
     }
 
     /// What was fetched.
@@ -353,7 +349,7 @@ impl<'a> Slices<'a> {
     pub(crate) fn take<T: Pod>(&mut self, fetch: Fetch<T>) -> Vec<T> {
         let mut elements = Vec::new();
         for part in fetch.0 {
-            let bytes = self.fetched.remove(&part);
+            let bytes = self.fetched[part].take();
             let bytes = bytes.expect("what is fetched is collected before it is taken");
             let part = bytes.chunks_exact(size_of::<T>());
             elements.extend(part.map(bytemuck::pod_read_unaligned::<T>));

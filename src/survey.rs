@@ -238,7 +238,7 @@ fn hash_of(row: &[f32]) -> u64 {
 
 /// Rows of which an earlier one has the same hash, ascending, each with the first of them.
 fn equal_rows(mut hashes: Vec<(u64, u32)>) -> Vec<[u32; 2]> {
-    hashes.sort_unstable();
+    order::sort_by(&mut hashes, Ord::cmp);
     let groups = hashes.chunk_by(|(hash, _), (next, _)| hash == next);
     let rest = groups.flat_map(|group| group[1..].iter().map(|(_, row)| [*row, group[0].1]));
     let mut rows: Vec<[u32; 2]> = rest.collect();

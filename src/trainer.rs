@@ -49,6 +49,7 @@ use crate::linear::Unfit;
 use crate::losses::{Loss, MiningRule, Operands, Round};
 use crate::miners::MiningCounts;
 use crate::model::{Activations, EmbeddingModel, LayerWeights, Mode};
+use crate::order;
 use crate::pace::{Pace, Slices};
 use crate::pml::{pml_bytes, pml_drawn_bytes, pml_pair_bytes, pml_proxy_bytes};
 use crate::proxies::Proxies;
@@ -405,7 +406,7 @@ impl Trainer {
     /// The part of the training classes of which a row was drawn.
     fn classes_seen(&self) -> f64 {
         let mut labels = self.dataset.labels_of(&self.setup.sides.train);
-        labels.sort_unstable();
+        order::sort_numbers(&mut labels);
         labels.dedup();
         let seen = labels.iter().filter(|label| self.seen[**label as usize]);
         seen.count() as f64 / labels.len().max(1) as f64

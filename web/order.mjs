@@ -82,6 +82,21 @@ function imports(wasm) {
   return found;
 }
 
+/** A wasm without the exports that `isLeft` has out. */
+function without(wasm, isLeft) {
+  const { at, begin, end } = sections(wasm).find(({ id }) => id === 7);
+  const kept = [];
+  let [count, next] = leb(wasm, begin);
+  for (; count > 0; count -= 1) {
+    const [length, name] = leb(wasm, next);
+    const [, past] = leb(wasm, name + length + 1);
+    if (!isLeft(wasm.toString("utf8", name, name + length))) kept.push(wasm.subarray(next, past));
+    next = past;
+  }
+  const content = Buffer.concat([encoded(kept.length), ...kept]);
+  return Buffer.concat([wasm.subarray(0, at + 1), encoded(content.length), content, wasm.subarray(end)]);
+}
+
 /** The functions of a wasm: how many are imported, and the bytes of each other one. */
 function functions(wasm) {
   const bodies = [];
@@ -166,6 +181,25 @@ function optimize(file, ...passes) {
   }
 }
 
+/** What Leptos brings for pages that call functions of their server, which keeps 9 kB alive: nothing here calls it. */
+const UNCALLED = /^(__wbg_)?intounderlying/;
+const UNCALLED_CLASSES = [
+  /^export class IntoUnderlying\w+ \{[^]*?^\}\n/gm,
+  /^if \(Symbol\.dispose\) IntoUnderlying.*\n/gm,
+  /^const IntoUnderlying\w+ = [^]*?;\n/gm,
+];
+
+/** Takes what nothing calls out of a core and its script. */
+function prune(core) {
+  const script = scriptOf(core);
+  writeFileSync(core, without(readFileSync(core), (name) => UNCALLED.test(name)));
+  optimize(core, "--remove-unused-module-elements");
+  const used = new Set(imports(readFileSync(core)).map(({ name }) => name));
+  const text = UNCALLED_CLASSES.reduce((text, uncalled) => text.replace(uncalled, ""), readFileSync(script, "utf8"));
+  const isUsed = (part, name) => (used.has(name) ? part : "");
+  writeFileSync(script, text.replace(/^ {8}(__wb\w+): function\([^]*?^ {8}\},\n/gm, isUsed));
+}
+
 function order(file) {
   optimize(file, ...PASSES, "--strip-debug", "--strip-producers");
   const wasm = readFileSync(file);
@@ -193,9 +227,12 @@ function renamed(wasm, short) {
   return Buffer.concat([wasm.subarray(0, at + 1), encoded(section.length), section, wasm.subarray(end)]);
 }
 
+/** The script that starts a core. */
+const scriptOf = (core) => core.replace(/_bg\.wasm$/, ".js");
+
 /** Gives what a core takes from its script short names: they stand in these two alone. */
 function shorten(core) {
-  const script = core.replace(/_bg\.wasm$/, ".js");
+  const script = scriptOf(core);
   const wasm = readFileSync(core);
   const names = new Set(imports(wasm).map(({ name }) => name).filter((name) => name.startsWith("__wb")));
   const sorted = [...names].sort();
@@ -215,7 +252,10 @@ const { TRUNK_PROFILE, TRUNK_STAGING_DIR: folder } = process.env;
 const given = process.argv.slice(2);
 const built = given.length === 0 && TRUNK_PROFILE === "release" ? readdirSync(folder).map((name) => path.join(folder, name)) : given;
 for (const file of built) {
-  if (file.endsWith("_bg.wasm")) shorten(file);
+  if (file.endsWith("_bg.wasm")) {
+    prune(file);
+    shorten(file);
+  }
   if (file.endsWith(".wasm")) order(file);
   else if (/\.(css|html|js)$/.test(file)) strip(file);
 }

@@ -416,7 +416,7 @@ fn check_distinct(entries: &[Entry]) -> Result<()> {
 fn check_judged(dataset: &Dataset, base: &TrainConfig) -> Result<()> {
     let sides = Sides::new(dataset, base)?;
     let mut labels = dataset.labels_of(sides.of(Side::Validation));
-    labels.sort_unstable();
+    order::sort_numbers(&mut labels);
     if labels.windows(2).any(|pair| pair[0] == pair[1]) {
         return Ok(());
     }

@@ -47,6 +47,7 @@ mod browser {
     use crate::dataset::npy;
     use crate::dataset::npy_rows::Layout;
     use crate::error::{Error, Result};
+    use crate::order;
 
     /// Slices that are on their way at once.
     const AT_ONCE: usize = 64;
@@ -106,7 +107,7 @@ mod browser {
         ) -> Result<()> {
             let rows = &*self.layout.in_file(rows);
             let mut wanted = rows.to_vec();
-            wanted.sort_unstable();
+            order::sort_numbers(&mut wanted);
             wanted.dedup();
             let (Some(first), Some(last)) = (wanted.first(), wanted.last()) else {
                 return Ok(());

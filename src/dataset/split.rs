@@ -76,7 +76,7 @@ impl Sides {
             Split::Column(name) => Self::by_column(dataset, name, config)?,
         };
         let mut classes = dataset.labels_of(&sides.train);
-        classes.sort_unstable();
+        order::sort_numbers(&mut classes);
         classes.dedup();
         if classes.len() < 2 {
             let left = match classes.first() {
@@ -96,7 +96,7 @@ impl Sides {
             return Err(Error::Config(format!("{left}: {how}")));
         }
         for side in [&mut sides.train, &mut sides.validation, &mut sides.test] {
-            side.sort_unstable();
+            order::sort_numbers(side);
         }
         Ok(sides)
     }

@@ -23,6 +23,7 @@ pub use vec::{Binding, GpuVec};
 use crate::device::DeviceInfo;
 use crate::error::{Error, Result};
 use crate::ledger::{MemoryLedger, Purpose, Reservation};
+use crate::order;
 use kernel::Pipelines;
 
 /// Parameter blocks one submit can carry; each dispatch takes one.
@@ -59,7 +60,9 @@ impl Adapter {
     /// [`Error::Device`] when there is no such adapter.
     pub async fn find(name_part: Option<&str>) -> Result<Self> {
         let mut adapters = adapters().await;
-        adapters.sort_by_key(|adapter| preference(adapter.get_info().device_type));
+        order::sort_by_key(&mut adapters, |adapter| {
+            preference(adapter.get_info().device_type)
+        });
         let listed: Vec<String> = adapters
             .iter()
             .map(|a| adapter_name(&a.get_info()))
@@ -374,7 +377,9 @@ async fn adapters() -> Vec<wgpu::Adapter> {
 /// The adapters of this machine, best first, with the limits they offer.
 pub async fn devices() -> Vec<DeviceInfo> {
     let mut adapters = adapters().await;
-    adapters.sort_by_key(|adapter| preference(adapter.get_info().device_type));
+    order::sort_by_key(&mut adapters, |adapter| {
+        preference(adapter.get_info().device_type)
+    });
     adapters.iter().map(device_info).collect()
 }
 

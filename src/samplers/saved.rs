@@ -1,6 +1,7 @@
 //! What a sampler saves, as numbers: orders and places. What comes back may be anything, and is held against the rows there are.
 
 use super::Classes;
+use crate::order;
 
 /// Numbers that a sampler saved, from its first on.
 #[derive(Debug)]
@@ -52,6 +53,6 @@ pub(super) fn save<'a>(lists: impl IntoIterator<Item = &'a Vec<u32>>, numbers: &
 
 fn sorted(numbers: &[u32]) -> Vec<u32> {
     let mut sorted = numbers.to_vec();
-    sorted.sort_unstable();
+    order::sort_numbers(&mut sorted);
     sorted
 }

@@ -9,6 +9,7 @@ use crate::dataset::{NamedFile, SAMPLES, Side, Sides};
 use crate::embeddings::Embeddings;
 use crate::error::{Error, Result};
 use crate::knn::Neighbors;
+use crate::order;
 use crate::quote::said;
 use crate::rows_to_check::RowsToCheck;
 use crate::run::RunReport;
@@ -98,7 +99,7 @@ impl RowsOf {
             Self::Validation => sides.validation.clone(),
             Self::All => {
                 let mut all = [&sides.train[..], &sides.validation, &sides.test].concat();
-                all.sort_unstable();
+                order::sort_numbers(&mut all);
                 all
             }
         }

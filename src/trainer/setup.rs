@@ -26,6 +26,7 @@ use crate::losses::{MiningRule, Operands};
 use crate::mining_pass::MiningPass;
 use crate::model::{Activations, EmbeddingModel, Gradients};
 use crate::optimizer;
+use crate::order;
 use crate::plan::{MemoryPlan, Room};
 use crate::proxies::ProxySpec;
 use crate::rng;
@@ -210,7 +211,7 @@ impl Sizes {
         let rule = config.rule();
         let proxies = config.loss.proxies().map(|terms| {
             let mut classes = dataset.labels_of(&sides.train);
-            classes.sort_unstable();
+            order::sort_numbers(&mut classes);
             classes.dedup();
             ProxySpec {
                 terms,
@@ -621,7 +622,7 @@ fn some(
             rows.extend(class);
         }
     }
-    rows.sort_unstable();
+    order::sort_numbers(&mut rows);
     rows
 }
 
