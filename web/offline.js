@@ -5,7 +5,7 @@ const folder = new URL("./", self.location);
 // Pages of other folders of the same host have caches of their own.
 const NAME = `nearfar ${folder.pathname}`;
 // What the page needs to come up, beside what its HTML names; and what is kept when it is used.
-const NEEDED = ["worker.js"];
+const NEEDED = ["worker.js", "manifest.json"];
 const USED = ["tour.js", "cells.npz", "digits.npy", "nearfar-files.js", "nearfar-files_bg.wasm", "nearfar-bench.js", "nearfar-bench_bg.wasm"];
 // Trunk names a file by its content: under such a name there is never another one. The number has no leading zeros.
 const HASHED = /[\w-]+-[0-9a-f]{9,16}(?:_bg)?\.(?:js|wasm|css|svg)/g;
@@ -13,6 +13,19 @@ const HASHED = /[\w-]+-[0-9a-f]{9,16}(?:_bg)?\.(?:js|wasm|css|svg)/g;
 const at = (name) => new URL(name, folder).href;
 const named = (html) => [...new Set(html.match(HASHED))];
 const kept = (cache, name) => cache.match(at(name), { ignoreVary: true });
+
+// The rule of the page ends at its worker, which is under what comes with this file.
+const WORKER = "worker.js";
+const RULE = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; connect-src 'self'; worker-src 'self'";
+
+/** The worker under the page's own rule, where its host sends none. */
+function ruled(name, response) {
+  if (name !== WORKER || !response.ok || response.headers.has("content-security-policy")) return response;
+  const { status, statusText } = response;
+  const headers = new Headers(response.headers);
+  headers.set("content-security-policy", RULE);
+  return new Response(response.body, { status, statusText, headers });
+}
 
 /** Keeps a version of the page once all of its files are there, and drops the files of the version before the last. */
 async function keep(cache, response) {
@@ -40,11 +53,11 @@ async function fresh(event, name) {
       const copy = response.clone();
       event.waitUntil((name === "" ? keep(cache, copy) : cache.put(at(name), copy)).catch(() => {}));
     }
-    return response;
+    return ruled(name, response);
   } catch (error) {
     const old = await kept(cache, name);
     // As a new one it has the address that was asked for: a worker reads its files from that.
-    if (old) return new Response(old.body, old);
+    if (old) return ruled(name, new Response(old.body, old));
     throw error;
   }
 }

@@ -367,9 +367,21 @@ impl Labelled {
             name, values, dim, ..
         } = self;
         match missing {
-            Some(_) => check_cells(name, values, *dim, 0),
+            Some(_) => check_cells(name, values, *dim, 0).map_err(|error| counted(error, values)),
             None => check_values(name, values, *dim, 0),
         }
+    }
+}
+
+/// The refusal of the first cell without a number, with how many there are.
+fn counted(error: Error, values: &[f32]) -> Error {
+    let count = values.iter().filter(|value| !value.is_finite()).count();
+    match error {
+        Error::Cells(message) if count > 1 => {
+            let one = format!("the value is not finite, one of {count} such cells");
+            Error::Cells(message.replace("the value is not finite", &one))
+        }
+        error => error,
     }
 }
 

@@ -137,7 +137,7 @@ test("the banner moves no control: a click that leaves a bad value still runs", 
     await page.status(/^Training/);
     assert.match(await page.error(), /^batch_size is 0/);
     assert.deepEqual(await where(), before);
-    await page.page.waitForFunction(() => /^[\d.]+ steps\/s$/.test(document.querySelector("[data-testid=pace]").textContent.replace(/\s(?=\d)/g, "")));
+    await page.page.waitForFunction(() => /^[\d.]+ steps\/s, (about \d+ (s|min)|less than a second) left$/.test(document.querySelector("[data-testid=pace]").textContent.replace(/\s(?=\d)/g, "")));
     // The plots take the room that is left, ten times a second at most.
     await page.page.waitForFunction(() => {
       const canvas = document.querySelector("[data-testid=chart-loss]");
@@ -232,5 +232,81 @@ test("while the test side is scored the page says of how many rows, and Pause is
     assert.equal(scoring[2], false);
     assert.match(scoring[3], /^\s*Now the rows that were kept until the end are scored/);
     assert.match(await page.find("precision-at-1").locator("xpath=..").innerText(), /test$/, "whose rows the numbers are of");
+  });
+});
+
+test("E opens what there is to take home, once there is a head", async () => {
+  await on("?engine=cpu#data=digits&steps=20", {}, async (page) => {
+    await page.page.keyboard.press("e");
+    assert.ok(await page.find("export-zip").isHidden());
+    await page.click("run");
+    await page.status(/^Done/);
+    await page.page.keyboard.press("e");
+    await page.find("export-zip").waitFor();
+    await page.page.keyboard.press("Escape");
+    await page.find("export-zip").waitFor({ state: "hidden" });
+  });
+});
+
+test("colours are as the system says, light or dark, over a reload, and as the system says again", async () => {
+  await on("?engine=cpu", { colorScheme: "dark" }, async (page) => {
+    const brightness = () => page.page.evaluate(() => Number(/\d+/.exec(getComputedStyle(document.body).backgroundColor)[0]));
+    const button = page.find("theme");
+    assert.equal(await button.innerText(), "Auto");
+    assert.ok((await brightness()) < 80);
+    await button.click();
+    assert.equal(await button.innerText(), "Light");
+    assert.ok((await brightness()) > 180);
+    await page.page.reload();
+    await page.status(/^Ready/);
+    assert.equal(await button.innerText(), "Light");
+    assert.ok((await brightness()) > 180);
+    await button.click();
+    assert.equal(await button.innerText(), "Dark");
+    await page.page.emulateMedia({ colorScheme: "light" });
+    assert.ok((await brightness()) < 80);
+    await button.click();
+    assert.equal(await button.innerText(), "Auto");
+    assert.ok((await brightness()) > 180);
+    await page.page.reload();
+    await page.status(/^Ready/);
+    assert.equal(await button.innerText(), "Auto");
+    page.requests.length = 0;
+  });
+});
+
+test("sizes go from one to the next by the arrows, each some times the one before, and any other can be entered", async () => {
+  await on("?engine=cpu#data=digits", {}, async (page) => {
+    const rate = page.page.getByLabel("Learning rate", { exact: true });
+    const press = async (key) => {
+      await rate.press(key);
+      return rate.inputValue();
+    };
+    assert.equal(await rate.inputValue(), "0.001");
+    assert.equal(await press("ArrowUp"), "0.003");
+    assert.equal(await press("ArrowUp"), "0.01");
+    await page.set("Learning rate", "0.002");
+    assert.equal(await press("ArrowDown"), "0.001");
+    assert.equal(await press("ArrowDown"), "0.0003");
+    await page.page.waitForFunction(() => location.hash.includes("optimizer.lr=0.0003"));
+    for (let i = 0; i < 3; i += 1) await press("ArrowDown");
+    assert.equal(await rate.inputValue(), "0.0001", "the least");
+    // They are in a list, too.
+    const listed = await rate.evaluate((input) => [...input.list.options].map((option) => option.value));
+    assert.deepEqual(listed, ["0.0001", "0.0003", "0.001", "0.003", "0.01", "0.03", "0.1"]);
+  });
+});
+
+test("a recipe puts its settings in place, and each setting says what it is and what it is called in code", async () => {
+  await on("?engine=cpu#data=digits", {}, async (page) => {
+    await page.find("recipe").selectOption("proxy-anchor");
+    await page.page.waitForFunction(() => location.hash.includes("loss.name=proxy-anchor"));
+    assert.equal(await page.knob("Loss"), "proxy-anchor");
+    await page.page.getByText(/Kim et al/).waitFor();
+    await page.page.getByRole("button", { name: "What is Memory rows?" }).click();
+    await page.page.getByText(/cross-batch memory\)\. 0 is no memory.*In code: CrossBatchMemory\(memory_size\)/).waitFor();
+    // Another setting makes it one's own.
+    await page.set("Batch rows", "16");
+    await page.page.waitForFunction(() => document.querySelector("[data-testid=recipe]").value === "own");
   });
 });

@@ -106,7 +106,7 @@ test("a long evaluation shows how far it is, stops at once, and the run goes on 
     await page.click("evaluate-all");
     await page.status(/^Scoring every row/);
     assert.ok(await page.find("pause").isDisabled());
-    await page.page.waitForFunction(() => /^[1-9][\d\s]* of 17\s100 rows scored$/.test(document.querySelector("[data-testid=evaluate-all-forecast]").textContent));
+    await page.page.waitForFunction(() => /^[1-9][\d\s]* of 17\s100 rows scored, (about \d+ (s|min)|less than a second) left$/.test(document.querySelector("[data-testid=evaluate-all-forecast]").textContent));
     const waited = await page.page.evaluate(() => new Promise((resolve) => {
       const started = performance.now();
       new MutationObserver(() => resolve(performance.now() - started)).observe(document.querySelector("[data-testid=status]"), { childList: true, characterData: true, subtree: true });

@@ -110,6 +110,14 @@ test("JSON Lines are read, and a long table says how far it is", async () => {
     await page.find("dataset-select").selectOption("digits");
     await page.summary(/^1.?797 rows of 64/);
     assert.equal(await page.error(), "");
+    // So does its button: the data stays, and the file can be chosen again.
+    await page.upload(table);
+    await page.says("stop-reading", /Stop reading/);
+    await page.click("stop-reading");
+    await page.status(/^Ready/);
+    assert.match(await page.text("dataset-summary"), /^1.?797 rows of 64/);
+    assert.equal(await page.text("working"), "");
+    assert.equal(await page.error(), "");
     await page.upload(table);
     await page.summary(/^long.csv: 300\s000 rows of 40 features; 2 classes/);
     assert.equal(await page.text("working"), "");

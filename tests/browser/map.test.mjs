@@ -120,7 +120,7 @@ test("rows are placed by UMAP, with progress, to the same places each time, and 
     const principal = await picture();
     const place = async () => {
       await page.find("map-by").selectOption("umap");
-      await page.says("map-caption", /^899 test rows, epoch \d+ of 500$/);
+      await page.says("map-caption", /^899 test rows, epoch \d+ of 500, (about \d+ s|less than a second) left$/);
       await page.says("map-caption", /^899 test rows$/);
       return picture();
     };
@@ -209,5 +209,42 @@ test("on a small screen nothing scrolls, and the plots stand in tabs", async () 
     await page.click("evaluate-all");
     await page.find("evaluation").locator("table").waitFor();
     await page.screenshot("small");
+  });
+});
+
+test("two fingers zoom the map, one moves it then, and picks rows", async () => {
+  await on("?engine=cpu#data=digits", { hasTouch: true, viewport: { width: 390, height: 844 } }, async (page) => {
+    const canvas = page.find("embedding-map");
+    await canvas.scrollIntoViewIfNeeded();
+    const protocol = await page.page.context().newCDPSession(page.page);
+    const { x, y, width, height } = await canvas.boundingBox();
+    const [middle, centre] = [x + width / 2, y + height / 2];
+    const touch = (type, ...points) => protocol.send("Input.dispatchTouchEvent", { type, touchPoints: points.map(([x, y], id) => ({ x, y, id })) });
+    const action = () => canvas.evaluate((canvas) => canvas.style.touchAction);
+    const drawn = () => page.settled("embedding-map");
+    const whole = await drawn();
+    // The page can be scrolled over it.
+    assert.equal(await action(), "pan-y");
+    await touch("touchStart", [middle - 20, centre], [middle + 20, centre]);
+    for (const far of [40, 60, 80]) await touch("touchMove", [middle - far, centre], [middle + far, centre]);
+    await touch("touchEnd");
+    const closer = await drawn();
+    assert.notEqual(closer, whole);
+    assert.equal(await action(), "none");
+    await page.screenshot("touch");
+    // One finger moves what is close, up and down too, and chooses no row.
+    await touch("touchStart", [middle, centre]);
+    for (const far of [20, 40, 60]) await touch("touchMove", [middle, centre + far]);
+    await touch("touchEnd");
+    assert.notEqual(await drawn(), closer);
+    await page.click("map-whole");
+    assert.equal(await drawn(), whole);
+    assert.equal(await action(), "pan-y");
+    await page.find("map-tool").selectOption("box");
+    assert.equal(await action(), "none");
+    await touch("touchStart", [x + 5, y + 5]);
+    for (const part of [0.3, 0.6, 0.95]) await touch("touchMove", [x + part * width, y + part * height]);
+    await touch("touchEnd");
+    await page.says("picked", /^\d+ rows?: /);
   });
 });

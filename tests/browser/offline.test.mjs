@@ -45,6 +45,13 @@ test("a page that was loaded once comes up without its server, and runs", async 
     site.close();
     await assert.rejects(fetch(site.url), "the server is gone");
     await reload(page);
+    // Its worker is under the page's rule now, though its host sends none.
+    const refused = await page.page.workers()[0].evaluate(() => new Promise((resolve) => {
+      addEventListener("securitypolicyviolation", ({ effectiveDirective }) => resolve(effectiveDirective));
+      fetch("http://127.0.0.1:9/").catch(() => setTimeout(() => resolve("not by a rule"), 1000));
+    }));
+    assert.equal(refused, "connect-src");
+    page.problems.length = 0;
     await page.click("run");
     await page.status(/^Done: 40 steps/);
     assert.match(await page.text("verdict"), /rows of classes it never saw/);
@@ -85,7 +92,7 @@ test("a core that does not arrive at first is asked for again, for the page and 
 test("samples and readers that were used are there without a server; nothing else is kept", async () => {
   await on("?engine=cpu#steps=20", {}, async (page, site) => {
     const first = await kept(page);
-    const names = [/^$/, /^icon-.*\.svg$/, /^nearfar-web-.*\.js$/, /^nearfar-web-.*_bg\.wasm$/, /^reopen-.*\.js$/, /^start-.*\.js$/, /^style-.*\.css$/, /^worker\.js$/];
+    const names = [/^$/, /^icon-.*\.svg$/, /^manifest\.json$/, /^nearfar-web-.*\.js$/, /^nearfar-web-.*_bg\.wasm$/, /^reopen-.*\.js$/, /^start-.*\.js$/, /^style-.*\.css$/, /^worker\.js$/];
     assert.equal(first.length, names.length, first.join());
     names.forEach((name, at) => assert.match(first[at], name));
     await page.find("dataset-select").selectOption("digits");

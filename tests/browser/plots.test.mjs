@@ -179,14 +179,24 @@ test("steps are looked at closer by a drag, a wheel or their numbers, in all plo
     await page.page.waitForFunction(() => document.querySelector("[data-testid=first-step]").value === "");
     assert.deepEqual(await drawn(), whole);
 
-    // By their numbers; a run before which there is nothing to see is shown whole.
+    // By their numbers. What is none of the steps becomes the nearest, in either order.
     await page.click("axes");
     await page.find("first-step").fill("40");
     await page.find("first-step").blur();
     differ(await drawn(), whole);
     await page.screenshot("axes");
+    near(await span(), 40, 60);
+    await page.find("last-step").fill("20");
+    await page.find("last-step").blur();
+    near(await span(), 20, 40);
+    await page.find("last-step").fill("1000");
+    await page.find("last-step").blur();
+    near(await span(), 20, 60);
     await page.click("all-steps");
     assert.deepEqual(await drawn(), whole);
+    await page.find("first-step").fill("-5");
+    await page.find("first-step").blur();
+    assert.equal(await span(), null);
     await page.find("log-steps").check();
     differ(await drawn(), whole);
     await page.screenshot("log-steps");
@@ -216,5 +226,50 @@ test("steps are looked at closer by a drag, a wheel or their numbers, in all plo
     await page.click("reset");
     await page.status(/^Ready/);
     assert.equal(await span(), null);
+  });
+});
+
+test("the pointer over a plot has its step and what stood there in all plots, and a similarity its shares", async () => {
+  await on("?engine=cpu#data=digits&steps=60", {}, async (page) => {
+    await page.click("run");
+    await page.status(/^Done/);
+    const { mouse } = page.page;
+    const numbers = () => Promise.all([page.bare("mining-mined", "count"), page.bare("mining-active", "count"), page.bare("memory-live", "bytes"), page.number("loss")]);
+    const over = async (id, share) => {
+      await page.find(id).scrollIntoViewIfNeeded();
+      const { x, y, width, height } = await page.find(id).boundingBox();
+      await mouse.move(x + 54 + share * (width - 66), y + height / 2);
+    };
+    const last = await numbers();
+    const plain = await page.settled("chart-loss");
+    await over("chart-mining", 0.5);
+    await page.page.waitForFunction((mined) => Number(document.querySelector("[data-testid=mining-mined]").dataset.count) !== mined, last[0]);
+    const middle = await numbers();
+    middle.forEach((number, i) => assert.ok(Number.isFinite(number) && (i === 2 || number !== last[i]), `${middle}, at the end ${last}`));
+    // The step is written beside the line, in plots that the pointer is not over, too.
+    const words = () => page.find("chart-loss").evaluate((canvas) => {
+      const { data, width } = canvas.getContext("2d").getImageData(0, 0, canvas.width, 24);
+      let dark = 0;
+      for (let i = 0; i < width * 24 * 4; i += 4) if (data[i + 3] > 120 && data[i] < 90) dark += 1;
+      return dark;
+    });
+    assert.notEqual(await page.settled("chart-loss"), plain);
+    assert.ok((await words()) > 20, "a step is written");
+    await page.screenshot("hover");
+    await mouse.move(3, 3);
+    await page.page.waitForFunction((mined) => Number(document.querySelector("[data-testid=mining-mined]").dataset.count) === mined, last[0]);
+    assert.deepEqual(await numbers(), last);
+    assert.equal(await page.settled("chart-loss"), plain, "there and back");
+    const similarities = await page.settled("chart-similarities");
+    await over("chart-similarities", 0.9);
+    assert.notEqual(await page.settled("chart-similarities"), similarities);
+    await mouse.move(3, 3);
+    assert.equal(await page.settled("chart-similarities"), similarities);
+    await page.click("find-threshold");
+    await page.find("chart-threshold").waitFor();
+    const rates = await page.settled("chart-threshold");
+    await over("chart-threshold", 0.5);
+    assert.notEqual(await page.settled("chart-threshold"), rates);
+    await page.screenshot("hover-threshold");
   });
 });

@@ -41,7 +41,7 @@ function held() {
   const out = inside("target/page");
   const wasm = path.join(out, "nearfar-web_bg.wasm");
   run("wasm-bindgen", "--target=web", "--no-typescript", `--out-dir=${out}`, inside("target", TARGET, "page/nearfar-web.wasm"));
-  const others = ["index.html", "start.js", "reopen.js", "style.css", "worker.js", "icon.svg"].map((name) => path.join(out, name));
+  const others = ["index.html", "start.js", "reopen.js", "style.css", "worker.js", "icon.svg", "manifest.json"].map((name) => path.join(out, name));
   for (const file of others) copyFileSync(inside("web", path.basename(file)), file);
   const files = [wasm, path.join(out, "nearfar-web.js"), ...others];
   run("node", inside("web/order.mjs"), ...files);

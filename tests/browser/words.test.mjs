@@ -102,3 +102,30 @@ test("where a GPU is asked for and there is none, Run is off, and one click lead
     page.requests.length = 0;
   });
 });
+
+test("every control of a setting, of data and of a comparison says what it is for", async () => {
+  await on("?engine=cpu#data=digits&steps=20", {}, async (page) => {
+    await page.page.getByText("More settings").click();
+    const mute = () => page.page.evaluate(() => {
+      const says = (control) => {
+        const near = control.closest(".knob") ?? control.closest(".data, .asked, .ask");
+        return control.title || near?.querySelector(".help, .about, .recipe p") || control.closest("label.file");
+      };
+      const seen = [...document.querySelectorAll("main :is(select, input)")].filter((control) => control.checkVisibility());
+      return { seen: seen.length, mute: seen.filter((control) => !says(control)).map((control) => control.outerHTML) };
+    });
+    const run = await mute();
+    assert.ok(run.seen > 20, `${run.seen} controls`);
+    const others = (html) => !/smoothing|log-loss|clip-loss|log-steps|first-step|last-step|neighbour-row|map-tool/.test(html);
+    assert.deepEqual(run.mute.filter(others), []);
+    for (const button of ["run", "pause", "step", "reset", "without-memory", "take-home"]) assert.ok((await page.find(button).getAttribute("title")).length > 15, button);
+    for (const about of ["What is Data?", "What is a recipe?"]) {
+      await page.page.getByRole("button", { name: about }).hover();
+      assert.ok((await page.page.getByRole("tooltip").innerText()).length > 60);
+      await page.page.mouse.move(700, 400);
+    }
+    await page.click("view-compare");
+    assert.deepEqual((await mute()).mute.filter(others), []);
+    await page.screenshot("help-compare");
+  });
+});

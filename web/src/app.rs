@@ -11,7 +11,7 @@ use crate::device::Device;
 use crate::diagnostics::Diagnostics;
 use crate::dialog::Dialog;
 use crate::focus;
-use crate::forecast::RunForecast;
+use crate::forecast::{RunForecast, time};
 use crate::keys::{self, Keys};
 use crate::link;
 use crate::map::Map;
@@ -50,7 +50,10 @@ pub(crate) fn App() -> impl IntoView {
     runs::start(state);
     let status = Memo::new(move |_| state.status());
     let pace = Memo::new(move |_| match state.phase.get() {
-        Phase::Running => state.curves.read().steps_per_second().map(per_second),
+        Phase::Running => state.curves.read().pace().map(|(steps, left)| {
+            let left = left.map(|ms| format!(", {} left", time(ms)));
+            per_second(steps) + &left.unwrap_or_default()
+        }),
         _ => None,
     });
     // No link: the settings stand in the page's own.
@@ -67,7 +70,7 @@ pub(crate) fn App() -> impl IntoView {
                 <Views state/>
                 <p class="tagline">"Teach a small network which rows belong together. Your data stays on this computer."</p>
                 <Device state/>
-                <button class="quiet" on:click=move |_| theme::toggle(state.theme)>"Light / dark"</button>
+                <theme::Switch changed=state.theme/>
                 <button class="quiet" on:click=move |_| keys_shown.set(true)>"Keys"</button>
             </header>
             <section class="run">
@@ -221,7 +224,8 @@ fn Banner(state: State, session: Session) -> impl IntoView {
     }
 }
 
-/// What is likely to go wrong. It comes by itself, in a run or at its end: below what a person looks at, which does not move.
+/// What is likely to go wrong. It comes by itself, in a run or at its end, so it stands below what a person looks at: that does not
+/// move.
 #[component]
 fn Warnings(state: State) -> impl IntoView {
     let warnings = Memo::new(move |_| state.curves.read().warnings.clone());
@@ -308,27 +312,27 @@ fn Buttons(state: State, session: Session) -> impl IntoView {
     view! {
         <div class="buttons">
             <button
-                class="primary" data-testid="run" on:click=move |_| session.run()
+                class="primary" title="Trains with the settings on the left (Space)" data-testid="run" on:click=move |_| session.run()
                 aria-disabled=move || off(state.can_run())
             >{run_text}</button>
             <button
-                data-testid="pause" on:click=move |_| session.pause()
+                title="Lets the run wait (Space)" data-testid="pause" on:click=move |_| session.pause()
                 aria-disabled=move || off(state.can_pause())
             >"Pause"</button>
             <button
-                data-testid="step" on:click=move |_| session.step()
+                title="Takes a single step (S)" data-testid="step" on:click=move |_| session.step()
                 aria-disabled=move || off(state.can_step())
             >"Step"</button>
             <button
-                data-testid="reset" on:click=move |_| session.reset()
+                title="Ends the run and clears its plots; it can be undone (R)" data-testid="reset" on:click=move |_| session.reset()
                 aria-disabled=move || off(state.can_reset())
             >"Reset"</button>
             <button
-                data-testid="without-memory" on:click=move |_| session.without_memory()
+                title="The same run without cross-batch memory: what the memory brings is the difference" data-testid="without-memory" on:click=move |_| session.without_memory()
                 aria-disabled=move || off(state.can_drop_memory())
             >"Run without memory"</button>
             <button
-                data-testid="take-home" hidden=!state.lesson.with_value(|lesson| lesson.shows("take-home"))
+                title="Export the head, embeddings, a report, code to use them" data-testid="take-home" hidden=!state.lesson.with_value(|lesson| lesson.shows("take-home"))
                 on:click=move |_| session.take_home()
                 aria-disabled=move || off(state.can_take_home())
             >"Take home"</button>
@@ -423,6 +427,7 @@ fn Verdict(state: State, session: Session) -> impl IntoView {
                 <button class="link" data-testid="score-fewer" hidden=move || !state.can_score_fewer() on:click=move |_| session.score_fewer()>
                     {format!("Score {} rows only", grouped(FEWER as u64))}
                 </button>
+                <button class="link" data-testid="stop-reading" hidden=move || !state.is_reading() on:click=move |_| session.stop_reading()>"Stop reading"</button>
                 <a data-testid="tour" href="?tour" target="_blank" hidden=move || !is_new()>"Take the tour"</a>
             </p>
         </div>

@@ -1,12 +1,13 @@
-//! [`Chart`]: one plot on a canvas, by plotters. Knows lines and scales, not what they mean. [`Lens`]: which steps all of them show.
+//! [`Canvas`]: one plot on a canvas, by plotters. Knows lines and scales, not what they mean.
 
 use leptos::prelude::*;
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, ValueFormatter};
 use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters_canvas::CanvasBackend;
 use wasm_bindgen::prelude::*;
-use web_sys::{Event, HtmlCanvasElement, MouseEvent, PointerEvent, WheelEvent};
+use web_sys::{Event, HtmlCanvasElement, MouseEvent};
 use web_time::Duration;
 
 use crate::frame::{fit, redraw};
@@ -53,13 +54,34 @@ pub(crate) struct Line {
 pub(crate) struct Plot {
     pub(crate) scale: Scale,
     pub(crate) along: Along,
-    /// The values go up to what one in twenty lies above, and down to what one in twenty lies below; those lie on the edges.
+    /// Outliers are ignored: the axis leaves out one value in twenty at either end, and those lie on its edges.
     pub(crate) clips: bool,
     pub(crate) lines: Vec<Line>,
     /// A part of that axis that stands out.
     pub(crate) band: Option<(f64, f64)>,
     /// The step under the pointer.
-    pub(crate) pointed: Option<f64>,
+    pub(crate) pointed: Option<(f64, String)>,
+}
+
+impl Plot {
+    /// Lines, and nothing besides.
+    pub(crate) fn new(scale: Scale, along: Along, lines: Vec<Line>) -> Self {
+        Self {
+            scale,
+            along,
+            clips: false,
+            lines,
+            band: None,
+            pointed: None,
+        }
+    }
+
+    /// With a line where the pointer is, so far along, and the words for what stands there.
+    pub(crate) fn saying(mut self, share: Option<f64>, words: impl Fn(f64) -> String) -> Self {
+        let at = share.map(|share| self.along.at(share));
+        self.pointed = at.map(|at| (at, words(at)));
+        self
+    }
 }
 
 impl Line {
@@ -95,7 +117,7 @@ impl Line {
     }
 
     /// What of the line lies between two places along, and reaches them.
-    fn between(mut self, first: f64, last: f64) -> Self {
+    pub(crate) fn between(mut self, first: f64, last: f64) -> Self {
         let points = &self.points;
         let begin = points.partition_point(|point| point.0 < first);
         let end = points.partition_point(|point| point.0 <= last);
@@ -129,10 +151,10 @@ impl Line {
 /// The axis that goes along: steps, mostly.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Along {
-    first: f64,
-    last: f64,
-    /// Whether it stands on powers of ten: what is less than 1 stands where 1 does.
-    log: bool,
+    pub(crate) first: f64,
+    pub(crate) last: f64,
+    /// Logarithmic: what is less than 1 stands where 1 does.
+    pub(crate) log: bool,
 }
 
 impl Along {
@@ -142,7 +164,8 @@ impl Along {
         Self { first, last, log }
     }
 
-    fn place(self, value: f64) -> f64 {
+    /// Where a value stands.
+    pub(crate) fn place(self, value: f64) -> f64 {
         match self.log {
             true => value.max(1.0).log10(),
             false => value,
@@ -150,7 +173,7 @@ impl Along {
     }
 
     /// What stands at a place.
-    fn value(self, place: f64) -> f64 {
+    pub(crate) fn value(self, place: f64) -> f64 {
         match self.log {
             true => 10f64.powf(place),
             false => place,
@@ -158,18 +181,18 @@ impl Along {
     }
 
     /// The least length that is shown, in places.
-    fn least(self) -> f64 {
+    pub(crate) fn least(self) -> f64 {
         if self.log { 0.02 } else { 1.0 }
     }
 
     /// The places of the two ends.
-    fn ends(self) -> (f64, f64) {
+    pub(crate) fn ends(self) -> (f64, f64) {
         let (low, high) = (self.place(self.first), self.place(self.last));
         (low, high.max(low + self.least()))
     }
 
     /// What stands so far along: 0 is the first end, 1 the last.
-    fn at(self, share: f64) -> f64 {
+    pub(crate) fn at(self, share: f64) -> f64 {
         let (low, high) = self.ends();
         self.value(low + share * (high - low))
     }
@@ -220,84 +243,6 @@ impl ValueFormatter<f64> for Along {
     fn format_ext(&self, place: &f64) -> String {
         let decimals = usize::from(self.last - self.first <= 2.0);
         format!("{:.decimals$}", self.value(*place))
-    }
-}
-
-/// How a person looks at the plots over the steps: all of them show the same ones.
-#[derive(Clone, Copy)]
-pub(crate) struct Lens {
-    /// The step under the pointer.
-    pub(crate) pointed: RwSignal<Option<f64>>,
-    /// The step where the pointer went down.
-    pressed: RwSignal<Option<f64>>,
-    /// The first and the last step that are shown; all where there is none.
-    pub(crate) span: RwSignal<Option<(f64, f64)>>,
-    /// Whether steps stand on powers of ten.
-    pub(crate) log_steps: RwSignal<bool>,
-    /// Whether the loss does.
-    pub(crate) log_loss: RwSignal<bool>,
-    /// Whether the axis of the loss leaves out what is far from the rest.
-    pub(crate) clips_loss: RwSignal<bool>,
-    /// How smooth noisy lines are: what a step counts for beside the next, in percent.
-    pub(crate) smoothing: RwSignal<u32>,
-}
-
-impl Lens {
-    pub(crate) fn new() -> Self {
-        Self {
-            pointed: RwSignal::new(None),
-            pressed: RwSignal::new(None),
-            span: RwSignal::new(None),
-            log_steps: RwSignal::new(false),
-            log_loss: RwSignal::new(false),
-            clips_loss: RwSignal::new(false),
-            smoothing: RwSignal::new(90),
-        }
-    }
-
-    /// Tracks all of it.
-    pub(crate) fn track(&self) {
-        self.pointed.track();
-        self.pressed.track();
-        self.span.track();
-        self.log_steps.track();
-        self.log_loss.track();
-        self.clips_loss.track();
-        self.smoothing.track();
-    }
-
-    /// The plot as it is looked at.
-    fn over(&self, plot: Plot) -> Plot {
-        let whole = plot.along.last;
-        let (first, last) = self.span.get().unwrap_or((0.0, whole));
-        let (first, last) = match (first.max(0.0), last.min(whole)) {
-            (first, last) if first < last => (first, last),
-            _ => (0.0, whole),
-        };
-        let log = self.log_steps.get();
-        let pointed = self.pointed.get();
-        let lines = plot.lines.into_iter();
-        Plot {
-            along: Along { first, last, log },
-            lines: lines.map(|line| line.between(first, last)).collect(),
-            // What will be shown once the pointer comes up.
-            band: self
-                .pressed
-                .get()
-                .zip(pointed)
-                .map(|(a, b)| (a.min(b), a.max(b))),
-            pointed: pointed.filter(|step| (first..=last).contains(step)),
-            ..plot
-        }
-    }
-
-    /// Shows what lies between two places of an axis as it is drawn, of as many steps as there are.
-    fn show(&self, along: Along, (low, high): (f64, f64), whole: f64) {
-        let (first, last) = (along.place(0.0), along.place(whole));
-        let length = (high - low).max(along.least());
-        let low = low.min(last - length).max(first);
-        let span = (along.value(low), along.value(low + length));
-        self.span.set((length < last - first).then_some(span));
     }
 }
 
@@ -490,17 +435,36 @@ const ABOVE: f64 = 6.0;
 /// How high a label of the axis is, with what is left free around it, in CSS pixels.
 const LABEL: f64 = 20.0;
 
-/// All that a [`Chart`] listens to.
-const POINTER_EVENTS: [&str; 8] = [
-    "pointerdown",
-    "pointermove",
-    "pointerup",
-    "pointercancel",
-    "pointerleave",
-    "wheel",
-    "click",
-    "dblclick",
-];
+/// How far along a plot an event is: 0 is the first end of its axis, 1 the last.
+pub(crate) fn share_of(event: &MouseEvent) -> f64 {
+    let canvas = canvas_of(event).map_or(0, |canvas| canvas.client_width());
+    let width = f64::from(canvas) - LEFT - RIGHT;
+    (f64::from(event.offset_x()) - LEFT) / width.max(1.0)
+}
+
+/// The canvas of an event.
+pub(crate) fn canvas_of(event: &Event) -> Option<HtmlCanvasElement> {
+    event.target()?.dyn_into().ok()
+}
+
+/// Follows the pointer over a plot: how far along it is.
+fn follow(pointed: RwSignal<Option<f64>>) -> Told {
+    Told {
+        of: &["pointermove", "pointerleave"],
+        to: Callback::new(move |event: Event| {
+            let share = share_of(event.unchecked_ref());
+            let is_on = event.type_() == "pointermove" && (0.0..=1.0).contains(&share);
+            pointed.set(is_on.then_some(share));
+        }),
+    }
+}
+
+/// Who is told of some events, by their names.
+#[derive(Clone, Copy)]
+pub(crate) struct Told {
+    pub(crate) of: &'static [&'static str],
+    pub(crate) to: Callback<Event>,
+}
 
 /// A canvas that draws `plot` again whenever something it reads changes.
 #[component]
@@ -511,20 +475,24 @@ pub(crate) fn Canvas(
     #[prop(into)]
     text: Signal<String>,
     /// What to draw.
-    plot: impl Fn() -> Plot + Copy + Send + Sync + 'static,
+    #[prop(into)]
+    plot: Callback<(), Plot>,
     /// The signals that all plots share.
     state: State,
-    /// Told of all that a pointer does over it.
+    /// Told of what happens over it.
     #[prop(optional)]
-    told: Option<Callback<Event>>,
+    told: Option<Told>,
+    /// How far along the pointer is, where the plot says what stands there.
+    #[prop(optional)]
+    pointed: Option<RwSignal<Option<f64>>>,
 ) -> impl IntoView {
     let canvas = NodeRef::<leptos::html::Canvas>::new();
-    if let Some(told) = told {
+    if let Some(told) = told.or(pointed.map(follow)) {
         Effect::new(move || {
             let Some(canvas) = canvas.get() else { return };
-            let tell = Closure::<dyn Fn(Event)>::new(move |event| told.run(event));
+            let tell = Closure::<dyn Fn(Event)>::new(move |event| told.to.run(event));
             let listener = tell.as_ref().unchecked_ref();
-            for name in POINTER_EVENTS {
+            for name in told.of {
                 canvas.add_event_listener_with_callback(name, listener).ok();
             }
             tell.forget();
@@ -533,121 +501,13 @@ pub(crate) fn Canvas(
     redraw(
         canvas,
         PAUSE,
-        move || state.track_plots(),
-        move |canvas| draw(canvas, &plot()),
+        move || {
+            state.track_plots();
+            pointed.iter().for_each(Track::track);
+        },
+        move |canvas| draw(canvas, &plot.run(())),
     );
     view! { <canvas node_ref=canvas data-testid=testid role="img" aria-label=text></canvas> }
-}
-
-/// A [`Canvas`] over the steps: the step under the pointer is marked in all of them, and can be chosen by a click. A mouse that is
-/// dragged looks closer, a wheel that goes sideways moves along, one with Ctrl (a pinch) zooms, a double click shows all.
-#[component]
-pub(crate) fn Chart(
-    /// What tests find it by.
-    testid: &'static str,
-    /// What it shows, in words, for who cannot see it.
-    #[prop(into)]
-    text: Signal<String>,
-    /// What to draw.
-    plot: impl Fn() -> Plot + Copy + Send + Sync + 'static,
-    /// The signals that all plots share.
-    state: State,
-    /// What a click on a step does.
-    #[prop(optional)]
-    choose: Option<Callback<f64>>,
-) -> impl IntoView {
-    let lens = state.lens;
-    // The axis as it is drawn, and the last step of all.
-    let drawn = StoredValue::new((Along::new(0.0, 1.0), 1.0));
-    // Whether the pointer was dragged when it came up: that is no click.
-    let dragged = StoredValue::new(false);
-    let plot = move || {
-        let plot = plot();
-        let whole = plot.along.last;
-        let plot = lens.over(plot);
-        drawn.set_value((plot.along, whole));
-        plot
-    };
-    // How far along the axis an event is.
-    let share_of = move |event: &MouseEvent| {
-        let canvas = event
-            .target()
-            .and_then(|canvas| canvas.dyn_into::<HtmlCanvasElement>().ok());
-        let width = canvas.map_or(0.0, |canvas| {
-            f64::from(canvas.client_width()) - LEFT - RIGHT
-        });
-        (f64::from(event.offset_x()) - LEFT) / width.max(1.0)
-    };
-    let step_at = move |event: &MouseEvent| {
-        let share = share_of(event);
-        let is_on = (-0.02..=1.02).contains(&share) || lens.pressed.get_untracked().is_some();
-        is_on.then(|| drawn.get_value().0.at(share.clamp(0.0, 1.0)))
-    };
-    let press = move |event: &PointerEvent| {
-        dragged.set_value(false);
-        // A finger that goes over a plot scrolls the page.
-        if event.button() == 0 && event.pointer_type() != "touch" {
-            lens.pressed.set(step_at(event));
-            let canvas = event
-                .target()
-                .and_then(|it| it.dyn_into::<HtmlCanvasElement>().ok());
-            canvas.and_then(|it| it.set_pointer_capture(event.pointer_id()).ok());
-        }
-    };
-    let release = move |event: &PointerEvent| {
-        let to = step_at(event);
-        let Some((from, to)) = lens.pressed.get_untracked().zip(to) else {
-            return;
-        };
-        lens.pressed.set(None);
-        let (along, whole) = drawn.get_value();
-        let (low, high) = (from.min(to), from.max(to));
-        let (first, last) = along.ends();
-        // A hundredth of the plot is a hand that was not still.
-        if along.place(high) - along.place(low) > 0.01 * (last - first) {
-            dragged.set_value(true);
-            let ends = (along.place(low.floor()), along.place(high.ceil()));
-            lens.show(along, ends, whole);
-        }
-    };
-    let wheel = move |event: &WheelEvent| {
-        let (along, whole) = drawn.get_value();
-        let (low, high) = along.ends();
-        let length = high - low;
-        let sideways = event.delta_x()
-            + if event.shift_key() {
-                event.delta_y()
-            } else {
-                0.0
-            };
-        if event.ctrl_key() {
-            event.prevent_default();
-            let share = share_of(event).clamp(0.0, 1.0);
-            let longer = length * (event.delta_y() / 288.0).exp();
-            let low = low + share * (length - longer);
-            lens.show(along, (low, low + longer), whole);
-        } else if sideways != 0.0 && lens.span.get_untracked().is_some() {
-            event.prevent_default();
-            let low = low + length * sideways / 400.0;
-            lens.show(along, (low, low + length), whole);
-        }
-    };
-    let click = move |event: &MouseEvent| {
-        if let (Some(choose), Some(step), false) = (choose, step_at(event), dragged.get_value()) {
-            choose.run(step);
-        }
-    };
-    let told = Callback::new(move |event: Event| match event.type_().as_str() {
-        "pointerdown" => press(event.unchecked_ref()),
-        "pointermove" => lens.pointed.set(step_at(event.unchecked_ref())),
-        "pointerup" => release(event.unchecked_ref()),
-        "pointercancel" => lens.pressed.set(None),
-        "pointerleave" => lens.pointed.set(None),
-        "wheel" => wheel(event.unchecked_ref()),
-        "click" => click(event.unchecked_ref()),
-        _ => lens.span.set(None),
-    });
-    view! { <Canvas testid text plot state told/> }
 }
 
 /// Draws on a canvas of the size that the page gives it, in device pixels.
@@ -693,7 +553,7 @@ fn paint<B: DrawingBackend>(
         .light_line_style(TRANSPARENT)
         .bold_line_style(rgb("grid"))
         .axis_style(rgb("grid"))
-        .label_style(text)
+        .label_style(text.clone())
         .x_labels(5)
         .draw()?;
     if let Some((from, to)) = plot.band {
@@ -704,9 +564,10 @@ fn paint<B: DrawingBackend>(
         let edge = rgb("band").stroke_width(px(1.5) as u32);
         chart.draw_series(LineSeries::new([(to, low), (to, high)], edge))?;
     }
-    if let Some(step) = plot.pointed.map(|step| along.place(step)) {
+    if let Some((at, _)) = &plot.pointed {
+        let at = along.place(*at);
         let style = rgb("grid-strong").stroke_width(px(1.0) as u32);
-        chart.draw_series(LineSeries::new([(step, low), (step, high)], style))?;
+        chart.draw_series(LineSeries::new([(at, low), (at, high)], style))?;
     }
     for line in &plot.lines {
         let alpha = match (line.faint, line.pale) {
@@ -735,6 +596,18 @@ fn paint<B: DrawingBackend>(
         } else {
             chart.draw_series(LineSeries::new(points, style))?;
         }
+    }
+    if let Some((at, words)) = &plot.pointed {
+        let at = along.place(*at);
+        // On the side that has more room.
+        let (side, beside) = match at < (first + last) / 2.0 {
+            true => (HPos::Left, px(5.0)),
+            false => (HPos::Right, -px(5.0)),
+        };
+        let color = rgb("text");
+        let style = text.color(&color).pos(Pos::new(side, VPos::Top));
+        let words = EmptyElement::at((at, high)) + Text::new(words.clone(), (beside, 0), style);
+        chart.draw_series([words])?;
     }
     root.present()
 }

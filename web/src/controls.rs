@@ -7,6 +7,7 @@ use wasm_bindgen::JsCast as _;
 
 use crate::knobs::{Entry, Knob, MAIN, MORE};
 use crate::state::State;
+use crate::terms::About;
 
 /// All knobs; the rarer ones fold away.
 #[component]
@@ -64,7 +65,12 @@ fn Recipes(state: State) -> impl IntoView {
     };
     view! {
         <div class="knob recipe">
-            <div class="name"><label for="recipe">"Recipe"</label></div>
+            <div class="titled">
+                <label for="recipe">"Recipe"</label>
+                <About
+                    of="a recipe" text="Settings that belong together, as a paper has them: a loss, a miner, a sampler and a memory. Choose one to put them in place, then change what you like."
+                />
+            </div>
             <select
                 id="recipe" data-testid="recipe" node_ref=select
                 on:change=move |event| choose(event_target_value(&event))
@@ -152,6 +158,35 @@ fn Row(state: State, knob: Knob) -> impl IntoView {
             />
         }
         .into_any(),
+        Entry::Scale(values) => {
+            let options = values
+                .iter()
+                .map(|value| view! { <option value=*value></option> });
+            let list = format!("{id}-values");
+            view! {
+                <input
+                    id=id.clone() type="number" step="any" list=list.clone() prop:value=shown_value
+                    on:change=move |event| {
+                        enter(event_target_value(&event));
+                        put_back(&event, value);
+                    }
+                    on:keydown=move |event| {
+                        let up = match event.key().as_str() {
+                            "ArrowUp" => true,
+                            "ArrowDown" => false,
+                            _ => return,
+                        };
+                        event.prevent_default();
+                        if let Some(next) = next(values, &event_target_value(&event), up) {
+                            enter(next.to_owned());
+                            put_back(&event, value);
+                        }
+                    }
+                />
+                <datalist id=list>{options.collect_view()}</datalist>
+            }
+            .into_any()
+        }
         Entry::Widths | Entry::Mebibytes => view! {
             <input
                 id=id.clone() type="text" inputmode="numeric" prop:value=shown_value
@@ -226,7 +261,7 @@ fn enter(state: State, knob: &Knob, text: &str) {
             }
             format!("[{}]", text.trim())
         }
-        Entry::Number(_) => number(text),
+        Entry::Number(_) | Entry::Scale(_) => number(text),
         Entry::Choice(_) => text.to_owned(),
     };
     if value.is_empty() && !matches!(knob.entry, Entry::Choice(_)) {
@@ -250,6 +285,21 @@ fn enter(state: State, knob: &Knob, text: &str) {
     }
 }
 
+/// The next value of a scale that is larger than what was entered, or smaller.
+fn next(values: &[&'static str], text: &str, up: bool) -> Option<&'static str> {
+    let now = entered(text)?;
+    let lies = |value: &&&str| {
+        entered(value).is_some_and(|value| if up { value > now } else { value < now })
+    };
+    let mut beyond = values.iter().filter(lies);
+    let found = if up {
+        beyond.next()
+    } else {
+        beyond.next_back()
+    };
+    found.copied()
+}
+
 /// A number as the settings write it, also where it came as `.5` or `1e3`.
 fn number(text: &str) -> String {
     let text = text.trim();
@@ -267,12 +317,17 @@ pub(crate) fn entered(text: &str) -> Option<f64> {
 }
 
 /// Keeps a select at its value: whenever this changes, and after a choice that was refused.
-pub(crate) fn hold(select: NodeRef<Select>, value: impl Fn() -> String + 'static, state: State) {
+pub(crate) fn hold(
+    select: NodeRef<Select>,
+    value: impl Fn() -> String + Send + Sync + 'static,
+    state: State,
+) {
+    let value = Signal::derive(value);
     Effect::new(move || {
         state.reading.track();
         state.error.track();
         state.question.track();
-        let value = value();
+        let value = value.get();
         let Some(select) = select.get() else { return };
         // Its options may be changing, too: they are there in the next frame.
         request_animation_frame(move || select.set_value(&value));

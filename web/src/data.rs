@@ -13,7 +13,7 @@ use crate::protocol::DataSummary;
 use crate::session::Session;
 use crate::source::{SAVED, sample_text};
 use crate::state::{State, capitalized};
-use crate::terms::{self, Term};
+use crate::terms::{self, About, Term};
 
 /// Choosing data, and what was chosen.
 #[component]
@@ -50,7 +50,12 @@ pub(crate) fn Data(state: State, session: Session) -> impl IntoView {
     let run = Memo::new(move |_| state.curves.read().data.clone());
     view! {
         <section class="data" class:fixed=!state.lesson.with_value(|lesson| lesson.shows("data")) aria-label="Data">
-            <label for="dataset-select">"Data"</label>
+            <div class="titled">
+                <label for="dataset-select">"Data"</label>
+                <About
+                    of="Data" text="The table that the network learns from and is judged on: a sample, or a file of your own, which stays on this computer. Choose \"No data yet\" to see what memory and time some size of data would take."
+                />
+            </div>
             <select
                 id="dataset-select" data-testid="dataset-select" node_ref=select
                 on:change=move |event| session.choose_sample(event_target_value(&event))
@@ -179,7 +184,12 @@ fn LabelColumn(state: State, session: Session) -> impl IntoView {
     hold(select, current, state);
     view! {
         <div class="knob" hidden=move || state.label.read().columns.is_empty()>
-            <label for="label-column">{name}</label>
+            <div class="titled">
+                <label for="label-column">{name}</label>
+                <About
+                    of="a label column" text="The column that says which rows belong together: rows with the same label should end up side by side. It was guessed by its name and what is in it."
+                />
+            </div>
             <select
                 id="label-column" data-testid="label-column" node_ref=select
                 on:change=move |event| session.choose_label(event_target_value(&event))
@@ -206,7 +216,12 @@ fn MissingCells(state: State, session: Session) -> impl IntoView {
     hold(select, named, state);
     view! {
         <div class="knob above" hidden=move || current().is_none()>
-            <label for="missing-cells">"Cells without a number"</label>
+            <div class="titled">
+                <label for="missing-cells">"Cells without a number"</label>
+                <About
+                    of="done with cells without a number" text="What becomes of cells that are empty, not finite or no number: a network can take none of them. The median of the training rows is a fair guess; rows or columns that lack much are better left out."
+                />
+            </div>
             <select
                 id="missing-cells" data-testid="missing-cells" node_ref=select
                 on:change=move |event| {

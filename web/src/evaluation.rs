@@ -52,8 +52,8 @@ pub(crate) fn EvaluateAll(state: State, session: Session) -> impl IntoView {
 #[component]
 fn Progress(state: State) -> impl IntoView {
     let (done, queries) = (
-        move || state.evaluating.get().map_or(0, |(done, _)| done),
-        move || state.evaluating.get().map_or(1, |(_, queries)| queries),
+        move || state.evaluating.get().map_or(0, |part| part.done),
+        move || state.evaluating.get().map_or(1, |part| part.total),
     );
     view! {
         <progress
@@ -65,8 +65,9 @@ fn Progress(state: State) -> impl IntoView {
 
 /// What it will take, or how far it is.
 fn said(state: State) -> String {
-    if let Some((done, queries)) = state.evaluating.get() {
-        return format!("{} of {} rows scored", grouped(done), grouped(queries));
+    if let Some(part) = state.evaluating.get() {
+        let (done, total) = (grouped(part.done), grouped(part.total));
+        return format!("{done} of {total} rows scored{}", part.left());
     }
     let forecast = state.can_evaluate.read();
     forecast.as_ref().map_or_else(String::new, |forecast| {

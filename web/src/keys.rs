@@ -1,4 +1,4 @@
-//! The keyboard: Space runs or pauses, S steps, R resets, ? shows the keys.
+//! The keyboard: Space runs or pauses, S steps, R resets, E takes home, ? shows the keys.
 
 use leptos::ev::keydown;
 use leptos::prelude::*;
@@ -47,6 +47,7 @@ pub(crate) fn listen(
             }
             "s" | "S" => session.step(),
             "r" | "R" => session.reset(),
+            "e" | "E" => session.take_home(),
             "?" => help.set(true),
             _ => {}
         }
@@ -60,6 +61,7 @@ pub(crate) fn Keys(shown: RwSignal<bool>) -> impl IntoView {
         ("Space", "run, or pause"),
         ("S", "take one step"),
         ("R", "reset (it can be undone)"),
+        ("E", "take home: export the head, embeddings, a report .."),
         ("?", "show these keys"),
         ("Esc", "close what is open"),
     ];

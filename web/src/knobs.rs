@@ -10,6 +10,8 @@ use nearfar::{Distance, Loss, Miner, Sampler, Strategy, TypeOfTriplets};
 pub(crate) enum Entry {
     /// A number; the step of its arrows.
     Number(&'static str),
+    /// A number of any size; some of them, ascending, each some times the one before. The arrows go from one to the next.
+    Scale(&'static [&'static str]),
     /// One of several, by value and text.
     Choice(&'static [(&'static str, &'static str)]),
     /// Widths with commas.
@@ -43,14 +45,14 @@ pub(crate) const MAIN: [Knob; 17] = [
         label: "Memory rows",
         pml: "CrossBatchMemory(memory_size)",
         help: "Compare each batch with the last N rows that were embedded, not just with itself (cross-batch memory). 0 is no memory. With several rows of a class in a batch, centre the gradient too.",
-        entry: Entry::Number("64"),
+        entry: Entry::Scale(&["0", "64", "256", "1024", "4096", "16384", "65536"]),
     },
     Knob {
         key: "batch_size",
         label: "Batch rows",
         pml: "DataLoader(batch_size)",
         help: "Rows of one step. Each is an anchor once: the row that the others are compared with.",
-        entry: Entry::Number("8"),
+        entry: Entry::Scale(&["8", "16", "32", "64", "128", "256", "512"]),
     },
     Knob {
         key: "miner.name",
@@ -148,14 +150,14 @@ pub(crate) const MAIN: [Knob; 17] = [
         label: "Learning rate",
         pml: "torch.optim.Adam(lr)",
         help: "How far the weights move in one step. Too high, and training jumps about; too low, and it crawls.",
-        entry: Entry::Number("any"),
+        entry: Entry::Scale(&["0.0001", "0.0003", "0.001", "0.003", "0.01", "0.03", "0.1"]),
     },
     Knob {
         key: "steps",
         label: "Steps",
         pml: "",
         help: "Batches to train on. After the last one the test rows are scored, once.",
-        entry: Entry::Number("20"),
+        entry: Entry::Scale(&["50", "100", "200", "400", "800", "1600", "3200"]),
     },
 ];
 

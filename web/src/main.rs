@@ -30,6 +30,7 @@ mod hardest;
 mod history;
 mod keys;
 mod knobs;
+mod lens;
 mod lesson;
 mod link;
 mod map;

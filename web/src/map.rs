@@ -43,6 +43,8 @@ struct Look {
     /// The point under the pointer.
     hovered: RwSignal<Option<Hovered>>,
     picking: Picking,
+    /// The fingers on the map, each with where it is.
+    fingers: StoredValue<Vec<(i32, (f64, f64))>>,
 }
 
 /// How far from the top a point has to be for its card to stand above it, in CSS pixels.
@@ -68,7 +70,13 @@ pub(crate) fn Map(state: State, session: Session) -> impl IntoView {
         alone: RwSignal::new(None),
         hovered: RwSignal::new(None),
         picking: Picking::new(),
+        fingers: StoredValue::new(Vec::new()),
     };
+    // A finger that goes up or down scrolls the page, but where it has something to do on the map.
+    let touched = Memo::new(move |_| {
+        let is_map = look.picking.picks() || !look.view.read().is_whole();
+        if is_map { "none" } else { "pan-y" }
+    });
     // What was looked at in one set of data says nothing of another.
     Effect::new(move || {
         state.data.track();
@@ -138,7 +146,7 @@ pub(crate) fn Map(state: State, session: Session) -> impl IntoView {
             </figcaption>
             <div class="sheet">
                 <canvas
-                    node_ref=canvas data-testid="embedding-map" role="img" aria-label=label
+                    node_ref=canvas data-testid="embedding-map" role="img" aria-label=label style=("touch-action", touched)
                     on:pointerdown=move |event| press(&event, look)
                     on:pointermove=move |event| pass(&event, state, look)
                     on:pointerup=move |event| release(&event, state, session, look)
@@ -159,11 +167,12 @@ pub(crate) fn Map(state: State, session: Session) -> impl IntoView {
 fn caption(map: &MapData) -> String {
     let rows = grouped(map.places.rows.len() as u64);
     let epochs = map.by_umap.as_ref().and_then(|umap| umap.epochs);
-    if let (Some(side), Some((done, epochs))) = (map.side, epochs)
-        && done < epochs
+    if let (Some(side), Some(part)) = (map.side, epochs)
+        && part.done < part.total
     {
-        let side = side_text(side);
-        return format!("{rows} {side} rows, epoch {done} of {epochs}");
+        let (side, left) = (side_text(side), part.left());
+        let (done, total) = (part.done, part.total);
+        return format!("{rows} {side} rows, epoch {done} of {total}{left}");
     }
     match map.side {
         None => format!("{rows} rows as they are now. Press Run to pull each class together."),
@@ -369,19 +378,66 @@ fn press(event: &PointerEvent, look: Look) {
     if let Some(canvas) = target(event) {
         canvas.set_pointer_capture(event.pointer_id()).ok();
     }
+    if event.pointer_type() == "touch" {
+        let finger = (event.pointer_id(), at(event));
+        look.fingers.update_value(|fingers| fingers.push(finger));
+        if let [(_, a), (_, b)] = look.fingers.get_value()[..] {
+            look.picking.let_go();
+            return look.view.update_untracked(|view| view.press(between(a, b)));
+        }
+    }
     look.view.update_untracked(|view| view.press(at(event)));
     look.picking.press(at(event));
 }
 
 /// The pointer is gone: what it began is nothing.
 fn let_go(look: Look) {
+    look.fingers.update_value(Vec::clear);
     look.view.update_untracked(View::let_go);
     look.picking.let_go();
+}
+
+/// The place half way.
+fn between(a: (f64, f64), b: (f64, f64)) -> (f64, f64) {
+    ((a.0 + b.0) / 2.0, (a.1 + b.1) / 2.0)
+}
+
+/// Follows one of two fingers: what is between them stays there, and grows as they part. Whether there are two.
+fn pinch(event: &PointerEvent, look: Look, size: (f64, f64)) -> bool {
+    let fingers = look.fingers.get_value();
+    let moved = fingers
+        .iter()
+        .map(|(id, place)| match *id == event.pointer_id() {
+            true => (*id, at(event)),
+            false => (*id, *place),
+        });
+    let moved: Vec<_> = moved.collect();
+    let ([(_, a), (_, b)], [(_, to_a), (_, to_b)]) = (&fingers[..], &moved[..]) else {
+        return false;
+    };
+    let apart = |a: &(f64, f64), b: &(f64, f64)| (a.0 - b.0).hypot(a.1 - b.1).max(1.0);
+    let by = apart(to_a, to_b) / apart(a, b);
+    let middle = between(*to_a, *to_b);
+    look.view.update(|view| {
+        view.drag(middle, size);
+        view.zoom_at(by, from_middle(middle, size));
+    });
+    look.fingers.set_value(moved);
+    true
+}
+
+/// How far a place on a canvas is from its middle, to the right and down; the whole map reaches 1.
+fn from_middle(at: (f64, f64), (width, height): (f64, f64)) -> (f64, f64) {
+    let unit = Frame::unit(width, height, 1.0);
+    ((at.0 - width / 2.0) / unit, (at.1 - height / 2.0) / unit)
 }
 
 fn pass(event: &PointerEvent, state: State, look: Look) {
     let Some(canvas) = target(event) else { return };
     let size = size(&canvas);
+    if pinch(event, look, size) {
+        return look.hovered.set(None);
+    }
     if look.picking.follow(at(event)) {
         look.hovered.set(None);
         return;
@@ -413,6 +469,10 @@ fn pass(event: &PointerEvent, state: State, look: Look) {
 
 /// A press that did not drag is a click; one that did may have picked rows.
 fn release(event: &PointerEvent, state: State, session: Session, look: Look) {
+    if look.fingers.with_value(|fingers| fingers.len() > 1) {
+        return let_go(look);
+    }
+    look.fingers.update_value(Vec::clear);
     let still = look
         .view
         .try_update_untracked(|view| view.release(at(event), STILL))
@@ -444,13 +504,10 @@ fn turn(event: &WheelEvent, look: Look) {
         return;
     };
     event.prevent_default();
-    let (width, height) = size(&canvas);
     let pointer = (f64::from(event.offset_x()), f64::from(event.offset_y()));
-    let from_middle = (pointer.0 - width / 2.0, pointer.1 - height / 2.0);
-    let unit = Frame::unit(width, height, 1.0);
     let by = (-event.delta_y() / 400.0).clamp(-1.0, 1.0).exp();
-    look.view
-        .update(|view| view.zoom_at(by, (from_middle.0 / unit, from_middle.1 / unit)));
+    let from_middle = from_middle(pointer, size(&canvas));
+    look.view.update(|view| view.zoom_at(by, from_middle));
 }
 
 /// The rows that can be pointed at, by their place on the map, each with where it stands on a canvas of this size.

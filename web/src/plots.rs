@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use leptos::prelude::*;
 use nearfar::{Bytes, Diagnostics, Loss, Metrics, StepReport, Tuples, order};
 
-use crate::chart::{Along, Chart, Line, Plot, Scale};
+use crate::chart::{Along, Line, Plot, Scale};
 use crate::hardest;
+use crate::lens::{Axes, Chart};
 use crate::runs::KeptRun;
 use crate::state::{Curves, State};
 use crate::terms::{self, Meaning, Term};
@@ -192,14 +193,7 @@ pub(crate) fn PrecisionPlot(state: State) -> impl IntoView {
     };
     let plot = move || {
         let (lines, steps) = both(state, lines);
-        Plot {
-            scale: Scale::Unit,
-            along: Along::new(0.0, steps),
-            clips: false,
-            lines,
-            band: None,
-            pointed: None,
-        }
+        Plot::new(Scale::Unit, Along::new(0.0, steps), lines)
     };
     let last = move |value: fn(&Metrics) -> f64| {
         let scores = state.curves.read().scores_at(state.lens.pointed.get());
@@ -262,14 +256,7 @@ pub(crate) fn MiningPlot(state: State) -> impl IntoView {
     };
     let plot = move || {
         let (lines, steps) = both(state, lines);
-        Plot {
-            scale: Scale::Log,
-            along: Along::new(0.0, steps),
-            clips: false,
-            lines,
-            band: None,
-            pointed: None,
-        }
+        Plot::new(Scale::Log, Along::new(0.0, steps), lines)
     };
     let last = move |value: fn(&StepReport) -> u64| {
         Signal::derive(move || {
@@ -361,16 +348,15 @@ pub(crate) fn MemoryPlot(state: State) -> impl IntoView {
             let budget = state.config.read().budget_bytes as f64;
             lines.push(Line::dashed("budget", vec![(0.0, budget), (steps, budget)]));
         }
-        Plot {
-            scale: Scale::LogBytes,
-            along: Along::new(0.0, steps),
-            clips: false,
-            lines,
-            band: None,
-            pointed: None,
-        }
+        Plot::new(Scale::LogBytes, Along::new(0.0, steps), lines)
     };
-    let live = Signal::derive(move || state.curves.read().memory.live_bytes);
+    // What a run leaves it gives back: with no pointer, what is held now.
+    let live = Signal::derive(move || {
+        let curves = state.curves.read();
+        let pointed = state.lens.pointed.get();
+        let report = pointed.and_then(|step| curves.report_at(Some(step)));
+        report.map_or(curves.memory.live_bytes, |report| report.memory_bytes)
+    });
     let peak = Signal::derive(move || state.curves.read().memory.peak_bytes);
     let budget = Signal::derive(move || match state.curves.read().memory.budget_bytes {
         0 => state.config.read().budget_bytes,
@@ -473,12 +459,8 @@ pub(crate) fn LossPlot(state: State) -> impl IntoView {
             false => Scale::Linear,
         };
         Plot {
-            scale,
-            along: Along::new(0.0, steps),
             clips: state.lens.clips_loss.get(),
-            lines,
-            band: None,
-            pointed: None,
+            ..Plot::new(scale, Along::new(0.0, steps), lines)
         }
     };
     let last = Signal::derive(move || {
@@ -523,7 +505,7 @@ pub(crate) fn LossPlot(state: State) -> impl IntoView {
                             on:input=move |event| state.lens.smoothing.set(event_target_value(&event).parse().unwrap_or(0))
                         />
                     </label>
-                    <label title="Powers of ten up the axis">
+                    <label title="A logarithmic axis: powers of ten go up it">
                         <input
                             type="checkbox" data-testid="log-loss" prop:checked=move || state.lens.log_loss.get()
                             on:change=move |event| state.lens.log_loss.set(event_target_checked(&event))
@@ -534,67 +516,6 @@ pub(crate) fn LossPlot(state: State) -> impl IntoView {
             </figcaption>
             <Chart testid="chart-loss" text plot state/>
         </figure>
-    }
-}
-
-/// Which steps all plots over the steps show, and how their axes go.
-#[component]
-fn Axes(state: State) -> impl IntoView {
-    let lens = state.lens;
-    // Steps of another run are others.
-    Effect::new(move || {
-        state.ran.track();
-        lens.span.set(None);
-    });
-    let from = NodeRef::<leptos::html::Input>::new();
-    let to = NodeRef::<leptos::html::Input>::new();
-    // Read by the browser: what the standard library reads numbers by is 17 kB of the page.
-    let number = |input: NodeRef<leptos::html::Input>| {
-        let number = input.get_untracked()?.value_as_number();
-        number.is_finite().then_some(number)
-    };
-    let choose = move |_| {
-        let (first, last) = (number(from).unwrap_or(0.0), number(to).unwrap_or(f64::MAX));
-        lens.span
-            .set((first < last && (first > 0.0 || last < f64::MAX)).then_some((first, last)));
-    };
-    let end = move |of: fn((f64, f64)) -> f64| {
-        let end = lens.span.get().map(of).filter(|end| *end < f64::MAX);
-        end.map_or_else(String::new, |end| format!("{end:.0}"))
-    };
-    let is_changed = move || {
-        lens.span.get().is_some()
-            || [lens.log_steps, lens.log_loss, lens.clips_loss]
-                .iter()
-                .any(|it| it.get())
-    };
-    let either = |testid, value: RwSignal<bool>, text, title| {
-        view! {
-            <label title=title>
-                <input
-                    type="checkbox" data-testid=testid prop:checked=move || value.get()
-                    on:change=move |event| value.set(event_target_checked(&event))
-                />
-                {text}
-            </label>
-        }
-    };
-    view! {
-        <details class="axes" class:changed=is_changed>
-            <summary data-testid="axes">"Axes"</summary>
-            <div>
-                {either("clip-loss", lens.clips_loss, "Leave out outliers of the loss", "The axis spans nine of ten values. The others lie on its edges")}
-                {either("log-steps", lens.log_steps, "Steps on powers of ten", "Along the axis of all plots: the first steps have as much room as the many after them")}
-                <label>
-                    "Steps "
-                    <input type="number" min="0" placeholder="first" aria-label="First step shown" data-testid="first-step" node_ref=from prop:value=move || end(|it| it.0) on:change=choose/>
-                    " to "
-                    <input type="number" min="1" placeholder="last" aria-label="Last step shown" data-testid="last-step" node_ref=to prop:value=move || end(|it| it.1) on:change=choose/>
-                </label>
-                <button data-testid="all-steps" on:click=move |_| lens.span.set(None)>"All steps"</button>
-                <small>"Or drag over a plot to look closer. Shift and the wheel move along, Ctrl and the wheel zoom, a double click shows all."</small>
-            </div>
-        </details>
     }
 }
 

@@ -12,6 +12,7 @@ use nearfar::{
 use serde::{Deserialize, Serialize};
 
 use crate::checkpoints::Offer;
+use crate::forecast::time;
 
 /// What the page asks for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -90,6 +91,8 @@ pub(crate) enum Command {
     },
     /// Stops that. Where none is looked for, nothing happens.
     StopThreshold,
+    /// Stops reading files: they are refused, with nothing to say. Where none are read, nothing happens.
+    StopReading,
     /// Says how large the pieces are that a run leaves.
     ListPieces {
         /// The rows of those that are made of rows.
@@ -194,10 +197,8 @@ pub(crate) enum Event {
     },
     /// Where UMAP places the rows of the map so far; beside it come `[x, y]` of each as f32.
     PlacedByUmap {
-        /// Epochs done.
-        done: u64,
-        /// All.
-        epochs: u64,
+        /// Of its epochs.
+        epochs: Part,
     },
     /// Why it places none; empty where it was stopped.
     NotPlaced(String),
@@ -212,13 +213,8 @@ pub(crate) enum Event {
         /// How long it goes on, about, in milliseconds.
         left_ms: f64,
     },
-    /// So many queries are done.
-    Evaluating {
-        /// Those done.
-        done: u64,
-        /// All.
-        queries: u64,
-    },
+    /// So many queries are scored.
+    Evaluating(Part),
     /// The scores of every row; nothing where it was stopped, or no row has another of its class.
     EvaluatedAll(Option<Box<FullEvaluation>>),
     /// The threshold, or why there is none; nothing where the search was stopped.
@@ -370,6 +366,36 @@ pub(crate) struct CompareState {
     pub(crate) steps: [u64; 2],
     /// How long it goes on, about, in milliseconds.
     pub(crate) left_ms: f64,
+}
+
+/// How much of long work is done.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Part {
+    /// Of all.
+    pub(crate) done: u64,
+    pub(crate) total: u64,
+    /// How long the rest takes, about, in milliseconds.
+    pub(crate) left_ms: f64,
+}
+
+impl Part {
+    /// What is done after this time, where the rest goes as fast.
+    pub(crate) fn after(elapsed_ms: f64, done: u64, total: u64) -> Self {
+        let left = total.saturating_sub(done) as f64 / done.max(1) as f64;
+        Self {
+            done,
+            total,
+            left_ms: elapsed_ms * left,
+        }
+    }
+
+    /// How long the rest takes, in words; nothing where little is done yet, which tells nothing.
+    pub(crate) fn left(&self) -> String {
+        match 50 * self.done < self.total || self.done >= self.total {
+            true => String::new(),
+            false => format!(", {} left", time(self.left_ms)),
+        }
+    }
 }
 
 /// What scoring every row of a side will take.

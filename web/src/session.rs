@@ -8,7 +8,7 @@ use nearfar::{EngineKind, Pictures, STREAM_FROM_BYTES, TrainConfig};
 use wasm_bindgen::prelude::*;
 use web_sys::{File, HtmlLinkElement, MessageEvent, Worker, WorkerOptions, WorkerType};
 
-use crate::protocol::{Command, Event};
+use crate::protocol::{Command, Event, Part};
 use crate::source::{Asked, Reading, Source};
 use crate::state::{Phase, Places, State, View};
 use crate::threshold::Shown;
@@ -184,9 +184,15 @@ impl Session {
         } else if let Some(forecast) = self.state.can_evaluate.get_untracked()
             && untrack(|| self.state.can_evaluate_all())
         {
-            self.state.evaluating.set(Some((0, forecast.queries)));
+            let none = Part::after(0.0, 0, forecast.queries);
+            self.state.evaluating.set(Some(none));
             self.send(&Command::EvaluateAll, &[]);
         }
+    }
+
+    /// Stops reading files; the data before them stays.
+    pub(crate) fn stop_reading(&self) {
+        self.send(&Command::StopReading, &[]);
     }
 
     /// Finds the threshold of the run that is over, or stops that.
@@ -288,9 +294,7 @@ impl Session {
                 self.state.take_map(side, names, pictures, places(parts));
                 self.look_around();
             }
-            Event::PlacedByUmap { done, epochs } => {
-                self.state.take_placed(points(parts, 1), done, epochs);
-            }
+            Event::PlacedByUmap { epochs } => self.state.take_placed(points(parts, 1), epochs),
             Event::NotPlaced(why) => {
                 self.state.place_by_umap(false);
                 if !why.is_empty() {

@@ -4,7 +4,7 @@ use leptos::prelude::*;
 use nearfar::{Distance, Miner, PairHistogram, TrainConfig};
 
 use crate::chart::{Along, Canvas, Line, Plot, Scale};
-use crate::plots::Key;
+use crate::plots::{Key, grouped};
 use crate::state::{Curves, State};
 use crate::terms::{self, Term};
 
@@ -42,6 +42,15 @@ fn share_between(counts: &[u64], (low, high): (f64, f64)) -> f64 {
     within.sum::<f64>() / all
 }
 
+/// The share of the counts in the bin of a similarity.
+fn share_at(counts: &[u64], at: f64) -> f64 {
+    let within =
+        |bin: &usize| (PairHistogram::bound(*bin)..PairHistogram::bound(bin + 1)).contains(&at);
+    let bin = (0..counts.len()).find(within);
+    let count = bin.map_or(0, |bin| counts[bin]);
+    count as f64 / counts.iter().sum::<u64>().max(1) as f64
+}
+
 /// The outline of a histogram: the share of the pairs in each bin.
 fn outline(counts: &[u64]) -> Vec<(f64, f64)> {
     let all = counts.iter().sum::<u64>().max(1) as f64;
@@ -64,6 +73,7 @@ fn percent(share: f64) -> String {
 #[component]
 pub(crate) fn SimilarityPlot(state: State) -> impl IntoView {
     let curves = state.curves;
+    let pointed = RwSignal::new(None);
     let plot = move || {
         let curves = curves.read();
         let lines = curves.pairs.as_ref().map_or_else(Vec::new, |pairs| {
@@ -72,22 +82,37 @@ pub(crate) fn SimilarityPlot(state: State) -> impl IntoView {
                 Line::new("positive", outline(&pairs.positives)),
             ]
         });
-        Plot {
-            scale: Scale::Linear,
-            along: Along::new(-1.0, 1.0),
-            clips: false,
-            lines,
+        let plot = Plot {
             band: band(&curves),
-            pointed: None,
-        }
+            ..Plot::new(Scale::Linear, Along::new(-1.0, 1.0), lines)
+        };
+        plot.saying(pointed.get(), |at| {
+            let pairs = curves.pairs.as_ref();
+            let of = |counts: &[u64]| percent(share_at(counts, at));
+            let shares = pairs.map(|pairs| {
+                let (alike, others) = (of(&pairs.positives), of(&pairs.negatives));
+                format!(": {alike} of positives, {others} of negatives")
+            });
+            format!("{at:.2}{}", shares.unwrap_or_default())
+        })
     };
     let title = move || match &curves.read().pairs {
         Some(pairs) => format!(", step {}", pairs.step),
         None => String::new(),
     };
-    let median = Signal::derive(move || {
-        let median = curves.read().pairs.as_ref()?.median_positive();
-        Some(format!("median {:.2}", median?))
+    let positives = Signal::derive(move || {
+        let curves = curves.read();
+        let pairs = curves.pairs.as_ref()?;
+        let count = grouped(pairs.positives.iter().sum());
+        let median = pairs.median_positive();
+        Some(median.map_or(count.clone(), |median| {
+            format!("{count}, median {median:.2}")
+        }))
+    });
+    let negatives = Signal::derive(move || {
+        let curves = curves.read();
+        let pairs = curves.pairs.as_ref()?;
+        Some(grouped(pairs.negatives.iter().sum()))
     });
     let in_band = Signal::derive(move || {
         let curves = curves.read();
@@ -129,13 +154,13 @@ pub(crate) fn SimilarityPlot(state: State) -> impl IntoView {
         <figure>
             <figcaption>
                 <h2 title="How many of the pairs of a step have which similarity"><Term term=terms::SIMILARITIES/> {title}</h2>
-                <Key color="positive" name=terms::POSITIVES value=or_dash(median)/>
-                <Key color="negative" name=terms::NEGATIVES dashed=true value=Signal::derive(String::new)/>
+                <Key color="positive" name=terms::POSITIVES value=or_dash(positives)/>
+                <Key color="negative" name=terms::NEGATIVES dashed=true value=or_dash(negatives)/>
                 <Show when=move || has_band.get()>
                     <Key color="band" name=terms::SEMIHARD band=true value=or_dash(in_band)/>
                 </Show>
             </figcaption>
-            <Canvas testid="chart-similarities" text plot state/>
+            <Canvas testid="chart-similarities" text plot state pointed/>
         </figure>
     }
 }

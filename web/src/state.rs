@@ -9,15 +9,16 @@ use nearfar::{
     StepReport, TrainConfig, Warning, Working,
 };
 
-use crate::chart::Lens;
 use crate::checkpoints::Offer;
 use crate::compare::Compare;
-use crate::forecast;
 use crate::hardest;
 use crate::history::History;
+use crate::lens::Lens;
 use crate::lesson::Lesson;
 use crate::plots::grouped;
-use crate::protocol::{CompareState, DataSummary, EvaluationForecast, Event, RunForecast, Running};
+use crate::protocol::{
+    CompareState, DataSummary, EvaluationForecast, Event, Part, RunForecast, Running,
+};
 use crate::runs::Runs;
 use crate::session::FEWER;
 use crate::source::shown_name;
@@ -111,10 +112,13 @@ pub(crate) struct Curves {
 }
 
 impl Curves {
-    /// Steps a second, without what is scored between them.
-    pub(crate) fn steps_per_second(&self) -> Option<f64> {
+    /// Steps a second, without what is scored between them, and the milliseconds that the steps left will take; none where none
+    /// is left.
+    pub(crate) fn pace(&self) -> Option<(f64, Option<f64>)> {
         let (steps, ms) = self.pace;
-        (ms > 0.0).then_some(1e3 * steps / ms)
+        let left = self.config.steps.saturating_sub(self.step());
+        let left_ms = (left > 0).then_some(left as f64 * ms / steps);
+        (ms > 0.0).then_some((1e3 * steps / ms, left_ms))
     }
 
     /// Steps done.
@@ -242,8 +246,8 @@ pub(crate) struct MapData {
 pub(crate) struct ByUmap {
     /// Where the rows lie by their principal components.
     pub(crate) principal: Vec<[f32; 2]>,
-    /// Epochs done, and all of them; nothing before the first.
-    pub(crate) epochs: Option<(u64, u64)>,
+    /// How many epochs are done; nothing before the first.
+    pub(crate) epochs: Option<Part>,
 }
 
 /// The rows of a map.
@@ -305,8 +309,8 @@ pub(crate) struct State {
     pub(crate) forecast: RwSignal<Option<Result<RunForecast, String>>>,
     /// What scoring every row of a side would take.
     pub(crate) can_evaluate: RwSignal<Option<EvaluationForecast>>,
-    /// Queries done, and all of them, while every row is scored.
-    pub(crate) evaluating: RwSignal<Option<(u64, u64)>>,
+    /// How many queries are done, while every row is scored.
+    pub(crate) evaluating: RwSignal<Option<Part>>,
     /// What takes long now beside training steps, in words; empty where nothing does.
     pub(crate) working: RwSignal<String>,
     /// How much of that is done.
@@ -455,6 +459,11 @@ impl State {
         self.phase.get() == Phase::Running
             && curves.step() > 0
             && curves.step() == curves.config.steps
+    }
+
+    /// Whether reading goes on for long enough that a person may want to stop it.
+    pub(crate) fn is_reading(&self) -> bool {
+        self.phase.get() == Phase::Loading && !self.working.read().is_empty()
     }
 
     /// Whether fewer test rows can be scored than are.
@@ -613,13 +622,13 @@ impl State {
     }
 
     /// Takes in where UMAP places the rows so far.
-    pub(crate) fn take_placed(&self, points: Vec<[f32; 2]>, done: u64, epochs: u64) {
+    pub(crate) fn take_placed(&self, points: Vec<[f32; 2]>, epochs: Part) {
         self.map.update(|map| {
             let Some(map) = map else { return };
             if let Some(umap) = &mut map.by_umap
                 && points.len() == map.places.rows.len()
             {
-                umap.epochs = Some((done, epochs));
+                umap.epochs = Some(epochs);
                 map.places.points = points;
             }
         });
@@ -755,7 +764,7 @@ impl State {
                 }
             }
             Event::CanEvaluateAll(forecast) => self.can_evaluate.set(Some(forecast)),
-            Event::Evaluating { done, queries } => self.evaluating.set(Some((done, queries))),
+            Event::Evaluating(part) => self.evaluating.set(Some(part)),
             Event::EvaluatedAll(evaluation) => {
                 self.evaluating.set(None);
                 if let Some(evaluation) = evaluation {
@@ -929,12 +938,14 @@ fn said(working: &Working, left_ms: f64) -> String {
         done,
         total,
     } = working;
-    // Little tells nothing.
-    let left = match 50 * done < *total {
-        true => String::new(),
-        false => format!(", {} left", forecast::time(left_ms)),
+    let (done, total) = (*done, *total);
+    let part = Part {
+        done,
+        total,
+        left_ms,
     };
-    let (done, total) = (grouped(*done), grouped(*total));
+    let left = part.left();
+    let (done, total) = (grouped(done), grouped(total));
     let what = capitalized(what);
     format!("{what}: {done} of {total} {unit}{left}")
 }

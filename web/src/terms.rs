@@ -249,11 +249,20 @@ pub(crate) fn Term(
     view! { <Explained name text=term.text/> }
 }
 
+/// A question mark beside a control, and what the control is for.
+#[component]
+pub(crate) fn About(of: &'static str, text: &'static str) -> impl IntoView {
+    view! { <span class="about"><Explained name="?" label=format!("What is {of}?") text/></span> }
+}
+
 /// Words, and a sentence about them by hover, focus or tap; Escape closes it.
 #[component]
 pub(crate) fn Explained(
     #[prop(into)] name: Signal<String>,
     #[prop(into)] text: Signal<String>,
+    /// What they are called, where they are no words.
+    #[prop(optional)]
+    label: String,
     /// What tests find it by.
     #[prop(optional)]
     testid: &'static str,
@@ -286,7 +295,7 @@ pub(crate) fn Explained(
     view! {
         <span class="explained" on:mouseenter=move |_| show() on:mouseleave=move |_| hide()>
             <button
-                type="button" node_ref=button aria-description=text aria-expanded=move || is_open().to_string()
+                type="button" node_ref=button aria-label=(!label.is_empty()).then_some(label) aria-description=text aria-expanded=move || is_open().to_string()
                 data-testid=(!testid.is_empty()).then_some(testid)
                 on:focus=move |_| show() on:blur=move |_| hide() on:click=move |_| show()
             >{name}</button>

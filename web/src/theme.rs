@@ -31,14 +31,37 @@ pub(crate) fn start(changed: RwSignal<u32>) {
     }
 }
 
-/// Changes to the other of light and dark.
-pub(crate) fn toggle(changed: RwSignal<u32>) {
-    let theme = if is_dark() { "light" } else { "dark" };
-    set(theme);
-    if let Ok(Some(storage)) = window().local_storage() {
-        storage.set_item(KEY, theme).ok();
+/// What a person can choose, and what the button says then.
+const CHOICES: [(&str, &str); 3] = [("", "Auto"), ("light", "Light"), ("dark", "Dark")];
+
+/// Goes on to the next of what the system says, light and dark.
+#[component]
+pub(crate) fn Switch(changed: RwSignal<u32>) -> impl IntoView {
+    let place = move || {
+        changed.track();
+        let chosen = chosen().unwrap_or_default();
+        let known = CHOICES.iter().position(|(theme, _)| *theme == chosen);
+        known.unwrap_or(0)
+    };
+    let next = move |_| {
+        let (theme, _) = CHOICES[(untrack(place) + 1) % CHOICES.len()];
+        set(theme);
+        if let Ok(Some(storage)) = window().local_storage() {
+            storage.set_item(KEY, theme).ok();
+        }
+        changed.update(|n| *n += 1);
+    };
+    view! {
+        <button class="quiet" data-testid="theme" title="Colours: as the system says, light, or dark" on:click=next>
+            {move || CHOICES[place()].1}
+        </button>
     }
-    changed.update(|n| *n += 1);
+}
+
+/// What was chosen; nothing where the system decides.
+fn chosen() -> Option<String> {
+    let root = document().document_element();
+    root.and_then(|root| root.get_attribute("data-theme"))
 }
 
 /// Forgets the colours of the theme before.
@@ -49,16 +72,17 @@ fn forget() {
 fn set(theme: &str) {
     forget();
     if let Some(root) = document().document_element() {
-        root.set_attribute("data-theme", theme).ok();
+        let done = match theme {
+            "" => root.remove_attribute("data-theme"),
+            theme => root.set_attribute("data-theme", theme),
+        };
+        done.ok();
     }
 }
 
 /// Whether the theme in use is the dark one.
 pub(crate) fn is_dark() -> bool {
-    let chosen = document()
-        .document_element()
-        .and_then(|root| root.get_attribute("data-theme"));
-    match chosen.as_deref() {
+    match chosen().as_deref() {
         Some(theme) => theme == "dark",
         None => window()
             .match_media("(prefers-color-scheme: dark)")

@@ -8,7 +8,7 @@ use crate::controls::entered;
 use crate::plots::Key;
 use crate::session::Session;
 use crate::state::{Phase, State};
-use crate::terms;
+use crate::terms::{self, About};
 
 /// Rates to choose from, and how they are called.
 const RATES: [(&str, &str); 5] = [
@@ -103,6 +103,9 @@ pub(crate) fn Threshold(state: State, session: Session) -> impl IntoView {
                     "Pairs of different classes let in: "
                     <select data-testid="threshold-rate" on:change=move |event| rate.set(event_target_value(&event))>{options}</select>
                 </label>
+                <About
+                    of="a threshold" text="The similarity from which on two rows are taken for the same. The higher it is, the fewer pairs of different classes are let in, and the more pairs of the same class are missed: say how many may be let in."
+                />
             </div>
             <p role="status" data-testid="threshold-sentence" data-threshold=bare>{said}</p>
             <ul class="muted" data-testid="threshold-notes">{notes}</ul>
@@ -123,7 +126,20 @@ fn Rates(state: State) -> impl IntoView {
                 .map_or_else(String::new, |report| percent(value(report)))
         })
     };
-    let plot = move || shown.read().report().map_or_else(nothing, plot);
+    let nothing = || Plot::new(Scale::Unit, Along::new(0.0, 1.0), Vec::new());
+    let pointed = RwSignal::new(None);
+    let plot = move || {
+        let shown = shown.read();
+        let report = shown.report();
+        let plot = report.map_or_else(nothing, plot);
+        plot.saying(pointed.get(), |at| {
+            let rates = report.and_then(|report| rates_at(report, at));
+            let rates = rates.map(|[let_in, missed]| {
+                format!(": {} let in, {} missed", percent(let_in), percent(missed))
+            });
+            format!("{at:.2}{}", rates.unwrap_or_default())
+        })
+    };
     let text = Signal::derive(move || {
         shown.read().report().map_or_else(String::new, |report| {
             let rates = reported(report);
@@ -145,9 +161,24 @@ fn Rates(state: State) -> impl IntoView {
                 <Key color="positive" name=terms::FALSE_NON_MATCH testid="threshold-fnmr" value=of(|r| reported(r).false_non_match_rate)/>
                 <Key name=terms::EQUAL_ERROR testid="threshold-eer" value=of(|r| reported(r).equal_error_rate)/>
             </figcaption>
-            <Canvas testid="chart-threshold" text plot state/>
+            <Canvas testid="chart-threshold" text plot state pointed/>
         </figure>
     }
+}
+
+/// The false match rate and the false non-match rate of what is reported on, at the threshold nearest to a similarity.
+fn rates_at(report: &ThresholdReport, at: f64) -> Option<[f64; 2]> {
+    let curve = &report.curve;
+    let rates = match report.test {
+        Some(_) => [
+            &curve.test_false_match_rate,
+            &curve.test_false_non_match_rate,
+        ],
+        None => [&curve.fit_false_match_rate, &curve.fit_false_non_match_rate],
+    };
+    let past = curve.threshold.partition_point(|threshold| *threshold < at);
+    let place = past.min(curve.threshold.len().checked_sub(1)?);
+    Some([*rates[0].get(place)?, *rates[1].get(place)?])
 }
 
 /// A part in percent, with two digits that tell.
@@ -158,17 +189,6 @@ fn percent(part: f64) -> String {
         few if few < 0.095 => format!("{few:.3} %"),
         few if few < 9.95 => format!("{few:.2} %"),
         many => format!("{many:.1} %"),
-    }
-}
-
-fn nothing() -> Plot {
-    Plot {
-        scale: Scale::Unit,
-        along: Along::new(0.0, 1.0),
-        clips: false,
-        lines: Vec::new(),
-        band: None,
-        pointed: None,
     }
 }
 
@@ -203,9 +223,5 @@ fn plot(report: &ThresholdReport) -> Plot {
     }
     let at = report.threshold;
     lines.push(Line::new("muted", vec![(at, 0.0), (at, 1.0)]).wide(1.5));
-    Plot {
-        along: Along::new(first, 1.0),
-        lines,
-        ..nothing()
-    }
+    Plot::new(Scale::Unit, Along::new(first, 1.0), lines)
 }

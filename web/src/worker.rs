@@ -25,7 +25,8 @@ use crate::checkpoints::{Offer, Saved, Slots};
 use crate::files::Files;
 use crate::plots::grouped;
 use crate::protocol::{
-    Command, CompareState, DataSummary, EvaluationForecast, Event, Preview, RunForecast, Running,
+    Command, CompareState, DataSummary, EvaluationForecast, Event, Part, Preview, RunForecast,
+    Running,
 };
 use crate::take_home;
 use crate::wire;
@@ -41,6 +42,8 @@ const PREVIEW_COLUMNS: usize = 8;
 const SAY_EVERY: Duration = Duration::from_millis(400);
 /// What is asked of a run that is gone.
 const NO_RUN: &str = "There is no run any more: press Run to start one.";
+/// After so long a run goes on again by itself where its device is lost.
+const SPARED: Duration = Duration::from_secs(60);
 /// How long rows are placed before the page sees where they are.
 const PLACE_FOR: Duration = Duration::from_millis(120);
 /// What was said so long ago may be gone from the page.
@@ -71,6 +74,7 @@ pub(crate) fn start(scope: &DedicatedWorkerGlobalScope) {
         until: 0,
         evaluating: false,
         slots: Slots::default(),
+        lost: None,
         stop: Arc::clone(&stop),
     };
     listen(scope, sender, stop);
@@ -99,6 +103,7 @@ fn listen(
             | Command::StopEvaluating
             | Command::ScoreFewer { .. }
             | Command::StopThreshold
+            | Command::StopReading
             | Command::StopPlacing
             | Command::Reset => stop.store(true, Ordering::Relaxed),
             _ => {}
@@ -154,8 +159,8 @@ struct Core {
     comparing: Option<Comparing>,
     /// The run owes the page a map, and its end where it is over. A stop only puts both off.
     owes_map: bool,
-    /// The rows of the map on their way to where UMAP places them; it goes on while no step is taken.
-    placing: Option<Umap>,
+    /// The rows of the map on their way to where UMAP places them, and since when; it goes on while no step is taken.
+    placing: Option<(Umap, Instant)>,
     /// An engine that no run uses: the next one takes it where the budget is the same.
     idle: Option<Engine>,
     /// What is known of the engine while nothing runs on it, once it was timed.
@@ -168,6 +173,8 @@ struct Core {
     evaluating: bool,
     /// Where the run is saved.
     slots: Slots,
+    /// When a run went on last after its device was lost.
+    lost: Option<Instant>,
     stop: Arc<AtomicBool>,
 }
 
@@ -266,8 +273,8 @@ impl Core {
             Command::Neighbours { row } => self.look_around(row).await,
             Command::EvaluateAll => self.evaluating = self.run.is_some(),
             Command::FindThreshold { rate } => self.find_threshold(rate).await,
-            // What was looked for has stopped already, and said so.
-            Command::StopThreshold => {}
+            // What was looked for or read has stopped already, and said so.
+            Command::StopThreshold | Command::StopReading => {}
             Command::ListPieces { side } => self.list_pieces(side).await,
             Command::TakeHome { piece, side } => self.take_home(piece, side).await,
             Command::ScoreFewer { queries } => {
@@ -853,9 +860,12 @@ impl Core {
         let Some(mut run) = self.run.take() else {
             return;
         };
-        let scored = run
-            .evaluate_all(|done, queries| self.say(&Event::Evaluating { done, queries }))
-            .await;
+        let began = Instant::now();
+        let tell = |done, queries| {
+            let part = Part::after(milliseconds(began), done, queries);
+            self.say(&Event::Evaluating(part));
+        };
+        let scored = run.evaluate_all(tell).await;
         match scored {
             Ok(scored) => {
                 self.evaluating = false;
@@ -934,7 +944,30 @@ impl Core {
             }
             // The command that stopped it says what comes next.
             Err(Error::Stopped) => self.run = Some(run),
+            Err(error @ Error::Device(_)) if self.is_saved() => {
+                drop(run);
+                self.go_on_without(&error).await;
+            }
             Err(error) => self.fail(&error),
+        }
+    }
+
+    /// Whether a run whose device is lost can go on from where it was saved. Once in a while: what ends a device may end the next.
+    fn is_saved(&self) -> bool {
+        let is_new = |lost: Instant| lost.elapsed() < SPARED;
+        self.slots.are_held() && !self.lost.is_some_and(is_new)
+    }
+
+    /// Goes on with the saved run on another device.
+    async fn go_on_without(&mut self, error: &Error) {
+        self.lost = Some(Instant::now());
+        let text = format!("{error}. The run goes on from where it was saved last.");
+        match self.go_on_with_saved(Vec::new()).await {
+            Ok(()) => self.say(&Event::Said(text)),
+            Err(_) => {
+                self.slots.close();
+                self.fail(error);
+            }
         }
     }
 
@@ -1027,7 +1060,7 @@ impl Core {
         let began = Instant::now();
         match run.next(self.until - run.step()).await? {
             Progress::Steps(reports) => {
-                let took_ms = began.elapsed().as_secs_f64() * 1e3;
+                let took_ms = milliseconds(began);
                 let trainer = run.trainer();
                 let hardest = trainer.hardest(HARDEST).await?;
                 let (pairs, age) = (trainer.pairs().cloned(), trainer.memory_age());
@@ -1121,7 +1154,7 @@ impl Core {
         match run.umap().await {
             Ok(umap) => {
                 self.run = Some(run);
-                self.placing = Some(umap);
+                self.placing = Some((umap, Instant::now()));
             }
             Err(error @ Error::Device(_)) => self.fail(&error),
             Err(error) => {
@@ -1137,7 +1170,7 @@ impl Core {
 
     /// Goes on with it for a moment, and shows where the rows are.
     async fn place_on(&mut self) {
-        let Some(umap) = &mut self.placing else {
+        let Some((umap, since)) = &mut self.placing else {
             return;
         };
         let began = Instant::now();
@@ -1145,8 +1178,7 @@ impl Core {
             umap.advance(1);
         }
         let event = Event::PlacedByUmap {
-            done: umap.epoch(),
-            epochs: umap.epochs(),
+            epochs: Part::after(milliseconds(*since), umap.epoch(), umap.epochs()),
         };
         let points = Float32Array::from(umap.points().as_flattened()).buffer();
         if umap.is_done() {
@@ -1262,9 +1294,13 @@ impl Task {
             return None;
         }
         (self.said, self.is_shown) = (Instant::now(), true);
-        let left = working.total.saturating_sub(working.done) as f64 / working.done.max(1) as f64;
-        Some(self.began.elapsed().as_secs_f64() * 1e3 * left)
+        Some(Part::after(milliseconds(self.began), working.done, working.total).left_ms)
     }
+}
+
+/// Milliseconds since then.
+fn milliseconds(since: Instant) -> f64 {
+    since.elapsed().as_secs_f64() * 1e3
 }
 
 /// Whether another label column may be all that the files of these names need.

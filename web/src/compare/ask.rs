@@ -10,6 +10,7 @@ use crate::forecast::time;
 use crate::knobs::{Entry, Knob, MAIN, MORE};
 use crate::session::Session;
 use crate::state::State;
+use crate::terms::About;
 
 /// The menus, the button and the forecast.
 #[component]
@@ -43,6 +44,9 @@ pub(super) fn Ask(state: State, session: Session) -> impl IntoView {
             <label>
                 "Compare " <select data-testid="compare-what" on:change=move |event| choose(event_target_value(&event))>{choices.collect_view()}</select>
             </label>
+            <About
+                of="compared" text="Settings to train one after the other on the same rows: recipes, with and without a memory, loss by loss, sampler by sampler, or some values of one setting. They are ranked on the validation rows; the test rows are scored once, for the best alone."
+            />
             <span class="of-values" hidden=move || !of_values()><Values state/></span>
             <label>
                 "Seeds "
@@ -51,6 +55,9 @@ pub(super) fn Ask(state: State, session: Session) -> impl IntoView {
                     on:change=move |event| seeds.set(event_target_value(&event).parse().unwrap_or(1).clamp(1, 20))
                 />
             </label>
+            <About
+                of="a seed" text="Each setting is trained so many times, with other first weights and other batches, so that luck is told from merit. Three are enough for a first look; one ranks, and calls nothing clear."
+            />
             <button class="primary" data-testid="compare-start" aria-disabled=off on:click=move |_| session.compare()>{text}</button>
         </div>
         <p class="muted" data-testid="compare-forecast" role="status" hidden=move || now.read().is_some()>{move || forecast(state)}</p>
@@ -185,8 +192,8 @@ fn suggest(state: State) {
             first.collect::<Vec<_>>().join(",")
         }
         Entry::Widths => "[],[64],[256]".to_owned(),
-        Entry::Number(_) | Entry::Mebibytes if knob.key == "memory_size" => "0,256,1024".to_owned(),
-        Entry::Number(_) | Entry::Mebibytes => match entered(&own) {
+        Entry::Scale(_) if knob.key == "memory_size" => "0,256,1024".to_owned(),
+        Entry::Number(_) | Entry::Scale(_) | Entry::Mebibytes => match entered(&own) {
             Some(value) if value != 0.0 => format!("{},{own},{}", value / 2.0, value * 2.0),
             _ => own,
         },

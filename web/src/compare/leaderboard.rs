@@ -2,7 +2,7 @@
 
 use js_sys::JSON;
 use leptos::prelude::*;
-use nearfar::{Bytes, CompareReport, CompareRow, Recipe, RowKind, Standing};
+use nearfar::{Bytes, CompareReport, CompareRow, Recipe, RowKind, Standing, order};
 
 use super::Compare;
 use crate::knobs;
@@ -77,7 +77,7 @@ pub(super) fn Leaderboard(state: State, session: Session) -> impl IntoView {
 fn in_the_words_of_the_page(report: &CompareReport) -> String {
     let mut names: Vec<&str> = report.rows.iter().map(|row| &row.name[..]).collect();
     // One may begin another.
-    names.sort_unstable_by_key(|name| std::cmp::Reverse(name.len()));
+    order::sort_by_key(&mut names, |name| std::cmp::Reverse(name.len()));
     names.iter().fold(report.verdict.clone(), |said, name| {
         said.replace(name, &knobs::entry(name))
     })

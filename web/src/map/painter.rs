@@ -51,6 +51,11 @@ impl View {
         self.hold();
     }
 
+    /// Whether the whole map is shown.
+    pub(super) fn is_whole(&self) -> bool {
+        self.zoom <= 1.0
+    }
+
     pub(super) fn press(&mut self, at: (f64, f64)) {
         self.pressed = Some(Pressed {
             first: at,

@@ -58,6 +58,11 @@ impl Picking {
         self.rows.set(Vec::new());
     }
 
+    /// Whether a drag picks rows.
+    pub(super) fn picks(&self) -> bool {
+        self.tool.get() != Tool::Move
+    }
+
     /// The pointer went down.
     pub(super) fn press(&self, at: (f64, f64)) {
         if self.tool.get_untracked() != Tool::Move {

@@ -1,5 +1,6 @@
 //! [`Sheet`]: dots as the pixels of an image, which is put on a canvas at once. Fifty thousand take some milliseconds; as paths of
-//! a canvas they take a good part of a second. What a [`Stamp`] covers is counted once, not for each dot.
+//! a canvas they take a good part of a second. How much of each pixel a dot covers is worked out
+//! beforehand, in a [`Stamp`].
 
 use wasm_bindgen::Clamped;
 use web_sys::{CanvasRenderingContext2d, ImageData};
