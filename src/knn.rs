@@ -207,6 +207,18 @@ impl Seeker {
         }
     }
 
+    /// How many queries look together, and how many neighbours of each are kept at once. A GPU keeps [`MOST_KEPT`] of each;
+    /// the CPU lets fewer queries look, which keep more in the same bytes: each looks at all references once.
+    fn together(&self, queries: usize, k: usize) -> (usize, usize) {
+        match &self.scratch.kept {
+            DeviceVec::Cpu(kept) if k > MOST_KEPT => {
+                let kept = kept.as_slice().len();
+                ((kept / k).clamp(1, queries), k.min(kept))
+            }
+            _ => (queries, k.min(MOST_KEPT)),
+        }
+    }
+
     /// Says what each query of the next pass may find.
     ///
     /// # Errors
@@ -252,9 +264,11 @@ impl Seeker {
             let of_visit = operations * (rows * chunk.references.div_ceil(all)) as f64;
             let mut done = 0;
             while done < all {
-                let most = match self.careful {
-                    true => 1,
-                    false => knn::visits_together(done, chunk.k).min(all - done),
+                // On the CPU survivors always have room.
+                let most = match (&scratch.kept, self.careful) {
+                    (DeviceVec::Cpu(_), _) => all - done,
+                    (_, true) => 1,
+                    (_, false) => knn::visits_together(done, chunk.k).min(all - done),
                 };
                 let visits = done..done + slices.pace().units(of_visit, most);
                 done = visits.end;
@@ -379,14 +393,15 @@ impl<'a> KnnIndex<'a> {
         };
         let (engine, mut pace) = (self.engine, self.pace);
         let mut slices = Slices::new(engine, &mut pace);
-        for first in (0..rows).step_by(self.cut.queries) {
-            let block = first..rows.min(first + self.cut.queries);
+        let (together, most_kept) = self.seeker.together(self.cut.queries, k);
+        for first in (0..rows).step_by(together) {
+            let block = first..rows.min(first + together);
             let numbers = block.start as u32..block.end as u32;
             self.fetch(&mut slices, asking, block.clone()).await?;
             let own = |number| if self.spec.own { number } else { u32::MAX };
             let mut asked: Vec<Asked> = numbers.map(|number| Asked::first(own(number))).collect();
-            for window in (0..k).step_by(MOST_KEPT) {
-                let kept = MOST_KEPT.min(k - window);
+            for window in (0..k).step_by(most_kept) {
+                let kept = most_kept.min(k - window);
                 self.seeker.ask(&mut slices, &asked).await?;
                 let entries = loop {
                     self.pass(&mut slices, asked.len(), kept).await?;

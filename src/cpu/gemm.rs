@@ -4,7 +4,7 @@ use pulp::{Arch, Simd, WithSimd};
 
 use super::SEGMENT;
 use super::parallel::{map, rows_of_a_part};
-use super::tile::{BLOCK, PANEL, STEP, add_block, similarities};
+use super::tile::{BLOCK, PANEL, STEP, add_block, lanes, similarities};
 
 /// A gradient this large has no finite square.
 const HUGE: f32 = 1e18;
@@ -47,10 +47,11 @@ pub fn forward(layer: &Layer, rows: usize, x: &[f32], parameters: &[f32], y: &mu
         .chunks(panel * inputs)
         .zip(y[..rows * outputs].chunks_mut(panel * outputs));
     map(panels.collect(), |(x, y)| {
+        let lanes = lanes(x, inputs);
         let mut sums = [[0.0; PANEL]; SEGMENT];
         for first in (0..outputs).step_by(SEGMENT) {
             let places: Vec<usize> = (first..outputs.min(first + SEGMENT)).collect();
-            similarities(x, weights, inputs, &places, &mut sums);
+            similarities(&lanes, weights, &places, &mut sums);
             for (lane, y) in y.chunks_exact_mut(outputs).enumerate() {
                 let y = &mut y[first..first + places.len()];
                 for ((y, sums), bias) in y.iter_mut().zip(&sums).zip(&bias[first..]) {

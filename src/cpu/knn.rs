@@ -1,17 +1,20 @@
 //! The k nearest references of every query of a block.
 
 use std::ops::Range;
+use std::slice::ChunksMut;
 
 use bytemuck::{Pod, Zeroable};
-use pulp::Arch;
 
 use super::SEGMENT;
-use super::parallel::{map, rows_of_a_part};
-use super::tile::{PANEL, nearness, number_in, similarities, similarity, words};
+use super::parallel::map;
+use super::tile::{
+    PANEL, find_near, lanes, lanes_of, nearness, number_in, panels_at_once, references_at_once,
+    rows_at_once, similarities, similarity, words,
+};
 
 /// References of one visit, at most: what survives one always has room.
 pub const VISIT: usize = 1024;
-/// The most neighbours that one search keeps; more come in further searches, each strictly after the last.
+/// The most neighbours that one search keeps on a GPU; more come in further searches, each strictly after the last.
 pub const MOST_KEPT: usize = 512;
 /// What stands where there is no neighbour yet: a similarity of -2 and no id, farther than every reference.
 pub const NOTHING: [u32; 2] = [(-2.0f32).to_bits(), u32::MAX];
@@ -57,7 +60,7 @@ pub struct Search {
     pub first_id: u32,
     /// Floats from one row to the next.
     pub stride: usize,
-    /// Neighbours to keep, [`MOST_KEPT`] at most.
+    /// Neighbours to keep, on a GPU [`MOST_KEPT`] at most.
     pub k: usize,
 }
 
@@ -100,100 +103,125 @@ pub fn search(
     let all = search.visits() as u64;
     let start = |visit: usize| (visit as u64 * search.references as u64 / all) as usize;
     let places = start(visits.start)..start(visits.end);
-    let panel = rows_of_a_part(rows, 2 * rows * places.len() * stride, PANEL);
-    let queries = queries[first_row * stride..][..rows * stride].chunks(panel * stride);
-    let kept = kept[first_row * k..][..rows * k].chunks_mut(panel * k);
-    let survivors = survivors[first_row * VISIT..][..rows * VISIT].chunks_mut(panel * VISIT);
-    let panels = queries
-        .zip(asked[first_row..][..rows].chunks(panel))
-        .zip(kept.zip(survivors))
-        .map(|((queries, asked), (kept, survivors))| Panel {
-            queries,
-            asked,
-            kept,
-            survivors,
-        });
-    map(panels.collect(), |panel| {
-        panel.look(search, references, places.clone());
+    let most = rows_at_once(
+        rows,
+        2 * rows * places.len() * stride,
+        panels_at_once(stride),
+    );
+    let queries = queries[first_row * stride..][..rows * stride].chunks(most * stride);
+    // Queries that keep more than a GPU could are fewer, and have more room.
+    let room = match k > MOST_KEPT {
+        true => survivors.len() / (kept.len() / k),
+        false => VISIT,
+    };
+    let kept = kept[first_row * k..][..rows * k].chunks_mut(most * k);
+    let survivors = survivors[first_row * room..][..rows * room].chunks_mut(most * room);
+    let parts = queries
+        .zip(asked[first_row..][..rows].chunks(most))
+        .zip(kept.zip(survivors));
+    map(parts.collect(), |((queries, asked), (kept, survivors))| {
+        let queries = queries.chunks(PANEL * stride);
+        let mut panels: Vec<_> = queries
+            .zip(asked.chunks(PANEL))
+            .zip(kept.chunks_mut(PANEL * k))
+            .zip(survivors.chunks_mut(PANEL * room))
+            .map(|(((queries, asked), kept), survivors)| {
+                Panel::new(
+                    lanes(queries, stride),
+                    asked,
+                    kept.chunks_mut(k),
+                    survivors.chunks_mut(room),
+                )
+            })
+            .collect();
+        let mut s = [[0.0; PANEL]; SEGMENT];
+        let step = references_at_once(stride);
+        for first in places.clone().step_by(step) {
+            let some: Vec<usize> = (first..places.end.min(first + step)).collect();
+            let s = &mut s[..some.len()];
+            for panel in &mut panels {
+                similarities(&panel.lanes, references, &some, s);
+                panel.look(search.first_id + first as u32, s);
+            }
+        }
+        for panel in &mut panels {
+            panel.keep_all();
+        }
     });
 }
 
 /// A few queries, and what is theirs.
 struct Panel<'a> {
-    queries: &'a [f32],
+    lanes: Vec<[f32; PANEL]>,
     asked: &'a [Asked],
-    kept: &'a mut [[u32; 2]],
-    survivors: &'a mut [[u32; 2]],
+    kept: Vec<&'a mut [[u32; 2]]>,
+    survivors: Vec<&'a mut [[u32; 2]]>,
+    counts: [usize; PANEL],
+    /// The similarity of the farthest kept: a lane without a query keeps none.
+    farthest: [f32; PANEL],
 }
 
-impl Panel<'_> {
-    fn look(self, search: &Search, references: &[f32], places: Range<usize>) {
-        let Search {
-            stride,
-            k,
-            first_id,
-            ..
-        } = *search;
-        let mut kept: Vec<_> = self.kept.chunks_mut(k).collect();
-        let mut survivors: Vec<_> = self.survivors.chunks_mut(VISIT).collect();
-        let mut counts = [0; PANEL];
-        // The similarity of the farthest kept: a lane without a query keeps none.
+impl<'a> Panel<'a> {
+    fn new(
+        lanes: Vec<[f32; PANEL]>,
+        asked: &'a [Asked],
+        kept: ChunksMut<'a, [u32; 2]>,
+        survivors: ChunksMut<'a, [u32; 2]>,
+    ) -> Self {
+        let kept: Vec<_> = kept.collect();
         let mut farthest = [f32::INFINITY; PANEL];
         for (farthest, kept) in farthest.iter_mut().zip(&kept) {
-            *farthest = f32::from_bits(kept[k - 1][0]);
+            *farthest = f32::from_bits(kept[kept.len() - 1][0]);
         }
-        let mut s = [[0.0; PANEL]; SEGMENT];
-        let mut near = [false; SEGMENT];
-        let (start, end) = (places.start, places.end);
-        let mut places = Vec::with_capacity(SEGMENT);
-        for first in (start..end).step_by(SEGMENT) {
-            places.clear();
-            places.extend(first..end.min(first + SEGMENT));
-            similarities(self.queries, references, stride, &places, &mut s);
-            near_any(&s[..places.len()], &farthest, &mut near);
-            for ((place, s), near) in places.iter().zip(&s).zip(near) {
-                if !near {
-                    continue;
-                }
-                let id = first_id + *place as u32;
-                for (lane, asked) in self.asked.iter().enumerate() {
-                    let entry = [s[lane].to_bits(), id];
-                    if s[lane] >= farthest[lane]
-                        && nearness(entry) > nearness(kept[lane][k - 1])
-                        && id != asked.id
-                        && nearness(entry) < nearness(asked.after)
-                    {
-                        survivors[lane][counts[lane]] = entry;
-                        counts[lane] += 1;
-                    }
-                }
-            }
-            // Until as many survived as are kept, sorting them costs more than it saves.
-            for lane in 0..kept.len() {
-                if counts[lane] >= k || counts[lane] + SEGMENT > VISIT {
-                    keep(kept[lane], &mut survivors[lane][..counts[lane]]);
-                    counts[lane] = 0;
-                    farthest[lane] = f32::from_bits(kept[lane][k - 1][0]);
-                }
-            }
-        }
-        for lane in 0..kept.len() {
-            keep(kept[lane], &mut survivors[lane][..counts[lane]]);
+        Self {
+            lanes,
+            asked,
+            kept,
+            survivors: survivors.collect(),
+            counts: [0; PANEL],
+            farthest,
         }
     }
-}
 
-/// Tells of each reference whether it is as near to any query as that one's farthest: seldom. Without a branch for each.
-fn near_any(s: &[[f32; PANEL]], farthest: &[f32; PANEL], near: &mut [bool]) {
-    Arch::new().dispatch(
-        #[inline(always)]
-        || {
-            for (near, s) in near.iter_mut().zip(s) {
-                let pairs = s.iter().zip(farthest);
-                *near = pairs.fold(false, |any, (s, farthest)| any | (s >= farthest));
+    /// Looks at the similarities to references whose ids ascend from `first_id`.
+    fn look(&mut self, first_id: u32, s: &[[f32; PANEL]]) {
+        let mut near = [0; SEGMENT];
+        find_near(s, &self.farthest, &mut near);
+        for ((id, s), near) in (first_id..).zip(s).zip(near) {
+            for lane in lanes_of(near) {
+                let asked = &self.asked[lane];
+                let entry = [s[lane].to_bits(), id];
+                let (kept, count) = (&self.kept[lane], &mut self.counts[lane]);
+                if nearness(entry) > nearness(kept[kept.len() - 1])
+                    && id != asked.id
+                    && nearness(entry) < nearness(asked.after)
+                {
+                    self.survivors[lane][*count] = entry;
+                    *count += 1;
+                }
             }
-        },
-    );
+        }
+        // Until as many survived as are kept, sorting them costs more than it saves.
+        for lane in 0..self.kept.len() {
+            let (count, room) = (self.counts[lane], self.survivors[lane].len());
+            if count >= self.kept[lane].len() || count + SEGMENT > room {
+                self.keep(lane);
+            }
+        }
+    }
+
+    fn keep_all(&mut self) {
+        for lane in 0..self.kept.len() {
+            self.keep(lane);
+        }
+    }
+
+    fn keep(&mut self, lane: usize) {
+        let kept = &mut *self.kept[lane];
+        keep(kept, &mut self.survivors[lane][..self.counts[lane]]);
+        self.counts[lane] = 0;
+        self.farthest[lane] = f32::from_bits(kept[kept.len() - 1][0]);
+    }
 }
 
 /// Merges survivors into the sorted neighbours, nearest first. A similarity of -0 becomes 0.
@@ -210,17 +238,25 @@ fn keep(kept: &mut [[u32; 2]], mut survivors: &mut [[u32; 2]]) {
         let nearness = !number_in(entry);
         *entry = [similarity(nearness).to_bits(), !(nearness as u32)];
     }
-    let mut merged = [NOTHING; MOST_KEPT];
-    let merged = &mut merged[..kept.len()];
-    let (mut old, mut new) = (kept.iter().peekable(), survivors.iter().peekable());
-    for place in merged.iter_mut() {
-        let newer = match (old.peek(), new.peek()) {
-            (Some(old), Some(new)) => nearness(**new) > nearness(**old),
-            (None, Some(_)) => true,
-            _ => false,
-        };
-        let next = if newer { new.next() } else { old.next() };
-        *place = *next.expect("there are as many old ones as places");
+    // Each that comes in pushes the farthest out: of sorted ones, a few of the first come in.
+    let nearer = |a: [u32; 2], b: [u32; 2]| nearness(a) > nearness(b);
+    let all = kept.len();
+    let (mut least, mut new) = (0, survivors.len());
+    while least < new {
+        let half = least.midpoint(new);
+        match nearer(survivors[half], kept[all - 1 - half]) {
+            true => least = half + 1,
+            false => new = half,
+        }
     }
-    kept.copy_from_slice(merged);
+    // From the farthest on, each goes where nothing is needed any more; the nearest stay where they are. Without a branch.
+    let mut old = all - new;
+    while old > 0 && new > 0 {
+        let (a, b) = (kept[old - 1], survivors[new - 1]);
+        let is_old = nearer(b, a);
+        kept[old + new - 1] = if is_old { a } else { b };
+        old -= usize::from(is_old);
+        new -= usize::from(!is_old);
+    }
+    kept[..new].copy_from_slice(&survivors[..new]);
 }

@@ -1,6 +1,7 @@
 //! Unit rows, their copies in the memory, and the gradient through the normalization.
 
 use super::add_scaled;
+use super::parallel::{map, rows_of_a_part};
 use super::ranks::Row;
 use super::tile::dot;
 use super::triplet_margin::{TERMS, Total};
@@ -28,12 +29,17 @@ pub fn normalize(rows: &[f32], stride: usize, unit: &mut [f32]) {
 
 /// The same in place.
 pub fn in_place(rows: &mut [f32], stride: usize) {
-    for row in rows.chunks_exact_mut(stride) {
-        let norm = dot(row, row).sqrt().max(1e-12);
-        for value in row {
-            *value /= norm;
+    // Each value is read and written twice.
+    let count = rows.len() / stride;
+    let most = rows_of_a_part(count, 8 * rows.len(), count.max(1));
+    map(rows.chunks_mut(most * stride).collect(), |rows| {
+        for row in rows.chunks_exact_mut(stride) {
+            let norm = dot(row, row).sqrt().max(1e-12);
+            for value in row {
+                *value /= norm;
+            }
         }
-    }
+    });
 }
 
 /// Writes each row's length to `norms`; one that is not finite sets `status[0]`.

@@ -1,5 +1,6 @@
 //! Where the positives of each row stand among all references.
 
+use std::array;
 use std::ops::Range;
 
 use bytemuck::{Pod, Zeroable};
@@ -7,7 +8,10 @@ use pulp::{Arch, Simd, WithSimd};
 
 use super::SEGMENT;
 use super::parallel::{map, rows_of_a_part};
-use super::tile::{PANEL, nearness, number_in, similarities, similarity, words};
+use super::tile::{
+    PANEL, find_near, height, lanes, lanes_of, nearness, number_in, panels_at_once,
+    references_at_once, rows_at_once, similarities, similarity, words,
+};
 
 /// An anchor or query, as the kernels that rank know it.
 #[repr(C)]
@@ -78,10 +82,21 @@ impl<'a> Panel<'a> {
     pub(super) fn all(
         block: &Block,
         inputs: Slices<'a>,
+        thresholds: &'a mut [[u32; 2]],
+        books: &'a mut [u32],
+    ) -> Vec<Self> {
+        let most = rows_of_a_part(block.rows, block.operations(), PANEL);
+        Self::parts(block, most, inputs, thresholds, books)
+    }
+
+    /// Cuts the block into parts of `most` rows.
+    fn parts(
+        block: &Block,
+        most: usize,
+        inputs: Slices<'a>,
         mut thresholds: &'a mut [[u32; 2]],
         mut books: &'a mut [u32],
     ) -> Vec<Self> {
-        let most = rows_of_a_part(block.rows, block.operations(), PANEL);
         let rows = &inputs.batch[block.batch..][..block.rows];
         let anchors = inputs.anchors[block.first_row * block.stride..].chunks(most * block.stride);
         let mut taken = 0;
@@ -152,6 +167,7 @@ pub fn find(
                     && ids.contains(id)
             })
             .map(|(place, _)| place);
+        let anchors = lanes(anchors, block.stride);
         let mut rows: Vec<_> = panel.rows_mut().collect();
         let mut s = [[0.0; PANEL]; SEGMENT];
         loop {
@@ -159,7 +175,7 @@ pub fn find(
             if places.is_empty() {
                 break;
             }
-            similarities(anchors, inputs.references, block.stride, &places, &mut s);
+            similarities(&anchors, inputs.references, &places, &mut s);
             for (lane, (row, thresholds, books)) in rows.iter_mut().enumerate() {
                 for (place, s) in places.iter().zip(&s) {
                     let [label, id] = inputs.tags[*place];
@@ -212,160 +228,323 @@ pub fn sort_thresholds(
     });
 }
 
-/// References whose similarities to a panel are there at once: a row's thresholds stay in the cache for all of them.
-const RUN: usize = 16 * SEGMENT;
-/// Thresholds that are searched by halves: they stay in the cache, and nothing is looked up for them.
-const FEW: usize = 2048;
-/// Thresholds that are looked at together: vectors that a count goes over without a branch.
-const WINDOW: usize = 16;
-/// Stretches of similarities that a row's thresholds are looked up by, at most.
-const MOST_STRETCHES: usize = 4096;
+/// Thresholds for each step of similarities that a row's thresholds are looked up by, about: seldom does one step hold two.
+const STEPS_A_THRESHOLD: usize = 8;
+const MOST_STEPS: usize = 4096;
+/// Where fewer than one of so many pairs counts, each is looked at by itself.
+const MANY: usize = 8;
+/// Similarities are turned in squares of so many rows and references.
+const SIDE: usize = 4;
+/// Bytes of what a part looks its rows' thresholds up by: they stay in the cache with the references.
+const PART_BYTES: usize = 1 << 19;
 
 /// Counts the negatives of each gap but the lowest.
-pub fn gaps(block: &Block, inputs: Slices<'_>, thresholds: &mut [[u32; 2]], books: &mut [u32]) {
-    map(Panel::all(block, inputs, thresholds, books), |mut panel| {
-        let anchors = panel.anchors;
-        let mut rows: Vec<_> = panel
-            .rows_mut()
-            .map(|(row, thresholds, books)| (row, Ladder::new(thresholds), books))
-            .collect();
-        // `[rows, RUN]`.
-        let mut run = vec![0.0; rows.len() * RUN];
-        let end = block.first_reference + block.references;
-        for first in (block.first_reference..end).step_by(RUN) {
-            let part = Block {
-                first_reference: first,
-                references: RUN.min(end - first),
-                ..*block
-            };
-            for_segments(&part, inputs, anchors, |start, s| {
-                for (lane, run) in run.chunks_exact_mut(RUN).enumerate() {
-                    for (run, s) in run[start - first..].iter_mut().zip(s) {
-                        *run = s[lane];
-                    }
-                }
-            });
-            let tags = &inputs.tags[first..first + part.references];
-            for ((row, ladder, books), run) in rows.iter_mut().zip(run.chunks_exact(RUN)) {
-                let label = row.label;
-                Arch::new().dispatch(Count {
-                    label,
-                    ladder,
-                    run,
-                    tags,
-                    books,
+///
+/// Ranks up to the larger of `depth` and the row's positives will be right; of thresholds with more negatives before them
+/// not all of these are counted.
+pub fn gaps(
+    block: &Block,
+    depth: usize,
+    inputs: Slices<'_>,
+    thresholds: &mut [[u32; 2]],
+    books: &mut [u32],
+) {
+    let rows = &inputs.batch[block.batch..][..block.rows];
+    let positives = rows.iter().map(|row| row.positives as usize).max();
+    let bytes = Ladder::bytes(positives.unwrap_or(0)) * PANEL;
+    let panels = panels_at_once(block.stride).min((PART_BYTES / bytes).max(1));
+    let most = rows_at_once(block.rows, block.operations(), panels);
+    let parts = Panel::parts(block, most, inputs, thresholds, books);
+    map(parts, |mut part| {
+        let anchors = part.anchors.chunks(PANEL * block.stride);
+        let mut rows = part.rows_mut();
+        let mut panels: Vec<_> = anchors
+            .map(|anchors| {
+                let rows = rows.by_ref().take(PANEL);
+                let rows = rows.map(|(row, thresholds, books)| {
+                    Counter::new(row.label, depth, thresholds, books)
                 });
+                (lanes(anchors, block.stride), rows.collect::<Vec<_>>())
+            })
+            .collect();
+        let mut s = [[0.0; PANEL]; SEGMENT];
+        let end = block.first_reference + block.references;
+        let step = references_at_once(block.stride);
+        for first in (block.first_reference..end).step_by(step) {
+            let places: Vec<usize> = (first..end.min(first + step)).collect();
+            let tags = &inputs.tags[first..][..places.len()];
+            let s = &mut s[..places.len()];
+            for (lanes, rows) in &mut panels {
+                similarities(lanes, inputs.references, &places, s);
+                count(rows, s, tags);
             }
         }
     });
 }
 
-/// Counts the negatives of a run in the gaps of a row; compiled for what the processor has.
-struct Count<'a> {
-    label: u32,
-    ladder: &'a Ladder<'a>,
-    run: &'a [f32],
-    tags: &'a [[u32; 2]],
-    books: &'a mut [u32],
+/// Counts the negatives among a few references in the gaps of a panel's rows.
+fn count(rows: &mut [Counter<'_>], s: &[[f32; PANEL]], tags: &[[u32; 2]]) {
+    let mut from = [f32::INFINITY; PANEL];
+    for (from, row) in from.iter_mut().zip(&*rows) {
+        *from = row.from();
+    }
+    let near = &mut [0; SEGMENT][..s.len()];
+    find_near(s, &from, near);
+    let pairs: u32 = near.iter().map(|near| near.count_ones()).sum();
+    if pairs as usize * MANY > s.len() * rows.len() {
+        Arch::new().dispatch(CountMany { rows, s, tags });
+        return;
+    }
+    for ((s, tag), near) in s.iter().zip(tags).zip(near) {
+        for lane in lanes_of(*near) {
+            rows[lane].count(s[lane], *tag);
+        }
+    }
+    for row in rows {
+        row.raise();
+    }
 }
 
-impl WithSimd for Count<'_> {
+/// The same where many are near; compiled for what the processor has.
+struct CountMany<'a, 'b> {
+    rows: &'a mut [Counter<'b>],
+    s: &'a [[f32; PANEL]],
+    tags: &'a [[u32; 2]],
+}
+
+impl WithSimd for CountMany<'_, '_> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, _simd: S) {
-        for (s, [label, id]) in self.run.iter().zip(self.tags) {
-            // Most are farther than every positive where classes lie apart.
-            if *label != self.label && *s >= self.ladder.from {
-                let gap = self.ladder.farther(*s, *id);
-                self.books[gap] += u32::from(gap > 0);
+        // What a row looks at lies in a line.
+        let mut columns = [[0.0; SEGMENT]; PANEL];
+        let (squares, rest) = self.s.as_chunks::<SIDE>();
+        for (i, square) in squares.iter().enumerate() {
+            for lane in (0..PANEL).step_by(SIDE) {
+                let turned: [[f32; SIDE]; SIDE] =
+                    array::from_fn(|column| array::from_fn(|i| square[i][lane + column]));
+                for (column, turned) in columns[lane..].iter_mut().zip(turned) {
+                    column[i * SIDE..][..SIDE].copy_from_slice(&turned);
+                }
             }
+        }
+        for (i, s) in (squares.len() * SIDE..).zip(rest) {
+            for (column, s) in columns.iter_mut().zip(s) {
+                column[i] = *s;
+            }
+        }
+        let mut labels = [0; SEGMENT];
+        for (label, tag) in labels.iter_mut().zip(self.tags) {
+            *label = tag[0];
+        }
+        let labels = &labels[..self.tags.len()];
+        for (row, column) in self.rows.iter_mut().zip(&mut columns) {
+            row.count_many(&mut column[..labels.len()], labels, self.tags);
         }
     }
 }
 
-/// The thresholds of a row, as [`order`] leaves them, and how many of them lie before each of many equal stretches of
-/// similarities: where a similarity stands among them is found in a step or two.
+/// A row that counts the negatives in its gaps.
+struct Counter<'a> {
+    label: u32,
+    ladder: Ladder<'a>,
+    books: &'a mut [u32],
+    /// As many negatives before a threshold are enough.
+    depth: u64,
+    /// The first gap that is still counted, and how many were counted in this one and those after it.
+    first: usize,
+    counted: u64,
+}
+
+impl<'a> Counter<'a> {
+    fn new(label: u32, depth: usize, thresholds: &'a [[u32; 2]], books: &'a mut [u32]) -> Self {
+        let mut counter = Self {
+            label,
+            ladder: Ladder::new(thresholds),
+            books,
+            depth: depth.max(thresholds.len()) as u64,
+            first: 1,
+            counted: 0,
+        };
+        counter.count_again();
+        counter.raise();
+        counter
+    }
+
+    /// The least similarity that may be counted; infinite where there is none.
+    fn from(&self) -> f32 {
+        let threshold = self.ladder.thresholds.get(self.first - 1);
+        threshold.map_or(f32::INFINITY, |threshold| similarity(number_in(threshold)))
+    }
+
+    /// Counts a reference, unless it is a positive.
+    fn count(&mut self, s: f32, [label, id]: [u32; 2]) {
+        if label != self.label {
+            let ladder = &self.ladder;
+            let gap = ladder.farther(usize::from(ladder.step(s)), height(s), id);
+            if gap >= self.first {
+                self.books[gap] += 1;
+                self.counted += 1;
+            }
+        }
+    }
+
+    /// Counts all that are no positives.
+    #[inline(always)]
+    fn count_many(&mut self, s: &mut [f32], labels: &[u32], tags: &[[u32; 2]]) {
+        let own = self.label;
+        if labels
+            .iter()
+            .fold(false, |any, label| any | (*label == own))
+        {
+            for (s, label) in s.iter_mut().zip(labels) {
+                // Below everything.
+                *s = if *label == own { f32::NEG_INFINITY } else { *s };
+            }
+        }
+        let ladder = &self.ladder;
+        let (mut heights, mut steps) = ([0; SEGMENT], [0; SEGMENT]);
+        let mut nearest = 0;
+        for (to, s) in heights.iter_mut().zip(&*s) {
+            *to = height(*s);
+            nearest = nearest.max(*to);
+        }
+        // Most are farther than every positive where classes lie apart.
+        if nearest < ladder.heights[0] {
+            return;
+        }
+        ladder.find_steps(s, &mut steps);
+        let books = &mut *self.books;
+        let lowest = books[0];
+        for ((step, height), [_, id]) in steps.iter().zip(heights).zip(tags) {
+            books[ladder.farther(usize::from(*step), height, *id)] += 1;
+        }
+        books[0] = lowest;
+        self.count_again();
+        self.raise();
+    }
+
+    fn count_again(&mut self) {
+        if self.depth < usize::MAX as u64 {
+            let counted = self.books[self.first..]
+                .iter()
+                .map(|count| u64::from(*count));
+            self.counted = counted.sum();
+        }
+    }
+
+    /// Leaves out the gaps below thresholds that have enough negatives before them.
+    fn raise(&mut self) {
+        while let Some(count) = self.books.get(self.first)
+            && self.counted - u64::from(*count).min(self.counted) >= self.depth
+        {
+            self.counted -= u64::from(*count);
+            self.first += 1;
+        }
+    }
+}
+
+/// The thresholds of a row, as [`order`] leaves them, and how many of them lie before each of many equal steps of
+/// similarities: where a similarity stands among them is seen at once.
 struct Ladder<'a> {
     thresholds: &'a [[u32; 2]],
-    /// Their similarities, and a window that nothing reaches.
-    similarities: Vec<f32>,
-    /// The smallest; infinite where there is none.
+    /// Their heights, and one that nothing reaches.
+    heights: Vec<u32>,
+    /// The smallest similarity.
     from: f32,
-    /// Stretches in a unit of similarity.
+    /// Steps in a unit of similarity.
     scale: f32,
+    /// The last step.
+    last: f32,
     before: Vec<u32>,
 }
 
 impl<'a> Ladder<'a> {
     fn new(thresholds: &'a [[u32; 2]]) -> Self {
-        let mut similarities = Vec::with_capacity(thresholds.len() + WINDOW);
-        similarities.extend(thresholds.iter().map(|t| similarity(number_in(t))));
-        let from = similarities.first().copied().unwrap_or(f32::INFINITY);
-        let width = similarities.last().map_or(0.0, |to| to - from);
-        similarities.resize(thresholds.len() + WINDOW, f32::INFINITY);
-        let stretches = (2 * thresholds.len() / WINDOW).next_power_of_two();
-        let stretches = stretches.min(MOST_STRETCHES);
+        let mut heights = Vec::with_capacity(thresholds.len() + 1);
+        heights.extend(thresholds.iter().map(|[_, height]| *height));
+        heights.push(u32::MAX);
+        let value = |threshold: &[u32; 2]| similarity(number_in(threshold));
+        let from = thresholds.first().map_or(0.0, value);
+        let width = thresholds.last().map_or(0.0, |to| value(to) - from);
+        let steps = Self::steps(thresholds.len());
         let scale = match width > 0.0 {
-            true => (stretches - 1) as f32 / width,
+            true => (steps - 1) as f32 / width,
             false => 0.0,
         };
         let mut ladder = Self {
             thresholds,
-            similarities,
+            heights,
             from,
             scale,
-            before: vec![0; stretches],
+            last: (steps - 1) as f32,
+            before: vec![0; steps],
         };
-        let mut stretch = 0;
-        for (place, s) in (0..).zip(&ladder.similarities[..thresholds.len()]) {
-            let own = ladder.stretch(*s);
-            // Every stretch after the last one's begins here.
-            while stretch < own {
-                stretch += 1;
-                ladder.before[stretch] = place;
+        let mut step = 0;
+        for (place, threshold) in (0..).zip(thresholds) {
+            let own = ladder.step(value(threshold)) as usize;
+            // Every step after the last one's begins here.
+            while step < own {
+                step += 1;
+                ladder.before[step] = place;
             }
         }
+        ladder.before[step + 1..].fill(thresholds.len() as u32);
         ladder
     }
 
-    /// The stretch of a similarity: never a later one for a smaller similarity, however it is rounded.
-    #[inline(always)]
-    fn stretch(&self, s: f32) -> usize {
-        let stretch = ((s - self.from) * self.scale) as i32;
-        (stretch as usize).min(self.before.len() - 1)
+    fn steps(thresholds: usize) -> usize {
+        let steps = (STEPS_A_THRESHOLD * thresholds).next_power_of_two();
+        steps.min(MOST_STEPS)
     }
 
-    /// How many thresholds are farther than a negative of this similarity, `from` or more, and id.
-    #[inline(always)]
-    fn farther(&self, s: f32, id: u32) -> usize {
-        if self.thresholds.len() > FEW {
-            return self.looked_up(s, id);
-        }
-        let number = nearness([s.to_bits(), id]);
-        self.thresholds.partition_point(|t| number_in(t) < number)
+    /// Bytes of the ladder of so many thresholds.
+    fn bytes(thresholds: usize) -> usize {
+        4 * (thresholds + 1 + Self::steps(thresholds))
     }
 
-    /// The same, by stretches.
+    /// The step of a similarity: never a later one for a smaller similarity, however it is rounded.
+    fn step(&self, s: f32) -> u16 {
+        let mut step = [0];
+        self.find_steps(&[s], &mut step);
+        step[0]
+    }
+
+    /// The step of each similarity.
     #[inline(always)]
-    fn looked_up(&self, s: f32, id: u32) -> usize {
-        let mut farther = self.before[self.stretch(s)] as usize;
-        loop {
-            let (windows, _) = self.similarities[farther..].as_chunks::<WINDOW>();
-            let bits = windows[0].map(|threshold| threshold < s);
-            let less = bits.iter().filter(|less| **less).count();
-            farther += less;
-            if less < WINDOW {
-                break;
-            }
+    fn find_steps(&self, s: &[f32], steps: &mut [u16]) {
+        // Added to this, a number of steps is the last bits of the sum.
+        const WHOLE: f32 = (1 << 23) as f32;
+        let (from, scale, last) = (self.from, self.scale, self.last);
+        for (step, s) in steps.iter_mut().zip(s) {
+            let place = ((s - from) * scale).max(0.0).min(last);
+            *step = (place + WHOLE).to_bits() as u16;
         }
-        if self.similarities[farther] == s {
-            // Seldom: the ids tell.
-            let number = nearness([s.to_bits(), id]);
-            let tied = &self.thresholds[farther..];
-            farther += tied.partition_point(|threshold| number_in(threshold) < number);
+    }
+
+    /// How many thresholds are farther than what has this step, height and id.
+    #[inline(always)]
+    fn farther(&self, step: usize, height: u32, id: u32) -> usize {
+        let first = self.before[step] as usize;
+        let farther = first + usize::from(height > self.heights[first]);
+        if height < self.heights[farther] {
+            farther
+        } else {
+            self.farther_of_several(step, height, id)
         }
-        farther
+    }
+
+    /// The same, where several are in one step, or one is as near.
+    #[cold]
+    fn farther_of_several(&self, step: usize, height: u32, id: u32) -> usize {
+        let first = self.before[step] as usize;
+        let end = match self.before.get(step + 1) {
+            Some(end) => *end as usize,
+            None => self.thresholds.len(),
+        };
+        let number = u64::from(height) << 32 | u64::from(!id);
+        first + self.thresholds[first..end].partition_point(|t| number_in(t) < number)
     }
 }
 
@@ -381,12 +560,13 @@ pub(super) fn for_segments(
         block.first_reference,
         block.first_reference + block.references,
     );
+    let anchors = lanes(anchors, block.stride);
     let mut s = [[0.0; PANEL]; SEGMENT];
     let mut places = Vec::with_capacity(SEGMENT);
     for first in (first..end).step_by(SEGMENT) {
         places.clear();
         places.extend(first..end.min(first + SEGMENT));
-        similarities(anchors, inputs.references, block.stride, &places, &mut s);
+        similarities(&anchors, inputs.references, &places, &mut s);
         with(first, &s[..places.len()]);
     }
 }
@@ -445,11 +625,9 @@ mod tests {
                 let entry = draw(from, to);
                 let number = nearness(entry);
                 let s = f32::from_bits(entry[0]);
-                if s >= ladder.from {
-                    let farther = numbers.partition_point(|threshold| *threshold < number);
-                    assert_eq!(ladder.farther(s, entry[1]), farther);
-                    assert_eq!(ladder.looked_up(s, entry[1]), farther);
-                }
+                let farther = numbers.partition_point(|threshold| *threshold < number);
+                let step = usize::from(ladder.step(s));
+                assert_eq!(ladder.farther(step, height(s), entry[1]), farther);
             }
         }
     }

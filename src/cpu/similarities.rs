@@ -3,7 +3,7 @@
 use super::SEGMENT;
 use super::parallel::{map, rows_of_a_part};
 use super::ranks::Block;
-use super::tile::{PANEL, similarities as of_places};
+use super::tile::{PANEL, lanes, similarities as of_places};
 use crate::Distance;
 
 /// Stands for no similarity: below every value.
@@ -25,12 +25,13 @@ pub fn similarities(
         .chunks(most * stride)
         .zip(similarities[..block.rows * width].chunks_mut(most * width));
     map(panels.collect(), |(anchors, similarities)| {
+        let lanes = lanes(anchors, stride);
         let mut s = [[0.0; PANEL]; SEGMENT];
         let mut places = Vec::with_capacity(SEGMENT);
         for first in (0..block.references).step_by(SEGMENT) {
             places.clear();
             places.extend(first..block.references.min(first + SEGMENT));
-            of_places(anchors, references, stride, &places, &mut s);
+            of_places(&lanes, references, &places, &mut s);
             for (lane, row) in similarities.chunks_exact_mut(width).enumerate() {
                 for (value, s) in row[first..].iter_mut().zip(&s[..places.len()]) {
                     *value = distance.value(s[lane]);

@@ -2,6 +2,9 @@
 
 use pulp::{Arch, Simd, WithSimd};
 
+use super::SEGMENT;
+use super::parallel::rows_of_a_part;
+
 /// Rows of a panel: each has a SIMD lane of its own.
 pub(super) const PANEL: usize = 32;
 
@@ -21,30 +24,60 @@ pub fn dot(a: &[f32], b: &[f32]) -> f32 {
     parts.iter().sum()
 }
 
-/// Multiplies a panel of rows, [`PANEL`] at most, with references: `s[i][row] = <rows[row], references[places[i]]>`.
+/// A panel of rows, [`PANEL`] at most, component by component: what meets many references is turned once.
+pub(super) fn lanes(rows: &[f32], stride: usize) -> Vec<[f32; PANEL]> {
+    let mut lanes = vec![[0.0; PANEL]; stride];
+    for (lane, row) in rows.chunks_exact(stride).enumerate() {
+        for (lanes, value) in lanes.iter_mut().zip(row) {
+            lanes[lane] = *value;
+        }
+    }
+    lanes
+}
+
+/// How many references stay in the cache while a few panels meet them, [`SEGMENT`] at most.
+pub(super) fn references_at_once(stride: usize) -> usize {
+    const FLOATS: usize = 1 << 16;
+    (FLOATS / stride.max(1) / STEP * STEP).clamp(4 * STEP, SEGMENT)
+}
+
+/// How many panels meet the same references one after the other, at most: their lanes stay in the cache, too.
+pub(super) fn panels_at_once(stride: usize) -> usize {
+    const FLOATS: usize = 1 << 17;
+    const MOST: usize = 8;
+    (FLOATS / PANEL / stride.max(1)).clamp(1, MOST)
+}
+
+/// How many rows make a part of so many panels at most, so that every core has as many parts.
+pub(super) fn rows_at_once(rows: usize, operations: usize, panels: usize) -> usize {
+    let of_a_core = rows_of_a_part(rows, operations, rows.max(1));
+    match of_a_core.div_ceil(of_a_core.div_ceil(panels * PANEL)) {
+        few if few <= PANEL => few,
+        many => many.next_multiple_of(PANEL),
+    }
+}
+
+/// Multiplies a panel of rows with references: `s[i][row] = <lanes[..][row], references[places[i]]>`.
 ///
 /// Each is a partial sum for every [`BLOCK`] components, both ascending, whatever stands beside it: equal rows give equal
 /// bits in every lane and place.
 pub(super) fn similarities(
-    rows: &[f32],
+    lanes: &[[f32; PANEL]],
     references: &[f32],
-    stride: usize,
     places: &[usize],
     s: &mut [[f32; PANEL]],
 ) {
     Arch::new().dispatch(Similarities {
-        rows,
+        lanes,
         references,
-        stride,
         places,
         s,
     });
 }
 
 struct Similarities<'a> {
-    rows: &'a [f32],
+    lanes: &'a [[f32; PANEL]],
     references: &'a [f32],
-    stride: usize,
     places: &'a [usize],
     s: &'a mut [[f32; PANEL]],
 }
@@ -54,24 +87,64 @@ impl WithSimd for Similarities<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let mut lanes = [[0.0; PANEL]; BLOCK];
-        for first in (0..self.stride).step_by(BLOCK) {
-            let width = BLOCK.min(self.stride - first);
-            for (lane, row) in self.rows.chunks_exact(self.stride).enumerate() {
-                for (lanes, value) in lanes.iter_mut().zip(&row[first..first + width]) {
-                    lanes[lane] = *value;
+        let stride = self.lanes.len();
+        for (places, s) in self.places.chunks(STEP).zip(self.s.chunks_mut(STEP)) {
+            // A step that is not full repeats its last reference.
+            let references: [&[f32]; STEP] = std::array::from_fn(|i| {
+                let place = places[i.min(places.len() - 1)];
+                &self.references[place * stride..][..stride]
+            });
+            for v in (0..PANEL / S::F32_LANES).step_by(2) {
+                let mut totals = [[simd.splat_f32s(0.0); 2]; STEP];
+                for (block, lanes) in self.lanes.chunks(BLOCK).enumerate() {
+                    let first = block * BLOCK;
+                    let terms = references.map(|reference| &reference[first..][..lanes.len()]);
+                    let sums = sums(simd, lanes, v, |i, k| terms[i][k]);
+                    add(simd, &mut totals, sums, first == 0);
+                }
+                for (s, totals) in s.iter_mut().zip(totals) {
+                    S::as_mut_simd_f32s(s).0[v..v + 2].copy_from_slice(&totals);
                 }
             }
-            for (places, s) in self.places.chunks(STEP).zip(self.s.chunks_mut(STEP)) {
-                // A step that is not full repeats its last reference.
-                let references: [&[f32]; STEP] = std::array::from_fn(|i| {
-                    let place = places[i.min(places.len() - 1)];
-                    &self.references[place * self.stride + first..][..width]
-                });
-                let value = |i: usize, k: usize| references[i][k];
-                add_block(simd, &lanes[..width], value, s, first == 0);
-            }
         }
+    }
+}
+
+/// The sums over k of `value(i, k) * lanes[k]`, in two vectors of lanes from `v` on.
+#[inline(always)]
+fn sums<S: Simd>(
+    simd: S,
+    lanes: &[[f32; PANEL]],
+    v: usize,
+    value: impl Fn(usize, usize) -> f32,
+) -> [[S::f32s; 2]; STEP] {
+    let mut sums = [[simd.splat_f32s(0.0); 2]; STEP];
+    for (k, lanes) in lanes.iter().enumerate() {
+        let lanes = S::as_simd_f32s(lanes).0;
+        for (i, sums) in sums.iter_mut().enumerate() {
+            let value = simd.splat_f32s(value(i, k));
+            sums[0] = simd.mul_add_e_f32s(value, lanes[v], sums[0]);
+            sums[1] = simd.mul_add_e_f32s(value, lanes[v + 1], sums[1]);
+        }
+    }
+    sums
+}
+
+/// Adds to totals, or begins them.
+#[inline(always)]
+fn add<S: Simd>(
+    simd: S,
+    totals: &mut [[S::f32s; 2]; STEP],
+    sums: [[S::f32s; 2]; STEP],
+    begins: bool,
+) {
+    if begins {
+        *totals = sums;
+        return;
+    }
+    for (totals, sums) in totals.iter_mut().zip(sums) {
+        totals[0] = simd.add_f32s(totals[0], sums[0]);
+        totals[1] = simd.add_f32s(totals[1], sums[1]);
     }
 }
 
@@ -88,15 +161,7 @@ pub(super) fn add_block<S: Simd>(
 ) {
     let vectors = PANEL / S::F32_LANES;
     for v in (0..vectors).step_by(2) {
-        let mut sums = [[simd.splat_f32s(0.0); 2]; STEP];
-        for (k, lanes) in lanes.iter().enumerate() {
-            let lanes = S::as_simd_f32s(lanes).0;
-            for (i, sums) in sums.iter_mut().enumerate() {
-                let value = simd.splat_f32s(value(i, k));
-                sums[0] = simd.mul_add_e_f32s(value, lanes[v], sums[0]);
-                sums[1] = simd.mul_add_e_f32s(value, lanes[v + 1], sums[1]);
-            }
-        }
+        let sums = sums(simd, lanes, v, &value);
         for (s, sums) in s.iter_mut().zip(sums) {
             let s = &mut S::as_mut_simd_f32s(s).0[v..v + 2];
             if begins {
@@ -109,13 +174,42 @@ pub(super) fn add_block<S: Simd>(
     }
 }
 
+/// Tells of each reference which rows it is as near to as `from` says, a bit each from the lowest on. Without a branch.
+pub(super) fn find_near(s: &[[f32; PANEL]], from: &[f32; PANEL], near: &mut [u32]) {
+    Arch::new().dispatch(
+        #[inline(always)]
+        || {
+            for (near, s) in near.iter_mut().zip(s) {
+                let lanes = (0..).zip(s.iter().zip(from));
+                *near = lanes.fold(0, |near, (lane, (s, from))| {
+                    near | u32::from(s >= from) << lane
+                });
+            }
+        },
+    );
+}
+
+/// The lanes whose bits are set.
+pub(super) fn lanes_of(mut near: u32) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let lane = (near != 0).then_some(near.trailing_zeros() as usize);
+        near &= near.wrapping_sub(1);
+        lane
+    })
+}
+
 /// A number that is larger for what is nearer: `[similarity's bits, id]`, of equal similarities the smaller id.
 pub(super) fn nearness([bits, id]: [u32; 2]) -> u64 {
+    u64::from(height(f32::from_bits(bits))) << 32 | u64::from(!id)
+}
+
+/// A number that ascends with the similarity.
+#[inline(always)]
+pub(super) fn height(s: f32) -> u32 {
     // Both zeros are one; then the bits of a positive float ascend as it does, and those of a negative one descend: the
     // sign turns all of them round, or itself alone. Without a branch, as signs come in no order.
-    let bits = (f32::from_bits(bits) + 0.0).to_bits();
-    let turned = (bits.cast_signed() >> 31).cast_unsigned() | 1 << 31;
-    u64::from(bits ^ turned) << 32 | u64::from(!id)
+    let bits = (s + 0.0).to_bits();
+    bits ^ ((bits.cast_signed() >> 31).cast_unsigned() | 1 << 31)
 }
 
 /// The similarity of a [`nearness`].

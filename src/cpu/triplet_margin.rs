@@ -3,7 +3,7 @@
 use super::pair_counts::PairCounts;
 use super::parallel::{map, rows_of_a_part};
 use super::ranks::{Block, Panel, Row, Slices, farther, for_segments};
-use super::tile::{PANEL, similarities};
+use super::tile::{PANEL, lanes, similarities};
 use super::{SEGMENT, add_scaled};
 use crate::Distance;
 
@@ -441,11 +441,12 @@ pub fn share_with_references(
         .zip(inputs.tags.chunks(most))
         .zip(gradient.chunks_mut(most * stride));
     map(panels.collect(), |((references, tags), gradient)| {
+        let own = lanes(references, stride);
         let mut part = vec![0.0; stride];
         let mut s = [[0.0; PANEL]; SEGMENT];
         for start in (0..rows.len()).step_by(SEGMENT) {
             let places: Vec<usize> = (start..rows.len().min(start + SEGMENT)).collect();
-            similarities(references, anchors, stride, &places, &mut s);
+            similarities(&own, anchors, &places, &mut s);
             let lanes = tags.iter().zip(gradient.chunks_exact_mut(stride));
             for (lane, ([label, id], gradient)) in lanes.enumerate() {
                 part.fill(0.0);

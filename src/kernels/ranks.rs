@@ -418,6 +418,19 @@ pub fn gaps(
     inputs: Inputs<'_>,
     scratch: &mut Scratch,
 ) {
+    gaps_within(commands, block, usize::MAX, shape, inputs, scratch);
+}
+
+/// The same where no rank is asked for that is above both `depth` and the row's positives: negatives that come later may
+/// be left out.
+pub fn gaps_within(
+    commands: &mut Commands,
+    block: &Block,
+    depth: usize,
+    shape: Shape,
+    inputs: Inputs<'_>,
+    scratch: &mut Scratch,
+) {
     match commands {
         Commands::Gpu(gpu) => {
             let kernel = shape.choose(&STRIP, &TILE);
@@ -428,7 +441,7 @@ pub fn gaps(
             *calls += 1;
             let Scratch { thresholds, books } = scratch;
             let (thresholds, books) = (thresholds.slice_mut(), books.slice_mut());
-            cpu::ranks::gaps(block, inputs.slices(), thresholds, books);
+            cpu::ranks::gaps(block, depth, inputs.slices(), thresholds, books);
         }
     }
 }
