@@ -195,7 +195,7 @@ pub use embedder::Embedder;
 pub use embeddings::Embeddings;
 pub use engine::{Commands, DeviceVec, Engine, Workspace};
 pub use error::{Error, Result};
-pub use evaluation::{EvaluationSpec, Rows, evaluate};
+pub use evaluation::{EvaluationSpec, Rows, evaluate, evaluate_nearest};
 pub use forecast::{Forecast, Path, Rate};
 pub use knn::{KnnIndex, KnnSpec, Neighbors};
 pub use ledger::{Bytes, MemoryLedger, OverBudget, Purpose, Reservation};

@@ -42,6 +42,9 @@ impl Metrics {
         "mean_reciprocal_rank",
     ];
 
+    /// Those that the nearest R references tell.
+    pub const OF_THE_NEAREST: &[&str] = Self::NAMES.split_at(3).0;
+
     fn values_mut(&mut self) -> [&mut f64; 5] {
         [
             &mut self.precision_at_1,
@@ -99,6 +102,19 @@ pub struct Retrieval {
     pub over_classes: Metrics,
     /// Each class that has queries which are not lone, by number or name.
     pub classes: Vec<ClassMetrics>,
+}
+
+impl Retrieval {
+    /// Takes back what ranks above R and every k say: MAP and MRR are not a number then.
+    #[must_use]
+    pub(crate) fn of_the_nearest(mut self) -> Self {
+        let classes = self.classes.iter_mut().map(|class| &mut class.metrics);
+        for metrics in classes.chain([&mut self.metrics, &mut self.over_classes]) {
+            metrics.mean_average_precision = f64::NAN;
+            metrics.mean_reciprocal_rank = f64::NAN;
+        }
+        self
+    }
 }
 
 /// The means of one class's queries.

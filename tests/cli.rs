@@ -475,7 +475,16 @@ fn evaluate_compares_with_references_and_picks_metrics() {
     assert_eq!(all["queries"], 60);
     let some = json(&[&own[..], &["--metrics", "precision_at_1,r_precision"]].concat());
     assert_eq!(some["precision_at_1"], all["precision_at_1"]);
-    assert!(some.get("mean_average_precision").is_none() && some.get("queries").is_some());
+    assert!(some.get("queries").is_some());
+    for (of, of_all) in [
+        (&some, &all),
+        (&some["over_classes"], &all["over_classes"]),
+        (&some["classes"][0], &all["classes"][0]),
+    ] {
+        assert_eq!(of["r_precision"], of_all["r_precision"]);
+        assert!(of.get("mean_average_precision").is_none());
+        assert!(of_all.get("mean_average_precision").is_some());
+    }
     let references = ["--references", "trees.csv", "--reference-labels", "species"];
     let against = json(&[&own[..], &references].concat());
     assert_eq!(

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use common::engines;
 use nearfar::{
     Dataset, Engine, EngineKind, Error, EvaluationSpec, Labelled, Metrics, Rate, Retrieval, Room,
-    Rows, evaluate, reference,
+    Rows, evaluate, evaluate_nearest, reference,
 };
 
 fn digits(keep: impl Fn(&str) -> bool) -> Labelled {
@@ -412,6 +412,52 @@ fn pml_s_accuracy_calculator_says_the_same_whole_by_class_and_over_classes() {
                 retrieval.classes.len(),
                 case.per_class["precision_at_1"].len()
             );
+        }
+    }
+}
+
+#[test]
+fn the_nearest_alone_tell_what_all_tell_of_them() {
+    // 40, 400 and 1,560 positives a query, rows full of ties, more references than are counted at once.
+    let count = 2000;
+    let name = |row: usize| match row % 50 {
+        0 => "few",
+        1..=10 => "some",
+        _ => "many",
+    };
+    let labels: Vec<String> = (0..count).map(|row| name(row).to_owned()).collect();
+    let mut rng = common::rng(5);
+    let values = common::exact_unit_rows(&mut rng, count);
+    let rows = nearfar::RowSource::Memory { values, dim: 64 };
+    let rows = Rows {
+        rows: &rows,
+        labels: &labels,
+    };
+    let at = [1, 10, 100];
+    let bits = |retrieval: &Retrieval| {
+        let of = |m: &Metrics| {
+            let means = [
+                m.precision_at_1,
+                m.r_precision,
+                m.mean_average_precision_at_r,
+            ];
+            means.map(f64::to_bits)
+        };
+        let classes: Vec<_> = retrieval.classes.iter().map(|c| of(&c.metrics)).collect();
+        let (recall, precision) = (&retrieval.recall_at, &retrieval.precision_at);
+        let over = [of(&retrieval.metrics), of(&retrieval.over_classes)];
+        (over, classes, recall.clone(), precision.clone())
+    };
+    // The second streams its references, some thousand at a time.
+    for budget in [64 << 20, 1 << 20] {
+        for kind in [EngineKind::Cpu, EngineKind::Gpu] {
+            let engine = common::open(kind, budget);
+            let all = pollster::block_on(evaluate(&engine, rows, None, &at, |_, _| {}));
+            let near = pollster::block_on(evaluate_nearest(&engine, rows, None, &at, |_, _| {}));
+            let (all, near) = (all.expect("evaluates"), near.expect("evaluates"));
+            assert_eq!(bits(&near), bits(&all));
+            assert!(near.metrics.mean_average_precision.is_nan());
+            assert!(near.over_classes.mean_reciprocal_rank.is_nan());
         }
     }
 }

@@ -3,6 +3,7 @@
 use clap::Args;
 use nearfar::{
     Distance, Error, EvaluationSpec, Forecast, Metrics, Rate, Result, Retrieval, Room, evaluate,
+    evaluate_nearest,
 };
 
 use super::files::{LabelledFiles, LabelledRows, compare};
@@ -45,13 +46,15 @@ impl Evaluate {
         let engine = self.common.open(Common::default_budget())?;
         let started = std::time::Instant::now();
         let bar = progress::Progress::new(queries.labels.len() as u64, "queries");
-        let retrieval = pollster::block_on(evaluate(
-            &engine,
-            queries.rows(),
-            references.as_ref().map(LabelledRows::rows),
-            &self.at,
-            |done, _| bar.set(done),
-        ))?;
+        let known = references.as_ref().map(LabelledRows::rows);
+        let tell = |done, _| bar.set(done);
+        let nearest = |name: &String| Metrics::OF_THE_NEAREST.contains(&name.as_str());
+        let retrieval = if !self.metrics.is_empty() && self.metrics.iter().all(nearest) {
+            let retrieval = evaluate_nearest(&engine, queries.rows(), known, &self.at, tell);
+            pollster::block_on(retrieval)?
+        } else {
+            pollster::block_on(evaluate(&engine, queries.rows(), known, &self.at, tell))?
+        };
         bar.finish();
         let elapsed_ms = started.elapsed().as_secs_f64() * 1e3;
         let asked = |name: &str| {
@@ -64,9 +67,15 @@ impl Evaluate {
             return Ok(());
         }
         let mut scores = serde_json::json!(retrieval);
-        if let Some(scores) = scores.as_object_mut() {
-            scores.retain(|name, _| asked(name));
-        }
+        let retain = |scores: &mut serde_json::Value| {
+            if let Some(scores) = scores.as_object_mut() {
+                scores.retain(|name, _| asked(name));
+            }
+        };
+        retain(&mut scores);
+        retain(&mut scores["over_classes"]);
+        let classes = scores["classes"].as_array_mut();
+        classes.into_iter().flatten().for_each(retain);
         let mut report = of_work(scores, &engine, elapsed_ms);
         report["warnings"] = warnings.into();
         print_json(&report)
