@@ -1,5 +1,7 @@
 //! Every triplet of a batch, counted and differentiated without being stored.
 
+use pulp::{Arch, Simd, WithSimd};
+
 use super::pair_counts::PairCounts;
 use super::parallel::{map, rows_of_a_part};
 use super::ranks::{Block, Panel, Row, Slices, farther, for_segments};
@@ -122,85 +124,92 @@ struct Meeting {
     active: std::ops::Range<usize>,
 }
 
-/// The sorted thresholds of a row, with an index: in which few of them a value's place is.
+/// The sorted thresholds of a row, with an index: how many come before each of many equal steps of values.
 struct Ladder<'a> {
     thresholds: &'a [[u32; 2]],
+    /// What they count for.
+    values: Vec<f32>,
     distance: Distance,
     lowest: f32,
     steps_per_unit: f32,
-    /// How many thresholds lie below each step of equal height.
+    /// The last step.
+    last: f32,
     below: Vec<u32>,
 }
 
-/// How far from where its index points a place is looked for one by one.
-const NEAR: usize = 16;
-/// Steps of an index at most where each row's is used for many references, 4 KiB, and where all rows have one at once.
-const STEPS: usize = 1024;
+/// Steps of an index for each threshold, about: seldom are two in one step.
+const STEPS_A_THRESHOLD: usize = 4;
+/// Steps of an index at most where each row's is used for many references, 16 KiB, and where all rows have one at once.
+const STEPS: usize = 4096;
 const FEW_STEPS: usize = 64;
 
 impl<'a> Ladder<'a> {
     fn new(thresholds: &'a [[u32; 2]], distance: Distance, most: usize) -> Self {
         let value = |[bits, _]: &[u32; 2]| distance.value(f32::from_bits(*bits));
-        let lowest = thresholds.first().map_or(0.0, value);
-        let highest = thresholds.last().map_or(0.0, value);
-        let steps = thresholds.len().next_power_of_two().min(most);
+        let values: Vec<f32> = thresholds.iter().map(value).collect();
+        let lowest = values.first().copied().unwrap_or(0.0);
+        let highest = values.last().copied().unwrap_or(0.0);
+        let steps = (STEPS_A_THRESHOLD * values.len()).next_power_of_two();
+        let last = (steps.min(most) - 1) as f32;
         let mut ladder = Self {
             thresholds,
+            values,
             distance,
             lowest,
-            steps_per_unit: steps as f32 / (highest - lowest),
-            below: vec![0; steps + 1],
+            steps_per_unit: last / (highest - lowest),
+            last,
+            below: vec![0; steps.min(most)],
         };
-        for (count, threshold) in (1..).zip(thresholds) {
-            let step = ladder.step(value(threshold));
-            ladder.below[step + 1] = count;
+        let mut step = 0;
+        for (count, value) in (0..).zip(&ladder.values) {
+            let own = ladder.step(*value);
+            // Every step after the last one's begins here.
+            while step < own {
+                step += 1;
+                ladder.below[step] = count;
+            }
         }
-        let mut most = 0;
-        for count in &mut ladder.below {
-            most = most.max(*count);
-            *count = most;
-        }
+        ladder.below[step + 1..].fill(thresholds.len() as u32);
         ladder
     }
 
+    #[inline(always)]
     fn step(&self, value: f32) -> usize {
-        // What is not a number, between equal thresholds, goes to the first.
-        let step = ((value - self.lowest) * self.steps_per_unit) as usize;
-        step.min(self.below.len() - 2)
+        // Added to this, a number of steps is the last bits of the sum. What is not a number, between equal thresholds, goes to
+        // the first.
+        const WHOLE: f32 = (1 << 23) as f32;
+        let place = ((value - self.lowest) * self.steps_per_unit).max(0.0);
+        ((place.min(self.last) + WHOLE).to_bits() & 0xffff) as usize
     }
 
     /// How many thresholds have a value that is `before` what lies about `value`. Rounding is monotone: they come first.
-    fn until(&self, value: f32, before: impl Fn(&[u32; 2]) -> bool) -> usize {
-        let (low, high) = self
-            .thresholds
-            .split_at(self.below[self.step(value)] as usize);
-        let ahead = high.iter().take(NEAR).take_while(|t| before(t)).count();
-        if ahead == NEAR {
-            return low.len() + NEAR + high[NEAR..].partition_point(before);
-        } else if ahead > 0 {
-            return low.len() + ahead;
-        }
-        // The step was found with rounding of its own.
-        let over = low.iter().rev().take(NEAR).take_while(|t| !before(t));
-        match over.count() {
-            NEAR => low[..low.len() - NEAR].partition_point(before),
-            over => low.len() - over,
+    #[inline(always)]
+    fn until(&self, value: f32, before: impl Fn(&f32) -> bool) -> usize {
+        let values = &self.values[..];
+        let is_before = |place: usize| values.get(place).is_some_and(&before);
+        let first = self.below[self.step(value)] as usize;
+        let place = first + usize::from(is_before(first));
+        // Seldom: several in one step, or the step was found with rounding of its own.
+        if is_before(place) {
+            place + values[place..].partition_point(before)
+        } else if place > 0 && !is_before(place - 1) {
+            values[..place].partition_point(before)
+        } else {
+            place
         }
     }
 
-    /// `value` is that of the distance: known to the compiler, it costs nothing for cosine.
-    #[inline]
-    fn meet(&self, rule: &Rule, value: impl Fn(f32) -> f32, s_an: f32) -> Meeting {
-        let v_an = value(s_an);
-        let tm = |[bits, _]: &[u32; 2]| value(f32::from_bits(*bits)) - v_an;
+    #[inline(always)]
+    fn meet(&self, rule: &Rule, v_an: f32) -> Meeting {
+        let tm = |v_ap: &f32| v_ap - v_an;
         // Most negatives are too far even for the farthest positive.
         let (mut within, mut hard) = (0, 0);
         let margin = rule.miner_margin;
-        if tm(&self.thresholds[0]) <= margin {
-            within = self.until(v_an + margin, |t| tm(t) <= margin);
-            hard = self.until(v_an, |t| tm(t) <= 0.0).min(within);
+        if tm(&self.values[0]) <= margin {
+            within = self.until(v_an + margin, |v_ap| tm(v_ap) <= margin);
+            hard = self.until(v_an, |v_ap| tm(v_ap) <= 0.0).min(within);
         }
-        let all = self.thresholds.len();
+        let all = self.values.len();
         let mined = match rule.kind {
             Kind::All => 0..within,
             Kind::Easy => within..all,
@@ -209,10 +218,10 @@ impl<'a> Ladder<'a> {
             Kind::Unmined => 0..all,
         };
         // Where the last that is mined has a loss, all have; where the first has none, none has.
-        let loses = |threshold: &[u32; 2]| tm(threshold) < rule.loss_margin;
-        let end = if mined.is_empty() || loses(&self.thresholds[mined.end - 1]) {
+        let loses = |v_ap: &f32| tm(v_ap) < rule.loss_margin;
+        let end = if mined.is_empty() || loses(&self.values[mined.end - 1]) {
             mined.end
-        } else if loses(&self.thresholds[mined.start]) {
+        } else if loses(&self.values[mined.start]) {
             self.until(v_an + rule.loss_margin, loses)
         } else {
             mined.start
@@ -223,6 +232,29 @@ impl<'a> Ladder<'a> {
             within,
             mined,
             active,
+        }
+    }
+}
+
+/// `sum += factor * row` for every row, those with a factor of 0 left out; compiled for what the processor has.
+struct AddRows<'a> {
+    sum: &'a mut [f32],
+    factors: &'a [f32],
+    rows: &'a [f32],
+}
+
+impl WithSimd for AddRows<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _simd: S) {
+        let rows = self.rows.chunks_exact(self.sum.len());
+        for (factor, row) in self.factors.iter().zip(rows) {
+            if *factor != 0.0 {
+                for (sum, value) in self.sum.iter_mut().zip(row) {
+                    *sum += factor * value;
+                }
+            }
         }
     }
 }
@@ -269,7 +301,7 @@ pub fn mine(
             anchor.gradient.fill(0.0);
         }
         for_segments(block, inputs, anchors, |first, s| {
-            let references = inputs.references[first * block.stride..].chunks_exact(block.stride);
+            let references = &inputs.references[first * block.stride..];
             let tags = &inputs.tags[first..];
             if let Some(counted) = &mut counted {
                 for (s, tag) in s.iter().zip(tags) {
@@ -280,11 +312,7 @@ pub fn mine(
             }
             for (lane, anchor) in rows.iter_mut().enumerate() {
                 let column = s.iter().map(|s| s[lane]);
-                let references = column.zip(tags).zip(references.clone());
-                match rule.distance {
-                    Distance::Cosine => anchor.meet_all(rule, |s| s, references),
-                    Distance::L2 => anchor.meet_all(rule, |s| Distance::L2.value(s), references),
-                }
+                anchor.meet_all(rule, column.zip(tags), references);
             }
         });
         let mut totals = [0; KINDS.len()];
@@ -342,23 +370,27 @@ struct Anchor<'a> {
 }
 
 impl Anchor<'_> {
-    /// Meets the references of a segment: each its similarity, its tag and its row.
+    /// Meets the references of a segment, from the first of `rows` on: each its similarity and its tag.
     fn meet_all<'r>(
         &mut self,
         rule: &Rule,
-        value: impl Fn(f32) -> f32,
-        references: impl Iterator<Item = ((f32, &'r [u32; 2]), &'r [f32])>,
+        references: impl Iterator<Item = (f32, &'r [u32; 2])>,
+        rows: &[f32],
     ) {
-        let positives = self.ladder.thresholds.len();
+        let positives = self.ladder.values.len();
         if positives == 0 {
             return;
         }
-        self.part.fill(0.0);
-        for ((s_an, [label, _]), reference) in references {
+        let mut factors = [0.0; SEGMENT];
+        for ((s_an, [label, _]), factor) in references.zip(&mut factors) {
             if *label == self.label {
                 continue;
             }
-            let met = self.ladder.meet(rule, &value, s_an);
+            // Known to the compiler, the distance costs nothing for cosine.
+            let met = match rule.distance {
+                Distance::Cosine => self.ladder.meet(rule, s_an),
+                Distance::L2 => self.ladder.meet(rule, Distance::L2.value(s_an)),
+            };
             let counts = [
                 positives,
                 met.within,
@@ -371,11 +403,16 @@ impl Anchor<'_> {
                 let books = &mut *self.books;
                 books[met.active.start] = books[met.active.start].wrapping_add(1);
                 books[met.active.end] = books[met.active.end].wrapping_sub(1);
-                let weight = met.active.len() as f32 * rule.distance.slope(s_an);
-                self.weights += f64::from(weight);
-                add_scaled(self.part, weight, reference);
+                *factor = met.active.len() as f32 * rule.distance.slope(s_an);
+                self.weights += f64::from(*factor);
             }
         }
+        self.part.fill(0.0);
+        Arch::new().dispatch(AddRows {
+            sum: self.part,
+            factors: &factors,
+            rows,
+        });
         add_scaled(self.gradient, 1.0, self.part);
     }
 
@@ -435,7 +472,6 @@ pub fn share_with_references(
         .iter()
         .map(|row| Ladder::new(own_thresholds(row), rule.distance, FEW_STEPS))
         .collect();
-    let value = |s| rule.distance.value(s);
     let panels = inputs.references[..block.references * stride]
         .chunks(most * stride)
         .zip(inputs.tags.chunks(most))
@@ -457,7 +493,8 @@ pub fn share_with_references(
                         continue;
                     }
                     let weight = if *label != row.label {
-                        ladder.meet(rule, value, s).active.len() as f32 * rule.distance.slope(s)
+                        ladder.meet(rule, rule.distance.value(s)).active.len() as f32
+                            * rule.distance.slope(s)
                     } else {
                         let place = place_of(ladder.thresholds, [s.to_bits(), *id]);
                         let s = f32::from_bits(ladder.thresholds[place][0]);
