@@ -3,11 +3,18 @@
 //!
 //! RADV's null device creates pipelines and nothing else: it has no timeline semaphore, and wgpu gives no device without one. So
 //! the kernels go to `wgpu::hal`, the part of wgpu that hands them to the driver, with the options that wgpu itself would pass on.
-//! RADV prints its figures as it compiles, as it reads `RADV_DEBUG` when it is loaded: this takes a process of its own.
+//! RADV prints its figures as it compiles, as it reads `RADV_DEBUG` when it is loaded: this takes a process of its own. Other drivers
+//! give theirs through `VK_KHR_pipeline_executable_properties` alone (`statistics`), which `tests/hardware/run` asks; of RADV both
+//! must say the same.
 #![allow(
     unsafe_code,
     reason = "only `wgpu::hal` opens the null device, and all of it is unsafe"
 )]
+
+#[cfg(target_os = "linux")]
+mod compiling;
+#[cfg(target_os = "linux")]
+mod statistics;
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -225,10 +232,27 @@ fn figures(printed: &str) -> BTreeMap<String, Figures> {
     parts.filter_map(kernel).collect()
 }
 
+/// The same figures as RADV's interface gives them.
+fn asked(printed: &str) -> BTreeMap<String, Figures> {
+    let parts = printed.split(KERNEL).skip(1);
+    let kernel = |part: &str| {
+        let (name, rest) = part.split_once('\n')?;
+        let said = { rest.lines() }.find_map(|line| line.strip_prefix(STATISTICS))?;
+        let said: BTreeMap<String, f64> = serde_json::from_str(said).ok()?;
+        let figures: Option<Vec<u32>> = { COLUMNS.iter() }
+            .map(|(_, radv)| said.get(*radv).map(|value| *value as u32))
+            .collect();
+        Some((name.to_owned(), Figures::try_from(figures?).ok()?))
+    };
+    parts.filter_map(kernel).collect()
+}
+
 /// Begins the line that says which Mesa compiles.
 const MESA: &str = "registers: compiled by ";
 /// Begins the line before what RADV prints of a kernel.
 const KERNEL: &str = "registers: kernel ";
+/// Begins the line of what RADV's interface says of it.
+const STATISTICS: &str = "registers: statistics ";
 
 /// Where Debian and others say that RADV is there.
 fn radv() -> Option<PathBuf> {
@@ -296,6 +320,14 @@ fn every_kernel_takes_the_registers_that_the_table_says() {
         return say_not_compared("wgpu finds no RADV in this Mesa");
     };
     let found = figures(&printed);
+    // What the null device's interface says is what it prints.
+    let asked = asked(&printed);
+    let differ = |(name, figures): &(&String, &Figures)| asked.get(*name) != Some(*figures);
+    let differing: Vec<&String> = found.iter().filter(differ).map(|(name, _)| name).collect();
+    assert!(
+        differing.is_empty(),
+        "what VK_KHR_pipeline_executable_properties gives of {differing:?} is not what {mesa} prints"
+    );
     if !same && found.is_empty() {
         return say_not_compared(&format!("{mesa} prints its figures in another form"));
     }
@@ -321,108 +353,44 @@ fn every_kernel_takes_the_registers_that_the_table_says() {
     );
 }
 
-/// Compiles every kernel as `src/gpu/kernel.rs` does, for the process that reads what RADV prints.
+/// Compiles every kernel for the process that reads what RADV prints, and prints what its interface says beside it.
 #[cfg(target_os = "linux")]
 #[test]
 #[ignore = "the other test starts it, with RADV's null device"]
 fn compile_on_the_null_device() {
-    use nearfar::kernels::Access;
-    use wgpu::hal::{self, Adapter as _, Device as _};
-    use wgpu::naga;
-
-    let instance = wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle());
-    let adapters = pollster::block_on(instance.enumerate_adapters(wgpu::Backends::VULKAN));
-    let is_radv = |adapter: &wgpu::Adapter| adapter.get_info().driver == "radv";
-    let Some(adapter) = adapters.into_iter().find(is_radv) else {
+    let mut says = std::io::stderr();
+    let is_radv = |info: &wgpu::AdapterInfo| info.driver == "radv";
+    let Some(adapter) = compiling::adapter(is_radv) else {
         return;
     };
-    let mut says = std::io::stderr();
     writeln!(says, "{MESA}{}", adapter.get_info().driver_info).expect("is read");
-    // SAFETY: nothing else uses the adapter.
-    let adapter = unsafe { adapter.as_hal::<hal::api::Vulkan>() }.expect("a Vulkan adapter");
-    let (features, limits) = (wgpu::Features::empty(), wgpu::Limits::default());
-    // SAFETY: no feature is asked for, and the limits are those that every adapter has.
-    let opened = unsafe { adapter.open(features, &limits, &wgpu::MemoryHints::MemoryUsage) };
-    let device = opened.expect("the null device opens").device;
-
+    let device = statistics::Device::open(&adapter).expect("RADV has statistics");
     for kernel in kernels::ALL {
-        let module = naga::front::wgsl::parse_str(&kernel.source.concat()).expect("parses");
-        let info = naga::valid::Validator::new(
-            naga::valid::ValidationFlags::all(),
-            naga::valid::Capabilities::default(),
-        );
-        let info = { info }.validate(&module).expect("is valid");
-        let entry = |binding, ty, dynamic| wgpu::BindGroupLayoutEntry {
-            binding,
-            visibility: wgpu::ShaderStages::COMPUTE,
-            ty: wgpu::BindingType::Buffer {
-                ty,
-                has_dynamic_offset: dynamic,
-                min_binding_size: None,
-            },
-            count: None,
-        };
-        let mut entries = vec![entry(0, wgpu::BufferBindingType::Uniform, true)];
-        entries.extend((1..).zip(kernel.bindings).map(|(binding, access)| {
-            let read_only = *access == Access::Read;
-            let ty = wgpu::BufferBindingType::Storage { read_only };
-            entry(binding, ty, false)
-        }));
-        let constant = (
-            "WORKGROUP_SIZE".to_owned(),
-            f64::from(kernel.workgroup_size),
-        );
-        let constants = [constant].into_iter().collect();
-        // SAFETY: all objects are of this device, used before they are destroyed and destroyed once. naga has validated the
-        // shader, and its bindings are those of the layout: `tests/kernels/shaders.rs` sees to that.
-        unsafe {
-            let bind_group = device
-                .create_bind_group_layout(&hal::BindGroupLayoutDescriptor {
-                    label: None,
-                    flags: hal::BindGroupLayoutFlags::empty(),
-                    entries: &entries,
-                })
-                .expect("a layout");
-            let layout = device
-                .create_pipeline_layout(&hal::PipelineLayoutDescriptor {
-                    label: None,
-                    flags: hal::PipelineLayoutFlags::empty(),
-                    bind_group_layouts: &[Some(&bind_group)],
-                    immediate_size: 0,
-                })
-                .expect("a layout");
-            let module = device
-                .create_shader_module(
-                    &hal::ShaderModuleDescriptor {
-                        label: None,
-                        runtime_checks: wgpu::ShaderRuntimeChecks::checked(),
-                    },
-                    hal::ShaderInput::Naga(hal::NagaShader {
-                        module: std::borrow::Cow::Owned(module),
-                        info,
-                        debug_source: None,
-                    }),
-                )
-                .expect("a module");
-            writeln!(says, "{KERNEL}{}", kernel.name).expect("is read");
-            let pipeline = device
-                .create_compute_pipeline(&hal::ComputePipelineDescriptor {
-                    label: None,
-                    layout: &layout,
-                    stage: hal::ProgrammableStage {
-                        module: &module,
-                        entry_point: kernel.entry,
-                        constants: &constants,
-                        zero_initialize_workgroup_memory: true,
-                    },
-                    cache: None,
-                })
-                .expect("compiles");
-            device.destroy_compute_pipeline(pipeline);
-            device.destroy_shader_module(module);
-            device.destroy_pipeline_layout(layout);
-            device.destroy_bind_group_layout(bind_group);
+        writeln!(says, "{KERNEL}{}", kernel.name).expect("is read");
+        let statistics = device.statistics(kernel);
+        writeln!(says, "{STATISTICS}{}", serde_json::json!(statistics)).expect("is read");
+    }
+}
+
+/// Prints what the driver of this machine's GPU says of each kernel, for `tests/hardware/run`: a JSON object a line.
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "tests/hardware/run starts it, on a machine with a GPU"]
+fn what_the_driver_says() {
+    let part = std::env::var("NEARFAR_ADAPTER").unwrap_or_default();
+    let adapter = compiling::adapter(|info| info.name.contains(&part));
+    let adapter = adapter.expect("a Vulkan adapter of that name");
+    let device = match statistics::Device::open(&adapter) {
+        Ok(device) => device,
+        Err(why) => {
+            println!("{}", serde_json::json!({ "none": why }));
+            return;
         }
+    };
+    for kernel in kernels::ALL {
+        let statistics = device.statistics(kernel);
+        let line = serde_json::json!({ "kernel": kernel.name, "statistics": statistics });
+        println!("{line}");
     }
 }
 
