@@ -68,6 +68,9 @@ pub struct DeviceInfo {
     pub adapter: String,
     /// `vulkan`, `metal`, `dx12`, `webgpu` or `cpu`.
     pub backend: String,
+    /// The driver and its version, where they are known: browsers hide them.
+    #[serde(default)]
+    pub driver: String,
     /// Whether a processor plays the GPU: right, but slow.
     pub software: bool,
     /// The largest buffer that a kernel can bind.

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::device::{DeviceInfo, EngineChoice, EngineKind, Reason};
 use crate::error::{Error, Result};
-use crate::gpu::{self, Adapter, Gpu, GpuCommands, GpuVec, Kernel};
+use crate::gpu::{self, Adapter, DeviceTime, Gpu, GpuCommands, GpuVec, Kernel};
 use crate::host::CpuVec;
 use crate::ledger::{Bytes, MemoryLedger};
 use crate::plan::{MemoryPlan, Room};
@@ -369,6 +369,34 @@ impl Engine {
         }
     }
 
+    /// Bytes that submits carried to the device so far, and bytes that reads brought back; none on the CPU.
+    pub fn moved_bytes(&self) -> [u64; 2] {
+        match &self.backend {
+            Backend::Gpu(gpu) => gpu.moved_bytes(),
+            Backend::Cpu => [0, 0],
+        }
+    }
+
+    /// Times every dispatch on the device from here on, each a pass of its own; false where that cannot be: on the CPU, on
+    /// devices without timestamps, and where the budget has no 512 KiB for them.
+    pub fn start_timer(&self) -> bool {
+        match &self.backend {
+            Backend::Gpu(gpu) => gpu.start_timer(&self.ledger),
+            Backend::Cpu => false,
+        }
+    }
+
+    /// Ends the timing, and says what the device did meanwhile; nothing where no timer was on.
+    ///
+    /// # Errors
+    /// As [`Engine::read`].
+    pub async fn stop_timer(&self) -> Result<Option<DeviceTime>> {
+        match &self.backend {
+            Backend::Gpu(gpu) => gpu.stop_timer().await,
+            Backend::Cpu => Ok(None),
+        }
+    }
+
     /// Slices of work that may be under way at once: a GPU has its next one before the last is done.
     pub(crate) fn slices_ahead(&self) -> u32 {
         match &self.backend {
@@ -601,6 +629,7 @@ fn cpu_info() -> DeviceInfo {
         engine: "cpu".to_owned(),
         adapter: format!("CPU ({})", std::env::consts::ARCH),
         backend: "cpu".to_owned(),
+        driver: String::new(),
         software: false,
         max_buffer_bytes: (usize::MAX >> 1) as u64,
         workgroup_bytes: 0,

@@ -456,7 +456,7 @@ impl<'a> Phase<'a> {
             gradient: workspace.take("mine.gradient"),
             shares: workspace.take("mine.shares"),
             report: workspace.take("mine.report"),
-            pace: Pace::default(),
+            pace: Pace::of(engine),
         }
     }
 

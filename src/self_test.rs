@@ -110,3 +110,29 @@ pub async fn self_test(engine: &Engine) -> Result<Option<SelfTest>> {
     engine.settle().await?;
     Ok(Some(SelfTest { gflops, elapsed_ms }))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::{EngineChoice, EngineKind};
+    use crate::pace::Pace;
+
+    #[test]
+    fn the_first_slice_is_cut_by_what_was_measured() {
+        for kind in [EngineKind::Cpu, EngineKind::Gpu] {
+            let choice = EngineChoice {
+                kind: Some(kind),
+                ..EngineChoice::default()
+            };
+            pollster::block_on(async {
+                let engine = Engine::open(&choice, 64 << 20).await.expect("opens");
+                assert_eq!(Pace::of(&engine).slice(), Pace::default().slice());
+                let tested = self_test(&engine).await.expect("runs").expect("fits");
+                // 50 ms of a quarter of it: other kernels are slower.
+                let expected = 50.0 * 0.25 * tested.gflops * 1e6;
+                let slice = Pace::of(&engine).slice();
+                assert!((slice / expected - 1.0).abs() < 1e-9, "{slice}, {expected}");
+            });
+        }
+    }
+}

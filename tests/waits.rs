@@ -5,7 +5,10 @@ mod common;
 use std::rc::Rc;
 
 use common::{engines, open, random_rows, rng};
-use nearfar::{Dataset, Engine, EngineKind, KnnIndex, RowSource, Rows, Side, Trainer, evaluate};
+use nearfar::{
+    Dataset, Distance, Engine, EngineKind, KnnIndex, ListingSpec, Miner, RowSource, Rows, Side,
+    Trainer, Wanted, checksum, evaluate, mine,
+};
 
 /// A trainer on the digits, with a small memory.
 async fn trainer(engine: Engine) -> Trainer {
@@ -171,5 +174,46 @@ fn an_evaluation_takes_three_submits_for_a_thousand_queries() {
         let [waits, submits] = [waits - before[0], submits - before[1]];
         println!("{classes} classes: {submits} submits, {waits} waits");
         assert!(submits <= 3 * 10, "{classes} classes: {submits} submits");
+    }
+}
+
+#[test]
+fn mining_and_listing_are_cut_by_what_the_engine_can_do_from_the_start() {
+    let (anchors, known) = (rows(5, 64, 16), rows(6, 5000, 16));
+    let labels = |count: usize| (0..count).map(|i| (i % 50).to_string()).collect::<Vec<_>>();
+    let (anchor_labels, known_labels) = (labels(64), labels(5000));
+    let side = |rows, labels| Rows { rows, labels };
+    let miner = Miner::default();
+    // Submits of a mining, of the list of every triplet and of the list of those that are mined.
+    let submits = |operations_per_ms: f64| {
+        let engine = open(EngineKind::Gpu, 256 << 20);
+        engine.hold_pace(operations_per_ms);
+        let own = side(&anchors, &anchor_labels);
+        let others = Some(side(&known, &known_labels));
+        pollster::block_on(async {
+            let started = engine.submits();
+            let (wanted, distance) = (Wanted::Counts, Distance::Cosine);
+            let mined = mine(&engine, own, others, &miner, distance, wanted, |_, _| {}).await;
+            let mined_submits = engine.submits() - started;
+            let mut counts = vec![mined.expect("mines").mining.valid];
+            let mut all = vec![mined_submits];
+            for miner in [Miner::None, Miner::default()] {
+                let started = engine.submits();
+                let window = ListingSpec::WINDOW_BYTES;
+                let listed = checksum(&engine, own, others, &miner, distance, window).await;
+                counts.push(listed.expect("lists").0);
+                all.push(engine.submits() - started);
+            }
+            (all, counts)
+        })
+    };
+    let ((slow, slow_counts), (fast, fast_counts)) = (submits(1e5), submits(1e10));
+    println!("submits: {slow:?} on a slow GPU, {fast:?} on a fast one");
+    assert_eq!(slow_counts, fast_counts);
+    for (slow, fast) in slow.iter().zip(&fast) {
+        assert!(
+            fast < slow,
+            "{fast} submits, {slow} where the engine is slow"
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! Evaluation: every metric of the queries, from labelled rows in memory.
 
 use super::side::Side;
-use super::{Line, Shape, Times, check, rows};
+use super::{Line, Measured, Shape, check, rows};
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::evaluation::evaluate;
@@ -23,19 +23,17 @@ pub(super) async fn measure(engine: &Engine, shape: &Shape, classes: usize) -> R
     let queries = side(rows::QUERIES, shape.queries);
     engine.settle().await?;
     engine.ledger().restart_peak();
-    let before = engine.submits();
-    let times = Times::of(async || {
+    let measured = Measured::of(engine, async || {
         let retrieval =
             evaluate(engine, queries.rows(), Some(known.rows()), &[], |_, _| {}).await?;
         std::hint::black_box(retrieval);
         Ok(())
     })
     .await?;
-    let per_second = shape.queries as f64 / times.median_seconds();
+    let per_second = shape.queries as f64 / measured.median_seconds();
     Ok(Line {
-        submits: Some((engine.submits() - before) / times.runs()),
         rate: format!("{per_second:.0} queries/s"),
-        ..Line::new(shape.to_string(), &times)
+        ..Line::new(shape.to_string(), &measured)
     })
 }
 

@@ -1,6 +1,6 @@
 //! Exact nearest neighbours: one search of all queries, the references on the device where its budget holds them.
 
-use super::{Found, Line, Shape, Times, check, rows};
+use super::{Found, Line, Measured, Shape, check, rows};
 use crate::dataset::RowSource;
 use crate::engine::Engine;
 use crate::error::Result;
@@ -28,9 +28,8 @@ pub(super) async fn measure(
     let mut index = KnnIndex::new(engine, &known, Some(&asking), k).await?;
     let found = index.search(Some(&asking), |_, _| {}).await?;
     check(engine, "knn", is_right(&found, &known, &asking))?;
-    let before = engine.submits();
     // The search that was checked has warmed up.
-    let times = Times::warm(async || {
+    let measured = Measured::warm(engine, async || {
         let found = index.search(Some(&asking), |_, _| {}).await?;
         std::hint::black_box(found);
         Ok(())
@@ -38,12 +37,11 @@ pub(super) async fn measure(
     .await?;
     let kept = answers.min(shape.queries) * k;
     Ok(Line {
-        submits: Some((engine.submits() - before) / times.runs()),
         found: (kept > 0).then(|| Found {
             ids: found.ids[..kept].to_vec(),
             similarities: found.similarities[..kept].to_vec(),
         }),
-        ..Line::new(shape.to_string(), &times)
+        ..Line::new(shape.to_string(), &measured)
     })
 }
 

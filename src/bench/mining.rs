@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use super::side::Side;
 use super::sweep::Asked;
-use super::{Line, Shape, Times, check, rows};
+use super::{Line, Measured, Shape, check, rows};
 use crate::cpu::Distance;
 use crate::engine::Engine;
 use crate::error::Result;
@@ -38,10 +38,9 @@ pub(super) async fn measure(
     let known = Side::uniform(rows::REFERENCES, shape.references, shape.dim, classes);
     engine.settle().await?;
     engine.ledger().restart_peak();
-    let before = engine.submits();
     let counts = Cell::new(MiningCounts::default());
     let listed = Cell::new(0);
-    let times = Times::of(async || {
+    let measured = Measured::of(engine, async || {
         match asked {
             Asked::Counts | Asked::Loss => {
                 counts.set(mined(engine, asked, &anchors, &known).await?.mining);
@@ -73,13 +72,12 @@ pub(super) async fn measure(
     if matches!(asked, Asked::Counts | Asked::Loss | Asked::Valid) {
         check(engine, "the number of valid triplets", count == valid)?;
     }
-    let per_second = count as f64 / times.median_seconds();
+    let per_second = count as f64 / measured.median_seconds();
     let (anchors, references) = (shape.queries as u64, shape.references as u64);
     Ok(Line {
-        submits: Some((engine.submits() - before) / times.runs()),
         pml_bytes: Some(pml_paths(anchors, references, valid)),
         rate: format!("{:.2e} of {count} triplets/s", per_second),
-        ..Line::new(shape.to_string(), &times)
+        ..Line::new(shape.to_string(), &measured)
     })
 }
 

@@ -5,6 +5,7 @@
 
 mod evaluate;
 mod knn;
+mod measured;
 mod mining;
 mod peak;
 mod report;
@@ -13,13 +14,27 @@ mod side;
 mod sweep;
 mod times;
 
+pub use measured::{Measured, repeat};
 pub use peak::measure as measure_peak;
 pub use report::{Found, Line, Report, check};
 pub use sweep::{Asked, Shape, Sweep, Work};
 pub use times::Times;
 
+use crate::device::EngineChoice;
 use crate::engine::Engine;
 use crate::error::Result;
+use crate::self_test::self_test;
+
+/// Opens an engine that knows how fast it is, as the page does.
+///
+/// # Errors
+/// As [`Engine::open`].
+pub async fn open(choice: &EngineChoice, budget_bytes: u64) -> Result<Engine> {
+    let engine = Engine::open(choice, budget_bytes).await?;
+    self_test(&engine).await?;
+    engine.ledger().restart_peak();
+    Ok(engine)
+}
 
 /// Measures every size of the sweep, one after the other; `heard` gets each line as it is done.
 ///
@@ -58,7 +73,6 @@ pub async fn measure(engine: &Engine, shape: &Shape, answers: usize, peak: f64) 
         Work::Mining { asked, classes } => mining::measure(engine, shape, asked, classes).await?,
     };
     line.shape = Some(*shape);
-    line.memory_bytes = engine.ledger().peak_bytes();
     line.scratch_bytes = Some(forecast.memory.total_bytes() - shape.resident_bytes(&forecast));
-    Ok(line.of_arithmetic(shape.operations(), Some(peak)))
+    Ok(line.of_arithmetic(shape.operations(), peak))
 }

@@ -5,7 +5,7 @@ use web_time::{Duration, Instant};
 use crate::error::Result;
 
 /// A repetition lasts at least so long: a browser's clock ticks each 0.1 ms.
-const SHORTEST: Duration = Duration::from_millis(2);
+pub(super) const SHORTEST: Duration = Duration::from_millis(2);
 /// How often the work is done in a repetition at most.
 const MOST: u32 = 1 << 20;
 
@@ -13,27 +13,22 @@ const MOST: u32 = 1 << 20;
 #[derive(Clone, Debug)]
 pub struct Times {
     ascending: Vec<Duration>,
+    each: u32,
     runs: u64,
 }
 
 impl Times {
-    /// Repeats the work, once to warm up, then as [`Times::warm`].
-    ///
-    /// # Errors
-    /// What the work fails with.
-    pub async fn of(mut work: impl AsyncFnMut() -> Result<()>) -> Result<Self> {
-        work().await?;
-        let mut times = Self::warm(work).await?;
-        times.runs += 1;
-        Ok(times)
-    }
-
     /// Repeats work that has been done before, until a second or fifty repetitions have passed, five at least; of work
     /// that takes seconds two will do, and of work that takes a minute one.
     ///
+    /// It is told how many times to do it: so many that a repetition takes `shortest` or more.
+    ///
     /// # Errors
     /// What the work fails with.
-    pub async fn warm(mut work: impl AsyncFnMut() -> Result<()>) -> Result<Self> {
+    pub(super) async fn of(
+        shortest: Duration,
+        mut work: impl AsyncFnMut(u32) -> Result<()>,
+    ) -> Result<Self> {
         let mut times = Vec::new();
         let (mut each, mut runs) = (1, 0);
         let started = Instant::now();
@@ -46,19 +41,20 @@ impl Times {
             || (times.len() < 50 && started.elapsed() < Duration::from_secs(1))
         {
             let began = Instant::now();
-            for _ in 0..each {
-                work().await?;
-            }
+            work(each).await?;
             let took = began.elapsed();
             runs += u64::from(each);
-            if took < SHORTEST && each < MOST {
+            if took < shortest && each < MOST {
                 each *= 2;
+                // The median is that of repetitions of one length.
+                times.clear();
             } else {
                 times.push(took / each);
             }
         }
         times.sort_unstable();
         Ok(Self {
+            each,
             runs,
             ascending: times,
         })
@@ -69,8 +65,13 @@ impl Times {
         self.ascending.len()
     }
 
-    /// How often the work was done, warming up included.
-    pub fn runs(&self) -> u64 {
+    /// How often the work was done in a repetition.
+    pub(super) fn each(&self) -> u32 {
+        self.each
+    }
+
+    /// How often the work was done in all.
+    pub(super) fn runs(&self) -> u64 {
         self.runs
     }
 
@@ -91,18 +92,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn work_shorter_than_the_clock_ticks_is_repeated_until_it_is_not() {
-        let mut done = 0;
-        let times = pollster::block_on(Times::warm(async || {
-            done += 1;
-            Ok(())
-        }))
-        .expect("nothing fails");
-        assert_eq!(times.runs(), done);
-        assert!(
-            done > 50 * times.count() as u64,
-            "{done} of {}",
-            times.count()
-        );
+    fn work_is_done_more_often_until_a_repetition_is_long_enough() {
+        for shortest_ms in [2, 20] {
+            let shortest = Duration::from_millis(shortest_ms);
+            let (mut done, mut last) = (0, Duration::ZERO);
+            let times = pollster::block_on(Times::of(shortest, async |times| {
+                let began = Instant::now();
+                done += u64::from(times);
+                std::thread::sleep(times * Duration::from_micros(100));
+                last = began.elapsed();
+                Ok(())
+            }))
+            .expect("nothing fails");
+            assert_eq!(times.runs(), done);
+            assert!(last >= shortest, "{last:?}");
+            // A sleep is never shorter than it was asked to be.
+            let each = u64::from(times.each());
+            assert!(each > 1 && each <= 10 * shortest_ms * 2, "{each}");
+            assert!(times.ms(0.0) >= 0.1, "{} ms", times.ms(0.0));
+        }
     }
 }

@@ -30,7 +30,9 @@ use std::process::ExitCode;
 use std::sync::Mutex;
 
 use clap::{Args, Parser, Subcommand};
-use nearfar::{Engine, EngineChoice, EngineKind, Error, MemoryReport, Result, TrainConfig};
+use nearfar::{
+    Engine, EngineChoice, EngineKind, Error, MemoryReport, Result, TrainConfig, self_test,
+};
 
 pub(crate) use allocator::Allocator;
 
@@ -95,6 +97,11 @@ impl Common {
         };
         let budget = self.budget.map_or(default_budget, |budget| budget.0);
         let engine = pollster::block_on(Engine::open(&choice, budget))?;
+        if engine.info().engine == "gpu" && !engine.info().software {
+            // Its first slices of work are cut by what it can do: it takes 0.2 s, and a guess would take longer.
+            pollster::block_on(self_test(&engine))?;
+            engine.ledger().restart_peak();
+        }
         signals::set(&engine.stop_flag());
         Ok(engine)
     }

@@ -20,6 +20,8 @@ pub struct GpuCommands {
     params: Vec<u8>,
     data: Vec<u8>,
     dispatches: u32,
+    /// Where a timer is on: the queries of timestamps, and the kernels of the dispatches so far.
+    timed: Option<(wgpu::QuerySet, Vec<&'static str>)>,
     empty: bool,
 }
 
@@ -32,6 +34,7 @@ impl GpuCommands {
             params: Vec::new(),
             data: Vec::new(),
             dispatches: 0,
+            timed: (gpu.timer.borrow().as_ref()).map(|timer| (timer.queries(), Vec::new())),
             empty: true,
         }
     }
@@ -71,10 +74,24 @@ impl GpuCommands {
             gpu.pipelines
                 .bind_group(&gpu.device, kernel, &pipeline, gpu.params.raw(), buffers);
         let (x, y) = grid(groups);
+        let mut timestamps = None;
+        if let Some((queries, kernels)) = &mut self.timed {
+            let first = 2 * kernels.len() as u32;
+            kernels.push(kernel.name);
+            self.pass = None;
+            timestamps = Some(wgpu::ComputePassTimestampWrites {
+                query_set: queries,
+                beginning_of_pass_write_index: Some(first),
+                end_of_pass_write_index: Some(first + 1),
+            });
+        }
         let encoder = &mut self.encoder;
         let pass = self.pass.get_or_insert_with(|| {
             encoder
-                .begin_compute_pass(&Default::default())
+                .begin_compute_pass(&wgpu::ComputePassDescriptor {
+                    label: None,
+                    timestamp_writes: timestamps,
+                })
                 .forget_lifetime()
         });
         pass.set_pipeline(&pipeline.compute);
@@ -156,12 +173,17 @@ impl GpuCommands {
         }
         self.pass = None;
         let gpu = &self.gpu;
+        if let (Some(timer), Some((_, kernels))) = (&*gpu.timer.borrow(), self.timed) {
+            timer.keep(&mut self.encoder, kernels);
+        }
         let staging = gpu.upload.raw();
         let params_from = self.data.len() as u64;
         self.data.extend_from_slice(&self.params);
         if !self.data.is_empty() {
             gpu.queue.write_buffer(staging, 0, &self.data);
         }
+        let uploaded = gpu.uploaded.get() + self.data.len() as u64;
+        gpu.uploaded.set(uploaded);
         let params = (!self.params.is_empty()).then(|| {
             let mut first = gpu.device.create_command_encoder(&Default::default());
             let bytes = self.params.len() as u64;

@@ -5,11 +5,12 @@
 
 mod commands;
 mod kernel;
+mod timer;
 mod trusted;
 mod vec;
 mod wait;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
@@ -18,6 +19,7 @@ use futures_channel::oneshot;
 
 pub use commands::GpuCommands;
 pub use kernel::{Access, Kernel};
+pub use timer::{DeviceTime, KernelTime};
 pub use vec::{Binding, GpuVec};
 
 use crate::device::DeviceInfo;
@@ -46,7 +48,11 @@ pub struct Gpu {
     returned: vec::Returned,
     faults: Arc<Mutex<Option<String>>>,
     submits: Cell<u64>,
+    /// Bytes that submits carried to the device, and that reads brought back.
+    uploaded: Cell<u64>,
+    fetched: Cell<u64>,
     waits: wait::Waits,
+    timer: RefCell<Option<timer::Timer>>,
 }
 
 /// An adapter that is not opened yet.
@@ -95,6 +101,8 @@ impl Gpu {
         let (device, queue) = adapter
             .request_device(&wgpu::DeviceDescriptor {
                 label: Some("nearfar"),
+                // The bench times dispatches with it.
+                required_features: adapter.features() & wgpu::Features::TIMESTAMP_QUERY,
                 required_limits: wgpu::Limits {
                     max_buffer_size: offered.max_buffer_size,
                     max_storage_buffer_binding_size: offered.max_storage_buffer_binding_size,
@@ -148,7 +156,10 @@ impl Gpu {
             returned,
             faults,
             submits: Cell::new(0),
+            uploaded: Cell::new(0),
+            fetched: Cell::new(0),
             waits: wait::Waits::default(),
+            timer: RefCell::default(),
         };
         gpu.measure_round_trip().await?;
         Ok(gpu)
@@ -279,6 +290,8 @@ impl Gpu {
         let fetched = view[..bytes as usize].to_vec();
         drop(view);
         self.readback.raw().unmap();
+        self.fetched.set(self.fetched.get() + bytes);
+        self.keep_room_for_timestamps().await?;
         Ok(fetched)
     }
 
@@ -295,6 +308,7 @@ impl Gpu {
         }
         if self.in_flight() > 0 {
             self.wait_until_done().await?;
+            self.keep_room_for_timestamps().await?;
         }
         for (buffer, reservation) in returned {
             buffer.destroy();
@@ -306,6 +320,11 @@ impl Gpu {
     /// Submits so far.
     pub fn submits(&self) -> u64 {
         self.submits.get()
+    }
+
+    /// Bytes that submits carried to the device so far, parameters included, and bytes that reads brought back.
+    pub fn moved_bytes(&self) -> [u64; 2] {
+        [self.uploaded.get(), self.fetched.get()]
     }
 
     /// The first error that the driver reported outside a scope, or the loss of the device.
@@ -423,6 +442,9 @@ fn device_info(adapter: &wgpu::Adapter) -> DeviceInfo {
             wgpu::Backend::BrowserWebGpu => "webgpu".to_owned(),
             backend => backend.to_string(),
         },
+        driver: format!("{} {}", info.driver, info.driver_info)
+            .trim()
+            .to_owned(),
         software: info.device_type == wgpu::DeviceType::Cpu,
         max_buffer_bytes: limits
             .max_buffer_size

@@ -116,7 +116,7 @@ impl Gpu {
         self.waits.looks_seldom.set(seldom);
     }
 
-    async fn answered<T>(&self, mut answer: oneshot::Receiver<T>) -> Option<T> {
+    pub(super) async fn answered<T>(&self, mut answer: oneshot::Receiver<T>) -> Option<T> {
         if !self.waits.looks_seldom.get() {
             return answer.await.ok();
         }

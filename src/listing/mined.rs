@@ -71,8 +71,8 @@ impl<'a> Mined<'a> {
             rows: workspace.take("list.rows"),
             counts: workspace.take("list.counts"),
             window: Window::new(&mut workspace),
-            products: Pace::default(),
-            looks: Pace::default(),
+            products: Pace::of(engine),
+            looks: Pace::of(engine),
         })
     }
 

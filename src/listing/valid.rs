@@ -49,7 +49,7 @@ impl<'a> Windows<'a> {
             members: workspace.take("list.members"),
             rows: workspace.take("list.rows"),
             window: Window::new(&mut workspace),
-            pace: Pace::default(),
+            pace: Pace::of(engine),
         };
         engine
             .upload(&mut windows.members, 0, all.members())

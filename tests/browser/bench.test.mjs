@@ -46,6 +46,9 @@ test("a bench in the browser answers as the binary does, on both engines", async
     assert.ok(large.gflops > 0 && large.share_of_peak > 0 && large.submits > 0);
     assert.ok(0 < large.scratch_bytes && large.scratch_bytes < large.memory_bytes);
     assert.equal(large.found.ids.length, 60);
+    assert.ok(large.dispatches > 0);
+    for (const count of [large.waits, large.uploaded_bytes, large.fetched_bytes]) assert.equal(count > 0, engine === "gpu");
+    assert.equal(large.device_ms !== null, report.features.includes("timestamp-query"), "timed where the browser has timestamps");
   }
   const { report } = await bench("evaluate&engine=cpu&queries=60&references=200&dim=16&classes=5&budget=8MiB");
   assert.deepEqual([report.lines[0].what, report.lines[0].classes], ["evaluate", 5]);

@@ -6,6 +6,7 @@ use nearfar::kernels::tile::Shape;
 #[test]
 fn a_software_adapter_and_a_handful_of_rows_go_without_barriers() {
     let hardware = DeviceInfo {
+        driver: String::new(),
         engine: "gpu".to_owned(),
         adapter: "a card".to_owned(),
         backend: "vulkan".to_owned(),

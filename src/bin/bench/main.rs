@@ -38,7 +38,7 @@ mod native {
 
     use clap::Parser as _;
     use nearfar::bench::{self, Line, Report, Shape, Sweep, Work};
-    use nearfar::{Engine, EngineChoice, EngineKind, Result};
+    use nearfar::{Engine, EngineChoice, EngineKind, Error, Result};
 
     use crate::{mine, peaks, plot, table, train};
 
@@ -58,15 +58,34 @@ mod native {
         /// Device memory, e.g. 512MiB
         #[arg(long, global = true, value_name = "BYTES", default_value = "512MiB")]
         budget: bytesize::ByteSize,
-        /// Compile the shaders without wgpu's runtime checks
-        #[arg(long, global = true)]
-        trusted: bool,
+        /// Compile the shaders without wgpu's runtime checks; `--trusted=both` shows times with and without them side by side
+        #[arg(
+            long,
+            global = true,
+            value_name = "only|both",
+            num_args = 0..=1,
+            require_equals = true,
+            default_missing_value = "only"
+        )]
+        trusted: Option<Trusted>,
+        /// List what each kernel took on the device
+        #[arg(long, global = true, conflicts_with_all = ["both", "json"])]
+        kernels: bool,
         /// Print one JSON object on standard output
         #[arg(long, global = true)]
         json: bool,
         /// Without one: a few lines of everything
         #[command(subcommand)]
         what: Option<What>,
+    }
+
+    /// Whose shaders have no runtime checks.
+    #[derive(Clone, Copy, Debug, PartialEq, clap::ValueEnum)]
+    enum Trusted {
+        /// Those of everything.
+        Only,
+        /// Those of the second of two reports.
+        Both,
     }
 
     #[derive(Debug, clap::Subcommand)]
@@ -170,26 +189,48 @@ mod native {
     pub(super) async fn bench() -> Result<()> {
         let options = Bench::parse();
         let sweep = options.what.as_ref().and_then(What::sweep).transpose()?;
-        if options.both {
-            let gpu = options
-                .measure(Some(EngineKind::Gpu), sweep.as_ref())
-                .await?;
-            let cpu = options
-                .measure(Some(EngineKind::Cpu), sweep.as_ref())
-                .await?;
-            table::print_both(&[gpu, cpu], options.json);
+        let (kind, sweep) = (options.engine, sweep.as_ref());
+        let (only, both) = (Some(Trusted::Only), Some(Trusted::Both));
+        if options.both && options.trusted == both {
+            return Err(Error::Config(
+                "--both and --trusted=both are two comparisons: one at a time".to_owned(),
+            ));
+        }
+        let trusted = options.trusted == only;
+        if options.both || options.trusted == both {
+            let ([first, second], second_trusted) = match options.both {
+                true => ([Some(EngineKind::Gpu), Some(EngineKind::Cpu)], trusted),
+                // Shaders are what they differ by.
+                false => ([Some(EngineKind::Gpu); 2], true),
+            };
+            if kind.is_some_and(|kind| Some(kind) != first) {
+                return Err(Error::Config(
+                    "--trusted=both compares shaders, which the CPU engine has none of".to_owned(),
+                ));
+            }
+            let first = options.measure(first, trusted, sweep).await?;
+            let second = options.measure(second, second_trusted, sweep).await?;
+            table::print_both(&[first, second], options.json);
             return Ok(());
         }
-        let report = options.measure(options.engine, sweep.as_ref()).await?;
+        let report = options.measure(kind, trusted, sweep).await?;
         if let Some(path) = options.what.as_ref().and_then(What::plot) {
             plot::write(&report, path)?;
         }
         table::print(&report, options.json);
+        if options.kernels {
+            table::print_kernels(&report);
+        }
         Ok(())
     }
 
     impl Bench {
-        async fn measure(&self, kind: Option<EngineKind>, sweep: Option<&Sweep>) -> Result<Report> {
+        async fn measure(
+            &self,
+            kind: Option<EngineKind>,
+            trusted: bool,
+            sweep: Option<&Sweep>,
+        ) -> Result<Report> {
             let choice = EngineChoice {
                 kind,
                 // The CPU engine has no adapter to choose.
@@ -197,9 +238,9 @@ mod native {
                     .adapter
                     .clone()
                     .filter(|_| kind != Some(EngineKind::Cpu)),
-                trusted: self.trusted,
+                trusted,
             };
-            let open = || Engine::open(&choice, self.budget.0);
+            let open = || bench::open(&choice, self.budget.0);
             let mut report = match (sweep, &self.what) {
                 (Some(sweep), _) => bench::run(&open().await?, sweep, say).await?,
                 (None, Some(What::Train { losses, memory })) => {
@@ -211,7 +252,7 @@ mod native {
                 }
                 (None, _) => everything(open).await?,
             };
-            report.trusted = self.trusted;
+            report.trusted = trusted;
             Ok(report)
         }
     }
@@ -284,6 +325,6 @@ mod native {
 
     /// Says on standard error that a line is done.
     fn say(line: &Line) {
-        eprintln!("{}: {:.3} ms", line.name, line.median_ms);
+        eprintln!("{}", line.said());
     }
 }

@@ -1,6 +1,6 @@
 //! The mining pass: counts, loss and gradient over all triplets of a batch and a memory.
 
-use nearfar::bench::{Line, Times, check};
+use nearfar::bench::{Line, Measured, check};
 use nearfar::kernels::ranks::{Block, Inputs, Row, SEGMENT, Scratch};
 use nearfar::kernels::triplet_margin::{Kind, Rule, TERMS, Total, mine, part_stride};
 use nearfar::{Distance, Engine, MemoryPlan, Purpose, Result, reference};
@@ -110,7 +110,7 @@ pub(crate) async fn measure(engine: &Engine, shape: &Shape, peak: f64) -> Result
     };
     let positives = rows.iter().map(|row| row.positives as usize).max();
     let positives = positives.unwrap_or(0);
-    let times = Times::of(async || {
+    let measured = Measured::of(engine, async || {
         let mut commands = engine.commands();
         commands.upload(&mut words, 0, &vec![0; TERMS + batch]);
         mine(
@@ -154,11 +154,11 @@ pub(crate) async fn measure(engine: &Engine, shape: &Shape, peak: f64) -> Result
     // Similarities, and for every negative with a weight as much again for the gradient.
     let operations = 2.0 * (batch * memory * DIM) as f64;
     let name = format!("mine {batch} x {memory} x {DIM}, {classes} classes");
-    let per_second = expected.valid as f64 / times.median_seconds();
+    let per_second = expected.valid as f64 / measured.median_seconds();
     let line = Line {
         rate: format!("{per_second:.2e} triplets/s counted"),
         memory_bytes: engine.ledger().live_bytes(),
-        ..Line::new(name, &times)
+        ..Line::new(name, &measured)
     };
-    Ok(line.of_arithmetic(operations, Some(peak)))
+    Ok(line.of_arithmetic(operations, peak))
 }

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use nearfar::bench::{Line, Times, check};
+use nearfar::bench::{Line, Measured, check};
 use nearfar::kernels::triplet_margin::{Kind, Rule};
 use nearfar::reference::{self, PairOfAnchor, PairsOfAnchor};
 use nearfar::{
@@ -131,8 +131,8 @@ pub(crate) async fn measure(engine: Engine, recipe: &Workload, peak: f64) -> Res
     while trainer.step() < (memory / batch) as u64 {
         trainer.advance(u64::MAX).await?;
     }
-    let (before, dispatched) = (trainer.step(), trainer.engine().dispatches());
-    let times = Times::of(async || {
+    let engine = trainer.engine().clone();
+    let measured = Measured::of(&engine, async || {
         let until = trainer.step() + 10;
         while trainer.step() < until {
             trainer.advance(until - trainer.step()).await?;
@@ -140,8 +140,6 @@ pub(crate) async fn measure(engine: Engine, recipe: &Workload, peak: f64) -> Res
         Ok(())
     })
     .await?;
-    let steps = trainer.step() - before;
-    let dispatches = (trainer.engine().dispatches() - dispatched) / steps;
     let forward = (dim * hidden + hidden * embedding) as f64;
     let operations = 10.0 * batch as f64 * (6.0 * forward + 2.0 * (memory * embedding) as f64);
     let name = match loss {
@@ -151,14 +149,11 @@ pub(crate) async fn measure(engine: Engine, recipe: &Workload, peak: f64) -> Res
         loss => format!("train 10 steps {loss}, {batch} x {memory}"),
     };
     let line = Line {
-        rate: format!(
-            "{:.0} steps/s, {dispatches} dispatches each",
-            10.0 / times.median_seconds()
-        ),
-        memory_bytes: trainer.engine().ledger().live_bytes(),
-        ..Line::new(name, &times)
+        rate: format!("{:.0} steps/s", 10.0 / measured.median_seconds()),
+        memory_bytes: engine.ledger().live_bytes(),
+        ..Line::new(name, &measured)
     };
-    Ok(line.of_arithmetic(operations, Some(peak)))
+    Ok(line.of_arithmetic(operations, peak))
 }
 
 /// Compares the first step's loss with the f64 reference on the same weights and rows.

@@ -4,7 +4,7 @@
 
 use js_sys::Array;
 use nearfar::bench::{self, Sweep};
-use nearfar::{Engine, EngineChoice, EngineKind, kernels};
+use nearfar::{EngineChoice, EngineKind, kernels};
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::spawn_local;
 use web_sys::{DedicatedWorkerGlobalScope, MessageEvent};
@@ -45,15 +45,9 @@ async fn measure(
 ) -> Result<String, String> {
     let (choice, budget_bytes, sweep) = asked(pairs)?;
     let measured = async {
-        let engine = Engine::open(&choice, budget_bytes).await?;
+        let engine = bench::open(&choice, budget_bytes).await?;
         engine.prepare(kernels::used_on(engine.info())).await?;
-        let heard = |line: &bench::Line| {
-            say(
-                scope,
-                "line",
-                &format!("{}: {:.1} ms", line.name, line.median_ms),
-            );
-        };
+        let heard = |line: &bench::Line| say(scope, "line", &line.said());
         bench::run(&engine, &sweep, heard).await
     };
     let report = measured
