@@ -1,5 +1,5 @@
-# Two commands: `make serve` opens the playground, `make test` runs every test. `make page` builds what can be published. Each
-# installs what is missing first.
+# Two commands: `make serve` opens the playground, `make test` runs every test. `make page` builds what can be published, `make
+# hardware` what measures on another machine's GPU. Each installs what is missing first.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -18,7 +18,7 @@ QUICK := CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_OPT_LEVEL=1
 ROOT := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 APT := DEBIAN_FRONTEND=noninteractive apt-get
 
-.PHONY: serve test page wasm-target trunk wasm-bindgen wasm-opt vulkan browser
+.PHONY: serve test page hardware wasm-target trunk wasm-bindgen wasm-opt vulkan python browser
 
 serve: wasm-target trunk wasm-bindgen
 	trunk serve
@@ -28,7 +28,7 @@ page: wasm-target trunk wasm-bindgen wasm-opt
 	trunk build --release
 	@node tests/browser/size.mjs dist
 
-test: wasm-target trunk wasm-bindgen wasm-opt vulkan browser
+test: wasm-target trunk wasm-bindgen wasm-opt vulkan python browser
 	@mkdir -p target && date +%s > target/.test-started
 	cargo test
 	cargo build --bin nearfar
@@ -36,6 +36,10 @@ test: wasm-target trunk wasm-bindgen wasm-opt vulkan browser
 	cd tests/browser && npm test
 	node tests/browser/size.mjs
 	@echo "make test took $$(( ($$(date +%s) - $$(cat target/.test-started)) / 60 )) minutes, tools in place."
+
+# A folder to carry to a machine with a GPU, with a release build of what `run` in it starts there.
+hardware: python
+	python3 tests/hardware/collect target/hardware
 
 wasm-target:
 	@rustup target list --installed | grep -q wasm32-unknown-unknown || { \
@@ -67,6 +71,12 @@ vulkan:
 	  echo "Installing Mesa's software Vulkan driver (under a minute) .."; \
 	  $(ROOT) $(APT) update -q && $(ROOT) $(APT) install -yq libvulkan1 mesa-vulkan-drivers || \
 	    { echo "A Vulkan driver is missing and may not be installed here: install mesa-vulkan-drivers and libvulkan1, then run make test again."; exit 1; }; }
+
+python:
+	@python3 --version >/dev/null 2>&1 || { \
+	  echo "Installing Python 3 (under a minute) .."; \
+	  $(ROOT) $(APT) update -q && $(ROOT) $(APT) install -yq python3 || \
+	    { echo "Python 3 is missing and may not be installed here: install it, then run make test again."; exit 1; }; }
 
 browser:
 	@[ -x "$${CHROMIUM:-/usr/bin/chromium}" ] || { \
