@@ -13,6 +13,43 @@ pub struct EngineChoice {
     pub adapter: Option<String>,
     /// Whether a GPU runs the kernels without wgpu's runtime checks, natively: to measure, not to rely on.
     pub trusted: bool,
+    /// The shape of tiles that a GPU takes for all work, instead of the one that suits.
+    pub shape: Option<TileShape>,
+}
+
+/// How a GPU cuts the product of rows with references into workgroups. Every way gives the same bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TileShape {
+    /// 8 rows and 4 references an invocation, no barrier: for adapters that pay dearly for barriers, and for few rows.
+    Strip,
+    /// 64 rows and 128 references a workgroup, through workgroup memory.
+    Tile,
+}
+
+impl TileShape {
+    /// Every shape.
+    pub const ALL: [Self; 2] = [Self::Strip, Self::Tile];
+}
+
+impl std::fmt::Display for TileShape {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Strip => "strip",
+            Self::Tile => "tile",
+        })
+    }
+}
+
+impl std::str::FromStr for TileShape {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let named = Self::ALL
+            .into_iter()
+            .find(|shape| shape.to_string() == text);
+        named.ok_or_else(|| format!("unknown shape {}: strip or tile", quoted(text)))
+    }
 }
 
 impl EngineChoice {
@@ -81,6 +118,12 @@ pub struct DeviceInfo {
     pub workgroup_size: u32,
     /// Optional features that later kernels may use.
     pub features: Vec<String>,
+    /// The shape of tiles for all work, where one was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shape: Option<TileShape>,
+    /// The fastest shape for many rows, where they were timed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tuned: Option<TileShape>,
 }
 
 impl std::fmt::Display for Reason {

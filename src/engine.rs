@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::device::{DeviceInfo, EngineChoice, EngineKind, Reason};
+use crate::device::{DeviceInfo, EngineChoice, EngineKind, Reason, TileShape};
 use crate::error::{Error, Result};
 use crate::gpu::{self, Adapter, DeviceTime, Gpu, GpuCommands, GpuVec, Kernel};
 use crate::host::CpuVec;
@@ -94,7 +94,10 @@ impl Engine {
         };
         let (backend, info, reason) = match gpu {
             Ok(gpu) => {
-                let info = gpu.info().clone();
+                let info = DeviceInfo {
+                    shape: choice.shape,
+                    ..gpu.info().clone()
+                };
                 let reason = match choice.asks_for_gpu() {
                     true => Reason::AskedFor,
                     false => Reason::Hardware,
@@ -147,6 +150,13 @@ impl Engine {
             budget_bytes: self.ledger.budget_bytes(),
             max_buffer_bytes: self.info.max_buffer_bytes,
         }
+    }
+
+    /// Takes this shape of tiles for many rows from now on, unless one was asked for.
+    #[must_use]
+    pub fn with_tuned_shape(mut self, shape: TileShape) -> Self {
+        self.info.tuned = Some(shape);
+        self
     }
 
     /// Makes another flag the one that stops the work: where whoever sets it was there before the engine.
@@ -635,6 +645,8 @@ fn cpu_info() -> DeviceInfo {
         workgroup_bytes: 0,
         workgroup_size: 1,
         features: Vec::new(),
+        shape: None,
+        tuned: None,
     }
 }
 

@@ -120,6 +120,8 @@ mod rate;
 
 mod self_test;
 
+mod tuning;
+
 mod evaluation;
 
 mod student;
@@ -189,7 +191,7 @@ pub use dataset::{
 };
 #[cfg(not(target_arch = "wasm32"))]
 pub use dataset::{NpyRows, triplets_header};
-pub use device::{DeviceInfo, EngineChoice, EngineKind, Reason};
+pub use device::{DeviceInfo, EngineChoice, EngineKind, Reason, TileShape};
 pub use diagnostics::{COLLAPSED, Diagnostics};
 pub use embedder::Embedder;
 pub use embeddings::Embeddings;
@@ -249,6 +251,7 @@ pub use trainer::{
     StoredMemory, Trainer,
 };
 pub use triplets::Triplets;
+pub use tuning::{Tuning, tune};
 pub use umap::{LocalScale, Umap, smooth_knn_dist};
 pub use verdict::{Compared, Gain};
 pub use warnings::Warning;

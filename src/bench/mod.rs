@@ -24,14 +24,23 @@ use crate::device::EngineChoice;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::self_test::self_test;
+use crate::tuning::tune;
 
-/// Opens an engine that knows how fast it is, as the page does.
+/// Opens an engine that knows how fast it is, and a hardware GPU with the shape of tiles that it is fastest with.
 ///
 /// # Errors
 /// As [`Engine::open`].
 pub async fn open(choice: &EngineChoice, budget_bytes: u64) -> Result<Engine> {
-    let engine = Engine::open(choice, budget_bytes).await?;
+    let mut engine = Engine::open(choice, budget_bytes).await?;
     self_test(&engine).await?;
+    // In a browser nobody tunes yet.
+    if cfg!(not(target_arch = "wasm32"))
+        && !engine.info().software
+        && choice.shape.is_none()
+        && let Some(tuned) = tune(&engine).await?
+    {
+        engine = engine.with_tuned_shape(tuned.shape);
+    }
     engine.ledger().restart_peak();
     Ok(engine)
 }

@@ -2,7 +2,7 @@
 
 use nearfar::{Bytes, Engine, EngineChoice, Result, self_test};
 
-use super::{Common, print_json, print_line};
+use super::{Common, print_json, print_line, shapes};
 
 /// List the devices that the work can run on, the best first, and say which is taken where none is named
 ///
@@ -19,6 +19,7 @@ impl Devices {
         let devices = pollster::block_on(Engine::devices());
         let budget_bytes = Common::default_budget();
         let engine = pollster::block_on(Engine::open(&EngineChoice::default(), budget_bytes))?;
+        let engine = shapes::tuned(engine)?;
         let (chosen, reason) = (engine.info(), engine.reason());
         let tested = pollster::block_on(self_test(&engine))?;
         if self.json {
@@ -28,6 +29,7 @@ impl Devices {
                     "engine": chosen.engine,
                     "adapter": chosen.adapter,
                     "reason": reason.to_string(),
+                    "tuned": chosen.tuned,
                     "self_test": tested,
                 },
             }));
@@ -56,11 +58,14 @@ impl Devices {
             "gpu" => "the GPU",
             _ => "the CPU",
         };
+        let shape = chosen.tuned.map_or_else(String::new, |shape| {
+            format!(", its work cut into {shape}s, which it is fastest with")
+        });
         let speed = tested.map_or_else(String::new, |tested| {
             format!(" ({:.0} GFLOP/s in a self-test)", tested.gflops)
         });
         print_line(format_args!(
-            "Without --engine the work runs on {engine}{speed}, {reason}."
+            "Without --engine the work runs on {engine}{speed}, {reason}{shape}."
         ));
         Ok(())
     }

@@ -17,6 +17,7 @@ mod plan;
 mod progress;
 mod recipes;
 mod saved;
+mod shapes;
 mod sides;
 mod signals;
 mod survey;
@@ -31,7 +32,8 @@ use std::sync::Mutex;
 
 use clap::{Args, Parser, Subcommand};
 use nearfar::{
-    Engine, EngineChoice, EngineKind, Error, MemoryReport, Result, TrainConfig, self_test,
+    Engine, EngineChoice, EngineKind, Error, MemoryReport, Result, TileShape, TrainConfig,
+    self_test,
 };
 
 pub(crate) use allocator::Allocator;
@@ -82,6 +84,9 @@ struct Common {
     /// Run on the GPU that has this in its name, as `nearfar devices` lists it
     #[arg(long, value_name = "NAME_PART")]
     adapter: Option<String>,
+    /// How a GPU cuts its work into workgroups, strip or tile: no result depends on it [default: the fastest, by timing]
+    #[arg(long)]
+    shape: Option<TileShape>,
     /// Print the report as one JSON object on standard output, and nothing else there
     #[arg(long)]
     json: bool,
@@ -93,10 +98,11 @@ impl Common {
         let choice = EngineChoice {
             kind: self.engine,
             adapter: self.adapter.clone(),
+            shape: self.shape,
             ..EngineChoice::default()
         };
         let budget = self.budget.map_or(default_budget, |budget| budget.0);
-        let engine = pollster::block_on(Engine::open(&choice, budget))?;
+        let engine = shapes::tuned(pollster::block_on(Engine::open(&choice, budget))?)?;
         if engine.info().engine == "gpu" && !engine.info().software {
             // Its first slices of work are cut by what it can do: it takes 0.2 s, and a guess would take longer.
             pollster::block_on(self_test(&engine))?;

@@ -453,6 +453,8 @@ fn device_info(adapter: &wgpu::Adapter) -> DeviceInfo {
         workgroup_bytes: limits.max_compute_workgroup_storage_size.into(),
         workgroup_size: limits.max_compute_invocations_per_workgroup,
         features: known.into_iter().filter_map(has).collect(),
+        shape: None,
+        tuned: None,
     }
 }
 

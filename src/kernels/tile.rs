@@ -2,6 +2,7 @@
 
 use super::Kernel;
 use crate::device::DeviceInfo;
+pub use crate::device::TileShape as Shape;
 
 /// Bytes of workgroup memory that [`Shape::Tile`] takes.
 pub(super) const WORKGROUP_BYTES: u32 = 12 << 10;
@@ -9,26 +10,19 @@ pub(super) const WORKGROUP_BYTES: u32 = 12 << 10;
 /// Invocations of a workgroup, in both shapes.
 pub(super) const WORKGROUP_SIZE: u32 = 256;
 
-/// What one workgroup computes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
-    /// 8 rows and 4 references an invocation, no barrier: for adapters that pay dearly for barriers, and for few rows.
-    Strip,
-    /// 64 rows and 128 references a workgroup, through workgroup memory.
-    Tile,
-}
+/// Fewer rows than this never fill a tile.
+const MANY_ROWS: usize = 64;
 
 impl Shape {
-    /// Every shape.
-    pub const ALL: [Self; 2] = [Self::Strip, Self::Tile];
-
     /// The shape that suits a device and a number of rows.
     pub fn of(info: &DeviceInfo, rows: usize) -> Self {
-        if info.software || rows < 64 {
-            Self::Strip
-        } else {
-            Self::Tile
-        }
+        let suits = match info.tuned {
+            _ if rows < MANY_ROWS => Self::Strip,
+            Some(tuned) => tuned,
+            None if info.software => Self::Strip,
+            None => Self::Tile,
+        };
+        info.shape.unwrap_or(suits)
     }
 
     /// The kernel of this shape.

@@ -1,6 +1,8 @@
 use nearfar::DeviceInfo;
 use nearfar::kernels::tile::Shape;
 
+use super::common::open;
+
 // What the shapes compute is tested where they are used: in `knn` and in `ranks`, for equal bytes.
 
 #[test]
@@ -15,6 +17,8 @@ fn a_software_adapter_and_a_handful_of_rows_go_without_barriers() {
         workgroup_bytes: 16 << 10,
         workgroup_size: 256,
         features: Vec::new(),
+        shape: None,
+        tuned: None,
     };
     let software = DeviceInfo {
         software: true,
@@ -23,4 +27,24 @@ fn a_software_adapter_and_a_handful_of_rows_go_without_barriers() {
     assert_eq!(Shape::of(&hardware, 1000), Shape::Tile);
     assert_eq!(Shape::of(&hardware, 8), Shape::Strip);
     assert_eq!(Shape::of(&software, 1000), Shape::Strip);
+}
+
+#[test]
+fn what_was_timed_holds_for_many_rows_and_what_was_asked_for_holds_for_all() {
+    let info = open(nearfar::EngineKind::Gpu, 64 << 20).info().clone();
+    for shape in Shape::ALL {
+        let mut info = DeviceInfo {
+            tuned: Some(shape),
+            ..info.clone()
+        };
+        assert_eq!(Shape::of(&info, 64), shape);
+        assert_eq!(Shape::of(&info, 63), Shape::Strip);
+        for asked in Shape::ALL {
+            info.shape = Some(asked);
+            assert_eq!(
+                [1, 63, 64, 1000].map(|rows| Shape::of(&info, rows)),
+                [asked; 4]
+            );
+        }
+    }
 }

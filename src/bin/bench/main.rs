@@ -38,7 +38,7 @@ mod native {
 
     use clap::Parser as _;
     use nearfar::bench::{self, Line, Report, Shape, Sweep, Work};
-    use nearfar::{Engine, EngineChoice, EngineKind, Error, Result};
+    use nearfar::{Engine, EngineChoice, EngineKind, Error, Result, TileShape};
 
     use crate::{mine, peaks, plot, table, train};
 
@@ -55,6 +55,9 @@ mod native {
         /// A part of the GPU adapter's name
         #[arg(long, global = true, value_name = "NAME_PART")]
         adapter: Option<String>,
+        /// How a GPU cuts its work into workgroups, strip or tile [default: the fastest, by timing]
+        #[arg(long, global = true)]
+        shape: Option<TileShape>,
         /// Device memory, e.g. 512MiB
         #[arg(long, global = true, value_name = "BYTES", default_value = "512MiB")]
         budget: bytesize::ByteSize,
@@ -239,6 +242,7 @@ mod native {
                     .clone()
                     .filter(|_| kind != Some(EngineKind::Cpu)),
                 trusted,
+                shape: self.shape,
             };
             let open = || bench::open(&choice, self.budget.0);
             let mut report = match (sweep, &self.what) {
