@@ -117,7 +117,7 @@ impl Measured {
         })
     }
 
-    /// The median in seconds: on the device where it was timed there, else by the wall.
+    /// Seconds of the work: their mean on the device where it was timed there, else their median by the wall.
     pub fn device_seconds(&self) -> f64 {
         let device = self.device.as_ref().map(|device| device.elapsed_ms / 1e3);
         device.unwrap_or(self.median_seconds())
