@@ -4,7 +4,7 @@
 //   push = cosine of mean and its running average before this step       average = 0.9 average + 0.1 mean
 //
 // mean      one invocation per vec4   state: mean
-// measure   one workgroup             state: average; sums: of the pushes so far, and how many they are
+// measure   one workgroup             state: average, and mean unless it is there; sums: of the pushes so far, and how many they are
 //
 // The gradient of a loss of triplets is still times the active triplets.
 
@@ -13,6 +13,7 @@ override WORKGROUP_SIZE: u32;
 struct Params {
   rows: u32,
   stride: u32,  // vec4s of a row
+  summed: u32,  // measure: whether the mean is there
 }
 
 @group(0) @binding(0) var<uniform> params: Params;
@@ -22,6 +23,14 @@ struct Params {
 
 var<workgroup> partial: array<vec4f, WORKGROUP_SIZE>;  // 4 KiB
 
+fn mean_of(k: u32) -> vec4f {
+  var sum = vec4f();
+  for (var row = 0u; row < params.rows; row++) {
+    sum += gradient[row * params.stride + k];
+  }
+  return sum / f32(params.rows);
+}
+
 @compute @workgroup_size(WORKGROUP_SIZE)
 fn mean(
   @builtin(workgroup_id) group: vec3u,
@@ -29,21 +38,22 @@ fn mean(
   @builtin(local_invocation_index) lane: u32,
 ) {
   let k = (group.x + group.y * groups.x) * WORKGROUP_SIZE + lane;
-  if k >= params.stride {
-    return;
+  if k < params.stride {
+    state[k] = mean_of(k);
   }
-  var sum = vec4f();
-  for (var row = 0u; row < params.rows; row++) {
-    sum += gradient[row * params.stride + k];
-  }
-  state[k] = sum / f32(params.rows);
 }
 
 @compute @workgroup_size(WORKGROUP_SIZE)
 fn measure(@builtin(local_invocation_index) lane: u32) {
   var products = vec4f();  // <mean, average>, <mean, mean>, <average, average>
   for (var k = lane; k < params.stride; k += WORKGROUP_SIZE) {
-    let own = state[k];
+    var own = vec4f();
+    if params.summed != 0u {
+      own = state[k];
+    } else {
+      own = mean_of(k);
+      state[k] = own;
+    }
     let average = state[params.stride + k];
     products += vec4f(dot(own, average), dot(own, own), dot(average, average), 0.0);
     state[params.stride + k] = 0.9 * average + 0.1 * own;

@@ -1,12 +1,10 @@
 // The rows of a batch, copied out of the features by number, and rows copied to where numbers say.
 //
 //   batch[i] = features[rows[first + i]]
-//   batch[i, c] = (features[rows[first + i], c] - shift[c]) scale[c]
 //   batch[rows[first + i]] = features[i]
 //
-// gather          one invocation per 4 floats   batch
-// gather_scaled   one invocation per 4 floats   batch
-// scatter         one invocation per 4 floats   batch
+// gather    one invocation per 4 floats   batch
+// scatter   one invocation per 4 floats   batch
 
 override WORKGROUP_SIZE: u32;
 
@@ -20,7 +18,6 @@ struct Params {
 @group(0) @binding(1) var<storage, read> features: array<vec4f>;
 @group(0) @binding(2) var<storage, read> rows: array<u32>;
 @group(0) @binding(3) var<storage, read_write> batch: array<vec4f>;
-@group(0) @binding(4) var<storage, read> scaling: array<vec4f>;  // a row of shifts, then one of scales
 
 @compute @workgroup_size(WORKGROUP_SIZE)
 fn gather(
@@ -34,21 +31,6 @@ fn gather(
   }
   let row = rows[params.first + i / params.stride];
   batch[i] = features[row * params.stride + i % params.stride];
-}
-
-@compute @workgroup_size(WORKGROUP_SIZE)
-fn gather_scaled(
-  @builtin(workgroup_id) group: vec3u,
-  @builtin(num_workgroups) groups: vec3u,
-  @builtin(local_invocation_index) lane: u32,
-) {
-  let i = (group.x + group.y * groups.x) * WORKGROUP_SIZE + lane;
-  if i >= params.count * params.stride {
-    return;
-  }
-  let row = rows[params.first + i / params.stride];
-  let column = i % params.stride;
-  batch[i] = (features[row * params.stride + column] - scaling[column]) * scaling[params.stride + column];
 }
 
 @compute @workgroup_size(WORKGROUP_SIZE)

@@ -1,13 +1,20 @@
 // The three matrix products of a linear layer. All matrices are row-major with rows padded to 4 floats by zeros, the
-// weights [outputs, inputs] to 4 rows as well. One invocation makes a 4 x 4 block of results; no barriers.
+// weights [outputs, inputs] to 4 rows as well. The rows of x are the first ones, or those whose numbers are given.
 //
 //   forward           y = x W^T + b, at least 0 if `relu`        one accumulator per result, k ascending
-//   input_gradient    dx = dy W, 0 where x is not positive       one accumulator per result, k ascending
-//   weight_gradient   dW = dy^T x, db = sum of dy                rows in segments of 256, ascending
+//   input gradient    dx = dy W, 0 where x is not positive       one accumulator per result, k ascending
+//   weight gradient   dW = dy^T x, db = sum of dy                rows in segments of 256, ascending
 //
-// forward, input_gradient   one invocation per block of y, dx, which it writes
-// weight_gradient           one invocation per block of dW; those of the first column also write db. A gradient that
-//                           is 1e18 or more, infinite or NaN sets the sticky word `status`
+// forward           y
+// weight_gradient   dW; those of the first column also db. A gradient that is 1e18 or more, infinite or NaN sets the sticky
+//                   word `status`
+// backward          the first `weight_groups` workgroups as weight_gradient, the others dx
+//
+// Each in two ways, of equal bits:
+//
+// forward, ..        4 x 4 results an invocation, no barrier       for adapters that pay dearly for barriers
+// forward_tile, ..   1 or 2 results an invocation, through workgroup memory: the results of a batch are few, and each of them a
+//                    long chain, so that as many invocations as there can be each have a short way to what they add
 
 override WORKGROUP_SIZE: u32;
 const SEGMENT = 256u;
@@ -19,23 +26,49 @@ struct Params {
   outputs: u32,  // vec4s of a row of y
   weights: u32,  // where W begins in the parameters and gradients, in vec4s; b follows it
   relu: u32,
+  chosen: u32,   // whether the rows of x are those that `numbers` say
+  first: u32,    // from where on; in embed.wgsl: where the batch begins
+  weight_groups: u32,  // workgroups of backward for dW
+  // In embed.wgsl, which follows this text:
+  cursor: u32,    // the memory's next slot
+  capacity: u32,  // the memory's slots
+  first_id: u32,  // the id of the batch's first row
 }
 
 @group(0) @binding(0) var<uniform> params: Params;
-@group(0) @binding(1) var<storage, read> left: array<vec4f>;   // x; dy in input_gradient
-@group(0) @binding(2) var<storage, read> right: array<vec4f>;  // the parameters; dy in weight_gradient
-@group(0) @binding(3) var<storage, read_write> result: array<vec4f>;
-@group(0) @binding(4) var<storage, read> activations: array<vec4f>;         // x, in input_gradient
-@group(0) @binding(4) var<storage, read_write> status: array<atomic<u32>>;  // in weight_gradient
+@group(0) @binding(1) var<storage, read> left: array<vec4f>;   // x
+@group(0) @binding(2) var<storage, read> numbers: array<u32>;
+@group(0) @binding(3) var<storage, read> right: array<vec4f>;  // the parameters; dy in the gradients
+@group(0) @binding(4) var<storage, read_write> result: array<vec4f>;        // y; the gradients
+@group(0) @binding(4) var<storage, read_write> result_floats: array<f32>;   // the same, where results come one by one
+@group(0) @binding(5) var<storage, read_write> status: array<atomic<u32>>;  // in the gradients
+@group(0) @binding(6) var<storage, read> parameters: array<vec4f>;          // in backward
+@group(0) @binding(7) var<storage, read_write> input_result: array<vec4f>;  // dx, in backward
+@group(0) @binding(7) var<storage, read_write> input_pairs: array<vec2f>;   // the same, in backward_tile
+
+const SIDE = 16u;   // rows and outputs of a workgroup of forward_tile
+const DEPTH = 16u;  // vec4s of each that are there at once
+const CHUNK = 32u;  // terms of a gradient that are there at once
+
+// One more than a row needs: what 16 invocations write at once then lies apart.
+var<workgroup> tile_x: array<array<vec4f, SIDE + 1u>, DEPTH>;       // forward_tile: 4,352 bytes
+var<workgroup> tile_w: array<array<vec4f, SIDE + 1u>, DEPTH>;       // the same
+var<workgroup> tile_left: array<array<f32, SIDE + 1u>, CHUNK>;      // in gradients: 2,176 bytes
+var<workgroup> tile_right: array<array<vec2f, SIDE>, CHUNK>;        // in gradients: 4,096 bytes
 
 /// Four results of each of four rows.
 struct Block { r0: vec4f, r1: vec4f, r2: vec4f, r3: vec4f }
 
-fn invocation(group: vec3u, groups: vec3u, lane: u32) -> u32 {
-  return (group.x + group.y * groups.x) * WORKGROUP_SIZE + lane;
+/// The row of `left` that is the i-th of x; those past the end repeat the last one.
+fn row_of_x(i: u32) -> u32 {
+  let row = min(i, params.rows - 1u);
+  if params.chosen != 0u {
+    return numbers[params.first + row];
+  }
+  return row;
 }
 
-/// Where four rows from `row` on begin; rows past the end repeat the last one, and are not stored.
+/// Where four rows of dy from `row` on begin; rows past the end repeat the last one, and are not stored.
 fn row_starts(row: u32, stride: u32) -> vec4u {
   return min(vec4u(row, row + 1u, row + 2u, row + 3u), vec4u(params.rows - 1u)) * stride;
 }
@@ -45,29 +78,14 @@ fn chain(a: vec4f, b: mat4x4f, acc: vec4f) -> vec4f {
   return fma(a.wwww, b[3], fma(a.zzzz, b[2], fma(a.yyyy, b[1], fma(a.xxxx, b[0], acc))));
 }
 
-fn store(block: Block, row: u32, column: u32, stride: u32) {
-  let at = row * stride + column;
-  result[at] = block.r0;
-  if row + 1u < params.rows { result[at + stride] = block.r1; }
-  if row + 2u < params.rows { result[at + 2u * stride] = block.r2; }
-  if row + 3u < params.rows { result[at + 3u * stride] = block.r3; }
+/// The same for one result.
+fn chain_of_one(a: vec4f, b: vec4f, acc: f32) -> f32 {
+  return fma(a.w, b.w, fma(a.z, b.z, fma(a.y, b.y, fma(a.x, b.x, acc))));
 }
 
-@compute @workgroup_size(WORKGROUP_SIZE)
-fn forward(
-  @builtin(workgroup_id) group: vec3u,
-  @builtin(num_workgroups) groups: vec3u,
-  @builtin(local_invocation_index) lane: u32,
-) {
-  let i = invocation(group, groups, lane);
-  let row = i / params.outputs * 4u;
-  let column = i % params.outputs;
-  if row >= params.rows {
-    return;
-  }
+/// Four rows of x with four of W: the sums without the bias. `x` and `w` are where they begin.
+fn product(x: vec4u, w: u32) -> Block {
   let stride = params.inputs;
-  let x = row_starts(row, stride);
-  let w = params.weights + column * 4u * stride;
   var y = Block();
   for (var k = 0u; k < stride; k++) {
     let b = transpose(mat4x4f(
@@ -77,45 +95,79 @@ fn forward(
     y.r2 = chain(left[x.z + k], b, y.r2);
     y.r3 = chain(left[x.w + k], b, y.r3);
   }
+  return y;
+}
+
+@compute @workgroup_size(WORKGROUP_SIZE)
+fn forward(
+  @builtin(workgroup_id) group: vec3u,
+  @builtin(num_workgroups) groups: vec3u,
+  @builtin(local_invocation_index) lane: u32,
+) {
+  let i = (group.x + group.y * groups.x) * WORKGROUP_SIZE + lane;
+  let row = i / params.outputs * 4u;
+  let column = i % params.outputs;
+  if row >= params.rows {
+    return;
+  }
+  let stride = params.inputs;
+  let x = vec4u(row_of_x(row), row_of_x(row + 1u), row_of_x(row + 2u), row_of_x(row + 3u)) * stride;
+  var y = product(x, params.weights + column * 4u * stride);
   let bias = right[params.weights + params.outputs * 4u * stride + column];
   y = Block(y.r0 + bias, y.r1 + bias, y.r2 + bias, y.r3 + bias);
   if params.relu != 0u {
     let zero = vec4f();
     y = Block(max(y.r0, zero), max(y.r1, zero), max(y.r2, zero), max(y.r3, zero));
   }
-  store(y, row, column, params.outputs);
+  let at = row * params.outputs + column;
+  result[at] = y.r0;
+  if row + 1u < params.rows { result[at + params.outputs] = y.r1; }
+  if row + 2u < params.rows { result[at + 2u * params.outputs] = y.r2; }
+  if row + 3u < params.rows { result[at + 3u * params.outputs] = y.r3; }
 }
 
 @compute @workgroup_size(WORKGROUP_SIZE)
-fn input_gradient(
+fn forward_tile(
   @builtin(workgroup_id) group: vec3u,
   @builtin(num_workgroups) groups: vec3u,
   @builtin(local_invocation_index) lane: u32,
 ) {
-  let i = invocation(group, groups, lane);
-  let row = i / params.inputs * 4u;
-  let column = i % params.inputs;
-  if row >= params.rows {
+  let g = group.x + group.y * groups.x;
+  let outputs = 4u * params.outputs;
+  let wide = (outputs + SIDE - 1u) / SIDE;
+  let first_row = g / wide * SIDE;
+  let first = g % wide * SIDE;
+  if first_row >= params.rows {
     return;
   }
+  // Brings in the x-th vec4 of DEPTH of the y-th row and output; its result is the y-th row's and the x-th output's.
+  let x = lane % SIDE;
+  let y = lane / SIDE;
   let stride = params.inputs;
-  let dy = row_starts(row, params.outputs);
-  var dx = Block();
-  for (var k = 0u; k < params.outputs; k++) {
-    let w = params.weights + k * 4u * stride + column;
-    let b = mat4x4f(right[w], right[w + stride], right[w + 2u * stride], right[w + 3u * stride]);
-    dx.r0 = chain(left[dy.x + k], b, dx.r0);
-    dx.r1 = chain(left[dy.y + k], b, dx.r1);
-    dx.r2 = chain(left[dy.z + k], b, dx.r2);
-    dx.r3 = chain(left[dy.w + k], b, dx.r3);
+  let from_x = row_of_x(first_row + y) * stride;
+  let from_w = params.weights + min(first + y, outputs - 1u) * stride;
+  var next_x = left[from_x + min(x, stride - 1u)];
+  var next_w = right[from_w + min(x, stride - 1u)];
+  var sum = 0.0;
+  for (var start = 0u; start < stride; start += DEPTH) {
+    tile_x[x][y] = next_x;
+    tile_w[x][y] = next_w;
+    workgroupBarrier();  // this step is there
+    let k = min(start + DEPTH + x, stride - 1u);
+    next_x = left[from_x + k];
+    next_w = right[from_w + k];
+    for (var h = 0u; h < DEPTH; h++) {
+      if start + h < stride {
+        sum = chain_of_one(tile_x[h][y], tile_w[h][x], sum);
+      }
+    }
+    workgroupBarrier();  // all are done with it
   }
-  let zero = vec4f();
-  let x = row_starts(row, stride) + column;
-  dx.r0 = select(zero, dx.r0, activations[x.x] > zero);
-  dx.r1 = select(zero, dx.r1, activations[x.y] > zero);
-  dx.r2 = select(zero, dx.r2, activations[x.z] > zero);
-  dx.r3 = select(zero, dx.r3, activations[x.w] > zero);
-  store(dx, row, column, stride);
+  let output = first + x;
+  if first_row + y < params.rows && output < outputs {
+    let value = sum + right[params.weights + outputs * stride + output / 4u][output % 4u];
+    result_floats[(first_row + y) * outputs + output] = select(value, max(value, 0.0), params.relu != 0u);
+  }
 }
 
 fn check(gradient: vec4f) {
@@ -124,13 +176,8 @@ fn check(gradient: vec4f) {
   }
 }
 
-@compute @workgroup_size(WORKGROUP_SIZE)
-fn weight_gradient(
-  @builtin(workgroup_id) group: vec3u,
-  @builtin(num_workgroups) groups: vec3u,
-  @builtin(local_invocation_index) lane: u32,
-) {
-  let i = invocation(group, groups, lane);
+/// The i-th block of dW.
+fn weights_of(i: u32) {
   let output = i / params.inputs;
   let column = i % params.inputs;
   if output >= params.outputs {
@@ -143,7 +190,7 @@ fn weight_gradient(
     var bias = vec4f();
     for (var row = first; row < min(first + SEGMENT, params.rows); row++) {
       let dy = right[row * params.outputs + output];
-      let x = left[row * params.inputs + column];
+      let x = left[row_of_x(row) * params.inputs + column];
       part.r0 = fma(dy.xxxx, x, part.r0);
       part.r1 = fma(dy.yyyy, x, part.r1);
       part.r2 = fma(dy.zzzz, x, part.r2);
@@ -165,5 +212,184 @@ fn weight_gradient(
   if column == 0u {
     check(db);
     result[params.weights + params.outputs * 4u * params.inputs + output] = db;
+  }
+}
+
+/// The i-th block of dx.
+fn inputs_of(i: u32) {
+  let row = i / params.inputs * 4u;
+  let column = i % params.inputs;
+  if row >= params.rows {
+    return;
+  }
+  let stride = params.inputs;
+  let dy = row_starts(row, params.outputs);
+  var dx = Block();
+  for (var k = 0u; k < params.outputs; k++) {
+    let w = params.weights + k * 4u * stride + column;
+    let b = mat4x4f(parameters[w], parameters[w + stride], parameters[w + 2u * stride], parameters[w + 3u * stride]);
+    dx.r0 = chain(right[dy.x + k], b, dx.r0);
+    dx.r1 = chain(right[dy.y + k], b, dx.r1);
+    dx.r2 = chain(right[dy.z + k], b, dx.r2);
+    dx.r3 = chain(right[dy.w + k], b, dx.r3);
+  }
+  let zero = vec4f();
+  let x = row_starts(row, stride) + column;
+  let at = row * stride + column;
+  input_result[at] = select(zero, dx.r0, left[x.x] > zero);
+  if row + 1u < params.rows { input_result[at + stride] = select(zero, dx.r1, left[x.y] > zero); }
+  if row + 2u < params.rows { input_result[at + 2u * stride] = select(zero, dx.r2, left[x.z] > zero); }
+  if row + 3u < params.rows { input_result[at + 3u * stride] = select(zero, dx.r3, left[x.w] > zero); }
+}
+
+@compute @workgroup_size(WORKGROUP_SIZE)
+fn weight_gradient(
+  @builtin(workgroup_id) group: vec3u,
+  @builtin(num_workgroups) groups: vec3u,
+  @builtin(local_invocation_index) lane: u32,
+) {
+  weights_of((group.x + group.y * groups.x) * WORKGROUP_SIZE + lane);
+}
+
+@compute @workgroup_size(WORKGROUP_SIZE)
+fn backward(
+  @builtin(workgroup_id) group: vec3u,
+  @builtin(num_workgroups) groups: vec3u,
+  @builtin(local_invocation_index) lane: u32,
+) {
+  let g = group.x + group.y * groups.x;
+  if g < params.weight_groups {
+    weights_of(g * WORKGROUP_SIZE + lane);
+  } else {
+    inputs_of((g - params.weight_groups) * WORKGROUP_SIZE + lane);
+  }
+}
+
+/// acc + the products of the first `terms` that are in workgroup memory, one after the other.
+fn chain_of_pairs(terms: u32, y: u32, x: u32, acc: vec2f) -> vec2f {
+  var sum = acc;
+  for (var k = 0u; k < CHUNK; k++) {
+    if k < terms {
+      sum = fma(vec2f(tile_left[k][y]), tile_right[k][x], sum);
+    }
+  }
+  return sum;
+}
+
+/// Puts two pairs where SIDE invocations find theirs.
+fn bring_right(term: u32, four: u32, value: vec4f) {
+  tile_right[term][2u * four] = value.xy;
+  tile_right[term][2u * four + 1u] = value.zw;
+}
+
+/// 16 outputs with 32 inputs of dW, by the g-th workgroup; called in uniform control flow.
+fn weights_of_group(g: u32, lane: u32) {
+  let wide = (params.inputs + 7u) / 8u;
+  let first_output = g / wide * 4u;
+  let first_column = g % wide * 8u;
+  let x = lane % SIDE;
+  let y = lane / SIDE;
+  var dw = vec2f();
+  var db = 0.0;
+  for (var first = 0u; first < params.rows; first += SEGMENT) {
+    let end = min(first + SEGMENT, params.rows);
+    var part = vec2f();
+    var bias = 0.0;
+    for (var start = first; start < end; start += CHUNK) {
+      let row = start + lane / 8u;
+      let column = min(first_column + lane % 8u, params.inputs - 1u);
+      bring_right(lane / 8u, lane % 8u, left[row_of_x(row) * params.inputs + column]);
+      if lane < 4u * CHUNK {
+        let row = min(start + lane / 4u, params.rows - 1u);
+        let output = min(first_output + lane % 4u, params.outputs - 1u);
+        let dy = right[row * params.outputs + output];
+        let at = lane % 4u * 4u;
+        tile_left[lane / 4u][at] = dy.x;
+        tile_left[lane / 4u][at + 1u] = dy.y;
+        tile_left[lane / 4u][at + 2u] = dy.z;
+        tile_left[lane / 4u][at + 3u] = dy.w;
+      }
+      workgroupBarrier();  // these rows are there
+      let terms = min(end - start, CHUNK);
+      part = chain_of_pairs(terms, y, x, part);
+      for (var k = 0u; k < select(0u, terms, first_column == 0u); k++) {
+        bias += tile_left[k][y];
+      }
+      workgroupBarrier();  // all are done with them
+    }
+    dw += part;
+    db += bias;
+  }
+  let output = 4u * first_output + y;
+  let column = 4u * first_column + 2u * x;
+  let outputs = 4u * params.outputs;
+  let inputs = 4u * params.inputs;
+  if output < outputs && column < inputs {
+    check(vec4f(dw, 0.0, 0.0));
+    let w = 4u * params.weights + output * inputs + column;
+    result_floats[w] = dw.x;
+    result_floats[w + 1u] = dw.y;
+    if column == 0u {
+      check(vec4f(db));
+      result_floats[4u * params.weights + outputs * inputs + output] = db;
+    }
+  }
+}
+
+/// 16 rows with 32 inputs of dx, by the g-th workgroup; called in uniform control flow.
+fn inputs_of_group(g: u32, lane: u32) {
+  let wide = (params.inputs + 7u) / 8u;
+  let first_row = g / wide * SIDE;
+  let first_column = g % wide * 8u;
+  let x = lane % SIDE;
+  let y = lane / SIDE;
+  let outputs = 4u * params.outputs;
+  var dx = vec2f();
+  for (var start = 0u; start < outputs; start += CHUNK) {
+    let output = min(start + lane / 8u, outputs - 1u);
+    let column = min(first_column + lane % 8u, params.inputs - 1u);
+    bring_right(lane / 8u, lane % 8u, parameters[params.weights + output * params.inputs + column]);
+    if lane < 8u * SIDE {
+      let row = min(first_row + lane / 8u, params.rows - 1u);
+      let four = lane % 8u;
+      let dy = right[row * params.outputs + min(start / 4u + four, params.outputs - 1u)];
+      tile_left[4u * four][lane / 8u] = dy.x;
+      tile_left[4u * four + 1u][lane / 8u] = dy.y;
+      tile_left[4u * four + 2u][lane / 8u] = dy.z;
+      tile_left[4u * four + 3u][lane / 8u] = dy.w;
+    }
+    workgroupBarrier();  // these outputs are there
+    dx = chain_of_pairs(min(outputs - start, CHUNK), y, x, dx);
+    workgroupBarrier();  // all are done with them
+  }
+  let row = first_row + y;
+  let column = 2u * first_column + x;
+  if row < params.rows && column < 2u * params.inputs {
+    let four = left[row * params.inputs + column / 2u];
+    let own = select(four.xy, four.zw, column % 2u == 1u);
+    input_pairs[row * 2u * params.inputs + column] = select(vec2f(), dx, own > vec2f());
+  }
+}
+
+@compute @workgroup_size(WORKGROUP_SIZE)
+fn weight_gradient_tile(
+  @builtin(workgroup_id) group: vec3u,
+  @builtin(num_workgroups) groups: vec3u,
+  @builtin(local_invocation_index) lane: u32,
+) {
+  weights_of_group(group.x + group.y * groups.x, lane);
+}
+
+@compute @workgroup_size(WORKGROUP_SIZE)
+fn backward_tile(
+  @builtin(workgroup_id) group: vec3u,
+  @builtin(num_workgroups) groups: vec3u,
+  @builtin(local_invocation_index) lane: u32,
+) {
+  let g = group.x + group.y * groups.x;
+  if g < params.weight_groups {
+    weights_of_group(g, lane);
+  } else {
+    inputs_of_group(g - params.weight_groups, lane);
   }
 }

@@ -7,7 +7,7 @@
 //
 // normalize   one workgroup a row   unit[first + row]
 // in_place    one workgroup a row   raw[first + row]
-// enqueue     one workgroup a row   unit[row], norms[row], and its copy in the memory: bank, tags[slot] = (label, id)
+// enqueue     one workgroup a row   raw[row], norms[row], and its copy in the memory: bank, tags[slot] = (label, id)
 // measure     one workgroup a row   unit[row], norms[row]
 // backward    one workgroup a row   gradient[row] in place, and where scale is not 0 this row's term of the loss
 //
@@ -33,18 +33,18 @@ struct Params {
 @group(0) @binding(0) var<uniform> params: Params;
 @group(0) @binding(1) var<storage, read> rows: array<vec4f>;
 @group(0) @binding(2) var<storage, read_write> unit: array<vec4f>;
-@group(0) @binding(3) var<storage, read> batch: array<vec4u>;  // (label, ..) of each row
-@group(0) @binding(4) var<storage, read_write> norms: array<f32>;
-@group(0) @binding(5) var<storage, read_write> bank: array<vec4f>;
-@group(0) @binding(6) var<storage, read_write> tags: array<vec2u>;
-@group(0) @binding(7) var<storage, read_write> status: array<atomic<u32>>;
 
-// In in_place only.
+// In in_place and enqueue.
 @group(0) @binding(1) var<storage, read_write> raw: array<vec4f>;
 
-// In measure only.
-@group(0) @binding(3) var<storage, read_write> measured: array<f32>;
-@group(0) @binding(4) var<storage, read_write> sticky: array<atomic<u32>>;
+// In measure and enqueue.
+@group(0) @binding(3) var<storage, read_write> norms: array<f32>;
+@group(0) @binding(4) var<storage, read_write> status: array<atomic<u32>>;
+
+// In enqueue only.
+@group(0) @binding(2) var<storage, read> batch: array<vec4u>;  // (label, ..) of each row
+@group(0) @binding(5) var<storage, read_write> bank: array<vec4f>;
+@group(0) @binding(6) var<storage, read_write> tags: array<vec2u>;
 
 // In backward only.
 @group(0) @binding(1) var<storage, read> unit_rows: array<vec4f>;
@@ -84,6 +84,23 @@ fn length_of(row: u32, lane: u32) -> f32 {
   return sqrt(sum(squares, lane));
 }
 
+/// The same of a row of `raw`, which begins at `start`.
+fn length_in_place(start: u32, lane: u32) -> f32 {
+  var squares = 0.0;
+  for (var k = lane; k < params.stride; k += WORKGROUP_SIZE) {
+    let v = raw[start + k];
+    squares = chain(v, v, squares);
+  }
+  return sqrt(sum(squares, lane));
+}
+
+fn note_length(row: u32, norm: f32) {
+  norms[row] = norm;
+  if (bitcast<u32>(norm) & 0x7f800000u) == 0x7f800000u {
+    atomicOr(&status[0], 1u);
+  }
+}
+
 @compute @workgroup_size(WORKGROUP_SIZE)
 fn normalize(
   @builtin(workgroup_id) group: vec3u,
@@ -111,12 +128,7 @@ fn in_place(
     return;
   }
   let start = (params.first + row) * params.stride;
-  var squares = 0.0;
-  for (var k = lane; k < params.stride; k += WORKGROUP_SIZE) {
-    let v = raw[start + k];
-    squares = chain(v, v, squares);
-  }
-  let norm = max(sqrt(sum(squares, lane)), 1e-12);
+  let norm = max(length_in_place(start, lane), 1e-12);
   for (var k = lane; k < params.stride; k += WORKGROUP_SIZE) {
     raw[start + k] = raw[start + k] / norm;
   }
@@ -132,19 +144,16 @@ fn enqueue(
   if row >= params.rows {
     return;
   }
-  let norm = length_of(row, lane);
+  let norm = length_in_place(row * params.stride, lane);
   let slot = (params.cursor + row) % params.capacity;
   for (var k = lane; k < params.stride; k += WORKGROUP_SIZE) {
-    let v = rows[row * params.stride + k] / max(norm, 1e-12);
-    unit[row * params.stride + k] = v;
+    let v = raw[row * params.stride + k] / max(norm, 1e-12);
+    raw[row * params.stride + k] = v;
     bank[slot * params.stride + k] = v;
   }
   if lane == 0u {
-    norms[row] = norm;
     tags[slot] = vec2u(batch[params.first + row].x, params.first_id + row);
-    if (bitcast<u32>(norm) & 0x7f800000u) == 0x7f800000u {
-      atomicOr(&status[0], 1u);
-    }
+    note_length(row, norm);
   }
 }
 
@@ -163,10 +172,7 @@ fn measure(
     unit[row * params.stride + k] = rows[row * params.stride + k] / max(norm, 1e-12);
   }
   if lane == 0u {
-    measured[row] = norm;
-    if (bitcast<u32>(norm) & 0x7f800000u) == 0x7f800000u {
-      atomicOr(&sticky[0], 1u);
-    }
+    note_length(row, norm);
   }
 }
 

@@ -8,7 +8,7 @@ use crate::forecast::{Forecast, Rate, check_count};
 use crate::kernels::{self, normalize, stride};
 use crate::ledger::Purpose;
 use crate::memory::reserve;
-use crate::model::{Activations, EmbeddingModel, LayerWeights, Mode};
+use crate::model::{Activations, EmbeddingModel, LayerWeights, Tile};
 use crate::plan::{MemoryPlan, Room};
 use crate::unit_rows::TILE_ROWS;
 
@@ -28,7 +28,7 @@ const ACTIVATIONS: [&str; 6] = [
 pub struct Embedder {
     engine: Engine,
     model: EmbeddingModel,
-    activations: Activations,
+    tile: Tile,
     unit: DeviceVec<f32>,
     /// Rows embedded so far.
     done: u64,
@@ -118,7 +118,7 @@ impl Embedder {
         let mut workspace = engine.workspace("embedding", &plan, ADVICE).await?;
         Ok(Self {
             model: EmbeddingModel::new(&engine, &mut workspace, PARAMETERS, &widths, head).await?,
-            activations: Activations::new(&mut workspace, &ACTIVATIONS, &widths),
+            tile: Tile::new(&mut workspace, &ACTIVATIONS, &widths),
             unit: workspace.take("embed.unit"),
             done: 0,
             engine,
@@ -156,12 +156,11 @@ impl Embedder {
         )?;
         for tile in rows.chunks(TILE_ROWS * inputs) {
             let count = tile.len() / inputs;
-            let input = self.activations.input_mut();
+            let input = self.tile.input_mut();
             self.engine.upload(input, 0, &pad(tile, inputs)).await?;
             let mut commands = self.engine.commands();
-            self.model
-                .forward(&mut commands, Mode::Eval, count, &mut self.activations);
-            let output = self.activations.output();
+            self.model.embed(&mut commands, count, &mut self.tile);
+            let output = self.tile.output();
             normalize::normalize(&mut commands, count, stride, output, 0, &mut self.unit);
             self.engine.submit(commands);
             let padded = self

@@ -1,9 +1,10 @@
 //! [`FeatureStore`]: the features on the engine, all of them where they fit, else only the rows that come next; scaled on
-//! their way to a batch.
+//! their way there.
 
 use crate::dataset::{Dataset, check_squares};
 use crate::engine::{Commands, DeviceVec, Engine, Workspace};
 use crate::error::Result;
+use crate::kernels::gemm::Input;
 use crate::kernels::{gather, stride};
 use crate::ledger::Purpose;
 use crate::pace::{Pace, Slices};
@@ -12,15 +13,13 @@ use crate::scaling::Scaling;
 
 const ROWS: &str = "features.rows";
 const NUMBERS: &str = "features.numbers";
-const SCALING: &str = "features.scaling";
 
 /// Where batches and tiles of features come from. Which of the two ways it is changes no result.
 #[derive(Debug)]
 pub(crate) struct FeatureStore {
     rows: DeviceVec<f32>,
     numbers: DeviceVec<u32>,
-    /// `[2, stride]`: what is taken off each feature, and what it is then multiplied by.
-    scaling: DeviceVec<f32>,
+    scaling: Scaling,
     dim: usize,
     stride: usize,
     resident: bool,
@@ -32,7 +31,6 @@ impl FeatureStore {
         let rows = if resident > 0 { resident } else { staged };
         plan.with::<f32>(Purpose::Dataset, ROWS, rows as u64 * stride(dim) as u64)
             .with::<u32>(Purpose::Staging, NUMBERS, staged as u64)
-            .with::<f32>(Purpose::Dataset, SCALING, 2 * stride(dim) as u64)
     }
 
     /// Takes the store from the workspace and uploads the features where all are to stay.
@@ -49,14 +47,11 @@ impl FeatureStore {
         let mut store = Self {
             rows: workspace.take(ROWS),
             numbers: workspace.take(NUMBERS),
-            scaling: workspace.take(SCALING),
+            scaling: scaling.clone(),
             dim: dataset.features.dim(),
             stride: stride(dataset.features.dim()),
             resident,
         };
-        let dim = dataset.features.dim();
-        let rows = [&scaling.shift, &scaling.scale].map(|row| pad(row, dim));
-        engine.upload(&mut store.scaling, 0, &rows.concat()).await?;
         if resident {
             let mut pace = Pace::of(engine);
             let mut slices = Slices::new(engine, &mut pace);
@@ -71,7 +66,7 @@ impl FeatureStore {
         Ok(store)
     }
 
-    /// Makes these rows the ones that [`FeatureStore::gather`] counts through from here on.
+    /// Makes these rows the ones that [`FeatureStore::batch`] and [`FeatureStore::gather`] count through from here on.
     ///
     /// # Errors
     /// As [`Slices::upload`], and what reading the rows says.
@@ -98,6 +93,14 @@ impl FeatureStore {
         self.dim
     }
 
+    /// The staged rows, from `first` on, scaled.
+    pub(crate) fn batch(&self, first: usize) -> Input<'_> {
+        Input {
+            values: &self.rows,
+            chosen: Some((&self.numbers, first)),
+        }
+    }
+
     /// Copies `count` of the staged rows, from `first` on, scaled, to a batch.
     pub(crate) fn gather(
         &self,
@@ -106,11 +109,10 @@ impl FeatureStore {
         count: usize,
         batch: &mut DeviceVec<f32>,
     ) {
-        gather::gather_scaled(
+        gather::gather(
             commands,
             &self.rows,
             &self.numbers,
-            &self.scaling,
             first,
             count,
             self.stride,
@@ -129,6 +131,7 @@ impl FeatureStore {
         let mut dense = Vec::with_capacity(rows.len() * dim);
         dataset.features.read(rows, &mut dense).await?;
         check_squares(rows, &dense, dim)?;
+        self.scaling.apply(&mut dense);
         let padded = pad(&dense, dim);
         slices
             .upload(&mut self.rows, (first * self.stride) as u64, &padded)

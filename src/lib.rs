@@ -220,7 +220,7 @@ pub use miners::{
     TypeOfTriplets,
 };
 pub use mining::{KeptOfAnchor, Mined, MiningSpec, Pairs, Wanted, mine, mine_into};
-pub use model::{Activations, EmbeddingModel, LayerWeights};
+pub use model::{EmbeddingModel, LayerWeights, Tile};
 pub use plan::{MemoryPlan, PlannedBuffer, Room};
 pub use pml::pml_bytes;
 pub use projection::{Axes, Plane};

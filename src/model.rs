@@ -8,8 +8,11 @@ use rand::RngExt as _;
 use crate::engine::{Commands, DeviceVec, Engine, Workspace};
 use crate::error::Result;
 use crate::kernels::dropout::{self, Dropout};
-use crate::kernels::gemm::{self, Layer};
-use crate::kernels::stride;
+use crate::kernels::gemm::{self, Input, Layer};
+use crate::kernels::normalize::{self, Bank, Slots};
+use crate::kernels::ranks::Row;
+use crate::kernels::tile::Shape;
+use crate::kernels::{embed, stride};
 use crate::ledger::Purpose;
 use crate::plan::MemoryPlan;
 use crate::rng;
@@ -27,6 +30,8 @@ pub struct EmbeddingModel {
     /// Widths from the features to the embedding, without padding.
     widths: Vec<usize>,
     layers: Vec<Layer>,
+    /// How the products of its layers are cut.
+    shape: Shape,
     parameters: DeviceVec<f32>,
     /// The chance of an output of a hidden layer to be dropped while training.
     dropout: f32,
@@ -36,7 +41,7 @@ pub struct EmbeddingModel {
 
 /// What a pass over rows is for. Layers that act by chance do so in training alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
+pub(crate) enum Mode {
     /// Training, in the step of this number: there and back take the same step.
     Train(u64),
     /// Everything else: a row has the same embedding each time.
@@ -79,11 +84,24 @@ impl LayerWeights {
     }
 }
 
-/// Activations: the input and the output of every layer, kept for the backward pass.
+/// What every layer gives, `[rows, stride(width)]`; of the hidden ones it is kept for the way back.
 #[derive(Debug)]
-pub struct Activations {
-    /// The input, then each layer's output; all `[rows, stride(width)]`.
-    pub(crate) values: Vec<DeviceVec<f32>>,
+pub(crate) struct Activations(Vec<DeviceVec<f32>>);
+
+/// Rows on their way through a model without a way back.
+#[derive(Debug)]
+pub struct Tile {
+    input: DeviceVec<f32>,
+    outputs: Activations,
+}
+
+/// Where the embeddings of a batch go.
+#[derive(Debug)]
+pub(crate) struct Embedded {
+    /// Over their length, `[rows, stride]`.
+    pub(crate) unit: DeviceVec<f32>,
+    /// Their lengths before.
+    pub(crate) norms: DeviceVec<f32>,
 }
 
 /// What the way back writes.
@@ -132,10 +150,16 @@ impl EmbeddingModel {
     }
 
     /// Takes the parameters from the workspace, all zero.
-    pub(crate) fn zeroed(workspace: &mut Workspace, label: &str, widths: &[usize]) -> Self {
+    pub(crate) fn zeroed(
+        engine: &Engine,
+        workspace: &mut Workspace,
+        label: &str,
+        widths: &[usize],
+    ) -> Self {
         Self {
             widths: widths.to_vec(),
             layers: Self::layers(widths),
+            shape: Shape::of_layers(engine.info()),
             parameters: workspace.take(label),
             dropout: 0.0,
             seed: 0,
@@ -173,7 +197,7 @@ impl EmbeddingModel {
         widths: &[usize],
         weights: &[LayerWeights],
     ) -> Result<Self> {
-        let mut model = Self::zeroed(workspace, label, widths);
+        let mut model = Self::zeroed(engine, workspace, label, widths);
         model.set_weights(engine, weights).await?;
         Ok(model)
     }
@@ -290,38 +314,93 @@ impl EmbeddingModel {
         self.widths.first().copied().unwrap_or(0)
     }
 
-    /// Computes the embeddings, not yet of unit length, of the first `rows` rows of the input.
-    pub fn forward(
+    /// Computes the embeddings, not yet of unit length, of `rows` rows.
+    fn forward(
         &self,
         commands: &mut Commands,
         mode: Mode,
         rows: usize,
-        activations: &mut Activations,
+        input: Input<'_>,
+        outputs: &mut [DeviceVec<f32>],
     ) {
-        for (i, layer) in self.layers.iter().enumerate() {
-            let (before, after) = activations.values.split_at_mut(i + 1);
+        for (i, layer) in self.layers[..outputs.len()].iter().enumerate() {
+            let (before, after) = outputs.split_at_mut(i);
+            let input = before.last().map_or(input, Input::from);
+            let output = &mut after[0];
             gemm::forward(
                 commands,
                 layer,
+                self.shape,
                 rows,
-                &before[i],
+                input,
                 &self.parameters,
-                &mut after[0],
+                output,
             );
             if let Some(dropped) = self.dropped(i, mode) {
-                dropout::drop(commands, &dropped, rows, layer.outputs, &mut after[0]);
+                dropout::drop(commands, &dropped, rows, layer.outputs, output);
             }
         }
     }
 
-    /// Computes the gradients of all parameters from that of the embeddings, `[rows, stride]`, after [`EmbeddingModel::forward`]
-    /// in the same mode.
+    /// Computes the embeddings, not yet of unit length, of the first `rows` rows of a tile.
+    pub fn embed(&self, commands: &mut Commands, rows: usize, tile: &mut Tile) {
+        let Tile { input, outputs } = tile;
+        self.forward(
+            commands,
+            Mode::Eval,
+            rows,
+            Input::from(&*input),
+            &mut outputs.0,
+        );
+    }
+
+    /// Computes the embeddings of a batch in training, over their length, and stores copies of them in the memory with the labels
+    /// of `batch[first ..]`. `hidden`: what the layers before the last give. An embedding whose length is not finite sets
+    /// `status[0]`.
+    #[expect(clippy::too_many_arguments, reason = "what a batch passes through")]
+    pub(crate) fn enqueue(
+        &self,
+        commands: &mut Commands,
+        step: u64,
+        rows: usize,
+        input: Input<'_>,
+        hidden: &mut Activations,
+        batch: &DeviceVec<Row>,
+        first: usize,
+        slots: Slots,
+        embedded: &mut Embedded,
+        bank: &mut Bank,
+        status: &mut DeviceVec<u32>,
+    ) {
+        let Embedded { unit, norms } = embedded;
+        self.forward(commands, Mode::Train(step), rows, input, &mut hidden.0);
+        let layer = self.layers.last().expect("a model has a layer");
+        let (shape, parameters) = (self.shape, &self.parameters);
+        match hidden.0.last() {
+            Some(x) => embed::enqueue(
+                commands, layer, shape, rows, x, parameters, batch, first, slots, unit, norms,
+                bank, status,
+            ),
+            None => {
+                gemm::forward(commands, layer, shape, rows, input, parameters, unit);
+                let stride = layer.outputs;
+                normalize::enqueue(
+                    commands, rows, stride, batch, first, slots, unit, norms, bank, status,
+                );
+            }
+        }
+    }
+
+    /// Computes the gradients of all parameters from that of the embeddings, `[rows, stride]`, after [`EmbeddingModel::enqueue`]
+    /// in the same step.
+    #[expect(clippy::too_many_arguments, reason = "what it takes and gives")]
     pub(crate) fn backward(
         &self,
         commands: &mut Commands,
-        mode: Mode,
+        step: u64,
         rows: usize,
-        activations: &Activations,
+        input: Input<'_>,
+        hidden: &Activations,
         embedding_gradient: &DeviceVec<f32>,
         gradients: &mut Gradients,
     ) {
@@ -333,20 +412,33 @@ impl EmbeddingModel {
         for (i, layer) in self.layers.iter().enumerate().rev() {
             let (before, after) = between.split_at_mut(i);
             let dy = after.first().unwrap_or(embedding_gradient);
-            let x = &activations.values[i];
-            gemm::weight_gradient(commands, layer, rows, x, dy, parameters, status);
-            if let Some(dx) = before.last_mut() {
-                gemm::input_gradient(commands, layer, rows, dy, &self.parameters, x, dx);
-                if let Some(dropped) = self.dropped(i - 1, mode) {
-                    dropout::drop(commands, &dropped, rows, layer.inputs, dx);
-                }
+            let Some(dx) = before.last_mut() else {
+                gemm::weight_gradient(
+                    commands, layer, self.shape, rows, input, dy, parameters, status,
+                );
+                continue;
+            };
+            gemm::backward(
+                commands,
+                layer,
+                self.shape,
+                rows,
+                &hidden.0[i - 1],
+                dy,
+                &self.parameters,
+                parameters,
+                status,
+                dx,
+            );
+            if let Some(dropped) = self.dropped(i - 1, Mode::Train(step)) {
+                dropout::drop(commands, &dropped, rows, layer.inputs, dx);
             }
         }
     }
 }
 
 impl Activations {
-    /// Adds the activations of `rows` rows to a plan; `labels` tells phases apart.
+    /// Adds matrices of `rows` rows of these widths to a plan; `labels` tells phases apart.
     pub(crate) fn plan(
         mut plan: MemoryPlan,
         labels: &[&'static str],
@@ -365,24 +457,33 @@ impl Activations {
         labels: &[&'static str],
         widths: &[usize],
     ) -> Self {
-        let values = labels
-            .iter()
-            .zip(widths)
-            .map(|(label, _)| workspace.take(label))
-            .collect();
-        Self { values }
+        let take = |(label, _): (&&'static str, &usize)| workspace.take(label);
+        Self(labels.iter().zip(widths).map(take).collect())
+    }
+}
+
+impl Tile {
+    /// Takes a tile from a workspace whose plan has [`Activations::plan`] of the same labels and widths: the input, then what
+    /// every layer gives.
+    pub(crate) fn new(
+        workspace: &mut Workspace,
+        labels: &[&'static str],
+        widths: &[usize],
+    ) -> Self {
+        Self {
+            input: workspace.take(labels[0]),
+            outputs: Activations::new(workspace, &labels[1..], &widths[1..]),
+        }
     }
 
     /// The rows that the model takes.
     pub(crate) fn input_mut(&mut self) -> &mut DeviceVec<f32> {
-        &mut self.values[0]
+        &mut self.input
     }
 
     /// The rows that the model gave.
     pub(crate) fn output(&self) -> &DeviceVec<f32> {
-        self.values
-            .last()
-            .expect("a model has an input and an output")
+        self.outputs.0.last().expect("a model has an output")
     }
 }
 

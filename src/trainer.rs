@@ -48,7 +48,7 @@ use crate::knn::Seeker;
 use crate::linear::Unfit;
 use crate::losses::{Loss, MiningRule, Operands, Round};
 use crate::miners::MiningCounts;
-use crate::model::{Activations, EmbeddingModel, LayerWeights, Mode};
+use crate::model::{EmbeddingModel, LayerWeights, Mode, Tile};
 use crate::order;
 use crate::pace::{Pace, Slices};
 use crate::pml::{pml_bytes, pml_drawn_bytes, pml_pair_bytes, pml_proxy_bytes};
@@ -95,7 +95,7 @@ pub struct Trainer {
     memory: CrossBatchMemory,
     proxies: Option<Proxies>,
     train: TrainBuffers,
-    tile: Activations,
+    tile: Tile,
     evaluator: Evaluator,
     seeker: Seeker,
     linear: Result<Linear, Unfit>,
@@ -197,11 +197,12 @@ impl Trainer {
         Ok(Self {
             rule: config.rule(),
             train: TrainBuffers::new(&mut workspace, sizes),
-            tile: Activations::new(&mut workspace, &TILE, &sizes.widths),
+            tile: Tile::new(&mut workspace, &TILE, &sizes.widths),
             evaluator: Evaluator::new(&mut workspace, cut),
             seeker: Seeker::new(&mut workspace),
-            linear: linear
-                .map(|outputs| Linear::new(&mut workspace, dataset.features.dim(), outputs)),
+            linear: linear.map(|outputs| {
+                Linear::new(&engine, &mut workspace, dataset.features.dim(), outputs)
+            }),
             step: 0,
             pairs: None,
             last: None,
@@ -539,19 +540,16 @@ impl Trainer {
         let block_dispatches = blocks.dispatches as u32;
         slices.reserve(STEP_DISPATCHES + block_dispatches).await?;
         let commands = slices.commands();
-        self.features
-            .gather(commands, first, count, train.activations.input_mut());
-        model.forward(commands, Mode::Train(step), count, &mut train.activations);
-        normalize::enqueue(
+        model.enqueue(
             commands,
+            step,
             count,
-            stride,
-            train.activations.output(),
+            self.features.batch(first),
+            &mut train.hidden,
             &train.batch,
             first,
             drawn.slots,
-            &mut train.unit,
-            &mut train.norms,
+            &mut train.embedded,
             &mut memory.bank,
             &mut train.gradients.status,
         );
@@ -559,7 +557,7 @@ impl Trainer {
             proxies.prepare(commands, &mut train.gradients.status);
         }
         let TrainBuffers {
-            unit,
+            embedded,
             batch,
             mining,
             gradient,
@@ -570,7 +568,7 @@ impl Trainer {
         } = &mut *train;
         // What is compared with what, where the anchors' gradient goes, and that of the references where they learn.
         let rows = Inputs {
-            anchors: unit,
+            anchors: &embedded.unit,
             references: &memory.bank.rows,
             batch,
             tags: &memory.bank.tags,
@@ -733,8 +731,8 @@ impl Trainer {
             commands,
             count,
             stride,
-            &train.unit,
-            &train.norms,
+            &train.embedded.unit,
+            &train.embedded.norms,
             &mut train.gradient,
             // By rows the terms are losses already.
             match rule {
@@ -749,9 +747,10 @@ impl Trainer {
         );
         model.backward(
             commands,
-            Mode::Train(step),
+            step,
             count,
-            &train.activations,
+            self.features.batch(first),
+            &train.hidden,
             &train.gradient,
             &mut train.gradients,
         );

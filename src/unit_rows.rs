@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::features::{FeatureStore, pad};
 use crate::gpu::STAGING_BYTES;
 use crate::kernels::{normalize, stride};
-use crate::model::{Activations, EmbeddingModel, Mode};
+use crate::model::{EmbeddingModel, Tile};
 use crate::pace::{Pace, Slices};
 
 /// Rows that go through a head at once, at most.
@@ -34,8 +34,8 @@ pub(crate) enum UnitRows<'a> {
         dataset: &'a Dataset,
         /// The head; the scaled features themselves where there is none.
         model: Option<&'a EmbeddingModel>,
-        /// Its activations, with room for a tile.
-        tile: &'a mut Activations,
+        /// Room for its rows.
+        tile: &'a mut Tile,
         /// Those that are meant, in order.
         chosen: &'a [u32],
     },
@@ -153,7 +153,7 @@ impl UnitRows<'_> {
                     features.gather(commands, 0, count, tile.input_mut());
                     let rows = match model {
                         Some(model) => {
-                            model.forward(commands, Mode::Eval, count, tile);
+                            model.embed(commands, count, tile);
                             tile.output()
                         }
                         None => tile.input_mut(),

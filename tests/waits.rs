@@ -217,3 +217,46 @@ fn mining_and_listing_are_cut_by_what_the_engine_can_do_from_the_start() {
         );
     }
 }
+
+#[test]
+fn a_step_of_the_default_recipe_takes_ten_dispatches_and_many_share_a_submit() {
+    let of_a_step = |sets: &[&str]| {
+        let dataset = Rc::new(Dataset::sample("mirrored", 0).expect("is there"));
+        let config = sets.iter().fold(dataset.default_config(), |config, set| {
+            config.with_set(set).expect("sets")
+        });
+        let engine = fast_gpu();
+        pollster::block_on(async {
+            let trainer = Trainer::new(engine.clone(), dataset, config).await;
+            let mut trainer = trainer.expect("fits");
+            let before = (engine.dispatches(), engine.submits());
+            let steps = trainer.advance(u64::MAX).await.expect("steps").len() as u64;
+            let (dispatches, submits) = (engine.dispatches(), engine.submits());
+            assert!(steps >= 16, "{sets:?}: {steps} steps");
+            assert!(submits - before.1 <= steps / 8, "{sets:?}");
+            let dispatches = dispatches - before.0;
+            assert!(dispatches.is_multiple_of(steps), "{sets:?}");
+            dispatches / steps
+        })
+    };
+    let recipe = [
+        "batch_size=64",
+        "hidden_layers=[256]",
+        "embedding_size=64",
+        "memory_size=1024",
+        "loss.name=triplet-margin",
+        "miner.type_of_triplets=semihard",
+    ];
+    assert_eq!(of_a_step(&recipe), of_a_step(&[]), "the default recipe");
+    for (sets, most) in [
+        (&recipe[..], 10),
+        (&["center_gradient=true"], 10),
+        (&["memory_size=0"], 10),
+        (&["hidden_layers=[]"], 10),
+        (&["hidden_layers=[256,256]"], 12),
+    ] {
+        let dispatches = of_a_step(sets);
+        println!("{sets:?}: {dispatches} dispatches");
+        assert!(dispatches <= most, "{sets:?}: {dispatches} dispatches");
+    }
+}

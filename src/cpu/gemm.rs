@@ -35,18 +35,51 @@ impl Layer {
     }
 }
 
+/// Rows of a matrix.
+#[derive(Clone, Copy, Debug)]
+pub struct Rows<'a> {
+    /// All of it.
+    pub values: &'a [f32],
+    /// The numbers of those that are meant; the first ones where there are none.
+    pub chosen: Option<&'a [u32]>,
+}
+
+impl<'a> From<&'a [f32]> for Rows<'a> {
+    fn from(values: &'a [f32]) -> Self {
+        Self {
+            values,
+            chosen: None,
+        }
+    }
+}
+
+impl Rows<'_> {
+    /// The number of the i-th.
+    fn number(&self, i: usize) -> usize {
+        self.chosen.map_or(i, |chosen| chosen[i] as usize)
+    }
+}
+
 /// `y = x W^T + b`, through a ReLU where the layer has one.
-pub fn forward(layer: &Layer, rows: usize, x: &[f32], parameters: &[f32], y: &mut [f32]) {
+pub fn forward(layer: &Layer, rows: usize, x: Rows<'_>, parameters: &[f32], y: &mut [f32]) {
     let Layer {
         inputs, outputs, ..
     } = *layer;
     let weights = &parameters[layer.weights..layer.bias()];
     let bias = &parameters[layer.bias()..layer.end()];
     let panel = rows_of_a_part(rows, 2 * rows * inputs * outputs, PANEL);
-    let panels = x[..rows * inputs]
-        .chunks(panel * inputs)
-        .zip(y[..rows * outputs].chunks_mut(panel * outputs));
-    map(panels.collect(), |(x, y)| {
+    let panels = y[..rows * outputs].chunks_mut(panel * outputs).enumerate();
+    map(panels.collect(), |(i, y)| {
+        let own = i * panel..i * panel + y.len() / outputs;
+        let copied: Vec<f32>;
+        let x = match x.chosen {
+            None => &x.values[own.start * inputs..own.end * inputs],
+            Some(_) => {
+                let rows = own.map(|row| &x.values[x.number(row) * inputs..][..inputs]);
+                copied = rows.flatten().copied().collect();
+                &copied
+            }
+        };
         let lanes = lanes(x, inputs);
         let mut sums = [[0.0; PANEL]; SEGMENT];
         for first in (0..outputs).step_by(SEGMENT) {
@@ -77,7 +110,7 @@ pub fn input_gradient(
     product(
         layer.outputs,
         |row, o| dy[row * layer.outputs + o],
-        weights,
+        Rows::from(weights),
         layer.inputs,
         dx,
     );
@@ -92,7 +125,7 @@ pub fn input_gradient(
 pub fn weight_gradient(
     layer: &Layer,
     rows: usize,
-    x: &[f32],
+    x: Rows<'_>,
     dy: &[f32],
     gradients: &mut [f32],
     status: &mut [u32],
@@ -123,7 +156,7 @@ pub fn weight_gradient(
 fn product(
     terms: usize,
     left: impl Fn(usize, usize) -> f32 + Copy + Send + Sync,
-    right: &[f32],
+    right: Rows<'_>,
     columns: usize,
     out: &mut [f32],
 ) {
@@ -144,7 +177,7 @@ fn product(
 struct Product<'a, L> {
     terms: usize,
     left: L,
-    right: &'a [f32],
+    right: Rows<'a>,
     columns: usize,
     out: &'a mut [f32],
 }
@@ -163,8 +196,8 @@ impl<L: Fn(usize, usize) -> f32> WithSimd for Product<'_, L> {
             for first in (0..self.terms).step_by(BLOCK) {
                 let terms = BLOCK.min(self.terms - first);
                 for (k, lanes) in lanes[..terms].iter_mut().enumerate() {
-                    let at = (first + k) * columns + c;
-                    lanes[..width].copy_from_slice(&self.right[at..at + width]);
+                    let at = self.right.number(first + k) * columns + c;
+                    lanes[..width].copy_from_slice(&self.right.values[at..at + width]);
                 }
                 for (step, sums) in sums[..rows].chunks_mut(STEP).enumerate() {
                     let last = sums.len() - 1;

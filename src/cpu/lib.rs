@@ -4,6 +4,7 @@ mod distance;
 pub mod draw;
 pub mod drift;
 pub mod dropout;
+pub mod embed;
 mod exp;
 pub mod gather;
 pub mod gemm;

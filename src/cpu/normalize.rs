@@ -52,15 +52,21 @@ pub fn norms(rows: &[f32], stride: usize, norms: &mut [f32], status: &mut [u32])
     }
 }
 
-/// Copies the unit rows of a batch into their slots.
-pub fn store(
-    unit: &[f32],
+/// Brings the rows of a batch, `unit`, to unit length, writes their lengths before to `norms`, and copies them into their slots.
+#[expect(clippy::too_many_arguments, reason = "what a kernel reads and writes")]
+pub fn enqueue(
     stride: usize,
     batch: &[Row],
     slots: Slots,
+    unit: &mut [f32],
+    lengths: &mut [f32],
     bank: &mut [f32],
     tags: &mut [[u32; 2]],
+    status: &mut [u32],
 ) {
+    let unit = &mut unit[..batch.len() * stride];
+    norms(unit, stride, lengths, status);
+    in_place(unit, stride);
     for (i, (unit, row)) in unit.chunks_exact(stride).zip(batch).enumerate() {
         let slot = (slots.cursor + i) % slots.capacity;
         bank[slot * stride..][..stride].copy_from_slice(unit);

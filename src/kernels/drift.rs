@@ -2,7 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use super::{Access, Kernel, groups_for, index, vec4s, wgsl::wgsl};
+use super::{Access, Kernel, MOST_STEPS, groups_for, index, vec4s, wgsl::wgsl};
 use crate::cpu;
 use crate::engine::{Commands, DeviceVec};
 
@@ -31,6 +31,7 @@ pub static MEASURE: Kernel = Kernel {
 struct Params {
     rows: u32,
     stride: u32,
+    summed: u32,
 }
 
 /// The mean gradient of a batch's rows and its running average over steps, `[2, stride]`, and the cosines of the two so far:
@@ -61,12 +62,18 @@ pub fn measure(
                 drift.state.binding(),
                 drift.sums.binding(),
             ];
-            let params = Params {
+            let mut params = Params {
                 rows: index(rows),
                 stride: vec4s(stride),
+                summed: 0,
             };
-            let groups = groups_for(&MEAN, stride / 4);
-            gpu.dispatch(&MEAN, &params, &buffers[..2], groups);
+            // One workgroup does it all, unless its invocations would have too much to add.
+            let own = groups_for(&MEASURE, stride / 4) as usize;
+            if own.saturating_mul(rows) > MOST_STEPS {
+                let groups = groups_for(&MEAN, stride / 4);
+                gpu.dispatch(&MEAN, &params, &buffers[..2], groups);
+                params.summed = 1;
+            }
             gpu.dispatch(&MEASURE, &params, &buffers, 1);
         }
         Commands::Cpu(calls) => {

@@ -1,4 +1,4 @@
-//! Rows of a matrix, copied by number, as they are or with every column scaled; or to where numbers say.
+//! Rows of a matrix, copied by number, or to where numbers say.
 
 use bytemuck::{Pod, Zeroable};
 
@@ -14,16 +14,6 @@ pub static GATHER: Kernel = Kernel {
     source: SOURCE,
     entry: "gather",
     bindings: &[Access::Read, Access::Read, Access::ReadWrite],
-    workgroup_size: 64,
-    workgroup_bytes: 0,
-};
-
-/// One invocation per 4 floats.
-pub static GATHER_SCALED: Kernel = Kernel {
-    name: "gather.gather_scaled",
-    source: SOURCE,
-    entry: "gather_scaled",
-    bindings: &[Access::Read, Access::Read, Access::ReadWrite, Access::Read],
     workgroup_size: 64,
     workgroup_bytes: 0,
 };
@@ -74,47 +64,6 @@ pub fn gather(
             *calls += 1;
             let rows = &rows.slice()[first..first + count];
             cpu::gather::gather(features.slice(), rows, stride, batch.slice_mut());
-        }
-    }
-}
-
-/// Writes `(features[rows[first + i]] - shift) scale`, column by column, to `batch[i]`, for `i < count`; a shift of 0 and
-/// a scale of 1 leave a column as it is, bit for bit.
-///
-/// # Shapes
-/// `features`: `[_, stride]` · `scaling`: `[2, stride]`, shifts then scales · `batch`: `[count, stride]`
-#[expect(clippy::too_many_arguments, reason = "a gather, and its scaling")]
-pub fn gather_scaled(
-    commands: &mut Commands,
-    features: &DeviceVec<f32>,
-    rows: &DeviceVec<u32>,
-    scaling: &DeviceVec<f32>,
-    first: usize,
-    count: usize,
-    stride: usize,
-    batch: &mut DeviceVec<f32>,
-) {
-    match commands {
-        Commands::Gpu(gpu) => gpu.dispatch(
-            &GATHER_SCALED,
-            &Params {
-                count: index(count),
-                stride: vec4s(stride),
-                first: index(first),
-            },
-            &[
-                features.binding(),
-                rows.binding(),
-                batch.binding(),
-                scaling.binding(),
-            ],
-            groups_for(&GATHER_SCALED, count * stride / 4),
-        ),
-        Commands::Cpu(calls) => {
-            *calls += 1;
-            let rows = &rows.slice()[first..first + count];
-            let (features, scaling) = (features.slice(), scaling.slice());
-            cpu::gather::gather_scaled(features, rows, scaling, stride, batch.slice_mut());
         }
     }
 }

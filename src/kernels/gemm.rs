@@ -2,65 +2,167 @@
 
 use bytemuck::{Pod, Zeroable};
 
+use super::tile::Shape;
 use super::{Access, Kernel, groups_for, index, vec4s, wgsl::wgsl};
 use crate::cpu;
 pub use crate::cpu::gemm::Layer;
 use crate::engine::{Commands, DeviceVec};
+use crate::gpu::Binding;
 
 const SOURCE: &[&str] = wgsl!("gemm.wgsl");
+
+/// Bytes of workgroup memory that products of a chain take, and gradients.
+const CHAIN_BYTES: u32 = 2 * 16 * 17 * 16;
+const GRADIENT_BYTES: u32 = 32 * (17 * 4 + 16 * 8);
 
 /// One invocation per 4 x 4 results.
 pub static FORWARD: Kernel = Kernel {
     name: "gemm.forward",
     source: SOURCE,
     entry: "forward",
-    bindings: &[Access::Read, Access::Read, Access::ReadWrite],
+    bindings: &[Access::Read, Access::Read, Access::Read, Access::ReadWrite],
     workgroup_size: 64,
     workgroup_bytes: 0,
 };
 
-/// One invocation per 4 x 4 results.
-pub static INPUT_GRADIENT: Kernel = Kernel {
-    name: "gemm.input_gradient",
-    source: SOURCE,
-    entry: "input_gradient",
-    bindings: &[Access::Read, Access::Read, Access::ReadWrite, Access::Read],
-    workgroup_size: 64,
-    workgroup_bytes: 0,
+/// One workgroup per 16 x 16 results.
+pub static FORWARD_TILE: Kernel = Kernel {
+    name: "gemm.forward_tile",
+    entry: "forward_tile",
+    workgroup_size: 256,
+    workgroup_bytes: CHAIN_BYTES,
+    ..FORWARD
 };
 
 /// One invocation per 4 x 4 results.
 pub static WEIGHT_GRADIENT: Kernel = Kernel {
     name: "gemm.weight_gradient",
-    source: SOURCE,
     entry: "weight_gradient",
     bindings: &[
+        Access::Read,
         Access::Read,
         Access::Read,
         Access::ReadWrite,
         Access::ReadWrite,
     ],
-    workgroup_size: 64,
-    workgroup_bytes: 0,
+    ..FORWARD
 };
 
-#[repr(C)]
-#[derive(Clone, Copy, Pod, Zeroable)]
-struct Params {
-    rows: u32,
-    inputs: u32,
-    outputs: u32,
-    weights: u32,
-    relu: u32,
+/// One workgroup per 16 x 32 results.
+pub static WEIGHT_GRADIENT_TILE: Kernel = Kernel {
+    name: "gemm.weight_gradient_tile",
+    entry: "weight_gradient_tile",
+    workgroup_size: 256,
+    workgroup_bytes: GRADIENT_BYTES,
+    ..WEIGHT_GRADIENT
+};
+
+/// One invocation per 4 x 4 results.
+pub static BACKWARD: Kernel = Kernel {
+    name: "gemm.backward",
+    entry: "backward",
+    bindings: &[
+        Access::Read,
+        Access::Read,
+        Access::Read,
+        Access::ReadWrite,
+        Access::ReadWrite,
+        Access::Read,
+        Access::ReadWrite,
+    ],
+    ..FORWARD
+};
+
+/// One workgroup per 16 x 32 results.
+pub static BACKWARD_TILE: Kernel = Kernel {
+    name: "gemm.backward_tile",
+    entry: "backward_tile",
+    workgroup_size: 256,
+    workgroup_bytes: GRADIENT_BYTES,
+    ..BACKWARD
+};
+
+/// The rows that a layer takes.
+#[derive(Clone, Copy, Debug)]
+pub struct Input<'a> {
+    /// A matrix `[_, inputs]`.
+    pub values: &'a DeviceVec<f32>,
+    /// The numbers of its rows that are meant, and where they begin; its first rows where there are none.
+    pub chosen: Option<(&'a DeviceVec<u32>, usize)>,
 }
 
-fn params(layer: &Layer, rows: usize) -> Params {
+impl<'a> From<&'a DeviceVec<f32>> for Input<'a> {
+    fn from(values: &'a DeviceVec<f32>) -> Self {
+        Self {
+            values,
+            chosen: None,
+        }
+    }
+}
+
+impl<'a> Input<'a> {
+    /// The buffers of the kernels that take it.
+    fn bindings(&self) -> [Binding<'a>; 2] {
+        let numbers = self.chosen.map(|(numbers, _)| numbers.binding());
+        // Something has to stand there.
+        [
+            self.values.binding(),
+            numbers.unwrap_or(self.values.binding()),
+        ]
+    }
+
+    /// The same for the CPU side.
+    pub(super) fn rows(&self) -> cpu::gemm::Rows<'a> {
+        cpu::gemm::Rows {
+            values: self.values.slice(),
+            chosen: self
+                .chosen
+                .map(|(numbers, first)| &numbers.slice()[first..]),
+        }
+    }
+}
+
+/// The uniform of this kernel and of `embed`.
+#[repr(C)]
+#[derive(Clone, Copy, Default, Pod, Zeroable)]
+pub(super) struct Params {
+    pub(super) rows: u32,
+    pub(super) inputs: u32,
+    pub(super) outputs: u32,
+    pub(super) weights: u32,
+    pub(super) relu: u32,
+    pub(super) chosen: u32,
+    pub(super) first: u32,
+    pub(super) weight_groups: u32,
+    pub(super) cursor: u32,
+    pub(super) capacity: u32,
+    pub(super) first_id: u32,
+}
+
+pub(super) fn params(layer: &Layer, rows: usize) -> Params {
     Params {
         rows: index(rows),
         inputs: vec4s(layer.inputs),
         outputs: vec4s(layer.outputs),
         weights: vec4s(layer.weights),
         relu: u32::from(layer.relu),
+        ..Params::default()
+    }
+}
+
+fn params_of(layer: &Layer, rows: usize, x: Input<'_>) -> Params {
+    Params {
+        chosen: u32::from(x.chosen.is_some()),
+        first: x.chosen.map_or(0, |(_, first)| index(first)),
+        ..params(layer, rows)
+    }
+}
+
+/// Workgroups for `high` x `wide` results.
+fn groups(shape: Shape, kernel: &Kernel, tile: [usize; 2], high: usize, wide: usize) -> u64 {
+    match shape {
+        Shape::Strip => groups_for(kernel, high.div_ceil(4) * wide / 4),
+        Shape::Tile => (high.div_ceil(tile[0]) * wide.div_ceil(tile[1])) as u64,
     }
 }
 
@@ -71,56 +173,32 @@ fn params(layer: &Layer, rows: usize) -> Params {
 pub fn forward(
     commands: &mut Commands,
     layer: &Layer,
+    shape: Shape,
     rows: usize,
-    x: &DeviceVec<f32>,
+    x: Input<'_>,
     parameters: &DeviceVec<f32>,
     y: &mut DeviceVec<f32>,
 ) {
     match commands {
-        Commands::Gpu(gpu) => gpu.dispatch(
-            &FORWARD,
-            &params(layer, rows),
-            &[x.binding(), parameters.binding(), y.binding()],
-            groups_for(&FORWARD, rows.div_ceil(4) * layer.outputs / 4),
-        ),
+        Commands::Gpu(gpu) => {
+            let [left, numbers] = x.bindings();
+            gpu.dispatch(
+                shape.choose(&FORWARD, &FORWARD_TILE),
+                &params_of(layer, rows, x),
+                &[left, numbers, parameters.binding(), y.binding()],
+                groups(shape, &FORWARD, [16, 16], rows, layer.outputs),
+            );
+        }
         Commands::Cpu(calls) => {
             *calls += 1;
-            cpu::gemm::forward(layer, rows, x.slice(), parameters.slice(), y.slice_mut());
+            cpu::gemm::forward(layer, rows, x.rows(), parameters.slice(), y.slice_mut());
         }
     }
 }
 
-/// Computes `dx = dy W`, zero where the input `x`, the output of a ReLU, is not positive.
-///
-/// # Shapes
-/// `dy`: `[rows, outputs]` · `x`, `dx`: `[rows, inputs]`
-pub fn input_gradient(
-    commands: &mut Commands,
-    layer: &Layer,
-    rows: usize,
-    dy: &DeviceVec<f32>,
-    parameters: &DeviceVec<f32>,
-    x: &DeviceVec<f32>,
-    dx: &mut DeviceVec<f32>,
-) {
-    match commands {
-        Commands::Gpu(gpu) => gpu.dispatch(
-            &INPUT_GRADIENT,
-            &params(layer, rows),
-            &[
-                dy.binding(),
-                parameters.binding(),
-                dx.binding(),
-                x.binding(),
-            ],
-            groups_for(&INPUT_GRADIENT, rows.div_ceil(4) * layer.inputs / 4),
-        ),
-        Commands::Cpu(calls) => {
-            *calls += 1;
-            let (dy, x) = (dy.slice(), x.slice());
-            cpu::gemm::input_gradient(layer, rows, dy, parameters.slice(), x, dx.slice_mut());
-        }
-    }
+fn weight_groups(layer: &Layer, shape: Shape) -> u64 {
+    let kernel = &WEIGHT_GRADIENT;
+    groups(shape, kernel, [16, 32], layer.outputs, layer.inputs)
 }
 
 /// Computes `dW = dy^T x` and `db = sum of dy` into the layer's place in `gradients`.
@@ -129,32 +207,90 @@ pub fn input_gradient(
 ///
 /// # Shapes
 /// `x`: `[rows, inputs]` · `dy`: `[rows, outputs]`
+#[expect(clippy::too_many_arguments, reason = "what a kernel reads and writes")]
 pub fn weight_gradient(
     commands: &mut Commands,
     layer: &Layer,
+    shape: Shape,
     rows: usize,
-    x: &DeviceVec<f32>,
+    x: Input<'_>,
     dy: &DeviceVec<f32>,
     gradients: &mut DeviceVec<f32>,
     status: &mut DeviceVec<u32>,
 ) {
     match commands {
-        Commands::Gpu(gpu) => gpu.dispatch(
-            &WEIGHT_GRADIENT,
-            &params(layer, rows),
-            &[
-                x.binding(),
-                dy.binding(),
-                gradients.binding(),
-                status.binding(),
-            ],
-            groups_for(&WEIGHT_GRADIENT, layer.outputs * layer.inputs / 16),
-        ),
+        Commands::Gpu(gpu) => {
+            let [left, numbers] = x.bindings();
+            gpu.dispatch(
+                shape.choose(&WEIGHT_GRADIENT, &WEIGHT_GRADIENT_TILE),
+                &params_of(layer, rows, x),
+                &[
+                    left,
+                    numbers,
+                    dy.binding(),
+                    gradients.binding(),
+                    status.binding(),
+                ],
+                weight_groups(layer, shape),
+            );
+        }
         Commands::Cpu(calls) => {
             *calls += 1;
-            let (x, dy) = (x.slice(), dy.slice());
+            let (x, dy) = (x.rows(), dy.slice());
             let gradients = gradients.slice_mut();
             cpu::gemm::weight_gradient(layer, rows, x, dy, gradients, status.slice_mut());
+        }
+    }
+}
+
+/// [`weight_gradient`], and `dx = dy W`, zero where the input `x`, the output of a ReLU, is not positive.
+///
+/// # Shapes
+/// `dy`: `[rows, outputs]` · `x`, `dx`: `[rows, inputs]`
+#[expect(clippy::too_many_arguments, reason = "what a kernel reads and writes")]
+pub fn backward(
+    commands: &mut Commands,
+    layer: &Layer,
+    shape: Shape,
+    rows: usize,
+    x: &DeviceVec<f32>,
+    dy: &DeviceVec<f32>,
+    parameters: &DeviceVec<f32>,
+    gradients: &mut DeviceVec<f32>,
+    status: &mut DeviceVec<u32>,
+    dx: &mut DeviceVec<f32>,
+) {
+    match commands {
+        Commands::Gpu(gpu) => {
+            let [left, numbers] = Input::from(x).bindings();
+            let weight_groups = weight_groups(layer, shape);
+            let params = Params {
+                weight_groups: index(weight_groups as usize),
+                ..params(layer, rows)
+            };
+            let input_groups = groups(shape, &BACKWARD, [16, 32], rows, layer.inputs);
+            gpu.dispatch(
+                shape.choose(&BACKWARD, &BACKWARD_TILE),
+                &params,
+                &[
+                    left,
+                    numbers,
+                    dy.binding(),
+                    gradients.binding(),
+                    status.binding(),
+                    parameters.binding(),
+                    dx.binding(),
+                ],
+                weight_groups + input_groups,
+            );
+        }
+        Commands::Cpu(calls) => {
+            *calls += 1;
+            let rows_of_x = Input::from(x).rows();
+            let (x, dy, status) = (x.slice(), dy.slice(), status.slice_mut());
+            let gradients = gradients.slice_mut();
+            cpu::gemm::weight_gradient(layer, rows, rows_of_x, dy, gradients, status);
+            cpu::gemm::input_gradient(layer, rows, dy, parameters.slice(), x, dx.slice_mut());
         }
     }
 }

@@ -7,6 +7,7 @@
 pub mod draw;
 pub mod drift;
 pub mod dropout;
+pub mod embed;
 pub mod gather;
 pub mod gemm;
 pub mod hardest;
@@ -31,13 +32,17 @@ use crate::device::DeviceInfo;
 pub use crate::gpu::{Access, Kernel};
 
 /// Every kernel there is.
-pub static ALL: [&Kernel; 68] = [
+pub static ALL: [&Kernel; 72] = [
     &gather::GATHER,
-    &gather::GATHER_SCALED,
     &gather::SCATTER,
     &gemm::FORWARD,
-    &gemm::INPUT_GRADIENT,
+    &gemm::FORWARD_TILE,
     &gemm::WEIGHT_GRADIENT,
+    &gemm::WEIGHT_GRADIENT_TILE,
+    &gemm::BACKWARD,
+    &gemm::BACKWARD_TILE,
+    &embed::ENQUEUE,
+    &embed::ENQUEUE_TILE,
     &hardest::PICK,
     &knn::CLEAR,
     &knn::STRIP,
@@ -104,7 +109,15 @@ pub static ALL: [&Kernel; 68] = [
 
 /// The kernels that a device uses: a software adapter takes [`tile::Shape::Strip`] for all work, and compiles slowly.
 pub fn used_on(info: &DeviceInfo) -> impl Iterator<Item = &'static Kernel> + use<> {
-    let tiles = [knn::TILE.name, ranks::TILE.name, similarities::TILE.name];
+    let tiles = [
+        knn::TILE.name,
+        ranks::TILE.name,
+        similarities::TILE.name,
+        gemm::FORWARD_TILE.name,
+        gemm::WEIGHT_GRADIENT_TILE.name,
+        gemm::BACKWARD_TILE.name,
+        embed::ENQUEUE_TILE.name,
+    ];
     let software = info.software;
     ALL.into_iter()
         .filter(move |kernel| !(software && tiles.contains(&kernel.name)))

@@ -27,7 +27,6 @@ pub static ENQUEUE: Kernel = Kernel {
     source: SOURCE,
     entry: "enqueue",
     bindings: &[
-        Access::Read,
         Access::ReadWrite,
         Access::Read,
         Access::ReadWrite,
@@ -200,18 +199,18 @@ pub struct Bank {
     pub tags: DeviceVec<[u32; 2]>,
 }
 
-/// Normalizes the rows of a batch and stores copies of them in the memory, with the labels of `batch[first ..]`.
+/// Brings the rows of a batch, `unit`, to unit length and stores copies of them in the memory, with the labels of
+/// `batch[first ..]`.
 ///
 /// A row whose length is not finite sets `status[0]`; no kernel clears it.
 ///
 /// # Shapes
-/// `rows`, `unit`: `[count, stride]` · `norms`: `[count]`, the lengths before
+/// `unit`: `[count, stride]` · `norms`: `[count]`, the lengths before
 #[expect(clippy::too_many_arguments, reason = "what a kernel reads and writes")]
 pub fn enqueue(
     commands: &mut Commands,
     count: usize,
     stride: usize,
-    rows: &DeviceVec<f32>,
     batch: &DeviceVec<Row>,
     first: usize,
     slots: Slots,
@@ -233,25 +232,22 @@ pub fn enqueue(
                 ..Params::default()
             },
             &[
-                rows.binding(),
                 unit.binding(),
                 batch.binding(),
                 norms.binding(),
+                status.binding(),
                 bank.rows.binding(),
                 bank.tags.binding(),
-                status.binding(),
             ],
             count as u64,
         ),
         Commands::Cpu(calls) => {
             *calls += 1;
-            let rows = &rows.slice()[..count * stride];
-            let (unit, norms) = (unit.slice_mut(), norms.slice_mut());
-            cpu::normalize::normalize(rows, stride, unit);
-            cpu::normalize::norms(rows, stride, norms, status.slice_mut());
             let batch = &batch.slice()[first..first + count];
+            let (unit, norms) = (unit.slice_mut(), norms.slice_mut());
             let (bank, tags) = (bank.rows.slice_mut(), bank.tags.slice_mut());
-            cpu::normalize::store(unit, stride, batch, slots, bank, tags);
+            let status = status.slice_mut();
+            cpu::normalize::enqueue(stride, batch, slots, unit, norms, bank, tags, status);
         }
     }
 }

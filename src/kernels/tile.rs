@@ -25,6 +25,15 @@ impl Shape {
         info.shape.unwrap_or(suits)
     }
 
+    /// The shape that suits a device for the layers of a head, whatever the number of rows.
+    pub fn of_layers(info: &DeviceInfo) -> Self {
+        if info.software {
+            Self::Strip
+        } else {
+            Self::Tile
+        }
+    }
+
     /// The kernel of this shape.
     pub(super) fn choose(self, strip: &'static Kernel, tile: &'static Kernel) -> &'static Kernel {
         match self {

@@ -7,12 +7,12 @@ use super::Trainer;
 use super::score::Map;
 use crate::checkpoint::{ArrayReader, ArrayWriter, damaged};
 use crate::dataset::Side;
-use crate::engine::Workspace;
+use crate::engine::{Engine, Workspace};
 use crate::error::{Error, Result};
 use crate::evaluation;
 use crate::linear::{LinearMap, LinearOutputs, Unfit};
 use crate::metrics::Metrics;
-use crate::model::{Activations, EmbeddingModel, LayerWeights};
+use crate::model::{Activations, EmbeddingModel, LayerWeights, Tile};
 use crate::plan::MemoryPlan;
 use crate::unit_rows::TILE_ROWS;
 
@@ -23,7 +23,7 @@ const TILE: [&str; 2] = ["linear.batch", "linear.rows"];
 #[derive(Debug)]
 pub(super) struct Linear {
     pub(super) model: EmbeddingModel,
-    pub(super) tile: Activations,
+    pub(super) tile: Tile,
     /// Nothing before the fit.
     fit: Option<Result<Fit, Unfit>>,
 }
@@ -59,11 +59,16 @@ impl Linear {
         Activations::plan(plan, &TILE, &widths, TILE_ROWS)
     }
 
-    pub(super) fn new(workspace: &mut Workspace, dim: usize, outputs: usize) -> Self {
+    pub(super) fn new(
+        engine: &Engine,
+        workspace: &mut Workspace,
+        dim: usize,
+        outputs: usize,
+    ) -> Self {
         let widths = [dim, outputs];
         Self {
-            model: EmbeddingModel::zeroed(workspace, PARAMETERS, &widths),
-            tile: Activations::new(workspace, &TILE, &widths),
+            model: EmbeddingModel::zeroed(engine, workspace, PARAMETERS, &widths),
+            tile: Tile::new(workspace, &TILE, &widths),
             fit: None,
         }
     }

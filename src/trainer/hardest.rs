@@ -60,7 +60,7 @@ impl Trainer {
             stride: stride(self.model.embedding_size()),
         };
         let inputs = Inputs {
-            anchors: &self.train.unit,
+            anchors: &self.train.embedded.unit,
             references: &self.memory.bank.rows,
             batch: &self.train.batch,
             tags: &self.memory.bank.tags,

@@ -24,7 +24,7 @@ use crate::ledger::Purpose;
 use crate::linear::{LinearMap, Unfit};
 use crate::losses::{MiningRule, Operands};
 use crate::mining_pass::MiningPass;
-use crate::model::{Activations, EmbeddingModel, Gradients};
+use crate::model::{Activations, Embedded, EmbeddingModel, Gradients};
 use crate::optimizer;
 use crate::order;
 use crate::plan::{MemoryPlan, Room};
@@ -46,13 +46,11 @@ const UPLOAD_BYTES_PER_ROW: usize = 4 + size_of::<Row>();
 const PROBE_ROWS: usize = 2000;
 
 pub(super) const MODEL: &str = "model.parameters";
-const ACTIVATIONS: [&str; 6] = [
-    "train.batch",
+const HIDDEN: [&str; 4] = [
     "train.layer1",
     "train.layer2",
     "train.layer3",
     "train.layer4",
-    "train.layer5",
 ];
 pub(super) const TILE: [&str; 6] = [
     "evaluate.batch",
@@ -158,10 +156,9 @@ pub(super) struct Fit {
 
 #[derive(Debug)]
 pub(super) struct TrainBuffers {
-    pub(super) activations: Activations,
+    pub(super) hidden: Activations,
     pub(super) gradients: Gradients,
-    pub(super) unit: DeviceVec<f32>,
-    pub(super) norms: DeviceVec<f32>,
+    pub(super) embedded: Embedded,
     pub(super) gradient: DeviceVec<f32>,
     pub(super) moments: Moments,
     pub(super) batch: DeviceVec<Row>,
@@ -314,6 +311,11 @@ impl Sizes {
         2.0 * (rows * references * self.stride()) as f64
     }
 
+    /// Widths of the hidden layers.
+    fn hidden_widths(&self) -> &[usize] {
+        &self.widths[1..self.widths.len() - 1]
+    }
+
     /// Floats from one row of embeddings to the next.
     fn stride(&self) -> usize {
         stride(self.widths.last().copied().unwrap_or(0))
@@ -443,7 +445,7 @@ impl Sizes {
         );
         plan = EmbeddingModel::plan(plan, MODEL, &self.widths);
         plan = optimizer::plan(plan, parameters);
-        plan = Activations::plan(plan, &ACTIVATIONS, &self.widths, self.batch);
+        plan = Activations::plan(plan, &HIDDEN, self.hidden_widths(), self.batch);
         plan = Gradients::plan(plan, &self.widths, self.batch);
         plan = plan
             .with::<f32>(Purpose::Activations, "train.unit", batch * row)
@@ -559,10 +561,12 @@ impl Blocks {
 impl TrainBuffers {
     pub(super) fn new(workspace: &mut Workspace, sizes: &Sizes) -> Self {
         Self {
-            activations: Activations::new(workspace, &ACTIVATIONS, &sizes.widths),
+            hidden: Activations::new(workspace, &HIDDEN, sizes.hidden_widths()),
             gradients: Gradients::new(workspace, &sizes.widths),
-            unit: workspace.take("train.unit"),
-            norms: workspace.take("train.norms"),
+            embedded: Embedded {
+                unit: workspace.take("train.unit"),
+                norms: workspace.take("train.norms"),
+            },
             gradient: workspace.take("train.gradient"),
             moments: optimizer::moments(workspace),
             batch: workspace.take("train.rows"),

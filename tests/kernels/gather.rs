@@ -1,4 +1,4 @@
-use nearfar::kernels::gather::{gather, gather_scaled, scatter};
+use nearfar::kernels::gather::{gather, scatter};
 
 use super::common::{engines, output, random_rows, read, rng, vector};
 
@@ -29,46 +29,6 @@ fn rows_arrive_in_the_order_asked_for() {
                 .copied()
                 .collect();
             assert_eq!(read(&engine, &batch, count * stride), expected);
-        }
-    }
-}
-
-#[test]
-fn scaled_rows_are_each_columns_value_less_its_shift_times_its_scale() {
-    for engine in engines() {
-        for (count, columns) in [(1, 1), (63, 5), (65, 30)] {
-            let features = random_rows(&mut rng(1), 200, columns);
-            let stride = features.len() / 200;
-            let rows: Vec<u32> = (0..count as u32 + 5).map(|i| i * 77 % 200).collect();
-            let scaled: Vec<f32> = (0..2 * stride).map(|i| 0.25 + (i % 7) as f32).collect();
-            let none: Vec<f32> = (0..2 * stride).map(|i| (i / stride) as f32).collect();
-            for scaling in [&scaled, &none] {
-                let device_features = vector(&engine, &features, 0);
-                let device_rows = vector(&engine, &rows, 0);
-                let device_scaling = vector(&engine, scaling, 0);
-                let mut batch = output(&engine, count * stride);
-                let mut commands = engine.commands();
-                gather_scaled(
-                    &mut commands,
-                    &device_features,
-                    &device_rows,
-                    &device_scaling,
-                    5,
-                    count,
-                    stride,
-                    &mut batch,
-                );
-                engine.submit(commands);
-                let value = |row: &u32, c: usize| {
-                    let value = features[*row as usize * stride + c];
-                    (value - scaling[c]) * scaling[stride + c]
-                };
-                let expected: Vec<f32> = rows[5..]
-                    .iter()
-                    .flat_map(|row| (0..stride).map(move |c| value(row, c)))
-                    .collect();
-                assert_eq!(read(&engine, &batch, count * stride), expected);
-            }
         }
     }
 }

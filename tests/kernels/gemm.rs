@@ -1,11 +1,12 @@
-use nearfar::kernels::gemm::{Layer, forward, input_gradient, weight_gradient};
+use nearfar::kernels::gemm::{Input, Layer, backward, forward, weight_gradient};
 use nearfar::kernels::stride;
+use nearfar::kernels::tile::Shape;
 use nearfar::reference;
 
 use super::common::{assert_close, engines, output, random_rows, read, rng, to_f64, vector};
 
-/// Sizes around the 4 x 4 block and the 256-row segment.
-const SHAPES: [(usize, usize, usize); 8] = [
+/// Sizes around the 4 x 4 block, the tiles of 16 and 32, the 32 terms that a tile adds at once, and the 256-row segment.
+const SHAPES: [(usize, usize, usize); 12] = [
     (1, 1, 2),
     (3, 4, 4),
     (4, 5, 3),
@@ -14,6 +15,10 @@ const SHAPES: [(usize, usize, usize); 8] = [
     (255, 8, 12),
     (257, 12, 8),
     (600, 3, 5),
+    (15, 31, 17),
+    (17, 33, 16),
+    (33, 68, 35),
+    (288, 130, 29),
 ];
 
 /// f32 sums of up to 600 products of numbers below 1: the bound of their error is 3.6e-5, and the worst case is never met.
@@ -53,105 +58,149 @@ fn cases() -> impl Iterator<Item = Case> {
         })
 }
 
+/// Rows of `case.x` in another order, twice as many, and where the case's rows stand among them from the third number on.
+fn scattered(case: &Case) -> (Vec<f32>, Vec<u32>) {
+    let rows = case.rows;
+    let mut values = vec![f32::NAN; 2 * case.x.len()];
+    let mut numbers = vec![u32::MAX; 3];
+    for (i, row) in case.x.chunks_exact(case.layer.inputs).enumerate() {
+        let place = 2 * ((i + rows / 2) % rows) + 1;
+        values[place * case.layer.inputs..][..case.layer.inputs].copy_from_slice(row);
+        numbers.push(place as u32);
+    }
+    (values, numbers)
+}
+
 #[test]
 fn forward_multiplies_adds_the_bias_and_clips() {
     for engine in engines() {
         for case in cases() {
-            let mut y = output(&engine, case.rows * case.layer.outputs);
-            let (x, parameters) = (
-                vector(&engine, &case.x, 0),
-                vector(&engine, &case.parameters, 0),
-            );
-            let mut commands = engine.commands();
-            forward(
-                &mut commands,
-                &case.layer,
-                case.rows,
-                &x,
-                &parameters,
-                &mut y,
-            );
-            engine.submit(commands);
+            let x = vector(&engine, &case.x, 0);
+            let (values, numbers) = scattered(&case);
+            let (values, numbers) = (vector(&engine, &values, 0), vector(&engine, &numbers, 0));
+            let parameters = vector(&engine, &case.parameters, 0);
             let expected =
                 reference::mlp(&[case.layer], &to_f64(&case.parameters), &to_f64(&case.x));
-            assert_close(
-                "y",
-                &read(&engine, &y, expected.len()),
-                &expected,
-                TOLERANCE,
-            );
+            let chosen = Input {
+                values: &values,
+                chosen: Some((&numbers, 3)),
+            };
+            let mut first: Option<Vec<f32>> = None;
+            for (shape, x) in Shape::ALL
+                .into_iter()
+                .flat_map(|shape| [(shape, Input::from(&x)), (shape, chosen)])
+            {
+                let mut y = output(&engine, case.rows * case.layer.outputs);
+                let mut commands = engine.commands();
+                forward(
+                    &mut commands,
+                    &case.layer,
+                    shape,
+                    case.rows,
+                    x,
+                    &parameters,
+                    &mut y,
+                );
+                engine.submit(commands);
+                let y = read(&engine, &y, expected.len());
+                assert_close("y", &y, &expected, TOLERANCE);
+                // Every shape, and rows that stand elsewhere: the same bits.
+                assert_eq!(*first.get_or_insert_with(|| y.clone()), y, "{shape:?}");
+            }
         }
     }
 }
 
+/// dL/dW and db, as they stand behind `layer.weights`, and dL/dx.
+fn gradients(case: &Case) -> [Vec<f64>; 2] {
+    let Case { layer, rows, .. } = case;
+    let mut dw = vec![0.0; layer.end() - layer.weights];
+    let mut dx = vec![0.0; rows * layer.inputs];
+    for row in 0..*rows {
+        for o in 0..layer.outputs {
+            let dy = f64::from(case.dy[row * layer.outputs + o]);
+            for i in 0..layer.inputs {
+                let x = f64::from(case.x[row * layer.inputs + i]);
+                dw[o * layer.inputs + i] += dy * x;
+                if x > 0.0 {
+                    let w = f64::from(case.parameters[layer.weights + o * layer.inputs + i]);
+                    dx[row * layer.inputs + i] += dy * w;
+                }
+            }
+            dw[layer.outputs * layer.inputs + o] += dy;
+        }
+    }
+    [dw, dx]
+}
+
 #[test]
-fn input_gradient_passes_where_the_input_was_positive() {
+fn weight_gradient_sums_over_rows_and_the_input_gradient_passes_where_the_input_was_positive() {
     for engine in engines() {
         for case in cases() {
             let Case { layer, rows, .. } = case;
-            let mut dx = output(&engine, rows * layer.inputs);
+            let [dw, expected_dx] = gradients(&case);
             let (x, dy) = (vector(&engine, &case.x, 0), vector(&engine, &case.dy, 0));
+            let (values, numbers) = scattered(&case);
+            let (values, numbers) = (vector(&engine, &values, 0), vector(&engine, &numbers, 0));
+            let chosen = Input {
+                values: &values,
+                chosen: Some((&numbers, 3)),
+            };
             let parameters = vector(&engine, &case.parameters, 0);
-            let mut commands = engine.commands();
-            input_gradient(&mut commands, &layer, rows, &dy, &parameters, &x, &mut dx);
-            engine.submit(commands);
-            let mut expected = vec![0.0; rows * layer.inputs];
-            for row in 0..rows {
-                for i in 0..layer.inputs {
-                    for o in 0..layer.outputs {
-                        if case.x[row * layer.inputs + i] > 0.0 {
-                            expected[row * layer.inputs + i] +=
-                                f64::from(case.dy[row * layer.outputs + o])
-                                    * f64::from(
-                                        case.parameters[layer.weights + o * layer.inputs + i],
-                                    );
-                        }
-                    }
+            let mut first: Option<[Vec<f32>; 2]> = None;
+            for shape in Shape::ALL {
+                // The same bits by each way to the weights, and in every shape.
+                for x in [Input::from(&x), chosen] {
+                    let mut on = output(&engine, layer.end());
+                    let mut status = vector(&engine, &[0u32], 0);
+                    let mut commands = engine.commands();
+                    weight_gradient(
+                        &mut commands,
+                        &layer,
+                        shape,
+                        rows,
+                        x,
+                        &dy,
+                        &mut on,
+                        &mut status,
+                    );
+                    engine.submit(commands);
+                    let actual = read(&engine, &on, layer.end())[layer.weights..].to_vec();
+                    assert_close("dW, db", &actual, &dw, TOLERANCE);
+                    assert_eq!(read(&engine, &status, 1), [0]);
+                    let [first, _] = first.get_or_insert_with(|| [actual.clone(), Vec::new()]);
+                    assert_eq!(*first, actual, "{shape:?}");
                 }
-            }
-            assert_close(
-                "dx",
-                &read(&engine, &dx, expected.len()),
-                &expected,
-                TOLERANCE,
-            );
-        }
-    }
-}
-
-#[test]
-fn weight_gradient_sums_over_rows() {
-    for engine in engines() {
-        for case in cases() {
-            let Case { layer, rows, .. } = case;
-            let mut gradients = output(&engine, layer.end());
-            let mut status = vector(&engine, &[0u32], 0);
-            let (x, dy) = (vector(&engine, &case.x, 0), vector(&engine, &case.dy, 0));
-            let mut commands = engine.commands();
-            weight_gradient(
-                &mut commands,
-                &layer,
-                rows,
-                &x,
-                &dy,
-                &mut gradients,
-                &mut status,
-            );
-            engine.submit(commands);
-            let mut expected = vec![0.0; layer.end() - layer.weights];
-            for row in 0..rows {
-                for o in 0..layer.outputs {
-                    let dy = f64::from(case.dy[row * layer.outputs + o]);
-                    for i in 0..layer.inputs {
-                        expected[o * layer.inputs + i] +=
-                            dy * f64::from(case.x[row * layer.inputs + i]);
-                    }
-                    expected[layer.outputs * layer.inputs + o] += dy;
+                let (mut on, mut dx) = (
+                    output(&engine, layer.end()),
+                    output(&engine, rows * layer.inputs),
+                );
+                let mut status = vector(&engine, &[0u32], 0);
+                let mut commands = engine.commands();
+                backward(
+                    &mut commands,
+                    &layer,
+                    shape,
+                    rows,
+                    &x,
+                    &dy,
+                    &parameters,
+                    &mut on,
+                    &mut status,
+                    &mut dx,
+                );
+                engine.submit(commands);
+                let [first_dw, first_dx] = first.as_mut().expect("was noted");
+                let actual = read(&engine, &on, layer.end());
+                assert_eq!(*first_dw, actual[layer.weights..], "{shape:?}");
+                let actual = read(&engine, &dx, expected_dx.len());
+                assert_close("dx", &actual, &expected_dx, TOLERANCE);
+                if first_dx.is_empty() {
+                    first_dx.clone_from(&actual);
                 }
+                assert_eq!(*first_dx, actual, "{shape:?}");
+                assert_eq!(read(&engine, &status, 1), [0]);
             }
-            let actual = read(&engine, &gradients, layer.end());
-            assert_close("dW, db", &actual[layer.weights..], &expected, TOLERANCE);
-            assert_eq!(read(&engine, &status, 1), [0]);
         }
     }
 }
@@ -164,8 +213,10 @@ fn a_gradient_that_is_huge_infinite_or_no_number_sets_the_status() {
         weights: 0,
         relu: false,
     };
+    let kinds = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -2e18];
     for engine in engines() {
-        for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -2e18] {
+        let shapes = |bad| Shape::ALL.map(|shape| (bad, shape));
+        for (bad, shape) in kinds.into_iter().flat_map(shapes) {
             let mut dy = vec![1.0; 4];
             dy[3] = bad;
             let mut gradients = output(&engine, layer.end());
@@ -175,8 +226,9 @@ fn a_gradient_that_is_huge_infinite_or_no_number_sets_the_status() {
             weight_gradient(
                 &mut commands,
                 &layer,
+                shape,
                 1,
-                &x,
+                Input::from(&x),
                 &dy,
                 &mut gradients,
                 &mut status,
@@ -185,7 +237,7 @@ fn a_gradient_that_is_huge_infinite_or_no_number_sets_the_status() {
             assert_eq!(
                 read(&engine, &status, 1),
                 [1],
-                "{bad} on {}",
+                "{bad} on {}, {shape:?}",
                 engine.info().engine
             );
         }

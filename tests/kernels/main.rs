@@ -5,6 +5,7 @@ mod common;
 mod draw;
 mod drift;
 mod dropout;
+mod embed;
 mod gather;
 mod gemm;
 mod hardest;

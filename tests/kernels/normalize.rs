@@ -58,7 +58,7 @@ fn enqueued_rows_go_round_the_end_of_the_memory_with_label_and_id() {
             rows: vector(&engine, &vec![7.0f32; capacity * stride], 0),
             tags: vector(&engine, &vec![[7u32; 2]; capacity], 0),
         };
-        let (mut unit, mut norms) = (output(&engine, count * stride), output(&engine, count));
+        let (mut unit, mut norms) = (vector(&engine, &rows, 0), output(&engine, count));
         let mut status = vector(&engine, &[0u32], 0);
         let slots = Slots {
             cursor: 5,
@@ -66,12 +66,11 @@ fn enqueued_rows_go_round_the_end_of_the_memory_with_label_and_id() {
             first_id: 1000,
         };
         let mut commands = engine.commands();
-        let (rows_on, batch_on) = (vector(&engine, &rows, 0), vector(&engine, &batch, 0));
+        let batch_on = vector(&engine, &batch, 0);
         enqueue(
             &mut commands,
             count,
             stride,
-            &rows_on,
             &batch_on,
             2,
             slots,
@@ -129,11 +128,10 @@ fn a_row_without_a_finite_length_sets_the_status() {
                 &mut commands,
                 3,
                 8,
-                &vector(&engine, &rows, 0),
                 &vector(&engine, &[Row::default(); 3], 0),
                 0,
                 slots,
-                &mut output(&engine, 24),
+                &mut vector(&engine, &rows, 0),
                 &mut output(&engine, 3),
                 &mut bank,
                 &mut status,

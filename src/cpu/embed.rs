@@ -1,0 +1,23 @@
+//! The last layer of a head on a batch, on its way into the memory.
+
+use super::gemm::{self, Layer, Rows};
+use super::normalize::{self, Slots};
+use super::ranks::Row;
+
+/// Embeds the rows of `batch` into `unit`, over their length, which goes to `norms`, and into their slots.
+#[expect(clippy::too_many_arguments, reason = "what a kernel reads and writes")]
+pub fn enqueue(
+    layer: &Layer,
+    x: &[f32],
+    parameters: &[f32],
+    batch: &[Row],
+    slots: Slots,
+    unit: &mut [f32],
+    norms: &mut [f32],
+    bank: &mut [f32],
+    tags: &mut [[u32; 2]],
+    status: &mut [u32],
+) {
+    gemm::forward(layer, batch.len(), Rows::from(x), parameters, unit);
+    normalize::enqueue(layer.outputs, batch, slots, unit, norms, bank, tags, status);
+}

@@ -1,0 +1,105 @@
+//! The last layer of a head on a batch: unit embeddings, and their copies in the memory.
+
+use super::gemm::{self, Layer};
+use super::normalize::{Bank, Slots};
+use super::ranks::Row;
+use super::tile::Shape;
+use super::{Access, Kernel, index, wgsl::wgsl};
+use crate::cpu;
+use crate::engine::{Commands, DeviceVec};
+
+/// Rows of a workgroup; the shader's `ROWS`.
+const ROWS: usize = 4;
+
+/// One workgroup per [`ROWS`] rows.
+pub static ENQUEUE: Kernel = Kernel {
+    name: "embed.enqueue",
+    source: wgsl!("gemm.wgsl", "embed.wgsl"),
+    entry: "enqueue",
+    bindings: &[
+        Access::Read,
+        Access::Read,
+        Access::Read,
+        Access::ReadWrite,
+        Access::ReadWrite,
+        Access::ReadWrite,
+        Access::ReadWrite,
+        Access::ReadWrite,
+    ],
+    workgroup_size: 64,
+    workgroup_bytes: 16 * 64,
+};
+
+/// The same with a result an invocation.
+pub static ENQUEUE_TILE: Kernel = Kernel {
+    name: "embed.enqueue_tile",
+    entry: "enqueue_tile",
+    workgroup_size: 256,
+    workgroup_bytes: 16 * 8 * (4 + 65) + 2 * 4 * 4 * 64,
+    ..ENQUEUE
+};
+
+/// Computes a batch's embeddings over their length, `unit`, from the rows `x` that the layer takes, and stores copies of them in
+/// the memory, with the labels of `batch[first ..]`: [`gemm::forward`] and [`super::normalize::enqueue`], bit for bit.
+///
+/// A row whose length is not finite sets `status[0]`; no kernel clears it.
+///
+/// # Shapes
+/// `x`: `[rows, inputs]` · `unit`: `[rows, outputs]` · `norms`: `[rows]`, the lengths before
+#[expect(clippy::too_many_arguments, reason = "what a kernel reads and writes")]
+pub fn enqueue(
+    commands: &mut Commands,
+    layer: &Layer,
+    shape: Shape,
+    rows: usize,
+    x: &DeviceVec<f32>,
+    parameters: &DeviceVec<f32>,
+    batch: &DeviceVec<Row>,
+    first: usize,
+    slots: Slots,
+    unit: &mut DeviceVec<f32>,
+    norms: &mut DeviceVec<f32>,
+    bank: &mut Bank,
+    status: &mut DeviceVec<u32>,
+) {
+    debug_assert!(!layer.relu, "the last layer has no ReLU");
+    match commands {
+        Commands::Gpu(gpu) => gpu.dispatch(
+            shape.choose(&ENQUEUE, &ENQUEUE_TILE),
+            &gemm::Params {
+                first: index(first),
+                cursor: index(slots.cursor),
+                capacity: index(slots.capacity),
+                first_id: slots.first_id,
+                ..gemm::params(layer, rows)
+            },
+            &[
+                x.binding(),
+                batch.binding(),
+                parameters.binding(),
+                unit.binding(),
+                norms.binding(),
+                bank.rows.binding(),
+                bank.tags.binding(),
+                status.binding(),
+            ],
+            rows.div_ceil(ROWS) as u64,
+        ),
+        Commands::Cpu(calls) => {
+            *calls += 1;
+            let batch = &batch.slice()[first..first + rows];
+            cpu::embed::enqueue(
+                layer,
+                x.slice(),
+                parameters.slice(),
+                batch,
+                slots,
+                unit.slice_mut(),
+                norms.slice_mut(),
+                bank.rows.slice_mut(),
+                bank.tags.slice_mut(),
+                status.slice_mut(),
+            );
+        }
+    }
+}

@@ -1,0 +1,178 @@
+use nearfar::Engine;
+use nearfar::kernels::embed;
+use nearfar::kernels::gemm::{Input, Layer, forward};
+use nearfar::kernels::normalize::{self, Bank, Slots};
+use nearfar::kernels::ranks::Row;
+use nearfar::kernels::stride;
+use nearfar::kernels::tile::Shape;
+use nearfar::reference;
+
+use super::common::{assert_close, engines, output, random_rows, read, rng, to_f64, vector};
+
+/// Rows, inputs and outputs around the 4 rows, 64 outputs and 32 inputs that are worked at together; past 256 outputs an
+/// invocation of the normalization has several.
+const SHAPES: [(usize, usize, usize); 8] = [
+    (1, 1, 1),
+    (3, 5, 3),
+    (4, 32, 64),
+    (5, 33, 65),
+    (13, 256, 63),
+    (64, 31, 64),
+    (7, 20, 260),
+    (6, 65, 600),
+];
+
+/// Everything that a batch leaves behind.
+#[derive(Debug, PartialEq)]
+struct Left {
+    unit: Vec<f32>,
+    norms: Vec<f32>,
+    bank: Vec<f32>,
+    tags: Vec<[u32; 2]>,
+    status: Vec<u32>,
+}
+
+/// One layer on random rows, the memory around it, and what `enqueue` leaves there.
+struct Case<'a> {
+    engine: &'a Engine,
+    layer: Layer,
+    rows: usize,
+    x: Vec<f32>,
+    parameters: Vec<f32>,
+}
+
+impl<'a> Case<'a> {
+    fn new(engine: &'a Engine, (rows, inputs, outputs): (usize, usize, usize)) -> Self {
+        let mut rng = rng(rows as u64);
+        let layer = Layer {
+            inputs: stride(inputs),
+            outputs: stride(outputs),
+            weights: 8,
+            relu: false,
+        };
+        let mut parameters = vec![f32::NAN; 8];
+        parameters.extend(random_rows(&mut rng, outputs, inputs));
+        parameters.resize(layer.bias(), 0.0);
+        parameters.extend(random_rows(&mut rng, 1, outputs));
+        Self {
+            engine,
+            layer,
+            rows,
+            x: random_rows(&mut rng, rows, inputs),
+            parameters,
+        }
+    }
+
+    /// In one kernel of a shape, or in two.
+    fn left(&self, shape: Option<Shape>) -> Left {
+        let Self {
+            engine,
+            layer,
+            rows,
+            ..
+        } = *self;
+        let capacity = rows + 2;
+        let slots = Slots {
+            cursor: 1 + rows / 2,
+            capacity,
+            first_id: 1000,
+        };
+        let labels = (0..rows as u32 + 3).map(|i| Row {
+            label: 100 + i,
+            ..Row::default()
+        });
+        let batch = vector(engine, &labels.collect::<Vec<_>>(), 0);
+        let x = vector(engine, &self.x, 0);
+        let parameters = vector(engine, &self.parameters, 0);
+        let mut unit = output(engine, rows * layer.outputs);
+        let mut norms = output(engine, rows);
+        let mut bank = Bank {
+            rows: vector(engine, &vec![7.0f32; capacity * layer.outputs], 0),
+            tags: vector(engine, &vec![[7u32; 2]; capacity], 0),
+        };
+        let mut status = vector(engine, &[0u32], 0);
+        let mut commands = engine.commands();
+        match shape {
+            Some(shape) => embed::enqueue(
+                &mut commands,
+                &layer,
+                shape,
+                rows,
+                &x,
+                &parameters,
+                &batch,
+                3,
+                slots,
+                &mut unit,
+                &mut norms,
+                &mut bank,
+                &mut status,
+            ),
+            None => {
+                let x = Input::from(&x);
+                forward(
+                    &mut commands,
+                    &layer,
+                    Shape::Strip,
+                    rows,
+                    x,
+                    &parameters,
+                    &mut unit,
+                );
+                normalize::enqueue(
+                    &mut commands,
+                    rows,
+                    layer.outputs,
+                    &batch,
+                    3,
+                    slots,
+                    &mut unit,
+                    &mut norms,
+                    &mut bank,
+                    &mut status,
+                );
+            }
+        }
+        engine.submit(commands);
+        Left {
+            unit: read(engine, &unit, rows * layer.outputs),
+            norms: read(engine, &norms, rows),
+            bank: read(engine, &bank.rows, capacity * layer.outputs),
+            tags: read(engine, &bank.tags, capacity),
+            status: read(engine, &status, 1),
+        }
+    }
+}
+
+#[test]
+fn a_batch_is_embedded_and_stored_as_the_layer_and_the_normalization_would_do_it() {
+    for engine in engines() {
+        for shape in SHAPES {
+            let case = Case::new(&engine, shape);
+            let apart = case.left(None);
+            let rows = reference::mlp(&[case.layer], &to_f64(&case.parameters), &to_f64(&case.x));
+            let unit = reference::normalize(&rows, case.layer.outputs);
+            assert_close("unit", &apart.unit, &unit, 1e-5);
+            assert_eq!(apart.status, [0]);
+            for way in Shape::ALL {
+                assert_eq!(case.left(Some(way)), apart, "{shape:?}, {way:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_batch_row_without_a_finite_length_sets_the_status() {
+    for engine in engines() {
+        for (bad, shape) in [f32::NAN, f32::INFINITY, 3e38]
+            .into_iter()
+            .flat_map(|bad| Shape::ALL.map(|shape| (bad, shape)))
+        {
+            let mut case = Case::new(&engine, (6, 8, 12));
+            case.x[41] = bad;
+            let left = case.left(Some(shape));
+            assert_eq!(left.status, [1], "{bad}, {shape:?}");
+            assert!(!left.norms[5].is_finite() && left.norms[4].is_finite());
+        }
+    }
+}
