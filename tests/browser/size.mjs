@@ -4,7 +4,6 @@
 import { execFileSync } from "node:child_process";
 import { copyFileSync, readFileSync, readdirSync } from "node:fs";
 import path from "node:path";
-import { gzipSync } from "node:zlib";
 
 import { root } from "./support.mjs";
 
@@ -12,11 +11,11 @@ const TARGET = "wasm32-unknown-unknown";
 const inside = (...parts) => path.join(root, ...parts);
 const kB = (bytes) => `${(bytes / 1000).toFixed(1).padStart(8)} kB`;
 
-/** Prints the size of each file, and gives their sum in kB, compressed. */
+/** Prints the size of each file, and gives their sum in kB, compressed as the program gzip does it: Node's own is half a percent worse. */
 function listed(files) {
   const packed = files.map((file) => {
     const content = readFileSync(file);
-    const bytes = gzipSync(content, { level: 9 }).length;
+    const bytes = execFileSync("gzip", ["-9c", file], { maxBuffer: 1 << 28 }).length;
     console.log(`${kB(bytes)} compressed, ${kB(content.length)}  ${path.basename(file)}`);
     return bytes;
   });
