@@ -35,7 +35,9 @@ impl Folder {
         let registers = json!({ "kernel": "knn.tile", "statistics": { "Register Count": 168.0 } });
         new.program(
             "tests/registers",
-            &format!("echo 'test result: ok. 1 passed'; echo '{registers}'"),
+            &format!(
+                "printf 'test what_the_driver_says ... '; echo '{registers}'; echo 'test result: ok. 1 passed'"
+            ),
         );
         let mut report = device;
         report["trusted"] = json!(false);
