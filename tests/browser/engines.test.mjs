@@ -59,6 +59,7 @@ test("a few words say what the page runs on, and a sentence why and how fast", a
       const before = await device(page);
       assert.equal(before[0], words);
       assert.match(before[1], new RegExp(said));
+      assert.ok(await page.find("webgpu-report").isHidden());
       // A run changes nothing of it.
       await page.click("step");
       await page.status(/^Paused/);
@@ -82,6 +83,7 @@ test("without WebGPU the sentence says what would bring it to this browser", asy
       assert.equal(words, "Runs on the CPU.");
       assert.match(sentence, /^It runs on the CPU because /);
       assert.match(sentence, said);
+      assert.equal(await page.find("webgpu-report").filter({ visible: true }).getAttribute("href"), "https://webgpureport.org");
     });
   }
 });

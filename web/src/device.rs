@@ -23,10 +23,20 @@ pub(crate) fn Device(state: State) -> impl IntoView {
             (None, None) => String::new(),
         },
     );
+    // Where a browser could have a GPU and gives none.
+    let lacks = move || match (&*state.no_engine.read(), &*state.device.read()) {
+        (Some(_), _) => true,
+        (None, Some(running)) => matches!(running.reason, Reason::NoGpu | Reason::NoDevice(_)),
+        (None, None) => false,
+    };
     view! {
         <p class="device">
             <span data-testid="device">{text}</span>
             <span hidden=move || why.read().is_empty()><Explained name="Why?" text=why testid="device-why"/></span>
+            <a
+                data-testid="webgpu-report" hidden=move || !lacks() href="https://webgpureport.org" target="_blank" rel="noreferrer"
+                title="What WebGPU, which gives pages the GPU, is like in this browser: opens webgpureport.org"
+            >"Check"</a>
         </p>
     }
 }
