@@ -119,10 +119,10 @@ pub struct DeviceInfo {
     /// Optional features that later kernels may use.
     pub features: Vec<String>,
     /// The shape of tiles for all work, where one was asked for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub shape: Option<TileShape>,
     /// The fastest shape for many rows, where they were timed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub tuned: Option<TileShape>,
 }
 
