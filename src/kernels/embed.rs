@@ -11,7 +11,7 @@ use crate::engine::{Commands, DeviceVec};
 /// Rows of a workgroup; the shader's `ROWS`.
 const ROWS: usize = 4;
 
-/// One workgroup per [`ROWS`] rows.
+/// One workgroup per 4 rows.
 pub static ENQUEUE: Kernel = Kernel {
     name: "embed.enqueue",
     source: wgsl!("gemm.wgsl", "embed.wgsl"),
