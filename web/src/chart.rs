@@ -490,7 +490,9 @@ pub(crate) fn Canvas(
     if let Some(told) = told.or(pointed.map(follow)) {
         Effect::new(move || {
             let Some(canvas) = canvas.get() else { return };
-            let tell = Closure::<dyn Fn(Event)>::new(move |event| told.to.run(event));
+            let tell = Closure::<dyn Fn(Event)>::new(move |event| {
+                told.to.try_run(event);
+            });
             let listener = tell.as_ref().unchecked_ref();
             for name in told.of {
                 canvas.add_event_listener_with_callback(name, listener).ok();
@@ -505,7 +507,12 @@ pub(crate) fn Canvas(
             state.track_plots();
             pointed.iter().for_each(Track::track);
         },
-        move |canvas| draw(canvas, &plot.run(())),
+        move |canvas| {
+            // It may be gone by the time its frame comes.
+            if let Some(plot) = plot.try_run(()) {
+                draw(canvas, &plot);
+            }
+        },
     );
     view! { <canvas node_ref=canvas data-testid=testid role="img" aria-label=text></canvas> }
 }
