@@ -118,6 +118,7 @@ pub struct DeviceInfo {
     pub workgroup_size: u32,
     /// Optional features that later kernels may use.
     pub features: Vec<String>,
+    // Both are written where there is none, too: messages to the page are read by place.
     /// The shape of tiles for all work, where one was asked for.
     #[serde(default)]
     pub shape: Option<TileShape>,

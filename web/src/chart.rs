@@ -611,7 +611,7 @@ fn paint<B: DrawingBackend>(
             true => (HPos::Left, px(5.0)),
             false => (HPos::Right, -px(5.0)),
         };
-        let color = rgb("text");
+        let color = rgb("ink");
         let style = text.color(&color).pos(Pos::new(side, VPos::Top));
         let words = EmptyElement::at((at, high)) + Text::new(words.clone(), (beside, 0), style);
         chart.draw_series([words])?;

@@ -35,7 +35,7 @@ pub(crate) fn Device(state: State) -> impl IntoView {
             <span hidden=move || why.read().is_empty()><Explained name="Why?" text=why testid="device-why"/></span>
             <a
                 data-testid="webgpu-report" hidden=move || !lacks() href="https://webgpureport.org" target="_blank" rel="noreferrer"
-                title="What WebGPU, which gives pages the GPU, is like in this browser: opens webgpureport.org"
+                title="Shows what this browser says of WebGPU, which gives pages the GPU (opens webgpureport.org)"
             >"Check"</a>
         </p>
     }

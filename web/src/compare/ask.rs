@@ -56,7 +56,7 @@ pub(super) fn Ask(state: State, session: Session) -> impl IntoView {
                 />
             </label>
             <About
-                of="a seed" text="Each setting is trained so many times, with other first weights and other batches, so that luck is told from merit. Three are enough for a first look; one ranks, and calls nothing clear."
+                of="a seed" text="A seed decides the first weights and the batches. Each setting is trained with so many seeds, so that luck is told from merit. Three are enough for a first look; with one, no difference is called clear."
             />
             <button class="primary" data-testid="compare-start" aria-disabled=off on:click=move |_| session.compare()>{text}</button>
         </div>
