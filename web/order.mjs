@@ -13,8 +13,11 @@ import path from "node:path";
 const RUN = 5;
 /** A run that more functions have says nothing. */
 const COMMON = 4000;
-/** How far back the next function is compared: functions, and bytes, of which gzip sees 32,768. */
-const BACK = { functions: 12, bytes: 30_000 };
+/**
+ * How far back the next function is compared: functions, and bytes, of which gzip sees 32,768; and what a function counts for
+ * beside the one after it.
+ */
+const BACK = { functions: 12, bytes: 30_000, fades: 0.9 };
 
 /** What Rust compiles for the web with. */
 const FEATURES = ["simd", "bulk-memory", "bulk-memory-opt", "nontrapping-float-to-int", "sign-ext", "mutable-globals", "reference-types", "multivalue"].map((name) => `--enable-${name}`);
@@ -97,9 +100,12 @@ function without(wasm, isLeft) {
   return Buffer.concat([wasm.subarray(0, at + 1), encoded(content.length), content, wasm.subarray(end)]);
 }
 
+/** The library that a file is of. */
+const LIBRARY = /^\/.*\/(registry\/src\/[^/]+|library)\/[^/]+/;
+
 /**
- * A wasm whose panics in libraries say their file alone: the lines and columns of a thousand such places are 3 kB. Ours keep theirs.
- * Each place is four numbers: where the name of its file stands, how long that is, line and column.
+ * A wasm whose panics in libraries name the library alone: files, lines and columns of a thousand such places are 5 kB. Ours keep
+ * theirs. Each place is four numbers: where the name of its file stands, how long that is, line and column.
  */
 function unplaced(wasm) {
   const { begin } = sections(wasm).find(({ id }) => id === 11);
@@ -110,10 +116,19 @@ function unplaced(wasm) {
     if (wasm[next] !== 0 || wasm[next + 1] !== 0x41) throw new Error("a segment of another kind");
     const [base, past] = leb(wasm, next + 2);
     const [length, first] = leb(wasm, past + 1);
+    const libraries = new Map();
     for (let at = first + ((4 - (base % 4)) % 4); at + 16 <= first + length; at += 4) {
       const [name, size] = [wasm.readUInt32LE(at) - base, wasm.readUInt32LE(at + 4)];
       if (name < 0 || size > 250 || name + size > length || wasm[first + name] !== 0x2f) continue;
-      if (wasm.toString("latin1", first + name + size - 3, first + name + size) === ".rs") text.fill(0, at + 8, at + 16);
+      const file = wasm.toString("latin1", first + name, first + name + size);
+      const [library] = (file.endsWith(".rs") && LIBRARY.exec(file)) || [];
+      if (!library) continue;
+      if (!libraries.has(library)) libraries.set(library, name);
+      const named = libraries.get(library);
+      text.writeUInt32LE(base + named, at);
+      text.writeUInt32LE(library.length, at + 4);
+      text.fill(0, at + 8, at + 16);
+      text.fill(0, first + name + (name === named ? library.length : 0), first + name + size);
     }
     next = first + length;
   }
@@ -165,13 +180,13 @@ function ordered(bodies) {
         for (const other of others) {
           if (placed[other]) continue;
           if (shared[other] === 0) met.push(other);
-          shared[other] += 1 / Math.log2(1 + others.length);
+          shared[other] += BACK.fades ** back / Math.log2(1 + others.length) ** 1.25;
         }
       }
     }
     let [best, most] = [-1, 0];
     for (const other of met) {
-      const share = shared[other] / (60 + own[other].length) ** 0.6;
+      const share = shared[other] / (60 + own[other].length) ** 0.65;
       if (share > most) [best, most] = [other, share];
       shared[other] = 0;
     }

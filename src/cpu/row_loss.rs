@@ -1,4 +1,7 @@
 //! Losses of rows of similarities: each row reduced to a few numbers, then dL/ds of every pair that is kept.
+//!
+//! Natively, what does the arithmetic has to be inlined to where the instructions are chosen. WebAssembly has one kind of them:
+//! there it stands once.
 
 use pulp::{Arch, Simd, WithSimd};
 
@@ -250,7 +253,7 @@ impl Pairs {
     }
 
     /// Sets how many places there are; those that fill up the last vector do not count.
-    #[inline(always)]
+    #[cfg_attr(not(target_arch = "wasm32"), inline(always))]
     fn fill_up(&mut self, count: usize) {
         self.count = count.next_multiple_of(LANES);
         self.v[count..self.count].fill(NONE);
@@ -289,7 +292,7 @@ impl Pairs {
     }
 
     /// The largest of the numbers of pairs that count.
-    #[inline(always)]
+    #[cfg_attr(not(target_arch = "wasm32"), inline(always))]
     fn largest(&self, numbers: &Numbers) -> f32 {
         let mut tops = [f32::MIN; LANES];
         let numbers = numbers[..self.count].chunks_exact(LANES);
@@ -368,7 +371,7 @@ impl RowCost {
     }
 
     /// What stands in the exponents of pairs.
-    #[inline(always)]
+    #[cfg_attr(not(target_arch = "wasm32"), inline(always))]
     fn exponents(&self, pairs: &Pairs, x: &mut Numbers) {
         let ([scale_p, scale_n], [margin_p, margin_n]) = (self.scales, self.margins);
         match (self.form, pairs.positive) {
@@ -414,12 +417,12 @@ impl RowCost {
 
     /// `dL/ds` of pairs, from what their row is reduced to. `log_of`: of a pair, the log-sum-exp
     /// over the negatives of the row that is its reference, for positives in [`Form::Lifted`].
-    #[inline(always)]
+    #[cfg_attr(not(target_arch = "wasm32"), inline(always))]
     fn slopes(
         &self,
         pairs: &Pairs,
         row: &Reduced,
-        log_of: impl Fn(usize) -> f32,
+        log_of: &dyn Fn(usize) -> f32,
         divisor: f32,
         slopes: &mut Numbers,
     ) {
@@ -798,7 +801,7 @@ impl Sums {
         below: 0.0,
     };
 
-    #[inline(always)]
+    #[cfg_attr(not(target_arch = "wasm32"), inline(always))]
     fn add(&mut self, cost: &RowCost, pairs: &Pairs) {
         let mut x = [0.0; SEGMENT];
         self.count += pairs.sum(&x, |_| 1.0);
@@ -1067,7 +1070,7 @@ impl<L: Fn(u32) -> f32> WithSimd for SlopesOfRow<'_, L> {
         inputs.positives(cost, width, number, false, |places, pairs| {
             let mut slopes = [0.0; SEGMENT];
             let log_of = |i: usize| places.get(i).map_or(EMPTY, |place| log_of(*place));
-            cost.slopes(pairs, row, log_of, divisors[0], &mut slopes);
+            cost.slopes(pairs, row, &log_of, divisors[0], &mut slopes);
             let numbers = slopes.iter().zip(&pairs.times);
             for (place, (slope, times)) in places.iter().zip(numbers) {
                 let weight = &mut weights[*place as usize];
@@ -1077,7 +1080,7 @@ impl<L: Fn(u32) -> f32> WithSimd for SlopesOfRow<'_, L> {
         });
         inputs.negatives(cost, width, number, false, |first, pairs| {
             let mut slopes = [0.0; SEGMENT];
-            cost.slopes(pairs, row, |_| EMPTY, divisors[1], &mut slopes);
+            cost.slopes(pairs, row, &|_| EMPTY, divisors[1], &mut slopes);
             let numbers = slopes.iter().zip(&pairs.times);
             for (weight, (slope, times)) in weights[first..].iter_mut().zip(numbers) {
                 let slope = slope * if pooled { *weight } else { 1.0 };

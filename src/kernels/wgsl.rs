@@ -1,4 +1,4 @@
-//! The text of shaders, compiled in without its comments and indents: they are a third of the page's first load otherwise, and only
+//! The text of shaders, compiled in without its comments, its indents and the spaces beside signs: they are a third of the page's first load otherwise, and only
 //! a reader of `shaders/` needs them. Lines keep their numbers.
 
 /// The code of files in `shaders/`, one part for each: a file that several shaders share is compiled in once.
@@ -29,7 +29,8 @@ pub(super) const fn length(text: &str) -> usize {
     length
 }
 
-/// A text without its comments, which run from `//` to the end of a line, and without spaces that follow another or begin a line.
+/// A text without its comments, which run from `//` to the end of a line, and without spaces that follow another, begin a line, or
+/// stand beside a sign that nothing is joined to.
 /// `LENGTH` is its [`length`].
 pub(super) const fn code<const LENGTH: usize>(text: &str) -> [u8; LENGTH] {
     let bytes = text.as_bytes();
@@ -48,7 +49,7 @@ pub(super) const fn code<const LENGTH: usize>(text: &str) -> [u8; LENGTH] {
 
 /// The end of what is left out from here on, or here where nothing is.
 const fn past_unread(bytes: &[u8], mut at: usize) -> usize {
-    while at > 0 && at < bytes.len() && bytes[at] == b' ' && matches!(bytes[at - 1], b' ' | b'\n') {
+    while at > 0 && at < bytes.len() && bytes[at] == b' ' && is_needless(bytes, at) {
         at += 1;
     }
     if at + 1 < bytes.len() && bytes[at] == b'/' && bytes[at + 1] == b'/' {
@@ -59,6 +60,27 @@ const fn past_unread(bytes: &[u8], mut at: usize) -> usize {
     at
 }
 
+/// Whether the space there parts nothing.
+const fn is_needless(bytes: &[u8], at: usize) -> bool {
+    let before = bytes[at - 1];
+    let after = if at + 1 < bytes.len() {
+        bytes[at + 1]
+    } else {
+        b' '
+    };
+    // The end of a type and the sign after it would be one.
+    let joins = before == b'>' && after == b'=';
+    !joins && (before == b' ' || before == b'\n' || parts(before) || parts(after))
+}
+
+/// Whether a sign stands for itself, whatever is next to it. A minus does not, beside another.
+const fn parts(sign: u8) -> bool {
+    matches!(
+        sign,
+        b',' | b';' | b':' | b'=' | b'{' | b'}' | b'(' | b')' | b'+' | b'*' | b'?'
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -66,11 +88,11 @@ mod tests {
     #[test]
     fn comments_and_indents_go_and_lines_stay() {
         const TEXT: &str =
-            "// What it does: √n.\n  let a = b / c;  // why\n\n    // so\nlet d = 1; /";
+            "// What it does: √n.\n  let a = b / c - -1;  // why\n\n    // so\nlet d = 1; /";
         const CODE: [u8; length(TEXT)] = code(TEXT);
         assert_eq!(
             str::from_utf8(&CODE),
-            Ok("\nlet a = b / c; \n\n\nlet d = 1; /")
+            Ok("\nlet a=b / c - -1;\n\n\nlet d=1;/")
         );
     }
 }

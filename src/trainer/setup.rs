@@ -139,6 +139,8 @@ pub(super) struct Blocks {
     pub(super) positives: usize,
     /// Triplets of an anchor that are looked at one by one, at most.
     looked_at: u64,
+    /// As many where all classes have as many rows.
+    usually_looked_at: u64,
     /// Dispatches of a block at most.
     pub(super) dispatches: usize,
 }
@@ -230,7 +232,8 @@ impl Sizes {
             let rows = if alone { batch } else { references };
             let positives = sampler.most_of_a_class(rows).saturating_sub(1);
             let dim = config.embedding_size;
-            Blocks::new(&rule, anchors, references, positives, dim, alone)
+            let usual = positives.min(references.div_ceil(dataset.class_names.len().max(1)));
+            Blocks::new(&rule, anchors, references, [usual, positives], dim, alone)
         };
         let with_memory = (config.memory() > 0).then(|| blocks(memory, false));
         let alone = config.memory() == 0 || config.memory_start_step > 0;
@@ -291,9 +294,16 @@ impl Sizes {
         self.with_memory.iter().chain(&self.alone)
     }
 
-    /// Floating-point operations of a step, about.
+    /// Floating-point operations of a step, about and at most.
     pub(super) fn step_operations(&self, alone: bool) -> f64 {
         self.head_operations() + self.mining_operations(alone, self.anchors)
+    }
+
+    /// Those of a step where all classes have as many rows.
+    pub(super) fn usual_operations(&self, alone: bool) -> f64 {
+        let blocks = self.blocks(alone);
+        let of_an_anchor = blocks.operations_of_an_anchor(self.stride(), blocks.usually_looked_at);
+        self.head_operations() + self.anchors as f64 * of_an_anchor
     }
 
     /// Those of its way through the head and back.
@@ -303,7 +313,8 @@ impl Sizes {
 
     /// Those of mining so many of its rows.
     pub(super) fn mining_operations(&self, alone: bool, rows: usize) -> f64 {
-        rows as f64 * self.blocks(alone).operations_of_an_anchor(self.stride())
+        let blocks = self.blocks(alone);
+        rows as f64 * blocks.operations_of_an_anchor(self.stride(), blocks.looked_at)
     }
 
     /// Those of a miner that looks at so many rows for their weights.
@@ -492,7 +503,7 @@ impl Blocks {
         rule: &MiningRule,
         anchors: usize,
         references: usize,
-        positives: usize,
+        [usual, positives]: [usize; 2],
         dim: usize,
         alone: bool,
     ) -> Self {
@@ -539,6 +550,7 @@ impl Blocks {
             references,
             positives,
             looked_at: rule.looked_at(positives as u64, references as u64),
+            usually_looked_at: rule.looked_at(usual as u64, references as u64),
             dispatches: dispatches(rows),
         }
     }
@@ -552,9 +564,9 @@ impl Blocks {
         }
     }
 
-    /// Floating-point operations of mining one anchor, about.
-    fn operations_of_an_anchor(&self, stride: usize) -> f64 {
-        6.0 * (self.references as f64 * stride as f64) + 32.0 * self.looked_at as f64
+    /// Floating-point operations of mining one anchor, about, where so many triplets are looked at.
+    fn operations_of_an_anchor(&self, stride: usize, looked_at: u64) -> f64 {
+        6.0 * (self.references as f64 * stride as f64) + 32.0 * looked_at as f64
     }
 }
 

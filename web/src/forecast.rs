@@ -7,6 +7,9 @@ use crate::plots::Purposes;
 use crate::protocol;
 use crate::state::{Phase, State};
 
+/// Where the browser keeps how fast runs were, before the name of the adapter.
+const KEY: &str = "nearfar.rate.";
+
 /// Bytes from which on it is said what another library would hold.
 const MUCH: u64 = 1 << 30;
 
@@ -59,11 +62,29 @@ fn sentence(forecast: &protocol::RunForecast) -> String {
     )
 }
 
+/// Has the browser keep how fast a run was: operations of a forecast a millisecond.
+pub(crate) fn remember(adapter: &str, rate: f64) {
+    if let Ok(Some(storage)) = window().local_storage() {
+        let key = [KEY, adapter].concat();
+        storage.set_item(&key, &rate.to_string()).ok();
+    }
+}
+
+/// What it keeps.
+pub(crate) fn remembered(adapter: &str) -> Option<f64> {
+    let storage = window().local_storage().ok()??;
+    let text = storage.get_item(&[KEY, adapter].concat()).ok()??;
+    // The parser of numbers that the page has anyway: that of the standard library is 12 kB more.
+    let rate = serde_json::from_str(&text).ok();
+    rate.filter(|rate: &f64| *rate > 0.0)
+}
+
 /// A time that is known roughly.
 pub(crate) fn time(ms: f64) -> String {
     let seconds = ms / 1e3;
     match seconds {
         _ if seconds < 1.0 => "less than a second".to_owned(),
+        _ if seconds < 5.0 => format!("about {} s", (2.0 * seconds).round() / 2.0),
         _ if seconds < 10.0 => format!("about {seconds:.0} s"),
         _ if seconds < 90.0 => format!("about {:.0} s", 5.0 * (seconds / 5.0).round()),
         _ if seconds < 5400.0 => format!("about {:.0} min", seconds / 60.0),

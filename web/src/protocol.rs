@@ -45,6 +45,8 @@ pub(crate) enum Command {
         /// Its settings.
         #[serde(with = "as_json")]
         config: Box<TrainConfig>,
+        /// How fast earlier runs were; it is measured without it.
+        rate: Option<f64>,
     },
     /// Starts a run, in place of one under way.
     Start {
@@ -258,6 +260,8 @@ pub(crate) enum Event {
         warnings: Vec<Warning>,
         /// The work itself, in milliseconds.
         elapsed_ms: f64,
+        /// How fast it was: operations of a forecast a millisecond.
+        rate: Option<f64>,
     },
     /// What was taken home can be gone on with: beside it comes its checkpoint.
     SavedRun(Box<Offer>),

@@ -1,6 +1,7 @@
 //! [`Session`]: the page's end of the line to the worker, and what its buttons and keys do.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use js_sys::{Array, Float32Array, Reflect, Uint8Array, Uint32Array};
 use leptos::prelude::*;
@@ -8,6 +9,7 @@ use nearfar::{EngineKind, Pictures, STREAM_FROM_BYTES, TrainConfig};
 use wasm_bindgen::prelude::*;
 use web_sys::{File, HtmlLinkElement, MessageEvent, Worker, WorkerOptions, WorkerType};
 
+use crate::forecast;
 use crate::protocol::{Command, Event, Part};
 use crate::source::{Asked, Reading, Source};
 use crate::state::{Phase, Places, State, View};
@@ -161,9 +163,12 @@ impl Session {
 
     /// Asks what a run with the settings on the page would take, whenever one could start and they changed.
     pub(crate) fn ask_forecast(&self) {
-        if self.state.device.read().is_some() && self.state.can_start() {
+        if let Some(running) = &*self.state.device.read()
+            && self.state.can_start()
+        {
             let config = Box::new(self.state.config.get());
-            self.send(&Command::Forecast { config }, &[]);
+            let rate = forecast::remembered(&running.device.adapter);
+            self.send(&Command::Forecast { config, rate }, &[]);
         }
     }
 
@@ -312,6 +317,8 @@ impl Session {
             event => {
                 if matches!(event, Event::Device(_)) {
                     say_up();
+                    let session = *self;
+                    set_timeout(move || untrack(|| session.ask_forecast()), QUIET);
                 }
                 self.state.apply(event);
             }
@@ -329,6 +336,9 @@ fn say_up() {
 /// Why nothing runs on data that is imagined.
 pub(crate) const ONLY_IMAGINED: &str =
     "There are no rows yet, only their number: choose a sample, or drop a table, to run.";
+
+/// After so long the page stands still, and the engine is timed once more.
+const QUIET: Duration = Duration::from_secs(4);
 
 /// Test rows that are scored where a person does not want to wait for all.
 pub(crate) const FEWER: usize = 1000;

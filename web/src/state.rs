@@ -11,6 +11,7 @@ use nearfar::{
 
 use crate::checkpoints::Offer;
 use crate::compare::Compare;
+use crate::forecast;
 use crate::hardest;
 use crate::history::History;
 use crate::lens::Lens;
@@ -784,7 +785,11 @@ impl State {
                 compared,
                 warnings,
                 elapsed_ms,
+                rate,
             } => {
+                if let (Some(running), Some(rate)) = (&*self.device.read_untracked(), rate) {
+                    forecast::remember(&running.device.adapter, rate);
+                }
                 self.curves.update(|curves| {
                     (curves.compared, curves.warnings) = (compared, warnings);
                     curves.scores = Some(*scores);

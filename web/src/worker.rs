@@ -40,6 +40,8 @@ const PREVIEW_COLUMNS: usize = 8;
 
 /// How often the page hears how far long work is.
 const SAY_EVERY: Duration = Duration::from_millis(400);
+/// How often the engine is timed for forecasts: first while the page still comes up, then once more.
+const OFTEN: u32 = 2;
 /// What is asked of a run that is gone.
 const NO_RUN: &str = "There is no run any more: press Run to start one.";
 /// After so long a run goes on again by itself where its device is lost.
@@ -70,6 +72,7 @@ pub(crate) fn start(scope: &DedicatedWorkerGlobalScope) {
         owes_map: false,
         idle: None,
         empty: None,
+        timed: 0,
         tested: None,
         until: 0,
         evaluating: false,
@@ -165,6 +168,8 @@ struct Core {
     idle: Option<Engine>,
     /// What is known of the engine while nothing runs on it, once it was timed.
     empty: Option<Empty>,
+    /// How often it was timed, or `OFTEN` where a run told how fast it is.
+    timed: u32,
     /// The device that was tested, and how fast it is.
     tested: Option<(DeviceInfo, SelfTest)>,
     /// The step at which the run pauses; it is paused when it is there.
@@ -241,7 +246,7 @@ impl Core {
                 Ok((offer, bytes)) => self.post(&Event::SavedRun(Box::new(offer)), &[bytes]),
                 Err(error) => self.say(&Event::NotOpened(error.to_string())),
             },
-            Command::Forecast { config } => self.forecast(&config).await,
+            Command::Forecast { config, rate } => self.forecast(&config, rate).await,
             Command::Start { config, steps } => {
                 if let Err(error) = self.begin(*config, steps).await {
                     self.say(&Event::NotStarted(error.to_string()));
@@ -742,9 +747,9 @@ impl Core {
     }
 
     /// Says what a run would hold and take, where there is data and an engine to say it of.
-    async fn forecast(&mut self, config: &TrainConfig) {
-        if self.empty.is_none() {
-            self.time().await;
+    async fn forecast(&mut self, config: &TrainConfig, rate: Option<f64>) {
+        if self.timed < OFTEN {
+            self.time(rate).await;
         }
         let (Some(data), Some(empty)) = (&self.data, &self.empty) else {
             return;
@@ -770,7 +775,7 @@ impl Core {
     /// Says what a comparison would take, where there is data and an engine to say it of.
     async fn plan_comparison(&mut self, asked: &CompareConfig) {
         if self.empty.is_none() {
-            self.time().await;
+            self.time(None).await;
         }
         let (Some(data), Some(empty)) = (&self.data, &self.empty) else {
             return;
@@ -839,13 +844,32 @@ impl Core {
         }
     }
 
-    /// Times the engine that no run uses.
-    async fn time(&mut self) {
+    /// Times the engine that no run uses, where it is not known how fast it is.
+    async fn time(&mut self, known: Option<f64>) {
         let Some(engine) = self.idle.take() else {
             return;
         };
+        let timed = match known {
+            Some(operations_per_ms) => Ok((
+                engine,
+                Rate {
+                    operations_per_ms,
+                    ..Rate::default()
+                },
+            )),
+            None => Trainer::measure_rate(engine).await,
+        };
         // A device that is lost meanwhile is opened again by the run.
-        if let Ok((engine, rate)) = Trainer::measure_rate(engine).await {
+        if let Ok((engine, mut rate)) = timed {
+            // What else goes on makes it slower, never faster.
+            if let Some(before) = &self.empty {
+                rate.operations_per_ms = rate.operations_per_ms.max(before.rate.operations_per_ms);
+            }
+            self.timed = if known.is_some() {
+                OFTEN
+            } else {
+                self.timed + 1
+            };
             self.empty = Some(Empty {
                 rate,
                 memory: MemoryReport::new(engine.ledger()),
@@ -1126,6 +1150,7 @@ impl Core {
         if let Ok(forecast) = Trainer::plan(&room, data, config, &empty.rate) {
             let faster = forecast.predicted_ms / elapsed_ms.max(1.0);
             empty.rate.operations_per_ms *= faster.clamp(0.1, 10.0);
+            self.timed = OFTEN;
         }
     }
 
@@ -1137,6 +1162,10 @@ impl Core {
             compared: run.compared().to_vec(),
             warnings: run.warnings().to_vec(),
             elapsed_ms: run.elapsed_ms(),
+            rate: self
+                .empty
+                .as_ref()
+                .map(|empty| empty.rate.operations_per_ms),
         });
         self.say_can_evaluate(run);
     }
