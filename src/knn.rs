@@ -8,7 +8,6 @@ use crate::engine::{DeviceVec, Engine, Workspace};
 use crate::error::{Error, Result};
 use crate::forecast::{Forecast, Rate, check_count};
 use crate::kernels::knn::{self, Asked, Inputs, MOST_KEPT, Scratch, Search, VISIT};
-use crate::kernels::tile::Shape;
 use crate::kernels::{self, stride};
 use crate::ledger::Purpose;
 use crate::memory::zeros;
@@ -259,7 +258,7 @@ impl Seeker {
                 rows,
                 ..*chunk
             };
-            let shape = Shape::of(slices.engine().info(), rows);
+            let shape = knn::shape_for(slices.engine().info(), &search);
             let all = search.visits();
             let of_visit = operations * (rows * chunk.references.div_ceil(all)) as f64;
             let mut done = 0;
@@ -268,7 +267,7 @@ impl Seeker {
                 let most = match (&scratch.kept, self.careful) {
                     (DeviceVec::Cpu(_), _) => all - done,
                     (_, true) => 1,
-                    (_, false) => knn::visits_together(done, chunk.k).min(all - done),
+                    (_, false) => knn::visits_together(&search, shape, done).min(all - done),
                 };
                 let visits = done..done + slices.pace().units(of_visit, most);
                 done = visits.end;

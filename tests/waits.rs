@@ -6,8 +6,8 @@ use std::rc::Rc;
 
 use common::{engines, open, random_rows, rng};
 use nearfar::{
-    Dataset, Distance, Engine, EngineKind, KnnIndex, ListingSpec, Miner, RowSource, Rows, Side,
-    Trainer, Wanted, checksum, evaluate, mine,
+    Dataset, Distance, Engine, EngineChoice, EngineKind, KnnIndex, ListingSpec, Miner, RowSource,
+    Rows, Side, TileShape, Trainer, Wanted, checksum, evaluate, mine,
 };
 
 /// A trainer on the digits, with a small memory.
@@ -156,6 +156,42 @@ fn a_search_takes_a_handful_of_dispatches_and_a_submit_a_mebibyte() {
         assert!(submits <= 120, "{submits} submits");
         assert!(dispatches <= 8, "{dispatches} dispatches");
     });
+}
+
+#[test]
+fn a_few_queries_among_many_references_are_one_pass() {
+    let references = rows(7, 100_000, 128);
+    // As hardware has it.
+    let choice = EngineChoice {
+        kind: Some(EngineKind::Gpu),
+        shape: Some(TileShape::Tile),
+        ..EngineChoice::default()
+    };
+    let engine = pollster::block_on(Engine::open(&choice, 256 << 20)).expect("opens");
+    engine.hold_pace(1e10);
+    for count in [1, 8] {
+        let queries = rows(8, count, 128);
+        pollster::block_on(async {
+            let index = KnnIndex::new(&engine, &references, Some(&queries), 10).await;
+            let mut index = index.expect("fits");
+            let mut found = Vec::new();
+            // The first search brings the references in.
+            for _ in 0..2 {
+                let (before, dispatches) = (counts(&engine), engine.dispatches());
+                let nearest = index.search(Some(&queries), |_, _| {}).await;
+                let [waits, submits] = counts(&engine);
+                let dispatches = engine.dispatches() - dispatches;
+                found.push((nearest.expect("searches"), dispatches));
+                if found.len() == 2 {
+                    println!("{count} queries: {dispatches} dispatches");
+                    assert_eq!([waits - before[0], submits - before[1]], [1, 1]);
+                    // Brings the queries in, and clears what they keep; one pass over all references; the best of that.
+                    assert_eq!(dispatches, 4);
+                }
+            }
+            assert_eq!(found[0].0, found[1].0);
+        });
+    }
 }
 
 #[test]

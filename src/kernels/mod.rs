@@ -32,7 +32,7 @@ use crate::device::DeviceInfo;
 pub use crate::gpu::{Access, Kernel};
 
 /// Every kernel there is.
-pub static ALL: [&Kernel; 72] = [
+pub static ALL: [&Kernel; 73] = [
     &gather::GATHER,
     &gather::SCATTER,
     &gemm::FORWARD,
@@ -47,6 +47,7 @@ pub static ALL: [&Kernel; 72] = [
     &knn::CLEAR,
     &knn::STRIP,
     &knn::TILE,
+    &knn::FEW,
     &knn::KEEP,
     &knn::KEEP_SERIAL,
     &normalize::NORMALIZE,
