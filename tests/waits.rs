@@ -195,6 +195,26 @@ fn a_few_queries_among_many_references_are_one_pass() {
 }
 
 #[test]
+fn blocks_of_queries_are_searched_while_nobody_waits() {
+    // Five blocks of 4,096 queries at most.
+    let (references, queries) = (rows(9, 300, 12), rows(10, 17_000, 12));
+    let engine = fast_gpu();
+    pollster::block_on(async {
+        let index = KnnIndex::new(&engine, &references, Some(&queries), 7).await;
+        let mut index = index.expect("fits");
+        let (before, mut heard) = (engine.waits(), Vec::new());
+        let found = index
+            .search(Some(&queries), |done, _| heard.push(done))
+            .await;
+        let waits = engine.waits() - before;
+        println!("{waits} waits");
+        assert_eq!(found.expect("searches").ids.len(), 7 * 17_000);
+        assert_eq!(heard, [4096, 8192, 12_288, 16_384, 17_000]);
+        assert!(waits <= 2, "{waits} waits");
+    });
+}
+
+#[test]
 fn an_evaluation_takes_three_submits_for_a_thousand_queries() {
     let known = rows(4, 10_000, 16);
     for classes in [10, 100] {
