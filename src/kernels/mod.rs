@@ -128,6 +128,9 @@ pub fn used_on(info: &DeviceInfo) -> impl Iterator<Item = &'static Kernel> + use
 /// without a word.
 pub(crate) const MOST_STEPS: usize = 16_384;
 
+/// Rounds of one loop at most where invocations of a workgroup wait for it.
+pub(crate) const MOST_ROUNDS: usize = 1024;
+
 /// Floats from one row of a matrix to the next: `columns` rounded up to whole vec4s.
 pub fn stride(columns: usize) -> usize {
     columns.next_multiple_of(4)
