@@ -38,9 +38,10 @@ fn mean(
   @builtin(local_invocation_index) lane: u32,
 ) {
   let k = (group.x + group.y * groups.x) * WORKGROUP_SIZE + lane;
-  if k < params.stride {
-    state[k] = mean_of(k);
+  if k >= params.stride {
+    return;
   }
+  state[k] = mean_of(k);
 }
 
 @compute @workgroup_size(WORKGROUP_SIZE)

@@ -4,14 +4,18 @@
 //
 // clear          one workgroup a query   kept[query] = k times nothing, counts[query] = 0
 // strip, tile    see tile.wgsl           what is nearer than the farthest kept goes to survivors[query], in any order
+// few            one workgroup a slice   of few queries and k: the k nearest of SLICE references go to survivors[query], in any order
 // keep           one workgroup a query   kept[query] = the k nearest of kept and survivors, nearest first; counts[query] = 0
 // keep_serial    one invocation a query  the same without a barrier, for a small k where barriers are dear
 //
 // A visit is one reference in `step` of the chunk, VISIT at most. A look takes `width` visits together, from `offset` on; all
 // that survive one visit have room. Where more survive a look than have room, LOST stands first among the query's
-// neighbours from then on. What survives in which slot is left to chance, and `keep` sorts it out.
+// neighbours from then on. What survives in which slot is left to chance, and `keep` sorts it out. All that survives `few` has
+// room: a look of it takes as many slices as k goes into VISIT.
 
 const VISIT = 1024u;
+const SLICE = 1024u;    // references of a workgroup of `few`: 4 an invocation
+const STRETCHES = 64u;  // of a slice; no k of `few` is larger
 const NOTHING = vec2u(0xc0000000u, 0xffffffffu);  // -2.0, no id: farther than every reference
 const LOST = vec2u(0x40400000u, 0u);              // 3.0: nearer than every reference
 
@@ -38,6 +42,10 @@ struct Params {
 
 var<workgroup> count: u32;                   // 4 bytes
 var<workgroup> entries: array<vec2u, 1536>;  // 12 KiB: k and VISIT together
+
+var<workgroup> bests: array<atomic<u32>, STRETCHES>;  // 256 bytes
+var<workgroup> least: u32;                            // 4 bytes
+var<workgroup> found: atomic<u32>;                    // 4 bytes
 
 /// Whether `b` is nearer than `a`; both are (similarity's bits, id).
 fn nearer(a: vec2u, b: vec2u) -> bool {
@@ -79,6 +87,122 @@ fn offer(query: u32, i: u32, s: f32, farthest: vec2u) {
     if entry.y != about.x && nearer(entry, about.yz) {
       let slot = atomicAdd(&counts[query], 1u);
       survivors[query * VISIT + min(slot, VISIT - 1u)] = entry;  // past the last they are lost in any case
+    }
+  }
+}
+
+/// The similarities of four rows of the block, from `row` on, one vector each, to the references that begin at these vec4s.
+fn quad(row: u32, at: vec4u) -> mat4x4f {
+  let a = vec4u(row_start(row), row_start(row + 1u), row_start(row + 2u), row_start(row + 3u));
+  var s = mat4x4f();
+  for (var start = 0u; start < params.stride; start += BLOCK) {
+    var p0 = vec4f();
+    var p1 = vec4f();
+    var p2 = vec4f();
+    var p3 = vec4f();
+    for (var k = start; k < min(start + BLOCK, params.stride); k++) {
+      let b0 = references[at.x + k];
+      let b1 = references[at.y + k];
+      let b2 = references[at.z + k];
+      let b3 = references[at.w + k];
+      let x = vec4f(b0.x, b1.x, b2.x, b3.x);
+      let y = vec4f(b0.y, b1.y, b2.y, b3.y);
+      let z = vec4f(b0.z, b1.z, b2.z, b3.z);
+      let w = vec4f(b0.w, b1.w, b2.w, b3.w);
+      p0 = chains(anchors[a.x + k], x, y, z, w, p0);
+      p1 = chains(anchors[a.y + k], x, y, z, w, p1);
+      p2 = chains(anchors[a.z + k], x, y, z, w, p2);
+      p3 = chains(anchors[a.w + k], x, y, z, w, p3);
+    }
+    s += mat4x4f(p0, p1, p2, p3);
+  }
+  return s;
+}
+
+/// The similarity of a reference as an integer in the same order; 0, below all, where the query has no use for it.
+fn rank_key(query: u32, i: u32, s: f32, farthest: vec2u) -> u32 {
+  let entry = vec2u(bitcast<u32>(s), params.first_id + place(i));
+  let about = asked[query];
+  if i >= params.references || entry.y == about.x || !nearer(farthest, entry) || !nearer(entry, about.yz) {
+    return 0u;
+  }
+  let bits = select(entry.x, 0u, s == 0.0);  // -0.0 is as near as 0.0
+  return select(bits | 0x80000000u, ~bits, bits >= 0x80000000u);
+}
+
+/// Keeps a reference that may be among the k nearest of the slice.
+fn propose(i: u32, s: f32, key: u32) {
+  if key >= max(least, 1u) {
+    entries[atomicAdd(&found, 1u)] = vec2u(bitcast<u32>(s), params.first_id + place(i));
+  }
+}
+
+/// Lets the k nearest of the workgroup's references survive, four an invocation. Called in uniform control flow.
+fn choose(query: u32, i: vec4u, s: vec4f, lane: u32) {
+  let farthest = kept_before[(query + 1u) * params.k - 1u];
+  let key = vec4u(
+    rank_key(query, i.x, s.x, farthest),
+    rank_key(query, i.y, s.y, farthest),
+    rank_key(query, i.z, s.z, farthest),
+    rank_key(query, i.w, s.w, farthest),
+  );
+  if lane < STRETCHES {
+    atomicStore(&bests[lane], 0u);
+  }
+  workgroupBarrier();  // all have read how many the query before found, and no stretch has a best
+  if lane == 0u {
+    atomicStore(&found, 0u);
+  }
+  atomicMax(&bests[lane % STRETCHES], max(max(key.x, key.y), max(key.z, key.w)));
+  workgroupBarrier();  // the best of every stretch is there
+  if lane < STRETCHES {
+    // The k-th best of these: as many references are as near at least.
+    let own = atomicLoad(&bests[lane]);
+    var before = 0u;
+    for (var j = 0u; j < STRETCHES; j++) {
+      let other = atomicLoad(&bests[j]);
+      before += u32(other > own || (other == own && j < lane));
+    }
+    if before == params.k - 1u {
+      least = own;
+    }
+  }
+  workgroupBarrier();  // what a reference must reach is known
+  propose(i.x, s.x, key.x);
+  propose(i.y, s.y, key.y);
+  propose(i.z, s.z, key.z);
+  propose(i.w, s.w, key.w);
+  workgroupBarrier();  // all that may be among the nearest are there
+  let proposed = atomicLoad(&found);
+  for (var j = lane; j < proposed; j += WORKGROUP_SIZE) {
+    let entry = entries[j];
+    var before = 0u;
+    for (var other = 0u; other < proposed && before < params.k; other++) {
+      before += u32(nearer(entry, entries[other]));
+    }
+    if before < params.k {
+      survivors[query * VISIT + min(atomicAdd(&counts[query], 1u), VISIT - 1u)] = entry;
+    }
+  }
+}
+
+@compute @workgroup_size(WORKGROUP_SIZE)
+fn few(
+  @builtin(workgroup_id) group: vec3u,
+  @builtin(num_workgroups) groups: vec3u,
+  @builtin(local_invocation_index) lane: u32,
+) {
+  let first = (group.x + group.y * groups.x) * SLICE;
+  if first >= params.references {
+    return;
+  }
+  let i = first + lane + WORKGROUP_SIZE * vec4u(0u, 1u, 2u, 3u);
+  let at = vec4u(reference_start(i.x), reference_start(i.y), reference_start(i.z), reference_start(i.w));
+  for (var row = 0u; row < params.rows; row += 4u) {
+    var s = quad(row, at);
+    for (var o = row; o < min(row + 4u, params.rows); o++) {
+      choose(params.first_row + o, i, s[0], lane);
+      s = mat4x4f(s[1], s[2], s[3], s[0]);  // no index that only the device knows
     }
   }
 }

@@ -5,7 +5,7 @@
 //   gap g of a row with P positives = the negatives nearer than thresholds 0 .. g and not nearer than the rest
 //
 // clear             one workgroup a row              the row's P + 1 books = 0
-// find              one workgroup per row and span   thresholds[offset ..] of the positives there, in any order; the lowest book counts them
+// find              one workgroup per 8 rows, span   thresholds[offset ..] of the positives there, in any order; the lowest book counts them
 // order             one workgroup per row and run    each run of RUN thresholds sorted; the lowest book = 0
 // exchange_far      one invocation a pair            one stage of a bitonic sort across runs
 // merge             one workgroup per row and run    the stages after it, within runs: exchange_far and merge make longer runs
@@ -13,7 +13,8 @@
 // sort_thresholds   one workgroup a row              clear, find and order, where one span and one run hold everything
 // strip, tile       see tile.wgsl                    books[offset + g], all gaps but the lowest: subtract to get that
 //
-// No invocation goes round more than some ten thousand times: software adapters end all loops of an invocation after 65,536 steps together.
+// No loop that others wait for goes round more than 1,024 times, and no invocation takes more than some ten thousand steps:
+// software adapters end all loops of one after 65,536 steps together.
 //
 // Books are integers that only grow by commuting atomics: their order does not matter. kernels/triplet_margin.rs puts this
 // text and tile.wgsl before its own.
@@ -35,7 +36,7 @@ struct Params {
   miner_margin: f32,
   loss_margin: f32,
   distance: u32,     // what a similarity counts for
-  groups: u32,       // find, order, exchange_far, merge: workgroups of a row
+  groups: u32,       // order, exchange_far, merge: workgroups of a row; find: of as many rows as share one
   span: u32,         // find: references of a workgroup
   size: u32,         // exchange_far: thresholds that form one run after this and the stages that follow; pack: counts
   step: u32,         // exchange_far: how far apart two lie that are compared; 0: the first with the last, and so on inwards
@@ -58,7 +59,10 @@ struct Params {
 @group(0) @binding(1) var<storage, read_write> book_words: array<u32>;
 @group(0) @binding(2) var<storage, read_write> packed_books: array<vec2u>;
 
-const RUN = 4096u;  // thresholds that one workgroup sorts
+const SHARING = 8u;          // rows that look at the same tags together, in find
+const RUN = 1024u;           // thresholds that one workgroup sorts, 4 an invocation
+
+var<workgroup> run: array<vec2u, 4u * WORKGROUP_SIZE>;  // 8 KiB at most: the thresholds of a run, before it is sorted
 
 /// Whether `b` is nearer than `a`; both are (similarity's bits, id).
 fn nearer(a: vec2u, b: vec2u) -> bool {
@@ -84,22 +88,28 @@ fn clear_books(row: vec4u, lane: u32) {
   }
 }
 
-/// Notes the row's positives among the references of the visit from `first` to `end`.
-fn find_positives(row: vec4u, i: u32, first: u32, end: u32, lane: u32) {
+/// Notes the positives of some rows, from the i-th of the block to before the `last`, among the references of the visit from
+/// `first` to `end`. Each reference is looked at once.
+fn find_positives(i: u32, last: u32, first: u32, end: u32, lane: u32) {
   for (var at = first + lane; at < end; at += WORKGROUP_SIZE) {
     let r = place(at);
     let tag = tags[r];
-    if tag.x == row.x && tag.y != row.y && tag.y >= params.from_id && tag.y < params.to_id {
-      let found = atomicAdd(&books[row.z], 1u);
-      thresholds[row.z + found] = vec2u(bitcast<u32>(similarity(params.first_row + i, r)), tag.y);
+    if tag.y < params.from_id || tag.y >= params.to_id {
+      continue;
+    }
+    for (var o = i; o < last; o++) {
+      let row = batch[params.batch + o];
+      if tag.x == row.x && tag.y != row.y {
+        let found = atomicAdd(&books[row.z], 1u);
+        thresholds[row.z + found] = vec2u(bitcast<u32>(similarity(params.first_row + o, r)), tag.y);
+      }
     }
   }
 }
 
-/// Sorts up to RUN thresholds; called in uniform control flow.
+/// Sorts up to RUN thresholds: how many are farther than one is its place. Called in uniform control flow.
 fn order_thresholds(first: u32, count: u32, lane: u32) {
   if count <= WORKGROUP_SIZE {
-    // Each invocation counts how many are farther than its own: that is its place.
     let own = thresholds[first + min(lane, max(count, 1u) - 1u)];
     var place = 0u;
     for (var j = 0u; j < count; j++) {
@@ -111,13 +121,29 @@ fn order_thresholds(first: u32, count: u32, lane: u32) {
     }
     return;
   }
-  // Bitonic in place, every comparison ascending: what lies past the end counts as nearest and never moves.
-  for (var size = 2u; size < 2u * count; size *= 2u) {
-    for (var j = lane; j < (count + size) / 2u; j += WORKGROUP_SIZE) {
-      exchange_pair(first, count, j, size, 0u);
-    }
-    storageBarrier();  // a stage ends before the next begins
-    merge_thresholds(first, count, size / 4u, lane);
+  for (var j = lane; j < count; j += WORKGROUP_SIZE) {
+    run[j] = thresholds[first + j];
+  }
+  workgroupBarrier();  // the run is there as it was found
+  let i = lane + WORKGROUP_SIZE * vec4u(0u, 1u, 2u, 3u);
+  let a = run[i.x];
+  let b = run[i.y];
+  let c = run[i.z];
+  let d = run[i.w];
+  var places = vec4u();
+  for (var j = 0u; j < count; j++) {
+    let other = run[j];
+    places += vec4u(u32(nearer(other, a)), u32(nearer(other, b)), u32(nearer(other, c)), u32(nearer(other, d)));
+  }
+  put(first, places.x, a, i.x < count);
+  put(first, places.y, b, i.y < count);
+  put(first, places.z, c, i.z < count);
+  put(first, places.w, d, i.w < count);
+}
+
+fn put(first: u32, place: u32, threshold: vec2u, is_one: bool) {
+  if is_one {
+    thresholds[first + place] = threshold;
   }
 }
 
@@ -173,10 +199,10 @@ fn find(
   @builtin(local_invocation_index) lane: u32,
 ) {
   let g = group.x + group.y * groups.x;
-  let i = g / params.groups;
+  let i = g / params.groups * SHARING;
   if i < params.rows {
     let first = g % params.groups * params.span;
-    find_positives(batch[params.batch + i], i, first, min(first + params.span, params.references), lane);
+    find_positives(i, min(i + SHARING, params.rows), first, min(first + params.span, params.references), lane);
   }
 }
 
@@ -258,7 +284,7 @@ fn sort_thresholds(
   let row = batch[params.batch + i];
   clear_books(row, lane);
   storageBarrier();  // the count starts at 0
-  find_positives(row, i, 0u, params.references, lane);
+  find_positives(i, i + 1u, 0u, params.references, lane);
   storageBarrier();  // all positives are there, in any order, before they are sorted
   order_thresholds(row.z, row.w, lane);
   if lane == 0u {

@@ -10,8 +10,8 @@
 //                    = 2 <G_a, anchor> - 2 sum of weights      l2, as v = -|dv/ds|^-1 and v^2 = 2 - 2 s
 //
 // mine                    one workgroup per 8 rows, segment   h[lo] += 1, h[hi] -= 1; totals; the segment's part of G and of the weights
-// finish                  one workgroup a row                 c in place of h; G = parts ascending, then positives in their order;
-//                                                             what the row's sum has beside <G_a, anchor>; a window of both at a time
+// finish                  one workgroup a row                 c in place of h; G = parts ascending, then segments of positives in
+//                                                             their order; what the row's sum has beside <G_a, anchor>; a window of both at a time
 // share_with_references   one workgroup per 8 references      G of in-batch references: += sum over anchors of weight * anchor
 //
 // Sums over rows or references go in segments of SEGMENT, one owner each, ascending: a dispatch of mine has SEGMENT
@@ -19,6 +19,9 @@
 
 const SEGMENT = 256u;
 const OWNERS = 8u;  // rows that one workgroup serves
+const TOGETHER = 16u;  // invocations whose books are summed together
+const AHEAD = 8u;      // parts that are on their way at once
+const FARTHEST = 1024u;  // how far from its place a threshold is looked for
 
 const ALL = 0u;
 const EASY = 1u;
@@ -49,7 +52,10 @@ const BINS = 64u;  // over [-1, 1]; the last holds 1 as well
 var<workgroup> weights: array<array<f32, OWNERS>, WORKGROUP_SIZE>;  // 8 KiB
 var<workgroup> tally: array<atomic<u32>, TOTALS>;                   // the workgroup's totals, 40 bytes
 var<workgroup> pairs: array<atomic<u32>, 2u * BINS>;                // its pairs, 512 bytes
-var<workgroup> before: array<u32, WORKGROUP_SIZE>;                  // in finish: the sum of each invocation's books, 1 KiB at most
+// In finish:
+var<workgroup> before: array<u32, WORKGROUP_SIZE>;                  // the sum of each invocation's books, 1 KiB at most
+var<workgroup> before_groups: array<u32, WORKGROUP_SIZE / TOGETHER>;  // of TOGETHER invocations, 64 bytes at most
+var<workgroup> sums: array<vec4f, WORKGROUP_SIZE>;                  // of each invocation's positives, 4 KiB at most
 
 /// Which thresholds of a row a negative meets.
 struct Meeting {
@@ -76,13 +82,19 @@ fn slope(s: f32) -> f32 {
   return 1.0;
 }
 
-/// How many of the row's thresholds have tm <= margin, or tm < margin where `open`. Rounding is monotone, so they come first.
-fn until(row: vec4u, v_an: f32, margin: f32, open: bool) -> u32 {
+/// tm of a negative with a threshold of the row.
+fn margin_at(row: vec4u, place: u32, v_an: f32) -> f32 {
+  return value(bitcast<f32>(ordered[row.z + place].x)) - v_an;
+}
+
+/// How many of the row's thresholds before `end` have tm <= margin, or tm < margin where `open`. Rounding is monotone, so they
+/// come first.
+fn until(row: vec4u, end: u32, v_an: f32, margin: f32, open: bool) -> u32 {
   var low = 0u;
-  var high = row.w;
+  var high = end;
   while low < high {
     let middle = (low + high) / 2u;
-    let tm = value(bitcast<f32>(ordered[row.z + middle].x)) - v_an;
+    let tm = margin_at(row, middle, v_an);
     if tm < margin || (tm == margin && !open) {
       low = middle + 1u;
     } else {
@@ -95,8 +107,15 @@ fn until(row: vec4u, v_an: f32, margin: f32, open: bool) -> u32 {
 fn meet(row: vec4u, s_an: f32) -> Meeting {
   var m: Meeting;
   let v_an = value(s_an);
-  m.within = until(row, v_an, params.miner_margin, false);
-  m.hard = min(m.within, until(row, v_an, 0.0, false));
+  m.within = until(row, row.w, v_an, params.miner_margin, false);
+  m.hard = until(row, m.within, v_an, 0.0, false);
+  // Where both margins are one, as they mostly are, only thresholds that lie right at it are not active.
+  var costing = m.within;
+  let last = max(m.within, 1u) - 1u;
+  let is_one = params.loss_margin == params.miner_margin;
+  if !is_one || (m.within > 0u && margin_at(row, last, v_an) == params.miner_margin) {
+    costing = until(row, row.w, v_an, params.loss_margin, true);
+  }
   switch params.kind {
     case ALL: { m.mined = vec2u(0u, m.within); }
     case EASY: { m.mined = vec2u(m.within, row.w); }
@@ -105,7 +124,7 @@ fn meet(row: vec4u, s_an: f32) -> Meeting {
     default: { m.mined = vec2u(0u, row.w); }
   }
   m.low = m.mined.x;
-  m.high = max(m.low, min(m.mined.y, until(row, v_an, params.loss_margin, true)));
+  m.high = max(m.low, min(m.mined.y, costing));
   return m;
 }
 
@@ -261,16 +280,37 @@ fn sum_books(row: vec4u, lane: u32) {
   }
   before[lane] = own;
   workgroupBarrier();  // every share is summed before they are added
-  if first < end {
-    var c = 0u;
-    for (var i = 0u; i < lane; i++) {
-      c += before[i];
+  if lane < WORKGROUP_SIZE / TOGETHER {
+    var sum = 0u;
+    for (var i = 0u; i < TOGETHER; i++) {
+      sum += before[lane * TOGETHER + i];
     }
-    for (var p = first; p < end; p++) {
-      c += atomicLoad(&books[row.z + p]);
-      atomicStore(&books[row.z + p], c);
-    }
+    before_groups[lane] = sum;
   }
+  workgroupBarrier();  // and so is every group of shares
+  let group = lane / TOGETHER;
+  var c = 0u;
+  for (var i = 0u; i < group; i++) {
+    c += before_groups[i];
+  }
+  for (var i = group * TOGETHER; i < lane; i++) {
+    c += before[i];
+  }
+  for (var p = first; p < end; p++) {
+    c += atomicLoad(&books[row.z + p]);
+    atomicStore(&books[row.z + p], c);
+  }
+}
+
+/// What the positives of a segment, from `start` to `end`, add to a component of the gradient.
+fn pull_of_positives(row: vec4u, start: u32, end: u32, k: u32) -> vec4f {
+  var sum = vec4f();
+  for (var p = start; p < min(start + SEGMENT, end); p++) {
+    let positive = ordered[row.z + p];
+    let weight = -f32(atomicLoad(&books[row.z + p])) * slope(bitcast<f32>(positive.x));
+    sum = fma(vec4f(weight), component(positive.y % params.capacity, k), sum);
+  }
+  return sum;
 }
 
 @compute @workgroup_size(WORKGROUP_SIZE)
@@ -291,34 +331,53 @@ fn finish(
   storageBarrier();  // every c is there before it is used
   let width = params.stride + 1u;
   let term = params.report + TERMS + params.first_row + i;
-  for (var k = lane; k < width; k += WORKGROUP_SIZE) {
+  let end = min(params.end_positive, row.w);
+  for (var first_k = 0u; first_k < width; first_k += WORKGROUP_SIZE) {
+    // Invocations have a component each, in as many segments of positives at once as there are invocations for.
+    let components = min(width - first_k, WORKGROUP_SIZE);
+    let at_once = WORKGROUP_SIZE / components;
+    let segment = lane / components;
+    let k = first_k + lane % components;
     var total = vec4f();
-    if !is_first {
-      // Where the window before ended. A power of two scales without rounding; for cosine the sum of weights is not kept.
+    if segment == 0u {
+      if !is_first {
+        // Where the window before ended. A power of two scales without rounding; for cosine the sum of weights is not kept.
+        if k < params.stride {
+          total = gradient[(params.first_row + i) * params.stride + k];
+        } else {
+          total = vec4f(-0.5 * bitcast<f32>(terms[term]));
+        }
+      }
+      for (var part = params.first_part; part < params.end_part; part += AHEAD) {
+        for (var ahead = 0u; ahead < AHEAD; ahead++) {
+          let at = min(part + ahead, params.end_part - 1u);
+          let next = total + summands[(at * params.rows + i) * width + k];
+          total = select(total, next, part + ahead < params.end_part);
+        }
+      }
+    }
+    for (var start = params.first_positive; start < end; start += at_once * SEGMENT) {
+      let sum = pull_of_positives(row, start + segment * SEGMENT, select(0u, end, segment < at_once), k);
+      if start + SEGMENT >= end {
+        total += sum;  // the only segment that is left: nothing to bring together
+        break;
+      }
+      sums[lane] = sum;
+      workgroupBarrier();  // the segments are summed before they are added, in their order
+      if segment == 0u {
+        for (var s = 0u; s < at_once && start + s * SEGMENT < end; s++) {
+          total += sums[s * components + lane];
+        }
+      }
+      workgroupBarrier();  // and added before the next take their place
+    }
+    if segment == 0u {
       if k < params.stride {
-        total = gradient[(params.first_row + i) * params.stride + k];
+        gradient[(params.first_row + i) * params.stride + k] = total;
       } else {
-        total = vec4f(-0.5 * bitcast<f32>(terms[term]));
+        let beside = select(0.0, -2.0 * total.x, params.distance == L2);
+        terms[term] = bitcast<u32>(beside);
       }
-    }
-    for (var segment = params.first_part; segment < params.end_part; segment++) {
-      total += summands[(segment * params.rows + i) * width + k];
-    }
-    let end = min(params.end_positive, row.w);
-    for (var start = params.first_positive; start < end; start += SEGMENT) {
-      var sum = vec4f();
-      for (var p = start; p < min(start + SEGMENT, end); p++) {
-        let positive = ordered[row.z + p];
-        let weight = -f32(atomicLoad(&books[row.z + p])) * slope(bitcast<f32>(positive.x));
-        sum = fma(vec4f(weight), component(positive.y % params.capacity, k), sum);
-      }
-      total += sum;
-    }
-    if k < params.stride {
-      gradient[(params.first_row + i) * params.stride + k] = total;
-    } else {
-      let beside = select(0.0, -2.0 * total.x, params.distance == L2);
-      terms[term] = bitcast<u32>(beside);
     }
   }
 }
@@ -327,7 +386,7 @@ fn finish(
 /// a similarity that is computed again may differ in its last bits. The row has one positive at least, and this is one.
 fn place_of(row: vec4u, s: f32, id: u32) -> u32 {
   let near = min(farther(row, vec2u(bitcast<u32>(s), id)), row.w - 1u);
-  for (var away = 0u; away < row.w; away++) {
+  for (var away = 0u; away < min(row.w, FARTHEST); away++) {
     if near + away < row.w && ordered[row.z + near + away].y == id {
       return near + away;
     }

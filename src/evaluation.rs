@@ -32,7 +32,7 @@ const STREAMED_BLOCK_THRESHOLDS: u64 = 1 << 22;
 const FEWEST_THRESHOLDS: u64 = 256;
 const FEWEST_REFERENCES: u64 = 256;
 /// Dispatches that sort the thresholds of a query, at most.
-const MOST_STAGES: u32 = 112;
+const MOST_STAGES: u32 = 144;
 /// Bytes of a threshold with its book, and of a query beside its row.
 const THRESHOLD_BYTES: u64 = 12;
 const QUERY_BYTES: u64 = 4 + size_of::<Row>() as u64;

@@ -1,6 +1,7 @@
 //! [`KnnIndex`]: the search phase. Takes rows, gives the exact k nearest references of every query by cosine similarity,
 //! in memory that its plan fixes: references and queries that do not fit stream past.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 
 use crate::dataset::RowSource;
@@ -8,11 +9,10 @@ use crate::engine::{DeviceVec, Engine, Workspace};
 use crate::error::{Error, Result};
 use crate::forecast::{Forecast, Rate, check_count};
 use crate::kernels::knn::{self, Asked, Inputs, MOST_KEPT, Scratch, Search, VISIT};
-use crate::kernels::tile::Shape;
 use crate::kernels::{self, stride};
 use crate::ledger::Purpose;
 use crate::memory::zeros;
-use crate::pace::{Pace, Slices};
+use crate::pace::{Fetch, Pace, Slices};
 use crate::plan::{MemoryPlan, Room};
 use crate::unit_rows::UnitRows;
 
@@ -20,6 +20,8 @@ use crate::unit_rows::UnitRows;
 const SCRATCH_BYTES: u64 = 64 << 20;
 /// The most queries of a block.
 const BLOCK_QUERIES: u64 = 4096;
+/// Blocks of queries that are searched before anybody waits for their neighbours: they take turns in the same buffers.
+const BLOCKS_UNDER_WAY: usize = 4;
 /// The fewest scratch bytes that a plan may have.
 const FEWEST_REFERENCES: u64 = 256;
 const ADVICE: &str = "raise the budget, or use fewer dimensions";
@@ -48,6 +50,18 @@ pub struct Neighbors {
     pub ids: Vec<u32>,
     /// Their cosine similarities, `[queries, k]`.
     pub similarities: Vec<f32>,
+}
+
+impl Neighbors {
+    /// Takes in `kept` neighbours of every query from `first` on, those from place `window` on.
+    fn note(&mut self, first: usize, window: usize, kept: usize, entries: &[[u32; 2]]) {
+        for (query, entries) in (first..).zip(entries.chunks_exact(kept)) {
+            for (place, [similarity, id]) in (query * self.k + window..).zip(entries) {
+                self.ids[place] = *id;
+                self.similarities[place] = f32::from_bits(*similarity);
+            }
+        }
+    }
 }
 
 /// How the work is cut.
@@ -259,7 +273,7 @@ impl Seeker {
                 rows,
                 ..*chunk
             };
-            let shape = Shape::of(slices.engine().info(), rows);
+            let shape = knn::shape_for(slices.engine().info(), &search);
             let all = search.visits();
             let of_visit = operations * (rows * chunk.references.div_ceil(all)) as f64;
             let mut done = 0;
@@ -268,7 +282,7 @@ impl Seeker {
                 let most = match (&scratch.kept, self.careful) {
                     (DeviceVec::Cpu(_), _) => all - done,
                     (_, true) => 1,
-                    (_, false) => knn::visits_together(done, chunk.k).min(all - done),
+                    (_, false) => knn::visits_together(&search, shape, done).min(all - done),
                 };
                 let visits = done..done + slices.pace().units(of_visit, most);
                 done = visits.end;
@@ -394,35 +408,91 @@ impl<'a> KnnIndex<'a> {
         let (engine, mut pace) = (self.engine, self.pace);
         let mut slices = Slices::new(engine, &mut pace);
         let (together, most_kept) = self.seeker.together(self.cut.queries, k);
+        let (mut under_way, mut lost) = (VecDeque::new(), Vec::new());
         for first in (0..rows).step_by(together) {
             let block = first..rows.min(first + together);
-            let numbers = block.start as u32..block.end as u32;
-            self.fetch(&mut slices, asking, block.clone()).await?;
-            let own = |number| if self.spec.own { number } else { u32::MAX };
-            let mut asked: Vec<Asked> = numbers.map(|number| Asked::first(own(number))).collect();
-            for window in (0..k).step_by(most_kept) {
-                let kept = most_kept.min(k - window);
-                self.seeker.ask(&mut slices, &asked).await?;
-                let entries = loop {
-                    self.pass(&mut slices, asked.len(), kept).await?;
-                    let found = self.seeker.kept(&mut slices, asked.len(), kept).await?;
-                    if let Some(entries) = found {
-                        break entries;
-                    }
-                };
-                for (i, entries) in entries.chunks_exact(kept).enumerate() {
-                    asked[i] = Asked::after(asked[i].id, entries[kept - 1]);
-                    let to = (block.start + i) * k + window;
-                    for (place, [similarity, id]) in (to..).zip(entries) {
-                        found.ids[place] = *id;
-                        found.similarities[place] = f32::from_bits(*similarity);
-                    }
-                }
+            if k > most_kept {
+                self.search_block(&mut slices, asking, block.clone(), &mut found)
+                    .await?;
+                progress(block.end as u64, rows as u64);
+                continue;
             }
-            progress(block.end as u64, rows as u64);
+            let kept = self.begin(&mut slices, asking, block.clone()).await?;
+            under_way.push_back((block, kept));
+            if under_way.len() == BLOCKS_UNDER_WAY || first + together >= rows {
+                slices.collect().await?;
+            }
+            while let Some((block, kept)) =
+                under_way.pop_front_if(|(_, kept)| slices.is_there(kept))
+            {
+                let entries = slices.take(kept);
+                if knn::is_lost(&entries, k) {
+                    self.seeker.careful = true;
+                    lost.push(block);
+                    continue;
+                }
+                found.note(block.start, 0, k, &entries);
+                progress(block.end as u64, rows as u64);
+            }
+        }
+        for block in lost {
+            self.search_block(&mut slices, asking, block, &mut found)
+                .await?;
         }
         self.pace = pace;
         Ok(found)
+    }
+
+    /// Lets a block of queries look at all references once; their neighbours are under way then.
+    async fn begin(
+        &mut self,
+        slices: &mut Slices<'_>,
+        asking: &RowSource,
+        block: Range<usize>,
+    ) -> Result<Fetch<[u32; 2]>> {
+        let asked = self.asked(block.clone());
+        self.fetch(slices, asking, block).await?;
+        self.seeker.ask(slices, &asked).await?;
+        self.pass(slices, asked.len(), self.spec.k).await?;
+        let count = (asked.len() * self.spec.k) as u64;
+        slices.fetch(&self.seeker.scratch.kept, 0, count).await
+    }
+
+    /// What the queries of a block ask for first.
+    fn asked(&self, block: Range<usize>) -> Vec<Asked> {
+        let own = |number| if self.spec.own { number } else { u32::MAX };
+        let numbers = block.start as u32..block.end as u32;
+        numbers.map(|number| Asked::first(own(number))).collect()
+    }
+
+    /// Finds the neighbours of a block of queries, a window of them after the other.
+    async fn search_block(
+        &mut self,
+        slices: &mut Slices<'_>,
+        asking: &RowSource,
+        block: Range<usize>,
+        found: &mut Neighbors,
+    ) -> Result<()> {
+        let k = self.spec.k;
+        let (_, most_kept) = self.seeker.together(self.cut.queries, k);
+        let mut asked = self.asked(block.clone());
+        self.fetch(slices, asking, block.clone()).await?;
+        for window in (0..k).step_by(most_kept) {
+            let kept = most_kept.min(k - window);
+            self.seeker.ask(slices, &asked).await?;
+            let entries = loop {
+                self.pass(slices, asked.len(), kept).await?;
+                let found = self.seeker.kept(slices, asked.len(), kept).await?;
+                if let Some(entries) = found {
+                    break entries;
+                }
+            };
+            for (asked, entries) in asked.iter_mut().zip(entries.chunks_exact(kept)) {
+                *asked = Asked::after(asked.id, entries[kept - 1]);
+            }
+            found.note(block.start, window, kept, &entries);
+        }
+        Ok(())
     }
 
     /// Makes these rows the queries of a block: those that are references on the engine already are copied there.

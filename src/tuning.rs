@@ -99,7 +99,8 @@ pub async fn tune(engine: &Engine) -> Result<Option<Tuning>> {
                 knn::clear(&mut commands, &search, inputs, &mut scratch);
                 let mut done = 0;
                 while done < search.visits() {
-                    let together = knn::visits_together(done, K).min(search.visits() - done);
+                    let together =
+                        knn::visits_together(&search, shape, done).min(search.visits() - done);
                     let visits = done..done + together;
                     done = visits.end;
                     knn::search(&mut commands, &search, visits, shape, inputs, &mut scratch);

@@ -34,6 +34,14 @@ async fn results(shape: TileShape) -> Vec<Vec<u32>> {
     assert_eq!(engine.info().shape, Some(shape));
     let (known, asking) = (rows(1, 1500, 20), rows(2, 130, 20));
     let mut all = Vec::new();
+    let few = rows(3, 5, 20);
+    let index = KnnIndex::new(&engine, &known, Some(&few), 7).await;
+    let found = index
+        .expect("fits")
+        .search(Some(&few), |_, _| {})
+        .await
+        .expect("searches");
+    all.extend([found.ids, bits(&found.similarities)]);
     let timed = engine.start_timer();
     for queries in [Some(&asking), None] {
         let index = KnnIndex::new(&engine, &known, queries, 7).await;

@@ -6,8 +6,8 @@ use std::rc::Rc;
 
 use common::{engines, open, random_rows, rng};
 use nearfar::{
-    Dataset, Distance, Engine, EngineKind, KnnIndex, ListingSpec, Miner, RowSource, Rows, Side,
-    Trainer, Wanted, checksum, evaluate, mine,
+    Dataset, Distance, Engine, EngineChoice, EngineKind, KnnIndex, ListingSpec, Miner, RowSource,
+    Rows, Side, TileShape, Trainer, Wanted, checksum, evaluate, mine,
 };
 
 /// A trainer on the digits, with a small memory.
@@ -155,6 +155,62 @@ fn a_search_takes_a_handful_of_dispatches_and_a_submit_a_mebibyte() {
         println!("{submits} submits, {dispatches} dispatches");
         assert!(submits <= 120, "{submits} submits");
         assert!(dispatches <= 8, "{dispatches} dispatches");
+    });
+}
+
+#[test]
+fn a_few_queries_among_many_references_are_one_pass() {
+    let references = rows(7, 100_000, 128);
+    // As hardware has it.
+    let choice = EngineChoice {
+        kind: Some(EngineKind::Gpu),
+        shape: Some(TileShape::Tile),
+        ..EngineChoice::default()
+    };
+    let engine = pollster::block_on(Engine::open(&choice, 256 << 20)).expect("opens");
+    engine.hold_pace(1e10);
+    for count in [1, 8] {
+        let queries = rows(8, count, 128);
+        pollster::block_on(async {
+            let index = KnnIndex::new(&engine, &references, Some(&queries), 10).await;
+            let mut index = index.expect("fits");
+            let mut found = Vec::new();
+            // The first search brings the references in.
+            for _ in 0..2 {
+                let (before, dispatches) = (counts(&engine), engine.dispatches());
+                let nearest = index.search(Some(&queries), |_, _| {}).await;
+                let [waits, submits] = counts(&engine);
+                let dispatches = engine.dispatches() - dispatches;
+                found.push((nearest.expect("searches"), dispatches));
+                if found.len() == 2 {
+                    println!("{count} queries: {dispatches} dispatches");
+                    assert_eq!([waits - before[0], submits - before[1]], [1, 1]);
+                    // Brings the queries in, and clears what they keep; one pass over all references; the best of that.
+                    assert_eq!(dispatches, 4);
+                }
+            }
+            assert_eq!(found[0].0, found[1].0);
+        });
+    }
+}
+
+#[test]
+fn blocks_of_queries_are_searched_while_nobody_waits() {
+    // Five blocks of 4,096 queries at most.
+    let (references, queries) = (rows(9, 300, 12), rows(10, 17_000, 12));
+    let engine = fast_gpu();
+    pollster::block_on(async {
+        let index = KnnIndex::new(&engine, &references, Some(&queries), 7).await;
+        let mut index = index.expect("fits");
+        let (before, mut heard) = (engine.waits(), Vec::new());
+        let found = index
+            .search(Some(&queries), |done, _| heard.push(done))
+            .await;
+        let waits = engine.waits() - before;
+        println!("{waits} waits");
+        assert_eq!(found.expect("searches").ids.len(), 7 * 17_000);
+        assert_eq!(heard, [4096, 8192, 12_288, 16_384, 17_000]);
+        assert!(waits <= 2, "{waits} waits");
     });
 }
 

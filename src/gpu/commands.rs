@@ -145,6 +145,11 @@ impl GpuCommands {
         self.copy_bytes(source.raw(), first * size, gpu.readback.raw(), at, bytes);
     }
 
+    /// Whether a processor plays the GPU: barriers are dear there.
+    pub fn is_software(&self) -> bool {
+        self.gpu.info().software
+    }
+
     /// Dispatches so far.
     pub fn dispatches(&self) -> u32 {
         self.dispatches

@@ -2,7 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use super::{Access, Kernel, MOST_STEPS, groups_for, index, vec4s, wgsl::wgsl};
+use super::{Access, Kernel, MOST_ROUNDS, MOST_STEPS, groups_for, index, vec4s, wgsl::wgsl};
 use crate::cpu;
 use crate::engine::{Commands, DeviceVec};
 
@@ -69,7 +69,7 @@ pub fn measure(
             };
             // One workgroup does it all, unless its invocations would have too much to add.
             let own = groups_for(&MEASURE, stride / 4) as usize;
-            if own.saturating_mul(rows) > MOST_STEPS {
+            if rows > MOST_ROUNDS || own.saturating_mul(rows) > MOST_STEPS {
                 let groups = groups_for(&MEAN, stride / 4);
                 gpu.dispatch(&MEAN, &params, &buffers[..2], groups);
                 params.summed = 1;

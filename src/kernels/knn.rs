@@ -8,6 +8,7 @@ use super::tile::{self, Shape};
 use super::{Access, Kernel, index, vec4s, wgsl::wgsl};
 use crate::cpu;
 pub use crate::cpu::knn::{Asked, MOST_KEPT, NOTHING, Search, VISIT};
+use crate::device::DeviceInfo;
 use crate::engine::{Commands, DeviceVec};
 use crate::gpu::Binding;
 
@@ -38,12 +39,26 @@ pub static KEEP: Kernel = Kernel {
     ..CLEAR
 };
 
-/// One invocation a query, for a small k.
+/// One invocation a query, for a small k: for software adapters, which pay dearly for barriers.
 pub static KEEP_SERIAL: Kernel = Kernel {
     name: "knn.keep_serial",
     entry: "keep_serial",
     ..CLEAR
 };
+
+/// One workgroup per [`VISIT`] references, for all queries where they are few.
+pub static FEW: Kernel = Kernel {
+    name: "knn.few",
+    entry: "few",
+    bindings: STRIP.bindings,
+    workgroup_bytes: KEEP.workgroup_bytes + 4 * 64 + 4,
+    ..CLEAR
+};
+
+/// The most queries that [`FEW`] serves: so many that it is bound by the memory that references come from, or nearly so.
+pub const FEW_QUERIES: usize = 8;
+/// The most neighbours of each that it finds: more would leave room for few references of a look.
+const MOST_OF_FEW: usize = 32;
 
 /// The most neighbours that [`KEEP_SERIAL`] inserts one by one: at worst `VISIT` times as many steps, and llvmpipe was seen
 /// to cut an invocation short, without a word, that takes some 65,000.
@@ -81,8 +96,38 @@ const LOST: [u32; 2] = [3.0f32.to_bits(), 0];
 /// Visits are even samples of the chunk. Of m references after n, those that are nearer than the k-th nearest of the n are
 /// m / n times a gamma variable of shape k in number, its standard deviation √k: with room for k + 8 √k + 8 times m / n
 /// one query in 10^9 finds too many, where the order of the references is no trap.
-pub fn visits_together(done: usize, k: usize) -> usize {
+///
+/// Few queries keep `k` of every visit at most, which have room for certain.
+pub fn visits_together(search: &Search, shape: Shape, done: usize) -> usize {
+    let k = search.k;
+    if is_one_pass(search, shape) {
+        return VISIT / k;
+    }
     (done * VISIT / (k + 8 * k.isqrt() + 8)).max(1)
+}
+
+/// The shape that suits a device and a search.
+pub fn shape_for(info: &DeviceInfo, search: &Search) -> Shape {
+    // Software adapters gain nothing by one pass, and lose by barriers and by references that lie far apart.
+    let of_few = if info.software {
+        Shape::Strip
+    } else {
+        Shape::Tile
+    };
+    match is_of_few(search) {
+        true => info.shape.unwrap_or(of_few),
+        false => Shape::of(info, search.rows),
+    }
+}
+
+/// Whether there are so few queries, and neighbours of each, that one pass can serve them.
+fn is_of_few(search: &Search) -> bool {
+    search.rows <= FEW_QUERIES && search.k <= MOST_OF_FEW
+}
+
+/// Whether [`FEW`] serves these queries.
+fn is_one_pass(search: &Search, shape: Shape) -> bool {
+    shape == Shape::Tile && is_of_few(search)
 }
 
 /// Whether a query of these lost neighbours, from what was kept of each.
@@ -178,10 +223,15 @@ pub fn search(
                 width: index(width),
                 ..params(search)
             };
-            let kernel = shape.choose(&STRIP, &TILE);
-            let groups = shape.groups(search.rows, references);
-            gpu.dispatch(kernel, &params, &buffers, groups);
-            if shape == Shape::Strip && search.k <= MOST_SERIAL {
+            if is_one_pass(search, shape) && visits.len() <= VISIT / search.k {
+                let groups = references.div_ceil(VISIT);
+                gpu.dispatch(&FEW, &params, &buffers, groups as u64);
+            } else {
+                let kernel = shape.choose(&STRIP, &TILE);
+                let groups = shape.groups(search.rows, references);
+                gpu.dispatch(kernel, &params, &buffers, groups);
+            }
+            if gpu.is_software() && shape == Shape::Strip && search.k <= MOST_SERIAL {
                 let groups = search.rows.div_ceil(tile::WORKGROUP_SIZE as usize);
                 gpu.dispatch(&KEEP_SERIAL, &params, &buffers, groups as u64);
             } else {

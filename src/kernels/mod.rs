@@ -32,7 +32,7 @@ use crate::device::DeviceInfo;
 pub use crate::gpu::{Access, Kernel};
 
 /// Every kernel there is.
-pub static ALL: [&Kernel; 72] = [
+pub static ALL: [&Kernel; 73] = [
     &gather::GATHER,
     &gather::SCATTER,
     &gemm::FORWARD,
@@ -47,6 +47,7 @@ pub static ALL: [&Kernel; 72] = [
     &knn::CLEAR,
     &knn::STRIP,
     &knn::TILE,
+    &knn::FEW,
     &knn::KEEP,
     &knn::KEEP_SERIAL,
     &normalize::NORMALIZE,
@@ -126,6 +127,9 @@ pub fn used_on(info: &DeviceInfo) -> impl Iterator<Item = &'static Kernel> + use
 /// Steps that an invocation takes in one dispatch, all its loops together, about: software adapters end them at 65,536
 /// without a word.
 pub(crate) const MOST_STEPS: usize = 16_384;
+
+/// Rounds of one loop at most where invocations of a workgroup wait for it.
+pub(crate) const MOST_ROUNDS: usize = 1024;
 
 /// Floats from one row of a matrix to the next: `columns` rounded up to whole vec4s.
 pub fn stride(columns: usize) -> usize {

@@ -31,7 +31,7 @@ pub static CLEAR: Kernel = Kernel {
     workgroup_bytes: 0,
 };
 
-/// One workgroup per row and span of the references.
+/// One workgroup per [`SHARING`] rows and span of the references.
 pub static FIND: Kernel = Kernel {
     name: "ranks.find",
     entry: "find",
@@ -42,6 +42,7 @@ pub static FIND: Kernel = Kernel {
 pub static ORDER: Kernel = Kernel {
     name: "ranks.order",
     entry: "order",
+    workgroup_bytes: 4 * 8 * SEGMENT as u32,
     ..CLEAR
 };
 
@@ -49,6 +50,7 @@ pub static ORDER: Kernel = Kernel {
 pub static ORDER_FEW: Kernel = Kernel {
     name: "ranks.order_few",
     workgroup_size: FEW as u32,
+    workgroup_bytes: 4 * 8 * FEW as u32,
     ..ORDER
 };
 
@@ -78,7 +80,13 @@ pub static MERGE: Kernel = Kernel {
 };
 
 /// Thresholds that one workgroup sorts; the shader's `RUN`.
-const RUN: usize = 4096;
+const RUN: usize = 4 * SEGMENT;
+
+/// Rows that look at the same tags together in [`FIND`]; the shader's `SHARING`.
+const SHARING: usize = 8;
+
+/// References among which one workgroup finds the positives of a row alone.
+const FOUND_ALONE: usize = 4096;
 
 /// Thresholds of a row for which a small workgroup does: most of a large one would wait, and an adapter that starts every
 /// invocation by itself starts fewer.
@@ -88,6 +96,7 @@ pub const FEW: usize = 64;
 pub static SORT_THRESHOLDS: Kernel = Kernel {
     name: "ranks.sort_thresholds",
     entry: "sort_thresholds",
+    workgroup_bytes: ORDER.workgroup_bytes,
     ..CLEAR
 };
 
@@ -95,6 +104,7 @@ pub static SORT_THRESHOLDS: Kernel = Kernel {
 pub static SORT_THRESHOLDS_FEW: Kernel = Kernel {
     name: "ranks.sort_thresholds_few",
     workgroup_size: FEW as u32,
+    workgroup_bytes: ORDER_FEW.workgroup_bytes,
     ..SORT_THRESHOLDS
 };
 
@@ -206,14 +216,15 @@ pub(super) fn similarity_steps(stride: usize) -> usize {
     1 + vec4s + vec4s.div_ceil(8)
 }
 
-/// References that one workgroup of [`FIND`] looks through: whole rounds of its invocations.
+/// References that one workgroup of [`FIND`] looks through: four for each of its invocations, so that many workgroups share
+/// the work, and fewer where rows are so long that these would take too many steps.
 fn span(stride: usize) -> usize {
-    (MOST_STEPS / similarity_steps(stride)).max(1) * SEGMENT
+    (MOST_STEPS / SHARING / similarity_steps(stride)).clamp(1, 4) * SEGMENT
 }
 
 /// Whether one workgroup a row finds and sorts all its positives.
 fn is_one_workgroup(block: &Block, positives: usize) -> bool {
-    block.references <= span(block.stride) && positives <= RUN
+    block.references <= FOUND_ALONE && positives <= RUN
 }
 
 /// A dispatch of [`order`], with how many workgroups a row has.
@@ -272,8 +283,8 @@ pub(super) fn sort_thresholds(
     buffers: &[Binding<'_>; 6],
 ) {
     if is_one_workgroup(block, positives) {
-        let few = positives <= FEW && block.references <= span(block.stride) * FEW / SEGMENT;
-        let kernel = if few {
+        let steps = FOUND_ALONE / FEW * similarity_steps(block.stride);
+        let kernel = if positives <= FEW && steps <= MOST_STEPS {
             &SORT_THRESHOLDS_FEW
         } else {
             &SORT_THRESHOLDS
@@ -307,7 +318,8 @@ fn dispatch_find(
         span: index(span),
         ..*params
     };
-    gpu.dispatch(&FIND, &params, buffers, (block.rows * groups) as u64);
+    let all = block.rows.div_ceil(SHARING) * groups;
+    gpu.dispatch(&FIND, &params, buffers, all as u64);
 }
 
 fn dispatch_order(

@@ -6,7 +6,7 @@ use super::ranks::{
     Block, FEW, Inputs, Params, SEGMENT, Scratch, buffers, similarity_steps, sort_thresholds,
     sorting_dispatches,
 };
-use super::{Access, Kernel, MOST_STEPS, index, vec4s, wgsl::wgsl};
+use super::{Access, Kernel, MOST_ROUNDS, MOST_STEPS, index, vec4s, wgsl::wgsl};
 use crate::cpu;
 pub use crate::cpu::triplet_margin::{Kind, Rule, STATUS, TERMS, Total};
 use crate::engine::{Commands, DeviceVec};
@@ -52,15 +52,20 @@ pub static FINISH: Kernel = Kernel {
         Access::Read,
         Access::ReadWrite,
     ],
-    workgroup_bytes: 4 * SEGMENT as u32,
+    workgroup_bytes: finish_bytes(SEGMENT),
     ..MINE
 };
+
+/// Workgroup memory of so many invocations of [`FINISH`].
+const fn finish_bytes(invocations: usize) -> u32 {
+    (4 * invocations + 4 * invocations / 16 + 16 * invocations) as u32
+}
 
 /// The same with [`FEW`] invocations, for as many positives of a row and vec4s of its part.
 pub static FINISH_FEW: Kernel = Kernel {
     name: "triplet_margin.finish_few",
     workgroup_size: FEW as u32,
-    workgroup_bytes: 4 * FEW as u32,
+    workgroup_bytes: finish_bytes(FEW),
     ..FINISH
 };
 
@@ -113,20 +118,22 @@ fn shared_rows(stride: usize) -> usize {
 }
 
 /// What each dispatch of [`FINISH`] adds up, `[first_part, end_part, first_positive, end_positive]`: segments' parts, then
-/// positives, whole segments of them.
+/// positives, whole segments of them. No loop goes round more than [`MOST_ROUNDS`] times.
 fn finish_windows(block: &Block, positives: usize) -> impl Iterator<Item = [usize; 4]> {
-    let own = (vec4s(block.stride) as usize + 1).div_ceil(SEGMENT);
-    let window = (MOST_STEPS / own / SEGMENT).max(1) * SEGMENT;
+    let width = vec4s(block.stride) as usize + 1;
+    // An invocation with several components takes each loop for each.
+    let rounds = (MOST_STEPS / width.div_ceil(SEGMENT)).clamp(SEGMENT, MOST_ROUNDS);
+    let at_once = (SEGMENT / width).max(1);
+    let (of_parts, of_positives) = (rounds, rounds / SEGMENT * SEGMENT * at_once);
     let parts = block.references.div_ceil(SEGMENT);
-    let before = parts.next_multiple_of(SEGMENT);
-    (0..(before + positives).max(1))
-        .step_by(window)
-        .map(move |first| {
-            let part = |at: usize| at.min(parts);
-            let positive = |at: usize| at.max(before) - before;
-            let end = first + window;
-            [part(first), part(end), positive(first), positive(end)]
-        })
+    // The last parts go with the first positives.
+    let before = parts.div_ceil(of_parts).max(1) - 1;
+    (0..before + positives.div_ceil(of_positives).max(1)).map(move |window| {
+        let part = |window: usize| (window * of_parts).min(parts);
+        let positive = |window: usize| window.saturating_sub(before) * of_positives;
+        let end = window + 1;
+        [part(window), part(end), positive(window), positive(end)]
+    })
 }
 
 /// Triplet counts and anchor gradient of a block: adds the counts to the step's report, and writes `active * dL/d(anchor)`
@@ -262,5 +269,43 @@ fn params(block: &Block, rule: &Rule, capacity: usize) -> Params {
         loss_margin: rule.loss_margin,
         distance: rule.distance as u32,
         ..super::ranks::params(block)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_follow_each_other_and_no_loop_of_theirs_is_long() {
+        for (references, positives, stride) in [
+            (1, 0, 4),
+            (1024, 40, 64),
+            (65_536, 655, 64),
+            (300_000, 16_000, 128),
+            (1_100_000, 1_000_000, 2048),
+        ] {
+            let block = Block {
+                first_row: 0,
+                rows: 1,
+                batch: 0,
+                first_reference: 0,
+                references,
+                stride,
+            };
+            let (mut parts, mut found) = (0, 0);
+            let at_once = (SEGMENT / (stride / 4 + 1)).max(1);
+            for [first_part, end_part, first, end] in finish_windows(&block, positives) {
+                assert_eq!([first_part, first], [parts, found]);
+                assert!(end_part - first_part <= MOST_ROUNDS);
+                assert!((end - first).div_ceil(at_once) <= MOST_ROUNDS);
+                assert!(end.is_multiple_of(SEGMENT));
+                // All parts come before the positives' second window.
+                assert!(first == 0 || first_part == end_part);
+                (parts, found) = (end_part, end);
+            }
+            assert_eq!(parts, references.div_ceil(SEGMENT));
+            assert!(found >= positives);
+        }
     }
 }

@@ -1,5 +1,6 @@
 use nearfar::kernels::knn::{
-    self, Asked, Inputs, MOST_KEPT, NOTHING, Scratch, Search, VISIT, is_lost, visits_together,
+    self, Asked, FEW_QUERIES, Inputs, MOST_KEPT, NOTHING, Scratch, Search, VISIT, is_lost,
+    visits_together,
 };
 use nearfar::kernels::tile::Shape;
 use nearfar::{Engine, reference};
@@ -73,7 +74,7 @@ fn nearest(
             while done < all {
                 let together = match cut.look {
                     Look::One => 1,
-                    Look::Growing => visits_together(done, k),
+                    Look::Growing => visits_together(&search, cut.shape, done),
                     Look::All => all,
                 };
                 let visits = done..all.min(done + together);
@@ -297,14 +298,19 @@ fn the_worst_order_of_references_loses_none() {
 
 #[test]
 fn a_look_with_more_survivors_than_have_room_says_so_of_those_queries_alone() {
-    // 1,100 references of the query's own, of which one visit at most is full.
+    // 1,100 references of the first queries' own, of which one visit at most is full.
     let references = [[1.0, 0.0, 0.0, 0.0]; 1100].concat();
-    let queries = [[1.0f32, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0]].concat();
-    // The second query has found what is nearer.
-    let asked = [
-        Asked::first(u32::MAX),
-        Asked::after(u32::MAX, [(-1.0f32).to_bits(), 0]),
+    const HALF: usize = FEW_QUERIES + 1;
+    let queries = [
+        [[1.0f32, 0.0, 0.0, 0.0]; HALF].concat(),
+        [[0.0, 1.0, 0.0, 0.0]; HALF].concat(),
     ];
+    // The others have found what is nearer.
+    let asked = [
+        [Asked::first(u32::MAX); HALF],
+        [Asked::after(u32::MAX, [(-1.0f32).to_bits(), 0]); HALF],
+    ];
+    let (queries, asked) = (queries.concat(), asked.concat());
     for k in [1, 9, 40] {
         for shape in Shape::ALL {
             for look in [Look::One, Look::Growing, Look::All] {
@@ -315,9 +321,48 @@ fn a_look_with_more_survivors_than_have_room_says_so_of_those_queries_alone() {
                 };
                 let engine = super::common::open(nearfar::EngineKind::Gpu, 256 << 20);
                 let kept = nearest(&engine, &cut, &queries, &asked, &references, 4, k);
-                assert_eq!(is_lost(&kept[..k], k), matches!(look, Look::All), "k {k}");
-                assert!(!is_lost(&kept[k..], k));
-                assert_eq!(kept[k..], vec![NOTHING; k]);
+                let (first, others) = kept.split_at(HALF * k);
+                let lost = first.chunks(k).all(|kept| is_lost(kept, k));
+                assert_eq!(lost, matches!(look, Look::All), "k {k}");
+                assert_eq!(is_lost(first, k), lost, "k {k}");
+                assert_eq!(others, vec![NOTHING; HALF * k]);
+            }
+        }
+    }
+}
+
+#[test]
+fn few_queries_find_the_same_bytes_as_many() {
+    let mut rng = rng(70);
+    for (m, stride, k) in [
+        (1, 4, 1),
+        (1023, 64, 32),
+        (1025, 20, 32),
+        (5000, 132, 10),
+        (3077, 64, 31),
+    ] {
+        // Full of ties where rows are 64 long.
+        let unit = |rng: &mut _, rows| match stride {
+            64 => tied_unit_rows(rng, rows),
+            _ => {
+                let unit = reference::normalize(&to_f64(&random_rows(rng, rows, stride)), stride);
+                unit.iter().map(|value| *value as f32).collect()
+            }
+        };
+        let (references, queries) = (unit(&mut rng, m), unit(&mut rng, 34));
+        let asked: Vec<Asked> = (0..34).map(Asked::first).collect();
+        let engine = super::common::open(nearfar::EngineKind::Gpu, 256 << 20);
+        for cut in &CUTS {
+            // Halves of 17 queries.
+            let many = nearest(&engine, cut, &queries, &asked, &references, stride, k);
+            for at_once in [1, 2, 5, 16] {
+                let few = queries.chunks(at_once * stride).zip(asked.chunks(at_once));
+                let few: Vec<_> = few
+                    .flat_map(|(queries, asked)| {
+                        nearest(&engine, cut, queries, asked, &references, stride, k)
+                    })
+                    .collect();
+                assert!(few == many, "{m} references, {at_once} queries at once");
             }
         }
     }
@@ -339,9 +384,28 @@ fn visits_are_prime_or_one_and_no_larger_than_what_survives_has_room_for() {
         [1, 1, 1, 2, 5, 101]
     );
     // Of 100,000 references: 1, 24 and the other 76 visits together.
-    assert_eq!([visits_together(0, 10), visits_together(1, 10)], [1, 24]);
-    assert!(visits_together(25, 10) >= 76);
-    assert_eq!(visits_together(1, MOST_KEPT), 1);
+    let together = |rows, k, done, shape| {
+        visits_together(
+            &Search {
+                rows,
+                k,
+                ..search(1)
+            },
+            shape,
+            done,
+        )
+    };
+    for (rows, shape) in [(FEW_QUERIES + 1, Shape::Tile), (1, Shape::Strip)] {
+        assert_eq!(together(rows, 10, 0, shape), 1);
+        assert_eq!(together(rows, 10, 1, shape), 24);
+        assert!(together(rows, 10, 25, shape) >= 76);
+        assert_eq!(together(rows, MOST_KEPT, 1, shape), 1);
+    }
+    // Few queries: all of them together.
+    for rows in [1, FEW_QUERIES] {
+        assert_eq!(together(rows, 10, 0, Shape::Tile), 102);
+        assert_eq!(together(rows, MOST_KEPT, 0, Shape::Tile), 1);
+    }
 }
 
 #[test]

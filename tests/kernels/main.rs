@@ -10,6 +10,7 @@ mod gather;
 mod gemm;
 mod hardest;
 mod knn;
+mod loops;
 mod normalize;
 mod optimizer;
 mod pair_counts;

@@ -7,8 +7,8 @@ use nearfar::kernels::{self, Access, Kernel, triplet_margin};
 use super::common::open;
 
 /// Files of those folders that are no kernel.
-const OTHERS: [&str; 8] = [
-    "distance", "exp", "lib", "main", "mod", "parallel", "shaders", "wgsl",
+const OTHERS: [&str; 9] = [
+    "distance", "exp", "lib", "loops", "main", "mod", "parallel", "shaders", "wgsl",
 ];
 
 fn module(kernel: &Kernel) -> naga::Module {
