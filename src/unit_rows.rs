@@ -41,9 +41,18 @@ pub(crate) enum UnitRows<'a> {
     },
 }
 
-/// Stored rows of a tile: what one submit carries.
-fn stored_tile(stride: usize) -> usize {
-    (STAGING_BYTES as usize / size_of::<f32>() / stride.max(1)).max(1)
+/// Bytes of rows that several cores bring at once, straight to where they stay.
+#[cfg(not(target_arch = "wasm32"))]
+const SHARED_BYTES: u64 = 8 << 20;
+
+/// Stored rows of a tile: what one submit carries, or what is worth sharing.
+fn stored_tile(to: &DeviceVec<f32>, stride: usize) -> usize {
+    let bytes = match to {
+        #[cfg(not(target_arch = "wasm32"))]
+        DeviceVec::Cpu(_) => SHARED_BYTES,
+        _ => STAGING_BYTES,
+    };
+    (bytes as usize / size_of::<f32>() / stride.max(1)).max(1)
 }
 
 impl UnitRows<'_> {
@@ -112,7 +121,7 @@ impl UnitRows<'_> {
         while places.peek().is_some() {
             numbers.clear();
             let at_once = match self {
-                Self::Stored { .. } => stored_tile(stride),
+                Self::Stored { .. } => stored_tile(to, stride),
                 Self::Embedded { .. } => TILE_ROWS,
             };
             numbers.extend(places.by_ref().take(at_once));
@@ -125,16 +134,25 @@ impl UnitRows<'_> {
                             *number = chosen[*number as usize];
                         }
                     }
-                    dense.clear();
-                    rows.read(&numbers, &mut dense).await?;
-                    check_squares(&numbers, &dense, dim)?;
                     slices.leave_untimed();
-                    // Straight to where they stay.
-                    let first = (at * stride) as u64;
-                    if dim == stride {
-                        slices.upload(to, first, &dense).await?;
-                    } else {
-                        slices.upload(to, first, &pad(&dense, dim)).await?;
+                    match to {
+                        #[cfg(not(target_arch = "wasm32"))]
+                        DeviceVec::Cpu(to) => {
+                            let to = &mut to.as_mut_slice()[at * stride..][..count * stride];
+                            rows.read_to(&numbers, stride, to)?;
+                        }
+                        _ => {
+                            dense.clear();
+                            rows.read(&numbers, &mut dense).await?;
+                            check_squares(&numbers, &dense, dim)?;
+                            // Straight to where they stay.
+                            let first = (at * stride) as u64;
+                            if dim == stride {
+                                slices.upload(to, first, &dense).await?;
+                            } else {
+                                slices.upload(to, first, &pad(&dense, dim)).await?;
+                            }
+                        }
                     }
                     normalize::in_place(slices.commands(), count, stride, at, to);
                 }

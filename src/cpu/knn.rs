@@ -1,5 +1,8 @@
 //! The k nearest references of every query of a block.
 
+#[cfg(not(target_arch = "wasm32"))]
+mod few;
+
 use std::ops::Range;
 use std::slice::ChunksMut;
 
@@ -103,6 +106,20 @@ pub fn search(
     let all = search.visits() as u64;
     let start = |visit: usize| (visit as u64 * search.references as u64 / all) as usize;
     let places = start(visits.start)..start(visits.end);
+    #[cfg(not(target_arch = "wasm32"))]
+    if rows <= few::FEW && k <= MOST_KEPT {
+        let queries = &queries[first_row * stride..];
+        let kept = &mut kept[first_row * k..][..rows * k];
+        few::search(
+            search,
+            places,
+            queries,
+            references,
+            &asked[first_row..],
+            kept,
+        );
+        return;
+    }
     let most = rows_at_once(
         rows,
         2 * rows * places.len() * stride,
@@ -192,10 +209,7 @@ impl<'a> Panel<'a> {
                 let asked = &self.asked[lane];
                 let entry = [s[lane].to_bits(), id];
                 let (kept, count) = (&self.kept[lane], &mut self.counts[lane]);
-                if nearness(entry) > nearness(kept[kept.len() - 1])
-                    && id != asked.id
-                    && nearness(entry) < nearness(asked.after)
-                {
+                if admits(asked, kept[kept.len() - 1], entry) {
                     self.survivors[lane][*count] = entry;
                     *count += 1;
                 }
@@ -222,6 +236,13 @@ impl<'a> Panel<'a> {
         self.counts[lane] = 0;
         self.farthest[lane] = f32::from_bits(kept[kept.len() - 1][0]);
     }
+}
+
+/// Whether a query asks for a reference and it is nearer than the last that is kept.
+fn admits(asked: &Asked, last: [u32; 2], entry: [u32; 2]) -> bool {
+    nearness(entry) > nearness(last)
+        && entry[1] != asked.id
+        && nearness(entry) < nearness(asked.after)
 }
 
 /// Merges survivors into the sorted neighbours, nearest first. A similarity of -0 becomes 0.

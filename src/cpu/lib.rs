@@ -13,7 +13,7 @@ pub mod knn;
 pub mod normalize;
 pub mod optimizer;
 pub mod pair_counts;
-mod parallel;
+pub mod parallel;
 pub mod peaks;
 pub mod pull;
 pub mod ranks;

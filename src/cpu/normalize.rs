@@ -1,5 +1,7 @@
 //! Unit rows, their copies in the memory, and the gradient through the normalization.
 
+use pulp::Arch;
+
 use super::add_scaled;
 use super::parallel::{map, rows_of_a_part};
 use super::ranks::Row;
@@ -33,12 +35,17 @@ pub fn in_place(rows: &mut [f32], stride: usize) {
     let count = rows.len() / stride;
     let most = rows_of_a_part(count, 8 * rows.len(), count.max(1));
     map(rows.chunks_mut(most * stride).collect(), |rows| {
-        for row in rows.chunks_exact_mut(stride) {
-            let norm = dot(row, row).sqrt().max(1e-12);
-            for value in row {
-                *value /= norm;
-            }
-        }
+        Arch::new().dispatch(
+            #[inline(always)]
+            || {
+                for row in rows.chunks_exact_mut(stride) {
+                    let norm = dot(row, row).sqrt().max(1e-12);
+                    for value in row {
+                        *value /= norm;
+                    }
+                }
+            },
+        );
     });
 }
 

@@ -5,7 +5,7 @@ const WORTH_A_CORE: usize = 1 << 20;
 
 /// Does the work of every part; the results are in the order of the parts, however many cores there are.
 #[cfg(not(target_arch = "wasm32"))]
-pub(super) fn map<P: Send, R: Send>(parts: Vec<P>, work: impl Fn(P) -> R + Send + Sync) -> Vec<R> {
+pub fn map<P: Send, R: Send>(parts: Vec<P>, work: impl Fn(P) -> R + Send + Sync) -> Vec<R> {
     use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
 
     // A pool of one thread is the one that started it: no other would be served.
@@ -17,7 +17,7 @@ pub(super) fn map<P: Send, R: Send>(parts: Vec<P>, work: impl Fn(P) -> R + Send 
 
 /// Does the work of every part; the results are in the order of the parts.
 #[cfg(target_arch = "wasm32")]
-pub(super) fn map<P, R>(parts: Vec<P>, work: impl Fn(P) -> R) -> Vec<R> {
+pub fn map<P, R>(parts: Vec<P>, work: impl Fn(P) -> R) -> Vec<R> {
     parts.into_iter().map(work).collect()
 }
 

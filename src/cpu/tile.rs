@@ -14,6 +14,7 @@ pub(super) const BLOCK: usize = 32;
 pub(super) const STEP: usize = 6;
 
 /// The inner product, from sixteen partial sums.
+#[inline]
 pub fn dot(a: &[f32], b: &[f32]) -> f32 {
     let mut parts = [0.0; 16];
     for (a, b) in a.chunks(16).zip(b.chunks(16)) {
@@ -27,12 +28,17 @@ pub fn dot(a: &[f32], b: &[f32]) -> f32 {
 /// A panel of rows, [`PANEL`] at most, component by component: what meets many references is turned once.
 pub(super) fn lanes(rows: &[f32], stride: usize) -> Vec<[f32; PANEL]> {
     let mut lanes = vec![[0.0; PANEL]; stride];
-    for (lane, row) in rows.chunks_exact(stride).enumerate() {
+    turn(rows, &mut lanes);
+    lanes
+}
+
+/// Gives every row of a panel a lane.
+pub(super) fn turn(rows: &[f32], lanes: &mut [[f32; PANEL]]) {
+    for (lane, row) in rows.chunks_exact(lanes.len()).enumerate() {
         for (lanes, value) in lanes.iter_mut().zip(row) {
             lanes[lane] = *value;
         }
     }
-    lanes
 }
 
 /// How many references stay in the cache while a few panels meet them, [`SEGMENT`] at most.

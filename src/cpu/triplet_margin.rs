@@ -1,11 +1,13 @@
 //! Every triplet of a batch, counted and differentiated without being stored.
 
+use std::array;
+
 use pulp::{Arch, Simd, WithSimd};
 
 use super::pair_counts::PairCounts;
 use super::parallel::{map, rows_of_a_part};
 use super::ranks::{Block, Panel, Row, Slices, farther, for_segments};
-use super::tile::{PANEL, lanes, similarities};
+use super::tile::{PANEL, lanes, lanes_of, similarities};
 use super::{SEGMENT, add_scaled};
 use crate::Distance;
 
@@ -182,12 +184,22 @@ impl<'a> Ladder<'a> {
         ((place.min(self.last) + WHOLE).to_bits() & 0xffff) as usize
     }
 
-    /// How many thresholds have a value that is `before` what lies about `value`. Rounding is monotone: they come first.
+    /// The step of each value.
     #[inline(always)]
-    fn until(&self, value: f32, before: impl Fn(&f32) -> bool) -> usize {
+    fn find_steps(&self, values: impl Iterator<Item = f32>) -> [u16; SEGMENT] {
+        let mut steps = [0; SEGMENT];
+        for (step, value) in steps.iter_mut().zip(values) {
+            *step = self.step(value) as u16;
+        }
+        steps
+    }
+
+    /// How many thresholds have a value that is `before` what lies in this step. Rounding is monotone: they come first.
+    #[inline(always)]
+    fn until(&self, step: usize, before: impl Fn(&f32) -> bool) -> usize {
         let values = &self.values[..];
         let is_before = |place: usize| values.get(place).is_some_and(&before);
-        let first = self.below[self.step(value)] as usize;
+        let first = self.below[step] as usize;
         let place = first + usize::from(is_before(first));
         // Seldom: several in one step, or the step was found with rounding of its own.
         if is_before(place) {
@@ -199,15 +211,16 @@ impl<'a> Ladder<'a> {
         }
     }
 
+    /// What a negative meets: `steps` are those of `v_an` with the miner's margin, and without.
     #[inline(always)]
-    fn meet(&self, rule: &Rule, v_an: f32) -> Meeting {
+    fn meet(&self, rule: &Rule, v_an: f32, steps: [usize; 2]) -> Meeting {
         let tm = |v_ap: &f32| v_ap - v_an;
         // Most negatives are too far even for the farthest positive.
         let (mut within, mut hard) = (0, 0);
         let margin = rule.miner_margin;
         if tm(&self.values[0]) <= margin {
-            within = self.until(v_an + margin, |v_ap| tm(v_ap) <= margin);
-            hard = self.until(v_an, |v_ap| tm(v_ap) <= 0.0).min(within);
+            within = self.until(steps[0], |v_ap| tm(v_ap) <= margin);
+            hard = self.until(steps[1], |v_ap| tm(v_ap) <= 0.0).min(within);
         }
         let all = self.values.len();
         let mined = match rule.kind {
@@ -222,7 +235,7 @@ impl<'a> Ladder<'a> {
         let end = if mined.is_empty() || loses(&self.values[mined.end - 1]) {
             mined.end
         } else if loses(&self.values[mined.start]) {
-            self.until(v_an + rule.loss_margin, loses)
+            self.until(self.step(v_an + rule.loss_margin), loses)
         } else {
             mined.start
         };
@@ -236,23 +249,58 @@ impl<'a> Ladder<'a> {
     }
 }
 
-/// `sum += factor * row` for every row, those with a factor of 0 left out; compiled for what the processor has.
-struct AddRows<'a> {
-    sum: &'a mut [f32],
-    factors: &'a [f32],
+/// References whose rows stay in the nearest cache while all anchors of a panel add them up.
+const NEAR: usize = 32;
+/// Vectors of a sum that are added to at once: adding to one takes as long as four.
+const VECTORS: usize = 4;
+
+/// `part += factor * row` for every anchor and row, rows ascending, those with a factor of 0 left out; compiled for what the
+/// processor has.
+struct AddRows<'a, 'b> {
+    anchors: &'a mut [Anchor<'b>],
     rows: &'a [f32],
 }
 
-impl WithSimd for AddRows<'_> {
+impl WithSimd for AddRows<'_, '_> {
     type Output = ();
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, _simd: S) {
-        let rows = self.rows.chunks_exact(self.sum.len());
-        for (factor, row) in self.factors.iter().zip(rows) {
-            if *factor != 0.0 {
-                for (sum, value) in self.sum.iter_mut().zip(row) {
-                    *sum += factor * value;
+    fn with_simd<S: Simd>(self, simd: S) {
+        let stride = self.anchors[0].part.len();
+        let wide = VECTORS * S::F32_LANES;
+        for (first, rows) in (0..SEGMENT)
+            .step_by(NEAR)
+            .zip(self.rows.chunks(NEAR * stride))
+        {
+            let mut added = [0; PANEL];
+            for (added, anchor) in added.iter_mut().zip(&*self.anchors) {
+                let factors = (0..).zip(&anchor.factors[first..][..NEAR]);
+                *added = factors.fold(0, |added, (place, factor)| {
+                    added | u32::from(*factor != 0.0) << place
+                });
+            }
+            for column in (0..stride).step_by(wide) {
+                for (anchor, added) in self.anchors.iter_mut().zip(added) {
+                    let factors = &anchor.factors[first..][..NEAR];
+                    let end = stride.min(column + wide);
+                    let part = &mut anchor.part[column..end];
+                    if part.len() < wide {
+                        for place in lanes_of(added) {
+                            let row = &rows[place * stride..][column..end];
+                            add_scaled(part, factors[place], row);
+                        }
+                        continue;
+                    }
+                    let part = S::as_mut_simd_f32s(part).0;
+                    let mut sums: [_; VECTORS] = array::from_fn(|i| part[i]);
+                    for place in lanes_of(added) {
+                        let row = S::as_simd_f32s(&rows[place * stride..][column..end]).0;
+                        let factor = simd.splat_f32s(factors[place]);
+                        for (sum, value) in sums.iter_mut().zip(row) {
+                            *sum = simd.add_f32s(*sum, simd.mul_f32s(factor, *value));
+                        }
+                    }
+                    part.copy_from_slice(&sums);
                 }
             }
         }
@@ -293,6 +341,7 @@ pub fn mine(
                 books,
                 part,
                 gradient,
+                factors: [0.0; SEGMENT],
                 weights: 0.0,
                 totals: [0; KINDS.len()],
             })
@@ -311,8 +360,18 @@ pub fn mine(
                 }
             }
             for (lane, anchor) in rows.iter_mut().enumerate() {
-                let column = s.iter().map(|s| s[lane]);
-                anchor.meet_all(rule, column.zip(tags), references);
+                Arch::new().dispatch(
+                    #[inline(always)]
+                    || anchor.meet_all(rule, lane, s, tags),
+                );
+                anchor.part.fill(0.0);
+            }
+            Arch::new().dispatch(AddRows {
+                anchors: &mut rows,
+                rows: &references[..s.len() * block.stride],
+            });
+            for anchor in &mut rows {
+                add_scaled(anchor.gradient, 1.0, anchor.part);
             }
         });
         let mut totals = [0; KINDS.len()];
@@ -364,33 +423,43 @@ struct Anchor<'a> {
     books: &'a mut [u32],
     part: &'a mut [f32],
     gradient: &'a mut [f32],
+    /// What the references of a segment are weighted with.
+    factors: [f32; SEGMENT],
     /// The sum of what references are weighted with.
     weights: f64,
     totals: [u64; KINDS.len()],
 }
 
 impl Anchor<'_> {
-    /// Meets the references of a segment, from the first of `rows` on: each its similarity and its tag.
-    fn meet_all<'r>(
-        &mut self,
-        rule: &Rule,
-        references: impl Iterator<Item = (f32, &'r [u32; 2])>,
-        rows: &[f32],
-    ) {
-        let positives = self.ladder.values.len();
+    /// Meets the references of a segment: of each its similarity to the anchor in this lane, and its tag.
+    #[inline(always)]
+    fn meet_all(&mut self, rule: &Rule, lane: usize, s: &[[f32; PANEL]], tags: &[[u32; 2]]) {
+        let ladder = &self.ladder;
+        let positives = ladder.values.len();
         if positives == 0 {
             return;
         }
-        let mut factors = [0.0; SEGMENT];
-        for ((s_an, [label, _]), factor) in references.zip(&mut factors) {
+        let mut values = [0.0; SEGMENT];
+        for (value, s) in values.iter_mut().zip(s) {
+            *value = s[lane];
+        }
+        if rule.distance == Distance::L2 {
+            for value in &mut values {
+                *value = Distance::L2.value(*value);
+            }
+        }
+        let with_margin = values.iter().map(|value| value + rule.miner_margin);
+        let steps = ladder.find_steps(with_margin).into_iter();
+        let steps = steps.zip(ladder.find_steps(values.iter().copied()));
+        self.factors.fill(0.0);
+        let (mut totals, mut weights) = (self.totals, self.weights);
+        let negatives = values.iter().zip(steps).zip(s).zip(tags);
+        for ((((v_an, (within, hard)), s), [label, _]), factor) in negatives.zip(&mut self.factors)
+        {
             if *label == self.label {
                 continue;
             }
-            // Known to the compiler, the distance costs nothing for cosine.
-            let met = match rule.distance {
-                Distance::Cosine => self.ladder.meet(rule, s_an),
-                Distance::L2 => self.ladder.meet(rule, Distance::L2.value(s_an)),
-            };
+            let met = ladder.meet(rule, *v_an, [within, hard].map(usize::from));
             let counts = [
                 positives,
                 met.within,
@@ -398,22 +467,16 @@ impl Anchor<'_> {
                 met.mined.len(),
                 met.active.len(),
             ];
-            add_counts(&mut self.totals, counts.map(|count| count as u64));
+            add_counts(&mut totals, counts.map(|count| count as u64));
             if !met.active.is_empty() {
                 let books = &mut *self.books;
                 books[met.active.start] = books[met.active.start].wrapping_add(1);
                 books[met.active.end] = books[met.active.end].wrapping_sub(1);
-                *factor = met.active.len() as f32 * rule.distance.slope(s_an);
-                self.weights += f64::from(*factor);
+                *factor = met.active.len() as f32 * rule.distance.slope(s[lane]);
+                weights += f64::from(*factor);
             }
         }
-        self.part.fill(0.0);
-        Arch::new().dispatch(AddRows {
-            sum: self.part,
-            factors: &factors,
-            rows,
-        });
-        add_scaled(self.gradient, 1.0, self.part);
+        (self.totals, self.weights) = (totals, weights);
     }
 
     /// Turns the books into each positive's active negatives, and lets those pull.
@@ -493,8 +556,10 @@ pub fn share_with_references(
                         continue;
                     }
                     let weight = if *label != row.label {
-                        ladder.meet(rule, rule.distance.value(s)).active.len() as f32
-                            * rule.distance.slope(s)
+                        let v_an = rule.distance.value(s);
+                        let steps =
+                            [v_an + rule.miner_margin, v_an].map(|value| ladder.step(value));
+                        ladder.meet(rule, v_an, steps).active.len() as f32 * rule.distance.slope(s)
                     } else {
                         let place = place_of(ladder.thresholds, [s.to_bits(), *id]);
                         let s = f32::from_bits(ladder.thresholds[place][0]);

@@ -3,6 +3,12 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
+#[cfg(not(target_arch = "wasm32"))]
+use std::{
+    fs::File,
+    io::BufReader,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use super::mended::{Cells, Mend};
 #[cfg(not(target_arch = "wasm32"))]
@@ -137,13 +143,19 @@ fn whole(name: &str, matrix: npy::Matrix) -> Result<RowSource> {
 /// What is read ahead, and at once.
 #[cfg(not(target_arch = "wasm32"))]
 const READ_BYTES: usize = 1 << 20;
+/// As many are read where they lie, past what is read ahead.
+#[cfg(unix)]
+const MANY_BYTES: usize = 1 << 14;
 
 /// An open NPY file of numbers, rows contiguous.
 #[cfg(not(target_arch = "wasm32"))]
 #[derive(Debug)]
 pub struct NpyRows {
     layout: Layout,
-    file: std::cell::RefCell<std::io::BufReader<std::fs::File>>,
+    #[cfg(unix)]
+    file: Arc<File>,
+    /// The file with what was read ahead, for rows here and there.
+    ahead: Mutex<BufReader<Arc<File>>>,
 }
 
 #[cfg(not(target_arch = "wasm32"))]
@@ -166,9 +178,12 @@ impl NpyRows {
         if header.by_columns() {
             return whole(&name, header.read_matrix(&name, file)?);
         }
+        let file = Arc::new(file);
         Ok(RowSource::Npy(Self {
             layout: Layout::of(name, header)?,
-            file: std::io::BufReader::with_capacity(READ_BYTES, file).into(),
+            ahead: BufReader::with_capacity(READ_BYTES, Arc::clone(&file)).into(),
+            #[cfg(unix)]
+            file,
         }))
     }
 
@@ -215,14 +230,28 @@ impl NpyRows {
         })
     }
 
+    /// Whether these rows follow each other in the file and several threads may read parts of them at once.
+    pub(super) fn follow(&self, rows: &[u32]) -> bool {
+        let rows = self.layout.in_file(rows);
+        cfg!(unix) && rows.is_sorted_by(|row, next| row + 1 == *next)
+    }
+
     fn items(&self, rows: Range<u32>) -> std::io::Result<Vec<u8>> {
         use std::io::{Read as _, Seek as _};
 
         let bytes = self.layout.bytes(rows);
         let mut items = vec![0; (bytes.end - bytes.start) as usize];
-        let mut file = self.file.borrow_mut();
-        let position = file.stream_position()?;
+        // Without a lock: reading at a place leaves the file's own alone.
+        #[cfg(unix)]
+        if items.len() >= MANY_BYTES {
+            use std::os::unix::fs::FileExt as _;
+
+            self.file.read_exact_at(&mut items, bytes.start)?;
+            return Ok(items);
+        }
+        let mut file = self.ahead.lock().unwrap_or_else(PoisonError::into_inner);
         // A relative seek keeps what is buffered.
+        let position = file.stream_position()?;
         file.seek_relative(bytes.start.wrapping_sub(position).cast_signed())?;
         file.read_exact(&mut items)?;
         Ok(items)

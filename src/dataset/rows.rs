@@ -7,6 +7,8 @@ use super::mended::Cells;
 #[cfg(not(target_arch = "wasm32"))]
 use super::npy_rows::NpyRows;
 use super::{NamedFile, arrays, labelled};
+#[cfg(not(target_arch = "wasm32"))]
+use crate::cpu::parallel::map;
 use crate::error::Result;
 
 /// Dense rows of features, in memory or in an open file.
@@ -36,6 +38,10 @@ pub enum RowSource {
 
 /// Bytes from which on a page leaves the features of an NPY file where they are: what a browser's tab can hold is little.
 pub const STREAM_FROM_BYTES: u64 = 256 << 20;
+
+/// Floats that a core takes at once: they stay in its cache from where they are read to where they go.
+#[cfg(not(target_arch = "wasm32"))]
+const PART_FLOATS: usize = 1 << 14;
 
 impl RowSource {
     /// Whether features are read where they are asked for, from a file of this name and size: an NPY of `from_bytes` or
@@ -137,6 +143,31 @@ impl RowSource {
             Self::Npy(file) => file.read(rows, values),
             #[cfg(target_arch = "wasm32")]
             Self::Blob(file) => file.read(rows, values).await,
+        }
+    }
+
+    /// Writes these rows to `to`, `[rows, stride]` with zeros behind each, on all cores where none waits for another's.
+    ///
+    /// # Errors
+    /// As [`RowSource::read`]; [`crate::Error::Data`] for a value that is too large to square.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(crate) fn read_to(&self, rows: &[u32], stride: usize, to: &mut [f32]) -> Result<()> {
+        let dim = self.dim();
+        let read = |(rows, to): (&[u32], &mut [f32])| {
+            let mut dense = Vec::with_capacity(rows.len() * dim);
+            pollster::block_on(self.read(rows, &mut dense))?;
+            labelled::check_squares(rows, &dense, dim)?;
+            for (to, row) in to.chunks_exact_mut(stride).zip(dense.chunks_exact(dim)) {
+                to[..dim].copy_from_slice(row);
+                to[dim..].fill(0.0);
+            }
+            Ok(())
+        };
+        let most = (PART_FLOATS / stride).max(1);
+        let mut parts = rows.chunks(most).zip(to.chunks_mut(most * stride));
+        match self {
+            Self::Npy(file) if !file.follow(rows) => parts.try_for_each(read),
+            _ => map(parts.collect(), read).into_iter().collect(),
         }
     }
 }

@@ -28,7 +28,7 @@ CUT_SHORT = METRICS[3:]
 WAYS = {"whole": {}, "avg_of_avgs": {"avg_of_avgs": True}, "per class": {"return_per_class": True}}
 SAME_NEIGHBOURS, END_TO_END = 1e-6, 1e-5
 # Timed, after a warm-up; of what takes half a minute, one.
-RUNS = 3
+RUNS = 5
 
 
 class Case:

@@ -1,4 +1,4 @@
-"""Mines the same rows with Nearfar, PML and a sorted torch version, and prints time, memory and equality of each.
+"""Mines the same rows with Nearfar, PML and two sorted torch versions, and prints time, memory and equality of each.
 
 Every peer runs in a process of its own, which may take 16 GiB. All are compared with f64.
 
@@ -29,13 +29,14 @@ step = functools.partial(knn.step, script=__file__)
 # Anchors, references, classes. The first three are the shapes that PML's own release note names.
 COUNTS = ["21x10000x100", "512x2000x100", "1000x1000x100", "64x65536x100"]
 LISTS = COUNTS[:3]
-LOSSES = ["64x4096x10", "64x4096x100", "64x16384x10", "64x16384x100"]
+LOSSES = ["64x4096x10", "64x4096x100", "64x16384x10", "64x16384x100", "64x65536x100"]
 DIM = 128
 MARGIN = 0.2
 LIMIT = 16 * 2**30
 # How far f32 may move s_ap - s_an.
 NEAR = 1e-6
 NAMES = {"nearfar": "Nearfar, {}", "pml": "PML", "pml-loop": "PML, loop", "sorted": "sorted torch"}
+NAMES |= {"at-once": "sorted torch, anchors at once"}
 
 
 def rows(folder, n, m, classes, exact=False):
@@ -112,7 +113,42 @@ def of_torch(name, what):
         gradient = (pull - unit * along) / anchors.norm(dim=1, keepdim=True)
         return int(mined), float(total / active + MARGIN), gradient
 
-    return {"pml": pml, "sorted": by_sorting}[name]
+    def at_once(anchors, references, labels, known):
+        """The same for all anchors together; of the positives there are as many as the most have, the others count nothing."""
+        pad, normalize = torch.nn.functional.pad, torch.nn.functional.normalize
+        unit, known_unit = normalize(anchors), normalize(references)
+        s, order = (unit @ known_unit.T).sort()
+        own = labels[:, None] == known[order]
+        of_row = own.sum(1)
+        there = torch.arange(int(of_row.max())) < of_row[:, None]
+        s_ap = torch.full(there.shape, torch.nan)
+        s_ap[there] = s[own]
+        before = pad((~own).cumsum(1, dtype=torch.int32), (1, 0))
+
+        def place(values, right=False):
+            return torch.where(there, torch.searchsorted(s, values, right=right), 0)
+
+        low, high = place(s_ap - MARGIN), place(s_ap)
+        mined = (before.gather(1, high) - before.gather(1, low)).sum()
+        if what == "counts":
+            return int(mined), None, None
+        low = torch.maximum(low, place(s_ap - MARGIN, right=True))
+        count = before.gather(1, high) - before.gather(1, low)
+        sums = pad((s.double() * ~own).cumsum(1), (1, 0))
+        total = (sums.gather(1, high) - sums.gather(1, low) - torch.where(there, count * s_ap, 0)).sum()
+        active = count.sum()
+        steps = torch.zeros(len(s), s.shape[1] + 1)
+        steps.scatter_add_(1, low, there.float())
+        steps.scatter_add_(1, high, -there.float())
+        sorted_weights = steps.cumsum(1)[:, :-1]
+        sorted_weights[own] = -count[there].float()
+        weights = torch.empty_like(s).scatter_(1, order, sorted_weights)
+        pull = weights @ known_unit / active
+        along = (pull * unit).sum(1, keepdim=True)
+        gradient = (pull - unit * along) / anchors.norm(dim=1, keepdim=True)
+        return int(mined), float(total / active + MARGIN), gradient
+
+    return {"pml": pml, "sorted": by_sorting, "at-once": at_once}[name]
 
 
 def lister(name, what):
@@ -325,7 +361,7 @@ def main():
     parser.add_argument("--counts", default=COUNTS, nargs="*", metavar="NxMxC")
     parser.add_argument("--lists", default=LISTS, nargs="*", metavar="NxMxC")
     parser.add_argument("--losses", default=LOSSES, nargs="*", metavar="NxMxC")
-    parser.add_argument("--peers", default=["sorted", "pml"], nargs="*", choices=["sorted", "pml"])
+    parser.add_argument("--peers", default=["sorted", "at-once", "pml"], nargs="*", choices=["sorted", "at-once", "pml"])
     parser.add_argument("--plant", action="store_true")
     parser.add_argument("--step", nargs="+", help=argparse.SUPPRESS)
     asked = parser.parse_args()
@@ -351,7 +387,7 @@ def main():
                     if name == "nearfar":
                         row = of_nearfar(folder, asked, what)
                     else:
-                        row = step("peer", folder, name, what, asked.runs if name == "sorted" else 1)
+                        row = step("peer", folder, name, what, 1 if name == "pml" else asked.runs)
                     if "fails" not in row:
                         row["wrong"] = step("check", folder, what, json.dumps(right), json.dumps(row))
                     peer_name = NAMES[name].format(asked.engine)
