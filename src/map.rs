@@ -36,7 +36,8 @@ pub struct Map {
     pub before: Vec<[f32; 2]>,
     /// The class of each row: its place in `names`, or 255 for every other class.
     pub classes: Vec<u8>,
-    /// The classes with the most rows there, 255 at most, the largest first.
+    /// The classes of the data, the largest first: a class has the same place, and colour, on the map of each side. Of more than 255
+    /// the ones with the most rows there.
     pub names: Vec<String>,
     /// What the rows look like, where each is a picture.
     pub pictures: Option<Pictures>,
@@ -87,7 +88,12 @@ impl Map {
     ) -> Result<Self> {
         let labels = dataset.labels_of(&rows);
         let mut sizes = vec![0usize; dataset.class_names.len()];
-        labels.iter().for_each(|label| sizes[*label as usize] += 1);
+        let sized = if sizes.len() > NAMED {
+            &labels
+        } else {
+            &dataset.labels
+        };
+        sized.iter().for_each(|label| sizes[*label as usize] += 1);
         let mut named: Vec<u32> = (0..sizes.len() as u32).collect();
         named.retain(|label| sizes[*label as usize] > 0);
         order::sort_by_key(&mut named, |label| {
@@ -176,9 +182,17 @@ pub(crate) fn rows_of(all: &[u32], most: usize, seed: u64) -> Vec<u32> {
     chosen.iter().map(|at| all[*at as usize]).collect()
 }
 
-/// Whether the plane is fitted to a row of `dim` values: it is of the largest classes, and of those chosen where they are many.
+/// Whether the plane is fitted to a row of `dim` values: it is of the classes that have the most of these rows, and of those chosen
+/// where they are many.
 fn fitted(classes: &[u8], dim: usize) -> impl Fn(usize) -> bool + use<> {
-    let spread = |row: &usize| usize::from(classes[*row]) < SPREAD;
+    let mut sizes = [0u32; NAMED + 1];
+    classes
+        .iter()
+        .for_each(|class| sizes[usize::from(*class)] += 1);
+    let mut largest: Vec<usize> = (0..NAMED).collect();
+    order::sort_by_key(&mut largest, |class| std::cmp::Reverse(sizes[*class]));
+    largest.truncate(SPREAD);
+    let spread = |row: &usize| largest.contains(&usize::from(classes[*row]));
     let candidates: Vec<usize> = (0..classes.len()).filter(spread).collect();
     let dim = dim.max(1);
     let most = (FITTED_FEATURES / dim)
@@ -217,6 +231,28 @@ mod tests {
             let pictures = map.pictures.map(|pictures| pictures.shades.len());
             assert_eq!(pictures, (named == 10).then_some(1797 * 64));
         }
+    }
+
+    #[test]
+    fn a_class_has_the_same_place_on_every_map() {
+        let dataset = Dataset::sample("digits", 0).expect("is there");
+        let names = |rows: Vec<u32>| {
+            let unheard = &mut |_| ();
+            pollster::block_on(Map::of(&dataset, None, rows, unheard))
+                .expect("is drawn")
+                .names
+        };
+        let all: Vec<u32> = (0..dataset.rows() as u32).collect();
+        let largest = |row: &u32| {
+            dataset.class_names[dataset.labels[*row as usize] as usize] == names(all.clone())[0]
+        };
+        let few: Vec<u32> = all
+            .iter()
+            .copied()
+            .take(200)
+            .filter(|row| !largest(row))
+            .collect();
+        assert_eq!(names(few), names(all));
     }
 
     #[test]

@@ -17,6 +17,8 @@ use crate::verdict::Verdict;
 
 /// Steps without an active triplet before it is said.
 const QUIET_STEPS: u64 = 20;
+/// From this margin on none that is larger is offered: advice that was taken must end.
+const WIDE: f64 = 0.4;
 
 /// What is likely wrong with a run, and what would mend it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -323,6 +325,7 @@ fn nothing_active(report: &StepReport, config: &TrainConfig) -> Warning {
         _ => ("pair", None),
     };
     let loss_margin = |margin: f64| format!("loss.margin={}", rounded(margin));
+    let learned = "the head has learned what this margin can teach: fewer steps would do";
     let (cause, button, sets) = if mining.valid == 0 {
         let cause = if config.sampler.draws_one_class(config.batch_size) {
             "all rows of a batch are of one class, so there is no negative"
@@ -339,6 +342,9 @@ fn nothing_active(report: &StepReport, config: &TrainConfig) -> Warning {
         (cause, button, vec![format!("m_per_class={m}")])
     } else if mining.mined == 0 {
         match &config.miner {
+            Miner::TripletMargin(miner) if mining.easy == mining.valid && miner.margin >= WIDE => {
+                return Warning::new(quiet(what, report.step, learned));
+            }
             Miner::TripletMargin(miner) if mining.easy == mining.valid => {
                 let margin = rounded(2.0 * miner.margin.max(0.1));
                 (
@@ -367,6 +373,8 @@ fn nothing_active(report: &StepReport, config: &TrainConfig) -> Warning {
                 vec!["miner.name=triplet-margin".to_owned()],
             ),
         }
+    } else if loss.is_some_and(|loss| loss.margin >= WIDE) {
+        return Warning::new(quiet(what, report.step, learned));
     } else if let Some(loss) = loss {
         let margin = rounded(2.0 * loss.margin.max(0.1));
         (
@@ -634,6 +642,31 @@ mod tests {
             warnings.said()[0].sets,
             ["miner.margin=0.4", "loss.margin=0.4"]
         );
+    }
+
+    #[test]
+    fn wider_margins_are_offered_until_they_are_wide() {
+        let mut config = config(&["miner.name=none", "loss.margin=0.1"]);
+        let mut said = Vec::new();
+        for _ in 0..3 {
+            let report = StepReport {
+                step: 20,
+                loss: 0.0,
+                mining: MiningCounts {
+                    valid: 9,
+                    mined: 9,
+                    ..MiningCounts::default()
+                },
+                memory_bytes: 0,
+                pml_bytes: 0,
+            };
+            let sets = nothing_active(&report, &config).sets;
+            for set in &sets {
+                config = config.with_set(set).expect("sets");
+            }
+            said.push(sets.concat());
+        }
+        assert_eq!(said, ["loss.margin=0.2", "loss.margin=0.4", ""]);
     }
 
     #[test]

@@ -35,7 +35,7 @@ test("labels that were changed are found, shown on the map with their neighbours
     await page.click("run");
     await page.status(/^Done/);
     await page.click("find-rows-to-check");
-    await page.says("rows-to-check", /of \d+ rows are likely mislabelled/);
+    await page.says("rows-to-check", /of \d+ rows look like another class/);
     const lines = await page.find("suspects").locator("tbody tr").evaluateAll((lines) => lines.map((line) => [...line.cells].map((cell) => cell.textContent)));
     const rows = lines.map(([row]) => Number(row));
     assert.ok(rows.length >= 4, `${rows}`);

@@ -12,7 +12,7 @@ test("what a run will take is said before it starts, and is what it holds", asyn
     await on(`?engine=${engine}#data=digits&${SMALL}`, {}, async (page) => {
       const forecast = page.find("forecast");
       await page.says("forecast", /it may use 256 MiB/);
-      assert.match(await forecast.innerText(), /^This run will take (about \d+|less than a) (s|second|min) and [\d.]+ MiB of device memory; it may use 256 MiB\.$/);
+      assert.match(await forecast.innerText(), /^This run will take (about [\d.]+|less than a) (s|second|min) and [\d.]+ MiB of device memory; it may use 256 MiB\.$/);
       const bytes = () => page.bare("forecast", "bytes");
       const small = await bytes();
       await page.set("Memory rows", "16384");
@@ -106,7 +106,7 @@ test("a long evaluation shows how far it is, stops at once, and the run goes on 
     await page.click("evaluate-all");
     await page.status(/^Scoring every row/);
     assert.ok(await page.find("pause").isDisabled());
-    await page.page.waitForFunction(() => /^[1-9][\d\s]* of 17\s100 rows scored, (about \d+ (s|min)|less than a second) left$/.test(document.querySelector("[data-testid=evaluate-all-forecast]").textContent));
+    await page.page.waitForFunction(() => /^[1-9][\d\s]* of 17\s100 rows scored, (about [\d.]+ (s|min)|less than a second) left$/.test(document.querySelector("[data-testid=evaluate-all-forecast]").textContent));
     const waited = await page.page.evaluate(() => new Promise((resolve) => {
       const started = performance.now();
       new MutationObserver(() => resolve(performance.now() - started)).observe(document.querySelector("[data-testid=status]"), { childList: true, characterData: true, subtree: true });

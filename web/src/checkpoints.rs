@@ -419,8 +419,12 @@ pub(crate) fn GoOn(state: State, session: Session) -> impl IntoView {
                 (format!("Go on from step {step} of {steps} of {name}?"), true)
             } else {
                 let rows = grouped(offer.rows as u64);
+                let then = match offer.step == offer.config.steps {
+                    true => "to see it again",
+                    false => "and it goes on",
+                };
                 let text = format!(
-                    "A run on {name} ({rows} rows) was saved at step {step} of {steps}: choose that file again, and it goes on."
+                    "A run on {name} ({rows} rows) was saved at step {step} of {steps}: choose that file again {then}."
                 );
                 (text, false)
             };

@@ -62,10 +62,10 @@ fn found(session: Session, check: &RowsToCheck) -> impl IntoView + use<> {
     let said = match suspects {
         0 => format!("None of {rows} rows stands out."),
         1 => format!(
-            "One of {rows} rows is likely mislabelled, or a case that people would mistake too."
+            "One of {rows} rows looks like another class: it may be mislabelled, or the classes overlap."
         ),
         more => format!(
-            "{} of {rows} rows are likely mislabelled, or cases that people would mistake too.",
+            "{} of {rows} rows look like another class: they may be mislabelled, or the classes overlap.",
             grouped(more as u64)
         ),
     };

@@ -23,7 +23,11 @@ pub(crate) fn RunForecast(state: State) -> impl IntoView {
     };
     let refused = move || matches!(*state.forecast.read(), Some(Err(_)));
     let said = move || match &*state.forecast.read() {
-        Some(Ok(forecast)) => sentence(forecast),
+        Some(Ok(forecast)) => {
+            // Beside a run that is over stands what the settings would give now.
+            let which = if state.has_run() { "The next" } else { "This" };
+            sentence(which, forecast)
+        }
         Some(Err(refusal)) => format!("This run cannot start: {refusal}."),
         None => String::new(),
     };
@@ -53,9 +57,9 @@ pub(crate) fn RunForecast(state: State) -> impl IntoView {
     }
 }
 
-fn sentence(forecast: &protocol::RunForecast) -> String {
+fn sentence(which: &str, forecast: &protocol::RunForecast) -> String {
     format!(
-        "This run will take {} and {} of device memory; it may use {}.",
+        "{which} run will take {} and {} of device memory; it may use {}.",
         time(forecast.predicted_ms),
         Bytes(forecast.peak_bytes),
         Bytes(forecast.budget_bytes)

@@ -289,7 +289,7 @@ fn Legend(state: State, look: Look) -> impl IntoView {
             .get()
             .into_iter()
             .enumerate()
-            .filter(|(_, (name, _))| lowercase(name).contains(&sought))
+            .filter(|(_, (name, count))| *count > 0 && lowercase(name).contains(&sought))
             .collect();
         let more = found.len().saturating_sub(NAMED);
         let key = |(at, (name, count)): (usize, (String, u64))| {
@@ -476,7 +476,9 @@ fn release(event: &PointerEvent, state: State, session: Session, look: Look) {
     let still = look
         .view
         .try_update_untracked(|view| view.release(at(event), STILL))
-        .unwrap_or(false);
+        .unwrap_or(false)
+        // A line that is closed ends where it began.
+        && !look.picking.went_beyond(STILL);
     let map = state.map.read_untracked();
     let (Some(map), Some(canvas)) = (&*map, target(event)) else {
         return look.picking.let_go();

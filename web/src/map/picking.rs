@@ -86,6 +86,13 @@ impl Picking {
         picks
     }
 
+    /// Whether the pointer has been farther than that from where it went down.
+    pub(super) fn went_beyond(&self, far: f64) -> bool {
+        let path = self.path.read_untracked();
+        let from_first = |at: &(f64, f64)| (at.0 - path[0].0).hypot(at.1 - path[0].1);
+        path.iter().any(|at| from_first(at) > far)
+    }
+
     /// The pointer came up: takes the rows that it went around, of these, each with where it stands.
     pub(super) fn release(&self, points: impl Iterator<Item = (u32, (f64, f64))>) {
         let outline = self.outline();
