@@ -3,9 +3,15 @@
 use std::cell::Cell;
 
 use bytemuck::Pod;
+#[cfg(not(target_arch = "wasm32"))]
+use rayon::iter::IndexedParallelIterator as _;
 
 use crate::error::{Error, Result};
 use crate::ledger::Bytes;
+
+/// Bytes that are worth more than one core.
+#[cfg(not(target_arch = "wasm32"))]
+const MANY_BYTES: usize = 1 << 20;
 
 thread_local! {
     static MAY_FAIL: Cell<bool> = const { Cell::new(false) };
@@ -32,11 +38,20 @@ pub fn reserve<T>(vec: &mut Vec<T>, more: u64, what: &str) -> Result<()> {
 ///
 /// # Errors
 /// [`Error::NoMemory`] when the system has not that much.
-pub fn zeros<T: Pod>(count: u64, what: &str) -> Result<Vec<T>> {
+pub fn zeros<T: Pod + Send>(count: u64, what: &str) -> Result<Vec<T>> {
     let mut zeros = Vec::new();
     reserve(&mut zeros, count, what)?;
     // Hidden from the compiler, which would ask the system for pages of zeros: those are handed out on first use.
-    zeros.resize(count as usize, std::hint::black_box(T::zeroed()));
+    let (count, zero) = (count as usize, std::hint::black_box(T::zeroed()));
+    // Handing them out takes longer than writing them: all cores ask.
+    #[cfg(not(target_arch = "wasm32"))]
+    if count * size_of::<T>() >= MANY_BYTES && rayon::current_num_threads() > 1 {
+        rayon::iter::repeat_n(zero, count)
+            .with_min_len(MANY_BYTES / 4 / size_of::<T>())
+            .collect_into_vec(&mut zeros);
+        return Ok(zeros);
+    }
+    zeros.resize(count, zero);
     Ok(zeros)
 }
 

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use web_time::Instant;
 
 use crate::cpu::Distance;
+use crate::cpu::ranks::rows_of_all_cores;
 use crate::dataset::classes;
 use crate::engine::{DeviceVec, Engine, Workspace};
 use crate::error::{Error, Result};
@@ -426,6 +427,9 @@ fn check_proxies(loss: &Loss, references: Option<Rows<'_>>) -> Result<()> {
     )))
 }
 
+/// Slices that a block may take on a processor, so that the lanes of all cores are filled.
+const FULL_SLICES: f64 = 8.0;
+
 /// The buffers of the phase.
 struct Phase<'a> {
     engine: &'a Engine,
@@ -487,7 +491,16 @@ impl<'a> Phase<'a> {
             true => self.cut.rows,
             false => rows.unwrap_or_else(|| self.pace.units(operations, self.cut.rows)),
         };
-        let most = most.next_multiple_of(OWNERS).min(self.cut.rows);
+        let whole = match &self.references {
+            DeviceVec::Gpu(_) => OWNERS,
+            DeviceVec::Cpu(_) => {
+                let all = rows_of_all_cores().min(self.spec.anchors - first);
+                // Not where a stop would wait long.
+                let soon = all as f64 * operations <= FULL_SLICES * self.pace.slice();
+                if soon { all } else { OWNERS }
+            }
+        };
+        let most = most.next_multiple_of(whole).min(self.cut.rows);
         let last = self.spec.anchors.min(first + most);
         let mut offset = 0;
         (first..last)

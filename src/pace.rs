@@ -19,6 +19,9 @@ use crate::working::Task;
 const TARGET_MS: f64 = 50.0;
 /// Where guessing starts: a slow software adapter.
 const FIRST_PER_MS: f64 = 5e5;
+/// The same of a processor outside a browser: a slow core.
+#[cfg(not(target_arch = "wasm32"))]
+const FIRST_PER_MS_OF_A_CPU: f64 = 1e7;
 /// Of the operations per millisecond that were measured with one kernel, what is expected of any other at first.
 const EXPECTED: f64 = 0.25;
 
@@ -39,9 +42,14 @@ impl Default for Pace {
 impl Pace {
     /// A first guess, by what is known of the engine.
     pub(crate) fn of(engine: &Engine) -> Self {
+        let first = match engine.info().engine.as_str() {
+            #[cfg(not(target_arch = "wasm32"))]
+            "cpu" => FIRST_PER_MS_OF_A_CPU,
+            _ => FIRST_PER_MS,
+        };
         let expected = engine
             .operations_per_ms()
-            .map_or(FIRST_PER_MS, |measured| EXPECTED * measured);
+            .map_or(first, |measured| EXPECTED * measured);
         Self {
             per_ms: expected.max(1.0),
         }

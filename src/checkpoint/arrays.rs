@@ -17,7 +17,7 @@ const _: () = assert!(
 );
 
 /// What an array is of.
-pub(crate) trait Element: Pod {
+pub(crate) trait Element: Send + Pod {
     const DTYPE: Dtype;
 
     /// Whether a run can have come to this value.

@@ -1,12 +1,10 @@
 //! Triplets drawn at random: for each anchor as many as its class has references, the positive uniformly, the negative by
 //! weight. PML's `DistanceWeightedMiner` (Wu et al. 2017).
 
-use pulp::Arch;
-
-use super::SEGMENT;
 use super::exp::{exp, ln};
 use super::parallel::{map, rows_of_a_part};
 use super::ranks::{Block, Row};
+use super::{SEGMENT, wide};
 use crate::Distance;
 
 /// How negatives weigh: one over the density of their distance on the sphere.
@@ -176,7 +174,7 @@ fn draw_row(
         return;
     }
     let mut members = 0;
-    let top = Arch::new().dispatch(
+    let top = wide(
         #[inline(always)]
         || {
             draws.log_weights(values, sums);

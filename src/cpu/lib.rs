@@ -28,12 +28,34 @@ pub mod weigh;
 
 pub use distance::Distance;
 
+use pulp::{Arch, Simd, WithSimd};
+
 /// Sums over rows or references go in segments of this many, ascending, as in the shaders.
 pub const SEGMENT: usize = 256;
 
 /// `sum += factor * row`.
+#[inline(always)]
 pub fn add_scaled(sum: &mut [f32], factor: f32, row: &[f32]) {
     for (sum, value) in sum.iter_mut().zip(row) {
         *sum += factor * value;
     }
+}
+
+/// Does the work, compiled for what the processor has: mark it `#[inline(always)]`.
+///
+/// pulp takes a closure as one that is called once, and what calls it so is not always inlined: then it is compiled for any
+/// processor.
+fn wide<R>(work: impl FnMut() -> R) -> R {
+    struct Wide<F>(F);
+
+    impl<R, F: FnMut() -> R> WithSimd for Wide<F> {
+        type Output = R;
+
+        #[inline(always)]
+        fn with_simd<S: Simd>(mut self, _simd: S) -> R {
+            (self.0)()
+        }
+    }
+
+    Arch::new().dispatch(Wide(work))
 }

@@ -1,12 +1,10 @@
 //! Unit rows, their copies in the memory, and the gradient through the normalization.
 
-use pulp::Arch;
-
-use super::add_scaled;
 use super::parallel::{map, rows_of_a_part};
 use super::ranks::Row;
 use super::tile::dot;
 use super::triplet_margin::{TERMS, Total};
+use super::{add_scaled, wide};
 
 /// Where in the memory a batch goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +33,7 @@ pub fn in_place(rows: &mut [f32], stride: usize) {
     let count = rows.len() / stride;
     let most = rows_of_a_part(count, 8 * rows.len(), count.max(1));
     map(rows.chunks_mut(most * stride).collect(), |rows| {
-        Arch::new().dispatch(
+        wide(
             #[inline(always)]
             || {
                 for row in rows.chunks_exact_mut(stride) {

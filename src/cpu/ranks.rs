@@ -1,6 +1,5 @@
 //! Where the positives of each row stand among all references.
 
-use std::array;
 use std::ops::Range;
 
 use bytemuck::{Pod, Zeroable};
@@ -9,7 +8,7 @@ use pulp::{Arch, Simd, WithSimd};
 use super::SEGMENT;
 use super::parallel::{map, rows_of_a_part};
 use super::tile::{
-    PANEL, find_near, height, lanes, lanes_of, nearness, number_in, panels_at_once,
+    PANEL, columns, find_near, height, lanes, lanes_of, nearness, number_in, panels_at_once,
     references_at_once, rows_at_once, similarities, similarity, words,
 };
 
@@ -52,6 +51,15 @@ impl Block {
     pub(super) fn operations(&self) -> usize {
         2 * self.rows * self.references * self.stride
     }
+}
+
+/// Rows of a block that fill the lanes of all cores: fewer take as long.
+pub fn rows_of_all_cores() -> usize {
+    #[cfg(not(target_arch = "wasm32"))]
+    let cores = rayon::current_num_threads();
+    #[cfg(target_arch = "wasm32")]
+    let cores = 1;
+    PANEL * cores
 }
 
 /// What the pass reads: as `kernels::ranks::Inputs`.
@@ -233,8 +241,6 @@ const STEPS_A_THRESHOLD: usize = 8;
 const MOST_STEPS: usize = 4096;
 /// Where fewer than one of so many pairs counts, each is looked at by itself.
 const MANY: usize = 8;
-/// Similarities are turned in squares of so many rows and references.
-const SIDE: usize = 4;
 /// Bytes of what a part looks its rows' thresholds up by: they stay in the cache with the references.
 const PART_BYTES: usize = 1 << 19;
 
@@ -318,22 +324,7 @@ impl WithSimd for CountMany<'_, '_> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, _simd: S) {
         // What a row looks at lies in a line.
-        let mut columns = [[0.0; SEGMENT]; PANEL];
-        let (squares, rest) = self.s.as_chunks::<SIDE>();
-        for (i, square) in squares.iter().enumerate() {
-            for lane in (0..PANEL).step_by(SIDE) {
-                let turned: [[f32; SIDE]; SIDE] =
-                    array::from_fn(|column| array::from_fn(|i| square[i][lane + column]));
-                for (column, turned) in columns[lane..].iter_mut().zip(turned) {
-                    column[i * SIDE..][..SIDE].copy_from_slice(&turned);
-                }
-            }
-        }
-        for (i, s) in (squares.len() * SIDE..).zip(rest) {
-            for (column, s) in columns.iter_mut().zip(s) {
-                column[i] = *s;
-            }
-        }
+        let mut columns = columns(self.s);
         let mut labels = [0; SEGMENT];
         for (label, tag) in labels.iter_mut().zip(self.tags) {
             *label = tag[0];

@@ -1,9 +1,11 @@
 //! Similarities of a panel of rows to references, and the one order in which references are nearer.
 
+use std::array;
+
 use pulp::{Arch, Simd, WithSimd};
 
-use super::SEGMENT;
 use super::parallel::rows_of_a_part;
+use super::{SEGMENT, wide};
 
 /// Rows of a panel: each has a SIMD lane of its own.
 pub(super) const PANEL: usize = 32;
@@ -14,7 +16,7 @@ pub(super) const BLOCK: usize = 32;
 pub(super) const STEP: usize = 6;
 
 /// The inner product, from sixteen partial sums.
-#[inline]
+#[inline(always)]
 pub fn dot(a: &[f32], b: &[f32]) -> f32 {
     let mut parts = [0.0; 16];
     for (a, b) in a.chunks(16).zip(b.chunks(16)) {
@@ -96,7 +98,7 @@ impl WithSimd for Similarities<'_> {
         let stride = self.lanes.len();
         for (places, s) in self.places.chunks(STEP).zip(self.s.chunks_mut(STEP)) {
             // A step that is not full repeats its last reference.
-            let references: [&[f32]; STEP] = std::array::from_fn(|i| {
+            let references: [&[f32]; STEP] = array::from_fn(|i| {
                 let place = places[i.min(places.len() - 1)];
                 &self.references[place * stride..][..stride]
             });
@@ -182,7 +184,7 @@ pub(super) fn add_block<S: Simd>(
 
 /// Tells of each reference which rows it is as near to as `from` says, a bit each from the lowest on. Without a branch.
 pub(super) fn find_near(s: &[[f32; PANEL]], from: &[f32; PANEL], near: &mut [u32]) {
-    Arch::new().dispatch(
+    wide(
         #[inline(always)]
         || {
             for (near, s) in near.iter_mut().zip(s) {
@@ -193,6 +195,30 @@ pub(super) fn find_near(s: &[[f32; PANEL]], from: &[f32; PANEL], near: &mut [u32
             }
         },
     );
+}
+
+/// Gives every lane a line of its own.
+#[inline(always)]
+pub(super) fn columns(s: &[[f32; PANEL]]) -> [[f32; SEGMENT]; PANEL] {
+    // In squares of so many rows and references.
+    const SIDE: usize = 4;
+    let mut columns = [[0.0; SEGMENT]; PANEL];
+    let (squares, rest) = s.as_chunks::<SIDE>();
+    for (i, square) in squares.iter().enumerate() {
+        for lane in (0..PANEL).step_by(SIDE) {
+            let turned: [[f32; SIDE]; SIDE] =
+                array::from_fn(|column| array::from_fn(|i| square[i][lane + column]));
+            for (column, turned) in columns[lane..].iter_mut().zip(turned) {
+                column[i * SIDE..][..SIDE].copy_from_slice(&turned);
+            }
+        }
+    }
+    for (i, s) in (squares.len() * SIDE..).zip(rest) {
+        for (column, s) in columns.iter_mut().zip(s) {
+            column[i] = *s;
+        }
+    }
+    columns
 }
 
 /// The lanes whose bits are set.

@@ -7,8 +7,8 @@ use pulp::{Arch, Simd, WithSimd};
 use super::pair_counts::PairCounts;
 use super::parallel::{map, rows_of_a_part};
 use super::ranks::{Block, Panel, Row, Slices, farther, for_segments};
-use super::tile::{PANEL, lanes, lanes_of, similarities};
-use super::{SEGMENT, add_scaled};
+use super::tile::{PANEL, columns, lanes, lanes_of, similarities};
+use super::{SEGMENT, add_scaled, wide};
 use crate::Distance;
 
 /// Which valid triplets are kept; `tm = v_ap - v_an`. A band of all triplets, as in PML.
@@ -126,11 +126,27 @@ struct Meeting {
     active: std::ops::Range<usize>,
 }
 
+/// A bound of `v_ap - v_an`.
+#[derive(Clone, Copy, Debug)]
+enum Bound {
+    Most(f32),
+    Less(f32),
+}
+
+impl Bound {
+    fn holds(self, tm: f32) -> bool {
+        match self {
+            Self::Most(most) => tm <= most,
+            Self::Less(than) => tm < than,
+        }
+    }
+}
+
 /// The sorted thresholds of a row, with an index: how many come before each of many equal steps of values.
 struct Ladder<'a> {
     thresholds: &'a [[u32; 2]],
-    /// What they count for.
-    values: Vec<f32>,
+    /// What they count for, behind one that all is before, and before [`WINDOW`] that nothing is before.
+    padded: Vec<f32>,
     distance: Distance,
     lowest: f32,
     steps_per_unit: f32,
@@ -139,8 +155,10 @@ struct Ladder<'a> {
     below: Vec<u32>,
 }
 
-/// Steps of an index for each threshold, about: seldom are two in one step.
-const STEPS_A_THRESHOLD: usize = 4;
+/// Steps of an index for each threshold, about.
+const STEPS_A_THRESHOLD: usize = 2;
+/// Thresholds that are compared at once: seldom are more in one step, and those from the one before it on.
+const WINDOW: usize = 16;
 /// Steps of an index at most where each row's is used for many references, 16 KiB, and where all rows have one at once.
 const STEPS: usize = 4096;
 const FEW_STEPS: usize = 64;
@@ -148,14 +166,18 @@ const FEW_STEPS: usize = 64;
 impl<'a> Ladder<'a> {
     fn new(thresholds: &'a [[u32; 2]], distance: Distance, most: usize) -> Self {
         let value = |[bits, _]: &[u32; 2]| distance.value(f32::from_bits(*bits));
-        let values: Vec<f32> = thresholds.iter().map(value).collect();
+        let mut padded = Vec::with_capacity(1 + thresholds.len() + WINDOW);
+        padded.push(f32::NEG_INFINITY);
+        padded.extend(thresholds.iter().map(value));
+        let values = &padded[1..];
         let lowest = values.first().copied().unwrap_or(0.0);
         let highest = values.last().copied().unwrap_or(0.0);
-        let steps = (STEPS_A_THRESHOLD * values.len()).next_power_of_two();
+        padded.resize(padded.len() + WINDOW, f32::INFINITY);
+        let steps = (STEPS_A_THRESHOLD * thresholds.len()).next_power_of_two();
         let last = (steps.min(most) - 1) as f32;
         let mut ladder = Self {
             thresholds,
-            values,
+            padded,
             distance,
             lowest,
             steps_per_unit: last / (highest - lowest),
@@ -163,8 +185,8 @@ impl<'a> Ladder<'a> {
             below: vec![0; steps.min(most)],
         };
         let mut step = 0;
-        for (count, value) in (0..).zip(&ladder.values) {
-            let own = ladder.step(*value);
+        for (count, threshold) in (0..).zip(thresholds) {
+            let own = ladder.step(value(threshold));
             // Every step after the last one's begins here.
             while step < own {
                 step += 1;
@@ -194,35 +216,59 @@ impl<'a> Ladder<'a> {
         steps
     }
 
-    /// How many thresholds have a value that is `before` what lies in this step. Rounding is monotone: they come first.
+    /// What the thresholds count for.
     #[inline(always)]
-    fn until(&self, step: usize, before: impl Fn(&f32) -> bool) -> usize {
-        let values = &self.values[..];
-        let is_before = |place: usize| values.get(place).is_some_and(&before);
+    fn values(&self) -> &[f32] {
+        &self.padded[1..][..self.thresholds.len()]
+    }
+
+    /// How many thresholds come before a bound, which lies in this step: of those `v_ap - v_an <= bound`, or `<` it. Rounding is
+    /// monotone: they come first.
+    #[inline(always)]
+    fn until<S: Simd>(&self, simd: S, step: usize, v_an: f32, bound: Bound) -> usize {
         let first = self.below[step] as usize;
-        let place = first + usize::from(is_before(first));
-        // Seldom: several in one step, or the step was found with rounding of its own.
-        if is_before(place) {
-            place + values[place..].partition_point(before)
-        } else if place > 0 && !is_before(place - 1) {
-            values[..place].partition_point(before)
-        } else {
-            place
+        // From the threshold before the step on.
+        let Some(window) = self.padded[first..].first_chunk::<WINDOW>() else {
+            return self.until_of_all(v_an, bound);
+        };
+        let [v_an_s, one, zero] = [v_an, 1.0, 0.0].map(|value| simd.splat_f32s(value));
+        let mut counts = zero;
+        for v_ap in S::as_simd_f32s(window).0 {
+            let tm = simd.sub_f32s(*v_ap, v_an_s);
+            let before = match bound {
+                Bound::Most(most) => simd.less_than_or_equal_f32s(tm, simd.splat_f32s(most)),
+                Bound::Less(than) => simd.less_than_f32s(tm, simd.splat_f32s(than)),
+            };
+            counts = simd.add_f32s(counts, simd.select_f32s(before, one, zero));
         }
+        match simd.reduce_sum_f32s(counts) as usize {
+            // Seldom: more in one step, or the step was found with rounding of its own.
+            0 | WINDOW => self.until_of_all(v_an, bound),
+            count => first + count - 1,
+        }
+    }
+
+    #[cold]
+    fn until_of_all(&self, v_an: f32, bound: Bound) -> usize {
+        self.values()
+            .partition_point(|v_ap| bound.holds(v_ap - v_an))
     }
 
     /// What a negative meets: `steps` are those of `v_an` with the miner's margin, and without.
     #[inline(always)]
-    fn meet(&self, rule: &Rule, v_an: f32, steps: [usize; 2]) -> Meeting {
+    fn meet<S: Simd>(&self, simd: S, rule: &Rule, v_an: f32, steps: [usize; 2]) -> Meeting {
         let tm = |v_ap: &f32| v_ap - v_an;
         // Most negatives are too far even for the farthest positive.
         let (mut within, mut hard) = (0, 0);
         let margin = rule.miner_margin;
-        if tm(&self.values[0]) <= margin {
-            within = self.until(steps[0], |v_ap| tm(v_ap) <= margin);
-            hard = self.until(steps[1], |v_ap| tm(v_ap) <= 0.0).min(within);
+        let values = self.values();
+        if tm(&values[0]) <= margin {
+            within = self.until(simd, steps[0], v_an, Bound::Most(margin));
+            hard = self
+                .until(simd, steps[1], v_an, Bound::Most(0.0))
+                .min(within);
         }
-        let all = self.values.len();
+        let all = values.len();
         let mined = match rule.kind {
             Kind::All => 0..within,
             Kind::Easy => within..all,
@@ -232,10 +278,13 @@ impl<'a> Ladder<'a> {
         };
         // Where the last that is mined has a loss, all have; where the first has none, none has.
         let loses = |v_ap: &f32| tm(v_ap) < rule.loss_margin;
-        let end = if mined.is_empty() || loses(&self.values[mined.end - 1]) {
+        let end = if mined.is_empty() || loses(&values[mined.end - 1]) {
             mined.end
-        } else if loses(&self.values[mined.start]) {
-            self.until(self.step(v_an + rule.loss_margin), loses)
+        } else if loses(&values[mined.start]) {
+            {
+                let step = self.step(v_an + rule.loss_margin);
+                self.until(simd, step, v_an, Bound::Less(rule.loss_margin))
+            }
         } else {
             mined.start
         };
@@ -251,8 +300,9 @@ impl<'a> Ladder<'a> {
 
 /// References whose rows stay in the nearest cache while all anchors of a panel add them up.
 const NEAR: usize = 32;
-/// Vectors of a sum that are added to at once: adding to one takes as long as four.
+/// Vectors of a sum, and sums, that are added to at once: all stay in registers.
 const VECTORS: usize = 4;
+const SUMS: usize = 4;
 
 /// `part += factor * row` for every anchor and row, rows ascending, those with a factor of 0 left out; compiled for what the
 /// processor has.
@@ -272,36 +322,112 @@ impl WithSimd for AddRows<'_, '_> {
             .step_by(NEAR)
             .zip(self.rows.chunks(NEAR * stride))
         {
-            let mut added = [0; PANEL];
-            for (added, anchor) in added.iter_mut().zip(&*self.anchors) {
-                let factors = (0..).zip(&anchor.factors[first..][..NEAR]);
-                *added = factors.fold(0, |added, (place, factor)| {
-                    added | u32::from(*factor != 0.0) << place
-                });
-            }
-            for column in (0..stride).step_by(wide) {
-                for (anchor, added) in self.anchors.iter_mut().zip(added) {
-                    let factors = &anchor.factors[first..][..NEAR];
-                    let end = stride.min(column + wide);
-                    let part = &mut anchor.part[column..end];
-                    if part.len() < wide {
-                        for place in lanes_of(added) {
-                            let row = &rows[place * stride..][column..end];
-                            add_scaled(part, factors[place], row);
-                        }
-                        continue;
-                    }
-                    let part = S::as_mut_simd_f32s(part).0;
-                    let mut sums: [_; VECTORS] = array::from_fn(|i| part[i]);
-                    for place in lanes_of(added) {
-                        let row = S::as_simd_f32s(&rows[place * stride..][column..end]).0;
-                        let factor = simd.splat_f32s(factors[place]);
-                        for (sum, value) in sums.iter_mut().zip(row) {
-                            *sum = simd.add_f32s(*sum, simd.mul_f32s(factor, *value));
-                        }
-                    }
-                    part.copy_from_slice(&sums);
+            for anchors in self.anchors.chunks_mut(SUMS) {
+                let mut near = Near {
+                    anchors,
+                    first,
+                    rows,
+                    stride,
+                };
+                let added = near.added();
+                let mut column = 0;
+                while column + wide <= stride {
+                    near.add::<S, VECTORS>(simd, added, column);
+                    column += wide;
                 }
+                while column + S::F32_LANES <= stride {
+                    near.add::<S, 1>(simd, added, column);
+                    column += S::F32_LANES;
+                }
+                near.add_from(added, column);
+            }
+        }
+    }
+}
+
+/// A few anchors, and references whose rows they add.
+struct Near<'a, 'b> {
+    anchors: &'a mut [Anchor<'b>],
+    /// The first reference, in the segment.
+    first: usize,
+    rows: &'a [f32],
+    stride: usize,
+}
+
+impl Near<'_, '_> {
+    #[inline(always)]
+    fn factors(&self, anchor: usize) -> &[f32] {
+        &self.anchors[anchor].factors[self.first..][..NEAR]
+    }
+
+    /// What each anchor adds, a bit for each reference.
+    #[inline(always)]
+    fn added(&self) -> [u32; SUMS] {
+        let mut added = [0; SUMS];
+        for (anchor, added) in added.iter_mut().enumerate().take(self.anchors.len()) {
+            let factors = (0..).zip(self.factors(anchor));
+            *added = factors.fold(0, |added, (place, factor)| {
+                added | u32::from(*factor != 0.0) << place
+            });
+        }
+        added
+    }
+
+    /// Adds some vectors from this column on.
+    #[inline(always)]
+    fn add<S: Simd, const V: usize>(&mut self, simd: S, added: [u32; SUMS], column: usize) {
+        let columns = column..column + V * S::F32_LANES;
+        let vectors = |row: &[f32]| -> [S::f32s; V] {
+            let vectors = S::as_simd_f32s(&row[columns.clone()]).0;
+            array::from_fn(|i| vectors[i])
+        };
+        let count = added.iter().map(|added| added.count_ones()).sum::<u32>() as usize;
+        // Where most are added, those left out add zeros: the same bits.
+        if self.anchors.len() == SUMS && 2 * count > SUMS * NEAR {
+            let mut sums: [[S::f32s; V]; SUMS] =
+                array::from_fn(|anchor| vectors(self.anchors[anchor].part));
+            let factors: [&[f32]; SUMS] = array::from_fn(|anchor| self.factors(anchor));
+            for (place, row) in (0..NEAR).zip(self.rows.chunks_exact(self.stride)) {
+                let row = vectors(row);
+                for (sums, factors) in sums.iter_mut().zip(factors) {
+                    let factor = simd.splat_f32s(factors[place]);
+                    for (sum, value) in sums.iter_mut().zip(row) {
+                        *sum = simd.add_f32s(*sum, simd.mul_f32s(factor, value));
+                    }
+                }
+            }
+            for (anchor, sums) in self.anchors.iter_mut().zip(sums) {
+                let part = S::as_mut_simd_f32s(&mut anchor.part[columns.clone()]).0;
+                part.copy_from_slice(&sums);
+            }
+            return;
+        }
+        for (anchor, added) in added.into_iter().enumerate().take(self.anchors.len()) {
+            let mut sums = vectors(self.anchors[anchor].part);
+            let factors = self.factors(anchor);
+            for place in lanes_of(added) {
+                let row = vectors(&self.rows[place * self.stride..][..self.stride]);
+                let factor = simd.splat_f32s(factors[place]);
+                for (sum, value) in sums.iter_mut().zip(row) {
+                    *sum = simd.add_f32s(*sum, simd.mul_f32s(factor, value));
+                }
+            }
+            let part = &mut self.anchors[anchor].part[columns.clone()];
+            S::as_mut_simd_f32s(part).0.copy_from_slice(&sums);
+        }
+    }
+
+    /// Adds what is left from this column on.
+    #[inline(always)]
+    fn add_from(&mut self, added: [u32; SUMS], column: usize) {
+        if column == self.stride {
+            return;
+        }
+        for (anchor, added) in self.anchors.iter_mut().zip(added) {
+            for place in lanes_of(added) {
+                let row = &self.rows[place * self.stride..][column..self.stride];
+                let factor = anchor.factors[self.first + place];
+                add_scaled(&mut anchor.part[column..], factor, row);
             }
         }
     }
@@ -359,13 +485,12 @@ pub fn mine(
                     }
                 }
             }
-            for (lane, anchor) in rows.iter_mut().enumerate() {
-                Arch::new().dispatch(
-                    #[inline(always)]
-                    || anchor.meet_all(rule, lane, s, tags),
-                );
-                anchor.part.fill(0.0);
-            }
+            Arch::new().dispatch(MeetAll {
+                anchors: &mut rows,
+                rule,
+                s,
+                tags,
+            });
             Arch::new().dispatch(AddRows {
                 anchors: &mut rows,
                 rows: &references[..s.len() * block.stride],
@@ -376,10 +501,15 @@ pub fn mine(
         });
         let mut totals = [0; KINDS.len()];
         for (anchor, beside) in rows.iter_mut().zip(beside) {
-            anchor.pull(|id| {
-                let slot = id as usize % capacity;
-                &inputs.references[slot * block.stride..][..block.stride]
-            });
+            wide(
+                #[inline(always)]
+                || {
+                    anchor.pull(|id| {
+                        let slot = id as usize % capacity;
+                        &inputs.references[slot * block.stride..][..block.stride]
+                    });
+                },
+            );
             add_counts(&mut totals, anchor.totals);
             *beside = match rule.distance {
                 Distance::Cosine => 0.0,
@@ -416,6 +546,44 @@ fn add_counts(totals: &mut [u64; KINDS.len()], counts: [u64; KINDS.len()]) {
     }
 }
 
+/// Lets every anchor meet the references of a segment; compiled for what the processor has.
+struct MeetAll<'a, 'b> {
+    anchors: &'a mut [Anchor<'b>],
+    rule: &'a Rule,
+    s: &'a [[f32; PANEL]],
+    tags: &'a [[u32; 2]],
+}
+
+impl WithSimd for MeetAll<'_, '_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        for (anchor, column) in self.anchors.iter_mut().zip(&columns(self.s)) {
+            anchor.meet_all(simd, self.rule, &column[..self.s.len()], self.tags);
+            anchor.part.fill(0.0);
+        }
+    }
+}
+
+/// The active triplets of one negative, likewise.
+struct Meet<'a> {
+    ladder: &'a Ladder<'a>,
+    rule: &'a Rule,
+    v_an: f32,
+    steps: [usize; 2],
+}
+
+impl WithSimd for Meet<'_> {
+    type Output = usize;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) -> usize {
+        let met = self.ladder.meet(simd, self.rule, self.v_an, self.steps);
+        met.active.len()
+    }
+}
+
 /// One row of a panel on its way past the references.
 struct Anchor<'a> {
     label: u32,
@@ -431,17 +599,17 @@ struct Anchor<'a> {
 }
 
 impl Anchor<'_> {
-    /// Meets the references of a segment: of each its similarity to the anchor in this lane, and its tag.
+    /// Meets the references of a segment: of each its similarity, and its tag.
     #[inline(always)]
-    fn meet_all(&mut self, rule: &Rule, lane: usize, s: &[[f32; PANEL]], tags: &[[u32; 2]]) {
+    fn meet_all<S: Simd>(&mut self, simd: S, rule: &Rule, s: &[f32], tags: &[[u32; 2]]) {
         let ladder = &self.ladder;
-        let positives = ladder.values.len();
+        let positives = ladder.thresholds.len();
         if positives == 0 {
             return;
         }
         let mut values = [0.0; SEGMENT];
         for (value, s) in values.iter_mut().zip(s) {
-            *value = s[lane];
+            *value = *s;
         }
         if rule.distance == Distance::L2 {
             for value in &mut values {
@@ -459,7 +627,7 @@ impl Anchor<'_> {
             if *label == self.label {
                 continue;
             }
-            let met = ladder.meet(rule, *v_an, [within, hard].map(usize::from));
+            let met = ladder.meet(simd, rule, *v_an, [within, hard].map(usize::from));
             let counts = [
                 positives,
                 met.within,
@@ -472,7 +640,7 @@ impl Anchor<'_> {
                 let books = &mut *self.books;
                 books[met.active.start] = books[met.active.start].wrapping_add(1);
                 books[met.active.end] = books[met.active.end].wrapping_sub(1);
-                *factor = met.active.len() as f32 * rule.distance.slope(s[lane]);
+                *factor = met.active.len() as f32 * rule.distance.slope(*s);
                 weights += f64::from(*factor);
             }
         }
@@ -480,6 +648,7 @@ impl Anchor<'_> {
     }
 
     /// Turns the books into each positive's active negatives, and lets those pull.
+    #[inline(always)]
     fn pull<'r>(&mut self, reference: impl Fn(u32) -> &'r [f32]) {
         let mut active = 0u32;
         let books = self.books.chunks_mut(SEGMENT);
@@ -559,7 +728,13 @@ pub fn share_with_references(
                         let v_an = rule.distance.value(s);
                         let steps =
                             [v_an + rule.miner_margin, v_an].map(|value| ladder.step(value));
-                        ladder.meet(rule, v_an, steps).active.len() as f32 * rule.distance.slope(s)
+                        let active = Arch::new().dispatch(Meet {
+                            ladder,
+                            rule,
+                            v_an,
+                            steps,
+                        });
+                        active as f32 * rule.distance.slope(s)
                     } else {
                         let place = place_of(ladder.thresholds, [s.to_bits(), *id]);
                         let s = f32::from_bits(ladder.thresholds[place][0]);
@@ -571,4 +746,58 @@ pub fn share_with_references(
             }
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::{RngExt as _, SeedableRng as _};
+
+    use super::*;
+
+    /// Where a bound stands among the thresholds.
+    struct Until<'a>(&'a Ladder<'a>, f32, Bound);
+
+    impl WithSimd for Until<'_> {
+        type Output = usize;
+
+        fn with_simd<S: Simd>(self, simd: S) -> usize {
+            let Self(ladder, v_an, bound) = self;
+            let (Bound::Most(value) | Bound::Less(value)) = bound;
+            ladder.until(simd, ladder.step(v_an + value), v_an, bound)
+        }
+    }
+
+    #[test]
+    fn a_ladder_finds_what_a_search_of_all_thresholds_finds() {
+        let mut rng = rand_pcg::Pcg64Mcg::seed_from_u64(2);
+        for (count, from, to, steps) in [
+            (1, -1.0, 1.0, 1 << 20),
+            (15, -1.0, 1.0, 1 << 20),
+            (16, 0.2, 0.2, 1),
+            (500, -1.0, 1.0, 40),
+            (3000, 0.999_999, 1.0, 8),
+            (20_000, -0.1, 0.7, 1 << 20),
+        ] {
+            let mut draw = |from: f32, to: f32| {
+                from + (to - from) * (rng.random_range(0..=steps) as f32 / steps as f32)
+            };
+            let mut values: Vec<f32> = (0..count).map(|_| draw(from, to)).collect();
+            // One far from the others: nearly all stand in one step then.
+            values.extend((count == 20_000).then_some(-1.0));
+            values.sort_unstable_by(f32::total_cmp);
+            let thresholds: Vec<_> = values.iter().map(|value| [value.to_bits(), 0]).collect();
+            let ladder = Ladder::new(&thresholds, Distance::Cosine, STEPS);
+            for (from, to) in [(from, to), (-1.0, 1.0)].repeat(1000) {
+                let v_an = draw(from, to);
+                for bound in [0.0, 0.2]
+                    .into_iter()
+                    .flat_map(|v| [Bound::Most(v), Bound::Less(v)])
+                {
+                    let expected = values.partition_point(|v_ap| bound.holds(v_ap - v_an));
+                    let found = Arch::new().dispatch(Until(&ladder, v_an, bound));
+                    assert_eq!(found, expected, "{count} thresholds, {v_an}, {bound:?}");
+                }
+            }
+        }
+    }
 }

@@ -41,7 +41,7 @@ mod table;
 mod table_reader;
 mod texts;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 #[cfg(feature = "parquet")]
 pub use self::parquet::ParquetFile;
@@ -430,7 +430,8 @@ fn places<'a>(names: &'a [String], others: &[String]) -> Result<Vec<usize>, &'a 
 
 /// The distinct labels in label order.
 pub(crate) fn classes(labels: &[String]) -> Vec<String> {
-    ordered(labels.to_vec())
+    let distinct: HashSet<&str> = labels.iter().map(String::as_str).collect();
+    ordered(distinct.into_iter().map(str::to_owned).collect())
 }
 
 /// Labels in label order, each once.

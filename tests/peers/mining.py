@@ -29,7 +29,7 @@ step = functools.partial(knn.step, script=__file__)
 # Anchors, references, classes. The first three are the shapes that PML's own release note names.
 COUNTS = ["21x10000x100", "512x2000x100", "1000x1000x100", "64x65536x100"]
 LISTS = COUNTS[:3]
-LOSSES = ["64x4096x10", "64x4096x100", "64x16384x10", "64x16384x100", "64x65536x100"]
+LOSSES = ["64x4096x10", "64x4096x100", "64x16384x10", "64x16384x100", "64x65536x10", "64x65536x100"]
 DIM = 128
 MARGIN = 0.2
 LIMIT = 16 * 2**30
