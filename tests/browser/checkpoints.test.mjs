@@ -18,8 +18,8 @@ const listening = (first) => {
     constructor(...how) {
       super(...how);
       this.addEventListener("message", ({ data: [bytes] }) => {
-        // Its end is the time that it took.
-        if (bytes[0] === first["Event::Finished"]) self.finished = bytes.subarray(0, -8).join();
+        // Its end is the time that it took, eight bytes, and how fast that was: nothing, or eight bytes whose last is not 0.
+        if (bytes[0] === first["Event::Finished"]) self.finished = bytes.subarray(0, bytes.at(-1) === 0 ? -9 : -17).join();
         if (bytes[0] === first["Event::CanGoOn"]) {
           // Nothing, or an offer: first comes its step, seven bits a byte.
           const step = bytes.subarray(2, 3 + bytes.subarray(2).findIndex((byte) => byte < 128));

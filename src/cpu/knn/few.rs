@@ -3,9 +3,9 @@
 
 use std::ops::Range;
 
+use super::super::parallel::{map, rows_of_a_part};
+use super::super::tile::{PANEL, similarities, turn};
 use super::{Asked, Search, admits, keep};
-use crate::parallel::{map, rows_of_a_part};
-use crate::tile::{PANEL, similarities, turn};
 
 /// The most queries that are few: more fill the lanes by themselves.
 pub(super) const FEW: usize = PANEL;
