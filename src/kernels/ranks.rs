@@ -31,7 +31,7 @@ pub static CLEAR: Kernel = Kernel {
     workgroup_bytes: 0,
 };
 
-/// One workgroup per [`SHARING`] rows and span of the references.
+/// One workgroup per `SHARING` rows and span of the references.
 pub static FIND: Kernel = Kernel {
     name: "ranks.find",
     entry: "find",
