@@ -1,5 +1,5 @@
-//! The text of shaders, compiled in without its comments, its indents and the spaces beside signs: they are a third of the page's first load otherwise, and only
-//! a reader of `shaders/` needs them. Lines keep their numbers.
+//! The text of shaders, compiled in without its comments, its indents and the spaces beside signs, which only a reader of `shaders/`
+//! needs. Lines keep their numbers.
 
 /// The code of files in `shaders/`, one part for each: a file that several shaders share is compiled in once.
 macro_rules! wgsl {
@@ -30,8 +30,7 @@ pub(super) const fn length(text: &str) -> usize {
 }
 
 /// A text without its comments, which run from `//` to the end of a line, and without spaces that follow another, begin a line, or
-/// stand beside a sign that nothing is joined to.
-/// `LENGTH` is its [`length`].
+/// stand beside a sign that nothing joins. `LENGTH` is its [`length`].
 pub(super) const fn code<const LENGTH: usize>(text: &str) -> [u8; LENGTH] {
     let bytes = text.as_bytes();
     let mut code = [0; LENGTH];
