@@ -593,7 +593,9 @@ impl TrainConfig {
 
 /// A part of which only the name is given: all else of it is as that has it by default.
 fn named_part(name: String) -> serde_json::Map<String, Value> {
-    std::iter::once(("name".to_owned(), Value::String(name))).collect()
+    let mut part = serde_json::Map::new();
+    part.insert("name".to_owned(), Value::String(name));
+    part
 }
 
 /// Lists the leaves of a value by their paths.
@@ -610,7 +612,7 @@ fn flatten(path: &str, value: &Value, leaves: &mut Vec<(String, String)>) {
             }
         }
         Value::String(text) => leaves.push((path.to_owned(), text.clone())),
-        leaf => leaves.push((path.to_owned(), leaf.to_string())),
+        leaf => leaves.push((path.to_owned(), said::text_of(leaf))),
     }
 }
 

@@ -61,6 +61,8 @@ mod engine;
 
 mod checkpoint;
 
+mod tensor_file;
+
 mod pace;
 
 pub mod kernels;

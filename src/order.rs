@@ -4,9 +4,27 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-/// Sorts places of a list by what stands there; equal ones stay in order.
+/// Sorts places of a list by what stands there; equal ones stay in order. Runs of 1, 2, 4 .. places that are in order are merged
+/// by twos.
 pub fn sort_places(places: &mut [usize], compare: &dyn Fn(usize, usize) -> Ordering) {
-    places.sort_by(|a, b| compare(*a, *b));
+    let mut merged = places.to_vec();
+    let mut length = 1;
+    while length < places.len() {
+        for (run, merged) in places.chunks(2 * length).zip(merged.chunks_mut(2 * length)) {
+            let (mut left, mut right) = run.split_at(length.min(run.len()));
+            for place in merged {
+                let of = match (left, right) {
+                    ([l, ..], [r, ..]) if compare(*l, *r).is_gt() => &mut right,
+                    ([], _) => &mut right,
+                    _ => &mut left,
+                };
+                *place = of[0];
+                *of = &of[1..];
+            }
+        }
+        places.copy_from_slice(&merged);
+        length *= 2;
+    }
 }
 
 /// Sorts a list; equal items stay in order.
@@ -53,12 +71,14 @@ mod tests {
 
     #[test]
     fn equal_items_stay_in_order() {
-        let mut items: Vec<(u32, String)> = (0..100)
-            .map(|i| ((i * 37) % 5, format!("item {i}")))
-            .collect();
-        let mut sorted = items.clone();
-        sorted.sort_by_key(|(key, _)| *key);
-        sort_by_key(&mut items, |(key, _)| *key);
-        assert_eq!(items, sorted);
+        for count in [0, 1, 2, 3, 64, 100, 257] {
+            let mut items: Vec<(u32, String)> = (0..count)
+                .map(|i| ((i * 37) % 5, format!("item {i}")))
+                .collect();
+            let mut sorted = items.clone();
+            sorted.sort_by_key(|(key, _)| *key);
+            sort_by_key(&mut items, |(key, _)| *key);
+            assert_eq!(items, sorted);
+        }
     }
 }

@@ -46,9 +46,14 @@ pub(super) fn problem(settings: &Value) -> Option<String> {
     }
 }
 
+/// A value as JSON. Its `Display` is another writer, 1 kB of the page.
+pub(super) fn text_of(value: &Value) -> String {
+    serde_json::to_string(value).expect("a value is plain data")
+}
+
 /// Settings, or what the parser says of them, without the place in a text that nobody wrote.
 pub(super) fn read(settings: &Value) -> Result<TrainConfig, String> {
-    serde_json::from_str(&settings.to_string()).map_err(|error| {
+    serde_json::from_str(&text_of(settings)).map_err(|error| {
         let text = error.to_string();
         quote::said(text.split(" at line ").next().unwrap_or_default())
     })
@@ -74,7 +79,7 @@ fn unknown(part: &str, key: &str, known: &Map<String, Value>) -> String {
 fn leaf(path: &str, value: &Value, default: &Value, at: impl Fn(Value) -> Value) -> String {
     let shown = match value {
         Value::String(text) => quoted(text),
-        value => cut(&value.to_string()),
+        value => cut(&text_of(value)),
     };
     let too_large = value
         .as_f64()
@@ -87,7 +92,7 @@ fn leaf(path: &str, value: &Value, default: &Value, at: impl Fn(Value) -> Value)
         Value::Array(_) => "it must be a list of whole numbers, such as [256, 64]".to_owned(),
         Value::Object(default) => format!(
             "it must be a group of settings, such as {{\"name\": {}}}",
-            default.get("name").unwrap_or(&Value::Null)
+            text_of(default.get("name").unwrap_or(&Value::Null))
         ),
         _ => {
             let choices = read(&at(NO_CHOICE.into())).err().unwrap_or_default();

@@ -223,8 +223,9 @@ impl<'a> Ladder<'a> {
     }
 
     /// How many thresholds come before a bound, which lies in this step: of those `v_ap - v_an <= bound`, or `<` it. Rounding is
-    /// monotone: they come first.
-    #[inline(always)]
+    /// monotone: they come first. Once in the page, where it stands in three places.
+    #[cfg_attr(target_arch = "wasm32", inline(never))]
+    #[cfg_attr(not(target_arch = "wasm32"), inline(always))]
     fn until<S: Simd>(&self, simd: S, step: usize, v_an: f32, bound: Bound) -> usize {
         let first = self.below[step] as usize;
         // From the threshold before the step on.

@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use bytemuck::Pod;
 
+use super::timer::TIMES;
 use super::vec::Binding;
 use super::{Gpu, GpuVec, Kernel, PARAMS_BYTES, PARAMS_SLOTS, STAGING_BYTES};
 
@@ -34,7 +35,9 @@ impl GpuCommands {
             params: Vec::new(),
             data: Vec::new(),
             dispatches: 0,
-            timed: (gpu.timer.borrow().as_ref()).map(|timer| (timer.queries(), Vec::new())),
+            timed: (gpu.timer.borrow().as_ref())
+                .filter(|_| TIMES)
+                .map(|timer| (timer.queries(), Vec::new())),
             empty: true,
         }
     }
@@ -75,7 +78,9 @@ impl GpuCommands {
                 .bind_group(&gpu.device, kernel, &pipeline, gpu.params.raw(), buffers);
         let (x, y) = grid(groups);
         let mut timestamps = None;
-        if let Some((queries, kernels)) = &mut self.timed {
+        if let Some((queries, kernels)) = &mut self.timed
+            && TIMES
+        {
             let first = 2 * kernels.len() as u32;
             kernels.push(kernel.name);
             self.pass = None;
@@ -178,7 +183,9 @@ impl GpuCommands {
         }
         self.pass = None;
         let gpu = &self.gpu;
-        if let (Some(timer), Some((_, kernels))) = (&*gpu.timer.borrow(), self.timed) {
+        if let (Some(timer), Some((_, kernels))) = (&*gpu.timer.borrow(), self.timed)
+            && TIMES
+        {
             timer.keep(&mut self.encoder, kernels);
         }
         let staging = gpu.upload.raw();

@@ -13,6 +13,8 @@ use super::{Gpu, GpuVec, PARAMS_SLOTS};
 use crate::error::{Error, Result};
 use crate::ledger::{MemoryLedger, Purpose};
 
+/// Whether there is a timer at all: the page, where nobody starts it, is smaller without.
+pub(super) const TIMES: bool = cfg!(feature = "timer");
 /// Bytes of timestamps that are kept until somebody looks at them.
 const KEPT_BYTES: u64 = 256 << 10;
 /// Bytes of the two timestamps of a dispatch.
@@ -120,10 +122,11 @@ impl Gpu {
     /// Times every dispatch from here on; false where the device has no timestamps, or the budget no 512 KiB for them.
     pub fn start_timer(&self, ledger: &MemoryLedger) -> bool {
         use wgpu::BufferUsages as Usage;
-        if !self
-            .device
-            .features()
-            .contains(wgpu::Features::TIMESTAMP_QUERY)
+        if !TIMES
+            || !self
+                .device
+                .features()
+                .contains(wgpu::Features::TIMESTAMP_QUERY)
         {
             return false;
         }
@@ -178,6 +181,9 @@ impl Gpu {
 
     /// Looks at the timestamps before there is no room for more.
     pub(super) async fn keep_room_for_timestamps(&self) -> Result<()> {
+        if !TIMES {
+            return Ok(());
+        }
         let used = self.timer.borrow().as_ref().map(|timer| timer.used.get());
         match used {
             Some(used) if 2 * used > KEPT_BYTES => self.read_timestamps().await,

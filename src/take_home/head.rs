@@ -12,6 +12,7 @@ use crate::embedder::Embedder;
 use crate::error::{Error, Result};
 use crate::model::LayerWeights;
 use crate::quote::said;
+use crate::tensor_file::header;
 
 /// Where the file's metadata holds the names of the features, as a JSON list.
 const FEATURES: &str = "features";
@@ -150,25 +151,17 @@ impl Head {
     }
 }
 
-/// A safetensors file of f32 tensors. The crate that reads it keeps metadata in a hash map and would write it in another order
-/// each time.
+/// A safetensors file of f32 tensors.
 pub(super) fn write<'a>(
     tensors: impl Iterator<Item = (String, Vec<usize>, &'a [f32])>,
     metadata: &BTreeMap<&'static str, String>,
 ) -> Vec<u8> {
-    let (mut header, mut data) = (serde_json::Map::new(), Vec::new());
-    header.insert("__metadata__".to_owned(), json!(metadata));
+    let (mut parts, mut data) = (Vec::new(), Vec::new());
     for (name, shape, values) in tensors {
-        let begin = data.len();
         data.extend(values.iter().flat_map(|value| value.to_le_bytes()));
-        let of = json!({ "dtype": "F32", "shape": shape, "data_offsets": [begin, data.len()] });
-        header.insert(name, of);
+        parts.push((name, Dtype::F32, shape, size_of_val(values)));
     }
-    let mut text = serde_json::Value::Object(header).to_string().into_bytes();
-    // Tensors begin at a multiple of 8 bytes.
-    text.resize(text.len().next_multiple_of(8), b' ');
-    let mut bytes = (text.len() as u64).to_le_bytes().to_vec();
-    bytes.extend(text);
+    let mut bytes = header(&parts, metadata);
     bytes.extend(data);
     bytes
 }

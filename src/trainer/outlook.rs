@@ -31,12 +31,14 @@ const LARGER: f64 = 1.1;
 /// What a step counts for besides its arithmetic.
 const STEP: f64 = 1e7;
 
-/// What one halving counts for where the place of a similarity among those of the positives is sought.
+/// What one halving counts for where the place of a similarity among those of the positives is sought: in a step, and where a side is
+/// scored.
 const HALVING: f64 = 40.0;
+const HALVING_SCORED: f64 = 18.0;
 
-/// What it counts for to find the places of so many references among so many positives.
-fn seeking(references: usize, positives: usize) -> f64 {
-    references as f64 * HALVING * (1.0 + positives as f64).log2()
+/// How often the positives are halved until the places of so many references among them are found.
+fn halvings(references: usize, positives: usize) -> f64 {
+    references as f64 * (1.0 + positives as f64).log2()
 }
 
 /// What of a run is forecast.
@@ -152,7 +154,8 @@ impl Trainer {
             };
             let one = sizes.scoring(&dataset.labels_of(rows), queries, &cut, rate);
             operations += one.operations * times as f64;
-            sought += times as f64 * queries as f64 * seeking(rows.len(), rows.len() / classes);
+            let looks = times as f64 * queries as f64;
+            sought += looks * HALVING_SCORED * halvings(rows.len(), rows.len() / classes);
             submits = submits.saturating_add(one.submits.saturating_mul(times));
             passes = passes.saturating_add(one.passes.saturating_mul(times));
             traffic_bytes = traffic_bytes.saturating_add(one.traffic_bytes.saturating_mul(times));
@@ -244,7 +247,9 @@ impl Sizes {
     fn seeking(&self, alone: bool, classes: usize) -> f64 {
         let references = self.references(alone);
         match self.path {
-            Path::Ranks => self.anchors as f64 * seeking(references, references / classes),
+            Path::Ranks => {
+                self.anchors as f64 * HALVING * halvings(references, references / classes)
+            }
             Path::Rows => 0.0,
         }
     }

@@ -59,8 +59,9 @@ fn sentence(running: &Running) -> String {
     });
     if device.engine == "cpu" {
         let why = why_cpu(reason, running.webgpu);
+        let slower = (running.self_test).map_or_else(String::new, |tested| times_slower(tested.gflops));
         return format!(
-            "It runs on the CPU because {why}. The results are the same as on a GPU.{speed}"
+            "It runs on the CPU because {why}. The results are the same as on a GPU.{speed}{slower}"
         );
     }
     let (backend, adapter) = (&device.backend, &device.adapter);
@@ -75,6 +76,20 @@ fn sentence(running: &Running) -> String {
     match reason {
         Reason::AskedFor => format!("The link asks for a GPU (engine=gpu): {what}.{speed}"),
         _ => format!("The browser offers this GPU: {what}.{speed}"),
+    }
+}
+
+/// What the GPU of a usual laptop does, by its maker's figure.
+const LAPTOP_GFLOPS: f64 = 2000.0;
+
+/// How much slower this may be than a GPU that is not there to be measured.
+fn times_slower(gflops: f64) -> String {
+    match (LAPTOP_GFLOPS / gflops).round() {
+        times if times < 2.0 => String::new(),
+        times => format!(
+            " The GPU of a usual laptop does about 2,000, by its maker's figure: large searches are up to {times} times slower here, small \
+             steps less."
+        ),
     }
 }
 

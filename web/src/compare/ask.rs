@@ -85,9 +85,13 @@ fn forecast(state: State) -> String {
             ..
         })) => format!(
             "{runs} runs one after the other: {}, and {} of device memory at most. Raw features, a linear map and a linear head \
-             are always in the table. Settings that are not compared are as on the left.",
+             are always in the table. Settings that are not compared are as on the left.{}",
             time(*predicted_ms),
-            Bytes(*peak_bytes).rounded_up()
+            Bytes(*peak_bytes).rounded_up(),
+            match state.has_run() {
+                true => " The run that is shown under One run ends, and stays under Runs.",
+                false => "",
+            }
         ),
     }
 }
