@@ -6,6 +6,7 @@ use crate::error::Result;
 use crate::evaluation;
 use crate::order;
 use crate::projection::{Axes, Plane};
+use crate::scaling::Scaling;
 use crate::working::Working;
 
 /// Rows of a map at most, and their features.
@@ -32,7 +33,7 @@ pub struct Map {
     pub rows: Vec<u32>,
     /// `[x, y]` of each row's embedding: principal components, or the exact circle.
     pub points: Vec<[f32; 2]>,
-    /// `[x, y]` of each row's features: their own principal components.
+    /// `[x, y]` of each row's features, scaled where a run scales them: their own principal components.
     pub before: Vec<[f32; 2]>,
     /// The class of each row: its place in `names`, or 255 for every other class.
     pub classes: Vec<u8>,
@@ -67,21 +68,23 @@ impl Pictures {
 }
 
 impl Map {
-    /// The rows of the data as they are, by their direction: before a run there are no embeddings. `heard` is told how far it
-    /// is.
+    /// The rows of the data by the direction of their features, scaled as a run scales them by itself: before a run there are no
+    /// embeddings. `heard` is told how far it is.
     ///
     /// # Errors
     /// [`crate::Error::Data`] when a file is no longer as it was.
     pub async fn of_features(dataset: &Dataset, heard: &mut dyn FnMut(Working)) -> Result<Self> {
         let rows = evaluation::choose(dataset.rows(), most_rows(dataset.features.dim()), 0);
-        let mut map = Self::of(dataset, None, rows, heard).await?;
+        let scaling = Scaling::auto(dataset, &rows).await?;
+        let mut map = Self::of(dataset, &scaling, None, rows, heard).await?;
         map.points.clone_from(&map.before);
         Ok(map)
     }
 
-    /// A map of these rows of a side, whose embeddings are not placed yet.
+    /// A map of these rows of a side, scaled so, whose embeddings are not placed yet.
     pub(crate) async fn of(
         dataset: &Dataset,
+        scaling: &Scaling,
         side: Option<Side>,
         rows: Vec<u32>,
         heard: &mut dyn FnMut(Working),
@@ -116,6 +119,7 @@ impl Map {
             .map(|at| rows[at])
             .collect();
         dataset.features.read(&fit_to, &mut features.values).await?;
+        scaling.apply(&mut features.values);
         make_unit(&mut features);
         let plane = Plane::fit(&features, |_| true, &Axes::default());
         let mut pictures = dataset
@@ -138,6 +142,7 @@ impl Map {
             if let Some(pictures) = &mut pictures {
                 pictures.extend(&features.values);
             }
+            scaling.apply(&mut features.values);
             make_unit(&mut features);
             before.extend(plane.place(&features));
         }
@@ -236,9 +241,10 @@ mod tests {
     #[test]
     fn a_class_has_the_same_place_on_every_map() {
         let dataset = Dataset::sample("digits", 0).expect("is there");
+        let as_they_are = Scaling::none(dataset.features.dim());
         let names = |rows: Vec<u32>| {
             let unheard = &mut |_| ();
-            pollster::block_on(Map::of(&dataset, None, rows, unheard))
+            pollster::block_on(Map::of(&dataset, &as_they_are, None, rows, unheard))
                 .expect("is drawn")
                 .names
         };
@@ -248,6 +254,42 @@ mod tests {
         let name = |row: &u32| &dataset.class_names[dataset.labels[*row as usize] as usize];
         let few = all.into_iter().filter(|row| *name(row) != of_all[0]);
         assert_eq!(names(few.take(200).collect()), of_all);
+    }
+
+    #[test]
+    fn columns_of_different_units_count_alike_on_the_map_of_features() {
+        // Two classes that small columns part; a wide one that says nothing.
+        let row = |i: usize| {
+            let part = if i.is_multiple_of(2) { 0.1 } else { -0.1 };
+            let small = |at: usize| part + 0.001 * ((i * 7 + at * 3) % 10) as f32;
+            let wide = if i % 4 < 2 { 1000.0 } else { -1000.0 };
+            [wide, small(1), small(2), small(3)]
+        };
+        let dataset = Dataset::new(Labelled {
+            values: (0..200).flat_map(row).collect(),
+            dim: 4,
+            labels: (0..200).map(|i| (i % 2).to_string()).collect(),
+            ..Labelled::default()
+        });
+        let dataset = dataset.expect("is data");
+        let parted = |map: Map| {
+            let of = |class: u8| {
+                let points = map.before.iter().zip(&map.classes);
+                points
+                    .filter(move |(_, of)| **of == class)
+                    .map(|(point, _)| point[0])
+            };
+            let (least, most) = (f32::INFINITY, f32::NEG_INFINITY);
+            of(0).fold(least, f32::min) > of(1).fold(most, f32::max)
+                || of(1).fold(least, f32::min) > of(0).fold(most, f32::max)
+        };
+        let unheard = &mut |_| ();
+        let scaled = pollster::block_on(Map::of_features(&dataset, unheard));
+        assert!(parted(scaled.expect("is drawn")));
+        let as_they_are = Scaling::none(4);
+        let rows = (0..200).collect();
+        let unscaled = pollster::block_on(Map::of(&dataset, &as_they_are, None, rows, unheard));
+        assert!(!parted(unscaled.expect("is drawn")));
     }
 
     #[test]

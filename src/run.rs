@@ -495,7 +495,8 @@ impl Run {
             Some(map) => map,
             None => {
                 let heard = &mut |working| self.trainer.engine().hear(working);
-                Map::of(self.trainer.dataset(), Some(side), rows, heard).await?
+                let scaling = self.trainer.scaling().0;
+                Map::of(self.trainer.dataset(), scaling, Some(side), rows, heard).await?
             }
         };
         map.place(&embeddings, &mut self.axes);

@@ -43,6 +43,26 @@ impl Scaling {
         }
     }
 
+    /// What [`Standardize::Auto`] does where these rows are the training rows.
+    ///
+    /// # Errors
+    /// As [`crate::RowSource::read`].
+    pub(crate) async fn auto(dataset: &Dataset, rows: &[u32]) -> Result<Self> {
+        let columns = look(dataset, rows, async |_| Ok(())).await?;
+        Ok(match judge(&columns) {
+            (true, _) => Self::of(&columns),
+            (false, _) => Self::none(dataset.features.dim()),
+        })
+    }
+
+    /// To mean 0 and spread 1.
+    fn of(columns: &[Column]) -> Self {
+        Self {
+            shift: columns.iter().map(|column| column.mean as f32).collect(),
+            scale: columns.iter().map(Column::scale).collect(),
+        }
+    }
+
     /// Scales dense rows `[_, dim]` in place, as the device does.
     pub fn apply(&self, rows: &mut [f32]) {
         for row in rows.chunks_exact_mut(self.shift.len()) {
@@ -71,28 +91,21 @@ impl Scaling {
         if standardize == Standardize::Off {
             return Ok(as_is(None));
         }
-        let mut columns = vec![Column::default(); dim];
-        let (mut tile, mut breathed) = (Vec::new(), Instant::now());
+        let mut breathed = Instant::now();
         let task = Task {
             what: "looking at the scale of the features".to_owned(),
             unit: "rows",
             total: rows.len() as u64,
         };
-        for (tiles, rows) in (0..).zip(rows.chunks(TILE_ROWS)) {
-            tile.clear();
-            dataset.features.read(rows, &mut tile).await?;
-            for row in tile.chunks_exact(dim) {
-                columns
-                    .iter_mut()
-                    .zip(row)
-                    .for_each(|(column, value)| column.add(*value));
-            }
+        let columns = look(dataset, rows, async |read| {
             if breathed.elapsed() > BREATHE_EVERY {
-                engine.tell(&task, (tiles + 1) * TILE_ROWS as u64);
+                engine.tell(&task, read);
                 engine.breathe().await?;
                 breathed = Instant::now();
             }
-        }
+            Ok(())
+        });
+        let columns = columns.await?;
         let (scale, why) = match standardize {
             Standardize::Auto => judge(&columns),
             _ => (true, "as standardize: true asks".to_owned()),
@@ -107,16 +120,36 @@ impl Scaling {
             more => format!("; {more} columns never change and count for nothing"),
         };
         Ok(Decision {
-            scaling: Self {
-                shift: columns.iter().map(|column| column.mean as f32).collect(),
-                scale: columns.iter().map(Column::scale).collect(),
-            },
+            scaling: Self::of(&columns),
             standardized: true,
             why: Some(format!(
                 "every feature scaled to mean 0 and spread 1, as measured on the training rows: {why}{constant}"
             )),
         })
     }
+}
+
+/// Looks at every column of some rows, and says between two tiles of them how many were read.
+async fn look(
+    dataset: &Dataset,
+    rows: &[u32],
+    mut between: impl AsyncFnMut(u64) -> Result<()>,
+) -> Result<Vec<Column>> {
+    let dim = dataset.features.dim();
+    let mut columns = vec![Column::default(); dim];
+    let mut tile = Vec::new();
+    for (tiles, rows) in (1..).zip(rows.chunks(TILE_ROWS)) {
+        tile.clear();
+        dataset.features.read(rows, &mut tile).await?;
+        for row in tile.chunks_exact(dim) {
+            columns
+                .iter_mut()
+                .zip(row)
+                .for_each(|(column, value)| column.add(*value));
+        }
+        between((tiles * TILE_ROWS) as u64).await?;
+    }
+    Ok(columns)
 }
 
 /// What one pass over the rows says of a feature (Welford 1962).

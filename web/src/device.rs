@@ -59,7 +59,8 @@ fn sentence(running: &Running) -> String {
     });
     if device.engine == "cpu" {
         let why = why_cpu(reason, running.webgpu);
-        let slower = (running.self_test).map_or_else(String::new, |tested| times_slower(tested.gflops));
+        let slower =
+            (running.self_test).map_or_else(String::new, |tested| times_slower(tested.gflops));
         return format!(
             "It runs on the CPU because {why}. The results are the same as on a GPU.{speed}{slower}"
         );

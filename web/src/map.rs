@@ -225,7 +225,7 @@ fn Tools(state: State, session: Session, look: Look, has_run: Signal<bool>) -> i
                 <option value="umap">"UMAP"</option>
             </select>
             <span class="either" hidden=move || !has_run.get()>
-                <button data-testid="map-before" aria-pressed=move || is(true) on:click=move |_| show(true) title="The features, as they were loaded">"Before"</button>
+                <button data-testid="map-before" aria-pressed=move || is(true) on:click=move |_| show(true) title="The features, scaled where a run scales them">"Before"</button>
                 <button data-testid="map-after" aria-pressed=move || is(false) on:click=move |_| show(false) title="The embeddings, as the network places them">"After"</button>
             </span>
             <picking::Tools picking=look.picking/>

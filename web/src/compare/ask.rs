@@ -9,7 +9,7 @@ use crate::controls::{entered, hold, shown};
 use crate::forecast::time;
 use crate::knobs::{Entry, Knob, MAIN, MORE};
 use crate::session::Session;
-use crate::state::State;
+use crate::state::{Phase, State};
 use crate::terms::About;
 
 /// The menus, the button and the forecast.
@@ -88,9 +88,10 @@ fn forecast(state: State) -> String {
              are always in the table. Settings that are not compared are as on the left.{}",
             time(*predicted_ms),
             Bytes(*peak_bytes).rounded_up(),
-            match state.has_run() {
-                true => " The run that is shown under One run ends, and stays under Runs.",
-                false => "",
+            match state.phase.get() {
+                Phase::Finished =>
+                    " The run under One run makes room for them; it stays under Runs.",
+                _ => "",
             }
         ),
     }
