@@ -121,10 +121,10 @@ impl Piece {
         Self::Onnx,
         Self::SentenceTransformers,
         Self::Linear,
-        Self::Torchrun,
         Self::Report,
         Self::Charts,
         Self::Card,
+        Self::Torchrun,
         Self::Settings,
         Self::Link,
         Self::Checkpoint,
@@ -167,6 +167,18 @@ impl Piece {
             Self::Projector => "projector",
             Self::Neighbours => "neighbours",
             Self::RowsToCheck => "rows-to-check",
+        }
+    }
+
+    /// What it and those after it are for, where it is the first of them.
+    pub fn heading(self) -> Option<&'static str> {
+        match self {
+            Self::Safetensors => Some("The head"),
+            Self::Report => Some("To read and to show"),
+            Self::Torchrun => Some("To repeat the run, or to go on"),
+            Self::History => Some("Its numbers"),
+            Self::Npy => Some("Rows by the head"),
+            _ => None,
         }
     }
 

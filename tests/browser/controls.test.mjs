@@ -102,7 +102,7 @@ test("a key that is held counts once, S steps no run that goes on, and the focus
 test("a setting out of range is refused with the range, and the old one stays", async () => {
   await on("?engine=cpu#data=many-classes", {}, async (page) => {
     await page.set("Batch rows", "0");
-    assert.equal(await page.error(), "batch_size is 0: it must be between 2 and 32768, or 1 with a memory");
+    assert.equal(await page.error(), "Batch rows is 0: it must be between 2 and 32768, or 1 with a memory");
     assert.equal(await page.page.getByLabel("Batch rows", { exact: true }).inputValue(), "32");
     await page.set("Budget, MiB", "1");
     await page.click("run");

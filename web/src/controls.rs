@@ -278,7 +278,8 @@ fn enter(state: State, knob: &Knob, text: &str) {
             state.config.set(config);
         }
         Err(error) => {
-            state.say_of_setting(error.to_string());
+            // As the page calls it.
+            state.say_of_setting(error.to_string().replace(knob.key, knob.label));
             // The control shows again what holds.
             state.config.notify();
         }

@@ -136,7 +136,9 @@ pub(crate) fn Pieces(state: State, session: Session) -> impl IntoView {
                 session.take(piece);
             }
         };
+        let heading = piece.heading();
         view! {
+            <li class="heading" hidden=heading.is_none()>{heading}</li>
             <li>
                 <span>{piece.words()}</span>
                 <small>{text}</small>
