@@ -519,6 +519,14 @@ impl Commands {
         }
     }
 
+    /// Counts a kernel that ran on the CPU by itself.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(crate) fn count(&mut self) {
+        if let Self::Cpu(calls) = self {
+            *calls += 1;
+        }
+    }
+
     /// Bytes that can still be uploaded.
     pub(crate) fn room(&self) -> u64 {
         match self {

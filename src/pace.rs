@@ -19,9 +19,6 @@ use crate::working::Task;
 const TARGET_MS: f64 = 50.0;
 /// Where guessing starts: a slow software adapter.
 const FIRST_PER_MS: f64 = 5e5;
-/// The same of a processor outside a browser: a slow core.
-#[cfg(not(target_arch = "wasm32"))]
-const FIRST_PER_MS_OF_A_CPU: f64 = 1e7;
 /// Of the operations per millisecond that were measured with one kernel, what is expected of any other at first.
 const EXPECTED: f64 = 0.25;
 
@@ -44,7 +41,7 @@ impl Pace {
     pub(crate) fn of(engine: &Engine) -> Self {
         let first = match engine.info().engine.as_str() {
             #[cfg(not(target_arch = "wasm32"))]
-            "cpu" => FIRST_PER_MS_OF_A_CPU,
+            "cpu" => crate::cpu::parallel::operations_per_ms(),
             _ => FIRST_PER_MS,
         };
         let expected = engine
@@ -80,7 +77,10 @@ impl Pace {
         if pairs >= rows.saturating_mul(FEWEST_REFERENCES) {
             return (rows, (pairs / rows).min(references).max(1));
         }
-        let rows_at_once = (pairs / FEWEST_REFERENCES / FEWEST_ROWS * FEWEST_ROWS).max(FEWEST_ROWS);
+        let most = (pairs / FEWEST_REFERENCES / FEWEST_ROWS * FEWEST_ROWS).max(FEWEST_ROWS);
+        // In even parts: a few rows left over would meet all references for themselves.
+        let even = rows.div_ceil(rows.div_ceil(most).max(1));
+        let rows_at_once = even.next_multiple_of(FEWEST_ROWS);
         (rows_at_once.min(rows), FEWEST_REFERENCES.min(references))
     }
 
@@ -449,6 +449,15 @@ mod tests {
         let before = pace.slice();
         pace.record(before / 1e3, Duration::from_micros(500));
         assert!(pace.slice() > 0.9 * before, "{} of {before}", pace.slice());
+    }
+
+    #[test]
+    fn rows_of_a_slice_are_cut_evenly() {
+        let pace = Pace::default();
+        assert_eq!(pace.pairs(1e3, 8, 5000), (8, 3125));
+        // 24 would do, and leave 6.
+        assert_eq!(pace.pairs(1e3, 30, 5000), (16, 1024));
+        assert_eq!(pace.pairs(1e3, 1000, 500), (24, 500));
     }
 
     #[test]

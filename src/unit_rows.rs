@@ -1,6 +1,8 @@
 //! [`UnitRows`]: rows on their way to an engine, over their length, a tile at a time: as they are stored, or through a
 //! model. What searches and evaluations read from, however large it is.
 
+#[cfg(not(target_arch = "wasm32"))]
+use crate::cpu;
 use crate::dataset::{Dataset, RowSource, check_squares};
 use crate::engine::{DeviceVec, Engine};
 use crate::error::Result;
@@ -139,7 +141,10 @@ impl UnitRows<'_> {
                         #[cfg(not(target_arch = "wasm32"))]
                         DeviceVec::Cpu(to) => {
                             let to = &mut to.as_mut_slice()[at * stride..][..count * stride];
-                            rows.read_to(&numbers, stride, to)?;
+                            let normalize =
+                                |rows: &mut [f32]| cpu::normalize::in_place(rows, stride);
+                            rows.read_to(&numbers, stride, to, normalize)?;
+                            slices.commands().count();
                         }
                         _ => {
                             dense.clear();
@@ -152,9 +157,9 @@ impl UnitRows<'_> {
                             } else {
                                 slices.upload(to, first, &pad(&dense, dim)).await?;
                             }
+                            normalize::in_place(slices.commands(), count, stride, at, to);
                         }
                     }
-                    normalize::in_place(slices.commands(), count, stride, at, to);
                 }
                 Self::Embedded {
                     features,

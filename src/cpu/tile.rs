@@ -56,9 +56,23 @@ pub(super) fn panels_at_once(stride: usize) -> usize {
     (FLOATS / PANEL / stride.max(1)).clamp(1, MOST)
 }
 
-/// How many rows make a part of so many panels at most, so that every core has as many parts.
+/// How many rows make a part of so many panels at most, so that all cores are done at the same time, or nearly so.
 pub(super) fn rows_at_once(rows: usize, operations: usize, panels: usize) -> usize {
     let of_a_core = rows_of_a_part(rows, operations, rows.max(1));
+    #[cfg(not(target_arch = "wasm32"))]
+    if of_a_core > PANEL && of_a_core < rows {
+        let (cores, all) = (rows.div_ceil(of_a_core), rows.div_ceil(PANEL));
+        // Panels of the core that has most, where a part that is not full is the last to be taken; then how many parts there are.
+        let cost = |panels: &usize| {
+            let (full, rest) = (all / panels, all % panels);
+            let most = match full.is_multiple_of(cores) {
+                true => full / cores * panels + rest,
+                false => full.div_ceil(cores) * panels,
+            };
+            (most, all.div_ceil(*panels))
+        };
+        return PANEL * (1..=panels).min_by_key(cost).unwrap_or(1);
+    }
     match of_a_core.div_ceil(of_a_core.div_ceil(panels * PANEL)) {
         few if few <= PANEL => few,
         many => many.next_multiple_of(PANEL),
@@ -267,6 +281,25 @@ pub(super) fn number_in([low, high]: &[u32; 2]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(not(target_arch = "wasm32"))]
+    #[test]
+    fn the_core_with_most_panels_has_one_more_at_most() {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build();
+        let at_once = |rows: usize| rows_at_once(rows, usize::MAX / 2, 8);
+        let pool = pool.expect("two threads start");
+        for rows in [64, 65, 472, 528, 1000, 4096] {
+            let most = pool.install(|| at_once(rows));
+            assert!(most <= 8 * PANEL, "{rows}");
+            // Whoever has less takes the next part.
+            let mut cores = [0, 0];
+            for first in (0..rows).step_by(most) {
+                let less = usize::from(cores[1] < cores[0]);
+                cores[less] += most.min(rows - first).div_ceil(PANEL);
+            }
+            assert!(cores[0].abs_diff(cores[1]) <= 1, "{rows}: {cores:?}");
+        }
+    }
 
     #[test]
     fn nearness_ascends_with_the_similarity_and_descends_with_the_id() {

@@ -233,16 +233,26 @@ impl<'a> Ladder<'a> {
             return self.until_of_all(v_an, bound);
         };
         let [v_an_s, one, zero] = [v_an, 1.0, 0.0].map(|value| simd.splat_f32s(value));
-        let mut counts = zero;
+        // Where a comparison of all gives a bit each, they are counted as such: sooner than a sum over lanes is there.
+        let of_bits = const { size_of::<S::m32s>() == size_of::<u16>() && S::F32_LANES == WINDOW };
+        let (mut counts, mut bits) = (zero, 0);
         for v_ap in S::as_simd_f32s(window).0 {
             let tm = simd.sub_f32s(*v_ap, v_an_s);
             let before = match bound {
                 Bound::Most(most) => simd.less_than_or_equal_f32s(tm, simd.splat_f32s(most)),
                 Bound::Less(than) => simd.less_than_f32s(tm, simd.splat_f32s(than)),
             };
-            counts = simd.add_f32s(counts, simd.select_f32s(before, one, zero));
+            if of_bits {
+                bits = bytemuck::cast::<_, u16>(before).count_ones();
+            } else {
+                counts = simd.add_f32s(counts, simd.select_f32s(before, one, zero));
+            }
         }
-        match simd.reduce_sum_f32s(counts) as usize {
+        let count = match of_bits {
+            true => bits as usize,
+            false => simd.reduce_sum_f32s(counts) as usize,
+        };
+        match count {
             // Seldom: more in one step, or the step was found with rounding of its own.
             0 | WINDOW => self.until_of_all(v_an, bound),
             count => first + count - 1,

@@ -416,7 +416,7 @@ pub(crate) fn check_squares(rows: &[u32], values: &[f32], dim: usize) -> Result<
 const FIX_VALUES: &str = "fill or drop such rows";
 
 /// Whether all values are finite and far from too large: nearly always, and found out without a branch for each.
-fn all_are_small(values: &[f32], dim: usize) -> bool {
+pub(super) fn all_are_small(values: &[f32], dim: usize) -> bool {
     let small = (f64::from(f32::MAX) / dim.max(1) as f64).sqrt() as f32 / 2.0;
     let small = |all, value: &f32| all & (value.abs() < small);
     values.iter().fold(true, small)

@@ -444,6 +444,13 @@ impl Header {
         }
     }
 
+    /// Whether the items of a file are what this processor has in memory.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(super) fn is_plain(&self) -> bool {
+        cfg!(target_endian = "little")
+            && (self.kind, self.item_bytes, self.big_endian) == (Kind::Float, 4, false)
+    }
+
     /// An element as f32.
     pub(super) fn number(&self, item: &[u8]) -> f32 {
         let bits = self.bits(item);

@@ -222,6 +222,22 @@ impl NpyRows {
         Ok(())
     }
 
+    /// Reads rows that [`NpyRows::follow`] each other to `to`, `[rows, dim]`, without anything between; false, whatever it wrote
+    /// then, where they have to go the long way, or a value is such that it says what is wrong.
+    pub(super) fn read_straight(&self, rows: &[u32], to: &mut [f32]) -> bool {
+        #[cfg(unix)]
+        if let (Some(first), None) = (rows.first(), self.layout.mend())
+            && self.layout.header.is_plain()
+        {
+            use std::os::unix::fs::FileExt as _;
+
+            let start = self.layout.bytes(*first..*first).start;
+            let read = self.file.read_exact_at(bytemuck::cast_slice_mut(to), start);
+            return read.is_ok() && labelled::all_are_small(to, self.layout.dim);
+        }
+        false
+    }
+
     fn take(&self, rows: &[u32], items: &[u8], values: &mut Vec<f32>) -> Result<()> {
         let mut items = items.chunks_exact(self.layout.row_bytes().max(1));
         rows.iter().try_for_each(|row| {
@@ -281,6 +297,35 @@ mod tests {
             "{message}"
         );
         assert_eq!(error.exit_code(), 1);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn rows_that_follow_each_other_are_read_straight_or_the_long_way_and_are_the_same() {
+        let path =
+            std::env::temp_dir().join(format!("nearfar-straight-{}.npy", std::process::id()));
+        let mut values: Vec<f32> = (0..4000).map(|value| value as f32).collect();
+        let read = |values: &[f32], rows: &[u32]| {
+            std::fs::write(&path, crate::dataset::write_matrix(values, 4)).expect("writes");
+            let source = NpyRows::open(&path).expect("opens");
+            let RowSource::Npy(file) = &source else {
+                panic!("an NPY file stays where it is");
+            };
+            let mut to = vec![-1.0; 4 * rows.len()];
+            let straight = file.read_straight(rows, &mut to);
+            let through = source.read_to(rows, 4, &mut to, |_| ());
+            (straight, through.map(|()| to))
+        };
+        let rows: Vec<u32> = (7..900).collect();
+        let (straight, read_rows) = read(&values, &rows);
+        assert!(straight);
+        assert_eq!(read_rows.expect("reads"), values[28..3600]);
+        values[403] = f32::NAN;
+        let (straight, read_rows) = read(&values, &rows);
+        std::fs::remove_file(&path).ok();
+        assert!(!straight);
+        let message = read_rows.expect_err("refused").to_string();
+        assert!(message.contains(": row 101, column 4: "), "{message}");
     }
 
     #[test]

@@ -146,14 +146,21 @@ impl RowSource {
         }
     }
 
-    /// Writes these rows to `to`, `[rows, stride]` with zeros behind each, on all cores where none waits for another's.
+    /// Writes these rows to `to`, `[rows, stride]` with zeros behind each, on all cores where none waits for another's; `then` gets
+    /// what a core wrote while it is near.
     ///
     /// # Errors
     /// As [`RowSource::read`]; [`crate::Error::Data`] for a value that is too large to square.
     #[cfg(not(target_arch = "wasm32"))]
-    pub(crate) fn read_to(&self, rows: &[u32], stride: usize, to: &mut [f32]) -> Result<()> {
+    pub(crate) fn read_to(
+        &self,
+        rows: &[u32],
+        stride: usize,
+        to: &mut [f32],
+        then: impl Fn(&mut [f32]) + Sync + Send,
+    ) -> Result<()> {
         let dim = self.dim();
-        let read = |(rows, to): (&[u32], &mut [f32])| {
+        let read = |rows: &[u32], to: &mut [f32]| {
             let mut dense = Vec::with_capacity(rows.len() * dim);
             pollster::block_on(self.read(rows, &mut dense))?;
             labelled::check_squares(rows, &dense, dim)?;
@@ -166,8 +173,22 @@ impl RowSource {
         let most = (PART_FLOATS / stride).max(1);
         let mut parts = rows.chunks(most).zip(to.chunks_mut(most * stride));
         match self {
-            Self::Npy(file) if !file.follow(rows) => parts.try_for_each(read),
-            _ => map(parts.collect(), read).into_iter().collect(),
+            Self::Npy(file) if !file.follow(rows) => {
+                parts.try_for_each(|(rows, to)| read(rows, to))?;
+                then(to);
+                Ok(())
+            }
+            _ => {
+                let read_and_then = |(rows, to): (&[u32], &mut [f32])| {
+                    match self {
+                        Self::Npy(file) if dim == stride && file.read_straight(rows, to) => {}
+                        _ => read(rows, to)?,
+                    }
+                    then(to);
+                    Ok(())
+                };
+                map(parts.collect(), read_and_then).into_iter().collect()
+            }
         }
     }
 }
