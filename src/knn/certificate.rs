@@ -113,7 +113,7 @@ mod tests {
             assert!((1.0..1.0001).contains(&certificate.length));
             let epsilon = certificate.epsilon(1.0);
             // Two sums of so many roundings.
-            let roundings = (33 + stride / 32) as f64;
+            let roundings = (33 + stride.div_ceil(32)) as f64;
             let sums = 2.0 * roundings / f64::from(1 << 23);
             assert!(epsilon > error + sums && epsilon < 1.001 * (error + sums) + 1e-8);
         }

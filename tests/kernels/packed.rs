@@ -68,6 +68,7 @@ enum Look {
     All,
 }
 
+#[expect(clippy::too_many_arguments, reason = "what a search is of")]
 fn search(
     engine: &Engine,
     shape: Shape,
