@@ -1,6 +1,11 @@
 //! [`KnnIndex`]: the search phase. Takes rows, gives the exact k nearest references of every query by cosine similarity,
 //! in memory that its plan fixes: references and queries that do not fit stream past.
 
+#[cfg(not(target_arch = "wasm32"))]
+mod certificate;
+#[cfg(not(target_arch = "wasm32"))]
+mod certified;
+
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -15,6 +20,11 @@ use crate::memory::zeros;
 use crate::pace::{Fetch, Pace, Slices};
 use crate::plan::{MemoryPlan, Room};
 use crate::unit_rows::UnitRows;
+
+#[cfg(not(target_arch = "wasm32"))]
+pub use certificate::Certificate;
+#[cfg(not(target_arch = "wasm32"))]
+pub use certified::{Certified, CertifiedIndex};
 
 /// Scratch bytes of a search: all that it holds but resident references, streamed chunks included.
 const SCRATCH_BYTES: u64 = 64 << 20;
@@ -386,19 +396,7 @@ impl<'a> KnnIndex<'a> {
         queries: Option<&RowSource>,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Neighbors> {
-        assert_eq!(
-            queries.is_none(),
-            self.spec.own,
-            "an index is made for its queries"
-        );
-        let asking = queries.unwrap_or(self.rows);
-        if asking.dim() != self.spec.dim {
-            return Err(Error::Data(format!(
-                "references have {} dimensions, queries {}: they must be as many",
-                self.spec.dim,
-                asking.dim()
-            )));
-        }
+        let asking = self.asking(queries)?;
         let (rows, k) = (asking.rows(), self.spec.k);
         let mut found = Neighbors {
             k,
@@ -441,6 +439,27 @@ impl<'a> KnnIndex<'a> {
         }
         self.pace = pace;
         Ok(found)
+    }
+
+    /// The rows that ask.
+    fn asking<'q>(&self, queries: Option<&'q RowSource>) -> Result<&'q RowSource>
+    where
+        'a: 'q,
+    {
+        assert_eq!(
+            queries.is_none(),
+            self.spec.own,
+            "an index is made for its queries"
+        );
+        let asking = queries.unwrap_or(self.rows);
+        if asking.dim() != self.spec.dim {
+            return Err(Error::Data(format!(
+                "references have {} dimensions, queries {}: they must be as many",
+                self.spec.dim,
+                asking.dim()
+            )));
+        }
+        Ok(asking)
     }
 
     /// Lets a block of queries look at all references once; their neighbours are under way then.

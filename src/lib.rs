@@ -201,6 +201,8 @@ pub use engine::{Commands, DeviceVec, Engine, Workspace};
 pub use error::{Error, Result};
 pub use evaluation::{EvaluationSpec, Rows, evaluate, evaluate_nearest};
 pub use forecast::{Forecast, Path, Rate};
+#[cfg(not(target_arch = "wasm32"))]
+pub use knn::{Certificate, Certified, CertifiedIndex};
 pub use knn::{KnnIndex, KnnSpec, Neighbors};
 pub use ledger::{Bytes, MemoryLedger, OverBudget, Purpose, Reservation};
 pub use linear::{LinearMap, LinearOutputs, Unfit};

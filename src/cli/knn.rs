@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use nearfar::{
-    Distance, Error, Forecast, KnnIndex, KnnSpec, NpzWriter, Rate, Result, Room, RowSource,
+    Certified, CertifiedIndex, Distance, Error, Forecast, KnnIndex, KnnSpec, NpzWriter, Rate,
+    Result, Room, RowSource,
 };
 
 use super::output::Output;
@@ -29,8 +30,32 @@ pub(super) struct Knn {
     /// [queries, k], the nearest first
     #[arg(long, value_name = "FILE.npz", required = true)]
     out: Option<PathBuf>,
+    /// How rows are compared: the neighbours and their similarities are the same, bit for bit
+    #[arg(long, value_enum, default_value_t = Precision::F32)]
+    precision: Precision,
     #[command(flatten)]
     pub(super) common: Common,
+}
+
+/// What queries are compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Precision {
+    /// In 32-bit floating point
+    F32,
+    /// With the references rounded to 16 bits at first, and in f32 with those that come nearest; queries whose neighbours this
+    /// leaves uncertain are searched in f32. The report says which part was certain. All references have to fit the budget, one and
+    /// a half times, and k is 490 at most
+    CertifiedF16,
+}
+
+impl Precision {
+    /// The name in reports.
+    fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "f32",
+            Self::CertifiedF16 => "certified-f16",
+        }
+    }
 }
 
 impl Knn {
@@ -49,7 +74,10 @@ impl Knn {
             k: self.k,
             own: references.is_none(),
         };
-        spec.plan(room, rate)
+        match self.precision {
+            Precision::F32 => spec.plan(room, rate),
+            Precision::CertifiedF16 => spec.plan_certified(room, rate),
+        }
     }
 
     fn rows(&self) -> Result<(RowSource, Option<RowSource>)> {
@@ -86,10 +114,25 @@ impl Knn {
             Some(references) => (references, Some(&queries)),
             None => (&queries, None),
         };
-        let mut index = KnnIndex::new(&engine, known, asking, self.k).await?;
-        let bar = progress::Progress::new(queries.rows() as u64, "queries");
-        let found = index.search(asking, |done, _| bar.set(done)).await?;
-        bar.finish();
+        let bar = || progress::Progress::new(queries.rows() as u64, "queries");
+        let mut certified: Option<Certified> = None;
+        let found = match self.precision {
+            Precision::F32 => {
+                let mut index = KnnIndex::new(&engine, known, asking, self.k).await?;
+                let bar = bar();
+                let found = index.search(asking, |done, _| bar.set(done)).await?;
+                bar.finish();
+                found
+            }
+            Precision::CertifiedF16 => {
+                let mut index = CertifiedIndex::new(&engine, known, asking, self.k).await?;
+                let bar = bar();
+                let (found, of) = index.search(asking, |done, _| bar.set(done)).await?;
+                bar.finish();
+                certified = Some(of);
+                found
+            }
+        };
         let elapsed_ms = started.elapsed().as_secs_f64() * 1e3;
         let shape = [queries.rows(), self.k];
         let mut file = NpzWriter::new(out.display().to_string(), file);
@@ -97,12 +140,17 @@ impl Knn {
         file.array("similarities", &shape, [&found.similarities])?;
         file.finish()?.finish()?;
         if self.common.json {
-            let report = serde_json::json!({
+            let mut report = serde_json::json!({
                 "queries": queries.rows(),
                 "references": known.rows(),
                 "k": self.k,
+                "precision": self.precision.name(),
                 "warnings": warnings,
             });
+            if let Some(certified) = certified {
+                report["certified"] = certified.part().into();
+                report["went_on_in_f32"] = certified.went_on_in_f32.into();
+            }
             return print_json(&of_work(report, &engine, elapsed_ms));
         }
         print_line(format_args!(
@@ -112,6 +160,26 @@ impl Knn {
             queries.rows(),
             out.display()
         ));
+        if let Some(certified) = certified {
+            print_line(sentence(&certified));
+        }
         Ok(())
+    }
+}
+
+/// What the search in f16 was good for.
+fn sentence(certified: &Certified) -> String {
+    let Certified {
+        certified: certain,
+        queries,
+        went_on_in_f32,
+    } = *certified;
+    let said = format!("f16 was enough for {certain} of {queries} queries");
+    match went_on_in_f32 {
+        true => format!(
+            "{said}: it told too few of the first apart, and the others were searched in f32"
+        ),
+        false if certain < queries => format!("{said}, the others were searched again in f32"),
+        false => said,
     }
 }

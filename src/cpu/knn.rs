@@ -246,7 +246,7 @@ fn admits(asked: &Asked, last: [u32; 2], entry: [u32; 2]) -> bool {
 }
 
 /// Merges survivors into the sorted neighbours, nearest first. A similarity of -0 becomes 0.
-fn keep(kept: &mut [[u32; 2]], mut survivors: &mut [[u32; 2]]) {
+pub(super) fn keep(kept: &mut [[u32; 2]], mut survivors: &mut [[u32; 2]]) {
     for entry in &mut *survivors {
         *entry = words(!nearness(*entry));
     }

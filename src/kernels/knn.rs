@@ -10,7 +10,7 @@ use crate::cpu;
 pub use crate::cpu::knn::{Asked, MOST_KEPT, NOTHING, Search, VISIT};
 use crate::device::DeviceInfo;
 use crate::engine::{Commands, DeviceVec};
-use crate::gpu::Binding;
+use crate::gpu::{Binding, GpuCommands};
 
 const SOURCE: &[&str] = wgsl!("knn.wgsl", "tile.wgsl");
 
@@ -89,7 +89,7 @@ pub static TILE: Kernel = Kernel {
 
 /// What stands first among the neighbours of a query of which one look found more than there is room for: nearer than every
 /// reference, so that it stays. They have to be searched again.
-const LOST: [u32; 2] = [3.0f32.to_bits(), 0];
+pub(super) const LOST: [u32; 2] = [3.0f32.to_bits(), 0];
 
 /// How many visits may be looked at together after `done` of them, so that survivors have room.
 ///
@@ -160,7 +160,7 @@ pub struct Scratch {
 
 #[repr(C)]
 #[derive(Clone, Copy, Default, Pod, Zeroable)]
-struct Params {
+pub(super) struct Params {
     stride: u32,
     first_row: u32,
     rows: u32,
@@ -172,7 +172,7 @@ struct Params {
     width: u32,
 }
 
-fn params(search: &Search) -> Params {
+pub(super) fn params(search: &Search) -> Params {
     Params {
         first_row: index(search.first_row),
         rows: index(search.rows),
@@ -213,16 +213,7 @@ pub fn search(
     match commands {
         Commands::Gpu(gpu) => {
             let buffers = buffers(inputs, scratch);
-            let (step, width) = (search.visits(), visits.len());
-            let left = (search.references % step).saturating_sub(visits.start);
-            let references = search.references / step * width + left.min(width);
-            let params = Params {
-                references: index(references),
-                step: index(step),
-                offset: index(visits.start),
-                width: index(width),
-                ..params(search)
-            };
+            let (params, references) = params_of(search, &visits);
             if is_one_pass(search, shape) && visits.len() <= VISIT / search.k {
                 let groups = references.div_ceil(VISIT);
                 gpu.dispatch(&FEW, &params, &buffers, groups as u64);
@@ -231,12 +222,7 @@ pub fn search(
                 let groups = shape.groups(search.rows, references);
                 gpu.dispatch(kernel, &params, &buffers, groups);
             }
-            if gpu.is_software() && shape == Shape::Strip && search.k <= MOST_SERIAL {
-                let groups = search.rows.div_ceil(tile::WORKGROUP_SIZE as usize);
-                gpu.dispatch(&KEEP_SERIAL, &params, &buffers, groups as u64);
-            } else {
-                gpu.dispatch(&KEEP, &params, &buffers, search.rows as u64);
-            }
+            keep(gpu, search, shape, &params, &buffers);
         }
         Commands::Cpu(calls) => {
             *calls += 1;
@@ -263,8 +249,39 @@ pub fn search(
     }
 }
 
+/// The parameters of a look at these visits, and the references that it sees.
+pub(super) fn params_of(search: &Search, visits: &Range<usize>) -> (Params, usize) {
+    let (step, width) = (search.visits(), visits.len());
+    let left = (search.references % step).saturating_sub(visits.start);
+    let references = search.references / step * width + left.min(width);
+    let params = Params {
+        references: index(references),
+        step: index(step),
+        offset: index(visits.start),
+        width: index(width),
+        ..params(search)
+    };
+    (params, references)
+}
+
+/// Keeps the `k` nearest of what is kept and what survived.
+pub(super) fn keep(
+    gpu: &mut GpuCommands,
+    search: &Search,
+    shape: Shape,
+    params: &Params,
+    buffers: &[Binding<'_>],
+) {
+    if gpu.is_software() && shape == Shape::Strip && search.k <= MOST_SERIAL {
+        let groups = search.rows.div_ceil(tile::WORKGROUP_SIZE as usize);
+        gpu.dispatch(&KEEP_SERIAL, params, buffers, groups as u64);
+    } else {
+        gpu.dispatch(&KEEP, params, buffers, search.rows as u64);
+    }
+}
+
 /// The buffers of every kernel of a search, in binding order.
-fn buffers<'a>(inputs: Inputs<'a>, scratch: &'a Scratch) -> [Binding<'a>; 6] {
+pub(super) fn buffers<'a>(inputs: Inputs<'a>, scratch: &'a Scratch) -> [Binding<'a>; 6] {
     [
         inputs.queries.binding(),
         inputs.references.binding(),

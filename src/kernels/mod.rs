@@ -14,6 +14,8 @@ pub mod hardest;
 pub mod knn;
 pub mod normalize;
 pub mod optimizer;
+#[cfg(not(target_arch = "wasm32"))]
+pub mod packed;
 pub mod pair_counts;
 pub mod peaks;
 pub mod pull;
@@ -31,8 +33,11 @@ mod wgsl;
 use crate::device::DeviceInfo;
 pub use crate::gpu::{Access, Kernel};
 
+/// How many kernels there are.
+const COUNT: usize = if cfg!(target_arch = "wasm32") { 73 } else { 77 };
+
 /// Every kernel there is.
-pub static ALL: [&Kernel; 73] = [
+pub static ALL: [&Kernel; COUNT] = [
     &gather::GATHER,
     &gather::SCATTER,
     &gemm::FORWARD,
@@ -62,6 +67,14 @@ pub static ALL: [&Kernel; 73] = [
     &draw::COUNT,
     &optimizer::ADAM,
     &optimizer::SQUARES,
+    #[cfg(not(target_arch = "wasm32"))]
+    &packed::PACK,
+    #[cfg(not(target_arch = "wasm32"))]
+    &packed::LOOK_STRIP,
+    #[cfg(not(target_arch = "wasm32"))]
+    &packed::LOOK_TILE,
+    #[cfg(not(target_arch = "wasm32"))]
+    &packed::RESCORE,
     &pair_counts::COUNT,
     &peaks::MULTIPLY_ADD,
     &peaks::FILL,
@@ -108,7 +121,8 @@ pub static ALL: [&Kernel; 73] = [
     &weigh::SWAPPED,
 ];
 
-/// The kernels that a device uses: a software adapter takes [`tile::Shape::Strip`] for all work, and compiles slowly.
+/// The kernels that a device uses, but for those of `packed`, which ask for themselves: a software adapter takes
+/// [`tile::Shape::Strip`] for all work, and compiles slowly.
 pub fn used_on(info: &DeviceInfo) -> impl Iterator<Item = &'static Kernel> + use<> {
     let tiles = [
         knn::TILE.name,
@@ -120,8 +134,12 @@ pub fn used_on(info: &DeviceInfo) -> impl Iterator<Item = &'static Kernel> + use
         embed::ENQUEUE_TILE.name,
     ];
     let software = info.software;
-    ALL.into_iter()
-        .filter(move |kernel| !(software && tiles.contains(&kernel.name)))
+    let used = ALL
+        .into_iter()
+        .filter(move |kernel| !(software && tiles.contains(&kernel.name)));
+    #[cfg(not(target_arch = "wasm32"))]
+    let used = used.filter(|kernel| !kernel.name.starts_with("packed."));
+    used
 }
 
 /// Steps that an invocation takes in one dispatch, all its loops together, about: software adapters end them at 65,536

@@ -87,6 +87,12 @@ const BOUNDED: &[(&str, &str, Bound, &str)] = &[
         "32 numbers a round: rows of 32,768",
     ),
     (
+        "squares",
+        "for (var start",
+        Bound::Rounds(1024),
+        "32 numbers a round: rows of 32,768",
+    ),
+    (
         "swapped",
         "for (var start",
         Bound::Together,

@@ -25,7 +25,7 @@ pub(crate) fn compile(device: &vulkan::Device, kernel: &Kernel, compiled: impl F
     let module = naga::front::wgsl::parse_str(&kernel.source.concat()).expect("parses");
     let info = naga::valid::Validator::new(
         naga::valid::ValidationFlags::all(),
-        naga::valid::Capabilities::default(),
+        naga::valid::Capabilities::default() | naga::valid::Capabilities::SHADER_FLOAT16_IN_FLOAT32,
     );
     let info = { info }.validate(&module).expect("is valid");
     let entry = |binding, ty, dynamic| wgpu::BindGroupLayoutEntry {
