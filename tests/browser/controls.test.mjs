@@ -135,7 +135,7 @@ test("the banner moves no control: a click that leaves a bad value still runs", 
     await page.page.getByLabel("Batch rows", { exact: true }).fill("0");
     await page.page.mouse.click(before.x + before.width / 2, before.y + before.height / 2);
     await page.status(/^Training/);
-    assert.match(await page.error(), /^batch_size is 0/);
+    assert.match(await page.error(), /^Batch rows is 0/);
     assert.deepEqual(await where(), before);
     await page.page.waitForFunction(() => /^[\d.]+ steps\/s, (about [\d.]+ (s|min)|less than a second) left$/.test(document.querySelector("[data-testid=pace]").textContent.replace(/\s(?=\d)/g, "")));
     // The plots take the room that is left, ten times a second at most.
