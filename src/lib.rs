@@ -59,9 +59,9 @@ pub mod host;
 
 mod engine;
 
-mod checkpoint;
-
 mod tensor_file;
+
+mod checkpoint;
 
 mod pace;
 

@@ -17,10 +17,11 @@ pub fn read_pairs(words: &[u32]) -> [Vec<u64>; 2] {
     [counts[..BINS].to_vec(), counts[BINS..].to_vec()]
 }
 
-/// Where pairs of this similarity are counted. A power of two scales without rounding.
+/// Where pairs of this similarity are counted. A power of two scales without rounding. What is no similarity, as rows that somebody
+/// wrote into a checkpoint have, is counted at an end.
 fn bin(s: f32) -> usize {
     let half = (BINS / 2) as i32;
-    let bin = (s * half as f32).floor() as i32 + half;
+    let bin = ((s * half as f32).floor() as i32).saturating_add(half);
     bin.clamp(0, 2 * half - 1) as usize
 }
 
