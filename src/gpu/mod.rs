@@ -291,6 +291,7 @@ impl Gpu {
         drop(view);
         self.readback.raw().unmap();
         self.fetched.set(self.fetched.get() + bytes);
+        #[cfg(feature = "timer")]
         self.keep_room_for_timestamps().await?;
         Ok(fetched)
     }
@@ -308,6 +309,7 @@ impl Gpu {
         }
         if self.in_flight() > 0 {
             self.wait_until_done().await?;
+            #[cfg(feature = "timer")]
             self.keep_room_for_timestamps().await?;
         }
         for (buffer, reservation) in returned {

@@ -180,10 +180,8 @@ impl Gpu {
     }
 
     /// Looks at the timestamps before there is no room for more.
+    #[cfg(feature = "timer")]
     pub(super) async fn keep_room_for_timestamps(&self) -> Result<()> {
-        if !TIMES {
-            return Ok(());
-        }
         let used = self.timer.borrow().as_ref().map(|timer| timer.used.get());
         match used {
             Some(used) if 2 * used > KEPT_BYTES => self.read_timestamps().await,
