@@ -494,7 +494,7 @@ fn a_step_of_much_work_is_several_submits() {
                 "loss.smooth_loss=true",
             ],
             // The rows of a batch meet each other alone.
-            &["memory_size=0", "embedding_size=1024"],
+            &["memory_size=0", "embedding_size=4096"],
         ] {
             let dataset = Rc::new(Dataset::sample("digits", 0).expect("is there"));
             let sets = [
@@ -510,7 +510,9 @@ fn a_step_of_much_work_is_several_submits() {
                 let before = trainer.engine().submits();
                 let report = trainer.advance(1).await.expect("steps").remove(0);
                 let submits = trainer.engine().submits() - before;
-                assert!(submits >= 3, "{kind:?}, {sets:?}: {submits} submits");
+                // A processor of many cores is given more at once.
+                let least = if kind == EngineKind::Gpu { 3 } else { 2 };
+                assert!(submits >= least, "{kind:?}, {sets:?}: {submits} submits");
                 assert!(report.loss > 0.0);
             });
         }
