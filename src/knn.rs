@@ -82,6 +82,17 @@ struct Cut {
 }
 
 impl KnnSpec {
+    /// A search for `k` neighbours of these queries, or of the references themselves where that is `None`.
+    pub fn of(references: &RowSource, queries: Option<&RowSource>, k: usize) -> Self {
+        Self {
+            queries: queries.unwrap_or(references).rows(),
+            references: references.rows(),
+            dim: references.dim(),
+            k,
+            own: queries.is_none(),
+        }
+    }
+
     /// Checks the sizes.
     ///
     /// # Errors
@@ -349,28 +360,40 @@ impl<'a> KnnIndex<'a> {
         queries: Option<&RowSource>,
         k: usize,
     ) -> Result<Self> {
-        let spec = KnnSpec {
-            queries: queries.unwrap_or(references).rows(),
-            references: references.rows(),
-            dim: references.dim(),
-            k,
-            own: queries.is_none(),
-        };
+        let spec = KnnSpec::of(references, queries, k);
         let room = engine.room();
         let forecast = spec.plan(&room, &Rate::default())?;
         engine.prepare(kernels::used_on(engine.info())).await?;
         let mut workspace: Workspace = engine.workspace("knn", &forecast.memory, ADVICE).await?;
-        Ok(Self {
+        let cut = spec.cut(&room);
+        Ok(Self::in_workspace(
             engine,
-            rows: references,
+            references,
             spec,
-            cut: spec.cut(&room),
+            cut,
+            &mut workspace,
+        ))
+    }
+
+    /// Takes its buffers from a workspace.
+    fn in_workspace(
+        engine: &'a Engine,
+        rows: &'a RowSource,
+        spec: KnnSpec,
+        cut: Cut,
+        workspace: &mut Workspace,
+    ) -> Self {
+        Self {
+            engine,
+            rows,
+            spec,
+            cut,
             loaded: false,
             references: workspace.take("knn.references"),
             queries: workspace.take("knn.queries"),
-            seeker: Seeker::new(&mut workspace),
+            seeker: Seeker::new(workspace),
             pace: Pace::of(engine),
-        })
+        }
     }
 
     /// The `k` nearest references of every query, or of every reference where `queries` is `None`.

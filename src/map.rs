@@ -75,7 +75,7 @@ impl Map {
     /// [`crate::Error::Data`] when a file is no longer as it was.
     pub async fn of_features(dataset: &Dataset, heard: &mut dyn FnMut(Working)) -> Result<Self> {
         let rows = evaluation::choose(dataset.rows(), most_rows(dataset.features.dim()), 0);
-        let scaling = Scaling::auto(dataset, &rows).await?;
+        let scaling = Scaling::auto(dataset, &rows, heard).await?;
         let mut map = Self::of(dataset, &scaling, None, rows, heard).await?;
         map.points.clone_from(&map.before);
         Ok(map)

@@ -8,14 +8,17 @@ use crate::dataset::Dataset;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::order;
-use crate::working::{BREATHE_EVERY, Task};
+use crate::working::{BREATHE_EVERY, Task, Working};
 
 /// Columns are scaled where the widest reach this many times as far from zero as the narrowest.
 const REACH_RATIO: f64 = 30.0;
 /// Or where the column in the middle lies this many of its spreads away from zero: cosines of such rows are all near 1.
 const OFFSET_RATIO: f64 = 20.0;
-/// Rows that are read at once.
+/// Rows that are read at once, and from one word of it to the next where no time is kept.
 const TILE_ROWS: usize = 256;
+const TELL_ROWS: u64 = 4096;
+/// What goes on meanwhile.
+const LOOKING: &str = "looking at the scale of the features";
 
 /// `(x - shift) scale` for each feature.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,8 +50,25 @@ impl Scaling {
     ///
     /// # Errors
     /// As [`crate::RowSource::read`].
-    pub(crate) async fn auto(dataset: &Dataset, rows: &[u32]) -> Result<Self> {
-        let columns = look(dataset, rows, async |_| Ok(())).await?;
+    pub(crate) async fn auto(
+        dataset: &Dataset,
+        rows: &[u32],
+        heard: &mut dyn FnMut(Working),
+    ) -> Result<Self> {
+        let total = rows.len() as u64;
+        let columns = look(dataset, rows, async |done| {
+            if done.is_multiple_of(TELL_ROWS) {
+                let (what, unit) = (LOOKING.to_owned(), "rows".to_owned());
+                heard(Working {
+                    what,
+                    unit,
+                    done,
+                    total,
+                });
+            }
+            Ok(())
+        });
+        let columns = columns.await?;
         Ok(match judge(&columns) {
             (true, _) => Self::of(&columns),
             (false, _) => Self::none(dataset.features.dim()),
@@ -93,7 +113,7 @@ impl Scaling {
         }
         let mut breathed = Instant::now();
         let task = Task {
-            what: "looking at the scale of the features".to_owned(),
+            what: LOOKING.to_owned(),
             unit: "rows",
             total: rows.len() as u64,
         };

@@ -314,6 +314,7 @@ fn a_hundred_thousand_plans_stay_within_their_room_and_more_room_refuses_nothing
         let plans = |room: &Room| {
             [
                 knn.plan(room, &Rate::default()),
+                knn.plan_certified(room, &Rate::default()),
                 evaluation.plan(room, &Rate::default()),
             ]
         };
@@ -349,7 +350,7 @@ fn a_hundred_thousand_plans_stay_within_their_room_and_more_room_refuses_nothing
             }
         }
     }
-    assert!(fitted > 50_000, "{fitted} of 200,000 fit");
+    assert!(fitted > 50_000, "{fitted} of 300,000 fit");
 }
 
 #[test]

@@ -66,14 +66,11 @@ impl Knn {
     /// What a search would hold and take; runs nothing.
     pub(super) fn plan(&self, room: &Room, rate: &Rate) -> Result<Forecast> {
         let (queries, references) = self.rows()?;
-        let known = references.as_ref().unwrap_or(&queries);
-        let spec = KnnSpec {
-            queries: queries.rows(),
-            references: known.rows(),
-            dim: known.dim(),
-            k: self.k,
-            own: references.is_none(),
+        let (known, asking) = match &references {
+            Some(references) => (references, Some(&queries)),
+            None => (&queries, None),
         };
+        let spec = KnnSpec::of(known, asking, self.k);
         match self.precision {
             Precision::F32 => spec.plan(room, rate),
             Precision::CertifiedF16 => spec.plan_certified(room, rate),
@@ -177,7 +174,7 @@ fn sentence(certified: &Certified) -> String {
     let said = format!("f16 was enough for {certain} of {queries} queries");
     match went_on_in_f32 {
         true => format!(
-            "{said}: it told too few of the first apart, and the others were searched in f32"
+            "{said}: of the first 256 it left most uncertain, so that the others were searched in f32 alone"
         ),
         false if certain < queries => format!("{said}, the others were searched again in f32"),
         false => said,

@@ -12,7 +12,7 @@ use crate::device::DeviceInfo;
 use crate::engine::{Commands, DeviceVec};
 use crate::gpu::{Binding, GpuCommands};
 
-const SOURCE: &[&str] = wgsl!("knn.wgsl", "tile.wgsl");
+const SOURCE: &[&str] = wgsl!("knn.wgsl", "references.wgsl", "tile.wgsl");
 
 /// One workgroup a query.
 pub static CLEAR: Kernel = Kernel {

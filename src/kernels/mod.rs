@@ -70,9 +70,9 @@ pub static ALL: [&Kernel; COUNT] = [
     #[cfg(not(target_arch = "wasm32"))]
     &packed::PACK,
     #[cfg(not(target_arch = "wasm32"))]
-    &packed::LOOK_STRIP,
+    &packed::STRIP,
     #[cfg(not(target_arch = "wasm32"))]
-    &packed::LOOK_TILE,
+    &packed::TILE,
     #[cfg(not(target_arch = "wasm32"))]
     &packed::RESCORE,
     &pair_counts::COUNT,

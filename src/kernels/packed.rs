@@ -12,7 +12,7 @@ use crate::cpu;
 use crate::device::DeviceInfo;
 use crate::engine::{Commands, DeviceVec};
 
-const SOURCE: &[&str] = wgsl!("knn.wgsl", "tile.wgsl", "packed.wgsl");
+const SOURCE: &[&str] = wgsl!("knn.wgsl", "packed.wgsl", "tile.wgsl");
 
 /// One workgroup a row.
 pub static PACK: Kernel = Kernel {
@@ -25,19 +25,18 @@ pub static PACK: Kernel = Kernel {
 };
 
 /// As [`Shape::Strip`] has it.
-pub static LOOK_STRIP: Kernel = Kernel {
-    name: "packed.look_strip",
+pub static STRIP: Kernel = Kernel {
+    name: "packed.strip",
     source: SOURCE,
-    entry: "look_strip",
     ..knn::STRIP
 };
 
 /// As [`Shape::Tile`] has it.
-pub static LOOK_TILE: Kernel = Kernel {
-    name: "packed.look_tile",
-    entry: "look_tile",
+pub static TILE: Kernel = Kernel {
+    name: "packed.tile",
+    entry: "tile",
     workgroup_bytes: tile::WORKGROUP_BYTES,
-    ..LOOK_STRIP
+    ..STRIP
 };
 
 /// One invocation per query and candidate.
@@ -52,13 +51,13 @@ pub static RESCORE: Kernel = Kernel {
         Access::ReadWrite,
         Access::ReadWrite,
     ],
-    ..LOOK_STRIP
+    ..STRIP
 };
 
 /// The kernels that a device uses, beside those of [`knn`]: [`super::used_on`] leaves them out, as few searches need them.
 pub fn used_on(info: &DeviceInfo) -> impl Iterator<Item = &'static Kernel> + use<> {
-    let tile = (!info.software || info.shape == Some(Shape::Tile)).then_some(&LOOK_TILE);
-    [&PACK, &LOOK_STRIP, &RESCORE].into_iter().chain(tile)
+    let tile = (!info.software || info.shape == Some(Shape::Tile)).then_some(&TILE);
+    [&PACK, &STRIP, &RESCORE].into_iter().chain(tile)
 }
 
 /// Floats and what became of them.
@@ -157,7 +156,7 @@ pub fn search(
                 scratch.counts.binding(),
             ];
             let (params, references) = knn::params_of(search, &visits);
-            let kernel = shape.choose(&LOOK_STRIP, &LOOK_TILE);
+            let kernel = shape.choose(&STRIP, &TILE);
             let groups = shape.groups(search.rows, references);
             gpu.dispatch(kernel, &params, &buffers, groups);
             knn::keep(gpu, search, shape, &params, &buffers);

@@ -10,7 +10,7 @@ use crate::kernels::tile::Shape;
 use crate::kernels::{self, stride};
 use crate::ledger::Purpose;
 use crate::memory::zeros;
-use crate::pace::{Pace, Slices};
+use crate::pace::Slices;
 use crate::plan::{MemoryPlan, Room};
 use crate::unit_rows::UnitRows;
 
@@ -175,13 +175,7 @@ impl<'a> CertifiedIndex<'a> {
         queries: Option<&RowSource>,
         k: usize,
     ) -> Result<Self> {
-        let spec = KnnSpec {
-            queries: queries.unwrap_or(references).rows(),
-            references: references.rows(),
-            dim: references.dim(),
-            k,
-            own: queries.is_none(),
-        };
+        let spec = KnnSpec::of(references, queries, k);
         let room = engine.room();
         let forecast = spec.plan_certified(&room, &Rate::default())?;
         let info = engine.info();
@@ -198,17 +192,13 @@ impl<'a> CertifiedIndex<'a> {
                 judged: workspace.take("knn.judged"),
             },
             certificate: None,
-            index: KnnIndex {
+            index: KnnIndex::in_workspace(
                 engine,
-                rows: references,
+                references,
                 spec,
-                cut: spec.cut_certified(&room),
-                loaded: false,
-                references: workspace.take("knn.references"),
-                queries: workspace.take("knn.queries"),
-                seeker: Seeker::new(&mut workspace),
-                pace: Pace::of(engine),
-            },
+                spec.cut_certified(&room),
+                &mut workspace,
+            ),
         })
     }
 

@@ -177,7 +177,7 @@ impl Piece {
             Self::Report => Some("To read and to show"),
             Self::Torchrun => Some("To repeat the run, or to go on"),
             Self::History => Some("Its numbers"),
-            Self::Npy => Some("Rows by the head"),
+            Self::Npy => Some("Embeddings and neighbours"),
             _ => None,
         }
     }

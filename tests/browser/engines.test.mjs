@@ -50,7 +50,7 @@ const device = async (page) => [await page.text("device"), await page.find("devi
 
 test("a few words say what the page runs on, and a sentence why and how fast", async () => {
   const speed = "Measured just now: ([\\d.]+) GFLOP/s\\.";
-  const slower = " The GPU of a usual laptop does about 2,000, by its maker's figure: large searches are up to (\\d+) times slower here, small steps less\\.$";
+  const slower = " The GPU of a usual laptop does about 2,000 by its maker's figure: a large search is up to (\\d+) times slower here\\. Small steps lose less\\.$";
   for (const [where, words, said] of [
     ["?engine=gpu", "Runs on a GPU that the CPU imitates: slow.", `^The link asks for a GPU \\(engine=gpu\\), and the only one is software: .* \\(webgpu; buffers up to \\d.*\\)\\. .* ${speed}$`],
     ["?engine=cpu", "Runs on the CPU.", `^It runs on the CPU because the link asks for it \\(engine=cpu\\)\\. The results are the same as on a GPU\\. ${speed}${slower}`],

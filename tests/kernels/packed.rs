@@ -68,18 +68,29 @@ enum Look {
     All,
 }
 
-#[expect(clippy::too_many_arguments, reason = "what a search is of")]
+/// What is searched, and for whom.
+#[derive(Clone, Copy)]
+struct Sought<'a> {
+    queries: &'a [f32],
+    asked: &'a [Asked],
+    references: &'a [f32],
+    stride: usize,
+}
+
+/// Finds `k` among `all` candidates.
 fn search(
     engine: &Engine,
-    shape: Shape,
-    look: Look,
-    queries: &[f32],
-    asked: &[Asked],
-    references: &[f32],
-    stride: usize,
+    (shape, look): (Shape, Look),
+    sought: Sought<'_>,
     k: usize,
     all: usize,
 ) -> Steps {
+    let Sought {
+        queries,
+        asked,
+        references,
+        stride,
+    } = sought;
     let rows = asked.len();
     let packed = packed(engine, references, stride);
     let mut scratch = Scratch {
@@ -284,12 +295,13 @@ fn candidates_are_those_of_a_full_sort_where_f16_is_exact() {
             for (shape, look) in ways(&engine) {
                 let steps = search(
                     &engine,
-                    shape,
-                    look,
-                    &queries,
-                    &asked,
-                    &references,
-                    64,
+                    (shape, look),
+                    Sought {
+                        queries: &queries,
+                        asked: &asked,
+                        references: &references,
+                        stride: 64,
+                    },
                     k,
                     all,
                 );
@@ -324,12 +336,13 @@ fn candidates_that_are_scored_again_have_the_bits_of_the_f32_search() {
                 // All that there are, so that the nearest are among them.
                 let steps = search(
                     &engine,
-                    shape,
-                    look,
-                    &queries,
-                    &asked,
-                    &references,
-                    stride,
+                    (shape, look),
+                    Sought {
+                        queries: &queries,
+                        asked: &asked,
+                        references: &references,
+                        stride,
+                    },
                     390,
                     399,
                 );
@@ -386,12 +399,13 @@ fn no_pair_is_farther_apart_than_epsilon_and_a_smaller_one_would_not_do() {
             let (shape, look) = ways(&engine)[0];
             let steps = search(
                 &engine,
-                shape,
-                look,
-                &queries,
-                &asked,
-                &references,
-                stride,
+                (shape, look),
+                Sought {
+                    queries: &queries,
+                    asked: &asked,
+                    references: &references,
+                    stride,
+                },
                 count,
                 count,
             );
@@ -477,7 +491,16 @@ fn what_is_certain_is_right_and_planted_faults_make_it_wrong() {
         let (shape, look) = ways(&engine)[0];
         let run = |references: &[f32], all| {
             search(
-                &engine, shape, look, &queries, &asked, references, stride, k, all,
+                &engine,
+                (shape, look),
+                Sought {
+                    queries: &queries,
+                    asked: &asked,
+                    references,
+                    stride,
+                },
+                k,
+                all,
             )
         };
         let name = engine.info().engine.as_str();
@@ -526,12 +549,13 @@ fn a_query_that_lost_candidates_is_not_certain() {
             let (queries, asked) = (queries.concat(), asked.concat());
             let steps = search(
                 &engine,
-                shape,
-                look,
-                &queries,
-                &asked,
-                &references,
-                4,
+                (shape, look),
+                Sought {
+                    queries: &queries,
+                    asked: &asked,
+                    references: &references,
+                    stride: 4,
+                },
                 5,
                 40,
             );
@@ -565,12 +589,13 @@ fn rows_of_zeros_and_rows_that_are_all_equal_tie_by_id() {
         for (shape, look) in ways(&engine) {
             let steps = search(
                 &engine,
-                shape,
-                look,
-                &queries,
-                &asked,
-                &references,
-                64,
+                (shape, look),
+                Sought {
+                    queries: &queries,
+                    asked: &asked,
+                    references: &references,
+                    stride: 64,
+                },
                 50,
                 72,
             );

@@ -279,7 +279,11 @@ fn enter(state: State, knob: &Knob, text: &str) {
         }
         Err(error) => {
             // As the page calls it.
-            state.say_of_setting(error.to_string().replace(knob.key, knob.label));
+            let said = error.to_string();
+            state.say_of_setting(match said.strip_prefix(knob.key) {
+                Some(rest) if rest.starts_with(' ') => knob.label.to_owned() + rest,
+                _ => said,
+            });
             // The control shows again what holds.
             state.config.notify();
         }

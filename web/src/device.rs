@@ -88,8 +88,8 @@ fn times_slower(gflops: f64) -> String {
     match (LAPTOP_GFLOPS / gflops).round() {
         times if times < 2.0 => String::new(),
         times => format!(
-            " The GPU of a usual laptop does about 2,000, by its maker's figure: large searches are up to {times} times slower here, small \
-             steps less."
+            " The GPU of a usual laptop does about 2,000 by its maker's figure: a large search is up to {times} times slower here. Small \
+             steps lose less."
         ),
     }
 }
