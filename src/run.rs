@@ -28,7 +28,7 @@ use crate::order;
 use crate::projection::Axes;
 use crate::survey::Survey;
 use crate::threshold::Threshold;
-use crate::trainer::{Evaluation, Map as Through, Neighbourhood, StepReport, Trainer};
+use crate::trainer::{Evaluation, Map as Through, Neighbourhood, Scored, StepReport, Trainer};
 use crate::umap::{self, Umap};
 use crate::verdict::{Compared, Judged, Trial, verdict};
 use crate::warnings::{Warning, Warnings};
@@ -50,6 +50,8 @@ pub struct Run {
     /// Whether maps are drawn, and the embeddings for one that came with the evaluation at a step.
     watched: bool,
     placed: Option<(u64, Embeddings)>,
+    /// The evaluation that is next, where it came with the steps before it.
+    ahead: Option<Scored>,
     /// The last map.
     map: Option<Map>,
     /// What tells the data from other data, once a checkpoint asked.
@@ -212,6 +214,7 @@ impl Run {
             elapsed_ms: 0.0,
             watched: false,
             placed: None,
+            ahead: None,
             map: None,
             data_mark: OnceCell::new(),
             ran_on: None,
@@ -261,12 +264,14 @@ impl Run {
             .last()
             .is_some_and(|last| last.step == step);
         if !evaluated && (step.is_multiple_of(evaluate_every) || step == steps) {
-            let rows = if self.watched {
-                self.map_rows().1
-            } else {
-                Vec::new()
+            let (evaluation, placed) = match self.ahead.take() {
+                Some(scored) => self.trainer.see_scored(scored),
+                None => {
+                    self.trainer
+                        .evaluate_and_embed(&self.watched_rows())
+                        .await?
+                }
             };
-            let (evaluation, placed) = self.trainer.evaluate_and_embed(&rows).await?;
             self.placed = self.watched.then_some((step, placed));
             let config = self.trainer.config();
             self.warnings
@@ -281,10 +286,14 @@ impl Run {
             return Ok(Progress::Finished);
         }
         let boundary = (step / evaluate_every + 1) * evaluate_every;
-        let reports = self
+        let left = boundary.min(steps) - step;
+        let scored = at_most >= left && self.trainer.scores_with(left);
+        let scored = scored.then(|| self.watched_rows());
+        let advanced = self
             .trainer
-            .advance(at_most.min(boundary.min(steps) - step))
-            .await?;
+            .advance_and_score(at_most.min(left), scored.as_deref());
+        let (reports, ahead) = advanced.await?;
+        self.ahead = ahead;
         for report in &reports {
             self.warnings.see(report, self.trainer.config());
         }
@@ -466,6 +475,14 @@ impl Run {
             side,
             map::rows_of(all, most, self.trainer.config().data_seed()),
         )
+    }
+
+    /// The rows whose embeddings come with an evaluation.
+    fn watched_rows(&self) -> Vec<u32> {
+        match self.watched {
+            true => self.map_rows().1,
+            false => Vec::new(),
+        }
     }
 
     /// Somebody looks on: what [`Run::map`] and [`Trainer::hardest`] need comes with evaluations and steps, so that

@@ -22,7 +22,7 @@ pub(crate) use outlook::Part;
 pub use pairs::PairHistogram;
 pub(crate) use saved::Saved;
 pub use score::Evaluation;
-pub(crate) use score::Map;
+pub(crate) use score::{Map, Scored};
 pub use stored::StoredMemory;
 
 use crate::checkpoint::damaged;
@@ -234,19 +234,18 @@ impl Trainer {
     /// # Errors
     /// [`Error::NotFinite`] after the reports of the steps before were returned; [`Error::Device`].
     pub async fn advance(&mut self, at_most: u64) -> Result<Vec<StepReport>> {
-        let sizes = &self.setup.sizes;
-        let alone = self.is_alone(self.step);
-        let most = match alone && self.config.memory() > 0 {
-            // Steps that meet the memory are much more work: they are taken apart from those before.
-            true => at_most.min(self.config.memory_start_step - self.step),
-            false => at_most,
-        };
-        let at_once = if self.by_hand { 1 } else { STEPS_AT_ONCE };
-        let most = usize::try_from(most).map_or(at_once, |most| most.min(at_once));
-        let slices = self.engine.slices_ahead();
-        let operations = sizes.step_operations(alone);
-        let steps = self.pace.units_ahead(operations, slices, most);
-        let mut numbers = Vec::with_capacity(steps * sizes.batch);
+        let advanced = self.advance_and_score(at_most, None).await;
+        advanced.map(|(reports, _)| reports)
+    }
+
+    /// The same; with `scored` an evaluation and the embeddings of those rows come with the last of them: one wait for both.
+    pub(crate) async fn advance_and_score(
+        &mut self,
+        at_most: u64,
+        scored: Option<&[u32]>,
+    ) -> Result<(Vec<StepReport>, Option<Scored>)> {
+        let steps = self.steps_at_once(at_most);
+        let mut numbers = Vec::with_capacity(steps * self.setup.sizes.batch);
         self.whole = false;
         for _ in 0..steps {
             self.setup.sampler.next_batch(&mut numbers);
@@ -260,7 +259,29 @@ impl Trainer {
         if picks {
             self.picked_at = done;
         }
-        self.steps_on(&numbers, picks).await
+        self.steps_on(&numbers, picks, scored).await
+    }
+
+    /// Steps that may be under way at once, one at least and `at_most` at most.
+    fn steps_at_once(&self, at_most: u64) -> usize {
+        let alone = self.is_alone(self.step);
+        let most = match alone && self.config.memory() > 0 {
+            // Steps that meet the memory are much more work: they are taken apart from those before.
+            true => at_most.min(self.config.memory_start_step - self.step),
+            false => at_most,
+        };
+        let at_once = if self.by_hand { 1 } else { STEPS_AT_ONCE };
+        let most = usize::try_from(most).map_or(at_once, |most| most.min(at_once));
+        let operations = self.setup.sizes.step_operations(alone);
+        let slices = self.engine.slices_ahead();
+        self.pace.units_ahead(operations, slices, most)
+    }
+
+    /// Whether so many steps are taken at once by a GPU, and an evaluation after them is short enough to be sent with them.
+    pub(crate) fn scores_with(&self, steps: u64) -> bool {
+        self.engine.slices_ahead() > 1
+            && self.steps_at_once(steps) as u64 == steps
+            && self.scores_are_short()
     }
 
     /// Takes one step on the batch of these rows of the data set, `batch_size` of them.
@@ -273,15 +294,21 @@ impl Trainer {
         self.check_rows(rows)?;
         self.check_classes(rows)?;
         self.by_hand = true;
-        let reports = self.steps_on(rows, false).await?;
+        let (reports, _) = self.steps_on(rows, false, None).await?;
         Ok(reports
             .into_iter()
             .next()
             .expect("a step gives a report or an error"))
     }
 
-    /// Takes a step on each batch of `numbers`, in as many slices as it takes, and waits for all of them together.
-    async fn steps_on(&mut self, numbers: &[u32], picks: bool) -> Result<Vec<StepReport>> {
+    /// Takes a step on each batch of `numbers`, in as many slices as it takes, and waits for all of them together, and for an
+    /// evaluation with the embeddings of `scored` where there are such.
+    async fn steps_on(
+        &mut self,
+        numbers: &[u32],
+        picks: bool,
+        scored: Option<&[u32]>,
+    ) -> Result<(Vec<StepReport>, Option<Scored>)> {
         if let Some(error) = self.failed.take() {
             return Err(error);
         }
@@ -326,6 +353,10 @@ impl Trainer {
             }
             None => None,
         };
+        let scoring = match scored {
+            Some(rows) => Some(self.score_among(&mut slices, rows).await?),
+            None => None,
+        };
         slices.collect().await?;
         let picked = picked.map(|picked| slices.take(picked));
         let mut report: Vec<u32> = Vec::with_capacity(steps * words + PAIRS);
@@ -334,11 +365,13 @@ impl Trainer {
             report.truncate(report.len().saturating_sub(PAIRS));
             report.extend(slices.take(part));
         }
-        self.pace = pace;
         let reports = self.read_reports(&report, &drawn)?;
         self.picked = picked.filter(|_| self.last.is_some());
         self.whole = self.failed.is_none();
-        Ok(reports)
+        let scored = scoring.filter(|_| self.whole);
+        let scored = scored.map(|scoring| self.read_scored(&mut slices, scoring));
+        self.pace = pace;
+        Ok((reports, scored))
     }
 
     /// Where the rows of the last of so many steps are.

@@ -6,8 +6,9 @@ use std::rc::Rc;
 
 use common::{engines, open, random_rows, rng};
 use nearfar::{
-    Dataset, Distance, Engine, EngineChoice, EngineKind, KnnIndex, ListingSpec, Miner, RowSource,
-    Rows, Side, TileShape, Trainer, Wanted, checksum, evaluate, mine,
+    CompareConfig, CompareProgress, Comparison, Contest, Dataset, Distance, Engine, EngineChoice,
+    EngineKind, KnnIndex, ListingSpec, Miner, Progress, RowSource, Rows, Run, Side, TileShape,
+    Trainer, Wanted, checksum, evaluate, mine,
 };
 
 /// A trainer on the digits, with a small memory.
@@ -315,4 +316,45 @@ fn a_step_of_the_default_recipe_takes_ten_dispatches_and_many_share_a_submit() {
         println!("{sets:?}: {dispatches} dispatches");
         assert!(dispatches <= most, "{sets:?}: {dispatches} dispatches");
     }
+}
+
+#[test]
+fn the_default_demo_is_waited_for_forty_times_at_most() {
+    pollster::block_on(async {
+        let dataset = Rc::new(Dataset::sample("mirrored", 0).expect("is there"));
+        let config = dataset.default_config();
+        let engine = fast_gpu();
+        let run = Run::new(engine.clone(), dataset, config).await;
+        let mut run = run.expect("fits").watched();
+        while !run.is_finished() {
+            match run.next(u64::MAX).await.expect("goes on") {
+                Progress::Steps(_) => drop(run.trainer().hardest(5).await.expect("is there")),
+                Progress::Evaluated(_) | Progress::Finished => {
+                    drop(run.map().await.expect("is placed"))
+                }
+            }
+        }
+        let [waits, submits] = counts(&engine);
+        println!("{waits} waits, {submits} submits");
+        assert!(waits <= 40, "{waits} waits");
+    });
+}
+
+#[test]
+fn a_comparison_of_twelve_runs_is_waited_for_five_hundred_times_at_most() {
+    pollster::block_on(async {
+        let asked = CompareConfig::default();
+        let config = asked.of_data().expect("is there");
+        let dataset = Dataset::sample("mirrored", config.data_seed()).expect("is there");
+        let contest = Contest::new(&dataset, &asked).expect("holds");
+        let engine = fast_gpu();
+        let comparison = Comparison::new(engine.clone(), Rc::new(dataset), contest);
+        let mut comparison = comparison.expect("fits");
+        while comparison.next(u64::MAX).await.expect("goes on") != CompareProgress::Finished {}
+        let [waits, submits] = counts(&engine);
+        println!("{waits} waits, {submits} submits");
+        let [runs, all] = comparison.report().runs;
+        assert!(runs == all && runs >= 12, "{runs} runs of {all}");
+        assert!(waits <= 500, "{waits} waits");
+    });
 }

@@ -255,7 +255,13 @@ impl Sizes {
     }
 
     /// What scoring rows of these labels takes: their way through the head, and each query's look at all of them.
-    fn scoring(&self, labels: &[u32], queries: usize, cut: &Cut, rate: &Rate) -> Forecast {
+    pub(super) fn scoring(
+        &self,
+        labels: &[u32],
+        queries: usize,
+        cut: &Cut,
+        rate: &Rate,
+    ) -> Forecast {
         let spec = EvaluationSpec::of(labels, self.evaluation.dim, queries);
         let one = spec.forecast(cut, MemoryPlan::default(), rate);
         let embedded = one.passes as f64 * labels.len() as f64 + queries as f64;

@@ -29,6 +29,26 @@ pub struct Evaluation {
     pub diagnostics: Diagnostics,
 }
 
+/// An evaluation on its way back.
+pub(super) struct Scoring {
+    rankings: Vec<Option<Ranking>>,
+    embedded: Fetch<f32>,
+    /// Of what is embedded first the rows that were asked for.
+    rows: usize,
+    squares: Fetch<f32>,
+    drifted: Fetch<f32>,
+    moved: Option<Fetch<f32>>,
+}
+
+/// An evaluation that is there, with the embeddings that were asked for; [`Trainer::see_scored`] gives them.
+#[derive(Debug)]
+pub(crate) struct Scored {
+    evaluation: Evaluation,
+    embeddings: Embeddings,
+    /// [`Trainer::drifted`] after it.
+    drifted: [f64; 2],
+}
+
 /// What takes features to what is ranked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Map {
@@ -71,6 +91,36 @@ impl Trainer {
     pub async fn evaluate_and_embed(&mut self, rows: &[u32]) -> Result<(Evaluation, Embeddings)> {
         let (engine, mut pace) = (self.engine.clone(), self.evaluation_pace);
         let mut slices = Slices::new(&engine, &mut pace);
+        let scoring = self.score_among(&mut slices, rows).await?;
+        slices.collect().await?;
+        let scored = self.read_scored(&mut slices, scoring);
+        self.evaluation_pace = pace;
+        Ok(self.see_scored(scored))
+    }
+
+    /// Whether an evaluation is short enough to be sent after steps that nobody waited for.
+    pub(super) fn scores_are_short(&self) -> bool {
+        let sides = [&self.setup.probe, &self.setup.watched];
+        let operations = sides.map(|side| {
+            let queries = match self.config.evaluate_queries {
+                0 => side.len(),
+                most => side.len().min(most),
+            };
+            let (labels, cut) = (self.dataset.labels_of(side), self.evaluator.cut());
+            let sizes = &self.setup.sizes;
+            sizes
+                .scoring(&labels, queries, cut, &Rate::default())
+                .operations
+        });
+        operations.iter().sum::<f64>() <= self.evaluation_pace.slice()
+    }
+
+    /// Sends an evaluation, and the unit embeddings of these rows, among other work; what it brings is still to be collected.
+    pub(super) async fn score_among(
+        &mut self,
+        slices: &mut Slices<'_>,
+        rows: &[u32],
+    ) -> Result<Scoring> {
         let sides = [self.setup.probe.clone(), self.setup.watched.clone()];
         let mut rankings = Vec::with_capacity(sides.len());
         for (side, what) in sides.iter().zip(EVALUATED) {
@@ -78,16 +128,8 @@ impl Trainer {
             let queries = evaluation::choose(side.len(), most, seed);
             let sum = RetrievalSum::default();
             rankings.push(
-                self.rank(
-                    &mut slices,
-                    what,
-                    Map::Head,
-                    side,
-                    &queries,
-                    sum,
-                    &mut |_, _| {},
-                )
-                .await?,
+                self.rank(slices, what, Map::Head, side, &queries, sum, &mut |_, _| {})
+                    .await?,
             );
         }
         let train = &self.setup.sides.train;
@@ -95,7 +137,7 @@ impl Trainer {
         let looked_at = looked_at.iter().map(|i| train[*i as usize]);
         // Together with the rows that were asked for: each call may be a submit of its own.
         let all: Vec<u32> = rows.iter().copied().chain(looked_at).collect();
-        let embedded = self.embed_among(&mut slices, &all).await?;
+        let embedded = self.embed_among(slices, &all).await?;
         let train = &mut self.train;
         slices.reserve(1).await?;
         optimizer::squares(
@@ -112,41 +154,64 @@ impl Trainer {
             Some(boundary) => Some(slices.fetch(&boundary.moved, 0, 1).await?),
             None => None,
         };
-        slices.collect().await?;
-        let mut metrics = rankings.into_iter().map(|ranking| {
-            let retrieval = ranking?.sum(&mut slices).finish(&|_| String::new());
+        Ok(Scoring {
+            rankings,
+            embedded,
+            rows: rows.len(),
+            squares,
+            drifted,
+            moved,
+        })
+    }
+
+    /// What an evaluation brought, once it was collected.
+    pub(super) fn read_scored(&self, slices: &mut Slices<'_>, scoring: Scoring) -> Scored {
+        let mut metrics = scoring.rankings.into_iter().map(|ranking| {
+            let retrieval = ranking?.sum(slices).finish(&|_| String::new());
             retrieval.map(|retrieval| retrieval.metrics)
         });
         let (train, validation) = (metrics.next().flatten(), metrics.next().flatten());
         drop(metrics);
-        let mut embeddings = self.unpadded(slices.take(embedded));
+        let mut embeddings = self.unpadded(slices.take(scoring.embedded));
         let looked_at = Embeddings {
-            values: embeddings.values.split_off(rows.len() * embeddings.dim),
+            values: embeddings.values.split_off(scoring.rows * embeddings.dim),
             dim: embeddings.dim,
         };
-        let squares: f64 = slices.take(squares).into_iter().map(f64::from).sum();
-        let drifted = slices.take(drifted);
+        let squares: f64 = slices
+            .take(scoring.squares)
+            .into_iter()
+            .map(f64::from)
+            .sum();
+        let drifted = slices.take(scoring.drifted);
         let drifted = [f64::from(drifted[0]), f64::from(drifted[1])];
         let [pushes, steps] = [0, 1].map(|i| drifted[i] - self.drifted[i]);
-        self.drifted = drifted;
         let diagnostics = Diagnostics {
             push: (steps > 0.0).then(|| pushes / steps),
             gradient_norm: (self.step > 0).then(|| squares.sqrt()),
             classes_seen: self.classes_seen(),
-            boundary: moved.and_then(|moved| {
+            boundary: scoring.moved.and_then(|moved| {
                 let moved = f64::from(slices.take(moved)[0]);
                 self.config.loss.boundary(moved, self.config.distance)
             }),
             ..Diagnostics::of(&looked_at)
         };
-        self.evaluation_pace = pace;
         let evaluation = Evaluation {
             step: self.step,
             train,
             validation,
             diagnostics,
         };
-        Ok((evaluation, embeddings))
+        Scored {
+            evaluation,
+            embeddings,
+            drifted,
+        }
+    }
+
+    /// Takes an evaluation for made: the next one says how embeddings moved since.
+    pub(crate) fn see_scored(&mut self, scored: Scored) -> (Evaluation, Embeddings) {
+        self.drifted = scored.drifted;
+        (scored.evaluation, scored.embeddings)
     }
 
     /// Lets so many rows be scored at the end of a run; 0 is all.

@@ -405,9 +405,10 @@ pub(crate) fn GoOn(state: State, session: Session) -> impl IntoView {
         state.offer.get().filter(|_| free)
     });
     let forget = move |_| {
-        state.offer.set(None);
-        // A run that was kept stays so.
-        if !state.runs.leave() {
+        // A run that was kept stays so. What was saved is offered until the worker says that it is gone.
+        if state.runs.leave() || state.is_dead() {
+            state.offer.set(None);
+        } else {
             session.send(&Command::Forget, &[]);
         }
     };
