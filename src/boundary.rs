@@ -7,6 +7,7 @@ use crate::error::Result;
 use crate::kernels::optimizer::{self, Moments};
 use crate::kernels::row_loss;
 use crate::ledger::Purpose;
+use crate::pace::Slices;
 use crate::plan::MemoryPlan;
 
 const MOVED: &str = "boundary.moved";
@@ -51,14 +52,18 @@ impl Boundary {
     ///
     /// # Errors
     /// As [`ArrayWriter::vector`].
-    pub(crate) async fn save(&self, engine: &Engine, arrays: &mut ArrayWriter) -> Result<()> {
+    pub(crate) async fn save(
+        &self,
+        slices: &mut Slices<'_>,
+        arrays: &mut ArrayWriter,
+    ) -> Result<()> {
         let Moments { first, second } = &self.moments;
         for (name, vector) in [
             (MOVED, &self.moved),
             (MOMENTS[0], first),
             (MOMENTS[1], second),
         ] {
-            arrays.vector(name, engine, vector, FLOATS).await?;
+            arrays.vector(name, slices, vector, FLOATS).await?;
         }
         Ok(())
     }

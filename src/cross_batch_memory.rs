@@ -15,6 +15,7 @@ use crate::kernels::normalize::{Bank, Slots};
 use crate::kernels::ranks::Row;
 use crate::kernels::stride;
 use crate::ledger::Purpose;
+use crate::pace::Slices;
 use crate::plan::MemoryPlan;
 
 const ROWS: &str = "memory.rows";
@@ -192,20 +193,23 @@ impl CrossBatchMemory {
         u64::from(self.class_counts[label as usize])
     }
 
-    /// Saves every stored row, with its id and the row of the data that it is; gives the id of the next.
+    /// Saves every stored row, with its id and the row of the data that it is; waits for it and for the vectors before, and
+    /// gives the id of the next.
     ///
     /// # Errors
     /// As [`ArrayWriter::vector`].
     pub(crate) async fn save(
         &self,
-        engine: &Engine,
+        slices: &mut Slices<'_>,
         stride: usize,
         arrays: &mut ArrayWriter,
     ) -> Result<u32> {
         let [rows, ids, data_rows] = SAVED;
         let floats = self.len() * stride;
-        arrays.vector(rows, engine, &self.bank.rows, floats).await?;
-        let tags = engine.view(&self.bank.tags, 0, self.len() as u64).await?;
+        arrays.vector(rows, slices, &self.bank.rows, floats).await?;
+        let tags = slices.fetch(&self.bank.tags, 0, self.len() as u64).await?;
+        arrays.collect(slices).await?;
+        let tags = slices.take(tags);
         let own: Vec<u32> = tags.iter().map(|[_, id]| *id).collect();
         arrays.array(ids, &own)?;
         arrays.array(data_rows, &self.rows)?;

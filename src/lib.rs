@@ -59,11 +59,11 @@ pub mod host;
 
 mod engine;
 
+mod pace;
+
 mod tensor_file;
 
 mod checkpoint;
-
-mod pace;
 
 pub mod kernels;
 

@@ -148,6 +148,11 @@ impl<T> Fetch<T> {
     pub(crate) fn append(&mut self, next: Self) {
         self.0.extend(next.0);
     }
+
+    /// Its bytes, of elements of four bytes or more.
+    pub(crate) fn into_bytes(self) -> Fetch<u8> {
+        Fetch(self.0, PhantomData)
+    }
 }
 
 impl<'a> Slices<'a> {

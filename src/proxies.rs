@@ -14,6 +14,7 @@ use crate::kernels::ranks::{NO_ID, Row};
 use crate::kernels::stride;
 use crate::ledger::Purpose;
 use crate::losses::{ProxyStart, ProxyTerms};
+use crate::pace::Slices;
 use crate::plan::MemoryPlan;
 use crate::rng;
 
@@ -205,7 +206,11 @@ impl Proxies {
     ///
     /// # Errors
     /// As [`ArrayWriter::vector`].
-    pub(crate) async fn save(&self, engine: &Engine, arrays: &mut ArrayWriter) -> Result<()> {
+    pub(crate) async fn save(
+        &self,
+        slices: &mut Slices<'_>,
+        arrays: &mut ArrayWriter,
+    ) -> Result<()> {
         let floats = self.count() * self.stride();
         let Moments { first, second } = &self.moments;
         for (name, vector) in [
@@ -213,7 +218,7 @@ impl Proxies {
             (MOMENTS[0], first),
             (MOMENTS[1], second),
         ] {
-            arrays.vector(name, engine, vector, floats).await?;
+            arrays.vector(name, slices, vector, floats).await?;
         }
         Ok(())
     }

@@ -7,8 +7,8 @@ use std::rc::Rc;
 use common::{engines, open, random_rows, rng};
 use nearfar::{
     CompareConfig, CompareProgress, Comparison, Contest, Dataset, Distance, Engine, EngineChoice,
-    EngineKind, KnnIndex, ListingSpec, Miner, Progress, RowSource, Rows, Run, Side, TileShape,
-    Trainer, Wanted, checksum, evaluate, mine,
+    EngineKind, KnnIndex, ListingSpec, Miner, Origin, Progress, RowSource, Rows, Run, Side,
+    TileShape, Trainer, Wanted, checksum, evaluate, mine,
 };
 
 /// A trainer on the digits, with a small memory.
@@ -337,6 +337,8 @@ fn the_default_demo_is_waited_for_forty_times_at_most() {
         let [waits, submits] = counts(&engine);
         println!("{waits} waits, {submits} submits");
         assert!(waits <= 40, "{waits} waits");
+        run.checkpoint(&Origin::default()).await.expect("is saved");
+        assert_eq!(engine.waits() - waits, 1, "all its arrays come together");
     });
 }
 

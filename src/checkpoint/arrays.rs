@@ -8,7 +8,9 @@ use safetensors::{Dtype, SafeTensors};
 use super::damaged;
 use crate::engine::{DeviceVec, Engine};
 use crate::error::Result;
+use crate::gpu::STAGING_BYTES;
 use crate::memory::{reserve, zeros};
+use crate::pace::{Fetch, Slices};
 use crate::quote::said;
 use crate::tensor_file::header;
 
@@ -54,7 +56,11 @@ impl Element for f32 {
 
 /// Collects arrays.
 #[derive(Debug, Default)]
-pub(crate) struct ArrayWriter(Vec<(&'static str, Dtype, usize, Vec<u8>)>);
+pub(crate) struct ArrayWriter {
+    arrays: Vec<(&'static str, Dtype, usize, Vec<u8>)>,
+    /// Those whose bytes are on their way, by their places.
+    fetched: Vec<(usize, Fetch<u8>)>,
+}
 
 impl ArrayWriter {
     /// Takes an array.
@@ -66,23 +72,43 @@ impl ArrayWriter {
         let mut own = Vec::new();
         reserve(&mut own, bytes.len() as u64, "the checkpoint")?;
         own.extend_from_slice(bytes);
-        self.0.push((name, T::DTYPE, values.len(), own));
+        self.arrays.push((name, T::DTYPE, values.len(), own));
         Ok(())
     }
 
-    /// Takes the first `count` elements of a vector, read back a window of the engine's fixed buffer at a time.
+    /// Takes the first `count` elements of a vector: what fits the engine's fixed buffer together is waited for together,
+    /// what is larger is read a window of it at a time.
     ///
     /// # Errors
     /// As [`Engine::read`], and [`crate::Error::NoMemory`].
     pub(crate) async fn vector<T: Element>(
         &mut self,
         name: &'static str,
-        engine: &Engine,
+        slices: &mut Slices<'_>,
         vector: &DeviceVec<T>,
         count: usize,
     ) -> Result<()> {
-        let values = engine.view(vector, 0, count as u64).await?;
-        self.array(name, &values)
+        if (count * size_of::<T>()) as u64 > STAGING_BYTES {
+            self.collect(slices).await?;
+            let values = slices.engine().view(vector, 0, count as u64).await?;
+            return self.array(name, &values);
+        }
+        let fetch = slices.fetch(vector, 0, count as u64).await?;
+        self.fetched.push((self.arrays.len(), fetch.into_bytes()));
+        self.arrays.push((name, T::DTYPE, count, Vec::new()));
+        Ok(())
+    }
+
+    /// Waits for the vectors that were taken.
+    ///
+    /// # Errors
+    /// As [`Engine::read`].
+    pub(crate) async fn collect(&mut self, slices: &mut Slices<'_>) -> Result<()> {
+        slices.collect().await?;
+        for (place, fetch) in self.fetched.drain(..) {
+            self.arrays[place].3 = slices.take(fetch);
+        }
+        Ok(())
     }
 
     /// All of them as a safetensors file.
@@ -90,14 +116,14 @@ impl ArrayWriter {
     /// # Errors
     /// [`crate::Error::NoMemory`].
     pub(crate) fn into_bytes(self) -> Result<Vec<u8>> {
-        let parts = self.0.iter().map(|(name, dtype, count, bytes)| {
+        let parts = self.arrays.iter().map(|(name, dtype, count, bytes)| {
             let (name, bytes) = ((*name).to_owned(), bytes.len());
             (name, *dtype, vec![*count], bytes)
         });
         let mut all = header(&parts.collect::<Vec<_>>(), &BTreeMap::new());
-        let bytes: usize = self.0.iter().map(|(_, _, _, bytes)| bytes.len()).sum();
+        let bytes: usize = self.arrays.iter().map(|(_, _, _, bytes)| bytes.len()).sum();
         reserve(&mut all, bytes as u64, "the checkpoint")?;
-        for (_, _, _, bytes) in self.0 {
+        for (_, _, _, bytes) in self.arrays {
             all.extend(bytes);
         }
         Ok(all)

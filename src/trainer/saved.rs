@@ -9,7 +9,9 @@ use super::Trainer;
 use super::baseline::Fitted;
 use crate::checkpoint::{ArrayReader, ArrayWriter, damaged};
 use crate::error::{Error, Result};
+use crate::kernels::drift::Drift;
 use crate::kernels::stride;
+use crate::pace::Slices;
 
 const PARAMETERS: &str = "model.parameters";
 const MOMENTS: [&str; 2] = ["optimizer.first_moment", "optimizer.second_moment"];
@@ -43,7 +45,8 @@ impl Trainer {
                 self.step + 1
             )));
         }
-        let (engine, train) = (&self.engine, &self.train);
+        let (mut pace, train) = (self.pace, &self.train);
+        let mut slices = Slices::unstopped(&self.engine, &mut pace);
         let parameters = self.model.parameter_count();
         for (name, vector) in [
             (PARAMETERS, self.model.padded()),
@@ -52,21 +55,21 @@ impl Trainer {
             // The next evaluation says how long it is.
             (GRADIENT, &train.gradients.parameters),
         ] {
-            arrays.vector(name, engine, vector, parameters).await?;
+            arrays.vector(name, &mut slices, vector, parameters).await?;
         }
         let stride = stride(self.model.embedding_size());
-        let drift = &train.drift;
+        let Drift { state, sums, .. } = &train.drift;
         arrays
-            .vector(DRIFT[0], engine, &drift.state, 2 * stride)
+            .vector(DRIFT[0], &mut slices, state, 2 * stride)
             .await?;
-        arrays.vector(DRIFT[1], engine, &drift.sums, 2).await?;
+        arrays.vector(DRIFT[1], &mut slices, sums, 2).await?;
         if let Some(proxies) = &self.proxies {
-            proxies.save(engine, arrays).await?;
+            proxies.save(&mut slices, arrays).await?;
         }
         if let Some(boundary) = &train.boundary {
-            boundary.save(engine, arrays).await?;
+            boundary.save(&mut slices, arrays).await?;
         }
-        let next_id = self.memory.save(engine, stride, arrays).await?;
+        let next_id = self.memory.save(&mut slices, stride, arrays).await?;
         let (generator, sampler) = self.setup.sampler.save();
         arrays.array(SAMPLER, &sampler)?;
         let seen: Vec<u8> = self.seen.iter().map(|seen| u8::from(*seen)).collect();
