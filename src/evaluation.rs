@@ -574,7 +574,7 @@ impl Evaluator {
                 }
             }
             progress(done as u64, order.len() as u64);
-            slices.engine().breathe().await?;
+            slices.breathe().await?;
         }
         Ok(ranking)
     }

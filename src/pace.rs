@@ -398,10 +398,18 @@ impl<'a> Slices<'a> {
             self.waited();
         }
         self.tell();
-        if self.stops {
-            self.engine.breathe().await?;
+        self.breathe().await
+    }
+
+    /// Everybody else has their turn, unless no stop may come between.
+    ///
+    /// # Errors
+    /// As [`Engine::breathe`].
+    pub(crate) async fn breathe(&self) -> Result<()> {
+        match self.stops {
+            true => self.engine.breathe().await,
+            false => Ok(()),
         }
-        Ok(())
     }
 
     fn send(&mut self) {

@@ -2,7 +2,10 @@
 
 mod common;
 
+use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use common::open;
 use nearfar::{
@@ -257,6 +260,41 @@ fn every_kind_of_run_goes_on_bit_for_bit_on_a_gpu() {
     engine.hold_pace(1e10);
     let fast = goes_on(engine, &cases, |case| (2 + 2 * (case % 2), 10));
     assert_eq!(slow, fast);
+}
+
+#[test]
+fn a_stop_in_an_evaluation_that_comes_with_steps_breaks_none_of_them_off() {
+    let (dataset, config) = (dataset(), config(&[]));
+    let gpu = || {
+        let engine = open(EngineKind::Gpu, 256 << 20);
+        engine.hold_pace(1e10);
+        engine
+    };
+    let mut straight = start(gpu(), &dataset, &config);
+    finish(&mut straight);
+    let engine = gpu();
+    let (stop, stops) = (engine.stop_flag(), Rc::new(Cell::new(None)));
+    let (set, counted) = (Arc::clone(&stop), Rc::clone(&stops));
+    let engine = engine.with_listener(move |working| {
+        if let Some(count) = counted.get()
+            && working.what == "scoring training rows"
+        {
+            counted.set(Some(count + 1));
+            set.store(true, Ordering::Relaxed);
+        }
+    });
+    let mut run = start(engine, &dataset, &config);
+    next(&mut run, u64::MAX);
+    stops.set(Some(0));
+    for _ in 0..20 {
+        match pollster::block_on(run.next(u64::MAX)) {
+            Ok(_) | Err(Error::Stopped) => stop.store(false, Ordering::Relaxed),
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert!(stops.get() >= Some(4), "{:?} stops", stops.get());
+    assert!(run.is_finished());
+    assert_eq!(end(&mut run), end(&mut straight));
 }
 
 #[test]

@@ -208,7 +208,7 @@ impl Trainer {
         }
     }
 
-    /// Takes an evaluation for made: the next one says how embeddings moved since.
+    /// Counts an evaluation as made: the next one says how embeddings moved since.
     pub(crate) fn see_scored(&mut self, scored: Scored) -> (Evaluation, Embeddings) {
         self.drifted = scored.drifted;
         (scored.evaluation, scored.embeddings)
