@@ -330,7 +330,7 @@ fn the_default_demo_is_waited_for_forty_times_at_most() {
             match run.next(u64::MAX).await.expect("goes on") {
                 Progress::Steps(_) => drop(run.trainer().hardest(5).await.expect("is there")),
                 Progress::Evaluated(_) | Progress::Finished => {
-                    drop(run.map().await.expect("is placed"))
+                    drop(run.map().await.expect("is placed"));
                 }
             }
         }
