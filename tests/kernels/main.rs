@@ -27,3 +27,5 @@ mod tile;
 mod triplet_margin;
 mod triplets;
 mod weigh;
+#[path = "../../build/wgsl.rs"]
+mod wgsl;

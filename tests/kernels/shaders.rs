@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use nearfar::kernels::{self, Access, Kernel, triplet_margin};
 
 use super::common::open;
+use super::wgsl;
 
 /// Files of those folders that are no kernel.
 const OTHERS: [&str; 10] = [
@@ -30,6 +31,66 @@ fn module(kernel: &Kernel) -> naga::Module {
 fn every_kernel_compiles_on_the_adapter_with_its_real_constants() {
     let engine = open(nearfar::EngineKind::Gpu, 64 << 20);
     pollster::block_on(engine.prepare(kernels::ALL)).expect("all compile");
+}
+
+/// What a driver would get of a kernel, without names.
+fn compiled(kernel: &Kernel, source: &str) -> Vec<u32> {
+    use naga::valid::{Capabilities, ValidationFlags, Validator};
+    let module = naga::front::wgsl::parse_str(source)
+        .unwrap_or_else(|error| panic!("{}: {}", kernel.name, error.emit_to_string(source)));
+    let validated = Validator::new(ValidationFlags::all(), Capabilities::all()).validate(&module);
+    let info = validated.unwrap_or_else(|error| panic!("{}: {error:?}", kernel.name));
+    let size = [(
+        "WORKGROUP_SIZE".to_owned(),
+        f64::from(kernel.workgroup_size),
+    )];
+    let constants = size.into_iter().collect();
+    let entry = Some((naga::ShaderStage::Compute, kernel.entry));
+    let (module, info) =
+        naga::back::pipeline_constants::process_overrides(&module, &info, entry, &constants)
+            .expect("the one override has a value");
+    let options = naga::back::spv::Options {
+        flags: naga::back::spv::WriterFlags::empty(),
+        ..Default::default()
+    };
+    naga::back::spv::write_vec(&module, &info, &options, None).expect("SPIR-V can say it")
+}
+
+#[test]
+fn short_names_change_nothing_but_names() {
+    let files = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/shaders"));
+    let texts = files.expect("the folder is there").map(|file| {
+        let file = file.expect("readable");
+        wgsl::packed(&std::fs::read_to_string(file.path()).expect("text"))
+    });
+    let texts: Vec<String> = texts.collect();
+    let names = wgsl::short_names(texts.iter().map(String::as_str));
+    let (mut bytes, mut short_bytes) = (0, 0);
+    for kernel in kernels::ALL {
+        let short = { kernel.source.iter() }.map(|part| wgsl::joined(&wgsl::renamed(part, &names)));
+        let (long, short) = (kernel.source.concat(), short.collect::<String>());
+        assert_eq!(
+            compiled(kernel, &long),
+            compiled(kernel, &short),
+            "{}",
+            kernel.name
+        );
+        bytes += long.len();
+        short_bytes += short.len();
+    }
+    assert!(
+        short_bytes * 4 < bytes * 3,
+        "{short_bytes} of {bytes} bytes"
+    );
+}
+
+#[test]
+fn comments_and_needless_spaces_go_and_lines_stay() {
+    const TEXT: &str = "// What it does: √n.\n  let a = b / c - -1;  // why\n\n    // so\nvar<private> d: array<vec2<u32> >= 1;";
+    let packed = "\nlet a=b/c- -1;\n\n\nvar<private>d:array<vec2<u32> >=1;";
+    assert_eq!(wgsl::packed(TEXT), packed);
+    let joined = "let a=b/c- -1;var<private>d:array<vec2<u32> >=1;";
+    assert_eq!(wgsl::joined(packed), joined);
 }
 
 #[test]
