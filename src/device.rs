@@ -127,6 +127,19 @@ pub struct DeviceInfo {
     pub tuned: Option<TileShape>,
 }
 
+impl DeviceInfo {
+    /// Whether shapes of tiles are worth timing: on a hardware GPU that was told none. A processor that plays one has its own.
+    pub fn is_tunable(&self) -> bool {
+        self.engine == "gpu" && !self.software && self.shape.is_none()
+    }
+
+    /// What a tuning holds for: the adapter, what drives it, and these kernels.
+    pub fn tuning_key(&self) -> String {
+        let version = env!("CARGO_PKG_VERSION");
+        [&self.adapter, &self.backend, &self.driver, version].join("; ")
+    }
+}
+
 impl std::fmt::Display for Reason {
     /// Goes on from "the GPU" or "the CPU", after a comma.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -12,7 +12,7 @@ use nearfar::{DeviceInfo, Engine, Result, TileShape, tune};
 /// As [`tune`].
 pub(super) fn tuned(engine: Engine) -> Result<Engine> {
     let info = engine.info();
-    if info.engine != "gpu" || info.software || info.shape.is_some() {
+    if !info.is_tunable() {
         return Ok(engine);
     }
     let shape = remembered(file().as_deref(), info, || {
@@ -48,8 +48,7 @@ fn remembered(
     info: &DeviceInfo,
     time: impl FnOnce() -> Result<Option<TileShape>>,
 ) -> Result<Option<TileShape>> {
-    let version = env!("CARGO_PKG_VERSION");
-    let key = [&info.adapter, &info.backend, &info.driver, version].join("; ");
+    let key = info.tuning_key();
     let text = file.and_then(|file| std::fs::read_to_string(file).ok());
     let known = text.and_then(|text| serde_json::from_str(&text).ok());
     let mut known: BTreeMap<String, TileShape> = known.unwrap_or_default();

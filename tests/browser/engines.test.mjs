@@ -112,6 +112,36 @@ test("a GPU that is asked for and is not there is a sentence", async () => {
   });
 });
 
+test("a hardware GPU is timed once for the shape of its tiles, and the browser keeps that", async () => {
+  // What plays the GPU here does not say so.
+  const prepare = async (page) => {
+    const worker = await readFile(path.join(root, "dist/worker.js"), "utf8");
+    const body = `Object.defineProperty(GPUAdapterInfo.prototype, "isFallbackAdapter", { get: () => false });\n${worker}`;
+    await page.route("**/worker.js*", (route) => route.fulfill({ body, contentType: "text/javascript" }));
+  };
+  const context = await browser.newContext({ serviceWorkers: "block" });
+  const visit = async () => {
+    const page = await Page.open(context, site.url, { prepare });
+    const [words, sentence] = await device(page);
+    assert.match(words, /^Runs on your GPU \(.+\)\.$/);
+    const [, high] = / A search compares (64|8) rows with (?:128|1,024) others at a time: the faster of two ways on this GPU\.$/.exec(sentence) ?? [];
+    const kept = JSON.parse(await page.page.evaluate(() => localStorage.getItem("nearfar.shape")));
+    assert.equal({ tile: "64", strip: "8" }[kept.shape], high, sentence);
+    return { page, kept };
+  };
+  const { page, kept: timed } = await visit();
+  const keep = (kept) => page.page.evaluate((text) => localStorage.setItem("nearfar.shape", text), JSON.stringify(kept));
+  // Another shape can only come from what is kept; a key of another GPU, or what is no key, says nothing of this one.
+  const shape = timed.shape === "tile" ? "strip" : "tile";
+  await keep({ ...timed, shape });
+  assert.deepEqual((await visit()).kept, { ...timed, shape });
+  for (const other of [{ gpu: `not ${timed.gpu}`, shape }, { gpu: timed.gpu }]) {
+    await keep(other);
+    assert.equal((await visit()).kept.gpu, timed.gpu);
+  }
+  await context.close();
+});
+
 test("a run stops within 300 ms of the click, on both engines", async () => {
   for (const engine of ["gpu", "cpu"]) {
     await on(`?engine=${engine}#steps=40000&evaluate_every=40000`, {}, async (page) => {

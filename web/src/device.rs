@@ -2,11 +2,31 @@
 //! to this browser.
 
 use leptos::prelude::*;
-use nearfar::{Bytes, Reason};
+use nearfar::{Bytes, DeviceInfo, Reason, TileShape};
 
-use crate::protocol::Running;
+use crate::protocol::{Running, Tuned};
 use crate::state::State;
 use crate::terms::Explained;
+
+/// Where the browser keeps which shape of tiles its GPU is fastest with.
+const KEY: &str = "nearfar.shape";
+
+/// Has the browser keep what a GPU is fastest with.
+pub(crate) fn remember(device: &DeviceInfo) {
+    let storage = window().local_storage().ok().flatten();
+    if let (Some(storage), Some(shape)) = (storage, device.tuned) {
+        let gpu = device.tuning_key();
+        let text = serde_json::to_string(&Tuned { gpu, shape }).expect("plain data");
+        storage.set_item(KEY, &text).ok();
+    }
+}
+
+/// What it keeps.
+pub(crate) fn remembered() -> Option<Tuned> {
+    let storage = window().local_storage().ok()??;
+    let text = storage.get_item(KEY).ok()??;
+    serde_json::from_str(&text).ok()
+}
 
 /// What does the computing, in a few words, and why on demand.
 #[component]
@@ -68,6 +88,11 @@ fn sentence(running: &Running) -> String {
     let (backend, adapter) = (&device.backend, &device.adapter);
     let buffers = Bytes(device.max_buffer_bytes);
     let what = format!("{adapter} ({backend}; buffers up to {buffers})");
+    let shape = match device.tuned {
+        Some(TileShape::Tile) => TILE,
+        Some(TileShape::Strip) => STRIP,
+        None => "",
+    };
     if device.software {
         return format!(
             "The link asks for a GPU (engine=gpu), and the only one is software: {what}. Its results are right; without \
@@ -75,10 +100,15 @@ fn sentence(running: &Running) -> String {
         );
     }
     match reason {
-        Reason::AskedFor => format!("The link asks for a GPU (engine=gpu): {what}.{speed}"),
-        _ => format!("The browser offers this GPU: {what}.{speed}"),
+        Reason::AskedFor => format!("The link asks for a GPU (engine=gpu): {what}.{speed}{shape}"),
+        _ => format!("The browser offers this GPU: {what}.{speed}{shape}"),
     }
 }
+
+const TILE: &str =
+    " A search compares 64 rows with 128 others at a time: the faster of two ways on this GPU.";
+const STRIP: &str =
+    " A search compares 8 rows with 1,024 others at a time: the faster of two ways on this GPU.";
 
 /// What the GPU of a usual laptop does, by its maker's figure.
 const LAPTOP_GFLOPS: f64 = 2000.0;

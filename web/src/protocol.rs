@@ -7,7 +7,7 @@ use nearfar::{
     Baseline, CompareConfig, CompareForecast, CompareReport, Compared, DataReport, DeviceInfo,
     EngineKind, Evaluation, FullEvaluation, HardestTriplets, MemoryAge, MemoryReport, Missing,
     Neighbourhood, Origin, PairHistogram, Piece, Reason, RowsOf, RowsToCheck, Scores, SelfTest,
-    Side, StepReport, ThresholdReport, TrainConfig, Warning, Working,
+    Side, StepReport, ThresholdReport, TileShape, TrainConfig, Warning, Working,
 };
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +21,8 @@ pub(crate) enum Command {
     Open {
         /// A forced engine.
         engine: Option<EngineKind>,
+        /// What the browser keeps of an earlier visit.
+        tuned: Option<Tuned>,
     },
     /// Makes a sample the data.
     Sample {
@@ -301,6 +303,15 @@ pub(crate) struct Running {
     pub(crate) webgpu: bool,
     /// How fast it is, where that was measured.
     pub(crate) self_test: Option<SelfTest>,
+}
+
+/// The shape of tiles that a GPU is fastest with.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Tuned {
+    /// Which GPU, by [`DeviceInfo::tuning_key`].
+    pub(crate) gpu: String,
+    /// The shape.
+    pub(crate) shape: TileShape,
 }
 
 /// What was read.

@@ -9,6 +9,7 @@ use nearfar::{EngineKind, Pictures, STREAM_FROM_BYTES, TrainConfig};
 use wasm_bindgen::prelude::*;
 use web_sys::{File, HtmlLinkElement, MessageEvent, Worker, WorkerOptions, WorkerType};
 
+use crate::device;
 use crate::forecast;
 use crate::protocol::{Command, Event, Part};
 use crate::source::{Asked, Reading, Source};
@@ -75,7 +76,8 @@ impl Session {
         self.state.stage.set(Phase::Ready);
         self.state.reading.update(|commands| *commands += 1);
         let engine = self.engine.get_value();
-        self.send(&Command::Open { engine }, &[]);
+        let tuned = device::remembered();
+        self.send(&Command::Open { engine, tuned }, &[]);
     }
 
     /// Sends a command, and files beside it.
@@ -315,7 +317,8 @@ impl Session {
                 self.state.take_home.apply(event, parts);
             }
             event => {
-                if matches!(event, Event::Device(_)) {
+                if let Event::Device(running) = &event {
+                    device::remember(&running.device);
                     say_up();
                     let session = *self;
                     set_timeout(move || untrack(|| session.ask_forecast()), QUIET);

@@ -14,7 +14,7 @@ use nearfar::{
     BlobRows, Checkpoint, Choice, CompareConfig, CompareProgress, Comparison, Contest, Dataset,
     DeviceInfo, Engine, EngineChoice, Error, Labelled, Map, MemoryReport, NamedFile, Origin, Piece,
     Progress, Rate, Result, Room, RowSource, RowsOf, Run, SelfTest, Side, Survey, Taken, TakenFile,
-    TrainConfig, Trainer, Umap, Working, kernels, self_test,
+    TrainConfig, Trainer, Tuning, Umap, Working, kernels, self_test, tune,
 };
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::{JsFuture, spawn_local};
@@ -26,7 +26,7 @@ use crate::files::Files;
 use crate::plots::grouped;
 use crate::protocol::{
     Command, CompareState, DataSummary, EvaluationForecast, Event, Part, Preview, RunForecast,
-    Running,
+    Running, Tuned,
 };
 use crate::take_home;
 use crate::wire;
@@ -74,6 +74,7 @@ pub(crate) fn start(scope: &DedicatedWorkerGlobalScope) {
         empty: None,
         timed: 0,
         tested: None,
+        tuned: None,
         until: 0,
         evaluating: false,
         slots: Slots::default(),
@@ -170,6 +171,8 @@ struct Core {
     empty: Option<Empty>,
     /// How often it was timed, or `OFTEN` where a run told how fast it is.
     timed: u32,
+    /// The shape of tiles that the GPU is fastest with.
+    tuned: Option<Tuned>,
     /// The device that was tested, and how fast it is.
     tested: Option<(DeviceInfo, SelfTest)>,
     /// The step at which the run pauses; it is paused when it is there.
@@ -215,8 +218,9 @@ impl Core {
 
     async fn obey(&mut self, command: Command, files: Vec<File>) {
         match command {
-            Command::Open { engine } => {
+            Command::Open { engine, tuned } => {
                 self.choice.kind = engine;
+                self.tuned = tuned;
                 if let Err(error) = self.introduce().await {
                     self.say(&Event::NoDevice(error.to_string()));
                 }
@@ -322,11 +326,26 @@ impl Core {
     async fn introduce(&mut self) -> Result<()> {
         let engine = self.open(TrainConfig::default().budget_bytes).await?;
         let tested = self_test(&engine).await?;
+        let engine = self.tune(engine).await?;
         self.tested = tested.map(|tested| (engine.info().clone(), tested));
         engine.ledger().restart_peak();
         self.say(&Event::Device(self.running(&engine)));
         self.idle = Some(engine);
         Ok(())
+    }
+
+    /// The engine with the shape of tiles that it is fastest with, which is timed where no visit has.
+    async fn tune(&mut self, engine: Engine) -> Result<Engine> {
+        let info = engine.info();
+        if !info.is_tunable() || info.tuned.is_some() {
+            return Ok(engine);
+        }
+        let Some(Tuning { shape, .. }) = tune(&engine).await? else {
+            return Ok(engine);
+        };
+        let gpu = info.tuning_key();
+        self.tuned = Some(Tuned { gpu, shape });
+        Ok(engine.with_tuned_shape(shape))
     }
 
     /// What an engine runs on.
@@ -368,6 +387,12 @@ impl Core {
         }
         let engine = Engine::open(&self.choice, budget_bytes).await?;
         engine.prepare(kernels::used_on(engine.info())).await?;
+        let engine = match &self.tuned {
+            Some(tuned) if tuned.gpu == engine.info().tuning_key() => {
+                engine.with_tuned_shape(tuned.shape)
+            }
+            _ => engine,
+        };
         let engine = engine.with_listener(self.working());
         Ok(engine.with_stop_flag(Arc::clone(&self.stop)))
     }
