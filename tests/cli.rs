@@ -131,6 +131,86 @@ fn train_prints_the_keys_that_programs_rely_on() {
 }
 
 #[test]
+fn a_head_fills_cells_without_a_number_as_it_was_trained() {
+    let out = folder("filled");
+    let path = |name: &str| out.join(name).display().to_string();
+    let cells = |row: usize, hole: &str| {
+        let class = row % 3;
+        let width = (10 * class + row % 5) as f32 * 0.5;
+        let first = match row {
+            7 | 20 => hole.to_owned(),
+            _ => width.to_string(),
+        };
+        format!("{first},{},{}", width + row as f32 * 0.01, 3 - class)
+    };
+    let table = |hole: &str, label: bool| {
+        let names = ["width", "height", "depth"].join(",");
+        let mut text = match label {
+            true => format!("{names},kind\n"),
+            false => format!("{names}\n"),
+        };
+        for row in 0..60 {
+            text += &cells(row, hole);
+            text += &match label {
+                true => format!(",k{}\n", row % 3),
+                false => "\n".to_owned(),
+            };
+        }
+        text
+    };
+    let write = |name: &str, text: &str| std::fs::write(path(name), text).expect("is written");
+    write("train.csv", &table("", true));
+    train(&[
+        "--data",
+        &path("train.csv"),
+        "--missing",
+        "median",
+        "--out",
+        &path("run"),
+    ]);
+    let (run, embedded) = (path("run"), path("embedded.npy"));
+    let embed = |data: &str| {
+        let data = path(data);
+        let embed = [
+            "embed", "--model", &run, "--data", &data, "--out", &embedded,
+        ];
+        json(&embed);
+        std::fs::read(&embedded).expect("is written")
+    };
+    // Of 58 numbers, the mean of the two in the middle.
+    let mut known: Vec<f32> = (0..60)
+        .filter(|row| ![7, 20].contains(row))
+        .map(|row| (10 * (row % 3) + row % 5) as f32 * 0.5)
+        .collect();
+    known.sort_by(f32::total_cmp);
+    let median = (known[28] + known[29]) / 2.0;
+    write("whole.csv", &table(&median.to_string(), false));
+    let whole = embed("whole.csv");
+    for hole in ["", "NA", "inf"] {
+        write("holes.csv", &table(hole, false));
+        assert!(embed("holes.csv") == whole, "{hole}");
+    }
+    // The same in an NPY file, of which other rows are read. Its own median is another.
+    let values = |hole: f32| -> Vec<f32> {
+        let text = table(&hole.to_string(), false);
+        let cells = text.lines().skip(1).flat_map(|line| line.split(','));
+        cells.map(|cell| cell.parse().expect("a number")).collect()
+    };
+    for (hole, name) in [(f32::NAN, "holes.npy"), (median, "whole.npy")] {
+        let some = &values(hole)[..3 * 22];
+        std::fs::write(path(name), nearfar::write_matrix(some, 3)).expect("is written");
+    }
+    assert!(embed("holes.npy") == embed("whole.npy"));
+    // A column that was whole in training.
+    write("other.csv", "width,height,depth\n1,,2\n");
+    let other = path("other.csv");
+    let said = refusal(&[
+        "embed", "--model", &run, "--data", &other, "--out", &embedded,
+    ]);
+    assert!(said.contains("line 2: column \"height\""), "{said}");
+}
+
+#[test]
 fn what_train_writes_embed_and_evaluate_read() {
     let out = folder("head");
     let path = |name: &str| out.join(name).display().to_string();

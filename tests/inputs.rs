@@ -1001,6 +1001,7 @@ fn damaged_heads_are_read_or_refused() {
     let head = Head {
         layers: vec![layer(0, 4, 3), layer(2, 2, 4)],
         features: names.into(),
+        filled: vec![(2, 0.25)],
     };
     let good = head.to_safetensors(Distance::Cosine);
     let read = Head::from_safetensors(&file("head.safetensors", &good[..])).expect("reads");

@@ -53,7 +53,7 @@ impl Embed {
     fn read(&self) -> Result<(Head, RowSource)> {
         let head = saved::head(&self.model)?;
         let inputs = head.inputs();
-        let source = self.source(&head.features, inputs)?;
+        let source = self.source(&head)?;
         if source.dim() != inputs {
             return Err(Error::Data(format!(
                 "{}: {} features, the head takes {inputs}",
@@ -133,10 +133,10 @@ impl Embed {
     }
 
     /// Where the rows come from: an open NPY file, or an array or table in memory.
-    fn source(&self, features: &[String], inputs: usize) -> Result<RowSource> {
+    fn source(&self, head: &Head) -> Result<RowSource> {
         if let Some(sample) = self.data.strip_prefix("sample:") {
             return Ok(Dataset::sample(sample, self.seed)?.features);
         }
-        files::rows_for(&self.data, features, inputs)
+        files::rows_for(&self.data, head)
     }
 }

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use clap::Args;
 use nearfar::{
-    Choice, Dataset, Distance, Format, Hdf5File, Labelled, Missing, NamedFile, NpyRows, Result,
-    RowSource, Rows, TableReader, Working,
+    Choice, Dataset, Distance, Format, Hdf5File, Head, Labelled, Missing, NamedFile, NpyRows,
+    Result, RowSource, Rows, TableReader, Working,
 };
 
 use super::survey::survey;
@@ -65,30 +65,38 @@ fn array(text: &str) -> (&Path, Option<&str>) {
 /// Rows without labels: an open NPY file, an array among several, or the numeric columns of a table, in the order of those that
 /// they are held against.
 pub(super) fn rows(data: &str, other: Option<&LabelledRows>) -> Result<LabelledRows> {
-    features(data, &[], None, other)
+    features(data, &[], None, &[], other)
 }
 
-/// Rows for a head: of a table the columns of these names, or as many numeric ones as it takes.
-pub(super) fn rows_for(data: &str, names: &[String], inputs: usize) -> Result<RowSource> {
-    Ok(features(data, names, Some(inputs), None)?.rows)
+/// Rows for a head: of a table the columns of its names, or as many numeric ones as it takes; cells without a number are filled as
+/// it was trained.
+pub(super) fn rows_for(data: &str, head: &Head) -> Result<RowSource> {
+    let (names, inputs) = (&head.features, Some(head.inputs()));
+    Ok(features(data, names, inputs, &head.filled, None)?.rows)
 }
 
 fn features(
     data: &str,
     names: &[String],
     inputs: Option<usize>,
+    filled: &[(usize, f32)],
     other: Option<&LabelledRows>,
 ) -> Result<LabelledRows> {
     let (path, array) = array(data);
     if has_ending(path, "npy") {
-        return Ok(LabelledRows::nameless(NpyRows::open(path)?));
+        let mut rows = NpyRows::open(path)?;
+        if !filled.is_empty() {
+            rows.fill(filled);
+        }
+        return Ok(LabelledRows::nameless(rows));
     }
     if Format::of(&path.to_string_lossy()).is_some_and(Format::has_arrays) {
-        let (rows, notes) = RowSource::open_arrays(path, array)?;
+        let (rows, notes) = RowSource::open_arrays(path, array, filled)?;
         say(&path.display().to_string(), &notes);
         return Ok(LabelledRows::nameless(rows));
     }
-    let rows = watched(|say| TableReader::open(path, None, say))?.into_features(names, inputs)?;
+    let rows =
+        watched(|say| TableReader::open(path, None, say))?.into_features(names, inputs, filled)?;
     LabelledRows::new(rows, other)
 }
 

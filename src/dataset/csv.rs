@@ -339,8 +339,8 @@ mod tests {
         };
         let features = |text: &str, names: &[String], dim| {
             let file = file(text);
-            let rows =
-                TableReader::read(&file, None).and_then(|table| table.into_features(names, dim));
+            let rows = TableReader::read(&file, None)
+                .and_then(|table| table.into_features(names, dim, &[]));
             rows.map(|rows| rows.values)
                 .map_err(|error| error.to_string())
         };

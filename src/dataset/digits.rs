@@ -34,6 +34,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Dataset> {
         label_column: None,
         columns: Vec::new(),
         missing: Missing::default(),
+        filled: Vec::new(),
         joined: false,
         notes: vec!["8 x 8 pixels each, from the UCI repository by way of scikit-learn".to_owned()],
     })

@@ -118,7 +118,7 @@ impl Hdf5File {
     /// # Errors
     /// As [`Hdf5File::labelled`].
     pub fn features(&self, array: Option<&str>) -> Result<(RowSource, Vec<String>)> {
-        RowSource::of_arrays(arrays::Arrays::of(self)?, array)
+        RowSource::of_arrays(arrays::Arrays::of(self)?, array, &[])
     }
 
     /// The names that [`Choice::labels`] can take.

@@ -44,6 +44,7 @@ fn of(sizes: [usize; 3]) -> Result<Dataset> {
         label_column: None,
         columns: Vec::new(),
         missing: Missing::default(),
+        filled: Vec::new(),
         joined: false,
         notes: vec!["imagined, to plan memory and time with".to_owned()],
     })

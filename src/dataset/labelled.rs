@@ -54,6 +54,8 @@ pub struct Labelled {
     pub notes: Vec<String>,
     /// What became of cells without a number.
     pub missing: Missing,
+    /// The columns in which such cells were filled, and with what.
+    pub filled: Vec<(usize, f32)>,
 }
 
 /// Labels from a file of their own, or a part of one.

@@ -20,18 +20,14 @@ pub(super) struct Mend {
     pub(super) rows: Option<Vec<u32>>,
     /// Columns that are left; all where there is no list.
     pub(super) columns: Option<Vec<usize>>,
-    /// By column what a cell without a number gets; nothing where none is filled.
-    pub(super) fill: Vec<f32>,
+    /// The columns in which a cell without a number is filled, and with what.
+    pub(super) fill: Vec<(usize, f32)>,
 }
 
 impl Mend {
     /// Mends the last row of `values`, which begins at `first`.
     pub(super) fn row(&self, first: usize, values: &mut Vec<f32>) {
-        for (value, fill) in values[first..].iter_mut().zip(&self.fill) {
-            if !value.is_finite() {
-                *value = *fill;
-            }
-        }
+        missing::fill_in(&mut values[first..], usize::MAX, &self.fill);
         if let Some(columns) = &self.columns {
             for (to, column) in columns.iter().enumerate() {
                 values[first + to] = values[first + column];
@@ -43,7 +39,7 @@ impl Mend {
 
 impl RowSource {
     /// Deals with cells without a number in the rows of a file, as [`Missing`] does with rows in memory, and with labels that are
-    /// missing; says in the notes what was done. `say` hears how far it is.
+    /// missing; says in the notes what was done, and gives the columns that are filled, and with what. `say` hears how far it is.
     ///
     /// # Errors
     /// [`crate::Error::Data`] when nothing is left, and when the file cannot be read.
@@ -54,10 +50,11 @@ impl RowSource {
         labels: &mut Texts,
         notes: &mut Vec<String>,
         say: &dyn Fn(Working),
-    ) -> Result<()> {
+    ) -> Result<Vec<(usize, f32)>> {
+        let mut filled = Vec::new();
         if policy == Missing::Refuse {
             self.see_cells(Cells::Refused);
-            return Ok(());
+            return Ok(filled);
         }
         self.see_cells(Cells::Kept);
         let (rows, dim) = (self.rows(), self.dim());
@@ -88,12 +85,11 @@ impl RowSource {
             }
             Missing::Median if missing.iter().any(|missing| *missing > 0) => {
                 let holes: Vec<usize> = (0..dim).filter(is_hole).collect();
-                mend.fill = vec![0.0; dim];
                 for holes in holes.chunks(COUNTED_COLUMNS) {
-                    for (column, median) in holes.iter().zip(self.medians(holes, say).await?) {
-                        mend.fill[*column] = median;
-                    }
+                    let medians = self.medians(holes, say).await?;
+                    filled.extend(holes.iter().copied().zip(medians));
                 }
+                mend.fill.clone_from(&filled);
                 notes.push(missing::filled_note(missing.iter().sum()));
             }
             _ => {}
@@ -101,8 +97,16 @@ impl RowSource {
         self.see_cells(Cells::Mended(mend));
         match self.rows().min(self.dim()) {
             0 => Err(policy.nothing_left(name)),
-            _ => Ok(()),
+            _ => Ok(filled),
         }
+    }
+
+    /// Fills cells without a number of these columns in the rows of a file from now on.
+    pub fn fill(&mut self, filled: &[(usize, f32)]) {
+        self.see_cells(Cells::Mended(Mend {
+            fill: filled.to_vec(),
+            ..Mend::default()
+        }));
     }
 
     /// Gives every row and its number to `see`; `say` hears how many are done, and `what` that is.
@@ -319,6 +323,8 @@ mod tests {
             assert_eq!(whole.labels, streamed.labels, "{missing:?}");
             assert_eq!(whole.class_names, streamed.class_names);
             assert_eq!((whole.missing, streamed.missing), (missing, missing));
+            assert_eq!(whole.filled, streamed.filled);
+            assert_eq!(whole.filled.is_empty(), missing != Missing::Median);
             let [whole, streamed] = [whole, streamed].map(|data| data.notes);
             assert_eq!(whole[..], streamed[..whole.len()], "{missing:?}");
         }

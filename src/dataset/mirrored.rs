@@ -82,6 +82,7 @@ pub(super) fn generate(seed: u64) -> Dataset {
         label_column: None,
         columns: Vec::new(),
         missing: Missing::default(),
+        filled: Vec::new(),
         joined: false,
         notes: vec!["generated from the seed".to_owned()],
     }

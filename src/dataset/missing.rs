@@ -78,6 +78,17 @@ impl Missing {
     }
 }
 
+/// Gives each cell without a finite number what is known for its column, among rows of so many.
+pub(super) fn fill_in(values: &mut [f32], dim: usize, filled: &[(usize, f32)]) {
+    for (column, number) in filled {
+        for value in values.iter_mut().skip(*column).step_by(dim) {
+            if !value.is_finite() {
+                *value = *number;
+            }
+        }
+    }
+}
+
 /// What is said of rows that were left out, so many of so many.
 pub(super) fn rows_note(left_out: usize, rows: usize) -> String {
     format!(
@@ -163,14 +174,10 @@ fn fill(rows: &mut Labelled) {
         }
         column.clear();
         column.extend(cells().filter(|value| value.is_finite()));
-        let median = median(&mut column);
-        for value in rows.values.iter_mut().skip(at).step_by(dim) {
-            if !value.is_finite() {
-                *value = median;
-                filled += 1;
-            }
-        }
+        filled += (rows.values.len() / dim - column.len()) as u64;
+        rows.filled.push((at, median(&mut column)));
     }
+    fill_in(&mut rows.values, dim, &rows.filled);
     rows.notes.push(filled_note(filled));
 }
 
@@ -241,6 +248,7 @@ mod tests {
         let filled = applied(Missing::Median);
         let expected = [1.0, 2.0, 3.0, 7.0, 5.0, 6.0, 7.0, 9.0, 4.0, 9.0, 8.0, 4.0];
         assert_eq!(filled.values, expected);
+        assert_eq!(filled.filled, [(0, 7.0), (2, 4.0)]);
         assert_eq!(
             filled.notes,
             ["filled 2 cells that hold no number with the median of the column"]

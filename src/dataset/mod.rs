@@ -95,6 +95,8 @@ pub struct Dataset {
     pub columns: Vec<(String, Texts)>,
     /// What became of cells without a number.
     pub missing: Missing,
+    /// The columns in which such cells were filled, and with what.
+    pub filled: Vec<(usize, f32)>,
     /// Whether the last rows came from a second file, and are what is tested.
     pub joined: bool,
     /// What was decided while reading, in words: the label column, what was left out.
@@ -195,6 +197,7 @@ impl Dataset {
             label_column: rows.label_column,
             columns: rows.columns,
             missing: rows.missing,
+            filled: rows.filled,
             notes: rows.notes,
             ..Self::of(rows.name, features, &rows.labels)?
         })
@@ -217,12 +220,13 @@ impl Dataset {
             mut notes,
             ..
         } = labels;
-        features
+        let filled = features
             .mend(&name, missing, &mut labels, &mut notes, &say)
             .await?;
         notes.push("features stay in the file and are read as they are needed".to_owned());
         Ok(Self {
             missing,
+            filled,
             notes,
             ..Self::of(name, features, &labels)?
         })
@@ -265,6 +269,7 @@ impl Dataset {
             label_column: None,
             columns: Vec::new(),
             missing: Missing::default(),
+            filled: Vec::new(),
             joined: false,
             notes: Vec::new(),
         })
@@ -319,6 +324,7 @@ impl Dataset {
             .push((split::SIDE_COLUMN.to_owned(), sides.collect()));
         joined.joined = true;
         joined.missing = self.missing;
+        joined.filled.clone_from(&self.filled);
         Ok(joined)
     }
 

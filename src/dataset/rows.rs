@@ -6,7 +6,7 @@ use super::input::Input;
 use super::mended::Cells;
 #[cfg(not(target_arch = "wasm32"))]
 use super::npy_rows::NpyRows;
-use super::{NamedFile, arrays, labelled};
+use super::{NamedFile, arrays, labelled, missing};
 #[cfg(not(target_arch = "wasm32"))]
 use crate::cpu::parallel::map;
 use crate::error::Result;
@@ -56,26 +56,32 @@ impl RowSource {
     /// # Errors
     /// [`crate::Error::Data`] with the file, the array, and what to do.
     pub fn from_arrays(file: &NamedFile, array: Option<&str>) -> Result<(Self, Vec<String>)> {
-        Input::from(file).arrays(|arrays| Self::of_arrays(arrays, array))
+        Input::from(file).arrays(|arrays| Self::of_arrays(arrays, array, &[]))
     }
 
-    /// The same of a file on the disk.
+    /// The same of a file on the disk, cells without a number filled in these columns.
     ///
     /// # Errors
     /// As [`RowSource::from_arrays`] and [`NamedFile::read`].
     #[cfg(not(target_arch = "wasm32"))]
-    pub fn open_arrays(path: &std::path::Path, array: Option<&str>) -> Result<(Self, Vec<String>)> {
-        Input::open(path)?.arrays(|arrays| Self::of_arrays(arrays, array))
+    pub fn open_arrays(
+        path: &std::path::Path,
+        array: Option<&str>,
+        filled: &[(usize, f32)],
+    ) -> Result<(Self, Vec<String>)> {
+        Input::open(path)?.arrays(|arrays| Self::of_arrays(arrays, array, filled))
     }
 
     /// The same of arrays that are listed.
     pub(super) fn of_arrays(
         arrays: arrays::Arrays<'_>,
         array: Option<&str>,
+        filled: &[(usize, f32)],
     ) -> Result<(Self, Vec<String>)> {
         let name = arrays.name().to_owned();
         let (matrix, notes) = arrays::read_features(arrays, array, &|_| ())?;
-        let (values, dim) = (matrix.values, matrix.columns);
+        let (mut values, dim) = (matrix.values, matrix.columns);
+        missing::fill_in(&mut values, dim, filled);
         labelled::check_values(&name, &values, dim, 0)?;
         Ok((Self::Memory { values, dim }, notes))
     }

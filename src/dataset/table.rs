@@ -10,7 +10,7 @@ use std::collections::{BTreeSet, HashMap};
 use super::foreign::saved_again;
 use super::lines::Lines;
 use super::texts::Gathered;
-use super::{Choice, Labelled, Labels, Missing, Texts, labelled, places};
+use super::{Choice, Labelled, Labels, Missing, Texts, labelled, missing, places};
 use crate::error::{Error, Result};
 use crate::order;
 use crate::quote::{LISTED, listed, quoted};
@@ -928,7 +928,12 @@ impl Table {
     ///
     /// # Errors
     /// [`Error::Data`] when a column is missing, by its name, or a cell is no finite number.
-    pub fn into_features(mut self, names: &[String], dim: Option<usize>) -> Result<Labelled> {
+    pub fn into_features(
+        mut self,
+        names: &[String],
+        dim: Option<usize>,
+        filled: &[(usize, f32)],
+    ) -> Result<Labelled> {
         let columns = if names.is_empty() {
             let mut columns = self.numeric();
             let labels: Vec<usize> = match dim {
@@ -956,7 +961,13 @@ impl Table {
                 ))
             })?
         };
-        if let Some(error) = self.odd(&columns, false) {
+        let is_filled = |place: usize| filled.iter().any(|(column, _)| *column == place);
+        let is_read = |(place, column): &(usize, &usize)| {
+            !is_filled(*place) || self.columns[**column].place.is_none()
+        };
+        let read = columns.iter().enumerate().filter(is_read);
+        let read: Vec<usize> = read.map(|(_, column)| *column).collect();
+        if let Some(error) = self.odd(&read, false) {
             return Err(error);
         }
         let mut notes = vec![format!(
@@ -965,7 +976,8 @@ impl Table {
         )];
         notes.extend(self.notes(&columns, None, &[]));
         let feature_names = self.names(&columns);
-        let (values, dim) = (self.take_values(&columns), columns.len());
+        let (mut values, dim) = (self.take_values(&columns), columns.len());
+        missing::fill_in(&mut values, dim, filled);
         labelled::check_values(&self.name, &values, dim, 0)?;
         Ok(Labelled {
             name: self.name,

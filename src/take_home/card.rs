@@ -159,6 +159,15 @@ pub(super) fn card(results: &Results) -> Vec<u8> {
         head.dimensions(),
         widths.join(" -> ")
     ));
+    if !head.filled.is_empty() {
+        line(format!(
+            "Cells that held no number were filled with the median of their column; there were some in {} of {} columns. `nearfar \
+             embed` and the ONNX file fill them with the same numbers. For PyTorch these are in the metadata of the safetensors \
+             file, under `filled`: pairs of a column, counted from 0, and its median.\n",
+            head.filled.len(),
+            head.inputs()
+        ));
+    }
     if let Some(verdict) = &report.verdict {
         line(format!("**{}**\n", markdown(verdict)));
     }

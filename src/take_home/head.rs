@@ -16,6 +16,8 @@ use crate::tensor_file::header;
 
 /// Where the file's metadata holds the names of the features, as a JSON list.
 const FEATURES: &str = "features";
+/// Where it holds what is filled in, as a JSON list of pairs.
+const FILLED: &str = "filled";
 
 /// Layers that take rows as they are in the file, and the names of the columns that they take.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,6 +26,8 @@ pub struct Head {
     pub layers: Vec<LayerWeights>,
     /// The names of the columns, where they have names.
     pub features: Vec<String>,
+    /// The columns in which a cell without a number is filled, counted from 0, and with what: the median of the training file.
+    pub filled: Vec<(usize, f32)>,
 }
 
 impl Head {
@@ -54,6 +58,9 @@ impl Head {
         metadata.insert("format", "pt".to_owned());
         if !self.features.is_empty() {
             metadata.insert(FEATURES, json!(self.features).to_string());
+        }
+        if !self.filled.is_empty() {
+            metadata.insert(FILLED, json!(self.filled).to_string());
         }
         let tensors = self.layers.iter().flat_map(|layer| {
             let [outputs, inputs] = layer.shape;
@@ -131,23 +138,39 @@ impl Head {
         Embedder::check(&layers).map_err(|error| refuse(error.to_string()))?;
         let (_, metadata) = SafeTensors::read_metadata(&file.bytes)
             .map_err(|error| refuse(format!("not a safetensors file: {}", said(error))))?;
-        let names = metadata.metadata().as_ref().and_then(|m| m.get(FEATURES));
-        let features: Vec<String> = names
+        let text = |key| {
+            let metadata = metadata.metadata().as_ref();
+            metadata.and_then(|metadata| metadata.get(key))
+        };
+        let no_list = |key, of, error| {
+            refuse(format!(
+                "its metadata \"{key}\" is not a list of {of}: {}",
+                said(error)
+            ))
+        };
+        let inputs = layers[0].shape[1];
+        let features: Vec<String> = text(FEATURES)
             .map_or(Ok(Vec::new()), |names| serde_json::from_str(names))
-            .map_err(|error| {
-                refuse(format!(
-                    "its metadata \"{FEATURES}\" is not a list of names: {}",
-                    said(error)
-                ))
-            })?;
-        if !features.is_empty() && features.len() != layers[0].shape[1] {
+            .map_err(|error| no_list(FEATURES, "names", error))?;
+        if !features.is_empty() && features.len() != inputs {
             return Err(refuse(format!(
-                "its metadata names {} features, and its first layer takes {}",
-                features.len(),
-                layers[0].shape[1]
+                "its metadata names {} features, and its first layer takes {inputs}",
+                features.len()
             )));
         }
-        Ok(Self { layers, features })
+        let filled: Vec<(usize, f32)> = text(FILLED)
+            .map_or(Ok(Vec::new()), |pairs| serde_json::from_str(pairs))
+            .map_err(|error| no_list(FILLED, "columns and numbers", error))?;
+        if let Some((column, _)) = filled.iter().find(|(column, _)| *column >= inputs) {
+            return Err(refuse(format!(
+                "its metadata fills column {column}, counted from 0, and its first layer takes {inputs}"
+            )));
+        }
+        Ok(Self {
+            layers,
+            features,
+            filled,
+        })
     }
 }
 
@@ -183,6 +206,7 @@ pub(super) mod tests {
         Head {
             layers: vec![layer(0, 4, 3), layer(2, 2, 4)],
             features: ["=f0", "<b>f1</b>", "f2\n"].map(str::to_owned).into(),
+            filled: vec![(1, -0.5)],
         }
     }
 
@@ -207,6 +231,7 @@ pub(super) mod tests {
                 "dimensions",
                 "distance",
                 "features",
+                "filled",
                 "format",
                 "unit_length"
             ]

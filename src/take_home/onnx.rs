@@ -7,7 +7,7 @@ use prost::Message;
 use super::head::Head;
 use crate::cpu::Distance;
 
-/// The version of the operators: `Gemm` 13, `Relu` 14, `LpNormalization` 1.
+/// The version of the operators: `Gemm` 13, `Relu` 14, `LpNormalization` 1, `IsNaN` 13, `IsInf` 10, `Or` 7, `Where` 16.
 const OPSET: i64 = 17;
 /// The version of the file format that came with it.
 const IR: i64 = 8;
@@ -23,6 +23,26 @@ const OUTPUT: &str = "embeddings";
 pub(super) fn file(head: &Head, distance: Distance) -> Vec<u8> {
     let (mut nodes, mut initializers) = (Vec::new(), Vec::new());
     let mut rows = INPUT.to_owned();
+    if !head.filled.is_empty() {
+        // A column that was whole in training stays without a number: NaN comes out.
+        let mut numbers = vec![f32::NAN; head.inputs()];
+        for (column, number) in &head.filled {
+            numbers[*column] = *number;
+        }
+        initializers.push(tensor("filled", &[head.inputs()], &numbers));
+        for (operator, inputs, output) in [
+            ("IsNaN", &[INPUT][..], "is_nan"),
+            ("IsInf", &[INPUT], "is_infinite"),
+            ("Or", &["is_nan", "is_infinite"], "is_missing"),
+            ("Where", &["is_missing", "filled", INPUT], "rows"),
+        ] {
+            nodes.push(Node {
+                name: output.to_owned(),
+                ..node(operator, 0, inputs, output)
+            });
+        }
+        rows = "rows".to_owned();
+    }
     let last = head.layers.len().saturating_sub(1);
     for (place, layer) in head.layers.iter().enumerate() {
         let index = layer.index;
@@ -263,18 +283,29 @@ mod tests {
         assert_eq!((model.ir_version, model.opset_import[0].version), (8, 17));
         let graph = model.graph.expect("a graph");
         let operators: Vec<&str> = graph.node.iter().map(|node| &node.op_type[..]).collect();
-        assert_eq!(operators, ["Gemm", "Relu", "Gemm", "LpNormalization"]);
+        assert_eq!(operators[..4], ["IsNaN", "IsInf", "Or", "Where"]);
+        assert_eq!(operators[4..], ["Gemm", "Relu", "Gemm", "LpNormalization"]);
+        let whole = Head {
+            filled: Vec::new(),
+            ..small()
+        };
+        let whole = Model::decode(&file(&whole, Distance::L2)[..]).expect("decodes");
+        assert_eq!(whole.graph.expect("a graph").node.len(), 4);
+        let filled: Vec<u8> = [f32::NAN, -0.5, f32::NAN].map(f32::to_le_bytes).concat();
+        assert_eq!(graph.initializer[0].raw_data, filled);
         // Each takes what the one before gives.
-        let mut rows = INPUT;
-        for node in &graph.node {
+        assert_eq!(graph.node[3].input[2], INPUT);
+        let mut rows = &graph.node[3].output[0][..];
+        for node in &graph.node[4..] {
             assert_eq!(node.input[0], rows);
             rows = &node.output[0];
         }
         assert_eq!(rows, OUTPUT);
-        for (tensor, name) in graph.initializer.iter().zip(["0.weight", "0.bias"]) {
+        let names = ["filled", "0.weight", "0.bias"];
+        for (tensor, name) in graph.initializer.iter().zip(names) {
             assert_eq!(tensor.name, name);
         }
-        let weight = &graph.initializer[0];
+        let weight = &graph.initializer[1];
         assert_eq!((&weight.dims[..], weight.data_type), (&[4, 3][..], FLOAT));
         let values = weight.raw_data.chunks_exact(4);
         let values: Vec<f32> = values

@@ -138,6 +138,7 @@ impl Results {
         let Taken {
             report,
             features,
+            filled,
             layers,
             linear,
             memory,
@@ -149,6 +150,7 @@ impl Results {
         let head = |layers| Head {
             layers,
             features: features.clone(),
+            filled: filled.clone(),
         };
         let sample = sample.map(|of| arrays::data(&of.values, of.dim, &of.labels));
         Ok(Self {

@@ -20,6 +20,8 @@ pub struct Taken {
     pub(super) report: RunReport,
     /// The names of the features.
     pub(super) features: Vec<String>,
+    /// The columns in which cells without a number were filled, and with what.
+    pub(super) filled: Vec<(usize, f32)>,
     pub(super) layers: Vec<LayerWeights>,
     pub(super) linear: Option<LayerWeights>,
     pub(super) memory: Option<StoredMemory>,
@@ -70,6 +72,7 @@ impl Taken {
         };
         Ok(Self {
             features: dataset.feature_names.clone(),
+            filled: dataset.filled.clone(),
             layers,
             linear: trainer.linear_head(),
             memory,
@@ -121,6 +124,7 @@ impl Taken {
         let text = Text {
             report: self.report.clone(),
             features: self.features.clone(),
+            filled: self.filled.clone(),
             layers: self.layers.iter().map(named).collect(),
             linear: self.linear.as_ref().map(named),
             memory: self
@@ -180,6 +184,7 @@ impl Taken {
         Ok(Self {
             report: text.report,
             features: text.features,
+            filled: text.filled,
             layers: layers.map(|named| layer(named, &mut arrays)).collect(),
             linear: text.linear.map(|named| layer(named, &mut arrays)),
             memory: text.memory.map(|(dim, queue_idx)| StoredMemory {
@@ -222,6 +227,9 @@ impl Taken {
 struct Text {
     report: RunReport,
     features: Vec<String>,
+    // Runs that a browser keeps from before have none.
+    #[serde(default)]
+    filled: Vec<(usize, f32)>,
     layers: Vec<(usize, [usize; 2])>,
     linear: Option<(usize, [usize; 2])>,
     memory: Option<(usize, usize)>,
@@ -284,6 +292,7 @@ mod tests {
         let whole = Taken {
             report: small_report(),
             features: vec!["width".to_owned()],
+            filled: vec![(1, -0.5)],
             layers: vec![layer(0), layer(2)],
             linear: Some(layer(4)),
             memory: Some(StoredMemory {
