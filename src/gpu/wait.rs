@@ -1,7 +1,7 @@
 //! Waiting for the device, as rarely and as briefly as a browser allows.
 //!
-//! Firefox looks at finished work ten times a second, and whenever more is submitted: a wait there costs 100 ms whatever
-//! the GPU did meanwhile. Where that is so, empty submits make it look sooner.
+//! Firefox looks at finished work ten times a second, and whenever more is submitted: a wait there costs up to 100 ms, whatever
+//! the GPU did meanwhile. Once a wait was as long, empty submits make the browser look sooner.
 
 use std::cell::Cell;
 use std::future::{Future as _, poll_fn};
@@ -14,7 +14,7 @@ use web_time::{Duration, Instant};
 use super::Gpu;
 use crate::error::Result;
 
-/// An empty round trip of which this much was waiting for the browser to look.
+/// An answer that comes so late may have waited for the browser to look.
 const SELDOM: Duration = Duration::from_millis(50);
 /// Before the work can be done there is no point in making the browser look.
 const FIRST_LOOK: Duration = Duration::from_millis(3);
@@ -82,9 +82,7 @@ impl Gpu {
             let mut encoder = self.device.create_command_encoder(&Default::default());
             encoder.clear_buffer(self.upload.raw(), 0, Some(4));
             self.send([encoder.finish()]);
-            let started = Instant::now();
             self.wait_until_done().await?;
-            self.look_sooner(started.elapsed());
         }
         Ok(())
     }
@@ -105,15 +103,13 @@ impl Gpu {
         let waits = &self.waits;
         waits.count.set(waits.count.get() + 1);
         waits.in_flight.set(0);
-        waits.due.set(None);
+        let late = waits.due.take().unwrap_or(started).elapsed();
+        if cfg!(target_arch = "wasm32") && late > SELDOM {
+            waits.looks_seldom.set(true);
+        }
         let shortest = waits.round_trip.get().min(started.elapsed());
         waits.round_trip.set(shortest);
         Ok(answer)
-    }
-
-    fn look_sooner(&self, empty_round_trip: Duration) {
-        let seldom = cfg!(target_arch = "wasm32") && empty_round_trip > SELDOM;
-        self.waits.looks_seldom.set(seldom);
     }
 
     pub(super) async fn answered<T>(&self, mut answer: oneshot::Receiver<T>) -> Option<T> {
