@@ -238,6 +238,14 @@ impl Engine {
         }
     }
 
+    /// The names of the kernels that are compiled so far, in no order.
+    pub fn compiled(&self) -> Vec<&'static str> {
+        match &self.backend {
+            Backend::Gpu(gpu) => gpu.compiled(),
+            Backend::Cpu => Vec::new(),
+        }
+    }
+
     /// Starts a list of commands.
     pub fn commands(&self) -> Commands {
         match &self.backend {

@@ -363,7 +363,10 @@ impl<'a> KnnIndex<'a> {
         let spec = KnnSpec::of(references, queries, k);
         let room = engine.room();
         let forecast = spec.plan(&room, &Rate::default())?;
-        engine.prepare(kernels::used_on(engine.info())).await?;
+        let files = ["gather", "knn", "normalize"];
+        engine
+            .prepare(kernels::used_of(engine.info(), &files))
+            .await?;
         let mut workspace: Workspace = engine.workspace("knn", &forecast.memory, ADVICE).await?;
         let cut = spec.cut(&room);
         Ok(Self::in_workspace(

@@ -169,7 +169,10 @@ impl Trainer {
             linear,
             cut,
         } = sizes.fit(&engine.room(), &dataset)?;
-        engine.prepare(kernels::used_on(engine.info())).await?;
+        let files = sizes.kernels(&config);
+        engine
+            .prepare(kernels::used_of(engine.info(), &files))
+            .await?;
         let mut workspace = engine.workspace("training", &plan, sizes.advice()).await?;
         let weights = EmbeddingModel::initial_weights(&sizes.widths, config.seed);
         let model =

@@ -360,3 +360,59 @@ fn a_comparison_of_twelve_runs_is_waited_for_five_hundred_times_at_most() {
         assert!(waits <= 500, "{waits} waits");
     });
 }
+
+#[test]
+fn work_compiles_what_it_needs_before_it_starts_and_no_more() {
+    let data = |rows: usize| RowSource::Memory {
+        values: random_rows(&mut rng(1), rows, 16),
+        dim: 16,
+    };
+    pollster::block_on(async {
+        let engine = open(EngineKind::Gpu, 64 << 20);
+        let (references, queries) = (data(3000), data(200));
+        let mut index = KnnIndex::new(&engine, &references, Some(&queries), 5)
+            .await
+            .expect("fits");
+        let before = engine.compiled().len();
+        index.search(Some(&queries), |_, _| {}).await.expect("runs");
+        let few = before <= 15 && engine.compiled().len() == before;
+        assert!(few, "{before}, then {:?}", engine.compiled());
+        for sets in [
+            &[][..],
+            &["hidden_layers=[]"],
+            &["loss=contrastive", "miner=pair-margin"],
+            &["loss=margin", "miner=distance-weighted"],
+            &["loss=multi-similarity", "miner=multi-similarity"],
+            &["loss=arc-face"],
+            &["loss=soft-triple"],
+            &["loss=nt-xent", "miner=none", "memory_size=0"],
+            &["miner=batch-hard"],
+            &["miner=facenet-semihard"],
+            &[
+                "loss=proxy-anchor",
+                "miner=multi-similarity",
+                "miner_weights=true",
+            ],
+            &["dropout=0.5", "center_gradient=true"],
+        ] {
+            let dataset = Rc::new(Dataset::sample("mirrored", 0).expect("is there"));
+            let mut config = dataset.default_config();
+            for set in sets {
+                config = config.with_set(set).expect("sets");
+            }
+            let engine = open(EngineKind::Gpu, 256 << 20);
+            let mut trainer = Trainer::new(engine, dataset, config).await.expect("fits");
+            let before = trainer.engine().compiled();
+            while trainer.step() < 3 {
+                trainer.advance(3).await.expect("steps");
+            }
+            trainer.evaluate().await.expect("scores");
+            trainer.hardest(3).await.expect("reads");
+            let mut late = trainer.engine().compiled();
+            late.retain(|name| !before.contains(name));
+            assert!(late.is_empty(), "{sets:?}: {late:?}");
+            let most = if sets.is_empty() { 35 } else { 55 };
+            assert!(before.len() <= most, "{sets:?}: {} kernels", before.len());
+        }
+    });
+}

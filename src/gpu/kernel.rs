@@ -70,6 +70,11 @@ impl Pipelines {
         }
     }
 
+    /// The names of those that are compiled.
+    pub(super) fn names(&self) -> Vec<&'static str> {
+        self.compiled.borrow().keys().copied().collect()
+    }
+
     /// The pipeline of a kernel, compiled on first use.
     pub(super) fn get(&self, device: &wgpu::Device, kernel: &'static Kernel) -> Rc<Pipeline> {
         if let Some(pipeline) = self.compiled.borrow().get(kernel.name) {

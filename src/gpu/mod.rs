@@ -204,6 +204,11 @@ impl Gpu {
         Ok(buffers)
     }
 
+    /// The names of the kernels that are compiled.
+    pub fn compiled(&self) -> Vec<&'static str> {
+        self.pipelines.names()
+    }
+
     /// Compiles the kernels that are not compiled yet.
     ///
     /// # Errors

@@ -142,6 +142,15 @@ pub fn used_on(info: &DeviceInfo) -> impl Iterator<Item = &'static Kernel> + use
     used
 }
 
+/// Those of them in these files of `shaders/`: what a piece of work compiles before it starts. What is not among them is compiled with
+/// its first dispatch.
+pub fn used_of(info: &DeviceInfo, files: &[&str]) -> impl Iterator<Item = &'static Kernel> {
+    used_on(info).filter(|kernel| {
+        let file = kernel.name.split('.').next();
+        file.is_some_and(|file| files.contains(&file))
+    })
+}
+
 /// Steps that an invocation takes in one dispatch, all its loops together, about: software adapters end them at 65,536
 /// without a word.
 pub(crate) const MOST_STEPS: usize = 16_384;

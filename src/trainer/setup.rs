@@ -186,6 +186,42 @@ const ADVICE_BEFORE_MEMORY: &str = "raise the budget, lower batch_size, or set m
      rows of a batch are mined at once";
 
 impl Sizes {
+    /// The files of the kernels that steps and evaluations use.
+    pub(super) fn kernels(&self, config: &TrainConfig) -> Vec<&'static str> {
+        let mut files = vec![
+            "drift",
+            "embed",
+            "gather",
+            "gemm",
+            "hardest",
+            "normalize",
+            "optimizer",
+            "ranks",
+        ];
+        match self.path {
+            Path::Ranks => files.push("triplet_margin"),
+            Path::Rows => {
+                files.extend(["pair_counts", "pull", "row_loss", "select", "similarities"]);
+            }
+        }
+        let others = [
+            ("draw", config.miner.draws()),
+            ("dropout", config.dropout > 0.0),
+            ("row_weights", config.miner_weights),
+            (
+                "weigh",
+                self.path == Path::Rows && self.work != RowWork::Pairs,
+            ),
+        ];
+        files.extend(
+            others
+                .iter()
+                .filter(|(_, used)| *used)
+                .map(|(file, _)| *file),
+        );
+        files
+    }
+
     fn new(
         dataset: &Dataset,
         config: &TrainConfig,

@@ -10,11 +10,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use futures_channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use futures_util::StreamExt as _;
 use js_sys::{Array, Float32Array, Reflect, Uint8Array, Uint32Array};
+use nearfar::kernels::{self, Kernel};
 use nearfar::{
     BlobRows, Checkpoint, Choice, CompareConfig, CompareProgress, Comparison, Contest, Dataset,
     DeviceInfo, Engine, EngineChoice, Error, Labelled, Map, MemoryReport, NamedFile, Origin, Piece,
     Progress, Rate, Result, Room, RowSource, RowsOf, Run, SelfTest, Side, Survey, Taken, TakenFile,
-    TrainConfig, Trainer, Tuning, Umap, Working, kernels, self_test, tune,
+    TrainConfig, Trainer, Tuning, Umap, Working, self_test, tune,
 };
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::{JsFuture, spawn_local};
@@ -75,6 +76,7 @@ pub(crate) fn start(scope: &DedicatedWorkerGlobalScope) {
         timed: 0,
         tested: None,
         tuned: None,
+        cold: Vec::new(),
         until: 0,
         evaluating: false,
         slots: Slots::default(),
@@ -171,6 +173,8 @@ struct Core {
     empty: Option<Empty>,
     /// How often it was timed, or `OFTEN` where a run told how fast it is.
     timed: u32,
+    /// Kernels that are not compiled on the engine yet, the next one last.
+    cold: Vec<&'static Kernel>,
     /// The shape of tiles that the GPU is fastest with.
     tuned: Option<Tuned>,
     /// The device that was tested, and how fast it is.
@@ -190,11 +194,13 @@ impl Core {
     async fn serve(mut self, mut commands: UnboundedReceiver<Message>) {
         loop {
             let is_busy = self.evaluating || self.owes_map || self.is_running();
-            let message = if is_busy || self.comparing.is_some() || self.placing.is_some() {
-                commands.try_recv().ok()
-            } else {
-                commands.next().await
-            };
+            let is_cold = self.idle.is_some() && !self.cold.is_empty();
+            let message =
+                if is_busy || self.comparing.is_some() || self.placing.is_some() || is_cold {
+                    commands.try_recv().ok()
+                } else {
+                    commands.next().await
+                };
             match message {
                 Some((command, files)) => {
                     self.stop.store(false, Ordering::Relaxed);
@@ -205,6 +211,7 @@ impl Core {
                 None if self.is_running() => self.slice().await,
                 None if self.comparing.is_some() => self.compare_on().await,
                 None if self.placing.is_some() => self.place_on().await,
+                None if is_cold => self.warm().await,
                 None => return,
             }
         }
@@ -348,6 +355,15 @@ impl Core {
         Ok(engine.with_tuned_shape(shape))
     }
 
+    /// Compiles the next kernel that the engine may be asked for.
+    async fn warm(&mut self) {
+        if let (Some(engine), Some(kernel)) = (&self.idle, self.cold.pop())
+            && let Err(error) = engine.prepare([kernel]).await
+        {
+            self.say(&Event::NoDevice(error.to_string()));
+        }
+    }
+
     /// What an engine runs on.
     fn running(&self, engine: &Engine) -> Running {
         let tested = self
@@ -375,7 +391,7 @@ impl Core {
         }
     }
 
-    /// An engine with every kernel compiled on it: what cannot run here says so before anything starts.
+    /// An engine; what a run needs of its kernels is compiled before the run starts, the rest while nothing else is done.
     async fn open(&mut self, budget_bytes: u64) -> Result<Engine> {
         // One that does not suit is dropped here: its buffers never lie beside those of the next.
         if let Some(engine) = self.idle.take()
@@ -386,7 +402,8 @@ impl Core {
             return Ok(engine);
         }
         let engine = Engine::open(&self.choice, budget_bytes).await?;
-        engine.prepare(kernels::used_on(engine.info())).await?;
+        self.cold = kernels::used_on(engine.info()).collect();
+        self.cold.reverse();
         let engine = match &self.tuned {
             Some(tuned) if tuned.gpu == engine.info().tuning_key() => {
                 engine.with_tuned_shape(tuned.shape)
