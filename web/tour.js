@@ -41,18 +41,29 @@ const until = (is) => new Promise((done) => {
   look();
 });
 
-/** Sets controls, by the names of their settings. */
-function set(settings) {
+/** Sets controls, by the names of their settings; what a teacher's link leaves out of them goes into the page's link. */
+async function set(settings) {
+  const link = new URLSearchParams(location.hash.slice(1));
+  const before = link.toString();
   for (const [name, value] of Object.entries(settings)) {
     const knob = document.getElementById(`knob-${name.replaceAll(".", "-")}`);
-    knob.value = value;
-    knob.dispatchEvent(new Event("change", { bubbles: true }));
+    if (knob) {
+      knob.value = value;
+      knob.dispatchEvent(new Event("change", { bubbles: true }));
+    } else {
+      link.set(name, value);
+    }
   }
+  if (link.toString() === before) return;
+  const taken = new Promise((done) => addEventListener("hashchange", () => setTimeout(done), { once: true }));
+  location.hash = link;
+  await taken;
 }
 
 /** Trains with these settings over those of the page. Returns what the page shows at the end, of the test rows. */
 async function train(settings = {}) {
-  set(settings);
+  await set(settings);
+  await until(() => !part("run").disabled);
   part("run").click();
   await until(() => !/^(Ready|Done)/.test(text("status")) || part("error").checkVisibility());
   await until(() => /^Done/.test(text("status")) || part("error").checkVisibility());

@@ -158,7 +158,7 @@ test("fifty thousand rows are on the map before a run and while it goes on, and 
     const caption = (text) => page.page.waitForFunction((text) => document.querySelector("[data-testid=map-caption]").textContent.replace(/\s/g, " ").startsWith(text), text);
     await caption("50 000 rows as they are now");
     assert.ok((await page.drawn("embedding-map")) > 10_000);
-    assert.equal(await page.find("find-class").count(), 0, "30 classes are all named");
+    assert.equal(await page.find("find-class").count(), 1, "30 classes are more than one looks through");
     await page.click("run");
     await caption("50 000 validation rows");
     assert.ok((await page.drawn("embedding-map")) > 10_000);

@@ -46,6 +46,14 @@ test("the tour trains four times and says what came of it", async () => {
   });
 });
 
+test("a teacher's link that leaves settings and parts out leaves the tour whole", async () => {
+  await on("?engine=cpu&tour&show=steps,batch_size&hide=data,runs,compare#steps=20", { prepare }, async (page) => {
+    const { said } = await take(page);
+    assert.ok(said[1].startsWith("The last step had "), said[1]);
+    assert.match(said[3], /with neither, .* with the sampler, .* with the memory\.$/);
+  });
+});
+
 test("where the runs show no difference, the tour says none", async () => {
   // Heads that have hardly begun are as good as each other.
   await on("?engine=cpu&tour#data=many-classes&steps=1", { prepare }, async (page) => {

@@ -28,6 +28,8 @@ const REACH: f64 = 12.0;
 const STILL: f64 = 4.0;
 /// Classes that the legend names; the others are named under the pointer.
 const NAMED: usize = 30;
+/// From more classes on they can be looked for by name.
+const SOUGHT: usize = 10;
 /// How long it takes from features to embeddings, in milliseconds.
 const TWEEN_MS: f64 = 500.0;
 
@@ -282,7 +284,7 @@ fn Legend(state: State, look: Look) -> impl IntoView {
         map.names.iter().cloned().zip(counts).collect()
     });
     let sought = RwSignal::new(String::new());
-    let many = move || classes.read().len() > NAMED;
+    let many = move || classes.read().len() > SOUGHT;
     let keys = move || {
         let sought = lowercase(sought.read().trim());
         let found: Vec<_> = classes
@@ -305,8 +307,9 @@ fn Legend(state: State, look: Look) -> impl IntoView {
                 let again = look.alone.get_untracked() == Some(class);
                 look.alone.set((!again).then_some(class));
             };
+            let title = format!("{name}: a click shows this class alone, once more shows all");
             view! {
-                <button class="key" aria-pressed=pressed on:click=choose title="Shows this class alone; once more shows all">
+                <button class="key" aria-pressed=pressed on:click=choose title=title>
                     <i class="dot" style=("--line", painter::css_color(class))></i>{name}
                     <span class="muted">{format!(" ({})", grouped(count))}</span>
                 </button>

@@ -624,6 +624,10 @@ impl State {
 
     /// Takes in where UMAP places the rows so far.
     pub(crate) fn take_placed(&self, points: Vec<[f32; 2]>, epochs: Part) {
+        if !self.working.read_untracked().is_empty() {
+            self.working.set(String::new());
+            self.part.set(None);
+        }
         self.map.update(|map| {
             let Some(map) = map else { return };
             if let Some(umap) = &mut map.by_umap
