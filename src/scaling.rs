@@ -12,6 +12,9 @@ use crate::working::{BREATHE_EVERY, Task, Working};
 
 /// Columns are scaled where the widest reach this many times as far from zero as the narrowest.
 const REACH_RATIO: f64 = 30.0;
+/// Or where the widest column spreads this many times as far as the one in the middle: a few columns then outweigh all others. Of
+/// principal components the first spreads some 10 times as far.
+const SPREAD_RATIO: f64 = 20.0;
 /// Or where the column in the middle lies this many of its spreads away from zero: cosines of such rows are all near 1.
 const OFFSET_RATIO: f64 = 20.0;
 /// Rows that are read at once, and from one word of it to the next where no time is kept.
@@ -232,10 +235,18 @@ fn judge(columns: &[Column]) -> (bool, String) {
     let (reaches, offsets) = (sorted(reaches), sorted(offsets));
     let ratio = (percentile(&reaches, 0.9) - percentile(&reaches, 0.1)).exp();
     let offset = percentile(&offsets, 0.5);
+    let spreads = sorted(changing.iter().map(|column| column.spread()));
+    let widest = spreads[spreads.len() - 1] / percentile(&spreads, 0.5);
     if ratio > REACH_RATIO {
         let why = format!(
             "columns differ in size, large ones reach {} times as far from zero as small ones",
             rounded(ratio)
+        );
+        (true, why)
+    } else if widest > SPREAD_RATIO {
+        let why = format!(
+            "a few columns outweigh the others, the widest spreads {} times as far as the one in the middle",
+            rounded(widest)
         );
         (true, why)
     } else if offset > OFFSET_RATIO {
@@ -330,6 +341,28 @@ mod tests {
         }
         let why = decide(&rows, Standardize::Auto).why.expect("says why");
         assert!(why.contains("alike in size"), "{why}");
+    }
+
+    #[test]
+    fn a_few_columns_that_outweigh_all_others_are_scaled() {
+        let judged = |sizes: &[f32]| {
+            let column = |size: &f32| {
+                let mut column = Column::default();
+                [-1.0, 0.5, 0.25, 1.0].map(|value| column.add(size * value));
+                column
+            };
+            judge(&sizes.iter().map(column).collect::<Vec<_>>())
+        };
+        // Fewer than a tenth of them.
+        for (large, few) in [(5000.0, 3), (25.0, 1)] {
+            let mut sizes = vec![1.0; 32];
+            sizes[..few].fill(large);
+            let (scale, why) = judged(&sizes);
+            assert!(scale && why.contains("outweigh"), "{why}");
+        }
+        // As principal components are.
+        let components: Vec<f32> = (1..=50).map(|at| 10.0 / (at as f32).sqrt()).collect();
+        assert!(!judged(&components).0);
     }
 
     #[test]

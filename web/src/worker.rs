@@ -283,6 +283,8 @@ impl Core {
                 if self.is_running() {
                     self.until = 0;
                     self.say(&Event::Paused);
+                    // Who pauses may reload the page, or close it.
+                    self.save().await;
                 }
             }
             Command::Resume { steps } => self.go_on(steps),
