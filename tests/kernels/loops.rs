@@ -63,12 +63,6 @@ const BOUNDED: &[(&str, &str, Bound, &str)] = &[
         "neighbours that are kept, `MOST_SERIAL`",
     ),
     (
-        "mean_of",
-        "for (var row",
-        Bound::Rounds(1024),
-        "larger batches are summed by `mean`",
-    ),
-    (
         "product",
         "for (var k",
         Bound::Together,
