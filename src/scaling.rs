@@ -348,7 +348,9 @@ mod tests {
         let judged = |sizes: &[f32]| {
             let column = |size: &f32| {
                 let mut column = Column::default();
-                [-1.0, 0.5, 0.25, 1.0].map(|value| column.add(size * value));
+                for value in [-1.0, 0.5, 0.25, 1.0] {
+                    column.add(size * value);
+                }
                 column
             };
             judge(&sizes.iter().map(column).collect::<Vec<_>>())
