@@ -392,7 +392,10 @@ impl RowCost {
             (Form::GeneralizedLifted | Form::Lifted, true) => pairs.each(x, |v| margin_p - v),
             (Form::GeneralizedLifted | Form::Lifted, false) => pairs.each(x, |v| v - margin_n),
             (Form::Softmax, true) => pairs.each(x, |v| scale_p * (v - margin_p)),
-            (Form::ArcFace, true) => pairs.each(x, |v| scale_p * widened(v, margin_p).0),
+            (Form::ArcFace, true) => {
+                let wider = Wider::by(margin_p);
+                pairs.each(x, |v| scale_p * wider.than(v).0);
+            }
             (Form::Softmax | Form::ArcFace, false) => pairs.each(x, |v| scale_n * v),
         }
         if self.adds_weights() {
@@ -486,10 +489,12 @@ impl RowCost {
             Form::Lifted => {
                 pairs.each_of(&x, slopes, |_, x, times| times * factor * exp(x - log));
             }
-            Form::ArcFace if positive => pairs.each_of(&x, slopes, |v, x, _| {
-                let along = widened(v, self.margins[0]).1;
-                sign * factor * exp(x - log) * scale * along
-            }),
+            Form::ArcFace if positive => {
+                let wider = Wider::by(self.margins[0]);
+                pairs.each_of(&x, slopes, |v, x, _| {
+                    sign * factor * exp(x - log) * scale * wider.than(v).1
+                });
+            }
             Form::Softmax | Form::ArcFace => {
                 pairs.each_of(&x, slopes, |_, x, _| sign * factor * exp(x - log) * scale);
             }
@@ -522,20 +527,38 @@ impl RowCost {
     }
 }
 
-/// `cos(acos(v) + margin)` of a margin in radians, and its slope; where the angle would pass a half turn, `v - margin
-/// sin(margin)`, so that it falls on.
-#[inline(always)]
-fn widened(v: f32, margin: f32) -> (f32, f32) {
-    const NEAREST: f32 = 1.0 - 1e-7;
-    let (sin, cos) = margin.sin_cos();
-    if v < -cos {
-        return (v - margin * sin, 1.0);
+/// What widens an angle: a margin in radians, its sine and its cosine.
+#[derive(Clone, Copy)]
+struct Wider {
+    margin: f32,
+    sin: f32,
+    cos: f32,
+}
+
+impl Wider {
+    fn by(margin: f32) -> Self {
+        let angle = f64::from(margin);
+        Self {
+            margin,
+            sin: libm::sin(angle) as f32,
+            cos: libm::cos(angle) as f32,
+        }
     }
-    let inside = v.abs() <= NEAREST;
-    let v = v.clamp(-NEAREST, NEAREST);
-    let height = (1.0 - v * v).sqrt();
-    let slope = if inside { cos + v / height * sin } else { 0.0 };
-    (v * cos - height * sin, slope)
+
+    /// `cos(acos(v) + margin)`, and its slope; where the angle would pass a half turn, `v - margin sin(margin)`, so that it falls on.
+    #[inline(always)]
+    fn than(self, v: f32) -> (f32, f32) {
+        const NEAREST: f32 = 1.0 - 1e-7;
+        let Self { margin, sin, cos } = self;
+        if v < -cos {
+            return (v - margin * sin, 1.0);
+        }
+        let inside = v.abs() <= NEAREST;
+        let v = v.clamp(-NEAREST, NEAREST);
+        let height = (1.0 - v * v).sqrt();
+        let slope = if inside { cos + v / height * sin } else { 0.0 };
+        (v * cos - height * sin, slope)
+    }
 }
 
 /// 0 where nothing is to be divided by.

@@ -50,7 +50,7 @@ impl Missing {
     /// Leaves no NaN in the values, and says in the notes what was done.
     ///
     /// # Errors
-    /// [`Error::Data`] when nothing is left.
+    /// [`Error::Cells`] when nothing is left.
     pub(super) fn apply(self, rows: &mut Labelled) -> Result<()> {
         let is_finite = rows.values.iter().all(|value| value.is_finite());
         match self {
@@ -72,7 +72,7 @@ impl Missing {
             Self::DropColumns => "column",
             _ => "row",
         };
-        Error::Data(format!(
+        Error::Cells(format!(
             "{name}: every {what} holds a cell without a number: nothing is left of the features"
         ))
     }

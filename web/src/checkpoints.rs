@@ -53,6 +53,14 @@ impl Offer {
         }
     }
 
+    /// How its files were read.
+    fn reading(&self) -> Reading {
+        Reading {
+            label: self.origin.labels.clone(),
+            missing: self.origin.missing,
+        }
+    }
+
     /// The sample that it was on, if it was one.
     fn sample(&self) -> Option<&str> {
         self.origin.data.strip_prefix("sample:")
@@ -325,13 +333,39 @@ async fn a_moment() {
 }
 
 impl Session {
-    /// Whether the page has the data of what is offered, or can get it without the person.
+    /// Whether the page has the data of what is offered, read as it was then.
     fn has_data_of(&self, offer: &Offer) -> bool {
-        let here = self.state.data.read();
-        let same = here
-            .as_ref()
-            .is_some_and(|data| data.name == offer.origin.data && data.rows == offer.rows);
-        same || offer.sample().is_some()
+        self.has_file_of(offer, true)
+    }
+
+    /// Whether the data on the page has the name of what is offered, and was read as that was, or otherwise.
+    fn has_file_of(&self, offer: &Offer, likewise: bool) -> bool {
+        let Origin {
+            data,
+            labels,
+            missing,
+            ..
+        } = &offer.origin;
+        self.state.data.read().as_ref().is_some_and(|here| {
+            let same = here.label_column == *labels && here.missing == *missing;
+            here.name == *data && same == likewise && (!same || here.rows == offer.rows)
+        })
+    }
+
+    /// Where the data of what is offered comes from without the person, where it is not on the page.
+    fn source_of(&self, offer: &Offer) -> Option<Source> {
+        if let Some(sample) = offer.sample() {
+            return Some(Source::Sample(sample.to_owned()));
+        }
+        let (files, _) = self
+            .held_files()
+            .filter(|_| self.has_file_of(offer, false))?;
+        Some(Source::Files(files, offer.reading()))
+    }
+
+    /// Whether what is offered can be gone on with at once.
+    fn can_go_on(&self, offer: &Offer) -> bool {
+        self.has_data_of(offer) || self.source_of(offer).is_some()
     }
 
     /// Goes on with what is offered.
@@ -339,26 +373,22 @@ impl Session {
         let Some(offer) = self.state.offer.get_untracked() else {
             return;
         };
-        let here = self.state.data.get_untracked();
-        let same = here.is_some_and(|data| data.name == offer.origin.data);
-        match (same, offer.sample()) {
-            (true, _) if !untrack(|| self.state.is_dead()) => self.go_on_here(&offer),
-            (true, _) => {
-                self.go_on_next.set_value(true);
-                self.ask_again();
-            }
-            (false, Some(sample)) => {
-                self.go_on_next.set_value(true);
-                self.ask(Source::Sample(sample.to_owned()), Some(Vec::new()));
-            }
-            (false, None) => {}
+        let here = untrack(|| self.has_data_of(&offer));
+        if here && !untrack(|| self.state.is_dead()) {
+            self.go_on_here(&offer);
+        } else if here {
+            self.go_on_next.set_value(true);
+            self.ask_again();
+        } else if let Some(source) = untrack(|| self.source_of(&offer)) {
+            self.go_on_next.set_value(true);
+            self.ask(source, Some(Vec::new()));
         }
     }
 
     /// Whether what is offered waits for a file that the person has to choose again.
     pub(crate) fn waits_for_file(&self) -> bool {
         let offer = self.state.offer.get_untracked();
-        offer.is_some_and(|offer| !untrack(|| self.has_data_of(&offer)))
+        offer.is_some_and(|offer| !untrack(|| self.can_go_on(&offer)))
     }
 
     /// Data came: goes on where that was asked for, or where it is the file that was `waited` for.
@@ -385,10 +415,7 @@ impl Session {
     pub(crate) fn reading_waited_for(&self, names: &[String]) -> Option<Reading> {
         let offer = self.state.offer.get_untracked()?;
         let waits = names.contains(&offer.origin.data);
-        waits.then_some(Reading {
-            label: offer.origin.labels,
-            missing: offer.origin.missing,
-        })
+        waits.then(|| offer.reading())
     }
 }
 
@@ -416,23 +443,25 @@ pub(crate) fn GoOn(state: State, session: Session) -> impl IntoView {
         offered.get().map(|offer| {
             let name = shown_name(&offer.origin.data);
             let (step, steps) = (grouped(offer.step), grouped(offer.config.steps));
-            let (text, button) = if session.has_data_of(&offer) {
-                (format!("Go on from step {step} of {steps} of {name}?"), true)
-            } else {
-                let rows = grouped(offer.rows as u64);
-                let then = match offer.step == offer.config.steps {
-                    true => "to see it again",
-                    false => "and it goes on",
-                };
-                let text = format!(
-                    "A run on {name} ({rows} rows) was saved at step {step} of {steps}: choose that file again {then}."
-                );
-                (text, false)
+            let is_over = offer.step == offer.config.steps;
+            let button = session.can_go_on(&offer);
+            let text = match (button, is_over) {
+                (true, true) => format!("Show the run of {steps} steps on {name}?"),
+                (true, false) => format!("Go on from step {step} of {steps} of {name}?"),
+                (false, _) => {
+                    let rows = grouped(offer.rows as u64);
+                    let then = match is_over {
+                        true => "to see it again",
+                        false => "and it goes on",
+                    };
+                    format!("A run on {name} ({rows} rows) was saved at step {step} of {steps}: choose that file again {then}.")
+                }
             };
+            let go_on = if is_over { "Show it" } else { "Go on" };
             view! {
                 <p class="notice" data-testid="saved-run">
                     <span>{text}</span>
-                    <button data-testid="go-on" hidden=!button on:click=move |_| session.go_on()>"Go on"</button>
+                    <button data-testid="go-on" hidden=!button on:click=move |_| session.go_on()>{go_on}</button>
                     <button class="quiet" data-testid="forget" on:click=forget>"Forget it"</button>
                 </p>
             }

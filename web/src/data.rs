@@ -219,7 +219,7 @@ fn MissingCells(state: State, session: Session) -> impl IntoView {
             <div class="titled">
                 <label for="missing-cells">"Cells without a number"</label>
                 <About
-                    of="done with cells without a number" text="What becomes of cells that are empty, not finite or no number: a network can take none of them. The median of the training rows is a fair guess; rows or columns that lack much are better left out."
+                    of="done with cells without a number" text="What becomes of cells that are empty, not finite or no number: a network can take none of them. The median of a column is a fair guess; rows or columns that lack much are better left out."
                 />
             </div>
             <select

@@ -4,7 +4,7 @@
 use leptos::prelude::*;
 use nearfar::{Bytes, DeviceInfo, Reason, TileShape};
 
-use crate::protocol::{Running, Tuned};
+use crate::protocol::Running;
 use crate::state::State;
 use crate::terms::Explained;
 
@@ -15,17 +15,18 @@ const KEY: &str = "nearfar.shape";
 pub(crate) fn remember(device: &DeviceInfo) {
     let storage = window().local_storage().ok().flatten();
     if let (Some(storage), Some(shape)) = (storage, device.tuned) {
-        let gpu = device.tuning_key();
-        let text = serde_json::to_string(&Tuned { gpu, shape }).expect("plain data");
-        storage.set_item(KEY, &text).ok();
+        storage.set_item(KEY, &tuned_text(device, shape)).ok();
     }
 }
 
-/// What it keeps.
-pub(crate) fn remembered() -> Option<Tuned> {
-    let storage = window().local_storage().ok()??;
-    let text = storage.get_item(KEY).ok()??;
-    serde_json::from_str(&text).ok()
+/// What it keeps, as [`tuned_text`] gives it.
+pub(crate) fn remembered() -> Option<String> {
+    window().local_storage().ok()??.get_item(KEY).ok()?
+}
+
+/// Says that a GPU is fastest with a shape of tiles.
+pub(crate) fn tuned_text(gpu: &DeviceInfo, shape: TileShape) -> String {
+    format!("{shape}; {}", gpu.tuning_key())
 }
 
 /// What does the computing, in a few words, and why on demand.

@@ -405,6 +405,12 @@ fn between(a: (f64, f64), b: (f64, f64)) -> (f64, f64) {
     ((a.0 + b.0) / 2.0, (a.1 + b.1) / 2.0)
 }
 
+/// How far it is from one place to another.
+fn apart(a: (f64, f64), b: (f64, f64)) -> f64 {
+    let (x, y) = (a.0 - b.0, a.1 - b.1);
+    (x * x + y * y).sqrt()
+}
+
 /// Follows one of two fingers: what is between them stays there, and grows as they part. Whether there are two.
 fn pinch(event: &PointerEvent, look: Look, size: (f64, f64)) -> bool {
     let fingers = look.fingers.get_value();
@@ -418,8 +424,7 @@ fn pinch(event: &PointerEvent, look: Look, size: (f64, f64)) -> bool {
     let ([(_, a), (_, b)], [(_, to_a), (_, to_b)]) = (&fingers[..], &moved[..]) else {
         return false;
     };
-    let apart = |a: &(f64, f64), b: &(f64, f64)| (a.0 - b.0).hypot(a.1 - b.1).max(1.0);
-    let by = apart(to_a, to_b) / apart(a, b);
+    let by = apart(*to_a, *to_b).max(1.0) / apart(*a, *b).max(1.0);
     let middle = between(*to_a, *to_b);
     look.view.update(|view| {
         view.drag(middle, size);
@@ -537,7 +542,7 @@ fn pointable(
 /// The place of the point nearest to the pointer, where one is near.
 fn nearest(map: &MapData, look: Look, size: (f64, f64), pointer: (f64, f64)) -> Option<usize> {
     pointable(map, look, size)
-        .map(|(place, (x, y))| (place, (x - pointer.0).hypot(y - pointer.1)))
+        .map(|(place, point)| (place, apart(point, pointer)))
         .min_by(|a, b| a.1.total_cmp(&b.1))
         .filter(|(_, distance)| *distance <= REACH)
         .map(|(place, _)| place)

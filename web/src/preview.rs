@@ -32,7 +32,7 @@ fn findings(data: &DataSummary) -> Vec<String> {
 
 fn table(preview: Preview, dim: usize) -> impl IntoView {
     let more = dim.saturating_sub(preview.names.len());
-    let cell = |value: &f32| view! { <td>{number(*value)}</td> };
+    let cell = |value: &f32| view! { <td>{number(f64::from(*value))}</td> };
     let rows = preview.rows.iter().map(|(class, values)| {
         view! {
             <tr><th scope="row">{class.clone()}</th>{values.iter().map(cell).collect_view()}</tr>
@@ -55,7 +55,7 @@ fn table(preview: Preview, dim: usize) -> impl IntoView {
 }
 
 /// A value in at most six characters or so.
-fn number(value: f32) -> String {
+fn number(value: f64) -> String {
     match value.abs() {
         0.0 => "0".to_owned(),
         size if (1e-3..1e5).contains(&size) => {

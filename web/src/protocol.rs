@@ -7,7 +7,7 @@ use nearfar::{
     Baseline, CompareConfig, CompareForecast, CompareReport, Compared, DataReport, DeviceInfo,
     EngineKind, Evaluation, FullEvaluation, HardestTriplets, MemoryAge, MemoryReport, Missing,
     Neighbourhood, Origin, PairHistogram, Piece, Reason, RowsOf, RowsToCheck, Scores, SelfTest,
-    Side, StepReport, ThresholdReport, TileShape, TrainConfig, Warning, Working,
+    Side, StepReport, ThresholdReport, TrainConfig, Warning, Working,
 };
 use serde::{Deserialize, Serialize};
 
@@ -21,8 +21,8 @@ pub(crate) enum Command {
     Open {
         /// A forced engine.
         engine: Option<EngineKind>,
-        /// What the browser keeps of an earlier visit.
-        tuned: Option<Tuned>,
+        /// Which GPU an earlier visit found to be fastest with which shape of tiles, as `device::tuned_text` says it.
+        tuned: Option<String>,
     },
     /// Makes a sample the data.
     Sample {
@@ -305,15 +305,6 @@ pub(crate) struct Running {
     pub(crate) self_test: Option<SelfTest>,
 }
 
-/// The shape of tiles that a GPU is fastest with.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Tuned {
-    /// Which GPU, by [`DeviceInfo::tuning_key`].
-    pub(crate) gpu: String,
-    /// The shape.
-    pub(crate) shape: TileShape,
-}
-
 /// What was read.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct DataSummary {
@@ -339,6 +330,8 @@ pub(crate) struct DataSummary {
     pub(crate) label_columns: Vec<String>,
     /// The one that is.
     pub(crate) label_column: Option<String>,
+    /// What became of cells without a number.
+    pub(crate) missing: Missing,
     /// Text columns: what can say the side of each row, or its super-class.
     pub(crate) split_columns: Vec<String>,
     /// Whether there are no rows, and memory and time can only be planned.

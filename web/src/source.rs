@@ -107,14 +107,18 @@ impl Session {
     fn read_otherwise(&self, change: impl FnOnce(&mut Reading)) {
         self.state.error.set(None);
         let waiting = self.candidate.get_value();
-        let held = self.held.with_value(|held| match held {
-            Some(Source::Files(files, reading)) => Some((files.clone(), reading.clone())),
-            _ => None,
-        });
-        if let Some((files, mut reading)) = waiting.or(held) {
+        if let Some((files, mut reading)) = waiting.or(self.held_files()) {
             change(&mut reading);
             self.offer(Source::Files(files, reading));
         }
+    }
+
+    /// The files that are the data, and how they were read.
+    pub(crate) fn held_files(&self) -> Option<(Vec<File>, Reading)> {
+        self.held.with_value(|held| match held {
+            Some(Source::Files(files, reading)) => Some((files.clone(), reading.clone())),
+            _ => None,
+        })
     }
 
     /// Asks for data; where that would end a run, only when the person says so.
@@ -229,14 +233,8 @@ impl Session {
         }
         self.awaited.set_value(None);
         self.candidate.set_value(None);
-        let chosen = match &asked.source {
-            Source::Files(_, reading) => Some(reading.missing),
-            Source::Sample(_) | Source::Saved(_) => None,
-        };
         self.held.set_value(Some(asked.source));
         self.state.take(data);
-        let missing = chosen.filter(|missing| *missing != Missing::Refuse);
-        self.state.label.update(|label| label.missing = missing);
     }
 
     /// The data asked for first is refused.
@@ -250,9 +248,7 @@ impl Session {
         let Source::Files(files, reading) = asked.source else {
             return;
         };
-        let here = self
-            .held
-            .with_value(|held| matches!(held, Some(Source::Files(held, _)) if *held == files));
+        let here = self.held_files().is_some_and(|(held, _)| held == files);
         // Another label column, or a word on cells without a number, may be all that these files need. Those that are the
         // data keep theirs.
         if !here && (columns.len() > 1 || cells) {

@@ -223,7 +223,7 @@ impl LabelChoice {
             columns: data.label_columns.clone(),
             current: data.label_column.clone(),
             of: None,
-            missing: None,
+            missing: (data.missing != Missing::Refuse).then_some(data.missing),
         })
     }
 }

@@ -15,7 +15,7 @@ use nearfar::{
     BlobRows, Checkpoint, Choice, CompareConfig, CompareProgress, Comparison, Contest, Dataset,
     DeviceInfo, Engine, EngineChoice, Error, Labelled, Map, MemoryReport, NamedFile, Origin, Piece,
     Progress, Rate, Result, Room, RowSource, RowsOf, Run, SelfTest, Side, Survey, Taken, TakenFile,
-    TrainConfig, Trainer, Tuning, Umap, Working, self_test, tune,
+    TileShape, TrainConfig, Trainer, Tuning, Umap, Working, self_test, tune,
 };
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::{JsFuture, spawn_local};
@@ -23,11 +23,12 @@ use web_sys::{DedicatedWorkerGlobalScope, File, MessageEvent, Response};
 use web_time::{Duration, Instant};
 
 use crate::checkpoints::{Offer, Saved, Slots};
+use crate::device::tuned_text;
 use crate::files::Files;
 use crate::plots::grouped;
 use crate::protocol::{
     Command, CompareState, DataSummary, EvaluationForecast, Event, Part, Preview, RunForecast,
-    Running, Tuned,
+    Running,
 };
 use crate::take_home;
 use crate::wire;
@@ -176,7 +177,7 @@ struct Core {
     /// Kernels that are not compiled on the engine yet, the next one last.
     cold: Vec<&'static Kernel>,
     /// The shape of tiles that the GPU is fastest with.
-    tuned: Option<Tuned>,
+    tuned: Option<String>,
     /// The device that was tested, and how fast it is.
     tested: Option<(DeviceInfo, SelfTest)>,
     /// The step at which the run pauses; it is paused when it is there.
@@ -352,8 +353,7 @@ impl Core {
         let Some(Tuning { shape, .. }) = tune(&engine).await? else {
             return Ok(engine);
         };
-        let gpu = info.tuning_key();
-        self.tuned = Some(Tuned { gpu, shape });
+        self.tuned = Some(tuned_text(info, shape));
         Ok(engine.with_tuned_shape(shape))
     }
 
@@ -404,11 +404,11 @@ impl Core {
         let engine = Engine::open(&self.choice, budget_bytes).await?;
         self.cold = kernels::used_on(engine.info()).collect();
         self.cold.reverse();
-        let engine = match &self.tuned {
-            Some(tuned) if tuned.gpu == engine.info().tuning_key() => {
-                engine.with_tuned_shape(tuned.shape)
-            }
-            _ => engine,
+        let mut shapes = TileShape::ALL.into_iter();
+        let tuned = |shape: &_| self.tuned.as_deref() == Some(&tuned_text(engine.info(), *shape));
+        let engine = match shapes.find(tuned) {
+            Some(shape) => engine.with_tuned_shape(shape),
+            None => engine,
         };
         let engine = engine.with_listener(self.working());
         Ok(engine.with_stop_flag(Arc::clone(&self.stop)))
@@ -571,6 +571,7 @@ impl Core {
             preview,
             label_columns,
             label_column: dataset.label_column.clone(),
+            missing: dataset.missing,
             split_columns: dataset
                 .columns
                 .iter()

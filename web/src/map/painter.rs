@@ -3,6 +3,7 @@
 use nearfar::Neighbourhood;
 use web_sys::CanvasRenderingContext2d;
 
+use super::apart;
 use super::sheet::{Dot, Sheet, Stamp};
 use crate::state::{MapData, Places};
 use crate::theme;
@@ -81,8 +82,7 @@ impl View {
     /// Whether the pointer came up about where it went down.
     pub(super) fn release(&mut self, at: (f64, f64), still: f64) -> bool {
         let pressed = self.pressed.take();
-        pressed
-            .is_some_and(|pressed| (at.0 - pressed.first.0).hypot(at.1 - pressed.first.1) <= still)
+        pressed.is_some_and(|pressed| apart(at, pressed.first) <= still)
     }
 
     /// The pointer is gone: what it began is no click.

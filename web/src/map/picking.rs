@@ -4,6 +4,7 @@
 use leptos::prelude::*;
 use nearfar::order;
 
+use super::apart;
 use crate::plots::grouped;
 use crate::protocol::Command;
 use crate::session::Session;
@@ -89,8 +90,7 @@ impl Picking {
     /// Whether the pointer has been farther than that from where it went down.
     pub(super) fn went_beyond(&self, far: f64) -> bool {
         let path = self.path.read_untracked();
-        let from_first = |at: &(f64, f64)| (at.0 - path[0].0).hypot(at.1 - path[0].1);
-        path.iter().any(|at| from_first(at) > far)
+        path.iter().any(|at| apart(*at, path[0]) > far)
     }
 
     /// The pointer came up: takes the rows that it went around, of these, each with where it stands.
