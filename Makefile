@@ -10,6 +10,7 @@ export XDG_RUNTIME_DIR ?= /tmp
 
 TRUNK_VERSION := 0.21.14
 BINARYEN_VERSION := 132
+ESBUILD_VERSION := 0.28.2
 BINDGEN_VERSION = $(shell grep -A1 '^name = "wasm-bindgen"$$' Cargo.lock | sed -n 's/version = "\(.*\)"/\1/p')
 # A prebuilt tool takes seconds where cargo-binstall is there to fetch it.
 BINSTALL := cargo binstall --no-confirm --disable-strategies compile
@@ -18,17 +19,17 @@ QUICK := CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_OPT_LEVEL=1
 ROOT := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 APT := DEBIAN_FRONTEND=noninteractive apt-get
 
-.PHONY: serve test page hardware wasm-target trunk wasm-bindgen wasm-opt vulkan python browser
+.PHONY: serve test page hardware wasm-target trunk wasm-bindgen wasm-opt esbuild vulkan python browser
 
 serve: wasm-target trunk wasm-bindgen
 	trunk serve
 
 # The page as it is published: dist/ works from any folder of any host.
-page: wasm-target trunk wasm-bindgen wasm-opt
+page: wasm-target trunk wasm-bindgen wasm-opt esbuild
 	trunk build --release
 	@node tests/browser/size.mjs dist
 
-test: wasm-target trunk wasm-bindgen wasm-opt vulkan python browser
+test: wasm-target trunk wasm-bindgen wasm-opt esbuild vulkan python browser
 	@mkdir -p target && date +%s > target/.test-started
 	cargo test
 	cargo build --bin nearfar
@@ -64,6 +65,12 @@ wasm-opt:
 	  echo "Installing wasm-opt of binaryen $(BINARYEN_VERSION), which makes the core smaller (a few seconds) .."; \
 	  npm install --global --no-audit --no-fund binaryen@$(BINARYEN_VERSION) || $(ROOT) npm install --global --no-audit --no-fund binaryen@$(BINARYEN_VERSION) || \
 	    { echo "wasm-opt may not be installed here: run 'npm install --global binaryen@$(BINARYEN_VERSION)' where it may."; exit 1; }; }
+
+esbuild:
+	@esbuild --version 2>/dev/null | grep -q '^$(ESBUILD_VERSION)$$' || { \
+	  echo "Installing esbuild $(ESBUILD_VERSION), which makes scripts and the style sheet smaller (a few seconds) .."; \
+	  npm install --global --no-audit --no-fund esbuild@$(ESBUILD_VERSION) || $(ROOT) npm install --global --no-audit --no-fund esbuild@$(ESBUILD_VERSION) || \
+	    { echo "esbuild may not be installed here: run 'npm install --global esbuild@$(ESBUILD_VERSION)' where it may."; exit 1; }; }
 
 # A software GPU will do for every test; a real one will too.
 vulkan:

@@ -130,8 +130,8 @@ pub(crate) fn verdict(split: &Split, trial: Option<&Trial>) -> Verdict {
                 .map(|(linear, name, _)| (name.as_str(), linear)),
         )
         .collect();
-    let beside = |measure: fn(&Standing) -> (f64, Is)| {
-        let each = named.iter().map(|(name, standing)| {
+    let beside = |names: [&str; 2], measure: fn(&Standing) -> (f64, Is)| {
+        let each = names.iter().zip(standings()).map(|(name, standing)| {
             let (value, is) = measure(standing);
             (format!("{name} {value:.digits$}"), is)
         });
@@ -150,8 +150,13 @@ pub(crate) fn verdict(split: &Split, trial: Option<&Trial>) -> Verdict {
             }
         }
     };
-    let nearest = beside(|standing| (standing.baseline[0], standing.nearest));
-    let groups = beside(|standing| (standing.baseline[1], standing.groups));
+    let whole_name = linear.as_ref().map_or("", |(_, name, _)| name);
+    let nearest = beside(["raw features", whole_name], |standing| {
+        (standing.baseline[0], standing.nearest)
+    });
+    let groups = beside(["raw features", "the linear map"], |standing| {
+        (standing.baseline[1], standing.groups)
+    });
     let linear = linear
         .as_ref()
         .map(|(standing, _, beats_raw)| (standing, *beats_raw));
@@ -167,8 +172,18 @@ pub(crate) fn verdict(split: &Split, trial: Option<&Trial>) -> Verdict {
             advice => advice.to_owned(),
         },
     };
+    let (rival, name) = match linear {
+        Some((standing, true)) => (standing, "the linear map, which is simpler"),
+        _ => (&raw, "the raw features, which need no head"),
+    };
+    let little = match rival.largest_gain(digits) {
+        Some(gain) if gain < SMALL && advice.starts_with("Keep this head") => {
+            format!(" The gain is small: {gain:.digits$} over {name}.")
+        }
+        _ => String::new(),
+    };
     let text = format!(
-        "{advice} On {on}, the nearest row is right for {p:.digits$} (precision@1): {nearest}. Whole groups score {m:.digits$} \
+        "{advice}{little} On {on}, the nearest row is right for {p:.digits$} (precision@1): {nearest}. Whole groups score {m:.digits$} \
          (MAP@R): {groups}."
     );
     let compared = named.iter().map(|(name, standing)| standing.compared(name));
@@ -178,6 +193,9 @@ pub(crate) fn verdict(split: &Split, trial: Option<&Trial>) -> Verdict {
         text,
     }
 }
+
+/// A gain below this is said to be small, however clear it is.
+const SMALL: f64 = 0.03;
 
 /// Said of a head that a linear map leaves behind.
 const LINEAR_IS_BETTER: &str = "Do not ship this head: a linear map does better. Take that, or start from it (hidden_layers [], initial_weights lda).";
@@ -318,6 +336,16 @@ impl Standing {
             head_alone: self.alone[0],
             other_alone: self.alone[1],
         }
+    }
+
+    /// The larger of its clear gains, as the numbers shown with so many digits differ.
+    fn largest_gain(&self, digits: usize) -> Option<f64> {
+        let unit = 10f64.powi(digits as i32);
+        let shown = |value: f64| (value * unit).round();
+        let gains = [self.nearest, self.groups].into_iter().enumerate();
+        let clear = gains.filter(|(_, is)| *is == Is::Better);
+        let gain = clear.map(|(i, _)| (shown(self.head[i]) - shown(self.baseline[i])) / unit);
+        gain.reduce(f64::max)
     }
 
     /// Better in one way at least, and in none worse.
@@ -471,7 +499,7 @@ mod tests {
             say((950, 0.8), (280, 0.11), Some((520, 0.3))),
             "Keep this head. On rows of classes it never saw, the nearest row is right for 0.95 (precision@1): raw \
              features 0.28 and a linear map (LDA, 16 outputs) 0.52, both clearly lower. Whole groups score 0.80 (MAP@R): \
-             raw features 0.11 and a linear map (LDA, 16 outputs) 0.30, both clearly lower."
+             raw features 0.11 and the linear map 0.30, both clearly lower."
         );
     }
 
@@ -509,6 +537,29 @@ mod tests {
     }
 
     #[test]
+    fn a_gain_that_is_clear_and_small_is_said_to_be_small() {
+        let said = |raw, linear| {
+            let text = say((900, 0.5), raw, linear);
+            let (_, after) = text.split_once(" The gain is small: ")?;
+            Some(after.split('.').take(2).collect::<Vec<_>>().join("."))
+        };
+        let linear = "over the linear map, which is simpler";
+        assert_eq!(
+            said((100, 0.1), Some((890, 0.48))),
+            Some(format!("0.02 {linear}"))
+        );
+        assert_eq!(
+            said((898, 0.48), None).as_deref(),
+            Some("0.02 over the raw features, which need no head")
+        );
+        // A map that is worse than no map is no rival.
+        assert_eq!(said((100, 0.1), Some((50, 0.48))), None);
+        assert_eq!(said((100, 0.1), Some((860, 0.48))), None);
+        // Nothing is gained.
+        assert_eq!(said((900, 0.5), None), None);
+    }
+
+    #[test]
     fn a_head_that_ties_with_one_at_rows_and_with_the_other_in_groups_is_kept_for_both() {
         let text = say((900, 0.5), (895, 0.4), Some((700, 0.5)));
         assert!(
@@ -523,7 +574,7 @@ mod tests {
         assert!(
             text.contains("raw features 0.90, no clear difference; a linear map (LDA, 16 outputs) 0.99, clearly higher.")
                 && text.contains(
-                    "raw features 0.40, clearly lower; a linear map (LDA, 16 outputs) 0.50, no clear difference."
+                    "raw features 0.40, clearly lower; the linear map 0.50, no clear difference."
                 ),
             "{text}"
         );

@@ -380,7 +380,7 @@ fn labels_that_are_none_are_refused_with_their_row() {
         assert!(message.contains(part), "{message}");
     }
     for (cell, part) in [
-        ("", "line 5: column \"label\" is empty"),
+        ("", "line 5: column \"label\" has an empty cell"),
         (
             "NA",
             "line 5: column \"label\" holds \"NA\", a missing value",
@@ -576,7 +576,7 @@ fn bad_tables_are_refused_with_the_line() {
         ),
         (
             with(4, "1,,3,c0"),
-            "line 5: column \"f1\" is empty: fill or drop such rows; pandas drops them",
+            "line 5: column \"f1\" has an empty cell: fill or drop such rows; pandas drops them",
         ),
         (
             with(4, "1,NA,3,c0"),

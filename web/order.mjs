@@ -1,7 +1,7 @@
 // Makes what is published smaller once it is compressed. It orders the functions of a wasm so that alike ones stand side by side:
 // gzip sees no further back than 32 kB, and the copies that Rust makes of one function for several types are spread over
-// megabytes. wasm-opt moves them, by names that are made up here. And it makes names short, and takes comments and indents out of all
-// else.
+// megabytes. wasm-opt moves them, by names that are made up here. And it makes names short, has esbuild make scripts and the style
+// sheet small, and takes comments and indents out of the HTML.
 //
 // Trunk runs it over what it built for publishing; `node web/order.mjs FILE..` over files.
 import { execFileSync } from "node:child_process";
@@ -213,13 +213,21 @@ function names(order, imported) {
   return Buffer.concat([Buffer.from([0]), encoded(section.length), section]);
 }
 
-function optimize(file, ...passes) {
+function tool(name, ...words) {
   try {
-    execFileSync("wasm-opt", [...FEATURES, ...passes, file, "-o", file], { stdio: "inherit" });
+    execFileSync(name, words, { stdio: "inherit" });
   } catch (error) {
-    if (error.code === "ENOENT") console.error("wasm-opt is not there: `make page` installs it.");
+    if (error.code === "ENOENT") console.error(`${name} is not there: \`make page\` installs it.`);
     throw error;
   }
+}
+
+function optimize(file, ...passes) {
+  tool("wasm-opt", ...FEATURES, ...passes, file, "-o", file);
+}
+
+function minify(file) {
+  tool("esbuild", file, "--minify", "--charset=utf8", "--legal-comments=none", "--log-level=warning", "--allow-overwrite", `--outfile=${file}`);
 }
 
 /** What Leptos brings for pages that call functions of their server, which keeps 9 kB alive: nothing here calls it. */
@@ -250,8 +258,8 @@ function order(file) {
 }
 
 function strip(file) {
-  const lines = readFileSync(file, "utf8").replace(/^ *(\/\*[^]*?\*\/|<!--[^]*?-->)$/gm, "").split("\n");
-  writeFileSync(file, lines.map((line) => line.trim()).filter((line) => line !== "" && !line.startsWith("//")).join("\n"));
+  const lines = readFileSync(file, "utf8").replace(/^ *<!--[^]*?-->$/gm, "").split("\n");
+  writeFileSync(file, lines.map((line) => line.trim()).filter((line) => line !== "").join("\n"));
 }
 
 /** A wasm whose imports have the names that `short` has for them. */
@@ -292,11 +300,13 @@ function shorten(core) {
 const { TRUNK_PROFILE, TRUNK_STAGING_DIR: folder } = process.env;
 const given = process.argv.slice(2);
 const built = given.length === 0 && TRUNK_PROFILE === "release" ? readdirSync(folder).map((name) => path.join(folder, name)) : given;
+// First what looks into a core and its script as they were built.
+for (const core of built.filter((file) => file.endsWith("_bg.wasm"))) {
+  prune(core);
+  shorten(core);
+}
 for (const file of built) {
-  if (file.endsWith("_bg.wasm")) {
-    prune(file);
-    shorten(file);
-  }
   if (file.endsWith(".wasm")) order(file);
-  else if (/\.(css|html|js)$/.test(file)) strip(file);
+  else if (/\.(css|js)$/.test(file)) minify(file);
+  else if (file.endsWith(".html")) strip(file);
 }

@@ -428,7 +428,7 @@ mod tests {
             ),
             (
                 "x,label\n1,a\n,b\n",
-                "data.csv, line 3: column \"x\" is empty: fill or drop such rows; pandas drops them: `import pandas as pd; \
+                "data.csv, line 3: column \"x\" has an empty cell: fill or drop such rows; pandas drops them: `import pandas as pd; \
                  pd.read_csv(\"data.csv\").dropna().to_csv(\"data_clean.csv\", index=False)`",
             ),
             (
@@ -442,7 +442,7 @@ mod tests {
             ),
             (
                 "x,label\n1,a\n2,\n",
-                "data.csv, line 3: column \"label\" is empty: every row needs a label: drop the rows without one",
+                "data.csv, line 3: column \"label\" has an empty cell: every row needs a label: drop the rows without one",
             ),
             (
                 "x,label\n1,a\n2,NA\n",
@@ -537,7 +537,7 @@ mod tests {
             };
             Labelled::read(&file(text), None, choice).map_err(|error| error.to_string())
         };
-        let message = "data.csv, line 2: column \"b\" is empty, one of 3 such cells: choose what becomes of such cells";
+        let message = "data.csv, line 2: column \"b\" has an empty cell, one of 3 such cells: choose what becomes of such cells";
         let labelled = text.replace("2,5,\n", "2,5,w\n");
         let choice = Choice {
             missing: Some(Missing::Refuse),

@@ -356,7 +356,7 @@ mod tests {
             ),
             (
                 "{\"v\": [1, 2], \"label\": 1}\n{\"v\": [1, null], \"label\": 2}\n",
-                "x.jsonl, line 2: column \"v[1]\" is empty: fill or drop such rows first",
+                "x.jsonl, line 2: column \"v[1]\" has an empty cell: fill or drop such rows first",
             ),
             (
                 "{\"v\": [1, 2], \"label\": 1}\n{\"v\": \"1 2\", \"label\": 2}\n",
@@ -364,7 +364,7 @@ mod tests {
             ),
             (
                 "{\"v\": [1, 2], \"label\": 1}\n\n{\"v\": [1, 3]}\n",
-                "x.jsonl, line 3: column \"label\" is empty: every row needs a label: drop the rows without one",
+                "x.jsonl, line 3: column \"label\" has an empty cell: every row needs a label: drop the rows without one",
             ),
         ] {
             assert_eq!(read(text).expect_err("refused"), message);

@@ -73,7 +73,8 @@ impl Missing {
             _ => "row",
         };
         Error::Cells(format!(
-            "{name}: every {what} holds a cell without a number: nothing is left of the features"
+            "{name}: every {what} holds a cell without a number, and nothing is left of the features: choose otherwise what becomes of such \
+             cells"
         ))
     }
 }

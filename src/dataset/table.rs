@@ -745,7 +745,7 @@ impl Table {
         };
         let shown = quoted(cell);
         match cell {
-            "" => format!("is empty{one_of}: {advice}"),
+            "" => format!("has an empty cell{one_of}: {advice}"),
             _ if is_missing(cell) => {
                 format!("holds {shown}, a missing value{one_of}: {advice}")
             }
@@ -1189,7 +1189,7 @@ impl Table {
         let (file, place) = (&self.name, self.place(row));
         let (name, cell) = (quoted(&self.header[column]), &labels[row]);
         let problem = match cell {
-            "" => "is empty".to_owned(),
+            "" => "has an empty cell".to_owned(),
             _ => format!("holds {}, a missing value", quoted(cell)),
         };
         let advice = labelled::advice_on_missing(cell, missing.is_some());

@@ -73,7 +73,7 @@ test("before training the first rows are shown, what stands out, and what to do 
   await on(`?engine=cpu#${SMALL}`, {}, async (page) => {
     await page.upload(file);
     await page.page.waitForFunction(() => document.querySelector("[data-testid=error] span").textContent.startsWith("holes.csv, line 19"));
-    assert.match(await page.error(), /column "mass" is empty: choose what becomes of such cells/);
+    assert.match(await page.error(), /column "mass" has an empty cell: choose what becomes of such cells/);
     const cells = page.find("missing-cells");
     assert.equal(await cells.inputValue(), "refuse");
     // What is wrong comes with what mends it.
@@ -373,7 +373,7 @@ test("Parquet opens in the same reader, alone and with labels, and trains", asyn
     await page.upload(corpus("pandas.parquet"), corpus("labels_alone.csv"));
     await page.summary(/^pandas.parquet: 12 rows of 3 features; 3 classes/);
     await page.upload(corpus("hole.parquet"));
-    await page.says("error", /hole.parquet, row 3: column "width" is empty/);
+    await page.says("error", /hole.parquet, row 3: column "width" has an empty cell/);
     await page.upload(corpus("zstd_packed.parquet"));
     await page.summary(/^zstd_packed.parquet: 12 rows of 3 features; 3 classes/);
     for (const [label, value] of [["Steps", "20"], ["Batch rows", "4"], ["Memory rows", "8"]]) await page.set(label, value);

@@ -294,12 +294,12 @@ def columnar():
     refuse("lz4.parquet", "compressed with LZ4, which is not read: save it again with pandas", frame, compression="lz4")
     deltas = {"label": "DELTA_BYTE_ARRAY"}
     refuse("deltas.parquet", "column \"label\" holds what is not read", frame, use_dictionary=False, column_encoding=deltas)
-    refuse("unnamed.parquet", ", row 5: column \"label\" is empty", frame.assign(label=[*WORDS[:4], None, *WORDS[5:]]))
-    refuse("hole.parquet", ", row 3: column \"width\" is empty", frame.assign(width=[1, 2, None, *range(9)]))
+    refuse("unnamed.parquet", ", row 5: column \"label\" has an empty cell", frame.assign(label=[*WORDS[:4], None, *WORDS[5:]]))
+    refuse("hole.parquet", ", row 3: column \"width\" has an empty cell", frame.assign(width=[1, 2, None, *range(9)]))
     refuse("infinite.parquet", ", row 4: column \"width\" holds \"inf\", which is not finite", frame.assign(width=[1, 2, 3, np.inf, *range(8)]))
     refuse("too_large.parquet", "too large for 32-bit floats", frame.assign(width=[1e39, *range(11)]))
     refuse("ragged.parquet", ", row 2: \"embedding\" holds 2 numbers, expected 3", vectors.assign(embedding=[row[: 3 - i % 2] for i, row in enumerate(x)]))
-    refuse("no_list.parquet", ", row 2: column \"embedding[0]\" is empty", vectors.assign(embedding=[x[0], None, *x[2:]]))
+    refuse("no_list.parquet", ", row 2: column \"embedding[0]\" has an empty cell", vectors.assign(embedding=[x[0], None, *x[2:]]))
     refuse("only_times.parquet", "no column of numbers or text", odd[["at", "price", "raw"]])
 
 
