@@ -244,8 +244,8 @@ pub use scaling::Scaling;
 pub use self_test::{SelfTest, self_test};
 pub use survey::Survey;
 pub use take_home::{
-    CHECKPOINT, Head, Link, Piece, Results, RowsOf, SavedArchive, SideRows, Taken, TakenFile,
-    archive, folder, folder_names, link, link_pairs, saved_run,
+    CHECKPOINT, Head, IMAGINED, Link, Piece, Results, RowsOf, SavedArchive, SideRows, Taken,
+    TakenFile, archive, folder, folder_names, link, link_pairs, saved_run,
 };
 pub use threshold::{
     Curve, PairRates, Threshold, ThresholdConfig, ThresholdReport, ThresholdSpec, find_threshold,

@@ -29,7 +29,7 @@ use serde::{Deserialize, Serialize};
 pub use archive::{SavedArchive, archive, saved_run};
 pub use head::Head;
 pub use results::{Results, RowsOf, SideRows};
-pub use settings::{Link, link, link_pairs};
+pub use settings::{IMAGINED, Link, link, link_pairs};
 pub use taken::Taken;
 
 use crate::dataset::{Dataset, Side};

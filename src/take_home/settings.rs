@@ -10,6 +10,9 @@ use crate::quote::quoted;
 const SAMPLE: &str = "sample:";
 const FILE: &str = "file:";
 
+/// The sizes that are imagined first: rows, features and classes. `#plan` alone asks for them.
+pub const IMAGINED: &str = "600000x128x1000";
+
 /// What stands behind `#` in the page's address: the data, and the settings that differ from those that suit it, as
 /// `application/x-www-form-urlencoded`.
 pub fn link(data: &str, config: &TrainConfig, defaults: &TrainConfig) -> String {
@@ -51,7 +54,9 @@ impl Link {
             }
         }
         for (key, value) in link_pairs(settings) {
-            if key != "data" {
+            if key == "plan" {
+                link.data = Some(format!("{SAMPLE}{IMAGINED}"));
+            } else if key != "data" {
                 link.sets.push(format!("{key}={value}"));
             } else if let Some(file) = value.strip_prefix(FILE) {
                 link.data = Some(file.to_owned());
@@ -114,5 +119,11 @@ mod tests {
         assert_eq!(odd.problems.len(), 2, "{:?}", odd.problems);
         let imagined = Link::read("", "data=600x8x30").data;
         assert_eq!(imagined.as_deref(), Some("sample:600x8x30"));
+        let planned = Link::read("", "#plan&steps=9");
+        assert_eq!(planned.data.as_deref(), Some("sample:600000x128x1000"));
+        assert_eq!(
+            (planned.sets, planned.problems),
+            (vec!["steps=9".to_owned()], Vec::new())
+        );
     }
 }

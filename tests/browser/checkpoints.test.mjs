@@ -165,6 +165,29 @@ test("a person's file is asked for again, and another one is refused", async () 
   });
 });
 
+test("a run goes on whatever was chosen about its cells since, on its file as it was read then", async () => {
+  const row = (i) => `${(i * 37) % 101},${i === 17 ? "" : i % 11},${i % 5},${"uvw"[i % 3]}`;
+  const file = await written("gaps.csv", ["height,mass,age,kind", ...Array.from({ length: 90 }, (_, i) => row(i))].join("\n"));
+  await on("?engine=cpu#memory_size=0&batch_size=16&hidden_layers=[8]&steps=30000", leaving, async (page) => {
+    await page.upload(file);
+    await page.click("mend-median");
+    await page.summary(/^gaps.csv: 90 rows of 3 features/);
+    await page.click("run");
+    await page.status(/^Training/);
+    await begun(page);
+    await save(page);
+    await page.find("missing-cells").selectOption("drop-columns");
+    await page.click("open");
+    await page.summary(/^gaps.csv: 90 rows of 2 features/);
+    await page.says("saved-run", /^Go on from step \d+ of 30.000 of gaps.csv\?/);
+    await page.click("go-on");
+    await page.summary(/^gaps.csv: 90 rows of 3 features/);
+    assert.equal(await page.find("missing-cells").inputValue(), "median");
+    await page.status(/^Training/);
+    assert.equal(await page.error(), "");
+  });
+});
+
 test("what was saved can be forgotten, and a new run is another one", async () => {
   await on(RUN, leaving, async (page) => {
     await page.click("run");

@@ -85,6 +85,14 @@ test("before training the first rows are shown, what stands out, and what to do 
     await cells.selectOption("drop-rows");
     await page.summary(/^holes.csv: 90 rows of 3 features/);
     assert.equal(await page.error(), "");
+    // What is chosen late can be chosen otherwise.
+    await cells.selectOption("refuse");
+    await page.says("error", /choose what becomes of such cells\.?\nNothing was changed: holes.csv is still in use/);
+    assert.equal(await cells.inputValue(), "drop-rows");
+    await cells.selectOption("median");
+    await page.summary(/^holes.csv: 91 rows of 3 features/);
+    await cells.selectOption("drop-rows");
+    await page.summary(/^holes.csv: 90 rows of 3 features/);
     const findings = await page.text("data-findings");
     assert.match(findings, /1 column holds one value in all rows, .*"always"/);
     assert.match(findings, /Row 90 is equal to row 1\./);
@@ -93,6 +101,18 @@ test("before training the first rows are shown, what stands out, and what to do 
     assert.deepEqual(table.map((line) => line.split(/\s+/).join(" ").trim()), [
       "Label height mass always", "u 0 0 7", "v 37 1 7", "w 74 2 7", "u 10 3 7", "v 47 4 7",
     ]);
+  });
+});
+
+test("a file with a gap in every column says so, and what becomes of its cells can be chosen otherwise", async () => {
+  const row = (i) => `${i === 3 ? "" : i},${i === 5 ? "" : i % 7},${"uv"[i % 2]}`;
+  const file = await written("gaps.csv", ["a,b,kind", ...Array.from({ length: 40 }, (_, i) => row(i))].join("\n"));
+  await on(`?engine=cpu#${SMALL}`, {}, async (page) => {
+    await page.upload(file);
+    await page.click("mend-drop-columns");
+    await page.says("error", /gaps.csv: every column holds a cell without a number, and nothing is left of the features: choose otherwise/);
+    await page.click("mend-drop-rows");
+    await page.summary(/^gaps.csv: 38 rows of 2 features/);
   });
 });
 
@@ -252,8 +272,8 @@ test("other data asks before it ends a run, and what the run brought stays", asy
     await page.upload(tree("trees.csv"));
     await page.click("open");
     await page.summary(/^trees.csv/);
-    assert.match(await page.text("notice"), /The run on Handwritten digits was stopped at step \d+\. What it brought stays, as faint lines\.$/);
-    assert.match(await page.page.innerText(".faint"), /^Faint lines: the run before on Handwritten digits, \d+ steps/);
+    assert.match(await page.text("notice"), /The run on Handwritten digits was stopped at step \d+\. What it brought is kept under Runs\.$/);
+    assert.equal(await page.page.innerText(".faint"), "");
     assert.equal(await page.text("status"), "Ready. Press Run, or Space.");
   });
 });

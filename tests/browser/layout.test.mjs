@@ -48,3 +48,15 @@ for (const [width, height] of [[1280, 720], [1440, 900], [1920, 1080], [390, 844
     });
   });
 }
+
+test("on a phone, Run shows the run", async () => {
+  await on("?engine=cpu#data=digits", { viewport: { width: 390, height: 844 } }, async (page) => {
+    const scrolled = () => page.page.evaluate(() => scrollY);
+    await page.page.evaluate(() => scrollTo(0, document.body.scrollHeight));
+    assert.ok((await scrolled()) > 300);
+    await page.click("run");
+    await page.status(/^Training/);
+    assert.equal(await scrolled(), 0);
+    assert.ok(await page.find("step-count").evaluate((count) => count.getBoundingClientRect().bottom < innerHeight));
+  });
+});

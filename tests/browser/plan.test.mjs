@@ -18,6 +18,14 @@ function native(sizes, ...settings) {
   return JSON.parse(text);
 }
 
+test("the link #plan needs no sizes", async () => {
+  await on("?engine=cpu#plan&memory_size=4096", { ready: /^Planned/ }, async (page) => {
+    await page.summary(/600\s000 rows of 128 features/);
+    assert.equal(await page.error(), "");
+    assert.match(page.page.url(), /#data=600000x128x1000&memory_size=4096$/);
+  });
+});
+
 test("sizes alone give memory, time and PML's share, by a link, and nothing runs on them", async () => {
   await on("?engine=cpu#data=600000x128x1000&batch_size=64&memory_size=16384", { ready: /^Planned/ }, async (page) => {
     await page.status(/^Planned/);

@@ -13,6 +13,7 @@ use crate::dialog::Dialog;
 use crate::focus;
 use crate::forecast::{RunForecast, time};
 use crate::keys::{self, Keys};
+use crate::knobs;
 use crate::link;
 use crate::map::Map;
 use crate::neighbours::Neighbours;
@@ -23,7 +24,6 @@ use crate::state::{Curves, Phase, Problem, State, View, capitalized};
 use crate::take_home::Pieces;
 use crate::terms::{self, Term};
 use crate::theme;
-use crate::{knobs, source};
 
 /// The whole page.
 #[component]
@@ -275,9 +275,7 @@ fn Question(state: State, session: Session) -> impl IntoView {
     };
     let then = move || match compares() {
         true => " It ends when other data is opened, and its table goes.",
-        false => {
-            " It ends when other data is opened, and what it brought so far stays as faint lines."
-        }
+        false => " It ends when other data is opened, and is kept under Runs.",
     };
     let open_text = move || match compares() {
         true => format!("Stop, open {}", name()),
@@ -434,7 +432,7 @@ fn Verdict(state: State, session: Session) -> impl IntoView {
     }
 }
 
-/// Says what the faint lines are: how the settings of that run differ from those of this one, or what data it was on.
+/// Says what the faint lines are: how the settings of that run differ from those of this one.
 #[component]
 fn Faint(state: State) -> impl IntoView {
     let text = Memo::new(move |_| {
@@ -444,12 +442,6 @@ fn Faint(state: State) -> impl IntoView {
             .latest_precision()
             .map_or_else(String::new, |value| format!(", precision@1 {value:.2}"));
         let curves = state.curves.read();
-        let data = match &state.data.read().as_ref() {
-            Some(data) if data.name != previous.data.name => {
-                format!(" on {}", source::shown_name(&previous.data.name))
-            }
-            _ => String::new(),
-        };
         // What it is compared with is the next run where there is none yet.
         let other = if curves.history.is_empty() {
             state.config.get()
@@ -460,14 +452,11 @@ fn Faint(state: State) -> impl IntoView {
         let settings: Vec<String> = differences
             .map(|(key, value)| knobs::said(&key, &value))
             .collect();
-        let settings = match (&data[..], &settings[..]) {
-            ("", []) => "the same settings".to_owned(),
-            ("", settings) => settings.join(", "),
-            _ => format!("{} steps", previous.step()),
+        let settings = match &settings[..] {
+            [] => "the same settings".to_owned(),
+            settings => settings.join(", "),
         };
-        Some(format!(
-            "Faint lines: the run before{data}, {settings}{score}"
-        ))
+        Some(format!("Faint lines: the run before, {settings}{score}"))
     });
     // Runs that are ticked stand in its place.
     let legend = Memo::new(move |_| state.runs.beside(KeptRun::title));

@@ -429,7 +429,7 @@ impl Scale {
 const PAUSE: Duration = Duration::from_millis(100);
 /// What the axes take beside the lines, in CSS pixels.
 const LEFT: f64 = 54.0;
-const RIGHT: f64 = 12.0;
+const RIGHT: f64 = 20.0;
 const BELOW: f64 = 20.0;
 const ABOVE: f64 = 6.0;
 /// How high a label of the axis is, with what is left free around it, in CSS pixels.

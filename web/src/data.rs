@@ -2,7 +2,7 @@
 
 use leptos::html::Select;
 use leptos::prelude::*;
-use nearfar::{DataReport, Format, Missing, SAMPLES};
+use nearfar::{DataReport, Format, IMAGINED, Missing, SAMPLES};
 use wasm_bindgen::JsCast as _;
 use web_sys::{DataTransfer, DragEvent, File, FileList, HtmlInputElement};
 
@@ -88,9 +88,6 @@ pub(crate) fn Data(state: State, session: Session) -> impl IntoView {
         </section>
     }
 }
-
-/// The choice of data that is imagined, and what is imagined first: rows, features and classes.
-const IMAGINED: &str = "600000x128x1000";
 
 /// The sizes of data that is imagined.
 #[component]

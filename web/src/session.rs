@@ -259,6 +259,10 @@ impl Session {
             self.state.aside.set(None);
             self.state.view.set(View::Run);
             self.state.stage.set(Phase::Starting);
+            // On a phone the button is always there, and what the run shows may be far above.
+            if is_phone() {
+                window().scroll_to_with_x_and_y(0.0, 0.0);
+            }
             let config = Box::new(config);
             self.send(&Command::Start { config, steps }, &[]);
         }
@@ -425,4 +429,10 @@ pub(crate) fn spawn(
     worker.set_onerror(Some(on_error.as_ref().unchecked_ref()));
     on_error.forget();
     Some(worker)
+}
+
+/// Whether the page has the width of a phone, as the style sheet has it.
+fn is_phone() -> bool {
+    let narrow = window().match_media("(max-width: 700px)").ok().flatten();
+    narrow.is_some_and(|narrow| narrow.matches())
 }

@@ -559,13 +559,15 @@ impl State {
         } else {
             if untrack(|| self.has_run()) {
                 self.tell(format!(
-                    "The run on {} was stopped at step {}. What it brought stays, as faint lines.",
+                    "The run on {} was stopped at step {}. What it brought is kept under Runs.",
                     shown_name(&before.data.name),
                     before.step()
                 ));
             }
             Some(before)
         };
+        // Lines of other data say nothing beside these.
+        let previous = previous.filter(|before| before.data.name == data.name);
         self.raw_map.set(None);
         self.compare.recall(&data);
         self.clear();
