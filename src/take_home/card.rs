@@ -1,5 +1,6 @@
 //! The model card: what the head was trained on, how, what it scores and what that is worth, in Markdown.
 
+use super::head::Head;
 use super::results::{Results, data_name};
 use super::text::markdown;
 use crate::ledger::Bytes;
@@ -138,6 +139,45 @@ pub(super) fn settings(report: &RunReport) -> Vec<(String, String)> {
     settings
 }
 
+/// The head in PyTorch, from its safetensors file.
+fn in_pytorch(head: &Head) -> String {
+    let layers: Vec<String> = head
+        .layers
+        .iter()
+        .map(|layer| format!("torch.nn.Linear({}, {})", layer.shape[1], layer.shape[0]))
+        .collect();
+    let mut lines = vec![
+        "import torch".to_owned(),
+        "from safetensors.torch import load_file".to_owned(),
+        String::new(),
+        format!(
+            "head = torch.nn.Sequential({})",
+            layers.join(", torch.nn.ReLU(), ")
+        ),
+        "head.load_state_dict(load_file(\"head.safetensors\"))".to_owned(),
+        format!(
+            "rows = torch.rand(5, {})  # yours: float32, unscaled, the columns in the order of the file",
+            head.inputs()
+        ),
+    ];
+    if !head.filled.is_empty() {
+        lines.insert(0, "import json\n".to_owned());
+        lines[2] =
+            "from safetensors import safe_open\nfrom safetensors.torch import load_file".to_owned();
+        lines.push(
+            "with safe_open(\"head.safetensors\", \"pt\") as file:\n    medians = json.loads(file.metadata()[\"filled\"])\n\
+             for column, median in medians:  # cells without a number\n    \
+                 rows[:, column] = torch.where(rows[:, column].isfinite(), rows[:, column], median)"
+                .to_owned(),
+        );
+    }
+    lines.push(
+        "with torch.no_grad():\n    embeddings = torch.nn.functional.normalize(head(rows))"
+            .to_owned(),
+    );
+    lines.join("\n")
+}
+
 /// The card.
 pub(super) fn card(results: &Results) -> Vec<u8> {
     let (report, head) = (&results.report, &results.head);
@@ -162,8 +202,7 @@ pub(super) fn card(results: &Results) -> Vec<u8> {
     if !head.filled.is_empty() {
         line(format!(
             "Cells that held no number were filled with the median of their column; there were some in {} of {} columns. `nearfar \
-             embed` and the ONNX file fill them with the same numbers. For PyTorch these are in the metadata of the safetensors \
-             file, under `filled`: pairs of a column, counted from 0, and its median.\n",
+             embed`, the ONNX file and the lines below fill them with the same numbers.\n",
             head.filled.len(),
             head.inputs()
         ));
@@ -209,6 +248,12 @@ pub(super) fn card(results: &Results) -> Vec<u8> {
                 line(format!("- {}", markdown(note)));
             }
         }
+    }
+    line("\n## In PyTorch\n\n```python".to_owned());
+    line(in_pytorch(head));
+    line("```".to_owned());
+    if report.baseline.linear.is_some() {
+        line("\n`linear.safetensors` holds the linear map of the table in the same way: one layer, `0.weight` and `0.bias`.".to_owned());
     }
     if !report.warnings.is_empty() {
         line("\n## Warnings\n".to_owned());
@@ -259,6 +304,7 @@ mod tests {
             "- Nearfar: 0.1.0",
             "| miner.type\\_of\\_triplets | semihard |",
             "**Keep this head.",
+            "head = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))",
             "- Data: &lt;script&gt;alert(1)&lt;script&gt;\\|\\*x\\*.csv",
         ] {
             assert!(text.contains(part), "{part}\n{text}");

@@ -1,9 +1,11 @@
 """Takes home what Nearfar trains, and compares what other programs make of it with what Nearfar says.
 
 Round trip: heads of several shapes, with and without scaling, are trained, and rows go through `nearfar embed`, onnxruntime (one row
-and all at once), torch with the safetensors, and sentence_transformers: within 1e-5 everywhere. --plant puts faults into each of
+and all at once), torch with the safetensors, the lines of the model card, and sentence_transformers: within 1e-5 everywhere. --plant puts faults into each of
 these and fails unless every one is rejected. The folder, its archive and every piece that `export` makes of either have the same
 bytes.
+
+Gaps: of a file with empty cells the head keeps the medians, and onnxruntime and the card's lines fill them as `nearfar embed` does.
 
 Script: `nearfar_train.py` of a run, plain and under torchrun with two processes (gloo, on the CPU).
 - Without a step, precision@1 of the test rows is that of Nearfar's report: same rows, sides, scaling and scores.
@@ -59,8 +61,8 @@ def nearfar(asked, *words):
     return done.stdout if done.returncode == 0 else sys.exit(f"{words}: {done.stderr}")
 
 
-def train(asked, out, data, sets, seed=0):
-    words = ["train", "--engine", "cpu", "--json", "--data", data, "--out", out, "--seed", seed]
+def train(asked, out, data, sets, seed=0, more=()):
+    words = ["train", "--engine", "cpu", "--json", "--data", data, "--out", out, "--seed", seed, *more]
     return json.loads(nearfar(asked, *words, *[word for set in sets for word in ("--set", set)]))
 
 
@@ -89,6 +91,23 @@ def through_torch(run, x, relu=True):
         if index < last and relu:
             rows = rows.relu()
     return rows.numpy()
+
+
+def through_card(run, x):
+    """What the lines for PyTorch in the model card make of rows."""
+    text = (run / "model_card.md").read_text()
+    code = text.split("```python\n")[1].split("```")[0]
+    lines = code.splitlines()
+    at = next(i for i, line in enumerate(lines) if line.startswith("rows = "))
+    lines[at] = "rows = given.clone()"
+    names = {"given": torch.from_numpy(x)}
+    before = os.getcwd()
+    os.chdir(run)
+    try:
+        exec("\n".join(lines), names)
+    finally:
+        os.chdir(before)
+    return names["embeddings"].numpy()
 
 
 def through_onnx(path, x):
@@ -142,6 +161,7 @@ def round_trip(asked, folder):
             theirs = {
                 "onnxruntime": through_onnx(run / "head.onnx", x),
                 "torch": unit(through_torch(run, x)),
+                "model card": through_card(run, x),
                 "sentence_transformers": through_sentence_transformers(run / "sentence-transformers", x),
             }
             off = {peer: float(abs(ours - rows).max()) for peer, rows in theirs.items()}
@@ -149,6 +169,7 @@ def round_trip(asked, folder):
             wrong += [f"{name}, {data}: {peer}" for peer, rows in theirs.items() if differs(ours, rows)]
             if asked.plant:
                 wrong += [f"{name}: not rejected: {what}" for what, rows in planted(run, x, folder) if not differs(ours, rows)]
+    wrong += gaps(asked, folder, csv, odd)
     # The archive holds the files of the folder, and gives what the folder gives.
     archive = folder / "run.zip"
     nearfar(asked, "export", run, "--format", "zip", "--out", archive)
@@ -176,6 +197,26 @@ def round_trip(asked, folder):
     best = np.sort(similarities, 1)[:, ::-1][:, : near["ids"].shape[1]]
     wrong += ["neighbours"] if differs(near["similarities"], best) or not np.array_equal(near["rows"], test) else []
     print(f"archive of {len(held)} files and its pieces: {'as the folder' if not wrong else 'DIFFERS'}")
+    return wrong
+
+
+def gaps(asked, folder, csv, odd):
+    """What differs where cells held no number: whoever embeds fills them with the medians that went with the head."""
+    text, x = csv.read_text().splitlines(), odd.copy()
+    for row, column in ((3, 0), (17, 0), (40, 4)):
+        cells = text[row + 1].split(",")
+        cells[column], x[row, column] = "", np.nan
+        text[row + 1] = ",".join(cells)
+    holes, run, out = folder / "holes.csv", folder / "gaps", folder / "x.npy"
+    holes.write_text("\n".join(text) + "\n")
+    train(asked, run, holes, ["steps=30", "memory_size=64", "standardize=true"], more=("--missing", "median"))
+    nearfar(asked, "embed", "--engine", "cpu", "--model", run, "--data", holes, "--out", out)
+    ours = np.load(out)
+    theirs = {"onnxruntime": through_onnx(run / "head.onnx", x), "model card": through_card(run, x)}
+    print(f"gaps: largest differences {', '.join(f'{k} {abs(ours - v).max():.1e}' for k, v in theirs.items())}")
+    wrong = [f"gaps: {peer}" for peer, rows in theirs.items() if differs(ours, rows)]
+    if asked.plant and not differs(ours, through_card(run, np.nan_to_num(x))):
+        wrong.append("gaps: not rejected: zeros in place of medians")
     return wrong
 
 
