@@ -104,11 +104,26 @@ fn until(row: vec4u, end: u32, v_an: f32, margin: f32, open: bool) -> u32 {
   return low;
 }
 
+/// How many of the row's thresholds have tm <= each of two margins, of one threshold at least. By halves, as often for every
+/// reference: what is read for one margin does not wait for the other.
+fn until_both(row: vec4u, v_an: f32, margins: vec2f) -> vec2u {
+  var before = vec2u();
+  for (var half = 1u << firstLeadingBit(row.w); half > 0u; half /= 2u) {
+    let next = before + half;
+    let last = min(next, vec2u(row.w)) - 1u;
+    let tm = vec2f(margin_at(row, last.x, v_an), margin_at(row, last.y, v_an));
+    before = select(before, next, (next <= vec2u(row.w)) & (tm <= margins));
+  }
+  return before;
+}
+
+/// Of a row with one threshold at least.
 fn meet(row: vec4u, s_an: f32) -> Meeting {
   var m: Meeting;
   let v_an = value(s_an);
-  m.within = until(row, row.w, v_an, params.miner_margin, false);
-  m.hard = until(row, m.within, v_an, 0.0, false);
+  let before = until_both(row, v_an, vec2f(params.miner_margin, 0.0));
+  m.within = before.x;
+  m.hard = min(before.y, m.within);
   // Where both margins are one, as they mostly are, only thresholds that lie right at it are not active.
   var costing = m.within;
   let last = max(m.within, 1u) - 1u;
@@ -259,8 +274,17 @@ fn mine(
     let k = i % width;
     var sum = vec4f();
     if any_active {
-      for (var r = 0u; r < end; r++) {
-        sum = fma(vec4f(weights[r][o]), component(start + r, k), sum);
+      // Four references are on their way at once; what stands behind the last weighs nothing.
+      for (var r = 0u; r < end; r += 4u) {
+        let at = min(vec4u(0u, 1u, 2u, 3u) + start + r, vec4u(params.references - 1u));
+        let a = component(at.x, k);
+        let b = component(at.y, k);
+        let c = component(at.z, k);
+        let d = component(at.w, k);
+        sum = fma(vec4f(weights[r][o]), a, sum);
+        sum = fma(vec4f(weights[r + 1u][o]), b, sum);
+        sum = fma(vec4f(weights[r + 2u][o]), c, sum);
+        sum = fma(vec4f(weights[r + 3u][o]), d, sum);
       }
     }
     if first + o < params.rows {

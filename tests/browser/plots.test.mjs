@@ -133,10 +133,10 @@ test("steps are looked at closer by a drag, a wheel or their numbers, in all plo
       const [first, last] = await Promise.all(["first-step", "last-step"].map((id) => page.find(id).inputValue()));
       return first === "" && last === "" ? null : [Number(first), Number(last)];
     };
-    // A place of a plot: 54 pixels are left of its lines, 12 right.
+    // A place of a plot: 54 pixels are left of its lines, 20 right.
     const at = async (id, share) => {
       const { x, y, width, height } = await page.find(id).boundingBox();
-      return [x + 54 + share * (width - 66), y + height / 2];
+      return [x + 54 + share * (width - 74), y + height / 2];
     };
     const near = (found, first, last) => assert.ok(found && Math.abs(found[0] - first) <= 1 && Math.abs(found[1] - last) <= 1, `${found}: about ${first} to ${last}`);
     const differ = (some, others) => some.forEach((plot, i) => assert.notEqual(plot, others[i], over[i]));
@@ -238,7 +238,7 @@ test("the pointer over a plot has its step and what stood there in all plots, an
     const over = async (id, share) => {
       await page.find(id).scrollIntoViewIfNeeded();
       const { x, y, width, height } = await page.find(id).boundingBox();
-      await mouse.move(x + 54 + share * (width - 66), y + height / 2);
+      await mouse.move(x + 54 + share * (width - 74), y + height / 2);
     };
     const last = await numbers();
     const plain = await page.settled("chart-loss");
