@@ -224,6 +224,20 @@ fn advice(raw: &Standing, linear: Option<(&Standing, bool)>) -> &'static str {
             _ => LINEAR_IS_BETTER,
         };
     }
+    // What it does better than the raw features, a linear map may do better still.
+    let linear_is = |measure: fn(&Standing) -> Is| linear.map(|(linear, _)| measure(linear));
+    match (raw.nearest, raw.groups) {
+        (Is::Worse, Is::Better) if linear_is(|linear| linear.groups) == Some(Is::Worse) => {
+            return "Do not ship this head: for the nearest row the raw features do better, for whole groups a linear map.";
+        }
+        (Is::Alike, Is::Better) if linear_is(|linear| linear.groups) == Some(Is::Worse) => {
+            return "Do not ship this head: the raw features do as well for the nearest row, and a linear map better for whole groups.";
+        }
+        (Is::Better, Is::Worse) if linear_is(|linear| linear.nearest) == Some(Is::Worse) => {
+            return "Do not ship this head: for the nearest row a linear map does better, for whole groups the raw features.";
+        }
+        _ => {}
+    }
     if let (Is::Alike, Is::Better, Some(Is::Alike)) = (
         raw.nearest,
         raw.groups,
@@ -603,6 +617,36 @@ mod tests {
         // A linear map that is worse than no map is no advice.
         let bad = say((900, 0.5), (990, 0.7), Some((900, 0.5)));
         assert!(bad.contains("the raw features do better"), "{bad}");
+    }
+
+    #[test]
+    fn a_head_that_the_raw_features_beat_at_one_and_a_linear_map_at_the_other_is_not_kept() {
+        for (raw, linear, advice) in [
+            (
+                (990, 0.4),
+                (895, 0.6),
+                "Do not ship this head: for the nearest row the raw features do better, for whole groups a linear map.",
+            ),
+            (
+                (895, 0.4),
+                (800, 0.6),
+                "Do not ship this head: the raw features do as well for the nearest row, and a linear map better for whole",
+            ),
+            (
+                (800, 0.6),
+                (990, 0.4),
+                "Do not ship this head: for the nearest row a linear map does better, for whole groups the raw features.",
+            ),
+            // A linear map that is no better changes nothing.
+            (
+                (990, 0.4),
+                (895, 0.45),
+                "Keep this head if you need whole groups; for the nearest row the raw",
+            ),
+        ] {
+            let text = say((900, 0.5), raw, Some(linear));
+            assert!(text.starts_with(advice), "{raw:?}, {linear:?}: {text}");
+        }
     }
 
     #[test]
