@@ -87,15 +87,13 @@ fn margin_at(row: vec4u, place: u32, v_an: f32) -> f32 {
   return value(bitcast<f32>(ordered[row.z + place].x)) - v_an;
 }
 
-/// How many of the row's thresholds before `end` have tm <= margin, or tm < margin where `open`. Rounding is monotone, so they
-/// come first.
-fn until(row: vec4u, end: u32, v_an: f32, margin: f32, open: bool) -> u32 {
+/// How many of the row's thresholds have tm < margin. Rounding is monotone, so they come first.
+fn until(row: vec4u, v_an: f32, margin: f32) -> u32 {
   var low = 0u;
-  var high = end;
+  var high = row.w;
   while low < high {
     let middle = (low + high) / 2u;
-    let tm = margin_at(row, middle, v_an);
-    if tm < margin || (tm == margin && !open) {
+    if margin_at(row, middle, v_an) < margin {
       low = middle + 1u;
     } else {
       high = middle;
@@ -104,8 +102,8 @@ fn until(row: vec4u, end: u32, v_an: f32, margin: f32, open: bool) -> u32 {
   return low;
 }
 
-/// How many of the row's thresholds have tm <= each of two margins, of one threshold at least. By halves, as often for every
-/// reference: what is read for one margin does not wait for the other.
+/// How many have tm <= each of two margins, in a row of one threshold at least. By halves, as often for every reference: what is
+/// read for one margin does not wait for the other.
 fn until_both(row: vec4u, v_an: f32, margins: vec2f) -> vec2u {
   var before = vec2u();
   for (var half = 1u << firstLeadingBit(row.w); half > 0u; half /= 2u) {
@@ -129,7 +127,7 @@ fn meet(row: vec4u, s_an: f32) -> Meeting {
   let last = max(m.within, 1u) - 1u;
   let is_one = params.loss_margin == params.miner_margin;
   if !is_one || (m.within > 0u && margin_at(row, last, v_an) == params.miner_margin) {
-    costing = until(row, row.w, v_an, params.loss_margin, true);
+    costing = until(row, v_an, params.loss_margin);
   }
   switch params.kind {
     case ALL: { m.mined = vec2u(0u, m.within); }

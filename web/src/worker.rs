@@ -176,7 +176,7 @@ struct Core {
     timed: u32,
     /// Kernels that are not compiled on the engine yet, the next one last.
     cold: Vec<&'static Kernel>,
-    /// The shape of tiles that the GPU is fastest with.
+    /// Which GPU is fastest with which shape of tiles, as [`tuned_text`] says it.
     tuned: Option<String>,
     /// The device that was tested, and how fast it is.
     tested: Option<(DeviceInfo, SelfTest)>,
