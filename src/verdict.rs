@@ -225,15 +225,15 @@ fn advice(raw: &Standing, linear: Option<(&Standing, bool)>) -> &'static str {
         };
     }
     // What it does better than the raw features, a linear map may do better still.
-    let linear_is = |measure: fn(&Standing) -> Is| linear.map(|(linear, _)| measure(linear));
-    match (raw.nearest, raw.groups) {
-        (Is::Worse, Is::Better) if linear_is(|linear| linear.groups) == Some(Is::Worse) => {
+    let beside_linear = linear.map(|(linear, _)| (linear.nearest, linear.groups));
+    match (raw.nearest, raw.groups, beside_linear) {
+        (Is::Worse, Is::Better, Some((_, Is::Worse))) => {
             return "Do not ship this head: for the nearest row the raw features do better, for whole groups a linear map.";
         }
-        (Is::Alike, Is::Better) if linear_is(|linear| linear.groups) == Some(Is::Worse) => {
+        (Is::Alike, Is::Better, Some((_, Is::Worse))) => {
             return "Do not ship this head: the raw features do as well for the nearest row, and a linear map better for whole groups.";
         }
-        (Is::Better, Is::Worse) if linear_is(|linear| linear.nearest) == Some(Is::Worse) => {
+        (Is::Better, Is::Worse, Some((Is::Worse, _))) => {
             return "Do not ship this head: for the nearest row a linear map does better, for whole groups the raw features.";
         }
         _ => {}

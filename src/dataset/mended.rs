@@ -42,7 +42,7 @@ impl RowSource {
     /// missing; says in the notes what was done, and gives the columns that are filled, and with what. `say` hears how far it is.
     ///
     /// # Errors
-    /// [`crate::Error::Data`] when nothing is left, and when the file cannot be read.
+    /// [`crate::Error::Cells`] when nothing is left; [`crate::Error::Data`] when the file cannot be read.
     pub(super) async fn mend(
         &mut self,
         name: &str,

@@ -207,7 +207,7 @@ impl Dataset {
     /// number, for which the file is looked over: `say` hears how far.
     ///
     /// # Errors
-    /// [`Error::Data`] when there are fewer than two classes, and when nothing is left.
+    /// [`Error::Data`] when there are fewer than two classes; [`Error::Cells`] when nothing is left.
     pub async fn streamed(
         name: String,
         mut features: RowSource,

@@ -146,36 +146,22 @@ fn in_pytorch(head: &Head) -> String {
         .iter()
         .map(|layer| format!("torch.nn.Linear({}, {})", layer.shape[1], layer.shape[0]))
         .collect();
-    let mut lines = vec![
-        "import torch".to_owned(),
-        "from safetensors.torch import load_file".to_owned(),
-        String::new(),
-        format!(
-            "head = torch.nn.Sequential({})",
-            layers.join(", torch.nn.ReLU(), ")
-        ),
-        "head.load_state_dict(load_file(\"head.safetensors\"))".to_owned(),
-        format!(
-            "rows = torch.rand(5, {})  # yours: float32, unscaled, the columns in the order of the file",
-            head.inputs()
-        ),
-    ];
-    if !head.filled.is_empty() {
-        lines.insert(0, "import json\n".to_owned());
-        lines[2] =
-            "from safetensors import safe_open\nfrom safetensors.torch import load_file".to_owned();
-        lines.push(
+    let (inputs, layers) = (head.inputs(), layers.join(", torch.nn.ReLU(), "));
+    let (reads, fills) = match head.filled.is_empty() {
+        true => ("", ""),
+        false => (
+            "import json\n\nfrom safetensors import safe_open\n",
             "with safe_open(\"head.safetensors\", \"pt\") as file:\n    medians = json.loads(file.metadata()[\"filled\"])\n\
              for column, median in medians:  # cells without a number\n    \
-                 rows[:, column] = torch.where(rows[:, column].isfinite(), rows[:, column], median)"
-                .to_owned(),
-        );
-    }
-    lines.push(
-        "with torch.no_grad():\n    embeddings = torch.nn.functional.normalize(head(rows))"
-            .to_owned(),
-    );
-    lines.join("\n")
+                 rows[:, column] = torch.where(rows[:, column].isfinite(), rows[:, column], median)\n",
+        ),
+    };
+    format!(
+        "{reads}import torch\nfrom safetensors.torch import load_file\n\nhead = torch.nn.Sequential({layers})\n\
+         head.load_state_dict(load_file(\"head.safetensors\"))\n\
+         rows = torch.rand(5, {inputs})  # yours: float32, unscaled, the columns in the order of the file\n\
+         {fills}with torch.no_grad():\n    embeddings = torch.nn.functional.normalize(head(rows))"
+    )
 }
 
 /// The card.
