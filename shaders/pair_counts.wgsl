@@ -47,11 +47,11 @@ fn count(
     }
   }
   workgroupBarrier();  // all pairs are counted before the counts are read
-  if lane < 2u * BINS {
-    let value = atomicLoad(&pairs[lane]);
-    let old = atomicAdd(&report[params.report + 2u * lane], value);
+  for (var bin = lane; bin < 2u * BINS; bin += WORKGROUP_SIZE) {
+    let value = atomicLoad(&pairs[bin]);
+    let old = atomicAdd(&report[params.report + 2u * bin], value);
     if old + value < old {
-      atomicAdd(&report[params.report + 2u * lane + 1u], 1u);
+      atomicAdd(&report[params.report + 2u * bin + 1u], 1u);
     }
   }
 }

@@ -14,8 +14,8 @@
 //                                                             their order; what the row's sum has beside <G_a, anchor>; a window of both at a time
 // share_with_references   one workgroup per 8 references      G of in-batch references: += sum over anchors of weight * anchor
 //
-// Sums over rows or references go in segments of SEGMENT, one owner each, ascending: a dispatch of mine has SEGMENT
-// invocations in a workgroup, one of finish may have fewer.
+// Sums over rows or references go in segments of SEGMENT, one owner each, ascending: the bits of mine and of finish do not
+// depend on the workgroup's size.
 
 const SEGMENT = 256u;
 const OWNERS = 8u;  // rows that one workgroup serves
@@ -49,7 +49,7 @@ const BINS = 64u;  // over [-1, 1]; the last holds 1 as well
 @group(0) @binding(8) var<storage, read_write> report: array<atomic<u32>>;    // in mine
 @group(0) @binding(8) var<storage, read_write> gradient: array<vec4f>;  // in finish and references
 
-var<workgroup> weights: array<array<f32, OWNERS>, WORKGROUP_SIZE>;  // 8 KiB
+var<workgroup> weights: array<array<f32, OWNERS>, SEGMENT>;  // 8 KiB
 var<workgroup> tally: array<atomic<u32>, TOTALS>;                   // the workgroup's totals, 40 bytes
 var<workgroup> pairs: array<atomic<u32>, 2u * BINS>;                // its pairs, 512 bytes
 // In finish:
@@ -224,33 +224,36 @@ fn mine(
   if first >= params.rows {
     return;
   }
-  let start = segment * WORKGROUP_SIZE;
-  let reference = min(start + lane, params.references - 1u);
-  let s = similarities(first, reference);
-  let tag = tags[reference];
+  let start = segment * SEGMENT;
   var counts: array<u32, TOTALS / 2u>;  // of OWNERS rows with at most 2^24 positives each
-  for (var o = 0u; o < OWNERS; o++) {
-    var weight = 0.0;
-    if first + o < params.rows && start + lane < params.references {
-      let row = batch[params.batch + first + o];
-      if params.pairs != NOWHERE {
-        count_pair(row, tag, s[o]);
-      }
-      if tag.x != row.x && row.w > 0u {
-        let m = meet(row, s[o]);
-        if m.low < m.high {
-          atomicAdd(&books[row.z + m.low], 1u);
-          atomicSub(&books[row.z + m.high], 1u);
-          weight = f32(m.high - m.low) * slope(s[o]);
+  for (var place = 0u; place < SEGMENT; place += WORKGROUP_SIZE) {
+    let slot = place + lane;
+    let reference = min(start + slot, params.references - 1u);
+    let s = similarities(first, reference);
+    let tag = tags[reference];
+    for (var o = 0u; o < OWNERS; o++) {
+      var weight = 0.0;
+      if first + o < params.rows && start + slot < params.references {
+        let row = batch[params.batch + first + o];
+        if params.pairs != NOWHERE {
+          count_pair(row, tag, s[o]);
         }
-        counts[VALID / 2u] += row.w;
-        counts[WITHIN / 2u] += m.within;
-        counts[HARDER / 2u] += m.hard;
-        counts[MINED / 2u] += m.mined.y - m.mined.x;
-        counts[ACTIVE / 2u] += m.high - m.low;
+        if tag.x != row.x && row.w > 0u {
+          let m = meet(row, s[o]);
+          if m.low < m.high {
+            atomicAdd(&books[row.z + m.low], 1u);
+            atomicSub(&books[row.z + m.high], 1u);
+            weight = f32(m.high - m.low) * slope(s[o]);
+          }
+          counts[VALID / 2u] += row.w;
+          counts[WITHIN / 2u] += m.within;
+          counts[HARDER / 2u] += m.hard;
+          counts[MINED / 2u] += m.mined.y - m.mined.x;
+          counts[ACTIVE / 2u] += m.high - m.low;
+        }
       }
+      weights[slot][o] = weight;
     }
-    weights[lane][o] = weight;
   }
   for (var i = 0u; i < TOTALS / 2u; i++) {
     if counts[i] > 0u {
@@ -258,14 +261,16 @@ fn mine(
     }
   }
   workgroupBarrier();  // weights, tally and pairs are complete before they are read
-  if params.pairs != NOWHERE && lane < 2u * BINS {
-    add_pairs(lane);
+  if params.pairs != NOWHERE {
+    for (var bin = lane; bin < 2u * BINS; bin += WORKGROUP_SIZE) {
+      add_pairs(bin);
+    }
   }
   if lane < TOTALS / 2u {
     add(lane * 2u);
   }
   let any_active = (atomicLoad(&tally[ACTIVE]) | atomicLoad(&tally[ACTIVE + 1u])) > 0u;
-  let end = min(WORKGROUP_SIZE, params.references - start);
+  let end = min(SEGMENT, params.references - start);
   let width = params.stride + 1u;
   for (var i = lane; i < OWNERS * width; i += WORKGROUP_SIZE) {
     let o = i / width;

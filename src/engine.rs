@@ -94,10 +94,7 @@ impl Engine {
         };
         let (backend, info, reason) = match gpu {
             Ok(gpu) => {
-                let info = DeviceInfo {
-                    shape: choice.shape,
-                    ..gpu.info().clone()
-                };
+                let info = gpu.info().clone();
                 let reason = match choice.asks_for_gpu() {
                     true => Reason::AskedFor,
                     false => Reason::Hardware,
@@ -644,7 +641,7 @@ async fn open_gpu(choice: &EngineChoice, ledger: &MemoryLedger) -> Result<Result
     if info.software && !asked_for {
         return Ok(Err(Reason::OnlySoftware(info.adapter)));
     }
-    match Gpu::open(adapter, choice.trusted, ledger).await {
+    match Gpu::open(adapter, choice, ledger).await {
         Err(Error::Device(why)) if !asked_for => Ok(Err(Reason::NoDevice(why))),
         opened => opened.map(Ok),
     }

@@ -159,7 +159,7 @@ impl EmbeddingModel {
         Self {
             widths: widths.to_vec(),
             layers: Self::layers(widths),
-            shape: Shape::of_layers(engine.info()),
+            shape: Shape::of_device(engine.info()),
             parameters: workspace.take(label),
             dropout: 0.0,
             seed: 0,

@@ -101,16 +101,23 @@ async fn results(shape: TileShape) -> Vec<Vec<u32>> {
     all.push(vec![count as u32, sum]);
 
     let dataset = Rc::new(Dataset::sample("digits", 0).expect("is there"));
-    let config = dataset.default_config();
-    let config = config.with_set("memory_size=256").expect("sets");
-    let trainer = Trainer::new(open().await, dataset, config).await;
-    let mut trainer = trainer.expect("fits");
-    while trainer.step() < 12 {
-        let left = 12 - trainer.step();
-        trainer.advance(left).await.expect("steps");
-    }
-    for layer in trainer.weights().await.expect("reads") {
-        all.push(bits(&layer.weight));
+    for loss in ["triplet-margin", "multi-similarity"] {
+        let mut config = dataset.default_config();
+        for setting in ["memory_size=256", &format!("loss={loss}")] {
+            config = config.with_set(setting).expect("sets");
+        }
+        let trainer = Trainer::new(open().await, Rc::clone(&dataset), config).await;
+        let mut trainer = trainer.expect("fits");
+        while trainer.step() < 12 {
+            let left = 12 - trainer.step();
+            for report in trainer.advance(left).await.expect("steps") {
+                let said = format!("{:?}", (report.loss, report.mining));
+                all.push(said.bytes().map(u32::from).collect());
+            }
+        }
+        for layer in trainer.weights().await.expect("reads") {
+            all.push(bits(&layer.weight));
+        }
     }
     all
 }

@@ -7,9 +7,14 @@ use std::rc::Rc;
 
 use super::vec::Binding;
 use super::{PARAMS_BYTES, trusted};
+use crate::device::TileShape;
 
 /// Most storage buffers a kernel can have: the base of WebGPU.
 const MAX_BINDINGS: usize = 8;
+
+/// Invocations of a workgroup where barriers are dear, of a kernel that gives the same bits with any number: software adapters
+/// start each invocation that waits by itself.
+const NARROW: u32 = 32;
 
 /// How a kernel uses a storage buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -35,6 +40,18 @@ pub struct Kernel {
     pub workgroup_size: u32,
     /// Bytes of workgroup memory.
     pub workgroup_bytes: u32,
+    /// Whether a workgroup does the same, to the bit, with fewer invocations: [`TileShape::Strip`] takes 32 of them.
+    pub any_size: bool,
+}
+
+impl Kernel {
+    /// Invocations of a workgroup in the work of this shape.
+    pub fn size_in(&self, shape: TileShape) -> u32 {
+        match shape {
+            TileShape::Strip if self.any_size => self.workgroup_size.min(NARROW),
+            _ => self.workgroup_size,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -53,20 +70,25 @@ struct Layout {
 type BufferIds = [u64; MAX_BINDINGS];
 
 /// The compiled kernels, the layouts they share, and the bind groups of the buffers in use.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Pipelines {
     /// Compile without runtime checks.
     trusted: bool,
+    /// What workgroups are cut for.
+    shape: TileShape,
     compiled: RefCell<HashMap<&'static str, Rc<Pipeline>>>,
     layouts: RefCell<HashMap<&'static [Access], Rc<Layout>>>,
     bind_groups: RefCell<HashMap<(&'static [Access], BufferIds), wgpu::BindGroup>>,
 }
 
 impl Pipelines {
-    pub(super) fn new(trusted: bool) -> Self {
+    pub(super) fn new(trusted: bool, shape: TileShape) -> Self {
         Self {
             trusted,
-            ..Self::default()
+            shape,
+            compiled: RefCell::default(),
+            layouts: RefCell::default(),
+            bind_groups: RefCell::default(),
         }
     }
 
@@ -104,7 +126,7 @@ impl Pipelines {
             module: &module,
             entry_point: Some(kernel.entry),
             compilation_options: wgpu::PipelineCompilationOptions {
-                constants: &[("WORKGROUP_SIZE", f64::from(kernel.workgroup_size))],
+                constants: &[("WORKGROUP_SIZE", f64::from(kernel.size_in(self.shape)))],
                 ..Default::default()
             },
             cache: None,

@@ -22,7 +22,7 @@ pub use kernel::{Access, Kernel};
 pub use timer::{DeviceTime, KernelTime};
 pub use vec::{Binding, GpuVec};
 
-use crate::device::DeviceInfo;
+use crate::device::{DeviceInfo, EngineChoice, TileShape};
 use crate::error::{Error, Result};
 use crate::ledger::{MemoryLedger, Purpose, Reservation};
 use crate::order;
@@ -90,12 +90,16 @@ impl Adapter {
 }
 
 impl Gpu {
-    /// Opens an adapter, `trusted` as [`EngineChoice`](crate::EngineChoice) has it.
+    /// Opens an adapter, its shaders and its shape as is chosen.
     ///
     /// # Errors
     /// [`Error::Device`] when it gives no device; [`Error::Refused`] when the budget does not hold the 2.1 MiB of fixed
     /// buffers.
-    pub async fn open(adapter: Adapter, trusted: bool, ledger: &MemoryLedger) -> Result<Self> {
+    pub async fn open(
+        adapter: Adapter,
+        choice: &EngineChoice,
+        ledger: &MemoryLedger,
+    ) -> Result<Self> {
         let Adapter(adapter) = adapter;
         let offered = adapter.limits();
         let (device, queue) = adapter
@@ -145,9 +149,14 @@ impl Gpu {
             STAGING_BYTES,
             Usage::MAP_READ | Usage::COPY_DST,
         )?;
+        let info = DeviceInfo {
+            shape: choice.shape,
+            ..device_info(&adapter)
+        };
+        let shape = choice.shape.unwrap_or(TileShape::of_device(&info));
         let gpu = Self {
-            info: device_info(&adapter),
-            pipelines: Pipelines::new(trusted),
+            info,
+            pipelines: Pipelines::new(choice.trusted, shape),
             device,
             queue,
             params,

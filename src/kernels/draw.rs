@@ -27,6 +27,7 @@ pub static DRAW: Kernel = Kernel {
     ],
     workgroup_size: SEGMENT as u32,
     workgroup_bytes: 4 * SEGMENT as u32 + 4,
+    any_size: false,
 };
 
 /// One workgroup a row.

@@ -24,6 +24,7 @@ pub static MEASURE: Kernel = Kernel {
     bindings: &[Access::Read, Access::ReadWrite, Access::ReadWrite],
     workgroup_size: 256,
     workgroup_bytes: 16 * 256,
+    any_size: false,
 };
 
 #[repr(C)]

@@ -15,6 +15,7 @@ pub static DROP: Kernel = Kernel {
     bindings: &[Access::ReadWrite],
     workgroup_size: 64,
     workgroup_bytes: 0,
+    any_size: false,
 };
 
 #[repr(C)]

@@ -28,6 +28,7 @@ pub static ENQUEUE: Kernel = Kernel {
     ],
     workgroup_size: 64,
     workgroup_bytes: 16 * 64,
+    any_size: false,
 };
 
 /// The same with a result an invocation.

@@ -16,6 +16,7 @@ pub static GATHER: Kernel = Kernel {
     bindings: &[Access::Read, Access::Read, Access::ReadWrite],
     workgroup_size: 64,
     workgroup_bytes: 0,
+    any_size: false,
 };
 
 /// One invocation per 4 floats.
@@ -26,6 +27,7 @@ pub static SCATTER: Kernel = Kernel {
     bindings: &[Access::Read, Access::Read, Access::ReadWrite],
     workgroup_size: 64,
     workgroup_bytes: 0,
+    any_size: false,
 };
 
 #[repr(C)]

@@ -23,6 +23,7 @@ pub static FORWARD: Kernel = Kernel {
     bindings: &[Access::Read, Access::Read, Access::Read, Access::ReadWrite],
     workgroup_size: 64,
     workgroup_bytes: 0,
+    any_size: false,
 };
 
 /// One workgroup per 16 x 16 results.

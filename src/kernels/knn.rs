@@ -29,6 +29,7 @@ pub static CLEAR: Kernel = Kernel {
     ],
     workgroup_size: tile::WORKGROUP_SIZE,
     workgroup_bytes: 0,
+    any_size: false,
 };
 
 /// One workgroup a query.

@@ -19,6 +19,7 @@ pub static NORMALIZE: Kernel = Kernel {
     bindings: &[Access::Read, Access::ReadWrite],
     workgroup_size: WORKGROUP_SIZE,
     workgroup_bytes: 4 * WORKGROUP_SIZE,
+    any_size: false,
 };
 
 /// One workgroup a row.
@@ -36,6 +37,7 @@ pub static ENQUEUE: Kernel = Kernel {
     ],
     workgroup_size: WORKGROUP_SIZE,
     workgroup_bytes: 4 * WORKGROUP_SIZE,
+    any_size: false,
 };
 
 /// One workgroup a row.
@@ -52,6 +54,7 @@ pub static BACKWARD: Kernel = Kernel {
     ],
     workgroup_size: WORKGROUP_SIZE,
     workgroup_bytes: 4 * WORKGROUP_SIZE,
+    any_size: false,
 };
 
 #[repr(C)]
@@ -150,6 +153,7 @@ pub static MEASURE: Kernel = Kernel {
     ],
     workgroup_size: WORKGROUP_SIZE,
     workgroup_bytes: 4 * WORKGROUP_SIZE,
+    any_size: false,
 };
 
 /// [`normalize`] with the lengths before in `norms`. A row whose length is not finite sets `status[0]`.

@@ -22,6 +22,7 @@ pub static ADAM: Kernel = Kernel {
     ],
     workgroup_size: 64,
     workgroup_bytes: 0,
+    any_size: false,
 };
 
 /// Sums that [`squares`] gives.

@@ -22,6 +22,7 @@ pub static PACK: Kernel = Kernel {
     bindings: &[Access::Read, Access::ReadWrite, Access::ReadWrite],
     workgroup_size: 64,
     workgroup_bytes: 8 * 64,
+    any_size: false,
 };
 
 /// As [`Shape::Strip`] has it.

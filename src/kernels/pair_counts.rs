@@ -18,6 +18,7 @@ pub static COUNT: Kernel = Kernel {
     bindings: &[Access::Read, Access::Read, Access::Read, Access::ReadWrite],
     workgroup_size: 256,
     workgroup_bytes: 8 * BINS as u32,
+    any_size: true,
 };
 
 #[repr(C)]

@@ -16,6 +16,7 @@ pub static MULTIPLY_ADD: Kernel = Kernel {
     bindings: &[Access::ReadWrite],
     workgroup_size: 256,
     workgroup_bytes: 0,
+    any_size: false,
 };
 
 /// One invocation per 4 floats.
@@ -26,6 +27,7 @@ pub static FILL: Kernel = Kernel {
     bindings: &[Access::ReadWrite],
     workgroup_size: 256,
     workgroup_bytes: 0,
+    any_size: false,
 };
 
 /// One invocation per 4 floats.
@@ -36,6 +38,7 @@ pub static COPY: Kernel = Kernel {
     bindings: &[Access::ReadWrite, Access::Read],
     workgroup_size: 256,
     workgroup_bytes: 0,
+    any_size: false,
 };
 
 /// Floating-point operations per float that [`multiply_add`] writes: 256 steps of 8 multiply-adds.

@@ -16,6 +16,7 @@ pub static PULL: Kernel = Kernel {
     bindings: &[Access::Read, Access::Read, Access::ReadWrite],
     workgroup_size: 64,
     workgroup_bytes: 0,
+    any_size: false,
 };
 
 /// One invocation per vec4 of a reference.

@@ -29,6 +29,7 @@ pub static CLEAR: Kernel = Kernel {
     ],
     workgroup_size: SEGMENT as u32,
     workgroup_bytes: 0,
+    any_size: false,
 };
 
 /// One workgroup per `SHARING` rows and span of the references.
@@ -105,6 +106,7 @@ pub static SORT_THRESHOLDS_FEW: Kernel = Kernel {
     name: "ranks.sort_thresholds_few",
     workgroup_size: FEW as u32,
     workgroup_bytes: ORDER_FEW.workgroup_bytes,
+    any_size: true,
     ..SORT_THRESHOLDS
 };
 

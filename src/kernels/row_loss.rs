@@ -22,6 +22,7 @@ pub static COUNT: Kernel = Kernel {
     bindings: &[Access::Read, Access::Read, Access::Read, Access::ReadWrite],
     workgroup_size: SEGMENT as u32,
     workgroup_bytes: 0,
+    any_size: false,
 };
 
 /// One invocation per row and class.

@@ -25,6 +25,7 @@ pub static FIND: Kernel = Kernel {
     ],
     workgroup_size: 64,
     workgroup_bytes: 0,
+    any_size: false,
 };
 
 /// One workgroup.

@@ -27,6 +27,7 @@ pub static KEEP: Kernel = Kernel {
     ],
     workgroup_size: SEGMENT as u32,
     workgroup_bytes: (32 + 8) * SEGMENT as u32 + 32,
+    any_size: true,
 };
 
 /// What a miner keeps of each row of a block; `width` is [`width`] of the references.

@@ -22,6 +22,7 @@ pub static STRIP: Kernel = Kernel {
     bindings: &[Access::Read, Access::Read, Access::ReadWrite],
     workgroup_size: tile::WORKGROUP_SIZE,
     workgroup_bytes: 0,
+    any_size: false,
 };
 
 /// As [`Shape::Tile`] has it.

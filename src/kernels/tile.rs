@@ -25,8 +25,8 @@ impl Shape {
         info.shape.unwrap_or(suits)
     }
 
-    /// The shape that suits a device for the layers of a head, whatever the number of rows.
-    pub fn of_layers(info: &DeviceInfo) -> Self {
+    /// The shape that suits a device, whatever the number of rows: of the layers of a head, and of workgroups.
+    pub fn of_device(info: &DeviceInfo) -> Self {
         if info.software {
             Self::Strip
         } else {

@@ -41,6 +41,7 @@ pub static MINE: Kernel = Kernel {
     ],
     workgroup_size: SEGMENT as u32,
     workgroup_bytes: 8 * 4 * SEGMENT as u32 + 40 + 8 * BINS as u32,
+    any_size: true,
 };
 
 /// One workgroup a row.
@@ -58,6 +59,7 @@ pub static FINISH: Kernel = Kernel {
         Access::ReadWrite,
     ],
     workgroup_bytes: finish_bytes(SEGMENT),
+    any_size: false,
     ..MINE
 };
 
@@ -71,6 +73,7 @@ pub static FINISH_FEW: Kernel = Kernel {
     name: "triplet_margin.finish_few",
     workgroup_size: FEW as u32,
     workgroup_bytes: finish_bytes(FEW),
+    any_size: true,
     ..FINISH
 };
 
@@ -89,6 +92,7 @@ pub static SHARE_WITH_REFERENCES: Kernel = Kernel {
         Access::ReadWrite,
     ],
     workgroup_bytes: 8 * 4 * SEGMENT as u32,
+    any_size: false,
     ..MINE
 };
 

@@ -34,6 +34,7 @@ pub static VALID: Kernel = Kernel {
     bindings: &[Access::Read, Access::Read, Access::ReadWrite],
     workgroup_size: WORKGROUP_SIZE,
     workgroup_bytes: 0,
+    any_size: false,
 };
 
 /// One workgroup a cell.

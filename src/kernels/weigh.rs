@@ -28,6 +28,7 @@ pub static WEIGH: Kernel = Kernel {
     ],
     workgroup_size: SEGMENT as u32,
     workgroup_bytes: 4 * SEGMENT as u32 + 16,
+    any_size: false,
 };
 
 /// As [`WEIGH`], before it.

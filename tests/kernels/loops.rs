@@ -10,6 +10,7 @@ use naga::{
     Arena, BinaryOperator, Block, Expression, Function, Handle, Literal, LocalVariable,
     MathFunction, Module, Statement,
 };
+use nearfar::TileShape;
 use nearfar::kernels::{self, Kernel};
 
 /// The most rounds of such a loop.
@@ -517,14 +518,9 @@ fn no_loop_that_others_wait_for_is_long() {
     let mut unbounded = BTreeSet::new();
     let mut used = BTreeSet::new();
     let mut count = 0;
-    for kernel in kernels::ALL {
-        let Kernel {
-            entry,
-            workgroup_size,
-            ..
-        } = *kernel;
-        for ((function, line), rounds) in of_kernel(&kernel.source.concat(), entry, workgroup_size)
-        {
+    let cut = |kernel: &'static Kernel| TileShape::ALL.map(|shape| (kernel, kernel.size_in(shape)));
+    for (kernel, size) in kernels::ALL.into_iter().flat_map(cut) {
+        for ((function, line), rounds) in of_kernel(&kernel.source.concat(), kernel.entry, size) {
             count += 1;
             if rounds.is_some_and(|rounds| rounds <= MOST_ROUNDS) {
                 continue;

@@ -227,6 +227,7 @@ static BROKEN: Kernel = Kernel {
     bindings: &[],
     workgroup_size: 1,
     workgroup_bytes: 0,
+    any_size: false,
 };
 
 #[test]
