@@ -16,10 +16,13 @@ use crate::error::Result;
 
 /// An answer that comes so late may have waited for the browser to look.
 const SELDOM: Duration = Duration::from_millis(50);
-/// Before the work can be done there is no point in making the browser look.
-const FIRST_LOOK: Duration = Duration::from_millis(3);
+/// Shortest time between two looks.
+const SHORTEST_LOOK: Duration = Duration::from_millis(3);
 /// Longest time between two looks; the browser's own is 100 ms.
 const LONGEST_LOOK: Duration = Duration::from_millis(50);
+/// From half of the expected time on the browser looks whenever another such part of the wait went by. If it looked only when
+/// work should be done, none would ever be found faster than was thought: what a wait takes is taken for the work's time.
+const PARTS: u32 = 16;
 
 /// What is in flight, and what waiting costs.
 #[derive(Debug)]
@@ -116,11 +119,11 @@ impl Gpu {
         if !self.waits.looks_seldom.get() {
             return answer.await.ok();
         }
-        let until_due = |due: Instant| due.saturating_duration_since(Instant::now());
-        let mut pause = self.waits.due.get().map_or(FIRST_LOOK, until_due);
-        let mut next = FIRST_LOOK;
+        let started = Instant::now();
+        let until_due = |due: Instant| due.saturating_duration_since(started);
+        let mut pause = self.waits.due.get().map_or(Duration::ZERO, until_due) / 2;
         loop {
-            let mut timer = pin!(after(pause.max(FIRST_LOOK)));
+            let mut timer = pin!(after(pause.max(SHORTEST_LOOK)));
             let answered = poll_fn(|cx| {
                 if let Poll::Ready(answer) = Pin::new(&mut answer).poll(cx) {
                     return Poll::Ready(Some(answer.ok()));
@@ -132,8 +135,7 @@ impl Gpu {
             }
             self.queue.submit([]);
             self.submits.set(self.submits.get() + 1);
-            next = (2 * next).min(LONGEST_LOOK);
-            pause = next;
+            pause = (started.elapsed() / PARTS).min(LONGEST_LOOK);
         }
     }
 }

@@ -22,7 +22,7 @@ pub static PICK: Kernel = Kernel {
     ],
     workgroup_size: SEGMENT as u32,
     workgroup_bytes: 16 * SEGMENT as u32,
-    any_size: false,
+    any_size: true,
 };
 
 /// Length of `found` for this many rows and references.

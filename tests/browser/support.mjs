@@ -25,12 +25,18 @@ export const FIRST_BYTES = Object.fromEntries(["Command", "Event"].flatMap((kind
   return [...body.matchAll(/^    ([A-Z]\w*)/gm)].map(([, name], number) => [`${kind}::${name}`, number]);
 }));
 
-/** What a worker runs before it is the page's: it counts submits, and everything of a GPU that is waited for. */
+/**
+ * What a worker runs before it is the page's: it counts submits that carry work, and everything of a GPU that is waited for. Empty
+ * submits only make a browser look at what is done: how many depends on how late it is.
+ */
 const counting = `
 const counts = { submits: 0, waits: 0 };
 const count = (kind, name, what) => {
   const call = self[kind]?.prototype[name];
-  if (call) self[kind].prototype[name] = function (...parts) { counts[what] += 1; return call.apply(this, parts); };
+  if (call) self[kind].prototype[name] = function (...parts) {
+    if (parts[0]?.length !== 0) counts[what] += 1;
+    return call.apply(this, parts);
+  };
 };
 count("GPUQueue", "submit", "submits");
 count("GPUQueue", "onSubmittedWorkDone", "waits");
