@@ -225,7 +225,7 @@ fn mine(
     return;
   }
   let start = segment * SEGMENT;
-  var counts: array<u32, TOTALS / 2u>;  // of OWNERS rows with at most 2^24 positives each
+  var counts: array<u32, TOTALS / 2u>;  // of OWNERS rows with at most 2^24 positives each, and 8 references at most
   for (var place = 0u; place < SEGMENT; place += WORKGROUP_SIZE) {
     let slot = place + lane;
     let reference = min(start + slot, params.references - 1u);

@@ -12,8 +12,7 @@ use crate::device::TileShape;
 /// Most storage buffers a kernel can have: the base of WebGPU.
 const MAX_BINDINGS: usize = 8;
 
-/// Invocations of a workgroup where barriers are dear, of a kernel that gives the same bits with any number: software adapters
-/// start each invocation that waits by itself.
+/// Invocations of a workgroup where barriers are dear: software adapters start every invocation that waits at one by itself.
 const NARROW: u32 = 32;
 
 /// How a kernel uses a storage buffer.
@@ -40,12 +39,12 @@ pub struct Kernel {
     pub workgroup_size: u32,
     /// Bytes of workgroup memory.
     pub workgroup_bytes: u32,
-    /// Whether a workgroup does the same, to the bit, with fewer invocations: [`TileShape::Strip`] takes 32 of them.
+    /// Whether a workgroup gives the same bits with fewer invocations: 32 of them do for [`TileShape::Strip`].
     pub any_size: bool,
 }
 
 impl Kernel {
-    /// Invocations of a workgroup in the work of this shape.
+    /// Invocations of a workgroup where work is cut like this.
     pub fn size_in(&self, shape: TileShape) -> u32 {
         match shape {
             TileShape::Strip if self.any_size => self.workgroup_size.min(NARROW),
@@ -74,7 +73,7 @@ type BufferIds = [u64; MAX_BINDINGS];
 pub(super) struct Pipelines {
     /// Compile without runtime checks.
     trusted: bool,
-    /// What workgroups are cut for.
+    /// How work is cut into workgroups.
     shape: TileShape,
     compiled: RefCell<HashMap<&'static str, Rc<Pipeline>>>,
     layouts: RefCell<HashMap<&'static [Access], Rc<Layout>>>,

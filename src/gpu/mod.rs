@@ -90,7 +90,7 @@ impl Adapter {
 }
 
 impl Gpu {
-    /// Opens an adapter, its shaders and its shape as is chosen.
+    /// Opens an adapter; `choice` says how shaders are compiled and how work is cut.
     ///
     /// # Errors
     /// [`Error::Device`] when it gives no device; [`Error::Refused`] when the budget does not hold the 2.1 MiB of fixed

@@ -20,8 +20,8 @@ const SELDOM: Duration = Duration::from_millis(50);
 const SHORTEST_LOOK: Duration = Duration::from_millis(3);
 /// Longest time between two looks; the browser's own is 100 ms.
 const LONGEST_LOOK: Duration = Duration::from_millis(50);
-/// From half of the expected time on the browser looks whenever another such part of the wait went by. If it looked only when
-/// work should be done, none would ever be found faster than was thought: what a wait takes is taken for the work's time.
+/// The browser is made to look from half of the expected time on, whenever the wait has grown by one part of so many. What a wait
+/// takes is taken for the work's time: with looks only when work should be done, none would be found faster than was thought.
 const PARTS: u32 = 16;
 
 /// What is in flight, and what waiting costs.
