@@ -31,6 +31,15 @@ pub enum TileShape {
 impl TileShape {
     /// Every shape.
     pub const ALL: [Self; 2] = [Self::Strip, Self::Tile];
+
+    /// The shape that suits a device, whatever the number of rows: of the layers of a head, and of workgroups.
+    pub fn of_device(info: &DeviceInfo) -> Self {
+        if info.software {
+            Self::Strip
+        } else {
+            Self::Tile
+        }
+    }
 }
 
 impl std::fmt::Display for TileShape {

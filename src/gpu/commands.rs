@@ -7,6 +7,7 @@ use bytemuck::Pod;
 use super::timer::TIMES;
 use super::vec::Binding;
 use super::{Gpu, GpuVec, Kernel, PARAMS_BYTES, PARAMS_SLOTS, STAGING_BYTES};
+use crate::device::TileShape;
 
 /// Most workgroups along one side of a dispatch; larger grids fold into the next side.
 const MAX_GROUPS: u32 = 65_535;
@@ -53,6 +54,23 @@ impl GpuCommands {
         buffers: &[Binding<'_>],
         groups: u64,
     ) {
+        self.dispatch_in(self.shape(), kernel, params, buffers, groups);
+    }
+
+    /// How work is cut into workgroups where nothing else is said.
+    pub fn shape(&self) -> TileShape {
+        self.gpu.pipelines.shape
+    }
+
+    /// The same as [`GpuCommands::dispatch`], cut like this.
+    pub fn dispatch_in<P: Pod>(
+        &mut self,
+        shape: TileShape,
+        kernel: &'static Kernel,
+        params: &P,
+        buffers: &[Binding<'_>],
+        groups: u64,
+    ) {
         const {
             assert!(
                 size_of::<P>() <= PARAMS_BYTES as usize,
@@ -72,7 +90,7 @@ impl GpuCommands {
         self.dispatches += 1;
         self.empty = false;
         let gpu = &self.gpu;
-        let pipeline = gpu.pipelines.get(&gpu.device, kernel);
+        let pipeline = gpu.pipelines.get(&gpu.device, kernel, shape);
         let bind_group =
             gpu.pipelines
                 .bind_group(&gpu.device, kernel, &pipeline, gpu.params.raw(), buffers);

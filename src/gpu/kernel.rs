@@ -13,7 +13,7 @@ use crate::device::TileShape;
 const MAX_BINDINGS: usize = 8;
 
 /// Invocations of a workgroup where barriers are dear: software adapters start every invocation that waits at one by itself.
-const NARROW: u32 = 32;
+pub const NARROW: u32 = 32;
 
 /// How a kernel uses a storage buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -74,8 +74,9 @@ pub(super) struct Pipelines {
     /// Compile without runtime checks.
     trusted: bool,
     /// How work is cut into workgroups.
-    shape: TileShape,
-    compiled: RefCell<HashMap<&'static str, Rc<Pipeline>>>,
+    pub(super) shape: TileShape,
+    /// By name, and invocations of a workgroup.
+    compiled: RefCell<HashMap<(&'static str, u32), Rc<Pipeline>>>,
     layouts: RefCell<HashMap<&'static [Access], Rc<Layout>>>,
     bind_groups: RefCell<HashMap<(&'static [Access], BufferIds), wgpu::BindGroup>>,
 }
@@ -93,12 +94,22 @@ impl Pipelines {
 
     /// The names of those that are compiled.
     pub(super) fn names(&self) -> Vec<&'static str> {
-        self.compiled.borrow().keys().copied().collect()
+        self.compiled
+            .borrow()
+            .keys()
+            .map(|(name, _)| *name)
+            .collect()
     }
 
-    /// The pipeline of a kernel, compiled on first use.
-    pub(super) fn get(&self, device: &wgpu::Device, kernel: &'static Kernel) -> Rc<Pipeline> {
-        if let Some(pipeline) = self.compiled.borrow().get(kernel.name) {
+    /// The pipeline of a kernel whose work is cut like this, compiled on first use.
+    pub(super) fn get(
+        &self,
+        device: &wgpu::Device,
+        kernel: &'static Kernel,
+        shape: TileShape,
+    ) -> Rc<Pipeline> {
+        let size = kernel.size_in(shape);
+        if let Some(pipeline) = self.compiled.borrow().get(&(kernel.name, size)) {
             return Rc::clone(pipeline);
         }
         // Native wgpu checks neither of these, and drivers crash instead of complaining.
@@ -125,7 +136,7 @@ impl Pipelines {
             module: &module,
             entry_point: Some(kernel.entry),
             compilation_options: wgpu::PipelineCompilationOptions {
-                constants: &[("WORKGROUP_SIZE", f64::from(kernel.size_in(self.shape)))],
+                constants: &[("WORKGROUP_SIZE", f64::from(size))],
                 ..Default::default()
             },
             cache: None,
@@ -133,7 +144,7 @@ impl Pipelines {
         let pipeline = Rc::new(Pipeline { compute, layout });
         self.compiled
             .borrow_mut()
-            .insert(kernel.name, Rc::clone(&pipeline));
+            .insert((kernel.name, size), Rc::clone(&pipeline));
         pipeline
     }
 

@@ -18,7 +18,7 @@ use bytemuck::Pod;
 use futures_channel::oneshot;
 
 pub use commands::GpuCommands;
-pub use kernel::{Access, Kernel};
+pub use kernel::{Access, Kernel, NARROW};
 pub use timer::{DeviceTime, KernelTime};
 pub use vec::{Binding, GpuVec};
 
@@ -225,7 +225,8 @@ impl Gpu {
     pub async fn prepare(&self, kernels: impl IntoIterator<Item = &'static Kernel>) -> Result<()> {
         for kernel in kernels {
             let scope = self.device.push_error_scope(wgpu::ErrorFilter::Validation);
-            self.pipelines.get(&self.device, kernel);
+            self.pipelines
+                .get(&self.device, kernel, self.pipelines.shape);
             if let Some(error) = scope.pop().await {
                 let name = kernel.name;
                 return Err(Error::Device(format!(

@@ -1,7 +1,7 @@
 //! The hardest triplet of each row of a batch: its farthest positive and its nearest negative.
 
-use super::ranks::{Block, Inputs, SEGMENT, params};
-use super::{Access, Kernel, wgsl::wgsl};
+use super::ranks::{Block, Inputs, SEGMENT, params, similarity_steps};
+use super::{Access, Kernel, shape_for, wgsl::wgsl};
 use crate::cpu;
 pub use crate::cpu::hardest::{CHUNK, Hardest};
 use crate::engine::{Commands, DeviceVec};
@@ -42,18 +42,23 @@ pub fn pick(
     found: &mut DeviceVec<Hardest>,
 ) {
     match commands {
-        Commands::Gpu(gpu) => gpu.dispatch(
-            &PICK,
-            &params(block),
-            &[
-                inputs.anchors.binding(),
-                inputs.references.binding(),
-                inputs.batch.binding(),
-                inputs.tags.binding(),
-                found.binding(),
-            ],
-            places(block.rows, block.references),
-        ),
+        Commands::Gpu(gpu) => {
+            let steps = similarity_steps(block.stride);
+            let shape = shape_for(gpu, block.references.min(CHUNK), steps);
+            gpu.dispatch_in(
+                shape,
+                &PICK,
+                &params(block),
+                &[
+                    inputs.anchors.binding(),
+                    inputs.references.binding(),
+                    inputs.batch.binding(),
+                    inputs.tags.binding(),
+                    found.binding(),
+                ],
+                places(block.rows, block.references),
+            );
+        }
         Commands::Cpu(calls) => {
             *calls += 1;
             cpu::hardest::pick(block, inputs.slices(), found.slice_mut());

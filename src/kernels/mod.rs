@@ -32,6 +32,7 @@ mod wgsl;
 
 use crate::device::DeviceInfo;
 pub use crate::gpu::{Access, Kernel};
+use crate::gpu::{GpuCommands, NARROW};
 
 /// How many kernels there are.
 const COUNT: usize = if cfg!(target_arch = "wasm32") { 73 } else { 77 };
@@ -154,6 +155,16 @@ pub fn used_of(info: &DeviceInfo, files: &[&str]) -> impl Iterator<Item = &'stat
 /// Steps that an invocation takes in one dispatch, all its loops together, about: software adapters end them at 65,536
 /// without a word.
 pub(crate) const MOST_STEPS: usize = 16_384;
+
+/// How workgroups are cut whose invocations share so many items, of so many steps each: where few of them would take too many
+/// steps, there are more.
+fn shape_for(gpu: &GpuCommands, items: usize, steps: usize) -> tile::Shape {
+    if items.div_ceil(NARROW as usize) * steps <= MOST_STEPS {
+        gpu.shape()
+    } else {
+        tile::Shape::Tile
+    }
+}
 
 /// Rounds of one loop at most where invocations of a workgroup wait for it.
 pub(crate) const MOST_ROUNDS: usize = 1024;

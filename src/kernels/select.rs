@@ -5,7 +5,7 @@ use bytemuck::{Pod, Zeroable};
 
 use super::ranks::{Inputs, SEGMENT};
 use super::similarities::width;
-use super::{Access, Kernel, index, wgsl::wgsl};
+use super::{Access, Kernel, index, shape_for, wgsl::wgsl};
 use crate::cpu;
 pub use crate::cpu::select::{Choice, Counted, Keep, Selection, Side};
 use crate::engine::{Commands, DeviceVec};
@@ -97,7 +97,10 @@ pub fn select(
                 shown: selection.shown as u32,
                 unused: 0,
             };
-            gpu.dispatch(
+            // Each looks at its references four times.
+            let shape = shape_for(gpu, block.references, 4);
+            gpu.dispatch_in(
+                shape,
                 &KEEP,
                 &params,
                 &[

@@ -25,15 +25,6 @@ impl Shape {
         info.shape.unwrap_or(suits)
     }
 
-    /// The shape that suits a device, whatever the number of rows: of the layers of a head, and of workgroups.
-    pub fn of_device(info: &DeviceInfo) -> Self {
-        if info.software {
-            Self::Strip
-        } else {
-            Self::Tile
-        }
-    }
-
     /// The kernel of this shape.
     pub(super) fn choose(self, strip: &'static Kernel, tile: &'static Kernel) -> &'static Kernel {
         match self {

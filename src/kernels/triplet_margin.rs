@@ -6,7 +6,7 @@ use super::ranks::{
     Block, FEW, Inputs, Params, SEGMENT, Scratch, buffers, similarity_steps, sort_thresholds,
     sorting_dispatches,
 };
-use super::{Access, Kernel, MOST_ROUNDS, MOST_STEPS, index, vec4s, wgsl::wgsl};
+use super::{Access, Kernel, MOST_ROUNDS, MOST_STEPS, index, shape_for, vec4s, wgsl::wgsl};
 use crate::cpu;
 pub use crate::cpu::triplet_margin::{Kind, Rule, STATUS, TERMS, Total};
 use crate::engine::{Commands, DeviceVec};
@@ -117,6 +117,12 @@ pub fn dispatches(block: &Block, positives: usize, share: bool) -> usize {
     sorting_dispatches(block, positives) + 1 + finishing + usize::from(share) * shares
 }
 
+/// Steps that a reference of a segment takes in [`MINE`]: it meets [`OWNERS`] rows, each in three searches of 20 steps at most, and
+/// has its share of the sums over the segment, four references a step.
+fn meeting_steps(stride: usize) -> usize {
+    similarity_steps(stride) + OWNERS * 60 + OWNERS * (stride / 4 + 1) / 4
+}
+
 /// Rows whose triplets [`SHARE_WITH_REFERENCES`] shares in one dispatch: whole segments.
 fn shared_rows(stride: usize) -> usize {
     // Of a segment each invocation meets a row for OWNERS references, in three searches of 20 steps at most, and adds up
@@ -184,7 +190,8 @@ pub fn mine(
             sort_thresholds(gpu, block, positives, &params, &ranking);
             let [a, r, b, t, s, k] = ranking;
             let mining = [a, r, b, t, s, k, parts.binding(), report.binding()];
-            gpu.dispatch(&MINE, &params, &mining, groups(block));
+            let shape = shape_for(gpu, SEGMENT, meeting_steps(block.stride));
+            gpu.dispatch_in(shape, &MINE, &params, &mining, groups(block));
             let terms = report.binding();
             let finishing = [terms, r, b, t, s, k, parts.binding(), gradient.binding()];
             let few = positives <= FEW && part_stride(block.stride) <= 4 * FEW;
