@@ -77,6 +77,18 @@ impl GpuCommands {
                 "a parameter block has 256 bytes"
             );
         }
+        self.record(shape, kernel, bytemuck::bytes_of(params), buffers, groups);
+    }
+
+    /// One code for parameters of every kind.
+    fn record(
+        &mut self,
+        shape: TileShape,
+        kernel: &'static Kernel,
+        params: &[u8],
+        buffers: &[Binding<'_>],
+        groups: u64,
+    ) {
         if groups == 0 {
             return;
         }
@@ -85,7 +97,7 @@ impl GpuCommands {
             "a submit carries at most {PARAMS_SLOTS} dispatches"
         );
         let offset = self.dispatches * PARAMS_BYTES;
-        self.params.extend_from_slice(bytemuck::bytes_of(params));
+        self.params.extend_from_slice(params);
         self.params.resize((offset + PARAMS_BYTES) as usize, 0);
         self.dispatches += 1;
         self.empty = false;
