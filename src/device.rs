@@ -21,8 +21,8 @@ pub struct EngineChoice {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TileShape {
-    /// 8 rows and 4 references an invocation, no barrier: for adapters that pay dearly for barriers, and for few rows. Where it is
-    /// taken for all work, other workgroups have as few invocations as give the same bits.
+    /// 8 rows and 4 references an invocation, no barrier: for adapters that pay dearly for barriers, and for few rows. Where all
+    /// work is cut like this, other kernels start fewer invocations, too, if that changes no bit.
     Strip,
     /// 64 rows and 128 references a workgroup, through workgroup memory.
     Tile,

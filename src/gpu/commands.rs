@@ -80,7 +80,7 @@ impl GpuCommands {
         self.record(shape, kernel, bytemuck::bytes_of(params), buffers, groups);
     }
 
-    /// One code for parameters of every kind.
+    /// The same for the bytes of the parameters: one function in the binary, whatever their type.
     fn record(
         &mut self,
         shape: TileShape,

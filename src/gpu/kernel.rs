@@ -39,7 +39,7 @@ pub struct Kernel {
     pub workgroup_size: u32,
     /// Bytes of workgroup memory.
     pub workgroup_bytes: u32,
-    /// Whether a workgroup gives the same bits with fewer invocations: 32 of them do for [`TileShape::Strip`].
+    /// Whether a workgroup gives the same bits with fewer invocations: in [`TileShape::Strip`] it has 32.
     pub any_size: bool,
 }
 

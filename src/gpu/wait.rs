@@ -20,8 +20,8 @@ const SELDOM: Duration = Duration::from_millis(50);
 const SHORTEST_LOOK: Duration = Duration::from_millis(3);
 /// Longest time between two looks; the browser's own is 100 ms.
 const LONGEST_LOOK: Duration = Duration::from_millis(50);
-/// The browser is made to look from half of the expected time on, whenever the wait has grown by one part of so many. What a wait
-/// takes is taken for the work's time: with looks only when work should be done, none would be found faster than was thought.
+/// From half of the expected time on, the browser is made to look again after each such part of the wait so far. How long a wait
+/// takes is how long its work is said to take: looks that begin when work should be done would never find it done sooner.
 const PARTS: u32 = 16;
 
 /// What is in flight, and what waiting costs.

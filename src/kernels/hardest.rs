@@ -1,7 +1,7 @@
 //! The hardest triplet of each row of a batch: its farthest positive and its nearest negative.
 
 use super::ranks::{Block, Inputs, SEGMENT, params, similarity_steps};
-use super::{Access, Kernel, shape_for, wgsl::wgsl};
+use super::{Access, Kernel, wgsl::wgsl, workgroups_for};
 use crate::cpu;
 pub use crate::cpu::hardest::{CHUNK, Hardest};
 use crate::engine::{Commands, DeviceVec};
@@ -44,7 +44,7 @@ pub fn pick(
     match commands {
         Commands::Gpu(gpu) => {
             let steps = similarity_steps(block.stride);
-            let shape = shape_for(gpu, block.references.min(CHUNK), steps);
+            let shape = workgroups_for(gpu, block.references.min(CHUNK), steps);
             gpu.dispatch_in(
                 shape,
                 &PICK,

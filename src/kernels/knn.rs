@@ -110,13 +110,8 @@ pub fn visits_together(search: &Search, shape: Shape, done: usize) -> usize {
 /// The shape that suits a device and a search.
 pub fn shape_for(info: &DeviceInfo, search: &Search) -> Shape {
     // Software adapters gain nothing by one pass, and lose by barriers and by references that lie far apart.
-    let of_few = if info.software {
-        Shape::Strip
-    } else {
-        Shape::Tile
-    };
     match is_of_few(search) {
-        true => info.shape.unwrap_or(of_few),
+        true => info.shape.unwrap_or(Shape::of_device(info)),
         false => Shape::of(info, search.rows),
     }
 }

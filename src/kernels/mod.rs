@@ -158,7 +158,7 @@ pub(crate) const MOST_STEPS: usize = 16_384;
 
 /// How workgroups are cut whose invocations share so many items, of so many steps each: where few of them would take too many
 /// steps, there are more.
-fn shape_for(gpu: &GpuCommands, items: usize, steps: usize) -> tile::Shape {
+fn workgroups_for(gpu: &GpuCommands, items: usize, steps: usize) -> tile::Shape {
     if items.div_ceil(NARROW as usize) * steps <= MOST_STEPS {
         gpu.shape()
     } else {

@@ -3,7 +3,7 @@
 use bytemuck::{Pod, Zeroable};
 
 use super::similarities::width;
-use super::{Access, Kernel, index, shape_for, wgsl::wgsl};
+use super::{Access, Kernel, index, wgsl::wgsl, workgroups_for};
 use crate::cpu;
 use crate::cpu::Distance;
 pub use crate::cpu::pair_counts::{BINS, PAIRS, read_pairs};
@@ -63,7 +63,7 @@ pub fn count_pairs(
                 values.binding(),
                 report.binding(),
             ];
-            let shape = shape_for(gpu, block.references, 1);
+            let shape = workgroups_for(gpu, block.references, 1);
             gpu.dispatch_in(shape, &COUNT, &params, &buffers, block.rows as u64);
         }
         Commands::Cpu(calls) => {

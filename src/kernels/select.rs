@@ -5,7 +5,7 @@ use bytemuck::{Pod, Zeroable};
 
 use super::ranks::{Inputs, SEGMENT};
 use super::similarities::width;
-use super::{Access, Kernel, index, shape_for, wgsl::wgsl};
+use super::{Access, Kernel, index, wgsl::wgsl, workgroups_for};
 use crate::cpu;
 pub use crate::cpu::select::{Choice, Counted, Keep, Selection, Side};
 use crate::engine::{Commands, DeviceVec};
@@ -98,7 +98,7 @@ pub fn select(
                 unused: 0,
             };
             // Each looks at its references four times.
-            let shape = shape_for(gpu, block.references, 4);
+            let shape = workgroups_for(gpu, block.references, 4);
             gpu.dispatch_in(
                 shape,
                 &KEEP,

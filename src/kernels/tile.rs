@@ -19,8 +19,7 @@ impl Shape {
         let suits = match info.tuned {
             _ if rows < MANY_ROWS => Self::Strip,
             Some(tuned) => tuned,
-            None if info.software => Self::Strip,
-            None => Self::Tile,
+            None => Self::of_device(info),
         };
         info.shape.unwrap_or(suits)
     }

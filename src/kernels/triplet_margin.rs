@@ -6,7 +6,7 @@ use super::ranks::{
     Block, FEW, Inputs, Params, SEGMENT, Scratch, buffers, similarity_steps, sort_thresholds,
     sorting_dispatches,
 };
-use super::{Access, Kernel, MOST_ROUNDS, MOST_STEPS, index, shape_for, vec4s, wgsl::wgsl};
+use super::{Access, Kernel, MOST_ROUNDS, MOST_STEPS, index, vec4s, wgsl::wgsl, workgroups_for};
 use crate::cpu;
 pub use crate::cpu::triplet_margin::{Kind, Rule, STATUS, TERMS, Total};
 use crate::engine::{Commands, DeviceVec};
@@ -190,7 +190,7 @@ pub fn mine(
             sort_thresholds(gpu, block, positives, &params, &ranking);
             let [a, r, b, t, s, k] = ranking;
             let mining = [a, r, b, t, s, k, parts.binding(), report.binding()];
-            let shape = shape_for(gpu, SEGMENT, meeting_steps(block.stride));
+            let shape = workgroups_for(gpu, SEGMENT, meeting_steps(block.stride));
             gpu.dispatch_in(shape, &MINE, &params, &mining, groups(block));
             let terms = report.binding();
             let finishing = [terms, r, b, t, s, k, parts.binding(), gradient.binding()];
