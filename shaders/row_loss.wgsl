@@ -68,7 +68,7 @@ struct Params {
   miner_margin: f32,
   first: u32,       // count: of the other side; settle: where the batch begins
   end: u32,
-  scales: vec2f,    // of positives, of negatives
+  scales: vec2f,    // of positives, of negatives; of the margin loss: what it grows by with its boundary by itself
   margins: vec2f,
   centers: u32,     // references that stand for one class, next to each other
   gamma: f32,       // of the softmax over them; 0: the largest alone
@@ -148,6 +148,12 @@ fn pair(row: u32, j: u32) -> Pair {
     p.times = min(p.times, 1.0);
   }
   return p;
+}
+
+/// The boundary between positives and negatives, as a value.
+fn middle() -> f32 {
+  let m = params.margins;
+  return 0.5 * (m.x + m.y) + select(0.0, given[0], params.given == BOUNDARY);
 }
 
 fn hinge(p: Pair) -> f32 {
@@ -612,7 +618,10 @@ fn slopes(
   let at = (params.reduced + row) * NUMBERS;
   let divided = divisors();
   if j == 0u {
-    let loss = over(rows_reduced[at], divided.x) + over(rows_reduced[at + 1u], divided.y);
+    var loss = over(rows_reduced[at], divided.x) + over(rows_reduced[at + 1u], divided.y);
+    if params.form == MARGIN && params.reduced + row == 0u && total(POSITIVES) > 0.0 {
+      loss += params.scales.x * middle();
+    }
     atomicStore(&report[params.losses + row], bitcast<u32>(loss));
   }
   if j >= counts[row].x + counts[row].y {
@@ -632,5 +641,6 @@ fn learn() {
   let at = params.report;
   let positives = f32(totals[at + ACTIVE_POSITIVES]) + 4294967296.0 * f32(totals[at + ACTIVE_POSITIVES + 1u]);
   let negatives = f32(totals[at + ACTIVE_NEGATIVES]) + 4294967296.0 * f32(totals[at + ACTIVE_NEGATIVES + 1u]);
-  gradient[0] = over(positives - negatives, positives + negatives);
+  let kept = (totals[at + POSITIVES] | totals[at + POSITIVES + 1u]) > 0u;
+  gradient[0] = over(positives - negatives, positives + negatives) + select(0.0, params.scales.x, kept);
 }

@@ -20,6 +20,8 @@ const FLOATS: usize = 4;
 #[derive(Debug)]
 pub(crate) struct Boundary {
     lr: f64,
+    /// What the loss grows by with it, beside what pairs cost.
+    pull: f32,
     /// By how much it has moved from where it started.
     pub(crate) moved: DeviceVec<f32>,
     gradient: DeviceVec<f32>,
@@ -36,9 +38,10 @@ impl Boundary {
     }
 
     /// Takes the buffers, zero, from the workspace.
-    pub(crate) fn new(workspace: &mut Workspace, lr: f64) -> Self {
+    pub(crate) fn new(workspace: &mut Workspace, lr: f64, pull: f64) -> Self {
         Self {
             lr,
+            pull: pull as f32,
             moved: workspace.take(MOVED),
             gradient: workspace.take(GRADIENT),
             moments: Moments {
@@ -99,7 +102,13 @@ impl Boundary {
         report_first: usize,
         report: &mut DeviceVec<u32>,
     ) {
-        row_loss::learn(commands, report_first, report, &mut self.gradient);
+        row_loss::learn(
+            commands,
+            self.pull,
+            report_first,
+            report,
+            &mut self.gradient,
+        );
         let mut step = rule.step_at(self.lr, step);
         step.weight_decay = 0.0;
         optimizer::adam(

@@ -5,7 +5,7 @@
 mod said;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::cpu::Distance;
 use crate::error::{Error, Result};
@@ -21,6 +21,9 @@ const SCHEMA: u32 = 1;
 const MOST_WEIGHED: usize = 8192;
 /// The short form of a sampler with `m`, which is read and never written.
 const M_PER_CLASS: &str = "m_per_class";
+/// How rows are compared: margins that are not given follow it.
+const DISTANCE: &str = "distance";
+const MINER_DISTANCE: &str = "miner_distance";
 
 /// The settings of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -96,8 +99,8 @@ impl Default for TrainConfig {
             seed: 0,
             data_seed: None,
             split: Split::Random,
-            test_fraction: 0.5,
-            validation_fraction: 0.1,
+            test_fraction: 0.2,
+            validation_fraction: 0.2,
             standardize: Standardize::Auto,
             hidden_layers: vec![256],
             dropout: 0.0,
@@ -305,17 +308,27 @@ impl TrainConfig {
         let m_per_class = over.remove(M_PER_CLASS);
         let named = over.contains_key("sampler");
         let mut value = self.to_value();
+        // Margins that are not given follow the distance, whatever comes first.
+        for key in [DISTANCE, MINER_DISTANCE] {
+            if let Some(distance) = over.remove(key) {
+                value[key] = distance;
+            }
+        }
+        let config = Self::from_value(value)?.following(self);
+        let mut value = config.to_value();
         for (key, part) in over {
             // A part that names another miner or loss starts from that one's defaults.
             match (&mut value[&key], part) {
-                (Value::Object(old), Value::Object(new))
-                    if new
+                (Value::Object(old), Value::Object(new)) => {
+                    let name = new
                         .get("name")
-                        .is_none_or(|name| Some(name) == old.get("name")) =>
-                {
+                        .filter(|name| Some(*name) != old.get("name"));
+                    if let Some(Value::String(name)) = name {
+                        *old = config.named_part(&key, name);
+                    }
                     old.extend(new);
                 }
-                (Value::Object(old), Value::String(name)) => *old = named_part(name),
+                (Value::Object(old), Value::String(name)) => *old = config.named_part(&key, &name),
                 (old, new) => *old = new,
             }
         }
@@ -375,26 +388,58 @@ impl TrainConfig {
             };
         }
         *place = match (&*place, new) {
-            (Value::Object(_), Value::String(name)) => Value::Object(named_part(name)),
+            (Value::Object(_), Value::String(name)) => Value::Object(self.named_part(path, &name)),
             (_, new) => new,
         };
         if path.ends_with(".name")
             && let Some((part, _)) = path.rsplit_once('.')
+            && let Value::String(name) = value[part]["name"].clone()
         {
-            let named = serde_json::json!({ "name": value[part]["name"].clone() });
-            value[part] = named;
+            value[part] = Value::Object(self.named_part(part, &name));
         }
-        Self::from_value(value)
+        Ok(Self::from_value(value)?.following(self))
+    }
+
+    /// These settings, where margins that stood at the default of the distance of `before` go to that of the distance now.
+    fn following(mut self, before: &Self) -> Self {
+        self.loss = self.loss.following(before.distance, self.distance);
+        let chosen_by = self.chosen_by();
+        self.miner = self.miner.following(before.chosen_by(), chosen_by);
+        self
+    }
+
+    /// A part of which only the name is given: all else of it is as that has it by default, with this distance.
+    fn named_part(&self, part: &str, name: &str) -> Map<String, Value> {
+        let named = serde_json::json!({ "name": name });
+        let text = named.to_string();
+        let whole = match part {
+            "loss" => serde_json::from_str(&text).ok().and_then(|loss: Loss| {
+                let loss = loss.following(Distance::default(), self.distance);
+                serde_json::to_string(&loss).ok()
+            }),
+            "miner" => serde_json::from_str(&text).ok().and_then(|miner: Miner| {
+                let miner = miner.following(Distance::default(), self.chosen_by());
+                serde_json::to_string(&miner).ok()
+            }),
+            _ => None,
+        };
+        // An unknown name is refused when the settings are read.
+        match serde_json::from_str(&whole.unwrap_or(text)) {
+            Ok(Value::Object(part)) => part,
+            _ => Map::new(),
+        }
     }
 
     /// These settings with all of `assignments` that hold, together and each in its range; and why the others do not.
     ///
-    /// Their order does not matter: names go before their parts, and what only holds beside another waits for it.
+    /// Their order does not matter: distances go before margins, names go before their parts, and what only holds beside another waits for it.
     pub fn with_sets(&self, assignments: &[String]) -> (Self, Vec<Error>) {
         let mut config = self.clone();
         let mut left: Vec<&String> = assignments.iter().collect();
-        order::sort_by_key(&mut left, |set| {
-            !set.split('=').next().unwrap_or("").ends_with(".name")
+        order::sort_by_key(&mut left, |set| match set.split('=').next().unwrap_or("") {
+            DISTANCE | MINER_DISTANCE => 0,
+            key if key.ends_with(".name") => 1,
+            _ => 2,
         });
         loop {
             let (mut waiting, mut problems) = (Vec::new(), Vec::new());
@@ -591,13 +636,6 @@ impl TrainConfig {
     }
 }
 
-/// A part of which only the name is given: all else of it is as that has it by default.
-fn named_part(name: String) -> serde_json::Map<String, Value> {
-    let mut part = serde_json::Map::new();
-    part.insert("name".to_owned(), Value::String(name));
-    part
-}
-
 /// Lists the leaves of a value by their paths.
 fn flatten(path: &str, value: &Value, leaves: &mut Vec<(String, String)>) {
     match value {
@@ -660,6 +698,103 @@ mod tests {
         assert_eq!(
             set("miner.type_of_triplets=hard").expect("sets").miner,
             Miner::TripletMargin(hard)
+        );
+    }
+
+    #[test]
+    fn margins_that_are_not_given_follow_the_distance_whatever_comes_first() {
+        let set = |sets: &[&str]| {
+            let set = |config: TrainConfig, set: &&str| config.with_set(set).expect("sets");
+            sets.iter().fold(TrainConfig::default(), set)
+        };
+        let margins = |config: &TrainConfig| {
+            let all = config.to_value();
+            let of = |key: &str| all["loss"][key].as_f64();
+            (of("pos_margin"), of("neg_margin"), of("margin"), of("beta"))
+        };
+        for (loss, cosine, l2) in [
+            (
+                "contrastive",
+                (Some(1.0), Some(0.0), None, None),
+                (Some(0.0), Some(1.0), None, None),
+            ),
+            (
+                "lifted-structure",
+                (Some(1.0), Some(0.0), None, None),
+                (Some(0.0), Some(1.0), None, None),
+            ),
+            (
+                "generalized-lifted-structure",
+                (Some(1.0), Some(0.0), None, None),
+                (Some(0.0), Some(1.0), None, None),
+            ),
+            (
+                "margin",
+                (None, None, Some(0.2), Some(0.5)),
+                (None, None, Some(0.2), Some(1.2)),
+            ),
+            (
+                "triplet-margin",
+                (None, None, Some(0.2), None),
+                (None, None, Some(0.05), None),
+            ),
+        ] {
+            let name = format!("loss.name={loss}");
+            let json = format!("{{\"loss\": \"{loss}\", \"distance\": \"l2\"}}");
+            let later = format!("{{\"distance\": \"l2\", \"loss\": {{\"name\": \"{loss}\"}}}}");
+            assert_eq!(margins(&set(&[&name])), cosine, "{loss}");
+            for config in [
+                set(&[&name, "distance=l2"]),
+                set(&["distance=l2", &name]),
+                TrainConfig::default().with_json(&json).expect("reads"),
+                TrainConfig::default().with_json(&later).expect("reads"),
+            ] {
+                assert_eq!(margins(&config), l2, "{loss}");
+                // Written out and read again they are given.
+                let text = config.to_value().to_string();
+                assert_eq!(
+                    TrainConfig::default().with_json(&text).expect("reads"),
+                    config
+                );
+                let back = config.with_set("distance=cosine").expect("sets");
+                assert_eq!(margins(&back), cosine, "{loss}");
+            }
+        }
+        // What is given stays, that of the other distance too.
+        let given = [
+            "distance=l2",
+            "loss.name=contrastive",
+            "loss.pos_margin=1",
+            "loss.neg_margin=0.4",
+        ];
+        assert_eq!(margins(&set(&given)), (Some(1.0), Some(0.4), None, None));
+        let json =
+            "{\"loss\": {\"name\": \"contrastive\", \"pos_margin\": 1}, \"distance\": \"l2\"}";
+        let config = TrainConfig::default().with_json(json).expect("reads");
+        assert_eq!(margins(&config), (Some(1.0), Some(1.0), None, None));
+        let (config, problems) = TrainConfig::default().with_sets(&given.map(str::to_owned));
+        assert_eq!(
+            (margins(&config), problems.len()),
+            ((Some(1.0), Some(0.4), None, None), 0)
+        );
+        // A miner of pairs follows its own distance.
+        let of_miner = |sets: &[&str]| set(sets).to_value()["miner"]["pos_margin"].as_f64();
+        assert_eq!(of_miner(&["miner.name=pair-margin"]), Some(0.8));
+        assert_eq!(
+            of_miner(&["miner.name=pair-margin", "distance=l2"]),
+            Some(0.2)
+        );
+        assert_eq!(
+            of_miner(&["miner.name=pair-margin", "miner_distance=l2"]),
+            Some(0.2)
+        );
+        assert_eq!(
+            of_miner(&[
+                "distance=l2",
+                "miner_distance=cosine",
+                "miner.name=pair-margin"
+            ]),
+            Some(0.8)
         );
     }
 

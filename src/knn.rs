@@ -101,6 +101,12 @@ impl KnnSpec {
         check_count("references", self.references)?;
         check_count("queries", self.queries)?;
         let others = self.references - usize::from(self.own && self.references > 0);
+        if self.own && self.references == 1 {
+            return Err(Error::Config(
+                "there is one row, and no other row for it to find: give the rows to search as references (--references)"
+                    .to_owned(),
+            ));
+        }
         if self.k == 0 || self.k > others {
             let itself = if self.own {
                 " other than the query"

@@ -83,6 +83,8 @@ mod config;
 // The chain of a training step.
 mod dataset;
 
+mod columns;
+
 mod scaling;
 
 mod features;
@@ -187,9 +189,9 @@ pub use dataset::add_embeddings;
 #[cfg(any(feature = "hdf5", feature = "parquet"))]
 pub use dataset::is_guarded;
 pub use dataset::{
-    Choice, Dataset, Format, Labelled, Labels, Missing, NamedFile, NpyElement, NpzWriter,
-    RowSource, SAMPLES, STREAM_FROM_BYTES, Side, Sides, Table, TableReader, Texts, matrix_header,
-    write_matrix,
+    Choice, Columns, Dataset, Format, Labelled, Labels, Missing, NamedFile, NpyElement, NpzWriter,
+    RowSource, SAMPLES, STREAM_FROM_BYTES, Shape, Side, Sides, Table, TableReader, Texts,
+    features_note, matrix_header, write_matrix,
 };
 #[cfg(not(target_arch = "wasm32"))]
 pub use dataset::{NpyRows, triplets_header};
@@ -205,7 +207,7 @@ pub use forecast::{Forecast, Path, Rate};
 pub use knn::{Certificate, Certified, CertifiedIndex};
 pub use knn::{KnnIndex, KnnSpec, Neighbors};
 pub use ledger::{Bytes, MemoryLedger, OverBudget, Purpose, Reservation};
-pub use linear::{LinearMap, LinearOutputs, Unfit};
+pub use linear::{LinearFit, LinearMap, LinearOutputs, Unfit};
 pub use listing::{ListingSpec, Windows, checksum, list};
 pub use losses::{
     ArcFaceLoss, CircleLoss, ContrastiveLoss, CosFaceLoss, GeneralizedLiftedStructureLoss,
@@ -240,7 +242,7 @@ pub use samplers::{
     ClassBalancedSampler, HierarchicalSampler, MPerClassEpochSampler, MPerClassSampler, Sampler,
     ShuffledSampler,
 };
-pub use scaling::Scaling;
+pub use scaling::{Scaling, ScalingKind};
 pub use self_test::{SelfTest, self_test};
 pub use survey::Survey;
 pub use take_home::{

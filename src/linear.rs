@@ -1,11 +1,14 @@
 //! [`LinearMap`]: the linear baseline, what a head has to beat. Takes the training rows with their classes, gives one
 //! linear layer that the kernels of a head apply.
 //!
-//! Pooled Ledoit-Wolf LDA: linear discriminant analysis whose covariance within classes is that of the residuals of all
-//! training rows from the means of their classes, shrunk once as Ledoit and Wolf (2004) do, features over their
-//! deviations. Pooled first, because scikit-learn's `LinearDiscriminantAnalysis(shrinkage="auto")` shrinks the covariance
-//! of each class by itself: of a few rows little but the variances is left, and the baseline is weak. All sums
-//! are f64 in a fixed order: a browser gets the same bits.
+//! Linear discriminant analysis (LDA) with several shrinkages, of which validation rows choose one. The covariance within classes
+//! is that of the residuals of all training rows from the means of their classes, shrunk towards independent features by a given
+//! part, features over their deviations: a fixed part, or the one that Ledoit and Wolf (2004) estimate. Their estimate suits the
+//! covariance, not the nearest row: where columns are many and noisy, 0.5 to 0.9 often do better. Pooled first, because
+//! scikit-learn's `LinearDiscriminantAnalysis(shrinkage="auto")` shrinks the covariance of each class by itself: of a few rows
+//! little but the variances is left. All sums are f64 in a fixed order: a browser gets the same bits.
+//!
+//! Tables of more columns than rows are fitted in the coordinates that their rows span, which gives the same map.
 //!
 //! What comes out is ranked by cosines, which see no length. Of one output that leaves the sign, and of two a class in the
 //! middle has no direction: LDA, whose rows lie by distance, would be a straw man. So the map may have one output more, a
@@ -15,9 +18,11 @@
 
 use std::fmt;
 
-use nalgebra::{Cholesky, DMatrix, SymmetricEigen};
+use nalgebra::{Cholesky, DMatrix, DVector, SymmetricEigen};
+use serde::{Deserialize, Serialize};
 use web_time::Instant;
 
+use crate::columns;
 use crate::dataset::Dataset;
 use crate::engine::Engine;
 use crate::error::Result;
@@ -26,9 +31,13 @@ use crate::order;
 use crate::scaling::Scaling;
 use crate::working::{BREATHE_EVERY, Task};
 
-/// The most features: an eigen-decomposition of 1,024 takes two to four seconds on one thread that nothing can
-/// interrupt, and each further doubling eight times that.
-const MAX_DIM: usize = 1024;
+/// The most features, or rows where these are fewer: a Cholesky decomposition of 2,048 takes seconds, by its 3 10^9 operations, on one thread that
+/// nothing can interrupt, and each further doubling eight times that.
+const MAX_DIM: usize = 2048;
+/// The most classes where there are as many features: an eigen-decomposition of 1,024 takes two to four seconds.
+const MAX_EIGEN: usize = 1024;
+/// The most values of a table that is fitted in the coordinates of its rows, all of which are held at once: 64 MiB.
+const MAX_VALUES: usize = 8 << 20;
 /// The most products of the scatter, rows x features^2: a minute or so in a browser.
 const MAX_PRODUCTS: f64 = (1u64 << 37) as f64;
 /// Rows that are read at once.
@@ -42,29 +51,55 @@ const PASS_ROWS: usize = 8;
 /// Of a feature's variance within classes, what has to be left when the features before it are known.
 const MIN_PIVOT: f64 = 1e-12;
 
+/// Of the largest ratio of variance between to variance within classes, what a direction has to reach to be one.
+const MIN_RATIO: f64 = 1e-10;
+
+/// Shrinkages that are tried beside the one of Ledoit and Wolf, from 0 (none) to 1 (independent features).
+pub(crate) const SHRINKAGES: [f64; 5] = [0.1, 0.3, 0.5, 0.7, 0.9];
+
 /// Up to so many directions a map that no row chooses has a constant. On normal classes about random centres the constant
 /// gains 0.01 to 0.09 of precision@1 at two and three directions, and loses 0.01 at ten and sixteen where classes overlap.
 const FEW: usize = 3;
 
-/// Pooled Ledoit-Wolf LDA as a layer: `W x + b` with `b = -W mean`, so that the mean training row is the origin of the
-/// cosines.
+/// LDA of one shrinkage as a layer: `W x + b` with `b = -W mean`, so that the mean training row is the origin of the cosines.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinearMap {
     layer: LayerWeights,
+    shrinkage: f64,
     /// Of the training rows along each direction; 1 of it within classes, as far as shrinkage leaves it.
     variances: Vec<f64>,
 }
 
 /// What of a linear map is ranked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LinearOutputs {
     /// Its first directions.
     pub directions: usize,
     /// Whether a constant is beside them.
     pub constant: bool,
+    /// How far the covariance within classes was shrunk towards independent features, from 0 to 1; nothing where a run of an earlier
+    /// version did not say.
+    pub shrinkage: Option<f64>,
 }
 
 impl LinearOutputs {
+    /// What is worth trying of a map of so many directions in `most` outputs: the first 8, 16, 32 .. directions and all of them, each
+    /// beside a constant and then without. One direction is not tried without: rows on a side of it are all as near.
+    pub fn worth_trying(directions: usize, most: usize, shrinkage: f64) -> Vec<Self> {
+        let powers = std::iter::successors(Some(8), |cut| Some(2 * cut));
+        let below = powers.take_while(|cut| *cut < directions);
+        let of = |directions, constant| Self {
+            directions,
+            constant,
+            shrinkage: Some(shrinkage),
+        };
+        // The constant takes the last direction's place where there is no other.
+        let both = |cut: usize| [of(cut.min(most - 1), true), of(cut, false)];
+        let sensible = |outputs: &Self| outputs.directions > usize::from(!outputs.constant);
+        let tried = below.chain([directions]).flat_map(both);
+        tried.filter(sensible).collect()
+    }
+
     /// Both together.
     pub fn count(self) -> usize {
         self.directions + usize::from(self.constant)
@@ -75,7 +110,11 @@ impl fmt::Display for LinearOutputs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let plural = if self.directions == 1 { "" } else { "s" };
         let constant = if self.constant { " and a constant" } else { "" };
-        write!(f, "{} output{plural}{constant}", self.directions)
+        write!(f, "{} output{plural}{constant}", self.directions)?;
+        match self.shrinkage {
+            Some(shrinkage) => write!(f, ", shrinkage {shrinkage:.2}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -125,18 +164,21 @@ impl LinearMap {
             Err(Unfit::OneClass)
         } else if rows <= classes {
             Err(Unfit::TooFewRows { rows, classes })
-        } else if dim > MAX_DIM || rows as f64 * (dim * dim) as f64 > MAX_PRODUCTS {
+        } else if !is_wide(rows, dim)
+            && (dim > MAX_DIM
+                || dim.min(classes) > MAX_EIGEN
+                || rows as f64 * (dim * dim) as f64 > MAX_PRODUCTS)
+        {
             Err(Unfit::TooLarge { rows, dim })
         } else {
             Ok(dim.min(classes - 1).min(most))
         }
     }
 
-    /// Fits to these rows of a data set, scaled, reading them a few at a time, four times each. Gives `most` directions at
-    /// most: as many as a head has outputs, to compare like with like.
+    /// Fits to these rows of a data set, scaled, with the shrinkage of Ledoit and Wolf. Gives `most` directions at most.
     ///
     /// # Errors
-    /// As [`crate::RowSource::read`] and [`Engine::breathe`]; within, why there is no such map.
+    /// As [`LinearFit::new`] and [`LinearFit::map`].
     pub async fn fit(
         engine: &Engine,
         dataset: &Dataset,
@@ -144,26 +186,8 @@ impl LinearMap {
         rows: &[u32],
         most: usize,
     ) -> Result<Result<Self, Unfit>> {
-        let labels = dataset.labels_of(rows);
-        let directions = match Self::directions(&labels, dataset.features.dim(), most) {
-            Ok(directions) => directions,
-            Err(unfit) => return Ok(Err(unfit)),
-        };
-        let rows = by_class(dataset, rows);
-        let classes = classes(dataset, &rows);
-        let mut reader = Reader::new(engine, dataset, scaling, rows.len());
-        let scatters = reader.scatters(&classes).await?;
-        let scales = scatters.scales();
-        let fourth = reader.fourth_power(&classes, &scales).await?;
-        let within = scatters.shrunk(&scales, scatters.ledoit_wolf(&scales, fourth));
-        let map = solve(within, scatters.between, directions).and_then(|(directions, ratios)| {
-            let variances = ratios.iter().map(|ratio| 1.0 + ratio / scatters.rows);
-            Some(Self {
-                layer: layer(&directions, &scatters.mean)?,
-                variances: variances.collect(),
-            })
-        });
-        Ok(map.ok_or(Unfit::Singular))
+        let fit = LinearFit::new(engine, dataset, scaling, rows).await?;
+        Ok(fit.and_then(|fit| fit.map(fit.ledoit_wolf(), most)))
     }
 
     /// The layer, of one direction an output, the largest ratio of variance between to variance within classes first. It
@@ -172,28 +196,18 @@ impl LinearMap {
         &self.layer
     }
 
-    /// What is worth trying in `most` outputs: the first 8, 16, 32 .. of these directions and all of them, each beside a constant
-    /// and then without. One direction is not tried without: rows on a side of it are all as near.
-    pub fn cuts(directions: usize, most: usize) -> Vec<LinearOutputs> {
-        let powers = std::iter::successors(Some(8), |cut| Some(2 * cut));
-        let below = powers.take_while(|cut| *cut < directions);
-        let of = |directions, constant| LinearOutputs {
-            directions,
-            constant,
-        };
-        // The constant takes the last direction's place where there is no other.
-        let both = |cut: usize| [of(cut.min(most - 1), true), of(cut, false)];
-        let sensible =
-            |outputs: &LinearOutputs| outputs.directions > usize::from(!outputs.constant);
-        let tried = below.chain([directions]).flat_map(both);
-        tried.filter(sensible).collect()
+    /// [`LinearOutputs::worth_trying`] of it in `most` outputs.
+    pub fn cuts(&self, most: usize) -> Vec<LinearOutputs> {
+        LinearOutputs::worth_trying(self.layer.shape[0], most, self.shrinkage)
     }
 
     /// What to rank where no row tells what does best: all directions, and a constant where they are few and leave it room.
-    pub fn unchosen(directions: usize, most: usize) -> LinearOutputs {
+    pub fn unchosen(&self, most: usize) -> LinearOutputs {
+        let directions = self.layer.shape[0];
         LinearOutputs {
             directions,
             constant: directions <= FEW && directions < most,
+            shrinkage: Some(self.shrinkage),
         }
     }
 
@@ -203,6 +217,7 @@ impl LinearMap {
         let LinearOutputs {
             directions,
             constant,
+            ..
         } = outputs;
         let inputs = self.layer.shape[1];
         let mut cut = LayerWeights {
@@ -217,6 +232,102 @@ impl LinearMap {
             cut.bias[directions] = square.sqrt() as f32;
         }
         cut
+    }
+}
+
+/// Whether a table is better fitted in the coordinates that its rows span.
+fn is_wide(rows: usize, dim: usize) -> bool {
+    rows < dim && rows <= MAX_EIGEN && rows * dim <= MAX_VALUES
+}
+
+/// What the maps of all shrinkages share: the scatters of the training rows, read once.
+#[derive(Clone, Debug)]
+pub struct LinearFit {
+    scatters: Scatters,
+    /// The deviation of each coordinate within classes; 1 for one that does not vary there.
+    scales: Vec<f64>,
+    /// The mean over the rows of the squared squared length of a residual over the scales.
+    fourth: f64,
+    /// Features, which are more than coordinates where a table is wide.
+    dim: usize,
+    /// What of a row's features its coordinates are, where these are not the features.
+    span: Option<Span>,
+}
+
+/// The coordinates that the rows of a wide table span: `basis^T (features - mean) / scales`.
+#[derive(Clone, Debug)]
+struct Span {
+    /// `[dim, coordinates]`, orthonormal.
+    basis: DMatrix<f64>,
+    /// Of each feature, its mean, and its deviation within classes; 1 for one that does not vary there.
+    mean: Vec<f64>,
+    scales: Vec<f64>,
+}
+
+impl LinearFit {
+    /// Looks at these rows of a data set, scaled, reading them a few at a time, four times each.
+    ///
+    /// # Errors
+    /// As [`crate::RowSource::read`] and [`Engine::breathe`]; within, why there can be no map.
+    pub async fn new(
+        engine: &Engine,
+        dataset: &Dataset,
+        scaling: &Scaling,
+        rows: &[u32],
+    ) -> Result<Result<Self, Unfit>> {
+        let dim = dataset.features.dim();
+        if let Err(unfit) = LinearMap::directions(&dataset.labels_of(rows), dim, dim) {
+            return Ok(Err(unfit));
+        }
+        let rows = by_class(dataset, rows);
+        let classes = classes(dataset, &rows);
+        let mut reader = Reader::new(engine, dataset, scaling, rows.len());
+        if is_wide(rows.len(), dim) {
+            return Ok(reader.wide(&classes).await?.ok_or(Unfit::Singular));
+        }
+        let mut scatters = reader.scatters(&classes).await?;
+        scatters.leave_out_constant();
+        let scales = scatters.scales();
+        let fourth = reader.fourth_power(&classes, &scales).await?;
+        Ok(Ok(Self {
+            scatters,
+            scales,
+            fourth,
+            dim,
+            span: None,
+        }))
+    }
+
+    /// The shrinkage of Ledoit and Wolf for residuals over their scales, from 0 (none) to 1 (independent features).
+    pub fn ledoit_wolf(&self) -> f64 {
+        self.scatters
+            .ledoit_wolf(&self.scales, self.fourth, self.dim)
+    }
+
+    /// The map of a shrinkage from 0 to 1, of `most` directions at most: as many as a head has outputs, to compare like with like.
+    ///
+    /// # Errors
+    /// [`Unfit::Singular`].
+    pub fn map(&self, shrinkage: f64, most: usize) -> Result<LinearMap, Unfit> {
+        let within = self.scatters.shrunk(&self.scales, shrinkage, self.dim);
+        let solved = solve(within, &self.scatters.between, most);
+        let (directions, ratios) = solved.ok_or(Unfit::Singular)?;
+        let layer = match &self.span {
+            None => layer(&directions, &self.scatters.mean),
+            Some(span) => {
+                let mut weights = &span.basis * directions;
+                for (mut row, scale) in weights.row_iter_mut().zip(&span.scales) {
+                    row /= *scale;
+                }
+                layer(&weights, &span.mean)
+            }
+        };
+        let rows = self.scatters.rows;
+        Ok(LinearMap {
+            layer: layer.ok_or(Unfit::Singular)?,
+            shrinkage,
+            variances: ratios.iter().map(|ratio| 1.0 + ratio / rows).collect(),
+        })
     }
 }
 
@@ -336,10 +447,112 @@ impl<'a> Reader<'a> {
         classes.chunks((MEANS_BYTES / mean_bytes).max(1))
     }
 
+    /// The fit in the coordinates that the rows span; nothing where they do not differ.
+    async fn wide(&mut self, classes: &[&[u32]]) -> Result<Option<LinearFit>> {
+        let dim = self.dataset.features.dim();
+        let mut squares = vec![0.0; dim];
+        let means = self
+            .residuals(classes, |tile| {
+                for row in tile.chunks_exact(dim) {
+                    let values = squares.iter_mut().zip(row);
+                    values.for_each(|(sum, value)| *sum += value * value);
+                }
+            })
+            .await?;
+        let count: usize = classes.iter().map(|class| class.len()).sum();
+        let mut mean = vec![0.0; dim];
+        for (class, of_class) in classes.iter().zip(means.chunks_exact(dim)) {
+            let part = class.len() as f64 / count as f64;
+            let sums = mean.iter_mut().zip(of_class);
+            sums.for_each(|(mean, of_class)| *mean += part * of_class);
+        }
+        let mut total = squares.clone();
+        for (class, of_class) in classes.iter().zip(means.chunks_exact(dim)) {
+            let steps = of_class.iter().zip(&mean);
+            for (sum, (of_class, mean)) in total.iter_mut().zip(steps) {
+                *sum += class.len() as f64 * (of_class - mean).powi(2);
+            }
+        }
+        let deviation = |sum: f64| (sum / count as f64).sqrt();
+        let sizes = total.iter().zip(&mean);
+        let constant = columns::constant(sizes.map(|(sum, mean)| (deviation(*sum), mean.abs())));
+        let scales = squares.iter().zip(&constant);
+        let scales: Vec<f64> = scales
+            .map(|(sum, is_constant)| match deviation(*sum) {
+                spread if *is_constant || spread == 0.0 => 1.0,
+                spread => spread,
+            })
+            .collect();
+        // The rows of a class after each other, centred and over their scales, a column each.
+        let mut rows = DMatrix::zeros(dim, count);
+        let mut of_class = vec![0; count];
+        let mut at = 0;
+        self.each(classes, |tile, members| {
+            for (row, member) in tile.chunks_exact(dim).zip(members) {
+                for (i, value) in row.iter().enumerate() {
+                    if !constant[i] {
+                        rows[(i, at)] = (f64::from(*value) - mean[i]) / scales[i];
+                    }
+                }
+                of_class[at] = member.class;
+                at += 1;
+            }
+        })
+        .await?;
+        let Some(eigen) = SymmetricEigen::try_new(rows.tr_mul(&rows), f64::EPSILON, SWEEPS * count)
+        else {
+            return Ok(None);
+        };
+        let order = descending(&eigen.eigenvalues);
+        let most = order.first().map_or(0.0, |first| eigen.eigenvalues[*first]);
+        let kept = order
+            .iter()
+            .filter(|i| eigen.eigenvalues[**i] > MIN_RATIO * most);
+        let kept: Vec<usize> = kept.copied().collect();
+        if kept.is_empty() {
+            return Ok(None);
+        }
+        let mut turned = eigen.eigenvectors.select_columns(&kept);
+        let mut basis = &rows * &turned;
+        for (at, i) in kept.iter().enumerate() {
+            let length = eigen.eigenvalues[*i].sqrt();
+            basis.column_mut(at).unscale_mut(length);
+            turned.column_mut(at).scale_mut(length);
+        }
+        let mut scatters = Scatters::new(kept.len(), classes.len());
+        let mut residuals = turned;
+        let mut fourth = 0.0;
+        for class in 0..classes.len() {
+            let members: Vec<usize> = (0..count).filter(|row| of_class[*row] == class).collect();
+            let mean = residuals.select_rows(&members).row_mean();
+            for row in &members {
+                let mut row = residuals.row_mut(*row);
+                row -= &mean;
+                fourth += row.norm_squared().powi(2) / count as f64;
+            }
+            let mean: Vec<f64> = mean.iter().copied().collect();
+            scatters.join(&mean, members.len() as f64);
+        }
+        let mut tile: Vec<f64> = residuals.transpose().iter().copied().collect();
+        add_products(&mut tile, kept.len(), &mut scatters.within);
+        scatters.finish();
+        Ok(Some(LinearFit {
+            scales: vec![1.0; kept.len()],
+            scatters,
+            fourth,
+            dim,
+            span: Some(Span {
+                basis,
+                mean,
+                scales,
+            }),
+        }))
+    }
+
     /// Mean and scatters of the rows of these classes.
     async fn scatters(&mut self, classes: &[&[u32]]) -> Result<Scatters> {
         let dim = self.dataset.features.dim();
-        let mut scatters = Scatters::new(dim);
+        let mut scatters = Scatters::new(dim, classes.len());
         for classes in self.groups(classes) {
             let within = &mut scatters.within;
             let take = |tile: &mut Vec<f64>| add_products(tile, dim, within);
@@ -348,6 +561,7 @@ impl<'a> Reader<'a> {
                 scatters.join(mean, class.len() as f64);
             }
         }
+        scatters.finish();
         Ok(scatters)
     }
 
@@ -397,24 +611,35 @@ fn add_products(centred: &mut Vec<f64>, dim: usize, scatter: &mut [f64]) {
     }
 }
 
-/// Mean and scatters of the rows of some classes. Of both scatters the diagonal and the part above it are filled.
+/// Mean and scatters of the rows of some classes. Of a scatter the diagonal and the part above it are filled.
 #[derive(Clone, Debug)]
 struct Scatters {
     rows: f64,
     mean: Vec<f64>,
     /// `[dim, dim]`, the sum over rows of the products of residuals from the mean of the row's class.
     within: Vec<f64>,
-    /// `[dim, dim]`, the same of the steps from the mean to the mean of the row's class.
-    between: Vec<f64>,
+    between: Between,
+}
+
+/// The scatter of the means of classes about the mean of all rows.
+#[derive(Clone, Debug)]
+enum Between {
+    /// `[dim, dim]`, the sum over rows of the products of the steps to the mean of the row's class.
+    Products(Vec<f64>),
+    /// Where classes are fewer than features: those steps, `[dim, classes]`, times the root of the class's rows.
+    Steps(DMatrix<f64>, Vec<f64>),
 }
 
 impl Scatters {
-    fn new(dim: usize) -> Self {
+    fn new(dim: usize, classes: usize) -> Self {
         Self {
             rows: 0.0,
             mean: vec![0.0; dim],
             within: vec![0.0; dim * dim],
-            between: vec![0.0; dim * dim],
+            between: match classes < dim {
+                true => Between::Steps(DMatrix::zeros(dim, classes), Vec::new()),
+                false => Between::Products(vec![0.0; dim * dim]),
+            },
         }
     }
 
@@ -424,15 +649,64 @@ impl Scatters {
         let weight = self.rows * of_class / rows;
         let steps: Vec<f64> = mean.iter().zip(&self.mean).map(|(a, b)| a - b).collect();
         let dim = steps.len();
-        for i in 0..dim {
-            let step = weight * steps[i];
-            let sums = self.between[i * dim + i..].iter_mut();
-            for (sum, along) in sums.zip(&steps[i..]) {
-                *sum += step * along;
+        match &mut self.between {
+            Between::Products(products) => {
+                for i in 0..dim {
+                    let step = weight * steps[i];
+                    let sums = products[i * dim + i..].iter_mut();
+                    for (sum, along) in sums.zip(&steps[i..]) {
+                        *sum += step * along;
+                    }
+                }
             }
-            self.mean[i] += steps[i] * of_class / rows;
+            // The mean of all is not known yet.
+            Between::Steps(means, sizes) => {
+                means.column_mut(sizes.len()).copy_from_slice(mean);
+                sizes.push(of_class);
+            }
+        }
+        for (sum, step) in self.mean.iter_mut().zip(&steps) {
+            *sum += step * of_class / rows;
         }
         self.rows = rows;
+    }
+
+    /// Ends the joining of classes.
+    fn finish(&mut self) {
+        if let Between::Steps(means, sizes) = &mut self.between {
+            for (mut column, size) in means.column_iter_mut().zip(sizes.iter()) {
+                let steps = column.iter_mut().zip(&self.mean);
+                steps.for_each(|(value, mean)| *value = (*value - mean) * size.sqrt());
+            }
+        }
+    }
+
+    /// Takes features that say nothing out of both scatters: their weights come out as 0.
+    fn leave_out_constant(&mut self) {
+        let dim = self.mean.len();
+        let between = |i: usize| match &self.between {
+            Between::Products(products) => products[i * dim + i],
+            Between::Steps(steps, _) => steps.row(i).norm_squared(),
+        };
+        let sizes = (0..dim).map(|i| {
+            let variance = (self.within[i * dim + i] + between(i)) / self.rows;
+            (variance.sqrt(), self.mean[i].abs())
+        });
+        let constant = columns::constant(sizes);
+        for i in (0..dim).filter(|i| constant[*i]) {
+            let places = (0..i)
+                .map(|j| j * dim + i)
+                .chain((i..dim).map(|j| i * dim + j));
+            for place in places {
+                self.within[place] = 0.0;
+                if let Between::Products(products) = &mut self.between {
+                    products[place] = 0.0;
+                }
+            }
+            if let Between::Steps(steps, _) = &mut self.between {
+                steps.row_mut(i).fill(0.0);
+            }
+        }
     }
 
     /// The deviation of each feature within classes, 1 for one that does not vary there. Means of equal f32 values are
@@ -446,12 +720,12 @@ impl Scatters {
         diagonal.map(scale).collect()
     }
 
-    /// The shrinkage of Ledoit and Wolf for residuals over their scales, from 0 (none) to 1 (independent features).
+    /// The shrinkage of Ledoit and Wolf for residuals over their scales, which are those of so many `features`.
     ///
     /// `fourth` is the mean of their squared squared length.
-    fn ledoit_wolf(&self, scales: &[f64], fourth: f64) -> f64 {
+    fn ledoit_wolf(&self, scales: &[f64], fourth: f64, features: usize) -> f64 {
         let dim = scales.len();
-        if dim == 1 {
+        if features == 1 {
             return 0.0;
         }
         let (mut trace, mut squares) = (0.0, 0.0);
@@ -462,8 +736,9 @@ impl Scatters {
             squares += 2.0 * (i + 1..dim).map(|j| at(j).powi(2)).sum::<f64>();
         }
         // The scatter of the products about their mean, and the distance of the covariance from its target.
-        let noise = (fourth - squares) / (dim as f64 * self.rows);
-        let distance = (squares - trace * trace / dim as f64) / dim as f64;
+        let features = features as f64;
+        let noise = (fourth - squares) / (features * self.rows);
+        let distance = (squares - trace * trace / features) / features;
         if noise > 0.0 && distance > 0.0 {
             (noise / distance).min(1.0)
         } else {
@@ -472,7 +747,7 @@ impl Scatters {
     }
 
     /// The covariance within classes, over the scales shrunk towards independent features of their mean variance.
-    fn shrunk(&self, scales: &[f64], shrinkage: f64) -> Vec<f64> {
+    fn shrunk(&self, scales: &[f64], shrinkage: f64, features: usize) -> Vec<f64> {
         let dim = scales.len();
         let kept = (1.0 - shrinkage) / self.rows;
         let mut shrunk: Vec<f64> = self.within.iter().map(|scatter| kept * scatter).collect();
@@ -480,7 +755,7 @@ impl Scatters {
         let variances = diagonal
             .zip(scales)
             .map(|(scatter, scale)| scatter / (self.rows * scale * scale));
-        let target = shrinkage * variances.sum::<f64>() / dim as f64;
+        let target = shrinkage * variances.sum::<f64>() / features as f64;
         shrunk
             .iter_mut()
             .step_by(dim + 1)
@@ -490,14 +765,11 @@ impl Scatters {
     }
 }
 
-/// The directions of the largest ratios between / within, one a column, of unit variance within classes; and the ratios.
+/// The directions of the largest ratios between / within, one a column, of unit variance within classes; and the ratios. There are
+/// `most` at most, and no more than differ between classes.
 ///
-/// Of both matrices the part above the diagonal is read, row-major: to nalgebra, column-major, the one below.
-fn solve(
-    within: Vec<f64>,
-    between: Vec<f64>,
-    directions: usize,
-) -> Option<(DMatrix<f64>, Vec<f64>)> {
+/// Of products the part above the diagonal is read, row-major: to nalgebra, column-major, the one below.
+fn solve(within: Vec<f64>, between: &Between, most: usize) -> Option<(DMatrix<f64>, Vec<f64>)> {
     let dim = within.len().isqrt();
     let within = DMatrix::from_vec(dim, dim, within);
     let variances = within.diagonal();
@@ -507,23 +779,50 @@ fn solve(
         return None;
     }
     // With within = L L^T: the eigenvectors u of L^-1 between L^-T give the directions L^-T u.
-    let mut between = DMatrix::from_vec(dim, dim, between);
-    between.fill_upper_triangle_with_lower_triangle();
-    root.solve_lower_triangular_mut(&mut between)
-        .then_some(())?;
-    between.transpose_mut();
-    root.solve_lower_triangular_mut(&mut between)
-        .then_some(())?;
-    let eigen = SymmetricEigen::try_new(between, f64::EPSILON, SWEEPS * dim)?;
-    let mut order: Vec<usize> = (0..dim).collect();
-    order::sort_places(&mut order, &|a, b| {
-        eigen.eigenvalues[b].total_cmp(&eigen.eigenvalues[a])
-    });
-    order.truncate(directions);
-    let ratios = order.iter().map(|i| eigen.eigenvalues[*i]).collect();
-    let mut chosen = eigen.eigenvectors.select_columns(&order);
-    root.tr_solve_lower_triangular_mut(&mut chosen)
-        .then_some((chosen, ratios))
+    let (mut directions, ratios) = match between {
+        Between::Products(products) => {
+            let mut between = DMatrix::from_row_slice(dim, dim, products).transpose();
+            between.fill_upper_triangle_with_lower_triangle();
+            root.solve_lower_triangular_mut(&mut between)
+                .then_some(())?;
+            between.transpose_mut();
+            root.solve_lower_triangular_mut(&mut between)
+                .then_some(())?;
+            largest(between, most)?
+        }
+        Between::Steps(steps, _) => {
+            // Of A = L^-1 steps: A^T A v = ratio v gives u = A v / sqrt(ratio).
+            let mut steps = steps.clone();
+            root.solve_lower_triangular_mut(&mut steps).then_some(())?;
+            let (chosen, ratios) = largest(steps.tr_mul(&steps), most)?;
+            let mut directions = steps * chosen;
+            for (mut column, ratio) in directions.column_iter_mut().zip(&ratios) {
+                column.unscale_mut(ratio.sqrt());
+            }
+            (directions, ratios)
+        }
+    };
+    root.tr_solve_lower_triangular_mut(&mut directions)
+        .then_some((directions, ratios))
+}
+
+/// The eigenvectors of the largest eigenvalues, `most` at most, and these.
+fn largest(symmetric: DMatrix<f64>, most: usize) -> Option<(DMatrix<f64>, Vec<f64>)> {
+    let sweeps = SWEEPS * symmetric.nrows();
+    let eigen = SymmetricEigen::try_new(symmetric, f64::EPSILON, sweeps)?;
+    let mut order = descending(&eigen.eigenvalues);
+    let least = MIN_RATIO * eigen.eigenvalues[*order.first()?];
+    order.retain(|i| eigen.eigenvalues[*i] > least);
+    order.truncate(most);
+    let values = order.iter().map(|i| eigen.eigenvalues[*i]).collect();
+    (!order.is_empty()).then(|| (eigen.eigenvectors.select_columns(&order), values))
+}
+
+/// The places of numbers, the largest first.
+fn descending(values: &DVector<f64>) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order::sort_places(&mut order, &|a, b| values[b].total_cmp(&values[a]));
+    order
 }
 
 /// The most steps of the QR iteration per eigenvalue; it takes two or three.
@@ -600,11 +899,13 @@ mod tests {
         }
 
         fn ledoit_wolf(&self) -> f64 {
-            self.scatters.ledoit_wolf(&self.scales, self.fourth)
+            self.scatters
+                .ledoit_wolf(&self.scales, self.fourth, self.scales.len())
         }
 
         fn shrunk(&self, shrinkage: f64) -> Vec<f64> {
-            self.scatters.shrunk(&self.scales, shrinkage)
+            self.scatters
+                .shrunk(&self.scales, shrinkage, self.scales.len())
         }
     }
 
@@ -659,7 +960,7 @@ mod tests {
 
         fn fitted(&self, parts: &Parts, within: Within) -> LayerWeights {
             let Scatters { between, mean, .. } = parts.pooled.scatters.clone();
-            let solved = solve(within(parts), between, self.outputs);
+            let solved = solve(within(parts), &between, self.outputs);
             let (directions, _) = solved.expect("not singular");
             layer(&directions, &mean).expect("finite")
         }
@@ -730,7 +1031,7 @@ mod tests {
             ("not standardised", |of| {
                 let scales = vec![1.0; of.pooled.scales.len()];
                 let shrinkage = of.pooled.ledoit_wolf();
-                of.pooled.scatters.shrunk(&scales, shrinkage)
+                of.pooled.scatters.shrunk(&scales, shrinkage, scales.len())
             }),
             ("over total deviations", |of| {
                 of.over_total.shrunk(of.over_total.ledoit_wolf())

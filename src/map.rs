@@ -21,8 +21,8 @@ const SPREAD: usize = 10;
 const READ_ROWS: usize = 4096;
 /// Pixels of all pictures on a map, at most.
 const PIXELS: usize = 4 << 20;
-/// Classes that are named: a place among them is a byte.
-const NAMED: usize = 255;
+/// Classes that are named: a place among them has 16 bits.
+const NAMED: usize = u16::MAX as usize;
 
 /// Rows on a plane.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,9 +35,9 @@ pub struct Map {
     pub points: Vec<[f32; 2]>,
     /// `[x, y]` of each row's features, scaled where a run scales them: their own principal components.
     pub before: Vec<[f32; 2]>,
-    /// The class of each row: its place in `names`, or 255 for every other class.
-    pub classes: Vec<u8>,
-    /// The classes of the data, the largest first: a class has the same place, and colour, on the map of each side. Of more than 255
+    /// The class of each row: its place in `names`, or `u16::MAX` for every other class.
+    pub classes: Vec<u16>,
+    /// The classes of the data, the largest first: a class has the same place, and colour, on the map of each side. Of more than 65,535
     /// the ones with the most rows there.
     pub names: Vec<String>,
     /// What the rows look like, where each is a picture.
@@ -103,11 +103,11 @@ impl Map {
             std::cmp::Reverse(sizes[*label as usize])
         });
         named.truncate(NAMED);
-        let mut places = vec![u8::MAX; sizes.len()];
+        let mut places = vec![u16::MAX; sizes.len()];
         for (place, label) in named.iter().enumerate() {
-            places[*label as usize] = place as u8;
+            places[*label as usize] = place as u16;
         }
-        let classes: Vec<u8> = labels.iter().map(|label| places[*label as usize]).collect();
+        let classes: Vec<u16> = labels.iter().map(|label| places[*label as usize]).collect();
         let dim = dataset.features.dim();
         let mut features = Embeddings {
             values: Vec::new(),
@@ -189,12 +189,12 @@ pub(crate) fn rows_of(all: &[u32], most: usize, seed: u64) -> Vec<u32> {
 
 /// Whether the plane is fitted to a row of `dim` values: it is of the classes that have the most of these rows, and of those chosen
 /// where they are many.
-fn fitted(classes: &[u8], dim: usize) -> impl Fn(usize) -> bool + use<> {
-    let mut sizes = [0u32; NAMED + 1];
+fn fitted(classes: &[u16], dim: usize) -> impl Fn(usize) -> bool + use<> {
+    let mut sizes = vec![0u32; NAMED + 1];
     classes
         .iter()
         .for_each(|class| sizes[usize::from(*class)] += 1);
-    let mut largest: Vec<usize> = (0..NAMED).collect();
+    let mut largest: Vec<usize> = (0..NAMED).filter(|class| sizes[*class] > 0).collect();
     order::sort_by_key(&mut largest, |class| std::cmp::Reverse(sizes[*class]));
     largest.truncate(SPREAD);
     let spread = |row: &usize| largest.contains(&usize::from(classes[*row]));
@@ -217,7 +217,7 @@ mod tests {
 
     #[test]
     fn the_data_as_it_is_has_a_place_and_a_class_for_each_row() {
-        for (sample, named) in [("digits", 10), ("mirrored", NAMED)] {
+        for (sample, named) in [("digits", 10), ("mirrored", 650)] {
             let dataset = Dataset::sample(sample, 0).expect("is there");
             let map =
                 pollster::block_on(Map::of_features(&dataset, &mut |_| ())).expect("is drawn");
@@ -226,13 +226,11 @@ mod tests {
             assert_eq!(map.points, map.before);
             for ((row, class), point) in map.rows.iter().zip(&map.classes).zip(&map.points) {
                 let label = dataset.labels[*row as usize];
-                let name = map.names.get(usize::from(*class));
-                assert!(name.is_none_or(|name| *name == dataset.class_names[label as usize]));
+                let name = &map.names[usize::from(*class)];
+                assert_eq!(*name, dataset.class_names[label as usize]);
                 // Rows of unit length, less their mean.
                 assert!(point.iter().all(|value| value.abs() < 2.0));
             }
-            let others = map.classes.iter().filter(|class| **class == u8::MAX);
-            assert_eq!(others.count() > 0, named == NAMED);
             let pictures = map.pictures.map(|pictures| pictures.shades.len());
             assert_eq!(pictures, (named == 10).then_some(1797 * 64));
         }
@@ -273,7 +271,7 @@ mod tests {
         });
         let dataset = dataset.expect("is data");
         let parted = |map: Map| {
-            let of = |class: u8| {
+            let of = |class: u16| {
                 let points = map.before.iter().zip(&map.classes);
                 points
                     .filter(move |(_, of)| **of == class)
@@ -295,7 +293,7 @@ mod tests {
     #[test]
     fn of_many_rows_some_of_every_large_class_fit_the_plane() {
         // As many classes as rows would be left out between two that are not, were they taken at even steps.
-        let classes: Vec<u8> = (0..60_000).map(|row| (row % 12) as u8).collect();
+        let classes: Vec<u16> = (0..60_000).map(|row| (row % 12) as u16).collect();
         let is_fitted = fitted(&classes, 64);
         let mut of_class = [0; 12];
         for (row, class) in classes.iter().enumerate() {

@@ -127,6 +127,17 @@ pub struct ClassMetrics {
     pub metrics: Metrics,
 }
 
+/// One map's scores of a side, and each query's.
+#[derive(Clone, Debug)]
+pub(crate) struct Judged {
+    /// The means over queries.
+    pub(crate) metrics: Metrics,
+    /// The means over classes of each class's mean.
+    pub(crate) over_classes: Metrics,
+    /// What they are means of, in the same order for every map.
+    pub(crate) queries: Vec<QueryScore>,
+}
+
 /// Scores of the sides that were scored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Scores {
@@ -136,6 +147,9 @@ pub struct Scores {
     pub validation: Option<Metrics>,
     /// The test side, once the run is over.
     pub test: Option<Metrics>,
+    /// Of the test side, the mean over classes of each class's mean: every class counts alike, however many rows it has.
+    #[serde(default)]
+    pub test_over_classes: Option<Metrics>,
 }
 
 /// What one query found: comparisons of two maps over the same queries are made of these.

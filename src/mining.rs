@@ -268,13 +268,21 @@ pub async fn mine(
         Ok(())
     };
     let mined = mine_into(
-        engine, anchors, references, miner, distance, wanted, sink, progress,
+        engine,
+        anchors,
+        references,
+        miner,
+        [distance; 2],
+        wanted,
+        sink,
+        progress,
     )
     .await?;
     Ok(Mined { pairs, ..mined })
 }
 
-/// The same, where with [`Wanted::Pairs`] what is kept goes to `sink`, anchor by anchor: nothing of it is held.
+/// The same, where miner and loss each have a distance, in this order, and with [`Wanted::Pairs`] what is kept goes to `sink`, anchor
+/// by anchor: nothing of it is held.
 ///
 /// # Errors
 /// As [`mine`], and what `sink` says.
@@ -284,7 +292,7 @@ pub async fn mine_into(
     anchors: Rows<'_>,
     references: Option<Rows<'_>>,
     miner: &Miner,
-    distance: Distance,
+    [chosen_by, distance]: [Distance; 2],
     wanted: Wanted<'_>,
     mut sink: impl FnMut(KeptOfAnchor<'_>) -> Result<()>,
     mut progress: impl FnMut(u64, u64),
@@ -305,7 +313,7 @@ pub async fn mine_into(
         Wanted::Counts | Wanted::Pairs => None,
         Wanted::Loss(loss) | Wanted::Gradient(loss) => Some(loss),
     };
-    let rule = MiningRule::new(miner, distance, loss, distance);
+    let rule = MiningRule::new(miner, chosen_by, loss, distance);
     let spec = MiningSpec {
         own: references.is_none(),
         gradient: matches!(wanted, Wanted::Gradient(_)),
@@ -322,7 +330,7 @@ pub async fn mine_into(
         counts[*label as usize] += 1;
     }
     let mut pulls = Pulls::default();
-    let by_value = matches!(miner, Miner::MultiSimilarity(_)).then_some(distance);
+    let by_value = matches!(miner, Miner::MultiSimilarity(_)).then_some(chosen_by);
     let (rounds, mut progressed) = (rule.rounds(), 0);
     let mut cut = Vec::new();
     for round in rounds {

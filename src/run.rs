@@ -23,14 +23,15 @@ use crate::forecast::{Forecast, Rate};
 use crate::knn::KnnIndex;
 use crate::ledger::MemoryLedger;
 use crate::map::{self, Map};
-use crate::metrics::{Metrics, Scores};
+use crate::metrics::{Judged, Metrics, Scores};
 use crate::order;
 use crate::projection::Axes;
+use crate::scaling::ScalingKind;
 use crate::survey::Survey;
 use crate::threshold::Threshold;
 use crate::trainer::{Evaluation, Map as Through, Neighbourhood, Scored, StepReport, Trainer};
 use crate::umap::{self, Umap};
-use crate::verdict::{Compared, Judged, Trial, verdict};
+use crate::verdict::{Compared, Trial, verdict};
 use crate::warnings::{Warning, Warnings};
 use crate::working::Working;
 
@@ -138,8 +139,11 @@ pub struct DataReport {
     pub test: usize,
     /// What was decided while reading, and about the scale of the features, in words.
     pub notes: Vec<String>,
-    /// Whether the features were scaled to mean 0 and spread 1.
+    /// Whether every feature was scaled to mean 0 and spread 1.
     pub standardized: bool,
+    /// What was done to the features before anything else saw them.
+    #[serde(default)]
+    pub scaling: ScalingKind,
     /// What became of cells without a number.
     #[serde(default)]
     pub missing: Missing,
@@ -174,6 +178,9 @@ pub struct RunReport {
     pub evaluations: Vec<Evaluation>,
     /// The scores of the trained head.
     pub r#final: Option<Scores>,
+    /// The step whose head is taken, where an earlier one than the last did better on the validation rows.
+    #[serde(default)]
+    pub kept_step: Option<u64>,
     /// What it is compared with.
     pub baseline: Baseline,
     /// The comparison in a sentence.
@@ -276,6 +283,9 @@ impl Run {
             let config = self.trainer.config();
             self.warnings
                 .see_diagnostics(step, &evaluation.diagnostics, config);
+            if self.is_best(&evaluation) {
+                self.trainer.keep_weights();
+            }
             self.evaluations.push(evaluation.clone());
             return Ok(Progress::Evaluated(evaluation));
         }
@@ -285,6 +295,7 @@ impl Run {
             }
             return Ok(Progress::Finished);
         }
+        self.trainer.use_kept(false).await?;
         let boundary = (step / evaluate_every + 1) * evaluate_every;
         let left = boundary.min(steps) - step;
         let scored = at_most >= left && self.trainer.scores_with(left);
@@ -299,6 +310,33 @@ impl Run {
         }
         self.history.extend(reports.iter().cloned());
         Ok(Progress::Steps(reports))
+    }
+
+    /// Whether no evaluation before did as well on the validation rows.
+    fn is_best(&self, evaluation: &Evaluation) -> bool {
+        let score = |evaluation: &Evaluation| evaluation.validation.as_ref().map(both);
+        let before = self.evaluations.iter().filter_map(score);
+        score(evaluation).is_some_and(|now| before.fold(0.0, f64::max) < now)
+    }
+
+    /// Gives the head the weights of an earlier step where they did clearly better on the validation rows than the last ones, and
+    /// finds that evaluation.
+    async fn take_best(&mut self) -> Result<Option<Evaluation>> {
+        let last = self.evaluations.last().cloned();
+        let best = self.trainer.kept_step().and_then(|step| {
+            let mut all = self.evaluations.iter();
+            all.find(|evaluation| evaluation.step == step)
+        });
+        let scores = |evaluation: &Option<&Evaluation>| evaluation.and_then(|e| e.validation);
+        let (Some(now), Some(then)) = (scores(&last.as_ref()), scores(&best)) else {
+            return Ok(last);
+        };
+        if both(&then) <= both(&now) + now.standard_error.max(then.standard_error) {
+            return Ok(last);
+        }
+        let best = best.cloned();
+        self.trainer.use_kept(true).await?;
+        Ok(best)
     }
 
     /// Scores the validation side by the baselines.
@@ -366,13 +404,14 @@ impl Run {
 
     /// Scores the test side, by the baselines and embedded.
     async fn finish(&mut self) -> Result<()> {
+        let taken = self.take_best().await?;
         let test = self.trial(Side::Test).await?;
-        let last = self.evaluations.last();
         let metrics = |judged: &Judged| judged.metrics;
         self.head = Some(Scores {
-            train: last.and_then(|evaluation| evaluation.train),
-            validation: last.and_then(|evaluation| evaluation.validation),
+            train: taken.as_ref().and_then(|evaluation| evaluation.train),
+            validation: taken.as_ref().and_then(|evaluation| evaluation.validation),
             test: test.as_ref().map(|trial| metrics(&trial.head)),
+            test_over_classes: test.as_ref().map(|trial| trial.head.over_classes),
         });
         if let (Some(Baseline { raw, linear, .. }), Some(trial)) = (&mut self.baseline, &test) {
             raw.test = Some(metrics(&trial.raw));
@@ -385,7 +424,13 @@ impl Run {
             test => test,
         };
         let split = &self.trainer.config().split;
-        let verdict = verdict(split, trial.as_ref());
+        let mut verdict = verdict(split, trial.as_ref());
+        if let Some(step) = self.kept_step() {
+            let steps = self.trainer.config().steps;
+            verdict.text.push_str(&format!(
+                " The head is that of step {step} of {steps}: on the validation rows it did better than the last."
+            ));
+        }
         self.warnings
             .see_end(&self.evaluations, &verdict, self.trainer.config());
         (self.verdict, self.compared) = (Some(verdict.text), verdict.compared);
@@ -397,7 +442,7 @@ impl Run {
         let mut judged = [Through::Head, Through::Raw, Through::Linear].map(|map| (map, None));
         for (map, judged) in &mut judged {
             let scored = self.trainer.score_each(*map, side).await?;
-            *judged = scored.map(|(metrics, queries)| Judged { metrics, queries });
+            *judged = scored;
         }
         let [(_, head), (_, raw), (_, linear)] = judged;
         Ok(head.zip(raw).map(|(head, raw)| Trial {
@@ -521,16 +566,30 @@ impl Run {
         Ok(map)
     }
 
-    /// Begins to place the rows of the last [`Run::map`] by UMAP, from where they lie there: finds the 15 nearest of each by the head,
-    /// fewer where there are fewer, within what the budget leaves.
+    /// Begins to place the rows of the last [`Run::map`] by UMAP, from where they lie there: by their features, scaled where the run
+    /// scales them, and by their embeddings. Finds the 15 nearest of each, fewer where there are fewer, within what the budget
+    /// leaves.
     ///
     /// # Errors
     /// [`Error::Config`] before there is a map; as [`Trainer::embed`], [`KnnIndex::new`] and [`KnnIndex::search`].
-    pub async fn umap(&mut self) -> Result<Umap> {
+    pub async fn umap(&mut self) -> Result<[Umap; 2]> {
         let no_map = || Error::Config("there is no map of the run yet: wait for it".to_owned());
         let map = self.map.clone().ok_or_else(no_map)?;
-        let Embeddings { values, dim } = self.trainer.embed(&map.rows).await?;
-        let k = umap::NEIGHBOURS.min(map.rows.len().saturating_sub(1));
+        let features = &self.trainer.dataset().features;
+        let mut values = Vec::new();
+        features.read(&map.rows, &mut values).await?;
+        self.trainer.scaling().0.apply(&mut values);
+        let dim = features.dim();
+        let before = self.layout(Embeddings { values, dim }, &map.before).await?;
+        let embeddings = self.trainer.embed(&map.rows).await?;
+        let after = self.layout(embeddings, &map.points).await?;
+        Ok([before, after])
+    }
+
+    /// A layout of these rows by UMAP, from these points on.
+    async fn layout(&mut self, rows: Embeddings, start: &[[f32; 2]]) -> Result<Umap> {
+        let Embeddings { values, dim } = rows;
+        let k = umap::NEIGHBOURS.min(start.len().saturating_sub(1));
         let rows = RowSource::Memory { values, dim };
         let engine = self.trainer.engine();
         let mut index = KnnIndex::new(engine, &rows, None, k).await?;
@@ -544,7 +603,7 @@ impl Run {
         };
         let found = index.search(None, heard).await?;
         let seed = self.trainer.config().data_seed();
-        Ok(Umap::new(&found, &map.points, seed))
+        Ok(Umap::new(&found, start, seed))
     }
 
     /// The model and the data.
@@ -555,6 +614,12 @@ impl Run {
     /// Steps done.
     pub fn step(&self) -> u64 {
         self.trainer.step()
+    }
+
+    /// The step whose head is taken, where it is not the last.
+    fn kept_step(&self) -> Option<u64> {
+        let step = self.trainer.kept_step();
+        step.filter(|_| self.trainer.uses_kept())
     }
 
     /// Whether the test side was scored.
@@ -626,7 +691,8 @@ impl Run {
                 .map(str::to_owned)
                 .chain(self.trainer.watched_note())
                 .collect(),
-            standardized: self.trainer.scaling().1,
+            standardized: self.trainer.scaling().1 == ScalingKind::Columns,
+            scaling: self.trainer.scaling().1,
             missing: dataset.missing,
             label_column: dataset.label_column.clone(),
         }
@@ -652,12 +718,18 @@ impl Run {
             history: self.history.clone(),
             evaluations: self.evaluations.clone(),
             r#final: self.head,
+            kept_step: self.kept_step(),
             baseline: self.baseline(),
             verdict: self.verdict(),
             compared: self.compared.clone(),
             warnings: self.warnings().iter().map(ToString::to_string).collect(),
         }
     }
+}
+
+/// What steers: the nearest row and whole groups, counted alike.
+fn both(metrics: &Metrics) -> f64 {
+    metrics.precision_at_1 + metrics.mean_average_precision_at_r
 }
 
 impl MemoryReport {

@@ -2,6 +2,7 @@
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
+use crate::columns::{self, Column};
 use crate::dataset::{RowSource, Sides};
 use crate::error::Result;
 use crate::order;
@@ -29,11 +30,14 @@ pub struct Survey {
     pub rows: u64,
     /// Rows whose every value is 0.
     pub zero_rows: u64,
-    /// The first of them, counted from 1; 0 without any.
+    /// The first of them, counted from 0; 0 without any.
     pub first_zero: u64,
+    /// The root of the mean squared distance of a row from the mean row.
+    pub spread: f64,
     /// Length of the mean row over the spread, the root of the mean squared distance to it; 0 where rows are all equal.
     pub offset: f64,
-    /// Columns with one value in all rows, counted from 0.
+    /// Columns that hold one value in all rows, or differ there by less than 32-bit numbers can tell beside their own size or the
+    /// other columns; counted from 0.
     pub constant_columns: Vec<u32>,
     /// Two standard deviations of the other columns, with the column of each: a tenth of the columns vary less than the first, and a
     /// tenth more than the second.
@@ -54,9 +58,7 @@ impl Survey {
             ..Self::default()
         };
         let mut values = Vec::new();
-        let mut first: Vec<f64> = Vec::new();
-        // Sums of the distances to the first row: nothing is lost where rows lie far from zero.
-        let mut sums = vec![[0.0f64; 2]; dim];
+        let mut columns = vec![Column::default(); dim];
         let mut hashes: Vec<(u64, u32)> = Vec::new();
         for start in (0..count).step_by(CHUNK_ROWS) {
             let numbers: Vec<u32> = (start as u32..)
@@ -64,24 +66,18 @@ impl Survey {
                 .collect();
             values.clear();
             rows.read(&numbers, &mut values).await?;
-            for (number, row) in (start as u64 + 1..).zip(values.chunks_exact(dim.max(1))) {
-                if first.is_empty() {
-                    first.extend(row.iter().map(|value| f64::from(*value)));
-                }
+            for (number, row) in (start as u64..).zip(values.chunks_exact(dim.max(1))) {
                 if row.iter().all(|value| *value == 0.0) {
-                    survey.zero_rows += 1;
-                    if survey.first_zero == 0 {
+                    if survey.zero_rows == 0 {
                         survey.first_zero = number;
                     }
+                    survey.zero_rows += 1;
                 }
-                if number as usize <= MOST_HASHED {
-                    hashes.push((hash_of(row), number as u32 - 1));
+                if (number as usize) < MOST_HASHED {
+                    hashes.push((hash_of(row), number as u32));
                 }
-                for ((sums, value), first) in sums.iter_mut().zip(row).zip(&first) {
-                    let distance = f64::from(*value) - first;
-                    sums[0] += distance;
-                    sums[1] += distance * distance;
-                }
+                let values = columns.iter_mut().zip(row);
+                values.for_each(|(column, value)| column.add(*value));
             }
             say(Working {
                 what: "looking at the rows".to_owned(),
@@ -92,16 +88,15 @@ impl Survey {
         }
         let (mut mean, mut spread) = (0.0, 0.0);
         let mut spreads: Vec<(f64, u32)> = Vec::new();
-        for (column, ([sum, squares], first)) in (0..).zip(sums.iter().zip(&first)) {
-            let distance = sum / count as f64;
-            mean += (first + distance).powi(2);
-            let variance = (squares / count as f64 - distance * distance).max(0.0);
-            spread += variance;
-            if *squares == 0.0 {
-                survey.constant_columns.push(column);
-                continue;
+        let constant = columns::constant(columns.iter().map(|c| (c.spread(), c.reach())));
+        for (at, (column, is_constant)) in (0..).zip(columns.iter().zip(constant)) {
+            mean += column.mean().powi(2);
+            spread += column.spread().powi(2);
+            if is_constant {
+                survey.constant_columns.push(at);
+            } else {
+                spreads.push((column.spread(), at));
             }
-            spreads.push((variance.sqrt(), column));
         }
         order::sort_by(&mut spreads, |a, b| a.0.total_cmp(&b.0));
         let tenth = spreads.len().saturating_sub(1) / 10;
@@ -109,6 +104,7 @@ impl Survey {
             .get(tenth)
             .map(|least| [*least, spreads[spreads.len() - 1 - tenth]]);
         survey.equal_rows = equal_rows(hashes);
+        survey.spread = spread.sqrt();
         if spread > 0.0 {
             survey.offset = (mean / spread).sqrt();
         }
@@ -130,17 +126,14 @@ impl Survey {
 
     /// What else stands out in features of these names, or of none, in sentences; nothing of it forbids to train.
     pub fn findings(&self, names: &[String]) -> Vec<String> {
-        let name = |column: u32| match names.get(column as usize) {
-            Some(name) => name.clone(),
-            None => format!("feature {}", column + 1),
-        };
+        let name = |column: u32| columns::name(names, column as usize);
         let mut findings = Vec::new();
         if !self.constant_columns.is_empty() {
             let constant: Vec<String> = self.constant_columns.iter().map(|at| name(*at)).collect();
             let count = constant.len();
             let s = if count == 1 { " holds" } else { "s hold" };
             findings.push(format!(
-                "{count} column{s} one value in all rows, and can tell no row from another: {}",
+                "{count} column{s} one value in all rows, as far as 32-bit numbers tell, and can tell no row from another: {}",
                 listed(constant.iter().map(String::as_str))
             ));
         }
@@ -157,11 +150,11 @@ impl Survey {
             ));
         }
         if let Some([row, first]) = self.equal_rows.first() {
-            let (count, row, first) = (self.equal_rows.len(), row + 1, first + 1);
+            let count = self.equal_rows.len();
             findings.push(match count {
-                1 => format!("row {row} is equal to row {first}"),
+                1 => format!("row {row}, counted from 0, is equal to row {first}"),
                 _ => format!(
-                    "{count} rows are equal to an earlier one (the first is row {row}, equal to row {first})"
+                    "{count} rows are equal to an earlier one (the first is row {row}, counted from 0, equal to row {first})"
                 ),
             });
         }
@@ -211,7 +204,7 @@ impl Survey {
         let are = if zero_rows == 1 { "is" } else { "are" };
         (zero_rows > 0).then(|| {
             format!(
-                "{zero_rows} of {rows} rows {are} zero (the first is row {first_zero}): a zero row has no direction, and its \
+                "{zero_rows} of {rows} rows {are} zero (the first is row {first_zero}, counted from 0): a zero row has no direction, and its \
                  cosine similarity to every row is 0: leave such rows out"
             )
         })
@@ -263,8 +256,11 @@ mod tests {
         let mut rows = vec![[1.0, 2.0]; 3000];
         (rows[1500], rows[2999]) = ([0.0, -0.0], [0.0; 2]);
         let found = survey(&rows);
-        assert_eq!((found.zero_rows, found.first_zero), (2, 1501));
-        assert!(found.warnings()[0].starts_with("2 of 3000 rows are zero (the first is row 1501)"));
+        assert_eq!((found.zero_rows, found.first_zero), (2, 1500));
+        assert!(
+            found.warnings()[0]
+                .starts_with("2 of 3000 rows are zero (the first is row 1500, counted from 0)")
+        );
         assert!(survey(&rows[..1500]).warnings().is_empty());
     }
 
@@ -280,8 +276,8 @@ mod tests {
         assert_eq!(
             found.findings(&names),
             [
-                "1 column holds one value in all rows, and can tell no row from another: \"a\"",
-                "2 rows are equal to an earlier one (the first is row 1501, equal to row 4)"
+                "1 column holds one value in all rows, as far as 32-bit numbers tell, and can tell no row from another: \"a\"",
+                "2 rows are equal to an earlier one (the first is row 1500, counted from 0, equal to row 3)"
             ]
         );
         let scaled: Vec<[f32; 2]> = (0..9)

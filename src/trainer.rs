@@ -3,6 +3,7 @@
 
 mod baseline;
 mod hardest;
+mod kept;
 mod neighbours;
 mod outlook;
 mod pairs;
@@ -55,8 +56,9 @@ use crate::pml::{pml_bytes, pml_drawn_bytes, pml_pair_bytes, pml_proxy_bytes};
 use crate::proxies::Proxies;
 use crate::rng;
 use crate::row_pass::Turn;
-use crate::scaling::{Decision, Scaling};
+use crate::scaling::{Decision, Scaling, ScalingKind};
 use baseline::Linear;
+use kept::Kept;
 use setup::{Fit, MODEL, STEP_DISPATCHES, Setup, Sizes, TILE, TrainBuffers};
 
 /// What a step did.
@@ -99,6 +101,7 @@ pub struct Trainer {
     evaluator: Evaluator,
     seeker: Seeker,
     linear: Result<Linear, Unfit>,
+    kept: Kept,
     step: u64,
     pairs: Option<PairHistogram>,
     last: Option<LastStep>,
@@ -113,6 +116,8 @@ pub struct Trainer {
     whole: bool,
     /// Whether rows in the memory may be other than what the sampler draws.
     by_hand: bool,
+    /// Whether features of one unit are centred.
+    centres: bool,
     /// By class, whether a row of it was drawn.
     seen: Vec<bool>,
     /// [`drift::Drift::sums`] at the last evaluation.
@@ -161,6 +166,16 @@ impl Trainer {
         dataset: Rc<Dataset>,
         config: TrainConfig,
     ) -> Result<Self> {
+        Self::to_restore(engine, dataset, config, true).await
+    }
+
+    /// The same for a run that was saved; `centres` says whether it centred features of one unit, as those of earlier versions did not.
+    pub(crate) async fn to_restore(
+        engine: Engine,
+        dataset: Rc<Dataset>,
+        config: TrainConfig,
+        centres: bool,
+    ) -> Result<Self> {
         let setup = Setup::new(&dataset, &config)?;
         let sizes = &setup.sizes;
         let Fit {
@@ -179,7 +194,8 @@ impl Trainer {
             EmbeddingModel::new(&engine, &mut workspace, MODEL, &sizes.widths, &weights).await?;
         let model = model.with_dropout(config.dropout as f32, config.seed);
         let train = &setup.sides.train;
-        let scaling = Scaling::decide(&engine, &dataset, train, config.standardize).await?;
+        let scaling =
+            Scaling::decide(&engine, &dataset, train, config.standardize, centres).await?;
         let features = FeatureStore::new(
             &engine,
             &mut workspace,
@@ -206,6 +222,7 @@ impl Trainer {
             linear: linear.map(|outputs| {
                 Linear::new(&engine, &mut workspace, dataset.features.dim(), outputs)
             }),
+            kept: Kept::new(&mut workspace),
             step: 0,
             pairs: None,
             last: None,
@@ -215,6 +232,7 @@ impl Trainer {
             failed: None,
             whole: true,
             by_hand: false,
+            centres,
             seen: vec![false; classes],
             drifted: [0.0; 2],
             pace: Pace::of(&engine),
@@ -824,9 +842,9 @@ impl Trainer {
         self.by_hand = false;
     }
 
-    /// What was done to the features, and whether that scaled them.
-    pub fn scaling(&self) -> (&Scaling, bool) {
-        (&self.scaling.scaling, self.scaling.standardized)
+    /// What was done to the features, in numbers and in a word.
+    pub fn scaling(&self) -> (&Scaling, ScalingKind) {
+        (&self.scaling.scaling, self.scaling.kind)
     }
 
     /// Why the features were scaled or not, in words; nothing where the settings say not to.

@@ -13,9 +13,11 @@ use crate::plan::MemoryPlan;
 const LEAST: Duration = Duration::from_millis(10);
 /// After so long the last time counts.
 const LIMIT: Duration = Duration::from_millis(50);
-/// Searches of a submit at most, as a power of two.
-const MOST: u32 = 6;
+/// Queries of a search: as many as fill a tile at first, so that a slow GPU is done with them, too.
+const FEWEST: usize = 64;
 const QUERIES: usize = 1024;
+/// Searches of a submit at most.
+const MOST: usize = 64;
 const REFERENCES: usize = 4 * VISIT;
 const DIM: usize = 128;
 const K: usize = 10;
@@ -25,11 +27,12 @@ const K: usize = 10;
 pub struct Tuning {
     /// The fastest shape.
     pub shape: TileShape,
-    /// What a search took with each, in milliseconds.
+    /// What a search of 1,024 queries took with each, in milliseconds.
     pub times_ms: Vec<(TileShape, f64)>,
 }
 
-/// Times the search of 1,024 queries in 4,096 references of 128 numbers with each shape, for about 0.1 s in all.
+/// Times the search of 64 to 1,024 queries, as many as take long enough, in 4,096 references of 128 numbers with each shape: about
+/// 0.1 s in all.
 ///
 /// Takes 12 MiB, which are given back; nothing on the CPU, where there are no shapes, and where they do not fit the budget.
 ///
@@ -75,14 +78,6 @@ pub async fn tune(engine: &Engine) -> Result<Option<Tuning>> {
     engine
         .upload(&mut asked, 0, &vec![Asked::first(u32::MAX); QUERIES])
         .await?;
-    let search = Search {
-        first_row: 0,
-        rows: QUERIES,
-        references: REFERENCES,
-        stride: DIM,
-        k: K,
-        first_id: 0,
-    };
     let mut times_ms = Vec::new();
     for shape in TileShape::ALL {
         let inputs = Inputs {
@@ -90,12 +85,21 @@ pub async fn tune(engine: &Engine) -> Result<Option<Tuning>> {
             references: &references,
             asked: &asked,
         };
-        let started = Instant::now();
-        let mut times = 0;
+        // Queries of a submit, in searches of `QUERIES` at most; the first submit compiles the kernels, and its time says nothing.
+        let mut submitted = FEWEST;
+        let mut compiled_at = None;
         let took = loop {
+            let search = Search {
+                first_row: 0,
+                rows: submitted.min(QUERIES),
+                references: REFERENCES,
+                stride: DIM,
+                k: K,
+                first_id: 0,
+            };
             let clock = engine.clock();
             let mut commands = engine.commands();
-            for _ in 0..1 << times {
+            for _ in 0..submitted / search.rows {
                 knn::clear(&mut commands, &search, inputs, &mut scratch);
                 let mut done = 0;
                 while done < search.visits() {
@@ -109,13 +113,17 @@ pub async fn tune(engine: &Engine) -> Result<Option<Tuning>> {
             engine.submit(commands);
             engine.settle().await?;
             let worked = engine.worked(clock);
-            // The first time the kernels are compiled.
-            if times > 0 && (worked >= LEAST || started.elapsed() >= LIMIT || times == MOST) {
-                break worked / (1 << times);
+            let Some(compiled_at) = compiled_at else {
+                compiled_at = Some(Instant::now());
+                continue;
+            };
+            let enough = worked >= LEAST || Instant::now() - compiled_at >= LIMIT;
+            if enough || submitted == QUERIES * MOST {
+                break worked.as_secs_f64() * (QUERIES as f64 / submitted as f64);
             }
-            times += 1;
+            submitted *= 4;
         };
-        times_ms.push((shape, took.as_secs_f64() * 1e3));
+        times_ms.push((shape, took * 1e3));
     }
     drop((rows, references, asked, scratch));
     engine.settle().await?;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::Split;
 use crate::linear::LinearOutputs;
-use crate::metrics::{Metrics, QueryScore};
+use crate::metrics::{Judged, Metrics, QueryScore};
 
 /// A difference at the nearest row is clear beyond so many standard errors. Rows that are each other's nearest count
 /// twice, and there are two baselines: 2 would be too few.
@@ -15,18 +15,9 @@ const CLEAR_GROUPS: f64 = 3.5;
 /// Held-out classes from which on classes are what varies, not rows.
 const MANY_CLASSES: usize = 20;
 
-/// One map's scores of a side, and each query's.
-#[derive(Clone, Debug)]
-pub(crate) struct Judged {
-    /// The means.
-    pub(crate) metrics: Metrics,
-    /// What they are means of, in the same order for every map.
-    pub(crate) queries: Vec<QueryScore>,
-}
-
 impl Judged {
-    /// The precision@1 of rows in any order, where this one is not clearly above it.
-    fn by_chance(&self) -> Option<f64> {
+    /// The precision@1 of rows in any order, and how many of its standard errors this one lies above it.
+    fn above_chance(&self) -> (f64, f64) {
         let rows = (self.metrics.queries + self.metrics.lone_queries) as f64;
         let of_class = |class: &[QueryScore]| (class.len() * (class.len() - 1)) as f64;
         // Queries stand class by class.
@@ -34,7 +25,8 @@ impl Judged {
         let pairs: f64 = classes.map(of_class).sum();
         let chance = pairs / (rows * (rows - 1.0));
         let error = (chance * (1.0 - chance) / self.metrics.queries as f64).sqrt();
-        (self.metrics.precision_at_1 <= chance + CLEAR_NEAREST * error).then_some(chance)
+        let above = self.metrics.precision_at_1 - chance;
+        (chance, above / error.max(f64::MIN_POSITIVE))
     }
 }
 
@@ -93,7 +85,8 @@ pub(crate) struct Verdict {
 /// Compares the head with raw features, and with the linear baseline where there is one.
 pub(crate) fn verdict(split: &Split, trial: Option<&Trial>) -> Verdict {
     let Some(trial) = trial else {
-        let text = "Nothing to judge by: no held-out row has another row of its class. Raise test_fraction.";
+        let text = "Nothing to judge by: no held-out row has another row of its class. Where classes have several rows, raise test_fraction; \
+                    where each has a single row, there is nothing to learn from: bring more rows of a class.";
         return Verdict {
             text: text.to_owned(),
             ..Verdict::default()
@@ -160,17 +153,21 @@ pub(crate) fn verdict(split: &Split, trial: Option<&Trial>) -> Verdict {
     let linear = linear
         .as_ref()
         .map(|(standing, _, beats_raw)| (standing, *beats_raw));
-    let advice = match trial.head.by_chance() {
-        Some(chance) => format!(
+    let scored = trial.head.queries.len();
+    let is_few = scored < FEW;
+    let (chance, errors) = trial.head.above_chance();
+    let advice = match advice(&raw, linear) {
+        _ if errors <= 1.0 || errors <= CLEAR_NEAREST && !is_few => format!(
             "Do not ship this head: its nearest row is right no more often than by chance ({chance:.2})."
         ),
-        None => match advice(&raw, linear) {
-            NO_GAIN if trial.head.queries.len() < FEW => format!(
-                "Too few rows to tell: only {} were scored. Compare settings with several seeds, or bring more rows.",
-                trial.head.queries.len()
-            ),
-            advice => advice.to_owned(),
-        },
+        advice if errors <= CLEAR_NEAREST && !advice.starts_with("Do not ship") => format!(
+            "Too few rows to tell this head from chance: only {scored} were scored, and {chance:.2} of them would be right by \
+             chance. Bring more rows."
+        ),
+        NO_GAIN if is_few => format!(
+            "Too few rows to tell: only {scored} were scored. Compare settings with several seeds, or bring more rows."
+        ),
+        advice => advice.to_owned(),
     };
     let (rival, name) = match linear {
         Some((standing, true)) => (standing, "the linear map, which is simpler"),
@@ -426,6 +423,7 @@ mod tests {
     const SIXTEEN: LinearOutputs = LinearOutputs {
         directions: 16,
         constant: false,
+        shrinkage: Some(0.5),
     };
 
     /// 1,000 queries of 100 classes, so many of them right at the nearest row, each with this average precision.
@@ -439,6 +437,7 @@ mod tests {
             })
             .collect();
         Judged {
+            over_classes: Metrics::default(),
             metrics: Metrics {
                 precision_at_1: right as f64 / 1e3,
                 mean_average_precision_at_r: f64::from(average_precision),
@@ -473,7 +472,10 @@ mod tests {
         };
         assert_eq!(
             (&raw.with[..], &linear.with[..]),
-            ("raw features", "a linear map (LDA, 16 outputs)")
+            (
+                "raw features",
+                "a linear map (LDA, 16 outputs, shrinkage 0.50)"
+            )
         );
         assert_eq!((raw.head_alone, raw.other_alone), (5, 0));
         assert_eq!((linear.head_alone, linear.other_alone), (0, 90));
@@ -512,7 +514,7 @@ mod tests {
         assert_eq!(
             say((950, 0.8), (280, 0.11), Some((520, 0.3))),
             "Keep this head. On rows of classes it never saw, the nearest row is right for 0.95 (precision@1): raw \
-             features 0.28 and a linear map (LDA, 16 outputs) 0.52, both clearly lower. Whole groups score 0.80 (MAP@R): \
+             features 0.28 and a linear map (LDA, 16 outputs, shrinkage 0.50) 0.52, both clearly lower. Whole groups score 0.80 (MAP@R): \
              raw features 0.11 and the linear map 0.30, both clearly lower."
         );
     }
@@ -586,7 +588,7 @@ mod tests {
     fn each_number_is_said_to_be_lower_higher_or_neither() {
         let text = say((900, 0.5), (895, 0.4), Some((990, 0.5)));
         assert!(
-            text.contains("raw features 0.90, no clear difference; a linear map (LDA, 16 outputs) 0.99, clearly higher.")
+            text.contains("raw features 0.90, no clear difference; a linear map (LDA, 16 outputs, shrinkage 0.50) 0.99, clearly higher.")
                 && text.contains(
                     "raw features 0.40, clearly lower; the linear map 0.50, no clear difference."
                 ),
@@ -703,6 +705,34 @@ mod tests {
     fn a_head_that_finds_no_more_than_chance_is_not_kept_whatever_else_it_is_better_than() {
         let text = say((12, 0.2), (10, 0.001), Some((5, 0.001)));
         assert!(text.starts_with("Do not ship this head: its nearest row is right no more often than by chance (0.01)."), "{text}");
+    }
+
+    #[test]
+    fn few_rows_do_not_prove_that_a_head_finds_no_more_than_chance() {
+        // 40 rows of two classes: chance is 0.49, and 0.64 two of its standard errors above.
+        let of_two = |right: usize| {
+            let mut judged = judged(0, 0.5);
+            judged.queries.truncate(40);
+            for (i, query) in judged.queries.iter_mut().enumerate() {
+                (query.class, query.hit) = (u32::from(i >= 20), i < right);
+            }
+            judged.metrics.precision_at_1 = right as f64 / 40.0;
+            judged.metrics.queries = 40;
+            judged
+        };
+        let said = |head, raw| {
+            let trial = Trial {
+                head: of_two(head),
+                raw: of_two(raw),
+                linear: None,
+                tested: true,
+            };
+            verdict(&Split::Random, Some(&trial)).text
+        };
+        let few = "Too few rows to tell this head from chance: only 40 were scored, and 0.49 of them would be right by chance.";
+        assert!(said(25, 23).starts_with(few), "{}", said(25, 23));
+        assert!(said(20, 20).contains("no more often than by chance (0.49)"));
+        assert!(said(25, 39).starts_with("Do not ship this head: the raw features do better."));
     }
 
     #[test]

@@ -240,7 +240,14 @@ fn of_many_entries_the_better_half_goes_on_and_the_linear_head_in_any_case() {
 fn what_does_not_fit_is_refused_by_its_name_before_anything_starts() {
     let engine = open(EngineKind::Cpu, 8 << 20);
     let dataset = dataset(5, false);
-    let contest = Contest::new(&dataset, &asked(&["memory_size=32,4194304"], &[])).expect("holds");
+    let contest = Contest::new(
+        &dataset,
+        &asked(
+            &["memory_size=32,4194304"],
+            &["loss.name=triplet-margin", "miner.name=triplet-margin"],
+        ),
+    )
+    .expect("holds");
     let refused = Comparison::new(engine, Rc::new(dataset), contest).expect_err("refused");
     let text = refused.to_string();
     assert!(text.starts_with("memory_size=4194304: \""), "{text}");

@@ -37,8 +37,18 @@ const NOT_WORDS: [&str; 16] = [
 
 #[track_caller]
 fn assert_plain(message: &str) {
+    // As words: what was damaged may read `dropousize`.
+    let is_part = |c: char| c.is_alphanumeric();
     for word in NOT_WORDS {
-        assert!(!message.contains(word), "{word:?} in {message}");
+        let mut found = message.match_indices(word).filter(|(at, word)| {
+            let before = message[..*at].chars().next_back().is_some_and(is_part);
+            let after = message[at + word.len()..]
+                .chars()
+                .next()
+                .is_some_and(is_part);
+            !(word.chars().all(is_part) && (before || after))
+        });
+        assert_eq!(found.next(), None, "{word:?} in {message}");
     }
     assert!(!message.chars().any(char::is_control), "{message:?}");
     assert!((10..900).contains(&message.len()), "{message}");
@@ -282,7 +292,7 @@ fn bad_arrays_are_refused_with_what_is_wrong() {
         ("<f16", "not read"),
         ("<c8", "not read"),
         ("|V4", "not read"),
-        ("<M8[ns]", "damaged"),
+        ("<M8[ns]", "dates (datetime64), which are not read"),
         ("<U9", ""),
         ("f4", "not read"),
         ("<f-4", "damaged"),
@@ -400,7 +410,8 @@ fn tables_are_read_whatever_separates_and_ends_their_cells() {
         for end in ["\n", "\r\n", "\r"] {
             assert_reads("x.csv", table(delimiter, end));
             assert_reads("x.csv", format!("\u{feff}{}", table(delimiter, end)));
-            assert_reads("x.tsv", format!("{end}{end}{}", table(delimiter, end)));
+            assert_reads("x.csv", format!("{end}{end}{}", table(delimiter, end)));
+            assert_reads("x.tsv", table("\t", end));
             assert_reads("x.txt", table(delimiter, end).trim_end());
             assert_reads("X.CSV", table(delimiter, &format!("{end}{end}")));
         }
@@ -618,7 +629,7 @@ fn bad_tables_are_refused_with_the_line() {
         ),
         (with(0, "f0|f1|f2|label"), "expected 1 as in the first line"),
         (
-            lines[..9].join("\n").replace(',', "|"),
+            lines[..9].join("\n").replace(',', "/"),
             "separate the cells by commas, semicolons or tabs",
         ),
         (
@@ -949,8 +960,13 @@ fn damaged_tables_give_their_cells_or_a_sentence() {
             if let Some(column) =
                 column.and_then(|name| header.iter().position(|cell| cell == name))
             {
-                let cells: Vec<&str> = body.iter().map(|cells| &cells[column][..]).collect();
-                assert_eq!(rows.labels, cells[..]);
+                for (label, cells) in rows.labels.iter().zip(body) {
+                    // Numbers have one spelling.
+                    let cell = &cells[column];
+                    let number = cell.parse::<f64>().ok();
+                    let same = number.is_some_and(|number| label.parse() == Ok(number));
+                    assert!(label == cell || same, "{label} of {cell}");
+                }
             }
             read_count += 1;
         });
@@ -1290,7 +1306,7 @@ fn what_ends_is_read_from_a_pipe_and_what_has_no_end_is_refused() {
         "--labels",
         &labels,
     ]);
-    assert!(refused.ends_with("a folder, expected a file"), "{refused}");
+    assert!(refused.contains("a folder, expected a file"), "{refused}");
 }
 
 #[test]

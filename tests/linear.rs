@@ -8,8 +8,8 @@ use std::rc::Rc;
 
 use common::{engines, open};
 use nearfar::{
-    Dataset, Embedder, Engine, EngineKind, Labelled, LayerWeights, LinearMap, LinearOutputs, Run,
-    RunReport, Scaling, Trainer, Unfit,
+    Dataset, Embedder, Engine, EngineKind, Labelled, LayerWeights, LinearFit, LinearMap,
+    LinearOutputs, Run, RunReport, Scaling, Trainer, Unfit,
 };
 use serde::Deserialize;
 
@@ -197,12 +197,120 @@ fn what_cannot_be_fitted_says_why() {
     let one = rows(12, 2, |_, _| ());
     assert_eq!(fit(&one, &[0, 2, 4, 6]).map(drop), Err(Unfit::OneClass));
     assert_eq!(fit(&one, &[]).map(drop), Err(Unfit::OneClass));
-    // Smaller than any f32 that has an inverse.
+    // Smaller than any f32 that has an inverse: the column says nothing, and the others are fitted.
     let denormal = rows(12, 3, |_, values| values[1] *= 1e-42);
-    assert_eq!(of(&denormal), Err(Unfit::Singular));
-    let wide = dataset(&vec![0.5; 6 * 1025], 1025, &[0, 0, 0, 1, 1, 1]);
-    let too_wide = Unfit::TooLarge { rows: 6, dim: 1025 };
-    assert_eq!(of(&wide), Err(too_wide));
+    assert_eq!(of(&denormal), Ok(()));
+    let large = dataset(&vec![0.5; 1030 * 2049], 2049, &[0, 1].repeat(515));
+    let too_large = Unfit::TooLarge {
+        rows: 1030,
+        dim: 2049,
+    };
+    assert_eq!(of(&large), Err(too_large));
+    let equal = dataset(&vec![0.5; 6 * 1025], 1025, &[0, 0, 0, 1, 1, 1]);
+    assert_eq!(of(&equal), Err(Unfit::Singular));
+}
+
+#[test]
+fn a_table_of_more_columns_than_rows_has_the_map_that_its_columns_give() {
+    // 40 rows of 30 columns, and the same with 20 more columns: the one is fitted by columns, the other by rows.
+    let mut rng = common::rng(9);
+    let values = common::random_rows(&mut rng, 40, 32);
+    let labels: Vec<u32> = (0..40).map(|row| row % 4).collect();
+    let (narrow, wide): (Vec<f32>, Vec<f32>) = values
+        .chunks_exact(32)
+        .zip(&labels)
+        .map(|(row, label)| {
+            let mut row = row[..30].to_vec();
+            row[0] += *label as f32;
+            row[7] -= *label as f32 * 0.5;
+            // Columns that say nothing change no cosine.
+            let more = [&row[..], &[3.0; 20]].concat();
+            (row, more)
+        })
+        .fold(
+            (Vec::new(), Vec::new()),
+            |(mut narrow, mut wide), (row, more)| {
+                narrow.extend(row);
+                wide.extend(more);
+                (narrow, wide)
+            },
+        );
+    let (narrow, wide) = (dataset(&narrow, 30, &labels), dataset(&wide, 50, &labels));
+    let engine = open(EngineKind::Cpu, 1 << 20);
+    let map = |dataset: &Dataset, shrinkage: f64| {
+        let scaling = Scaling::none(dataset.features.dim());
+        let rows = all(dataset);
+        let fit = LinearFit::new(&engine, dataset, &scaling, &rows);
+        let fit = pollster::block_on(fit).expect("reads").expect("fits");
+        fit.map(shrinkage, 3).expect("fits")
+    };
+    let cosines = |dataset: &Dataset, layer: &LayerWeights| {
+        let mut values = Vec::new();
+        pollster::block_on(dataset.features.read(&all(dataset), &mut values)).expect("reads");
+        let cpu = open(EngineKind::Cpu, 1 << 20);
+        let mut embedder =
+            pollster::block_on(Embedder::new(cpu, std::slice::from_ref(layer))).expect("fits");
+        let unit = pollster::block_on(embedder.embed(&values)).expect("embeds");
+        let rows: Vec<Vec<f32>> = unit.rows().map(<[f32]>::to_vec).collect();
+        let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f32>();
+        let pairs = rows
+            .iter()
+            .flat_map(|a| rows.iter().map(move |b| dot(a, b)));
+        pairs.collect::<Vec<f32>>()
+    };
+    // The target is the mean variance of all columns: 30 of 50 vary, so that the shrinkages differ by that.
+    let wide_map = map(&wide, 0.5);
+    assert!(
+        wide_map
+            .layer()
+            .weight
+            .chunks_exact(50)
+            .all(|row| row[30..] == [0.0; 20])
+    );
+    let part = 0.5 * 0.6 / (0.5 + 0.5 * 0.6);
+    let narrow_map = map(&narrow, part);
+    let off = cosines(&narrow, narrow_map.layer())
+        .iter()
+        .zip(cosines(&wide, wide_map.layer()))
+        .map(|(a, b)| (a - b).abs())
+        .fold(0.0, f32::max);
+    assert!(off < 1e-4, "{off}");
+    // Another shrinkage is told from it.
+    let other = map(&narrow, 0.9);
+    let apart = cosines(&narrow, other.layer())
+        .iter()
+        .zip(cosines(&wide, wide_map.layer()))
+        .map(|(a, b)| (a - b).abs())
+        .fold(0.0, f32::max);
+    assert!(apart > 1e-2, "{apart}");
+}
+
+#[test]
+fn many_noisy_columns_take_another_shrinkage_than_ledoit_and_wolf_estimate() {
+    // 20 classes in 16 columns among 240 of noise, as pictures embedded by a network of another task have.
+    let mut rng = common::rng(10);
+    let centres = common::random_rows(&mut rng, 20, 16);
+    let mut values = common::random_rows(&mut rng, 900, 256);
+    let labels: Vec<u32> = (0..900).map(|row| row % 20).collect();
+    for (row, label) in values.chunks_exact_mut(256).zip(&labels) {
+        let centre = &centres[*label as usize * 16..][..16];
+        row.iter_mut()
+            .zip(centre)
+            .for_each(|(value, centre)| *value += 0.9 * centre);
+    }
+    let dataset = Rc::new(dataset(&values, 256, &labels));
+    let mut run = finished(&dataset, &["steps=1"], 256 << 20);
+    let outputs = run.trainer().linear_outputs().expect("fits");
+    let scaling = Scaling::none(256);
+    let rows = run.trainer().sides().train.clone();
+    let engine = open(EngineKind::Cpu, 1 << 20);
+    let fit = LinearFit::new(&engine, &dataset, &scaling, &rows);
+    let estimated = pollster::block_on(fit)
+        .expect("reads")
+        .expect("fits")
+        .ledoit_wolf();
+    let chosen = outputs.shrinkage.expect("is said");
+    assert!((chosen - estimated).abs() > 0.05, "{chosen} {estimated}");
 }
 
 #[test]
@@ -258,9 +366,14 @@ const SMALL: [&str; 4] = [
 #[test]
 fn each_cut_is_tried_beside_a_constant_and_without() {
     let tried = |directions, most| -> Vec<String> {
-        let cuts = LinearMap::cuts(directions, most);
+        let cuts = LinearOutputs::worth_trying(directions, most, 0.5);
         assert!(cuts.iter().all(|outputs| outputs.count() <= most));
-        cuts.iter().map(LinearOutputs::to_string).collect()
+        let said = |outputs: &LinearOutputs| {
+            let said = outputs.to_string();
+            let without = said.strip_suffix(", shrinkage 0.50");
+            without.expect("says the shrinkage").to_owned()
+        };
+        cuts.iter().map(said).collect()
     };
     // One direction is a sign without it.
     assert_eq!(tried(1, 64), ["1 output and a constant"]);
@@ -348,7 +461,7 @@ fn few_classes_are_found_as_by_distance() {
     // Where rows choose, and where none does.
     for validation in ["validation_fraction=0.2", "validation_fraction=0"] {
         // Without the constant a class in the middle of three has no direction, and of two all rows on a side are as near.
-        for (classes, most_without) in [(3, 0.8), (2, 0.5)] {
+        for (classes, most_without) in [(3, 0.85), (2, 0.5)] {
             let sets = ["test_fraction=0.5", validation];
             let [said, distance, cosine, without] = found(&in_a_row(classes), &sets);
             assert!(distance > 0.85, "{distance}");
@@ -418,11 +531,11 @@ fn without_linear(dataset: Dataset, sets: &[&str], budget: u64) -> String {
 
 #[test]
 fn a_run_without_a_linear_map_says_why_and_goes_on() {
-    let random = |dim| common::random_rows(&mut common::rng(1), 24, dim);
-    let wide = dataset(&random(1028), 1028, &[0, 1].repeat(12));
+    let random = common::random_rows(&mut common::rng(1), 2100, 2052);
+    let large = dataset(&random, 2052, &[0, 1].repeat(1050));
     assert_eq!(
-        without_linear(wide, &[], 64 << 20),
-        "12 training rows of 1028 features would take too long to fit it."
+        without_linear(large, &[], 256 << 20),
+        "1050 training rows of 2052 features would take too long to fit it."
     );
     // Found only by the fit itself.
     let equal = rows(24, 3, |row, values| values.fill((row % 3) as f32));

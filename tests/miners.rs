@@ -25,6 +25,8 @@ async fn trainer(engine: Engine, angles: &[f64], labels: &[u32], sets: &[&str]) 
         ..Labelled::default()
     });
     let mut config = TrainConfig {
+        // What is expected was counted on rows as they come.
+        standardize: nearfar::Standardize::Off,
         test_fraction: 0.0,
         validation_fraction: 0.0,
         hidden_layers: Vec::new(),

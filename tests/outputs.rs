@@ -932,7 +932,10 @@ fn zero_rows_and_rows_far_from_zero_are_said_beside_the_results() {
     let far = folder.write("far.npy", &nearfar::write_matrix(&values, 4));
     let out = folder.path("out.npz");
     for (rows, said) in [
-        (&zeros, "2 of 60 rows are zero (the first is row 8)"),
+        (
+            &zeros,
+            "2 of 60 rows are zero (the first is row 7, counted from 0)",
+        ),
         (&far, "subtract the mean of each column"),
     ] {
         let labelled = ["--embeddings", rows, "--labels", &labels];

@@ -71,12 +71,12 @@ fn clusters(rng: &mut Rng, rows: usize, centres: usize, spread: f32) -> Vec<f32>
 }
 
 #[test]
-fn four_hundred_searches_give_every_byte_of_the_f32_search() {
+fn searches_give_every_byte_of_the_f32_search() {
     let engines = engines();
     let mut rng = rng(1);
     // Queries, those that were certain, and searches of which some were and some were not.
     let (mut queries, mut certain, mut mixed) = (0, 0, 0);
-    for case in 0..200 {
+    for case in 0..80 {
         let m = match case % 20 {
             0 => rng.random_range(1000..2500),
             1..5 => rng.random_range(100..300),
@@ -131,7 +131,7 @@ fn four_hundred_searches_give_every_byte_of_the_f32_search() {
         }
     }
     println!("{certain} of {queries} queries were certain, {mixed} searches mixed");
-    assert!(certain > 0 && certain < queries && mixed > 10);
+    assert!(certain > 0 && certain < queries && mixed > 4);
 }
 
 #[test]

@@ -42,6 +42,10 @@ fn config(dataset: &Dataset, standardize: &str) -> TrainConfig {
         standardize,
         "steps=100",
         "evaluate_every=50",
+        "loss.name=triplet-margin",
+        "miner.name=triplet-margin",
+        "test_fraction=0.5",
+        "validation_fraction=0.1",
         "batch_size=16",
         "memory_size=64",
         "hidden_layers=[8]",
@@ -107,7 +111,7 @@ fn columns_of_different_units_are_scaled_by_themselves_and_that_helps() {
     assert!(
         said.contains("every feature scaled to mean 0 and spread 1")
             && said.contains("columns differ in size")
-            && said.contains("one column never changes"),
+            && said.contains("one column is constant"),
         "{said}"
     );
     assert!(off.data.notes.iter().all(|note| !note.contains("scale")));
@@ -205,7 +209,8 @@ fn a_linear_head_that_starts_at_the_linear_map_scores_as_it_before_the_first_ste
             let linear = trainer.score_linear(nearfar::Side::Validation).await;
             let linear = linear.expect("scores").expect("is there");
             let chosen = trainer.linear_outputs().map(|outputs| outputs.to_string());
-            assert_eq!(chosen.as_deref(), Some(outputs), "{sample}");
+            let chosen = chosen.expect("fits");
+            assert!(chosen.starts_with(outputs), "{sample}: {chosen}");
             assert_eq!(start.validation.expect("scored"), linear, "{sample}");
         });
     }

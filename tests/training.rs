@@ -55,10 +55,18 @@ fn means(reports: &[RunReport], of: fn(&Baseline) -> Option<Scores>) -> f64 {
 
 /// On many-classes PML itself reaches 0.35 to 0.44 without memory, 0.87 to 0.91 with 1,024 rows, from 0.13 raw; a linear map
 /// of the dimensions that hold the classes 0.95.
-fn memory_pays(kind: EngineKind, seeds: std::ops::Range<u64>) {
+#[test]
+fn memory_pays_on_many_classes_and_a_linear_map_does_better() {
     let of = |memory: &str| -> Vec<RunReport> {
-        let run = |seed| run(open(kind, 256 << 20), "many-classes", seed, &[memory]);
-        seeds.clone().map(run).collect()
+        let run = |seed| {
+            run(
+                open(EngineKind::Cpu, 256 << 20),
+                "many-classes",
+                seed,
+                &[memory],
+            )
+        };
+        (0..3).map(run).collect()
     };
     let (with, without) = (of("memory_size=1024"), of("memory_size=0"));
     let precision = |reports: &[RunReport]| mean(reports, |metrics| metrics.precision_at_1);
@@ -75,25 +83,13 @@ fn memory_pays(kind: EngineKind, seeds: std::ops::Range<u64>) {
         );
     }
     let (with, without) = (precision(&with), precision(&without));
-    println!(
-        "{kind:?}: raw {raw:.3}, linear {linear:.3}, without memory {without:.3}, with {with:.3}"
-    );
+    println!("raw {raw:.3}, linear {linear:.3}, without memory {without:.3}, with {with:.3}");
     assert!((0.10..0.16).contains(&raw), "raw {raw}");
     assert!(linear >= 0.94, "linear {linear}");
     assert!(
         with >= 0.85 && without <= 0.50 && with - without >= 0.38,
         "{with}, {without}"
     );
-}
-
-#[test]
-fn memory_pays_on_many_classes_and_a_linear_map_does_better_on_the_cpu() {
-    memory_pays(EngineKind::Cpu, 0..3);
-}
-
-#[test]
-fn memory_pays_on_many_classes_and_a_linear_map_does_better_on_a_gpu() {
-    memory_pays(EngineKind::Gpu, 0..1);
 }
 
 /// Measured outside Nearfar on such rows, batch 64, Adam 0.002, 600 steps, three seeds: raw 0.27 to 0.28, the best LDA 0.54,
@@ -140,8 +136,10 @@ fn the_default_sample_trains_on_a_gpu_too() {
     assert!(test.expect("a test side").precision_at_1 > 0.5, "{test:?}");
 }
 
-/// The recipe that PML was measured with: 64-128-32, batch 64, 280 steps, five seeds.
-fn digits_equal_pml(kind: EngineKind) {
+/// The recipe that PML was measured with: 64-128-32, batch 64, 280 steps, five seeds. Those are the CPU's; a GPU has the first one,
+/// and scores as the CPU does with it, but for what rounding makes of 280 steps.
+#[test]
+fn digits_train_as_with_pml_on_both_engines() {
     let recipe = [
         "hidden_layers=[128]",
         "embedding_size=32",
@@ -157,37 +155,38 @@ fn digits_equal_pml(kind: EngineKind) {
         ("split=by-class", (0.927, 0.021), (0.351, 0.063)),
     ] {
         let sets: Vec<&str> = recipe.into_iter().chain([split]).collect();
-        let reports: Vec<RunReport> = (0..5)
-            .map(|seed| run(open(kind, 256 << 20), "digits", seed, &sets))
-            .collect();
-        let p = mean(&reports, |metrics| metrics.precision_at_1);
-        let m = mean(&reports, |metrics| metrics.mean_average_precision_at_r);
-        println!("{kind:?}, {split}: precision@1 {p:.4}, MAP@R {m:.4}");
+        let on = |kind, seed| run(open(kind, 256 << 20), "digits", seed, &sets);
+        let scores = |reports: &[RunReport]| {
+            let map_at_r = |metrics: &Metrics| metrics.mean_average_precision_at_r;
+            [
+                mean(reports, |metrics| metrics.precision_at_1),
+                mean(reports, map_at_r),
+            ]
+        };
+        let reports: Vec<RunReport> = (0..5).map(|seed| on(EngineKind::Cpu, seed)).collect();
+        let [p, m] = scores(&reports);
+        println!("{split}: precision@1 {p:.4}, MAP@R {m:.4}");
         assert!(
             (p - precision.0).abs() <= precision.1,
             "{split}: precision@1 {p}"
         );
         assert!((m - map_at_r.0).abs() <= map_at_r.1, "{split}: MAP@R {m}");
+        let first = [scores(&reports[..1]), scores(&[on(EngineKind::Gpu, 0)])];
+        println!("{split}, seed 0 on the CPU and on a GPU: {first:.4?}");
+        let near = |i: usize| (first[0][i] - first[1][i]).abs() <= 0.03;
+        assert!(near(0) && near(1), "{split}: {first:?}");
     }
 }
 
 #[test]
-fn digits_train_as_with_pml_on_the_cpu() {
-    digits_equal_pml(EngineKind::Cpu);
-}
-
-#[test]
-fn digits_train_as_with_pml_on_a_gpu() {
-    digits_equal_pml(EngineKind::Gpu);
-}
-
-#[test]
 fn raw_digits_by_class_score_as_measured_with_pml() {
+    // As they come: not centred.
     let sets = [
         "split=by-class",
         "validation_fraction=0",
         "steps=1",
         "memory_size=512",
+        "standardize=false",
     ];
     for engine in engines() {
         let raw = run(engine, "digits", 0, &sets)
@@ -743,6 +742,7 @@ fn ten_steps(engine: Engine, sets: &[&str]) -> (Vec<f64>, Vec<u32>) {
 
 #[test]
 fn what_goes_by_rows_gives_the_same_bytes_twice_and_one_loss_on_both_engines() {
+    let engines = engines();
     for miner in [
         &["miner.name=batch-hard"][..],
         &["miner.name=batch-easy-hard"],
@@ -792,10 +792,13 @@ fn what_goes_by_rows_gives_the_same_bytes_twice_and_one_loss_on_both_engines() {
         };
         for memory in memories {
             let sets = [miner, *memory].concat();
-            let [gpu, cpu] = engines().map(|engine| ten_steps(engine, &sets));
-            for (again, first) in engines().into_iter().zip([&gpu, &cpu]) {
-                assert!(ten_steps(again, &sets) == *first, "{sets:?}");
-            }
+            let steps = || {
+                engines
+                    .each_ref()
+                    .map(|engine| ten_steps(engine.clone(), &sets))
+            };
+            let [gpu, cpu] = steps();
+            assert!(steps() == [gpu.clone(), cpu.clone()], "{sets:?}");
             for (gpu, cpu) in gpu.0.iter().zip(&cpu.0) {
                 let most = 1e-4 * gpu.max(1.0);
                 assert!((gpu - cpu).abs() < most, "{sets:?}: {gpu} {cpu}");
@@ -807,6 +810,7 @@ fn what_goes_by_rows_gives_the_same_bytes_twice_and_one_loss_on_both_engines() {
 
 #[test]
 fn drawn_triplets_follow_from_the_seeds_and_the_step() {
+    let engines = engines();
     let drawn = ["miner.name=distance-weighted"];
     for sets in [
         &["memory_size=0", "m_per_class=4"][..],
@@ -817,11 +821,14 @@ fn drawn_triplets_follow_from_the_seeds_and_the_step() {
         &["loss.name=arc-face", "miner_weights=true", "m_per_class=4"],
     ] {
         let sets = [&drawn[..], sets].concat();
-        let first = engines().map(|engine| ten_steps(engine, &sets));
-        for (again, first) in engines().into_iter().zip(&first) {
-            assert!(ten_steps(again, &sets) == *first, "{sets:?}");
-        }
-        let [_, cpu] = engines();
+        let steps = || {
+            engines
+                .each_ref()
+                .map(|engine| ten_steps(engine.clone(), &sets))
+        };
+        let first = steps();
+        assert!(steps() == first, "{sets:?}");
+        let cpu = engines[1].clone();
         let other = ten_steps(cpu, &[&sets[..], &["miner.seed=1"]].concat());
         assert!(other.1 != first[1].1, "{sets:?}");
         // An engine may draw one of some thousands otherwise.
@@ -836,16 +843,20 @@ fn drawn_triplets_follow_from_the_seeds_and_the_step() {
 
 #[test]
 fn both_engines_learn_from_drawn_triplets() {
-    for engine in engines() {
-        for sets in [
-            &["miner.name=distance-weighted"][..],
-            &[
-                "miner.name=distance-weighted",
-                "loss.name=margin",
-                "distance=l2",
-            ],
-        ] {
-            let sets = [sets, &["steps=200", "evaluate_every=100"]].concat();
+    // A GPU draws alike, by the tests of `pml_miners` and the bytes above; one kind of loss shows that it learns from it.
+    let by_margins = [
+        "miner.name=distance-weighted",
+        "loss.name=margin",
+        "distance=l2",
+        "loss.beta=0.5",
+    ];
+    let by_triplets = ["miner.name=distance-weighted"];
+    for (engine, losses) in engines()
+        .into_iter()
+        .zip([&[&by_triplets[..]][..], &[&by_triplets[..], &by_margins]])
+    {
+        for sets in losses {
+            let sets = [sets, &["steps=200", "evaluate_every=100"][..]].concat();
             let on = engine.info().engine.clone();
             let report = run(engine.clone(), "mirrored", 0, &sets);
             let reports = [report];
@@ -999,14 +1010,17 @@ fn a_memory_that_meets_a_class_sampler_drifts_and_is_mended_by_the_setting_that_
         assert!(both.0, "{sample}: {both:?}");
         for good in [centred, memory, sampler] {
             assert!(!good.0, "{sample}: {good:?}");
-            assert!(good.1 > both.1 + 0.15, "{sample}: {good:?} {both:?}");
+            assert!(good.1 > both.1 + 0.1, "{sample}: {good:?} {both:?}");
         }
     }
 }
 
 #[test]
 fn a_learning_rate_far_too_high_is_told_as_a_collapse_and_a_good_one_is_not() {
-    let of = |lr: &str| run(open(EngineKind::Cpu, 256 << 20), "digits", 0, &[lr]);
+    let of = |lr: &str| {
+        let sets = [lr, "standardize=false", "memory_size=1024"];
+        run(open(EngineKind::Cpu, 256 << 20), "digits", 0, &sets)
+    };
     let collapsed =
         |report: &RunReport| report.warnings.iter().any(|w| w.contains("have collapsed"));
     let [bad, good] = ["optimizer.lr=1", "optimizer.lr=0.002"].map(of);
@@ -1034,7 +1048,7 @@ fn every_recipe_trains_on_every_sample() {
         let dataset = Rc::new(Dataset::sample(sample, 0).expect("is there"));
         for recipe in &Recipe::ALL {
             let start = dataset.default_config();
-            let config = recipe.apply(start, dataset.class_names.len());
+            let config = recipe.apply(start, dataset.rows(), dataset.class_names.len());
             let config = config.expect("goes together");
             pollster::block_on(async {
                 let engine = open(EngineKind::Cpu, 256 << 20);
@@ -1122,14 +1136,19 @@ fn long_work_beside_the_steps_is_told_of_while_it_goes_on() {
     for (what, total) in [
         ("fitting the linear map", 4 * 72_000),
         ("scoring the validation rows: raw features", 2000),
-        ("scoring the validation rows: linear map, 8 outputs", 2000),
+        ("scoring the validation rows: linear map, ", 2000),
         ("scoring training rows", 2000),
         ("scoring the validation rows", 2000),
         ("scoring the test rows: head", 4000),
         ("scoring the test rows: raw features", 4000),
         ("scoring the test rows: linear map", 4000),
     ] {
-        let told = heard.iter().filter(|working| working.what == what);
+        // The map is named with its outputs and its shrinkage.
+        let is_it = |found: &str| match what.ends_with("linear map, ") {
+            true => found.starts_with(what),
+            false => found == what,
+        };
+        let told = heard.iter().filter(|working| is_it(&working.what));
         let done: Vec<u64> = told
             .inspect(|working| assert_eq!(working.total, total, "{what}"))
             .map(|working| working.done)

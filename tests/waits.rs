@@ -73,7 +73,7 @@ fn the_hardest_triplets_that_come_with_the_reports_are_those_that_are_asked_for_
 #[test]
 fn both_sides_are_scored_and_a_map_is_placed_in_one_wait() {
     pollster::block_on(async {
-        let mut trainer = trainer(open(EngineKind::Gpu, 256 << 20)).await;
+        let mut trainer = trainer(fast_gpu()).await;
         let rows = trainer.sides().of(Side::Validation).to_vec();
         // The first takes a wait more where the pace is not known.
         trainer.evaluate().await.expect("scores");
@@ -217,9 +217,9 @@ fn blocks_of_queries_are_searched_while_nobody_waits() {
 
 #[test]
 fn an_evaluation_takes_three_submits_for_a_thousand_queries() {
-    let known = rows(4, 10_000, 16);
+    let known = rows(4, 4000, 16);
     for classes in [10, 100] {
-        let labels: Vec<String> = (0..10_000).map(|i| (i % classes).to_string()).collect();
+        let labels: Vec<String> = (0..4000).map(|i| (i % classes).to_string()).collect();
         let engine = fast_gpu();
         let own = Rows {
             rows: &known,
@@ -230,7 +230,7 @@ fn an_evaluation_takes_three_submits_for_a_thousand_queries() {
         let [waits, submits] = counts(&engine);
         let [waits, submits] = [waits - before[0], submits - before[1]];
         println!("{classes} classes: {submits} submits, {waits} waits");
-        assert!(submits <= 3 * 10, "{classes} classes: {submits} submits");
+        assert!(submits <= 3 * 4, "{classes} classes: {submits} submits");
     }
 }
 
@@ -343,9 +343,12 @@ fn the_default_demo_is_waited_for_forty_times_at_most() {
 }
 
 #[test]
-fn a_comparison_of_twelve_runs_is_waited_for_five_hundred_times_at_most() {
+fn a_comparison_of_many_runs_is_waited_for_a_few_times_a_run() {
     pollster::block_on(async {
-        let asked = CompareConfig::default();
+        let asked = CompareConfig {
+            sets: vec!["steps=80".to_owned()],
+            ..CompareConfig::default()
+        };
         let config = asked.of_data().expect("is there");
         let dataset = Dataset::sample("mirrored", config.data_seed()).expect("is there");
         let contest = Contest::new(&dataset, &asked).expect("holds");
@@ -357,7 +360,8 @@ fn a_comparison_of_twelve_runs_is_waited_for_five_hundred_times_at_most() {
         println!("{waits} waits, {submits} submits");
         let [runs, all] = comparison.report().runs;
         assert!(runs == all && runs >= 12, "{runs} runs of {all}");
-        assert!(waits <= 500, "{waits} waits");
+        // 95 were counted.
+        assert!(waits <= 160, "{waits} waits");
     });
 }
 

@@ -1,7 +1,7 @@
 //! The data of a command that trains: which files, how they are read, and what is said of them.
 
 use clap::Args;
-use nearfar::{Dataset, DeviceInfo, Missing, Origin, Result, SAMPLES};
+use nearfar::{Columns, Dataset, DeviceInfo, Missing, Origin, Result, SAMPLES, features_note};
 
 use super::{files, note_line};
 
@@ -26,6 +26,29 @@ pub(super) struct DataFiles {
     /// the median of the column
     #[arg(long, value_name = "POLICY", default_value = "refuse", value_parser = Missing::named)]
     pub(super) missing: Missing,
+    #[command(flatten)]
+    pub(super) columns: ColumnOptions,
+}
+
+/// Which columns of a table are features.
+#[derive(Debug, Args)]
+pub(super) struct ColumnOptions {
+    /// The columns of the table that are features: names, patterns (`x_*`) and stretches (`width..mass`), parted by commas
+    /// [default: every column of numbers but the label, row numbers and codes of the label]
+    #[arg(long, value_name = "NAME,..", value_delimiter = ',')]
+    features: Vec<String>,
+    /// Columns that are no features, named likewise
+    #[arg(long, value_name = "NAME,..", value_delimiter = ',')]
+    ignore: Vec<String>,
+}
+
+impl ColumnOptions {
+    pub(super) fn columns(&self) -> Columns {
+        Columns {
+            features: self.features.clone(),
+            ignore: self.ignore.clone(),
+        }
+    }
 }
 
 impl DataFiles {
@@ -38,6 +61,7 @@ impl DataFiles {
             test_data: self.test_data.clone(),
             test_labels: self.test_labels.clone(),
             missing: self.missing,
+            columns: self.columns.columns(),
         }
     }
 }
@@ -50,11 +74,12 @@ pub(super) async fn read(origin: &Origin, seed: u64) -> Result<Dataset> {
         test_data,
         test_labels,
         missing,
+        columns,
     } = origin;
-    let dataset = files::dataset(data, labels.as_deref(), *missing, seed)?;
+    let dataset = files::dataset(data, labels.as_deref(), *missing, columns, seed)?;
     match test_data {
         Some(test) => {
-            let test = files::dataset(test, test_labels.as_deref(), *missing, seed)?;
+            let test = files::dataset(test, test_labels.as_deref(), *missing, columns, seed)?;
             dataset.append(&test).await
         }
         None => Ok(dataset),
@@ -69,6 +94,7 @@ pub(super) fn inputs(origin: &Origin) -> Vec<&str> {
         test_data,
         test_labels,
         missing: _,
+        columns: _,
     } = origin;
     let others = [labels, test_data, test_labels].into_iter().flatten();
     std::iter::once(data)
@@ -94,7 +120,10 @@ pub(super) fn describe(dataset: &Dataset, device: &DeviceInfo) {
         dataset.features.dim(),
         dataset.class_names.len()
     ));
-    for note in &dataset.notes {
+    for note in features_note(&dataset.feature_names)
+        .iter()
+        .chain(&dataset.notes)
+    {
         note_line(format_args!("  {note}"));
     }
 }

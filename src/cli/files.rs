@@ -4,10 +4,11 @@ use std::path::Path;
 
 use clap::Args;
 use nearfar::{
-    Choice, Dataset, Distance, Format, Hdf5File, Head, Labelled, Missing, NamedFile, NpyRows,
-    Result, RowSource, Rows, TableReader, Working,
+    Choice, Columns, Dataset, Distance, Format, Hdf5File, Head, Labelled, Missing, NamedFile,
+    NpyRows, Result, RowSource, Rows, TableReader, Working, features_note,
 };
 
+use super::data::ColumnOptions;
 use super::survey::survey;
 use super::{note_line, progress};
 
@@ -64,15 +65,20 @@ fn array(text: &str) -> (&Path, Option<&str>) {
 
 /// Rows without labels: an open NPY file, an array among several, or the numeric columns of a table, in the order of those that
 /// they are held against.
-pub(super) fn rows(data: &str, other: Option<&LabelledRows>) -> Result<LabelledRows> {
-    features(data, &[], None, &[], other)
+pub(super) fn rows(
+    data: &str,
+    columns: &Columns,
+    other: Option<&LabelledRows>,
+) -> Result<LabelledRows> {
+    features(data, &[], None, &[], columns, other)
 }
 
 /// Rows for a head: of a table the columns of its names, or as many numeric ones as it takes; cells without a number are filled as
 /// it was trained.
 pub(super) fn rows_for(data: &str, head: &Head) -> Result<RowSource> {
     let (names, inputs) = (&head.features, Some(head.inputs()));
-    Ok(features(data, names, inputs, &head.filled, None)?.rows)
+    let columns = Columns::default();
+    Ok(features(data, names, inputs, &head.filled, &columns, None)?.rows)
 }
 
 fn features(
@@ -80,9 +86,13 @@ fn features(
     names: &[String],
     inputs: Option<usize>,
     filled: &[(usize, f32)],
+    columns: &Columns,
     other: Option<&LabelledRows>,
 ) -> Result<LabelledRows> {
     let (path, array) = array(data);
+    if !columns.is_empty() && !Format::of(&path.to_string_lossy()).is_none_or(Format::is_table) {
+        return Err(columns.refusal(data));
+    }
     if has_ending(path, "npy") {
         let mut rows = NpyRows::open(path)?;
         if !filled.is_empty() {
@@ -95,8 +105,8 @@ fn features(
         say(&path.display().to_string(), &notes);
         return Ok(LabelledRows::nameless(rows));
     }
-    let rows =
-        watched(|say| TableReader::open(path, None, say))?.into_features(names, inputs, filled)?;
+    let table = watched(|say| TableReader::open(path, None, say))?;
+    let rows = table.into_features(names, inputs, filled, columns)?;
     LabelledRows::new(rows, other)
 }
 
@@ -116,6 +126,8 @@ pub(super) struct LabelledFiles {
     /// The class of each of those, as for --labels
     #[arg(long, value_name = "COLUMN|FILE[:COLUMN]", requires = "references")]
     reference_labels: Option<String>,
+    #[command(flatten)]
+    columns: ColumnOptions,
 }
 
 /// Rows with a label each.
@@ -139,11 +151,14 @@ impl LabelledFiles {
     }
 
     pub(super) fn read(&self) -> Result<(LabelledRows, Option<LabelledRows>)> {
-        let embeddings = labelled_rows(&self.embeddings, self.labels.as_deref(), None)?;
+        let columns = self.columns.columns();
+        let (labels, columns) = (self.labels.as_deref(), Some(&columns));
+        let embeddings = labelled_rows(&self.embeddings, labels, columns, None)?;
         let references = self.references.as_deref().map(|references| {
             labelled_rows(
                 references,
                 self.reference_labels.as_deref(),
+                columns,
                 Some(&embeddings),
             )
         });
@@ -174,6 +189,9 @@ impl LabelledRows {
             Some(other) => rows.ordered_as(&other.names, &other.name)?,
             None => rows,
         };
+        // Rows without labels say it by themselves.
+        let columns = features_note(&rows.feature_names).filter(|_| !rows.labels.is_empty());
+        say(&rows.name, columns.as_slice());
         say(&rows.name, &rows.notes);
         let (name, names) = (rows.name.clone(), rows.feature_names.clone());
         let (rows, labels) = rows.into_rows();
@@ -214,6 +232,7 @@ impl LabelledRows {
 pub(super) fn labelled_rows(
     data: &str,
     labels: Option<&str>,
+    columns: Option<&Columns>,
     other: Option<&LabelledRows>,
 ) -> Result<LabelledRows> {
     if let (path, (Some(file), column)) = (Path::new(data), labels_of(data, labels))
@@ -227,12 +246,17 @@ pub(super) fn labelled_rows(
             ..LabelledRows::nameless(rows)
         });
     }
-    LabelledRows::new(labelled(data, labels, None)?, other)
+    LabelledRows::new(labelled(data, labels, None, columns)?, other)
 }
 
 /// Reads labelled rows: a file with its labels, which `labels` names as a file, as `FILE:COLUMN` or `FILE.npz:ARRAY`, or
 /// as a column or array of the data.
-fn labelled(data: &str, labels: Option<&str>, missing: Option<Missing>) -> Result<Labelled> {
+fn labelled(
+    data: &str,
+    labels: Option<&str>,
+    missing: Option<Missing>,
+    columns: Option<&Columns>,
+) -> Result<Labelled> {
     let (file, column) = labels_of(data, labels);
     let (data, features) = array(data);
     // The labels of the data's own table or arrays, by its full name: it is read once, and the label is no feature.
@@ -241,6 +265,7 @@ fn labelled(data: &str, labels: Option<&str>, missing: Option<Missing>) -> Resul
         features,
         labels: column,
         missing,
+        columns,
     };
     watched(|say| Labelled::open(data, file, choice, say))
 }
@@ -299,11 +324,13 @@ pub(super) fn dataset(
     data: &str,
     labels: Option<&str>,
     missing: Missing,
+    columns: &Columns,
     seed: u64,
 ) -> Result<Dataset> {
     match data.strip_prefix("sample:") {
+        Some(_) if !columns.is_empty() => Err(columns.refusal(data)),
         Some(sample) => Dataset::sample(sample, seed),
-        None => Dataset::new(labelled(data, labels, Some(missing))?),
+        None => Dataset::new(labelled(data, labels, Some(missing), Some(columns))?),
     }
 }
 

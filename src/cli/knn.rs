@@ -8,6 +8,7 @@ use nearfar::{
     Result, Room, RowSource,
 };
 
+use super::data::ColumnOptions;
 use super::output::Output;
 use super::survey::survey;
 use super::{Common, files, of_work, print_json, print_line, progress};
@@ -34,6 +35,8 @@ pub(super) struct Knn {
     #[arg(long, value_enum, default_value_t = Precision::F32)]
     precision: Precision,
     #[command(flatten)]
+    columns: ColumnOptions,
+    #[command(flatten)]
     pub(super) common: Common,
 }
 
@@ -44,7 +47,7 @@ enum Precision {
     F32,
     /// With the references rounded to 16 bits at first, and in f32 with those that come nearest; queries whose neighbours this
     /// leaves uncertain are searched in f32. The report says which part was certain. All references have to fit the budget, one and
-    /// a half times, and k is 490 at most
+    /// a half times, and k is 490 at most. On the CPU engine alone
     CertifiedF16,
 }
 
@@ -78,9 +81,10 @@ impl Knn {
     }
 
     fn rows(&self) -> Result<(RowSource, Option<RowSource>)> {
-        let queries = files::rows(&self.queries, None)?;
+        let columns = self.columns.columns();
+        let queries = files::rows(&self.queries, &columns, None)?;
         let references = self.references.as_deref();
-        let references = references.map(|references| files::rows(references, Some(&queries)));
+        let references = references.map(|name| files::rows(name, &columns, Some(&queries)));
         let references = references.transpose()?;
         let (queries, references) = (queries.rows, references.map(|references| references.rows));
         if let Some(references) = &references
@@ -104,6 +108,13 @@ impl Knn {
         named.extend(self.references.as_deref().zip(references.as_ref()));
         let warnings = survey(&named, Distance::Cosine)?;
         let engine = self.common.open(Common::default_budget())?;
+        if self.precision == Precision::CertifiedF16 && engine.info().engine == "gpu" {
+            return Err(Error::Config(
+                "--precision certified-f16 is for the CPU engine: on a GPU the driver may leave out the rounding whose error it \
+                 measures, so that a wrong neighbour could be called certain: leave --precision out, or add --engine cpu"
+                    .to_owned(),
+            ));
+        }
         let inputs: Vec<&str> = named.iter().map(|(name, _)| *name).collect();
         let file = Output::create(out, &inputs)?;
         let started = std::time::Instant::now();

@@ -28,9 +28,13 @@ pub(super) struct Mine {
     /// An argument of the miner under PML's name, e.g. margin=0.1 or `type_of_triplets=hard`; may be given again
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
-    /// What rows are compared by: cosine similarity, or l2, the distance of rows divided by their length
+    /// What rows are compared by: cosine similarity, or l2, the distance of rows divided by their length. Margins that are not
+    /// given follow it: by l2 they are PML's
     #[arg(long, value_name = "NAME", default_value = "cosine")]
     distance: String,
+    /// The same of the miner alone, where it keeps pairs [default: as --distance]
+    #[arg(long, value_name = "NAME")]
+    miner_distance: Option<String>,
     /// The file to write: an NPY of the triplets that are kept, [triplets, 3] row numbers counted from 0, anchor, positive,
     /// negative; of miners that keep pairs an NPZ with a1, p, a2 and n [default: only counts]
     #[arg(long, value_name = "FILE")]
@@ -61,9 +65,13 @@ pub(super) struct Loss {
     /// An argument of the loss, e.g. margin=0.1, or of the miner, e.g. miner.margin=0.2; may be given again
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
-    /// What rows are compared by: cosine similarity, or l2, the distance of rows divided by their length
+    /// What rows are compared by: cosine similarity, or l2, the distance of rows divided by their length. Margins that are not
+    /// given follow it: by l2 they are PML's
     #[arg(long, value_name = "NAME", default_value = "cosine")]
     distance: String,
+    /// The same of the miner alone, where it keeps pairs [default: as --distance]
+    #[arg(long, value_name = "NAME")]
+    miner_distance: Option<String>,
     /// The file to write: an NPY of the loss's gradient with respect to the embeddings, float32, [rows, columns]
     /// [default: only the loss]
     #[arg(long, value_name = "FILE.npy")]
@@ -73,8 +81,13 @@ pub(super) struct Loss {
 }
 
 impl Mine {
+    fn settings(&self) -> Result<TrainConfig> {
+        let distances = [Some(&self.distance[..]), self.miner_distance.as_deref()];
+        settings(&self.miner, None, distances, &self.sets, "miner.")
+    }
+
     pub(super) fn run(&self) -> Result<()> {
-        let settings = settings(&self.miner, None, &self.distance, &self.sets, "miner.")?;
+        let settings = self.settings()?;
         let job = Job::read(&self.rows, &self.common, &settings)?;
         let engine = self.common.open(Common::default_budget())?;
         if self.checksum {
@@ -120,12 +133,13 @@ impl Mine {
             // What is active is a matter of a loss.
             mining.remove("active");
         }
+        report["arguments"] = arguments(&settings, false);
         job.print(&report)
     }
 
     /// What a mining would hold and take; runs nothing.
     pub(super) fn plan(&self, room: &Room, rate: &Rate) -> Result<Forecast> {
-        let settings = settings(&self.miner, None, &self.distance, &self.sets, "miner.")?;
+        let settings = self.settings()?;
         let job = Job::read(&self.rows, &self.common, &settings)?;
         let (anchors, references) = (job.anchors, job.references);
         let lists = self.out.is_some() && !settings.miner.gives_pairs();
@@ -146,14 +160,19 @@ impl Mine {
 }
 
 impl Loss {
-    pub(super) fn run(&self) -> Result<()> {
-        let settings = settings(
+    fn settings(&self) -> Result<TrainConfig> {
+        let distances = [Some(&self.distance[..]), self.miner_distance.as_deref()];
+        settings(
             &self.miner,
             Some(&self.loss),
-            &self.distance,
+            distances,
             &self.sets,
             "loss.",
-        )?;
+        )
+    }
+
+    pub(super) fn run(&self) -> Result<()> {
+        let settings = self.settings()?;
         let job = Job::read(&self.rows, &self.common, &settings)?;
         let wanted = match self.gradient {
             None => Wanted::Loss(&settings.loss),
@@ -173,6 +192,7 @@ impl Loss {
             file.finish()?;
         }
         report["loss"] = mined.loss.into();
+        report["arguments"] = arguments(&settings, true);
         job.print(&report)?;
         if !self.common.json {
             let (loss, active) = (mined.loss, mined.mining.active);
@@ -190,13 +210,7 @@ impl Loss {
 
     /// What it would hold and take; runs nothing.
     pub(super) fn plan(&self, room: &Room, rate: &Rate) -> Result<Forecast> {
-        let settings = settings(
-            &self.miner,
-            Some(&self.loss),
-            &self.distance,
-            &self.sets,
-            "loss.",
-        )?;
+        let settings = self.settings()?;
         let job = Job::read(&self.rows, &self.common, &settings)?;
         let (anchors, references) = (job.anchors, job.references);
         spec(&anchors, references.as_ref(), self.gradient.is_some())
@@ -205,21 +219,27 @@ impl Loss {
     }
 }
 
-/// The settings of a run with this miner and loss. A key without a dot is an argument of what `prefix` names.
+/// The settings of a run with this miner and loss. A key without a dot is an argument of what `prefix` names, but for how a miner
+/// compares rows.
 fn settings(
     miner: &str,
     loss: Option<&str>,
-    distance: &str,
+    distances: [Option<&str>; 2],
     sets: &[String],
     prefix: &str,
 ) -> Result<TrainConfig> {
-    let mut config = TrainConfig::default()
-        .with_set(&format!("miner.name={miner}"))?
-        .with_set(&format!("distance={distance}"))?;
+    let mut config = TrainConfig::default();
+    let of_miner = sets.iter().filter(|set| set.starts_with(MINER_DISTANCE));
+    let given = ["distance=", MINER_DISTANCE].iter().zip(distances);
+    let given = given.filter_map(|(key, distance)| Some(format!("{key}{}", distance?)));
+    for set in given.chain(of_miner.cloned()) {
+        config = config.with_set(&set)?;
+    }
+    config = config.with_set(&format!("miner.name={miner}"))?;
     if let Some(loss) = loss {
         config = config.with_set(&format!("loss.name={loss}"))?;
     }
-    for set in sets {
+    for set in sets.iter().filter(|set| !set.starts_with(MINER_DISTANCE)) {
         let key = set.split('=').next().unwrap_or_default();
         let prefix = if key.contains('.') { "" } else { prefix };
         config = config.with_set(&format!("{prefix}{set}"))?;
@@ -227,6 +247,22 @@ fn settings(
     config.check()?;
     Ok(config)
 }
+
+/// The arguments in use, of the miner and, where there is one, of the loss.
+fn arguments(settings: &TrainConfig, with_loss: bool) -> serde_json::Value {
+    let all = settings.to_value();
+    let mut used = serde_json::json!({ "distance": all["distance"], "miner": all["miner"] });
+    if settings.miner_distance.is_some() {
+        used["miner_distance"] = all["miner_distance"].clone();
+    }
+    if with_loss {
+        used["loss"] = all["loss"].clone();
+    }
+    used
+}
+
+/// How a miner compares rows, where it does that by itself.
+const MINER_DISTANCE: &str = "miner_distance=";
 
 fn spec(anchors: &LabelledRows, references: Option<&LabelledRows>, gradient: bool) -> MiningSpec {
     let known = references.unwrap_or(anchors);
@@ -272,7 +308,10 @@ impl<'a> Job<'a> {
             self.anchors.rows(),
             self.references.as_ref().map(LabelledRows::rows),
             &settings.miner,
-            settings.distance,
+            [
+                settings.miner_distance.unwrap_or(settings.distance),
+                settings.distance,
+            ],
             wanted,
             keep,
             |done, _| bar.set(done),
@@ -297,6 +336,11 @@ impl<'a> Job<'a> {
         if self.common.json {
             return print_json(report);
         }
+        if let Some(parts) = report["arguments"].as_object() {
+            for (what, part) in parts {
+                print_line(format_args!("{what:<10} {}", said(part)));
+            }
+        }
         let names: &[&str] = match report["mining"]["of"].as_str() {
             Some("pairs") => &["anchors", "valid", "mined"],
             _ => &["anchors", "valid", "easy", "semihard", "hard", "mined"],
@@ -307,5 +351,21 @@ impl<'a> Job<'a> {
             }
         }
         Ok(())
+    }
+}
+
+/// A part of the settings in a line: its name, then its arguments.
+fn said(part: &serde_json::Value) -> String {
+    let text = |value: &serde_json::Value| match value {
+        serde_json::Value::String(text) => text.clone(),
+        value => value.to_string(),
+    };
+    match part.as_object() {
+        None => text(part),
+        Some(arguments) => {
+            let others = arguments.iter().filter(|(key, _)| *key != "name");
+            let others = others.map(|(key, value)| format!(" {key}={}", text(value)));
+            text(&part["name"]) + &others.collect::<String>()
+        }
     }
 }

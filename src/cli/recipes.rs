@@ -13,9 +13,10 @@ impl Recipes {
     pub(super) fn run(&self) -> Result<()> {
         for recipe in &Recipe::ALL {
             print_line(format_args!(
-                "{}\n    {}\n    {}\n    {}\n",
+                "{}\n    {}\n    For {}.\n    {}\n    {}\n",
                 recipe.name,
                 recipe.why,
+                recipe.suits,
                 recipe.sets().join(" "),
                 recipe.source
             ));

@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use nearfar::{Dataset, Embedder, Embeddings, Engine, Error, Result, Results, RowsOf, SideRows};
+use nearfar::{
+    Columns, Dataset, Embedder, Embeddings, Engine, Error, Result, Results, RowsOf, SideRows,
+};
 
 use super::files;
 
@@ -34,7 +36,19 @@ pub(super) fn dataset(
     };
     let labels = labels.or(report.data.label_column.as_deref());
     let labels = labels.filter(|_| !data.starts_with("sample:"));
-    let dataset = files::dataset(data, labels, report.data.missing, report.config.data_seed())?;
+    // The columns that the head was trained on, whichever those were.
+    let columns = Columns {
+        features: results.head.features.clone(),
+        ..Columns::default()
+    };
+    let columns = Some(columns).filter(|_| !data.starts_with("sample:"));
+    let dataset = files::dataset(
+        data,
+        labels,
+        report.data.missing,
+        &columns.unwrap_or_default(),
+        report.config.data_seed(),
+    )?;
     let (rows, dim) = (dataset.rows(), dataset.features.dim());
     if dim != results.head.inputs() || rows != report.data.rows {
         return Err(Error::Data(format!(

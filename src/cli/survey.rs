@@ -21,7 +21,9 @@ pub(super) fn survey(named: &[(&str, &RowSource)], distance: Distance) -> Result
             return Err(Error::Data(format!(
                 "{name}: row {} is zero ({} of {} rows are): a zero row has no direction, so --distance l2 cannot compare it: \
                  leave such rows out, or use --distance cosine",
-                found.first_zero, found.zero_rows, found.rows
+                found.first_zero + 1,
+                found.zero_rows,
+                found.rows
             )));
         }
         let said = found.warnings();

@@ -216,9 +216,10 @@ impl Threshold {
     /// The rows of files.
     fn stored(&self) -> Result<Sides> {
         let embeddings = self.embeddings.as_deref().unwrap_or_default();
-        let fit = labelled_rows(embeddings, self.labels.as_deref(), None)?;
+        let fit = labelled_rows(embeddings, self.labels.as_deref(), None, None)?;
         let test = self.test_embeddings.as_deref();
-        let test = test.map(|test| labelled_rows(test, self.test_labels.as_deref(), Some(&fit)));
+        let test =
+            test.map(|test| labelled_rows(test, self.test_labels.as_deref(), None, Some(&fit)));
         let test = test.transpose()?;
         if let Some(test) = &test {
             test.rows().check_against(fit.rows())?;

@@ -75,7 +75,7 @@ impl Train {
     pub(super) fn budget(&self) -> Result<u64> {
         Ok(match self.found()? {
             Some(found) => Checkpoint::read(&found.bytes)?.config().budget_bytes,
-            None => self.settings(TrainConfig::default())?.budget_bytes,
+            None => self.given(TrainConfig::default())?.budget_bytes,
         })
     }
 
@@ -115,7 +115,7 @@ impl Train {
                     .to_owned(),
             ));
         }
-        let steps = self.settings(TrainConfig::default())?.steps;
+        let steps = self.given(TrainConfig::default())?.steps;
         Ok((!self.sets.is_empty()).then_some(steps))
     }
 
@@ -138,6 +138,9 @@ impl Train {
                 true => files.missing,
                 false => before.missing,
             },
+            columns: Some(files.columns.columns())
+                .filter(|columns| !columns.is_empty())
+                .unwrap_or(before.columns),
         }
     }
 
@@ -151,11 +154,13 @@ impl Train {
             return Ok((data::read(&origin, config.data_seed()).await?, config));
         }
         // The sample depends on the seed, the defaults on the data: the seed is read first.
-        let seed = self.settings(TrainConfig::default())?.data_seed();
+        let seed = self.given(TrainConfig::default())?.data_seed();
         let dataset = data::read(&self.files.origin(), seed).await?;
         let start = dataset.default_config();
         let start = match &self.recipe {
-            Some(name) => Recipe::named(name)?.apply(start, dataset.class_names.len())?,
+            Some(name) => {
+                Recipe::named(name)?.apply(start, dataset.rows(), dataset.class_names.len())?
+            }
             None => start,
         };
         let mut config = self.settings(start)?;
@@ -188,6 +193,13 @@ impl Train {
             out.map(|out| Folder::create(out, nearfar::folder_names(), &data::inputs(&origin)));
         let folder = folder.transpose()?;
         data::describe(&dataset, engine.info());
+        if !dataset.name.starts_with("sample:") {
+            let proposed = Recipe::proposed(&dataset.name, dataset.shape());
+            note_line(format_args!(
+                "  recipe for such data: {} ({})",
+                proposed.name, proposed.suits
+            ));
+        }
         for finding in survey.findings(&dataset.feature_names) {
             note_line(format_args!("  {finding}"));
         }
@@ -267,7 +279,14 @@ impl Train {
     }
 
     /// The settings: defaults, then the file, then `--set`, then `--seed`.
-    fn settings(&self, mut config: TrainConfig) -> Result<TrainConfig> {
+    fn settings(&self, config: TrainConfig) -> Result<TrainConfig> {
+        let config = self.given(config)?;
+        config.check()?;
+        Ok(config)
+    }
+
+    /// The same, whether or not they hold together: those of the data are not known yet.
+    fn given(&self, mut config: TrainConfig) -> Result<TrainConfig> {
         if let Some(path) = &self.config {
             let file = match self.read.get() {
                 Some(file) => file,
@@ -281,11 +300,15 @@ impl Train {
                 .with_json(&json)
                 .map_err(|error| Error::Config(format!("{}: {error}", file.name)))?;
         }
-        for set in &self.sets {
+        // Margins that are not given follow the distance, whatever comes first.
+        let (distances, others): (Vec<_>, Vec<_>) = self
+            .sets
+            .iter()
+            .partition(|set| set.starts_with("distance=") || set.starts_with("miner_distance="));
+        for set in distances.into_iter().chain(others) {
             config = config.with_set(set)?;
         }
         config.seed = self.seed.unwrap_or(config.seed);
-        config.check()?;
         Ok(config)
     }
 }
@@ -401,14 +424,13 @@ fn print(report: &RunReport) {
         line("train", &scores.train);
         line("validation", &scores.validation);
         line("test", &scores.test);
-        line(
-            if report.data.standardized {
-                "scaled features"
-            } else {
-                "raw features"
-            },
-            &report.baseline.raw.test,
-        );
+        // Where classes are uneven the large ones speak for all.
+        let over_classes = scores.test_over_classes.filter(|over| {
+            let apart = |test: Metrics| (test.precision_at_1 - over.precision_at_1).abs();
+            scores.test.is_some_and(|test| apart(test) >= 0.01)
+        });
+        line("test, mean over classes", &over_classes);
+        line(report.data.scaling.scored(), &report.baseline.raw.test);
         line(
             "linear map (LDA)",
             &report.baseline.linear.and_then(|linear| linear.test),

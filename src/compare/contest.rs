@@ -15,7 +15,8 @@ use crate::samplers::Sampler;
 const MOST_ENTRIES: usize = 256;
 /// Seeds at most.
 const MOST_SEEDS: u64 = 100;
-/// What is compared where nothing else is asked for: a memory, a class sampler, pairs that are weighed, and proxies.
+/// What is compared, beside the recipe for such data, where nothing else is asked for: a memory, a class sampler, pairs that are
+/// weighed, and proxies.
 const DEFAULT_RECIPES: [&str; 4] = [
     "memory-triplet",
     "class-sampler-triplet",
@@ -223,9 +224,8 @@ impl Contest {
         base.check()?;
         base.data_seed = Some(base.data_seed());
         let seeds = seeds(base.seed, asked.seeds)?;
-        let classes = dataset.class_names.len();
         let mut entries = Vec::new();
-        for (name, config) in starts(&suited, classes, asked)? {
+        for (name, config) in starts(dataset, &suited, asked)? {
             let config = set_all(config).map_err(of_entry(&name))?;
             entries.push(Entry { name, config });
         }
@@ -286,8 +286,8 @@ fn seeds(first: u64, count: u64) -> Result<Vec<u64>> {
 /// Where entries start, before grids: recipes, the preset's entries, or else one that has no name. Without any grid the default
 /// recipes.
 fn starts(
+    dataset: &Dataset,
     suited: &TrainConfig,
-    classes: usize,
     asked: &CompareConfig,
 ) -> Result<Vec<(String, TrainConfig)>> {
     let CompareConfig {
@@ -301,12 +301,16 @@ fn starts(
     if is_open && !grids.is_empty() {
         starts.push((String::new(), suited.clone()));
     }
+    let (rows, classes) = (dataset.rows(), dataset.class_names.len());
     let named = recipes.iter().map(String::as_str);
-    let default = DEFAULT_RECIPES
-        .into_iter()
+    // What the data starts from is among them.
+    let of_shape = Recipe::proposed("", dataset.shape()).name;
+    let default = std::iter::once(of_shape)
+        .filter(|name| !DEFAULT_RECIPES.contains(name))
+        .chain(DEFAULT_RECIPES)
         .filter(|_| is_open && grids.is_empty());
     for name in named.chain(default) {
-        let config = Recipe::named(name)?.apply(suited.clone(), classes)?;
+        let config = Recipe::named(name)?.apply(suited.clone(), rows, classes)?;
         let config = TrainConfig {
             split: suited.split.clone(),
             ..config

@@ -26,6 +26,7 @@ use crate::dataset::{Dataset, Side};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::forecast::Rate;
+use crate::metrics::Judged;
 use crate::order;
 use crate::plan::Room;
 use crate::trainer::{Map, Part, Trainer};
@@ -285,7 +286,10 @@ impl Comparison {
         let trained: HashSet<u32> = trained.into_iter().collect();
         for (row, map) in [Map::Raw, Map::Linear].into_iter().enumerate() {
             let scored = trainer.score_each(map, Side::Validation).await?;
-            let Some((metrics, queries)) = scored else {
+            let Some(Judged {
+                metrics, queries, ..
+            }) = scored
+            else {
                 continue;
             };
             if map == Map::Raw {
@@ -336,7 +340,8 @@ impl Comparison {
             }
             Ok(_) => {
                 let scored = trainer.score_each(Map::Head, Side::Validation).await?;
-                let (metrics, queries) = scored.ok_or_else(nothing_to_rank)?;
+                let scored = scored.ok_or_else(nothing_to_rank)?;
+                let (metrics, queries) = (scored.metrics, scored.queries);
                 let weights = match seed {
                     0 => Some(trainer.weights().await?),
                     _ => None,
@@ -429,7 +434,7 @@ impl Comparison {
                 trainer.set_weights(weights).await?;
             }
             let scored = trainer.score_each(map, Side::Test).await?;
-            self.test = scored.map(|(metrics, _)| TestScore {
+            self.test = scored.map(|Judged { metrics, .. }| TestScore {
                 name: row.name.clone(),
                 seed: self.contest.seeds[0],
                 metrics,

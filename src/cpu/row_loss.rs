@@ -125,7 +125,8 @@ pub struct RowCost {
     pub distance: Distance,
     /// The formula.
     pub form: Form,
-    /// Factors of the positives' and of the negatives' values in exponents.
+    /// Factors of the positives' and of the negatives' values in exponents. [`Form::Margin`], which has none: what the loss grows by
+    /// with the boundary as a value, beside what pairs cost, and 0.
     pub scales: [f32; 2],
     /// Margins of both sides, as values.
     pub margins: [f32; 2],
@@ -331,6 +332,16 @@ impl RowCost {
         Self {
             margins: self.margins.map(|margin| margin + by),
             ..*self
+        }
+    }
+
+    /// What the boundary of [`Form::Margin`] costs by itself, where there are triplets.
+    fn of_the_boundary(&self, totals: &[u32]) -> f32 {
+        match self.form {
+            Form::Margin if PairTotal::Positives.read(totals) > 0 => {
+                self.scales[0] * 0.5 * (self.margins[0] + self.margins[1])
+            }
+            _ => 0.0,
         }
     }
 
@@ -1057,7 +1068,11 @@ pub fn slopes(
             });
             let parts = row.costs.into_iter().zip(divisors);
             let sum: f32 = parts.map(|(cost, divisor)| over(cost, divisor)).sum();
-            *loss = sum.to_bits();
+            let of_the_boundary = match first + number {
+                0 => cost.of_the_boundary(totals),
+                _ => 0.0,
+            };
+            *loss = (sum + of_the_boundary).to_bits();
         }
     });
 }
@@ -1113,9 +1128,13 @@ impl<L: Fn(u32) -> f32> WithSimd for SlopesOfRow<'_, L> {
     }
 }
 
-/// The gradient of the boundary of [`Form::Margin`].
-pub fn learn(report: &[u32], gradient: &mut [f32]) {
+/// The gradient of the boundary of [`Form::Margin`]. `pull`: what the loss grows by with it, beside what pairs cost.
+pub fn learn(pull: f32, report: &[u32], gradient: &mut [f32]) {
     let active = [PairTotal::ActivePositives, PairTotal::ActiveNegatives];
     let [positives, negatives] = active.map(|total| total.read(report) as f32);
-    gradient[0] = over(positives - negatives, positives + negatives);
+    let pull = match PairTotal::Positives.read(report) {
+        0 => 0.0,
+        _ => pull,
+    };
+    gradient[0] = over(positives - negatives, positives + negatives) + pull;
 }

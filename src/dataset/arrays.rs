@@ -4,7 +4,9 @@
 #[cfg(feature = "hdf5")]
 use super::hdf5;
 use super::npy::{Header, Matrix, shape_text};
-use super::{Choice, Format, Labelled, Missing, NamedFile, Texts, labelled, npz, safetensors};
+use super::{
+    Choice, Format, Labelled, Missing, NamedFile, Texts, labelled, npz, safetensors, table,
+};
 use crate::error::{Error, Result};
 use crate::quote::{LISTED, plain, quoted};
 use crate::working::Working;
@@ -160,6 +162,10 @@ impl<'a> Arrays<'a> {
         if self.is_cells() {
             return self.column(&found);
         }
+        let found = self.prefer(found, |array| {
+            let name = array.name.rsplit('/').next().unwrap_or_default();
+            table::is_label_name(name)
+        });
         self.only(
             &found,
             "labels",

@@ -40,6 +40,8 @@ pub(super) fn of(rows: Labelled) -> Result<Dataset> {
 pub(super) fn config() -> TrainConfig {
     TrainConfig {
         split: Split::Stratified,
+        test_fraction: 0.5,
+        validation_fraction: 0.1,
         ..TrainConfig::default()
     }
 }

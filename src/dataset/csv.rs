@@ -8,9 +8,11 @@ use super::Table;
 use super::foreign::{self, saved_again};
 use super::table::{Builder, Cell, delimiter_argument};
 use crate::error::{Error, Result};
-use scan::Scan;
+use scan::{Header, Layout, Scan};
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+/// What R calls the column that has no name.
+const ROW_NAMES: &str = "row.names";
 /// Rows by whose length the number of all rows is guessed.
 const MEASURED_ROWS: usize = 256;
 
@@ -22,7 +24,7 @@ pub(super) struct CsvReader {
     chosen: Option<String>,
     /// Bytes of the file.
     total: u64,
-    /// The first bytes, until the first line is there.
+    /// The first bytes, until they tell the layout.
     start: Vec<u8>,
     parser: Option<Parser>,
 }
@@ -49,7 +51,7 @@ impl CsvReader {
             Some(parser) => parser.push(bytes),
             None => {
                 self.start.extend_from_slice(bytes);
-                match scan::has_first_line(&self.start) {
+                match scan::tells_layout(&self.start) {
                     true => self.begin(),
                     false => Ok(()),
                 }
@@ -65,7 +67,9 @@ impl CsvReader {
         }
         let start = std::mem::take(&mut self.start);
         let content = start.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&start);
-        let parser = Parser::new(name, self.total, self.chosen.clone(), content);
+        let layout = scan::layout(name, content);
+        let content = &content[layout.skipped..];
+        let parser = Parser::new(name, self.total, self.chosen.clone(), layout);
         self.parser.insert(parser).push(content)
     }
 
@@ -90,6 +94,9 @@ struct Parser {
     chosen: Option<String>,
     total: u64,
     scan: Scan,
+    header: Header,
+    /// What is unusual about the first lines.
+    notes: Vec<String>,
     delimiter: u8,
     reader: Box<Reader>,
     /// The cells of the record under way, one after the other, and where each ends.
@@ -104,13 +111,15 @@ struct Parser {
 }
 
 impl Parser {
-    fn new(name: &str, total: u64, chosen: Option<String>, start: &[u8]) -> Self {
-        let delimiter = scan::delimiter(start);
+    fn new(name: &str, total: u64, chosen: Option<String>, layout: Layout) -> Self {
+        let delimiter = layout.delimiter;
         Self {
             name: name.to_owned(),
             chosen,
             total,
-            scan: Scan::new(name, delimiter),
+            scan: Scan::new(name, delimiter, 1 + layout.skipped_lines),
+            header: layout.header,
+            notes: layout.notes,
             delimiter,
             reader: Box::new(ReaderBuilder::new().delimiter(delimiter).build()),
             cells: vec![0; 1024],
@@ -177,7 +186,12 @@ impl Parser {
             text[start..ends[at]].trim()
         };
         let Some(builder) = &mut self.builder else {
-            let first = (0..ends.len()).map(|at| cell(at).to_owned()).collect();
+            let mut first: Vec<String> = (0..ends.len()).map(|at| cell(at).to_owned()).collect();
+            match self.header {
+                Header::AsMany => {}
+                Header::OneLess => first.insert(0, ROW_NAMES.to_owned()),
+                Header::OneMore => drop(first.pop()),
+            }
             let builder = Builder::new(name, first, self.chosen.as_deref());
             self.builder = Some(builder.with_decimal_comma(delimiter == b';'));
             return Ok(());
@@ -203,6 +217,7 @@ impl Parser {
     /// The table; none of a file without a line.
     fn finish(mut self) -> Result<Option<Table>> {
         self.parse(&[])?;
+        let notes = self.notes;
         let (empty_line, long_cells) = (self.scan.empty_line, self.scan.long_cells);
         let lines = self.scan.finish()?;
         let Some(builder) = self.builder.filter(|builder| !builder.is_blank()) else {
@@ -215,7 +230,9 @@ impl Parser {
                 self.name
             )));
         }
-        let mut table = builder.finish(Some(lines), Some(self.delimiter), true)?;
+        let has_names = self.header == Header::AsMany;
+        let mut table = builder.finish(Some(lines), Some(self.delimiter), has_names)?;
+        notes.into_iter().for_each(|note| table.note(note));
         if let Some((count, line)) = long_cells {
             let cells = match count {
                 1 => "1 cell in quotes runs".to_owned(),
@@ -230,7 +247,9 @@ impl Parser {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dataset::{Choice, Dataset, Labelled, Missing, NamedFile, Sides, TableReader};
+    use crate::dataset::{
+        Choice, Columns, Dataset, Labelled, Missing, NamedFile, Sides, TableReader,
+    };
 
     fn read(text: &str, label: Option<&str>) -> Result<Dataset> {
         let choice = Choice {
@@ -327,7 +346,7 @@ mod tests {
         let only_text = "label = \"kind\" (the only text column)";
         assert_eq!(label("x,y,kind\n1,0.5,u\n2,1.5,v\n"), only_text);
         assert_eq!(label("x,target,kind\n1,0.5,u\n2,1.5,v\n"), only_text);
-        let pixels = (0..60).map(|i| format!("{i},{},{}\n", 3 * i, ["u", "v"][i % 2]));
+        let pixels = (0..60).map(|i| format!("{},{},{}\n", i % 8, i * i, ["u", "v"][i % 2]));
         let pixels: String = pixels.collect();
         assert_eq!(label(&format!("x,y,kind\n{pixels}")), only_text);
     }
@@ -340,7 +359,7 @@ mod tests {
         let features = |text: &str, names: &[String], dim| {
             let file = file(text);
             let rows = TableReader::read(&file, None)
-                .and_then(|table| table.into_features(names, dim, &[]));
+                .and_then(|table| table.into_features(names, dim, &[], &Columns::default()));
             rows.map(|rows| rows.values)
                 .map_err(|error| error.to_string())
         };
@@ -550,7 +569,7 @@ mod tests {
         assert_eq!(rows.labels, ["v"][..]);
         let unlabelled = read(Missing::Median).expect_err("refused");
         assert!(
-            unlabelled.ends_with("drop the rows without one (drop-rows does)"),
+            unlabelled.ends_with("drop the rows without one (--missing drop-rows does)"),
             "{unlabelled}"
         );
         let choice = Choice {

@@ -2,6 +2,7 @@
 //! them; `digits.py` made `digits.npy`, `digits.md` says where they come from.
 
 use super::{Dataset, Missing, RowSource};
+use crate::config::TrainConfig;
 use crate::error::{Error, Result};
 
 const PIXELS: usize = 64;
@@ -11,6 +12,19 @@ const HEADER_BYTES: usize = 128;
 /// The file: natively it is in the program, and a page fetches it.
 pub(super) const FILE: &str = "digits.npy";
 const ROWS: usize = 1797;
+
+pub(super) const NAME: &str = "sample:digits";
+
+/// The settings to start from: half of the rows are tested, as in the baselines of PML.
+pub(super) fn config() -> TrainConfig {
+    TrainConfig {
+        test_fraction: 0.5,
+        validation_fraction: 0.1,
+        // Fewer rows than train: none is in it twice.
+        memory_size: 512,
+        ..TrainConfig::default()
+    }
+}
 
 /// The digits from the bytes of their file, pixels over 16.
 ///
@@ -23,7 +37,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Dataset> {
     let rows = bytes[HEADER_BYTES..].chunks_exact(PIXELS + 1);
     let pixels = rows.clone().flat_map(|row| &row[..PIXELS]);
     Ok(Dataset {
-        name: "sample:digits".to_owned(),
+        name: NAME.to_owned(),
         features: RowSource::Memory {
             values: pixels.map(|pixel| f32::from(*pixel) / 16.0).collect(),
             dim: PIXELS,

@@ -27,7 +27,7 @@ struct Foreign {
 }
 
 /// A file is told by its ending first, then by its first bytes.
-const FORMATS: [Foreign; 13] = [
+const FORMATS: [Foreign; 16] = [
     Foreign {
         endings: &["loom"],
         magic: &[],
@@ -69,7 +69,9 @@ const FORMATS: [Foreign; 13] = [
         endings: &["pt", "pth"],
         magic: &[],
         what: "a file of torch",
-        how: "save its tensor as NPY: `import numpy as np, torch; np.save(\"STEM.npy\", torch.load(\"FILE\").numpy())`",
+        how: "save its tensors as NPZ: `import numpy as np, torch; t = torch.load(\"FILE\", map_location=\"cpu\"); \
+              t = t if isinstance(t, dict) else {\"X\": t}; np.savez(\"STEM.npz\", **{k: np.asarray(v.detach() if \
+              torch.is_tensor(v) else v) for k, v in t.items() if torch.is_tensor(v) or isinstance(v, list)})`",
     },
     Foreign {
         endings: &["xlsx", "xls", "ods"],
@@ -90,6 +92,27 @@ const FORMATS: [Foreign; 13] = [
         what: "a MATLAB file",
         how: "save the arrays as NPZ: `import numpy as np; from scipy.io import loadmat; m = loadmat(\"FILE\"); \
               np.savez(\"STEM.npz\", X=m[\"X\"], y=m[\"y\"].ravel())`",
+    },
+    Foreign {
+        endings: &["arff"],
+        magic: &[],
+        what: "an ARFF file of Weka",
+        how: "save it as CSV with scipy and pandas: `import pandas as pd; from scipy.io import arff; \
+              pd.DataFrame(arff.loadarff(\"FILE\")[0]).map(lambda v: v.decode() if isinstance(v, bytes) else \
+              v).to_csv(\"STEM.csv\", index=False)`",
+    },
+    Foreign {
+        endings: &["libsvm", "svmlight", "svm"],
+        magic: &[],
+        what: "a file of LIBSVM, whose lines hold the numbers that are not zero",
+        how: "save it as NPZ with scikit-learn: `import numpy as np; from sklearn.datasets import load_svmlight_file; \
+              X, y = load_svmlight_file(\"FILE\"); np.savez(\"STEM.npz\", X=X.toarray(), y=y.astype(int))`",
+    },
+    Foreign {
+        endings: &["data"],
+        magic: &[],
+        what: "a file whose ending does not say what is in it",
+        how: "where it has a row a line, with commas, semicolons or tabs between the cells, name it STEM.csv",
     },
     Foreign {
         endings: &["bz2", "xz", "zst"],
@@ -216,7 +239,7 @@ fn stem(name: &str) -> &str {
 }
 
 /// A name as it stands between the quotes of Python.
-fn in_python(name: &str) -> String {
+pub(super) fn in_python(name: &str) -> String {
     name.replace('\\', "\\\\").replace('"', "\\\"")
 }
 

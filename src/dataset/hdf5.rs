@@ -423,7 +423,10 @@ impl Tree {
                 let labels = self.texts(full, array)?;
                 if missing != Some(Missing::DropRows) {
                     let mut rows = labels.iter().zip(1..);
-                    rows.try_for_each(|(label, row)| npy::refuse_missing(full, row, label))?;
+                    let can_drop = missing.is_some();
+                    rows.try_for_each(|(label, row)| {
+                        npy::refuse_missing(full, row, label, can_drop)
+                    })?;
                 }
                 Ok(labels.into_iter().collect())
             }

@@ -45,8 +45,8 @@ enum Holds {
     Text(usize),
     /// So many numbers, from this column on.
     Vector { first: usize, dim: usize },
-    /// What is no column: an object, a list of text, a second vector.
-    Nothing,
+    /// What is no column, in words: an object, a list of text, a second vector.
+    Nothing(&'static str),
 }
 
 impl JsonLinesReader {
@@ -114,6 +114,12 @@ impl JsonLinesReader {
             return Err(self.refusal(problem));
         }
         let Object(fields) = serde_json::from_slice(line).map_err(|error| {
+            let column = error.column();
+            if let Some(word) = no_json(&line[column.saturating_sub(1).min(line.len())..]) {
+                return self.refusal(&format!(
+                    "{word} (character {column}) is no JSON, though Python's json writes it: write null, which is read as an empty cell"
+                ));
+            }
             let text = error.to_string();
             let what = text.split(" at line").next().unwrap_or_default();
             self.refusal(&format!(
@@ -156,7 +162,7 @@ impl JsonLinesReader {
                     );
                     return Err(self.refusal(&problem));
                 }
-                (Holds::Text(_) | Holds::Nothing, _) => {}
+                (Holds::Text(_) | Holds::Nothing(_), _) => {}
             }
         }
         let Some(builder) = &mut self.builder else {
@@ -189,7 +195,8 @@ impl JsonLinesReader {
                     columns.extend((0..dim).map(|at| format!("{name}[{at}]")));
                     Holds::Vector { first, dim }
                 }
-                _ => Holds::Nothing,
+                Field::Vector(_) => Holds::Nothing("a list of numbers beside a longer one"),
+                Field::Other(what) => Holds::Nothing(what),
             };
             self.keys.insert(name.clone(), holds);
         }
@@ -201,6 +208,7 @@ impl JsonLinesReader {
         let mut builder = Builder::new(&self.name, columns, self.chosen.as_deref());
         if has_vector {
             builder.are_text(&is_text);
+            builder.has_vector();
         }
         builder.expect(self.total / bytes);
         self.builder = Some(builder);
@@ -218,13 +226,18 @@ impl JsonLinesReader {
         let mut table = builder.finish(Some(self.lines), None, false)?;
         let left = self
             .keys
-            .iter()
-            .filter(|(_, holds)| **holds == Holds::Nothing);
-        let mut left: Vec<&str> = left.map(|(name, _)| name.as_str()).collect();
+            .into_iter()
+            .filter_map(|(name, holds)| match holds {
+                Holds::Nothing(what) => Some((name, what)),
+                _ => None,
+            });
+        let mut left: Vec<(String, &'static str)> = left.collect();
         left.sort_unstable();
         if !left.is_empty() {
-            table.note(format!("left out, no number or text: {}", listed(left)));
+            let names = listed(left.iter().map(|(name, _)| name.as_str()));
+            table.note(format!("left out, no number or text: {names}"));
         }
+        table.leave_unread(left);
         if !self.others.is_empty() {
             let others = self.others.iter().map(String::as_str);
             table.note(format!(
@@ -236,6 +249,13 @@ impl JsonLinesReader {
     }
 }
 
+/// The word at the start of these bytes, or before their first, that Python writes for a number and JSON has not.
+fn no_json(bytes: &[u8]) -> Option<&'static str> {
+    let words = ["NaN", "-Infinity", "Infinity"];
+    let begins = |word: &&str| bytes.starts_with(word.as_bytes());
+    words.into_iter().find(begins)
+}
+
 /// The fields of a line, in their order.
 struct Object(Vec<(String, Field)>);
 
@@ -245,7 +265,8 @@ enum Field {
     Text(String),
     /// A list of numbers; NaN where one is missing.
     Vector(Vec<f32>),
-    Other,
+    /// What is none of these, in words.
+    Other(&'static str),
 }
 
 impl<'de> Deserialize<'de> for Object {
@@ -289,10 +310,18 @@ impl Field {
             Value::String(text) => Self::Text(text),
             Value::Bool(_) | Value::Number(_) => Self::Text(value.to_string()),
             Value::Array(values) if !values.is_empty() => {
-                let values: Option<Vec<f32>> = values.iter().map(number).collect();
-                values.map_or(Self::Other, Self::Vector)
+                let is_text = values
+                    .iter()
+                    .all(|value| value.is_string() || value.is_null());
+                let numbers: Option<Vec<f32>> = values.iter().map(number).collect();
+                match numbers {
+                    Some(numbers) => Self::Vector(numbers),
+                    None if is_text => Self::Other("a list of text"),
+                    None => Self::Other("a list of other things than numbers"),
+                }
             }
-            Value::Array(_) | Value::Object(_) => Self::Other,
+            Value::Array(_) => Self::Other("an empty list"),
+            Value::Object(_) => Self::Other("an object"),
         }
     }
 }
@@ -347,6 +376,23 @@ mod tests {
     }
 
     #[test]
+    fn what_python_writes_for_no_number_is_called_no_json() {
+        for word in ["NaN", "Infinity", "-Infinity"] {
+            let text = format!("{{\"v\": [1, 2]}}\n{{\"v\": [1, {word}]}}\n");
+            let message = read(&text).expect_err("refused");
+            let said = format!(
+                "x.jsonl, line 2: {} (character ",
+                word.trim_start_matches('-')
+            );
+            assert!(message.starts_with(&said), "{message}");
+            assert!(
+                message.ends_with("write null, which is read as an empty cell"),
+                "{message}"
+            );
+        }
+    }
+
+    #[test]
     fn bad_lines_are_refused_with_their_number() {
         for (text, message) in [
             ("", "x.jsonl: the file is empty"),
@@ -369,12 +415,7 @@ mod tests {
         ] {
             assert_eq!(read(text).expect_err("refused"), message);
         }
-        for text in [
-            "[1, 2]\n",
-            "{\"v\": 1",
-            "{\"a\": 1, \"a\": 2}\n",
-            "{\"v\": NaN}\n",
-        ] {
+        for text in ["[1, 2]\n", "{\"v\": 1", "{\"a\": 1, \"a\": 2}\n"] {
             let message = read(text).expect_err("refused");
             assert!(
                 message.starts_with("x.jsonl, line 1: no JSON object as in"),

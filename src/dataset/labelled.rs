@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::input::Input;
-use super::{Format, Missing, RowSource, Table, Texts, arrays, npy, places};
+use super::{Columns, Format, Missing, RowSource, Table, Texts, arrays, class_names, npy, places};
 use crate::error::{Error, Result};
 use crate::order;
 use crate::quote::{listed, quoted};
@@ -26,6 +26,8 @@ pub struct Choice<'a> {
     pub features: Option<&'a str>,
     /// The column of labels in a table, or their array in an NPZ.
     pub labels: Option<&'a str>,
+    /// The columns of a table that are features, where they were chosen.
+    pub columns: Option<&'a Columns>,
     /// What becomes of cells that hold no number; `None` where nobody can choose, and they are refused.
     pub missing: Option<Missing>,
 }
@@ -113,6 +115,13 @@ impl Labelled {
     ) -> Result<Self> {
         data.check()?;
         let name = data.name().to_owned();
+        let has_columns = Format::of(&name).is_none_or(Format::is_table);
+        if let Some(columns) = choice
+            .columns
+            .filter(|columns| !has_columns && !columns.is_empty())
+        {
+            return Err(columns.refusal(&name));
+        }
         let mut rows = match (labels, Format::of(&name)) {
             (None, Some(Format::Npy)) => return Err(Self::alone(&name)),
             (labels, Some(format)) if format.has_arrays() => {
@@ -151,7 +160,7 @@ impl Labelled {
                     table.expect(labels);
                     table.rows()
                 })?;
-                let mut rows = table.beside_labels(read.labels, choice.missing)?;
+                let mut rows = table.beside_labels(read.labels, choice)?;
                 let kept = read.column.filter(|name| rows.feature_names.contains(name));
                 rows.notes.extend(read.notes);
                 rows.notes.extend(kept.map(|name| {
@@ -341,7 +350,7 @@ impl Labelled {
         let name = file.name().to_owned();
         let known = rows(usize::MAX);
         let check = |labels: usize| check_counts(of, rows(labels), &name, labels);
-        match Format::of(&name) {
+        let read = match Format::of(&name) {
             Some(Format::Npy) => Ok(Labels {
                 labels: file.labels(check)?,
                 column: None,
@@ -357,11 +366,19 @@ impl Labelled {
                 check_counts(of, rows(table.rows()), &name, table.rows())?;
                 table.into_labels(choice.missing)
             }
-        }
+        };
+        let mut read = read?;
+        let notes = class_names::settle(&mut read.labels);
+        read.notes.extend(notes);
+        Ok(read)
     }
 
     /// Checks rows and labels against each other, does what was chosen about cells without a number, and checks every value.
     fn settle(&mut self, missing: Option<Missing>) -> Result<()> {
+        // What a file of labels said is there already.
+        let mut notes = class_names::settle(&mut self.labels);
+        notes.retain(|note| !self.notes.contains(note));
+        self.notes.extend(notes);
         check_counts(&self.name, self.rows(), &self.name, self.labels.len())?;
         self.missing = missing.unwrap_or_default();
         self.missing.apply(self)?;
@@ -440,7 +457,11 @@ pub(super) fn is_missing(label: &str) -> bool {
 
 /// What to do about a label that stands for none; `can_drop` where rows can be left out as they are read.
 pub(super) fn advice_on_missing(label: &str, can_drop: bool) -> String {
-    let how = if can_drop { " (drop-rows does)" } else { "" };
+    let how = match can_drop {
+        true if cfg!(target_arch = "wasm32") => " (\"leave such rows out\" does)",
+        true => " (--missing drop-rows does)",
+        false => "",
+    };
     let drop = format!("every row needs a label: drop the rows without one{how}");
     match label {
         "" => drop,

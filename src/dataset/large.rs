@@ -62,6 +62,7 @@ pub(super) fn config() -> TrainConfig {
         steps: 800,
         evaluate_every: 100,
         test_queries: 0,
+        validation_fraction: 0.1,
         ..TrainConfig::default()
     }
 }

@@ -65,6 +65,7 @@ pub(super) fn config() -> TrainConfig {
     TrainConfig {
         split: Split::ByClass,
         test_fraction: TEST_FRACTION,
+        validation_fraction: 0.1,
         ..TrainConfig::default()
     }
 }

@@ -100,6 +100,7 @@ pub(super) fn config() -> TrainConfig {
         }),
         steps: 600,
         evaluate_every: 30,
+        validation_fraction: 0.1,
         ..TrainConfig::default()
     }
 }

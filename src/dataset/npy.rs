@@ -212,6 +212,16 @@ fn parse(text: &str, data: usize) -> Result<Header, String> {
                 .to_owned(),
         );
     }
+    if let b'M' | b'm' = letter {
+        let what = match letter {
+            b'M' => "dates (datetime64)",
+            _ => "durations (timedelta64)",
+        };
+        return Err(format!(
+            "{what}, which are not read: as labels save them as text, `np.save(path, y.astype(str))`; as features as numbers, \
+             `np.save(path, x.astype(\"int64\").astype(\"float32\"))`"
+        ));
+    }
     let size: usize = std::str::from_utf8(size)
         .ok()
         .and_then(|size| size.parse().ok())
@@ -381,7 +391,7 @@ impl Header {
                 };
             }
             let label = self.text(name, item)?;
-            refuse_missing(name, row, &label)?;
+            refuse_missing(name, row, &label, false)?;
             labels.push(&label);
             Ok(())
         })?;
@@ -516,8 +526,9 @@ impl Header {
     }
 }
 
-/// Refuses a label that stands for none; `row` counts from 1.
-pub(super) fn refuse_missing(name: &str, row: usize, label: &str) -> Result<()> {
+/// Refuses a label that stands for none; `row` counts from 1, and `can_drop` says whether such rows can be left out as they are
+/// read.
+pub(super) fn refuse_missing(name: &str, row: usize, label: &str, can_drop: bool) -> Result<()> {
     if !labelled::is_missing(label) {
         return Ok(());
     }
@@ -525,7 +536,7 @@ pub(super) fn refuse_missing(name: &str, row: usize, label: &str) -> Result<()> 
         "" => "empty".to_owned(),
         _ => format!("{}, a missing value", quoted(label)),
     };
-    let advice = labelled::advice_on_missing(label, false);
+    let advice = labelled::advice_on_missing(label, can_drop);
     Err(Error::Data(format!(
         "{name}: row {row}: the label is {problem}: {advice}"
     )))
@@ -684,7 +695,11 @@ mod tests {
             ),
             (
                 file(&header("<M8[ns]", "False", "(2,)"), &[0; 16]),
-                "the header is damaged",
+                "dates (datetime64), which are not read: as labels save them as text",
+            ),
+            (
+                file(&header("<m8[ms]", "False", "(2,)"), &[0; 16]),
+                "durations (timedelta64), which are not read",
             ),
             (
                 file(

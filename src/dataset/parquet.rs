@@ -22,7 +22,7 @@ use crate::error::{Error, Result};
 use crate::ledger::Bytes;
 use crate::quote::{cut, listed, quoted};
 use crate::working::Working;
-use columns::{Column, Columns};
+use columns::{Column, Columns, DECIMALS};
 use pages::{Packing, Pages};
 use reading::{Problem, Reading};
 use source::Source;
@@ -30,6 +30,8 @@ use thrift::{Met, Walk};
 
 /// What a file begins and ends with.
 const MAGIC: &[u8] = b"PAR1";
+/// What to do about decimal numbers.
+const AS_FLOATS: &str = "which are read once pandas' `.astype(float)` made them floats";
 const ENCRYPTED: &[u8] = b"PARE";
 /// The length of what is in a file, and the mark at the end.
 const END_BYTES: usize = 8;
@@ -163,7 +165,7 @@ impl ParquetFile {
         let is_left = |column: &Column| column.element.is_some() && Some(column.leaf) != vector;
         others.extend(
             read.extract_if(.., |column| is_left(column))
-                .map(|column| column.name),
+                .map(|column| (column.name, "a list of numbers beside a longer one")),
         );
         let (mut names, mut places, mut are_text) = (Vec::new(), Vec::new(), Vec::new());
         for (at, column) in read.iter().enumerate() {
@@ -179,9 +181,12 @@ impl ParquetFile {
             names.push(column.name.clone());
             places.push(Place::Cell(at));
         }
-        let rows = self.check_size(&groups, names.len())?;
+        let rows = self.check_size(&groups, names.len(), &others)?;
         let mut builder = Builder::new(&self.name, names, label);
         builder.are_text(&are_text);
+        if vector.is_some() {
+            builder.has_vector();
+        }
         let room = ROOM_BYTES.max(self.source.len().saturating_mul(ROOM_RATIO));
         builder.expect(rows.min(room / (4 * places.len() as u64)));
         for group in groups {
@@ -199,10 +204,20 @@ impl ParquetFile {
             let names = listed(index.iter().map(String::as_str));
             table.note(format!("left out, the index: {names}"));
         }
-        if !others.is_empty() {
-            let names = listed(others.iter().map(String::as_str));
-            table.note(format!("left out, no number or text: {names}"));
+        let (decimals, left): (Vec<_>, Vec<_>) =
+            others.iter().partition(|(_, what)| *what == DECIMALS);
+        let named =
+            |columns: &[&(String, &str)]| listed(columns.iter().map(|(name, _)| name.as_str()));
+        if !left.is_empty() {
+            table.note(format!("left out, no number or text: {}", named(&left)));
         }
+        if !decimals.is_empty() {
+            table.note(format!(
+                "left out, {DECIMALS}, {AS_FLOATS}: {}",
+                named(&decimals)
+            ));
+        }
+        table.leave_unread(others);
         Ok(table)
     }
 
@@ -225,10 +240,22 @@ impl ParquetFile {
     }
 
     /// How many rows there are, where the memory may hold so many.
-    fn check_size(&self, groups: &[&RowGroupMetaData], columns: usize) -> Result<u64> {
+    fn check_size(
+        &self,
+        groups: &[&RowGroupMetaData],
+        columns: usize,
+        others: &[(String, &'static str)],
+    ) -> Result<u64> {
         let refuse = |problem: String| Err(Error::Data(format!("{}: {problem}", self.name)));
         if columns == 0 {
-            return refuse("no column of numbers or text, and no list of numbers".to_owned());
+            let is_decimal = others.iter().any(|(_, what)| *what == DECIMALS);
+            let how = match is_decimal {
+                true => format!(": it has {DECIMALS}, {AS_FLOATS}"),
+                false => String::new(),
+            };
+            return refuse(format!(
+                "no column of numbers or text, and no list of numbers{how}"
+            ));
         }
         if columns > MOST_COLUMNS {
             return refuse("more than 262,144 columns".to_owned());

@@ -2,7 +2,7 @@
 
 use rand::seq::SliceRandom as _;
 
-use super::Dataset;
+use super::{Dataset, Texts};
 use crate::config::{Split, TrainConfig};
 use crate::error::{Error, Result};
 use crate::order;
@@ -154,13 +154,13 @@ impl Sides {
         let values = dataset.text_column("split", name)?;
         let mut sides = Self::default();
         for (row, value) in (0..).zip(values.iter()) {
-            match value {
-                "train" => sides.train.push(row),
-                "validation" => sides.validation.push(row),
-                "test" => sides.test.push(row),
-                _ => {
+            match side_of(value) {
+                Some(Side::Train) => sides.train.push(row),
+                Some(Side::Validation) => sides.validation.push(row),
+                Some(Side::Test) => sides.test.push(row),
+                None => {
                     return Err(Error::Config(format!(
-                        "split: column {} holds {} in row {}: expected train, validation or test",
+                        "split: column {} holds {} in row {}: expected train, validation (also val, valid, dev or eval) or test",
                         quoted(name),
                         quoted(value),
                         row + 1
@@ -168,8 +168,8 @@ impl Sides {
                 }
             }
         }
-        // A second file says what is tested, not what steers.
-        if dataset.joined {
+        // A second file says what is tested, not what steers, and so may a column.
+        if sides.validation.is_empty() {
             sides
                 .train
                 .shuffle(&mut rng::stream(config.data_seed(), "split"));
@@ -177,6 +177,31 @@ impl Sides {
             sides.validation = sides.train.split_off(keep);
         }
         Ok(sides)
+    }
+}
+
+/// The side that a cell of a split column names, whatever its case.
+fn side_of(cell: &str) -> Option<Side> {
+    match cell.trim().to_lowercase().as_str() {
+        "train" | "training" => Some(Side::Train),
+        "validation" | "valid" | "val" | "dev" | "eval" => Some(Side::Validation),
+        "test" | "testing" => Some(Side::Test),
+        _ => None,
+    }
+}
+
+impl Dataset {
+    /// The first column that reads like a split: each of its cells names a side, and some train and some do not.
+    pub(super) fn split_column(&self) -> Option<&str> {
+        let reads = |values: &Texts| {
+            let sides: Option<Vec<Side>> = values.iter().map(side_of).collect();
+            sides.is_some_and(|sides| {
+                let trains = |side: &&Side| **side == Side::Train;
+                (1..sides.len()).contains(&sides.iter().filter(trains).count())
+            })
+        };
+        let found = self.columns.iter().find(|(_, values)| reads(values));
+        found.map(|(name, _)| name.as_str())
     }
 }
 
@@ -249,7 +274,7 @@ mod tests {
     fn digits_split_as_the_baselines_of_pml_did() {
         let dataset = Dataset::sample("digits", 0).expect("is there");
         let mut config = dataset.default_config();
-        config.validation_fraction = 0.0;
+        (config.test_fraction, config.validation_fraction) = (0.5, 0.0);
         assert_eq!(sizes(&dataset, &config), [898, 0, 899]);
         config.split = Split::ByClass;
         assert_eq!(sizes(&dataset, &config), [901, 0, 896]);
@@ -362,10 +387,12 @@ mod tests {
         let dataset = classes_of(&[20; 30]);
         let config = TrainConfig {
             split: Split::Stratified,
+            test_fraction: 0.25,
+            validation_fraction: 1.0 / 3.0,
             ..TrainConfig::default()
         };
         let sides = Sides::new(&dataset, &config).expect("splits");
-        for (side, each) in [(Side::Train, 9), (Side::Validation, 1), (Side::Test, 10)] {
+        for (side, each) in [(Side::Train, 10), (Side::Validation, 5), (Side::Test, 5)] {
             let labels = dataset.labels_of(sides.of(side));
             let of_class = |class: u32| labels.iter().filter(|label| **label == class).count();
             assert!((0..30).all(|class| of_class(class) == each), "{side:?}");
@@ -416,17 +443,14 @@ mod tests {
     }
 
     #[test]
-    fn a_column_named_side_is_like_any_other() {
+    fn a_second_file_is_the_test_side_and_some_of_the_first_steers() {
         let mut dataset = Dataset::sample("digits", 0).expect("is there");
         let side = |row: usize| ["train", "test"][row % 2].to_owned();
         let sides = (0..1797).map(side).collect();
         dataset.columns.push((SIDE_COLUMN.to_owned(), sides));
-        let mut config = dataset.default_config();
-        assert_eq!(config.split, Split::Random);
-        config.split = Split::Column(SIDE_COLUMN.to_owned());
-        assert_eq!(sizes(&dataset, &config), [899, 0, 898]);
-        // A second file says what is tested, and some of the first one steers.
         dataset.joined = true;
+        let config = dataset.default_config();
+        assert_eq!(config.split, Split::Column(SIDE_COLUMN.to_owned()));
         assert_eq!(sizes(&dataset, &config), [809, 90, 898]);
     }
 
@@ -442,7 +466,7 @@ mod tests {
         assert_eq!(sizes(&dataset, &config), [599, 599, 599]);
         let side = |row: usize| {
             if row == 5 {
-                "dev".to_owned()
+                "later".to_owned()
             } else {
                 side(row)
             }
@@ -451,7 +475,7 @@ mod tests {
         let error = Sides::new(&dataset, &config)
             .expect_err("refused")
             .to_string();
-        assert!(error.contains("holds \"dev\" in row 6"), "{error}");
+        assert!(error.contains("holds \"later\" in row 6"), "{error}");
         config.split = Split::Column("fold".to_owned());
         let error = Sides::new(&dataset, &config)
             .expect_err("refused")
@@ -460,5 +484,36 @@ mod tests {
             error,
             "split: there is no text column \"fold\"; there are: \"part\""
         );
+    }
+
+    #[test]
+    fn a_column_that_reads_like_a_split_is_one_whatever_its_words_and_name() {
+        let mut dataset = Dataset::sample("digits", 0).expect("is there");
+        let column = |words: [&str; 3]| (0..1797).map(|row| words[row % 3].to_owned()).collect();
+        for words in [
+            ["train", "val", "test"],
+            ["Training", "valid", "Test"],
+            ["train", "dev", "testing"],
+            ["TRAIN", "eval", "TEST"],
+        ] {
+            dataset.columns = vec![
+                ("word".to_owned(), column(["train", "bus", "test"])),
+                ("part".to_owned(), column(words)),
+            ];
+            let config = dataset.default_config();
+            assert_eq!(config.split, Split::Column("part".to_owned()), "{words:?}");
+            assert_eq!(sizes(&dataset, &config), [599, 599, 599], "{words:?}");
+        }
+        // Without rows that steer some of those that train do.
+        dataset.columns = vec![("part".to_owned(), column(["train", "test", "train"]))];
+        let config = dataset.default_config();
+        assert_eq!(sizes(&dataset, &config), [1078, 120, 599]);
+        for words in [["train"; 3], ["test"; 3], ["left", "right", "left"]] {
+            dataset.columns = vec![("part".to_owned(), column(words))];
+            assert_ne!(
+                dataset.default_config().split,
+                Split::Column("part".to_owned())
+            );
+        }
     }
 }

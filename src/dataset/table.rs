@@ -7,12 +7,15 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::foreign::saved_again;
+use super::foreign::{self, saved_again};
 use super::lines::Lines;
+use super::row_numbers::{self, Counter, Counts};
 use super::texts::Gathered;
-use super::{Choice, Labelled, Labels, Missing, Texts, labelled, missing, places};
+use super::{
+    Choice, Columns, Format, Labelled, Labels, Missing, Texts, class_names, features_note,
+    labelled, missing, places,
+};
 use crate::error::{Error, Result};
-use crate::order;
 use crate::quote::{LISTED, listed, quoted};
 
 /// Column names that mean a label, whatever their case, the surest first: a `y` may be a coordinate.
@@ -35,8 +38,8 @@ pub(super) const LABEL_NAMES: [&str; 17] = [
     "digit",
     "y",
 ];
-/// Column names that mean a row number, and never a feature.
-const ID_NAMES: [&str; 7] = [
+/// Column names that mean a row number, and never a feature, whatever they hold.
+const ID_NAMES: [&str; 9] = [
     "",
     "id",
     "index",
@@ -44,6 +47,13 @@ const ID_NAMES: [&str; 7] = [
     "__index_level_0__",
     "barcode",
     "row",
+    "row.names",
+    "rownames",
+];
+/// Names of columns of whole numbers, each once, that tell rows apart and measure nothing.
+const COUNTER_NAMES: [&str; 16] = [
+    "#", "case", "counter", "key", "no", "no.", "nr", "num", "number", "obs", "record", "sample",
+    "seq", "track", "uid", "uuid",
 ];
 /// Cells that decide whether a column holds numbers, the first that are not empty.
 const LOOKED_AT: u8 = 100;
@@ -56,6 +66,8 @@ const HELD_BYTES: usize = 4 << 20;
 const RISING_NAMES: usize = 16;
 /// What text beside the label may take in memory; the column that goes beyond is left out.
 const TEXT_BYTES: usize = 48 << 20;
+/// Fewer rows than this may have one value for each label by chance.
+const FEWEST_TOLD: usize = 16;
 /// Different integers that are counted over all columns, to find one that is the label.
 const COUNTED: usize = 1 << 20;
 
@@ -79,6 +91,20 @@ impl Cell<'_> {
             Cell::Double(number) => Some(number as f32),
             Cell::Integer(number) => Some(number as f32),
         }
+    }
+
+    /// The number of a cell, and the whole number that it is; NaN where it is none.
+    fn exactly(self, decimal_comma: bool) -> (f64, Option<i64>) {
+        let number = match self {
+            Cell::Text(text) => {
+                let number = number::<f64>(text, decimal_comma).unwrap_or(f64::NAN);
+                return (number, row_numbers::whole(text, number));
+            }
+            Cell::Number(number) => f64::from(number),
+            Cell::Double(number) => number,
+            Cell::Integer(number) => return (number as f64, Some(number)),
+        };
+        (number, row_numbers::whole_number(number))
     }
 
     /// A number as text; nothing where it is text already.
@@ -110,11 +136,11 @@ struct Odd {
     count: usize,
 }
 
-/// The different integers of a column, with the text of each; while there are few.
+/// The different integers of a column, with the first text of each; while there are few.
 #[derive(Debug, Default)]
 struct Few {
     texts: HashMap<u32, Box<str>>,
-    /// Two texts are one number: the numbers alone do not give the labels back.
+    /// Two texts are one number and two names: the numbers alone do not give the labels back.
     mixed: bool,
 }
 
@@ -139,6 +165,8 @@ struct Column {
     left_out: bool,
     odd: Option<Box<Odd>>,
     few: Option<Box<Few>>,
+    /// While its numbers may number the rows.
+    counter: Option<Box<Counter>>,
     /// Whether the cell of the first line stands in another row too.
     repeats_first: bool,
 }
@@ -156,6 +184,25 @@ impl Column {
             self.filled += 1;
             self.numbers += u8::from(is_number);
         }
+    }
+
+    /// Shows its counter the next number, by `see`; how many numbers more are held.
+    fn count(
+        &mut self,
+        cell: Cell<'_>,
+        decimal_comma: bool,
+        see: impl Fn(&mut Counter, f64, Option<i64>) -> bool,
+    ) -> isize {
+        let Some(counter) = &mut self.counter else {
+            return 0;
+        };
+        let before = counter.held() as isize;
+        let (number, whole) = cell.exactly(decimal_comma);
+        if !see(counter, number, whole) {
+            self.counter = None;
+            return -before;
+        }
+        counter.held() as isize - before
     }
 
     fn decide(&mut self) {
@@ -222,7 +269,11 @@ pub(super) struct Builder {
     expected: u64,
     text_bytes: usize,
     counted: usize,
+    /// Numbers that the columns hold which may number the rows.
+    numbered: usize,
     second_rises: bool,
+    /// All numbers are those of one vector a row.
+    has_vector: bool,
 }
 
 impl Builder {
@@ -253,7 +304,9 @@ impl Builder {
             expected: 0,
             text_bytes: 0,
             counted: 0,
+            numbered: 0,
             second_rises: false,
+            has_vector: false,
         }
     }
 
@@ -268,6 +321,11 @@ impl Builder {
         for column in columns {
             self.columns[*column].is_text = true;
         }
+    }
+
+    /// All numbers are those of one vector a row, which is one feature: none of them is a row number or a code by itself.
+    pub(super) fn has_vector(&mut self) {
+        self.has_vector = true;
     }
 
     /// How many cells a row has.
@@ -354,6 +412,9 @@ impl Builder {
             if column.kind == Kind::Numbers && counts {
                 column.few = Some(Box::default());
             }
+            if column.kind == Kind::Numbers && !self.has_vector {
+                column.counter = Some(Box::default());
+            }
         }
         self.are_told = true;
         let held = std::mem::take(&mut self.held);
@@ -410,10 +471,20 @@ impl Builder {
         };
         if column.place.is_some() {
             let number = match cell {
-                Cell::Text(text) => number(text, self.decimal_comma),
+                Cell::Text(text) => number::<f32>(text, self.decimal_comma),
                 cell => cell.number(),
             };
             let value = number.filter(|value| value.is_finite());
+            let more = column.count(cell, self.decimal_comma, Counter::see);
+            self.numbered = self.numbered.saturating_add_signed(more);
+            if self.numbered > COUNTED
+                && let Some(counter) = &mut column.counter
+            {
+                self.numbered -= counter.held();
+                if !counter.forget() {
+                    column.counter = None;
+                }
+            }
             if value.is_none() {
                 let odd = column.odd.get_or_insert_with(|| {
                     Box::new(Odd {
@@ -495,10 +566,12 @@ impl Builder {
             values: self.values,
             rows: self.rows,
             headless,
+            has_vector: self.has_vector,
             header: Vec::new(),
             lines,
             delimiter,
             oddities: Vec::new(),
+            unread: Vec::new(),
         };
         for column in self.columns {
             let texts = column.texts.map(|texts| texts.finish());
@@ -509,7 +582,15 @@ impl Builder {
                 left_out: column.left_out,
                 odd: column.odd,
                 few: column.few,
+                counts: column.counter.and_then(|counter| counter.finish()),
             });
+        }
+        // Where several columns are such rankings, they are measurements.
+        let mixed = |told: &&mut Told| told.counts == Some(Counts::Mixed);
+        if table.columns.iter_mut().filter(mixed).count() > 1 {
+            for told in table.columns.iter_mut().filter(mixed) {
+                told.counts = Some(Counts::Once);
+            }
         }
         table.name_columns();
         Ok(table)
@@ -521,7 +602,17 @@ impl Builder {
     fn take_first(&mut self, first: &[String]) -> Result<()> {
         let odd = |column: &Column| column.odd.as_ref().map_or(0, |odd| odd.count);
         let before: Vec<usize> = self.columns.iter().map(odd).collect();
+        // To a counter it is the row before all others.
+        let mut counters: Vec<_> = self
+            .columns
+            .iter_mut()
+            .map(|column| column.counter.take())
+            .collect();
         self.take(|at| Cell::Text(&first[at]))?;
+        for ((column, counter), first) in self.columns.iter_mut().zip(&mut counters).zip(first) {
+            column.counter = counter.take();
+            column.count(Cell::Text(first), self.decimal_comma, Counter::see_before);
+        }
         self.values.rotate_right(self.width);
         for ((column, first), before) in self.columns.iter_mut().zip(first).zip(before) {
             if let Some(texts) = &mut column.texts {
@@ -546,7 +637,8 @@ impl Few {
         }
         match self.texts.get(&value.to_bits()) {
             Some(known) => {
-                self.mixed |= **known != *text;
+                self.mixed |=
+                    **known != *text && class_names::name(known) != class_names::name(text);
                 Some(false)
             }
             None => {
@@ -566,6 +658,7 @@ struct Told {
     left_out: bool,
     odd: Option<Box<Odd>>,
     few: Option<Box<Few>>,
+    counts: Option<Counts>,
 }
 
 /// A table whose columns are told apart.
@@ -583,6 +676,8 @@ pub struct Table {
     rows: usize,
     /// Whether the first line is a row like the others.
     headless: bool,
+    /// All numbers are those of one vector a row.
+    has_vector: bool,
     /// The names of the columns: where there is no header, "column 1" and so on.
     header: Vec<String>,
     /// The line of each row, the first line among them; none where a file has no lines.
@@ -591,6 +686,8 @@ pub struct Table {
     delimiter: Option<u8>,
     /// What is unusual about the file and was read all the same.
     oddities: Vec<String>,
+    /// Columns that are not read, and what each holds.
+    unread: Vec<(String, &'static str)>,
 }
 
 impl Table {
@@ -605,6 +702,37 @@ impl Table {
     /// Adds what is unusual about the file.
     pub(super) fn note(&mut self, oddity: String) {
         self.oddities.push(oddity);
+    }
+
+    /// Names the columns that are not read, with what each holds: "a list of text".
+    pub(super) fn leave_unread(&mut self, columns: Vec<(String, &'static str)>) {
+        self.unread = columns;
+    }
+
+    /// "\"tags\" holds a list of text": the columns that are not read, nothing where there is none.
+    fn what_is_unread(&self) -> Option<String> {
+        let (name, what) = self.unread.first()?;
+        let more = match self.unread.len() {
+            1 => String::new(),
+            more => format!(" (and {} more are not read)", more - 1),
+        };
+        Some(format!("{} holds {what}{more}", quoted(name)))
+    }
+
+    /// Why a column that is not read is no label.
+    fn unread_label(&self, (name, what): &(String, &'static str)) -> Error {
+        let how = match what.contains("list") {
+            true => format!(
+                ": write its one name, in pandas `df[\"{0}\"] = df[\"{0}\"].str[0]`",
+                foreign::in_python(name)
+            ),
+            false => String::new(),
+        };
+        Error::Data(format!(
+            "{}: {} holds {what}, and a label is one text or one whole number a row{how}",
+            self.name,
+            quoted(name)
+        ))
     }
 
     /// Takes the first line for the header.
@@ -670,18 +798,25 @@ impl Table {
             .collect()
     }
 
+    /// Whether a column numbers the rows, by its name or by its values.
     fn is_id(&self, column: usize) -> bool {
         let name = &self.header[column];
-        ID_NAMES.iter().any(|id| name.eq_ignore_ascii_case(id))
-            || (ends_as_id(name) && self.counts(column))
+        ID_NAMES.iter().any(|id| name.eq_ignore_ascii_case(id)) || self.numbers_rows(column)
     }
 
-    /// Whether a column holds whole numbers, each once.
-    fn counts(&self, column: usize) -> bool {
-        let mut values: Vec<f32> = (0..self.rows).map(|row| self.value(row, column)).collect();
-        order::sort_by(&mut values, f32::total_cmp);
-        values.iter().all(|value| value.fract() == 0.0)
-            && values.windows(2).all(|pair| pair[0] < pair[1])
+    /// Whether the values of a column number the rows.
+    fn numbers_rows(&self, column: usize) -> bool {
+        let name = &self.header[column];
+        let counters = || {
+            COUNTER_NAMES
+                .iter()
+                .any(|known| name.eq_ignore_ascii_case(known))
+        };
+        match self.columns[column].counts {
+            Some(Counts::InOrder | Counts::Mixed) => true,
+            Some(Counts::Once) => counts_by_name(name) || counters(),
+            None => false,
+        }
     }
 
     /// A number of a column.
@@ -699,7 +834,7 @@ impl Table {
             let told = &self.columns[*column];
             let found = match (&told.odd, &told.texts) {
                 (_, Some(texts)) if told.kind == Kind::Text => {
-                    let is_odd = |cell: &str| number(cell, self.decimal_comma).is_none();
+                    let is_odd = |cell: &str| number::<f32>(cell, self.decimal_comma).is_none();
                     texts.iter().enumerate().find(|(_, cell)| is_odd(cell))
                 }
                 (Some(odd), _) => {
@@ -810,7 +945,7 @@ impl Table {
         let name = quoted(&self.header[label]);
         let column = self.header[label].clone();
         let wanted = format!("beside the label {name}");
-        let rows = self.features(Some(label), &labels, &wanted, choice.missing)?;
+        let rows = self.features(Some(label), &labels, &wanted, choice)?;
         let mut notes = vec![format!("label = {name} ({reason})")];
         notes.extend(rows.notes);
         Ok(Labelled {
@@ -825,12 +960,8 @@ impl Table {
     ///
     /// # Errors
     /// [`Error::Data`] when there is none, or a cell of a feature is no finite number.
-    pub(super) fn beside_labels(
-        mut self,
-        labels: Texts,
-        missing: Option<Missing>,
-    ) -> Result<Labelled> {
-        let rows = self.features(None, &labels, "that can be a feature", missing)?;
+    pub(super) fn beside_labels(mut self, labels: Texts, choice: Choice<'_>) -> Result<Labelled> {
+        let rows = self.features(None, &labels, "that can be a feature", choice)?;
         Ok(Labelled { labels, ..rows })
     }
 
@@ -840,14 +971,19 @@ impl Table {
         label: Option<usize>,
         labels: &Texts,
         wanted: &str,
-        missing: Option<Missing>,
+        choice: Choice<'_>,
     ) -> Result<Labelled> {
+        let missing = choice.missing;
         let mut columns = self.numeric();
         columns.retain(|column| Some(*column) != label);
         let again = self.labels_again(labels, &columns);
         columns.retain(|column| !again.contains(column));
+        if let Some(chosen) = choice.columns {
+            columns = self.chosen(chosen, columns)?;
+            columns.retain(|column| Some(*column) != label);
+        }
         if columns.is_empty() {
-            return Err(self.no_features(wanted));
+            return Err(self.no_features(wanted, &again));
         }
         if missing.unwrap_or_default() == Missing::Refuse
             && let Some(error) = self.odd(&columns, missing.is_some())
@@ -863,6 +999,20 @@ impl Table {
             values: self.take_values(&columns),
             ..Labelled::default()
         })
+    }
+
+    /// The columns that were chosen as features, of `guessed` where none were.
+    fn chosen(&self, chosen: &Columns, guessed: Vec<usize>) -> Result<Vec<usize>> {
+        let columns = chosen.of(&self.name, &self.header, guessed)?;
+        let is_number = |column: &&usize| self.columns[**column].kind == Kind::Numbers;
+        match columns.iter().find(|column| !is_number(column)) {
+            Some(text) => Err(Error::Data(format!(
+                "{}: column {} holds no numbers, and features are numbers",
+                self.name,
+                quoted(&self.header[*text])
+            ))),
+            None => Ok(columns),
+        }
     }
 
     /// The values of these columns, which are numeric or empty, in their order; the table has none any more.
@@ -886,10 +1036,32 @@ impl Table {
         values
     }
 
-    fn no_features(&self, wanted: &str) -> Error {
-        let what_to_do = match &self.header[..] {
-            [_] => "where it should have more, separate the cells by commas, semicolons or tabs",
-            _ => "where they are in another file, give both at once",
+    fn no_features(&self, wanted: &str, again: &[usize]) -> Error {
+        let is_text = !matches!(
+            Format::of(&self.name),
+            Some(Format::JsonLines | Format::Parquet)
+        );
+        let names = |columns: &[usize]| listed(columns.iter().map(|at| self.header[*at].as_str()));
+        let numbers: Vec<usize> = (0..self.header.len())
+            .filter(|column| self.numbers_rows(*column))
+            .collect();
+        let what_to_do = match (&self.header[..], self.what_is_unread()) {
+            (_, Some(unread)) => format!(
+                "{unread}; numbers are read, and a list of as many numbers in each row, such as [0.5, 1]"
+            ),
+            ([_], None) if is_text => {
+                "where it should have more, separate the cells by commas, semicolons or tabs"
+                    .to_owned()
+            }
+            _ if !again.is_empty() => format!(
+                "left out because it says what the labels say: {}; on the command line --features takes it all the same",
+                names(again)
+            ),
+            _ if !numbers.is_empty() => format!(
+                "left out because it numbers the rows: {}; on the command line --features takes it all the same",
+                names(&numbers)
+            ),
+            _ => "where they are in another file, give both at once".to_owned(),
         };
         Error::Data(format!(
             "{}: no numeric column {wanted}: there are no features; {what_to_do}",
@@ -897,34 +1069,71 @@ impl Table {
         ))
     }
 
-    /// Which of these columns say what the labels say: the same in every row, or, where the name means a label, one value
-    /// for each label.
+    /// Which of these columns say what the labels say: the same in every row; one value for each label, and another for every other;
+    /// and together, columns each of which marks the rows of one label.
     fn labels_again(&self, labels: &Texts, columns: &[usize]) -> Vec<usize> {
-        if labels.len() != self.rows {
+        if labels.len() != self.rows || self.has_vector {
             return Vec::new();
         }
         let numbers = labels.distinct().iter().map(|label| label.parse::<f32>());
         let numbers: Vec<Option<f32>> = numbers.map(|number| number.ok()).collect();
-        let is_named = |column: &&usize| {
-            let name = &self.header[**column];
-            is_label_name(name) && !name.eq_ignore_ascii_case("y")
-        };
-        let mut again: Vec<usize> = columns.iter().filter(is_named).copied().collect();
-        again.retain(|column| {
-            let texts = self.columns[*column].texts.as_ref();
-            texts.is_some_and(|texts| is_code_of(texts, labels))
-        });
-        let equals = |column: &usize| {
-            labels.codes().iter().enumerate().all(|(row, code)| {
-                numbers[*code as usize].is_some_and(|number| number == self.value(row, *column))
-            })
-        };
-        again.extend(columns.iter().filter(|column| equals(column)));
+        let mut again = Vec::new();
+        let mut marks: Vec<(usize, usize)> = Vec::new();
+        for column in columns {
+            let Some(values) = self.by_label(labels, *column) else {
+                continue;
+            };
+            let equals = || {
+                values
+                    .iter()
+                    .all(|(label, value)| numbers[*label] == Some(*value))
+            };
+            let mut distinct: Vec<u32> = values.iter().map(|(_, value)| value.to_bits()).collect();
+            distinct.sort_unstable();
+            distinct.dedup();
+            let name = &self.header[*column];
+            let is_named = is_label_name(name) && !name.eq_ignore_ascii_case("y");
+            // In few rows a measurement can be alike by chance.
+            let tells = 2 * values.len() <= self.rows && (is_named || self.rows >= FEWEST_TOLD);
+            if equals() || (tells && distinct.len() == values.len() && values.len() > 1) {
+                again.push(*column);
+            } else if tells && distinct.len() == 2 {
+                let of = |bits: u32| {
+                    values
+                        .iter()
+                        .filter(move |(_, value)| value.to_bits() == bits)
+                };
+                let alone = distinct.iter().find(|bits| of(**bits).count() == 1);
+                let label = alone.and_then(|bits| of(*bits).next());
+                marks.extend(label.map(|(label, _)| (*label, *column)));
+            }
+        }
+        // Most sets have a column for each label, some leave the first out.
+        let classes = labels.codes().iter().collect::<BTreeSet<_>>().len();
+        let marked: BTreeSet<usize> = marks.iter().map(|(label, _)| *label).collect();
+        if classes > 2 && marked.len() + 1 >= classes {
+            again.extend(marks.iter().map(|(_, column)| *column));
+        }
         again
     }
 
+    /// The value that a column has for each label, by the number of the label; none where it has two for one, or is missing.
+    fn by_label(&self, labels: &Texts, column: usize) -> Option<Vec<(usize, f32)>> {
+        let mut values = vec![None; labels.distinct().len()];
+        for (row, code) in labels.codes().iter().enumerate() {
+            let value = self.value(row, column);
+            if *values[*code as usize].get_or_insert(value) != value {
+                return None;
+            }
+        }
+        let values = values.into_iter().enumerate();
+        let values = values.filter_map(|(label, value)| Some((label, value?)));
+        Some(values.collect())
+    }
+
     /// Columns as features, without labels: those of these names in their order, where a head has names; else the numeric
-    /// ones. But not those that are named like a label: of rows for a head of `dim` inputs one, where so many are left.
+    /// ones, or those that were `chosen`. But not those that are named like a label: of rows for a head of `dim` inputs one, where
+    /// so many are left.
     ///
     /// # Errors
     /// [`Error::Data`] when a column is missing, by its name, or a cell is no finite number.
@@ -933,6 +1142,7 @@ impl Table {
         names: &[String],
         dim: Option<usize>,
         filled: &[(usize, f32)],
+        chosen: &Columns,
     ) -> Result<Labelled> {
         let columns = if names.is_empty() {
             let mut columns = self.numeric();
@@ -942,8 +1152,9 @@ impl Table {
                 Some(_) => Vec::new(),
             };
             columns.retain(|column| !labels.contains(column));
+            let columns = self.chosen(chosen, columns)?;
             if columns.is_empty() {
-                return Err(self.no_features("that can be a feature"));
+                return Err(self.no_features("that can be a feature", &[]));
             }
             columns
         } else {
@@ -970,10 +1181,8 @@ impl Table {
         if let Some(error) = self.odd(&read, false) {
             return Err(error);
         }
-        let mut notes = vec![format!(
-            "features = {}",
-            listed(columns.iter().map(|column| self.header[*column].as_str()))
-        )];
+        let named: Vec<String> = columns.iter().map(|at| self.header[*at].clone()).collect();
+        let mut notes = Vec::from_iter(features_note(&named));
         notes.extend(self.notes(&columns, None, &[]));
         let feature_names = self.names(&columns);
         let (mut values, dim) = (self.take_values(&columns), columns.len());
@@ -1025,6 +1234,7 @@ impl Table {
         left.sort_by_key(|column| !self.is_id(*column));
         let why = |column: &usize| match &self.columns[*column] {
             _ if again.contains(column) => " (says what the labels say)",
+            _ if self.numbers_rows(*column) => " (numbers the rows)",
             told if told.left_out => " (more text than is held)",
             told if told.kind == Kind::Empty && !self.is_id(*column) => " (empty)",
             _ => "",
@@ -1080,6 +1290,9 @@ impl Table {
     /// The label column, and why it is this one.
     fn find(&self) -> Result<(usize, String)> {
         if let Some(name) = &self.chosen {
+            if let Some(unread) = self.unread.iter().find(|(unread, _)| unread == name) {
+                return Err(self.unread_label(unread));
+            }
             let place = self.header.iter().position(|column| column == name);
             return place
                 .map(|place| (place, "as chosen".to_owned()))
@@ -1097,10 +1310,17 @@ impl Table {
         }
         let mut text = self.of_kind(Kind::Text);
         text.retain(|column| !self.is_id(*column));
+        // What is another text in nearly every row names it.
+        let names = text.extract_if(.., |column| self.names_rows(*column));
+        let names: Vec<usize> = names.collect();
         if let [column] = text[..]
             && !self.columns[column].left_out
         {
-            return Ok((column, "the only text column".to_owned()));
+            let reason = match names.is_empty() {
+                true => "the only text column",
+                false => "the only text column that repeats",
+            };
+            return Ok((column, reason.to_owned()));
         }
         if text.is_empty() {
             // Few different integers, and not row numbers.
@@ -1115,10 +1335,29 @@ impl Table {
                 return Ok((column, "the only column of few integers".to_owned()));
             }
         }
+        if let (true, Some(name)) = (text.is_empty(), names.first()) {
+            return Err(Error::Data(format!(
+                "{}: no column can be the label: {} holds another text in nearly every row, so that it names rows; choose the column, \
+                 one of {}, or give the labels in a file of their own",
+                self.name,
+                quoted(&self.header[*name]),
+                self.all_names()
+            )));
+        }
         Err(self.no_label())
     }
 
+    /// Whether nearly every row has its own text: a path, a name, a sentence.
+    fn names_rows(&self, column: usize) -> bool {
+        let texts = self.columns[column].texts.as_ref();
+        let distinct = texts.map_or(self.rows, |texts| texts.distinct().len());
+        self.rows >= FEWEST_TOLD && 10 * distinct >= 9 * self.rows
+    }
+
     fn no_label(&self) -> Error {
+        if let Some(unread) = self.unread.iter().find(|(name, _)| is_label_name(name)) {
+            return self.unread_label(unread);
+        }
         Error::Data(format!(
             "{}: no label column can be told from the others: choose one of {}",
             self.name,
@@ -1210,22 +1449,11 @@ impl Table {
     }
 }
 
-/// Whether a column has one value for each label and another for every other, and more rows of each than one.
-fn is_code_of(column: &Texts, labels: &Texts) -> bool {
-    let mut codes = vec![None; labels.distinct().len()];
-    for (code, label) in column.codes().iter().zip(labels.codes()) {
-        if *codes[*label as usize].get_or_insert(*code) != *code {
-            return false;
-        }
-    }
-    let codes: Vec<u32> = codes.into_iter().flatten().collect();
-    let values: BTreeSet<&u32> = codes.iter().collect();
-    values.len() == codes.len() && 2 * codes.len() <= labels.len()
-}
-
-/// Whether a column is called as those are that number rows: `customer_id`, `sample id`, `userId`.
-fn ends_as_id(name: &str) -> bool {
-    let spaced = ["_id", "-id", " id", ".id"];
+/// Whether a column is called as those are that number rows: `customer_id`, `sample id`, `userId`, `case_number`.
+fn counts_by_name(name: &str) -> bool {
+    let spaced = [
+        "_id", "-id", " id", ".id", "_number", " number", "_no", " no", "_nr", " nr", "_key",
+    ];
     let name_ends = |end: &str| name.to_ascii_lowercase().ends_with(end);
     let capital = ["Id", "ID"].iter().find_map(|end| name.strip_suffix(end));
     spaced.into_iter().any(name_ends)
@@ -1251,7 +1479,8 @@ fn is_a_row(first: &[String], columns: &[Column], second_rises: bool) -> bool {
     numbers_on_numbers && a_label
 }
 
-fn is_label_name(name: &str) -> bool {
+/// Whether a column or an array of this name holds labels.
+pub(super) fn is_label_name(name: &str) -> bool {
     let mut names = LABEL_NAMES.iter();
     names.any(|label| name.eq_ignore_ascii_case(label))
 }
@@ -1259,14 +1488,15 @@ fn is_label_name(name: &str) -> bool {
 /// How pandas is told a delimiter.
 pub(super) fn delimiter_argument(delimiter: u8) -> &'static str {
     match delimiter {
-        b',' => "",
         b'\t' => ", sep=\"\\t\"",
-        _ => ", sep=\";\"",
+        b';' => ", sep=\";\"",
+        b'|' => ", sep=\"|\"",
+        _ => "",
     }
 }
 
 /// A cell as a number, where a comma may stand for the decimal point or not.
-fn number(cell: &str, decimal_comma: bool) -> Option<f32> {
+fn number<T: std::str::FromStr>(cell: &str, decimal_comma: bool) -> Option<T> {
     let with_a_point = || {
         let comma = decimal_comma && cell.contains(',');
         comma.then(|| cell.replacen(',', ".", 1).parse().ok())?

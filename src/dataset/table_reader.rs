@@ -16,8 +16,8 @@ pub struct TableReader(Reader);
 
 #[derive(Debug)]
 enum Reader {
-    Csv(CsvReader),
-    JsonLines(JsonLinesReader),
+    Csv(Box<CsvReader>),
+    JsonLines(Box<JsonLinesReader>),
 }
 
 impl TableReader {
@@ -28,8 +28,10 @@ impl TableReader {
     /// [`Error::Data`] when a file of this name is no table.
     pub fn new(name: &str, total: u64, label: Option<&str>) -> Result<Self> {
         let reader = match Format::of(name) {
-            Some(Format::Table) => Reader::Csv(CsvReader::new(name, total, label)),
-            Some(Format::JsonLines) => Reader::JsonLines(JsonLinesReader::new(name, total, label)),
+            Some(Format::Table) => Reader::Csv(CsvReader::new(name, total, label).into()),
+            Some(Format::JsonLines) => {
+                Reader::JsonLines(JsonLinesReader::new(name, total, label).into())
+            }
             // Read where it is asked for, not pushed.
             Some(Format::Parquet) => {
                 let problem = "Parquet files are not read by this build (feature \"parquet\")";

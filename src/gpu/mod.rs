@@ -12,6 +12,7 @@ mod wait;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bytemuck::Pod;
@@ -391,9 +392,52 @@ impl Drop for Gpu {
     }
 }
 
+/// A connection to the drivers.
+fn connect() -> wgpu::Instance {
+    wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle())
+}
+
+/// The connection to the drivers that the whole process shares: each further one loads and unloads their libraries once more, and after
+/// some forty times, or on several threads at once, drivers fail.
+#[cfg(not(target_arch = "wasm32"))]
+fn instance() -> &'static wgpu::Instance {
+    static INSTANCE: std::sync::OnceLock<wgpu::Instance> = std::sync::OnceLock::new();
+    INSTANCE.get_or_init(|| {
+        CONNECTIONS.fetch_add(1, Ordering::Relaxed);
+        connect()
+    })
+}
+
+/// In a browser it is an object like any other, of the thread that made it.
+#[cfg(target_arch = "wasm32")]
+fn instance() -> wgpu::Instance {
+    CONNECTIONS.fetch_add(1, Ordering::Relaxed);
+    connect()
+}
+
+/// How often this process has connected to the drivers.
+static CONNECTIONS: AtomicU32 = AtomicU32::new(0);
+
+/// How often this process has connected to the drivers: natively once at most.
+#[doc(hidden)]
+pub fn connections() -> u32 {
+    CONNECTIONS.load(Ordering::Relaxed)
+}
+
+/// Whether this process has found an adapter before.
+static FOUND: AtomicBool = AtomicBool::new(false);
+
 /// Every adapter of this machine, or the one a browser offers.
 async fn adapters() -> Vec<wgpu::Adapter> {
-    let instance = wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle());
+    let adapters = listed().await;
+    if !adapters.is_empty() {
+        FOUND.store(true, Ordering::Relaxed);
+    }
+    adapters
+}
+
+async fn listed() -> Vec<wgpu::Adapter> {
+    let instance = instance();
     if cfg!(target_arch = "wasm32") {
         // A browser lists nothing: it gives the adapter that suits the request.
         let request = wgpu::RequestAdapterOptions {
@@ -480,6 +524,9 @@ fn no_adapter(name_part: Option<&str>, listed: &[String]) -> Error {
         (Some(part), [_, ..]) => {
             format!("no GPU adapter has \"{part}\" in its name; there are: {}", listed.join(", "))
         }
+        _ if FOUND.load(Ordering::Relaxed) => "the GPU was there before and its driver lists it no more: close other programs \
+              that use it, or use the CPU engine"
+            .to_owned(),
         _ => "no GPU adapter: install a Vulkan driver (Mesa's lavapipe will do), open the page in a browser with \
               WebGPU, or use the CPU engine"
             .to_owned(),

@@ -365,9 +365,11 @@ pub fn slopes(
     }
 }
 
-/// The gradient of the boundary of [`Form::Margin`], from the counts in the step's report, into the first of four floats.
+/// The gradient of the boundary of [`Form::Margin`], from the counts in the step's report, into the first of four floats. `pull`: what
+/// the loss grows by with the boundary, beside what pairs cost.
 pub fn learn(
     commands: &mut Commands,
+    pull: f32,
     report_first: usize,
     report: &mut DeviceVec<u32>,
     gradient: &mut DeviceVec<f32>,
@@ -376,6 +378,7 @@ pub fn learn(
         Commands::Gpu(gpu) => {
             let params = Params {
                 report: index(report_first),
+                scales: [pull, 0.0],
                 ..Params::default()
             };
             let buffers = [report.binding(), gradient.binding()];
@@ -384,7 +387,7 @@ pub fn learn(
         Commands::Cpu(calls) => {
             *calls += 1;
             let report = &report.slice()[report_first..];
-            cpu::row_loss::learn(report, gradient.slice_mut());
+            cpu::row_loss::learn(pull, report, gradient.slice_mut());
         }
     }
 }

@@ -18,7 +18,7 @@ pub struct ContrastiveLoss {
 }
 
 impl Default for ContrastiveLoss {
-    /// 1 and 0 suit cosine similarities, Nearfar's default. PML's defaults, 0 and 1, suit distances.
+    /// 1 and 0 suit cosine similarities. By distance the default is PML's, 0 and 1 (`Loss::following`).
     fn default() -> Self {
         Self {
             pos_margin: 1.0,

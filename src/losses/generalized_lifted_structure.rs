@@ -18,7 +18,7 @@ pub struct GeneralizedLiftedStructureLoss {
 }
 
 impl Default for GeneralizedLiftedStructureLoss {
-    /// As with [`super::ContrastiveLoss`]: 1 and 0 suit similarities; PML's, 0 and 1, suit distances.
+    /// 1 and 0 suit cosine similarities. By distance the default is PML's, 0 and 1 (`Loss::following`).
     fn default() -> Self {
         Self {
             pos_margin: 1.0,

@@ -7,8 +7,7 @@ use crate::cpu::Distance;
 use crate::kernels::row_loss::Form;
 
 /// `max(0, d_ap - beta + margin) + max(0, beta - d_an + margin)` of every triplet, over the number of both terms that are
-/// above zero (Wu et al. 2017). By similarity the signs turn. One boundary for all classes; PML's `nu`, which pulls a learned one
-/// to 0, is left out.
+/// above zero (Wu et al. 2017). By similarity the signs turn. One boundary for all classes; where it is learned, `nu * beta` is added.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MarginLoss {
@@ -20,26 +19,37 @@ pub struct MarginLoss {
     pub learn_beta: bool,
     /// Learning rate of the boundary.
     pub beta_lr: f64,
+    /// Weight of the boundary itself in the loss, where it is learned: above 0 it is pulled down.
+    pub nu: f64,
 }
 
 impl Default for MarginLoss {
-    /// A boundary for similarities. PML's, 1.2, suits distances.
+    /// A boundary for similarities. By distance the default is PML's, 1.2 (`Loss::following`).
     fn default() -> Self {
         Self {
             margin: 0.2,
             beta: 0.5,
             learn_beta: false,
             beta_lr: 1e-3,
+            nu: 0.0,
         }
     }
 }
 
 impl MarginLoss {
+    /// What the loss grows by with the boundary as a value, beside what pairs cost.
+    pub(super) fn pull(&self, distance: Distance) -> f64 {
+        match self.learn_beta {
+            true => side(distance, self.nu),
+            false => 0.0,
+        }
+    }
+
     pub(super) fn terms(&self, distance: Distance) -> Terms {
         let beta = side(distance, self.beta);
         Terms {
             form: Form::Margin,
-            scales: [1.0; 2],
+            scales: [self.pull(distance), 0.0],
             margins: [beta + self.margin, beta - self.margin],
             proxies: None,
         }

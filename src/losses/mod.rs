@@ -211,6 +211,14 @@ impl Loss {
         }
     }
 
+    /// What it grows by with its boundary as a value, beside what pairs cost.
+    pub(crate) fn boundary_pull(&self, distance: Distance) -> f64 {
+        match self {
+            Self::Margin(loss) => loss.pull(distance),
+            _ => 0.0,
+        }
+    }
+
     /// Its boundary where it has moved by so much as a value.
     pub(crate) fn boundary(&self, moved: f64, distance: Distance) -> Option<f64> {
         match self {
@@ -241,6 +249,49 @@ impl Loss {
         }
     }
 
+    /// Its margins that are distances or similarities, and what they are by default where rows are compared so. By distance that is
+    /// PML's default; by similarity PML leaves some of them as they are for distances, where they leave nothing to learn.
+    fn margins_mut(&mut self, distance: Distance) -> Vec<(&mut f64, f64)> {
+        let (of_sides, of_triplets, beta) = match distance {
+            Distance::Cosine => ([1.0, 0.0], 0.2, 0.5),
+            Distance::L2 => ([0.0, 1.0], 0.05, 1.2),
+        };
+        match self {
+            Self::TripletMargin(loss) => vec![(&mut loss.margin, of_triplets)],
+            Self::Margin(loss) => vec![(&mut loss.beta, beta)],
+            Self::Contrastive(ContrastiveLoss {
+                pos_margin,
+                neg_margin,
+            })
+            | Self::LiftedStructure(LiftedStructureLoss {
+                pos_margin,
+                neg_margin,
+            })
+            | Self::GeneralizedLiftedStructure(GeneralizedLiftedStructureLoss {
+                pos_margin,
+                neg_margin,
+            }) => vec![(pos_margin, of_sides[0]), (neg_margin, of_sides[1])],
+            _ => Vec::new(),
+        }
+    }
+
+    /// The same loss where rows are compared by `to` and no longer by `from`: margins that stood at the default of the one go to that
+    /// of the other.
+    #[must_use]
+    pub(crate) fn following(mut self, from: Distance, to: Distance) -> Self {
+        let stood: Vec<bool> = self
+            .margins_mut(from)
+            .iter()
+            .map(|(margin, default)| **margin == *default)
+            .collect();
+        for ((margin, default), stood) in self.margins_mut(to).into_iter().zip(stood) {
+            if stood {
+                *margin = default;
+            }
+        }
+        self
+    }
+
     /// Its arguments that are numbers, each with its range: `(name, value, least, most)`.
     fn ranges(&self) -> Vec<(&'static str, f64, f64, f64)> {
         let margin = |name, value| (name, value, -4.0, 4.0);
@@ -269,6 +320,7 @@ impl Loss {
                 margin("margin", loss.margin),
                 margin("beta", loss.beta),
                 ("beta_lr", loss.beta_lr, 0.0, 10.0),
+                ("nu", loss.nu, -1e4, 1e4),
             ],
             Self::MultiSimilarity(loss) => vec![
                 scale("alpha", loss.alpha),

@@ -22,7 +22,7 @@ pub struct TripletMarginLoss {
 }
 
 impl Default for TripletMarginLoss {
-    /// A margin of 0.2, where PML's default is 0.05.
+    /// A margin of 0.2 of similarity, where PML's default is 0.05. By distance the default is PML's (`Loss::following`).
     fn default() -> Self {
         Self {
             margin: 0.2,

@@ -59,6 +59,18 @@ impl Miner {
         ("none", "no miner: every triplet"),
     ];
 
+    /// The same miner where it compares rows by `to` and no longer by `from`: margins that stood at the default of the one go to that
+    /// of the other.
+    #[must_use]
+    pub(crate) fn following(self, from: Distance, to: Distance) -> Self {
+        match self {
+            Self::PairMargin(miner) if miner == PairMarginMiner::of(from) => {
+                Self::PairMargin(PairMarginMiner::of(to))
+            }
+            miner => miner,
+        }
+    }
+
     /// Whether it keeps all triplets in a band of `s_ap - s_an`.
     pub fn is_band(&self) -> bool {
         matches!(self, Self::None | Self::TripletMargin(_))

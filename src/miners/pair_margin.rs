@@ -8,7 +8,7 @@ use crate::kernels::select::{Selection, Side};
 /// Keeps positives that are farther than `pos_margin` and negatives that are nearer than `neg_margin`, both strictly.
 ///
 /// With `l2` the margins are distances; with `cosine` they are similarities, and positives below `pos_margin` and negatives
-/// above `neg_margin` are kept. The defaults are PML's, and made for distances.
+/// above `neg_margin` are kept. By distance the defaults are PML's, 0.2 and 0.8; by similarity they are the other way round.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PairMarginMiner {
@@ -20,14 +20,23 @@ pub struct PairMarginMiner {
 
 impl Default for PairMarginMiner {
     fn default() -> Self {
-        Self {
-            pos_margin: 0.2,
-            neg_margin: 0.8,
-        }
+        Self::of(Distance::default())
     }
 }
 
 impl PairMarginMiner {
+    /// The default where rows are compared so.
+    pub(super) fn of(distance: Distance) -> Self {
+        let [pos_margin, neg_margin] = match distance {
+            Distance::Cosine => [0.8, 0.2],
+            Distance::L2 => [0.2, 0.8],
+        };
+        Self {
+            pos_margin,
+            neg_margin,
+        }
+    }
+
     pub(super) fn selection(&self, distance: Distance) -> Selection {
         let value = |margin: f64| distance.range([margin; 2])[0];
         Selection {

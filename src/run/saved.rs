@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{Baseline, Run};
 use crate::checkpoint::{self, ArrayReader, ArrayWriter, damaged};
 use crate::config::TrainConfig;
-use crate::dataset::{Dataset, Missing};
+use crate::dataset::{Columns, Dataset, Missing};
 use crate::device::DeviceInfo;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
@@ -39,6 +39,9 @@ pub struct Origin {
     /// What becomes of cells without a number.
     #[serde(default)]
     pub missing: Missing,
+    /// The columns of a table that are features, where they were chosen.
+    #[serde(default)]
+    pub columns: Columns,
 }
 
 impl Origin {
@@ -51,6 +54,7 @@ impl Origin {
             test_data: self.test_data.as_ref().map(name),
             test_labels: self.test_labels.as_ref().map(name),
             missing: self.missing,
+            columns: self.columns.clone(),
         }
     }
 }
@@ -284,7 +288,8 @@ impl Run {
         }
         let history = history(arrays)?;
         let config = said.config.clone();
-        let mut trainer = Trainer::at_random(engine, dataset, config).await?;
+        let centres = said.trainer.centres;
+        let mut trainer = Trainer::to_restore(engine, dataset, config, centres).await?;
         trainer.restore(&said.trainer, arrays).await?;
         let Saved {
             elapsed_ms,

@@ -51,14 +51,15 @@ pub(super) fn scores(report: &RunReport) -> Vec<ScoreLine> {
     };
     if let Some(scores) = &report.r#final {
         add("head, test rows", scores.test);
+        add(
+            "head, test rows, mean over classes",
+            scores.test_over_classes,
+        );
         add("head, validation rows", scores.validation);
         add("head, as many training rows", scores.train);
     }
-    let raw = match report.data.standardized {
-        true => "scaled features, test rows",
-        false => "raw features, test rows",
-    };
-    add(raw, report.baseline.raw.test);
+    let raw = report.data.scaling.scored();
+    add(&format!("{raw}, test rows"), report.baseline.raw.test);
     let linear = report.baseline.linear.and_then(|linear| linear.test);
     add("linear map (LDA), test rows", linear);
     lines

@@ -64,13 +64,12 @@ pub(super) fn csv(rows: &SideRows) -> TakenFile {
     TakenFile::new(format!("{}_embeddings.csv", rows.of.name()), bytes)
 }
 
-/// Rows to check, the surest first: the row's number in the data, as the page counts and as programs do, and what its neighbours say.
+/// Rows to check, the surest first: the row's number in the data, counted from 0, and what its neighbours say.
 pub(super) fn to_check(rows: &SideRows, check: &RowsToCheck) -> TakenFile {
     let mut file = csv::Writer::from_writer(Vec::new());
-    let mut put = |cells: [&str; 8]| file.write_record(cells).expect("memory takes it");
+    let mut put = |cells: [&str; 7]| file.write_record(cells).expect("memory takes it");
     put([
-        "row_from_1",
-        "row_from_0",
+        "row",
         "label",
         "likely_label",
         "neighbours_of_likely",
@@ -80,7 +79,6 @@ pub(super) fn to_check(rows: &SideRows, check: &RowsToCheck) -> TakenFile {
     ]);
     for suspect in &check.suspects {
         put([
-            &(suspect.row + 1).to_string(),
             &suspect.row.to_string(),
             &text::cell(&suspect.class),
             &text::cell(&suspect.likely),
@@ -132,7 +130,7 @@ pub(super) mod tests {
         SideRows {
             of: RowsOf::Test,
             rows: vec![3, 7],
-            labels: ["=HYPERLINK(\"x\")", "<b>\t\n"].map(str::to_owned).into(),
+            labels: ["=HYPERLINK(\"x\")", "<b>\t\n."].map(str::to_owned).into(),
             embeddings: Embeddings {
                 values: vec![0.6, 0.8, -1.0, 1e-7],
                 dim: 2,
@@ -151,7 +149,7 @@ pub(super) mod tests {
         assert_eq!(file.path, "test_embeddings.csv");
         assert_eq!(
             words(&file),
-            "row,label,embedding_0,embedding_1\n3,\"'=HYPERLINK(\"\"x\"\")\",0.6,0.8\n7,\"<b>\t\n\",-1,0.0000001\n"
+            "row,label,embedding_0,embedding_1\n3,\"'=HYPERLINK(\"\"x\"\")\",0.6,0.8\n7,\"<b>\t\n.\",-1,0.0000001\n"
         );
     }
 
@@ -181,7 +179,7 @@ pub(super) mod tests {
     fn the_projector_gets_no_headers_and_a_line_a_row() {
         let files = projector(&small());
         assert_eq!(words(&files[0]), "0.6\t0.8\n-1\t0.0000001\n");
-        assert_eq!(words(&files[1]), "=HYPERLINK(\"x\")\n<b>  \n");
+        assert_eq!(words(&files[1]), "=HYPERLINK(\"x\")\n<b>  .\n");
         let config: serde_json::Value = serde_json::from_str(words(&files[2])).expect("JSON");
         assert_eq!(config["embeddings"][0]["tensorShape"], json!([2, 2]));
     }

@@ -13,6 +13,7 @@ mod history;
 mod onnx;
 #[cfg(feature = "parquet")]
 mod parquet;
+mod read_back;
 mod report;
 mod results;
 mod script;
@@ -32,7 +33,7 @@ pub use results::{Results, RowsOf, SideRows};
 pub use settings::{IMAGINED, Link, link, link_pairs};
 pub use taken::Taken;
 
-use crate::dataset::{Dataset, Side};
+use crate::dataset::{Dataset, Shape, Side};
 use crate::error::{Error, Result};
 
 /// The name of a saved run among the files that it leaves.
@@ -238,11 +239,18 @@ impl Piece {
         matches!(self, Self::Neighbours | Self::RowsToCheck)
     }
 
-    /// Its files, where the results have what it is made of.
+    /// Its files, where the results have what it is made of. Each was read back.
     ///
     /// # Errors
-    /// [`Error::Data`] where they have not; [`Error::Config`] for a script of settings that PML has nothing for.
+    /// [`Error::Data`] where they have not, or a file does not read back; [`Error::Config`] for a script of settings that PML has
+    /// nothing for.
     pub fn files(self, results: &Results) -> Result<Vec<TakenFile>> {
+        let files = self.made(results)?;
+        files.iter().try_for_each(read_back::check)?;
+        Ok(files)
+    }
+
+    fn made(self, results: &Results) -> Result<Vec<TakenFile>> {
         let config = &results.report.config;
         let missing = |what: &str| Error::Data(format!("{}: {what}", self.name()));
         let one = |name: &str, bytes| Ok(vec![TakenFile::new(name, bytes)]);
@@ -283,7 +291,12 @@ impl Piece {
             Self::Settings => one("config.json", pretty(config)),
             Self::Link => {
                 let name = results::data_name(&results.report);
-                let defaults = Dataset::default_config_of(name);
+                let mut defaults = Dataset::default_config_of(name);
+                if !name.starts_with("sample:") {
+                    let data = &results.report.data;
+                    let shape = Shape::of(data.classes, data.dim);
+                    defaults = shape.over(defaults, data.train);
+                }
                 let text = format!("#{}\n", link(name, config, &defaults));
                 one("link.txt", text.into_bytes())
             }
@@ -424,8 +437,9 @@ const IN_FOLDER: [Piece; 16] = [
 pub fn folder(results: &Results) -> Result<Vec<TakenFile>> {
     let mut files: Vec<TakenFile> = Vec::new();
     for piece in IN_FOLDER {
-        match piece.files(results) {
+        match piece.made(results) {
             Ok(made) => {
+                made.iter().try_for_each(read_back::check)?;
                 let new = made
                     .into_iter()
                     .filter(|file| files.iter().all(|other| other.path != file.path));

@@ -145,6 +145,11 @@ fn matrix(name: &str, columns: usize) -> ValueInfo {
     }
 }
 
+/// What is wrong with the file of a head, where it does not read.
+pub(super) fn problem(bytes: &[u8]) -> Option<String> {
+    Model::decode(bytes).err().map(|error| error.to_string())
+}
+
 #[derive(Clone, PartialEq, Message)]
 struct Model {
     #[prost(int64, tag = "1")]

@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::losses::Loss;
 use crate::miners::Miner;
 use crate::samplers::Sampler;
+use crate::scaling::ScalingKind;
 
 const TEMPLATE: &str = include_str!("train.py");
 
@@ -36,6 +37,10 @@ pub(super) fn script(results: &Results) -> Result<Vec<u8>> {
         Sampler::Hierarchical(sampler) => Some(&sampler.outer_label),
         _ => None,
     };
+    let scaling = match report.data.scaling {
+        ScalingKind::None => Value::Null,
+        kind => serde_json::to_value(kind).unwrap_or_default(),
+    };
     let gaps = [
         ("DATA", python(data)),
         ("LABELS", literal(&serde_json::json!(label))),
@@ -50,7 +55,7 @@ pub(super) fn script(results: &Results) -> Result<Vec<u8>> {
         ("LOSS_LR", literal(&loss_lr(&config.loss))),
         ("MEMORY", python(config.memory())),
         ("MEMORY_START", python(config.memory_start_step)),
-        ("STANDARDIZED", literal(&report.data.standardized.into())),
+        ("SCALING", literal(&scaling)),
         ("CENTER_GRADIENT", literal(&config.center_gradient.into())),
         ("MISSING", literal(&serde_json::json!(report.data.missing))),
         (

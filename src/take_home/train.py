@@ -34,8 +34,9 @@ HIDDEN, EMBEDDING, DROPOUT = @HIDDEN@, @EMBEDDING@, @DROPOUT@
 SEED, STEPS, BATCH = @SEED@, @STEPS@, @BATCH@
 LR, WEIGHT_DECAY, LOSS_LR = @LR@, @WEIGHT_DECAY@, @LOSS_LR@
 MEMORY, MEMORY_START = @MEMORY@, @MEMORY_START@
-# Whether every feature is scaled to mean 0 and spread 1, as the training rows have them.
-STANDARDIZED = @STANDARDIZED@
+# Features are centred, as the training rows have them, and divided by their own standard deviation ("columns"), or all by the root of
+# their mean variance ("common"), or taken as they come (None).
+SCALING = @SCALING@
 # Whether the mean gradient of a batch is taken off that of each row while there is a memory. PML has no such option.
 CENTER_GRADIENT = @CENTER_GRADIENT@
 FROM_LDA = @FROM_LDA@
@@ -175,6 +176,19 @@ def layers(inputs):
     return torch.nn.Sequential(*hidden, torch.nn.Linear(widths[-1], EMBEDDING))
 
 
+def says_nothing(spread, reach):
+    """Columns whose spread is nothing in 32 bits, beside how far they reach or beside the other columns."""
+    tiny = torch.finfo(torch.float32).eps
+    alone = spread <= tiny * reach
+    spreads = spread[~alone].sort().values
+    if not len(spreads):
+        return alone
+    middle = spreads[len(spreads) // 2]
+    rest = spreads[spreads > tiny * middle]
+    alike = len(rest) >= 3 and rest[-1] <= 1e3 * rest[0]
+    return alone | (spread <= middle * (tiny if alike else 1e-14))
+
+
 @torch.no_grad()
 def fold(model, shift, scale, back=False):
     """Makes the first layer follow on rows as they are in the file, or with `back` on scaled ones."""
@@ -257,11 +271,13 @@ def main():
     if not asked.fresh:
         model.load_state_dict(weights)
     shift, scale = torch.zeros(x.shape[1]), torch.ones(x.shape[1])
-    if STANDARDIZED:
+    if SCALING:
         known = x[train].double()
-        spread = known.std(0, correction=0)
-        constant = known.amin(0) == known.amax(0)
-        shift, scale = known.mean(0).float(), torch.where(constant, 0, 1 / spread).float()
+        least, most = known.amin(0), known.amax(0)
+        spread = torch.where(least == most, 0, known.std(0, correction=0))
+        none = says_nothing(spread, torch.maximum(least.abs(), most.abs()))
+        divisor = spread if SCALING == "columns" else (spread[~none] ** 2).mean().sqrt()
+        shift, scale = known.mean(0).float(), torch.where(none, 0, 1 / divisor).float()
         if not asked.fresh:
             fold(model, shift, scale, back=True)
         x = (x - shift) * scale

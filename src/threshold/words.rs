@@ -34,10 +34,14 @@ fn base(rate: f64) -> f64 {
     base
 }
 
-/// "of 1,000 pairs of different classes 1.2 are let in (0.8 to 1.9)".
-fn part(rate: f64, interval: Option<[f64; 2]>, of: &str, done: &str) -> String {
+/// "of 1,000 pairs of different classes 1.2 are let in (0.8 to 1.9)", where so many pairs were counted; of fewer, "of the 40 pairs".
+fn part(rate: f64, interval: Option<[f64; 2]>, pairs: u64, of: &str, done: &str) -> String {
     let high = interval.map_or(rate, |[_, high]| high);
     let base = base(if rate > 0.0 { rate } else { high.max(1e-9) });
+    let (base, the) = match pairs as f64 {
+        pairs if pairs < base => (pairs, "the "),
+        _ => (base, ""),
+    };
     let count = match short(rate * base).as_str() {
         "0" => "none is".to_owned(),
         "1" => "1 is".to_owned(),
@@ -46,7 +50,10 @@ fn part(rate: f64, interval: Option<[f64; 2]>, of: &str, done: &str) -> String {
     let interval = interval.map_or_else(String::new, |[low, high]| {
         format!(" ({} to {})", short(low * base), short(high * base))
     });
-    format!("of {} {of} {count} {done}{interval}", grouped(base as u64))
+    format!(
+        "of {the}{} {of} {count} {done}{interval}",
+        grouped(base as u64)
+    )
 }
 
 /// The threshold, and what it lets in and misses on the side that is reported on, or on that which it was fitted on.
@@ -61,12 +68,14 @@ pub(super) fn sentence(report: &ThresholdReport) -> String {
     let let_in = part(
         side.false_match_rate,
         side.false_match_interval,
+        side.different_pairs,
         "pairs of different classes",
         "let in",
     );
     let missed = part(
         side.false_non_match_rate,
         side.false_non_match_interval,
+        side.same_pairs,
         "pairs of the same class",
         "missed",
     );
@@ -159,6 +168,7 @@ mod tests {
     #[test]
     fn a_threshold_is_said_in_pairs() {
         let fit = PairRates {
+            same_pairs: 2000,
             different_pairs: 40_000,
             false_match_rate: 0.001,
             false_non_match_rate: 0.083,
@@ -180,6 +190,23 @@ mod tests {
             sentence(&report(fit, Some(test))),
             "Similarity 0.62 and above means the same class. On test rows: of 10,000 pairs of different classes none is let in \
              (0 to 1.2); of 1,000 pairs of the same class 10 are missed (8 to 13)."
+        );
+    }
+
+    #[test]
+    fn of_few_pairs_no_more_are_said_than_were_counted() {
+        let fit = PairRates {
+            same_pairs: 40,
+            different_pairs: 150,
+            false_match_rate: 0.1,
+            ..PairRates::default()
+        };
+        let said = sentence(&report(fit, None));
+        assert!(
+            said.ends_with(
+                "of the 150 pairs of different classes 15 are let in; of the 40 pairs of the same class none is missed."
+            ),
+            "{said}"
         );
     }
 

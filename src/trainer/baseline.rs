@@ -1,18 +1,22 @@
 //! What a head is compared with: the features of a side as the head sees them, and a linear map of no more outputs fitted
 //! to the training rows, both ranked by the evaluator as its embeddings are.
 
+use std::{iter, slice};
+
 use serde::{Deserialize, Serialize};
 
 use super::Trainer;
 use super::score::Map;
 use crate::checkpoint::{ArrayReader, ArrayWriter, damaged};
 use crate::dataset::Side;
+use crate::embedder::Embedder;
 use crate::engine::{Engine, Workspace};
 use crate::error::{Error, Result};
-use crate::evaluation;
-use crate::linear::{LinearMap, LinearOutputs, Unfit};
-use crate::metrics::Metrics;
+use crate::evaluation::{self, Ranking};
+use crate::linear::{LinearFit, LinearMap, LinearOutputs, SHRINKAGES, Unfit};
+use crate::metrics::{Metrics, RetrievalSum};
 use crate::model::{Activations, EmbeddingModel, LayerWeights, Tile};
+use crate::pace::Slices;
 use crate::plan::MemoryPlan;
 use crate::unit_rows::TILE_ROWS;
 
@@ -36,10 +40,12 @@ pub(super) enum Fitted {
     Not,
     /// There is none, as rows of a class vary in too few directions.
     Singular,
-    /// There is one, and so many of its directions do best. Zeros follow among the arrays.
+    /// There is one, and so many of its directions do best, as an earlier version says it. Zeros follow among the arrays.
     Cut(usize),
-    /// So many do best with a constant after them.
+    /// So many do best with a constant after them, as an earlier version says it.
     BesideConstant(usize),
+    /// There is one, and these of its outputs do best. Zeros follow among the arrays.
+    Chosen(LinearOutputs),
 }
 
 /// The arrays of a checkpoint.
@@ -128,33 +134,21 @@ impl Trainer {
         Some(self.linear.as_ref().ok()?.fitted()?.outputs)
     }
 
-    fn rows_and_queries(&self, side: Side) -> (Vec<u32>, Vec<u32>) {
-        let rows = match side {
-            Side::Validation => self.setup.watched.clone(),
-            side => self.setup.sides.of(side).to_vec(),
-        };
-        let (most, seed) = (self.config.evaluate_queries, self.config.data_seed());
-        let queries = evaluation::choose(rows.len(), most, seed);
-        (rows, queries)
-    }
-
-    /// Fits the linear map, and keeps those outputs that find most of the validation rows' nearest.
+    /// Fits the linear map with several shrinkages, and keeps the one, and those outputs of it, that do best on the validation rows.
     pub(super) async fn fit_linear(&mut self) -> Result<()> {
         let Ok(Linear { fit: None, .. }) = &self.linear else {
             return Ok(());
         };
         let (train, scaling) = (&self.setup.sides.train, &self.scaling.scaling);
-        let most = self.config.embedding_size;
-        let map = LinearMap::fit(&self.engine, &self.dataset, scaling, train, most).await?;
-        let fit = match map {
-            Ok(map) => {
-                let outputs = self.best_outputs(&map).await?;
-                let layer = map.cut(outputs);
-                self.set_linear(&layer).await?;
-                Ok(Fit { layer, outputs })
-            }
+        let fit = LinearFit::new(&self.engine, &self.dataset, scaling, train).await?;
+        let fit = match fit {
+            Ok(fit) => self.best_map(&fit).await?,
             Err(unfit) => Err(unfit),
         };
+        if let Ok(Fit { layer, .. }) = &fit {
+            let layer = layer.clone();
+            self.set_linear(&layer).await?;
+        }
         if let Ok(linear) = &mut self.linear {
             linear.fit = Some(fit);
         }
@@ -178,10 +172,7 @@ impl Trainer {
         layer.resize(model.embedding_size());
         arrays.array(SAVED[0], &layer.weight)?;
         arrays.array(SAVED[1], &layer.bias)?;
-        Ok(match outputs.constant {
-            true => Fitted::BesideConstant(outputs.directions),
-            false => Fitted::Cut(outputs.directions),
-        })
+        Ok(Fitted::Chosen(*outputs))
     }
 
     /// Takes back what was saved.
@@ -195,20 +186,27 @@ impl Trainer {
             return Ok(());
         };
         let [most, inputs] = [linear.model.embedding_size(), linear.model.input_size()];
-        let (directions, constant) = match fitted {
+        let outputs = match fitted {
             Fitted::Not => return Ok(()),
             Fitted::Singular => {
                 linear.fit = Some(Err(Unfit::Singular));
                 return Ok(());
             }
-            Fitted::Cut(directions) => (directions, false),
-            Fitted::BesideConstant(directions) => (directions, true),
+            Fitted::Chosen(outputs) => outputs,
+            Fitted::Cut(directions) => LinearOutputs {
+                directions,
+                constant: false,
+                shrinkage: None,
+            },
+            Fitted::BesideConstant(directions) => LinearOutputs {
+                directions,
+                constant: true,
+                shrinkage: None,
+            },
         };
-        let outputs = LinearOutputs {
-            directions,
-            constant,
-        };
-        if !(1..=most - usize::from(constant)).contains(&directions) {
+        let directions = 1..=most - usize::from(outputs.constant);
+        let shrinkage = outputs.shrinkage.unwrap_or(0.0);
+        if !directions.contains(&outputs.directions) || !(0.0..=1.0).contains(&shrinkage) {
             return Err(damaged(format_args!("its linear map has no {outputs}")));
         }
         let mut layer = LayerWeights {
@@ -225,25 +223,91 @@ impl Trainer {
         Ok(())
     }
 
-    /// The outputs of the best precision@1 on the validation rows; of equal ones those of the best MAP@R, then the most, then those
-    /// without a constant.
-    async fn best_outputs(&mut self, map: &LinearMap) -> Result<LinearOutputs> {
-        let (directions, limit) = (map.layer().shape[0], self.config.embedding_size);
-        let (rows, queries) = self.rows_and_queries(Side::Validation);
-        let (mut best, mut most) = (LinearMap::unchosen(directions, limit), (-1.0, -1.0));
-        for outputs in LinearMap::cuts(directions, limit) {
-            self.set_linear(&map.cut(outputs)).await?;
-            let what = format!("{}, {outputs}", Map::Linear.scoring(Side::Validation));
-            let scored = self.score_queries(&what, Map::Linear, &rows, &queries);
-            let Some(score) = scored.await? else {
+    /// The shrinkage and the outputs of the best MAP@R on the validation rows: first the shrinkage with all directions, then fewer
+    /// directions of that one. Of equal ones it is the first; where there are no such rows, the shrinkage of Ledoit and Wolf.
+    async fn best_map(&mut self, fit: &LinearFit) -> Result<Result<Fit, Unfit>> {
+        let most = self.config.embedding_size;
+        let mut maps = Vec::new();
+        for shrinkage in iter::once(fit.ledoit_wolf()).chain(SHRINKAGES) {
+            self.engine.breathe().await?;
+            let Ok(map) = fit.map(shrinkage, most) else {
                 continue;
             };
-            let score = (score.precision_at_1, score.mean_average_precision_at_r);
-            if score >= most {
-                (best, most) = (outputs, score);
+            // What could not be taken home is no map to compare with.
+            let mut whole = map.layer().clone();
+            whole.fold(&self.scaling.scaling);
+            if Embedder::check(&[whole]).is_ok() {
+                maps.push(map);
             }
         }
-        Ok(best)
+        let Some(first) = maps.first() else {
+            return Ok(Err(Unfit::Singular));
+        };
+        let mut best = (first, first.unchosen(most), -1.0);
+        for whole in [true, false] {
+            let of = if whole {
+                &maps[..]
+            } else {
+                slice::from_ref(best.0)
+            };
+            let tried: Vec<(&LinearMap, LinearOutputs)> = of
+                .iter()
+                .flat_map(|map| map.cuts(most).into_iter().map(move |cut| (map, cut)))
+                .filter(|(map, cut)| (cut.count() >= map.layer().shape[0].min(most)) == whole)
+                .collect();
+            let scores = self.score_maps(&tried).await?;
+            for ((map, outputs), score) in tried.into_iter().zip(scores) {
+                if score > best.2 {
+                    best = (map, outputs, score);
+                }
+            }
+        }
+        let (map, outputs, _) = best;
+        let layer = map.cut(outputs);
+        Ok(Ok(Fit { layer, outputs }))
+    }
+
+    /// MAP@R of the validation rows through each of these maps: the mean of that among these rows alone, which is what a test side
+    /// gives, and of that among training rows too, which is steadier where rows are few. Not a number where no row has another of
+    /// its class. Waits once for all of them.
+    async fn score_maps(&mut self, maps: &[(&LinearMap, LinearOutputs)]) -> Result<Vec<f64>> {
+        let watched = &self.setup.watched;
+        let (most, seed) = (self.config.evaluate_queries, self.config.data_seed());
+        let alone = evaluation::choose(watched.len(), most, seed);
+        let searched = self.rows_and_queries(Side::Validation);
+        let mut among = vec![(watched.clone(), alone)];
+        if searched != among[0] {
+            among.push(searched);
+        }
+        let (engine, mut pace) = (self.engine.clone(), self.evaluation_pace);
+        let mut slices = Slices::new(&engine, &mut pace);
+        let mut scored = Vec::with_capacity(maps.len());
+        for (map, outputs) in maps {
+            // What was recorded before is of other weights.
+            slices.submit();
+            self.set_linear(&map.cut(*outputs)).await?;
+            let what = format!("{}, {outputs}", Map::Linear.scoring(Side::Validation));
+            let mut rankings = Vec::with_capacity(among.len());
+            for (rows, queries) in &among {
+                let (sum, unheard) = (RetrievalSum::default(), &mut |_, _| {});
+                let ranking =
+                    self.rank(&mut slices, &what, Map::Linear, rows, queries, sum, unheard);
+                rankings.push(ranking.await?);
+            }
+            scored.push(rankings);
+        }
+        slices.collect().await?;
+        let mean = |rankings: Vec<Option<Ranking>>| {
+            let scores = rankings.into_iter().flatten().filter_map(|ranking| {
+                let retrieval = ranking.sum(&mut slices).finish(&|_| String::new())?;
+                Some(retrieval.metrics.mean_average_precision_at_r)
+            });
+            let found: Vec<f64> = scores.collect();
+            found.iter().sum::<f64>() / found.len() as f64
+        };
+        let scores = scored.into_iter().map(mean).collect();
+        self.evaluation_pace = pace;
+        Ok(scores)
     }
 
     /// Puts a layer on the engine. Further outputs are zeros, which change no cosine.

@@ -135,24 +135,23 @@ impl Trainer {
         let mut submits = steps.div_ceil(sizes.steps_per_upload as u64);
         let (mut passes, mut traffic_bytes) = (0u64, 0u64);
         let (watched, judged) = (config.evaluate_queries, config.test_queries);
+        let (validation, test) = (&setup.sides.validation, &setup.sides.test);
+        let evaluations = steps.div_ceil(every);
         let scored = match part {
             // The head each time, and the two baselines once.
             Part::Run => vec![
-                (&setup.probe, watched, steps.div_ceil(every) + 1),
-                (&setup.watched, watched, steps.div_ceil(every) + 3),
-                (&setup.sides.test, judged, 3),
+                (Side::Train, &setup.probe, watched, evaluations + 1),
+                (Side::Validation, &setup.watched, watched, evaluations + 3),
+                (Side::Test, test, judged, 3),
             ],
-            Part::Training => vec![(&setup.sides.validation, judged, 1)],
-            Part::Baselines => vec![(&setup.sides.validation, judged, 2)],
-            Part::Test => vec![(&setup.sides.test, judged, 1)],
+            Part::Training => vec![(Side::Validation, validation, judged, 1)],
+            Part::Baselines => vec![(Side::Validation, validation, judged, 2)],
+            Part::Test => vec![(Side::Test, test, judged, 1)],
         };
-        for (rows, most, times) in scored {
-            let queries = if most > 0 {
-                most.min(rows.len())
-            } else {
-                rows.len()
-            };
-            let one = sizes.scoring(&dataset.labels_of(rows), queries, &cut, rate);
+        for (side, rows, most, times) in scored {
+            let (rows, queries) = setup.searched(side, rows, most, config.data_seed());
+            let queries = queries.len();
+            let one = sizes.scoring(&dataset.labels_of(&rows), queries, &cut, rate);
             operations += one.operations * times as f64;
             let looks = times as f64 * queries as f64;
             sought += looks * HALVING_SCORED * halvings(rows.len(), rows.len() / classes);
@@ -178,10 +177,11 @@ impl Trainer {
     /// Forecasts [`Trainer::score_fully`]: its memory is what the run holds for evaluations already.
     pub fn plan_score(&self, side: Side, rate: &Rate) -> Forecast {
         let (sizes, cut) = (&self.setup.sizes, self.evaluator.cut());
-        let labels = self.dataset.labels_of(self.setup.sides.of(side));
+        let (rows, queries) = self.all_and_queries(side, 0);
+        let labels = self.dataset.labels_of(&rows);
         Forecast {
             memory: Evaluator::plan(MemoryPlan::default(), &sizes.evaluation, cut),
-            ..sizes.scoring(&labels, labels.len(), cut, rate)
+            ..sizes.scoring(&labels, queries.len(), cut, rate)
         }
     }
 
@@ -203,7 +203,7 @@ impl Trainer {
                 .collect(),
             ..Labelled::default()
         })?;
-        let config = dataset.default_config();
+        let config = TrainConfig::default();
         let slow = Rate::default();
         match Self::plan(&engine.room(), &dataset, &config, &slow) {
             Err(Error::Refused { .. } | Error::TooLarge { .. }) => return Ok((engine, slow)),

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Trainer;
 use super::baseline::Fitted;
+use super::kept::KeptState;
 use crate::checkpoint::{ArrayReader, ArrayWriter, damaged};
 use crate::error::{Error, Result};
 use crate::kernels::drift::Drift;
@@ -17,6 +18,7 @@ const PARAMETERS: &str = "model.parameters";
 const MOMENTS: [&str; 2] = ["optimizer.first_moment", "optimizer.second_moment"];
 const GRADIENT: &str = "train.gradient";
 const DRIFT: [&str; 2] = ["train.drift", "train.drift_sums"];
+const KEPT: &str = "model.kept";
 const SAMPLER: &str = "sampler";
 const SEEN: &str = "classes_seen";
 
@@ -30,6 +32,11 @@ pub(crate) struct Saved {
     drifted: [f64; 2],
     by_hand: bool,
     linear: Fitted,
+    #[serde(default)]
+    kept: KeptState,
+    /// Whether features of one unit are centred: in runs of earlier versions they are left as they come.
+    #[serde(default)]
+    pub(crate) centres: bool,
 }
 
 impl Trainer {
@@ -57,6 +64,12 @@ impl Trainer {
         ] {
             arrays.vector(name, &mut slices, vector, parameters).await?;
         }
+        let kept = self.kept.state;
+        if kept.is_some() {
+            arrays
+                .vector(KEPT, &mut slices, &self.kept.weights, parameters)
+                .await?;
+        }
         let stride = stride(self.model.embedding_size());
         let Drift { state, sums, .. } = &train.drift;
         arrays
@@ -81,6 +94,8 @@ impl Trainer {
             drifted: self.drifted,
             by_hand: self.by_hand,
             linear: self.save_linear(arrays)?,
+            kept,
+            centres: self.centres,
         })
     }
 
@@ -95,6 +110,7 @@ impl Trainer {
             drifted,
             by_hand,
             linear,
+            kept,
             ..
         } = *saved;
         if step > self.config.steps {
@@ -119,6 +135,11 @@ impl Trainer {
         ] {
             arrays.vector(name, &engine, vector, parameters).await?;
         }
+        if kept.is_some() {
+            let weights = &mut self.kept.weights;
+            arrays.vector(KEPT, &engine, weights, parameters).await?;
+        }
+        self.kept.state = kept;
         let stride = stride(self.model.embedding_size());
         let drift = &mut train.drift;
         arrays

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::evaluation::{self, EvaluationSpec, Queries, Ranking};
 use crate::forecast::Rate;
 use crate::kernels::{optimizer, stride};
-use crate::metrics::{Metrics, QueryScore, Retrieval, RetrievalSum};
+use crate::metrics::{Judged, Metrics, Retrieval, RetrievalSum};
 use crate::pace::{Fetch, Slices};
 use crate::plan::MemoryPlan;
 use crate::unit_rows::UnitRows;
@@ -61,7 +61,10 @@ pub(crate) enum Map {
 }
 
 /// What an evaluation while training is at: training rows, then the validation side.
-const EVALUATED: [&str; 2] = ["scoring training rows", "scoring the validation rows"];
+const EVALUATED: [(Side, &str); 2] = [
+    (Side::Train, "scoring training rows"),
+    (Side::Validation, "scoring the validation rows"),
+];
 
 impl Map {
     /// What a person reads while a side is scored through it.
@@ -100,16 +103,12 @@ impl Trainer {
 
     /// Whether an evaluation is short enough to be sent after steps that nobody waited for.
     pub(super) fn scores_are_short(&self) -> bool {
-        let sides = [&self.setup.probe, &self.setup.watched];
-        let operations = sides.map(|side| {
-            let queries = match self.config.evaluate_queries {
-                0 => side.len(),
-                most => side.len().min(most),
-            };
-            let (labels, cut) = (self.dataset.labels_of(side), self.evaluator.cut());
+        let operations = [Side::Train, Side::Validation].map(|side| {
+            let (rows, queries) = self.rows_and_queries(side);
+            let (labels, cut) = (self.dataset.labels_of(&rows), self.evaluator.cut());
             let sizes = &self.setup.sizes;
             sizes
-                .scoring(&labels, queries, cut, &Rate::default())
+                .scoring(&labels, queries.len(), cut, &Rate::default())
                 .operations
         });
         operations.iter().sum::<f64>() <= self.evaluation_pace.slice()
@@ -121,15 +120,21 @@ impl Trainer {
         slices: &mut Slices<'_>,
         rows: &[u32],
     ) -> Result<Scoring> {
-        let sides = [self.setup.probe.clone(), self.setup.watched.clone()];
-        let mut rankings = Vec::with_capacity(sides.len());
-        for (side, what) in sides.iter().zip(EVALUATED) {
-            let (most, seed) = (self.config.evaluate_queries, self.config.data_seed());
-            let queries = evaluation::choose(side.len(), most, seed);
+        let mut rankings = Vec::with_capacity(EVALUATED.len());
+        for (side, what) in EVALUATED {
+            let (rows, queries) = self.rows_and_queries(side);
             let sum = RetrievalSum::default();
             rankings.push(
-                self.rank(slices, what, Map::Head, side, &queries, sum, &mut |_, _| {})
-                    .await?,
+                self.rank(
+                    slices,
+                    what,
+                    Map::Head,
+                    &rows,
+                    &queries,
+                    sum,
+                    &mut |_, _| {},
+                )
+                .await?,
             );
         }
         let train = &self.setup.sides.train;
@@ -214,6 +219,24 @@ impl Trainer {
         (scored.evaluation, scored.embeddings)
     }
 
+    /// What the rows of a side that are scored while training are ranked among, and which of them are queries.
+    pub(super) fn rows_and_queries(&self, side: Side) -> (Vec<u32>, Vec<u32>) {
+        let rows = match side {
+            Side::Train => &self.setup.probe,
+            Side::Validation => &self.setup.watched,
+            Side::Test => &self.setup.sides.test,
+        };
+        let (most, seed) = (self.config.evaluate_queries, self.config.data_seed());
+        self.setup.searched(side, rows, most, seed)
+    }
+
+    /// What all rows of a side are ranked among, and which `most` of them are queries; 0 is all.
+    pub(super) fn all_and_queries(&self, side: Side, most: usize) -> (Vec<u32>, Vec<u32>) {
+        let rows = self.setup.sides.of(side);
+        self.setup
+            .searched(side, rows, most, self.config.data_seed())
+    }
+
     /// Lets so many rows be scored at the end of a run; 0 is all.
     pub(crate) fn set_test_queries(&mut self, queries: usize) {
         self.config.test_queries = queries;
@@ -230,17 +253,11 @@ impl Trainer {
     ///
     /// # Errors
     /// As [`Trainer::evaluate`].
-    pub(crate) async fn score_each(
-        &mut self,
-        map: Map,
-        side: Side,
-    ) -> Result<Option<(Metrics, Vec<QueryScore>)>> {
+    pub(crate) async fn score_each(&mut self, map: Map, side: Side) -> Result<Option<Judged>> {
         if map == Map::Linear {
             self.fit_linear().await?;
         }
-        let rows = self.setup.sides.of(side).to_vec();
-        let (most, seed) = (self.config.test_queries, self.config.data_seed());
-        let queries = evaluation::choose(rows.len(), most, seed);
+        let (rows, queries) = self.all_and_queries(side, self.config.test_queries);
         let each = RetrievalSum::default().keep_queries();
         let what = map.scoring(side);
         let sum = self
@@ -249,7 +266,11 @@ impl Trainer {
         Ok(sum.and_then(|mut sum| {
             let queries = sum.take_queries();
             let retrieval = sum.finish(&|_| String::new())?;
-            Some((retrieval.metrics, queries))
+            Some(Judged {
+                metrics: retrieval.metrics,
+                over_classes: retrieval.over_classes,
+                queries,
+            })
         }))
     }
 
@@ -264,8 +285,7 @@ impl Trainer {
         at: &[u64],
         mut progress: impl FnMut(u64, u64),
     ) -> Result<Option<Retrieval>> {
-        let rows = self.setup.sides.of(side).to_vec();
-        let queries = evaluation::choose(rows.len(), 0, 0);
+        let (rows, queries) = self.all_and_queries(side, 0);
         let sum = RetrievalSum::at(at);
         let sum = self
             .ranked(
@@ -323,7 +343,7 @@ impl Trainer {
         clippy::too_many_arguments,
         reason = "what is ranked, by whom, and who listens"
     )]
-    async fn rank(
+    pub(super) async fn rank(
         &mut self,
         slices: &mut Slices<'_>,
         what: &str,

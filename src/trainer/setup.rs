@@ -1,12 +1,13 @@
 //! [`Setup`]: what a run is made of before it starts: sides, sampler, sizes, and the memory plan that follows from them.
 
 use super::baseline::Linear;
+use super::kept::Kept;
 use super::neighbours::NEIGHBOURS;
 use crate::batches::Batches;
 use crate::boundary::Boundary;
 use crate::config::{Split, TrainConfig};
 use crate::cross_batch_memory::CrossBatchMemory;
-use crate::dataset::{Dataset, Sides};
+use crate::dataset::{Dataset, Side, Sides};
 use crate::engine::{DeviceVec, Workspace};
 use crate::error::{Error, Result};
 use crate::evaluation::{self, Cut, EvaluationSpec, Evaluator};
@@ -42,6 +43,8 @@ const BLOCK_BYTES: u64 = 32 << 20;
 pub(super) const STEP_DISPATCHES: u32 = 24;
 /// What the host writes for each row of a step beside its report: its number, and its [`Row`].
 const UPLOAD_BYTES_PER_ROW: usize = 4 + size_of::<Row>();
+/// Rows among which validation rows search, at least where as many train.
+const ENOUGH_SEARCHED: usize = 4096;
 /// Training rows that are scored for comparison where there is no validation side to match.
 const PROBE_ROWS: usize = 2000;
 
@@ -65,10 +68,13 @@ pub(super) const TILE: [&str; 6] = [
 #[derive(Debug)]
 pub(super) struct Setup {
     pub(super) sides: Sides,
-    /// Rows of the validation side that are scored while training, and training rows beside them: as many, so that the two
-    /// compare like with like.
+    /// Rows of the validation side that are scored while training.
     pub(super) watched: Vec<u32>,
+    /// Training rows that are scored beside them, so that the two compare like with like.
     pub(super) probe: Vec<u32>,
+    /// Training rows among which validation rows search too; none where there are validation rows enough, or where their classes
+    /// never train. A side of a few rows holds too few of a class to be scored within itself.
+    beside: Vec<u32>,
     pub(super) sampler: Batches,
     pub(super) sizes: Sizes,
 }
@@ -84,19 +90,62 @@ impl Setup {
             rows => rows,
         };
         let watched = some(dataset, &sides.validation, most, "watched", config);
-        let beside = match watched.len() {
-            0 => PROBE_ROWS,
-            rows => rows,
+        let few = match shares_classes(dataset, &sides) {
+            true => ENOUGH_SEARCHED.saturating_sub(watched.len()),
+            false => 0,
         };
-        let probe = some(dataset, &sides.train, beside, "probe", config);
-        let sizes = Sizes::new(dataset, config, &sides, &probe, &sampler)?;
+        let beside = match few {
+            0 => Vec::new(),
+            few => some(dataset, &sides.train, few, "probe", config),
+        };
+        let probe = match (beside.len(), watched.len()) {
+            (0, 0) => some(dataset, &sides.train, PROBE_ROWS, "probe", config),
+            (0, rows) => some(dataset, &sides.train, rows, "probe", config),
+            _ => beside.clone(),
+        };
+        let searched = [
+            merged(&probe, &watched),
+            merged(&sides.validation, &beside),
+            sides.test.clone(),
+        ];
+        let sizes = Sizes::new(dataset, config, &sides, &searched, &sampler)?;
         Ok(Self {
             sides,
             watched,
             probe,
+            beside,
             sampler,
             sizes,
         })
+    }
+
+    /// What the rows of a side, or some of them, are ranked among, ascending, and the places there of `queries` of them, seeded; 0
+    /// is all. Validation rows search training rows too where they are few, and as many training rows are scored among the same;
+    /// test rows search each other alone.
+    pub(super) fn searched(
+        &self,
+        side: Side,
+        rows: &[u32],
+        queries: usize,
+        seed: u64,
+    ) -> (Vec<u32>, Vec<u32>) {
+        let others: &[u32] = match side {
+            Side::Validation => &self.beside,
+            Side::Train if !self.beside.is_empty() => &self.watched,
+            Side::Train | Side::Test => &[],
+        };
+        let all = merged(rows, others);
+        // As many of both sides.
+        let queries = match (side, queries) {
+            (Side::Train, 0) if !others.is_empty() => others.len(),
+            (Side::Train, most) if !others.is_empty() => most.min(others.len()),
+            _ => queries,
+        };
+        let chosen = evaluation::choose(rows.len(), queries, seed);
+        let place = |row: &u32| all.partition_point(|other| other < row) as u32;
+        let places = chosen.iter().map(|chosen| place(&rows[*chosen as usize]));
+        let places = places.collect();
+        (all, places)
     }
 }
 
@@ -119,6 +168,8 @@ pub(super) struct Sizes {
     pub(super) weighs_rows: bool,
     /// Learning rate of the boundary, where the loss learns that.
     pub(super) boundary_lr: Option<f64>,
+    /// What the loss grows by with that boundary, beside what pairs cost.
+    pub(super) boundary_pull: f64,
     /// Rows that the loss takes as anchors: those of the batch, or the proxies.
     pub(super) anchors: usize,
     /// Steps whose rows go up together, and whose reports come back together.
@@ -226,7 +277,7 @@ impl Sizes {
         dataset: &Dataset,
         config: &TrainConfig,
         sides: &Sides,
-        probe: &[u32],
+        searched: &[Vec<u32>],
         sampler: &Batches,
     ) -> Result<Self> {
         let mut widths = vec![dataset.features.dim()];
@@ -236,7 +287,7 @@ impl Sizes {
         let memory = config.memory().max(batch);
         let dim = dataset.features.dim().max(config.embedding_size);
         let mut evaluation = EvaluationSpec::default();
-        for rows in [probe, &sides.validation, &sides.test] {
+        for rows in searched {
             evaluation = evaluation.max(EvaluationSpec::of(
                 &dataset.labels_of(rows),
                 dim,
@@ -292,6 +343,7 @@ impl Sizes {
             proxies,
             weighs_rows: config.miner_weights,
             boundary_lr: config.loss.boundary_lr(),
+            boundary_pull: config.loss.boundary_pull(config.distance),
             anchors,
             steps_per_upload: upload.max(1),
             evaluation,
@@ -491,6 +543,7 @@ impl Sizes {
             dataset.features.dim(),
         );
         plan = EmbeddingModel::plan(plan, MODEL, &self.widths);
+        plan = Kept::plan(plan, &self.widths);
         plan = optimizer::plan(plan, parameters);
         plan = Activations::plan(plan, &HIDDEN, self.hidden_widths(), self.batch);
         plan = Gradients::plan(plan, &self.widths, self.batch);
@@ -622,7 +675,9 @@ impl TrainBuffers {
             report: workspace.take("train.report"),
             hardest: workspace.take("train.hardest"),
             row_weights: sizes.weighs_rows.then(|| RowWeights::new(workspace)),
-            boundary: sizes.boundary_lr.map(|lr| Boundary::new(workspace, lr)),
+            boundary: sizes
+                .boundary_lr
+                .map(|lr| Boundary::new(workspace, lr, sizes.boundary_pull)),
             squares: workspace.take("train.squares"),
             drift: Drift {
                 state: workspace.take("train.drift"),
@@ -630,6 +685,25 @@ impl TrainBuffers {
             },
         }
     }
+}
+
+/// Both lists, ascending, without doubles.
+fn merged(rows: &[u32], others: &[u32]) -> Vec<u32> {
+    let mut all = [rows, others].concat();
+    order::sort_numbers(&mut all);
+    all.dedup();
+    all
+}
+
+/// Whether most validation rows are of classes that train.
+fn shares_classes(dataset: &Dataset, sides: &Sides) -> bool {
+    let mut trains = vec![false; dataset.class_names.len()];
+    for label in dataset.labels_of(&sides.train) {
+        trains[label as usize] = true;
+    }
+    let validation = dataset.labels_of(&sides.validation);
+    let known = validation.iter().filter(|label| trains[**label as usize]);
+    2 * known.count() > validation.len()
 }
 
 /// Checks that rows of the memory can be looked at as miner and loss need it.

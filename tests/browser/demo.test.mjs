@@ -23,7 +23,7 @@ test("the default sample trains on a GPU", async () => {
     const { test: expected } = native("mirrored", "steps=1").baseline.linear;
     assert.equal(linear.toFixed(2), expected.precision_at_1.toFixed(2), "the linear map is the command line's");
     const said = await page.text("verdict");
-    const numbers = said.match(/^Keep this head\. On rows of classes it never saw, the nearest row is right for (0\.\d+) \(precision@1\): raw features (0\.\d+).*? a linear map \(LDA, \d+ outputs(?: and a constant)?\) (0\.\d+)/);
+    const numbers = said.match(/^Keep this head\. On rows of classes it never saw, the nearest row is right for (0\.\d+) \(precision@1\): raw features (0\.\d+).*? a linear map \(LDA, \d+ outputs(?: and a constant)?, shrinkage \d\.\d+\) (0\.\d+)/);
     assert.ok(numbers, said);
     assert.deepEqual(numbers.slice(1).map((number) => Number(number).toFixed(2)), [withMemory, raw, linear].map((number) => number.toFixed(2)), "the numbers of the header");
     assert.ok(withMemory - linear >= 0.1, `${linear} linear`);

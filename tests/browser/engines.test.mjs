@@ -132,14 +132,12 @@ test("a hardware GPU is timed once for the shape of its tiles, and the browser k
   };
   const { page, kept: timed, shape, gpu } = await visit();
   const keep = (kept) => page.page.evaluate((text) => localStorage.setItem("nearfar.shape", text), kept);
-  // Another shape can only come from what is kept; what is kept of another GPU, or is no shape, says nothing of this one.
+  // Another shape can only come from what is kept; what is kept of another GPU says nothing of this one.
   const other = timed.replace(shape, shape === "tile" ? "strip" : "tile");
   await keep(other);
   assert.equal((await visit()).kept, other);
-  for (const wrong of [`${shape}; not ${gpu}`, `disc; ${gpu}`]) {
-    await keep(wrong);
-    assert.equal((await visit()).gpu, gpu);
-  }
+  await keep(`${shape}; not ${gpu}`);
+  assert.equal((await visit()).gpu, gpu);
   await context.close();
 });
 
@@ -175,8 +173,8 @@ test("forty small steps and their scores take few waits for the GPU and few subm
     await page.click("run");
     await page.status(/^Done/);
     const { waits, submits } = await page.page.evaluate(counted);
-    // Some browsers look at finished work ten times a second: there a wait costs 100 ms, whatever the GPU did. A slow GPU
-    // takes more: 37 and 87 were counted.
+    // Some browsers look at finished work ten times a second: there a wait costs 100 ms, whatever the GPU did.
+    console.log(`# ${waits} waits, ${submits} submits`);
     assert.ok(waits > 0 && waits <= 80, `${waits} waits`);
     assert.ok(submits > 0 && submits <= 200, `${submits} submits`);
   } finally {

@@ -22,7 +22,7 @@ const small = () => {
 
 for (const [width, height] of [[1280, 720], [1440, 900], [1920, 1080], [390, 844]]) {
   test(`nothing moves at load and over a run, and all words can be read, ${width} pixels wide`, async () => {
-    await on("?engine=cpu#data=digits&steps=1500", { init: watching, viewport: { width, height } }, async (page) => {
+    await on("?engine=cpu#data=digits&steps=1500&memory_size=1024", { init: watching, viewport: { width, height } }, async (page) => {
       const moved = async () => {
         await page.page.waitForTimeout(500);
         return page.page.evaluate(() => self.moved);

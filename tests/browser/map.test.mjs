@@ -84,7 +84,7 @@ test("rows are picked out with a box and a lasso, and saved as a list", async ()
     await drag("box", [along - 0.02, down - 0.02], [along + 0.02, down + 0.02]);
     const few = await list();
     assert.equal(few.length, await picked());
-    assert.ok(few.includes(`${row - 1},"${name}"`), `row ${row} is among ${few.join(" ")}`);
+    assert.ok(few.includes(`${row},"${name}"`), `row ${row} is among ${few.join(" ")}`);
     // All of them, and by a triangle fewer.
     await drag("box", [0.001, 0.001], [0.999, 0.999]);
     const all = await list();
@@ -102,7 +102,7 @@ test("rows are picked out with a box and a lasso, and saved as a list", async ()
     await drag("lasso", [0.001, 0.001], [left, 0.001], [left, below], [right, below], [right, 0.001], [0.999, 0.001], [0.999, 0.999], [0.001, 0.999]);
     const around = await list();
     assert.ok(around.length > half.length && around.length < shown, `${around.length} of ${shown}`);
-    assert.ok(!around.includes(`${row - 1},"${name}"`), "the named row is left out");
+    assert.ok(!around.includes(`${row},"${name}"`), "the named row is left out");
     // What is not picked is pale, until the choice is cleared.
     const pale = await page.drawn("embedding-map");
     await page.click("picked-clear");
@@ -145,11 +145,23 @@ test("rows are placed by UMAP, with progress, to the same places each time, and 
       assert.ok(await page.find("error").isHidden());
     }
     assert.equal(await place(), placed, "there again");
-    // What the next run brings is placed anew.
+    // The features are placed likewise, and whoever looks at them goes on doing so.
+    await page.click("map-before");
+    const before = await picture();
+    await page.find("map-by").selectOption("pca");
+    const principalBefore = await picture();
+    assert.equal(await page.find("map-before").getAttribute("aria-pressed"), "true");
+    assert.notEqual(before, principalBefore);
+    await page.find("map-by").selectOption("umap");
+    await page.says("map-caption", /^899 test rows$/);
+    assert.equal(await picture(), before, "the features, there again");
+    await page.click("map-after");
+    // What the next run brings is placed by the same, once it rests.
     await page.click("run");
     await page.status(/^Done/);
-    assert.equal(await page.find("map-by").inputValue(), "pca");
-    assert.equal(await picture(), principal);
+    await page.says("map-caption", /^899 test rows$/);
+    assert.equal(await page.find("map-by").inputValue(), "umap");
+    assert.equal(await picture(), placed);
   });
 });
 

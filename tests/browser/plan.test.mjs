@@ -38,6 +38,9 @@ test("sizes alone give memory, time and PML's share, by a link, and nothing runs
     // Past INT_MAX cells PML goes anchor by anchor: three indices of 8 bytes a triplet, and their copy. 17 rows of a class in 16,384.
     const pml = await page.bare("forecast-pml", "bytes");
     assert.equal(pml, 2 * 24 * 64 * 17 * (16_384 - 17));
+    // Like beside like, and the table itself.
+    await page.says("forecast-pml", /^The triplets or pairs of one step take [\d.]+ MiB of it at most; PyTorch Metric Learning would hold about [\d.]+ MiB for them\.$/);
+    await page.says("forecast-table", /^The table itself takes 293(\.\d)? MiB\. An NPY file stays where it is/);
     // Other sizes, other bytes, and the link follows.
     const enter = async (id, value) => {
       await page.page.locator(id).fill(value);

@@ -64,7 +64,8 @@ test("nothing learned is said, with the likely cause", async () => {
     await page.status(/^Done/);
     const warnings = await page.text("warnings");
     assert.match(warnings, /Every loss is zero: with easy triplets, the positive is nearer than the negative by more than 0.2/);
-    assert.match(warnings, /No triplet was active in 20 steps/);
+    // Once is enough.
+    assert.doesNotMatch(warnings, /No triplet was active/);
   });
 });
 
@@ -136,7 +137,7 @@ test("a worker that does not start is said", async () => {
 });
 
 test("a warning has a button that mends it", async () => {
-  await on("?engine=cpu#data=digits&steps=20", {}, async (page) => {
+  await on("?engine=cpu#data=digits&steps=20&memory_size=1024", {}, async (page) => {
     await page.click("run");
     await page.status(/^Done/);
     const warning = page.find("warnings").locator(".warning", { hasText: "The memory holds 1024 rows and only 808 rows train" });

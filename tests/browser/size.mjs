@@ -4,9 +4,10 @@
 import { execFileSync } from "node:child_process";
 import { copyFileSync, readFileSync, readdirSync } from "node:fs";
 import path from "node:path";
+import { fileURLToPath } from "node:url";
 
-import { root } from "./support.mjs";
-
+// Nothing here needs a package: `make page` runs it where none is installed.
+const root = fileURLToPath(new URL("../../", import.meta.url));
 const TARGET = "wasm32-unknown-unknown";
 const inside = (...parts) => path.join(root, ...parts);
 const kB = (bytes) => `${(bytes / 1000).toFixed(1).padStart(8)} kB`;

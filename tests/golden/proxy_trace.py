@@ -33,6 +33,8 @@ CASES = [
     dict(name="nca, weighed", loss=dict(name="nca", softmax_scale=4.0), miner=dict(name="multi-similarity", epsilon=0.1), seed=33),
     dict(name="margin, boundary learned", loss=dict(name="margin", margin=0.2, beta=0.4, learn_beta=True), beta_rate=0.02, seed=35),
     dict(name="margin, memory, boundary learned", loss=dict(name="margin", margin=0.1, beta=0.3, learn_beta=True), beta_rate=0.03, memory=48, seed=36),
+    dict(name="margin, boundary learned and pulled", loss=dict(name="margin", margin=0.2, beta=0.4, learn_beta=True, nu=0.3), beta_rate=0.02, seed=37),
+    dict(name="margin, by distance, boundary learned and pulled", loss=dict(name="margin", margin=0.2, beta=1.2, learn_beta=True, nu=0.3), distance="l2", beta_rate=0.02, seed=38),
     dict(name="sup-con, memory", loss=dict(name="sup-con", temperature=0.1), memory=48, seed=7),
     dict(name="contrastive, memory that goes round", loss=dict(name="contrastive", pos_margin=1.0, neg_margin=0.0), memory=40, seed=18),
 ]
@@ -47,6 +49,7 @@ LOSSES = {
     "nca": (losses.NCALoss, None),
     "margin": (losses.MarginLoss, None),
 }
+DISTANCES = dict(cosine=distances.CosineSimilarity, l2=distances.LpDistance)
 
 
 def text(rows):
@@ -83,6 +86,8 @@ def nearest(case, loss, embedded, pairs, known, labels):
         return min((s[a, p] - loss.pos_margin).abs().min(), (s[b, n] - loss.neg_margin).abs().min())
     if name == "margin":
         beta, margin = loss.beta.detach(), loss.margin
+        if "distance" in case:
+            s, beta = -distances.LpDistance()(embedded, known), -beta
         return min((beta - s[a, p] + margin).abs().min(), (s[b, n] - beta + margin).abs().min())
     # A row's loss is 0 only where its one positive is all it sees.
     own = loss.compute_loss(embedded, labels, pairs, known, None)["loss"]["losses"]
@@ -107,7 +112,7 @@ def run(case, dtype, features, labels):
     arguments = {key: value for key, value in case["loss"].items() if key != "name"}
     if parameter:
         arguments.update(num_classes=CLASSES, embedding_size=EMBEDDING)
-    inner = loss = kind(**arguments, distance=distances.CosineSimilarity())
+    inner = loss = kind(**arguments, distance=DISTANCES[case.get("distance", "cosine")]())
     groups = [dict(params=net.parameters(), lr=RATE)]
     learned = getattr(inner, parameter) if parameter else None
     proxies = lambda shown: None if learned is None else shown((learned if parameter == "proxies" else learned.T).detach())
@@ -126,7 +131,7 @@ def run(case, dtype, features, labels):
         name=case["name"],
         loss=case["loss"],
         miner=case.get("miner"),
-        distance="cosine",
+        distance=case.get("distance", "cosine"),
         hidden=[HIDDEN],
         embedding=EMBEDDING,
         batch=BATCH,

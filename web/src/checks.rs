@@ -82,7 +82,7 @@ fn found(session: Session, check: &RowsToCheck) -> impl IntoView + use<> {
     view! {
         <p>{said}</p>
         <table hidden=none data-testid="suspects">
-            <thead><tr><th>"row"</th><th>"label"</th><th>"likely"</th><th>"neighbours"</th></tr></thead>
+            <thead><tr><th title="Counted from 0, as in the files that are saved">"row"</th><th>"label"</th><th>"likely"</th><th>"neighbours"</th></tr></thead>
             <tbody>{lines}</tbody>
         </table>
         <p class="muted" hidden=none>
@@ -98,10 +98,10 @@ fn found(session: Session, check: &RowsToCheck) -> impl IntoView + use<> {
 /// A suspect; its button shows it on the map, with its neighbours.
 fn line(session: Session, suspect: &Suspect) -> impl IntoView + use<> {
     let row = suspect.row;
-    let label = format!("Show row {} on the map", row + 1);
+    let label = format!("Show row {row} on the map");
     view! {
         <tr>
-            <td><button class="link" aria-label=label on:click=move |_| session.choose_row(Some(row))>{row + 1}</button></td>
+            <td><button class="link" aria-label=label on:click=move |_| session.choose_row(Some(row))>{row}</button></td>
             <td>{suspect.class.clone()}</td>
             <td>{suspect.likely.clone()}</td>
             <td>{format!("{} of {}", suspect.votes, suspect.neighbours)}</td>

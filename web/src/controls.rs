@@ -61,7 +61,12 @@ fn Recipes(state: State) -> impl IntoView {
         Recipe::ALL.map(|recipe| view! { <option value=recipe.name>{recipe.title}</option> });
     let why = move || {
         let recipe = chosen.get();
-        recipe.map(|recipe| format!("{} ({})", recipe.why, recipe.source))
+        recipe.map(|recipe| {
+            let Recipe {
+                why, suits, source, ..
+            } = recipe;
+            format!("{why} For {suits}. ({source})")
+        })
     };
     view! {
         <div class="knob recipe">
@@ -87,15 +92,15 @@ fn Recipes(state: State) -> impl IntoView {
 /// The defaults of the data with a recipe in their place; seeds and budget stay.
 fn applied(state: State, recipe: Option<&Recipe>) -> nearfar::Result<TrainConfig> {
     let data = state.data.read();
-    let (mut config, classes) = data.as_ref().map_or_else(
-        || (TrainConfig::default(), usize::MAX),
-        |data| (data.default_config.clone(), data.classes),
+    let (mut config, rows, classes) = data.as_ref().map_or_else(
+        || (TrainConfig::default(), usize::MAX, usize::MAX),
+        |data| (data.default_config.clone(), data.rows, data.classes),
     );
     let now = state.config.get();
     (config.seed, config.data_seed) = (now.seed, now.data_seed);
     config.budget_bytes = now.budget_bytes;
     match recipe {
-        Some(recipe) => recipe.apply(config, classes),
+        Some(recipe) => recipe.apply(config, rows, classes),
         None => Ok(config),
     }
 }

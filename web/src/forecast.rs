@@ -1,7 +1,7 @@
 //! What a run will hold and take, before it starts; or why it cannot.
 
 use leptos::prelude::*;
-use nearfar::Bytes;
+use nearfar::{Bytes, STREAM_FROM_BYTES};
 
 use crate::plots::Purposes;
 use crate::protocol;
@@ -12,6 +12,9 @@ const KEY: &str = "nearfar.rate.";
 
 /// Bytes from which on it is said what another library would hold.
 const MUCH: u64 = 1 << 30;
+
+/// Bytes of a table from which on its place is told.
+const LARGE: u64 = 64 << 20;
 
 /// The forecast of the next run: there while none is under way, and the last one, where there is one, had other settings.
 #[component]
@@ -40,6 +43,19 @@ pub(crate) fn RunForecast(state: State) -> impl IntoView {
         _ => 0,
     };
     let pml_bytes = move || pml().to_string();
+    let beside_pml = move || match &*state.forecast.read() {
+        Some(Ok(forecast)) => format!(
+            "The triplets or pairs of one step take {} of it at most; PyTorch Metric Learning would hold about {} for them.",
+            Bytes(forecast.step_bytes),
+            Bytes(forecast.pml_bytes)
+        ),
+        _ => String::new(),
+    };
+    let table = move || match &*state.forecast.read() {
+        Some(Ok(forecast)) => table(forecast, state.is_imagined()),
+        _ => String::new(),
+    };
+    let is_large = move || matches!(&*state.forecast.read(), Some(Ok(forecast)) if forecast.table_bytes >= LARGE);
     // What is small there too needs no word.
     let tells_pml = move || pml() > MUCH || (state.is_imagined() && pml() > 0);
     let parts = Signal::derive(move || match &*state.forecast.read() {
@@ -50,10 +66,28 @@ pub(crate) fn RunForecast(state: State) -> impl IntoView {
         <div class="forecast" hidden=move || !shown()>
             <p data-testid="forecast" data-bytes=bytes role="status" class:refused=refused>{said}</p>
             <p class="muted" data-testid="forecast-pml" data-bytes=pml_bytes hidden=move || !tells_pml()>
-                {move || format!("For the triplets or pairs of one step PyTorch Metric Learning would hold about {}.", Bytes(pml()))}
+                {beside_pml}
             </p>
+            <p class="muted" data-testid="forecast-table" hidden=move || !is_large()>{table}</p>
             <Purposes testid="forecast-by-purpose" parts/>
         </div>
+    }
+}
+
+/// What the table itself takes, and where.
+fn table(forecast: &protocol::RunForecast, is_imagined: bool) -> String {
+    let bytes = Bytes(forecast.table_bytes);
+    // A smaller file is held whole, whatever it is.
+    let may_stay = is_imagined && forecast.table_bytes >= STREAM_FROM_BYTES;
+    match (forecast.table_in_file, may_stay) {
+        (true, _) => {
+            format!("The table itself, {bytes}, stays in its file and is read piece by piece.")
+        }
+        (false, true) => format!(
+            "The table itself takes {bytes}. An NPY file stays where it is and is read piece by piece; any other file is held in this \
+             tab, which has 4 GiB at most."
+        ),
+        (false, false) => format!("The table itself takes {bytes} of this tab's memory besides."),
     }
 }
 

@@ -118,7 +118,7 @@ fn sentence(asked: Option<u64>, list: &HardestTriplets) -> String {
     }
 }
 
-/// A triplet in the table. As everywhere that a person reads, the first row is row 1.
+/// A triplet in the table. As in the files that are saved, the first row is row 0.
 fn line(triplet: &HardTriplet) -> impl IntoView + use<> {
     let HardTriplet {
         anchor,
@@ -131,10 +131,10 @@ fn line(triplet: &HardTriplet) -> impl IntoView + use<> {
     } = triplet.clone();
     view! {
         <tr>
-            <td>{anchor + 1} <small title=class.clone()>"class "{class.clone()}</small></td>
-            <td>{positive + 1} <small>{format!("{s_ap:.3}")}</small></td>
+            <td>{anchor} <small title=class.clone()>"class "{class.clone()}</small></td>
+            <td>{positive} <small>{format!("{s_ap:.3}")}</small></td>
             <td>
-                {negative + 1}
+                {negative}
                 <small title=negative_class.clone()>{format!("{s_an:.3}, class ")}{negative_class.clone()}</small>
             </td>
         </tr>

@@ -162,7 +162,7 @@ pub(crate) const MAIN: [Knob; 17] = [
 ];
 
 /// The rest.
-pub(crate) const MORE: [Knob; 39] = [
+pub(crate) const MORE: [Knob; 40] = [
     Knob {
         key: "loss.pos_margin",
         label: "Loss: positives",
@@ -203,6 +203,13 @@ pub(crate) const MORE: [Knob; 39] = [
         label: "Beta rate",
         pml: "torch.optim.Adam, a group for the loss",
         help: "Learning rate of the boundary, where it is learned.",
+        entry: Entry::Number("any"),
+    },
+    Knob {
+        key: "loss.nu",
+        label: "Nu",
+        pml: "MarginLoss(nu)",
+        help: "Weight of the boundary itself in the loss, where it is learned: above 0 it is pulled down.",
         entry: Entry::Number("any"),
     },
     Knob {

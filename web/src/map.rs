@@ -41,7 +41,7 @@ struct Look {
     mix: RwSignal<f64>,
     before: RwSignal<bool>,
     /// The one class that stands out.
-    alone: RwSignal<Option<u8>>,
+    alone: RwSignal<Option<u16>>,
     /// The point under the pointer.
     hovered: RwSignal<Option<Hovered>>,
     picking: Picking,
@@ -113,7 +113,6 @@ pub(crate) fn Map(state: State, session: Session) -> impl IntoView {
         let map = state.map.read();
         map.as_ref().is_some_and(|map| map.by_umap.is_some())
     };
-    let shows_umap = move || by_umap() && !look.before.get();
     let empty = move || state.map.read().is_none();
     let label = move || {
         caption().map_or_else(
@@ -136,7 +135,7 @@ pub(crate) fn Map(state: State, session: Session) -> impl IntoView {
                 <h2>"Map"</h2>
                 <span class="muted" data-testid="map-caption" title=caption>{caption}</span>
                 <span class="muted" hidden=move || !has_run() || is_circle()>
-                    <Show when=move || shows_umap() fallback=|| view! { <Term term=terms::PRINCIPAL_COMPONENTS name="PCA"/> }>
+                    <Show when=by_umap fallback=|| view! { <Term term=terms::PRINCIPAL_COMPONENTS name="PCA"/> }>
                         <Term term=terms::UMAP/>
                     </Show>
                     " of "
@@ -201,12 +200,18 @@ fn Tools(state: State, session: Session, look: Look, has_run: Signal<bool>) -> i
         let phases = [Phase::Paused, Phase::Finished];
         phases.contains(&state.phase.get()) && has_run.get() && !is_circle()
     };
+    // Once chosen it holds for every map that comes to rest.
+    Effect::new(move |_| {
+        let placed = |map: &MapData| map.by_umap.is_some();
+        if state.wants_umap.get() && can_place() && !state.map.read().as_ref().is_some_and(placed) {
+            session.place_by_umap(true);
+        }
+    });
     let by = move || match &*state.map.read() {
         Some(map) if map.by_umap.is_some() => "umap",
         _ => "pca",
     };
     let place = move |event: web_sys::Event| {
-        show(false);
         session.place_by_umap(event_target_value(&event) == "umap");
     };
     let is = move |before: bool| {
@@ -295,7 +300,7 @@ fn Legend(state: State, look: Look) -> impl IntoView {
             .collect();
         let more = found.len().saturating_sub(NAMED);
         let key = |(at, (name, count)): (usize, (String, u64))| {
-            let class = at as u8;
+            let class = at as u16;
             let pressed = move || {
                 if look.alone.get() == Some(class) {
                     "true"
@@ -465,7 +470,7 @@ fn pass(event: &PointerEvent, state: State, look: Look) {
             |name| format!("class {name}"),
         );
         Some(Hovered {
-            text: format!("row {}, {class}", map.places.rows[place] + 1),
+            text: format!("row {}, {class}", map.places.rows[place]),
             row: map.places.rows[place],
             at: at(event),
         })

@@ -42,16 +42,16 @@ pub(crate) fn Neighbours(state: State, session: Session) -> impl IntoView {
 /// The row that is chosen: up and down go from row to row of the map.
 #[component]
 fn Row(state: State, session: Session) -> impl IntoView {
-    // As everywhere that a person reads, the first row is row 1.
+    // As in the files that are saved, the first row is row 0.
     let number = move || {
         let row = state.chosen.get();
-        row.map_or_else(String::new, |row| (row + 1).to_string())
+        row.map_or_else(String::new, |row| row.to_string())
     };
     let enter = move |event: web_sys::Event| {
-        let entered = event_target_value(&event).parse::<u32>().unwrap_or(0);
+        let entered = event_target_value(&event).parse::<u32>();
         let before = state.chosen.get_untracked();
-        let row = match &*state.map.read_untracked() {
-            Some(map) if entered > 0 => map.places.row_at(entered - 1, before),
+        let row = match (&*state.map.read_untracked(), entered) {
+            (Some(map), Ok(entered)) => map.places.row_at(entered, before),
             _ => None,
         };
         session.choose_row(row);
@@ -70,8 +70,8 @@ fn Row(state: State, session: Session) -> impl IntoView {
             <label>
                 "Row"
                 <input
-                    data-testid="neighbour-row" type="number" min="1" prop:value=number on:change=enter
-                    title="The arrow keys go from row to row of the map"
+                    data-testid="neighbour-row" type="number" min="0" prop:value=number on:change=enter
+                    title="Rows are counted from 0, as in the files that are saved. The arrow keys go from row to row of the map"
                 />
             </label>
             {move || state.chosen.get().map(|row| view! { <Picture state row/> })}
@@ -103,7 +103,7 @@ fn line(state: State, i: usize, neighbour: &Neighbour) -> impl IntoView + use<> 
     view! {
         <tr class=word>
             <td>{i + 1}</td>
-            <td><Picture state row=neighbour.row/>{neighbour.row + 1}</td>
+            <td><Picture state row=neighbour.row/>{neighbour.row}</td>
             <td title=neighbour.class.clone()>{neighbour.class.clone()}</td>
             <td><i class="mark"></i>{word}</td>
             <td>{format!("{:.3}", neighbour.similarity)}</td>

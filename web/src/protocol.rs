@@ -189,7 +189,7 @@ pub(crate) enum Event {
         /// Those of what it is compared with.
         baseline: Box<Baseline>,
     },
-    /// Where rows lie now; beside it come `[x, y]` of each as f32, the class of each as a byte, its number as u32, and
+    /// Where rows lie now; beside it come `[x, y]` of each as f32, the class of each as u16, its number as u32, and
     /// `[x, y]` of its features; and where the rows are pictures, the shade of each pixel as a byte.
     Map {
         /// Whose rows; nothing where they are of all sides, and there is no run.
@@ -199,7 +199,7 @@ pub(crate) enum Event {
         /// Pixels from left to right, and from top to bottom, where the rows are pictures.
         picture_side: Option<usize>,
     },
-    /// Where UMAP places the rows of the map so far; beside it come `[x, y]` of each as f32.
+    /// Where UMAP places the rows of the map so far; beside it come `[x, y]` of each as f32, by features and by embeddings.
     PlacedByUmap {
         /// Of its epochs.
         epochs: Part,
@@ -361,8 +361,14 @@ pub(crate) struct RunForecast {
     pub(crate) by_purpose: BTreeMap<String, u64>,
     /// How long it takes, about.
     pub(crate) predicted_ms: f64,
-    /// What PML would allocate for its largest step, about, in bytes.
+    /// What PML would allocate for the triplets or pairs of its largest step, about, in bytes.
     pub(crate) pml_bytes: u64,
+    /// What is held here for the same.
+    pub(crate) step_bytes: u64,
+    /// Bytes of the table's numbers.
+    pub(crate) table_bytes: u64,
+    /// Whether these stay in their file, and are read as they are needed.
+    pub(crate) table_in_file: bool,
 }
 
 /// How far a comparison is.

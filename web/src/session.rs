@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use js_sys::{Array, Float32Array, Reflect, Uint8Array, Uint32Array};
+use js_sys::{Array, Float32Array, Reflect, Uint8Array, Uint16Array, Uint32Array};
 use leptos::prelude::*;
 use nearfar::{EngineKind, Pictures, STREAM_FROM_BYTES, TrainConfig};
 use wasm_bindgen::prelude::*;
@@ -214,6 +214,7 @@ impl Session {
 
     /// Places the map by UMAP, or by principal components again.
     pub(crate) fn place_by_umap(&self, by_umap: bool) {
+        self.state.wants_umap.set(by_umap);
         self.state.place_by_umap(by_umap);
         let command = match by_umap {
             true => Command::PlaceByUmap,
@@ -305,8 +306,12 @@ impl Session {
                 self.state.take_map(side, names, pictures, places(parts));
                 self.look_around();
             }
-            Event::PlacedByUmap { epochs } => self.state.take_placed(points(parts, 1), epochs),
+            Event::PlacedByUmap { epochs } => {
+                let placed = [1, 2].map(|part| points(parts, part));
+                self.state.take_placed(placed, epochs);
+            }
             Event::NotPlaced(why) => {
+                self.state.wants_umap.set(false);
                 self.state.place_by_umap(false);
                 if !why.is_empty() {
                     self.state.say(why);
@@ -358,7 +363,7 @@ fn places(parts: &Array) -> Places {
     Places {
         points: points(parts, 1),
         before: points(parts, 4),
-        classes: Uint8Array::new(&parts.get(2)).to_vec(),
+        classes: Uint16Array::new(&parts.get(2)).to_vec(),
         rows: Uint32Array::new(&parts.get(3)).to_vec(),
     }
 }

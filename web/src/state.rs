@@ -245,8 +245,8 @@ pub(crate) struct MapData {
 /// A layout by UMAP.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ByUmap {
-    /// Where the rows lie by their principal components.
-    pub(crate) principal: Vec<[f32; 2]>,
+    /// Where the rows lie by their principal components, by features and by embeddings.
+    pub(crate) principal: [Vec<[f32; 2]>; 2],
     /// How many epochs are done; nothing before the first.
     pub(crate) epochs: Option<Part>,
 }
@@ -257,8 +257,8 @@ pub(crate) struct Places {
     pub(crate) points: Vec<[f32; 2]>,
     /// Where their features lie.
     pub(crate) before: Vec<[f32; 2]>,
-    /// Places among the names, or 255.
-    pub(crate) classes: Vec<u8>,
+    /// Places among the names, or `u16::MAX`.
+    pub(crate) classes: Vec<u16>,
     /// Numbers in the data.
     pub(crate) rows: Vec<u32>,
 }
@@ -302,6 +302,8 @@ pub(crate) struct State {
     pub(crate) map: RwSignal<Option<MapData>>,
     /// The map of the data as it is: shown while there is no run.
     raw_map: RwSignal<Option<MapData>>,
+    /// Whether maps that come to rest are placed by UMAP.
+    pub(crate) wants_umap: RwSignal<bool>,
     /// The row of the map whose neighbours are shown.
     pub(crate) chosen: RwSignal<Option<u32>>,
     /// Its neighbours, once they are there.
@@ -381,6 +383,7 @@ impl State {
             previous: RwSignal::new(None),
             map: RwSignal::new(None),
             raw_map: RwSignal::new(None),
+            wants_umap: RwSignal::new(false),
             chosen: RwSignal::new(None),
             neighbours: RwSignal::new(None),
             forecast: RwSignal::new(None),
@@ -612,10 +615,10 @@ impl State {
         self.map.update(|map| {
             let Some(map) = map else { return };
             match map.by_umap.take() {
-                Some(umap) if !by_umap => map.places.points = umap.principal,
+                Some(umap) if !by_umap => [map.places.before, map.places.points] = umap.principal,
                 Some(umap) => map.by_umap = Some(umap),
                 None if by_umap => {
-                    let principal = map.places.points.clone();
+                    let principal = [map.places.before.clone(), map.places.points.clone()];
                     let epochs = None;
                     map.by_umap = Some(ByUmap { principal, epochs });
                 }
@@ -624,8 +627,8 @@ impl State {
         });
     }
 
-    /// Takes in where UMAP places the rows so far.
-    pub(crate) fn take_placed(&self, points: Vec<[f32; 2]>, epochs: Part) {
+    /// Takes in where UMAP places the rows so far, by their features and by their embeddings.
+    pub(crate) fn take_placed(&self, points: [Vec<[f32; 2]>; 2], epochs: Part) {
         if !self.working.read_untracked().is_empty() {
             self.working.set(String::new());
             self.part.set(None);
@@ -633,10 +636,10 @@ impl State {
         self.map.update(|map| {
             let Some(map) = map else { return };
             if let Some(umap) = &mut map.by_umap
-                && points.len() == map.places.rows.len()
+                && points[1].len() == map.places.rows.len()
             {
                 umap.epochs = Some(epochs);
-                map.places.points = points;
+                [map.places.before, map.places.points] = points;
             }
         });
     }

@@ -75,6 +75,14 @@ pub(crate) fn Threshold(state: State, session: Session) -> impl IntoView {
             session.find_threshold(entered(&rate.get_untracked()));
         }
     };
+    // An answer stands beside the rate that it was found for: another rate asks again.
+    let choose = move |event| {
+        rate.set(event_target_value(&event));
+        let answered = !matches!(*shown.read_untracked(), Shown::Nothing | Shown::Looking);
+        if answered && over() {
+            session.find_threshold(entered(&rate.get_untracked()));
+        }
+    };
     let options = RATES.map(|(value, name)| view! { <option value=value>{name}</option> });
     let said = move || match &*shown.read() {
         Shown::Nothing => "Fitted on the validation rows, reported on the test rows.".to_owned(),
@@ -101,7 +109,7 @@ pub(crate) fn Threshold(state: State, session: Session) -> impl IntoView {
                 <button data-testid="find-threshold" aria-disabled=off on:click=press>{text}</button>
                 <label>
                     "Pairs of different classes let in: "
-                    <select data-testid="threshold-rate" on:change=move |event| rate.set(event_target_value(&event))>{options}</select>
+                    <select data-testid="threshold-rate" on:change=choose>{options}</select>
                 </label>
                 <About
                     of="a threshold" text="The similarity from which on two rows are taken for the same. The higher it is, the fewer pairs of different classes are let in, and the more pairs of the same class are missed: say how many may be let in."

@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use futures_util::StreamExt as _;
-use js_sys::{Array, Float32Array, Reflect, Uint8Array, Uint32Array};
+use js_sys::{Array, Float32Array, Reflect, Uint8Array, Uint16Array, Uint32Array};
 use nearfar::kernels::{self, Kernel};
 use nearfar::{
     BlobRows, Checkpoint, Choice, CompareConfig, CompareProgress, Comparison, Contest, Dataset,
     DeviceInfo, Engine, EngineChoice, Error, Labelled, Map, MemoryReport, NamedFile, Origin, Piece,
-    Progress, Rate, Result, Room, RowSource, RowsOf, Run, SelfTest, Side, Survey, Taken, TakenFile,
-    TileShape, TrainConfig, Trainer, Tuning, Umap, Working, self_test, tune,
+    Progress, Purpose, Rate, Result, Room, RowSource, RowsOf, Run, SelfTest, Side, Survey, Taken,
+    TakenFile, TileShape, TrainConfig, Trainer, Tuning, Umap, Working, self_test, tune,
 };
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::{JsFuture, spawn_local};
@@ -167,7 +167,7 @@ struct Core {
     /// The run owes the page a map, and its end where it is over. A stop only puts both off.
     owes_map: bool,
     /// The rows of the map on their way to where UMAP places them, and since when; it goes on while no step is taken.
-    placing: Option<(Umap, Instant)>,
+    placing: Option<([Umap; 2], Instant)>,
     /// An engine that no run uses: the next one takes it where the budget is the same.
     idle: Option<Engine>,
     /// What is known of the engine while nothing runs on it, once it was timed.
@@ -809,6 +809,12 @@ impl Core {
                 by_purpose,
                 predicted_ms: forecast.predicted_ms,
                 pml_bytes: Trainer::plan_pml(data, config),
+                step_bytes: [Purpose::Similarities, Purpose::Ranks, Purpose::Triplets]
+                    .iter()
+                    .filter_map(|purpose| forecast.memory.by_purpose().get(purpose).copied())
+                    .sum(),
+                table_bytes: 4 * data.rows() as u64 * data.features.dim() as u64,
+                table_in_file: matches!(data.features, RowSource::Blob(_)),
             }
         });
         let forecast = forecast.map_err(|error| error.to_string());
@@ -1224,9 +1230,9 @@ impl Core {
             return self.say(&Event::NotPlaced(NO_RUN.to_owned()));
         };
         match run.umap().await {
-            Ok(umap) => {
+            Ok(both) => {
                 self.run = Some(run);
-                self.placing = Some((umap, Instant::now()));
+                self.placing = Some((both, Instant::now()));
             }
             Err(error @ Error::Device(_)) => self.fail(&error),
             Err(error) => {
@@ -1242,21 +1248,25 @@ impl Core {
 
     /// Goes on with it for a moment, and shows where the rows are.
     async fn place_on(&mut self) {
-        let Some((umap, since)) = &mut self.placing else {
+        let Some((both, since)) = &mut self.placing else {
             return;
         };
         let began = Instant::now();
-        while !umap.is_done() && began.elapsed() < PLACE_FOR {
-            umap.advance(1);
+        // An epoch of each in turn: they have as many.
+        while !both[1].is_done() && began.elapsed() < PLACE_FOR {
+            both.iter_mut().for_each(|umap| umap.advance(1));
         }
         let event = Event::PlacedByUmap {
-            epochs: Part::after(milliseconds(*since), umap.epoch(), umap.epochs()),
+            epochs: Part::after(milliseconds(*since), both[1].epoch(), both[1].epochs()),
         };
-        let points = Float32Array::from(umap.points().as_flattened()).buffer();
-        if umap.is_done() {
+        let points = both.each_ref().map(|umap| {
+            let points = Float32Array::from(umap.points().as_flattened());
+            JsValue::from(points.buffer())
+        });
+        if both[1].is_done() {
             self.placing = None;
         }
-        self.post(&event, &[points.into()]);
+        self.post(&event, &points);
         // What the page said meanwhile has its turn: to stop is a command, too.
         if let Some(run) = &mut self.run {
             run.trainer().engine().breathe().await.ok();
@@ -1266,7 +1276,7 @@ impl Core {
     fn post_map(&mut self, map: Map) {
         self.placing = None;
         let points = Float32Array::from(map.points.as_flattened()).buffer();
-        let classes = Uint8Array::from(&map.classes[..]).buffer();
+        let classes = Uint16Array::from(&map.classes[..]).buffer();
         let rows = Uint32Array::from(&map.rows[..]).buffer();
         let before = Float32Array::from(map.before.as_flattened()).buffer();
         let pictures = map.pictures.unwrap_or_default();

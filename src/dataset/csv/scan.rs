@@ -7,8 +7,15 @@ use crate::error::{Error, Result};
 
 /// Bytes of a line, or of a row whose cells run over several.
 const MAX_LINE_BYTES: usize = 16 << 20;
-/// Bytes of the first line that tell the delimiter.
-const DELIMITER_BYTES: usize = 64 << 10;
+/// What is looked at to tell the layout: so many bytes and lines at most.
+const LAYOUT_BYTES: usize = 64 << 10;
+const LAYOUT_LINES: usize = 100;
+/// Lines before the header at most.
+const LINES_BEFORE: usize = 50;
+/// What may part cells, the surest first: a comma stands in numbers and in text, too.
+const DELIMITERS: [u8; 4] = *b"\t;|,";
+/// The delimiter of a file of one column: a byte that no text has.
+const NONE: u8 = 0x1f;
 
 /// What a table's bytes say of it, part by part.
 #[derive(Debug)]
@@ -47,8 +54,8 @@ enum At {
 }
 
 impl Scan {
-    /// Begins with a table, without its byte order mark.
-    pub(super) fn new(name: &str, delimiter: u8) -> Self {
+    /// Begins with a table, whose header stands on this line.
+    pub(super) fn new(name: &str, delimiter: u8, line: usize) -> Self {
         Self {
             name: name.to_owned(),
             delimiter,
@@ -56,12 +63,12 @@ impl Scan {
             empty_line: None,
             lines: Lines::default(),
             at: At::RowStart,
-            line: 1,
+            line,
             rows: 0,
             length: 0,
             cells: 1,
-            row_line: 1,
-            quote_line: 1,
+            row_line: line,
+            quote_line: line,
             empty_after: None,
             last: 0,
         }
@@ -191,35 +198,248 @@ impl Scan {
     }
 }
 
-/// Whether these bytes, a file's first, hold its first line or as much of it as is looked at.
-pub(super) fn has_first_line(bytes: &[u8]) -> bool {
-    let text = bytes.iter().skip_while(|byte| b"\r\n".contains(byte));
-    bytes.len() > DELIMITER_BYTES || text.clone().any(|byte| b"\r\n".contains(byte))
+/// How the first lines of a table are to be read.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Layout {
+    pub(super) delimiter: u8,
+    /// Bytes and lines that stand before the header.
+    pub(super) skipped: usize,
+    pub(super) skipped_lines: usize,
+    pub(super) header: Header,
+    /// What is unusual, in words.
+    pub(super) notes: Vec<String>,
 }
 
-/// The delimiter that the first line has most of, outside quotes.
-pub(super) fn delimiter(bytes: &[u8]) -> u8 {
-    let mut counts = [0; 3];
-    let delimiters = *b";\t,";
-    let mut quoted = false;
-    let lines = bytes.iter().skip_while(|byte| b"\r\n".contains(byte));
-    for byte in lines.take(DELIMITER_BYTES) {
-        quoted ^= *byte == b'"';
-        if quoted {
+/// How many names the header has beside the cells of every row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Header {
+    AsMany,
+    /// One less: rows begin with a name, as R writes them.
+    OneLess,
+    /// One more, which is empty: a delimiter stands at its end.
+    OneMore,
+}
+
+/// A row of the part that is looked at.
+#[derive(Clone, Copy, Debug)]
+struct Looked<'a> {
+    start: usize,
+    text: &'a [u8],
+    cells: usize,
+}
+
+/// Whether these bytes, a file's first, are enough to tell its layout.
+pub(super) fn tells_layout(bytes: &[u8]) -> bool {
+    bytes.len() > LAYOUT_BYTES
+        || bytes.iter().filter(|byte| b"\r\n".contains(byte)).count() > 2 * LAYOUT_LINES
+}
+
+/// The layout of a file of this name that begins with these bytes.
+pub(super) fn layout(name: &str, bytes: &[u8]) -> Layout {
+    let is_whole = bytes.len() <= LAYOUT_BYTES;
+    let bytes = &bytes[..bytes.len().min(LAYOUT_BYTES)];
+    let mut layout = Layout {
+        delimiter: NONE,
+        skipped: 0,
+        skipped_lines: 0,
+        header: Header::AsMany,
+        notes: Vec::new(),
+    };
+    let lines = looked_at(bytes, NONE, is_whole);
+    let named = lines
+        .first()
+        .and_then(|line| Some((named_delimiter(line.text)?, lines.get(1)?)));
+    if let Some((delimiter, next)) = named {
+        layout.delimiter = delimiter;
+        layout.skipped = next.start;
+    } else {
+        layout.delimiter = delimiter(name, bytes, is_whole);
+    }
+    let rows = looked_at(&bytes[layout.skipped..], layout.delimiter, is_whole);
+    let cells = usual(rows.iter().filter(|row| !is_comment(row))).map_or(1, |(cells, _)| cells);
+    let all = |rows: &[Looked<'_>]| rows.len() > 1 && rows.iter().all(|row| row.cells == cells);
+    let is_before = |at: usize| {
+        let row = &rows[at];
+        // What another delimiter parts into as many cells is a header.
+        let parted = |other: &u8| {
+            looked_at(row.text, *other, true)
+                .first()
+                .is_some_and(|row| row.cells == cells)
+        };
+        let has_words =
+            row.text.contains(&b' ') || row.text.first().is_some_and(u8::is_ascii_punctuation);
+        let is_text = || has_words && !DELIMITERS.iter().any(parted);
+        let title = || row.cells == 1 && cells > 2 && is_text() && all(&rows[at + 1..]);
+        row.cells != cells && (is_comment(row) || title())
+    };
+    let before = (0..rows.len().min(LINES_BEFORE))
+        .find(|at| !is_before(*at))
+        .unwrap_or(0);
+    if before > 0 {
+        layout.notes.push(match before {
+            1 => "the first line is no row and no header: passed over".to_owned(),
+            _ => format!("the first {before} lines are no rows and no header: passed over"),
+        });
+        layout.skipped += rows[before].start;
+    }
+    layout.skipped_lines = line_ends(&bytes[..layout.skipped]);
+    let Some((header, rest)) = rows[before..].split_first() else {
+        return layout;
+    };
+    let is_a_row = |row: &Looked<'_>| {
+        let text = String::from_utf8_lossy(row.text);
+        let mut cells = text.split(char::from(layout.delimiter));
+        cells.all(|cell| cell.trim().trim_matches('"').parse::<f64>().is_ok())
+    };
+    let same = rest.iter().all(|row| row.cells == cells);
+    let is_short = cells > 1 && header.cells + 1 == cells && !is_a_row(header);
+    if same && is_short && are_names(rest, layout.delimiter) {
+        layout.header = Header::OneLess;
+        layout.notes.push(
+            "the header has one name less than the rows have cells: the first cell of each is the row's name".to_owned(),
+        );
+    } else if same && header.cells == cells + 1 && header.text.ends_with(&[layout.delimiter]) {
+        layout.header = Header::OneMore;
+    }
+    layout
+}
+
+/// Whether the first cells of these rows are names of rows: each another text, or numbers that count.
+fn are_names(rows: &[Looked<'_>], delimiter: u8) -> bool {
+    let name = |row: &Looked<'_>| {
+        let end = row.text.iter().position(|byte| *byte == delimiter);
+        let cell = String::from_utf8_lossy(&row.text[..end.unwrap_or(row.text.len())]);
+        cell.trim().trim_matches('"').to_owned()
+    };
+    let names: Vec<String> = rows.iter().map(name).collect();
+    let numbers: Vec<f64> = names.iter().filter_map(|name| name.parse().ok()).collect();
+    let mut distinct = names.clone();
+    distinct.sort_unstable();
+    distinct.dedup();
+    let counts = numbers.len() == names.len()
+        && numbers
+            .windows(2)
+            .all(|pair| pair[0].fract() == 0.0 && pair[1] == pair[0] + 1.0);
+    names.len() > 1 && distinct.len() == names.len() && (numbers.is_empty() || counts)
+}
+
+/// The rows of these bytes; the last one only where they are the whole file, or hold no other. Empty lines are none.
+fn looked_at(bytes: &[u8], delimiter: u8, is_whole: bool) -> Vec<Looked<'_>> {
+    let mut rows = Vec::new();
+    let (mut start, mut cells, mut quoted, mut at_start) = (0, 1, false, true);
+    for (at, byte) in bytes.iter().enumerate() {
+        let ends = !quoted && b"\r\n".contains(byte);
+        if ends {
+            if at > start {
+                rows.push(Looked {
+                    start,
+                    text: &bytes[start..at],
+                    cells,
+                });
+            }
+            (start, cells, at_start) = (at + 1, 1, true);
             continue;
         }
-        if b"\r\n".contains(byte) {
-            break;
+        match *byte {
+            b'"' if quoted => quoted = false,
+            b'"' if at_start => quoted = true,
+            byte if byte == delimiter && !quoted => cells += 1,
+            _ => {}
         }
-        for (count, delimiter) in counts.iter_mut().zip(delimiters) {
-            *count += usize::from(*byte == delimiter);
+        at_start = *byte == delimiter && !quoted;
+    }
+    if start < bytes.len() && (is_whole || rows.is_empty()) {
+        rows.push(Looked {
+            start,
+            text: &bytes[start..],
+            cells,
+        });
+    }
+    rows.truncate(LAYOUT_LINES);
+    rows
+}
+
+fn line_ends(bytes: &[u8]) -> usize {
+    let lone = |pair: &[u8]| pair[0] == b'\r' && pair[1] != b'\n';
+    let returns =
+        bytes.windows(2).filter(|pair| lone(pair)).count() + usize::from(bytes.ends_with(b"\r"));
+    bytes.iter().filter(|byte| **byte == b'\n').count() + returns
+}
+
+fn is_comment(row: &Looked<'_>) -> bool {
+    row.text.starts_with(b"#")
+}
+
+/// What `sep=;` names, as spreadsheets write it before a table.
+fn named_delimiter(line: &[u8]) -> Option<u8> {
+    let text = line
+        .strip_prefix(b"\"")
+        .and_then(|text| text.strip_suffix(b"\""))
+        .unwrap_or(line);
+    match text.split_at_checked(4)? {
+        (start, [delimiter]) if start.eq_ignore_ascii_case(b"sep=") => {
+            Some(*delimiter).filter(|delimiter| DELIMITERS.contains(delimiter))
         }
+        _ => None,
+    }
+}
+
+/// How many cells most rows have, of equals the most, and which part of the rows has so many.
+fn usual<'a>(rows: impl Iterator<Item = &'a Looked<'a>>) -> Option<(usize, f64)> {
+    let mut counts = std::collections::BTreeMap::new();
+    let mut all = 0;
+    for row in rows {
+        *counts.entry(row.cells).or_insert(0) += 1;
+        all += 1;
     }
     let most = counts
-        .iter()
-        .zip(delimiters)
-        .max_by_key(|(count, _)| **count);
-    most.map_or(b',', |(_, delimiter)| delimiter)
+        .into_iter()
+        .max_by_key(|(cells, count)| (*count, *cells));
+    most.map(|(cells, count)| (cells, f64::from(count) / f64::from(all)))
+}
+
+/// What parts the cells: tabs in a file that says so by its name, else that by which the lines agree.
+fn delimiter(name: &str, bytes: &[u8], is_whole: bool) -> u8 {
+    let ends = |ending: &str| {
+        name.to_ascii_lowercase()
+            .trim_end_matches(".gz")
+            .ends_with(ending)
+    };
+    if ends(".tsv") {
+        return b'\t';
+    }
+    let agreement = |delimiter: u8| {
+        let rows = looked_at(bytes, delimiter, is_whole);
+        let (cells, part) = usual(rows.iter().filter(|row| !is_comment(row)))?;
+        // The header may have another number.
+        let rest_agrees = rows.iter().skip(1).all(|row| row.cells == cells);
+        (cells > 1).then_some((part, rest_agrees, delimiter))
+    };
+    let mut best: Option<(f64, bool, u8)> = None;
+    for (part, rest_agrees, delimiter) in DELIMITERS.into_iter().filter_map(agreement) {
+        // Of equals the surest.
+        if best.is_none_or(|(known, ..)| part > known) {
+            best = Some((part, rest_agrees, delimiter));
+        }
+    }
+    // Lines of text may have a comma each now and then.
+    match best {
+        Some((part, rest_agrees, delimiter)) if part > 0.5 && (rest_agrees || !ends(".txt")) => {
+            delimiter
+        }
+        _ if ends(".txt") => NONE,
+        _ => {
+            // That which the first line has most of.
+            let rows = looked_at(bytes, NONE, is_whole);
+            let first = rows.first().map_or(&[][..], |row| row.text);
+            let count = |delimiter: &u8| {
+                looked_at(first, *delimiter, true)
+                    .first()
+                    .map_or(1, |row| row.cells)
+            };
+            DELIMITERS.into_iter().max_by_key(count).unwrap_or(b',')
+        }
+    }
 }
 
 #[cfg(test)]
@@ -228,7 +448,7 @@ mod tests {
 
     /// A look over a text in parts of so many bytes.
     fn scan_in(text: &str, part: usize) -> Result<Scan, String> {
-        let mut scan = Scan::new("x.csv", delimiter(text.as_bytes()));
+        let mut scan = Scan::new("x.csv", delimiter("x.csv", text.as_bytes(), true), 1);
         let mut parts = text.as_bytes().chunks(part);
         let pushed = parts.try_for_each(|part| scan.push(part));
         pushed.map_err(|error| error.to_string())?;
@@ -270,15 +490,69 @@ mod tests {
     }
 
     #[test]
-    fn delimiters_are_counted_outside_quotes_and_in_the_first_line_that_is_one() {
-        for (text, delimiter) in [
-            ("\"a,b,c\";x;label\n", b';'),
-            ("\n\nx;label\n1,5;2,5\n", b';'),
-            ("x\tlabel\r1\ta,b,c,d\r", b'\t'),
-            ("x,label", b','),
-            ("label\na\n", b','),
+    fn the_delimiter_is_that_by_which_the_lines_agree() {
+        for (name, text, expected) in [
+            ("x.csv", "\"a,b,c\";x;label\n", b';'),
+            ("x.csv", "\n\nx;label\n1,5;2,5\n", b';'),
+            ("x.csv", "1,5;2,5\n2,5;3,5\n", b';'),
+            ("x.csv", "x\tlabel\r1\ta,b,c,d\r", b'\t'),
+            ("x.csv", "length, mm\twidth, mm\n1\t2\n", b'\t'),
+            ("x.csv", "x,label", b','),
+            ("x.csv", "x|y|label\n1|2|a, b\n", b'|'),
+            ("x.csv", "label\na\n", b','),
+            ("x.csv", "x,label\n1,a;b\n2,c;d\n", b','),
+            ("x.csv", "x,label\n1,\"a\tb\"\n2,\"c\td\"\n3\n", b','),
+            ("x.tsv", "Portland, 1\nSalem, 2\n", b'\t'),
+            ("x.TSV.gz", "a,b\n", b'\t'),
+            ("x.txt", "T cell, alpha\nB cell\nT cell, beta\n", NONE),
+            ("x.txt", "x,label\n1,a\n", b','),
         ] {
-            assert_eq!(super::delimiter(text.as_bytes()), delimiter, "{text:?}");
+            let found = delimiter(name, text.as_bytes(), true);
+            assert_eq!(found, expected, "{text:?} in {name}: {}", char::from(found));
+        }
+    }
+
+    #[test]
+    fn what_stands_before_the_header_is_passed_over() {
+        let of = |text: &str| layout("x.csv", text.as_bytes());
+        let table = "a,b,label\n1,2,x\n3,4,y\n";
+        for (before, lines) in [
+            ("", 0),
+            ("# by hand\n", 1),
+            ("# by hand, in May\n# cm\r\n\r\n", 3),
+            ("|1x3 Cross validator\n", 1),
+            ("Measurements of May\n\n", 2),
+            ("sep=,\n", 1),
+            ("\"sep=,\"\r\n", 1),
+        ] {
+            let layout = of(&format!("{before}{table}"));
+            assert_eq!(
+                (layout.delimiter, layout.skipped),
+                (b',', before.len()),
+                "{before:?}"
+            );
+            assert_eq!(layout.skipped_lines, lines, "{before:?}");
+        }
+        for kept in [
+            "#,x,label\n1,2,a\n2,3,b\n",
+            "label\na\nb\n",
+            "x,label\n1,a\n2,b\n",
+            "a\n",
+            "f\n,b,label\n1,2,x\n3,4,y\n",
+        ] {
+            assert_eq!((of(kept).skipped, of(kept).notes.len()), (0, 0), "{kept:?}");
+        }
+        for (text, header) in [
+            ("a,label\n1,2,x\n2,3,y\n", Header::OneLess),
+            ("a,label\n\"Mazda\",2,x\n\"Fiat\",3,y\n", Header::OneLess),
+            ("a,label\n1.5,2,x\n2.5,3,y\n", Header::AsMany),
+            ("a,label\nu,2,x\nu,3,y\n", Header::AsMany),
+            ("1,2\n1,2,3\n2,3,4\n", Header::AsMany),
+            ("a,label,\n1,x\n2,y\n", Header::OneMore),
+            ("a,label,\n1,x,\n2,y,\n", Header::AsMany),
+            ("a,label,c\n1,x\n2,y\n", Header::AsMany),
+        ] {
+            assert_eq!(of(text).header, header, "{text:?}");
         }
     }
 

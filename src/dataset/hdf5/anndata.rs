@@ -5,6 +5,7 @@ use hdf5_pure::{Dataset, Group};
 
 use super::super::Texts;
 use super::super::arrays::{Array, Arrays, Held};
+use super::super::foreign;
 use super::super::npy::{Header, Kind};
 use super::super::table::LABEL_NAMES;
 use super::{Node, Tree};
@@ -75,7 +76,20 @@ impl Tree {
             arrays.push(array);
         }
         for (name, child) in group.iter_groups()? {
-            self.add_sparse(file, &child, &format!("{path}/{name}"), arrays);
+            let full = format!("{path}/{name}");
+            let attributes = child.attrs()?;
+            let kind = attributes.get("encoding-type");
+            if kind.and_then(|kind| kind.as_str()) == Some("dataframe") {
+                let problem = format!(
+                    "a data frame, which is not read: save it as an array, `adata.{path}[\"{0}\"] = \
+                     adata.{path}[\"{0}\"].to_numpy()`",
+                    foreign::in_python(&name)
+                );
+                let array = self.array(file, full, Vec::new(), Err(problem), Node::Unread);
+                arrays.push(array);
+            } else {
+                self.add_sparse(file, &child, &full, arrays);
+            }
         }
         Ok(())
     }

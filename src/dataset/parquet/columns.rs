@@ -36,8 +36,8 @@ pub(super) struct Column {
 #[derive(Debug, Default)]
 pub(super) struct Columns {
     pub(super) read: Vec<Column>,
-    /// What is neither number nor text.
-    pub(super) others: Vec<String>,
+    /// What is neither number nor text, and what it holds in words.
+    pub(super) others: Vec<(String, &'static str)>,
     /// What pandas calls the index.
     pub(super) index: Vec<String>,
 }
@@ -67,8 +67,8 @@ impl Columns {
                 let is_number = !matches!(kind, Kind::Truth | Kind::Text);
                 (is_flat || (of_lists && is_number)).then_some((kind, of_lists))
             });
-            let (Some(about), Some((kind, of_lists))) = (single, kind) else {
-                columns.others.push(name);
+            let (Some(about), Some((kind, of_lists))) = (single.as_ref(), kind) else {
+                columns.others.push((name, what(single.as_deref())));
                 continue;
             };
             columns.read.push(Column {
@@ -81,6 +81,35 @@ impl Columns {
             });
         }
         columns
+    }
+}
+
+/// What decimal numbers are called.
+pub(super) const DECIMALS: &str = "decimal numbers";
+
+/// What a column holds that is not read, in words; `single` where it has one part.
+fn what(single: Option<&ColumnDescriptor>) -> &'static str {
+    use ConvertedType as Converted;
+    let Some(about) = single else {
+        return "several parts in each row";
+    };
+    let is_list = about.max_rep_level() > 0;
+    match (about.logical_type_ref(), about.converted_type()) {
+        (Some(LogicalType::String), _) | (_, Converted::UTF8) if is_list => "a list of text",
+        _ if is_list => "lists of other things than numbers",
+        (Some(LogicalType::Decimal { .. }), _) | (_, Converted::DECIMAL) => DECIMALS,
+        (Some(LogicalType::Date | LogicalType::Time { .. } | LogicalType::Timestamp { .. }), _)
+        | (
+            _,
+            Converted::DATE
+            | Converted::TIME_MILLIS
+            | Converted::TIME_MICROS
+            | Converted::TIMESTAMP_MILLIS
+            | Converted::TIMESTAMP_MICROS,
+        ) => "dates or times",
+        _ if about.physical_type() == Type::INT96 => "dates or times",
+        _ if about.max_def_level() > 1 => "several parts in each row",
+        _ => "bytes",
     }
 }
 

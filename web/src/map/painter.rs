@@ -11,9 +11,9 @@ use crate::theme;
 /// What is left free around the points, in CSS pixels.
 const EDGE: f64 = 10.0;
 /// Classes whose colours stand in `style.css`.
-const COLORS: u8 = 10;
+const COLORS: u16 = 10;
 /// The class of rows that are of none that is named.
-const OTHER: u8 = u8::MAX;
+const OTHER: u16 = u16::MAX;
 
 /// Which part of the plane is shown.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -146,7 +146,7 @@ pub(super) fn places(places: &Places, mix: f64) -> impl Iterator<Item = (f64, f6
 }
 
 /// The colour of a class, for `style`.
-pub(super) fn css_color(class: u8) -> String {
+pub(super) fn css_color(class: u16) -> String {
     if class < COLORS {
         return format!("var(--class{class})");
     }
@@ -155,7 +155,7 @@ pub(super) fn css_color(class: u8) -> String {
 }
 
 /// The same colour, for the theme in use. The browser would style the whole page anew to tell each.
-fn color(class: u8, dark: bool) -> (u8, u8, u8) {
+fn color(class: u16, dark: bool) -> (u8, u8, u8) {
     if class < COLORS {
         return theme::color(&format!("class{class}"));
     }
@@ -172,7 +172,7 @@ fn color(class: u8, dark: bool) -> (u8, u8, u8) {
 }
 
 /// Hues that differ from one class to the next.
-fn hue(class: u8) -> u32 {
+fn hue(class: u16) -> u32 {
     (u32::from(class) * 137 + 20) % 360
 }
 
@@ -190,12 +190,14 @@ pub(super) struct Painter {
 impl Painter {
     /// All points, a class at a time and the largest last; those that stand back first, paler where a row has its neighbours
     /// shown. Where some are `picked`, the others stand back, and so do all classes but the one that is `alone`.
-    pub(super) fn points(&self, map: &MapData, alone: Option<u8>, picked: &[bool], pale: bool) {
-        let mut of_class = vec![[Vec::new(), Vec::new()]; usize::from(OTHER) + 1];
+    pub(super) fn points(&self, map: &MapData, alone: Option<u16>, picked: &[bool], pale: bool) {
+        // Those of no named class are the last.
+        let named = map.names.len();
+        let mut of_class = vec![[Vec::new(), Vec::new()]; named + 1];
         for (place, class) in map.places.classes.iter().enumerate() {
             let stands_back =
                 alone.is_some_and(|alone| alone != *class) || picked.get(place) == Some(&false);
-            of_class[usize::from(*class)][usize::from(!stands_back)].push(place);
+            of_class[named.min((*class).into())][usize::from(!stands_back)].push(place);
         }
         // Many points are small ones.
         let radius = match self.points.len() {
@@ -207,9 +209,10 @@ impl Painter {
         let dark = theme::is_dark();
         for (front, class) in [false, true]
             .into_iter()
-            .flat_map(|front| (0..=OTHER).rev().map(move |class| (front, class)))
+            .flat_map(|front| (0..=named).rev().map(move |class| (front, class)))
         {
-            let places = &of_class[usize::from(class)][usize::from(front)];
+            let places = &of_class[class][usize::from(front)];
+            let class = if class < named { class as u16 } else { OTHER };
             if places.is_empty() {
                 continue;
             }

@@ -1,0 +1,461 @@
+//! What the columns of a table are taken for: row numbers, codes of the label and names of rows are told by their values, whatever
+//! they are called; measurements stay. And what stands before the rows, what parts the cells, and one class in several spellings.
+
+use nearfar::{Choice, Columns, Dataset, Labelled, NamedFile, Split};
+use rand::{RngExt as _, SeedableRng as _};
+
+const ROWS: usize = 120;
+const CLASSES: [&str; 4] = ["ash", "birch", "cedar", "dogwood"];
+
+/// A table while it is made: named columns of cells.
+struct Made(Vec<(String, Vec<String>)>);
+
+impl Made {
+    /// Noise in three columns, and a label, sorted by it or not.
+    fn new(seed: u64, is_sorted: bool) -> Self {
+        let mut rng = rand_pcg::Pcg64Mcg::seed_from_u64(seed);
+        let mut columns = Vec::new();
+        for name in ["width", "height", "mass"] {
+            let cells = (0..ROWS).map(|_| format!("{:.2}", rng.random_range(-2.0..2.0_f64)));
+            columns.push((name.to_owned(), cells.collect()));
+        }
+        let class = |row: usize| match is_sorted {
+            true => row * CLASSES.len() / ROWS,
+            false => row * 7 % 11 % CLASSES.len(),
+        };
+        let label = (0..ROWS).map(|row| CLASSES[class(row)].to_owned());
+        columns.push(("species".to_owned(), label.collect()));
+        Self(columns)
+    }
+
+    fn labels(&self) -> Vec<usize> {
+        let (_, labels) = &self.0[self.0.len() - 1];
+        let code = |label: &String| CLASSES.iter().position(|class| class == label);
+        labels
+            .iter()
+            .map(|label| code(label).expect("a class"))
+            .collect()
+    }
+
+    /// With a column more, before the others.
+    fn with(mut self, name: &str, cell: impl Fn(usize) -> String) -> Self {
+        self.0
+            .insert(0, (name.to_owned(), (0..ROWS).map(cell).collect()));
+        self
+    }
+
+    fn csv(&self, delimiter: &str) -> String {
+        let line = |cells: Vec<&str>| cells.join(delimiter) + "\n";
+        let names = line(self.0.iter().map(|(name, _)| name.as_str()).collect());
+        let rows = (0..ROWS).map(|row| {
+            line(
+                self.0
+                    .iter()
+                    .map(|(_, cells)| cells[row].as_str())
+                    .collect(),
+            )
+        });
+        names + &rows.collect::<String>()
+    }
+
+    fn json_lines(&self) -> String {
+        let cell = |cell: &str| match cell.parse::<f64>() {
+            Ok(_) => cell.to_owned(),
+            Err(_) => format!("\"{cell}\""),
+        };
+        let row = |row: usize| {
+            let cells = self
+                .0
+                .iter()
+                .map(|(name, cells)| format!("\"{name}\": {}", cell(&cells[row])));
+            format!("{{{}}}\n", cells.collect::<Vec<_>>().join(", "))
+        };
+        (0..ROWS).map(row).collect()
+    }
+
+    /// The table in every format that is written here.
+    fn files(&self) -> [NamedFile; 4] {
+        [
+            file("made.csv", &self.csv(",")),
+            file("made.tsv", &self.csv("\t")),
+            file("semicolons.csv", &self.csv(";")),
+            file("made.jsonl", &self.json_lines()),
+        ]
+    }
+}
+
+fn file(name: &str, text: &str) -> NamedFile {
+    NamedFile {
+        name: name.to_owned(),
+        bytes: text.as_bytes().to_vec(),
+    }
+}
+
+fn read(file: &NamedFile) -> Labelled {
+    Labelled::read(file, None, Choice::default()).unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn what_numbers_the_rows_or_tells_the_label_is_left_out_and_named() {
+    type Cell = Box<dyn Fn(usize) -> String>;
+    let labels = Made::new(0, true).labels();
+    let mut leaks: Vec<(&str, Vec<Cell>, &str)> = Vec::new();
+    // Row numbers of any start and step, rising or falling, whole or not; and in any order.
+    for (name, first, step) in [
+        ("rownames", 1.0, 1.0),
+        ("No", 0.0, 1.0),
+        ("image", 100_000_001.0, 1.0),
+        ("track", 16_777_216.0, 3.0),
+        ("seq", 500.0, -2.0),
+        ("timestamp", 1_700_000_000.0, 3600.0),
+        ("t", 0.0, 0.04),
+        ("Unnamed: 0.1", -7.0, 1.0),
+        ("ns", 1.7e18, 1e9),
+    ] {
+        let cell = move |row: usize| format!("{}", first + step * row as f64);
+        leaks.push((name, vec![Box::new(cell)], "numbers the rows"));
+    }
+    for (name, scale, first) in [
+        ("order", 1, 1),
+        ("case_number", 13, 40_000),
+        ("uid", 1, 9_007_199_254_740_993),
+    ] {
+        let cell = move |row: usize| (first + scale * (row * 37 % ROWS)).to_string();
+        leaks.push((name, vec![Box::new(cell)], "numbers the rows"));
+    }
+    // Codes: one value for each label, whatever it is.
+    for (name, codes) in [
+        ("class_index", ["0", "1", "2", "3"]),
+        ("code", ["17", "3", "-4", "8"]),
+        ("mean_height", ["0.25", "0.5", "1.75", "-3"]),
+        ("y", ["1", "2", "3", "4"]),
+        ("label_id", ["10", "20", "30", "40"]),
+    ] {
+        let labels = labels.clone();
+        let cell = move |row: usize| codes[labels[row]].to_owned();
+        leaks.push((name, vec![Box::new(cell)], "says what the labels say"));
+    }
+    // A mark for each label, or for each but the first.
+    for (skipped, yes, no) in [
+        (0, "1", "0"),
+        (1, "1", "0"),
+        (0, "-1", "1"),
+        (0, "0.5", "0"),
+    ] {
+        let cells = (skipped..CLASSES.len()).map(|class| {
+            let labels = labels.clone();
+            let cell = move |row: usize| if labels[row] == class { yes } else { no }.to_owned();
+            Box::new(cell) as Cell
+        });
+        leaks.push(("is", cells.collect(), "says what the labels say"));
+    }
+    for (name, cells, why) in &leaks {
+        let mut made = Made::new(1, true);
+        for (at, cell) in cells.iter().enumerate() {
+            let name = if cells.len() == 1 {
+                (*name).to_owned()
+            } else {
+                format!("{name}_{at}")
+            };
+            made = made.with(&name, cell);
+        }
+        for file in made.files() {
+            let rows = read(&file);
+            assert_eq!(
+                rows.feature_names,
+                ["width", "height", "mass"],
+                "{name} in {}",
+                file.name
+            );
+            let said = rows
+                .notes
+                .iter()
+                .find(|note| note.starts_with("left out: "));
+            let said = said.unwrap_or_else(|| panic!("{name} in {}: {:?}", file.name, rows.notes));
+            assert!(
+                said.contains(why) || *name == "Unnamed: 0.1",
+                "{name}: {said}"
+            );
+        }
+        // Whoever wants it as a feature has it.
+        if let [_] = cells[..] {
+            let columns = Columns {
+                features: vec![(*name).to_owned(), "mass".to_owned()],
+                ignore: Vec::new(),
+            };
+            let choice = Choice {
+                columns: Some(&columns),
+                ..Choice::default()
+            };
+            let rows = Labelled::read(&made.files()[0], None, choice).expect("reads");
+            assert_eq!(rows.feature_names, [*name, "mass"]);
+        }
+    }
+}
+
+#[test]
+fn row_numbers_are_left_out_of_a_table_without_a_header_too() {
+    let table = Made::new(2, true)
+        .with("n", |row| (row + 1).to_string())
+        .csv(",");
+    let (_, rows) = table.split_once('\n').expect("a header");
+    let rows = read(&file("made.csv", rows));
+    assert_eq!((rows.dim, rows.values.len()), (3, 3 * ROWS));
+}
+
+#[test]
+fn measurements_stay_features() {
+    let mut rng = rand_pcg::Pcg64Mcg::seed_from_u64(5);
+    let labels = Made::new(0, true).labels();
+    let mut drawn =
+        |cell: &dyn Fn(f64) -> f64| -> Vec<f64> { (0..ROWS).map(|_| cell(rng.random())).collect() };
+    let normal = drawn(&|u| (8.0 * (u - 0.5)).tanh());
+    let counts = drawn(&|u| (40.0 * u).floor());
+    let wide_counts = drawn(&|u| (1e6 * u).floor());
+    let yes_or_no = drawn(&|u| (2.0 * u).floor());
+    let mut rising = normal.clone();
+    rising.sort_by(f64::total_cmp);
+    let by_class: Vec<f64> = labels
+        .iter()
+        .zip(&normal)
+        .map(|(label, noise)| *label as f64 * 5.0 + noise)
+        .collect();
+    // Tells one class from all others, as milk does mammals.
+    let milk: Vec<f64> = labels.iter().map(|label| f64::from(*label == 2)).collect();
+    let coarser: Vec<f64> = labels.iter().map(|label| (*label / 2) as f64).collect();
+    let shared: Vec<f64> = (0..ROWS).map(|row| (row / 2) as f64).collect();
+    for (name, values) in [
+        ("normal", normal),
+        ("count", counts),
+        ("population", wide_counts),
+        ("has_fur", yes_or_no),
+        ("rising", rising),
+        ("petal", by_class),
+        ("milk", milk),
+        ("coarser", coarser),
+        ("visit", shared),
+    ] {
+        for is_sorted in [true, false] {
+            let made = Made::new(3, is_sorted).with(name, |row| values[row].to_string());
+            for file in made.files() {
+                let names = read(&file).feature_names;
+                assert_eq!(names, [name, "width", "height", "mass"], "{}", file.name);
+            }
+        }
+    }
+    // Ranks of several measurements are those, and no row numbers.
+    let rank = |times: usize| move |row: usize| (row * times % ROWS).to_string();
+    let ranked = Made::new(4, true).with("a", rank(37)).with("b", rank(53));
+    assert_eq!(read(&ranked.files()[0]).feature_names.len(), 5);
+}
+
+#[test]
+fn the_numbers_of_a_vector_are_one_feature() {
+    let row = |row: usize| {
+        format!(
+            "{{\"label\": \"{}\", \"vector\": [{row}, {}, 0.5]}}\n",
+            CLASSES[row % 4],
+            row % 4
+        )
+    };
+    let rows = read(&file("made.jsonl", &(0..ROWS).map(row).collect::<String>()));
+    assert_eq!(rows.dim, 3, "{:?}", rows.notes);
+}
+
+#[test]
+fn a_name_of_every_row_is_no_label() {
+    let path = |row: usize| format!("img/{row:04}.jpg");
+    let with_label = Made::new(6, false).with("path", path);
+    for file in with_label.files() {
+        let rows = read(&file);
+        assert_eq!(rows.label_column.as_deref(), Some("species"));
+    }
+    let mut group = Made::new(6, false).with("path", path);
+    group.0.last_mut().expect("a label").0 = "group".to_owned();
+    for file in group.files() {
+        let rows = read(&file);
+        assert_eq!(rows.label_column.as_deref(), Some("group"), "{}", file.name);
+        let said = "label = \"group\" (the only text column that repeats)";
+        assert!(
+            rows.notes.iter().any(|note| note == said),
+            "{:?}",
+            rows.notes
+        );
+    }
+    group.0.pop();
+    for file in group.files() {
+        let refused = Labelled::read(&file, None, Choice::default()).expect_err("refused");
+        let said = "no column can be the label: \"path\" holds another text in nearly every row";
+        assert!(refused.to_string().contains(said), "{refused}");
+        let choice = Choice {
+            labels: Some("path"),
+            ..Choice::default()
+        };
+        let chosen = Labelled::read(&file, None, choice).expect("reads");
+        let refused = Dataset::new(chosen).expect_err("refused").to_string();
+        assert!(
+            refused.contains("each of the 120 rows has a label of its own"),
+            "{refused}"
+        );
+    }
+}
+
+#[test]
+fn one_class_has_one_name_in_and_between_files() {
+    let spellings = [["0", "0.0"], ["1", "1.000e+00"], ["2", "2.0"], ["3", "+3"]];
+    let label = |row: usize| spellings[row % 4][row / 4 % 2].to_owned();
+    let mut made = Made::new(7, false);
+    made.0.pop();
+    let features = file("x.csv", &made.csv(","));
+    let text: String = (0..ROWS).map(|row| label(row) + "\n").collect();
+    for (name, text) in [
+        ("y.txt", text.clone()),
+        ("y.csv", format!("class\n{text}")),
+        ("y.tsv", format!("class\n{text}")),
+    ] {
+        let rows =
+            Labelled::read(&features, Some(&file(name, &text)), Choice::default()).expect("reads");
+        let dataset = Dataset::new(rows).expect("classes");
+        assert_eq!(dataset.class_names, ["0", "1", "2", "3"], "{name}");
+        let said = "one class, several spellings: \"0\" (written \"0";
+        assert!(
+            dataset.notes.iter().any(|note| note.starts_with(said)),
+            "{:?}",
+            dataset.notes
+        );
+    }
+    let alike: String = (0..ROWS).map(|row| ["ash\n", "ASH\n"][row % 2]).collect();
+    let rows =
+        Labelled::read(&features, Some(&file("y.txt", &alike)), Choice::default()).expect("reads");
+    let said = rows
+        .notes
+        .iter()
+        .filter(|note| note.contains("stay apart: \"ASH\" and \"ash\""));
+    assert_eq!(said.count(), 1, "{:?}", rows.notes);
+    for made in [
+        made_of(|row| ["e\u{301}tude", "\u{e9}tude", "sonata"][row % 3].to_owned()),
+        made_of(|row| ["\u{e9}tude", "\u{e9}tude ", "sonata"][row % 3].to_owned()),
+    ] {
+        for file in made.files() {
+            let dataset = Dataset::new(read(&file)).expect("classes");
+            assert_eq!(
+                dataset.class_names,
+                ["sonata", "\u{e9}tude"],
+                "{}",
+                file.name
+            );
+        }
+    }
+}
+
+fn made_of(label: impl Fn(usize) -> String) -> Made {
+    let mut made = Made::new(8, false);
+    made.0.pop();
+    made.0
+        .push(("species".to_owned(), (0..ROWS).map(label).collect()));
+    made
+}
+
+#[test]
+fn what_stands_before_the_rows_and_parts_the_cells_changes_no_value() {
+    let made = Made::new(9, false);
+    let expected = read(&file("plain.csv", &made.csv(",")));
+    let r_names = |delimiter: &str| {
+        let table = made.csv(delimiter);
+        let (header, rows) = table.split_once('\n').expect("a header");
+        let rows = rows
+            .lines()
+            .enumerate()
+            .map(|(row, line)| format!("\"{}\"{delimiter}{line}\n", row + 1));
+        format!("{header}\n{}", rows.collect::<String>())
+    };
+    let header_comma = made.csv(",").replacen('\n', ",\n", 1);
+    let all_commas = made.csv(",").replace('\n', ",\n");
+    for (name, text) in [
+        ("tabs.csv", made.csv("\t")),
+        ("tabs.txt", made.csv("\t")),
+        ("bars.csv", made.csv("|")),
+        ("sep.csv", format!("sep=;\n{}", made.csv(";"))),
+        ("sep_tab.csv", format!("\"sep=\t\"\r\n{}", made.csv("\t"))),
+        (
+            "comments.csv",
+            format!("# by hand, in May\n#\n# cm\n{}", made.csv(",")),
+        ),
+        ("title.csv", format!("Trees of May\n\n{}", made.csv(","))),
+        ("r.csv", r_names(",")),
+        ("r.txt", r_names("\t")),
+        ("header_comma.csv", header_comma),
+        ("all_commas.csv", all_commas),
+    ] {
+        let rows = read(&file(name, &text));
+        assert_eq!(rows.feature_names, expected.feature_names, "{name}");
+        assert!(
+            rows.values == expected.values && rows.labels == expected.labels,
+            "{name}"
+        );
+    }
+    // The line that an error names is that of the file.
+    let bad = format!(
+        "# by hand\n\n{}",
+        made.csv(",").replacen("ash\n", "ash,1\n", 1)
+    );
+    let refused =
+        Labelled::read(&file("bad.csv", &bad), None, Choice::default()).expect_err("refused");
+    let line = 1 + bad
+        .lines()
+        .position(|line| line.ends_with("ash,1"))
+        .expect("is there");
+    assert!(
+        refused
+            .to_string()
+            .starts_with(&format!("bad.csv, line {line}: 5 values")),
+        "{refused}"
+    );
+    // Commas in the cells of one column.
+    let cells: Texts = Texts::new();
+    let rows =
+        Labelled::read(&cells.features, Some(&cells.labels), Choice::default()).expect("reads");
+    assert_eq!(Dataset::new(rows).expect("classes").class_names.len(), 3);
+}
+
+/// Labels with commas in a file of one column.
+struct Texts {
+    features: NamedFile,
+    labels: NamedFile,
+}
+
+impl Texts {
+    fn new() -> Self {
+        let mut made = Made::new(10, false);
+        made.0.pop();
+        let names = [
+            "T cell, alpha-beta",
+            "T cell, CD4-positive, alpha-beta",
+            "B cell",
+        ];
+        let labels: String = (0..ROWS)
+            .map(|row| format!("{}\n", names[row % 3]))
+            .collect();
+        Self {
+            features: file("x.csv", &made.csv(",")),
+            labels: file("labels.txt", &labels),
+        }
+    }
+}
+
+#[test]
+fn pairs_are_held_out_by_class() {
+    let pairs = made_of(|row| format!("id{}", row / 2));
+    let dataset = Dataset::new(read(&pairs.files()[0])).expect("classes");
+    assert_eq!(dataset.default_config().split, Split::ByClassShuffled);
+    assert!(
+        dataset
+            .notes
+            .iter()
+            .any(|note| note.contains("split=by-class-shuffled")),
+        "{:?}",
+        dataset.notes
+    );
+    let many = Dataset::new(read(&Made::new(11, false).files()[0])).expect("classes");
+    assert_eq!(many.default_config().split, Split::Random);
+}
