@@ -264,6 +264,19 @@ impl TrainConfig {
         self.data_seed.unwrap_or(self.seed)
     }
 
+    /// The columns that settings name, to split by or to draw by.
+    pub fn columns(&self) -> Vec<String> {
+        let split = match &self.split {
+            Split::Column(name) => Some(name),
+            _ => None,
+        };
+        let outer = match &self.sampler {
+            Sampler::Hierarchical(sampler) => Some(&sampler.outer_label),
+            _ => None,
+        };
+        split.into_iter().chain(outer).cloned().collect()
+    }
+
     /// How the miner compares rows.
     pub(crate) fn chosen_by(&self) -> Distance {
         self.miner_distance.unwrap_or(self.distance)

@@ -193,7 +193,8 @@ fn what_cannot_be_fitted_says_why() {
         rows: 12,
         classes: 12,
     };
-    assert_eq!(of(&rows(12, 12, |_, _| ())), Err(lone));
+    let first: Vec<u32> = (0..12).collect();
+    assert_eq!(fit(&rows(13, 12, |_, _| ()), &first).map(drop), Err(lone));
     let one = rows(12, 2, |_, _| ());
     assert_eq!(fit(&one, &[0, 2, 4, 6]).map(drop), Err(Unfit::OneClass));
     assert_eq!(fit(&one, &[]).map(drop), Err(Unfit::OneClass));

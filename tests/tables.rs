@@ -181,7 +181,7 @@ fn what_numbers_the_rows_or_tells_the_label_is_left_out_and_named() {
         if let [_] = cells[..] {
             let columns = Columns {
                 features: vec![(*name).to_owned(), "mass".to_owned()],
-                ignore: Vec::new(),
+                ..Columns::default()
             };
             let choice = Choice {
                 columns: Some(&columns),

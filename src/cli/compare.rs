@@ -69,7 +69,9 @@ impl Compare {
         let asked = self.asked()?;
         // The sample depends on the seed, the entries on the data.
         let config = asked.of_data()?;
-        let dataset = data::read(&self.files.origin(), config.data_seed()).await?;
+        let mut origin = self.files.origin();
+        origin.columns.apart = config.columns();
+        let dataset = data::read(&origin, config.data_seed()).await?;
         let contest = Contest::new(&dataset, &asked)?;
         let tasks = progress::Tasks::default();
         let survey = Survey::of(&dataset.features, |working| tasks.hear(&working)).await;

@@ -47,6 +47,7 @@ impl ColumnOptions {
         Columns {
             features: self.features.clone(),
             ignore: self.ignore.clone(),
+            apart: Vec::new(),
         }
     }
 }

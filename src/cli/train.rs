@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use clap::Args;
 use nearfar::{
-    Bytes, CHECKPOINT, Checkpoint, Dataset, Error, Forecast, Metrics, NamedFile, Origin, Progress,
-    Rate, Recipe, Result, Results, Room, RowsOf, Run, RunReport, SAMPLES, Split, Survey, Taken,
-    TrainConfig, Trainer,
+    Bytes, CHECKPOINT, Checkpoint, Columns, Dataset, Error, Forecast, Metrics, NamedFile, Origin,
+    Progress, Rate, Recipe, Result, Results, Room, RowsOf, Run, RunReport, SAMPLES, Split, Survey,
+    Taken, TrainConfig, Trainer,
 };
 
 use super::checkpoints::{self, Checkpoints, Found};
@@ -138,9 +138,13 @@ impl Train {
                 true => files.missing,
                 false => before.missing,
             },
-            columns: Some(files.columns.columns())
-                .filter(|columns| !columns.is_empty())
-                .unwrap_or(before.columns),
+            columns: match files.columns.columns() {
+                columns if columns.is_empty() => before.columns,
+                columns => Columns {
+                    apart: before.columns.apart,
+                    ..columns
+                },
+            },
         }
     }
 
@@ -154,8 +158,10 @@ impl Train {
             return Ok((data::read(&origin, config.data_seed()).await?, config));
         }
         // The sample depends on the seed, the defaults on the data: the seed is read first.
-        let seed = self.given(TrainConfig::default())?.data_seed();
-        let dataset = data::read(&self.files.origin(), seed).await?;
+        let given = self.given(TrainConfig::default())?;
+        let mut origin = self.files.origin();
+        origin.columns.apart = given.columns();
+        let dataset = data::read(&origin, given.data_seed()).await?;
         let start = dataset.default_config();
         let start = match &self.recipe {
             Some(name) => {
@@ -188,7 +194,8 @@ impl Train {
         let out = self.out.as_deref().or(folder);
         let checkpoint = found.as_ref().map(|found| Checkpoint::read(&found.bytes));
         let checkpoint = checkpoint.transpose()?;
-        let origin = self.origin(checkpoint.as_ref().map(Checkpoint::origin));
+        let mut origin = self.origin(checkpoint.as_ref().map(Checkpoint::origin));
+        origin.columns.apart = config.columns();
         let folder =
             out.map(|out| Folder::create(out, nearfar::folder_names(), &data::inputs(&origin)));
         let folder = folder.transpose()?;

@@ -427,6 +427,7 @@ pub(super) fn read_labels(
     Ok(labelled::Labels {
         labels: arrays.read_labels(at, None)?,
         column: Some(arrays.label_name(&arrays.arrays[at].name)),
+        columns: Vec::new(),
         notes: notes(&arrays, &[("label", at)]),
     })
 }

@@ -17,6 +17,9 @@ pub struct Columns {
     pub features: Vec<String>,
     /// Not these.
     pub ignore: Vec<String>,
+    /// Columns that settings name, to split by or to draw by: they are kept as text, and are no features.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub apart: Vec<String>,
 }
 
 impl Columns {
@@ -51,7 +54,8 @@ impl Columns {
             guessed = named(file, header, "features", &self.features)?;
         }
         let ignored = named(file, header, "ignore", &self.ignore)?;
-        guessed.retain(|column| !ignored.contains(column));
+        guessed
+            .retain(|column| !ignored.contains(column) && !self.apart.contains(&header[*column]));
         Ok(guessed)
     }
 }
@@ -126,6 +130,7 @@ mod tests {
             let columns = Columns {
                 features: names(features),
                 ignore: names(ignore),
+                ..Columns::default()
             };
             let found = columns.of("t.csv", &header, vec![1, 2, 3]);
             match (found, expected) {

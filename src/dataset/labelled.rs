@@ -67,6 +67,8 @@ pub struct Labels {
     pub labels: Texts,
     /// The name of their column, where it has one.
     pub column: Option<String>,
+    /// What stands beside them, by name: text, and numbers that are whole and repeat.
+    pub columns: Vec<(String, Texts)>,
     /// What was decided while reading, in words.
     pub notes: Vec<String>,
 }
@@ -161,6 +163,11 @@ impl Labelled {
                     table.rows()
                 })?;
                 let mut rows = table.beside_labels(read.labels, choice)?;
+                let is_new = |(name, _): &(String, Texts)| {
+                    rows.columns.iter().all(|(known, _)| known != name)
+                };
+                let beside: Vec<_> = read.columns.into_iter().filter(is_new).collect();
+                rows.columns.extend(beside);
                 let kept = read.column.filter(|name| rows.feature_names.contains(name));
                 rows.notes.extend(read.notes);
                 rows.notes.extend(kept.map(|name| {
@@ -265,6 +272,7 @@ impl Labelled {
         let count = rows.rows();
         let read = Self::read_labels_of(labels, choice, name, |_| count)?;
         rows.labels = read.labels;
+        rows.columns = read.columns;
         rows.notes.extend(read.notes);
         Ok(rows)
     }
@@ -354,6 +362,7 @@ impl Labelled {
             Some(Format::Npy) => Ok(Labels {
                 labels: file.labels(check)?,
                 column: None,
+                columns: Vec::new(),
                 notes: Vec::new(),
             }),
             Some(format) if format.has_arrays() => {

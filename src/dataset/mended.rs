@@ -2,7 +2,7 @@
 //! or, for medians, twice more a few columns; gives what each row then goes through as it is read.
 
 use super::labelled::is_missing;
-use super::{Missing, RowSource, Texts, missing};
+use super::{Labels, Missing, RowSource, missing};
 use crate::error::Result;
 use crate::working::Working;
 
@@ -47,8 +47,7 @@ impl RowSource {
         &mut self,
         name: &str,
         policy: Missing,
-        labels: &mut Texts,
-        notes: &mut Vec<String>,
+        labels: &mut Labels,
         say: &dyn Fn(Working),
     ) -> Result<Vec<(usize, f32)>> {
         let mut filled = Vec::new();
@@ -58,7 +57,7 @@ impl RowSource {
         }
         self.see_cells(Cells::Kept);
         let (rows, dim) = (self.rows(), self.dim());
-        let labelled = labels.iter().map(|label| !is_missing(label));
+        let labelled = labels.labels.iter().map(|label| !is_missing(label));
         let mut keep: Vec<bool> = labelled.collect();
         let mut missing = vec![0; dim];
         self.each_row("looking for cells without a number", say, |row, values| {
@@ -68,6 +67,7 @@ impl RowSource {
             keep[row] &= values.iter().all(|value| value.is_finite());
         })
         .await?;
+        let notes = &mut labels.notes;
         let is_hole = |column: &usize| missing[*column] > 0;
         let mut mend = Mend::default();
         match policy {
@@ -75,7 +75,10 @@ impl RowSource {
                 let left = (0..).zip(&keep).filter(|(_, keep)| **keep);
                 let left: Vec<u32> = left.map(|(row, _)| row).collect();
                 notes.push(missing::rows_note(rows - left.len(), rows));
-                labels.retain(&keep);
+                labels.labels.retain(&keep);
+                for (_, cells) in &mut labels.columns {
+                    cells.retain(&keep);
+                }
                 mend.rows = Some(left);
             }
             Missing::DropColumns if missing.iter().any(|missing| *missing > 0) => {

@@ -213,19 +213,26 @@ impl Dataset {
             notes: rows.notes,
             ..Self::of(rows.name, features, &rows.labels)?
         };
-        if let Some(column) = dataset.split_column() {
-            let note = format!(
+        dataset.note_split();
+        Ok(dataset)
+    }
+
+    /// Says where another split than a random one suits these rows.
+    fn note_split(&mut self) {
+        let note = if let Some(column) = self.split_column() {
+            format!(
                 "the column {} reads like a split, and says which rows train, steer and are tested unless split is set to another",
                 quoted(column)
-            );
-            dataset.notes.push(note);
-        } else if let Some(rows) = dataset.few_rows_a_class() {
-            dataset.notes.push(format!(
+            )
+        } else if let Some(rows) = self.few_rows_a_class() {
+            format!(
                 "at least half of the classes have {rows} rows or fewer: unless split is set or a test file is given, whole classes are held \
                  out (split=by-class-shuffled), so that a tested row has another of its class beside it"
-            ));
-        }
-        Ok(dataset)
+            )
+        } else {
+            return;
+        };
+        self.notes.push(note);
     }
 
     /// How many rows the middle class has, where those are so few that a random split would part them.
@@ -244,25 +251,25 @@ impl Dataset {
     pub async fn streamed(
         name: String,
         mut features: RowSource,
-        labels: Labels,
+        mut labels: Labels,
         missing: Missing,
         say: impl Fn(Working),
     ) -> Result<Self> {
+        let filled = features.mend(&name, missing, &mut labels, &say).await?;
+        let dataset = Self::of(name, features, &labels.labels)?;
         let Labels {
-            mut labels,
-            mut notes,
-            ..
+            columns, mut notes, ..
         } = labels;
-        let filled = features
-            .mend(&name, missing, &mut labels, &mut notes, &say)
-            .await?;
         notes.push("features stay in the file and are read as they are needed".to_owned());
-        Ok(Self {
+        let mut dataset = Self {
+            columns,
             missing,
             filled,
             notes,
-            ..Self::of(name, features, &labels)?
-        })
+            ..dataset
+        };
+        dataset.note_split();
+        Ok(dataset)
     }
 
     fn of(name: String, features: RowSource, labels: &Texts) -> Result<Self> {

@@ -982,9 +982,15 @@ impl Table {
             columns = self.chosen(chosen, columns)?;
             columns.retain(|column| Some(*column) != label);
         }
+        let is_apart = |column: &usize| {
+            let named = choice.columns.map_or(&[][..], |columns| &columns.apart);
+            named.contains(&self.header[*column])
+        };
         if columns.is_empty() {
             return Err(self.no_features(wanted, &again));
         }
+        let mut apart = self.numeric();
+        apart.retain(|column| !columns.contains(column) && is_apart(column));
         if missing.unwrap_or_default() == Missing::Refuse
             && let Some(error) = self.odd(&columns, missing.is_some())
         {
@@ -994,7 +1000,7 @@ impl Table {
             name: self.name.clone(),
             feature_names: self.names(&columns),
             notes: self.notes(&columns, label, &again),
-            columns: self.text_columns(label),
+            columns: self.text_columns(label, &apart),
             dim: columns.len(),
             values: self.take_values(&columns),
             ..Labelled::default()
@@ -1214,9 +1220,16 @@ impl Table {
             }
         };
         notes.extend(self.oddities());
+        let labels = self.labels(column, missing)?;
+        let codes: Vec<usize> = self
+            .numeric()
+            .into_iter()
+            .filter(|other| *other != column)
+            .collect();
         Ok(Labels {
-            labels: self.labels(column, missing)?,
+            labels,
             column: (!self.headless).then(|| self.header[column].clone()),
+            columns: self.text_columns(Some(column), &codes),
             notes,
         })
     }
@@ -1437,15 +1450,30 @@ impl Table {
         )))
     }
 
-    /// The text columns but the label, by name; their cells may be empty.
-    fn text_columns(&mut self, label: Option<usize>) -> Vec<(String, Texts)> {
-        let mut text = self.of_kind(Kind::Text);
-        text.retain(|column| Some(*column) != label);
-        let columns = text.into_iter().filter_map(|column| {
-            let texts = self.columns[column].texts.take()?;
-            Some((self.header[column].clone(), texts))
-        });
-        columns.collect()
+    /// The text columns but the label, by name, and those of these numeric ones that can be classes; cells of text may be empty.
+    fn text_columns(&mut self, label: Option<usize>, codes: &[usize]) -> Vec<(String, Texts)> {
+        let columns = 0..self.header.len();
+        let columns = columns.filter(|column| Some(*column) != label && !self.headless);
+        let mut named = Vec::new();
+        for column in columns {
+            let texts = match self.columns[column].kind {
+                Kind::Text => self.columns[column].texts.take(),
+                _ if codes.contains(&column) => self.codes(column),
+                _ => None,
+            };
+            named.extend(texts.map(|texts| (self.header[column].clone(), texts)));
+        }
+        named
+    }
+
+    /// The numbers of a column as text, where they are whole and stand in two rows each, about.
+    fn codes(&self, column: usize) -> Option<Texts> {
+        let values = || (0..self.rows).map(|row| self.value(row, column));
+        if !values().all(|value| value.is_finite() && value.fract() == 0.0) {
+            return None;
+        }
+        let texts: Texts = values().map(|value| value.to_string()).collect();
+        (2 * texts.distinct().len() <= self.rows).then_some(texts)
     }
 }
 
