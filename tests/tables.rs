@@ -459,3 +459,262 @@ fn pairs_are_held_out_by_class() {
     let many = Dataset::new(read(&Made::new(11, false).files()[0])).expect("classes");
     assert_eq!(many.default_config().split, Split::Random);
 }
+
+#[test]
+fn columns_beside_the_labels_of_a_file_split_and_draw() {
+    let mut made = Made::new(11, false);
+    let (_, labels) = made.0.pop().expect("a label");
+    let features = file("x.csv", &made.csv(","));
+    let lines = labels.iter().enumerate().map(|(row, label)| {
+        let side = ["train", "train", "val", "test"][row % 4];
+        let kind = u8::from(["ash", "birch"].contains(&label.as_str()));
+        format!("{row},{label},{side},{kind}\n")
+    });
+    let text = format!("path,label,split,kind\n{}", lines.collect::<String>());
+    let rows = Labelled::read(&features, Some(&file("rows.csv", &text)), Choice::default());
+    let dataset = Dataset::new(rows.expect("reads")).expect("classes");
+    let names: Vec<&str> = dataset.columns.iter().map(|(name, _)| &**name).collect();
+    assert_eq!(names, ["split", "kind"]);
+    let config = dataset.default_config();
+    assert_eq!(config.split, Split::Column("split".to_owned()));
+    let sides = nearfar::Sides::new(&dataset, &config).expect("splits");
+    assert_eq!(sides.test, (3..ROWS as u32).step_by(4).collect::<Vec<_>>());
+    // Of the table itself such a column is a feature, until a setting names it.
+    let coarse = |row: usize| u8::from(row * 7 % 11 % 4 < 2).to_string();
+    let whole = file(
+        "whole.csv",
+        &Made::new(11, false).with("kind", coarse).csv(","),
+    );
+    let config = nearfar::TrainConfig::default()
+        .with_set("sampler=hierarchical")
+        .and_then(|config| config.with_set("sampler.outer_label=kind"))
+        .expect("settings");
+    let columns = Columns {
+        apart: config.columns(),
+        ..Columns::default()
+    };
+    for (columns, features, kept) in [(None, 4, 0), (Some(&columns), 3, 1)] {
+        let choice = Choice {
+            columns,
+            ..Choice::default()
+        };
+        let rows = Labelled::read(&whole, None, choice).expect("reads");
+        assert_eq!((rows.dim, rows.columns.len()), (features, kept));
+    }
+}
+
+#[test]
+fn rows_without_a_class_are_left_out_and_named() {
+    // What the classes are, how a row without one is marked, and whether that is sure.
+    for (classes, mark, is_sure) in [
+        (["0", "1", "2", "3"], "-1", true),
+        (["0.0", "1.0", "2.0", "3.0"], "-1.0", true),
+        (CLASSES, "Unknown", true),
+        (CLASSES, "unlabelled", true),
+        (CLASSES, "UNASSIGNED", true),
+        (CLASSES, "noise", false),
+        (["0", "1", "0", "1"], "-1", false),
+    ] {
+        let label = |row: usize| match row % 5 {
+            0 => mark.to_owned(),
+            _ => classes[row % 4].to_owned(),
+        };
+        let mut made = Made::new(12, false);
+        made.0.pop();
+        made.0
+            .push(("label".to_owned(), (0..ROWS).map(label).collect()));
+        let read = |unlabelled: Option<&str>, missing| {
+            let columns = Columns {
+                unlabelled: unlabelled.map(|label| vec![label.to_owned()]),
+                ..Columns::default()
+            };
+            let choice = Choice {
+                columns: Some(&columns),
+                missing,
+                ..Choice::default()
+            };
+            Labelled::read(&file("rows.csv", &made.csv(",")), None, choice).expect("reads")
+        };
+        let trained = Some(nearfar::Missing::Refuse);
+        let (rows, left) = (read(None, trained), ROWS / 5);
+        let kept = if is_sure { ROWS - left } else { ROWS };
+        assert_eq!(rows.labels.len(), kept, "{mark}");
+        assert_eq!(rows.values.len(), kept * rows.dim, "{mark}");
+        let said = match is_sure {
+            true => "left out 24 of 120 rows, which have no class",
+            false => "24 of 120 rows are labelled",
+        };
+        assert!(
+            rows.notes.iter().any(|note| note.starts_with(said)),
+            "{mark}: {:?}",
+            rows.notes
+        );
+        // What only scores keeps every row, and says it.
+        let scored = read(None, None);
+        assert_eq!(scored.labels.len(), ROWS);
+        assert!(
+            scored
+                .notes
+                .iter()
+                .any(|note| note.contains("--unlabelled="))
+        );
+        assert_eq!(read(Some("none"), trained).labels.len(), ROWS);
+        let one = mark.trim_end_matches(".0");
+        assert_eq!(read(Some(one), None).labels.len(), ROWS - left);
+    }
+}
+
+#[test]
+fn of_two_lists_of_numbers_one_is_chosen_by_its_name() {
+    let line = |row: usize| {
+        format!(
+            "{{\"label\": \"{}\", \"image\": [{row}, 1], \"text\": [2, {row}]}}\n",
+            CLASSES[row % 4]
+        )
+    };
+    let text: String = (0..ROWS).map(line).collect();
+    for (wanted, first) in [(None, [3.0, 1.0]), (Some("text"), [2.0, 3.0])] {
+        let choice = Choice {
+            features: wanted,
+            ..Choice::default()
+        };
+        let rows = Labelled::read(&file("clip.jsonl", &text), None, choice).expect("reads");
+        assert_eq!(rows.values[6..8], first);
+        let other = if wanted.is_some() { "image" } else { "text" };
+        let said = format!("is taken by its name after a colon: clip.jsonl:{other}");
+        assert!(
+            rows.notes.iter().any(|note| note.ends_with(&said)),
+            "{:?}",
+            rows.notes
+        );
+    }
+    let choice = Choice {
+        features: Some("sound"),
+        ..Choice::default()
+    };
+    let refused = Labelled::read(&file("clip.jsonl", &text), None, choice).expect_err("refused");
+    assert_eq!(
+        refused.to_string(),
+        "clip.jsonl: \"sound\" is no column of lists of numbers; there are: \"image\", \"text\""
+    );
+}
+
+/// A number with a mark between thousands.
+fn parted(number: usize, mark: &str) -> String {
+    match number {
+        0..1000 => number.to_string(),
+        _ => format!("{}{mark}{:03}", number / 1000, number % 1000),
+    }
+}
+
+#[test]
+fn thousands_are_read_where_the_file_tells_and_refused_where_it_does_not() {
+    let number = |row: usize| (40 + row * 1022) % 9000;
+    // What parts the cells, thousands and fractions; whether a second column shows the decimal mark.
+    for (delimiter, mark, decimal, has_fraction, is_told) in [
+        (";", ".", ",", false, true),
+        (";", ",", ".", false, true),
+        (";", ".", ",", true, true),
+        ("\t", ",", ".", false, true),
+        ("\t", ".", ",", true, true),
+        ("\t", ",", ".", true, true),
+        ("\t", ",", "", false, false),
+        (";", ",", "", false, false),
+    ] {
+        let price = |row: usize| match has_fraction {
+            true => parted(number(row), mark) + decimal + "50",
+            false => parted(number(row), mark),
+        };
+        let weight = |row: usize| match decimal {
+            "" => row.to_string(),
+            _ => format!("{}{decimal}{}", row % 7, 1 + row % 9),
+        };
+        let lines = (0..ROWS).map(|row| {
+            let cells = [
+                price(row),
+                weight(row * 3 % 100),
+                CLASSES[row % 4].to_owned(),
+            ];
+            cells.join(delimiter) + "\n"
+        });
+        let header = ["price", "weight", "kind"].join(delimiter);
+        let text = format!("{header}\n{}", lines.collect::<String>());
+        let name = if delimiter == ";" {
+            "price.csv"
+        } else {
+            "price.tsv"
+        };
+        let read = Labelled::read(&file(name, &text), None, Choice::default());
+        match (read, is_told) {
+            (Ok(rows), true) => {
+                let half = if has_fraction { 0.5 } else { 0.0 };
+                for row in 0..ROWS {
+                    assert_eq!(
+                        rows.values[2 * row],
+                        number(row) as f32 + half,
+                        "{delimiter}{mark}"
+                    );
+                }
+            }
+            (Err(refused), false) => {
+                let refused = refused.to_string();
+                let said = "holds \"1,062\", which is 1062 where the comma stands between thousands, and 1.062 where it is a decimal comma";
+                assert!(refused.contains(said), "{refused}");
+            }
+            (read, _) => panic!("{delimiter}{mark}{decimal}: {read:?}"),
+        }
+    }
+    let text = "a,label\n\u{2212}2.5,ash\n1.5,birch\n\u{2212}1,ash\n";
+    let rows = read(&file("minus.csv", text));
+    assert_eq!(rows.values, [-2.5, 1.5, -1.0]);
+}
+
+#[test]
+fn a_vector_as_text_in_a_cell_is_read_as_a_list_is() {
+    // As pandas writes lists, and as NumPy prints rows, over two lines too.
+    let written: [fn(usize) -> String; 4] = [
+        |row| format!("\"[{row}.5, -1e-3, 2]\""),
+        |row| format!("[{row}.5 -1e-3   2. ]"),
+        |row| format!("\"[ {row}.5 -1e-3\n  2. ]\""),
+        |row| format!("\"[{row}.5,-0.001,2]\""),
+    ];
+    for cell in written {
+        let line = |row: usize| format!("{row},{},{},\"[1, 2]\"\n", CLASSES[row % 4], cell(row));
+        let text = format!(
+            "n,label,embedding,box\n{}",
+            (0..ROWS).map(line).collect::<String>()
+        );
+        let rows = read(&file("rows.csv", &text));
+        assert_eq!(
+            rows.feature_names,
+            ["embedding[0]", "embedding[1]", "embedding[2]"]
+        );
+        assert_eq!(rows.values[3..6], [1.5, -1e-3, 2.0]);
+        assert_eq!(rows.labels[3], *"dogwood");
+        let choice = Choice {
+            features: Some("box"),
+            ..Choice::default()
+        };
+        let chosen = Labelled::read(&file("rows.csv", &text), None, choice).expect("reads");
+        assert_eq!((chosen.dim, chosen.values[0]), (2, 1.0));
+    }
+    for (cell, said) in [
+        (
+            "\"[1, 2]\"",
+            "line 3: column \"embedding\" holds 2 numbers, expected 3 as in the first row",
+        ),
+        (
+            "[1 ... 3]",
+            "line 3: column \"embedding\" holds a list that was cut short",
+        ),
+        (
+            "x",
+            "line 3: column \"embedding\" holds \"x\", expected 3 numbers in brackets",
+        ),
+    ] {
+        let text = format!("label,embedding\nash,[1 2 3]\nelm,{cell}\n");
+        let refused = Labelled::read(&file("rows.csv", &text), None, Choice::default());
+        let refused = refused.expect_err("refused").to_string();
+        assert!(refused.contains(said), "{refused}");
+    }
+}

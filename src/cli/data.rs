@@ -9,7 +9,8 @@ use super::{files, note_line};
 #[derive(Debug, Args)]
 pub(super) struct DataFiles {
     /// Rows of numbers: a CSV with a header, JSON Lines, Parquet, an NPY, NPZ, safetensors, AnnData or HDF5 file, each also as .gz,
-    /// or a built-in sample (sample:mirrored, sample:many-classes, sample:digits, sample:cells, sample:large) [default: sample:mirrored]
+    /// or a built-in sample (sample:mirrored, sample:many-classes, sample:digits, sample:cells, sample:large). Of several arrays, or
+    /// lists of numbers a row, one is named after a colon [default: sample:mirrored]
     #[arg(long, value_name = "FILE[:ARRAY]")]
     pub(super) data: Option<String>,
     /// The class of each row: a column (CSV) or array (NPZ, safetensors) of the data by its name, or another file, with a column or
@@ -40,6 +41,15 @@ pub(super) struct ColumnOptions {
     /// Columns that are no features, named likewise
     #[arg(long, value_name = "NAME,..", value_delimiter = ',')]
     ignore: Vec<String>,
+    /// Labels that mean that a row has no class: such rows are left out; `none` takes every label for a class [default: words such as
+    /// Unknown, and -1 beside labels from 0 on, where rows are trained on]
+    #[arg(
+        long,
+        value_name = "LABEL,..",
+        value_delimiter = ',',
+        allow_hyphen_values = true
+    )]
+    unlabelled: Option<Vec<String>>,
 }
 
 impl ColumnOptions {
@@ -47,6 +57,7 @@ impl ColumnOptions {
         Columns {
             features: self.features.clone(),
             ignore: self.ignore.clone(),
+            unlabelled: self.unlabelled.clone(),
             apart: Vec::new(),
         }
     }

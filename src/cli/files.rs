@@ -52,12 +52,15 @@ pub(super) fn is_cells(path: &Path) -> bool {
     has_ending(path, "h5ad")
 }
 
-/// Splits `FILE.npz:ARRAY`, for a file of any format with arrays, where there is no file of the whole name.
+/// Splits `FILE.npz:ARRAY`, for a file of any format with arrays or with columns of lists, where there is no file of the whole name.
 fn array(text: &str) -> (&Path, Option<&str>) {
     let colons = text.rmatch_indices(':').map(|(colon, _)| colon);
     let mut splits = colons.map(|colon| (&text[..colon], &text[colon + 1..]));
-    let has_arrays = |file: &str| Format::of(file).is_some_and(Format::has_arrays);
-    match splits.find(|(file, _)| has_arrays(file)) {
+    let has_parts = |file: &str| {
+        let format = Format::of(file);
+        format.is_some_and(|format| format.has_arrays() || format.has_lists())
+    };
+    match splits.find(|(file, _)| has_parts(file)) {
         Some((file, array)) if !Path::new(text).exists() => (Path::new(file), Some(array)),
         _ => (Path::new(text), None),
     }
@@ -105,7 +108,15 @@ fn features(
         say(&path.display().to_string(), &notes);
         return Ok(LabelledRows::nameless(rows));
     }
-    let table = watched(|say| TableReader::open(path, None, say))?;
+    // A head knows the list that it was trained on: its features are called after it.
+    let format = Format::of(&path.to_string_lossy());
+    let is_typed = matches!(format, Some(Format::JsonLines | Format::Parquet));
+    let first = names.first().filter(|_| is_typed);
+    let choice = Choice {
+        features: array.or_else(|| first.and_then(|name| name.strip_suffix("[0]"))),
+        ..Choice::default()
+    };
+    let table = watched(|say| TableReader::open(path, choice, say))?;
     let rows = table.into_features(names, inputs, filled, columns)?;
     LabelledRows::new(rows, other)
 }
@@ -235,8 +246,10 @@ pub(super) fn labelled_rows(
     columns: Option<&Columns>,
     other: Option<&LabelledRows>,
 ) -> Result<LabelledRows> {
+    let is_chosen = columns.is_some_and(|columns| *columns != Columns::default());
     if let (path, (Some(file), column)) = (Path::new(data), labels_of(data, labels))
         && has_ending(path, "npy")
+        && !is_chosen
     {
         let rows = NpyRows::open(path)?;
         let read = Labelled::open_labels(file, column, data, rows.rows())?;
@@ -346,6 +359,7 @@ mod tests {
         assert_eq!(split("a/x.npz:g/y"), ("a/x.npz".to_owned(), Some("g/y")));
         assert_eq!(split("C:\\x.NPZ:y"), ("C:\\x.NPZ".to_owned(), Some("y")));
         assert_eq!(split("x.npz"), ("x.npz".to_owned(), None));
-        assert_eq!(split("x.csv:y"), ("x.csv:y".to_owned(), None));
+        assert_eq!(split("x.csv:y"), ("x.csv".to_owned(), Some("y")));
+        assert_eq!(split("x.npy:y"), ("x.npy:y".to_owned(), None));
     }
 }

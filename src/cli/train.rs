@@ -139,7 +139,7 @@ impl Train {
                 false => before.missing,
             },
             columns: match files.columns.columns() {
-                columns if columns.is_empty() => before.columns,
+                columns if columns == Columns::default() => before.columns,
                 columns => Columns {
                     apart: before.columns.apart,
                     ..columns

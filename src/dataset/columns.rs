@@ -10,6 +10,8 @@ use crate::quote::{listed, quoted};
 ///
 /// A column is named as it stands in the header, by a pattern (`x_*`, `dim?`), or by the first and the last of a stretch
 /// (`width..mass`).
+///
+/// No field may be left out where it is written: a page's messages have no names of fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default)]
 pub struct Columns {
@@ -17,8 +19,9 @@ pub struct Columns {
     pub features: Vec<String>,
     /// Not these.
     pub ignore: Vec<String>,
+    /// Labels that mean that a row has no class; where nothing is chosen, they are found by what they are.
+    pub unlabelled: Option<Vec<String>>,
     /// Columns that settings name, to split by or to draw by: they are kept as text, and are no features.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub apart: Vec<String>,
 }
 

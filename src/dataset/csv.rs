@@ -4,10 +4,11 @@ mod scan;
 
 use csv_core::{ReadRecordResult, Reader, ReaderBuilder};
 
-use super::Table;
 use super::foreign::{self, saved_again};
 use super::table::{Builder, Cell, delimiter_argument};
+use super::{Choice, Table, vectors};
 use crate::error::{Error, Result};
+use crate::quote::quoted;
 use scan::{Header, Layout, Scan};
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
@@ -20,8 +21,9 @@ const MEASURED_ROWS: usize = 256;
 #[derive(Debug)]
 pub(super) struct CsvReader {
     name: String,
-    /// The column of the label, where one was chosen.
-    chosen: Option<String>,
+    /// The column of the label, and that of vectors, where they were chosen.
+    label: Option<String>,
+    vector: Option<String>,
     /// Bytes of the file.
     total: u64,
     /// The first bytes, until they tell the layout.
@@ -30,11 +32,12 @@ pub(super) struct CsvReader {
 }
 
 impl CsvReader {
-    /// Begins with a file of this name and so many bytes; `label` is the column that is the label, where one was chosen.
-    pub(super) fn new(name: &str, total: u64, label: Option<&str>) -> Self {
+    /// Begins with a file of this name and so many bytes; `choice` says which column is the label, and which list the features.
+    pub(super) fn new(name: &str, total: u64, choice: Choice<'_>) -> Self {
         Self {
             name: name.to_owned(),
-            chosen: label.map(str::to_owned),
+            label: choice.labels.map(str::to_owned),
+            vector: choice.features.map(str::to_owned),
             total,
             start: Vec::new(),
             parser: None,
@@ -69,7 +72,8 @@ impl CsvReader {
         let content = start.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&start);
         let layout = scan::layout(name, content);
         let content = &content[layout.skipped..];
-        let parser = Parser::new(name, self.total, self.chosen.clone(), layout);
+        let mut parser = Parser::new(name, self.total, layout);
+        (parser.label, parser.wanted) = (self.label.clone(), self.vector.clone());
         self.parser.insert(parser).push(content)
     }
 
@@ -87,11 +91,35 @@ impl CsvReader {
     }
 }
 
+/// The numbers of a cell that holds them as text, as Python and NumPy write a list: `[0.5, 1]`, `[0.5 1]`. None of another cell, nor of
+/// one number.
+fn list(cell: &str) -> Option<Vec<f32>> {
+    let inner = cell.strip_prefix('[')?.strip_suffix(']')?;
+    let number = |text: &str| match text {
+        "None" | "null" => Some(f32::NAN),
+        text => text.parse().ok(),
+    };
+    let numbers: Option<Vec<f32>> = match inner.contains(',') {
+        true => inner.split(',').map(|text| number(text.trim())).collect(),
+        false => inner.split_whitespace().map(number).collect(),
+    };
+    numbers.filter(|numbers| numbers.len() > 1)
+}
+
+/// A table that has begun: its vector, by its cell and how many numbers it has, and what is said of it.
+struct Begun {
+    builder: Builder,
+    vector: Option<(usize, usize)>,
+    note: Option<String>,
+}
+
 /// A table while it is parsed.
 #[derive(Debug)]
 struct Parser {
     name: String,
-    chosen: Option<String>,
+    /// The column of the label, and that of vectors, where they were chosen.
+    label: Option<String>,
+    wanted: Option<String>,
     total: u64,
     scan: Scan,
     header: Header,
@@ -107,15 +135,20 @@ struct Parser {
     ends_len: usize,
     /// Bytes of all records so far.
     bytes: u64,
+    /// The first line, until the second tells which columns hold vectors.
+    first: Vec<String>,
+    /// The cell of a row that is written as a list of numbers, and how many.
+    vector: Option<(usize, usize)>,
     builder: Option<Builder>,
 }
 
 impl Parser {
-    fn new(name: &str, total: u64, chosen: Option<String>, layout: Layout) -> Self {
+    fn new(name: &str, total: u64, layout: Layout) -> Self {
         let delimiter = layout.delimiter;
         Self {
             name: name.to_owned(),
-            chosen,
+            label: None,
+            wanted: None,
             total,
             scan: Scan::new(name, delimiter, 1 + layout.skipped_lines),
             header: layout.header,
@@ -127,6 +160,8 @@ impl Parser {
             cells_len: 0,
             ends_len: 0,
             bytes: 0,
+            first: Vec::new(),
+            vector: None,
             builder: None,
         }
     }
@@ -163,7 +198,7 @@ impl Parser {
     /// Rows that were taken, the first line too.
     fn rows(&self) -> usize {
         let rows = self.builder.as_ref().map(|builder| 1 + builder.rows());
-        rows.unwrap_or(0)
+        rows.unwrap_or(usize::from(!self.first.is_empty()))
     }
 
     /// Takes a record.
@@ -185,19 +220,27 @@ impl Parser {
             let start = at.checked_sub(1).map_or(0, |before| ends[before]);
             text[start..ends[at]].trim()
         };
-        let Some(builder) = &mut self.builder else {
+        if self.first.is_empty() {
             let mut first: Vec<String> = (0..ends.len()).map(|at| cell(at).to_owned()).collect();
             match self.header {
                 Header::AsMany => {}
                 Header::OneLess => first.insert(0, ROW_NAMES.to_owned()),
                 Header::OneMore => drop(first.pop()),
             }
-            let builder = Builder::new(name, first, self.chosen.as_deref());
-            self.builder = Some(builder.with_decimal_comma(delimiter == b';'));
+            self.first = first;
+            return Ok(());
+        }
+        if self.builder.is_none() {
+            let cells: Vec<&str> = (0..ends.len()).map(cell).collect();
+            let begun = self.begun(&cells)?;
+            (self.vector, self.builder) = (begun.vector, Some(begun.builder));
+            self.notes.extend(begun.note);
+        }
+        let Some(builder) = &mut self.builder else {
             return Ok(());
         };
-        if ends.len() != builder.columns() {
-            let (expected, len) = (builder.columns(), ends.len());
+        if ends.len() != self.first.len() {
+            let (expected, len) = (self.first.len(), ends.len());
             let s = if len == 1 { "" } else { "s" };
             let line = self.scan.line_of(row);
             return Err(Error::Data(format!(
@@ -211,12 +254,72 @@ impl Parser {
             let likely = self.total.saturating_mul(row as u64) / self.bytes.max(1);
             builder.expect(likely.min(most));
         }
-        builder.push(|at| Cell::Text(cell(at)))
+        let Some((vector, dim)) = self.vector else {
+            return builder.push(|at| Cell::Text(cell(at)));
+        };
+        let values = match cell(vector) {
+            "" => vec![f32::NAN; dim],
+            text => list(text).filter(|values| values.len() == dim).ok_or_else(|| {
+                let (line, column) = (self.scan.line_of(row), quoted(&self.first[vector]));
+                let problem = match (list(text), text.contains("...")) {
+                    (Some(values), _) => format!("holds {} numbers, expected {dim} as in the first row", values.len()),
+                    (None, true) => "holds a list that was cut short with \"...\": save the table with pandas' .to_parquet(..), which keeps every number".to_owned(),
+                    (None, false) => format!("holds {}, expected {dim} numbers in brackets as in the first row", quoted(text)),
+                };
+                Error::Data(format!("{name}, line {line}: column {column} {problem}"))
+            })?,
+        };
+        builder.push(|at| match at.checked_sub(vector) {
+            None => Cell::Text(cell(at)),
+            Some(place) if place < dim => Cell::Number(values[place]),
+            Some(_) => Cell::Text(cell(at + 1 - dim)),
+        })
+    }
+
+    /// The table of the first line, where the first row has these cells: those of one column may be lists of numbers.
+    fn begun(&self, cells: &[&str]) -> Result<Begun> {
+        let dims = cells
+            .iter()
+            .map(|cell| list(cell).map_or(0, |values| values.len()));
+        let lists = self.first.iter().zip(dims).enumerate();
+        let lists = lists.filter(|(_, (_, dim))| *dim > 0);
+        let (places, lists): (Vec<usize>, Vec<(&str, usize)>) = lists
+            .map(|(at, (name, dim))| (at, (name.as_str(), dim)))
+            .unzip();
+        let chosen = vectors::choose(&self.name, &lists, self.wanted.as_deref())?;
+        let mut columns = self.first.clone();
+        let (mut text, mut vector, mut note) = (Vec::new(), None, None);
+        if let Some(chosen) = chosen {
+            let (at, (name, dim)) = (places[chosen], lists[chosen]);
+            columns.splice(at..=at, (0..dim).map(|part| format!("{name}[{part}]")));
+            text = (0..columns.len())
+                .filter(|column| !(at..at + dim).contains(column))
+                .collect();
+            let others = lists.iter().filter(|(other, _)| *other != name);
+            let others: Vec<String> = others.map(|(name, _)| (*name).to_owned()).collect();
+            note = vectors::note(&self.name, name, self.wanted.as_deref(), &others);
+            vector = Some((at, dim));
+        }
+        let builder = Builder::new(&self.name, columns, self.label.as_deref());
+        let mut builder = builder.with_decimal_comma(self.delimiter == b';');
+        if vector.is_some() {
+            // As beside a list of JSON Lines: numbers beside it are no features.
+            builder.are_text(&text);
+            builder.has_vector();
+        }
+        Ok(Begun {
+            builder,
+            vector,
+            note,
+        })
     }
 
     /// The table; none of a file without a line.
     fn finish(mut self) -> Result<Option<Table>> {
         self.parse(&[])?;
+        if self.builder.is_none() && !self.first.is_empty() {
+            self.builder = Some(self.begun(&[])?.builder);
+        }
         let notes = self.notes;
         let (empty_line, long_cells) = (self.scan.empty_line, self.scan.long_cells);
         let lines = self.scan.finish()?;
@@ -358,7 +461,7 @@ mod tests {
         };
         let features = |text: &str, names: &[String], dim| {
             let file = file(text);
-            let rows = TableReader::read(&file, None)
+            let rows = TableReader::read(&file, Choice::default())
                 .and_then(|table| table.into_features(names, dim, &[], &Columns::default()));
             rows.map(|rows| rows.values)
                 .map_err(|error| error.to_string())
@@ -456,8 +559,8 @@ mod tests {
                  pd.read_csv(\"data.csv\", sep=\"\\t\", decimal=\",\").to_csv(\"data_clean.csv\", index=False)`",
             ),
             (
-                "x;z;label\n1;1,5;a\n2;1.234,5;b\n3;2;b\n",
-                "data.csv, line 3: column \"z\" holds \"1.234,5\", which is not a number",
+                "x;z;label\n1;1,5;a\n2;12.34,5;b\n3;2;b\n",
+                "data.csv, line 3: column \"z\" holds \"12.34,5\", which is not a number",
             ),
             (
                 "x,label\n1,a\n2,\n",
@@ -492,7 +595,7 @@ mod tests {
             bytes: vec![0x89],
         };
         assert_eq!(
-            TableReader::read(&png, None)
+            TableReader::read(&png, Choice::default())
                 .expect_err("refused")
                 .to_string(),
             "cat.png: only CSV, JSON Lines, Parquet, NPY, NPZ, safetensors and AnnData files are read: save the data as one of these"
@@ -508,10 +611,17 @@ mod tests {
             text += &format!("{late};{},25;{kind};{}\r\n", row % 7, row % 5);
         }
         // Two columns of text: the label has to be chosen.
-        let guessed = TableReader::read(&file(&text), None).expect("reads");
+        let guessed = TableReader::read(&file(&text), Choice::default()).expect("reads");
         assert_eq!(guessed.header(), ["late", "x", "kind", "n"]);
         assert!(Labelled::of_table(guessed, None, Choice::default()).is_err());
-        let whole = TableReader::read(&file(&text), Some("kind")).expect("reads");
+        let whole = TableReader::read(
+            &file(&text),
+            Choice {
+                labels: Some("kind"),
+                ..Choice::default()
+            },
+        )
+        .expect("reads");
         let rows = Labelled::of_table(whole, None, Choice::default()).expect("reads");
         assert_eq!(
             (rows.dim, &rows.values[..4]),
@@ -526,8 +636,15 @@ mod tests {
             ("", "word")
         );
         for part in [1, 2, 3, 64, 4096] {
-            let mut reader =
-                TableReader::new("x.csv", text.len() as u64, Some("kind")).expect("a table");
+            let mut reader = TableReader::new(
+                "x.csv",
+                text.len() as u64,
+                Choice {
+                    labels: Some("kind"),
+                    ..Choice::default()
+                },
+            )
+            .expect("a table");
             let mut parts = text.as_bytes().chunks(part);
             parts
                 .try_for_each(|part| reader.push(part))

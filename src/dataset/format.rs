@@ -62,6 +62,11 @@ impl Format {
         matches!(self, Self::Npz | Self::Safetensors | Self::Hdf5)
     }
 
+    /// Whether files of this format are tables that can have columns of lists.
+    pub fn has_lists(self) -> bool {
+        matches!(self, Self::Table | Self::JsonLines | Self::Parquet)
+    }
+
     /// The endings of files that are read, unpacked.
     pub fn endings() -> impl Iterator<Item = &'static str> {
         ENDINGS.iter().map(|(ending, _)| *ending)

@@ -18,7 +18,7 @@ use super::ParquetFile;
 use super::arrays::Arrays;
 #[cfg(not(target_arch = "wasm32"))]
 use super::named_file::{self, Opened};
-use super::{NamedFile, Table, TableReader, Texts, foreign, npy};
+use super::{Choice, NamedFile, Table, TableReader, Texts, foreign, npy};
 use crate::error::Result;
 use crate::working::Working;
 
@@ -95,22 +95,22 @@ impl Input<'_> {
         refusal.map_or(Ok(()), Err)
     }
 
-    /// Reads a table; of text one part is held at a time. `label` is the column that is the label, where one was chosen; `say` hears
+    /// Reads a table; of text one part is held at a time. `choice` says which column is the label, and which list the features; `say` hears
     /// how much of a file on the disk is done.
     ///
     /// # Errors
     /// As [`TableReader::read`].
-    pub(super) fn table(self, label: Option<&str>, say: impl Fn(Working)) -> Result<Table> {
+    pub(super) fn table(self, choice: Choice<'_>, say: impl Fn(Working)) -> Result<Table> {
         #[cfg(feature = "parquet")]
         if Format::of(self.name()) == Some(Format::Parquet) {
-            return self.parquet()?.table(label, &say);
+            return self.parquet()?.table(choice, &say);
         }
         #[cfg(all(target_arch = "wasm32", not(feature = "parquet")))]
         let _ = say;
         match self {
             Self::Whole(file) => {
                 let mut reader =
-                    TableReader::begin(&file.name, file.bytes.len() as u64, label, &file.bytes)?;
+                    TableReader::begin(&file.name, file.bytes.len() as u64, choice, &file.bytes)?;
                 let mut parts = file.bytes.chunks(PART_BYTES);
                 parts.try_for_each(|part| reader.push(part))?;
                 reader.finish()
@@ -128,7 +128,7 @@ impl Input<'_> {
                     });
                     let mut reading = match reader.take() {
                         Some(reading) => reading,
-                        None => TableReader::begin(&name, total, label, part)?,
+                        None => TableReader::begin(&name, total, choice, part)?,
                     };
                     reading.push(part)?;
                     reader = Some(reading);
@@ -136,7 +136,7 @@ impl Input<'_> {
                 })?;
                 match reader {
                     Some(reader) => reader.finish(),
-                    None => TableReader::begin(&name, 0, label, &[])?.finish(),
+                    None => TableReader::begin(&name, 0, choice, &[])?.finish(),
                 }
             }
         }

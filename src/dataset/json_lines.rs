@@ -10,10 +10,12 @@ use serde_json::Value;
 
 use super::lines::Lines;
 use super::table::{Builder, Cell, MOST_COLUMNS};
-use super::{Table, foreign};
+use super::{Choice, Table, foreign, vectors};
 use crate::error::{Error, Result};
 use crate::quote::{listed, quoted};
 
+/// What holds a list that is not the features.
+const OTHER_LIST: &str = "another list of numbers";
 /// Bytes of a line at most.
 const MAX_LINE_BYTES: usize = 16 << 20;
 /// Keys that are named as left out, at most.
@@ -24,6 +26,8 @@ const MOST_OTHERS: usize = 100;
 pub(super) struct JsonLinesReader {
     name: String,
     chosen: Option<String>,
+    /// The key of the vector, where one was chosen.
+    vector: Option<String>,
     /// Bytes of the file.
     total: u64,
     /// The line that has begun.
@@ -50,11 +54,12 @@ enum Holds {
 }
 
 impl JsonLinesReader {
-    /// Begins with a file of this name and so many bytes; `label` is the key that is the label, where one was chosen.
-    pub(super) fn new(name: &str, total: u64, label: Option<&str>) -> Self {
+    /// Begins with a file of this name and so many bytes; `choice` says which key is the label, and which list the features.
+    pub(super) fn new(name: &str, total: u64, choice: Choice<'_>) -> Self {
         Self {
             name: name.to_owned(),
-            chosen: label.map(str::to_owned),
+            chosen: choice.labels.map(str::to_owned),
+            vector: choice.features.map(str::to_owned),
             total,
             line: Vec::new(),
             ended: 0,
@@ -128,7 +133,7 @@ impl JsonLinesReader {
             ))
         })?;
         if self.builder.is_none() {
-            self.begin(&fields, line.len() as u64 + 1);
+            self.begin(&fields, line.len() as u64 + 1)?;
         }
         let mut cells: Vec<Cell<'_>> = Vec::new();
         let columns = self.builder.as_ref().map_or(0, Builder::columns);
@@ -175,12 +180,14 @@ impl JsonLinesReader {
     }
 
     /// Makes columns of the fields of the first line.
-    fn begin(&mut self, fields: &[(String, Field)], bytes: u64) {
-        let dim_of = |field: &Field| match field {
-            Field::Vector(values) => values.len(),
-            _ => 0,
-        };
-        let longest = fields.iter().map(|(_, field)| dim_of(field)).max();
+    fn begin(&mut self, fields: &[(String, Field)], bytes: u64) -> Result<()> {
+        let lists = fields.iter().filter_map(|(name, field)| match field {
+            Field::Vector(values) => Some((name.as_str(), values.len())),
+            _ => None,
+        });
+        let lists: Vec<(&str, usize)> = lists.collect();
+        let vector = vectors::choose(&self.name, &lists, self.vector.as_deref())?;
+        let vector = vector.map(|at| lists[at].0);
         let (mut columns, mut has_vector) = (Vec::new(), false);
         for (name, field) in fields {
             let first = columns.len();
@@ -189,13 +196,13 @@ impl JsonLinesReader {
                     columns.push(name.clone());
                     Holds::Text(first)
                 }
-                Field::Vector(values) if !has_vector && Some(values.len()) == longest => {
+                Field::Vector(values) if Some(name.as_str()) == vector => {
                     has_vector = true;
                     let dim = values.len();
                     columns.extend((0..dim).map(|at| format!("{name}[{at}]")));
                     Holds::Vector { first, dim }
                 }
-                Field::Vector(_) => Holds::Nothing("a list of numbers beside a longer one"),
+                Field::Vector(_) => Holds::Nothing(OTHER_LIST),
                 Field::Other(what) => Holds::Nothing(what),
             };
             self.keys.insert(name.clone(), holds);
@@ -212,6 +219,7 @@ impl JsonLinesReader {
         }
         builder.expect(self.total / bytes);
         self.builder = Some(builder);
+        Ok(())
     }
 
     /// The table, once all bytes were pushed.
@@ -224,6 +232,18 @@ impl JsonLinesReader {
             return Err(Error::Data(format!("{}: the file is empty", self.name)));
         };
         let mut table = builder.finish(Some(self.lines), None, false)?;
+        let is_vector = |(_, holds): &(&String, &Holds)| matches!(holds, Holds::Vector { .. });
+        let taken = self.keys.iter().find(is_vector);
+        let lists = self
+            .keys
+            .iter()
+            .filter(|(_, holds)| **holds == Holds::Nothing(OTHER_LIST));
+        let mut lists: Vec<String> = lists.map(|(name, _)| name.clone()).collect();
+        lists.sort_unstable();
+        let note = taken.and_then(|(taken, _)| {
+            vectors::note(&self.name, taken, self.vector.as_deref(), &lists)
+        });
+        note.into_iter().for_each(|note| table.note(note));
         let left = self
             .keys
             .into_iter()
@@ -233,8 +253,10 @@ impl JsonLinesReader {
             });
         let mut left: Vec<(String, &'static str)> = left.collect();
         left.sort_unstable();
-        if !left.is_empty() {
-            let names = listed(left.iter().map(|(name, _)| name.as_str()));
+        let unlike = left.iter().filter(|(_, what)| *what != OTHER_LIST);
+        let unlike: Vec<&str> = unlike.map(|(name, _)| name.as_str()).collect();
+        if !unlike.is_empty() {
+            let names = listed(unlike.into_iter());
             table.note(format!("left out, no number or text: {names}"));
         }
         table.leave_unread(left);
@@ -333,7 +355,7 @@ mod tests {
 
     fn read(text: &str) -> Result<Labelled, String> {
         let parts = [1, 7, text.len().max(1)].map(|part| {
-            let mut reader = JsonLinesReader::new("x.jsonl", text.len() as u64, None);
+            let mut reader = JsonLinesReader::new("x.jsonl", text.len() as u64, Choice::default());
             let mut parts = text.as_bytes().chunks(part);
             let table = parts.try_for_each(|part| reader.push(part));
             let table = table.and_then(|()| reader.finish());

@@ -4,7 +4,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::input::Input;
-use super::{Columns, Format, Missing, RowSource, Table, Texts, arrays, class_names, npy, places};
+use super::{
+    Columns, Format, Missing, RowSource, Table, Texts, arrays, class_names, npy, places, unlabelled,
+};
 use crate::error::{Error, Result};
 use crate::order;
 use crate::quote::{listed, quoted};
@@ -22,7 +24,7 @@ pub struct NamedFile {
 /// What is taken from a file that offers several.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Choice<'a> {
-    /// The array of features in an NPZ.
+    /// The array of features in an NPZ, or the column of lists of numbers in a table.
     pub features: Option<&'a str>,
     /// The column of labels in a table, or their array in an NPZ.
     pub labels: Option<&'a str>,
@@ -30,6 +32,22 @@ pub struct Choice<'a> {
     pub columns: Option<&'a Columns>,
     /// What becomes of cells that hold no number; `None` where nobody can choose, and they are refused.
     pub missing: Option<Missing>,
+}
+
+impl Choice<'_> {
+    /// What is taken from the file of the features, whose labels may be elsewhere.
+    pub fn own(self, has_labels: bool) -> Self {
+        let labels = self.labels.filter(|_| !has_labels);
+        Self { labels, ..self }
+    }
+
+    /// What is taken from a file of labels.
+    fn of_labels(self) -> Self {
+        Self {
+            features: None,
+            ..self
+        }
+    }
 }
 
 /// Rows of features or embeddings with a label each.
@@ -133,11 +151,11 @@ impl Labelled {
                 Self::beside(&name, data.matrix()?, Vec::new(), labels, choice)?
             }
             (labels, _) => {
-                let own = choice.labels.filter(|_| labels.is_none());
+                let own = choice.own(labels.is_some());
                 return Self::of_table_beside(data.table(own, say)?, labels, choice);
             }
         };
-        rows.settle(choice.missing)?;
+        rows.settle(choice)?;
         Ok(rows)
     }
 
@@ -177,7 +195,7 @@ impl Labelled {
                 rows
             }
         };
-        rows.settle(choice.missing)?;
+        rows.settle(choice)?;
         Ok(rows)
     }
 
@@ -200,7 +218,7 @@ impl Labelled {
             #[cfg(feature = "parquet")]
             Some(Format::Parquet) => input.parquet().map(|file| file.label_choices()),
             _ => input
-                .table(None, |_| ())
+                .table(Choice::default(), |_| ())
                 .map(|table| table.header().to_vec()),
         };
         read.unwrap_or_default()
@@ -250,7 +268,7 @@ impl Labelled {
                 Self::beside(&name, matrix, notes, labels, choice)?
             }
         };
-        rows.settle(choice.missing)?;
+        rows.settle(choice)?;
         Ok(rows)
     }
 
@@ -369,7 +387,7 @@ impl Labelled {
                 file.arrays(|arrays| arrays::read_labels(arrays, choice.labels, known, check))
             }
             _ => {
-                let mut table = file.table(choice.labels, |_| ())?;
+                let mut table = file.table(choice.of_labels(), |_| ())?;
                 // A first line of numbers is a label or the name of the labels: the rows tell.
                 table.expect(rows(table.rows()));
                 check_counts(of, rows(table.rows()), &name, table.rows())?;
@@ -383,12 +401,17 @@ impl Labelled {
     }
 
     /// Checks rows and labels against each other, does what was chosen about cells without a number, and checks every value.
-    fn settle(&mut self, missing: Option<Missing>) -> Result<()> {
+    fn settle(&mut self, choice: Choice<'_>) -> Result<()> {
+        let missing = choice.missing;
         // What a file of labels said is there already.
         let mut notes = class_names::settle(&mut self.labels);
         notes.retain(|note| !self.notes.contains(note));
         self.notes.extend(notes);
         check_counts(&self.name, self.rows(), &self.name, self.labels.len())?;
+        let chosen = choice
+            .columns
+            .and_then(|columns| columns.unlabelled.as_deref());
+        unlabelled::settle(self, chosen, missing.is_some());
         self.missing = missing.unwrap_or_default();
         self.missing.apply(self)?;
         let Self {
@@ -578,7 +601,7 @@ mod tests {
                 labels: labels.iter().collect(),
                 ..Labelled::default()
             };
-            rows.settle(None)
+            rows.settle(Choice::default())
                 .and_then(|()| Dataset::new(rows))
                 .expect_err("refused")
                 .to_string()

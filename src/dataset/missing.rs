@@ -131,16 +131,21 @@ fn drop_rows(rows: &mut Labelled) {
         return;
     }
     rows.notes.push(rows_note(left_out, keep.len()));
-    let mut kept = 0;
+    keep_rows(rows, &keep);
+}
+
+/// Leaves out the rows for which `keep`, by row, does not say so.
+pub(super) fn keep_rows(rows: &mut Labelled, keep: &[bool]) {
+    let (dim, mut kept) = (rows.dim.max(1), 0);
     for row in (0..keep.len()).filter(|row| keep[*row]) {
         rows.values
             .copy_within(row * dim..(row + 1) * dim, kept * dim);
         kept += 1;
     }
     rows.values.truncate(kept * dim);
-    rows.labels.retain(&keep);
+    rows.labels.retain(keep);
     for (_, cells) in &mut rows.columns {
-        cells.retain(&keep);
+        cells.retain(keep);
     }
 }
 

@@ -30,6 +30,7 @@ mod mirrored;
 mod missing;
 #[cfg(not(target_arch = "wasm32"))]
 mod named_file;
+mod notation;
 pub(crate) mod npy;
 mod npy_rows;
 mod npz;
@@ -44,6 +45,8 @@ mod suited;
 mod table;
 mod table_reader;
 mod texts;
+mod unlabelled;
+mod vectors;
 
 use std::collections::{HashMap, HashSet};
 

@@ -17,7 +17,7 @@ use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader, RowGroupMe
 
 use super::guarded::guarded;
 use super::table::{Builder, Cell, MOST_COLUMNS};
-use super::{Choice, Labelled, NamedFile, Table, foreign};
+use super::{Choice, Labelled, NamedFile, Table, foreign, vectors};
 use crate::error::{Error, Result};
 use crate::ledger::Bytes;
 use crate::quote::{cut, listed, quoted};
@@ -128,7 +128,7 @@ impl ParquetFile {
         choice: Choice<'_>,
         say: impl Fn(Working),
     ) -> Result<Labelled> {
-        let own = choice.labels.filter(|_| labels.is_none());
+        let own = choice.own(labels.is_some());
         Labelled::of_table(self.table(own, &say)?, labels, choice)
     }
 
@@ -139,15 +139,15 @@ impl ParquetFile {
         columns.map(|column| column.name).collect()
     }
 
-    /// Reads the table; `label` is the column that is the label, where one was chosen. `say` hears how many rows are read.
+    /// Reads the table; `choice` says which column is the label, and which list the features. `say` hears how many rows are read.
     ///
     /// # Errors
     /// [`Error::Data`] with the file, the place and what to do.
-    pub fn table(&self, label: Option<&str>, say: &dyn Fn(Working)) -> Result<Table> {
-        guarded(&self.name, || self.read(label, say))
+    pub fn table(&self, choice: Choice<'_>, say: &dyn Fn(Working)) -> Result<Table> {
+        guarded(&self.name, || self.read(choice, say))
     }
 
-    fn read(&self, label: Option<&str>, say: &dyn Fn(Working)) -> Result<Table> {
+    fn read(&self, choice: Choice<'_>, say: &dyn Fn(Working)) -> Result<Table> {
         let Columns {
             mut read,
             mut others,
@@ -155,18 +155,15 @@ impl ParquetFile {
         } = Columns::of(self.about.file_metadata());
         let groups = self.about.row_groups().iter();
         let groups: Vec<&RowGroupMetaData> = groups.filter(|group| group.num_rows() != 0).collect();
-        // Of several lists the longest is the features, as in a file of JSON lines.
         let vector = match groups.first() {
-            Some(first) => self.longest_list(first, &read)?,
+            Some(first) => self.list(first, &read, choice.features)?,
             None => None,
         };
         let dim = vector.map_or(0, |(_, dim)| dim);
         let vector = vector.map(|(leaf, _)| leaf);
         let is_left = |column: &Column| column.element.is_some() && Some(column.leaf) != vector;
-        others.extend(
-            read.extract_if(.., |column| is_left(column))
-                .map(|column| (column.name, "a list of numbers beside a longer one")),
-        );
+        let lists = read.extract_if(.., |column| is_left(column));
+        let lists: Vec<String> = lists.map(|column| column.name).collect();
         let (mut names, mut places, mut are_text) = (Vec::new(), Vec::new(), Vec::new());
         for (at, column) in read.iter().enumerate() {
             if column.element.is_some() {
@@ -182,7 +179,7 @@ impl ParquetFile {
             places.push(Place::Cell(at));
         }
         let rows = self.check_size(&groups, names.len(), &others)?;
-        let mut builder = Builder::new(&self.name, names, label);
+        let mut builder = Builder::new(&self.name, names, choice.labels);
         builder.are_text(&are_text);
         if vector.is_some() {
             builder.has_vector();
@@ -200,6 +197,10 @@ impl ParquetFile {
             })?;
         }
         let mut table = builder.finish(None, None, false)?;
+        let taken = read.iter().find(|column| Some(column.leaf) == vector);
+        let note =
+            taken.and_then(|taken| vectors::note(&self.name, &taken.name, choice.features, &lists));
+        note.into_iter().for_each(|note| table.note(note));
         if !index.is_empty() {
             let names = listed(index.iter().map(String::as_str));
             table.note(format!("left out, the index: {names}"));
@@ -217,26 +218,34 @@ impl ParquetFile {
                 named(&decimals)
             ));
         }
+        others.extend(
+            lists
+                .into_iter()
+                .map(|name| (name, "another list of numbers")),
+        );
         table.leave_unread(others);
         Ok(table)
     }
 
-    /// The column of the longest lists in the first rows, and how long those are; none where there is none.
-    fn longest_list(
+    /// The column whose lists are the features, and how long those are in the first rows; none where there is none.
+    fn list(
         &self,
         group: &RowGroupMetaData,
         columns: &[Column],
+        wanted: Option<&str>,
     ) -> Result<Option<(usize, usize)>> {
-        let mut longest: Option<(usize, usize)> = None;
+        let (mut lists, mut leaves) = (Vec::new(), Vec::new());
         for column in columns.iter().filter(|column| column.element.is_some()) {
             let mut reading = self.reading(group, column, 0)?;
             let length = reading.longest(LOOKED_AT);
             let length = length.map_err(|problem| self.problem(column, 0, 0, problem))?;
-            if length > longest.map_or(0, |(_, longest)| longest) {
-                longest = Some((column.leaf, length));
+            if length > 0 {
+                lists.push((column.name.as_str(), length));
+                leaves.push(column.leaf);
             }
         }
-        Ok(longest)
+        let chosen = vectors::choose(&self.name, &lists, wanted)?;
+        Ok(chosen.map(|at| (leaves[at], lists[at].1)))
     }
 
     /// How many rows there are, where the memory may hold so many.

@@ -9,6 +9,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use super::foreign::{self, saved_again};
 use super::lines::Lines;
+use super::notation::{self, Notation, Seen};
 use super::row_numbers::{self, Counter, Counts};
 use super::texts::Gathered;
 use super::{
@@ -94,10 +95,10 @@ impl Cell<'_> {
     }
 
     /// The number of a cell, and the whole number that it is; NaN where it is none.
-    fn exactly(self, decimal_comma: bool) -> (f64, Option<i64>) {
+    fn exactly(self, notation: Notation) -> (f64, Option<i64>) {
         let number = match self {
             Cell::Text(text) => {
-                let number = number::<f64>(text, decimal_comma).unwrap_or(f64::NAN);
+                let number = notation.read(text).unwrap_or(f64::NAN);
                 return (number, row_numbers::whole(text, number));
             }
             Cell::Number(number) => f64::from(number),
@@ -148,6 +149,8 @@ struct Few {
 #[derive(Debug, Default)]
 struct Column {
     kind: Kind,
+    /// How its numbers are written.
+    notation: Notation,
     /// Cells of the first rows that are not missing, up to [`LOOKED_AT`], and numbers among them.
     filled: u8,
     numbers: u8,
@@ -177,7 +180,7 @@ impl Column {
         let is_number = match cell {
             Cell::Text(text) if is_missing(text) => return,
             // A decimal comma makes a number as well: one that is refused when it is parsed, unless semicolons part the cells.
-            Cell::Text(text) => is_number(text),
+            Cell::Text(text) => notation::is_number(text),
             _ => true,
         };
         if self.filled < LOOKED_AT {
@@ -190,14 +193,13 @@ impl Column {
     fn count(
         &mut self,
         cell: Cell<'_>,
-        decimal_comma: bool,
         see: impl Fn(&mut Counter, f64, Option<i64>) -> bool,
     ) -> isize {
         let Some(counter) = &mut self.counter else {
             return 0;
         };
         let before = counter.held() as isize;
-        let (number, whole) = cell.exactly(decimal_comma);
+        let (number, whole) = cell.exactly(self.notation);
         if !see(counter, number, whole) {
             self.counter = None;
             return -before;
@@ -386,11 +388,36 @@ impl Builder {
         Ok(())
     }
 
+    /// Tells how the numbers of each column are written.
+    fn tell_notations(&mut self) {
+        let numbers = self
+            .columns
+            .iter()
+            .map(|column| column.kind == Kind::Numbers);
+        let seen: Vec<Seen> = numbers
+            .enumerate()
+            .map(|(at, is_numbers)| {
+                let mut seen = Seen::default();
+                let rows = self.held.iter().filter(|_| is_numbers);
+                rows.for_each(|row| match row.cell(at) {
+                    Cell::Text(text) => seen.see(text),
+                    _ => {}
+                });
+                seen
+            })
+            .collect();
+        let file = seen.iter().copied().fold(Seen::default(), Seen::with);
+        for (column, seen) in self.columns.iter_mut().zip(seen) {
+            column.notation = seen.notation(file, self.decimal_comma);
+        }
+    }
+
     /// Tells the columns apart by the rows that were held, and takes those.
     fn tell(&mut self) -> Result<()> {
         for column in &mut self.columns {
             column.decide();
         }
+        self.tell_notations();
         let fractions = |at: usize| {
             let mut cells = self.held.iter().map(|row| row.cell(at));
             cells.any(|cell| matches!(cell, Cell::Text(text) if is_fraction(text)))
@@ -471,11 +498,11 @@ impl Builder {
         };
         if column.place.is_some() {
             let number = match cell {
-                Cell::Text(text) => number::<f32>(text, self.decimal_comma),
+                Cell::Text(text) => column.notation.read(text),
                 cell => cell.number(),
             };
             let value = number.filter(|value| value.is_finite());
-            let more = column.count(cell, self.decimal_comma, Counter::see);
+            let more = column.count(cell, Counter::see);
             self.numbered = self.numbered.saturating_add_signed(more);
             if self.numbered > COUNTED
                 && let Some(counter) = &mut column.counter
@@ -560,7 +587,6 @@ impl Builder {
             name: self.name,
             first,
             chosen: self.chosen,
-            decimal_comma: self.decimal_comma,
             columns: Vec::with_capacity(self.columns.len()),
             width: self.width,
             values: self.values,
@@ -577,6 +603,7 @@ impl Builder {
             let texts = column.texts.map(|texts| texts.finish());
             table.columns.push(Told {
                 kind: column.kind,
+                notation: column.notation,
                 place: column.place,
                 texts,
                 left_out: column.left_out,
@@ -611,7 +638,7 @@ impl Builder {
         self.take(|at| Cell::Text(&first[at]))?;
         for ((column, counter), first) in self.columns.iter_mut().zip(&mut counters).zip(first) {
             column.counter = counter.take();
-            column.count(Cell::Text(first), self.decimal_comma, Counter::see_before);
+            column.count(Cell::Text(first), Counter::see_before);
         }
         self.values.rotate_right(self.width);
         for ((column, first), before) in self.columns.iter_mut().zip(first).zip(before) {
@@ -653,6 +680,7 @@ impl Few {
 #[derive(Debug)]
 struct Told {
     kind: Kind,
+    notation: Notation,
     place: Option<usize>,
     texts: Option<Texts>,
     left_out: bool,
@@ -668,7 +696,6 @@ pub struct Table {
     /// The cells of the first line, a header or not.
     first: Vec<String>,
     chosen: Option<String>,
-    decimal_comma: bool,
     columns: Vec<Told>,
     width: usize,
     /// `[rows, width]`, NaN where a cell is no finite number.
@@ -834,7 +861,7 @@ impl Table {
             let told = &self.columns[*column];
             let found = match (&told.odd, &told.texts) {
                 (_, Some(texts)) if told.kind == Kind::Text => {
-                    let is_odd = |cell: &str| number::<f32>(cell, self.decimal_comma).is_none();
+                    let is_odd = |cell: &str| told.notation.read::<f32>(cell).is_none();
                     texts.iter().enumerate().find(|(_, cell)| is_odd(cell))
                 }
                 (Some(odd), _) => {
@@ -858,7 +885,12 @@ impl Table {
         let (name, place) = (&self.name, self.place(row));
         let (column, problem) = (
             quoted(&self.header[columns[order]]),
-            self.problem(cell, count, can_choose),
+            self.problem(
+                cell,
+                self.columns[columns[order]].notation,
+                count,
+                can_choose,
+            ),
         );
         let message = format!("{name}, {place}: column {column} {problem}");
         Some(match message.ends_with(Missing::ADVICE) {
@@ -868,7 +900,7 @@ impl Table {
     }
 
     /// Why a cell is no feature, one of `count`, and what to do.
-    fn problem(&self, cell: &str, count: usize, can_choose: bool) -> String {
+    fn problem(&self, cell: &str, notation: Notation, count: usize, can_choose: bool) -> String {
         let with_a_point = || cell.replace(',', ".").parse::<f32>();
         let one_of = match count {
             0 | 1 => String::new(),
@@ -883,6 +915,23 @@ impl Table {
             "" => format!("has an empty cell{one_of}: {advice}"),
             _ if is_missing(cell) => {
                 format!("holds {shown}, a missing value{one_of}: {advice}")
+            }
+            _ if notation == Notation::Unsure && cell.contains(',') => {
+                let how = |argument: &str| match self.delimiter {
+                    Some(delimiter) => format!(
+                        ", with pandas {}",
+                        self.saved_again(delimiter, argument, "")
+                    ),
+                    None => String::new(),
+                };
+                format!(
+                    "holds {shown}, which is {} where the comma stands between thousands, and {} where it is a decimal comma, and the \
+                     column does not tell: write the first without it{}; or the second with a point{}",
+                    cell.replace(',', ""),
+                    cell.replacen(',', ".", 1),
+                    how(", thousands=\",\""),
+                    how(", decimal=\",\"")
+                )
             }
             _ if cell.contains(',') && with_a_point().is_ok() => {
                 let how = match self.delimiter {
@@ -1498,9 +1547,9 @@ fn is_a_row(first: &[String], columns: &[Column], second_rises: bool) -> bool {
         return !numbered && !names;
     }
     let mut cells = first.iter().zip(columns);
-    let numbers_on_numbers = cells
-        .clone()
-        .all(|(cell, column)| column.kind != Kind::Numbers || is_number(cell) || is_missing(cell));
+    let numbers_on_numbers = cells.clone().all(|(cell, column)| {
+        column.kind != Kind::Numbers || notation::is_number(cell) || is_missing(cell)
+    });
     let a_label = cells.any(|(cell, column)| {
         column.kind == Kind::Text && column.repeats_first && !is_missing(cell)
     });
@@ -1523,25 +1572,10 @@ pub(super) fn delimiter_argument(delimiter: u8) -> &'static str {
     }
 }
 
-/// A cell as a number, where a comma may stand for the decimal point or not.
-fn number<T: std::str::FromStr>(cell: &str, decimal_comma: bool) -> Option<T> {
-    let with_a_point = || {
-        let comma = decimal_comma && cell.contains(',');
-        comma.then(|| cell.replacen(',', ".", 1).parse().ok())?
-    };
-    cell.parse().ok().or_else(with_a_point)
-}
-
 /// Whether each cell is a larger number than the one before.
 fn rises(cells: impl Iterator<Item = impl AsRef<str>>) -> bool {
     let numbers = cells.map(|cell| cell.as_ref().parse::<f64>().unwrap_or(f64::NAN));
     numbers.is_sorted_by(|number, next| number < next)
-}
-
-/// Whether a cell is a number, with a decimal point or a comma.
-fn is_number(cell: &str) -> bool {
-    cell.parse::<f32>().is_ok()
-        || (cell.contains(',') && cell.replace(',', ".").parse::<f32>().is_ok())
 }
 
 /// Whether a cell is a number between two integers.

@@ -5,7 +5,7 @@ use super::csv::CsvReader;
 use super::foreign;
 use super::input::Input;
 use super::json_lines::JsonLinesReader;
-use super::{Format, NamedFile, Table};
+use super::{Choice, Format, NamedFile, Table};
 use crate::error::{Error, Result};
 #[cfg(not(target_arch = "wasm32"))]
 use crate::working::Working;
@@ -21,16 +21,16 @@ enum Reader {
 }
 
 impl TableReader {
-    /// Begins with a file of this name and so many bytes, unpacked; `label` is the column that is the label, where one was
-    /// chosen.
+    /// Begins with a file of this name and so many bytes, unpacked; `choice` says which column is the label, and which
+    /// list of numbers the features.
     ///
     /// # Errors
     /// [`Error::Data`] when a file of this name is no table.
-    pub fn new(name: &str, total: u64, label: Option<&str>) -> Result<Self> {
+    pub fn new(name: &str, total: u64, choice: Choice<'_>) -> Result<Self> {
         let reader = match Format::of(name) {
-            Some(Format::Table) => Reader::Csv(CsvReader::new(name, total, label).into()),
+            Some(Format::Table) => Reader::Csv(CsvReader::new(name, total, choice).into()),
             Some(Format::JsonLines) => {
-                Reader::JsonLines(JsonLinesReader::new(name, total, label).into())
+                Reader::JsonLines(JsonLinesReader::new(name, total, choice).into())
             }
             // Read where it is asked for, not pushed.
             Some(Format::Parquet) => {
@@ -69,10 +69,10 @@ impl TableReader {
     }
 
     /// The same, where `start` is what the file begins with: one of another program is refused.
-    pub(super) fn begin(name: &str, total: u64, label: Option<&str>, start: &[u8]) -> Result<Self> {
+    pub(super) fn begin(name: &str, total: u64, choice: Choice<'_>, start: &[u8]) -> Result<Self> {
         match foreign::refusal(name, start) {
             Some(error) => Err(error),
-            None => Self::new(name, total, label),
+            None => Self::new(name, total, choice),
         }
     }
 
@@ -80,8 +80,8 @@ impl TableReader {
     ///
     /// # Errors
     /// As [`TableReader::new`], [`TableReader::push`] and [`TableReader::finish`].
-    pub fn read(file: &NamedFile, label: Option<&str>) -> Result<Table> {
-        Input::from(file).table(label, |_| ())
+    pub fn read(file: &NamedFile, choice: Choice<'_>) -> Result<Table> {
+        Input::from(file).table(choice, |_| ())
     }
 
     /// Reads a file on the disk; of text, packed or not, one part is held at a time, and `say` hears how much is done.
@@ -91,9 +91,9 @@ impl TableReader {
     #[cfg(not(target_arch = "wasm32"))]
     pub fn open(
         path: &std::path::Path,
-        label: Option<&str>,
+        choice: Choice<'_>,
         say: impl Fn(Working),
     ) -> Result<Table> {
-        Input::open(path)?.table(label, say)
+        Input::open(path)?.table(choice, say)
     }
 }

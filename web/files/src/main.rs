@@ -149,7 +149,7 @@ fn rows(
                 )
             }
             Some(format) if format.is_table() => {
-                let own = choice.labels.filter(|_| labels.is_none());
+                let own = choice.own(labels.is_some());
                 let table = table(data, own, say)?;
                 let own = labels.is_none().then(|| table.header().to_vec());
                 (own, Labelled::of_table(table, labels.as_ref(), choice))
@@ -173,9 +173,9 @@ fn rows(
 }
 
 /// Reads a table part by part: its file is never there whole.
-fn table(file: &File, label: Option<&str>, say: impl Fn(Working)) -> Result<Table> {
+fn table(file: &File, choice: Choice<'_>, say: impl Fn(Working)) -> Result<Table> {
     let (name, total) = (file.name(), file.size());
-    let mut reader = TableReader::new(&name, total as u64, label)?;
+    let mut reader = TableReader::new(&name, total as u64, choice)?;
     let mut at = 0.0;
     while at < total {
         let end = total.min(at + PART_BYTES);

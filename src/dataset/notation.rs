@@ -1,0 +1,222 @@
+//! How the numbers of a column are written: with a point or a comma before their fraction, and with either between thousands. Takes
+//! cells of a column, and what other columns of the file say, and reads cells as numbers.
+
+use std::borrow::Cow;
+use std::str::FromStr;
+
+/// The minus sign of typesetting, which spreadsheets write in some languages.
+const MINUS: char = '\u{2212}';
+const MARKS: [char; 2] = ['.', ','];
+
+/// How the numbers of a column are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Notation {
+    /// With a decimal point.
+    #[default]
+    Point,
+    /// With a decimal point or a comma.
+    PointOrComma,
+    /// With this between thousands, and the other mark before the fraction.
+    Thousands(char),
+    /// A comma may be either.
+    Unsure,
+}
+
+/// What the cells of a column show of the marks `.` and `,`.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Seen {
+    /// Some cell has the mark where one between thousands may stand.
+    parts: [bool; 2],
+    /// It surely parts thousands: it stands twice, or before the other mark.
+    surely_parts: [bool; 2],
+    /// It is surely the decimal mark.
+    surely_decimal: [bool; 2],
+}
+
+impl Seen {
+    /// Looks at a cell.
+    pub(super) fn see(&mut self, cell: &str) {
+        let cell = unsigned(cell);
+        let Some(last) = cell.rfind(MARKS) else {
+            return;
+        };
+        let own = usize::from(cell[last..].starts_with(','));
+        let (whole, fraction) = (&cell[..last], &cell[last + 1..]);
+        let other = MARKS[1 - own];
+        if whole.contains(other) {
+            let is_number = grouped(whole, other) && is_digits(fraction);
+            self.surely_parts[1 - own] |= is_number;
+            self.surely_decimal[own] |= is_number;
+        } else if grouped(cell, MARKS[own]) {
+            self.parts[own] = true;
+            self.surely_parts[own] |= whole.contains(MARKS[own]);
+        } else if !whole.contains(MARKS[own]) {
+            let number = format!("{whole}.{fraction}");
+            self.surely_decimal[own] |= number.parse::<f64>().is_ok();
+        }
+    }
+
+    /// What these columns show together.
+    pub(super) fn with(self, other: Self) -> Self {
+        let either = |own: [bool; 2], other: [bool; 2]| [own[0] | other[0], own[1] | other[1]];
+        Self {
+            parts: either(self.parts, other.parts),
+            surely_parts: either(self.surely_parts, other.surely_parts),
+            surely_decimal: either(self.surely_decimal, other.surely_decimal),
+        }
+    }
+
+    /// How a column is written that shows this, in a file that shows that; `commas` may be decimal marks where nothing speaks against it.
+    pub(super) fn notation(self, file: Self, commas: bool) -> Notation {
+        let is_thousands = |mark: usize| {
+            let by_file =
+                self.parts[mark] && file.surely_decimal[1 - mark] && !file.surely_decimal[mark];
+            (self.surely_parts[mark] || by_file) && !self.surely_decimal[mark]
+        };
+        let plain = match commas {
+            true => Notation::PointOrComma,
+            false => Notation::Point,
+        };
+        match (0..2).find(|mark| is_thousands(*mark)) {
+            Some(mark) => Notation::Thousands(MARKS[mark]),
+            None if self.parts[1] && !file.surely_decimal[1] => Notation::Unsure,
+            None => plain,
+        }
+    }
+}
+
+impl Notation {
+    /// A cell as a number; none where it is not written so.
+    pub(super) fn read<T: FromStr>(self, cell: &str) -> Option<T> {
+        let cell = with_ascii_minus(cell);
+        match self {
+            Self::Thousands(mark) if cell.contains(MARKS) => {
+                let decimal = if mark == '.' { ',' } else { '.' };
+                let (whole, fraction) = match unsigned(&cell).split_once(decimal) {
+                    Some((whole, fraction)) => (whole, Some(fraction)),
+                    None => (unsigned(&cell), None),
+                };
+                let is_one = grouped(whole, mark) || is_digits(whole);
+                if !is_one || fraction.is_some_and(|fraction| !is_digits(fraction)) {
+                    return None;
+                }
+                let kept = cell.chars().filter(|char| *char != mark);
+                let text: String = kept
+                    .map(|char| if char == ',' { '.' } else { char })
+                    .collect();
+                text.parse().ok()
+            }
+            _ => cell.parse().ok().or_else(|| {
+                let commas = self == Self::PointOrComma && cell.contains(',');
+                commas.then(|| cell.replacen(',', ".", 1).parse().ok())?
+            }),
+        }
+    }
+}
+
+/// Whether a cell is a number, however it is written.
+pub(super) fn is_number(cell: &str) -> bool {
+    Notation::PointOrComma.read::<f32>(cell).is_some()
+        || MARKS
+            .iter()
+            .any(|mark| Notation::Thousands(*mark).read::<f32>(cell).is_some())
+}
+
+/// The cell with the minus sign that programs write.
+fn with_ascii_minus(cell: &str) -> Cow<'_, str> {
+    match cell.strip_prefix(MINUS) {
+        Some(rest) => Cow::Owned(format!("-{rest}")),
+        None => Cow::Borrowed(cell),
+    }
+}
+
+fn unsigned(cell: &str) -> &str {
+    cell.strip_prefix(['-', '+', MINUS]).unwrap_or(cell)
+}
+
+fn is_digits(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Whether digits stand in groups of three with this mark between them, two groups at least.
+fn grouped(text: &str, mark: char) -> bool {
+    let mut groups = text.split(mark);
+    let first = groups.next().unwrap_or_default();
+    let first_fits = is_digits(first) && first.len() <= 3 && !first.starts_with('0');
+    let mut rest = groups.peekable();
+    first_fits && rest.peek().is_some() && rest.all(|group| group.len() == 3 && is_digits(group))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How the first column is written, beside a second one.
+    fn told(cells: &[&str], beside: &[&str], commas: bool) -> Notation {
+        let seen = |cells: &[&str]| {
+            let mut seen = Seen::default();
+            cells.iter().for_each(|cell| seen.see(cell));
+            seen
+        };
+        let own = seen(cells);
+        own.notation(own.with(seen(beside)), commas)
+    }
+
+    #[test]
+    fn a_mark_is_told_by_its_column_and_by_the_file() {
+        use Notation::{Point, PointOrComma, Thousands, Unsure};
+        for (cells, beside, commas, expected) in [
+            (&["2.351", "987"][..], &["7,73"][..], true, Thousands('.')),
+            (&["2.351", "987"], &[], true, PointOrComma),
+            (&["2.351", "0.5"], &["7,73"], true, PointOrComma),
+            (&["1,234", "987"], &["7.73"], true, Thousands(',')),
+            (&["1,234", "987"], &[], true, Unsure),
+            (&["8,063", "713"], &[], false, Unsure),
+            (&["1,234", "0,5"], &[], true, PointOrComma),
+            (&["1,234"], &["0,5"], true, PointOrComma),
+            (&["1.954,50", "839,50"], &[], true, Thousands('.')),
+            (&["1,954.50"], &[], false, Thousands(',')),
+            (&["1.234.567"], &[], false, Thousands('.')),
+            (&["1.234e5", "2.5"], &[], false, Point),
+            (&["12", "1e3"], &[], false, Point),
+        ] {
+            assert_eq!(
+                told(cells, beside, commas),
+                expected,
+                "{cells:?} {beside:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn numbers_are_read_as_they_are_written() {
+        let read = |notation: Notation, cell: &str| notation.read::<f64>(cell);
+        let (points, commas) = (Notation::Thousands('.'), Notation::Thousands(','));
+        for (notation, cell, expected) in [
+            (points, "1.954,50", Some(1954.5)),
+            (points, "-2.351", Some(-2351.0)),
+            (points, "987", Some(987.0)),
+            (points, "7,5", Some(7.5)),
+            (points, "7.5", None),
+            (commas, "1,234,567.25", Some(1_234_567.25)),
+            (commas, "1,23", None),
+            (Notation::Point, "\u{2212}2.46", Some(-2.46)),
+            (Notation::Point, "1,5", None),
+            (Notation::PointOrComma, "1,5", Some(1.5)),
+            (Notation::Unsure, "8,063", None),
+            (Notation::Unsure, "713", Some(713.0)),
+        ] {
+            assert_eq!(read(notation, cell), expected, "{notation:?} {cell}");
+        }
+        assert!(
+            ["1.954,50", "8,063", "\u{2212}1", "1e3", "nan"]
+                .iter()
+                .all(|cell| is_number(cell))
+        );
+        assert!(
+            ["1.2.3", "a", "1,2,3", "12-3"]
+                .iter()
+                .all(|cell| !is_number(cell))
+        );
+    }
+}
