@@ -256,7 +256,7 @@ impl JsonLinesReader {
         let unlike = left.iter().filter(|(_, what)| *what != OTHER_LIST);
         let unlike: Vec<&str> = unlike.map(|(name, _)| name.as_str()).collect();
         if !unlike.is_empty() {
-            let names = listed(unlike.into_iter());
+            let names = listed(unlike);
             table.note(format!("left out, no number or text: {names}"));
         }
         table.leave_unread(left);

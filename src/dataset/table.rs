@@ -399,10 +399,11 @@ impl Builder {
             .map(|(at, is_numbers)| {
                 let mut seen = Seen::default();
                 let rows = self.held.iter().filter(|_| is_numbers);
-                rows.for_each(|row| match row.cell(at) {
-                    Cell::Text(text) => seen.see(text),
-                    _ => {}
-                });
+                for row in rows {
+                    if let Cell::Text(text) = row.cell(at) {
+                        seen.see(text);
+                    }
+                }
                 seen
             })
             .collect();

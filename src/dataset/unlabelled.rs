@@ -41,9 +41,9 @@ fn marks(labels: &[String]) -> Marks {
     let mut marks = Marks::default();
     for label in labels {
         let is = |word: &&str| label.eq_ignore_ascii_case(word);
-        if WORDS.iter().any(|word| is(word)) {
+        if WORDS.iter().any(is) {
             marks.sure.push(label.clone());
-        } else if UNSURE.iter().any(|word| is(word)) {
+        } else if UNSURE.iter().any(is) {
             marks.unsure.push(label.clone());
         }
     }
