@@ -559,9 +559,36 @@ fn rows_without_a_class_are_left_out_and_named() {
                 .any(|note| note.contains("--unlabelled="))
         );
         assert_eq!(read(Some("none"), trained).labels.len(), ROWS);
+        let noted = read(Some("Unknwon"), trained).notes;
+        assert!(
+            noted
+                .iter()
+                .any(|note| note == "no row is labelled \"Unknwon\""),
+            "{noted:?}"
+        );
         let one = mark.trim_end_matches(".0");
         assert_eq!(read(Some(one), None).labels.len(), ROWS - left);
     }
+}
+
+#[test]
+fn where_every_row_is_said_to_have_no_class_nothing_is_left() {
+    let columns = Columns {
+        unlabelled: Some(CLASSES.map(str::to_owned).to_vec()),
+        ..Columns::default()
+    };
+    let choice = Choice {
+        columns: Some(&columns),
+        ..Choice::default()
+    };
+    let made = file("rows.csv", &Made::new(13, false).csv(","));
+    let refused = Labelled::read(&made, None, choice).expect_err("refused");
+    assert!(
+        refused
+            .to_string()
+            .ends_with("said to mean no class: no row is left"),
+        "{refused}"
+    );
 }
 
 #[test]
@@ -581,7 +608,7 @@ fn of_two_lists_of_numbers_one_is_chosen_by_its_name() {
         let rows = Labelled::read(&file("clip.jsonl", &text), None, choice).expect("reads");
         assert_eq!(rows.values[6..8], first);
         let other = if wanted.is_some() { "image" } else { "text" };
-        let said = format!("is taken by its name after a colon: clip.jsonl:{other}");
+        let said = format!("on the command line clip.jsonl:{other} takes that one");
         assert!(
             rows.notes.iter().any(|note| note.ends_with(&said)),
             "{:?}",

@@ -41,8 +41,8 @@ pub(super) struct ColumnOptions {
     /// Columns that are no features, named likewise
     #[arg(long, value_name = "NAME,..", value_delimiter = ',')]
     ignore: Vec<String>,
-    /// Labels that mean that a row has no class: such rows are left out; `none` takes every label for a class [default: words such as
-    /// Unknown, and -1 beside labels from 0 on, where rows are trained on]
+    /// Labels that mean that a row has no class: such rows are left out. With `none` every label is a class [default: train and compare
+    /// leave out Unknown and the like, and -1 beside labels from 0 on; other commands only say that there are such rows]
     #[arg(
         long,
         value_name = "LABEL,..",

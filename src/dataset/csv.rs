@@ -5,7 +5,7 @@ mod scan;
 use csv_core::{ReadRecordResult, Reader, ReaderBuilder};
 
 use super::foreign::{self, saved_again};
-use super::table::{Builder, Cell, delimiter_argument};
+use super::table::{Builder, Cell, MOST_COLUMNS, delimiter_argument};
 use super::{Choice, Table, vectors};
 use crate::error::{Error, Result};
 use crate::quote::quoted;
@@ -290,6 +290,11 @@ impl Parser {
         let mut columns = self.first.clone();
         let (mut text, mut vector, mut note) = (Vec::new(), None, None);
         if let Some(chosen) = chosen {
+            if self.first.len() + lists[chosen].1 > MOST_COLUMNS {
+                let name = &self.name;
+                let problem = "more than 262,144 numbers in a row: this is another kind of file";
+                return Err(Error::Data(format!("{name}: {problem}")));
+            }
             let (at, (name, dim)) = (places[chosen], lists[chosen]);
             columns.splice(at..=at, (0..dim).map(|part| format!("{name}[{part}]")));
             text = (0..columns.len())

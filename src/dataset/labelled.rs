@@ -411,7 +411,7 @@ impl Labelled {
         let chosen = choice
             .columns
             .and_then(|columns| columns.unlabelled.as_deref());
-        unlabelled::settle(self, chosen, missing.is_some());
+        unlabelled::settle(self, chosen, missing.is_some())?;
         self.missing = missing.unwrap_or_default();
         self.missing.apply(self)?;
         let Self {

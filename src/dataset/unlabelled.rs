@@ -3,6 +3,7 @@
 
 use super::labelled::Labelled;
 use super::{Texts, missing};
+use crate::error::{Error, Result};
 use crate::quote::{LISTED, quoted};
 
 /// Words that mean no class, whatever their case.
@@ -70,7 +71,14 @@ fn marks(labels: &[String]) -> Marks {
 
 /// Leaves out the rows whose label is one of `chosen`, or, where nothing is chosen and rows may be left out, surely means no class; and
 /// says so, or that a label may mean no class.
-pub(super) fn settle(rows: &mut Labelled, chosen: Option<&[String]>, may_leave_out: bool) {
+///
+/// # Errors
+/// [`Error::Data`] where no row is left.
+pub(super) fn settle(
+    rows: &mut Labelled,
+    chosen: Option<&[String]>,
+    may_leave_out: bool,
+) -> Result<()> {
     let used = Used::of(&rows.labels);
     let (out, unsure) = match chosen {
         Some(chosen) => {
@@ -96,6 +104,13 @@ pub(super) fn settle(rows: &mut Labelled, chosen: Option<&[String]>, may_leave_o
             .collect();
         shown.join(" and ")
     };
+    let unknown = chosen.unwrap_or_default().iter();
+    let unknown = unknown.filter(|label| *label != NONE && !used.names.contains(label));
+    let unknown: Vec<String> = unknown.cloned().collect();
+    if !unknown.is_empty() {
+        rows.notes
+            .push(format!("no row is labelled {}", named(&unknown)));
+    }
     if !unsure.is_empty() {
         rows.notes.push(format!(
             "{} of {} rows are labelled {}, which may mean that they have no class: on the command line --unlabelled={} leaves them out",
@@ -106,7 +121,14 @@ pub(super) fn settle(rows: &mut Labelled, chosen: Option<&[String]>, may_leave_o
         ));
     }
     if out.is_empty() {
-        return;
+        return Ok(());
+    }
+    if out.len() == used.names.len() {
+        return Err(Error::Data(format!(
+            "{}: every row is labelled {}, which is said to mean no class: no row is left",
+            rows.name,
+            named(&out)
+        )));
     }
     let why = match chosen {
         Some(_) => "as chosen".to_owned(),
@@ -124,6 +146,7 @@ pub(super) fn settle(rows: &mut Labelled, chosen: Option<&[String]>, may_leave_o
         .map(|label| !out.iter().any(|out| out == label))
         .collect();
     missing::keep_rows(rows, &keep);
+    Ok(())
 }
 
 /// The labels that rows have, and how many rows each.

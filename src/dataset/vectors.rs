@@ -43,7 +43,7 @@ pub(super) fn note(
         None => "the first of the longest lists",
     };
     Some(format!(
-        "features = the numbers of {} ({why}); of the other lists of numbers, {}, one is taken by its name after a colon: {file}:{first}",
+        "the features are the numbers of {} ({why}); other lists of numbers: {}; on the command line {file}:{first} takes that one",
         quoted(taken),
         listed(others.iter().map(String::as_str))
     ))
