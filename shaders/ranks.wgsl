@@ -1,6 +1,7 @@
 // Where the positives of each row stand among all references: sorted thresholds, and how many negatives lie in each gap.
 //
-//   a positive has the row's label and another id, a negative another label
+//   a positive has the row's class and another id, a negative another class; neither has the row's group
+//   a label   = the class, and above the bits of class_mask the group, where rows have groups
 //   nearer    = larger similarity, then smaller id; thresholds ascend, the nearest positive comes last
 //   gap g of a row with P positives = the negatives nearer than thresholds 0 .. g and not nearer than the rest
 //
@@ -44,6 +45,8 @@ struct Params {
   end_part: u32,
   first_positive: u32,  // finish: then these positives
   end_positive: u32,
+  class_mask: u32,   // find, strip, tile: the bits of a label that say the class
+  own_below: u32,    // labels that differ by less, bit by bit, are of one group: 0 without groups
 }
 
 @group(0) @binding(0) var<uniform> params: Params;
@@ -88,6 +91,16 @@ fn clear_books(row: vec4u, lane: u32) {
   }
 }
 
+/// Whether labels that differ by these bits are of one class.
+fn is_class(difference: u32) -> bool {
+  return (difference & params.class_mask) == 0u;
+}
+
+/// Whether they are of different groups, or have none.
+fn is_apart(difference: u32) -> bool {
+  return difference >= params.own_below;
+}
+
 /// Notes the positives of some rows, from the i-th of the block to before the `last`, among the references of the visit from
 /// `first` to `end`. Each reference is looked at once.
 fn find_positives(i: u32, last: u32, first: u32, end: u32, lane: u32) {
@@ -99,7 +112,7 @@ fn find_positives(i: u32, last: u32, first: u32, end: u32, lane: u32) {
     }
     for (var o = i; o < last; o++) {
       let row = batch[params.batch + o];
-      if tag.x == row.x && tag.y != row.y {
+      if is_class(tag.x ^ row.x) && tag.y != row.y && is_apart(tag.x ^ row.x) {
         let found = atomicAdd(&books[row.z], 1u);
         thresholds[row.z + found] = vec2u(bitcast<u32>(similarity(params.first_row + o, r)), tag.y);
       }
@@ -311,7 +324,8 @@ fn note(about: vec4u, i: u32, s: f32) {
     return;
   }
   let tag = tags[place(i)];
-  if tag.x == about.x {
+  let difference = tag.x ^ about.x;
+  if is_class(difference) || !is_apart(difference) {
     return;
   }
   let gap = farther(about, vec2u(bitcast<u32>(s), tag.y));

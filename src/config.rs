@@ -24,6 +24,8 @@ const M_PER_CLASS: &str = "m_per_class";
 /// How rows are compared: margins that are not given follow it.
 const DISTANCE: &str = "distance";
 const MINER_DISTANCE: &str = "miner_distance";
+/// What rows belong to: the split follows it.
+const GROUP: &str = "group";
 
 /// The settings of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -38,6 +40,9 @@ pub struct TrainConfig {
     pub data_seed: Option<u64>,
     /// Which rows train, steer and are tested.
     pub split: Split,
+    /// The column that says which rows belong together: of one donor, subject, camera or document. Scores then leave the rows of a
+    /// row's own group out of its neighbours. `null` for none.
+    pub group: Option<String>,
     /// The part that is scored once, at the end.
     pub test_fraction: f64,
     /// The part of what is left that is scored while training.
@@ -99,6 +104,7 @@ impl Default for TrainConfig {
             seed: 0,
             data_seed: None,
             split: Split::Random,
+            group: None,
             test_fraction: 0.2,
             validation_fraction: 0.2,
             standardize: Standardize::Auto,
@@ -140,6 +146,8 @@ pub enum Split {
     ByClass,
     /// Classes in random order.
     ByClassShuffled,
+    /// Whole groups, in random order, so that the sides hold about the same part of every class.
+    ByGroup,
     /// A text column says `train`, `validation` or `test`.
     Column(String),
 }
@@ -153,10 +161,11 @@ impl TryFrom<String> for Split {
             "stratified" => Ok(Self::Stratified),
             "by-class" => Ok(Self::ByClass),
             "by-class-shuffled" => Ok(Self::ByClassShuffled),
+            "by-group" => Ok(Self::ByGroup),
             _ => match text.strip_prefix("column:") {
                 Some(column) if !column.is_empty() => Ok(Self::Column(column.to_owned())),
                 _ => Err(format!(
-                    "unknown split `{}`, expected `random`, `stratified`, `by-class`, `by-class-shuffled` or `column:NAME`",
+                    "unknown split `{}`, expected `random`, `stratified`, `by-class`, `by-class-shuffled`, `by-group` or `column:NAME`",
                     cut(&text)
                 )),
             },
@@ -171,6 +180,7 @@ impl From<Split> for String {
             Split::Stratified => "stratified".to_owned(),
             Split::ByClass => "by-class".to_owned(),
             Split::ByClassShuffled => "by-class-shuffled".to_owned(),
+            Split::ByGroup => "by-group".to_owned(),
             Split::Column(name) => format!("column:{name}"),
         }
     }
@@ -264,7 +274,7 @@ impl TrainConfig {
         self.data_seed.unwrap_or(self.seed)
     }
 
-    /// The columns that settings name, to split by or to draw by.
+    /// The columns that settings name, to split by, to keep together or to draw by.
     pub fn columns(&self) -> Vec<String> {
         let split = match &self.split {
             Split::Column(name) => Some(name),
@@ -274,7 +284,8 @@ impl TrainConfig {
             Sampler::Hierarchical(sampler) => Some(&sampler.outer_label),
             _ => None,
         };
-        split.into_iter().chain(outer).cloned().collect()
+        let all = split.into_iter().chain(&self.group).chain(outer);
+        all.cloned().collect()
     }
 
     /// How the miner compares rows.
@@ -321,8 +332,8 @@ impl TrainConfig {
         let m_per_class = over.remove(M_PER_CLASS);
         let named = over.contains_key("sampler");
         let mut value = self.to_value();
-        // Margins that are not given follow the distance, whatever comes first.
-        for key in [DISTANCE, MINER_DISTANCE] {
+        // Margins that are not given follow the distance, and the split the group, whatever comes first.
+        for key in [DISTANCE, MINER_DISTANCE, GROUP] {
             if let Some(distance) = over.remove(key) {
                 value[key] = distance;
             }
@@ -383,7 +394,7 @@ impl TrainConfig {
             new = (number as u64).into();
         }
         // A column may be called 2024.
-        if path == "sampler.outer_label" {
+        if path == "sampler.outer_label" || (path == GROUP && text != "null") {
             new = text.into();
         }
         if path == M_PER_CLASS {
@@ -413,8 +424,15 @@ impl TrainConfig {
         Ok(Self::from_value(value)?.following(self))
     }
 
-    /// These settings, where margins that stood at the default of the distance of `before` go to that of the distance now.
+    /// These settings, where margins that stood at the default of the distance of `before` go to that of the distance now, and rows
+    /// that were to be split one by one stay with their group, where that is new.
     fn following(mut self, before: &Self) -> Self {
+        match (&self.split, self.group.is_some()) {
+            _ if self.group == before.group => {}
+            (Split::Random | Split::Stratified, true) => self.split = Split::ByGroup,
+            (Split::ByGroup, false) => self.split = Split::Random,
+            _ => {}
+        }
         self.loss = self.loss.following(before.distance, self.distance);
         let chosen_by = self.chosen_by();
         self.miner = self.miner.following(before.chosen_by(), chosen_by);
@@ -450,7 +468,7 @@ impl TrainConfig {
         let mut config = self.clone();
         let mut left: Vec<&String> = assignments.iter().collect();
         order::sort_by_key(&mut left, |set| match set.split('=').next().unwrap_or("") {
-            DISTANCE | MINER_DISTANCE => 0,
+            DISTANCE | MINER_DISTANCE | GROUP => 0,
             key if key.ends_with(".name") => 1,
             _ => 2,
         });
@@ -483,7 +501,9 @@ impl TrainConfig {
     /// The settings that differ from `other`, as `key` and `value` for [`TrainConfig::with_set`], names before parts.
     pub fn differences(&self, other: &Self) -> Vec<(String, String)> {
         let (mut own, others) = (self.settings(), other.settings());
-        own.retain(|setting| !others.contains(setting));
+        // A split that does not follow from the group is said beside it.
+        let kept = |key: &str| key == "split" && self.group != other.group;
+        own.retain(|setting| !others.contains(setting) || kept(&setting.0));
         order::sort_by_key(&mut own, |(key, _)| !key.ends_with(".name"));
         own
     }
@@ -513,6 +533,12 @@ impl TrainConfig {
                 "validation_fraction",
                 self.validation_fraction.to_string(),
                 "between 0 and 1",
+            ),
+            (
+                self.split != Split::ByGroup || self.group.is_some(),
+                GROUP,
+                "null".to_owned(),
+                "the name of a column where split is by-group",
             ),
             (
                 self.hidden_layers.len() <= 4,
@@ -978,7 +1004,7 @@ mod tests {
             ("distance=2", "distance is 2: it must be `cosine` or `l2`"),
             (
                 "split=none",
-                "split is \"none\": it must be `random`, `stratified`, `by-class`, `by-class-shuffled` or `column:NAME`",
+                "split is \"none\": it must be `random`, `stratified`, `by-class`, `by-class-shuffled`, `by-group` or `column:NAME`",
             ),
             (
                 "seed=-1",

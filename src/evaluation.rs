@@ -1,6 +1,7 @@
 //! [`Evaluator`]: the evaluation phase. Takes unit rows with labels, gives [`Retrieval`] by ranking every query's
 //! positives among all references, block by block, in memory that its plan fixes: references that do not fit stream past.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -11,7 +12,7 @@ use crate::dataset::{RowSource, classes};
 use crate::engine::{DeviceVec, Engine, Workspace};
 use crate::error::{Error, Result};
 use crate::forecast::{Forecast, Rate, check_count};
-use crate::kernels::ranks::{self, Block, Inputs, NO_ID, Row, Scratch};
+use crate::kernels::ranks::{self, Block, Inputs, LabelBits, NO_ID, Row, Scratch};
 use crate::kernels::tile::Shape;
 use crate::kernels::{self, gather, stride};
 use crate::ledger::Purpose;
@@ -19,6 +20,7 @@ use crate::metrics::{Retrieval, RetrievalSum};
 use crate::order;
 use crate::pace::{Fetch, Pace, Slices};
 use crate::plan::{MemoryPlan, Room};
+use crate::quote::quoted;
 use crate::rng;
 use crate::unit_rows::{TILE_ROWS, UnitRows};
 
@@ -253,7 +255,55 @@ pub async fn evaluate(
     mut progress: impl FnMut(u64, u64),
 ) -> Result<Retrieval> {
     let all = usize::MAX;
-    evaluate_within(engine, queries, references, at, all, &mut progress).await
+    let groups = None;
+    evaluate_within(engine, queries, references, groups, at, all, &mut progress).await
+}
+
+/// The same across groups, such as donors, subjects or cameras: a row's own group is left out of its neighbours. `groups` has the
+/// group of each query, and `reference_groups` that of each reference, where there are references.
+///
+/// # Errors
+/// As [`evaluate`]; [`Error::Data`] where not every row has a group, or all have the same one.
+pub async fn evaluate_across(
+    engine: &Engine,
+    queries: Rows<'_>,
+    groups: &[String],
+    references: Option<(Rows<'_>, &[String])>,
+    at: &[u64],
+    mut progress: impl FnMut(u64, u64),
+) -> Result<Retrieval> {
+    let known = references.map_or(groups, |(_, groups)| groups);
+    let references = references.map(|(rows, _)| rows);
+    check_groups(queries, groups)?;
+    check_groups(references.unwrap_or(queries), known)?;
+    let mut all = groups.iter().chain(known);
+    if let Some(first) = all.next()
+        && all.all(|group| group == first)
+    {
+        return Err(only_group(first));
+    }
+    let groups = Some([groups, known]);
+    let depth = usize::MAX;
+    evaluate_within(engine, queries, references, groups, at, depth, &mut progress).await
+}
+
+/// Checks that every row has a group.
+pub(crate) fn check_groups(rows: Rows<'_>, groups: &[String]) -> Result<()> {
+    let (rows, groups) = (rows.rows.rows(), groups.len());
+    if rows == groups {
+        return Ok(());
+    }
+    Err(Error::Data(format!(
+        "{groups} groups for {rows} rows: there must be one a row"
+    )))
+}
+
+/// The refusal of scores across groups where there is one group.
+pub(crate) fn only_group(group: &str) -> Error {
+    Error::Data(format!(
+        "all rows are of the group {}: across groups no row has a neighbour",
+        quoted(group)
+    ))
 }
 
 /// The same by the nearest R references of every query and as many as `at` asks for, which takes the CPU less time.
@@ -270,8 +320,9 @@ pub async fn evaluate_nearest(
 ) -> Result<Retrieval> {
     let depth = at.iter().max().copied().unwrap_or(0);
     let depth = usize::try_from(depth).unwrap_or(usize::MAX);
-    let retrieval = evaluate_within(engine, queries, references, at, depth, &mut progress).await?;
-    Ok(retrieval.of_the_nearest())
+    let groups = None;
+    let retrieval = evaluate_within(engine, queries, references, groups, at, depth, &mut progress);
+    Ok(retrieval.await?.of_the_nearest())
 }
 
 /// The same, by the ranks up to `depth` or R.
@@ -279,6 +330,7 @@ async fn evaluate_within(
     engine: &Engine,
     queries: Rows<'_>,
     references: Option<Rows<'_>>,
+    groups: Option<[&[String]; 2]>,
     at: &[u64],
     depth: usize,
     mut progress: &mut dyn FnMut(u64, u64),
@@ -296,6 +348,21 @@ async fn evaluate_within(
             .collect()
     };
     let (labels, query_labels) = (numbered(known.labels), numbered(queries.labels));
+    let groups = groups.map(|[own, known]| {
+        let mut numbers: HashMap<&str, u32> = HashMap::new();
+        let mut number = |group| {
+            let next = numbers.len() as u32;
+            *numbers.entry(group).or_insert(next)
+        };
+        [own, known].map(|groups| -> Vec<u32> {
+            groups.iter().map(|group| number(group.as_str())).collect()
+        })
+    });
+    let groups_of = |side: usize| groups.as_ref().map(|groups| &groups[side][..]);
+    let known_classes = Classes {
+        labels: &labels,
+        groups: groups_of(1),
+    };
     let spec = EvaluationSpec::of(&labels, dim, query_labels.len());
     let (room, rate) = (engine.room(), Rate::default());
     let forecast = spec.plan(&room, &rate)?;
@@ -314,7 +381,10 @@ async fn evaluate_within(
         None => Queries::Own(&own),
         Some(_) => Queries::Apart {
             rows: queries.rows,
-            labels: &query_labels,
+            classes: Classes {
+                labels: &query_labels,
+                groups: groups_of(0),
+            },
         },
     };
     let mut pace = Pace::of(engine);
@@ -323,7 +393,7 @@ async fn evaluate_within(
     let ranking = evaluator
         .score(
             &mut slices,
-            &labels,
+            known_classes,
             &mut stored,
             asked,
             RetrievalSum::at(at),
@@ -332,10 +402,50 @@ async fn evaluate_within(
         .await?;
     slices.collect().await?;
     ranking.sum(&mut slices).finish(&name).ok_or_else(|| {
-        Error::Data(
-            "no query has another row of its label: there is nothing to retrieve".to_owned(),
-        )
+        let other = match groups {
+            Some(_) => "a row of its label in another group",
+            None => "another row of its label",
+        };
+        Error::Data(format!(
+            "no query has {other}: there is nothing to retrieve"
+        ))
     })
+}
+
+/// The class of each row, and its group where rows have groups: rows of one group are no neighbours.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Classes<'a> {
+    pub(crate) labels: &'a [u32],
+    pub(crate) groups: Option<&'a [u32]>,
+}
+
+impl<'a> Classes<'a> {
+    /// What the kernels know of each row of some classes: the class, and above its bits the group.
+    ///
+    /// # Errors
+    /// [`Error::Data`] where 32 bits do not hold both.
+    fn keys(all: [Self; 2]) -> Result<([Cow<'a, [u32]>; 2], LabelBits)> {
+        let [Some(own), Some(known)] = all.map(|classes| classes.groups) else {
+            let keys = all.map(|classes| Cow::Borrowed(classes.labels));
+            return Ok((keys, LabelBits::CLASSES));
+        };
+        let most = |a: &[u32], b: &[u32]| a.iter().chain(b).max().copied().unwrap_or(0);
+        let class = most(all[0].labels, all[1].labels);
+        let group = most(own, known);
+        let bits = u32::BITS - class.leading_zeros();
+        if bits + u32::BITS - group.leading_zeros() > u32::BITS || bits == u32::BITS {
+            return Err(Error::Data(format!(
+                "{} classes in {} groups are more than 32 bits tell apart: leave out group",
+                u64::from(class) + 1,
+                u64::from(group) + 1
+            )));
+        }
+        let keys = all.map(|classes| {
+            let rows = classes.labels.iter().zip(classes.groups.unwrap_or_default());
+            Cow::Owned(rows.map(|(class, group)| class | group << bits).collect())
+        });
+        Ok((keys, LabelBits::with_groups(bits)))
+    }
 }
 
 /// Who asks.
@@ -348,13 +458,55 @@ pub(crate) enum Queries<'a> {
         /// The rows.
         rows: &'a RowSource,
         /// The class of each, in the references' classes or past them.
-        labels: &'a [u32],
+        classes: Classes<'a>,
     },
+}
+
+/// Who asks, as the kernels know them.
+struct Asking<'a> {
+    labels: &'a [u32],
+    groups: Option<&'a [u32]>,
+    keys: &'a [u32],
+    /// Whether they are references too.
+    own: bool,
+    /// References by their key, where those with a query's own key are no positives of it.
+    left_out: Option<HashMap<u32, u32>>,
+}
+
+impl Asking<'_> {
+    fn group_of(&self, query: u32) -> Option<u32> {
+        self.groups.map(|groups| groups[query as usize])
+    }
+}
+
+/// A query whose counts are on their way back.
+#[derive(Debug)]
+struct Asked {
+    class: u32,
+    group: Option<u32>,
+    row: Row,
+}
+
+/// What the kernels know of each reference.
+#[derive(Clone, Copy)]
+struct Tags<'a> {
+    keys: &'a [u32],
+    bits: LabelBits,
+}
+
+/// How often each key stands there.
+fn counts(keys: &[u32]) -> HashMap<u32, u32> {
+    let mut counts = HashMap::new();
+    for key in keys {
+        *counts.entry(*key).or_insert(0) += 1;
+    }
+    counts
 }
 
 /// A query of a block, and where its positives stand among the members.
 struct Job {
     query: u32,
+    class: u32,
     row: Row,
     members: Range<usize>,
 }
@@ -363,8 +515,8 @@ struct Job {
 #[derive(Debug)]
 pub(crate) struct Ranking {
     sum: RetrievalSum,
-    /// Queries, and the counts of their gaps.
-    waiting: Vec<(Vec<Row>, Books)>,
+    /// Queries and the counts of their gaps.
+    waiting: Vec<(Vec<Asked>, Books)>,
 }
 
 /// Counts of gaps on their way back.
@@ -407,9 +559,9 @@ impl Ranking {
         let there = there.count();
         for (rows, books) in self.waiting.drain(..there) {
             let books = books.take(slices);
-            for row in rows {
+            for Asked { class, group, row } in rows {
                 let books = &books[row.offset as usize..][..=row.positives as usize];
-                self.sum.add(row.label, negatives_above(books));
+                self.sum.add(class, group, negatives_above(books));
             }
         }
     }
@@ -484,7 +636,7 @@ impl Evaluator {
         (&mut self.references, &mut self.queries)
     }
 
-    /// Ranks each query's positives among the references, whose classes are `labels`. What was found last is there after
+    /// Ranks each query's positives among the references, whose classes are `known`. What was found last is there after
     /// the next [`Slices::collect`]: several scores can be waited for together.
     ///
     /// # Errors
@@ -492,51 +644,68 @@ impl Evaluator {
     pub(crate) async fn score(
         &mut self,
         slices: &mut Slices<'_>,
-        labels: &[u32],
+        known: Classes<'_>,
         references: &mut UnitRows<'_>,
         queries: Queries<'_>,
         sum: RetrievalSum,
         progress: &mut impl FnMut(u64, u64),
     ) -> Result<Ranking> {
-        let by_class = ByClass::new(labels);
-        let label_of = |query: u32| match queries {
-            Queries::Own(_) => labels[query as usize],
-            Queries::Apart { labels, .. } => labels[query as usize],
+        let by_class = ByClass::new(known.labels);
+        let asking = match queries {
+            Queries::Own(_) => known,
+            Queries::Apart { classes, .. } => classes,
         };
+        let ([keys, labels], bits) = Classes::keys([asking, known])?;
+        let label_of = |query: u32| asking.labels[query as usize];
         let mut order: Vec<u32> = match queries {
             Queries::Own(places) => places.to_vec(),
-            Queries::Apart { labels, .. } => (0..labels.len() as u32).collect(),
+            Queries::Apart { classes, .. } => (0..classes.labels.len() as u32).collect(),
         };
         order::sort_by_key(&mut order, |query| (label_of(*query), *query));
+        let asking = Asking {
+            labels: asking.labels,
+            groups: asking.groups,
+            keys: &keys,
+            own: matches!(queries, Queries::Own(_)),
+            left_out: (bits != LabelBits::CLASSES).then(|| counts(&labels)),
+        };
+        let labels = Tags {
+            keys: &labels,
+            bits,
+        };
         if self.holds(references) {
             self.bring_by_class(slices, &by_class, references).await?;
             self.tag(slices, labels, by_class.members.iter().copied())
                 .await?;
         }
-        let own = matches!(queries, Queries::Own(_));
         let mut ranking = Ranking {
             sum,
             waiting: Vec::new(),
         };
         let mut done = 0;
         while done < order.len() {
-            let (jobs, lone) = self.next_block(&order[done..], &by_class, &label_of, own);
+            let (jobs, lone) = self.next_block(&order[done..], &by_class, &asking);
             for _ in 0..lone {
                 ranking.sum.add_lone();
             }
             done += jobs.len() + lone;
             match &jobs[..] {
                 [job] if job.row.positives as usize >= self.cut.thresholds => {
-                    let label = job.row.label;
                     let mut above = Vec::with_capacity(job.row.positives as usize);
                     let room = self.cut.thresholds - 1;
                     for start in job.members.clone().step_by(room) {
                         let members = start..job.members.end.min(start + room);
                         let ids = by_class.members[start]..by_class.members[members.end - 1] + 1;
+                        let no_positive = match asking.left_out {
+                            Some(_) => {
+                                let key = |row: &&u32| labels.keys[**row as usize] == job.row.label;
+                                by_class.members[members.clone()].iter().filter(key).count()
+                            }
+                            None => usize::from(asking.own && ids.contains(&job.query)),
+                        };
                         let part = Job {
                             row: Row {
-                                positives: members.len() as u32
-                                    - u32::from(own && ids.contains(&job.query)),
+                                positives: (members.len() - no_positive) as u32,
                                 ..job.row
                             },
                             members,
@@ -552,7 +721,8 @@ impl Evaluator {
                     above.sort_unstable();
                     // Sums of floats: in the order of the queries.
                     ranking.add_collected(slices);
-                    ranking.sum.add(label, above.into_iter());
+                    let group = asking.group_of(job.query);
+                    ranking.sum.add(job.class, group, above.into_iter());
                 }
                 [] => {}
                 jobs => {
@@ -560,7 +730,7 @@ impl Evaluator {
                     let places = self
                         .pass(slices, labels, &by_class, references, queries, jobs, all)
                         .await?;
-                    let books = if labels.len() <= ranks::MOST_PACKED {
+                    let books = if labels.keys.len() <= ranks::MOST_PACKED {
                         let count = places as usize;
                         ranks::pack(slices.commands(), count, &mut self.scratch);
                         let packed = places.div_ceil(4);
@@ -568,7 +738,12 @@ impl Evaluator {
                     } else {
                         Books::Whole(slices.fetch(&self.scratch.books, 0, places).await?)
                     };
-                    let rows = jobs.iter().map(|job| job.row).collect();
+                    let asked = |job: &Job| Asked {
+                        class: job.class,
+                        group: asking.group_of(job.query),
+                        row: job.row,
+                    };
+                    let rows = jobs.iter().map(asked).collect();
                     ranking.waiting.push((rows, books));
                     ranking.add_collected(slices);
                 }
@@ -622,14 +797,18 @@ impl Evaluator {
         &self,
         rest: &[u32],
         by_class: &ByClass,
-        label_of: &impl Fn(u32) -> u32,
-        own: bool,
+        asking: &Asking<'_>,
     ) -> (Vec<Job>, usize) {
         let (mut jobs, mut lone, mut offset) = (Vec::new(), 0, 0);
         for query in rest {
-            let label = label_of(*query);
-            let members = by_class.of(label);
-            let positives = (members.len() - usize::from(own)) as u32;
+            let class = asking.labels[*query as usize];
+            let label = asking.keys[*query as usize];
+            let members = by_class.of(class);
+            let left_out = match &asking.left_out {
+                Some(counts) => counts.get(&label).copied().unwrap_or(0),
+                None => u32::from(asking.own),
+            };
+            let positives = members.len() as u32 - left_out;
             if positives == 0 {
                 lone += 1;
                 continue;
@@ -639,9 +818,10 @@ impl Evaluator {
             if full && !jobs.is_empty() {
                 break;
             }
-            let id = if own { *query } else { NO_ID };
+            let id = if asking.own { *query } else { NO_ID };
             jobs.push(Job {
                 query: *query,
+                class,
                 row: Row {
                     label,
                     id,
@@ -660,7 +840,7 @@ impl Evaluator {
     async fn pass(
         &mut self,
         slices: &mut Slices<'_>,
-        labels: &[u32],
+        labels: Tags<'_>,
         by_class: &ByClass,
         references: &mut UnitRows<'_>,
         queries: Queries<'_>,
@@ -688,15 +868,17 @@ impl Evaluator {
             references: 0,
             stride: stride(references.dim()),
         };
+        let bits = labels.bits;
         self.record(slices, Work::Clear, whole, 0..0).await?;
         // Blocks follow the order of the classes: their positives are one stretch of the members.
         let (first, last) = (&jobs[0].members, &jobs[jobs.len() - 1].members);
         let positives = first.start..last.end;
         if resident {
-            self.record(slices, Work::Find(ids), whole, positives)
+            self.record(slices, Work::Find(ids, bits), whole, positives)
                 .await?;
             self.record(slices, Work::Order(most), whole, 0..0).await?;
-            self.record(slices, Work::Gaps(depth), whole, 0..labels.len())
+            let all = 0..labels.keys.len();
+            self.record(slices, Work::Gaps(depth, bits), whole, all)
                 .await?;
         } else {
             for chunk in by_class.members[positives].chunks(self.cut.references) {
@@ -708,17 +890,18 @@ impl Evaluator {
                     .bring_among(slices, rows.clone(), &mut self.references, 0)
                     .await?;
                 self.tag(slices, labels, rows).await?;
-                self.record(slices, Work::Find(ids.clone()), whole, 0..chunk.len())
-                    .await?;
+                let find = Work::Find(ids.clone(), bits);
+                self.record(slices, find, whole, 0..chunk.len()).await?;
             }
             self.record(slices, Work::Order(most), whole, 0..0).await?;
-            for first in (0..labels.len()).step_by(self.cut.references) {
-                let rows = first as u32..labels.len().min(first + self.cut.references) as u32;
+            let all = labels.keys.len();
+            for first in (0..all).step_by(self.cut.references) {
+                let rows = first as u32..all.min(first + self.cut.references) as u32;
                 references
                     .bring_among(slices, rows.clone(), &mut self.references, 0)
                     .await?;
                 self.tag(slices, labels, rows.clone()).await?;
-                self.record(slices, Work::Gaps(depth), whole, 0..rows.len())
+                self.record(slices, Work::Gaps(depth, bits), whole, 0..rows.len())
                     .await?;
             }
         }
@@ -756,7 +939,7 @@ impl Evaluator {
                 slices.reserve(MOST_STAGES).await?;
                 ranks::order(slices.commands(), &block, positives, inputs, scratch);
             }
-            Work::Find(_) | Work::Gaps(_) => {
+            Work::Find(..) | Work::Gaps(..) => {
                 let mut row = 0;
                 while row < block.rows {
                     let all = references.len();
@@ -773,12 +956,15 @@ impl Evaluator {
                         };
                         let commands = slices.commands();
                         match &work {
-                            Work::Find(ids) => {
-                                ranks::find(commands, &part, ids.clone(), inputs, scratch);
+                            Work::Find(ids, bits) => {
+                                let ids = ids.clone();
+                                ranks::find(commands, &part, ids, *bits, inputs, scratch);
                             }
-                            Work::Gaps(depth) => {
+                            Work::Gaps(depth, bits) => {
                                 let shape = Shape::of(info, rows);
-                                ranks::gaps_within(commands, &part, *depth, shape, inputs, scratch);
+                                ranks::gaps_within(
+                                    commands, &part, *depth, *bits, shape, inputs, scratch,
+                                );
                             }
                             Work::Clear | Work::Order(_) => {}
                         }
@@ -795,7 +981,7 @@ impl Evaluator {
     async fn tag(
         &mut self,
         slices: &mut Slices<'_>,
-        labels: &[u32],
+        labels: Tags<'_>,
         rows: impl Iterator<Item = u32>,
     ) -> Result<()> {
         let mut rows = rows.peekable();
@@ -804,7 +990,7 @@ impl Evaluator {
             let tags: Vec<[u32; 2]> = rows
                 .by_ref()
                 .take(1 << 16)
-                .map(|row| [labels[row as usize], row])
+                .map(|row| [labels.keys[row as usize], row])
                 .collect();
             slices.upload(&mut self.tags, at, &tags).await?;
             at += tags.len() as u64;
@@ -826,7 +1012,7 @@ impl Evaluator {
         match queries {
             Queries::Own(_) if self.holds(references) => {
                 let place = |job: &Job| {
-                    let class = by_class.of(job.row.label);
+                    let class = by_class.of(job.class);
                     let within =
                         by_class.members[class.clone()].partition_point(|row| *row < job.query);
                     (class.start + within) as u32
@@ -864,11 +1050,11 @@ impl Evaluator {
 /// The kernels of a pass.
 enum Work {
     Clear,
-    Find(Range<u32>),
+    Find(Range<u32>, LabelBits),
     /// No query has more positives.
     Order(usize),
     /// Up to this rank, or R.
-    Gaps(usize),
+    Gaps(usize, LabelBits),
 }
 
 /// How many negatives are nearer than each positive of a query, ascending, from the counts of its gaps.

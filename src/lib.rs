@@ -191,7 +191,7 @@ pub use dataset::is_guarded;
 pub use dataset::{
     Choice, Columns, Dataset, Format, Labelled, Labels, Missing, NamedFile, NpyElement, NpzWriter,
     RowSource, SAMPLES, STREAM_FROM_BYTES, Shape, Side, Sides, Table, TableReader, Texts,
-    features_note, matrix_header, write_matrix,
+    features_note, group_column, matrix_header, write_matrix,
 };
 #[cfg(not(target_arch = "wasm32"))]
 pub use dataset::{NpyRows, triplets_header};
@@ -201,7 +201,7 @@ pub use embedder::Embedder;
 pub use embeddings::Embeddings;
 pub use engine::{Commands, DeviceVec, Engine, Workspace};
 pub use error::{Error, Result};
-pub use evaluation::{EvaluationSpec, Rows, evaluate, evaluate_nearest};
+pub use evaluation::{EvaluationSpec, Rows, evaluate, evaluate_across, evaluate_nearest};
 pub use forecast::{Forecast, Path, Rate};
 #[cfg(not(target_arch = "wasm32"))]
 pub use knn::{Certificate, Certified, CertifiedIndex};
@@ -251,6 +251,7 @@ pub use take_home::{
 };
 pub use threshold::{
     Curve, PairRates, Threshold, ThresholdConfig, ThresholdReport, ThresholdSpec, find_threshold,
+    find_threshold_across,
 };
 pub use trainer::{
     Evaluation, HardTriplet, HardestTriplets, Neighbour, Neighbourhood, PairHistogram, StepReport,

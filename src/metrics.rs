@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::order;
+use crate::threshold::{Unit, error_over, interval};
 
 /// Means over queries, each between 0 and 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -28,8 +29,11 @@ pub struct Metrics {
     pub queries: u64,
     /// Queries dropped because no other row has their label.
     pub lone_queries: u64,
-    /// Of `precision_at_1`, over the draw of the queries.
+    /// Of `precision_at_1`, over the draw of the queries; of the groups, where rows have groups and a row's own is left out.
     pub standard_error: f64,
+    /// Where `precision_at_1` may be with other groups, in 95 of 100 cases; nothing without groups, or with queries of one.
+    #[serde(default)]
+    pub interval: Option<[f64; 2]>,
 }
 
 impl Metrics {
@@ -147,6 +151,9 @@ pub struct Scores {
     pub validation: Option<Metrics>,
     /// The test side, once the run is over.
     pub test: Option<Metrics>,
+    /// The test side with rows of a row's own group among its neighbours, where rows have groups: what `test` leaves out.
+    #[serde(default)]
+    pub test_own_group: Option<Metrics>,
     /// Of the test side, the mean over classes of each class's mean: every class counts alike, however many rows it has.
     #[serde(default)]
     pub test_over_classes: Option<Metrics>,
@@ -157,6 +164,8 @@ pub struct Scores {
 pub(crate) struct QueryScore {
     /// The query's class.
     pub(crate) class: u32,
+    /// Its group, where its own is left out of its neighbours.
+    pub(crate) group: Option<u32>,
     /// Whether its nearest reference has its class.
     pub(crate) hit: bool,
     /// Its average precision over the nearest R references.
@@ -170,6 +179,10 @@ pub(crate) struct RetrievalSum {
     classes: Vec<(u32, Metrics)>,
     /// By k: queries with a hit, and hits.
     at: BTreeMap<u64, (u64, u64)>,
+    /// By group, queries and those whose nearest reference is right.
+    groups: BTreeMap<u32, Unit>,
+    /// Whether rows of a row's own group are among its neighbours.
+    own_group: bool,
     /// Each query by itself, where that was asked for.
     queries: Option<Vec<QueryScore>>,
 }
@@ -191,6 +204,19 @@ impl RetrievalSum {
         }
     }
 
+    /// Where rows of a row's own group are among its neighbours.
+    pub(crate) fn with_own_group(self) -> Self {
+        Self {
+            own_group: true,
+            ..self
+        }
+    }
+
+    /// Whether a row's own group is left out of its neighbours, where it has one.
+    pub(crate) fn is_across(&self) -> bool {
+        !self.own_group
+    }
+
     /// What each query found, in the order in which they were added.
     pub(crate) fn take_queries(&mut self) -> Vec<QueryScore> {
         self.queries.take().unwrap_or_default()
@@ -199,15 +225,26 @@ impl RetrievalSum {
     /// Adds a query by how many negatives are nearer than each of its positives, ascending; one positive at least.
     ///
     /// Queries come in the order of their classes: sums are then the same in whatever blocks they come.
-    pub(crate) fn add(&mut self, class: u32, negatives_above: impl Iterator<Item = u64>) {
+    pub(crate) fn add(
+        &mut self,
+        class: u32,
+        group: Option<u32>,
+        negatives_above: impl Iterator<Item = u64>,
+    ) {
         let ranks: Vec<u64> = (1..)
             .zip(negatives_above)
             .map(|(j, above)| j + above)
             .collect();
         let average_precision_at_r = self.total.add(&ranks);
+        if let Some(group) = group {
+            let group = self.groups.entry(group).or_default();
+            group.pairs += 1;
+            group.errors += u64::from(ranks[0] == 1);
+        }
         if let Some(queries) = &mut self.queries {
             queries.push(QueryScore {
                 class,
+                group,
                 hit: ranks[0] == 1,
                 average_precision_at_r: average_precision_at_r as f32,
             });
@@ -232,7 +269,13 @@ impl RetrievalSum {
 
     /// The means, or `None` when every query was lone. `name` names a class.
     pub(crate) fn finish(self, name: &dyn Fn(u32) -> String) -> Option<Retrieval> {
-        let metrics = self.total.mean()?;
+        let mut metrics = self.total.mean()?;
+        if self.groups.len() > 1 {
+            let units: Vec<Unit> = self.groups.into_values().collect();
+            let right = units.iter().map(|unit| unit.errors).sum();
+            metrics.interval = interval(right, metrics.queries, &units, false);
+            metrics.standard_error = error_over(&units, metrics.precision_at_1);
+        }
         let classes: Vec<ClassMetrics> = self
             .classes
             .into_iter()
@@ -294,7 +337,7 @@ mod tests {
     fn a_ranking_written_out_by_hand() {
         // Nearest first: hit, miss, hit, miss, miss, hit; R = 3.
         let mut sum = RetrievalSum::at(&[1, 3, 100]);
-        sum.add(0, [0, 1, 3].into_iter());
+        sum.add(0, None, [0, 1, 3].into_iter());
         sum.add_lone();
         let retrieval = finish(sum).expect("one query");
         let metrics = retrieval.metrics;
@@ -315,7 +358,7 @@ mod tests {
     #[test]
     fn a_miss_first_has_no_precision_at_1() {
         let mut sum = RetrievalSum::at(&[3, 4]);
-        sum.add(0, [3].into_iter());
+        sum.add(0, None, [3].into_iter());
         let retrieval = finish(sum).expect("one query");
         let metrics = retrieval.metrics;
         assert_eq!((metrics.precision_at_1, metrics.r_precision), (0.0, 0.0));
@@ -333,9 +376,9 @@ mod tests {
     fn over_classes_a_small_class_counts_as_much_as_a_large_one() {
         let mut sum = RetrievalSum::default();
         for _ in 0..3 {
-            sum.add(4, [0].into_iter());
+            sum.add(4, None, [0].into_iter());
         }
-        sum.add(9, [1].into_iter());
+        sum.add(9, None, [1].into_iter());
         let retrieval = finish(sum).expect("four queries");
         assert_eq!(retrieval.metrics.precision_at_1, 0.75);
         assert_eq!(retrieval.over_classes.precision_at_1, 0.5);

@@ -238,7 +238,7 @@ pub(crate) fn with_rows_of_few_classes(mut config: TrainConfig, classes: usize) 
         Split::ByClass | Split::ByClassShuffled => {
             classes.saturating_sub(held_out.ceil() as usize + 1)
         }
-        Split::Random | Split::Stratified | Split::Column(_) => classes,
+        Split::Random | Split::Stratified | Split::ByGroup | Split::Column(_) => classes,
     };
     let batch = config.batch_size;
     let fits = |m: &usize| batch.is_multiple_of(*m) && batch / m <= classes.max(2);

@@ -411,6 +411,7 @@ impl Run {
             train: taken.as_ref().and_then(|evaluation| evaluation.train),
             validation: taken.as_ref().and_then(|evaluation| evaluation.validation),
             test: test.as_ref().map(|trial| metrics(&trial.head)),
+            test_own_group: self.trainer.score_own_group(Side::Test).await?,
             test_over_classes: test.as_ref().map(|trial| trial.head.over_classes),
         });
         if let (Some(Baseline { raw, linear, .. }), Some(trial)) = (&mut self.baseline, &test) {
@@ -423,8 +424,7 @@ impl Run {
             None => self.trial(Side::Validation).await?,
             test => test,
         };
-        let split = &self.trainer.config().split;
-        let mut verdict = verdict(split, trial.as_ref());
+        let mut verdict = verdict(self.trainer.config(), trial.as_ref());
         if let Some(step) = self.kept_step() {
             let steps = self.trainer.config().steps;
             verdict.text.push_str(&format!(

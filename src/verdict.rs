@@ -1,11 +1,14 @@
 //! What a run was good for, in a few plain sentences: the head beside the raw features and beside a linear map, at the
 //! nearest row and at whole groups, over the same queries.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
-use crate::config::Split;
+use crate::config::{Split, TrainConfig};
 use crate::linear::LinearOutputs;
 use crate::metrics::{Judged, Metrics, QueryScore};
+use crate::student::upper_quantile;
 
 /// A difference at the nearest row is clear beyond so many standard errors. Rows that are each other's nearest count
 /// twice, and there are two baselines: 2 would be too few.
@@ -83,7 +86,7 @@ pub(crate) struct Verdict {
 }
 
 /// Compares the head with raw features, and with the linear baseline where there is one.
-pub(crate) fn verdict(split: &Split, trial: Option<&Trial>) -> Verdict {
+pub(crate) fn verdict(config: &TrainConfig, trial: Option<&Trial>) -> Verdict {
     let Some(trial) = trial else {
         let text = "Nothing to judge by: no held-out row has another row of its class. Where classes have several rows, raise test_fraction; \
                     where each has a single row, there is nothing to learn from: bring more rows of a class.";
@@ -92,7 +95,7 @@ pub(crate) fn verdict(split: &Split, trial: Option<&Trial>) -> Verdict {
             ..Verdict::default()
         };
     };
-    let by_class = matches!(split, Split::ByClass | Split::ByClassShuffled);
+    let by_class = matches!(config.split, Split::ByClass | Split::ByClassShuffled);
     let raw = Standing::of(&trial.head, &trial.raw, by_class);
     let linear = trial.linear.as_ref().map(|(linear, outputs)| {
         let beats_raw = Standing::of(linear, &trial.raw, by_class).wins();
@@ -108,8 +111,13 @@ pub(crate) fn verdict(split: &Split, trial: Option<&Trial>) -> Verdict {
     };
     let on = match (trial.tested, by_class) {
         (true, true) => "rows of classes it never saw",
+        (true, false) if config.split == Split::ByGroup => "rows of groups it never saw",
         (true, false) => "rows it never saw",
         (false, _) => "validation rows (nothing was kept for a test)",
+    };
+    let across = match config.group {
+        Some(_) => ", each among those of other groups,",
+        None => ",",
     };
     let Metrics {
         precision_at_1: p,
@@ -180,7 +188,7 @@ pub(crate) fn verdict(split: &Split, trial: Option<&Trial>) -> Verdict {
         _ => String::new(),
     };
     let text = format!(
-        "{advice}{little} On {on}, the nearest row is right for {p:.digits$} (precision@1): {nearest}. Whole groups score {m:.digits$} \
+        "{advice}{little} On {on}{across} the nearest row is right for {p:.digits$} (precision@1): {nearest}. Whole groups score {m:.digits$} \
          (MAP@R): {groups}."
     );
     let compared = named.iter().map(|(name, standing)| standing.compared(name));
@@ -300,10 +308,10 @@ impl Standing {
             [metrics.precision_at_1, metrics.mean_average_precision_at_r]
         };
         let pairs = || head.queries.iter().zip(&baseline.queries);
-        let hits = pairs().map(|(a, b)| (a.class, f64::from(a.hit) - f64::from(b.hit)));
+        let hits = pairs().map(|(a, b)| (*a, f64::from(a.hit) - f64::from(b.hit)));
         let precisions = pairs().map(|(a, b)| {
             let difference = a.average_precision_at_r - b.average_precision_at_r;
-            (a.class, f64::from(difference))
+            (*a, f64::from(difference))
         });
         let alone = [(true, false), (false, true)].map(|(own, other)| {
             let such = pairs().filter(|(a, b)| (a.hit, b.hit) == (own, other));
@@ -376,6 +384,11 @@ impl Standing {
     }
 }
 
+/// The probability that chance alone takes a difference beyond so many standard errors, upwards.
+fn normal_tail(errors: f64) -> f64 {
+    libm::erfc(errors / 2f64.sqrt()) / 2.0
+}
+
 /// The sum of paired differences, and how far chance alone moves it.
 #[derive(Clone, Copy, Debug)]
 struct Gap {
@@ -384,25 +397,41 @@ struct Gap {
 }
 
 impl Gap {
-    /// Of paired differences, each with its class: chance moves their sum by `errors` of the standard errors that it would have if
-    /// there were none. Where whole classes are held out, and many, classes are what varies.
-    fn of(differences: impl Iterator<Item = (u32, f64)>, by_class: bool, errors: f64) -> Self {
+    /// Of paired differences, each of a query: chance moves their sum by `errors` of the standard errors that it would have if
+    /// there were none. Where rows have groups, groups are what varies, and the fewer there are, the less is known of how much. Where
+    /// whole classes are held out, and many, classes are.
+    fn of(
+        differences: impl Iterator<Item = (QueryScore, f64)>,
+        by_class: bool,
+        errors: f64,
+    ) -> Self {
         let (mut sum, mut squares) = (0.0, 0.0);
-        let mut classes: Vec<(u32, f64)> = Vec::new();
-        for (class, difference) in differences {
+        let mut classes: BTreeMap<u32, f64> = BTreeMap::new();
+        let mut groups: BTreeMap<u32, f64> = BTreeMap::new();
+        for (query, difference) in differences {
             sum += difference;
             squares += difference * difference;
-            match classes.last_mut() {
-                Some((last, sum)) if *last == class => *sum += difference,
-                _ => classes.push((class, difference)),
+            *classes.entry(query.class).or_default() += difference;
+            if let Some(group) = query.group {
+                *groups.entry(group).or_default() += difference;
             }
         }
+        let of_units = |units: &BTreeMap<u32, f64>| units.values().map(|sum| sum * sum).sum();
         if by_class && classes.len() >= MANY_CLASSES {
-            squares = squares.max(classes.iter().map(|(_, sum)| sum * sum).sum());
+            squares = squares.max(of_units(&classes));
+        }
+        let mut errors = errors;
+        if !groups.is_empty() {
+            squares = squares.max(of_units(&groups));
+            let freedom = (groups.len() - 1) as f64;
+            errors = match freedom > 0.0 {
+                true => upper_quantile(normal_tail(errors), freedom),
+                false => f64::INFINITY,
+            };
         }
         Self {
             sum,
-            chance: errors * squares.sqrt(),
+            chance: errors * squares.sqrt().max(f64::MIN_POSITIVE),
         }
     }
 
@@ -431,6 +460,7 @@ mod tests {
         let queries: Vec<QueryScore> = (0..1000)
             .map(|i| QueryScore {
                 class: i as u32 / 10,
+                group: None,
                 // Spread over the classes.
                 hit: i * 7 % 1000 < right,
                 average_precision_at_r: average_precision,
@@ -448,8 +478,24 @@ mod tests {
         }
     }
 
+    fn by(split: Split) -> TrainConfig {
+        TrainConfig {
+            split,
+            ..TrainConfig::default()
+        }
+    }
+
     fn is_clear(differences: impl Iterator<Item = (u32, f64)>, by_class: bool, errors: f64) -> Is {
-        Gap::of(differences, by_class, errors).is()
+        let of_class = |(class, difference)| {
+            let query = QueryScore {
+                class,
+                group: None,
+                hit: false,
+                average_precision_at_r: 0.0,
+            };
+            (query, difference)
+        };
+        Gap::of(differences.map(of_class), by_class, errors).is()
     }
 
     #[test]
@@ -465,7 +511,7 @@ mod tests {
             compared,
             prefers_linear,
             ..
-        } = verdict(&Split::ByClass, Some(&trial));
+        } = verdict(&by(Split::ByClass), Some(&trial));
         assert!(prefers_linear, "{compared:?}");
         let [raw, linear] = &compared[..] else {
             panic!("{compared:?}");
@@ -506,7 +552,7 @@ mod tests {
             linear: linear.map(|linear| (judged(linear), SIXTEEN)),
             tested: true,
         };
-        verdict(&Split::ByClass, Some(&trial)).text
+        verdict(&by(Split::ByClass), Some(&trial)).text
     }
 
     #[test]
@@ -687,7 +733,7 @@ mod tests {
                 linear: None,
                 tested: true,
             };
-            verdict(&Split::Random, Some(&trial)).text
+            verdict(&by(Split::Random), Some(&trial)).text
         };
         assert!(said(15).starts_with("Too few rows to tell: only 15 were scored."));
         assert!(said(100).starts_with("No clear gain over the raw features"));
@@ -727,7 +773,7 @@ mod tests {
                 linear: None,
                 tested: true,
             };
-            verdict(&Split::Random, Some(&trial)).text
+            verdict(&by(Split::Random), Some(&trial)).text
         };
         let few = "Too few rows to tell this head from chance: only 40 were scored, and 0.49 of them would be right by chance.";
         assert!(said(25, 23).starts_with(few), "{}", said(25, 23));
@@ -738,7 +784,7 @@ mod tests {
     #[test]
     fn without_anything_scored_it_says_so_and_a_judged_validation_side_is_named() {
         assert!(
-            verdict(&Split::Random, None)
+            verdict(&by(Split::Random), None)
                 .text
                 .starts_with("Nothing to judge by")
         );
@@ -748,7 +794,7 @@ mod tests {
             linear: None,
             tested: false,
         };
-        let text = verdict(&Split::Random, Some(&trial)).text;
+        let text = verdict(&by(Split::Random), Some(&trial)).text;
         assert!(
             text.contains(" On validation rows (nothing was kept for a test), "),
             "{text}"

@@ -101,7 +101,8 @@ impl Compare {
     }
 
     fn asked(&self) -> Result<CompareConfig> {
-        let mut sets = self.sets.clone();
+        let mut sets = Vec::from_iter(self.files.group.set());
+        sets.extend_from_slice(&self.sets);
         if self.files.test_data.is_some() && sets.iter().any(|set| set.starts_with("split=")) {
             return Err(Error::Config(
                 "split: the rows of --test-data are the test side: leave out split or --test-data"

@@ -29,6 +29,8 @@ pub(super) struct DataFiles {
     pub(super) missing: Missing,
     #[command(flatten)]
     pub(super) columns: ColumnOptions,
+    #[command(flatten)]
+    pub(super) group: GroupOption,
 }
 
 /// Which columns of a table are features.
@@ -50,6 +52,30 @@ pub(super) struct ColumnOptions {
         allow_hyphen_values = true
     )]
     unlabelled: Option<Vec<String>>,
+}
+
+/// Which rows belong together.
+#[derive(Debug, Args)]
+pub(super) struct GroupOption {
+    /// The column that says which rows belong together: of one donor, subject, camera or document. A row is then searched among
+    /// those of other groups, and `train` and `compare` split by group where they would split at random
+    #[arg(long, value_name = "NAME")]
+    pub(super) group: Option<String>,
+}
+
+impl GroupOption {
+    /// As a setting.
+    pub(super) fn set(&self) -> Option<String> {
+        self.group.as_ref().map(|name| format!("group={name}"))
+    }
+
+    /// The columns with this one beside the features.
+    pub(super) fn apart_of(&self, columns: Columns) -> Columns {
+        Columns {
+            apart: self.group.iter().cloned().collect(),
+            ..columns
+        }
+    }
 }
 
 impl ColumnOptions {

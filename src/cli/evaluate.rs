@@ -3,9 +3,10 @@
 use clap::Args;
 use nearfar::{
     Distance, Error, EvaluationSpec, Forecast, Metrics, Rate, Result, Retrieval, Room, evaluate,
-    evaluate_nearest,
+    evaluate_across, evaluate_nearest,
 };
 
+use super::data::GroupOption;
 use super::files::{LabelledFiles, LabelledRows, compare};
 use super::{Common, of_work, print_json, print_line, progress};
 
@@ -18,6 +19,8 @@ use super::{Common, of_work, print_json, print_line, progress};
 pub(super) struct Evaluate {
     #[command(flatten)]
     rows: LabelledFiles,
+    #[command(flatten)]
+    group: GroupOption,
     /// Only these metrics, by name, with commas between [default: all]
     #[arg(long, value_name = "NAME,..", value_delimiter = ',')]
     metrics: Vec<String>,
@@ -41,7 +44,7 @@ Metrics, each a mean over all rows that ask, between 0 and 1; R is how many othe
 impl Evaluate {
     pub(super) fn run(&self) -> Result<()> {
         self.check_metrics()?;
-        let (queries, references) = self.rows.read()?;
+        let (queries, references) = self.rows.read_grouped(&self.group)?;
         let warnings = compare(&self.rows, &queries, references.as_ref(), Distance::Cosine)?;
         let engine = self.common.open(Common::default_budget())?;
         let started = std::time::Instant::now();
@@ -49,7 +52,11 @@ impl Evaluate {
         let known = references.as_ref().map(LabelledRows::rows);
         let tell = |done, _| bar.set(done);
         let nearest = |name: &String| Metrics::OF_THE_NEAREST.contains(&name.as_str());
-        let retrieval = if !self.metrics.is_empty() && self.metrics.iter().all(nearest) {
+        let retrieval = if let Some(groups) = &queries.groups {
+            let known = known.zip(references.as_ref().and_then(|rows| rows.groups.as_deref()));
+            let retrieval = evaluate_across(&engine, queries.rows(), groups, known, &self.at, tell);
+            pollster::block_on(retrieval)?
+        } else if !self.metrics.is_empty() && self.metrics.iter().all(nearest) {
             let retrieval = evaluate_nearest(&engine, queries.rows(), known, &self.at, tell);
             pollster::block_on(retrieval)?
         } else {
@@ -63,7 +70,7 @@ impl Evaluate {
                 || self.metrics.iter().any(|metric| metric == name)
         };
         if !self.common.json {
-            print(&retrieval, asked);
+            print(&retrieval, asked, self.group.group.as_deref());
             return Ok(());
         }
         let mut scores = serde_json::json!(retrieval);
@@ -95,7 +102,7 @@ impl Evaluate {
     /// What an evaluation would hold and take; runs nothing.
     pub(super) fn plan(&self, room: &Room, rate: &Rate) -> Result<Forecast> {
         self.check_metrics()?;
-        let (queries, references) = self.rows.read()?;
+        let (queries, references) = self.rows.read_grouped(&self.group)?;
         compare(&self.rows, &queries, references.as_ref(), Distance::Cosine)?;
         let known = references.as_ref().unwrap_or(&queries);
         let spec = EvaluationSpec::of_names(&known.labels, known.rows.dim(), queries.labels.len());
@@ -104,7 +111,7 @@ impl Evaluate {
 }
 
 /// Prints the means over queries and over classes, and what the nearest k hold.
-fn print(retrieval: &Retrieval, asked: impl Fn(&str) -> bool) {
+fn print(retrieval: &Retrieval, asked: impl Fn(&str) -> bool, group: Option<&str>) {
     let (over, classes) = (
         serde_json::json!(retrieval.metrics),
         serde_json::json!(retrieval.over_classes),
@@ -133,10 +140,23 @@ fn print(retrieval: &Retrieval, asked: impl Fn(&str) -> bool) {
         queries,
         lone_queries,
         standard_error,
+        interval,
         ..
     } = retrieval.metrics;
+    let (other, over) = match group {
+        Some(group) => (
+            "row of their label in another group",
+            format!(" over the draw of groups ({group})"),
+        ),
+        None => ("other row of their label", String::new()),
+    };
     print_line(format_args!(
-        "{queries} queries of {} classes; {lone_queries} more had no other row of their label; precision_at_1 is +- {standard_error:.4}",
+        "{queries} queries of {} classes; {lone_queries} more had no {other}; precision_at_1 is +- {standard_error:.4}{over}",
         retrieval.classes.len()
     ));
+    if let Some([low, high]) = interval {
+        print_line(format_args!(
+            "with other groups, precision_at_1 is between {low:.4} and {high:.4} in 95 of 100 cases"
+        ));
+    }
 }

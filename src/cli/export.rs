@@ -128,6 +128,7 @@ impl Export {
                 results,
                 self.data.as_deref(),
                 self.labels.as_deref(),
+                None,
                 self.side,
             )?;
             if self.side != RowsOf::All {

@@ -5,10 +5,10 @@ use std::path::Path;
 use clap::Args;
 use nearfar::{
     Choice, Columns, Dataset, Distance, Format, Hdf5File, Head, Labelled, Missing, NamedFile,
-    NpyRows, Result, RowSource, Rows, TableReader, Working, features_note,
+    NpyRows, Result, RowSource, Rows, TableReader, Texts, Working, features_note, group_column,
 };
 
-use super::data::ColumnOptions;
+use super::data::{ColumnOptions, GroupOption};
 use super::survey::survey;
 use super::{note_line, progress};
 
@@ -146,6 +146,8 @@ pub(super) struct LabelledFiles {
 pub(super) struct LabelledRows {
     pub(super) rows: RowSource,
     pub(super) labels: Vec<String>,
+    /// What each row belongs to, where a column was named that says it.
+    pub(super) groups: Option<Vec<String>>,
     /// The file, and the names of its columns where it has some.
     name: String,
     names: Vec<String>,
@@ -162,7 +164,18 @@ impl LabelledFiles {
     }
 
     pub(super) fn read(&self) -> Result<(LabelledRows, Option<LabelledRows>)> {
-        let columns = self.columns.columns();
+        self.read_with(self.columns.columns())
+    }
+
+    /// The same with the group of each row.
+    pub(super) fn read_grouped(
+        &self,
+        group: &GroupOption,
+    ) -> Result<(LabelledRows, Option<LabelledRows>)> {
+        self.read_with(group.apart_of(self.columns.columns()))
+    }
+
+    fn read_with(&self, columns: Columns) -> Result<(LabelledRows, Option<LabelledRows>)> {
         let (labels, columns) = (self.labels.as_deref(), Some(&columns));
         let embeddings = labelled_rows(&self.embeddings, labels, columns, None)?;
         let references = self.references.as_deref().map(|references| {
@@ -209,15 +222,21 @@ impl LabelledRows {
         Ok(Self {
             rows,
             labels,
+            groups: None,
             name,
             names,
         })
     }
 
     /// Rows that were made here.
-    pub(super) fn made(rows: RowSource, labels: Vec<String>) -> Self {
+    pub(super) fn made(
+        rows: RowSource,
+        labels: Vec<String>,
+        groups: Option<Vec<String>>,
+    ) -> Self {
         Self {
             labels,
+            groups,
             ..Self::nameless(rows)
         }
     }
@@ -226,6 +245,7 @@ impl LabelledRows {
         Self {
             rows,
             labels: Vec::new(),
+            groups: None,
             name: String::new(),
             names: Vec::new(),
         }
@@ -246,7 +266,14 @@ pub(super) fn labelled_rows(
     columns: Option<&Columns>,
     other: Option<&LabelledRows>,
 ) -> Result<LabelledRows> {
-    let is_chosen = columns.is_some_and(|columns| *columns != Columns::default());
+    // A column that stands beside the labels is there without being chosen.
+    let chosen = |columns: &Columns| !columns.is_empty() || columns.unlabelled.is_some();
+    let is_chosen = columns.is_some_and(chosen);
+    let group = columns.and_then(|columns| columns.apart.first());
+    let groups = |columns: &[(String, Texts)]| -> Result<Option<Vec<String>>> {
+        let column = group.map(|name| group_column(columns, name)).transpose()?;
+        Ok(column.map(|column| column.iter().map(str::to_owned).collect()))
+    };
     if let (path, (Some(file), column)) = (Path::new(data), labels_of(data, labels))
         && has_ending(path, "npy")
         && !is_chosen
@@ -256,10 +283,16 @@ pub(super) fn labelled_rows(
         say(&file.display().to_string(), &read.notes);
         return Ok(LabelledRows {
             labels: read.labels.iter().map(str::to_owned).collect(),
+            groups: groups(&read.columns)?,
             ..LabelledRows::nameless(rows)
         });
     }
-    LabelledRows::new(labelled(data, labels, None, columns)?, other)
+    let read = labelled(data, labels, None, columns)?;
+    let groups = groups(&read.columns)?;
+    Ok(LabelledRows {
+        groups,
+        ..LabelledRows::new(read, other)?
+    })
 }
 
 /// Reads labelled rows: a file with its labels, which `labels` names as a file, as `FILE:COLUMN` or `FILE.npz:ARRAY`, or

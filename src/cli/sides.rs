@@ -19,6 +19,7 @@ pub(super) fn dataset(
     results: &Results,
     data: Option<&str>,
     labels: Option<&str>,
+    group: Option<&str>,
     side: RowsOf,
 ) -> Result<Dataset> {
     let report = &results.report;
@@ -39,6 +40,7 @@ pub(super) fn dataset(
     // The columns that the head was trained on, whichever those were.
     let columns = Columns {
         features: results.head.features.clone(),
+        apart: group.map(str::to_owned).into_iter().collect(),
         ..Columns::default()
     };
     let columns = Some(columns).filter(|_| !data.starts_with("sample:"));

@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 use nearfar::{
-    Distance, Error, Forecast, PairRates, Rate, Result, Results, Room, RowSource, RowsOf, SideRows,
-    ThresholdConfig, ThresholdReport, ThresholdSpec, find_threshold,
+    Columns, Dataset, Distance, Error, Forecast, PairRates, Rate, Result, Results, Room, RowSource,
+    RowsOf, SideRows, ThresholdConfig, ThresholdReport, ThresholdSpec, find_threshold,
+    find_threshold_across, group_column,
 };
 
 use super::files::{LabelledRows, labelled_rows};
@@ -58,6 +59,10 @@ pub(super) struct Threshold {
     /// or 0.01 or 0.1 where that would be fewer than 30 pairs]
     #[arg(long, value_name = "RATE")]
     false_match_rate: Option<f64>,
+    /// The column that says which rows belong together: of one donor, subject, camera or document. Pairs are then of different
+    /// groups [default: the `group` of the run]
+    #[arg(long, value_name = "NAME")]
+    group: Option<String>,
     /// Rows of each side that are paired with all others of it, seeded; 0 is all [default: 10000, or the `test_queries` of the run]
     #[arg(long, value_name = "ROWS")]
     queries: Option<usize>,
@@ -76,7 +81,7 @@ Rates, as ISO/IEC 19795-1 has them:
   area under the curve (AUC)  how often a pair of the same class is more similar than one of different classes
 
 Intervals hold the rate of other rows in 95 of 100 cases. Pairs share rows and are not independent: rows are the sample, or classes
-where the test has none of those of the fit.
+where the test has none of those of the fit, or groups where rows have some.
 
 JSON, with --json:
   threshold, rate             the similarity, and the false match rate that it was fitted to
@@ -137,7 +142,7 @@ impl Threshold {
             (None, Some((results, dataset))) => {
                 let side = async |side| -> Result<LabelledRows> {
                     let rows = sides::embed(results, dataset, &engine, side).await?;
-                    Ok(made(rows))
+                    made(rows, dataset, self.group_of(results))
                 };
                 Sides {
                     fit: side(RowsOf::Validation).await?,
@@ -158,13 +163,15 @@ impl Threshold {
             .zip(both.map(|side| &side.rows))
             .collect();
         let warnings = survey(&named, Distance::Cosine)?;
-        let threshold = find_threshold(
-            &engine,
-            fit.rows(),
-            test.as_ref().map(LabelledRows::rows),
-            &config,
-        )
-        .await?;
+        let rows = test.as_ref().map(LabelledRows::rows);
+        let threshold = match &fit.groups {
+            None => find_threshold(&engine, fit.rows(), rows, &config).await?,
+            Some(groups) => {
+                let test_groups = test.as_ref().and_then(|test| test.groups.as_deref());
+                let fit = (fit.rows(), &groups[..]);
+                find_threshold_across(&engine, fit, rows.zip(test_groups), &config).await?
+            }
+        };
         tasks.finish();
         let elapsed_ms = started.elapsed().as_secs_f64() * 1e3;
         if let Some(file) = &mut file {
@@ -209,17 +216,29 @@ impl Threshold {
             )));
         }
         let (data, labels) = (self.data.as_deref(), self.labels.as_deref());
-        let dataset = sides::dataset(&results, data, labels, RowsOf::Validation)?;
+        let group = self.group_of(&results);
+        let dataset = sides::dataset(&results, data, labels, group, RowsOf::Validation)?;
         Ok(Some((results, dataset)))
+    }
+
+    /// The column of the groups: as given, or as the run had it.
+    fn group_of<'a>(&'a self, run: &'a Results) -> Option<&'a str> {
+        let of_run = run.report.config.group.as_deref();
+        self.group.as_deref().or(of_run)
     }
 
     /// The rows of files.
     fn stored(&self) -> Result<Sides> {
         let embeddings = self.embeddings.as_deref().unwrap_or_default();
-        let fit = labelled_rows(embeddings, self.labels.as_deref(), None, None)?;
+        let columns = Columns {
+            apart: self.group.iter().cloned().collect(),
+            ..Columns::default()
+        };
+        let columns = Some(&columns);
+        let fit = labelled_rows(embeddings, self.labels.as_deref(), columns, None)?;
         let test = self.test_embeddings.as_deref();
-        let test =
-            test.map(|test| labelled_rows(test, self.test_labels.as_deref(), None, Some(&fit)));
+        let labels = self.test_labels.as_deref();
+        let test = test.map(|test| labelled_rows(test, labels, columns, Some(&fit)));
         let test = test.transpose()?;
         if let Some(test) = &test {
             test.rows().check_against(fit.rows())?;
@@ -247,12 +266,16 @@ impl Threshold {
     }
 }
 
-fn made(side: SideRows) -> LabelledRows {
+fn made(side: SideRows, dataset: &Dataset, group: Option<&str>) -> Result<LabelledRows> {
+    let groups = group.map(|name| group_column(&dataset.columns, name));
+    let groups = groups.transpose()?;
+    let of_row = |row: &u32| groups.map(|groups| groups[*row as usize].to_owned());
+    let groups = side.rows.iter().map(of_row).collect();
     let rows = RowSource::Memory {
         values: side.embeddings.values,
         dim: side.embeddings.dim,
     };
-    LabelledRows::made(rows, side.labels)
+    Ok(LabelledRows::made(rows, side.labels, groups))
 }
 
 /// The curve as a table.

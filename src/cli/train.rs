@@ -109,9 +109,10 @@ impl Train {
 
     /// The steps that a saved run is to have in all, where they are given.
     fn more_steps(&self) -> Result<Option<u64>> {
-        if self.sets.iter().any(|set| !set.starts_with("steps=")) {
+        let sets = self.files.group.set();
+        if sets.iter().chain(&self.sets).any(|set| !set.starts_with("steps=")) {
             return Err(Error::Config(
-                "--resume has the settings of its run: --set can only give it more steps"
+                "--resume has the settings of its run: it takes no --group, and --set can only give it more steps"
                     .to_owned(),
             ));
         }
@@ -307,12 +308,13 @@ impl Train {
                 .with_json(&json)
                 .map_err(|error| Error::Config(format!("{}: {error}", file.name)))?;
         }
-        // Margins that are not given follow the distance, whatever comes first.
-        let (distances, others): (Vec<_>, Vec<_>) = self
-            .sets
-            .iter()
-            .partition(|set| set.starts_with("distance=") || set.starts_with("miner_distance="));
-        for set in distances.into_iter().chain(others) {
+        // Margins that are not given follow the distance, and the split the group, whatever comes first.
+        let group = self.files.group.set();
+        let (first, others): (Vec<_>, Vec<_>) = group.iter().chain(&self.sets).partition(|set| {
+            let mut keys = ["distance=", "miner_distance=", "group="].iter();
+            keys.any(|key| set.starts_with(key))
+        });
+        for set in first.into_iter().chain(others) {
             config = config.with_set(set)?;
         }
         config.seed = self.seed.unwrap_or(config.seed);
@@ -415,6 +417,11 @@ fn write(results: &Results, mut folder: Folder) -> Result<()> {
 }
 
 fn print(report: &RunReport) {
+    if let Some(group) = &report.config.group {
+        print_line(format_args!(
+            "each row is searched among those of other groups ({group}), and errors are over the draw of groups"
+        ));
+    }
     let line = |name: &str, metrics: &Option<Metrics>| {
         if let Some(m) = metrics {
             print_line(format_args!(
@@ -431,6 +438,7 @@ fn print(report: &RunReport) {
         line("train", &scores.train);
         line("validation", &scores.validation);
         line("test", &scores.test);
+        line("test, own group too", &scores.test_own_group);
         // Where classes are uneven the large ones speak for all.
         let over_classes = scores.test_over_classes.filter(|over| {
             let apart = |test: Metrics| (test.precision_at_1 - over.precision_at_1).abs();

@@ -26,10 +26,11 @@ const DEFAULT_RECIPES: [&str; 4] = [
 /// The entry that is always there.
 const LINEAR_HEAD: &str = "linear head";
 /// What every entry has in common, so that all answer the same queries: it is set for all or for none.
-const HELD: [&str; 7] = [
+const HELD: [&str; 8] = [
     "seed",
     "data_seed",
     "split",
+    "group",
     "test_fraction",
     "validation_fraction",
     "test_queries",
@@ -384,6 +385,7 @@ fn hold(config: &mut TrainConfig, base: &TrainConfig) {
     config.seed = base.seed;
     config.data_seed = base.data_seed;
     config.split.clone_from(&base.split);
+    config.group.clone_from(&base.group);
     config.test_fraction = base.test_fraction;
     config.validation_fraction = base.validation_fraction;
     config.test_queries = base.test_queries;
@@ -419,13 +421,18 @@ fn check_distinct(entries: &[Entry]) -> Result<()> {
 /// Entries are ranked on the validation side: some row of it must have another of its class there.
 fn check_judged(dataset: &Dataset, base: &TrainConfig) -> Result<()> {
     let sides = Sides::new(dataset, base)?;
-    let mut labels = dataset.labels_of(sides.of(Side::Validation));
-    order::sort_numbers(&mut labels);
-    if labels.windows(2).any(|pair| pair[0] == pair[1]) {
+    let rows = sides.of(Side::Validation);
+    let labels = dataset.labels_of(rows);
+    let groups = dataset.groups(base)?;
+    let group = |row: &u32| groups.as_ref().map_or(*row, |groups| groups[*row as usize]);
+    let mut known: Vec<(u32, u32)> = labels.iter().copied().zip(rows.iter().map(group)).collect();
+    order::sort_by(&mut known, Ord::cmp);
+    if known.windows(2).any(|pair| pair[0].0 == pair[1].0 && pair[0].1 != pair[1].1) {
         return Ok(());
     }
     let how = match base.split {
         Split::Column(_) => "let the column of the split name more rows validation",
+        Split::ByGroup => "raise validation_fraction, or bring more groups: a row is searched among those of other groups",
         _ => "raise validation_fraction",
     };
     Err(Error::Config(format!(

@@ -5,7 +5,8 @@
 //! counts what is particular to one query with one seed twice, which errs on the safe side (Owen 2007, The pigeonhole bootstrap; the
 //! two ways of clustering of Cameron, Gelbach and Miller 2011, without their third term).
 //!
-//! - **Queries.** Where the judged classes were never trained on, classes are the sample: the queries of a class count as one. Else
+//! - **Queries.** Where rows have groups, groups are the sample; where the judged classes were never trained on, classes are: the
+//!   queries of a group or a class count as one. Else
 //!   queries are, and their variance is doubled: two rows that are each other's nearest are right or wrong together.
 //!   That of single queries is what it would be without a difference, with two more queries that disagree (Bonett and Price
 //!   2012): a few that all say the same prove nothing. That of classes is never taken for less.
@@ -51,19 +52,30 @@ pub(super) struct Queries {
     count: usize,
     /// Whether none of these classes was trained on.
     new_classes: bool,
+    /// The group of each, likewise; none without groups.
+    groups: Vec<usize>,
+}
+
+/// Numbers from 0 on for what each of these is, and how many there are.
+fn numbered(all: impl Iterator<Item = u32>) -> (Vec<usize>, usize) {
+    let mut numbers = HashMap::new();
+    let number = |one| {
+        let next = numbers.len();
+        *numbers.entry(one).or_insert(next)
+    };
+    let numbered = all.map(number).collect();
+    (numbered, numbers.len())
 }
 
 impl Queries {
     pub(super) fn new(scores: &[QueryScore], new_classes: bool) -> Self {
-        let mut numbers = HashMap::new();
-        let classes = scores.iter().map(|score| {
-            let next = numbers.len();
-            *numbers.entry(score.class).or_insert(next)
-        });
+        let (classes, count) = numbered(scores.iter().map(|score| score.class));
+        let (groups, _) = numbered(scores.iter().filter_map(|score| score.group));
         Self {
-            classes: classes.collect(),
-            count: numbers.len(),
+            classes,
+            count,
             new_classes,
+            groups,
         }
     }
 
@@ -86,21 +98,26 @@ impl Queries {
         let mean = differences.iter().sum::<f64>() / count;
         let squares: f64 = differences.iter().map(|d| d * d).sum();
         let single = (squares + 2.0) / (count + 2.0).powi(2);
-        if !self.new_classes {
+        let units = match self.new_classes {
+            _ if !self.groups.is_empty() => &self.groups,
+            true => &self.classes,
+            false => &Vec::new(),
+        };
+        if units.is_empty() {
             return (count > 1.0).then_some(Part {
                 variance: 2.0 * single,
                 df: count - 1.0,
             });
         }
-        let mut sums = vec![0.0; self.count];
-        for (class, difference) in self.classes.iter().zip(differences) {
-            sums[*class] += difference - mean;
+        let mut sums = vec![0.0; units.iter().max().map_or(0, |last| last + 1)];
+        for (unit, difference) in units.iter().zip(differences) {
+            sums[*unit] += difference - mean;
         }
-        let classes = self.count as f64;
+        let units = sums.len() as f64;
         let squares: f64 = sums.iter().map(|sum| sum * sum).sum();
-        (classes > 1.0).then(|| Part {
-            variance: (squares * classes / (classes - 1.0) / (count * count)).max(single),
-            df: classes - 1.0,
+        (units > 1.0).then(|| Part {
+            variance: (squares * units / (units - 1.0) / (count * count)).max(single),
+            df: units - 1.0,
         })
     }
 }
@@ -287,6 +304,7 @@ mod tests {
             let scores: Vec<QueryScore> = (0..count)
                 .map(|query| QueryScore {
                     class: (query / self.of_a_class) as u32,
+                    group: None,
                     hit: false,
                     average_precision_at_r: 0.0,
                 })
@@ -454,6 +472,7 @@ mod tests {
     fn queries(classes: &[u32], new_classes: bool) -> Queries {
         let score = |class: &u32| QueryScore {
             class: *class,
+            group: None,
             hit: false,
             average_precision_at_r: 0.0,
         };

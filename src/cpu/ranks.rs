@@ -16,14 +16,51 @@ use super::tile::{
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct Row {
-    /// Its class.
+    /// Its class, and its group where it has one: see [`LabelBits`].
     pub label: u32,
     /// Its id: the reference with the same id is its own stored copy. [`NO_ID`] where it has none.
     pub id: u32,
     /// Where its thresholds and books begin in the block's: the sum of `positives + 1` of the block's rows before it.
     pub offset: u32,
-    /// Number of its positives: references with its label and another id.
+    /// Number of its positives: references with its class and another id, of other groups.
     pub positives: u32,
+}
+
+/// What labels say: a class, and in the bits above it a group, where rows have groups. Rows of one group are no neighbours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LabelBits {
+    /// The bits that say the class.
+    pub class_mask: u32,
+    /// Labels that differ by less, bit by bit, are of one group; 0 without groups.
+    pub own_below: u32,
+}
+
+impl LabelBits {
+    /// A label is a class.
+    pub const CLASSES: Self = Self {
+        class_mask: u32::MAX,
+        own_below: 0,
+    };
+
+    /// The lowest bits are a class, those above them a group.
+    pub fn with_groups(class_bits: u32) -> Self {
+        Self {
+            class_mask: (1 << class_bits) - 1,
+            own_below: 1 << class_bits,
+        }
+    }
+
+    /// Whether rows with these labels, if they are not one row, are of one class and of different groups.
+    fn is_positive(self, label: u32, other: u32) -> bool {
+        let difference = label ^ other;
+        (difference & self.class_mask == 0) & (difference >= self.own_below)
+    }
+
+    /// Whether they are of one class, or of one group.
+    fn is_no_negative(self, label: u32, other: u32) -> bool {
+        let difference = label ^ other;
+        (difference & self.class_mask == 0) | (difference < self.own_below)
+    }
 }
 
 /// The id of no reference.
@@ -159,6 +196,7 @@ pub fn clear(block: &Block, inputs: Slices<'_>, books: &mut [u32]) {
 pub fn find(
     block: &Block,
     ids: Range<u32>,
+    labels: LabelBits,
     inputs: Slices<'_>,
     thresholds: &mut [[u32; 2]],
     books: &mut [u32],
@@ -171,7 +209,7 @@ pub fn find(
             .filter(|(_, [label, id])| {
                 // Without a branch for each row.
                 own.iter()
-                    .fold(false, |any, row| any | (row.label == *label))
+                    .fold(false, |any, row| any | labels.is_positive(row.label, *label))
                     && ids.contains(id)
             })
             .map(|(place, _)| place);
@@ -187,7 +225,7 @@ pub fn find(
             for (lane, (row, thresholds, books)) in rows.iter_mut().enumerate() {
                 for (place, s) in places.iter().zip(&s) {
                     let [label, id] = inputs.tags[*place];
-                    if label == row.label && id != row.id {
+                    if labels.is_positive(row.label, label) && id != row.id {
                         thresholds[books[0] as usize] = [s[lane].to_bits(), id];
                         books[0] += 1;
                     }
@@ -223,7 +261,7 @@ pub fn sort_thresholds(
     books: &mut [u32],
 ) {
     clear(block, inputs, books);
-    find(block, 0..NO_ID, inputs, thresholds, books);
+    find(block, 0..NO_ID, LabelBits::CLASSES, inputs, thresholds, books);
     map(Panel::all(block, inputs, thresholds, books), |mut panel| {
         for (_, thresholds, books) in panel.rows_mut() {
             sort(thresholds);
@@ -251,6 +289,7 @@ const PART_BYTES: usize = 1 << 19;
 pub fn gaps(
     block: &Block,
     depth: usize,
+    labels: LabelBits,
     inputs: Slices<'_>,
     thresholds: &mut [[u32; 2]],
     books: &mut [u32],
@@ -268,7 +307,7 @@ pub fn gaps(
             .map(|anchors| {
                 let rows = rows.by_ref().take(PANEL);
                 let rows = rows.map(|(row, thresholds, books)| {
-                    Counter::new(row.label, depth, thresholds, books)
+                    Counter::new(row.label, labels, depth, thresholds, books)
                 });
                 (lanes(anchors, block.stride), rows.collect::<Vec<_>>())
             })
@@ -339,6 +378,7 @@ impl WithSimd for CountMany<'_, '_> {
 /// A row that counts the negatives in its gaps.
 struct Counter<'a> {
     label: u32,
+    labels: LabelBits,
     ladder: Ladder<'a>,
     books: &'a mut [u32],
     /// As many negatives before a threshold are enough.
@@ -349,9 +389,16 @@ struct Counter<'a> {
 }
 
 impl<'a> Counter<'a> {
-    fn new(label: u32, depth: usize, thresholds: &'a [[u32; 2]], books: &'a mut [u32]) -> Self {
+    fn new(
+        label: u32,
+        labels: LabelBits,
+        depth: usize,
+        thresholds: &'a [[u32; 2]],
+        books: &'a mut [u32],
+    ) -> Self {
         let mut counter = Self {
             label,
+            labels,
             ladder: Ladder::new(thresholds),
             books,
             depth: depth.max(thresholds.len()) as u64,
@@ -369,9 +416,9 @@ impl<'a> Counter<'a> {
         threshold.map_or(f32::INFINITY, |threshold| similarity(number_in(threshold)))
     }
 
-    /// Counts a reference, unless it is a positive.
+    /// Counts a reference, if it is a negative.
     fn count(&mut self, s: f32, [label, id]: [u32; 2]) {
-        if label != self.label {
+        if !self.labels.is_no_negative(self.label, label) {
             let ladder = &self.ladder;
             let gap = ladder.farther(usize::from(ladder.step(s)), height(s), id);
             if gap >= self.first {
@@ -381,17 +428,15 @@ impl<'a> Counter<'a> {
         }
     }
 
-    /// Counts all that are no positives.
+    /// Counts all that are negatives.
     #[inline(always)]
     fn count_many(&mut self, s: &mut [f32], labels: &[u32], tags: &[[u32; 2]]) {
-        let own = self.label;
-        if labels
-            .iter()
-            .fold(false, |any, label| any | (*label == own))
-        {
+        let (own, of) = (self.label, self.labels);
+        let is_out = |label: &u32| of.is_no_negative(own, *label);
+        if labels.iter().fold(false, |any, label| any | is_out(label)) {
             for (s, label) in s.iter_mut().zip(labels) {
                 // Below everything.
-                *s = if *label == own { f32::NEG_INFINITY } else { *s };
+                *s = if is_out(label) { f32::NEG_INFINITY } else { *s };
             }
         }
         let ladder = &self.ladder;

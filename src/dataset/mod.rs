@@ -81,6 +81,7 @@ pub use texts::Texts;
 
 use crate::config::{Split, TrainConfig};
 use crate::error::{Error, Result};
+use crate::evaluation::only_group;
 use crate::order;
 use crate::quote::{listed, quoted};
 use crate::working::Working;
@@ -402,25 +403,38 @@ impl Dataset {
     /// # Errors
     /// [`Error::Config`] when there is no such column, with those there are.
     pub(crate) fn text_column(&self, setting: &str, name: &str) -> Result<&Texts> {
-        let column = self.columns.iter().find(|(column, _)| column == name);
-        let (_, values) = column.ok_or_else(|| {
-            Error::Config(format!(
-                "{setting}: there is no text column {}; {}",
-                quoted(name),
-                self.text_columns()
-            ))
-        })?;
-        Ok(values)
+        text_column(&self.columns, setting, name)
+    }
+
+    /// What each row belongs to, numbered in the order of the rows; nothing where no column says it.
+    ///
+    /// # Errors
+    /// [`Error::Config`] when there is no such column, or a row has an empty cell in it; [`Error::Data`] when it holds one text.
+    pub(crate) fn groups(&self, config: &TrainConfig) -> Result<Option<Vec<u32>>> {
+        let Some(name) = &config.group else {
+            return Ok(None);
+        };
+        let values = group_column(&self.columns, name)?;
+        let mut numbers = vec![u32::MAX; values.distinct().len()];
+        let mut count = 0;
+        let number = |code: &u32| {
+            let number = &mut numbers[*code as usize];
+            if *number == u32::MAX {
+                *number = count;
+                count += 1;
+            }
+            *number
+        };
+        let groups: Vec<u32> = values.codes().iter().map(number).collect();
+        match count {
+            1 => Err(only_group(&values[0])),
+            _ => Ok(Some(groups)),
+        }
     }
 
     /// The names of the text columns, as a refusal lists them.
     pub(crate) fn text_columns(&self) -> String {
-        let names: Vec<_> = self.columns.iter().map(|(name, _)| quoted(name)).collect();
-        let names = match &names[..] {
-            [] => "none".to_owned(),
-            names => names.join(", "),
-        };
-        format!("there are: {names}")
+        listed_columns(&self.columns)
     }
 
     /// Rows of each class.
@@ -466,6 +480,49 @@ impl Dataset {
             config = self.shape().over(config, sides.train.len());
         }
         config
+    }
+}
+
+/// The values of one of these columns, which `setting` names.
+fn text_column<'a>(
+    columns: &'a [(String, Texts)],
+    setting: &str,
+    name: &str,
+) -> Result<&'a Texts> {
+    let column = columns.iter().find(|(column, _)| column == name);
+    let (_, values) = column.ok_or_else(|| {
+        Error::Config(format!(
+            "{setting}: there is no text column {}; {}",
+            quoted(name),
+            listed_columns(columns)
+        ))
+    })?;
+    Ok(values)
+}
+
+/// The names of text columns, as a refusal lists them.
+fn listed_columns(columns: &[(String, Texts)]) -> String {
+    let names: Vec<_> = columns.iter().map(|(name, _)| quoted(name)).collect();
+    let names = match &names[..] {
+        [] => "none".to_owned(),
+        names => names.join(", "),
+    };
+    format!("there are: {names}")
+}
+
+/// What each row belongs to, by one of the text columns beside its label.
+///
+/// # Errors
+/// [`Error::Config`] when there is no such column, or a row has an empty cell in it.
+pub fn group_column<'a>(columns: &'a [(String, Texts)], name: &str) -> Result<&'a Texts> {
+    let values = text_column(columns, "group", name)?;
+    match values.iter().position(labelled::is_missing) {
+        None => Ok(values),
+        Some(row) => Err(Error::Config(format!(
+            "group: the column {} is empty in row {}: every row needs a group",
+            quoted(name),
+            row + 1
+        ))),
     }
 }
 

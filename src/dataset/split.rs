@@ -15,6 +15,9 @@ pub(super) const SIDE_COLUMN: &str = "side";
 /// Rows of a class that a stratified split divides; fewer than these train.
 const FEWEST_TO_DIVIDE: usize = 3;
 
+/// Random orders of the groups, of which the best is taken: few, so that it stays a random draw.
+const GROUP_ORDERS: usize = 8;
+
 /// A side of a split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -73,6 +76,7 @@ impl Sides {
             Split::Stratified => Self::stratified(dataset, config),
             Split::ByClass => Self::by_class(dataset, config, false),
             Split::ByClassShuffled => Self::by_class(dataset, config, true),
+            Split::ByGroup => Self::by_group(dataset, config)?,
             Split::Column(name) => Self::by_column(dataset, name, config)?,
         };
         let mut classes = dataset.labels_of(&sides.train);
@@ -91,6 +95,7 @@ impl Sides {
                 Split::ByClass | Split::ByClassShuffled => {
                     "lower test_fraction or validation_fraction, or set split to random"
                 }
+                Split::ByGroup => "bring more groups, or set split to another",
                 Split::Column(_) => "choose another split",
             };
             return Err(Error::Config(format!("{left}: {how}")));
@@ -148,6 +153,75 @@ impl Sides {
             validation: rows(&sides.validation),
             test: rows(&sides.test),
         }
+    }
+
+    /// Whole groups go to a side, so that each class is divided in about the same proportions: of several random orders, in which each
+    /// group goes where most of its rows are missing, the one that comes nearest. Two groups are tested, where there are three, so
+    /// that one can be searched among the other.
+    fn by_group(dataset: &Dataset, config: &TrainConfig) -> Result<Self> {
+        let groups = dataset.groups(config)?.unwrap_or_default();
+        let mut rng = rng::stream(config.data_seed(), "split");
+        let count = groups.iter().max().map_or(0, |last| *last as usize + 1);
+        let mut rows = vec![Vec::new(); count];
+        for (row, group) in (0..).zip(&groups) {
+            rows[*group as usize].push(row);
+        }
+        let sizes = dataset.class_sizes();
+        // By group, how many rows of each class it has.
+        let classes = rows.iter().map(|rows: &Vec<u32>| {
+            let mut labels = dataset.labels_of(rows);
+            order::sort_numbers(&mut labels);
+            let runs = labels.chunk_by(|a, b| a == b);
+            runs.map(|run| (run[0] as usize, run.len() as f64)).collect()
+        });
+        let classes: Vec<Vec<(usize, f64)>> = classes.collect();
+        let tested = config.test_fraction;
+        let steering = (1.0 - tested) * config.validation_fraction;
+        let parts = [1.0 - tested - steering, tested, steering];
+        let fewest = [1, 2, 1];
+        let mut order: Vec<usize> = (0..count).collect();
+        let mut best: Option<(f64, Vec<usize>)> = None;
+        for _ in 0..GROUP_ORDERS {
+            order.shuffle(&mut rng);
+            let missing = |part: f64| sizes.iter().map(|size| part * f64::from(*size)).collect();
+            let mut missing: [Vec<f64>; 3] = parts.map(missing);
+            let mut wanted = [0, 1, 2].map(|side| if parts[side] > 0.0 { fewest[side] } else { 0 });
+            let mut side_of = vec![0; count];
+            for (done, group) in order.iter().enumerate() {
+                let is_short = wanted.iter().sum::<usize>() >= count - done;
+                let gain = |side: usize| -> f64 {
+                    let of_class = |(class, rows): &(usize, f64)| {
+                        missing[side][*class] * rows / f64::from(sizes[*class])
+                    };
+                    classes[*group].iter().map(of_class).sum()
+                };
+                let may = |side: &usize| parts[*side] > 0.0 && (!is_short || wanted[*side] > 0);
+                let most = |a: &usize, b: &usize| gain(*a).total_cmp(&gain(*b)).then(b.cmp(a));
+                let side = (0..3).filter(may).max_by(most).unwrap_or(0);
+                for (class, rows) in &classes[*group] {
+                    missing[side][*class] -= rows;
+                }
+                wanted[side] = wanted[side].saturating_sub(1);
+                side_of[*group] = side;
+            }
+            let off = missing.iter().flat_map(|missing| missing.iter().zip(&sizes));
+            let off = off.map(|(missing, size)| missing * missing / f64::from(*size).max(1.0));
+            let off: f64 = off.sum();
+            if best.as_ref().is_none_or(|(least, _)| off < *least) {
+                best = Some((off, side_of));
+            }
+        }
+        let mut sides = Self::default();
+        let (_, side_of) = best.unwrap_or_default();
+        for (rows, side) in rows.into_iter().zip(side_of) {
+            let side = match side {
+                0 => &mut sides.train,
+                1 => &mut sides.test,
+                _ => &mut sides.validation,
+            };
+            side.extend(rows);
+        }
+        Ok(sides)
     }
 
     fn by_column(dataset: &Dataset, name: &str, config: &TrainConfig) -> Result<Self> {

@@ -8,7 +8,7 @@ use super::tile::{self, Shape};
 use super::{Access, Kernel, MOST_STEPS, groups_for, index, vec4s, wgsl::wgsl};
 use crate::cpu;
 pub use crate::cpu::SEGMENT;
-pub use crate::cpu::ranks::{Block, NO_ID, Row};
+pub use crate::cpu::ranks::{Block, LabelBits, NO_ID, Row};
 use crate::engine::{Commands, DeviceVec};
 use crate::gpu::{Binding, GpuCommands};
 
@@ -184,6 +184,8 @@ pub(super) struct Params {
     pub(super) end_part: u32,
     pub(super) first_positive: u32,
     pub(super) end_positive: u32,
+    pub(super) class_mask: u32,
+    pub(super) own_below: u32,
 }
 
 impl<'a> Inputs<'a> {
@@ -208,7 +210,18 @@ pub(super) fn params(block: &Block) -> Params {
         first_reference: index(block.first_reference),
         to_id: NO_ID,
         segments: index(block.references.div_ceil(SEGMENT)),
+        class_mask: LabelBits::CLASSES.class_mask,
+        own_below: LabelBits::CLASSES.own_below,
         ..Params::default()
+    }
+}
+
+/// The parameters of a block whose labels say this.
+fn params_of(block: &Block, labels: LabelBits) -> Params {
+    Params {
+        class_mask: labels.class_mask,
+        own_below: labels.own_below,
+        ..params(block)
     }
 }
 
@@ -369,13 +382,15 @@ pub fn clear(commands: &mut Commands, block: &Block, inputs: Inputs<'_>, scratch
     }
 }
 
-/// Collects the thresholds of every row of the block: its positives among these references that have an id in `ids`.
+/// Collects the thresholds of every row of the block: its positives among these references that have an id in `ids`. `labels` is what
+/// the labels of rows and references say.
 ///
 /// May be called for one part of the references after the other; a row's `positives` is then the sum over all parts.
 pub fn find(
     commands: &mut Commands,
     block: &Block,
     ids: Range<u32>,
+    labels: LabelBits,
     inputs: Inputs<'_>,
     scratch: &mut Scratch,
 ) {
@@ -384,7 +399,7 @@ pub fn find(
             let params = Params {
                 from_id: ids.start,
                 to_id: ids.end,
-                ..params(block)
+                ..params_of(block, labels)
             };
             dispatch_find(gpu, block, &params, &buffers(inputs, scratch));
         }
@@ -392,7 +407,7 @@ pub fn find(
             *calls += 1;
             let Scratch { thresholds, books } = scratch;
             let (thresholds, books) = (thresholds.slice_mut(), books.slice_mut());
-            cpu::ranks::find(block, ids, inputs.slices(), thresholds, books);
+            cpu::ranks::find(block, ids, labels, inputs.slices(), thresholds, books);
         }
     }
 }
@@ -432,15 +447,17 @@ pub fn gaps(
     inputs: Inputs<'_>,
     scratch: &mut Scratch,
 ) {
-    gaps_within(commands, block, usize::MAX, shape, inputs, scratch);
+    let (depth, labels) = (usize::MAX, LabelBits::CLASSES);
+    gaps_within(commands, block, depth, labels, shape, inputs, scratch);
 }
 
-/// The same where no rank is asked for that is above both `depth` and the row's positives: negatives that come later may
+/// The same for labels that may say groups too, and where no rank is asked for that is above both `depth` and the row's positives: negatives that come later may
 /// be left out.
 pub fn gaps_within(
     commands: &mut Commands,
     block: &Block,
     depth: usize,
+    labels: LabelBits,
     shape: Shape,
     inputs: Inputs<'_>,
     scratch: &mut Scratch,
@@ -449,13 +466,15 @@ pub fn gaps_within(
         Commands::Gpu(gpu) => {
             let kernel = shape.choose(&STRIP, &TILE);
             let groups = shape.groups(block.rows, block.references);
-            gpu.dispatch(kernel, &params(block), &buffers(inputs, scratch), groups);
+            let params = params_of(block, labels);
+            gpu.dispatch(kernel, &params, &buffers(inputs, scratch), groups);
         }
         Commands::Cpu(calls) => {
             *calls += 1;
             let Scratch { thresholds, books } = scratch;
             let (thresholds, books) = (thresholds.slice_mut(), books.slice_mut());
-            cpu::ranks::gaps(block, depth, inputs.slices(), thresholds, books);
+            let inputs = inputs.slices();
+            cpu::ranks::gaps(block, depth, labels, inputs, thresholds, books);
         }
     }
 }

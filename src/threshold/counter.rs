@@ -1,12 +1,15 @@
 //! [`PairCounter`]: counts the pairs of a side by their similarity, block by block. The engine computes the similarities of some
 //! rows with some others; they come back to be counted, and the matrix of all never exists.
 
+use std::collections::HashMap;
+
 use super::counts::{EDGES, PairCounts, bin};
 use super::interval::Unit;
 use crate::by_class::class_counts;
 use crate::cpu::Distance;
 use crate::engine::{DeviceVec, Engine};
 use crate::error::{Error, Result};
+use crate::evaluation::Classes;
 use crate::forecast::{Forecast, Rate, check_count};
 use crate::gpu::STAGING_BYTES;
 use crate::kernels::ranks::Block;
@@ -155,6 +158,8 @@ pub(crate) struct Counted {
     pub(super) counts: PairCounts,
     /// The class of each row.
     pub(super) labels: Vec<u32>,
+    /// The group of each, where pairs within a group do not count.
+    pub(super) groups: Option<Vec<u32>>,
     /// Rows that asked.
     pub(super) queries: usize,
     /// By row, its pairs of one class and of two; in error are those at a threshold, where one was given.
@@ -198,9 +203,8 @@ impl PairCounter {
         })
     }
 
-    /// Counts every pair of a row in `asking`, ascending places, with another row of the side, each pair once; those that are in
-    /// error at an edge also by row. The engine's
-    /// listener hears how many pairs are done.
+    /// Counts every pair of a row in `asking`, ascending places, with another row of the side, of another group where rows have groups,
+    /// each pair once; those that are in error at an edge also by row. The engine's listener hears how many pairs are done.
     ///
     /// # Errors
     /// What reading rows says; [`Error::Device`], [`Error::NoMemory`], and [`Error::Stopped`] between slices.
@@ -208,7 +212,7 @@ impl PairCounter {
         &mut self,
         slices: &mut Slices<'_>,
         what: &str,
-        labels: &[u32],
+        classes: Classes<'_>,
         rows: &mut UnitRows<'_>,
         asking: &[u32],
         edge: Option<usize>,
@@ -230,7 +234,7 @@ impl PairCounter {
             task,
             operations * spec.compared() as f64 + brought * rows.operations(),
         );
-        let mut tally = Tally::new(labels, asking, edge)?;
+        let mut tally = Tally::new(classes, asking, edge)?;
         let mut waiting: Vec<Waiting> = Vec::new();
         let everyone = asking.len() == count;
         for (first, block) in (0..)
@@ -301,6 +305,7 @@ impl PairCounter {
 /// Counts what came back.
 struct Tally<'a> {
     labels: &'a [u32],
+    groups: Option<&'a [u32]>,
     asking: &'a [u32],
     /// By row, whether it asks.
     asks: Vec<u8>,
@@ -311,7 +316,8 @@ struct Tally<'a> {
 }
 
 impl<'a> Tally<'a> {
-    fn new(labels: &'a [u32], asking: &'a [u32], edge: Option<usize>) -> Result<Self> {
+    fn new(classes: Classes<'a>, asking: &'a [u32], edge: Option<usize>) -> Result<Self> {
+        let Classes { labels, groups } = classes;
         let rows = labels.len() as u64;
         let mut asks = zeros(rows, "rows that ask")?;
         for row in asking {
@@ -319,6 +325,7 @@ impl<'a> Tally<'a> {
         }
         Ok(Self {
             labels,
+            groups,
             asking,
             asks,
             // Without one nothing that comes of it is looked at.
@@ -347,6 +354,12 @@ impl<'a> Tally<'a> {
             if other <= row && self.asks[other] == 1 {
                 continue;
             }
+            if self
+                .groups
+                .is_some_and(|groups| groups[row] == groups[other])
+            {
+                continue;
+            }
             let bin = bin(*value);
             let same = self.labels[other] == label;
             let (counts, errors) = match same {
@@ -362,26 +375,14 @@ impl<'a> Tally<'a> {
     }
 
     fn counted(self) -> Counted {
-        let of_class = class_counts(self.labels);
-        let asked: Vec<u32> = self
-            .asking
-            .iter()
-            .map(|row| self.labels[*row as usize])
-            .collect();
-        let mut asked_of_class = class_counts(&asked);
-        asked_of_class.resize(of_class.len(), 0);
+        let everyone: Vec<u32> = (0..self.labels.len() as u32).collect();
+        // Who asks meets everyone else; the others meet those who ask.
+        let met = [&everyone, self.asking].map(|rows| Met::of(rows, self.labels, self.groups));
         let unit = |row: usize, same: bool| {
-            let class = self.labels[row] as usize;
-            // Who asks meets everyone else; the others meet those who ask.
-            let (all, own) = match self.asks[row] == 1 {
-                true => (self.labels.len() as u64 - 1, of_class[class] - 1),
-                false => (asked.len() as u64, asked_of_class[class]),
-            };
-            let pairs = if same {
-                u64::from(own)
-            } else {
-                all - u64::from(own)
-            };
+            let asks = self.asks[row] == 1;
+            let met = &met[usize::from(!asks)];
+            let [all, own] = met.by(self.labels[row], self.groups.map(|groups| groups[row]), asks);
+            let pairs = if same { own } else { all - own };
             Unit {
                 pairs,
                 errors: u64::from(self.errors[usize::from(!same)][row]),
@@ -391,9 +392,49 @@ impl<'a> Tally<'a> {
             [true, false].map(|same| (0..self.labels.len()).map(|row| unit(row, same)).collect());
         Counted {
             labels: self.labels.to_vec(),
+            groups: self.groups.map(<[u32]>::to_vec),
             queries: self.asking.len(),
             units,
             counts: self.counts,
+        }
+    }
+}
+
+/// How many rows somebody meets: in all, by class, by group, and by both.
+struct Met {
+    all: u64,
+    of_class: Vec<u32>,
+    of_group: Vec<u32>,
+    of_both: HashMap<(u32, u32), u32>,
+}
+
+impl Met {
+    fn of(rows: &[u32], labels: &[u32], groups: Option<&[u32]>) -> Self {
+        let at = |all: &[u32]| -> Vec<u32> { rows.iter().map(|row| all[*row as usize]).collect() };
+        let (classes, groups) = (at(labels), groups.map(at).unwrap_or_default());
+        let mut of_both = HashMap::new();
+        for both in classes.iter().copied().zip(groups.iter().copied()) {
+            *of_both.entry(both).or_insert(0) += 1;
+        }
+        Self {
+            all: rows.len() as u64,
+            of_class: class_counts(&classes),
+            of_group: class_counts(&groups),
+            of_both,
+        }
+    }
+
+    /// By a row of this class and group, which is `one` of them or not: all, and those of its class.
+    fn by(&self, class: u32, group: Option<u32>, one: bool) -> [u64; 2] {
+        let count = |counts: &[u32], at: u32| counts.get(at as usize).copied().unwrap_or(0).into();
+        let [all, own] = [self.all, count(&self.of_class, class)];
+        match group {
+            None => [all, own].map(|met| met - u64::from(one)),
+            // Itself is of its group.
+            Some(group) => {
+                let both = self.of_both.get(&(class, group)).copied().unwrap_or(0);
+                [all - count(&self.of_group, group), own - u64::from(both)]
+            }
         }
     }
 }
@@ -403,6 +444,9 @@ impl Counted {
     pub(super) fn check(&self, side: &str) -> Result<()> {
         let [same, different] = self.counts.pairs();
         let why = match (same, different) {
+            (0, _) if self.groups.is_some() => {
+                format!("no two {side} rows of different groups are of one class")
+            }
             (0, _) => format!("no two {side} rows are of one class"),
             (_, 0) => format!("all {side} rows are of one class"),
             _ => return Ok(()),
@@ -414,12 +458,17 @@ impl Counted {
 
     /// By class, its pairs.
     pub(super) fn by_class(&self, same: bool) -> Vec<Unit> {
-        let mut classes = vec![Unit::default(); class_counts(&self.labels).len()];
-        for (label, unit) in self.labels.iter().zip(&self.units[usize::from(!same)]) {
-            let class = &mut classes[*label as usize];
-            class.pairs += unit.pairs;
-            class.errors += unit.errors;
+        self.by(&self.labels, same)
+    }
+
+    /// By class or group of each row, its pairs.
+    pub(super) fn by(&self, numbers: &[u32], same: bool) -> Vec<Unit> {
+        let mut units = vec![Unit::default(); class_counts(numbers).len()];
+        for (number, unit) in numbers.iter().zip(&self.units[usize::from(!same)]) {
+            let sum = &mut units[*number as usize];
+            sum.pairs += unit.pairs;
+            sum.errors += unit.errors;
         }
-        classes
+        units
     }
 }

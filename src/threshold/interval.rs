@@ -16,14 +16,14 @@ const ERROR: f64 = 0.025;
 
 /// The pairs of a unit: all, and those in error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Unit {
-    pub(super) pairs: u64,
-    pub(super) errors: u64,
+pub(crate) struct Unit {
+    pub(crate) pairs: u64,
+    pub(crate) errors: u64,
 }
 
 /// The 95 % interval of the rate of errors among pairs, which are more than 0. Units count a pair once for each of its two rows:
 /// `within` says that both are of one unit. Nothing with a single unit.
-pub(super) fn interval(errors: u64, pairs: u64, units: &[Unit], within: bool) -> Option<[f64; 2]> {
+pub(crate) fn interval(errors: u64, pairs: u64, units: &[Unit], within: bool) -> Option<[f64; 2]> {
     let count = units.iter().filter(|unit| unit.pairs > 0).count() as f64;
     if count < 2.0 {
         return None;
@@ -42,6 +42,16 @@ pub(super) fn interval(errors: u64, pairs: u64, units: &[Unit], within: bool) ->
     let independent = (near * (1.0 - near) / clustered.max(single)).min(pairs);
     let z = upper_quantile(ERROR, count - 1.0);
     Some(wilson(rate, independent, z))
+}
+
+/// The standard error of a rate over the draw of its units, of which there are two at least.
+pub(crate) fn error_over(units: &[Unit], rate: f64) -> f64 {
+    let count = units.len() as f64;
+    let pairs: u64 = units.iter().map(|unit| unit.pairs).sum();
+    let squares = units
+        .iter()
+        .map(|unit| (unit.errors as f64 - rate * unit.pairs as f64).powi(2));
+    (squares.sum::<f64>() * count / (count - 1.0)).sqrt() / pairs as f64
 }
 
 /// Wilson's interval of a part of `count`.

@@ -9,19 +9,19 @@ mod counts;
 mod interval;
 mod words;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 
 pub use counter::ThresholdSpec;
 pub(crate) use counter::{Counted, PairCounter};
 use counts::{EDGES, edge};
-use interval::interval;
+pub(crate) use interval::{Unit, error_over, interval};
 
 use crate::dataset::classes;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::evaluation::{Rows, choose};
+use crate::evaluation::{Classes, Rows, check_groups, choose};
 use crate::pace::{Pace, Slices};
 use crate::unit_rows::UnitRows;
 
@@ -227,6 +227,9 @@ fn rate_interval(side: &Counted, at: usize, same: bool, by_class: bool) -> Optio
         (let_in, of_different)
     };
     match by_class {
+        _ if let Some(groups) = &side.groups => {
+            interval(errors, pairs, &side.by(groups, same), false)
+        }
         true => interval(errors, pairs, &side.by_class(same), same),
         false => interval(errors, pairs, &side.units[usize::from(!same)], false),
     }
@@ -291,39 +294,72 @@ pub async fn find_threshold(
     test: Option<Rows<'_>>,
     config: &ThresholdConfig,
 ) -> Result<Threshold> {
+    find_across(engine, [fit, test.unwrap_or(fit)], test.is_some(), None, config).await
+}
+
+/// The same of pairs of different groups, such as donors, subjects or cameras: `groups` has the group of each row of both sides.
+///
+/// # Errors
+/// As [`find_threshold`]; [`Error::Data`] where not every row has a group.
+pub async fn find_threshold_across(
+    engine: &Engine,
+    (fit, fit_groups): (Rows<'_>, &[String]),
+    test: Option<(Rows<'_>, &[String])>,
+    config: &ThresholdConfig,
+) -> Result<Threshold> {
+    let (tested, test_groups) = test.unwrap_or((fit, fit_groups));
+    for (rows, groups) in [(fit, fit_groups), (tested, test_groups)] {
+        check_groups(rows, groups)?;
+    }
+    let groups = Some([fit_groups, test_groups]);
+    find_across(engine, [fit, tested], test.is_some(), groups, config).await
+}
+
+/// Of the pairs of both sides, or of the first alone where none is tested.
+async fn find_across(
+    engine: &Engine,
+    [fit, reported]: [Rows<'_>; 2],
+    is_tested: bool,
+    groups: Option<[&[String]; 2]>,
+    config: &ThresholdConfig,
+) -> Result<Threshold> {
     config.check()?;
-    let reported = test.unwrap_or(fit);
     reported.check_against(fit)?;
     let sides = [fit.rows.rows(), reported.rows.rows()];
     let spec = ThresholdSpec::of(&sides, fit.rows.dim(), config.queries);
     let mut counter = PairCounter::new(engine, &spec).await?;
     let mut pace = Pace::of(engine);
     let mut slices = Slices::new(engine, &mut pace);
-    let mut count = async |side: Rows<'_>, what: &str, at: Option<usize>| {
-        let names = classes(side.labels);
-        let numbers: std::collections::HashMap<&str, u32> =
-            names.iter().map(String::as_str).zip(0..).collect();
-        let labels: Vec<u32> = side
-            .labels
-            .iter()
-            .map(|label| numbers[label.as_str()])
-            .collect();
+    let mut count = async |side: Rows<'_>, of: usize, what: &str, at: Option<usize>| {
+        let labels = numbered(side.labels);
+        let groups = groups.map(|groups| numbered(groups[of]));
+        let classes = Classes {
+            labels: &labels,
+            groups: groups.as_deref(),
+        };
         let mut rows = UnitRows::Stored {
             rows: side.rows,
             chosen: None,
         };
         let asking = choose(labels.len(), config.queries, config.seed);
         counter
-            .count(&mut slices, what, &labels, &mut rows, &asking, at)
+            .count(&mut slices, what, classes, &mut rows, &asking, at)
             .await
     };
-    let fitted = count(fit, "pairs to fit", None).await?;
+    let fitted = count(fit, 0, "pairs to fit", None).await?;
     let (at, rate) = fit_edge(&fitted, "fitted", config.false_match_rate)?;
-    let Some(test) = test else {
+    if !is_tested {
         return Ok(report((at, rate), fitted, None, false));
-    };
+    }
     let known: HashSet<&String> = fit.labels.iter().collect();
-    let new_classes = !test.labels.iter().any(|label| known.contains(label));
-    let tested = count(test, "pairs of the test", Some(at)).await?;
+    let new_classes = !reported.labels.iter().any(|label| known.contains(label));
+    let tested = count(reported, 1, "pairs of the test", Some(at)).await?;
     Ok(report((at, rate), fitted, Some(tested), new_classes))
+}
+
+/// The number of each text among the different ones, in label order.
+fn numbered(texts: &[String]) -> Vec<u32> {
+    let names = classes(texts);
+    let numbers: HashMap<&str, u32> = names.iter().map(String::as_str).zip(0..).collect();
+    texts.iter().map(|text| numbers[text.as_str()]).collect()
 }

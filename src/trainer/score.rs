@@ -7,7 +7,7 @@ use crate::dataset::Side;
 use crate::diagnostics::{self, Diagnostics};
 use crate::embeddings::Embeddings;
 use crate::error::Result;
-use crate::evaluation::{self, EvaluationSpec, Queries, Ranking};
+use crate::evaluation::{self, Classes, EvaluationSpec, Queries, Ranking};
 use crate::forecast::Rate;
 use crate::kernels::{optimizer, stride};
 use crate::metrics::{Judged, Metrics, Retrieval, RetrievalSum};
@@ -274,6 +274,25 @@ impl Trainer {
         }))
     }
 
+    /// The means over the same queries by the head, where rows of a row's own group are among its neighbours; nothing where rows have
+    /// no groups.
+    ///
+    /// # Errors
+    /// As [`Trainer::evaluate`].
+    pub(crate) async fn score_own_group(&mut self, side: Side) -> Result<Option<Metrics>> {
+        if self.config.group.is_none() {
+            return Ok(None);
+        }
+        let (rows, queries) = self.all_and_queries(side, self.config.test_queries);
+        let what = format!("{}, own group too", Map::Head.scoring(side));
+        let sum = RetrievalSum::default().with_own_group();
+        let sum = self
+            .ranked(&what, Map::Head, &rows, &queries, sum, &mut |_, _| {})
+            .await?;
+        let retrieval = sum.and_then(|sum| sum.finish(&|_| String::new()));
+        Ok(retrieval.map(|retrieval| retrieval.metrics))
+    }
+
     /// The same with everything that the ranks say: recall and precision at each k of `at`, and by class.
     /// `progress` hears how many queries of how many are done.
     ///
@@ -360,6 +379,7 @@ impl Trainer {
             tile,
             linear,
             evaluator,
+            setup,
             ..
         } = self;
         let mut unit = match (map, linear) {
@@ -387,6 +407,11 @@ impl Trainer {
             },
         };
         let labels = dataset.labels_of(rows);
+        let groups = setup.groups_of(rows).filter(|_| sum.is_across());
+        let classes = Classes {
+            labels: &labels,
+            groups: groups.as_deref(),
+        };
         let spec = EvaluationSpec::of(&labels, unit.dim(), queries.len());
         let forecast = spec.forecast(evaluator.cut(), MemoryPlan::default(), &Rate::default());
         let brought = forecast.passes as f64 * labels.len() as f64;
@@ -403,7 +428,7 @@ impl Trainer {
         slices.begin(task, looked + brought * unit.operations());
         let queries = Queries::Own(queries);
         evaluator
-            .score(slices, &labels, &mut unit, queries, sum, progress)
+            .score(slices, classes, &mut unit, queries, sum, progress)
             .await
             .map(Some)
     }

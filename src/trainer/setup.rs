@@ -75,6 +75,8 @@ pub(super) struct Setup {
     /// Training rows among which validation rows search too; none where there are validation rows enough, or where their classes
     /// never train. A side of a few rows holds too few of a class to be scored within itself.
     beside: Vec<u32>,
+    /// What each row of the data belongs to, where that is left out of its neighbours.
+    groups: Option<Vec<u32>>,
     pub(super) sampler: Batches,
     pub(super) sizes: Sizes,
 }
@@ -114,9 +116,16 @@ impl Setup {
             watched,
             probe,
             beside,
+            groups: dataset.groups(config)?,
             sampler,
             sizes,
         })
+    }
+
+    /// The groups of these rows, where they are left out of their neighbours.
+    pub(super) fn groups_of(&self, rows: &[u32]) -> Option<Vec<u32>> {
+        let groups = self.groups.as_ref()?;
+        Some(rows.iter().map(|row| groups[*row as usize]).collect())
     }
 
     /// What the rows of a side, or some of them, are ranked among, ascending, and the places there of `queries` of them, seeded; 0

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::Trainer;
 use crate::dataset::Side;
 use crate::error::{Error, Result};
-use crate::evaluation::choose;
+use crate::evaluation::{Classes, choose};
 use crate::pace::Slices;
 use crate::threshold::{
     Counted, PairCounter, Threshold, ThresholdConfig, ThresholdSpec, fit_edge, report,
@@ -67,6 +67,11 @@ impl Trainer {
         let (engine, mut pace) = (self.engine.clone(), self.evaluation_pace);
         let mut slices = Slices::new(&engine, &mut pace);
         let labels = self.dataset.labels_of(rows);
+        let groups = self.setup.groups_of(rows);
+        let classes = Classes {
+            labels: &labels,
+            groups: groups.as_deref(),
+        };
         let asking = choose(rows.len(), config.queries, config.seed);
         let mut embedded = UnitRows::Embedded {
             features: &mut self.features,
@@ -77,7 +82,7 @@ impl Trainer {
         };
         let what = format!("counting pairs of {} rows", side.name());
         let counted = counter
-            .count(&mut slices, &what, &labels, &mut embedded, &asking, at)
+            .count(&mut slices, &what, classes, &mut embedded, &asking, at)
             .await?;
         self.evaluation_pace = pace;
         Ok(counted)
