@@ -284,7 +284,16 @@ pub async fn evaluate_across(
     }
     let groups = Some([groups, known]);
     let depth = usize::MAX;
-    evaluate_within(engine, queries, references, groups, at, depth, &mut progress).await
+    evaluate_within(
+        engine,
+        queries,
+        references,
+        groups,
+        at,
+        depth,
+        &mut progress,
+    )
+    .await
 }
 
 /// Checks that every row has a group.
@@ -321,7 +330,15 @@ pub async fn evaluate_nearest(
     let depth = at.iter().max().copied().unwrap_or(0);
     let depth = usize::try_from(depth).unwrap_or(usize::MAX);
     let groups = None;
-    let retrieval = evaluate_within(engine, queries, references, groups, at, depth, &mut progress);
+    let retrieval = evaluate_within(
+        engine,
+        queries,
+        references,
+        groups,
+        at,
+        depth,
+        &mut progress,
+    );
     Ok(retrieval.await?.of_the_nearest())
 }
 
@@ -441,7 +458,10 @@ impl<'a> Classes<'a> {
             )));
         }
         let keys = all.map(|classes| {
-            let rows = classes.labels.iter().zip(classes.groups.unwrap_or_default());
+            let rows = classes
+                .labels
+                .iter()
+                .zip(classes.groups.unwrap_or_default());
             Cow::Owned(rows.map(|(class, group)| class | group << bits).collect())
         });
         Ok((keys, LabelBits::with_groups(bits)))

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::order;
-use crate::threshold::{Unit, error_over, interval};
+use crate::threshold::{Unit, error_over, interval_over};
 
 /// Means over queries, each between 0 and 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -272,8 +272,7 @@ impl RetrievalSum {
         let mut metrics = self.total.mean()?;
         if self.groups.len() > 1 {
             let units: Vec<Unit> = self.groups.into_values().collect();
-            let right = units.iter().map(|unit| unit.errors).sum();
-            metrics.interval = interval(right, metrics.queries, &units, false);
+            metrics.interval = Some(interval_over(&units, metrics.precision_at_1));
             metrics.standard_error = error_over(&units, metrics.precision_at_1);
         }
         let classes: Vec<ClassMetrics> = self

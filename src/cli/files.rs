@@ -229,11 +229,7 @@ impl LabelledRows {
     }
 
     /// Rows that were made here.
-    pub(super) fn made(
-        rows: RowSource,
-        labels: Vec<String>,
-        groups: Option<Vec<String>>,
-    ) -> Self {
+    pub(super) fn made(rows: RowSource, labels: Vec<String>, groups: Option<Vec<String>>) -> Self {
         Self {
             labels,
             groups,

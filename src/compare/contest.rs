@@ -427,12 +427,17 @@ fn check_judged(dataset: &Dataset, base: &TrainConfig) -> Result<()> {
     let group = |row: &u32| groups.as_ref().map_or(*row, |groups| groups[*row as usize]);
     let mut known: Vec<(u32, u32)> = labels.iter().copied().zip(rows.iter().map(group)).collect();
     order::sort_by(&mut known, Ord::cmp);
-    if known.windows(2).any(|pair| pair[0].0 == pair[1].0 && pair[0].1 != pair[1].1) {
+    if known
+        .windows(2)
+        .any(|pair| pair[0].0 == pair[1].0 && pair[0].1 != pair[1].1)
+    {
         return Ok(());
     }
     let how = match base.split {
         Split::Column(_) => "let the column of the split name more rows validation",
-        Split::ByGroup => "raise validation_fraction, or bring more groups: a row is searched among those of other groups",
+        Split::ByGroup => {
+            "raise validation_fraction, or bring more groups: a row is searched among those of other groups"
+        }
         _ => "raise validation_fraction",
     };
     Err(Error::Config(format!(

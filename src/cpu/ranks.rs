@@ -208,9 +208,9 @@ pub fn find(
             .zip(tags)
             .filter(|(_, [label, id])| {
                 // Without a branch for each row.
-                own.iter()
-                    .fold(false, |any, row| any | labels.is_positive(row.label, *label))
-                    && ids.contains(id)
+                own.iter().fold(false, |any, row| {
+                    any | labels.is_positive(row.label, *label)
+                }) && ids.contains(id)
             })
             .map(|(place, _)| place);
         let anchors = lanes(anchors, block.stride);
@@ -261,7 +261,14 @@ pub fn sort_thresholds(
     books: &mut [u32],
 ) {
     clear(block, inputs, books);
-    find(block, 0..NO_ID, LabelBits::CLASSES, inputs, thresholds, books);
+    find(
+        block,
+        0..NO_ID,
+        LabelBits::CLASSES,
+        inputs,
+        thresholds,
+        books,
+    );
     map(Panel::all(block, inputs, thresholds, books), |mut panel| {
         for (_, thresholds, books) in panel.rows_mut() {
             sort(thresholds);

@@ -484,11 +484,7 @@ impl Dataset {
 }
 
 /// The values of one of these columns, which `setting` names.
-fn text_column<'a>(
-    columns: &'a [(String, Texts)],
-    setting: &str,
-    name: &str,
-) -> Result<&'a Texts> {
+fn text_column<'a>(columns: &'a [(String, Texts)], setting: &str, name: &str) -> Result<&'a Texts> {
     let column = columns.iter().find(|(column, _)| column == name);
     let (_, values) = column.ok_or_else(|| {
         Error::Config(format!(

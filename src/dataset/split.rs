@@ -17,6 +17,8 @@ const FEWEST_TO_DIVIDE: usize = 3;
 
 /// Random orders of the groups, of which the best is taken: few, so that it stays a random draw.
 const GROUP_ORDERS: usize = 8;
+/// Groups that train, are tested and steer, at least, where there are so many: across groups, one is searched among another.
+const FEWEST_GROUPS: [usize; 3] = [1, 2, 1];
 
 /// A side of a split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -172,20 +174,32 @@ impl Sides {
             let mut labels = dataset.labels_of(rows);
             order::sort_numbers(&mut labels);
             let runs = labels.chunk_by(|a, b| a == b);
-            runs.map(|run| (run[0] as usize, run.len() as f64)).collect()
+            runs.map(|run| (run[0] as usize, run.len() as f64))
+                .collect()
         });
         let classes: Vec<Vec<(usize, f64)>> = classes.collect();
         let tested = config.test_fraction;
         let steering = (1.0 - tested) * config.validation_fraction;
         let parts = [1.0 - tested - steering, tested, steering];
-        let fewest = [1, 2, 1];
+        // What has no part needs none, and the fewer there are, the less is left to steer.
+        let mut fewest = [0, 1, 2].map(|side| {
+            if parts[side] > 0.0 {
+                FEWEST_GROUPS[side]
+            } else {
+                0
+            }
+        });
+        for side in [2, 1] {
+            let over = fewest.iter().sum::<usize>().saturating_sub(count);
+            fewest[side] -= over.min(fewest[side]);
+        }
         let mut order: Vec<usize> = (0..count).collect();
         let mut best: Option<(f64, Vec<usize>)> = None;
         for _ in 0..GROUP_ORDERS {
             order.shuffle(&mut rng);
             let missing = |part: f64| sizes.iter().map(|size| part * f64::from(*size)).collect();
             let mut missing: [Vec<f64>; 3] = parts.map(missing);
-            let mut wanted = [0, 1, 2].map(|side| if parts[side] > 0.0 { fewest[side] } else { 0 });
+            let mut wanted = fewest;
             let mut side_of = vec![0; count];
             for (done, group) in order.iter().enumerate() {
                 let is_short = wanted.iter().sum::<usize>() >= count - done;
@@ -204,7 +218,9 @@ impl Sides {
                 wanted[side] = wanted[side].saturating_sub(1);
                 side_of[*group] = side;
             }
-            let off = missing.iter().flat_map(|missing| missing.iter().zip(&sizes));
+            let off = missing
+                .iter()
+                .flat_map(|missing| missing.iter().zip(&sizes));
             let off = off.map(|(missing, size)| missing * missing / f64::from(*size).max(1.0));
             let off: f64 = off.sum();
             if best.as_ref().is_none_or(|(least, _)| off < *least) {

@@ -381,7 +381,11 @@ impl<'a> Tally<'a> {
         let unit = |row: usize, same: bool| {
             let asks = self.asks[row] == 1;
             let met = &met[usize::from(!asks)];
-            let [all, own] = met.by(self.labels[row], self.groups.map(|groups| groups[row]), asks);
+            let [all, own] = met.by(
+                self.labels[row],
+                self.groups.map(|groups| groups[row]),
+                asks,
+            );
             let pairs = if same { own } else { all - own };
             Unit {
                 pairs,

@@ -23,7 +23,7 @@ pub(crate) struct Unit {
 
 /// The 95 % interval of the rate of errors among pairs, which are more than 0. Units count a pair once for each of its two rows:
 /// `within` says that both are of one unit. Nothing with a single unit.
-pub(crate) fn interval(errors: u64, pairs: u64, units: &[Unit], within: bool) -> Option<[f64; 2]> {
+pub(super) fn interval(errors: u64, pairs: u64, units: &[Unit], within: bool) -> Option<[f64; 2]> {
     let count = units.iter().filter(|unit| unit.pairs > 0).count() as f64;
     if count < 2.0 {
         return None;
@@ -37,21 +37,36 @@ pub(crate) fn interval(errors: u64, pairs: u64, units: &[Unit], within: bool) ->
     // Sums that hold each pair twice.
     let squares = if within { squares / 4.0 } else { squares };
     let clustered = squares * count / (count - 1.0) / (pairs * pairs);
-    let single = (errors * (1.0 - rate) + 2.0) / (pairs + 2.0).powi(2);
-    let near = (errors + 1.0) / (pairs + 2.0);
-    let independent = (near * (1.0 - near) / clustered.max(single)).min(pairs);
-    let z = upper_quantile(ERROR, count - 1.0);
-    Some(wilson(rate, independent, z))
+    Some(around(errors, pairs, clustered, count))
 }
 
-/// The standard error of a rate over the draw of its units, of which there are two at least.
-pub(crate) fn error_over(units: &[Unit], rate: f64) -> f64 {
-    let count = units.len() as f64;
-    let pairs: u64 = units.iter().map(|unit| unit.pairs).sum();
-    let squares = units
+/// The 95 % interval of the part of the queries that are right, by group, of which there are two at least.
+pub(crate) fn interval_over(groups: &[Unit], rate: f64) -> [f64; 2] {
+    let sum = |count: fn(&Unit) -> u64| groups.iter().map(count).sum::<u64>() as f64;
+    let (right, queries) = (sum(|group| group.errors), sum(|group| group.pairs));
+    let variance = error_over(groups, rate).powi(2);
+    around(right, queries, variance, groups.len() as f64)
+}
+
+/// The interval of the rate of `errors`, of which so many units give the variance.
+fn around(errors: f64, pairs: f64, variance: f64, units: f64) -> [f64; 2] {
+    let rate = errors / pairs;
+    let single = (errors * (1.0 - rate) + 2.0) / (pairs + 2.0).powi(2);
+    let near = (errors + 1.0) / (pairs + 2.0);
+    let independent = (near * (1.0 - near) / variance.max(single)).min(pairs);
+    wilson(rate, independent, upper_quantile(ERROR, units - 1.0))
+}
+
+/// The standard error of the part of the queries that are right, over the draw of their groups, of which there are two at least.
+/// Queries of a group are right or wrong together; and as rows of a group are queries and references of others, about as much varies
+/// with the one as with the other: the variance is doubled.
+pub(crate) fn error_over(groups: &[Unit], rate: f64) -> f64 {
+    let count = groups.len() as f64;
+    let queries: u64 = groups.iter().map(|group| group.pairs).sum();
+    let squares = groups
         .iter()
-        .map(|unit| (unit.errors as f64 - rate * unit.pairs as f64).powi(2));
-    (squares.sum::<f64>() * count / (count - 1.0)).sqrt() / pairs as f64
+        .map(|group| (group.errors as f64 - rate * group.pairs as f64).powi(2));
+    (2.0 * squares.sum::<f64>() * count / (count - 1.0)).sqrt() / queries as f64
 }
 
 /// Wilson's interval of a part of `count`.

@@ -16,7 +16,8 @@ use serde::{Deserialize, Serialize};
 pub use counter::ThresholdSpec;
 pub(crate) use counter::{Counted, PairCounter};
 use counts::{EDGES, edge};
-pub(crate) use interval::{Unit, error_over, interval};
+use interval::interval;
+pub(crate) use interval::{Unit, error_over, interval_over};
 
 use crate::dataset::classes;
 use crate::engine::Engine;
@@ -294,7 +295,14 @@ pub async fn find_threshold(
     test: Option<Rows<'_>>,
     config: &ThresholdConfig,
 ) -> Result<Threshold> {
-    find_across(engine, [fit, test.unwrap_or(fit)], test.is_some(), None, config).await
+    find_across(
+        engine,
+        [fit, test.unwrap_or(fit)],
+        test.is_some(),
+        None,
+        config,
+    )
+    .await
 }
 
 /// The same of pairs of different groups, such as donors, subjects or cameras: `groups` has the group of each row of both sides.

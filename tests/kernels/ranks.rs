@@ -1,4 +1,6 @@
-use nearfar::kernels::ranks::{Block, Inputs, LabelBits, NO_ID, Row, Scratch, clear, find, gaps, order, pack};
+use nearfar::kernels::ranks::{
+    Block, Inputs, LabelBits, NO_ID, Row, Scratch, clear, find, gaps, order, pack,
+};
 use nearfar::kernels::tile::Shape;
 use nearfar::{Engine, reference};
 use rand::RngExt as _;
@@ -42,7 +44,14 @@ fn ranks_from_gaps(
     let mut commands = engine.commands();
     clear(&mut commands, &block, inputs, &mut scratch);
     let labels = LabelBits::CLASSES;
-    find(&mut commands, &block, 0..NO_ID, labels, inputs, &mut scratch);
+    find(
+        &mut commands,
+        &block,
+        0..NO_ID,
+        labels,
+        inputs,
+        &mut scratch,
+    );
     let most = rows.iter().map(|row| row.positives as usize).max();
     let most = most.unwrap_or(0);
     order(&mut commands, &block, most, inputs, &mut scratch);
