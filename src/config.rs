@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::cpu::Distance;
+use crate::dataset::Columns;
 use crate::error::{Error, Result};
 use crate::losses::{Loss, MiningRule};
 use crate::miners::Miner;
@@ -24,6 +25,8 @@ const M_PER_CLASS: &str = "m_per_class";
 /// How rows are compared: margins that are not given follow it.
 const DISTANCE: &str = "distance";
 const MINER_DISTANCE: &str = "miner_distance";
+/// Lists of columns: commas part them where they are no JSON.
+const COLUMNS: [&str; 2] = ["features", "ignore"];
 /// What rows belong to: the split follows it.
 const GROUP: &str = "group";
 
@@ -40,6 +43,11 @@ pub struct TrainConfig {
     pub data_seed: Option<u64>,
     /// Which rows train, steer and are tested.
     pub split: Split,
+    /// The columns of a table that are features: names, patterns (`x_*`) and stretches (`width..mass`); all that can be where none is
+    /// named.
+    pub features: Vec<String>,
+    /// Columns that are no features, named likewise.
+    pub ignore: Vec<String>,
     /// The column that says which rows belong together: of one donor, subject, camera or document. Scores then leave the rows of a
     /// row's own group out of its neighbours. `null` for none.
     pub group: Option<String>,
@@ -104,6 +112,8 @@ impl Default for TrainConfig {
             seed: 0,
             data_seed: None,
             split: Split::Random,
+            features: Vec::new(),
+            ignore: Vec::new(),
             group: None,
             test_fraction: 0.2,
             validation_fraction: 0.2,
@@ -288,6 +298,20 @@ impl TrainConfig {
         all.cloned().collect()
     }
 
+    /// Which columns of a table are features with these settings, beside what else was `chosen`.
+    pub fn columns_of(&self, chosen: Columns) -> Columns {
+        let own = |own: &Vec<String>, chosen| match own.is_empty() {
+            true => chosen,
+            false => own.clone(),
+        };
+        Columns {
+            features: own(&self.features, chosen.features),
+            ignore: own(&self.ignore, chosen.ignore),
+            unlabelled: chosen.unlabelled,
+            apart: self.columns(),
+        }
+    }
+
     /// How the miner compares rows.
     pub(crate) fn chosen_by(&self) -> Distance {
         self.miner_distance.unwrap_or(self.distance)
@@ -396,6 +420,9 @@ impl TrainConfig {
         // A column may be called 2024.
         if path == "sampler.outer_label" || (path == GROUP && text != "null") {
             new = text.into();
+        }
+        if COLUMNS.contains(&path) && !new.is_array() {
+            new = text.split(',').collect();
         }
         if path == M_PER_CLASS {
             return self.with_m_per_class(&new);

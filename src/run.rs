@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use web_time::Instant;
 
 use crate::config::TrainConfig;
-use crate::dataset::{Dataset, Missing, RowSource, Side};
+use crate::dataset::{ColumnRole, Dataset, Missing, RowSource, Side};
 use crate::device::DeviceInfo;
 use crate::embeddings::Embeddings;
 use crate::engine::Engine;
@@ -150,6 +150,9 @@ pub struct DataReport {
     /// The column or array that the labels come from, where the data names one.
     #[serde(default)]
     pub label_column: Option<String>,
+    /// What each column of a table is taken for, and why.
+    #[serde(default)]
+    pub columns: Vec<ColumnRole>,
 }
 
 /// Everything that a run has to say.
@@ -695,6 +698,7 @@ impl Run {
             scaling: self.trainer.scaling().1,
             missing: dataset.missing,
             label_column: dataset.label_column.clone(),
+            columns: dataset.column_roles(self.trainer.config()),
         }
     }
 

@@ -70,7 +70,7 @@ impl Compare {
         // The sample depends on the seed, the entries on the data.
         let config = asked.of_data()?;
         let mut origin = self.files.origin();
-        origin.columns.apart = config.columns();
+        origin.columns = config.columns_of(origin.columns);
         let dataset = data::read(&origin, config.data_seed()).await?;
         let contest = Contest::new(&dataset, &asked)?;
         let tasks = progress::Tasks::default();
@@ -80,7 +80,7 @@ impl Compare {
         let heard = tasks.clone();
         let engine = self.common.open(config.budget_bytes)?;
         let engine = engine.with_listener(move |working| heard.hear(&working));
-        data::describe(&dataset, engine.info());
+        data::describe(&dataset, &contest.base, engine.info());
         for finding in survey.findings(&dataset.feature_names) {
             note_line(format_args!("  {finding}"));
         }
@@ -101,7 +101,7 @@ impl Compare {
     }
 
     fn asked(&self) -> Result<CompareConfig> {
-        let mut sets = Vec::from_iter(self.files.group.set());
+        let mut sets = self.files.sets();
         sets.extend_from_slice(&self.sets);
         if self.files.test_data.is_some() && sets.iter().any(|set| set.starts_with("split=")) {
             return Err(Error::Config(

@@ -1,7 +1,9 @@
 //! The data of a command that trains: which files, how they are read, and what is said of them.
 
 use clap::Args;
-use nearfar::{Columns, Dataset, DeviceInfo, Missing, Origin, Result, SAMPLES, features_note};
+use nearfar::{
+    ColumnRole, Columns, Dataset, DeviceInfo, Missing, Origin, Result, SAMPLES, TrainConfig,
+};
 
 use super::{files, note_line};
 
@@ -64,11 +66,6 @@ pub(super) struct GroupOption {
 }
 
 impl GroupOption {
-    /// As a setting.
-    pub(super) fn set(&self) -> Option<String> {
-        self.group.as_ref().map(|name| format!("group={name}"))
-    }
-
     /// The columns with this one beside the features.
     pub(super) fn apart_of(&self, columns: Columns) -> Columns {
         Columns {
@@ -90,6 +87,24 @@ impl ColumnOptions {
 }
 
 impl DataFiles {
+    /// What the options say of columns, as settings.
+    pub(super) fn sets(&self) -> Vec<String> {
+        let group = self.group.group.as_ref();
+        let mut sets: Vec<String> = group
+            .map(|name| format!("group={name}"))
+            .into_iter()
+            .collect();
+        for (key, names) in [
+            ("features", &self.columns.features),
+            ("ignore", &self.columns.ignore),
+        ] {
+            if !names.is_empty() {
+                sets.push(format!("{key}={}", serde_json::json!(names)));
+            }
+        }
+        sets
+    }
+
     /// Where the data is, as the options say.
     pub(super) fn origin(&self) -> Origin {
         let sample = || format!("sample:{}", SAMPLES[0]);
@@ -141,7 +156,51 @@ pub(super) fn inputs(origin: &Origin) -> Vec<&str> {
         .collect()
 }
 
-pub(super) fn describe(dataset: &Dataset, device: &DeviceInfo) {
+/// Prints what each column is taken for, why, and its first cells.
+pub(super) fn say_columns<'a>(lines: impl Iterator<Item = (ColumnRole, &'a [String])>) {
+    let lines: Vec<[String; 4]> = lines
+        .map(|(column, first)| {
+            let cells: Vec<String> = first.iter().map(|cell| quoted_where_blank(cell)).collect();
+            [
+                column.name,
+                column.role.name().to_owned(),
+                column.reason,
+                cells.join(", "),
+            ]
+        })
+        .collect();
+    if lines.is_empty() {
+        return;
+    }
+    let heads = ["column", "taken for", "because", "first rows"];
+    let width = |at: usize| {
+        let cells = lines.iter().map(|line| line[at].chars().count());
+        cells.chain([heads[at].len()]).max().unwrap_or(0)
+    };
+    let widths = [0, 1, 2].map(width);
+    let print = |line: [&str; 4]| {
+        let [name, role, reason, cells] = line;
+        let line = format!(
+            "{name:<0$}  {role:<1$}  {reason:<2$}  {cells}",
+            widths[0], widths[1], widths[2]
+        );
+        note_line(format_args!("  {}", line.trim_end()));
+    };
+    print(heads);
+    lines
+        .iter()
+        .for_each(|line| print(line.each_ref().map(String::as_str)));
+}
+
+/// A cell in a list of cells.
+fn quoted_where_blank(cell: &str) -> String {
+    match cell {
+        "" => "\"\"".to_owned(),
+        cell => cell.to_owned(),
+    }
+}
+
+pub(super) fn describe(dataset: &Dataset, config: &TrainConfig, device: &DeviceInfo) {
     let software = if device.software {
         ", a software adapter: right but slow"
     } else {
@@ -158,10 +217,9 @@ pub(super) fn describe(dataset: &Dataset, device: &DeviceInfo) {
         dataset.features.dim(),
         dataset.class_names.len()
     ));
-    for note in features_note(&dataset.feature_names)
-        .iter()
-        .chain(&dataset.notes)
-    {
+    let roles = dataset.column_roles(config).into_iter();
+    say_columns(roles.zip(dataset.table.iter().map(|line| &line.first[..])));
+    for note in &dataset.notes {
         note_line(format_args!("  {note}"));
     }
 }

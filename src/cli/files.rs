@@ -5,10 +5,10 @@ use std::path::Path;
 use clap::Args;
 use nearfar::{
     Choice, Columns, Dataset, Distance, Format, Hdf5File, Head, Labelled, Missing, NamedFile,
-    NpyRows, Result, RowSource, Rows, TableReader, Texts, Working, features_note, group_column,
+    NpyRows, Result, RowSource, Rows, TableReader, Texts, Working, group_column,
 };
 
-use super::data::{ColumnOptions, GroupOption};
+use super::data::{ColumnOptions, GroupOption, say_columns};
 use super::survey::survey;
 use super::{note_line, progress};
 
@@ -213,10 +213,9 @@ impl LabelledRows {
             Some(other) => rows.ordered_as(&other.names, &other.name)?,
             None => rows,
         };
-        // Rows without labels say it by themselves.
-        let columns = features_note(&rows.feature_names).filter(|_| !rows.labels.is_empty());
-        say(&rows.name, columns.as_slice());
         say(&rows.name, &rows.notes);
+        let lines = rows.table.iter();
+        say_columns(lines.map(|line| (line.column.clone(), &line.first[..])));
         let (name, names) = (rows.name.clone(), rows.feature_names.clone());
         let (rows, labels) = rows.into_rows();
         Ok(Self {

@@ -109,12 +109,8 @@ impl Train {
 
     /// The steps that a saved run is to have in all, where they are given.
     fn more_steps(&self) -> Result<Option<u64>> {
-        let sets = self.files.group.set();
-        if sets
-            .iter()
-            .chain(&self.sets)
-            .any(|set| !set.starts_with("steps="))
-        {
+        let group = self.files.group.group.is_some();
+        if group || self.sets.iter().any(|set| !set.starts_with("steps=")) {
             return Err(Error::Config(
                 "--resume has the settings of its run: it takes no --group, and --set can only give it more steps"
                     .to_owned(),
@@ -165,7 +161,7 @@ impl Train {
         // The sample depends on the seed, the defaults on the data: the seed is read first.
         let given = self.given(TrainConfig::default())?;
         let mut origin = self.files.origin();
-        origin.columns.apart = given.columns();
+        origin.columns = given.columns_of(origin.columns);
         let dataset = data::read(&origin, given.data_seed()).await?;
         let start = dataset.default_config();
         let start = match &self.recipe {
@@ -200,11 +196,11 @@ impl Train {
         let checkpoint = found.as_ref().map(|found| Checkpoint::read(&found.bytes));
         let checkpoint = checkpoint.transpose()?;
         let mut origin = self.origin(checkpoint.as_ref().map(Checkpoint::origin));
-        origin.columns.apart = config.columns();
+        origin.columns = config.columns_of(origin.columns);
         let folder =
             out.map(|out| Folder::create(out, nearfar::folder_names(), &data::inputs(&origin)));
         let folder = folder.transpose()?;
-        data::describe(&dataset, engine.info());
+        data::describe(&dataset, &config, engine.info());
         if !dataset.name.starts_with("sample:") {
             let proposed = Recipe::proposed(&dataset.name, dataset.shape());
             note_line(format_args!(
@@ -313,8 +309,8 @@ impl Train {
                 .map_err(|error| Error::Config(format!("{}: {error}", file.name)))?;
         }
         // Margins that are not given follow the distance, and the split the group, whatever comes first.
-        let group = self.files.group.set();
-        let (first, others): (Vec<_>, Vec<_>) = group.iter().chain(&self.sets).partition(|set| {
+        let columns = self.files.sets();
+        let (first, others): (Vec<_>, Vec<_>) = columns.iter().chain(&self.sets).partition(|set| {
             let mut keys = ["distance=", "miner_distance=", "group="].iter();
             keys.any(|key| set.starts_with(key))
         });

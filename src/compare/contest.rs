@@ -26,11 +26,13 @@ const DEFAULT_RECIPES: [&str; 4] = [
 /// The entry that is always there.
 const LINEAR_HEAD: &str = "linear head";
 /// What every entry has in common, so that all answer the same queries: it is set for all or for none.
-const HELD: [&str; 8] = [
+const HELD: [&str; 10] = [
     "seed",
     "data_seed",
     "split",
     "group",
+    "features",
+    "ignore",
     "test_fraction",
     "validation_fraction",
     "test_queries",
@@ -386,6 +388,8 @@ fn hold(config: &mut TrainConfig, base: &TrainConfig) {
     config.data_seed = base.data_seed;
     config.split.clone_from(&base.split);
     config.group.clone_from(&base.group);
+    config.features.clone_from(&base.features);
+    config.ignore.clone_from(&base.ignore);
     config.test_fraction = base.test_fraction;
     config.validation_fraction = base.validation_fraction;
     config.test_queries = base.test_queries;

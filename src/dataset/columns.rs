@@ -43,6 +43,15 @@ impl Columns {
         ))
     }
 
+    /// Whether a column of this header cannot be the label: it is to be left out, or settings name it for something else.
+    pub(super) fn rules_out(&self, header: &[String], column: usize) -> bool {
+        let ignored = self.ignore.iter();
+        self.apart.contains(&header[column])
+            || ignored
+                .flat_map(|name| columns(header, name))
+                .any(|other| other == column)
+    }
+
     /// The features of the table `file`, in the order of its columns: of `guessed` where none are chosen.
     ///
     /// # Errors

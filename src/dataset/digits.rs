@@ -47,6 +47,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Dataset> {
         class_names: (0..10).map(|digit: u32| digit.to_string()).collect(),
         label_column: None,
         columns: Vec::new(),
+        table: Vec::new(),
         missing: Missing::default(),
         filled: Vec::new(),
         joined: false,

@@ -43,6 +43,7 @@ fn of(sizes: [usize; 3]) -> Result<Dataset> {
         class_names: (0..classes).map(|class| class.to_string()).collect(),
         label_column: None,
         columns: Vec::new(),
+        table: Vec::new(),
         missing: Missing::default(),
         filled: Vec::new(),
         joined: false,

@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::input::Input;
 use super::{
-    Columns, Format, Missing, RowSource, Table, Texts, arrays, class_names, npy, places, unlabelled,
+    Columns, Format, Missing, Role, RowSource, Table, TableColumn, Texts, arrays, class_names, npy,
+    places, roles, unlabelled,
 };
 use crate::error::{Error, Result};
 use crate::order;
@@ -70,6 +71,8 @@ pub struct Labelled {
     pub label_column: Option<String>,
     /// Text columns beside the label, by name.
     pub columns: Vec<(String, Texts)>,
+    /// What each column of a table is taken for, with its first cells; none where the data is no table.
+    pub table: Vec<TableColumn>,
     /// What was decided while reading, in words: the label column, what was left out.
     pub notes: Vec<String>,
     /// What became of cells without a number.
@@ -391,13 +394,26 @@ impl Labelled {
                 // A first line of numbers is a label or the name of the labels: the rows tell.
                 table.expect(rows(table.rows()));
                 check_counts(of, rows(table.rows()), &name, table.rows())?;
-                table.into_labels(choice.missing)
+                table.into_labels(choice)
             }
         };
         let mut read = read?;
         let notes = class_names::settle(&mut read.labels);
         read.notes.extend(notes);
         Ok(read)
+    }
+
+    /// The table of columns as it is shown: those with cells without a number may be left out by now.
+    pub(super) fn settle_table(&mut self) {
+        for line in &mut self.table {
+            let column = &mut line.column;
+            let names = &self.feature_names;
+            let is_left = || !names.is_empty() && !names.contains(&column.name);
+            if self.missing == Missing::DropColumns && column.role == Role::Feature && is_left() {
+                (column.role, column.reason) = (Role::Ignored, "cells without a number".to_owned());
+            }
+        }
+        self.table = roles::shorten(std::mem::take(&mut self.table));
     }
 
     /// Checks rows and labels against each other, does what was chosen about cells without a number, and checks every value.
@@ -414,6 +430,7 @@ impl Labelled {
         unlabelled::settle(self, chosen, missing.is_some())?;
         self.missing = missing.unwrap_or_default();
         self.missing.apply(self)?;
+        self.settle_table();
         let Self {
             name, values, dim, ..
         } = self;

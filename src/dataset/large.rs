@@ -42,6 +42,7 @@ pub(super) fn generate(seed: u64) -> Dataset {
         class_names: (0..CLASSES).map(|class| class.to_string()).collect(),
         label_column: None,
         columns: Vec::new(),
+        table: Vec::new(),
         missing: Missing::default(),
         filled: Vec::new(),
         joined: false,

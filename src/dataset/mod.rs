@@ -36,6 +36,7 @@ mod npy_rows;
 mod npz;
 #[cfg(feature = "parquet")]
 mod parquet;
+mod roles;
 mod rotation;
 mod row_numbers;
 mod rows;
@@ -72,6 +73,7 @@ pub use npy::{matrix_header, write_matrix};
 #[cfg(not(target_arch = "wasm32"))]
 pub use npy_rows::NpyRows;
 pub use npz::{NpyElement, NpzWriter};
+pub use roles::{ColumnRole, Role, TableColumn};
 pub use rows::{RowSource, STREAM_FROM_BYTES};
 pub use split::{Side, Sides};
 pub use suited::Shape;
@@ -83,7 +85,7 @@ use crate::config::{Split, TrainConfig};
 use crate::error::{Error, Result};
 use crate::evaluation::only_group;
 use crate::order;
-use crate::quote::{listed, quoted};
+use crate::quote::quoted;
 use crate::working::Working;
 
 /// Feature vectors with a class each.
@@ -103,6 +105,8 @@ pub struct Dataset {
     pub label_column: Option<String>,
     /// Text columns beside the label, by name: what `split = column:NAME` can use.
     pub columns: Vec<(String, Texts)>,
+    /// What each column of a table is taken for, with its first cells; none where the data is no table.
+    pub table: Vec<TableColumn>,
     /// What became of cells without a number.
     pub missing: Missing,
     /// The columns in which such cells were filled, and with what.
@@ -212,6 +216,7 @@ impl Dataset {
             feature_names: rows.feature_names,
             label_column: rows.label_column,
             columns: rows.columns,
+            table: rows.table,
             missing: rows.missing,
             filled: rows.filled,
             notes: rows.notes,
@@ -320,6 +325,7 @@ impl Dataset {
             class_names,
             label_column: None,
             columns: Vec::new(),
+            table: Vec::new(),
             missing: Missing::default(),
             filled: Vec::new(),
             joined: false,
@@ -367,6 +373,7 @@ impl Dataset {
             feature_names: self.feature_names.clone(),
             labels: names,
             notes: [&self.notes[..], &other.notes].concat(),
+            table: self.table.clone(),
             ..Labelled::default()
         })?;
         let sides = std::iter::repeat_n("train", self.rows());
@@ -536,12 +543,6 @@ fn places<'a>(names: &'a [String], others: &[String]) -> Result<Vec<usize>, &'a 
         left.and_then(Vec::pop).ok_or(name.as_str())
     };
     names.iter().map(place).collect()
-}
-
-/// Which columns are features, in words; nothing where they have no names.
-pub fn features_note(names: &[String]) -> Option<String> {
-    let listed = listed(names.iter().map(String::as_str));
-    (!names.is_empty()).then(|| format!("features = {listed}"))
 }
 
 /// The distinct labels in label order.

@@ -10,11 +10,12 @@ use std::collections::{BTreeSet, HashMap};
 use super::foreign::{self, saved_again};
 use super::lines::Lines;
 use super::notation::{self, Notation, Seen};
+use super::roles::{self, ColumnRole, FIRST_ROWS, Role, TableColumn};
 use super::row_numbers::{self, Counter, Counts};
 use super::texts::Gathered;
 use super::{
-    Choice, Columns, Format, Labelled, Labels, Missing, Texts, class_names, features_note,
-    labelled, missing, places,
+    Choice, Columns, Format, Labelled, Labels, Missing, Texts, class_names, labelled, missing,
+    places,
 };
 use crate::error::{Error, Result};
 use crate::quote::{LISTED, listed, quoted};
@@ -63,6 +64,8 @@ pub(super) const MOST_COLUMNS: usize = 1 << 18;
 /// Rows that are held to look at them, and their bytes.
 const HELD_ROWS: usize = 1024;
 const HELD_BYTES: usize = 4 << 20;
+/// Columns at most whose first cells are kept.
+const SHOWN_COLUMNS: usize = 4096;
 /// So many numbers in rising order are names of columns: wavelengths, say.
 const RISING_NAMES: usize = 16;
 /// What text beside the label may take in memory; the column that goes beyond is left out.
@@ -276,6 +279,8 @@ pub(super) struct Builder {
     second_rises: bool,
     /// All numbers are those of one vector a row.
     has_vector: bool,
+    /// By row, the first cells as they are shown.
+    shown: Vec<Vec<String>>,
 }
 
 impl Builder {
@@ -309,6 +314,7 @@ impl Builder {
             numbered: 0,
             second_rises: false,
             has_vector: false,
+            shown: Vec::new(),
         }
     }
 
@@ -446,6 +452,14 @@ impl Builder {
         }
         self.are_told = true;
         let held = std::mem::take(&mut self.held);
+        let cells = |row: &Held| -> Vec<String> {
+            let cells = (0..self.columns.len().min(SHOWN_COLUMNS)).map(|at| match row.cell(at) {
+                Cell::Text(text) => roles::shown(text),
+                cell => roles::shown(&cell.written()),
+            });
+            cells.collect()
+        };
+        self.shown = held.iter().take(FIRST_ROWS).map(cells).collect();
         // As much as is likely to come; it grows where more does, and where there is no room for so much at once.
         let likely = usize::try_from(self.expected + self.expected / 64).unwrap_or(0);
         let likely = likely.saturating_mul(self.width);
@@ -594,6 +608,7 @@ impl Builder {
             rows: self.rows,
             headless,
             has_vector: self.has_vector,
+            shown: self.shown,
             header: Vec::new(),
             lines,
             delimiter,
@@ -642,6 +657,8 @@ impl Builder {
             column.count(Cell::Text(first), Counter::see_before);
         }
         self.values.rotate_right(self.width);
+        self.shown
+            .insert(0, first.iter().map(|cell| roles::shown(cell)).collect());
         for ((column, first), before) in self.columns.iter_mut().zip(first).zip(before) {
             if let Some(texts) = &mut column.texts {
                 texts.last_to_front();
@@ -706,6 +723,8 @@ pub struct Table {
     headless: bool,
     /// All numbers are those of one vector a row.
     has_vector: bool,
+    /// By row, the first cells as they are shown.
+    shown: Vec<Vec<String>>,
     /// The names of the columns: where there is no header, "column 1" and so on.
     header: Vec<String>,
     /// The line of each row, the first line among them; none where a file has no lines.
@@ -772,6 +791,7 @@ impl Table {
         self.name_columns();
         self.values.drain(..self.width);
         self.rows -= 1;
+        self.shown.remove(0);
         let mut keep = vec![true; self.rows + 1];
         keep[0] = false;
         for column in &mut self.columns {
@@ -990,12 +1010,12 @@ impl Table {
     /// [`Error::Data`] when there is no such column, none can be guessed, no numeric column is left, a label is missing,
     /// or a cell of a feature is no finite number.
     pub(super) fn into_labelled(mut self, choice: Choice<'_>) -> Result<Labelled> {
-        let (label, reason) = self.find()?;
+        let (label, reason) = self.find(choice.columns)?;
         let labels = self.labels(label, choice.missing)?;
         let name = quoted(&self.header[label]);
         let column = self.header[label].clone();
         let wanted = format!("beside the label {name}");
-        let rows = self.features(Some(label), &labels, &wanted, choice)?;
+        let rows = self.features(Some((label, &reason)), &labels, &wanted, choice)?;
         let mut notes = vec![format!("label = {name} ({reason})")];
         notes.extend(rows.notes);
         Ok(Labelled {
@@ -1018,12 +1038,14 @@ impl Table {
     /// The numeric columns but the label, and but what says the same as the label.
     fn features(
         &mut self,
-        label: Option<usize>,
+        label: Option<(usize, &str)>,
         labels: &Texts,
         wanted: &str,
         choice: Choice<'_>,
     ) -> Result<Labelled> {
         let missing = choice.missing;
+        let table_label = label;
+        let label = label.map(|(column, _)| column);
         let mut columns = self.numeric();
         columns.retain(|column| Some(*column) != label);
         let again = self.labels_again(labels, &columns);
@@ -1050,6 +1072,7 @@ impl Table {
             name: self.name.clone(),
             feature_names: self.names(&columns),
             notes: self.notes(&columns, label, &again),
+            table: self.table(&columns, table_label, &again, choice.columns),
             columns: self.text_columns(label, &apart),
             dim: columns.len(),
             values: self.take_values(&columns),
@@ -1237,9 +1260,8 @@ impl Table {
         if let Some(error) = self.odd(&read, false) {
             return Err(error);
         }
-        let named: Vec<String> = columns.iter().map(|at| self.header[*at].clone()).collect();
-        let mut notes = Vec::from_iter(features_note(&named));
-        notes.extend(self.notes(&columns, None, &[]));
+        let notes = self.notes(&columns, None, &[]);
+        let table = self.table(&columns, None, &[], Some(chosen));
         let feature_names = self.names(&columns);
         let (mut values, dim) = (self.take_values(&columns), columns.len());
         missing::fill_in(&mut values, dim, filled);
@@ -1250,6 +1272,7 @@ impl Table {
             dim,
             feature_names,
             notes,
+            table,
             ..Labelled::default()
         })
     }
@@ -1258,12 +1281,15 @@ impl Table {
     ///
     /// # Errors
     /// [`Error::Data`] when there is no such column, none can be guessed, or a label is missing.
-    pub(super) fn into_labels(mut self, missing: Option<Missing>) -> Result<Labels> {
+    pub(super) fn into_labels(mut self, choice: Choice<'_>) -> Result<Labels> {
+        let Choice {
+            columns, missing, ..
+        } = choice;
         let mut notes = Vec::new();
         let column = match (&self.chosen, &self.header[..]) {
             (None, [_]) => 0,
             _ => {
-                let (column, reason) = self.find()?;
+                let (column, reason) = self.find(columns)?;
                 let name = quoted(&self.header[column]);
                 notes.push(format!("label = {name} ({reason})"));
                 column
@@ -1282,6 +1308,67 @@ impl Table {
             columns: self.text_columns(Some(column), &codes),
             notes,
         })
+    }
+
+    /// What each column is taken for, and why, where these are the features.
+    fn table(
+        &self,
+        features: &[usize],
+        label: Option<(usize, &str)>,
+        again: &[usize],
+        chosen: Option<&Columns>,
+    ) -> Vec<TableColumn> {
+        let mut is_feature = vec![false; self.header.len()];
+        features
+            .iter()
+            .for_each(|column| is_feature[*column] = true);
+        let chooses = chosen.is_some_and(|chosen| !chosen.features.is_empty());
+        let role = |at: usize| {
+            let told = &self.columns[at];
+            match label {
+                Some((label, reason)) if label == at => return (Role::Label, reason),
+                _ if is_feature[at] && chooses => return (Role::Feature, "as chosen"),
+                _ if is_feature[at] => return (Role::Feature, "numbers"),
+                _ => {}
+            }
+            match told.kind {
+                _ if self.numbers_rows(at) => (Role::Id, "numbers the rows"),
+                _ if self.is_id(at) => (Role::Id, "called like a row number"),
+                _ if again.contains(&at) => (Role::Ignored, "says what the labels say"),
+                Kind::Empty => (Role::Ignored, "empty"),
+                Kind::Text if told.left_out => (Role::Ignored, "more text than is held"),
+                Kind::Text if self.names_rows(at) => (Role::Id, "another text in nearly every row"),
+                Kind::Text => (Role::Ignored, "text"),
+                Kind::Numbers => (Role::Ignored, "not chosen"),
+            }
+        };
+        let lines = (0..self.header.len()).map(|at| {
+            let (role, reason) = role(at);
+            let cells = self.shown.iter().take(FIRST_ROWS);
+            TableColumn {
+                column: ColumnRole {
+                    name: self.header[at].clone(),
+                    role,
+                    reason: reason.to_owned(),
+                },
+                numbers: self.columns[at].kind == Kind::Numbers,
+                named: true,
+                first: cells.filter_map(|row| row.get(at).cloned()).collect(),
+            }
+        });
+        let unread = self.unread.iter().map(|(name, what)| TableColumn {
+            column: ColumnRole {
+                name: name.clone(),
+                role: Role::Ignored,
+                reason: (*what).to_owned(),
+            },
+            ..TableColumn::default()
+        });
+        let lines: Vec<TableColumn> = lines.chain(unread).collect();
+        match self.has_vector {
+            true => roles::with_one_vector(lines),
+            false => lines,
+        }
     }
 
     /// What was decided while reading these features, in words.
@@ -1351,7 +1438,7 @@ impl Table {
     }
 
     /// The label column, and why it is this one.
-    fn find(&self) -> Result<(usize, String)> {
+    fn find(&self, columns: Option<&Columns>) -> Result<(usize, String)> {
         if let Some(name) = &self.chosen {
             if let Some(unread) = self.unread.iter().find(|(unread, _)| unread == name) {
                 return Err(self.unread_label(unread));
@@ -1368,11 +1455,13 @@ impl Table {
                     ))
                 });
         }
-        if let Some(column) = self.named_label() {
+        let is_out =
+            |column: usize| columns.is_some_and(|columns| columns.rules_out(&self.header, column));
+        if let Some(column) = self.named_label().filter(|column| !is_out(*column)) {
             return Ok((column, "by its name".to_owned()));
         }
         let mut text = self.of_kind(Kind::Text);
-        text.retain(|column| !self.is_id(*column));
+        text.retain(|column| !self.is_id(*column) && !is_out(*column));
         // What is another text in nearly every row names it.
         let names = text.extract_if(.., |column| self.names_rows(*column));
         let names: Vec<usize> = names.collect();
@@ -1393,7 +1482,7 @@ impl Table {
                 few.is_some_and(|few| !few.mixed && (2..=most).contains(&few.texts.len()))
             };
             let mut classes = self.numeric();
-            classes.retain(is_class);
+            classes.retain(|column| is_class(column) && !is_out(*column));
             if let [column] = classes[..] {
                 return Ok((column, "the only column of few integers".to_owned()));
             }

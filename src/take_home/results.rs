@@ -339,6 +339,7 @@ pub(super) mod tests {
             history: vec![step(1, 0.5), step(2, 0.125)],
             evaluations: vec![evaluation(0, 0.25), evaluation(2, 0.75)],
             r#final: Some(Scores {
+                test_own_group: None,
                 test_over_classes: None,
                 validation: metrics(0.75),
                 test: metrics(0.7),
