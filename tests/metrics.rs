@@ -183,6 +183,7 @@ fn by_full_sort(rows: &Labelled, at: &[u64]) -> Retrieval {
             queries: scored.len() as u64,
             lone_queries: (ranks.len() - scored.len()) as u64,
             standard_error: 0.0,
+            interval: None,
         },
         recall_at: at
             .iter()

@@ -70,8 +70,22 @@ pub struct TableColumn {
     pub numbers: bool,
     /// Whether another role can be chosen: it is a column of a table.
     pub named: bool,
+    /// Whether it stands for many.
+    pub many: bool,
     /// Its first cells, as they stand in the file.
     pub first: Vec<String>,
+}
+
+impl TableColumn {
+    /// What it is taken for with these settings, which may name it.
+    pub fn role_in(&self, config: &TrainConfig) -> Role {
+        let name = &self.column.name;
+        match &config.split {
+            _ if config.group.as_ref() == Some(name) => Role::Group,
+            Split::Column(column) if column == name => Role::Split,
+            _ => self.column.role,
+        }
+    }
 }
 
 /// A cell as it is shown.
@@ -91,7 +105,10 @@ pub(super) fn shorten(columns: Vec<TableColumn>) -> Vec<TableColumn> {
     };
     let runs = columns.chunk_by(alike).flat_map(|run| match run {
         [first, .., last] if run.len() >= ALIKE => {
-            let mut both = first.clone();
+            let mut both = TableColumn {
+                many: true,
+                ..first.clone()
+            };
             let column = &mut both.column;
             column.name = format!("{}..{}", column.name, last.column.name);
             column.reason = format!("{} columns: {}", run.len(), column.reason);
@@ -131,34 +148,30 @@ pub(super) fn with_one_vector(lines: Vec<TableColumn>) -> Vec<TableColumn> {
 impl Dataset {
     /// What each column is taken for with these settings.
     pub fn column_roles(&self, config: &TrainConfig) -> Vec<ColumnRole> {
-        let with_roles = |line: &TableColumn| {
-            let mut column = line.column.clone();
-            if config.group.as_ref() == Some(&column.name) {
-                (column.role, column.reason) = (Role::Group, "as set".to_owned());
-            } else if matches!(&config.split, Split::Column(name) if *name == column.name) {
-                column.role = Role::Split;
-                column.reason = "its cells name sides".to_owned();
+        let role = |line: &TableColumn| {
+            let role = line.role_in(config);
+            ColumnRole {
+                role,
+                reason: match role {
+                    Role::Group => "as set".to_owned(),
+                    Role::Split => "its cells name sides".to_owned(),
+                    _ => line.column.reason.clone(),
+                },
+                ..line.column.clone()
             }
-            column
         };
-        self.table.iter().map(with_roles).collect()
+        self.table.iter().map(role).collect()
     }
 
     /// The table of columns with the first rows; of data that is no table it is made up: features, the label, and what stands beside it.
     ///
     /// # Errors
     /// What reading rows says.
-    pub async fn columns_with_rows(&self, config: &TrainConfig) -> Result<Vec<TableColumn>> {
-        let mut lines = match self.table.is_empty() {
-            true => self.made_up().await?,
-            false => self.table.clone(),
-        };
-        if !self.table.is_empty() {
-            for (line, column) in lines.iter_mut().zip(self.column_roles(config)) {
-                line.column = column;
-            }
+    pub async fn columns_with_rows(&self) -> Result<Vec<TableColumn>> {
+        match self.table.is_empty() {
+            true => self.made_up().await,
+            false => Ok(self.table.clone()),
         }
-        Ok(lines)
     }
 
     async fn made_up(&self) -> Result<Vec<TableColumn>> {
@@ -174,6 +187,7 @@ impl Dataset {
             },
             numbers: role == Role::Feature,
             named: false,
+            many: false,
             first: first.iter().map(|cell| shown(cell)).collect(),
         };
         let of_rows = |cell: &dyn Fn(usize) -> String| -> Vec<String> {

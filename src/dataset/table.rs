@@ -1353,6 +1353,7 @@ impl Table {
                 },
                 numbers: self.columns[at].kind == Kind::Numbers,
                 named: true,
+                many: false,
                 first: cells.filter_map(|row| row.get(at).cloned()).collect(),
             }
         });

@@ -58,6 +58,7 @@ impl Offer {
         Reading {
             label: self.origin.labels.clone(),
             missing: self.origin.missing,
+            columns: self.origin.columns.clone(),
         }
     }
 

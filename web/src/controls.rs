@@ -131,7 +131,7 @@ fn Row(state: State, knob: Knob) -> impl IntoView {
                 // How a setting names a text column of the data, where it can.
                 let prefix = match knob.key {
                     "split" => Some("column:"),
-                    "sampler.outer_label" => Some(""),
+                    "sampler.outer_label" | "group" => Some(""),
                     _ => None,
                 };
                 let columns = columns.into_iter().filter_map(|name| {

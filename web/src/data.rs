@@ -79,7 +79,7 @@ pub(crate) fn Data(state: State, session: Session) -> impl IntoView {
             <Imagined state session/>
             <LabelColumn state session/>
             <MissingCells state session/>
-            <FirstRows state/>
+            <FirstRows state session/>
             <p class="summary">{move || split(&run.read(), state.curves.read_untracked().config.test_queries)}</p>
             <p class="summary" data-testid="data-decided">
                 {move || decided(&run.read(), state.data.read().as_ref())}

@@ -36,6 +36,7 @@ impl Files<'_> {
     ) -> Result<Labelled> {
         let asked = Asked::Rows {
             label: choice.labels.map(str::to_owned),
+            columns: choice.columns.cloned().unwrap_or_default(),
             missing: choice.missing,
         };
         let parts = Array::of1(data);
@@ -67,6 +68,7 @@ impl Files<'_> {
     ) -> Result<Labels> {
         let asked = Asked::Labels {
             label: choice.labels.map(str::to_owned),
+            columns: choice.columns.cloned().unwrap_or_default(),
             missing: choice.missing,
             of: of.to_owned(),
             rows,

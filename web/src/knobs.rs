@@ -409,13 +409,21 @@ pub(crate) const MORE: [Knob; 40] = [
         key: "split",
         label: "Split",
         pml: "",
-        help: "Which rows are kept apart. Whole classes: the score is on classes that were never trained on. Random rows: rows of any class. The same part of each class: large and small classes are divided alike.",
+        help: "Which rows are kept apart. Whole classes: the score is on classes that were never trained on. Random rows: rows of any class. The same part of each class: large and small classes are divided alike. Whole groups: all rows of a donor, say, are on one side.",
         entry: Entry::Choice(&[
             ("random", "random rows"),
             ("stratified", "the same part of each class"),
             ("by-class", "whole classes"),
             ("by-class-shuffled", "whole classes, in random order"),
+            ("by-group", "whole groups"),
         ]),
+    },
+    Knob {
+        key: "group",
+        label: "Group",
+        pml: "",
+        help: "The column that says which rows belong together: of one donor, subject, camera or document. Rows of a group are then on one side of the split, and a row is searched among those of other groups: the score is that of new donors.",
+        entry: Entry::Choice(&[("null", "none")]),
     },
     Knob {
         key: "test_fraction",

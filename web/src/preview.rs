@@ -1,25 +1,39 @@
-//! The first rows of the data as they were read, and what stands out in them: a look before training.
+//! The columns of the data, what each is taken for, and the first rows: a look before training, and the place to choose otherwise.
 
+use leptos::html::Select;
 use leptos::prelude::*;
+use nearfar::{Role, TableColumn};
 
-use crate::protocol::{DataSummary, Preview};
+use crate::controls::hold;
+use crate::protocol::DataSummary;
+use crate::session::Session;
 use crate::state::{State, capitalized};
 
-/// What stands out, and the first rows in a table.
+/// What stands out, and the table of columns.
 #[component]
-pub(crate) fn FirstRows(state: State) -> impl IntoView {
+pub(crate) fn FirstRows(state: State, session: Session) -> impl IntoView {
     let data = Memo::new(move |_| {
         let data = state.data.get();
-        data.map(|data| (findings(&data), data.preview, data.dim))
+        data.map(|data| {
+            let is_sample = data.name.starts_with("sample:");
+            (findings(&data), data.columns, is_sample)
+        })
     });
     view! {
-        {move || data.get().map(|(findings, preview, dim)| view! {
+        {move || data.get().map(|(findings, columns, is_sample)| view! {
             <ul class="findings" data-testid="data-findings">
                 {findings.into_iter().map(|finding| view! { <li>{finding}</li> }).collect_view()}
             </ul>
-            <details class="preview" data-testid="data-preview">
-                <summary>"First rows"</summary>
-                {table(preview, dim)}
+            <details class="preview" data-testid="data-preview" open=!is_sample>
+                <summary>"Columns and first rows"</summary>
+                <div class="scroll" tabindex="0" role="region" aria-label="Columns and first rows">
+                    <table data-testid="columns">
+                        <thead>
+                            <tr><th scope="col">"Column"</th><th scope="col">"Taken for"</th><th scope="col">"First rows"</th></tr>
+                        </thead>
+                        <tbody>{columns.into_iter().map(|line| view! { <Line state session line/> }).collect_view()}</tbody>
+                    </table>
+                </div>
             </details>
         })}
     }
@@ -30,38 +44,49 @@ fn findings(data: &DataSummary) -> Vec<String> {
     data.findings.iter().map(sentence).collect()
 }
 
-fn table(preview: Preview, dim: usize) -> impl IntoView {
-    let more = dim.saturating_sub(preview.names.len());
-    let cell = |value: &f32| view! { <td>{number(f64::from(*value))}</td> };
-    let rows = preview.rows.iter().map(|(class, values)| {
-        view! {
-            <tr><th scope="row">{class.clone()}</th>{values.iter().map(cell).collect_view()}</tr>
-        }
-    });
+/// A column: its name, a menu of what it can be taken for, why, and its first cells.
+#[component]
+fn Line(state: State, session: Session, line: TableColumn) -> impl IntoView {
+    let (name, reason) = (line.column.name.clone(), line.column.reason.clone());
+    let cells = line.first.join(", ");
+    let taken_for = match line.named {
+        true => view! { <RoleMenu state session line/> }.into_any(),
+        false => line.column.role.name().into_any(),
+    };
     view! {
-        <div class="scroll" tabindex="0" role="region" aria-label="First rows">
-            <table>
-                <thead>
-                    <tr>
-                        <th scope="col">"Label"</th>
-                        {preview.names.iter().map(|name| view! { <th scope="col">{name.clone()}</th> }).collect_view()}
-                    </tr>
-                </thead>
-                <tbody>{rows.collect_view()}</tbody>
-            </table>
-        </div>
-        <p class="summary">{(more > 0).then(|| format!("and {more} more features"))}</p>
+        <tr>
+            <th scope="row">{name}</th>
+            <td>{taken_for}<small>{reason}</small></td>
+            <td>{cells}</td>
+        </tr>
     }
 }
 
-/// A value in at most six characters or so.
-fn number(value: f64) -> String {
-    match value.abs() {
-        0.0 => "0".to_owned(),
-        size if (1e-3..1e5).contains(&size) => {
-            let text = format!("{value:.3}");
-            text.trim_end_matches('0').trim_end_matches('.').to_owned()
-        }
-        _ => format!("{value:.2e}"),
+#[component]
+fn RoleMenu(state: State, session: Session, line: TableColumn) -> impl IntoView {
+    let named = line.clone();
+    let role = move || named.role_in(&state.config.read()).name().to_owned();
+    let select = NodeRef::<Select>::new();
+    hold(select, role, state);
+    let (many, numbers, own) = (line.many, line.numbers, line.column.role);
+    let can_be = move |role: Role| match role {
+        Role::Ignored => true,
+        Role::Feature => numbers,
+        Role::Id => own == Role::Id,
+        Role::Label | Role::Group | Role::Split => !many,
+    };
+    let options = Role::ALL.into_iter().filter(|(role, _)| can_be(*role));
+    let options = options.map(|(_, name)| view! { <option value=name>{name}</option> });
+    let name = line.column.name.clone();
+    view! {
+        <select
+            data-testid=format!("role-{name}") aria-label=format!("What {name} is taken for") node_ref=select
+            on:change=move |event| {
+                let chosen = event_target_value(&event);
+                if let Some((role, _)) = Role::ALL.into_iter().find(|(_, name)| *name == chosen) {
+                    session.choose_role(&line, role);
+                }
+            }
+        >{options.collect_view()}</select>
     }
 }

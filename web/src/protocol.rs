@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 
 use nearfar::{
-    Baseline, CompareConfig, CompareForecast, CompareReport, Compared, DataReport, DeviceInfo,
-    EngineKind, Evaluation, FullEvaluation, HardestTriplets, MemoryAge, MemoryReport, Missing,
-    Neighbourhood, Origin, PairHistogram, Piece, Reason, RowsOf, RowsToCheck, Scores, SelfTest,
-    Side, StepReport, ThresholdReport, TrainConfig, Warning, Working,
+    Baseline, Columns, CompareConfig, CompareForecast, CompareReport, Compared, DataReport,
+    DeviceInfo, EngineKind, Evaluation, FullEvaluation, HardestTriplets, MemoryAge, MemoryReport,
+    Missing, Neighbourhood, Origin, PairHistogram, Piece, Reason, RowsOf, RowsToCheck, Scores,
+    SelfTest, Side, StepReport, TableColumn, ThresholdReport, TrainConfig, Warning, Working,
 };
 use serde::{Deserialize, Serialize};
 
@@ -35,6 +35,8 @@ pub(crate) enum Command {
     Files {
         /// The column of labels; guessed without it.
         label: Option<String>,
+        /// Which columns of a table are features, and which settings name.
+        columns: Columns,
         /// What becomes of cells without a number.
         missing: Missing,
         /// Features of an NPY file of so many bytes or more stay in it, and are read as they are needed.
@@ -324,8 +326,8 @@ pub(crate) struct DataSummary {
     pub(crate) notes: Vec<String>,
     /// What stands out in the rows, in words.
     pub(crate) findings: Vec<String>,
-    /// The first rows.
-    pub(crate) preview: Preview,
+    /// What each column is taken for, and its first cells.
+    pub(crate) columns: Vec<TableColumn>,
     /// The columns that could be the label.
     pub(crate) label_columns: Vec<String>,
     /// The one that is.
@@ -339,15 +341,6 @@ pub(crate) struct DataSummary {
     /// The settings to start from.
     #[serde(with = "as_json")]
     pub(crate) default_config: TrainConfig,
-}
-
-/// The first rows of the data, as they were read.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Preview {
-    /// The names of the first features.
-    pub(crate) names: Vec<String>,
-    /// Of each row its class, and those features of it.
-    pub(crate) rows: Vec<(String, Vec<f32>)>,
 }
 
 /// What a run will hold and take.

@@ -5,7 +5,10 @@
 use std::slice;
 
 use leptos::prelude::*;
-use nearfar::{Bytes, Format, Link, Missing, RowSource, SAMPLES, Sampler, Split, TrainConfig};
+use nearfar::{
+    Bytes, Columns, Format, Link, Missing, Role, RowSource, SAMPLES, Sampler, Split, TableColumn,
+    TrainConfig,
+};
 use web_sys::File;
 
 use crate::link;
@@ -38,6 +41,8 @@ pub(crate) struct Reading {
     pub(crate) label: Option<String>,
     /// What becomes of cells without a number.
     pub(crate) missing: Missing,
+    /// Which columns are features, and which settings name.
+    pub(crate) columns: Columns,
 }
 
 /// Data on its way.
@@ -81,7 +86,10 @@ impl Session {
         let bytes: f64 = files.iter().map(held).sum();
         if bytes as u64 <= MOST_BYTES {
             let names: Vec<String> = files.iter().map(File::name).collect();
-            let reading = self.reading_waited_for(&names).unwrap_or_default();
+            let reading = self.reading_waited_for(&names);
+            let reading = reading
+                .or_else(|| self.reading_of_link(&names))
+                .unwrap_or_default();
             return self.offer(Source::Files(files, reading));
         }
         let message = format!(
@@ -94,6 +102,19 @@ impl Session {
         self.state.say(self.refused(message));
     }
 
+    /// How a link says that files are read, one of which it waits for.
+    fn reading_of_link(&self, names: &[String]) -> Option<Reading> {
+        let (_, sets) = self
+            .awaited
+            .get_value()
+            .filter(|(name, _)| names.contains(name))?;
+        let (config, _) = TrainConfig::default().with_sets(&sets);
+        Some(Reading {
+            columns: config.columns_of(Columns::default()),
+            ..Reading::default()
+        })
+    }
+
     /// Asks for the files that are waiting for it, or those there are, with another label column.
     pub(crate) fn choose_label(&self, column: String) {
         self.read_otherwise(|reading| reading.label = Some(column));
@@ -102,6 +123,63 @@ impl Session {
     /// Asks for them with another way to deal with cells without a number.
     pub(crate) fn choose_missing(&self, missing: Missing) {
         self.read_otherwise(|reading| reading.missing = missing);
+    }
+
+    /// Takes a column of the files that are the data for something else.
+    pub(crate) fn choose_role(&self, line: &TableColumn, role: Role) {
+        let (Some((files, held)), Some(data)) =
+            (self.held_files(), self.state.data.get_untracked())
+        else {
+            return;
+        };
+        self.state.error.set(None);
+        let name = &line.column.name;
+        let mut config = self.state.config.get_untracked();
+        match line.role_in(&config) {
+            Role::Group => config = config.with_set("group=null").unwrap_or(config),
+            Role::Split => config.split = data.default_config.split.clone(),
+            _ => {}
+        }
+        let mut reading = held.clone();
+        let Columns {
+            features, ignore, ..
+        } = &mut reading.columns;
+        ignore.retain(|other| other != name);
+        features.retain(|other| other != name);
+        let is_feature = line.column.role == Role::Feature;
+        let mut set = None;
+        match role {
+            Role::Feature if is_feature || held.columns.ignore.contains(name) => {}
+            Role::Feature => {
+                // Beside those there are.
+                let lines = data.columns.iter();
+                let others = lines.filter(|line| line.role_in(&config) == Role::Feature);
+                *features = others.map(|line| line.column.name.clone()).collect();
+                features.push(name.clone());
+            }
+            Role::Label => reading.label = Some(name.clone()),
+            Role::Id | Role::Ignored if features.is_empty() && is_feature => {
+                ignore.push(name.clone());
+            }
+            Role::Id | Role::Ignored => {}
+            Role::Group => set = Some(format!("group={name}")),
+            Role::Split => set = Some(format!("split=column:{name}")),
+        }
+        (config.features, config.ignore) = (features.clone(), ignore.clone());
+        if let Some(Ok(with)) = set.map(|set| config.with_set(&set)) {
+            config = with;
+        }
+        let is_there = |name: &String| data.split_columns.contains(name);
+        // What stands beside the features already is not read again.
+        if reading == held && config.columns().iter().all(is_there) {
+            self.state.config.set(config);
+            return;
+        }
+        reading.columns.apart = config.columns();
+        let sets = config.differences(&data.default_config).into_iter();
+        let sets = sets.map(|(key, value)| format!("{key}={value}")).collect();
+        self.awaited.set_value(Some((data.name.clone(), sets)));
+        self.offer(Source::Files(files, reading));
     }
 
     fn read_otherwise(&self, change: impl FnOnce(&mut Reading)) {
@@ -202,10 +280,15 @@ impl Session {
                 self.send(&Command::Sample { name, seed }, &[]);
             }
             Source::Files(files, reading) => {
-                let Reading { label, missing } = reading.clone();
+                let Reading {
+                    label,
+                    missing,
+                    columns,
+                } = reading.clone();
                 let stream_from = self.stream_from.get_value();
                 let command = Command::Files {
                     label,
+                    columns,
                     missing,
                     stream_from,
                 };
@@ -231,6 +314,12 @@ impl Session {
             Some(sets) => self.settle(&data, &sets),
             None => self.carry(&data),
         }
+        if let Source::Files(_, Reading { columns, .. }) = &asked.source {
+            self.state.config.update(|config| {
+                (config.features, config.ignore) =
+                    (columns.features.clone(), columns.ignore.clone());
+            });
+        }
         self.awaited.set_value(None);
         self.candidate.set_value(None);
         self.held.set_value(Some(asked.source));
@@ -249,6 +338,9 @@ impl Session {
             return;
         };
         let here = self.held_files().is_some_and(|(held, _)| held == files);
+        if here {
+            self.awaited.set_value(None);
+        }
         // Another label column, or a word on cells without a number, may be all that these files need. Those that are the
         // data keep theirs.
         if !here && (columns.len() > 1 || cells) {
@@ -352,6 +444,12 @@ pub(crate) fn sample_text(name: &str) -> &'static str {
 fn settings(data: &DataSummary, sets: &[String]) -> (TrainConfig, Vec<String>) {
     let (mut config, problems) = data.default_config.with_sets(sets);
     let mut problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    if let Some(name) = &config.group
+        && !data.split_columns.contains(name)
+    {
+        problems.push(format!("group: there is no text column \"{name}\""));
+        config = config.with_set("group=null").unwrap_or(config);
+    }
     if let Split::Column(name) = &config.split
         && !data.split_columns.contains(name)
     {

@@ -12,10 +12,11 @@ use futures_util::StreamExt as _;
 use js_sys::{Array, Float32Array, Reflect, Uint8Array, Uint16Array, Uint32Array};
 use nearfar::kernels::{self, Kernel};
 use nearfar::{
-    BlobRows, Checkpoint, Choice, CompareConfig, CompareProgress, Comparison, Contest, Dataset,
-    DeviceInfo, Engine, EngineChoice, Error, Labelled, Map, MemoryReport, NamedFile, Origin, Piece,
-    Progress, Purpose, Rate, Result, Room, RowSource, RowsOf, Run, SelfTest, Side, Survey, Taken,
-    TakenFile, TileShape, TrainConfig, Trainer, Tuning, Umap, Working, self_test, tune,
+    BlobRows, Checkpoint, Choice, Columns, CompareConfig, CompareProgress, Comparison, Contest,
+    Dataset, DeviceInfo, Engine, EngineChoice, Error, Labelled, Map, MemoryReport, NamedFile,
+    Origin, Piece, Progress, Purpose, Rate, Result, Room, RowSource, RowsOf, Run, SelfTest, Side,
+    Survey, Taken, TakenFile, TileShape, TrainConfig, Trainer, Tuning, Umap, Working, self_test,
+    tune,
 };
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::{JsFuture, spawn_local};
@@ -27,8 +28,7 @@ use crate::device::tuned_text;
 use crate::files::Files;
 use crate::plots::grouped;
 use crate::protocol::{
-    Command, CompareState, DataSummary, EvaluationForecast, Event, Part, Preview, RunForecast,
-    Running,
+    Command, CompareState, DataSummary, EvaluationForecast, Event, Part, RunForecast, Running,
 };
 use crate::take_home;
 use crate::wire;
@@ -37,8 +37,6 @@ use crate::wire;
 const HARDEST: usize = 5;
 
 /// Rows and features that the page is shown as they were read.
-const PREVIEW_ROWS: usize = 5;
-const PREVIEW_COLUMNS: usize = 8;
 
 /// How often the page hears how far long work is.
 const SAY_EVERY: Duration = Duration::from_millis(400);
@@ -66,6 +64,7 @@ pub(crate) fn start(scope: &DedicatedWorkerGlobalScope) {
         data: None,
         survey: Survey::default(),
         sample: None,
+        columns: Columns::default(),
         run: None,
         aside: None,
         kept: (0, false),
@@ -157,6 +156,8 @@ struct Core {
     survey: Survey,
     /// Which sample the data is: it follows the seed of its run.
     sample: Option<Sample>,
+    /// Which columns of its table were chosen.
+    columns: Columns,
     run: Option<Run>,
     /// A run that was reset, until another begins or other data comes.
     aside: Option<Run>,
@@ -244,11 +245,13 @@ impl Core {
             },
             Command::Files {
                 label,
+                columns,
                 missing,
                 stream_from,
             } => {
                 let choice = Choice {
                     labels: label.as_deref(),
+                    columns: Some(&columns),
                     missing: Some(missing),
                     ..Choice::default()
                 };
@@ -427,7 +430,10 @@ impl Core {
             .dataset(data, labels, choice, stream_from, &mut columns)
             .await
         {
-            Ok(dataset) => self.take(dataset, None, columns).await,
+            Ok(dataset) => {
+                self.columns = choice.columns.cloned().unwrap_or_default();
+                self.take(dataset, None, columns).await;
+            }
             Err(error) => {
                 if !is_of_labels(&error, &names) {
                     columns.clear();
@@ -544,12 +550,12 @@ impl Core {
         let heard = self.working();
         let looked_at = async {
             if dataset.is_imagined() {
-                return Ok((Survey::default(), Preview::default()));
+                return Ok((Survey::default(), Vec::new()));
             }
             let survey = Survey::of(&dataset.features, &heard).await?;
-            Ok((survey, preview(&dataset).await?))
+            Ok((survey, dataset.columns_with_rows().await?))
         };
-        let (survey, preview) = match looked_at.await {
+        let (survey, columns) = match looked_at.await {
             Ok(looked_at) => looked_at,
             Err(error) => return self.refuse(&error, Vec::new()),
         };
@@ -568,7 +574,7 @@ impl Core {
             ],
             notes: dataset.notes.clone(),
             findings,
-            preview,
+            columns,
             label_columns,
             label_column: dataset.label_column.clone(),
             missing: dataset.missing,
@@ -738,6 +744,7 @@ impl Core {
             data: data.name.clone(),
             labels: data.label_column.clone(),
             missing: data.missing,
+            columns: self.columns.clone(),
             ..Origin::default()
         })
     }
@@ -1392,29 +1399,6 @@ fn is_of_labels(error: &Error, names: &[String]) -> bool {
         .iter()
         .fold(text, |text, name| text.replace(name.as_str(), ""));
     text.contains("label") && !text.contains("rows of features")
-}
-
-/// The first rows of the data, and their first features.
-async fn preview(dataset: &Dataset) -> Result<Preview> {
-    let rows = dataset.rows().min(PREVIEW_ROWS);
-    let dim = dataset.features.dim();
-    let shown = dim.min(PREVIEW_COLUMNS);
-    let mut values = Vec::new();
-    let numbers: Vec<u32> = (0..rows as u32).collect();
-    dataset.features.read(&numbers, &mut values).await?;
-    let class = |row: usize| dataset.class_names[dataset.labels[row] as usize].clone();
-    let rows = values.chunks_exact(dim).enumerate();
-    Ok(Preview {
-        names: match &dataset.feature_names[..] {
-            [] => (1..=shown)
-                .map(|column| format!("column {column}"))
-                .collect(),
-            names => names[..shown].to_vec(),
-        },
-        rows: rows
-            .map(|(at, row)| (class(at), row[..shown].to_vec()))
-            .collect(),
-    })
 }
 
 /// The content of a file.

@@ -1,7 +1,7 @@
 //! What the page's worker asks of the worker that reads and writes files, and what that one answers: each a message, then files or
 //! buffers. Both compile this file.
 
-use nearfar::{Labelled, Labels, Missing, Piece, RowsOf, Working};
+use nearfar::{Columns, Labelled, Labels, Missing, Piece, RowsOf, Working};
 use serde::{Deserialize, Serialize};
 
 /// Ends each message: the code that wrote it. A new version may be published while the page is open.
@@ -14,6 +14,8 @@ pub(crate) enum Asked {
     Rows {
         /// The column or array of the labels.
         label: Option<String>,
+        /// Which columns of a table are features.
+        columns: Columns,
         /// What becomes of cells without a number.
         missing: Option<Missing>,
     },
@@ -21,6 +23,8 @@ pub(crate) enum Asked {
     Labels {
         /// Their column or array.
         label: Option<String>,
+        /// Columns that settings name, which are no labels.
+        columns: Columns,
         /// What becomes of rows without one.
         missing: Option<Missing>,
         /// The file whose rows they belong to.

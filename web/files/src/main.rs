@@ -38,9 +38,17 @@ fn main() {
 fn answer(scope: &DedicatedWorkerGlobalScope, question: Asked, parts: &Array) {
     let mut files = parts.iter().filter_map(|part| part.dyn_into::<File>().ok());
     match (question, files.next()) {
-        (Asked::Rows { label, missing }, Some(data)) => {
+        (
+            Asked::Rows {
+                label,
+                columns,
+                missing,
+            },
+            Some(data),
+        ) => {
             let choice = Choice {
                 labels: label.as_deref(),
+                columns: Some(&columns),
                 missing,
                 ..Choice::default()
             };
@@ -54,6 +62,7 @@ fn answer(scope: &DedicatedWorkerGlobalScope, question: Asked, parts: &Array) {
         (
             Asked::Labels {
                 label,
+                columns,
                 missing,
                 of,
                 rows,
@@ -62,6 +71,7 @@ fn answer(scope: &DedicatedWorkerGlobalScope, question: Asked, parts: &Array) {
         ) => {
             let choice = Choice {
                 labels: label.as_deref(),
+                columns: Some(&columns),
                 missing,
                 ..Choice::default()
             };
