@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::input::Input;
 use super::{
-    Columns, Format, Missing, Role, RowSource, Table, TableColumn, Texts, arrays, class_names, npy,
-    places, roles, unlabelled,
+    Columns, Format, Missing, Role, RowSource, Table, TableColumn, Texts, arrays, class_names,
+    look, npy, places, roles, unlabelled,
 };
 use crate::error::{Error, Result};
 use crate::order;
@@ -435,9 +435,14 @@ impl Labelled {
             name, values, dim, ..
         } = self;
         match missing {
-            Some(_) => check_cells(name, values, *dim, 0).map_err(|error| counted(error, values)),
-            None => check_values(name, values, *dim, 0),
+            Some(_) => {
+                check_cells(name, values, *dim, 0).map_err(|error| counted(error, values))?
+            }
+            None => check_values(name, values, *dim, 0)?,
         }
+        let apart = choice.columns.map_or(&[][..], |columns| &columns.apart);
+        look::look(self, apart);
+        Ok(())
     }
 }
 

@@ -24,6 +24,7 @@ mod json_lines;
 mod labelled;
 mod large;
 mod lines;
+mod look;
 mod many_classes;
 mod mended;
 mod mirrored;

@@ -77,14 +77,17 @@ pub struct TableColumn {
 }
 
 impl TableColumn {
-    /// What it is taken for with these settings, which may name it.
-    pub fn role_in(&self, config: &TrainConfig) -> Role {
-        let name = &self.column.name;
-        match &config.split {
-            _ if config.group.as_ref() == Some(name) => Role::Group,
-            Split::Column(column) if column == name => Role::Split,
-            _ => self.column.role,
+    /// What it is taken for with these settings, which may name it, and why.
+    pub fn with(&self, config: &TrainConfig) -> ColumnRole {
+        let mut column = self.column.clone();
+        let name = Some(&column.name);
+        if config.group.as_ref() == name {
+            (column.role, column.reason) = (Role::Group, "as set".to_owned());
+        } else if matches!(&config.split, Split::Column(split) if Some(split) == name) {
+            column.role = Role::Split;
+            column.reason = "its cells name sides".to_owned();
         }
+        column
     }
 }
 
@@ -148,19 +151,7 @@ pub(super) fn with_one_vector(lines: Vec<TableColumn>) -> Vec<TableColumn> {
 impl Dataset {
     /// What each column is taken for with these settings.
     pub fn column_roles(&self, config: &TrainConfig) -> Vec<ColumnRole> {
-        let role = |line: &TableColumn| {
-            let role = line.role_in(config);
-            ColumnRole {
-                role,
-                reason: match role {
-                    Role::Group => "as set".to_owned(),
-                    Role::Split => "its cells name sides".to_owned(),
-                    _ => line.column.reason.clone(),
-                },
-                ..line.column.clone()
-            }
-        };
-        self.table.iter().map(role).collect()
+        self.table.iter().map(|line| line.with(config)).collect()
     }
 
     /// The table of columns with the first rows; of data that is no table it is made up: features, the label, and what stands beside it.

@@ -44,6 +44,7 @@ pub(super) fn script(results: &Results) -> Result<Vec<u8>> {
     let gaps = [
         ("DATA", python(data)),
         ("LABELS", literal(&serde_json::json!(label))),
+        ("GROUP", literal(&serde_json::json!(config.group))),
         ("HIDDEN", python(&config.hidden_layers)),
         ("EMBEDDING", python(config.embedding_size)),
         ("DROPOUT", python(config.dropout)),

@@ -7,7 +7,7 @@
 Under torchrun a batch is divided among the processes, on any number of machines: PML's distributed wrappers gather the embeddings
 of all of them, so that losses and miners see the whole batch. It starts from the trained weights in head.safetensors, with --fresh
 from new ones. sides.npy beside it says which rows train and which are tested. The end is one line of JSON: precision@1 and MAP@R of
-the test rows, each against all others; --out saves the head, which `nearfar embed --model` takes.
+the test rows, each against all others, or those of other groups; --out saves the head, which `nearfar embed --model` takes.
 """
 import argparse
 import csv
@@ -30,6 +30,8 @@ from safetensors.torch import save_file
 
 # What the run had.
 DATA, LABELS = @DATA@, @LABELS@
+# The column that says which rows belong together: a row's own group is left out of its neighbours. None where each is its own.
+GROUP = @GROUP@
 HIDDEN, EMBEDDING, DROPOUT = @HIDDEN@, @EMBEDDING@, @DROPOUT@
 SEED, STEPS, BATCH = @SEED@, @STEPS@, @BATCH@
 LR, WEIGHT_DECAY, LOSS_LR = @LR@, @WEIGHT_DECAY@, @LOSS_LR@
@@ -122,8 +124,8 @@ def is_table(path):
     return path.name.removesuffix(".gz").rpartition(".")[2] not in ("npy", "npz", "safetensors")
 
 
-def read(path, labels, features, outer):
-    """Rows, labels and super-classes of a file; `labels` is FILE, FILE:COLUMN or COLUMN."""
+def read(path, labels, features, beside):
+    """Rows, labels, and the columns `beside` them of a file, or None where there is no such column; `labels` is FILE, FILE:COLUMN or COLUMN."""
     path = Path(path) if Path(path).exists() else HERE / path
     if not path.exists():
         sys.exit(f"{path.name}: there is no such file: give the run's data with --data")
@@ -151,6 +153,7 @@ def read(path, labels, features, outer):
     if file and is_table(Path(file)):
         header, lines = read_table(Path(file))
         names = [line[header.index(column) if column in header else 0] for line in lines]
+        cells |= {name: [line[place] for line in lines] for place, name in enumerate(header) if name in beside}
     elif file:
         arrays = read_arrays(Path(file))
         names = arrays.get(column, next(iter(arrays.values()))).ravel().tolist()
@@ -158,14 +161,14 @@ def read(path, labels, features, outer):
         names = cells.get(column)
     if names is None or len(names) != len(rows):
         sys.exit(f"{path.name}: there is no label for each of its {len(rows)} rows: name a column or a file with --labels")
-    outer = cells.get(outer)
+    beside = [cells.get(name) for name in beside]
     if MISSING == "median":
         rows = np.where(np.isfinite(rows), rows, np.nanmedian(np.where(np.isfinite(rows), rows, np.nan), axis=0)).astype("f4")
     if MISSING == "drop-rows":
         kept = [at for at, row in enumerate(rows) if np.isfinite(row).all() and names[at] not in NO_LABEL]
         rows, names = rows[kept], [names[at] for at in kept]
-        outer = outer and [outer[at] for at in kept]
-    return rows, [str(name) for name in names], outer
+        beside = [column and [column[at] for at in kept] for column in beside]
+    return rows, [str(name) for name in names], beside
 
 
 def layers(inputs):
@@ -202,8 +205,8 @@ def fold(model, shift, scale, back=False):
 
 
 @torch.no_grad()
-def evaluate(embed, x, labels):
-    """precision@1 and MAP@R of rows against each other by cosine similarity. Each process embeds and scores a part of them."""
+def evaluate(embed, x, labels, groups):
+    """precision@1 and MAP@R of rows against those of other groups by cosine similarity. Each process embeds and scores a part of them."""
     count, mine = len(x), torch.arange(RANK, len(x), WORLD)
     parts = [embed(x[mine]).cpu().numpy()]
     if WORLD > 1:
@@ -216,11 +219,12 @@ def evaluate(embed, x, labels):
     sums = torch.zeros(3, dtype=torch.float64)
     for rows in mine.split(1024):
         similarities = unit[rows] @ unit.T
-        similarities[torch.arange(len(rows)), rows] = -torch.inf
-        right = labels[similarities.argsort(descending=True, stable=True, dim=1)] == labels[rows, None]
-        r = right[:, :-1].sum(1)
-        right, r = right[r > 0, :-1].double(), r[r > 0]
-        ranks = torch.arange(1, count)
+        own = groups[rows, None] == groups
+        order = similarities.masked_fill(own, -torch.inf).argsort(descending=True, stable=True, dim=1)
+        right = (labels[order] == labels[rows, None]) & ~own.gather(1, order)
+        r = right.sum(1)
+        right, r = right[r > 0].double(), r[r > 0]
+        ranks = torch.arange(1, count + 1)
         at_r = (right * right.cumsum(1) / ranks * (ranks <= r[:, None])).sum(1) / r
         sums += torch.stack([right[:, 0].sum(), at_r.sum(), torch.tensor(float(len(r)))])
     if WORLD > 1:
@@ -257,10 +261,12 @@ def main():
     with safe_open(HERE / "head.safetensors", "pt") as file:
         weights = {name: file.get_tensor(name) for name in file.keys()}
         about = file.metadata()
-    read_all = [read(path, asked.labels, json.loads(about.get("features", "[]")), @OUTER@) for path in asked.data]
+    read_all = [read(path, asked.labels, json.loads(about.get("features", "[]")), [@OUTER@, GROUP]) for path in asked.data]
     x = torch.from_numpy(np.concatenate([rows for rows, _, _ in read_all]))
     names = [name for _, labels, _ in read_all for name in labels]
-    outer = [name for _, _, supers in read_all for name in supers or []]
+    outer = [name for *_, (supers, _) in read_all for name in supers or []]
+    groups = [name for *_, (_, groups) in read_all for name in groups or []]
+    groups = torch.from_numpy(np.unique(groups, return_inverse=True)[1] if groups else np.arange(len(names)))
     y = torch.from_numpy(np.unique(names, return_inverse=True)[1])
     sides = np.load(HERE / "sides.npy")
     if len(sides) != len(y):
@@ -291,8 +297,8 @@ def main():
     alone, beside = wrap(plain), memory and wrap(memory)
     mine = miner and (pml_dist.DistributedMinerWrapper(miner) if WORLD > 1 else miner)
     learned = list(plain.parameters())
-    groups = [{"params": model.parameters(), "lr": LR}] + [{"params": learned, "lr": LOSS_LR}] * bool(learned)
-    adam = torch.optim.Adam(groups, weight_decay=WEIGHT_DECAY)
+    rates = [{"params": model.parameters(), "lr": LR}] + [{"params": learned, "lr": LOSS_LR}] * bool(learned)
+    adam = torch.optim.Adam(rates, weight_decay=WEIGHT_DECAY)
     mixed = lambda: torch.autocast(device.type, torch.bfloat16) if asked.amp else nullcontext()
 
     def embed(rows, through=model):
@@ -330,7 +336,7 @@ def main():
             print(f"step {step + 1} of {asked.steps}, loss {value.item() / WORLD:.4f}", file=sys.stderr)
 
     model.eval()
-    scores = evaluate(lambda rows: torch.cat([embed(part) for part in rows.split(4096)]) if len(rows) else torch.empty(0, EMBEDDING), x[test.to(device)], y[test.to(device)].cpu())
+    scores = evaluate(lambda rows: torch.cat([embed(part) for part in rows.split(4096)]) if len(rows) else torch.empty(0, EMBEDDING), x[test.to(device)], y[test.to(device)].cpu(), groups[test])
     if RANK == 0:
         if asked.out:
             saved = model.cpu()

@@ -1,7 +1,7 @@
 // What the tests of the page share: a page that is checked for what goes by unseen, files of its own, and its panels.
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { mkdtemp, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, writeFile } from "node:fs/promises";
 import os from "node:os";
 import path from "node:path";
 import { after, before, test as nodeTest } from "node:test";
@@ -59,6 +59,38 @@ export function native(sample, ...settings) {
   const cli = path.join(root, "target/debug/nearfar");
   const sets = settings.flatMap((set) => ["--set", set]);
   return JSON.parse(execFileSync(cli, ["train", "--json", "--data", `sample:${sample}`, ...sets], { maxBuffer: 1 << 28, stdio: ["ignore", "pipe", "ignore"] }));
+}
+
+/** The table of columns: of each its name, first cells, what it is taken for, and why. */
+export const columns = (page) => page.find("columns").locator("tbody tr").evaluateAll((lines) => lines.map((line) => {
+  const [name, told] = line.cells;
+  const [cells, reason] = [name, told].map((cell) => cell.querySelector("small").textContent);
+  return [name.firstChild.textContent, cells, told.querySelector("select")?.value ?? told.firstChild.textContent, reason];
+}));
+
+/** The files of a ZIP archive whose members are stored as they are. */
+export function unpacked(archive) {
+  const files = {};
+  const end = archive.lastIndexOf(Buffer.from("PK\x05\x06"));
+  let at = archive.readUInt32LE(end + 16);
+  for (let left = archive.readUInt16LE(end + 10); left > 0; left -= 1) {
+    assert.equal(archive.readUInt32LE(at), 0x02014b50, "an entry of the directory");
+    assert.equal(archive.readUInt16LE(at + 10), 0, "stored");
+    const [size, name, extra, comment] = [archive.readUInt32LE(at + 24), ...[28, 30, 32].map((offset) => archive.readUInt16LE(at + offset))];
+    const local = archive.readUInt32LE(at + 42);
+    const begin = local + 30 + archive.readUInt16LE(local + 26) + archive.readUInt16LE(local + 28);
+    files[archive.toString("utf8", at + 46, at + 46 + name)] = archive.subarray(begin, begin + size);
+    at += 46 + name + extra + comment;
+  }
+  return files;
+}
+
+/** Presses Save on a piece, and reads what came to the disk. */
+export async function saved(page, piece) {
+  const [download] = await Promise.all([page.page.waitForEvent("download"), page.click(`export-${piece}`)]);
+  const bytes = await readFile(await download.path());
+  await page.says("taken", new RegExp(`^${download.suggestedFilename().replace(".", "\\.")}: saved, `));
+  return { name: download.suggestedFilename(), bytes };
 }
 
 export async function memoryIsWithinBudget(page) {

@@ -5,7 +5,7 @@ import { mkdtemp, readFile, writeFile } from "node:fs/promises";
 import os from "node:os";
 import path from "node:path";
 
-import { pages, test, tree } from "./playing.mjs";
+import { columns, pages, saved, test, tree, unpacked } from "./playing.mjs";
 import { root } from "./support.mjs";
 
 const on = pages({ webgpu: false });
@@ -16,23 +16,6 @@ const TREES = [
   ["trees.csv"], ["trees.tsv"], ["trees.jsonl"], ["trees.parquet"], ["trees.h5ad"], ["trees.npz"],
   ["trees.npy", "labels_text.npy"], ["trees.safetensors", "labels_text.npy"],
 ];
-
-/** The files of a ZIP archive whose members are stored as they are. */
-function unpacked(archive) {
-  const files = {};
-  const end = archive.lastIndexOf(Buffer.from("PK\x05\x06"));
-  let at = archive.readUInt32LE(end + 16);
-  for (let left = archive.readUInt16LE(end + 10); left > 0; left -= 1) {
-    assert.equal(archive.readUInt32LE(at), 0x02014b50, "an entry of the directory");
-    assert.equal(archive.readUInt16LE(at + 10), 0, "stored");
-    const [size, name, extra, comment] = [archive.readUInt32LE(at + 24), ...[28, 30, 32].map((offset) => archive.readUInt16LE(at + offset))];
-    const local = archive.readUInt32LE(at + 42);
-    const begin = local + 30 + archive.readUInt16LE(local + 26) + archive.readUInt16LE(local + 28);
-    files[archive.toString("utf8", at + 46, at + 46 + name)] = archive.subarray(begin, begin + size);
-    at += 46 + name + extra + comment;
-  }
-  return files;
-}
 
 /** The tensors of a safetensors file, and the rest of its header. */
 function tensors(file) {
@@ -46,14 +29,6 @@ function tensors(file) {
 function apart(ours, theirs) {
   assert.deepEqual([ours.about, ours.shapes], [theirs.about, theirs.shapes]);
   return Math.max(...Object.keys(ours.values).map((name) => ours.values[name].reduce((most, value, i) => Math.max(most, Math.abs(value - theirs.values[name][i])), 0)));
-}
-
-/** Presses Save on a piece, and reads what came to the disk. */
-async function saved(page, piece) {
-  const [download] = await Promise.all([page.page.waitForEvent("download"), page.click(`export-${piece}`)]);
-  const bytes = await readFile(await download.path());
-  await page.says("taken", new RegExp(`^${download.suggestedFilename().replace(".", "\\.")}: saved, `));
-  return { name: download.suggestedFilename(), bytes };
 }
 
 test("what is taken home from the page is what the command line leaves", async () => {
@@ -231,9 +206,9 @@ test("rows of any format are dropped, looked at and trained on, and the same hea
     await on(`?engine=cpu#${settings}`, {}, async (page) => {
       await page.upload(...names.map(tree));
       await page.summary(/: 60 rows of 5 features; 3 classes of 20 rows each: ash, birch, château/);
-      await page.page.click("[data-testid=data-preview] summary");
-      const [, first] = await page.page.locator("[data-testid=data-preview] tr").allInnerTexts();
-      assert.match(first, /^ash\s+-0\.481/, names[0]);
+      const table = await columns(page);
+      assert.match(table.find(([, , role]) => role === "label")[1], /^ash, /, names[0]);
+      assert.match(table.find(([, , role]) => role === "feature")[1], /^\[?-0\.48/, names[0]);
       await page.click("run");
       await page.status(/^Done: 20 steps/);
       await page.click("take-home");

@@ -341,9 +341,13 @@ fn summary(data: &DataSummary) -> impl IntoView + use<> {
     } else {
         format!("{}: ", data.name)
     };
-    let notes: String = data
-        .notes
-        .iter()
+    // What the table of columns says is not said twice.
+    let is_table = data.columns.iter().any(|line| line.named);
+    let in_table = |note: &&String| {
+        is_table && (note.starts_with("label = ") || note.starts_with("left out: \""))
+    };
+    let notes = data.notes.iter().filter(|note| !in_table(note));
+    let notes: String = notes
         .map(|note| format!(" {}.", capitalized(note)))
         .collect();
     let features = if data.dim == 1 { "feature" } else { "features" };

@@ -162,7 +162,7 @@ pub(crate) const MAIN: [Knob; 17] = [
 ];
 
 /// The rest.
-pub(crate) const MORE: [Knob; 40] = [
+pub(crate) const MORE: [Knob; 41] = [
     Knob {
         key: "loss.pos_margin",
         label: "Loss: positives",

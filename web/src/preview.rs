@@ -29,7 +29,7 @@ pub(crate) fn FirstRows(state: State, session: Session) -> impl IntoView {
                 <div class="scroll" tabindex="0" role="region" aria-label="Columns and first rows">
                     <table data-testid="columns">
                         <thead>
-                            <tr><th scope="col">"Column"</th><th scope="col">"Taken for"</th><th scope="col">"First rows"</th></tr>
+                            <tr><th scope="col">"Column"</th><th scope="col">"Taken for"</th></tr>
                         </thead>
                         <tbody>{columns.into_iter().map(|line| view! { <Line state session line/> }).collect_view()}</tbody>
                     </table>
@@ -47,17 +47,17 @@ fn findings(data: &DataSummary) -> Vec<String> {
 /// A column: its name, a menu of what it can be taken for, why, and its first cells.
 #[component]
 fn Line(state: State, session: Session, line: TableColumn) -> impl IntoView {
-    let (name, reason) = (line.column.name.clone(), line.column.reason.clone());
-    let cells = line.first.join(", ");
+    let (name, cells) = (line.column.name.clone(), line.first.join(", "));
+    let known = line.clone();
+    let reason = move || known.with(&state.config.read()).reason;
     let taken_for = match line.named {
         true => view! { <RoleMenu state session line/> }.into_any(),
         false => line.column.role.name().into_any(),
     };
     view! {
         <tr>
-            <th scope="row">{name}</th>
+            <th scope="row">{name}<small>{cells}</small></th>
             <td>{taken_for}<small>{reason}</small></td>
-            <td>{cells}</td>
         </tr>
     }
 }
@@ -65,7 +65,7 @@ fn Line(state: State, session: Session, line: TableColumn) -> impl IntoView {
 #[component]
 fn RoleMenu(state: State, session: Session, line: TableColumn) -> impl IntoView {
     let named = line.clone();
-    let role = move || named.role_in(&state.config.read()).name().to_owned();
+    let role = move || named.with(&state.config.read()).role.name().to_owned();
     let select = NodeRef::<Select>::new();
     hold(select, role, state);
     let (many, numbers, own) = (line.many, line.numbers, line.column.role);

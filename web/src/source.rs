@@ -135,9 +135,10 @@ impl Session {
         self.state.error.set(None);
         let name = &line.column.name;
         let mut config = self.state.config.get_untracked();
-        match line.role_in(&config) {
+        match line.with(&config).role {
             Role::Group => config = config.with_set("group=null").unwrap_or(config),
-            Role::Split => config.split = data.default_config.split.clone(),
+            Role::Split if config.group.is_some() => config.split = Split::ByGroup,
+            Role::Split => config.split = Split::Random,
             _ => {}
         }
         let mut reading = held.clone();
@@ -153,7 +154,7 @@ impl Session {
             Role::Feature => {
                 // Beside those there are.
                 let lines = data.columns.iter();
-                let others = lines.filter(|line| line.role_in(&config) == Role::Feature);
+                let others = lines.filter(|line| line.with(&config).role == Role::Feature);
                 *features = others.map(|line| line.column.name.clone()).collect();
                 features.push(name.clone());
             }

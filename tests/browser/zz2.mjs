@@ -1,0 +1,12 @@
+import { Page, launch, serve } from "./support.mjs";
+import { columns } from "./playing.mjs";
+const site = await serve(); const browser = await launch();
+const page = await Page.open(browser, site.url + "?engine=cpu", {});
+await page.upload("/tmp/g/trees.csv"); await page.summary(/^trees.csv/);
+console.log(JSON.stringify((await columns(page)).map(([n,,r])=>n+":"+r)));
+const show = async (w) => { await page.page.waitForTimeout(1500); console.log(w, (await page.text("dataset-summary")).slice(0,160), "| E:", await page.error(), "|", page.page.url().split("#")[1], JSON.stringify((await columns(page)).map(([n,,r,why])=>n+":"+r))); };
+await page.find("role-site").selectOption("group"); await show("group");
+await page.find("role-leaf").selectOption("ignored"); await show("leaf");
+await page.find("role-part").selectOption("ignored"); await show("part");
+await page.page.screenshot({ path: `/tmp/shots/roles.png` });
+await browser.close(); site.close();
