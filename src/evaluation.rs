@@ -274,8 +274,8 @@ pub async fn evaluate_across(
 ) -> Result<Retrieval> {
     let known = references.map_or(groups, |(_, groups)| groups);
     let references = references.map(|(rows, _)| rows);
-    check_groups(queries, groups)?;
-    check_groups(references.unwrap_or(queries), known)?;
+    check_groups(queries.rows.rows(), groups)?;
+    check_groups(references.unwrap_or(queries).rows.rows(), known)?;
     let mut all = groups.iter().chain(known);
     if let Some(first) = all.next()
         && all.all(|group| group == first)
@@ -297,8 +297,8 @@ pub async fn evaluate_across(
 }
 
 /// Checks that every row has a group.
-pub(crate) fn check_groups(rows: Rows<'_>, groups: &[String]) -> Result<()> {
-    let (rows, groups) = (rows.rows.rows(), groups.len());
+pub(crate) fn check_groups(rows: usize, groups: &[String]) -> Result<()> {
+    let groups = groups.len();
     if rows == groups {
         return Ok(());
     }

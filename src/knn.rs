@@ -2,8 +2,9 @@
 //! in memory that its plan fixes: references and queries that do not fit stream past.
 
 #[cfg(not(target_arch = "wasm32"))]
-mod certificate;
+mod across;
 #[cfg(not(target_arch = "wasm32"))]
+mod certificate;
 mod certified;
 
 use std::collections::VecDeque;
@@ -22,8 +23,9 @@ use crate::plan::{MemoryPlan, Room};
 use crate::unit_rows::UnitRows;
 
 #[cfg(not(target_arch = "wasm32"))]
-pub use certificate::Certificate;
+pub use across::search_across;
 #[cfg(not(target_arch = "wasm32"))]
+pub use certificate::Certificate;
 pub use certified::{Certified, CertifiedIndex};
 
 /// Scratch bytes of a search: all that it holds but resident references, streamed chunks included.

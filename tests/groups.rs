@@ -9,7 +9,7 @@ use common::{engines, exact_unit_rows, labels, open, rng, tied_unit_rows};
 use nearfar::{
     Dataset, Embedder, Engine, EngineKind, Labelled, Metrics, Progress, Retrieval, RowSource, Rows,
     Run, RunReport, Side, Sides, ThresholdConfig, TrainConfig, evaluate, evaluate_across,
-    find_threshold_across,
+    find_threshold_across, search_across,
 };
 use rand::RngExt as _;
 
@@ -199,6 +199,46 @@ fn a_class_in_one_group_only_has_lone_queries() {
         assert_eq!(found.metrics.lone_queries, lone as u64);
         assert_eq!(found.metrics.queries, 90 - lone as u64);
     }
+}
+
+#[test]
+fn the_nearest_rows_of_other_groups_equal_a_double_loop() {
+    let all = Grouped::drawn(exact_unit_rows(&mut rng(1), 120), 3, 7, 2);
+    let others = Grouped::drawn(tied_unit_rows(&mut rng(3), 90), 3, 7, 4);
+    for (references, k) in [(None, 5), (Some(&others), 9)] {
+        let known = references.unwrap_or(&all);
+        let (own, source) = (all.source(), known.source());
+        for engine in engines() {
+            let apart = references.map(|known| (&source, &known.groups[..]));
+            let found = search_across(&engine, (&own, &all.groups), apart, k, |_, _| {});
+            let found = pollster::block_on(found).expect("finds");
+            for query in 0..120 {
+                let others =
+                    (0..known.labels.len()).filter(|at| known.groups[*at] != all.groups[query]);
+                let mut others: Vec<(f64, usize)> = others
+                    .map(|at| {
+                        let pairs = all.row(query).iter().zip(known.row(at));
+                        (pairs.map(|(a, b)| f64::from(*a) * f64::from(*b)).sum(), at)
+                    })
+                    .collect();
+                others.sort_by(|a: &(f64, usize), b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+                let ids: Vec<u32> = others[..k].iter().map(|(_, at)| *at as u32).collect();
+                assert_eq!(
+                    found.ids[query * k..][..k],
+                    ids,
+                    "{}, row {query}",
+                    engine.info().engine
+                );
+            }
+        }
+    }
+    let (own, [_, engine]) = (all.source(), engines());
+    let few = search_across(&engine, (&own, &all.groups), None, 115, |_, _| {});
+    let refused = pollster::block_on(few).expect_err("refused").to_string();
+    assert!(
+        refused.starts_with("k is 115: outside of the group \"0\" there are "),
+        "{refused}"
+    );
 }
 
 #[test]

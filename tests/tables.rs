@@ -1,7 +1,7 @@
 //! What the columns of a table are taken for: row numbers, codes of the label and names of rows are told by their values, whatever
 //! they are called; measurements stay. And what stands before the rows, what parts the cells, and one class in several spellings.
 
-use nearfar::{Choice, Columns, Dataset, Labelled, NamedFile, Split};
+use nearfar::{Choice, Columns, Dataset, Labelled, NamedFile, Role, Split};
 use rand::{RngExt as _, SeedableRng as _};
 
 const ROWS: usize = 120;
@@ -191,6 +191,186 @@ fn what_numbers_the_rows_or_tells_the_label_is_left_out_and_named() {
             assert_eq!(rows.feature_names, [*name, "mass"]);
         }
     }
+}
+
+/// What a read table says of likely leaks.
+fn likely(rows: &Labelled) -> Option<&String> {
+    rows.notes
+        .iter()
+        .find(|note| note.starts_with("likely leak: "))
+}
+
+#[test]
+fn what_may_be_a_leak_stays_and_is_named_with_the_score_without_it() {
+    type Cell = Box<dyn Fn(usize) -> String>;
+    let mut rng = rand_pcg::Pcg64Mcg::seed_from_u64(9);
+    let labels = Made::new(0, true).labels();
+    let mut later = 0.0;
+    let times: Vec<f64> = (0..ROWS)
+        .map(|_| {
+            later += rng.random_range(0.2..5.0);
+            later
+        })
+        .collect();
+    let jitter: Vec<f64> = (0..ROWS).map(|_| rng.random_range(0.0..0.2)).collect();
+    let of = |cell: fn(usize, usize) -> f64| -> Cell {
+        let labels = labels.clone();
+        Box::new(move |row| cell(labels[row], row).to_string())
+    };
+    let leaks: Vec<(&str, Cell)> = vec![
+        // A coarser kind, a mark of some classes, finer kinds, a time that follows the classes, a measure made of the label.
+        ("genus", of(|class, _| (class / 2) as f64)),
+        ("is_tree", of(|class, _| f64::from(u8::from(class == 2)))),
+        ("subspecies", of(|class, row| (10 * class + row % 3) as f64)),
+        ("time", Box::new(move |row| format!("{:.3}", times[row]))),
+        (
+            "score",
+            Box::new({
+                let labels = labels.clone();
+                move |row| format!("{:.3}", labels[row] as f64 + jitter[row])
+            }),
+        ),
+    ];
+    for (name, cell) in &leaks {
+        for file in Made::new(1, true).with(name, cell).files() {
+            let rows = read(&file);
+            assert!(
+                rows.feature_names.iter().any(|feature| feature == name),
+                "{name} stays"
+            );
+            let said = likely(&rows)
+                .unwrap_or_else(|| panic!("{name} in {}: {:?}", file.name, rows.notes));
+            assert!(
+                said.starts_with(&format!("likely leak: \"{name}\". With it ")),
+                "{said}"
+            );
+        }
+    }
+    // Measurements that tell a class well, each of them, or one of them nearly, are no leak; nor is what stands in a list.
+    let measured = |strength: f64, seed| {
+        let mut rng = rand_pcg::Pcg64Mcg::seed_from_u64(seed);
+        let mut made = Made::new(seed, true);
+        for (_, cells) in &mut made.0[..3] {
+            for (cell, class) in cells.iter_mut().zip(&labels) {
+                let noise = (0..4).map(|_| rng.random_range(-1.0..1.0_f64)).sum::<f64>();
+                *cell = format!("{:.3}", strength * *class as f64 + noise);
+            }
+        }
+        made
+    };
+    for seed in 0..20 {
+        for strength in [0.0, 1.0, 2.5, 20.0] {
+            let rows = read(&measured(strength, seed).files()[0]);
+            assert_eq!(likely(&rows), None, "{strength}, {seed}");
+        }
+    }
+}
+
+#[test]
+fn a_column_of_groups_whose_rows_are_alike_is_proposed_and_others_are_not() {
+    let donors = |alike: bool, seed| {
+        let mut rng = rand_pcg::Pcg64Mcg::seed_from_u64(seed);
+        let mut made = Made::new(seed, false);
+        let shifts: Vec<f64> = (0..8).map(|_| rng.random_range(-9.0..9.0)).collect();
+        let donor = |row: usize| row * 5 % 8;
+        for (_, cells) in &mut made.0[..3] {
+            for (row, cell) in cells.iter_mut().enumerate() {
+                let value: f64 = cell.parse().expect("a number");
+                let shift = if alike { shifts[donor(row)] } else { 0.0 };
+                *cell = format!("{:.3}", value + shift);
+            }
+        }
+        made.with("who", |row| format!("donor {}", donor(row)))
+    };
+    for seed in 0..10 {
+        for (alike, file) in [true, false]
+            .into_iter()
+            .flat_map(|a| donors(a, seed).files().map(|f| (a, f)))
+        {
+            let choice = Choice {
+                labels: Some("species"),
+                ..Choice::default()
+            };
+            let rows = Labelled::read(&file, None, choice).expect("reads");
+            let said = rows
+                .notes
+                .iter()
+                .any(|note| note.starts_with("\"who\" may say which rows belong together"));
+            assert_eq!(said, alike, "{seed}, {}: {:?}", file.name, rows.notes);
+        }
+    }
+    // What settings name is no label, and not proposed once more.
+    let columns = Columns {
+        apart: vec!["who".to_owned()],
+        ..Columns::default()
+    };
+    let choice = Choice {
+        columns: Some(&columns),
+        ..Choice::default()
+    };
+    let mut made = donors(true, 1);
+    for (name, _) in &mut made.0 {
+        if name == "species" {
+            *name = "kind".to_owned();
+        }
+    }
+    let rows = Labelled::read(&made.files()[0], None, choice).expect("reads");
+    assert_eq!(rows.label_column.as_deref(), Some("kind"));
+    assert!(
+        !rows
+            .notes
+            .iter()
+            .any(|note| note.contains("belong together")),
+        "{:?}",
+        rows.notes
+    );
+}
+
+#[test]
+fn every_column_has_a_role_and_a_reason_and_many_alike_are_one_line() {
+    let made = Made::new(1, true)
+        .with("n", |row| row.to_string())
+        .with("walk", |row| format!("walk {row}"));
+    for file in made.files() {
+        let rows = read(&file);
+        let lines = rows.table.iter().map(|line| {
+            let column = &line.column;
+            (column.name.as_str(), column.role, column.reason.as_str())
+        });
+        let lines: Vec<_> = lines.collect();
+        assert_eq!(
+            lines,
+            [
+                ("walk", Role::Id, "another text in nearly every row"),
+                ("n", Role::Id, "numbers the rows"),
+                ("width", Role::Feature, "numbers"),
+                ("height", Role::Feature, "numbers"),
+                ("mass", Role::Feature, "numbers"),
+                ("species", Role::Label, "by its name"),
+            ],
+            "{}",
+            file.name
+        );
+        assert_eq!(rows.table[1].first, ["0", "1", "2"]);
+        assert_eq!(rows.table[5].first, ["ash", "ash", "ash"]);
+    }
+    // Without a header the first line is the first row.
+    let (_, headless) = made
+        .csv(",")
+        .split_once('\n')
+        .map(|(_, rows)| ((), rows.to_owned()))
+        .expect("a header");
+    let rows = read(&file("made.csv", &headless));
+    assert_eq!(rows.table[1].first, ["0", "1", "2"]);
+    // Forty features are two lines: the stretch, as --features takes it, and the label.
+    let mut wide = Made::new(2, false);
+    let cells = wide.0[0].1.clone();
+    wide.0
+        .splice(..3, (0..40).map(|at| (format!("x{at}"), cells.clone())));
+    let rows = read(&wide.files()[0]);
+    assert_eq!(rows.table.len(), 2);
+    assert_eq!(rows.table[0].column.name, "x0..x39");
+    assert_eq!(rows.table[0].column.reason, "40 columns: numbers");
 }
 
 #[test]

@@ -93,6 +93,14 @@ fn features(
     other: Option<&LabelledRows>,
 ) -> Result<LabelledRows> {
     let (path, array) = array(data);
+    let group = columns.apart.first();
+    if let Some(name) = group
+        && !Format::of(&path.to_string_lossy()).is_none_or(Format::is_table)
+    {
+        return Err(nearfar::Error::Config(format!(
+            "group: {data} has no columns, and so no {name}: give a table (CSV, JSON Lines, Parquet)"
+        )));
+    }
     if !columns.is_empty() && !Format::of(&path.to_string_lossy()).is_none_or(Format::is_table) {
         return Err(columns.refusal(data));
     }
@@ -118,7 +126,14 @@ fn features(
     };
     let table = watched(|say| TableReader::open(path, choice, say))?;
     let rows = table.into_features(names, inputs, filled, columns)?;
-    LabelledRows::new(rows, other)
+    let groups = group
+        .map(|name| group_column(&rows.columns, name))
+        .transpose()?;
+    let groups = groups.map(|cells| cells.iter().map(str::to_owned).collect());
+    Ok(LabelledRows {
+        groups,
+        ..LabelledRows::new(rows, other)?
+    })
 }
 
 /// Rows with labels, and what they are held against.

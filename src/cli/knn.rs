@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use nearfar::{
     Certified, CertifiedIndex, Distance, Error, Forecast, KnnIndex, KnnSpec, NpzWriter, Rate,
-    Result, Room, RowSource,
+    Result, Room, search_across,
 };
 
-use super::data::ColumnOptions;
+use super::data::{ColumnOptions, GroupOption};
+use super::files::LabelledRows;
 use super::output::Output;
 use super::survey::survey;
 use super::{Common, files, of_work, print_json, print_line, progress};
@@ -36,6 +37,8 @@ pub(super) struct Knn {
     precision: Precision,
     #[command(flatten)]
     columns: ColumnOptions,
+    #[command(flatten)]
+    group: GroupOption,
     #[command(flatten)]
     pub(super) common: Common,
 }
@@ -70,8 +73,8 @@ impl Knn {
     pub(super) fn plan(&self, room: &Room, rate: &Rate) -> Result<Forecast> {
         let (queries, references) = self.rows()?;
         let (known, asking) = match &references {
-            Some(references) => (references, Some(&queries)),
-            None => (&queries, None),
+            Some(references) => (&references.rows, Some(&queries.rows)),
+            None => (&queries.rows, None),
         };
         let spec = KnnSpec::of(known, asking, self.k);
         match self.precision {
@@ -80,20 +83,19 @@ impl Knn {
         }
     }
 
-    fn rows(&self) -> Result<(RowSource, Option<RowSource>)> {
-        let columns = self.columns.columns();
+    fn rows(&self) -> Result<(LabelledRows, Option<LabelledRows>)> {
+        let columns = self.group.apart_of(self.columns.columns());
         let queries = files::rows(&self.queries, &columns, None)?;
         let references = self.references.as_deref();
         let references = references.map(|name| files::rows(name, &columns, Some(&queries)));
         let references = references.transpose()?;
-        let (queries, references) = (queries.rows, references.map(|references| references.rows));
         if let Some(references) = &references
-            && references.dim() != queries.dim()
+            && references.rows.dim() != queries.rows.dim()
         {
             return Err(Error::Data(format!(
                 "references have {} dimensions, queries {}: they must be as many",
-                references.dim(),
-                queries.dim()
+                references.rows.dim(),
+                queries.rows.dim()
             )));
         }
         Ok((queries, references))
@@ -104,8 +106,19 @@ impl Knn {
             Error::Config("--out FILE.npz is missing: where the neighbours go".to_owned())
         })?;
         let (queries, references) = self.rows()?;
-        let mut named = vec![(self.queries.as_str(), &queries)];
-        named.extend(self.references.as_deref().zip(references.as_ref()));
+        let across = queries.groups.as_deref().map(|groups| {
+            let known = references.as_ref();
+            let known = known.and_then(|known| Some((&known.rows, known.groups.as_deref()?)));
+            ((&queries.rows, groups), known)
+        });
+        let (queries, references) = (&queries.rows, references.as_ref().map(|known| &known.rows));
+        if across.is_some() && self.precision == Precision::CertifiedF16 {
+            return Err(Error::Config(
+                "--precision certified-f16 searches all references, and --group leaves some out: leave one of them out".to_owned(),
+            ));
+        }
+        let mut named = vec![(self.queries.as_str(), queries)];
+        named.extend(self.references.as_deref().zip(references));
         let warnings = survey(&named, Distance::Cosine)?;
         let engine = self.common.open(Common::default_budget())?;
         if self.precision == Precision::CertifiedF16 && engine.info().engine == "gpu" {
@@ -118,13 +131,20 @@ impl Knn {
         let inputs: Vec<&str> = named.iter().map(|(name, _)| *name).collect();
         let file = Output::create(out, &inputs)?;
         let started = std::time::Instant::now();
-        let (known, asking) = match &references {
-            Some(references) => (references, Some(&queries)),
-            None => (&queries, None),
+        let (known, asking) = match references {
+            Some(references) => (references, Some(queries)),
+            None => (queries, None),
         };
         let bar = || progress::Progress::new(queries.rows() as u64, "queries");
         let mut certified: Option<Certified> = None;
         let found = match self.precision {
+            _ if let Some((queries, known)) = across => {
+                let bar = bar();
+                let tell = |done, _| bar.set(done);
+                let found = search_across(&engine, queries, known, self.k, tell).await?;
+                bar.finish();
+                found
+            }
             Precision::F32 => {
                 let mut index = KnnIndex::new(&engine, known, asking, self.k).await?;
                 let bar = bar();

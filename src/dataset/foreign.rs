@@ -27,7 +27,7 @@ struct Foreign {
 }
 
 /// A file is told by its ending first, then by its first bytes.
-const FORMATS: [Foreign; 16] = [
+const FORMATS: [Foreign; 19] = [
     Foreign {
         endings: &["loom"],
         magic: &[],
@@ -47,23 +47,46 @@ const FORMATS: [Foreign; 16] = [
         how: "name it STEM.parquet",
     },
     Foreign {
-        endings: &["feather", "arrow"],
-        magic: &[b"ARROW1"],
+        endings: &["feather"],
+        magic: &[b"ARROW1", b"FEA1"],
         what: "an Arrow file",
-        how: "save it as CSV with pandas: `import pandas as pd; pd.read_feather(\"FILE\").to_csv(\"STEM.csv\", index=False)`",
+        how: "save it as Parquet with pandas: `import pandas as pd; pd.read_feather(\"FILE\").to_parquet(\"STEM.parquet\")`",
+    },
+    Foreign {
+        endings: &["arrow"],
+        magic: &[b"\xff\xff\xff\xff"],
+        what: "an Arrow stream, as Hugging Face's datasets saves it",
+        how: "save it as Parquet: `import datasets; datasets.Dataset.from_file(\"FILE\").to_parquet(\"STEM.parquet\")`",
+    },
+    Foreign {
+        endings: &["fvecs"],
+        magic: &[],
+        what: "a file of vectors, each behind its length",
+        how: "save them as NPY, and give their labels in a second file: `import numpy as np; a = np.fromfile(\"FILE\", \"f4\"); \
+              np.save(\"STEM.npy\", a.reshape(-1, a.view(\"i4\")[0] + 1)[:, 1:])`",
+    },
+    Foreign {
+        endings: &["vec", "w2v"],
+        magic: &[],
+        what: "a text of word vectors, whose rows have a word and no class",
+        how: "save the vectors as NPY, and give their labels in a second file, in the order of STEM_words.txt: `import numpy as np; \
+              rows = [line.rstrip().split(\" \") for line in open(\"FILE\", encoding=\"utf-8\")][1:]; \
+              np.save(\"STEM.npy\", np.array([row[1:] for row in rows], \"f4\")); \
+              open(\"STEM_words.txt\", \"w\", encoding=\"utf-8\").write(\"\\n\".join(row[0] for row in rows))`",
     },
     Foreign {
         endings: &["json"],
         magic: &[],
         what: "a JSON file",
-        how: "save it as CSV with pandas: `import pandas as pd; pd.read_json(\"FILE\").to_csv(\"STEM.csv\", index=False)`",
+        how: "save it as Parquet with pandas: `import pandas as pd; pd.read_json(\"FILE\").to_parquet(\"STEM.parquet\")`",
     },
     Foreign {
         endings: &["pkl", "pickle"],
         magic: &[b"\x80\x02", b"\x80\x03", b"\x80\x04\x95", b"\x80\x05\x95"],
         what: "a pickle, which can run any program when it is opened and is never loaded",
-        how: "where you trust it, save it as CSV with pandas: `import pandas as pd; \
-              pd.DataFrame(pd.read_pickle(\"FILE\")).to_csv(\"STEM.csv\", index=False)`",
+        how: "where you trust it, save a table as Parquet, or arrays as NPZ: `import numpy as np, pandas as pd; \
+              t = pd.read_pickle(\"FILE\"); t.to_parquet(\"STEM.parquet\") if isinstance(t, pd.DataFrame) else \
+              np.savez(\"STEM.npz\", **(t if isinstance(t, dict) else {\"X\": t}))`",
     },
     Foreign {
         endings: &["pt", "pth"],
@@ -143,8 +166,8 @@ const PAGE: (&str, &str) = (
 );
 const JSON: (&str, &str) = (
     "JSON, not a table",
-    "where it has an object a line, name it STEM.jsonl; where it is one list, save it as CSV with pandas: \
-     `import pandas as pd; pd.read_json(\"FILE\").to_csv(\"STEM.csv\", index=False)`",
+    "where it has an object a line, name it STEM.jsonl; where it is one list, save it as Parquet with pandas: \
+     `import pandas as pd; pd.read_json(\"FILE\").to_parquet(\"STEM.parquet\")`",
 );
 const UTF_16: (&str, &str) = (
     "text in UTF-16, not in UTF-8",
@@ -160,9 +183,14 @@ const UTF_32: (&str, &str) = (
 /// The refusal of a file of another program, of which `start` are the first bytes; none where it may be read.
 pub(super) fn refusal(name: &str, start: &[u8]) -> Option<Error> {
     let (ending, read) = (extension(name), Format::of(name));
+    // What bears the mark of a file is no stream, whatever it is called.
+    let ending = match ending.as_str() {
+        "arrow" if start.starts_with(b"ARROW1") => "feather",
+        ending => ending,
+    };
     let by_ending = FORMATS
         .iter()
-        .find(|format| format.endings.contains(&ending.as_str()));
+        .find(|format| format.endings.contains(&ending));
     let by_magic = || {
         let begins = |format: &&Foreign| format.magic.iter().any(|magic| start.starts_with(magic));
         // An archive of arrays that is damaged has its own words.
@@ -274,8 +302,8 @@ mod tests {
             (
                 "a \"b\".json",
                 b"[]",
-                "a \"b\".json: a JSON file: save it as CSV with pandas: `import pandas as pd; \
-                 pd.read_json(\"a \\\"b\\\".json\").to_csv(\"a \\\"b\\\".csv\", index=False)`",
+                "a \"b\".json: a JSON file: save it as Parquet with pandas: `import pandas as pd; \
+                 pd.read_json(\"a \\\"b\\\".json\").to_parquet(\"a \\\"b\\\".parquet\")`",
             ),
         ] {
             assert_eq!(told(name, start).as_deref(), Some(message));
@@ -296,6 +324,13 @@ mod tests {
             ("x.npy", b"\x80\x04\x95", "a pickle"),
             ("x.csv", b"\x89HDF\r\n\x1a\n", "an HDF5 file: name it x.h5"),
             ("x.csv", b"PAR1", "a Parquet file: name it x.parquet"),
+            ("x.arrow", b"ARROW1\0\0", "pd.read_feather(\"x.arrow\")"),
+            (
+                "x.arrow",
+                b"\xff\xff\xff\xff\x58",
+                "Dataset.from_file(\"x.arrow\")",
+            ),
+            ("x.fvecs", b"\x02\0\0\0", "a file of vectors"),
         ] {
             let message = told(name, start).unwrap_or_default();
             assert!(message.contains(part), "{name}: {message}");

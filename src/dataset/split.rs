@@ -19,6 +19,8 @@ const FEWEST_TO_DIVIDE: usize = 3;
 const GROUP_ORDERS: usize = 8;
 /// Groups that train, are tested and steer, at least, where there are so many: across groups, one is searched among another.
 const FEWEST_GROUPS: [usize; 3] = [1, 2, 1];
+/// Groups from which on two steer as well: a threshold is fitted across them.
+const GROUPS_TO_FIT: usize = 8;
 
 /// A side of a split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -182,13 +184,13 @@ impl Sides {
         let steering = (1.0 - tested) * config.validation_fraction;
         let parts = [1.0 - tested - steering, tested, steering];
         // What has no part needs none, and the fewer there are, the less is left to steer.
-        let mut fewest = [0, 1, 2].map(|side| {
-            if parts[side] > 0.0 {
-                FEWEST_GROUPS[side]
-            } else {
-                0
+        let mut fewest = FEWEST_GROUPS;
+        fewest[2] += usize::from(count >= GROUPS_TO_FIT);
+        for (fewest, part) in fewest.iter_mut().zip(parts) {
+            if part <= 0.0 {
+                *fewest = 0;
             }
-        });
+        }
         for side in [2, 1] {
             let over = fewest.iter().sum::<usize>().saturating_sub(count);
             fewest[side] -= over.min(fewest[side]);

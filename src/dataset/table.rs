@@ -1262,6 +1262,12 @@ impl Table {
         }
         let notes = self.notes(&columns, None, &[]);
         let table = self.table(&columns, None, &[], Some(chosen));
+        let is_apart = |at: &usize| chosen.apart.contains(&self.header[*at]);
+        let apart: Vec<usize> = self.numeric().into_iter().filter(is_apart).collect();
+        let beside = match chosen.apart.is_empty() {
+            true => Vec::new(),
+            false => self.text_columns(None, &apart),
+        };
         let feature_names = self.names(&columns);
         let (mut values, dim) = (self.take_values(&columns), columns.len());
         missing::fill_in(&mut values, dim, filled);
@@ -1273,6 +1279,7 @@ impl Table {
             feature_names,
             notes,
             table,
+            columns: beside,
             ..Labelled::default()
         })
     }

@@ -317,7 +317,7 @@ pub async fn find_threshold_across(
 ) -> Result<Threshold> {
     let (tested, test_groups) = test.unwrap_or((fit, fit_groups));
     for (rows, groups) in [(fit, fit_groups), (tested, test_groups)] {
-        check_groups(rows, groups)?;
+        check_groups(rows.rows.rows(), groups)?;
     }
     let groups = Some([fit_groups, test_groups]);
     find_across(engine, [fit, tested], test.is_some(), groups, config).await
