@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::cpu::Distance;
-use crate::dataset::Columns;
 use crate::error::{Error, Result};
 use crate::losses::{Loss, MiningRule};
 use crate::miners::Miner;
@@ -296,20 +295,6 @@ impl TrainConfig {
         };
         let all = split.into_iter().chain(&self.group).chain(outer);
         all.cloned().collect()
-    }
-
-    /// Which columns of a table are features with these settings, beside what else was `chosen`.
-    pub fn columns_of(&self, chosen: Columns) -> Columns {
-        let own = |own: &Vec<String>, chosen| match own.is_empty() {
-            true => chosen,
-            false => own.clone(),
-        };
-        Columns {
-            features: own(&self.features, chosen.features),
-            ignore: own(&self.ignore, chosen.ignore),
-            unlabelled: chosen.unlabelled,
-            apart: self.columns(),
-        }
     }
 
     /// How the miner compares rows.

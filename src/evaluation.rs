@@ -12,6 +12,7 @@ use crate::dataset::{RowSource, classes};
 use crate::engine::{DeviceVec, Engine, Workspace};
 use crate::error::{Error, Result};
 use crate::forecast::{Forecast, Rate, check_count};
+use crate::groups;
 use crate::kernels::ranks::{self, Block, Inputs, LabelBits, NO_ID, Row, Scratch};
 use crate::kernels::tile::Shape;
 use crate::kernels::{self, gather, stride};
@@ -20,7 +21,6 @@ use crate::metrics::{Retrieval, RetrievalSum};
 use crate::order;
 use crate::pace::{Fetch, Pace, Slices};
 use crate::plan::{MemoryPlan, Room};
-use crate::quote::quoted;
 use crate::rng;
 use crate::unit_rows::{TILE_ROWS, UnitRows};
 
@@ -274,13 +274,13 @@ pub async fn evaluate_across(
 ) -> Result<Retrieval> {
     let known = references.map_or(groups, |(_, groups)| groups);
     let references = references.map(|(rows, _)| rows);
-    check_groups(queries.rows.rows(), groups)?;
-    check_groups(references.unwrap_or(queries).rows.rows(), known)?;
+    groups::check(queries.rows.rows(), groups)?;
+    groups::check(references.unwrap_or(queries).rows.rows(), known)?;
     let mut all = groups.iter().chain(known);
     if let Some(first) = all.next()
         && all.all(|group| group == first)
     {
-        return Err(only_group(first));
+        return Err(groups::only_one(first));
     }
     let groups = Some([groups, known]);
     let depth = usize::MAX;
@@ -294,25 +294,6 @@ pub async fn evaluate_across(
         &mut progress,
     )
     .await
-}
-
-/// Checks that every row has a group.
-pub(crate) fn check_groups(rows: usize, groups: &[String]) -> Result<()> {
-    let groups = groups.len();
-    if rows == groups {
-        return Ok(());
-    }
-    Err(Error::Data(format!(
-        "{groups} groups for {rows} rows: there must be one a row"
-    )))
-}
-
-/// The refusal of scores across groups where there is one group.
-pub(crate) fn only_group(group: &str) -> Error {
-    Error::Data(format!(
-        "all rows are of the group {}: across groups no row has a neighbour",
-        quoted(group)
-    ))
 }
 
 /// The same by the nearest R references of every query and as many as `at` asks for, which takes the CPU less time.

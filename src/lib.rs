@@ -39,6 +39,8 @@ mod quote;
 
 pub mod order;
 
+mod groups;
+
 mod memory;
 
 mod plan;
@@ -80,10 +82,10 @@ pub mod reference;
 
 mod config;
 
+mod columns;
+
 // The chain of a training step.
 mod dataset;
-
-mod columns;
 
 mod scaling;
 
@@ -111,6 +113,10 @@ mod boundary;
 
 mod row_weights;
 
+mod student;
+
+mod interval;
+
 // What it is worth.
 mod metrics;
 
@@ -127,8 +133,6 @@ mod self_test;
 mod tuning;
 
 mod evaluation;
-
-mod student;
 
 mod threshold;
 

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::interval::{Unit, error_over, interval_over};
 use crate::order;
-use crate::threshold::{Unit, error_over, interval_over};
 
 /// Means over queries, each between 0 and 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -428,6 +428,12 @@ impl Run {
             test => test,
         };
         let mut verdict = verdict(self.trainer.config(), trial.as_ref());
+        if let Some(own) = self.head.and_then(|scores| scores.test_own_group) {
+            verdict.text.push_str(&format!(
+                " With rows of its own group among them it is right for {:.2}.",
+                own.precision_at_1
+            ));
+        }
         if let Some(step) = self.kept_step() {
             let steps = self.trainer.config().steps;
             verdict.text.push_str(&format!(

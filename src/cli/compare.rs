@@ -70,7 +70,7 @@ impl Compare {
         // The sample depends on the seed, the entries on the data.
         let config = asked.of_data()?;
         let mut origin = self.files.origin();
-        origin.columns = config.columns_of(origin.columns);
+        origin.columns = origin.columns.with(&config);
         let dataset = data::read(&origin, config.data_seed()).await?;
         let contest = Contest::new(&dataset, &asked)?;
         let tasks = progress::Tasks::default();

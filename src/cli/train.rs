@@ -161,7 +161,7 @@ impl Train {
         // The sample depends on the seed, the defaults on the data: the seed is read first.
         let given = self.given(TrainConfig::default())?;
         let mut origin = self.files.origin();
-        origin.columns = given.columns_of(origin.columns);
+        origin.columns = origin.columns.with(&given);
         let dataset = data::read(&origin, given.data_seed()).await?;
         let start = dataset.default_config();
         let start = match &self.recipe {
@@ -196,7 +196,7 @@ impl Train {
         let checkpoint = found.as_ref().map(|found| Checkpoint::read(&found.bytes));
         let checkpoint = checkpoint.transpose()?;
         let mut origin = self.origin(checkpoint.as_ref().map(Checkpoint::origin));
-        origin.columns = config.columns_of(origin.columns);
+        origin.columns = origin.columns.with(&config);
         let folder =
             out.map(|out| Folder::create(out, nearfar::folder_names(), &data::inputs(&origin)));
         let folder = folder.transpose()?;

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use wildmatch::WildMatch;
 
+use crate::config::TrainConfig;
 use crate::error::{Error, Result};
 use crate::quote::{listed, quoted};
 
@@ -29,6 +30,21 @@ impl Columns {
     /// Whether nothing was chosen.
     pub fn is_empty(&self) -> bool {
         self.features.is_empty() && self.ignore.is_empty()
+    }
+
+    /// These with those that settings choose over them, and those that settings name.
+    #[must_use]
+    pub fn with(self, config: &TrainConfig) -> Self {
+        let over = |own: &Vec<String>, chosen| match own.is_empty() {
+            true => chosen,
+            false => own.clone(),
+        };
+        Self {
+            features: over(&config.features, self.features),
+            ignore: over(&config.ignore, self.ignore),
+            unlabelled: self.unlabelled,
+            apart: config.columns(),
+        }
     }
 
     /// Why nothing can be chosen in data of this name.

@@ -84,7 +84,7 @@ pub use texts::Texts;
 
 use crate::config::{Split, TrainConfig};
 use crate::error::{Error, Result};
-use crate::evaluation::only_group;
+use crate::groups;
 use crate::order;
 use crate::quote::quoted;
 use crate::working::Working;
@@ -435,7 +435,7 @@ impl Dataset {
         };
         let groups: Vec<u32> = values.codes().iter().map(number).collect();
         match count {
-            1 => Err(only_group(&values[0])),
+            1 => Err(groups::only_one(&values[0])),
             _ => Ok(Some(groups)),
         }
     }

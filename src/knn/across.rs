@@ -5,7 +5,7 @@ use super::{KnnIndex, Neighbors};
 use crate::dataset::RowSource;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::evaluation::check_groups;
+use crate::groups;
 use crate::memory::zeros;
 use crate::order;
 use crate::quote::quoted;
@@ -28,7 +28,7 @@ pub async fn search_across(
 ) -> Result<Neighbors> {
     let known = references.unwrap_or(queries);
     for (rows, groups) in [queries, known] {
-        check_groups(rows.rows(), groups)?;
+        groups::check(rows.rows(), groups)?;
     }
     let all = queries.0.rows();
     let mut found = Neighbors {

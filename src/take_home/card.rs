@@ -51,6 +51,7 @@ pub(super) fn scores(report: &RunReport) -> Vec<ScoreLine> {
     };
     if let Some(scores) = &report.r#final {
         add("head, test rows", scores.test);
+        add("head, test rows, own group too", scores.test_own_group);
         add(
             "head, test rows, mean over classes",
             scores.test_over_classes,
@@ -65,8 +66,12 @@ pub(super) fn scores(report: &RunReport) -> Vec<ScoreLine> {
     lines
 }
 
-/// The interval that holds precision@1 with a probability of 95 % over the draw of the queries (Wilson).
+/// The interval that holds precision@1 with a probability of 95 %: over the draw of groups where rows have some, else of the queries
+/// (Wilson).
 pub(super) fn interval(metrics: &Metrics) -> [f64; 2] {
+    if let Some(interval) = metrics.interval {
+        return interval;
+    }
     const Z: f64 = 1.959964;
     let (n, p) = (metrics.queries as f64, metrics.precision_at_1);
     if n == 0.0 {

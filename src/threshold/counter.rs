@@ -4,7 +4,6 @@
 use std::collections::HashMap;
 
 use super::counts::{EDGES, PairCounts, bin};
-use super::interval::Unit;
 use crate::by_class::class_counts;
 use crate::cpu::Distance;
 use crate::engine::{DeviceVec, Engine};
@@ -12,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::evaluation::Classes;
 use crate::forecast::{Forecast, Rate, check_count};
 use crate::gpu::STAGING_BYTES;
+use crate::interval::Unit;
 use crate::kernels::ranks::Block;
 use crate::kernels::tile::Shape;
 use crate::kernels::{self, similarities, stride};

@@ -6,7 +6,6 @@
 
 mod counter;
 mod counts;
-mod interval;
 mod words;
 
 use std::collections::{HashMap, HashSet};
@@ -16,13 +15,13 @@ use serde::{Deserialize, Serialize};
 pub use counter::ThresholdSpec;
 pub(crate) use counter::{Counted, PairCounter};
 use counts::{EDGES, edge};
-use interval::interval;
-pub(crate) use interval::{Unit, error_over, interval_over};
 
 use crate::dataset::classes;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::evaluation::{Classes, Rows, check_groups, choose};
+use crate::evaluation::{Classes, Rows, choose};
+use crate::groups;
+use crate::interval::interval;
 use crate::pace::{Pace, Slices};
 use crate::unit_rows::UnitRows;
 
@@ -317,7 +316,7 @@ pub async fn find_threshold_across(
 ) -> Result<Threshold> {
     let (tested, test_groups) = test.unwrap_or((fit, fit_groups));
     for (rows, groups) in [(fit, fit_groups), (tested, test_groups)] {
-        check_groups(rows.rows.rows(), groups)?;
+        groups::check(rows.rows.rows(), groups)?;
     }
     let groups = Some([fit_groups, test_groups]);
     find_across(engine, [fit, tested], test.is_some(), groups, config).await

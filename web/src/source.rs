@@ -110,7 +110,7 @@ impl Session {
             .filter(|(name, _)| names.contains(name))?;
         let (config, _) = TrainConfig::default().with_sets(&sets);
         Some(Reading {
-            columns: config.columns_of(Columns::default()),
+            columns: Columns::default().with(&config),
             ..Reading::default()
         })
     }

@@ -23,7 +23,7 @@ pub(crate) struct Unit {
 
 /// The 95 % interval of the rate of errors among pairs, which are more than 0. Units count a pair once for each of its two rows:
 /// `within` says that both are of one unit. Nothing with a single unit.
-pub(super) fn interval(errors: u64, pairs: u64, units: &[Unit], within: bool) -> Option<[f64; 2]> {
+pub(crate) fn interval(errors: u64, pairs: u64, units: &[Unit], within: bool) -> Option<[f64; 2]> {
     let count = units.iter().filter(|unit| unit.pairs > 0).count() as f64;
     if count < 2.0 {
         return None;
