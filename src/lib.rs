@@ -82,9 +82,9 @@ pub mod reference;
 
 mod config;
 
+// The chain of a training step.
 mod columns;
 
-// The chain of a training step.
 mod dataset;
 
 mod scaling;
@@ -113,11 +113,11 @@ mod boundary;
 
 mod row_weights;
 
+// What it is worth.
 mod student;
 
 mod interval;
 
-// What it is worth.
 mod metrics;
 
 mod unit_rows;

@@ -70,7 +70,8 @@ impl Sample {
         })
     }
 
-    /// Columns that alone tell the class, or have one value for each class, where the others tell less.
+    /// Columns that alone tell the class, have one value for each class, or rise through a file that is sorted by class, where the others
+    /// tell less.
     fn leaks(&self, rows: &Labelled) -> Option<String> {
         let is_list = rows
             .table
@@ -84,8 +85,9 @@ impl Sample {
             .iter()
             .map(|column| self.alone(column))
             .collect();
-        let is_code = |at: &usize| tells[*at] >= TELLS || is_code(rows, *at);
-        let suspects: Vec<usize> = (0..rows.dim).filter(is_code).collect();
+        let is_suspect =
+            |at: &usize| tells[*at] >= TELLS || self.follows(*at) || is_code(rows, *at);
+        let suspects: Vec<usize> = (0..rows.dim).filter(is_suspect).collect();
         let others: Vec<usize> = (0..rows.dim).filter(|at| !suspects.contains(at)).collect();
         if suspects.is_empty() || others.is_empty() {
             return None;
@@ -118,6 +120,18 @@ impl Sample {
             self.rows.len(),
             names.join(",")
         ))
+    }
+
+    /// Whether a column rises or falls from row to row of a file that is sorted by class, as times do.
+    fn follows(&self, at: usize) -> bool {
+        let mut classes: Vec<u32> = self.classes.clone();
+        classes.dedup();
+        let runs = classes.len();
+        classes.sort_unstable();
+        classes.dedup();
+        let column = &self.columns[at];
+        let falls = || column.iter().rev().is_sorted_by(|a, b| a < b);
+        runs == classes.len() && (column.is_sorted_by(|a, b| a < b) || falls())
     }
 
     /// The first column of groups that cross the classes, and whose rows are alike.
