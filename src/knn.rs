@@ -5,6 +5,7 @@
 mod across;
 #[cfg(not(target_arch = "wasm32"))]
 mod certificate;
+#[cfg(not(target_arch = "wasm32"))]
 mod certified;
 
 use std::collections::VecDeque;
@@ -26,6 +27,7 @@ use crate::unit_rows::UnitRows;
 pub use across::search_across;
 #[cfg(not(target_arch = "wasm32"))]
 pub use certificate::Certificate;
+#[cfg(not(target_arch = "wasm32"))]
 pub use certified::{Certified, CertifiedIndex};
 
 /// Scratch bytes of a search: all that it holds but resident references, streamed chunks included.

@@ -63,10 +63,7 @@ pub struct Run {
 
 /// What a slice of work brought.
 #[derive(Clone, Debug, PartialEq)]
-#[cfg_attr(
-    target_arch = "wasm32",
-    expect(clippy::large_enum_variant, reason = "there is one at a time")
-)]
+#[expect(clippy::large_enum_variant, reason = "there is one at a time")]
 pub enum Progress {
     /// Steps were taken.
     Steps(Vec<StepReport>),

@@ -436,7 +436,7 @@ impl Labelled {
         } = self;
         match missing {
             Some(_) => {
-                check_cells(name, values, *dim, 0).map_err(|error| counted(error, values))?
+                check_cells(name, values, *dim, 0).map_err(|error| counted(error, values))?;
             }
             None => check_values(name, values, *dim, 0)?,
         }

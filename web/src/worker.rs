@@ -36,8 +36,6 @@ use crate::wire;
 /// Hardest triplets of a step that the page is told of.
 const HARDEST: usize = 5;
 
-/// Rows and features that the page is shown as they were read.
-
 /// How often the page hears how far long work is.
 const SAY_EVERY: Duration = Duration::from_millis(400);
 /// How often the engine is timed for forecasts: first while the page still comes up, then once more.
