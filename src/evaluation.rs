@@ -422,7 +422,7 @@ impl<'a> Classes<'a> {
     ///
     /// # Errors
     /// [`Error::Data`] where 32 bits do not hold both.
-    fn keys(all: [Self; 2]) -> Result<([Cow<'a, [u32]>; 2], LabelBits)> {
+    pub(crate) fn keys(all: [Self; 2]) -> Result<([Cow<'a, [u32]>; 2], LabelBits)> {
         let [Some(own), Some(known)] = all.map(|classes| classes.groups) else {
             let keys = all.map(|classes| Cow::Borrowed(classes.labels));
             return Ok((keys, LabelBits::CLASSES));
@@ -470,8 +470,8 @@ struct Asking<'a> {
     keys: &'a [u32],
     /// Whether they are references too.
     own: bool,
-    /// References by their key, where those with a query's own key are no positives of it.
-    left_out: Option<HashMap<u32, u32>>,
+    /// The keys of all references, ascending, where those with a query's own key are no positives of it.
+    left_out: Option<Vec<u32>>,
 }
 
 impl Asking<'_> {
@@ -495,13 +495,17 @@ struct Tags<'a> {
     bits: LabelBits,
 }
 
-/// How often each key stands there.
-fn counts(keys: &[u32]) -> HashMap<u32, u32> {
-    let mut counts = HashMap::new();
-    for key in keys {
-        *counts.entry(*key).or_insert(0) += 1;
-    }
-    counts
+/// Numbers, ascending.
+pub(crate) fn sorted(numbers: &[u32]) -> Vec<u32> {
+    let mut sorted = numbers.to_vec();
+    order::sort_numbers(&mut sorted);
+    sorted
+}
+
+/// How often a number stands among others that ascend.
+pub(crate) fn count(sorted: &[u32], number: u32) -> u32 {
+    let before = |bound: u64| sorted.partition_point(|other| u64::from(*other) < bound) as u32;
+    before(u64::from(number) + 1) - before(u64::from(number))
 }
 
 /// A query of a block, and where its positives stand among the members.
@@ -668,7 +672,7 @@ impl Evaluator {
             groups: asking.groups,
             keys: &keys,
             own: matches!(queries, Queries::Own(_)),
-            left_out: (bits != LabelBits::CLASSES).then(|| counts(&labels)),
+            left_out: (bits != LabelBits::CLASSES).then(|| sorted(&labels)),
         };
         let labels = Tags {
             keys: &labels,
@@ -806,7 +810,7 @@ impl Evaluator {
             let label = asking.keys[*query as usize];
             let members = by_class.of(class);
             let left_out = match &asking.left_out {
-                Some(counts) => counts.get(&label).copied().unwrap_or(0),
+                Some(keys) => count(keys, label),
                 None => u32::from(asking.own),
             };
             let positives = members.len() as u32 - left_out;

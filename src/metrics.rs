@@ -179,8 +179,8 @@ pub(crate) struct RetrievalSum {
     classes: Vec<(u32, Metrics)>,
     /// By k: queries with a hit, and hits.
     at: BTreeMap<u64, (u64, u64)>,
-    /// By group, queries and those whose nearest reference is right.
-    groups: BTreeMap<u32, Unit>,
+    /// By the number of a group, queries and those whose nearest reference is right.
+    groups: Vec<Unit>,
     /// Whether rows of a row's own group are among its neighbours.
     own_group: bool,
     /// Each query by itself, where that was asked for.
@@ -237,7 +237,10 @@ impl RetrievalSum {
             .collect();
         let average_precision_at_r = self.total.add(&ranks);
         if let Some(group) = group {
-            let group = self.groups.entry(group).or_default();
+            let group = group as usize;
+            self.groups
+                .resize(self.groups.len().max(group + 1), Unit::default());
+            let group = &mut self.groups[group];
             group.pairs += 1;
             group.errors += u64::from(ranks[0] == 1);
         }
@@ -270,8 +273,9 @@ impl RetrievalSum {
     /// The means, or `None` when every query was lone. `name` names a class.
     pub(crate) fn finish(self, name: &dyn Fn(u32) -> String) -> Option<Retrieval> {
         let mut metrics = self.total.mean()?;
-        if self.groups.len() > 1 {
-            let units: Vec<Unit> = self.groups.into_values().collect();
+        let mut units = self.groups;
+        units.retain(|unit| unit.pairs > 0);
+        if units.len() > 1 {
             metrics.interval = Some(interval_over(&units, metrics.precision_at_1));
             metrics.standard_error = error_over(&units, metrics.precision_at_1);
         }

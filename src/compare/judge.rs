@@ -57,7 +57,7 @@ pub(super) struct Queries {
 }
 
 /// Numbers from 0 on for what each of these is, and how many there are.
-fn numbered(all: impl Iterator<Item = u32>) -> (Vec<usize>, usize) {
+fn numbered(all: &mut dyn Iterator<Item = u32>) -> (Vec<usize>, usize) {
     let mut numbers = HashMap::new();
     let number = |one| {
         let next = numbers.len();
@@ -69,8 +69,8 @@ fn numbered(all: impl Iterator<Item = u32>) -> (Vec<usize>, usize) {
 
 impl Queries {
     pub(super) fn new(scores: &[QueryScore], new_classes: bool) -> Self {
-        let (classes, count) = numbered(scores.iter().map(|score| score.class));
-        let (groups, _) = numbered(scores.iter().filter_map(|score| score.group));
+        let (classes, count) = numbered(&mut scores.iter().map(|score| score.class));
+        let (groups, _) = numbered(&mut scores.iter().filter_map(|score| score.group));
         Self {
             classes,
             count,

@@ -1,14 +1,14 @@
 //! [`PairCounter`]: counts the pairs of a side by their similarity, block by block. The engine computes the similarities of some
 //! rows with some others; they come back to be counted, and the matrix of all never exists.
 
-use std::collections::HashMap;
+use std::borrow::Cow;
 
 use super::counts::{EDGES, PairCounts, bin};
 use crate::by_class::class_counts;
 use crate::cpu::Distance;
 use crate::engine::{DeviceVec, Engine};
 use crate::error::{Error, Result};
-use crate::evaluation::Classes;
+use crate::evaluation::{Classes, count, sorted};
 use crate::forecast::{Forecast, Rate, check_count};
 use crate::gpu::STAGING_BYTES;
 use crate::interval::Unit;
@@ -306,6 +306,8 @@ impl PairCounter {
 struct Tally<'a> {
     labels: &'a [u32],
     groups: Option<&'a [u32]>,
+    /// What says class and group of each row.
+    keys: Cow<'a, [u32]>,
     asking: &'a [u32],
     /// By row, whether it asks.
     asks: Vec<u8>,
@@ -318,6 +320,7 @@ struct Tally<'a> {
 impl<'a> Tally<'a> {
     fn new(classes: Classes<'a>, asking: &'a [u32], edge: Option<usize>) -> Result<Self> {
         let Classes { labels, groups } = classes;
+        let ([keys, _], _) = Classes::keys([classes; 2])?;
         let rows = labels.len() as u64;
         let mut asks = zeros(rows, "rows that ask")?;
         for row in asking {
@@ -326,6 +329,7 @@ impl<'a> Tally<'a> {
         Ok(Self {
             labels,
             groups,
+            keys,
             asking,
             asks,
             // Without one nothing that comes of it is looked at.
@@ -377,15 +381,14 @@ impl<'a> Tally<'a> {
     fn counted(self) -> Counted {
         let everyone: Vec<u32> = (0..self.labels.len() as u32).collect();
         // Who asks meets everyone else; the others meet those who ask.
-        let met = [&everyone, self.asking].map(|rows| Met::of(rows, self.labels, self.groups));
+        let groups = self.groups.unwrap_or_default();
+        let met =
+            [&everyone, self.asking].map(|rows| Met::of(rows, self.labels, groups, &self.keys));
         let unit = |row: usize, same: bool| {
             let asks = self.asks[row] == 1;
             let met = &met[usize::from(!asks)];
-            let [all, own] = met.by(
-                self.labels[row],
-                self.groups.map(|groups| groups[row]),
-                asks,
-            );
+            let group = groups.get(row).map(|group| (*group, self.keys[row]));
+            let [all, own] = met.by(self.labels[row], group, asks);
             let pairs = if same { own } else { all - own };
             Unit {
                 pairs,
@@ -409,36 +412,35 @@ struct Met {
     all: u64,
     of_class: Vec<u32>,
     of_group: Vec<u32>,
-    of_both: HashMap<(u32, u32), u32>,
+    /// What says both of each, ascending.
+    of_both: Vec<u32>,
 }
 
 impl Met {
-    fn of(rows: &[u32], labels: &[u32], groups: Option<&[u32]>) -> Self {
-        let at = |all: &[u32]| -> Vec<u32> { rows.iter().map(|row| all[*row as usize]).collect() };
-        let (classes, groups) = (at(labels), groups.map(at).unwrap_or_default());
-        let mut of_both = HashMap::new();
-        for both in classes.iter().copied().zip(groups.iter().copied()) {
-            *of_both.entry(both).or_insert(0) += 1;
-        }
+    fn of(rows: &[u32], labels: &[u32], groups: &[u32], keys: &[u32]) -> Self {
+        let at = |all: &[u32]| -> Vec<u32> {
+            let of_rows = rows.iter().filter_map(|row| all.get(*row as usize));
+            of_rows.copied().collect()
+        };
         Self {
             all: rows.len() as u64,
-            of_class: class_counts(&classes),
-            of_group: class_counts(&groups),
-            of_both,
+            of_class: class_counts(&at(labels)),
+            of_group: class_counts(&at(groups)),
+            of_both: sorted(&at(keys)),
         }
     }
 
-    /// By a row of this class and group, which is `one` of them or not: all, and those of its class.
-    fn by(&self, class: u32, group: Option<u32>, one: bool) -> [u64; 2] {
-        let count = |counts: &[u32], at: u32| counts.get(at as usize).copied().unwrap_or(0).into();
-        let [all, own] = [self.all, count(&self.of_class, class)];
+    /// By a row of this class, and maybe of a group with what says both, which is `one` of them or not: all, and those of its class.
+    fn by(&self, class: u32, group: Option<(u32, u32)>, one: bool) -> [u64; 2] {
+        let of = |counts: &[u32], at: u32| counts.get(at as usize).copied().unwrap_or(0).into();
+        let [all, own] = [self.all, of(&self.of_class, class)];
         match group {
             None => [all, own].map(|met| met - u64::from(one)),
             // Itself is of its group.
-            Some(group) => {
-                let both = self.of_both.get(&(class, group)).copied().unwrap_or(0);
-                [all - count(&self.of_group, group), own - u64::from(both)]
-            }
+            Some((group, key)) => [
+                all - of(&self.of_group, group),
+                own - u64::from(count(&self.of_both, key)),
+            ],
         }
     }
 }
