@@ -28,6 +28,21 @@ const MINER_DISTANCE: &str = "miner_distance";
 const COLUMNS: [&str; 2] = ["features", "ignore"];
 /// What rows belong to: the split follows it.
 const GROUP: &str = "group";
+/// What others follow, whatever comes first.
+const LEADING: [&str; 3] = [DISTANCE, MINER_DISTANCE, GROUP];
+/// What says which rows train.
+const SPLITTING: [&str; 5] = [
+    "data_seed",
+    GROUP,
+    "split",
+    "test_fraction",
+    "validation_fraction",
+];
+
+/// The key of an assignment.
+fn key(set: &str) -> &str {
+    set.split('=').next().unwrap_or_default()
+}
 
 /// The settings of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -297,6 +312,16 @@ impl TrainConfig {
         all.cloned().collect()
     }
 
+    /// Those of these settings that say which rows train, where they are not as usual: the sizes of a batch and a memory follow them.
+    pub fn splitting(&self) -> Vec<String> {
+        let own = self.differences(&Self::default()).into_iter();
+        // How many rows whole groups have differs from draw to draw.
+        let is_one =
+            |key: &str| SPLITTING.contains(&key) || (key == "seed" && self.group.is_some());
+        let own = own.filter(|(key, _)| is_one(key));
+        own.map(|(key, value)| format!("{key}={value}")).collect()
+    }
+
     /// How the miner compares rows.
     pub(crate) fn chosen_by(&self) -> Distance {
         self.miner_distance.unwrap_or(self.distance)
@@ -342,7 +367,7 @@ impl TrainConfig {
         let named = over.contains_key("sampler");
         let mut value = self.to_value();
         // Margins that are not given follow the distance, and the split the group, whatever comes first.
-        for key in [DISTANCE, MINER_DISTANCE, GROUP] {
+        for key in LEADING {
             if let Some(distance) = over.remove(key) {
                 value[key] = distance;
             }
@@ -473,14 +498,25 @@ impl TrainConfig {
         }
     }
 
+    /// These settings with all of these, one after the other, as [`TrainConfig::with_set`] has it; but margins that are not given follow
+    /// the distance, and the split the group, wherever those stand.
+    ///
+    /// # Errors
+    /// Of the first that does not hold.
+    pub fn with_all<'a>(&self, sets: impl Iterator<Item = &'a String>) -> Result<Self> {
+        let (first, others): (Vec<_>, Vec<_>) = sets.partition(|set| LEADING.contains(&key(set)));
+        let mut all = first.into_iter().chain(others);
+        all.try_fold(self.clone(), |config, set| config.with_set(set))
+    }
+
     /// These settings with all of `assignments` that hold, together and each in its range; and why the others do not.
     ///
     /// Their order does not matter: distances go before margins, names go before their parts, and what only holds beside another waits for it.
     pub fn with_sets(&self, assignments: &[String]) -> (Self, Vec<Error>) {
         let mut config = self.clone();
         let mut left: Vec<&String> = assignments.iter().collect();
-        order::sort_by_key(&mut left, |set| match set.split('=').next().unwrap_or("") {
-            DISTANCE | MINER_DISTANCE | GROUP => 0,
+        order::sort_by_key(&mut left, |set| match key(set) {
+            key if LEADING.contains(&key) => 0,
             key if key.ends_with(".name") => 1,
             _ => 2,
         });

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use common::{engines, exact_unit_rows, labels, open, rng, tied_unit_rows};
 use nearfar::{
     Dataset, Embedder, Engine, EngineKind, Labelled, Metrics, Progress, Retrieval, RowSource, Rows,
-    Run, RunReport, Side, Sides, ThresholdConfig, TrainConfig, evaluate, evaluate_across,
+    Run, RunReport, Side, Sides, Split, ThresholdConfig, TrainConfig, evaluate, evaluate_across,
     find_threshold_across, search_across,
 };
 use rand::RngExt as _;
@@ -406,6 +406,11 @@ fn rows_of_new_donors_score_what_a_run_by_donor_says() {
         assert!(own.expect("was scored").precision_at_1 > scored.precision_at_1);
     }
     let seeds = SEEDS as f64;
+    println!(
+        "flattered by {:.3}, off by {:.3}, {covered} of {SEEDS} covered",
+        flattered / seeds,
+        off / seeds
+    );
     assert!(
         flattered / seeds >= 0.2,
         "flattered by {}",
@@ -453,6 +458,29 @@ fn a_split_by_group_keeps_groups_whole_and_classes_about_even() {
         }
         assert_eq!(counts.len(), 4, "each class is tested");
     }
+}
+
+/// The batch by default is no larger than the side that trains, whichever seed draws the groups.
+#[test]
+fn what_trains_by_group_holds_a_batch() {
+    for seed in 0..20 {
+        let dataset = Dataset::new(World::new(seed).donors(8, 7)).expect("two kinds");
+        let given = TrainConfig {
+            seed,
+            ..TrainConfig::default()
+        };
+        let given = given.with_set("group=donor").expect("sets");
+        let start = dataset.default_config_for(&given.splitting());
+        assert_eq!((&start.split, &start.group), (&Split::Random, &None));
+        let config = TrainConfig { seed, ..start };
+        let config = config.with_set("group=donor").expect("sets");
+        let rows = Sides::new(&dataset, &config).expect("splits").train.len();
+        assert!(config.batch_size <= rows, "{} of {rows}", config.batch_size);
+    }
+    // What cannot be split so has the usual sizes.
+    let dataset = Dataset::new(World::new(0).donors(8, 7)).expect("two kinds");
+    let other = dataset.default_config_for(&["group=nobody".to_owned()]);
+    assert_eq!(other, dataset.default_config());
 }
 
 #[test]

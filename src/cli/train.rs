@@ -163,7 +163,7 @@ impl Train {
         let mut origin = self.files.origin();
         origin.columns = origin.columns.with(&given);
         let dataset = data::read(&origin, given.data_seed()).await?;
-        let start = dataset.default_config();
+        let start = dataset.default_config_for(&given.splitting());
         let start = match &self.recipe {
             Some(name) => {
                 Recipe::named(name)?.apply(start, dataset.rows(), dataset.class_names.len())?
@@ -308,15 +308,7 @@ impl Train {
                 .with_json(&json)
                 .map_err(|error| Error::Config(format!("{}: {error}", file.name)))?;
         }
-        // Margins that are not given follow the distance, and the split the group, whatever comes first.
-        let columns = self.files.sets();
-        let (first, others): (Vec<_>, Vec<_>) = columns.iter().chain(&self.sets).partition(|set| {
-            let mut keys = ["distance=", "miner_distance=", "group="].iter();
-            keys.any(|key| set.starts_with(key))
-        });
-        for set in first.into_iter().chain(others) {
-            config = config.with_set(set)?;
-        }
+        config = config.with_all(self.files.sets().iter().chain(&self.sets))?;
         config.seed = self.seed.unwrap_or(config.seed);
         Ok(config)
     }

@@ -103,11 +103,11 @@ impl CompareConfig {
     /// [`Error::Config`] for values that cannot be read.
     pub fn of_data(&self) -> Result<TrainConfig> {
         let of_data = |set: &&String| {
-            let keys = ["seed=", "data_seed=", "budget_bytes="];
-            keys.iter().any(|key| set.starts_with(key))
+            let keys = ["sampler", "sampler.name", "sampler.outer_label"];
+            let key = set.split('=').next().unwrap_or_default();
+            HELD.contains(&key) || keys.contains(&key)
         };
-        let mut sets = self.sets.iter().filter(of_data);
-        sets.try_fold(TrainConfig::default(), |config, set| config.with_set(set))
+        TrainConfig::default().with_all(self.sets.iter().filter(of_data))
     }
 }
 
@@ -218,11 +218,8 @@ impl Contest {
     /// [`Error::Config`] for settings that do not hold, by the entry; for what cannot differ between entries; for two entries that
     /// are the same; and where no validation row can be judged.
     pub fn new(dataset: &Dataset, asked: &CompareConfig) -> Result<Self> {
-        let suited = dataset.default_config();
-        let set_all = |config: TrainConfig| {
-            let mut sets = asked.sets.iter();
-            sets.try_fold(config, |config, set| config.with_set(set))
-        };
+        let suited = dataset.default_config_for(&asked.of_data()?.splitting());
+        let set_all = |config: TrainConfig| config.with_all(asked.sets.iter());
         let mut base = set_all(suited.clone())?;
         base.check()?;
         base.data_seed = Some(base.data_seed());

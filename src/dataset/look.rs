@@ -115,7 +115,7 @@ impl Sample {
         };
         Some(format!(
             "likely leak: {}{more}. With {them} the nearest other row has the same class for {with:.2} of {} rows, without for {without:.2}. \
-             Where {it} {are} known only once the class is, leave {them} out (on the command line --ignore={})",
+             Where {it} {are} known only once the class is, leave {them} out (on the command line --ignore \"{}\")",
             shown.join(", "),
             self.rows.len(),
             names.join(",")

@@ -468,6 +468,12 @@ impl Dataset {
 
     /// The settings to start from with this data.
     pub fn default_config(&self) -> TrainConfig {
+        self.default_config_for(&[])
+    }
+
+    /// The same where the split will be another: as many rows of a batch and a memory as suit the rows that then train. The split itself
+    /// stays as it is by default.
+    pub fn default_config_for(&self, splitting: &[String]) -> TrainConfig {
         let mut config = Self::default_config_of(&self.name);
         let tested = (self.rows() as f64 * config.test_fraction) as usize;
         if config.test_queries as u64 * tested as u64 > TESTED_PAIRS {
@@ -484,7 +490,9 @@ impl Dataset {
             config.split = Split::ByClassShuffled;
         }
         let is_own = !self.name.starts_with("sample:");
-        if is_own && let Ok(sides) = Sides::new(self, &config) {
+        let (split, _) = config.with_sets(splitting);
+        let sides = || Sides::new(self, &split).or_else(|_| Sides::new(self, &config));
+        if is_own && let Ok(sides) = sides() {
             config = self.shape().over(config, sides.train.len());
         }
         config

@@ -20,7 +20,7 @@ const GROUP_ORDERS: usize = 8;
 /// Groups that train, are tested and steer, at least, where there are so many: across groups, one is searched among another.
 const FEWEST_GROUPS: [usize; 3] = [1, 2, 1];
 /// Groups from which on two steer as well: a threshold is fitted across them.
-const GROUPS_TO_FIT: usize = 12;
+const GROUPS_TO_FIT: usize = 8;
 
 /// A side of a split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]

@@ -37,6 +37,8 @@ pub(crate) enum Command {
         label: Option<String>,
         /// Which columns of a table are features, and which settings name.
         columns: Columns,
+        /// Settings that say which rows will train: others start from sizes that suit those rows.
+        splitting: Vec<String>,
         /// What becomes of cells without a number.
         missing: Missing,
         /// Features of an NPY file of so many bytes or more stay in it, and are read as they are needed.

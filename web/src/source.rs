@@ -102,13 +102,16 @@ impl Session {
         self.state.say(self.refused(message));
     }
 
+    /// What is set with one of these files once it is read, where that is waited for.
+    fn awaited_of(&self, names: &[String]) -> Option<Vec<String>> {
+        let awaited = self.awaited.get_value();
+        let (_, sets) = awaited.filter(|(name, _)| names.contains(name))?;
+        Some(sets)
+    }
+
     /// How a link says that files are read, one of which it waits for.
     fn reading_of_link(&self, names: &[String]) -> Option<Reading> {
-        let (_, sets) = self
-            .awaited
-            .get_value()
-            .filter(|(name, _)| names.contains(name))?;
-        let (config, _) = TrainConfig::default().with_sets(&sets);
+        let (config, _) = TrainConfig::default().with_sets(&self.awaited_of(names)?);
         Some(Reading {
             columns: Columns::default().with(&config),
             ..Reading::default()
@@ -169,12 +172,6 @@ impl Session {
         (config.features, config.ignore) = (features.clone(), ignore.clone());
         if let Some(Ok(with)) = set.map(|set| config.with_set(&set)) {
             config = with;
-        }
-        let is_there = |name: &String| data.split_columns.contains(name);
-        // What stands beside the features already is not read again.
-        if reading == held && config.columns().iter().all(is_there) {
-            self.state.config.set(config);
-            return;
         }
         reading.columns.apart = config.columns();
         let sets = config.differences(&data.default_config).into_iter();
@@ -287,9 +284,16 @@ impl Session {
                     columns,
                 } = reading.clone();
                 let stream_from = self.stream_from.get_value();
+                let config = TrainConfig::default();
+                let awaited = self.awaited_of(&files.iter().map(File::name).collect::<Vec<_>>());
+                let config = match sets.as_ref().or(awaited.as_ref()) {
+                    Some(sets) => config.with_sets(sets).0,
+                    None => config,
+                };
                 let command = Command::Files {
                     label,
                     columns,
+                    splitting: config.splitting(),
                     missing,
                     stream_from,
                 };

@@ -236,7 +236,7 @@ impl Core {
             }
             Command::Sample { name, seed } => match self.sample(&name, seed).await {
                 Ok(dataset) => {
-                    self.take(dataset, Some(Sample { name, seed }), Vec::new())
+                    self.take(dataset, Some(Sample { name, seed }), Vec::new(), &[])
                         .await;
                 }
                 Err(error) => self.refuse(&error, Vec::new()),
@@ -244,6 +244,7 @@ impl Core {
             Command::Files {
                 label,
                 columns,
+                splitting,
                 missing,
                 stream_from,
             } => {
@@ -253,7 +254,7 @@ impl Core {
                     missing: Some(missing),
                     ..Choice::default()
                 };
-                self.read(files, choice, stream_from).await;
+                self.read(files, choice, &splitting, stream_from).await;
             }
             Command::OpenSaved => match self.saved_run(files).await {
                 Ok((offer, bytes)) => self.post(&Event::SavedRun(Box::new(offer)), &[bytes]),
@@ -416,7 +417,13 @@ impl Core {
     }
 
     /// Makes files the data.
-    async fn read(&mut self, files: Vec<File>, choice: Choice<'_>, stream_from: u64) {
+    async fn read(
+        &mut self,
+        files: Vec<File>,
+        choice: Choice<'_>,
+        splitting: &[String],
+        stream_from: u64,
+    ) {
         let names: Vec<String> = files.iter().map(File::name).collect();
         let about = |file: &File| (file.name(), file.size() as u64);
         let (data, labels) = match Labelled::pair(files, about) {
@@ -430,7 +437,7 @@ impl Core {
         {
             Ok(dataset) => {
                 self.columns = choice.columns.cloned().unwrap_or_default();
-                self.take(dataset, None, columns).await;
+                self.take(dataset, None, columns, splitting).await;
             }
             Err(error) => {
                 if !is_of_labels(&error, &names) {
@@ -544,7 +551,13 @@ impl Core {
         Dataset::sample_of(name, Uint8Array::new(&bytes).to_vec(), read).await
     }
 
-    async fn take(&mut self, dataset: Dataset, sample: Option<Sample>, label_columns: Vec<String>) {
+    async fn take(
+        &mut self,
+        dataset: Dataset,
+        sample: Option<Sample>,
+        label_columns: Vec<String>,
+        splitting: &[String],
+    ) {
         let heard = self.working();
         let looked_at = async {
             if dataset.is_imagined() {
@@ -582,7 +595,7 @@ impl Core {
                 .map(|(name, _)| name.clone())
                 .collect(),
             imagined: dataset.is_imagined(),
-            default_config: dataset.default_config(),
+            default_config: dataset.default_config_for(splitting),
         };
         self.end_run().await;
         self.data = Some(Rc::new(dataset));
