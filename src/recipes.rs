@@ -202,12 +202,12 @@ impl Recipe {
         self.sets
     }
 
-    /// These settings with the recipe's in their place, for data of so many rows and classes. Where classes are too few for four rows
+    /// These settings with the recipe's in their place, where so many rows train, of data of so many classes. Where classes are too few for four rows
     /// of each in a batch, there are more rows of each; a batch is of no more rows than train.
     ///
     /// # Errors
     /// [`Error::Config`] where a setting of the recipe does not go with the others.
-    pub fn apply(&self, config: TrainConfig, rows: usize, classes: usize) -> Result<TrainConfig> {
+    pub fn apply(&self, config: TrainConfig, train: usize, classes: usize) -> Result<TrainConfig> {
         let set = |config: TrainConfig, set: &&str| config.with_set(set);
         // Margins follow the distance, which is part of what a recipe is.
         let config = TrainConfig {
@@ -215,8 +215,6 @@ impl Recipe {
             ..config.with_set("distance=cosine")?
         };
         let mut config = self.sets.iter().try_fold(config, set)?;
-        let left = (1.0 - config.test_fraction) * (1.0 - config.validation_fraction);
-        let train = (rows as f64 * left) as usize;
         while config.batch_size > train.max(2) {
             config.batch_size /= 2;
         }

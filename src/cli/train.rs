@@ -163,10 +163,13 @@ impl Train {
         let mut origin = self.files.origin();
         origin.columns = origin.columns.with(&given);
         let dataset = data::read(&origin, given.data_seed()).await?;
-        let start = dataset.default_config_for(&given.splitting());
+        let splitting = given.splitting();
+        let start = dataset.default_config_for(&splitting);
         let start = match &self.recipe {
             Some(name) => {
-                Recipe::named(name)?.apply(start, dataset.rows(), dataset.class_names.len())?
+                let train = dataset.rows_to_train(&start, &splitting);
+                let train = train.unwrap_or(dataset.rows());
+                Recipe::named(name)?.apply(start, train, dataset.class_names.len())?
             }
             None => start,
         };

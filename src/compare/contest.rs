@@ -301,7 +301,8 @@ fn starts(
     if is_open && !grids.is_empty() {
         starts.push((String::new(), suited.clone()));
     }
-    let (rows, classes) = (dataset.rows(), dataset.class_names.len());
+    let train = dataset.rows_to_train(suited, &asked.of_data()?.splitting());
+    let (train, classes) = (train.unwrap_or(dataset.rows()), dataset.class_names.len());
     let named = recipes.iter().map(String::as_str);
     // What the data starts from is among them.
     let of_shape = Recipe::proposed("", dataset.shape()).name;
@@ -310,7 +311,7 @@ fn starts(
         .chain(DEFAULT_RECIPES)
         .filter(|_| is_open && grids.is_empty());
     for name in named.chain(default) {
-        let config = Recipe::named(name)?.apply(suited.clone(), rows, classes)?;
+        let config = Recipe::named(name)?.apply(suited.clone(), train, classes)?;
         let config = TrainConfig {
             split: suited.split.clone(),
             ..config
@@ -470,6 +471,24 @@ mod tests {
             grids: strings(grids),
             ..CompareConfig::default()
         }
+    }
+
+    #[test]
+    fn the_data_is_read_with_the_columns_that_settings_name() {
+        let columns = |sets: &[&str]| {
+            let asked = CompareConfig {
+                sets: sets.iter().map(|set| (*set).to_owned()).collect(),
+                ..CompareConfig::default()
+            };
+            asked.of_data().expect("sets").columns()
+        };
+        assert_eq!(
+            columns(&["steps=3", "split=random", "group=site"]),
+            ["site"]
+        );
+        assert_eq!(columns(&["split=column:fold"]), ["fold"]);
+        let outer = ["sampler=hierarchical", "sampler.outer_label=genus"];
+        assert_eq!(columns(&outer), ["genus"]);
     }
 
     #[test]

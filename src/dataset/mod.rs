@@ -490,12 +490,18 @@ impl Dataset {
             config.split = Split::ByClassShuffled;
         }
         let is_own = !self.name.starts_with("sample:");
-        let (split, _) = config.with_sets(splitting);
-        let sides = || Sides::new(self, &split).or_else(|_| Sides::new(self, &config));
-        if is_own && let Ok(sides) = sides() {
-            config = self.shape().over(config, sides.train.len());
+        if is_own && let Some(train) = self.rows_to_train(&config, splitting) {
+            config = self.shape().over(config, train);
         }
         config
+    }
+
+    /// How many rows train with these settings and those over them that say it; with these alone where those cannot hold, and nothing
+    /// where these cannot.
+    pub fn rows_to_train(&self, config: &TrainConfig, splitting: &[String]) -> Option<usize> {
+        let (split, _) = config.with_sets(splitting);
+        let sides = Sides::new(self, &split).or_else(|_| Sides::new(self, config));
+        sides.ok().map(|sides| sides.train.len())
     }
 }
 

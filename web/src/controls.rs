@@ -92,15 +92,15 @@ fn Recipes(state: State) -> impl IntoView {
 /// The defaults of the data with a recipe in their place; seeds and budget stay.
 fn applied(state: State, recipe: Option<&Recipe>) -> nearfar::Result<TrainConfig> {
     let data = state.data.read();
-    let (mut config, rows, classes) = data.as_ref().map_or_else(
+    let (mut config, train, classes) = data.as_ref().map_or_else(
         || (TrainConfig::default(), usize::MAX, usize::MAX),
-        |data| (data.default_config.clone(), data.rows, data.classes),
+        |data| (data.default_config.clone(), data.train, data.classes),
     );
     let now = state.config.get();
     (config.seed, config.data_seed) = (now.seed, now.data_seed);
     config.budget_bytes = now.budget_bytes;
     match recipe {
-        Some(recipe) => recipe.apply(config, rows, classes),
+        Some(recipe) => recipe.apply(config, train, classes),
         None => Ok(config),
     }
 }

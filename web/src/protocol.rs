@@ -316,6 +316,8 @@ pub(crate) struct DataSummary {
     pub(crate) name: String,
     /// How many rows.
     pub(crate) rows: usize,
+    /// How many of them train, unless settings say otherwise.
+    pub(crate) train: usize,
     /// Features of a row.
     pub(crate) dim: usize,
     /// The names of the first classes.

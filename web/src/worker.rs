@@ -573,9 +573,12 @@ impl Core {
         let mut findings = survey.findings(&dataset.feature_names);
         findings.extend(survey.zero_rows_warning());
         let sizes = dataset.class_sizes();
+        let default_config = dataset.default_config_for(splitting);
+        let train = dataset.rows_to_train(&default_config, splitting);
         let summary = DataSummary {
             name: dataset.name.clone(),
             rows: dataset.rows(),
+            train: train.unwrap_or(dataset.rows()),
             dim: dataset.features.dim(),
             first_classes: dataset.class_names.iter().take(8).cloned().collect(),
             classes: dataset.class_names.len(),
@@ -595,7 +598,7 @@ impl Core {
                 .map(|(name, _)| name.clone())
                 .collect(),
             imagined: dataset.is_imagined(),
-            default_config: dataset.default_config_for(splitting),
+            default_config,
         };
         self.end_run().await;
         self.data = Some(Rc::new(dataset));
