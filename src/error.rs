@@ -15,6 +15,9 @@ pub enum Error {
     /// Cells hold no number, and the person can choose what becomes of them: see [`crate::Missing`].
     #[error("{0}")]
     Cells(String),
+    /// Numbers can be read in two ways, and the person can choose: see [`crate::Marks`].
+    #[error("{0}")]
+    TwoReadings(String),
     /// A setting is unknown, out of range, or does not suit the data.
     #[error("{0}")]
     Config(String),
@@ -97,6 +100,7 @@ impl Error {
         match self {
             Self::Data(_)
             | Self::Cells(_)
+            | Self::TwoReadings(_)
             | Self::Config(_)
             | Self::Refused { .. }
             | Self::TooLarge { .. }

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use web_time::Instant;
 
 use crate::config::TrainConfig;
-use crate::dataset::{ColumnRole, Dataset, Missing, RowSource, Side};
+use crate::dataset::{ColumnRole, Dataset, Marks, Missing, RowSource, Side};
 use crate::device::DeviceInfo;
 use crate::embeddings::Embeddings;
 use crate::engine::Engine;
@@ -144,6 +144,12 @@ pub struct DataReport {
     /// What became of cells without a number.
     #[serde(default)]
     pub missing: Missing,
+    /// How its numbers are written, where a mark in them was chosen or told.
+    #[serde(default)]
+    pub marks: Marks,
+    /// The column by which labels of another file were joined to the rows; none where they stand in the same order.
+    #[serde(default)]
+    pub on: Option<String>,
     /// The column or array that the labels come from, where the data names one.
     #[serde(default)]
     pub label_column: Option<String>,
@@ -700,6 +706,8 @@ impl Run {
             standardized: self.trainer.scaling().1 == ScalingKind::Columns,
             scaling: self.trainer.scaling().1,
             missing: dataset.missing,
+            marks: dataset.marks,
+            on: dataset.on.clone(),
             label_column: dataset.label_column.clone(),
             columns: dataset.column_roles(self.trainer.config()),
         }

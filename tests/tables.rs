@@ -1,7 +1,7 @@
 //! What the columns of a table are taken for: row numbers, codes of the label and names of rows are told by their values, whatever
 //! they are called; measurements stay. And what stands before the rows, what parts the cells, and one class in several spellings.
 
-use nearfar::{Choice, Columns, Dataset, Labelled, NamedFile, Role, Split};
+use nearfar::{Choice, Columns, Dataset, Error, Labelled, Marks, Missing, NamedFile, Role, Split};
 use rand::{RngExt as _, SeedableRng as _};
 
 const ROWS: usize = 120;
@@ -873,6 +873,184 @@ fn thousands_are_read_where_the_file_tells_and_refused_where_it_does_not() {
     let text = "a,label\n\u{2212}2.5,ash\n1.5,birch\n\u{2212}1,ash\n";
     let rows = read(&file("minus.csv", text));
     assert_eq!(rows.values, [-2.5, 1.5, -1.0]);
+}
+
+#[test]
+fn marks_in_numbers_are_those_that_were_chosen() {
+    let number = |row: usize| (40 + row * 1022) % 9000;
+    let table = |mark: &str, decimal: &str, delimiter: &str| {
+        let rows = (0..ROWS).map(|row| {
+            let price = parted(number(row), mark) + if decimal.is_empty() { "" } else { decimal };
+            let price = if decimal.is_empty() {
+                price
+            } else {
+                price + "5"
+            };
+            format!("{price}{delimiter}{}\n", CLASSES[row % 4])
+        });
+        file(
+            "price.tsv",
+            &format!("price{delimiter}kind\n{}", rows.collect::<String>()),
+        )
+    };
+    let read = |file: &NamedFile, decimal, thousands| {
+        let columns = Columns {
+            marks: Marks { decimal, thousands },
+            ..Columns::default()
+        };
+        let choice = Choice {
+            columns: Some(&columns),
+            ..Choice::default()
+        };
+        Labelled::read(file, None, choice)
+    };
+    let thousand = |row: usize| number(row) as f32;
+    // What stands between thousands and before the fraction, what is chosen, and what a cell then is.
+    let fraction = |row: usize| number(row) as f32 / if number(row) < 1000 { 1.0 } else { 1000.0 };
+    type Cell<'a> = &'a dyn Fn(usize) -> f32;
+    let half = |row: usize| number(row) as f32 + 0.5;
+    for (mark, decimal, chosen, cell) in [
+        (",", "", (None, Some(',')), &thousand as Cell<'_>),
+        (",", "", (Some('.'), None), &thousand),
+        (",", "", (Some(','), None), &fraction),
+        (".", "", (None, Some('.')), &thousand),
+        (".", "", (Some(','), None), &thousand),
+        (".", "", (None, None), &fraction),
+        (" ", "", (None, Some(' ')), &thousand),
+        (" ", ",", (None, Some(' ')), &half),
+        (" ", ".", (Some('.'), Some(' ')), &half),
+        ("'", ".", (None, None), &half),
+        ("\u{2019}", ".", (None, None), &half),
+        ("\u{a0}", ",", (None, None), &half),
+        ("\u{202f}", ",", (None, None), &half),
+    ] {
+        let rows = read(&table(mark, decimal, "\t"), chosen.0, chosen.1);
+        let rows = rows.unwrap_or_else(|error| panic!("{mark}{decimal} {chosen:?}: {error}"));
+        for row in 0..ROWS {
+            assert_eq!(
+                rows.values[row],
+                cell(row),
+                "{mark}{decimal} {chosen:?}, row {row}"
+            );
+        }
+    }
+    let refused = read(&table(",", "", "\t"), None, None).expect_err("two readings");
+    assert!(matches!(refused, Error::TwoReadings(_)), "{refused}");
+    for (decimal, thousands, said) in [
+        (
+            Some(';'),
+            None,
+            "decimal is \";\", expected a point or a comma",
+        ),
+        (
+            None,
+            Some('x'),
+            "thousands is \"x\", expected a point, a comma, a blank or an apostrophe",
+        ),
+        (
+            Some(','),
+            Some(','),
+            "thousands is \",\", expected another mark than before the fraction",
+        ),
+    ] {
+        let refused = Marks { decimal, thousands }.check().expect_err("refused");
+        assert_eq!(refused.to_string(), said);
+    }
+}
+
+#[test]
+fn labels_in_another_order_are_joined_by_a_column_of_both_files() {
+    let made = Made::new(21, false);
+    let expected = read(&file("x.csv", &made.csv(",")));
+    let (_, labels) = &made.0[made.0.len() - 1];
+    let turned = |row: usize| row * 77 % ROWS;
+    type Key<'a> = &'a dyn Fn(usize) -> String;
+    let (text, number): (Key<'_>, Key<'_>) = (&|row| format!("cell-{row}"), &|row| {
+        (3 * row + 7).to_string()
+    });
+    let long = |row: usize| (1_u64 << 40 | row as u64).to_string();
+    for (what, key, on) in [
+        ("text", text, None),
+        ("text", text, Some("sample")),
+        ("numbers", number, None),
+        ("numbers", number, Some("sample")),
+        ("long numbers", &long, Some("sample")),
+    ] {
+        let mut features = Made::new(21, false);
+        features.0.pop();
+        let features = features.with("sample", key);
+        let columns = Columns {
+            on: on.map(str::to_owned),
+            ..Columns::default()
+        };
+        let choice = Choice {
+            columns: Some(&columns),
+            ..Choice::default()
+        };
+        // All rows in another order, and more of them.
+        for more in [0, 5] {
+            let lines =
+                (0..ROWS).map(|row| format!("{},{}\n", key(turned(row)), labels[turned(row)]));
+            let others = (0..more).map(|row| format!("{},ash\n", key(ROWS + row)));
+            let lines: String = lines.chain(others).collect();
+            let labels = file("y.csv", &format!("sample,species\n{lines}"));
+            for features in features.files() {
+                let rows = Labelled::read(&features, Some(&labels), choice);
+                let rows =
+                    rows.unwrap_or_else(|error| panic!("{what} {on:?} {}: {error}", features.name));
+                assert_eq!(
+                    rows.labels, expected.labels,
+                    "{what} {on:?} {}",
+                    features.name
+                );
+                assert_eq!(rows.values, expected.values);
+                assert_eq!(rows.on.as_deref(), Some("sample"));
+                let said = "labels are joined by \"sample\", which both files have";
+                assert!(
+                    rows.notes.iter().any(|note| note.starts_with(said)),
+                    "{:?}",
+                    rows.notes
+                );
+                let line = rows.table.iter().find(|line| line.column.name == "sample");
+                assert_eq!(line.expect("a line").column.role, Role::Id);
+            }
+        }
+        // A row without a label: dropped where that is chosen.
+        let lines = (1..ROWS).map(|row| format!("{},{}\n", key(row), labels[row]));
+        let labels = file(
+            "y.csv",
+            &format!("sample,species\n{}", lines.collect::<String>()),
+        );
+        let features = &features.files()[0];
+        let refused = Labelled::read(features, Some(&labels), choice).expect_err("refused");
+        let said = match on {
+            Some(_) => {
+                "made.csv: 1 of 120 rows have no label in y.csv, the first of them with \"sample\""
+            }
+            None => "made.csv: 120 rows of features, 119 labels in y.csv",
+        };
+        assert!(refused.to_string().starts_with(said), "{refused}");
+        let dropping = Choice {
+            missing: Some(Missing::DropRows),
+            ..choice
+        };
+        if on.is_some() {
+            let rows = Labelled::read(features, Some(&labels), dropping).expect("dropped");
+            assert_eq!(rows.labels.len(), ROWS - 1);
+            assert_eq!(rows.values, expected.values[3..]);
+        }
+    }
+    // In the same order nothing is joined.
+    let mut features = Made::new(21, false);
+    features.0.pop();
+    let features = file("x.csv", &features.with("sample", text).csv(","));
+    let lines = (0..ROWS).map(|row| format!("{},{}\n", text(row), labels[row]));
+    let labels = file(
+        "y.csv",
+        &format!("sample,species\n{}", lines.collect::<String>()),
+    );
+    let rows = Labelled::read(&features, Some(&labels), Choice::default()).expect("reads");
+    assert_eq!((rows.on, &rows.labels), (None, &expected.labels));
 }
 
 #[test]

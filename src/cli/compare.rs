@@ -69,7 +69,7 @@ impl Compare {
         let asked = self.asked()?;
         // The sample depends on the seed, the entries on the data.
         let config = asked.of_data()?;
-        let mut origin = self.files.origin();
+        let mut origin = self.files.origin()?;
         origin.columns = origin.columns.with(&config);
         let dataset = data::read(&origin, config.data_seed()).await?;
         let contest = Contest::new(&dataset, &asked)?;

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use nearfar::{
-    ColumnRole, Columns, Dataset, DeviceInfo, Missing, Origin, Result, SAMPLES, TrainConfig,
+    ColumnRole, Columns, Dataset, DeviceInfo, Marks, Missing, Origin, Result, SAMPLES, TrainConfig,
 };
 
 use super::{files, note_line};
@@ -54,6 +54,32 @@ pub(super) struct ColumnOptions {
         allow_hyphen_values = true
     )]
     unlabelled: Option<Vec<String>>,
+    /// The column that says which row is which, in the data and in a file of labels whose rows stand in another order: labels are
+    /// joined by it [default: found where a column of both names every row of the data, else rows are in the same order]
+    #[arg(long, value_name = "NAME")]
+    on: Option<String>,
+    #[command(flatten)]
+    marks: MarkOptions,
+}
+
+/// How the numbers of a table are written.
+#[derive(Debug, Args)]
+pub(super) struct MarkOptions {
+    /// The mark before the fraction in the numbers of a table: a point or a comma; the other then stands between thousands
+    /// [default: told by the columns]
+    #[arg(long, value_name = "MARK")]
+    decimal: Option<char>,
+    /// The mark between thousands: a point, a comma, a blank or an apostrophe [default: told by the columns]
+    #[arg(long, value_name = "MARK")]
+    thousands: Option<char>,
+}
+
+impl MarkOptions {
+    pub(super) fn marks(&self) -> Result<Marks> {
+        let (decimal, thousands) = (self.decimal, self.thousands);
+        let marks = Marks { decimal, thousands };
+        marks.check().map(|()| marks)
+    }
 }
 
 /// Which rows belong together.
@@ -76,13 +102,15 @@ impl GroupOption {
 }
 
 impl ColumnOptions {
-    pub(super) fn columns(&self) -> Columns {
-        Columns {
+    pub(super) fn columns(&self) -> Result<Columns> {
+        Ok(Columns {
             features: self.features.clone(),
             ignore: self.ignore.clone(),
             unlabelled: self.unlabelled.clone(),
             apart: Vec::new(),
-        }
+            marks: self.marks.marks()?,
+            on: self.on.clone(),
+        })
     }
 }
 
@@ -106,16 +134,16 @@ impl DataFiles {
     }
 
     /// Where the data is, as the options say.
-    pub(super) fn origin(&self) -> Origin {
+    pub(super) fn origin(&self) -> Result<Origin> {
         let sample = || format!("sample:{}", SAMPLES[0]);
-        Origin {
+        Ok(Origin {
             data: self.data.clone().unwrap_or_else(sample),
             labels: self.labels.clone(),
             test_data: self.test_data.clone(),
             test_labels: self.test_labels.clone(),
             missing: self.missing,
-            columns: self.columns.columns(),
-        }
+            columns: self.columns.columns()?,
+        })
     }
 }
 

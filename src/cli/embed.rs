@@ -8,6 +8,7 @@ use nearfar::{
     matrix_header, reserve,
 };
 
+use super::data::MarkOptions;
 use super::output::Output;
 use super::{Common, files, of_work, print_json, print_line, progress, saved};
 
@@ -34,6 +35,8 @@ pub(super) struct Embed {
     /// The number that the random choices of a built-in sample follow from
     #[arg(long, default_value_t = 0)]
     seed: u64,
+    #[command(flatten)]
+    marks: MarkOptions,
     #[command(flatten)]
     pub(super) common: Common,
 }
@@ -137,6 +140,6 @@ impl Embed {
         if let Some(sample) = self.data.strip_prefix("sample:") {
             return Ok(Dataset::sample(sample, self.seed)?.features);
         }
-        files::rows_for(&self.data, head)
+        files::rows_for(&self.data, head, self.marks.marks()?)
     }
 }

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use clap::Args;
 use nearfar::{
-    Choice, Columns, Dataset, Distance, Format, Hdf5File, Head, Labelled, Missing, NamedFile,
-    NpyRows, Result, RowSource, Rows, TableReader, Texts, Working, group_column,
+    Choice, Columns, Dataset, Distance, Format, Hdf5File, Head, Labelled, Marks, Missing,
+    NamedFile, NpyRows, Result, RowSource, Rows, TableReader, Texts, Working, group_column,
 };
 
 use super::data::{ColumnOptions, GroupOption, say_columns};
@@ -78,9 +78,12 @@ pub(super) fn rows(
 
 /// Rows for a head: of a table the columns of its names, or as many numeric ones as it takes; cells without a number are filled as
 /// it was trained.
-pub(super) fn rows_for(data: &str, head: &Head) -> Result<RowSource> {
+pub(super) fn rows_for(data: &str, head: &Head, marks: Marks) -> Result<RowSource> {
     let (names, inputs) = (&head.features, Some(head.inputs()));
-    let columns = Columns::default();
+    let columns = Columns {
+        marks,
+        ..Columns::default()
+    };
     Ok(features(data, names, inputs, &head.filled, &columns, None)?.rows)
 }
 
@@ -122,6 +125,7 @@ fn features(
     let first = names.first().filter(|_| is_typed);
     let choice = Choice {
         features: array.or_else(|| first.and_then(|name| name.strip_suffix("[0]"))),
+        columns: Some(columns),
         ..Choice::default()
     };
     let table = watched(|say| TableReader::open(path, choice, say))?;
@@ -179,7 +183,7 @@ impl LabelledFiles {
     }
 
     pub(super) fn read(&self) -> Result<(LabelledRows, Option<LabelledRows>)> {
-        self.read_with(self.columns.columns())
+        self.read_with(self.columns.columns()?)
     }
 
     /// The same with the group of each row.
@@ -187,7 +191,7 @@ impl LabelledFiles {
         &self,
         group: &GroupOption,
     ) -> Result<(LabelledRows, Option<LabelledRows>)> {
-        self.read_with(group.apart_of(self.columns.columns()))
+        self.read_with(group.apart_of(self.columns.columns()?))
     }
 
     fn read_with(&self, columns: Columns) -> Result<(LabelledRows, Option<LabelledRows>)> {

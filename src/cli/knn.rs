@@ -84,7 +84,7 @@ impl Knn {
     }
 
     fn rows(&self) -> Result<(LabelledRows, Option<LabelledRows>)> {
-        let columns = self.group.apart_of(self.columns.columns());
+        let columns = self.group.apart_of(self.columns.columns()?);
         let queries = files::rows(&self.queries, &columns, None)?;
         let references = self.references.as_deref();
         let references = references.map(|name| files::rows(name, &columns, Some(&queries)));

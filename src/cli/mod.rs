@@ -217,6 +217,9 @@ fn run() -> ExitCode {
                 Error::Cells(_) => {
                     ": --missing drop-rows leaves out their rows, drop-columns their columns, and median fills them"
                 }
+                Error::TwoReadings(_) => {
+                    "; or `--thousands ,` takes it for the first, `--decimal ,` for the second"
+                }
                 _ => "",
             };
             note_line(format_args!("nearfar: {error}{how}"));

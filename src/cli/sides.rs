@@ -41,6 +41,8 @@ pub(super) fn dataset(
     let columns = Columns {
         features: results.head.features.clone(),
         apart: group.map(str::to_owned).into_iter().collect(),
+        marks: report.data.marks,
+        on: report.data.on.clone(),
         ..Columns::default()
     };
     let columns = Some(columns).filter(|_| !data.starts_with("sample:"));

@@ -121,7 +121,7 @@ impl Train {
     }
 
     /// Where the data is: as the options say, or else as the run that goes on had it.
-    fn origin(&self, before: Option<&Origin>) -> Origin {
+    fn origin(&self, before: Option<&Origin>) -> Result<Origin> {
         let given = |option: &Option<String>, before: Option<&String>| {
             let given = option.as_deref().map(checkpoints::lasting);
             given.or_else(|| before.cloned())
@@ -130,7 +130,7 @@ impl Train {
         let before = before.cloned().unwrap_or_default();
         let data = Some(before.data).filter(|data| !data.is_empty());
         let sample = || format!("sample:{}", SAMPLES[0]);
-        Origin {
+        Ok(Origin {
             data: given(&files.data, data.as_ref()).unwrap_or_else(sample),
             labels: given(&files.labels, before.labels.as_ref()),
             test_data: given(&files.test_data, before.test_data.as_ref()),
@@ -139,14 +139,14 @@ impl Train {
                 true => files.missing,
                 false => before.missing,
             },
-            columns: match files.columns.columns() {
+            columns: match files.columns.columns()? {
                 columns if columns == Columns::default() => before.columns,
                 columns => Columns {
                     apart: before.columns.apart,
                     ..columns
                 },
             },
-        }
+        })
     }
 
     /// The data and the settings.
@@ -155,12 +155,12 @@ impl Train {
             let checkpoint = Checkpoint::read(&found.bytes)?;
             let mut config = checkpoint.config().clone();
             config.steps = self.more_steps()?.unwrap_or(config.steps);
-            let origin = self.origin(Some(checkpoint.origin()));
+            let origin = self.origin(Some(checkpoint.origin()))?;
             return Ok((data::read(&origin, config.data_seed()).await?, config));
         }
         // The sample depends on the seed, the defaults on the data: the seed is read first.
         let given = self.given(TrainConfig::default())?;
-        let mut origin = self.files.origin();
+        let mut origin = self.files.origin()?;
         origin.columns = origin.columns.with(&given);
         let dataset = data::read(&origin, given.data_seed()).await?;
         let splitting = given.splitting();
@@ -198,7 +198,7 @@ impl Train {
         let out = self.out.as_deref().or(folder);
         let checkpoint = found.as_ref().map(|found| Checkpoint::read(&found.bytes));
         let checkpoint = checkpoint.transpose()?;
-        let mut origin = self.origin(checkpoint.as_ref().map(Checkpoint::origin));
+        let mut origin = self.origin(checkpoint.as_ref().map(Checkpoint::origin))?;
         origin.columns = origin.columns.with(&config);
         let folder =
             out.map(|out| Folder::create(out, nearfar::folder_names(), &data::inputs(&origin)));

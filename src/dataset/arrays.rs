@@ -398,18 +398,24 @@ pub(super) fn read_labelled(
     })
 }
 
-/// Reads features alone, and says what was taken; `say` hears how much is read.
+/// Reads features alone, with what says which row is which where that is chosen, and says what was taken; `say` hears how much is read.
 ///
 /// # Errors
 /// As [`read_labelled`].
 pub(super) fn read_features(
     mut arrays: Arrays<'_>,
-    chosen: Option<&str>,
+    choice: Choice<'_>,
     say: &dyn Fn(Working),
-) -> Result<(Matrix, Vec<String>)> {
-    let features = arrays.features(chosen, None)?;
+) -> Result<(Matrix, Option<Texts>, Vec<String>)> {
+    let features = arrays.features(choice.features, None)?;
+    let keys = choice.on().map(|on| arrays.find(on)).transpose()?;
+    let keys = keys.map(|at| arrays.read_labels(at, choice.missing));
     let matrix = arrays.read_matrix(features, say)?;
-    Ok((matrix, notes(&arrays, &[("features", features)])))
+    Ok((
+        matrix,
+        keys.transpose()?,
+        notes(&arrays, &[("features", features)]),
+    ))
 }
 
 /// Reads the labels of so many rows alone, and says what was taken; `check` sees how many there are before they are read.
@@ -418,16 +424,24 @@ pub(super) fn read_features(
 /// As [`read_labelled`].
 pub(super) fn read_labels(
     mut arrays: Arrays<'_>,
-    chosen: Option<&str>,
+    choice: Choice<'_>,
     rows: usize,
     check: impl FnOnce(usize) -> Result<()>,
 ) -> Result<labelled::Labels> {
-    let at = arrays.labels(chosen, rows as u64)?;
+    let on = choice.on().map(|on| Ok((on, arrays.find(on)?)));
+    let on = on.transpose()?;
+    // Joined labels may be more than the rows.
+    let rows = on.map_or(rows as u64, |(_, at)| {
+        arrays.arrays[at].shape.first().copied().unwrap_or(0)
+    });
+    let at = arrays.labels(choice.labels, rows)?;
     check(arrays.label_count(at)?)?;
+    let keys = on.map(|(on, at)| Ok((on.to_owned(), arrays.read_labels(at, None)?)));
     Ok(labelled::Labels {
+        on: None,
         labels: arrays.read_labels(at, None)?,
         column: Some(arrays.label_name(&arrays.arrays[at].name)),
-        columns: Vec::new(),
+        columns: keys.transpose()?.into_iter().collect(),
         notes: notes(&arrays, &[("label", at)]),
     })
 }

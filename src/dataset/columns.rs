@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use wildmatch::WildMatch;
 
+use super::Marks;
 use crate::config::TrainConfig;
 use crate::error::{Error, Result};
 use crate::quote::{listed, quoted};
@@ -24,6 +25,10 @@ pub struct Columns {
     pub unlabelled: Option<Vec<String>>,
     /// Columns that settings name, to split by or to draw by: they are kept as text, and are no features.
     pub apart: Vec<String>,
+    /// How numbers are written, where it was said.
+    pub marks: Marks,
+    /// The column by which labels of another file are joined to the rows, where it was named.
+    pub on: Option<String>,
 }
 
 impl Columns {
@@ -44,6 +49,8 @@ impl Columns {
             ignore: over(&config.ignore, self.ignore),
             unlabelled: self.unlabelled,
             apart: config.columns(),
+            marks: self.marks,
+            on: self.on,
         }
     }
 
@@ -63,6 +70,7 @@ impl Columns {
     pub(super) fn rules_out(&self, header: &[String], column: usize) -> bool {
         let ignored = self.ignore.iter();
         self.apart.contains(&header[column])
+            || self.on.as_ref() == Some(&header[column])
             || ignored
                 .flat_map(|name| columns(header, name))
                 .any(|other| other == column)

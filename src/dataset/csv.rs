@@ -6,7 +6,7 @@ use csv_core::{ReadRecordResult, Reader, ReaderBuilder};
 
 use super::foreign::{self, saved_again};
 use super::table::{Builder, Cell, MOST_COLUMNS, delimiter_argument};
-use super::{Choice, Table, vectors};
+use super::{Choice, Columns, Table, vectors};
 use crate::error::{Error, Result};
 use crate::quote::quoted;
 use scan::{Header, Layout, Scan};
@@ -24,6 +24,7 @@ pub(super) struct CsvReader {
     /// The column of the label, and that of vectors, where they were chosen.
     label: Option<String>,
     vector: Option<String>,
+    columns: Columns,
     /// Bytes of the file.
     total: u64,
     /// The first bytes, until they tell the layout.
@@ -38,6 +39,7 @@ impl CsvReader {
             name: name.to_owned(),
             label: choice.labels.map(str::to_owned),
             vector: choice.features.map(str::to_owned),
+            columns: choice.columns(),
             total,
             start: Vec::new(),
             parser: None,
@@ -74,6 +76,7 @@ impl CsvReader {
         let content = &content[layout.skipped..];
         let mut parser = Parser::new(name, self.total, layout);
         (parser.label, parser.wanted) = (self.label.clone(), self.vector.clone());
+        parser.columns = self.columns.clone();
         self.parser.insert(parser).push(content)
     }
 
@@ -120,6 +123,7 @@ struct Parser {
     /// The column of the label, and that of vectors, where they were chosen.
     label: Option<String>,
     wanted: Option<String>,
+    columns: Columns,
     total: u64,
     scan: Scan,
     header: Header,
@@ -149,6 +153,7 @@ impl Parser {
             name: name.to_owned(),
             label: None,
             wanted: None,
+            columns: Columns::default(),
             total,
             scan: Scan::new(name, delimiter, 1 + layout.skipped_lines),
             header: layout.header,
@@ -305,8 +310,9 @@ impl Parser {
             note = vectors::note(&self.name, name, self.wanted.as_deref(), &others);
             vector = Some((at, dim));
         }
-        let builder = Builder::new(&self.name, columns, self.label.as_deref());
-        let mut builder = builder.with_decimal_comma(self.delimiter == b';');
+        let mut builder = Builder::new(&self.name, columns, self.label.as_deref())
+            .with_decimal_comma(self.delimiter == b';')
+            .with(&self.columns);
         if vector.is_some() {
             // As beside a list of JSON Lines: numbers beside it are no features.
             builder.are_text(&text);

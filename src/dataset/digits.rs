@@ -1,7 +1,7 @@
 //! `sample:digits`: the 1,797 handwritten digits of the UCI repository, 8 x 8 pixels from 0 to 16, as scikit-learn ships
 //! them; `digits.py` made `digits.npy`, `digits.md` says where they come from.
 
-use super::{Dataset, Missing, RowSource};
+use super::{Dataset, RowSource};
 use crate::config::TrainConfig;
 use crate::error::{Error, Result};
 
@@ -42,15 +42,9 @@ pub(super) fn read(bytes: &[u8]) -> Result<Dataset> {
             values: pixels.map(|pixel| f32::from(*pixel) / 16.0).collect(),
             dim: PIXELS,
         },
-        feature_names: Vec::new(),
         labels: rows.map(|row| u32::from(row[PIXELS])).collect(),
         class_names: (0..10).map(|digit: u32| digit.to_string()).collect(),
-        label_column: None,
-        columns: Vec::new(),
-        table: Vec::new(),
-        missing: Missing::default(),
-        filled: Vec::new(),
-        joined: false,
         notes: vec!["8 x 8 pixels each, from the UCI repository by way of scikit-learn".to_owned()],
+        ..Dataset::empty()
     })
 }

@@ -1,7 +1,7 @@
 //! Rows that are only imagined: how many, of how many features and classes. Memory and time can be planned by them before there is any
 //! data; nothing can be trained on them.
 
-use super::{Dataset, Missing, RowSource};
+use super::{Dataset, RowSource};
 use crate::error::{Error, Result};
 
 /// Rows, features and classes at most.
@@ -38,16 +38,10 @@ fn of(sizes: [usize; 3]) -> Result<Dataset> {
     Ok(Dataset {
         name: format!("sample:{rows}x{dim}x{classes}"),
         features: RowSource::Imagined { rows, dim },
-        feature_names: Vec::new(),
         labels: (0..classes as u32).cycle().take(rows).collect(),
         class_names: (0..classes).map(|class| class.to_string()).collect(),
-        label_column: None,
-        columns: Vec::new(),
-        table: Vec::new(),
-        missing: Missing::default(),
-        filled: Vec::new(),
-        joined: false,
         notes: vec!["imagined, to plan memory and time with".to_owned()],
+        ..Dataset::empty()
     })
 }
 

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::lines::Lines;
 use super::table::{Builder, Cell, MOST_COLUMNS};
-use super::{Choice, Table, foreign, vectors};
+use super::{Choice, Columns, Table, foreign, vectors};
 use crate::error::{Error, Result};
 use crate::quote::{listed, quoted};
 
@@ -26,6 +26,7 @@ const MOST_OTHERS: usize = 100;
 pub(super) struct JsonLinesReader {
     name: String,
     chosen: Option<String>,
+    columns: Columns,
     /// The key of the vector, where one was chosen.
     vector: Option<String>,
     /// Bytes of the file.
@@ -59,6 +60,7 @@ impl JsonLinesReader {
         Self {
             name: name.to_owned(),
             chosen: choice.labels.map(str::to_owned),
+            columns: choice.columns(),
             vector: choice.features.map(str::to_owned),
             total,
             line: Vec::new(),
@@ -212,7 +214,8 @@ impl JsonLinesReader {
             _ => None,
         });
         let is_text: Vec<usize> = texts.collect();
-        let mut builder = Builder::new(&self.name, columns, self.chosen.as_deref());
+        let mut builder =
+            Builder::new(&self.name, columns, self.chosen.as_deref()).with(&self.columns);
         if has_vector {
             builder.are_text(&is_text);
             builder.has_vector();

@@ -4,9 +4,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::input::Input;
+use super::join::Join;
 use super::{
-    Columns, Format, Missing, Role, RowSource, Table, TableColumn, Texts, arrays, class_names,
-    look, npy, places, roles, unlabelled,
+    Columns, Format, Marks, Missing, Role, RowSource, Table, TableColumn, Texts, arrays,
+    class_names, look, npy, places, roles, unlabelled,
 };
 use crate::error::{Error, Result};
 use crate::order;
@@ -40,6 +41,16 @@ impl Choice<'_> {
     pub fn own(self, has_labels: bool) -> Self {
         let labels = self.labels.filter(|_| !has_labels);
         Self { labels, ..self }
+    }
+
+    /// What was chosen of columns.
+    pub(super) fn columns(self) -> Columns {
+        self.columns.cloned().unwrap_or_default()
+    }
+
+    /// The column by which labels of another file are joined, where it was named.
+    pub(super) fn on(&self) -> Option<&str> {
+        self.columns.and_then(|columns| columns.on.as_deref())
     }
 
     /// What is taken from a file of labels.
@@ -77,12 +88,16 @@ pub struct Labelled {
     pub notes: Vec<String>,
     /// What became of cells without a number.
     pub missing: Missing,
+    /// How its numbers are written, where a mark in them was chosen or told.
+    pub marks: Marks,
+    /// The column by which labels of another file were joined to the rows; none where they stand in the same order.
+    pub on: Option<String>,
     /// The columns in which such cells were filled, and with what.
     pub filled: Vec<(usize, f32)>,
 }
 
 /// Labels from a file of their own, or a part of one.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct Labels {
     /// One a row.
     pub labels: Texts,
@@ -90,8 +105,75 @@ pub struct Labels {
     pub column: Option<String>,
     /// What stands beside them, by name: text, and numbers that are whole and repeat.
     pub columns: Vec<(String, Texts)>,
+    /// The column by which they were joined to the rows; none where they stand in the same order.
+    pub on: Option<String>,
     /// What was decided while reading, in words.
     pub notes: Vec<String>,
+}
+
+impl Labels {
+    /// The column of the file that says which row is which.
+    fn keys(&self, on: &str, file: &str) -> Result<Texts> {
+        let column = self.columns.iter().find(|(name, _)| name == on);
+        column.map(|(_, texts)| texts.clone()).ok_or_else(|| {
+            let on = quoted(on);
+            Error::Data(format!(
+                "{file}: on: there is no column {on} beside the labels"
+            ))
+        })
+    }
+}
+
+/// The rows that labels of another file belong to.
+enum Beside<'a> {
+    /// So many, of a file of this name.
+    Rows(&'a str, usize),
+    /// Those of arrays, each with what says which row it is.
+    Keyed(&'a str, Texts),
+    /// Those of a table.
+    Table(&'a mut Table),
+}
+
+impl Beside<'_> {
+    fn name(&self) -> &str {
+        match self {
+            Self::Rows(name, _) | Self::Keyed(name, _) => name,
+            Self::Table(table) => table.name(),
+        }
+    }
+
+    /// How many there are, where so many labels would fit: a first line of numbers may be a row.
+    fn rows(&mut self, labels: usize) -> usize {
+        match self {
+            Self::Rows(_, rows) => *rows,
+            Self::Keyed(_, keys) => keys.len(),
+            Self::Table(table) => {
+                table.expect(labels);
+                table.rows()
+            }
+        }
+    }
+
+    /// The column that was named to join labels by.
+    fn keys(&self, on: &str) -> Result<Texts> {
+        match self {
+            Self::Rows(name, _) => Err(Error::Data(format!(
+                "{name}: on: its rows have no columns that labels could be joined by: give them as a table or as named arrays"
+            ))),
+            Self::Keyed(_, keys) => Ok(keys.clone()),
+            Self::Table(table) => table.named_key(on),
+        }
+    }
+
+    /// How labels of a table are joined where nobody said how: by a column of both that tells.
+    fn join_by_itself(&self, labels: &Table, choice: Choice<'_>) -> Option<Join> {
+        let Self::Table(data) = self else { return None };
+        let mut names = data.header().iter().filter(|_| choice.on().is_none());
+        names.find_map(|name| {
+            let (theirs, own) = (labels.key(name)?, data.key(name)?);
+            Join::by_itself(name, own, theirs)
+        })
+    }
 }
 
 impl Labelled {
@@ -151,7 +233,7 @@ impl Labelled {
                 return data.arrays(|arrays| Self::of_arrays(arrays, labels, choice, &say));
             }
             (Some(labels), Some(Format::Npy)) => {
-                Self::beside(&name, data.matrix()?, Vec::new(), labels, choice)?
+                Self::beside(&name, data.matrix()?, None, Vec::new(), labels, choice)?
             }
             (labels, _) => {
                 let own = choice.own(labels.is_some());
@@ -178,12 +260,11 @@ impl Labelled {
         let mut rows = match labels {
             None => table.into_labelled(choice)?,
             Some(labels) => {
-                let (name, file) = (table.name().to_owned(), labels.name().to_owned());
-                let read = Self::read_labels_of(labels, choice, &name, |labels| {
-                    table.expect(labels);
-                    table.rows()
-                })?;
-                let mut rows = table.beside_labels(read.labels, choice)?;
+                let file = labels.name().to_owned();
+                let read = Self::read_labels_of(labels, choice, Beside::Table(&mut table))?;
+                let on = read.on.clone();
+                let mut rows = table.beside_labels(read.labels, choice, on.as_deref())?;
+                rows.on = on;
                 let is_new = |(name, _): &(String, Texts)| {
                     rows.columns.iter().all(|(known, _)| known != name)
                 };
@@ -267,8 +348,8 @@ impl Labelled {
             None => arrays::read_labelled(arrays, choice, say)?,
             Some(labels) => {
                 let name = arrays.name().to_owned();
-                let (matrix, notes) = arrays::read_features(arrays, choice.features, say)?;
-                Self::beside(&name, matrix, notes, labels, choice)?
+                let (matrix, keys, notes) = arrays::read_features(arrays, choice, say)?;
+                Self::beside(&name, matrix, keys, notes, labels, choice)?
             }
         };
         rows.settle(choice)?;
@@ -279,6 +360,7 @@ impl Labelled {
     fn beside(
         name: &str,
         matrix: npy::Matrix,
+        keys: Option<Texts>,
         notes: Vec<String>,
         labels: Input<'_>,
         choice: Choice<'_>,
@@ -291,7 +373,12 @@ impl Labelled {
             ..Self::default()
         };
         let count = rows.rows();
-        let read = Self::read_labels_of(labels, choice, name, |_| count)?;
+        let beside = match keys {
+            Some(keys) => Beside::Keyed(name, keys),
+            None => Beside::Rows(name, count),
+        };
+        let read = Self::read_labels_of(labels, choice, beside)?;
+        rows.on = read.on;
         rows.labels = read.labels;
         rows.columns = read.columns;
         rows.notes.extend(read.notes);
@@ -347,7 +434,7 @@ impl Labelled {
         of: &str,
         rows: usize,
     ) -> Result<Labels> {
-        Self::read_labels_of(file.into(), choice, of, |_| rows)
+        Self::read_labels_of(file.into(), choice, Beside::Rows(of, rows))
     }
 
     /// Reads labels from a file on the disk.
@@ -365,39 +452,64 @@ impl Labelled {
             labels: chosen,
             ..Choice::default()
         };
-        Self::read_labels_of(Input::open(path)?, choice, of, |_| rows)
+        Self::read_labels_of(Input::open(path)?, choice, Beside::Rows(of, rows))
     }
 
-    /// The same, where how many rows there are is told by how many labels would fit.
+    /// The same, and in the order of the rows where those say which is which.
     fn read_labels_of(
         mut file: Input<'_>,
         choice: Choice<'_>,
-        of: &str,
-        mut rows: impl FnMut(usize) -> usize,
+        mut beside: Beside<'_>,
     ) -> Result<Labels> {
         file.check()?;
         let name = file.name().to_owned();
-        let known = rows(usize::MAX);
-        let check = |labels: usize| check_counts(of, rows(labels), &name, labels);
-        let read = match Format::of(&name) {
-            Some(Format::Npy) => Ok(Labels {
-                labels: file.labels(check)?,
-                column: None,
-                columns: Vec::new(),
-                notes: Vec::new(),
-            }),
-            Some(format) if format.has_arrays() => {
-                file.arrays(|arrays| arrays::read_labels(arrays, choice.labels, known, check))
+        let known = beside.rows(usize::MAX);
+        let check = |beside: &mut Beside<'_>, labels: usize| {
+            let rows = beside.rows(labels);
+            match choice.on() {
+                Some(_) => Ok(()),
+                None => check_counts(beside.name(), rows, &name, labels),
             }
+        };
+        let mut by_itself = None;
+        let mut read = match Format::of(&name) {
+            Some(Format::Npy) => Labels {
+                labels: file.labels(|labels| check(&mut beside, labels))?,
+                ..Labels::default()
+            },
+            Some(format) if format.has_arrays() => file.arrays(|arrays| {
+                arrays::read_labels(arrays, choice, known, |labels| check(&mut beside, labels))
+            })?,
             _ => {
                 let mut table = file.table(choice.of_labels(), |_| ())?;
                 // A first line of numbers is a label or the name of the labels: the rows tell.
-                table.expect(rows(table.rows()));
-                check_counts(of, rows(table.rows()), &name, table.rows())?;
-                table.into_labels(choice)
+                table.expect(beside.rows(table.rows()));
+                by_itself = beside.join_by_itself(&table, choice);
+                if by_itself.is_none() {
+                    check(&mut beside, table.rows())?;
+                }
+                table.into_labels(choice)?
             }
         };
-        let mut read = read?;
+        let join = match choice.on() {
+            Some(on) => Some(Join::new(
+                on,
+                beside.keys(on)?,
+                read.keys(on, &name)?,
+                beside.name(),
+                &name,
+            )?),
+            None => by_itself,
+        };
+        if let Some(join) = join {
+            let can_drop = choice.missing == Some(Missing::DropRows);
+            read.notes.push(join.said(beside.name(), &name, can_drop)?);
+            read.labels = join.ordered(&read.labels);
+            for (_, texts) in &mut read.columns {
+                *texts = join.ordered(texts);
+            }
+            read.on = Some(join.on);
+        }
         let notes = class_names::settle(&mut read.labels);
         read.notes.extend(notes);
         Ok(read)

@@ -5,7 +5,7 @@
 
 use super::mirrored::Shape;
 use super::rotation::{rotate, rotation};
-use super::{Dataset, Missing, RowSource};
+use super::{Dataset, RowSource};
 use crate::config::{Adam, Optimizer, Split, TrainConfig};
 use crate::rng;
 
@@ -37,16 +37,10 @@ pub(super) fn generate(seed: u64) -> Dataset {
             values: features,
             dim: DIM,
         },
-        feature_names: Vec::new(),
         labels: (0..CLASSES as u32).cycle().take(ROWS).collect(),
         class_names: (0..CLASSES).map(|class| class.to_string()).collect(),
-        label_column: None,
-        columns: Vec::new(),
-        table: Vec::new(),
-        missing: Missing::default(),
-        filled: Vec::new(),
-        joined: false,
         notes: vec!["generated from the seed".to_owned()],
+        ..Dataset::empty()
     }
 }
 

@@ -5,7 +5,7 @@
 //! better: what cannot be gained here by a network.
 
 use super::rotation::{rotate, rotation};
-use super::{Dataset, Missing, RowSource};
+use super::{Dataset, RowSource};
 use crate::config::{Split, TrainConfig};
 use crate::rng;
 
@@ -45,19 +45,13 @@ pub(super) fn generate(seed: u64) -> Dataset {
             values: features,
             dim: DIM,
         },
-        feature_names: Vec::new(),
         labels,
         class_names: (0..CLASSES).map(|class| class.to_string()).collect(),
-        label_column: None,
-        columns: Vec::new(),
-        table: Vec::new(),
-        missing: Missing::default(),
-        filled: Vec::new(),
-        joined: false,
         notes: vec![
             "generated from the seed; a linear map (LDA) does better here than a network"
                 .to_owned(),
         ],
+        ..Dataset::empty()
     }
 }
 

@@ -5,7 +5,7 @@
 //! classes and 4 of less, all rotated at random.
 
 use super::rotation::{rotate, rotation};
-use super::{Dataset, Missing, RowSource};
+use super::{Dataset, RowSource};
 use crate::config::{Adam, Optimizer, Split, TrainConfig};
 use crate::rng::{self, Rng};
 
@@ -76,16 +76,10 @@ pub(super) fn generate(seed: u64) -> Dataset {
             values: features,
             dim: DIM,
         },
-        feature_names: Vec::new(),
         labels,
         class_names: (0..CLASSES).map(|class| class.to_string()).collect(),
-        label_column: None,
-        columns: Vec::new(),
-        table: Vec::new(),
-        missing: Missing::default(),
-        filled: Vec::new(),
-        joined: false,
         notes: vec!["generated from the seed".to_owned()],
+        ..Dataset::empty()
     }
 }
 

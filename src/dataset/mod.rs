@@ -20,6 +20,7 @@ mod guarded;
 mod hdf5;
 mod imagined;
 mod input;
+mod join;
 mod json_lines;
 mod labelled;
 mod large;
@@ -67,6 +68,7 @@ pub use hdf5::add_embeddings;
 pub(crate) use labelled::check_squares;
 pub use labelled::{Choice, Labelled, Labels, NamedFile};
 pub use missing::Missing;
+pub use notation::Marks;
 pub(crate) use npy::array_header;
 #[cfg(not(target_arch = "wasm32"))]
 pub use npy::triplets_header;
@@ -110,6 +112,10 @@ pub struct Dataset {
     pub table: Vec<TableColumn>,
     /// What became of cells without a number.
     pub missing: Missing,
+    /// How its numbers are written, where a mark in them was chosen or told.
+    pub marks: Marks,
+    /// The column by which labels of another file were joined to the rows; none where they stand in the same order.
+    pub on: Option<String>,
     /// The columns in which such cells were filled, and with what.
     pub filled: Vec<(usize, f32)>,
     /// Whether the last rows came from a second file, and are what is tested.
@@ -219,12 +225,37 @@ impl Dataset {
             columns: rows.columns,
             table: rows.table,
             missing: rows.missing,
+            marks: rows.marks,
+            on: rows.on,
             filled: rows.filled,
             notes: rows.notes,
             ..Self::of(rows.name, features, &rows.labels)?
         };
         dataset.note_split();
         Ok(dataset)
+    }
+
+    /// One without a row, to which the rest is given.
+    fn empty() -> Self {
+        Self {
+            name: String::new(),
+            features: RowSource::Memory {
+                values: Vec::new(),
+                dim: 0,
+            },
+            feature_names: Vec::new(),
+            labels: Vec::new(),
+            class_names: Vec::new(),
+            label_column: None,
+            columns: Vec::new(),
+            table: Vec::new(),
+            missing: Missing::default(),
+            marks: Marks::default(),
+            on: None,
+            filled: Vec::new(),
+            joined: false,
+            notes: Vec::new(),
+        }
     }
 
     /// Says where another split than a random one suits these rows.
@@ -322,15 +353,8 @@ impl Dataset {
                 .collect(),
             name,
             features,
-            feature_names: Vec::new(),
             class_names,
-            label_column: None,
-            columns: Vec::new(),
-            table: Vec::new(),
-            missing: Missing::default(),
-            filled: Vec::new(),
-            joined: false,
-            notes: Vec::new(),
+            ..Self::empty()
         })
     }
 
@@ -384,6 +408,8 @@ impl Dataset {
             .push((split::SIDE_COLUMN.to_owned(), sides.collect()));
         joined.joined = true;
         joined.missing = self.missing;
+        joined.marks = self.marks;
+        joined.on.clone_from(&self.on);
         joined.filled.clone_from(&self.filled);
         Ok(joined)
     }

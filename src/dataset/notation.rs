@@ -1,12 +1,77 @@
-//! How the numbers of a column are written: with a point or a comma before their fraction, and with either between thousands. Takes
+//! How the numbers of a column are written: with a point or a comma before their fraction, and with either, an apostrophe or a blank between thousands. Takes
 //! cells of a column, and what other columns of the file say, and reads cells as numbers.
 
 use std::borrow::Cow;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::quote::quoted;
+
 /// The minus sign of typesetting, which spreadsheets write in some languages.
 const MINUS: char = '\u{2212}';
 const MARKS: [char; 2] = ['.', ','];
+/// Marks that stand between thousands and nowhere else in a number: of Switzerland, and the blanks that typesetting does not break.
+const PARTING: [char; 4] = ['\'', '\u{2019}', '\u{a0}', '\u{202f}'];
+
+/// The marks in the numbers of a table, where a person says which they are; else they are told by the columns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default)]
+pub struct Marks {
+    /// Stands before the fraction: a point or a comma.
+    pub decimal: Option<char>,
+    /// Stands between thousands: a point, a comma, a blank or an apostrophe.
+    pub thousands: Option<char>,
+}
+
+impl Marks {
+    /// Whether both can stand in one number.
+    ///
+    /// # Errors
+    /// [`Error::Config`] where they cannot.
+    pub fn check(self) -> Result<()> {
+        let says = |what: &str, mark: char, can_be: &str| {
+            let mark = quoted(&mark.to_string());
+            Err(Error::Config(format!(
+                "{what} is {mark}, expected {can_be}"
+            )))
+        };
+        match (self.decimal, self.thousands) {
+            (Some(mark), _) if !MARKS.contains(&mark) => {
+                says("decimal", mark, "a point or a comma")
+            }
+            (_, Some(mark))
+                if mark != ' ' && !MARKS.contains(&mark) && !PARTING.contains(&mark) =>
+            {
+                says(
+                    "thousands",
+                    mark,
+                    "a point, a comma, a blank or an apostrophe",
+                )
+            }
+            (Some(decimal), Some(thousands)) if decimal == thousands => says(
+                "thousands",
+                thousands,
+                "another mark than before the fraction",
+            ),
+            _ => Ok(()),
+        }
+    }
+
+    /// How numbers are written with these marks; none where none is chosen.
+    pub(super) fn notation(self) -> Option<Notation> {
+        let other = |mark: char| MARKS.into_iter().find(|other| *other != mark);
+        match (self.decimal, self.thousands) {
+            (None, None) => None,
+            (decimal, Some(thousands)) => {
+                let by_other = other(thousands).filter(|_| MARKS.contains(&thousands));
+                Some(Notation::Thousands(thousands, decimal.or(by_other)))
+            }
+            (Some(decimal), None) => Some(Notation::Thousands(other(decimal)?, Some(decimal))),
+        }
+    }
+}
 
 /// How the numbers of a column are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,8 +81,8 @@ pub(super) enum Notation {
     Point,
     /// With a decimal point or a comma.
     PointOrComma,
-    /// With this between thousands, and the other mark before the fraction.
-    Thousands(char),
+    /// With the first between thousands, and the second before the fraction; a point or a comma where there is none.
+    Thousands(char, Option<char>),
     /// A comma may be either.
     Unsure,
 }
@@ -31,12 +96,21 @@ pub(super) struct Seen {
     surely_parts: [bool; 2],
     /// It is surely the decimal mark.
     surely_decimal: [bool; 2],
+    /// A mark that stands between thousands only.
+    parting: Option<char>,
 }
 
 impl Seen {
     /// Looks at a cell.
     pub(super) fn see(&mut self, cell: &str) {
         let cell = unsigned(cell);
+        let parting = |mark: &char| {
+            cell.contains(*mark) && Notation::Thousands(*mark, None).read::<f64>(cell).is_some()
+        };
+        if let Some(mark) = PARTING.into_iter().find(parting) {
+            self.parting = Some(mark);
+            return;
+        }
         let Some(last) = cell.rfind(MARKS) else {
             return;
         };
@@ -63,6 +137,23 @@ impl Seen {
             parts: either(self.parts, other.parts),
             surely_parts: either(self.surely_parts, other.surely_parts),
             surely_decimal: either(self.surely_decimal, other.surely_decimal),
+            parting: self.parting.or(other.parting),
+        }
+    }
+
+    /// The marks of a file that shows this, whose columns are written so: none where its columns do not agree.
+    pub(super) fn marks(self, mut columns: impl Iterator<Item = Notation>) -> Marks {
+        let comma = self.surely_decimal[1];
+        match columns.find(|notation| matches!(notation, Notation::Thousands(..))) {
+            _ if comma && self.surely_decimal[0] => Marks::default(),
+            Some(Notation::Thousands(thousands, decimal)) => Marks {
+                decimal,
+                thousands: Some(thousands),
+            },
+            _ => Marks {
+                decimal: comma.then_some(','),
+                thousands: None,
+            },
         }
     }
 
@@ -77,8 +168,11 @@ impl Seen {
             true => Notation::PointOrComma,
             false => Notation::Point,
         };
+        if let Some(mark) = self.parting {
+            return Notation::Thousands(mark, None);
+        }
         match (0..2).find(|mark| is_thousands(*mark)) {
-            Some(mark) => Notation::Thousands(MARKS[mark]),
+            Some(mark) => Notation::Thousands(MARKS[mark], Some(MARKS[1 - mark])),
             None if self.parts[1] && !file.surely_decimal[1] => Notation::Unsure,
             None => plain,
         }
@@ -90,14 +184,26 @@ impl Notation {
     pub(super) fn read<T: FromStr>(self, cell: &str) -> Option<T> {
         let cell = with_ascii_minus(cell);
         match self {
-            Self::Thousands(mark) if cell.contains(MARKS) => {
-                let decimal = if mark == '.' { ',' } else { '.' };
-                let (whole, fraction) = match unsigned(&cell).split_once(decimal) {
-                    Some((whole, fraction)) => (whole, Some(fraction)),
-                    None => (unsigned(&cell), None),
+            Self::Thousands(mark, decimal) if cell.contains(MARKS) || cell.contains(mark) => {
+                let own = unsigned(&cell);
+                let is_decimal = |char: char| {
+                    char != mark
+                        && MARKS.contains(&char)
+                        && decimal.is_none_or(|decimal| char == decimal)
                 };
-                let is_one = grouped(whole, mark) || is_digits(whole);
-                if !is_one || fraction.is_some_and(|fraction| !is_digits(fraction)) {
+                let (whole, fraction) = match own.split_once(is_decimal) {
+                    Some((whole, fraction)) => (whole, Some(fraction)),
+                    None => (own, None),
+                };
+                let digits = |text: &str| is_digits(text) || text.is_empty();
+                let is_one = grouped(whole, mark) || digits(whole);
+                // A fraction may end in an exponent.
+                let exponent = |rest: &str| rest.is_empty() || rest[1..].parse::<i32>().is_ok();
+                let fits = |fraction: &str| {
+                    let end = fraction.find(['e', 'E']).unwrap_or(fraction.len());
+                    digits(&fraction[..end]) && exponent(&fraction[end..])
+                };
+                if !is_one || !fraction.is_none_or(fits) {
                     return None;
                 }
                 let kept = cell.chars().filter(|char| *char != mark);
@@ -114,12 +220,13 @@ impl Notation {
     }
 }
 
-/// Whether a cell is a number, however it is written.
-pub(super) fn is_number(cell: &str) -> bool {
+/// Whether a cell is a number, however it is written, or with these marks.
+pub(super) fn is_number(cell: &str, marks: Marks) -> bool {
+    let chosen = marks.notation();
+    let parted = |mark: char| Notation::Thousands(mark, None).read::<f32>(cell).is_some();
     Notation::PointOrComma.read::<f32>(cell).is_some()
-        || MARKS
-            .iter()
-            .any(|mark| Notation::Thousands(*mark).read::<f32>(cell).is_some())
+        || chosen.is_some_and(|notation| notation.read::<f32>(cell).is_some())
+        || MARKS.into_iter().chain(PARTING).any(parted)
 }
 
 /// The cell with the minus sign that programs write.
@@ -166,19 +273,42 @@ mod tests {
     fn a_mark_is_told_by_its_column_and_by_the_file() {
         use Notation::{Point, PointOrComma, Thousands, Unsure};
         for (cells, beside, commas, expected) in [
-            (&["2.351", "987"][..], &["7,73"][..], true, Thousands('.')),
+            (
+                &["2.351", "987"][..],
+                &["7,73"][..],
+                true,
+                Thousands('.', Some(',')),
+            ),
             (&["2.351", "987"], &[], true, PointOrComma),
             (&["2.351", "0.5"], &["7,73"], true, PointOrComma),
-            (&["1,234", "987"], &["7.73"], true, Thousands(',')),
+            (
+                &["1,234", "987"],
+                &["7.73"],
+                true,
+                Thousands(',', Some('.')),
+            ),
             (&["1,234", "987"], &[], true, Unsure),
             (&["8,063", "713"], &[], false, Unsure),
             (&["1,234", "0,5"], &[], true, PointOrComma),
             (&["1,234"], &["0,5"], true, PointOrComma),
-            (&["1.954,50", "839,50"], &[], true, Thousands('.')),
-            (&["1,954.50"], &[], false, Thousands(',')),
-            (&["1.234.567"], &[], false, Thousands('.')),
+            (
+                &["1.954,50", "839,50"],
+                &[],
+                true,
+                Thousands('.', Some(',')),
+            ),
+            (&["1,954.50"], &[], false, Thousands(',', Some('.'))),
+            (&["1.234.567"], &[], false, Thousands('.', Some(','))),
             (&["1.234e5", "2.5"], &[], false, Point),
             (&["12", "1e3"], &[], false, Point),
+            (&["1'234.5", "987"], &[], false, Thousands('\'', None)),
+            (
+                &["1\u{a0}234,5", "987"],
+                &[],
+                true,
+                Thousands('\u{a0}', None),
+            ),
+            (&["1 234,5", "987"], &[], true, PointOrComma),
         ] {
             assert_eq!(
                 told(cells, beside, commas),
@@ -191,7 +321,10 @@ mod tests {
     #[test]
     fn numbers_are_read_as_they_are_written() {
         let read = |notation: Notation, cell: &str| notation.read::<f64>(cell);
-        let (points, commas) = (Notation::Thousands('.'), Notation::Thousands(','));
+        let (points, commas) = (
+            Notation::Thousands('.', Some(',')),
+            Notation::Thousands(',', Some('.')),
+        );
         for (notation, cell, expected) in [
             (points, "1.954,50", Some(1954.5)),
             (points, "-2.351", Some(-2351.0)),
@@ -200,6 +333,14 @@ mod tests {
             (points, "7.5", None),
             (commas, "1,234,567.25", Some(1_234_567.25)),
             (commas, "1,23", None),
+            (Notation::Thousands('\'', None), "-1'234.5", Some(-1234.5)),
+            (Notation::Thousands('\'', None), "0,5", Some(0.5)),
+            (Notation::Thousands('\'', None), "12'34", None),
+            (Notation::Thousands(' ', Some(',')), "1 234,5", Some(1234.5)),
+            (Notation::Thousands(' ', Some(',')), "1 234.5", None),
+            (points, "1,5e3", Some(1500.0)),
+            (points, ",5", Some(0.5)),
+            (points, ",", None),
             (Notation::Point, "\u{2212}2.46", Some(-2.46)),
             (Notation::Point, "1,5", None),
             (Notation::PointOrComma, "1,5", Some(1.5)),
@@ -211,12 +352,12 @@ mod tests {
         assert!(
             ["1.954,50", "8,063", "\u{2212}1", "1e3", "nan"]
                 .iter()
-                .all(|cell| is_number(cell))
+                .all(|cell| is_number(cell, Marks::default()))
         );
         assert!(
             ["1.2.3", "a", "1,2,3", "12-3"]
                 .iter()
-                .all(|cell| !is_number(cell))
+                .all(|cell| !is_number(cell, Marks::default()))
         );
     }
 }

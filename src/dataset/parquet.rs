@@ -179,7 +179,7 @@ impl ParquetFile {
             places.push(Place::Cell(at));
         }
         let rows = self.check_size(&groups, names.len(), &others)?;
-        let mut builder = Builder::new(&self.name, names, choice.labels);
+        let mut builder = Builder::new(&self.name, names, choice.labels).with(&choice.columns());
         builder.are_text(&are_text);
         if vector.is_some() {
             builder.has_vector();

@@ -6,7 +6,7 @@ use super::input::Input;
 use super::mended::Cells;
 #[cfg(not(target_arch = "wasm32"))]
 use super::npy_rows::NpyRows;
-use super::{NamedFile, arrays, labelled, missing};
+use super::{Choice, NamedFile, arrays, labelled, missing};
 #[cfg(not(target_arch = "wasm32"))]
 use crate::cpu::parallel::map;
 use crate::error::Result;
@@ -79,7 +79,11 @@ impl RowSource {
         filled: &[(usize, f32)],
     ) -> Result<(Self, Vec<String>)> {
         let name = arrays.name().to_owned();
-        let (matrix, notes) = arrays::read_features(arrays, array, &|_| ())?;
+        let choice = Choice {
+            features: array,
+            ..Choice::default()
+        };
+        let (matrix, _, notes) = arrays::read_features(arrays, choice, &|_| ())?;
         let (mut values, dim) = (matrix.values, matrix.columns);
         missing::fill_in(&mut values, dim, filled);
         labelled::check_values(&name, &values, dim, 0)?;

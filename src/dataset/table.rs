@@ -5,11 +5,11 @@
 //! numbers or text by its first cells; its cells are then parsed once, straight into rows of features. Columns that may be
 //! the label are text too, whatever they hold.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::foreign::{self, saved_again};
 use super::lines::Lines;
-use super::notation::{self, Notation, Seen};
+use super::notation::{self, Marks, Notation, Seen};
 use super::roles::{self, ColumnRole, FIRST_ROWS, Role, TableColumn};
 use super::row_numbers::{self, Counter, Counts};
 use super::texts::Gathered;
@@ -167,6 +167,8 @@ struct Column {
     chosen: bool,
     /// It is text, whatever it holds.
     is_text: bool,
+    /// It says which row is which.
+    is_key: bool,
     /// It has too much text to hold.
     left_out: bool,
     odd: Option<Box<Odd>>,
@@ -179,11 +181,11 @@ struct Column {
 
 impl Column {
     /// Looks at a cell of the first rows.
-    fn look(&mut self, cell: Cell<'_>) {
+    fn look(&mut self, cell: Cell<'_>, marks: Marks) {
         let is_number = match cell {
             Cell::Text(text) if is_missing(text) => return,
             // A decimal comma makes a number as well: one that is refused when it is parsed, unless semicolons part the cells.
-            Cell::Text(text) => notation::is_number(text),
+            Cell::Text(text) => notation::is_number(text, marks),
             _ => true,
         };
         if self.filled < LOOKED_AT {
@@ -262,6 +264,8 @@ pub(super) struct Builder {
     /// The label that was chosen.
     chosen: Option<String>,
     decimal_comma: bool,
+    /// How numbers are written, where it was said or told.
+    marks: Marks,
     columns: Vec<Column>,
     held: Vec<Held>,
     held_bytes: usize,
@@ -302,6 +306,7 @@ impl Builder {
             first,
             chosen: chosen.map(str::to_owned),
             decimal_comma: false,
+            marks: Marks::default(),
             held: Vec::new(),
             held_bytes: 0,
             are_told: false,
@@ -321,6 +326,20 @@ impl Builder {
     /// A comma may stand for the decimal point.
     pub(super) fn with_decimal_comma(mut self, is_one: bool) -> Self {
         self.decimal_comma = is_one;
+        self
+    }
+
+    /// Numbers are written with the marks, and the key is kept as text, that these choose.
+    pub(super) fn with(mut self, columns: &Columns) -> Self {
+        self.marks = columns.marks;
+        if let Some(at) = columns
+            .on
+            .as_ref()
+            .and_then(|on| self.first.iter().position(|name| name == on))
+        {
+            self.columns[at].is_text = true;
+            self.columns[at].is_key = true;
+        }
         self
     }
 
@@ -367,7 +386,7 @@ impl Builder {
         let mut held = Held::default();
         for at in 0..self.columns.len() {
             let cell = cell(at);
-            self.columns[at].look(cell);
+            self.columns[at].look(cell, self.marks);
             held.cells.push(match cell {
                 Cell::Number(number) => HeldCell::Number(number),
                 Cell::Double(number) => HeldCell::Double(number),
@@ -414,8 +433,13 @@ impl Builder {
             })
             .collect();
         let file = seen.iter().copied().fold(Seen::default(), Seen::with);
+        let chosen = self.marks.notation();
         for (column, seen) in self.columns.iter_mut().zip(seen) {
-            column.notation = seen.notation(file, self.decimal_comma);
+            column.notation = chosen.unwrap_or_else(|| seen.notation(file, self.decimal_comma));
+        }
+        if chosen.is_none() {
+            let notations = self.columns.iter().map(|column| column.notation);
+            self.marks = file.marks(notations);
         }
     }
 
@@ -431,7 +455,8 @@ impl Builder {
         };
         let is_label = |(at, column): (usize, &Column)| {
             let by_name = column.wanted && !self.first[at].eq_ignore_ascii_case("y");
-            column.kind == Kind::Text || column.chosen || (by_name && !fractions(at))
+            let is_text = column.kind == Kind::Text && !column.is_key;
+            is_text || column.chosen || (by_name && !fractions(at))
         };
         // The label is one of integers only where nothing else can be.
         let counts = !self.columns.iter().enumerate().any(is_label);
@@ -491,7 +516,7 @@ impl Builder {
         let column = &mut self.columns[at];
         if column.kind == Kind::Empty && !matches!(cell, Cell::Text(text) if is_missing(text)) {
             // What comes late tells by itself.
-            column.look(cell);
+            column.look(cell, self.marks);
             column.decide();
             if column.kind == Kind::Text && column.texts.is_none() {
                 column.texts = Some(Box::new(Gathered::of("", self.rows)));
@@ -581,13 +606,14 @@ impl Builder {
         if alone {
             // Of one line, which is a row where it holds numbers.
             for (column, first) in self.columns.iter_mut().zip(&self.first) {
-                column.look(Cell::Text(first));
+                column.look(Cell::Text(first), self.marks);
             }
         }
         if !self.are_told {
             self.tell()?;
         }
-        let headless = may_be_headless && is_a_row(&self.first, &self.columns, self.second_rises);
+        let headless =
+            may_be_headless && is_a_row(&self.first, &self.columns, self.second_rises, self.marks);
         if alone && !headless {
             return Err(Error::Data(format!(
                 "{}: a header and no rows: nothing to train on",
@@ -609,6 +635,8 @@ impl Builder {
             headless,
             has_vector: self.has_vector,
             shown: self.shown,
+            marks: self.marks,
+            key: None,
             header: Vec::new(),
             lines,
             delimiter,
@@ -725,6 +753,10 @@ pub struct Table {
     has_vector: bool,
     /// By row, the first cells as they are shown.
     shown: Vec<Vec<String>>,
+    /// How the numbers of all columns are written.
+    marks: Marks,
+    /// The column by which labels of another file are joined.
+    key: Option<usize>,
     /// The names of the columns: where there is no header, "column 1" and so on.
     header: Vec<String>,
     /// The line of each row, the first line among them; none where a file has no lines.
@@ -904,18 +936,13 @@ impl Table {
         }
         let (row, order, cell) = first?;
         let (name, place) = (&self.name, self.place(row));
-        let (column, problem) = (
-            quoted(&self.header[columns[order]]),
-            self.problem(
-                cell,
-                self.columns[columns[order]].notation,
-                count,
-                can_choose,
-            ),
-        );
+        let notation = self.columns[columns[order]].notation;
+        let column = quoted(&self.header[columns[order]]);
+        let problem = self.problem(cell, notation, count, can_choose);
         let message = format!("{name}, {place}: column {column} {problem}");
         Some(match message.ends_with(Missing::ADVICE) {
             true => Error::Cells(message),
+            false if is_unsure(cell, notation) => Error::TwoReadings(message),
             false => Error::Data(message),
         })
     }
@@ -937,7 +964,7 @@ impl Table {
             _ if is_missing(cell) => {
                 format!("holds {shown}, a missing value{one_of}: {advice}")
             }
-            _ if notation == Notation::Unsure && cell.contains(',') => {
+            _ if is_unsure(cell, notation) => {
                 let how = |argument: &str| match self.delimiter {
                     Some(delimiter) => format!(
                         ", with pandas {}",
@@ -1030,7 +1057,13 @@ impl Table {
     ///
     /// # Errors
     /// [`Error::Data`] when there is none, or a cell of a feature is no finite number.
-    pub(super) fn beside_labels(mut self, labels: Texts, choice: Choice<'_>) -> Result<Labelled> {
+    pub(super) fn beside_labels(
+        mut self,
+        labels: Texts,
+        choice: Choice<'_>,
+        on: Option<&str>,
+    ) -> Result<Labelled> {
+        self.key = on.and_then(|on| self.header.iter().position(|name| name == on));
         let rows = self.features(None, &labels, "that can be a feature", choice)?;
         Ok(Labelled { labels, ..rows })
     }
@@ -1049,7 +1082,7 @@ impl Table {
         let mut columns = self.numeric();
         columns.retain(|column| Some(*column) != label);
         let again = self.labels_again(labels, &columns);
-        columns.retain(|column| !again.contains(column));
+        columns.retain(|column| !again.contains(column) && Some(*column) != self.key);
         if let Some(chosen) = choice.columns {
             columns = self.chosen(chosen, columns)?;
             columns.retain(|column| Some(*column) != label);
@@ -1076,6 +1109,7 @@ impl Table {
             columns: self.text_columns(label, &apart),
             dim: columns.len(),
             values: self.take_values(&columns),
+            marks: self.marks,
             ..Labelled::default()
         })
     }
@@ -1280,6 +1314,7 @@ impl Table {
             notes,
             table,
             columns: beside,
+            marks: self.marks,
             ..Labelled::default()
         })
     }
@@ -1310,6 +1345,7 @@ impl Table {
             .filter(|other| *other != column)
             .collect();
         Ok(Labels {
+            on: None,
             labels,
             column: (!self.headless).then(|| self.header[column].clone()),
             columns: self.text_columns(Some(column), &codes),
@@ -1339,6 +1375,7 @@ impl Table {
                 _ => {}
             }
             match told.kind {
+                _ if self.key == Some(at) => (Role::Id, "joins the labels"),
                 _ if self.numbers_rows(at) => (Role::Id, "numbers the rows"),
                 _ if self.is_id(at) => (Role::Id, "called like a row number"),
                 _ if again.contains(&at) => (Role::Ignored, "says what the labels say"),
@@ -1613,6 +1650,49 @@ impl Table {
         named
     }
 
+    /// The cells of a column as text, where every row has another: it may say which row is which.
+    pub(super) fn key(&self, name: &str) -> Option<Texts> {
+        let at = self.header.iter().position(|other| other == name);
+        let at = at.filter(|_| !self.headless)?;
+        let column = &self.columns[at];
+        match column.kind {
+            Kind::Text => {
+                let is_key = |texts: &&Texts| texts.distinct().len() == self.rows;
+                column.texts.as_ref().filter(is_key).cloned()
+            }
+            Kind::Numbers => {
+                let values = || (0..self.rows).map(|row| self.value(row, at));
+                let mut seen = HashSet::new();
+                // Larger ones may have been rounded.
+                let most = (1 << f32::MANTISSA_DIGITS) as f32;
+                let is_new = |value: f32| {
+                    value.fract() == 0.0 && value.abs() < most && seen.insert(value.to_bits())
+                };
+                values()
+                    .all(is_new)
+                    .then(|| values().map(|value| value.to_string()).collect())
+            }
+            Kind::Empty => None,
+        }
+    }
+
+    /// The cells of the column that was named to join labels by.
+    ///
+    /// # Errors
+    /// [`Error::Data`] where there is none of this name.
+    pub(super) fn named_key(&self, name: &str) -> Result<Texts> {
+        let at = self.header.iter().position(|other| other == name);
+        let texts = at.and_then(|at| self.columns[at].texts.clone());
+        texts.ok_or_else(|| {
+            Error::Data(format!(
+                "{}: there is no column {} to join labels by: the columns are {}",
+                self.name,
+                quoted(name),
+                self.all_names()
+            ))
+        })
+    }
+
     /// The numbers of a column as text, where they are whole and stand in two rows each, about.
     fn codes(&self, column: usize) -> Option<Texts> {
         let values = || (0..self.rows).map(|row| self.value(row, column));
@@ -1637,7 +1717,7 @@ fn counts_by_name(name: &str) -> bool {
 
 /// Whether the first line is a row like the others and no header: where it holds numbers alone, unless they are such as name
 /// columns, and where numbers stand above numbers and a text is the same as in another row, as a label is.
-fn is_a_row(first: &[String], columns: &[Column], second_rises: bool) -> bool {
+fn is_a_row(first: &[String], columns: &[Column], second_rises: bool, marks: Marks) -> bool {
     if first.iter().all(|cell| cell.parse::<f64>().is_ok()) {
         let counts = |(place, cell): (usize, &String)| cell.parse() == Ok(place);
         let numbered = first.len() > 1 && first.iter().enumerate().all(counts);
@@ -1646,12 +1726,17 @@ fn is_a_row(first: &[String], columns: &[Column], second_rises: bool) -> bool {
     }
     let mut cells = first.iter().zip(columns);
     let numbers_on_numbers = cells.clone().all(|(cell, column)| {
-        column.kind != Kind::Numbers || notation::is_number(cell) || is_missing(cell)
+        column.kind != Kind::Numbers || notation::is_number(cell, marks) || is_missing(cell)
     });
     let a_label = cells.any(|(cell, column)| {
         column.kind == Kind::Text && column.repeats_first && !is_missing(cell)
     });
     numbers_on_numbers && a_label
+}
+
+/// Whether the comma of a cell may stand between thousands or before a fraction.
+fn is_unsure(cell: &str, notation: Notation) -> bool {
+    notation == Notation::Unsure && cell.contains(',')
 }
 
 /// Whether a column or an array of this name holds labels.

@@ -58,6 +58,14 @@ pub(super) fn script(results: &Results) -> Result<Vec<u8>> {
         ("MEMORY_START", python(config.memory_start_step)),
         ("SCALING", literal(&scaling)),
         ("CENTER_GRADIENT", literal(&config.center_gradient.into())),
+        (
+            "DECIMAL",
+            literal(&serde_json::json!(report.data.marks.decimal)),
+        ),
+        (
+            "THOUSANDS",
+            literal(&serde_json::json!(report.data.marks.thousands)),
+        ),
         ("MISSING", literal(&serde_json::json!(report.data.missing))),
         (
             "FROM_LDA",

@@ -44,6 +44,8 @@ CENTER_GRADIENT = @CENTER_GRADIENT@
 FROM_LDA = @FROM_LDA@
 # What becomes of cells without a number: drop-rows, drop-columns (they are not among the features of the head), median or refuse.
 MISSING = @MISSING@
+# The marks in the numbers of a table: before the fraction, and between thousands. None is a point, and nothing.
+DECIMAL, THOUSANDS = @DECIMAL@, @THOUSANDS@
 HERE = Path(__file__).resolve().parent
 RANK, WORLD = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
 
@@ -102,8 +104,10 @@ def flat(row):
 
 def number(cell):
     """A cell as a number; NaN where it holds none and the run had a use for that."""
+    plain = cell.replace(THOUSANDS, "") if THOUSANDS else cell
+    plain = plain.replace("\u2212", "-").replace(DECIMAL or ".", ".")
     try:
-        value = float(cell)
+        value = float(plain)
     except ValueError:
         value = np.nan
     if MISSING == "refuse" and not np.isfinite(value):

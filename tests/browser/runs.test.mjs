@@ -1,7 +1,7 @@
 // One run after another: what is compared, what is warned of, and what remains when a run, its device or its worker ends.
 import assert from "node:assert/strict";
 
-import { SMALL, pages, test } from "./playing.mjs";
+import { SMALL, pages, test, written } from "./playing.mjs";
 import { FIRST_BYTES } from "./support.mjs";
 
 const on = pages();
@@ -155,8 +155,15 @@ test("a warning has a button that mends it", async () => {
 test("a file that comes while the last map is made does not cost the run its end", async () => {
   await on("?engine=cpu#data=digits&steps=3&test_fraction=0.02&validation_fraction=0.02&batch_size=16&memory_size=64", {}, async (page) => {
     // In the worker: turns of its event loop between the last two maps are counted; in the last of them comes a file that
-    // is refused. The page did not send it, and does not hear of it.
+    // is refused, as the page sent it once. The page did not send it now, and does not hear of it.
     const [worker] = page.page.workers();
+    await worker.evaluate((first) => {
+      self.addEventListener("message", ({ data }) => {
+        if (data[0]?.[0] === first["Command::Files"]) self.file = data;
+      });
+    }, FIRST_BYTES);
+    await page.upload(await written("cat.png", "?"));
+    await page.page.waitForFunction(() => document.querySelector("[data-testid=error] span").textContent.startsWith("cat.png"));
     await worker.evaluate((first) => {
       const [say, Channel] = [self.postMessage.bind(self), self.MessageChannel];
       self.turns = [];
@@ -177,10 +184,7 @@ test("a file that comes while the last map is made does not cost the run its end
         constructor() {
           super();
           if (counts && ++self.turns[self.turns.length - 1] === self.at) {
-            const file = new File(["?"], "cat.png");
-            // No label, cells without a number refused, and nothing stays in its file.
-            const command = new Uint8Array([first["Command::Files"], 0, 0, 127]);
-            self.onmessage(new MessageEvent("message", { data: [command, file] }));
+            self.onmessage(new MessageEvent("message", { data: self.file }));
           }
         }
       };

@@ -1,7 +1,7 @@
 //! The page: where everything stands. Signals are named in `state.rs`.
 
 use leptos::prelude::*;
-use nearfar::{Metrics, Missing};
+use nearfar::{Marks, Metrics, Missing};
 
 use crate::checkpoints::{self, GoOn};
 use crate::compare::Board;
@@ -200,6 +200,29 @@ fn Banner(state: State, session: Session) -> impl IntoView {
             .is_some_and(|problem| problem.text.contains("such cells"));
         is_told && label.of.is_some() && label.missing.is_some()
     };
+    // Where its numbers can be read in two ways: likewise.
+    let two_readings = move || {
+        let problem = state.error.read();
+        let is_told = problem
+            .as_ref()
+            .is_some_and(|problem| problem.text.contains("stands between thousands, and"));
+        is_told && state.label.read().of.is_some()
+    };
+    let read_as = move || {
+        let marks = |decimal: Option<char>, thousands| Marks { decimal, thousands };
+        let ways = [
+            (
+                "thousands",
+                "It stands between thousands",
+                marks(None, Some(',')),
+            ),
+            ("decimal", "It is a decimal comma", marks(Some(','), None)),
+        ];
+        let way = |(name, text, marks): (&'static str, &'static str, Marks)| {
+            view! { <button data-testid=format!("mend-{name}") on:click=move |_| session.choose_marks(marks)>{text}</button> }
+        };
+        two_readings().then(|| view! { <span class="ways">{ways.map(way).collect_view()}</span> })
+    };
     let mend = move || {
         let ways = Missing::ALL.into_iter().skip(1);
         let way = |(name, missing, what): (&'static str, Missing, &str)| {
@@ -213,6 +236,7 @@ fn Banner(state: State, session: Session) -> impl IntoView {
             <p class="error" data-testid="error" role="alert" hidden=move || state.error.read().is_none()>
                 <span>{problem}</span>
                 {mend}
+                {read_as}
                 <button class="quiet" on:click=move |_| state.error.set(None)>"Dismiss"</button>
             </p>
             <p class="error" data-testid="no-engine" role="alert" hidden=move || state.no_engine.read().is_none()>

@@ -6,8 +6,8 @@ use std::slice;
 
 use leptos::prelude::*;
 use nearfar::{
-    Bytes, Columns, Format, Link, Missing, Role, RowSource, SAMPLES, Sampler, Split, TableColumn,
-    TrainConfig,
+    Bytes, Columns, Format, Link, Marks, Missing, Role, RowSource, SAMPLES, Sampler, Split,
+    TableColumn, TrainConfig,
 };
 use web_sys::File;
 
@@ -121,6 +121,11 @@ impl Session {
     /// Asks for the files that are waiting for it, or those there are, with another label column.
     pub(crate) fn choose_label(&self, column: String) {
         self.read_otherwise(|reading| reading.label = Some(column));
+    }
+
+    /// Asks for them with other marks in their numbers.
+    pub(crate) fn choose_marks(&self, marks: Marks) {
+        self.read_otherwise(|reading| reading.columns.marks = marks);
     }
 
     /// Asks for them with another way to deal with cells without a number.
