@@ -653,7 +653,7 @@ impl Evaluator {
         references: &mut UnitRows<'_>,
         queries: Queries<'_>,
         sum: RetrievalSum,
-        progress: &mut impl FnMut(u64, u64),
+        progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Ranking> {
         let by_class = ByClass::new(known.labels);
         let asking = match queries {

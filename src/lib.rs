@@ -91,6 +91,7 @@ mod scaling;
 
 mod features;
 
+mod copies;
 mod survey;
 
 mod batches;

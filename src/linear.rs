@@ -379,7 +379,7 @@ impl<'a> Reader<'a> {
     async fn each(
         &mut self,
         classes: &[&[u32]],
-        mut take: impl FnMut(&[f32], &[Member]),
+        take: &mut dyn FnMut(&[f32], &[Member]),
     ) -> Result<()> {
         let mut members: Vec<Member> = Vec::new();
         for (class, rows) in classes.iter().enumerate() {
@@ -409,11 +409,11 @@ impl<'a> Reader<'a> {
     async fn residuals(
         &mut self,
         classes: &[&[u32]],
-        mut take: impl FnMut(&mut Vec<f64>),
+        take: &mut dyn FnMut(&mut Vec<f64>),
     ) -> Result<Vec<f64>> {
         let dim = self.dataset.features.dim();
         let mut means = vec![0.0; classes.len() * dim];
-        self.each(classes, |tile, members| {
+        self.each(classes, &mut |tile, members| {
             for (row, member) in tile.chunks_exact(dim).zip(members) {
                 let mean = &mut means[member.class * dim..][..dim];
                 mean.iter_mut()
@@ -426,7 +426,7 @@ impl<'a> Reader<'a> {
             mean.iter_mut().for_each(|mean| *mean /= class.len() as f64);
         }
         let mut residuals = Vec::new();
-        self.each(classes, |tile, members| {
+        self.each(classes, &mut |tile, members| {
             residuals.clear();
             for (row, member) in tile.chunks_exact(dim).zip(members) {
                 let mean = &means[member.class * dim..][..dim];
@@ -452,7 +452,7 @@ impl<'a> Reader<'a> {
         let dim = self.dataset.features.dim();
         let mut squares = vec![0.0; dim];
         let means = self
-            .residuals(classes, |tile| {
+            .residuals(classes, &mut |tile| {
                 for row in tile.chunks_exact(dim) {
                     let values = squares.iter_mut().zip(row);
                     values.for_each(|(sum, value)| *sum += value * value);
@@ -487,7 +487,7 @@ impl<'a> Reader<'a> {
         let mut rows = DMatrix::zeros(dim, count);
         let mut of_class = vec![0; count];
         let mut at = 0;
-        self.each(classes, |tile, members| {
+        self.each(classes, &mut |tile, members| {
             for (row, member) in tile.chunks_exact(dim).zip(members) {
                 for (i, value) in row.iter().enumerate() {
                     if !constant[i] {
@@ -555,8 +555,8 @@ impl<'a> Reader<'a> {
         let mut scatters = Scatters::new(dim, classes.len());
         for classes in self.groups(classes) {
             let within = &mut scatters.within;
-            let take = |tile: &mut Vec<f64>| add_products(tile, dim, within);
-            let means = self.residuals(classes, take).await?;
+            let mut take = |tile: &mut Vec<f64>| add_products(tile, dim, within);
+            let means = self.residuals(classes, &mut take).await?;
             for (mean, class) in means.chunks_exact(dim).zip(classes) {
                 scatters.join(mean, class.len() as f64);
             }
@@ -569,14 +569,14 @@ impl<'a> Reader<'a> {
     async fn fourth_power(&mut self, classes: &[&[u32]], scales: &[f64]) -> Result<f64> {
         let (mut sum, mut rows) = (0.0, 0);
         for classes in self.groups(classes) {
-            let take = |tile: &mut Vec<f64>| {
+            let mut take = |tile: &mut Vec<f64>| {
                 for row in tile.chunks_exact(scales.len()) {
                     let values = row.iter().zip(scales);
                     let square: f64 = values.map(|(v, scale)| (v / scale).powi(2)).sum();
                     sum += square * square;
                 }
             };
-            self.residuals(classes, take).await?;
+            self.residuals(classes, &mut take).await?;
             rows += classes.iter().map(|class| class.len()).sum::<usize>();
         }
         Ok(sum / rows as f64)

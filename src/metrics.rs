@@ -154,6 +154,9 @@ pub struct Scores {
     /// The test side with rows of a row's own group among its neighbours, where rows have groups: what `test` leaves out.
     #[serde(default)]
     pub test_own_group: Option<Metrics>,
+    /// The test side without rows that are equal to a training row, or nearly so, where there are such rows.
+    #[serde(default)]
+    pub test_without_copies: Option<Metrics>,
     /// Of the test side, the mean over classes of each class's mean: every class counts alike, however many rows it has.
     #[serde(default)]
     pub test_over_classes: Option<Metrics>,

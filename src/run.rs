@@ -46,6 +46,8 @@ pub struct Run {
     verdict: Option<String>,
     compared: Vec<Compared>,
     warnings: Warnings,
+    /// Scored rows that are equal to a training row, or nearly so; ascending.
+    copies: Vec<u32>,
     axes: Axes,
     elapsed_ms: f64,
     /// Whether maps are drawn, and the embeddings for one that came with the evaluation at a step.
@@ -208,6 +210,7 @@ impl Run {
         let warnings = Warnings::before(trainer.dataset(), trainer.sides(), trainer.config());
         Ok(Self {
             warnings,
+            copies: Vec::new(),
             ..Self::of(trainer)
         })
     }
@@ -223,6 +226,7 @@ impl Run {
             verdict: None,
             compared: Vec::new(),
             warnings: Warnings::default(),
+            copies: Vec::new(),
             axes: Axes::default(),
             elapsed_ms: 0.0,
             watched: false,
@@ -242,8 +246,14 @@ impl Run {
         })
     }
 
-    /// Takes in what a look at the rows found: what of it speaks against the scores becomes a warning.
+    /// Takes in which rows are copies of others, as a look at the rows found: the test is scored without them too.
+    pub fn see_copies(&mut self, survey: &Survey) {
+        self.copies = survey.copies(self.trainer.sides());
+    }
+
+    /// Takes in what a look at the rows of a new run found: what of it speaks against the scores becomes a warning.
     pub fn see_survey(&mut self, survey: &Survey) {
+        self.see_copies(survey);
         self.warnings.see_survey(survey, self.trainer.sides());
     }
 
@@ -418,6 +428,7 @@ impl Run {
             validation: taken.as_ref().and_then(|evaluation| evaluation.validation),
             test: test.as_ref().map(|trial| metrics(&trial.head)),
             test_own_group: self.trainer.score_own_group(Side::Test).await?,
+            test_without_copies: self.trainer.score_without(&self.copies, Side::Test).await?,
             test_over_classes: test.as_ref().map(|trial| trial.head.over_classes),
         });
         if let (Some(Baseline { raw, linear, .. }), Some(trial)) = (&mut self.baseline, &test) {
@@ -435,6 +446,12 @@ impl Run {
             verdict.text.push_str(&format!(
                 " With rows of its own group among them it is right for {:.2}.",
                 own.precision_at_1
+            ));
+        }
+        if let Some(other) = self.head.and_then(|scores| scores.test_without_copies) {
+            verdict.text.push_str(&format!(
+                " Without the rows that are equal to training rows, or nearly so, it is right for {:.2}.",
+                other.precision_at_1
             ));
         }
         if let Some(step) = self.kept_step() {

@@ -3,6 +3,7 @@
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use crate::columns::{self, Column};
+use crate::copies::nearly_equal_rows;
 use crate::dataset::{RowSource, Sides};
 use crate::error::Result;
 use crate::order;
@@ -44,6 +45,9 @@ pub struct Survey {
     pub spreads: Option<[(f64, u32); 2]>,
     /// Rows that are equal to an earlier one, each with the first such row; both counted from 0. Of the first 4,194,304 rows.
     pub equal_rows: Vec<[u32; 2]>,
+    /// Pairs of rows that are nearly equal, equal ones among them, the later row first; counted from 0. Of data in memory with 16
+    /// columns or more.
+    pub nearly_equal_rows: Vec<[u32; 2]>,
 }
 
 impl Survey {
@@ -89,6 +93,9 @@ impl Survey {
         let (mut mean, mut spread) = (0.0, 0.0);
         let mut spreads: Vec<(f64, u32)> = Vec::new();
         let constant = columns::constant(columns.iter().map(|c| (c.spread(), c.reach())));
+        if let RowSource::Memory { values, .. } = rows {
+            survey.nearly_equal_rows = nearly_equal_rows(values, &columns, &constant);
+        }
         for (at, (column, is_constant)) in (0..).zip(columns.iter().zip(constant)) {
             mean += column.mean().powi(2);
             spread += column.spread().powi(2);
@@ -158,11 +165,29 @@ impl Survey {
                 ),
             });
         }
+        let is_equal = |row: u32| {
+            let equal = &self.equal_rows;
+            equal.binary_search_by_key(&row, |[row, _]| *row).is_ok()
+        };
+        let near = self
+            .nearly_equal_rows
+            .iter()
+            .filter(|[row, _]| !is_equal(*row));
+        let mut near: Vec<[u32; 2]> = near.copied().collect();
+        near.dedup_by_key(|[row, _]| *row);
+        if let [[row, first], ..] = near[..] {
+            findings.push(match near.len() {
+                1 => format!("row {row}, counted from 0, is nearly equal to row {first}"),
+                count => format!(
+                    "{count} rows are nearly equal to an earlier one (the first is row {row}, counted from 0, nearly equal to row {first})"
+                ),
+            });
+        }
         findings
     }
 
-    /// The sentence about rows that train and are scored too, where there are any.
-    pub fn leak_warning(&self, sides: &Sides) -> Option<String> {
+    /// The scored rows that are equal to a training row, or nearly so; ascending.
+    pub fn copies(&self, sides: &Sides) -> Vec<u32> {
         let mut side = vec![0u8; self.rows as usize];
         for (mark, rows) in [(1, &sides.train), (2, &sides.validation), (4, &sides.test)] {
             for row in rows {
@@ -178,18 +203,35 @@ impl Survey {
         for [row, first] in &self.equal_rows {
             first_of[*row as usize] = *first;
         }
-        let scored = [&sides.validation, &sides.test].into_iter().flatten();
-        let leaks = scored.filter(|row| groups[first_of[**row as usize] as usize] & 1 == 1);
-        let count = leaks.count();
-        let rows = match count {
+        let mut near_training = vec![false; side.len()];
+        for [row, other] in &self.nearly_equal_rows {
+            near_training[*row as usize] |= side[*other as usize] == 1;
+            near_training[*other as usize] |= side[*row as usize] == 1;
+        }
+        let is_copy = |row: &u32| {
+            let row = *row as usize;
+            side[row] > 1 && (near_training[row] || groups[first_of[row] as usize] & 1 == 1)
+        };
+        (0..self.rows as u32).filter(is_copy).collect()
+    }
+
+    /// The sentence about scored rows that are copies of training rows, where there are any.
+    pub fn leak_warning(&self, sides: &Sides) -> Option<String> {
+        let nearly = match self.nearly_equal_rows.is_empty() {
+            true => "",
+            false => ", or nearly so",
+        };
+        let rows = match self.copies(sides).len() {
             0 => return None,
-            1 => "1 row of the validation and test sides is equal to a training row".to_owned(),
-            _ => {
-                format!("{count} rows of the validation and test sides are equal to training rows")
+            1 => {
+                format!("1 row of the validation and test sides is equal to a training row{nearly}")
             }
+            count => format!(
+                "{count} rows of the validation and test sides are equal to training rows{nearly}"
+            ),
         };
         Some(format!(
-            "{rows}: they were learned before they are scored, and the scores are too good: drop equal rows first"
+            "{rows}: they were learned before they are scored, and the scores are too good: drop such rows first"
         ))
     }
 
@@ -241,7 +283,10 @@ fn equal_rows(mut hashes: Vec<(u64, u32)>) -> Vec<[u32; 2]> {
 
 #[cfg(test)]
 mod tests {
+    use rand::RngExt as _;
+
     use super::*;
+    use crate::rng;
 
     fn survey(rows: &[[f32; 2]]) -> Survey {
         let rows = RowSource::Memory {
@@ -309,6 +354,44 @@ mod tests {
         };
         assert_eq!(leaks(&[3, 5], &[1500, 6]).as_deref(), Some("1 row"));
         assert_eq!(leaks(&[1999], &[3, 1500]).as_deref(), Some("2 rows"));
+    }
+
+    #[test]
+    fn rows_that_are_nearly_equal_to_training_rows_are_copies() {
+        let mut rng = rng::stream(1, "made");
+        let mut values: Vec<f32> = (0..60 * 32).map(|_| rng.random()).collect();
+        // Rows 50 to 54 are rows 0 to 4 with a little added, and row 55 is row 5.
+        for at in 50 * 32..56 * 32 {
+            let more = if at < 55 * 32 { 0.002 } else { 0.0 };
+            values[at] = values[at - 50 * 32] + more * rng.random::<f32>();
+        }
+        let rows = RowSource::Memory { values, dim: 32 };
+        let found = pollster::block_on(Survey::of(&rows, |_| ())).expect("is read");
+        let pairs = [[50, 0], [51, 1], [52, 2], [53, 3], [54, 4], [55, 5]];
+        assert_eq!(found.nearly_equal_rows, pairs);
+        assert_eq!(found.equal_rows, [[55, 5]]);
+        let said = "5 rows are nearly equal to an earlier one (the first is row 50, counted from 0, nearly equal to row 0)";
+        assert!(
+            found.findings(&[]).iter().any(|finding| finding == said),
+            "{:?}",
+            found.findings(&[])
+        );
+        // Row 1 is on the same side as its copy, row 2 and its copy change sides.
+        let test = vec![1, 2, 50, 51, 55];
+        let train = (0..60).filter(|row| !test.contains(row)).collect();
+        let sides = Sides {
+            train,
+            validation: Vec::new(),
+            test,
+        };
+        assert_eq!(found.copies(&sides), [2, 50, 55]);
+        let said =
+            "3 rows of the validation and test sides are equal to training rows, or nearly so: ";
+        assert!(
+            found
+                .leak_warning(&sides)
+                .is_some_and(|text| text.starts_with(said))
+        );
     }
 
     #[test]

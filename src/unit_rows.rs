@@ -113,7 +113,18 @@ impl UnitRows<'_> {
     pub(crate) async fn bring_among(
         &mut self,
         slices: &mut Slices<'_>,
-        places: impl Iterator<Item = u32>,
+        mut places: impl Iterator<Item = u32>,
+        to: &mut DeviceVec<f32>,
+        at: usize,
+    ) -> Result<()> {
+        self.bring_each(slices, &mut places, to, at).await
+    }
+
+    /// The same: one function for all kinds of iterators, as it is long.
+    async fn bring_each(
+        &mut self,
+        slices: &mut Slices<'_>,
+        places: &mut dyn Iterator<Item = u32>,
         to: &mut DeviceVec<f32>,
         mut at: usize,
     ) -> Result<()> {

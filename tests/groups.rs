@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use common::{engines, exact_unit_rows, labels, open, rng, tied_unit_rows};
 use nearfar::{
     Dataset, Embedder, Engine, EngineKind, Labelled, Metrics, Progress, Retrieval, RowSource, Rows,
-    Run, RunReport, Side, Sides, Split, ThresholdConfig, TrainConfig, evaluate, evaluate_across,
-    find_threshold_across, search_across,
+    Run, RunReport, Side, Sides, Split, Survey, ThresholdConfig, TrainConfig, evaluate,
+    evaluate_across, find_threshold_across, search_across,
 };
 use rand::RngExt as _;
 
@@ -511,4 +511,65 @@ fn a_group_is_set_beside_its_split_in_any_order() {
         .map(|(key, value)| format!("{key}={value}"))
         .collect();
     assert_eq!(TrainConfig::default().with_sets(&sets).0, random);
+}
+
+/// Noise whose labels say nothing, and copies of it with a little added: only of copies is anything learned.
+#[test]
+fn the_test_is_scored_without_copies_of_training_rows_too() {
+    const DIM: usize = 24;
+    let mut rng = rng(3);
+    let mut number = || rng.random_range(-1.0..1.0_f32);
+    let mut values: Vec<f32> = (0..400 * DIM).map(|_| number()).collect();
+    let label = |row: usize| ["a", "b", "c", "d"][row * 7 % 11 % 4];
+    let mut labels: Vec<&str> = (0..400).map(label).collect();
+    for row in 0..200 {
+        let copy: Vec<f32> = (0..DIM)
+            .map(|at| values[row * DIM + at] + 0.002 * number())
+            .collect();
+        values.extend(copy);
+        labels.push(label(row));
+    }
+    let scored = |rows: usize| {
+        let dataset = Dataset::new(Labelled {
+            name: "copies".to_owned(),
+            values: values[..rows * DIM].to_vec(),
+            dim: DIM,
+            labels: labels[..rows].iter().collect(),
+            ..Labelled::default()
+        });
+        let dataset = dataset.expect("classes");
+        let config = dataset
+            .default_config()
+            .with_set("steps=300")
+            .expect("sets");
+        pollster::block_on(async {
+            let survey = Survey::of(&dataset.features, |_| ())
+                .await
+                .expect("is read");
+            let sides = Sides::new(&dataset, &config).expect("splits");
+            let copies = survey.copies(&sides);
+            let tested = sides.test.iter().filter(|row| copies.contains(row)).count();
+            let engine = open(EngineKind::Cpu, 256 << 20);
+            let mut run = Run::new(engine, dataset.into(), config)
+                .await
+                .expect("starts");
+            run.see_survey(&survey);
+            while run.next(u64::MAX).await.expect("runs") != Progress::Finished {}
+            (run.report().r#final.expect("is over"), tested as u64)
+        })
+    };
+    let (scores, tested) = scored(600);
+    let (all, without) = (
+        scores.test.expect("tested"),
+        scores.test_without_copies.expect("copies"),
+    );
+    assert!(tested > 30, "{tested} copies are tested");
+    assert_eq!(without.queries, all.queries - tested);
+    assert!(
+        all.precision_at_1 > without.precision_at_1 + 0.1,
+        "{} and {}",
+        all.precision_at_1,
+        without.precision_at_1
+    );
+    assert_eq!(scored(400).0.test_without_copies, None);
 }

@@ -219,9 +219,10 @@ impl Train {
             Some(checkpoint) => Run::resume(engine, dataset, checkpoint).await?,
             None => Run::new(engine, dataset, config).await?,
         };
-        // A run that goes on has its warnings.
-        if checkpoint.is_none() {
-            run.see_survey(&survey);
+        match checkpoint {
+            None => run.see_survey(&survey),
+            // A run that goes on has its warnings.
+            Some(_) => run.see_copies(&survey),
         }
         if let (Some(found), Some(checkpoint)) = (&found, &checkpoint) {
             if let Some(steps) = self.more_steps()? {
@@ -434,6 +435,7 @@ fn print(report: &RunReport) {
         line("validation", &scores.validation);
         line("test", &scores.test);
         line("test, own group too", &scores.test_own_group);
+        line("test, without copies", &scores.test_without_copies);
         if let Some([low, high]) = scores.test.and_then(|test| test.interval) {
             print_line(format_args!(
                 "with other groups, precision@1 of the test is between {low:.3} and {high:.3} in 95 of 100 cases"

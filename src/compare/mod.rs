@@ -11,7 +11,7 @@ mod report;
 mod row;
 mod rungs;
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 use serde::{Deserialize, Serialize};
@@ -21,6 +21,7 @@ pub use contest::{CompareConfig, Contest, Entry, Preset};
 pub use judge::Interval;
 pub use report::{CompareReport, CompareRow, RowKind, SeedScore, Standing, TestScore};
 
+use crate::by_class::class_counts;
 use crate::config::{InitialWeights, TrainConfig};
 use crate::dataset::{Dataset, Side};
 use crate::engine::Engine;
@@ -283,7 +284,7 @@ impl Comparison {
         let started = Instant::now();
         let mut trainer = self.trainer(at_random(&self.contest.base), true).await?;
         let trained = self.dataset.labels_of(&trainer.sides().train);
-        let trained: HashSet<u32> = trained.into_iter().collect();
+        let trained = class_counts(&trained);
         for (row, map) in [Map::Raw, Map::Linear].into_iter().enumerate() {
             let scored = trainer.score_each(map, Side::Validation).await?;
             let Some(Judged {
@@ -293,7 +294,10 @@ impl Comparison {
                 continue;
             };
             if map == Map::Raw {
-                let known = queries.iter().any(|query| trained.contains(&query.class));
+                let known = queries.iter().any(|query| {
+                    let rows = trained.get(query.class as usize);
+                    rows.is_some_and(|rows| *rows > 0)
+                });
                 self.queries = Queries::new(&queries, !known);
             }
             let elapsed_ms = started.elapsed().as_secs_f64() * 1e3;

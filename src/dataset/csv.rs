@@ -5,7 +5,7 @@ mod scan;
 use csv_core::{ReadRecordResult, Reader, ReaderBuilder};
 
 use super::foreign::{self, saved_again};
-use super::table::{Builder, Cell, MOST_COLUMNS, delimiter_argument};
+use super::table::{Builder, Cell, Commas, MOST_COLUMNS, delimiter_argument};
 use super::{Choice, Columns, Table, vectors};
 use crate::error::{Error, Result};
 use crate::quote::quoted;
@@ -311,7 +311,11 @@ impl Parser {
             vector = Some((at, dim));
         }
         let mut builder = Builder::new(&self.name, columns, self.label.as_deref())
-            .with_decimal_comma(self.delimiter == b';')
+            .with_commas(match self.delimiter {
+                b';' => Commas::Decimal,
+                b',' => Commas::Refused,
+                _ => Commas::WhereSure,
+            })
             .with(&self.columns);
         if vector.is_some() {
             // As beside a list of JSON Lines: numbers beside it are no features.

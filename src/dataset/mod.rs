@@ -279,7 +279,7 @@ impl Dataset {
     /// How many rows the middle class has, where those are so few that a random split would part them.
     fn few_rows_a_class(&self) -> Option<u32> {
         let mut sizes = self.class_sizes();
-        sizes.sort_unstable();
+        order::sort_numbers(&mut sizes);
         let middle = *sizes.get(sizes.len() / 2)?;
         (sizes.len() >= CLASSES_TO_PART && middle <= FEW_ROWS).then_some(middle)
     }

@@ -141,6 +141,11 @@ impl Seen {
         }
     }
 
+    /// Whether numbers surely have decimal commas and none has a decimal point.
+    pub(super) fn has_decimal_commas(self) -> bool {
+        self.surely_decimal[1] && !self.surely_decimal[0]
+    }
+
     /// The marks of a file that shows this, whose columns are written so: none where its columns do not agree.
     pub(super) fn marks(self, mut columns: impl Iterator<Item = Notation>) -> Marks {
         let comma = self.surely_decimal[1];

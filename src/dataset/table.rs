@@ -75,6 +75,18 @@ const FEWEST_TOLD: usize = 16;
 /// Different integers that are counted over all columns, to find one that is the label.
 const COUNTED: usize = 1 << 20;
 
+/// What a comma in a number may be beside a mark between thousands.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) enum Commas {
+    /// Nothing: it parts the cells.
+    #[default]
+    Refused,
+    /// A decimal comma, where the file shows some and no decimal point.
+    WhereSure,
+    /// A decimal comma.
+    Decimal,
+}
+
 /// A cell of a row.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Cell<'a> {
@@ -263,7 +275,7 @@ pub(super) struct Builder {
     first: Vec<String>,
     /// The label that was chosen.
     chosen: Option<String>,
-    decimal_comma: bool,
+    commas: Commas,
     /// How numbers are written, where it was said or told.
     marks: Marks,
     columns: Vec<Column>,
@@ -305,7 +317,7 @@ impl Builder {
             columns: columns.collect(),
             first,
             chosen: chosen.map(str::to_owned),
-            decimal_comma: false,
+            commas: Commas::default(),
             marks: Marks::default(),
             held: Vec::new(),
             held_bytes: 0,
@@ -323,9 +335,9 @@ impl Builder {
         }
     }
 
-    /// A comma may stand for the decimal point.
-    pub(super) fn with_decimal_comma(mut self, is_one: bool) -> Self {
-        self.decimal_comma = is_one;
+    /// What a comma in a number may be.
+    pub(super) fn with_commas(mut self, commas: Commas) -> Self {
+        self.commas = commas;
         self
     }
 
@@ -434,8 +446,13 @@ impl Builder {
             .collect();
         let file = seen.iter().copied().fold(Seen::default(), Seen::with);
         let chosen = self.marks.notation();
+        let commas = match self.commas {
+            Commas::Refused => false,
+            Commas::WhereSure => file.has_decimal_commas(),
+            Commas::Decimal => true,
+        };
         for (column, seen) in self.columns.iter_mut().zip(seen) {
-            column.notation = chosen.unwrap_or_else(|| seen.notation(file, self.decimal_comma));
+            column.notation = chosen.unwrap_or_else(|| seen.notation(file, commas));
         }
         if chosen.is_none() {
             let notations = self.columns.iter().map(|column| column.notation);

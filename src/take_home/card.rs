@@ -53,6 +53,10 @@ pub(super) fn scores(report: &RunReport) -> Vec<ScoreLine> {
         add("head, test rows", scores.test);
         add("head, test rows, own group too", scores.test_own_group);
         add(
+            "head, test rows, without copies",
+            scores.test_without_copies,
+        );
+        add(
             "head, test rows, mean over classes",
             scores.test_over_classes,
         );

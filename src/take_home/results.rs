@@ -340,6 +340,7 @@ pub(super) mod tests {
             evaluations: vec![evaluation(0, 0.25), evaluation(2, 0.75)],
             r#final: Some(Scores {
                 test_own_group: None,
+                test_without_copies: None,
                 test_over_classes: None,
                 validation: metrics(0.75),
                 test: metrics(0.7),

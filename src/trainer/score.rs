@@ -293,6 +293,25 @@ impl Trainer {
         Ok(retrieval.map(|retrieval| retrieval.metrics))
     }
 
+    /// The means over the queries that are none of `copies`, ascending, by the head; nothing where none of the queries is.
+    ///
+    /// # Errors
+    /// As [`Trainer::evaluate`].
+    pub(crate) async fn score_without(
+        &mut self,
+        copies: &[u32],
+        side: Side,
+    ) -> Result<Option<Metrics>> {
+        let (rows, mut queries) = self.all_and_queries(side, self.config.test_queries);
+        let all = queries.len();
+        queries.retain(|place| copies.binary_search(&rows[*place as usize]).is_err());
+        if queries.len() == all {
+            return Ok(None);
+        }
+        let what = format!("{}, without copies", Map::Head.scoring(side));
+        self.score_queries(&what, Map::Head, &rows, &queries).await
+    }
+
     /// The same with everything that the ranks say: recall and precision at each k of `at`, and by class.
     /// `progress` hears how many queries of how many are done.
     ///
@@ -344,7 +363,7 @@ impl Trainer {
         rows: &[u32],
         queries: &[u32],
         sum: RetrievalSum,
-        progress: &mut impl FnMut(u64, u64),
+        progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Option<RetrievalSum>> {
         let (engine, mut pace) = (self.engine.clone(), self.evaluation_pace);
         let mut slices = Slices::new(&engine, &mut pace);
@@ -370,7 +389,7 @@ impl Trainer {
         rows: &[u32],
         queries: &[u32],
         sum: RetrievalSum,
-        progress: &mut impl FnMut(u64, u64),
+        progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Option<Ranking>> {
         let Self {
             dataset,

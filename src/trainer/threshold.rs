@@ -1,8 +1,7 @@
 //! The threshold of a head: fitted on the validation side, reported on the test side.
 
-use std::collections::HashSet;
-
 use super::Trainer;
+use crate::by_class::class_counts;
 use crate::dataset::Side;
 use crate::error::{Error, Result};
 use crate::evaluation::{Classes, choose};
@@ -47,12 +46,12 @@ impl Trainer {
         }
         let tested = self.count_pairs(&mut counter, Side::Test, test, &config, Some(at));
         let tested = tested.await?;
-        let known: HashSet<u32> = self.dataset.labels_of(fit).into_iter().collect();
+        let known = class_counts(&self.dataset.labels_of(fit));
         let new_classes = !self
             .dataset
             .labels_of(test)
             .iter()
-            .any(|class| known.contains(class));
+            .any(|class| known.get(*class as usize).is_some_and(|rows| *rows > 0));
         Ok(report((at, rate), fitted, Some(tested), new_classes))
     }
 

@@ -160,6 +160,15 @@ fn follow_link(state: State, session: Session) {
     Effect::new(move || session.write_link());
 }
 
+/// How a file that was refused is read after all.
+#[derive(Clone, Copy)]
+enum Mend {
+    /// What becomes of cells without a number.
+    Missing(Missing),
+    /// What the marks in its numbers are.
+    Marks(Marks),
+}
+
 /// What went wrong, and what can be undone: it follows what a person did, and takes its room from the plots.
 #[component]
 fn Banner(state: State, session: Session) -> impl IntoView {
@@ -191,52 +200,50 @@ fn Banner(state: State, session: Session) -> impl IntoView {
         window().location().set_search("?engine=cpu").ok();
     };
     let problem = move || state.error.get().map(|Problem { text, .. }| text);
-    // Where a file was refused for cells without a number: what to do is next to what is wrong.
-    let refused_cells = move || {
-        let label = state.label.read();
-        let problem = state.error.read();
-        let is_told = problem
-            .as_ref()
-            .is_some_and(|problem| problem.text.contains("such cells"));
-        is_told && label.of.is_some() && label.missing.is_some()
-    };
-    // Where its numbers can be read in two ways: likewise.
-    let two_readings = move || {
-        let problem = state.error.read();
-        let is_told = problem
-            .as_ref()
-            .is_some_and(|problem| problem.text.contains("stands between thousands, and"));
-        is_told && state.label.read().of.is_some()
-    };
-    let read_as = move || {
-        let marks = |decimal: Option<char>, thousands| Marks { decimal, thousands };
-        let ways = [
-            (
-                "thousands",
-                "It stands between thousands",
-                marks(None, Some(',')),
-            ),
-            ("decimal", "It is a decimal comma", marks(Some(','), None)),
-        ];
-        let way = |(name, text, marks): (&'static str, &'static str, Marks)| {
-            view! { <button data-testid=format!("mend-{name}") on:click=move |_| session.choose_marks(marks)>{text}</button> }
-        };
-        two_readings().then(|| view! { <span class="ways">{ways.map(way).collect_view()}</span> })
+    // Where a file was refused for cells that can be read in several ways, the ways are next to what is wrong.
+    let ways = move || {
+        let (label, problem) = (state.label.read(), state.error.read());
+        let text = problem.as_ref().map_or("", |problem| &problem.text);
+        if label.of.is_none() {
+            return Vec::new();
+        }
+        if text.contains("stands between thousands, and") {
+            let (decimal, thousands) = (None, Some(','));
+            let parted = Mend::Marks(Marks { decimal, thousands });
+            let (decimal, thousands) = (Some(','), None);
+            let fraction = Mend::Marks(Marks { decimal, thousands });
+            return vec![
+                (
+                    "thousands",
+                    "It stands between thousands".to_owned(),
+                    parted,
+                ),
+                ("decimal", "It is a decimal comma".to_owned(), fraction),
+            ];
+        }
+        if text.contains("such cells") && label.missing.is_some() {
+            let ways = Missing::ALL.into_iter().skip(1);
+            return ways
+                .map(|(name, missing, what)| (name, capitalized(what), Mend::Missing(missing)))
+                .collect();
+        }
+        Vec::new()
     };
     let mend = move || {
-        let ways = Missing::ALL.into_iter().skip(1);
-        let way = |(name, missing, what): (&'static str, Missing, &str)| {
-            let text = capitalized(what);
-            view! { <button data-testid=format!("mend-{name}") on:click=move |_| session.choose_missing(missing)>{text}</button> }
-        };
-        refused_cells().then(|| view! { <span class="ways">{ways.map(way).collect_view()}</span> })
+        let ways = ways().into_iter().map(|(name, text, mend)| {
+            let read = move |_| match mend {
+                Mend::Missing(missing) => session.choose_missing(missing),
+                Mend::Marks(marks) => session.choose_marks(marks),
+            };
+            view! { <button data-testid=format!("mend-{name}") on:click=read>{text}</button> }
+        });
+        view! { <span class="ways">{ways.collect_view()}</span> }
     };
     view! {
         <div class="banner">
             <p class="error" data-testid="error" role="alert" hidden=move || state.error.read().is_none()>
                 <span>{problem}</span>
                 {mend}
-                {read_as}
                 <button class="quiet" on:click=move |_| state.error.set(None)>"Dismiss"</button>
             </p>
             <p class="error" data-testid="no-engine" role="alert" hidden=move || state.no_engine.read().is_none()>

@@ -683,7 +683,8 @@ impl Core {
         let config = checkpoint.config().clone();
         let data = self.seeded(&config).await?;
         let engine = self.open(config.budget_bytes).await?;
-        let run = Run::resume(engine, data, &checkpoint).await?.watched();
+        let mut run = Run::resume(engine, data, &checkpoint).await?.watched();
+        run.see_copies(&self.survey);
         let other = checkpoint.other_device(run.device());
         // Of a run that is opened from elsewhere nothing was saved here.
         self.slots.begin(is_kept);
