@@ -569,7 +569,7 @@ mod tests {
                  pd.read_csv(\"data.csv\").dropna().to_csv(\"data_clean.csv\", index=False)`",
             ),
             (
-                "x\tlabel\n1\ta\n\"1,5\"\tb\n",
+                "x\tw\tlabel\n1\t2.5\ta\n\"1,5\"\t3\tb\n",
                 "data.csv, line 3: column \"x\" holds \"1,5\": write numbers with a decimal point; pandas does: `import pandas as pd; \
                  pd.read_csv(\"data.csv\", sep=\"\\t\", decimal=\",\").to_csv(\"data_clean.csv\", index=False)`",
             ),
