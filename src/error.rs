@@ -1,5 +1,7 @@
 //! [`Error`]: every way the library says no.
 
+use serde::{Deserialize, Serialize};
+
 use crate::ledger::{Bytes, OverBudget};
 
 /// The result of everything that can be refused or fail.
@@ -93,7 +95,37 @@ pub enum Error {
     Stopped,
 }
 
+/// What a person can choose so that data that was refused is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub enum Cure {
+    /// Nothing here.
+    #[default]
+    Nothing,
+    /// What becomes of cells without a number: see [`crate::Missing`].
+    Missing,
+    /// The marks in its numbers: see [`crate::Marks`].
+    Marks,
+}
+
 impl Error {
+    /// The refusal of data, with what a person can choose so that it is read.
+    pub fn of_data(message: String, cure: Cure) -> Self {
+        match cure {
+            Cure::Nothing => Self::Data(message),
+            Cure::Missing => Self::Cells(message),
+            Cure::Marks => Self::TwoReadings(message),
+        }
+    }
+
+    /// What a person can choose so that the data is read.
+    pub fn cure(&self) -> Cure {
+        match self {
+            Self::Cells(_) => Cure::Missing,
+            Self::TwoReadings(_) => Cure::Marks,
+            _ => Cure::Nothing,
+        }
+    }
+
     /// The exit code of the command line: 2 when refused before starting, 1 when failed while running, 130 when stopped
     /// by Ctrl-C.
     pub fn exit_code(&self) -> i32 {

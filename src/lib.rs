@@ -92,6 +92,7 @@ mod scaling;
 mod features;
 
 mod copies;
+
 mod survey;
 
 mod batches;
@@ -205,7 +206,7 @@ pub use diagnostics::{COLLAPSED, Diagnostics};
 pub use embedder::Embedder;
 pub use embeddings::Embeddings;
 pub use engine::{Commands, DeviceVec, Engine, Workspace};
-pub use error::{Error, Result};
+pub use error::{Cure, Error, Result};
 pub use evaluation::{EvaluationSpec, Rows, evaluate, evaluate_across, evaluate_nearest};
 pub use forecast::{Forecast, Path, Rate};
 #[cfg(not(target_arch = "wasm32"))]

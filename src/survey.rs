@@ -45,8 +45,8 @@ pub struct Survey {
     pub spreads: Option<[(f64, u32); 2]>,
     /// Rows that are equal to an earlier one, each with the first such row; both counted from 0. Of the first 4,194,304 rows.
     pub equal_rows: Vec<[u32; 2]>,
-    /// Pairs of rows that are nearly equal, equal ones among them, the later row first; counted from 0. Of data in memory with 16
-    /// columns or more.
+    /// Pairs of rows that are nearly equal, equal ones among them, the later row first; counted from 0. Of [`Survey::of_data`] alone,
+    /// where the data is in memory and has 16 columns that differ.
     pub nearly_equal_rows: Vec<[u32; 2]>,
 }
 
@@ -56,6 +56,18 @@ impl Survey {
     /// # Errors
     /// What reading them says.
     pub async fn of(rows: &RowSource, say: impl Fn(Working)) -> Result<Self> {
+        Self::look(rows, false, &say).await
+    }
+
+    /// Looks at rows that are to be trained on: for rows that are nearly equal too.
+    ///
+    /// # Errors
+    /// What reading them says.
+    pub async fn of_data(rows: &RowSource, say: impl Fn(Working)) -> Result<Self> {
+        Self::look(rows, true, &say).await
+    }
+
+    async fn look(rows: &RowSource, for_copies: bool, say: &dyn Fn(Working)) -> Result<Self> {
         let (count, dim) = (rows.rows(), rows.dim());
         let mut survey = Self {
             rows: count as u64,
@@ -93,7 +105,7 @@ impl Survey {
         let (mut mean, mut spread) = (0.0, 0.0);
         let mut spreads: Vec<(f64, u32)> = Vec::new();
         let constant = columns::constant(columns.iter().map(|c| (c.spread(), c.reach())));
-        if let RowSource::Memory { values, .. } = rows {
+        if let (true, RowSource::Memory { values, .. }) = (for_copies, rows) {
             survey.nearly_equal_rows = nearly_equal_rows(values, &columns, &constant);
         }
         for (at, (column, is_constant)) in (0..).zip(columns.iter().zip(constant)) {
@@ -366,7 +378,7 @@ mod tests {
             values[at] = values[at - 50 * 32] + more * rng.random::<f32>();
         }
         let rows = RowSource::Memory { values, dim: 32 };
-        let found = pollster::block_on(Survey::of(&rows, |_| ())).expect("is read");
+        let found = pollster::block_on(Survey::of_data(&rows, |_| ())).expect("is read");
         let pairs = [[50, 0], [51, 1], [52, 2], [53, 3], [54, 4], [55, 5]];
         assert_eq!(found.nearly_equal_rows, pairs);
         assert_eq!(found.equal_rows, [[55, 5]]);

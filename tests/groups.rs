@@ -543,7 +543,7 @@ fn the_test_is_scored_without_copies_of_training_rows_too() {
             .with_set("steps=300")
             .expect("sets");
         pollster::block_on(async {
-            let survey = Survey::of(&dataset.features, |_| ())
+            let survey = Survey::of_data(&dataset.features, |_| ())
                 .await
                 .expect("is read");
             let sides = Sides::new(&dataset, &config).expect("splits");

@@ -281,7 +281,9 @@ pub(super) fn labelled_rows(
     other: Option<&LabelledRows>,
 ) -> Result<LabelledRows> {
     // A column that stands beside the labels is there without being chosen.
-    let chosen = |columns: &Columns| !columns.is_empty() || columns.unlabelled.is_some();
+    let chosen = |columns: &Columns| {
+        !columns.is_empty() || columns.unlabelled.is_some() || columns.on.is_some()
+    };
     let is_chosen = columns.is_some_and(chosen);
     let group = columns.and_then(|columns| columns.apart.first());
     let groups = |columns: &[(String, Texts)]| -> Result<Option<Vec<String>>> {

@@ -218,7 +218,7 @@ fn run() -> ExitCode {
                     ": --missing drop-rows leaves out their rows, drop-columns their columns, and median fills them"
                 }
                 Error::TwoReadings(_) => {
-                    "; or `--thousands ,` takes it for the first, `--decimal ,` for the second"
+                    ": --thousands , takes it for the first, --decimal , for the second"
                 }
                 _ => "",
             };

@@ -188,7 +188,7 @@ impl Train {
         let found = self.found()?;
         let (dataset, config) = self.prepare(found.as_ref()).await?;
         let tasks = progress::Tasks::default();
-        let survey = Survey::of(&dataset.features, |working| tasks.hear(&working)).await;
+        let survey = Survey::of_data(&dataset.features, |working| tasks.hear(&working)).await;
         tasks.finish();
         let survey = survey?;
         let heard = tasks.clone();

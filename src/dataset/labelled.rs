@@ -1,6 +1,8 @@
 //! [`Labelled`]: rows with a label each, as a person's files hold them. Reads files, gives what becomes a `Dataset` or is
 //! evaluated as it is.
 
+use std::collections::HashMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::input::Input;
@@ -167,11 +169,14 @@ impl Beside<'_> {
 
     /// How labels of a table are joined where nobody said how: by a column of both that tells.
     fn join_by_itself(&self, labels: &Table, choice: Choice<'_>) -> Option<Join> {
-        let Self::Table(data) = self else { return None };
-        let mut names = data.header().iter().filter(|_| choice.on().is_none());
-        names.find_map(|name| {
-            let (theirs, own) = (labels.key(name)?, data.key(name)?);
-            Join::by_itself(name, own, theirs)
+        let (Self::Table(data), None) = (self, choice.on()) else {
+            return None;
+        };
+        let own: HashMap<&str, usize> = data.header().iter().map(String::as_str).zip(0..).collect();
+        labels.header().iter().enumerate().find_map(|(at, name)| {
+            let own = *own.get(name.as_str())?;
+            let theirs = labels.key(at)?;
+            Join::by_itself(name, data.key(own)?, theirs)
         })
     }
 }

@@ -981,23 +981,12 @@ impl Table {
             _ if is_missing(cell) => {
                 format!("holds {shown}, a missing value{one_of}: {advice}")
             }
-            _ if is_unsure(cell, notation) => {
-                let how = |argument: &str| match self.delimiter {
-                    Some(delimiter) => format!(
-                        ", with pandas {}",
-                        self.saved_again(delimiter, argument, "")
-                    ),
-                    None => String::new(),
-                };
-                format!(
-                    "holds {shown}, which is {} where the comma stands between thousands, and {} where it is a decimal comma, and the \
-                     column does not tell: write the first without it{}; or the second with a point{}",
-                    cell.replace(',', ""),
-                    cell.replacen(',', ".", 1),
-                    how(", thousands=\",\""),
-                    how(", decimal=\",\"")
-                )
-            }
+            _ if is_unsure(cell, notation) => format!(
+                "holds {shown}, which is {} where the comma stands between thousands, and {} where it is a decimal comma, and the column \
+                 does not tell",
+                cell.replace(',', ""),
+                cell.replacen(',', ".", 1)
+            ),
             _ if cell.contains(',') && with_a_point().is_ok() => {
                 let how = match self.delimiter {
                     Some(delimiter) => format!(
@@ -1668,11 +1657,10 @@ impl Table {
     }
 
     /// The cells of a column as text, where every row has another: it may say which row is which.
-    pub(super) fn key(&self, name: &str) -> Option<Texts> {
-        let at = self.header.iter().position(|other| other == name);
-        let at = at.filter(|_| !self.headless)?;
+    pub(super) fn key(&self, at: usize) -> Option<Texts> {
         let column = &self.columns[at];
         match column.kind {
+            _ if self.headless => None,
             Kind::Text => {
                 let is_key = |texts: &&Texts| texts.distinct().len() == self.rows;
                 column.texts.as_ref().filter(is_key).cloned()

@@ -66,6 +66,7 @@ pub(super) fn script(results: &Results) -> Result<Vec<u8>> {
             "THOUSANDS",
             literal(&serde_json::json!(report.data.marks.thousands)),
         ),
+        ("ON", literal(&serde_json::json!(report.data.on))),
         ("MISSING", literal(&serde_json::json!(report.data.missing))),
         (
             "FROM_LDA",

@@ -16,6 +16,7 @@ import io
 import json
 import os
 import sys
+import unicodedata
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -46,6 +47,8 @@ FROM_LDA = @FROM_LDA@
 MISSING = @MISSING@
 # The marks in the numbers of a table: before the fraction, and between thousands. None is a point, and nothing.
 DECIMAL, THOUSANDS = @DECIMAL@, @THOUSANDS@
+# The column of the data and of a file of labels that says which row is which. None where both are in the same order.
+ON = @ON@
 HERE = Path(__file__).resolve().parent
 RANK, WORLD = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
 
@@ -124,6 +127,21 @@ def read_arrays(path):
     return {None: held} if isinstance(held, np.ndarray) else dict(held)
 
 
+def key(cell):
+    """What says which row a row is, in one spelling: 7, 7.0 and " 7" are one."""
+    text = unicodedata.normalize("NFC", str(cell).strip())
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def places_of(keys, theirs):
+    """For each row of the data the place of its labels; None where it has none."""
+    places = {key(cell): place for place, cell in enumerate(theirs)}
+    return [places.get(key(cell)) for cell in keys]
+
+
 def is_table(path):
     return path.name.removesuffix(".gz").rpartition(".")[2] not in ("npy", "npz", "safetensors")
 
@@ -156,11 +174,16 @@ def read(path, labels, features, beside):
         cells = {name: array.tolist() for name, array in arrays.items() if array.ndim == 1 and len(array) == len(rows)}
     if file and is_table(Path(file)):
         header, lines = read_table(Path(file))
+        if ON:
+            order = places_of(cells[ON], [line[header.index(ON)] for line in lines])
+            lines = [[""] * len(header) if place is None else lines[place] for place in order]
         names = [line[header.index(column) if column in header else 0] for line in lines]
         cells |= {name: [line[place] for line in lines] for place, name in enumerate(header) if name in beside}
     elif file:
         arrays = read_arrays(Path(file))
         names = arrays.get(column, next(iter(arrays.values()))).ravel().tolist()
+        if ON:
+            names = ["" if place is None else names[place] for place in places_of(cells[ON], arrays[ON].tolist())]
     else:
         names = cells.get(column)
     if names is None or len(names) != len(rows):

@@ -202,6 +202,23 @@ test("files that are too large and folders are refused before they are read", as
   });
 });
 
+test("a comma that can be read in two ways is refused, and read as a button says", async () => {
+  const rows = Array.from({ length: 40 }, (_, i) => `${1 + (i % 8)},${100 + i}\t${i % 7}\t${"uvw"[i % 3]}`);
+  const file = await written("price.tsv", ["price\tcount\tkind", ...rows].join("\n"));
+  // Thousands of another column's scale, or numbers of its own.
+  for (const [button, isLarge] of [["mend-thousands", true], ["mend-decimal", false]]) {
+    await on(`?engine=cpu#${SMALL}`, {}, async (page) => {
+      await page.upload(file);
+      const said = "is 1100 where the comma stands between thousands, and 1.100 where it is a decimal comma";
+      await page.page.waitForFunction((said) => document.querySelector("[data-testid=error] span").textContent.includes(said), said);
+      await page.screenshot("two-readings");
+      await page.click(button);
+      await page.summary(/^price.tsv: 40 rows of 2 features; 3 classes/);
+      assert.equal((await page.text("data-findings")).includes("different scales"), isLarge);
+    });
+  }
+});
+
 test("bad files give the command line's sentence, and the data there was stays", async () => {
   const folder = await mkdtemp(path.join(os.tmpdir(), "nearfar-"));
   const cases = [

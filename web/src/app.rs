@@ -1,7 +1,7 @@
 //! The page: where everything stands. Signals are named in `state.rs`.
 
 use leptos::prelude::*;
-use nearfar::{Marks, Metrics, Missing};
+use nearfar::{Cure, Marks, Metrics, Missing};
 
 use crate::checkpoints::{self, GoOn};
 use crate::compare::Board;
@@ -201,33 +201,27 @@ fn Banner(state: State, session: Session) -> impl IntoView {
     };
     let problem = move || state.error.get().map(|Problem { text, .. }| text);
     // Where a file was refused for cells that can be read in several ways, the ways are next to what is wrong.
-    let ways = move || {
-        let (label, problem) = (state.label.read(), state.error.read());
-        let text = problem.as_ref().map_or("", |problem| &problem.text);
-        if label.of.is_none() {
-            return Vec::new();
-        }
-        if text.contains("stands between thousands, and") {
+    let ways = move || match state.label.read().cure {
+        Cure::Nothing => Vec::new(),
+        Cure::Marks => {
             let (decimal, thousands) = (None, Some(','));
             let parted = Mend::Marks(Marks { decimal, thousands });
             let (decimal, thousands) = (Some(','), None);
             let fraction = Mend::Marks(Marks { decimal, thousands });
-            return vec![
+            vec![
                 (
                     "thousands",
                     "It stands between thousands".to_owned(),
                     parted,
                 ),
                 ("decimal", "It is a decimal comma".to_owned(), fraction),
-            ];
+            ]
         }
-        if text.contains("such cells") && label.missing.is_some() {
+        Cure::Missing => {
             let ways = Missing::ALL.into_iter().skip(1);
-            return ways
-                .map(|(name, missing, what)| (name, capitalized(what), Mend::Missing(missing)))
-                .collect();
+            ways.map(|(name, missing, what)| (name, capitalized(what), Mend::Missing(missing)))
+                .collect()
         }
-        Vec::new()
     };
     let mend = move || {
         let ways = ways().into_iter().map(|(name, text, mend)| {

@@ -188,10 +188,7 @@ impl Work<'_> {
 
 fn taken_apart<T>((could_be, read): Read<T>, columns: &mut Vec<String>) -> Result<T> {
     *columns = could_be;
-    read.map_err(|(message, cells)| match cells {
-        true => Error::Cells(message),
-        false => Error::Data(message),
-    })
+    read.map_err(|(message, cure)| Error::of_data(message, cure))
 }
 
 /// A run as the worker takes it.

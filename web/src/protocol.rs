@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use nearfar::{
-    Baseline, Columns, CompareConfig, CompareForecast, CompareReport, Compared, DataReport,
+    Baseline, Columns, CompareConfig, CompareForecast, CompareReport, Compared, Cure, DataReport,
     DeviceInfo, EngineKind, Evaluation, FullEvaluation, HardestTriplets, MemoryAge, MemoryReport,
     Missing, Neighbourhood, Origin, PairHistogram, Piece, Reason, RowsOf, RowsToCheck, Scores,
     SelfTest, Side, StepReport, TableColumn, ThresholdReport, TrainConfig, Warning, Working,
@@ -283,8 +283,8 @@ pub(crate) enum Event {
         message: String,
         /// The columns of the file with the labels, where naming another one may help.
         columns: Vec<String>,
-        /// Whether cells hold no number, and what becomes of them can be chosen.
-        cells: bool,
+        /// What can be chosen so that the file is read.
+        cure: Cure,
     },
     /// The run cannot start with these settings; there is none now.
     NotStarted(String),

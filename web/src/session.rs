@@ -287,12 +287,12 @@ impl Session {
             Event::Refused {
                 message,
                 columns,
-                cells,
+                cure,
             } => {
                 self.state.working.set(String::new());
                 self.run_next.set_value(false);
                 self.go_on_next.set_value(false);
-                self.take_refusal(message, columns, cells);
+                self.take_refusal(message, columns, cure);
             }
             Event::Map {
                 side,

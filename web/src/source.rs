@@ -6,7 +6,7 @@ use std::slice;
 
 use leptos::prelude::*;
 use nearfar::{
-    Bytes, Columns, Format, Link, Marks, Missing, Role, RowSource, SAMPLES, Sampler, Split,
+    Bytes, Columns, Cure, Format, Link, Marks, Missing, Role, RowSource, SAMPLES, Sampler, Split,
     TableColumn, TrainConfig,
 };
 use web_sys::File;
@@ -337,7 +337,7 @@ impl Session {
     }
 
     /// The data asked for first is refused.
-    pub(crate) fn take_refusal(&self, message: String, columns: Vec<String>, cells: bool) {
+    pub(crate) fn take_refusal(&self, message: String, columns: Vec<String>, cure: Cure) {
         let asked = self.answered();
         // Stopped, for what was asked since.
         if message.is_empty() {
@@ -351,14 +351,15 @@ impl Session {
         if here {
             self.awaited.set_value(None);
         }
-        // Another label column, or a word on cells without a number, may be all that these files need. Those that are the
+        // Another label column, or a word on cells or marks, may be all that these files need. Those that are the
         // data keep theirs.
-        if !here && (columns.len() > 1 || cells) {
+        if !here && (columns.len() > 1 || cure != Cure::Nothing) {
             self.state.label.set(LabelChoice {
                 columns,
                 current: None,
                 of: Some(names(&files)),
-                missing: cells.then_some(reading.missing),
+                missing: (cure == Cure::Missing).then_some(reading.missing),
+                cure,
             });
             self.candidate.set_value(Some((files, reading)));
         } else {

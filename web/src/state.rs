@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use leptos::prelude::*;
 use nearfar::{
-    Baseline, Bytes, Compared, DataReport, Evaluation, FullEvaluation, MemoryAge, MemoryReport,
-    Metrics, Missing, Neighbourhood, PairHistogram, Pictures, RowsToCheck, Scores, Side,
-    StepReport, TrainConfig, Warning, Working,
+    Baseline, Bytes, Compared, Cure, DataReport, Evaluation, FullEvaluation, MemoryAge,
+    MemoryReport, Metrics, Missing, Neighbourhood, PairHistogram, Pictures, RowsToCheck, Scores,
+    Side, StepReport, TrainConfig, Warning, Working,
 };
 
 use crate::checkpoints::Offer;
@@ -80,6 +80,8 @@ pub(crate) struct LabelChoice {
     pub(crate) of: Option<String>,
     /// What becomes of cells without a number, where some have none.
     pub(crate) missing: Option<Missing>,
+    /// What can be chosen so that those files are read.
+    pub(crate) cure: Cure,
 }
 
 /// Of what is known of the pace, what counts beside the next steps: about twenty reports.
@@ -224,6 +226,7 @@ impl LabelChoice {
             current: data.label_column.clone(),
             of: None,
             missing: (data.missing != Missing::Refuse).then_some(data.missing),
+            cure: Cure::Nothing,
         })
     }
 }

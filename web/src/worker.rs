@@ -513,7 +513,7 @@ impl Core {
         self.say(&Event::Refused {
             message,
             columns,
-            cells: matches!(error, Error::Cells(_)),
+            cure: error.cure(),
         });
     }
 
@@ -563,7 +563,7 @@ impl Core {
             if dataset.is_imagined() {
                 return Ok((Survey::default(), Vec::new()));
             }
-            let survey = Survey::of(&dataset.features, &heard).await?;
+            let survey = Survey::of_data(&dataset.features, &heard).await?;
             Ok((survey, dataset.columns_with_rows().await?))
         };
         let (survey, columns) = match looked_at.await {
@@ -710,7 +710,7 @@ impl Core {
             // A file is the same for every seed.
             if Dataset::sample_file(&sample.name).is_none() {
                 let data = Dataset::sample(&sample.name, config.data_seed())?;
-                self.survey = Survey::of(&data.features, |_| ()).await?;
+                self.survey = Survey::of_data(&data.features, |_| ()).await?;
                 self.data = Some(Rc::new(data));
             }
             sample.seed = config.data_seed();

@@ -1,7 +1,7 @@
 //! What the page's worker asks of the worker that reads and writes files, and what that one answers: each a message, then files or
 //! buffers. Both compile this file.
 
-use nearfar::{Columns, Labelled, Labels, Missing, Piece, RowsOf, Working};
+use nearfar::{Columns, Cure, Labelled, Labels, Missing, Piece, RowsOf, Working};
 use serde::{Deserialize, Serialize};
 
 /// Ends each message: the code that wrote it. A new version may be published while the page is open.
@@ -48,8 +48,8 @@ pub(crate) enum Asked {
     },
 }
 
-/// The message of a refusal, and whether what becomes of cells without a number can be chosen.
-pub(crate) type Refused = (String, bool);
+/// The message of a refusal, and what can be chosen so that the file is read.
+pub(crate) type Refused = (String, Cure);
 
 /// The names that labels could have, and what was read.
 pub(crate) type Read<T> = (Vec<String>, Result<T, Refused>);

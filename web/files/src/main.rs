@@ -6,7 +6,7 @@
 mod asked;
 mod wire;
 
-use asked::{Answer, Asked, CODE, Read};
+use asked::{Answer, Asked, CODE, Read, Refused};
 use js_sys::{Array, Float32Array, JsString, Uint8Array};
 use nearfar::{
     Choice, Error, Format, Hdf5File, Labelled, Labels, NamedFile, ParquetFile, Piece, Result,
@@ -213,8 +213,8 @@ fn labels(file: &File, choice: Choice<'_>, of: &str, rows: usize) -> Read<Labels
     (Labelled::label_choices(&file), read.map_err(refused))
 }
 
-fn refused(error: Error) -> (String, bool) {
-    (error.to_string(), matches!(error, Error::Cells(_)))
+fn refused(error: Error) -> Refused {
+    (error.to_string(), error.cure())
 }
 
 /// A file with its content.
