@@ -1,6 +1,7 @@
 //! Rows that are nearly equal: a picture saved twice, a text with a word changed. Takes the values of all rows, gives pairs of them.
 //!
-//! Each row gets a few short sums of its columns, rounded: rows that are nearly equal share one, and only rows that do are compared.
+//! Of each row some columns are summed, a few times, and the sums are rounded: rows that are nearly equal mostly have the same, and only
+//! rows that have are compared.
 
 use rand::RngExt as _;
 
@@ -10,8 +11,8 @@ use crate::rng;
 
 /// Columns at least: among few, rows are as near as this to each other by chance.
 const FEWEST_COLUMNS: usize = 16;
-/// Rows at most: of more nothing is said.
-const MOST_ROWS: usize = 1 << 20;
+/// Rows at most: of more nothing is said, as looking would take seconds.
+const MOST_ROWS: usize = 1 << 18;
 /// How far apart nearly equal rows are at most, as a part of the distance that two rows have on average, by columns of spread 1.
 const NEAR: f64 = 0.05;
 /// Sums of columns that are rounded together, columns of each, and how often that is done anew.
@@ -26,7 +27,7 @@ const MOST_PAIRS: usize = 1 << 20;
 /// Pairs of rows that are nearly equal, the later one first; both counted from 0, ascending. `columns` are those of `values`,
 /// `[rows, columns]`.
 ///
-/// Found is nearly every pair that differs by 1 % in each column's spread, and none that is farther apart than [`NEAR`].
+/// Nearly every pair is found whose values differ by a hundredth of their columns' spreads, and none that is farther apart than [`NEAR`].
 pub(crate) fn nearly_equal_rows(
     values: &[f32],
     columns: &[Column],

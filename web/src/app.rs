@@ -211,7 +211,7 @@ fn Banner(state: State, session: Session) -> impl IntoView {
             vec![
                 (
                     "thousands",
-                    "It stands between thousands".to_owned(),
+                    "The comma stands between thousands".to_owned(),
                     parted,
                 ),
                 ("decimal", "It is a decimal comma".to_owned(), fraction),
