@@ -681,7 +681,8 @@ impl TrainConfig {
                 self.loss.check_takes(&self.miner, self.distance)
             }
             Some((_, key, value, range)) => Err(Error::Config(format!(
-                "{key} is {value}: it must be {range}"
+                "{key} is {}: it must be {range}",
+                cut(&value)
             ))),
         }
     }

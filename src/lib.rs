@@ -251,9 +251,11 @@ pub use samplers::{
 pub use scaling::{Scaling, ScalingKind};
 pub use self_test::{SelfTest, self_test};
 pub use survey::Survey;
+#[cfg(not(target_family = "wasm"))]
+pub use take_home::is_history;
 pub use take_home::{
-    CHECKPOINT, Head, IMAGINED, Link, Piece, Results, RowsOf, SavedArchive, SideRows, Taken,
-    TakenFile, archive, folder, folder_names, link, link_pairs, saved_run,
+    CHECKPOINT, HISTORY, Head, IMAGINED, Link, Piece, Results, RowsOf, SavedArchive, SideRows,
+    Taken, TakenFile, archive, folder, folder_names, link, link_pairs, saved_run,
 };
 pub use threshold::{
     Curve, PairRates, Threshold, ThresholdConfig, ThresholdReport, ThresholdSpec, find_threshold,

@@ -2,13 +2,17 @@
 //!
 //! The command line and the page's worker both turn this crank; what comes out is the report that `--json` prints.
 
+mod history;
 mod saved;
+mod sound;
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 pub use saved::{Checkpoint, Origin};
+
+use history::Thinned;
 
 use serde::{Deserialize, Serialize};
 use web_time::Instant;
@@ -39,8 +43,8 @@ use crate::working::Working;
 #[derive(Debug)]
 pub struct Run {
     trainer: Trainer,
-    history: Vec<StepReport>,
-    evaluations: Vec<Evaluation>,
+    history: Thinned<StepReport>,
+    evaluations: Thinned<Evaluation>,
     baseline: Option<Baseline>,
     head: Option<Scores>,
     verdict: Option<String>,
@@ -180,9 +184,12 @@ pub struct RunReport {
     pub config: TrainConfig,
     /// Steps done.
     pub steps: u64,
-    /// Every step.
+    /// Every step; of more than 16,384 every second, fourth, eighth .. and the last.
     pub history: Vec<StepReport>,
-    /// Every evaluation.
+    /// One step in so many is in `history`.
+    #[serde(default = "every_step")]
+    pub history_one_in: u64,
+    /// Every evaluation; of more than 4,096 every second, fourth, eighth .., the first, the best and the last.
     pub evaluations: Vec<Evaluation>,
     /// The scores of the trained head.
     pub r#final: Option<Scores>,
@@ -198,6 +205,16 @@ pub struct RunReport {
     pub compared: Vec<Compared>,
     /// What is likely wrong, in sentences.
     pub warnings: Vec<String>,
+}
+
+impl RunReport {
+    /// Sees that what it says is such as a run comes to: it may have been read from anywhere.
+    ///
+    /// # Errors
+    /// What is wrong, in words after "its".
+    pub(crate) fn check(&self) -> Result<(), String> {
+        sound::report(self)
+    }
 }
 
 impl Run {
@@ -219,8 +236,8 @@ impl Run {
     fn of(trainer: Trainer) -> Self {
         Self {
             trainer,
-            history: Vec::new(),
-            evaluations: Vec::new(),
+            history: Thinned::default(),
+            evaluations: Thinned::default(),
             baseline: None,
             head: None,
             verdict: None,
@@ -302,7 +319,8 @@ impl Run {
             if self.is_best(&evaluation) {
                 self.trainer.keep_weights();
             }
-            self.evaluations.push(evaluation.clone());
+            self.evaluations
+                .push_evaluation(evaluation.clone(), evaluate_every, is_better);
             return Ok(Progress::Evaluated(evaluation));
         }
         if step == steps {
@@ -324,13 +342,14 @@ impl Run {
         for report in &reports {
             self.warnings.see(report, self.trainer.config());
         }
-        self.history.extend(reports.iter().cloned());
+        for report in &reports {
+            self.history.push(report.clone());
+        }
         Ok(Progress::Steps(reports))
     }
 
     /// Whether no evaluation before did as well on the validation rows.
     fn is_best(&self, evaluation: &Evaluation) -> bool {
-        let score = |evaluation: &Evaluation| evaluation.validation.as_ref().map(both);
         let before = self.evaluations.iter().filter_map(score);
         score(evaluation).is_some_and(|now| before.fold(0.0, f64::max) < now)
     }
@@ -747,8 +766,9 @@ impl Run {
             data: self.data(),
             config: self.trainer.config().clone(),
             steps: self.trainer.step(),
-            history: self.history.clone(),
-            evaluations: self.evaluations.clone(),
+            history: self.history.to_vec(),
+            history_one_in: Thinned::steps_in(self.trainer.step()),
+            evaluations: self.evaluations.to_vec(),
             r#final: self.head,
             kept_step: self.kept_step(),
             baseline: self.baseline(),
@@ -757,6 +777,21 @@ impl Run {
             warnings: self.warnings().iter().map(ToString::to_string).collect(),
         }
     }
+}
+
+/// That of reports which do not say otherwise.
+fn every_step() -> u64 {
+    1
+}
+
+/// What steers: [`both`], where there is a validation side.
+fn score(evaluation: &Evaluation) -> Option<f64> {
+    evaluation.validation.as_ref().map(both)
+}
+
+/// Whether the first did better.
+fn is_better(one: &Evaluation, other: &Evaluation) -> bool {
+    score(one) > score(other)
 }
 
 /// What steers: the nearest row and whole groups, counted alike.

@@ -146,11 +146,8 @@ impl<'a> ArrayReader<'a> {
             .map_err(|error| damaged(format_args!("its arrays do not read ({})", said(error))))
     }
 
-    /// The array of this name, of as many elements as it has.
-    ///
-    /// # Errors
-    /// [`crate::Error::Data`] where there is none of such elements, or one of them is not finite; [`crate::Error::NoMemory`].
-    pub(crate) fn array<T: Element>(&self, name: &str) -> Result<Vec<T>> {
+    /// The bytes of the array of this name.
+    fn bytes<T: Element>(&self, name: &str) -> Result<&'a [u8]> {
         let Ok(array) = self.0.tensor(name) else {
             return Err(damaged(format_args!("it has no array \"{name}\"")));
         };
@@ -160,7 +157,15 @@ impl<'a> ArrayReader<'a> {
                 "its array \"{name}\" is of {found:?}, expected {wanted:?}"
             )));
         }
-        let bytes = array.data();
+        Ok(array.data())
+    }
+
+    /// The array of this name, of as many elements as it has.
+    ///
+    /// # Errors
+    /// [`crate::Error::Data`] where there is none of such elements, or one of them is not finite; [`crate::Error::NoMemory`].
+    pub(crate) fn array<T: Element>(&self, name: &str) -> Result<Vec<T>> {
+        let bytes = self.bytes::<T>(name)?;
         let mut values = zeros::<T>((bytes.len() / size_of::<T>()) as u64, "the checkpoint")?;
         bytemuck::cast_slice_mut(&mut values).copy_from_slice(bytes);
         match values.iter().position(|value| !value.is_sound()) {
@@ -169,6 +174,18 @@ impl<'a> ArrayReader<'a> {
                 "value {at} of its array \"{name}\" is not finite"
             ))),
         }
+    }
+
+    /// The elements of the array of this name one by one, whatever they are: nothing is copied.
+    ///
+    /// # Errors
+    /// [`crate::Error::Data`] where there is none of such elements.
+    pub(crate) fn each<T: Element>(
+        &self,
+        name: &str,
+    ) -> Result<impl ExactSizeIterator<Item = T> + 'a> {
+        let elements = self.bytes::<T>(name)?.chunks_exact(size_of::<T>());
+        Ok(elements.map(bytemuck::pod_read_unaligned))
     }
 
     /// The same, of so many elements.

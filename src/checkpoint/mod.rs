@@ -34,6 +34,11 @@ pub(crate) fn damaged(why: impl std::fmt::Display) -> Error {
     ))
 }
 
+/// Whether bytes begin as a checkpoint does, or are the start of one that was cut.
+pub(crate) fn begins(file: &[u8]) -> bool {
+    file.starts_with(&MARK) || MARK.starts_with(file)
+}
+
 /// Makes a file of the two sections.
 ///
 /// # Errors

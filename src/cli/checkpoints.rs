@@ -1,18 +1,51 @@
 //! Checkpoints of `nearfar train`: two files in the folder of the results, written in turn, of which the newest that is whole is
 //! gone on with. They are gone when the run is done: then the run itself is one of the files that it leaves.
 
+use std::fs::File;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use nearfar::{CHECKPOINT, Checkpoint, Error, NamedFile, Origin, Result, Run};
+use nearfar::{CHECKPOINT, Checkpoint, Error, HISTORY, NamedFile, Origin, Result, Run};
 
-use super::output::{files_of, remove, replace};
+use super::output::{Folder, files_of, remove, replace};
 use super::{note_line, progress};
 
 /// The two files.
 const FILES: [&str; 2] = ["checkpoint-1.bin", "checkpoint-2.bin"];
+/// As much of one as tells that it is one.
+const MARK_BYTES: u64 = 8;
 /// What is written aside.
 const ASIDE: &str = "checkpoint.partial";
+
+/// Sees that a new run may write to a folder: it has none of the files that a run leaves, or all that it has are a run's.
+///
+/// # Errors
+/// [`Error::Config`] where files would be replaced or removed that may be somebody's own.
+pub(super) fn check_own(folder: &Folder) -> Result<()> {
+    let path = folder.path();
+    let begins_as_one = |name: &&str| {
+        let file = File::open(path.join(name));
+        let mut start = Vec::new();
+        file.and_then(|file| file.take(MARK_BYTES).read_to_end(&mut start))
+            .is_ok_and(|_| Checkpoint::begins(&start))
+    };
+    let checkpoints = FILES.into_iter().filter(|name| path.join(name).exists());
+    let (own, others): (Vec<&str>, Vec<&str>) = checkpoints.partition(begins_as_one);
+    let is_run = !own.is_empty() || nearfar::is_history(&path.join(HISTORY));
+    let taken: Vec<&str> = match is_run {
+        true => others,
+        false => others.into_iter().chain(folder.taken()).collect(),
+    };
+    if taken.is_empty() {
+        return Ok(());
+    }
+    Err(Error::Config(format!(
+        "{}: it holds {} and is not the folder of a run: a run would replace or remove them, so give another folder",
+        path.display(),
+        taken.join(", ")
+    )))
+}
 
 /// Reads `--checkpoint-every`.
 pub(super) fn seconds(text: &str) -> Result<Duration, String> {

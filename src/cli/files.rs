@@ -359,6 +359,8 @@ fn labels_of<'a>(data: &str, labels: Option<&'a str>) -> (Option<&'a Path>, Opti
                 .chain(OTHERS)
                 .any(|ending| has_ending(path, ending))
             || (text.contains('/')
+                // A column may have a slash in its name, too.
+                && path.parent().is_some_and(Path::is_dir)
                 && Format::of(&array(data).0.to_string_lossy()) != Some(Format::Hdf5))
             || has_ending(Path::new(data), "npy")
     };

@@ -1,11 +1,11 @@
 //! Files out: whole or not there. Each is written beside its place, under a name that no other process has, and takes its
 //! own name at the end. Whatever cannot be written is refused before the work; only regular files are ever replaced.
 
-use std::fs::{File, OpenOptions, Permissions};
+use std::fs::{File, OpenOptions, Permissions, TryLockError};
 use std::io::{BufWriter, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use nearfar::{Error, Result};
 
@@ -43,6 +43,18 @@ struct Target {
 }
 
 impl Target {
+    /// A place in a folder whose files are its own: a link there is replaced and never followed, as the folder may be from anywhere.
+    fn member(path: &Path) -> Result<Self> {
+        match path.is_symlink() {
+            true => Ok(Self {
+                name: path.to_owned(),
+                place: path.to_owned(),
+                permissions: None,
+            }),
+            false => Self::new(path, &[]),
+        }
+    }
+
     /// Looks at a place. `inputs` are what the command reads, as `FILE` or `FILE:COLUMN`.
     fn new(path: &Path, inputs: &[&str]) -> Result<Self> {
         let mut place = path.to_owned();
@@ -373,10 +385,39 @@ impl Read for Stoppable {
     }
 }
 
-/// The files of a folder, which take their names together at the end.
+/// Keeps other processes from writing to a folder.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Lock {
+    /// It is locked for as long as it is open.
+    _folder: Option<Arc<File>>,
+}
+
+impl Lock {
+    /// Takes the lock of a folder, where the system has locks of folders.
+    ///
+    /// # Errors
+    /// [`Error::Config`] where another process has it.
+    fn of(path: &Path) -> Result<Self> {
+        let Ok(folder) = File::open(path) else {
+            return Ok(Self::default());
+        };
+        match folder.try_lock() {
+            Err(TryLockError::WouldBlock) => Err(refuse(
+                path,
+                "another nearfar writes there: wait until it is done, or give another folder",
+            )),
+            _ => Ok(Self {
+                _folder: Some(Arc::new(folder)),
+            }),
+        }
+    }
+}
+
+/// The files of a folder, which take their names together at the end. No other process writes there meanwhile.
 #[derive(Debug)]
 pub(super) struct Folder {
     path: PathBuf,
+    lock: Lock,
     names: Vec<String>,
     /// What was made for it, the outermost first.
     made: Vec<PathBuf>,
@@ -392,6 +433,7 @@ impl Folder {
     pub(super) fn create(path: &Path, names: Vec<String>, inputs: &[&str]) -> Result<Self> {
         let mut folder = Self {
             path: path.to_owned(),
+            lock: Lock::default(),
             names,
             made: Vec::new(),
             whole: Vec::new(),
@@ -403,8 +445,15 @@ impl Folder {
         if !path.is_dir() {
             return Err(refuse(path, "it is a link that leads to no folder"));
         }
+        folder.lock = Lock::of(path)?;
         for name in &folder.names {
-            Target::new(&path.join(name), inputs)?;
+            let file = path.join(name);
+            Target::new(&file, inputs)?;
+            let inner = folder_of(&file);
+            if inner != path && inner.is_symlink() {
+                let why = "it is a link out of the folder: remove it";
+                return Err(refuse(inner, why));
+            }
         }
         Temporary::create(path).map_err(|error| refuse(path, &why(path, &error)))?;
         Ok(folder)
@@ -413,6 +462,17 @@ impl Folder {
     /// Where it is.
     pub(super) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// What keeps other processes out: until the last copy is dropped.
+    pub(super) fn lock(&self) -> Lock {
+        self.lock.clone()
+    }
+
+    /// Its names that are taken by files already.
+    pub(super) fn taken(&self) -> impl Iterator<Item = &str> {
+        let names = self.names.iter().map(String::as_str);
+        names.filter(|name| self.path.join(name).exists())
     }
 
     /// Makes a folder, and those that it lies in.
@@ -435,7 +495,7 @@ impl Folder {
     pub(super) fn write(&mut self, name: &str, bytes: &[u8]) -> Result<()> {
         let path = self.path.join(name);
         self.make(folder_of(&path))?;
-        let mut file = Output::create(&path, &[])?;
+        let mut file = Output::at(Target::member(&path)?)?;
         file.write(bytes)?;
         file.complete()?;
         self.whole.push(file);

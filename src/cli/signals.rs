@@ -3,25 +3,38 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+#[cfg(unix)]
+use std::time::{Duration, Instant};
 
 use signal_hook::consts::SIGINT;
 #[cfg(unix)]
 use signal_hook::consts::{SIGHUP, SIGTERM};
 use signal_hook::flag;
+#[cfg(unix)]
+use signal_hook::iterator::Signals;
 
 use nearfar::{Error, Result};
+
+#[cfg(unix)]
+use super::output;
 
 /// The number of the last one that came; 0 before.
 static SIGNAL: AtomicUsize = AtomicUsize::new(0);
 
-/// Makes the signals set this flag, which [`nearfar::Engine::breathe`] looks at.
+/// Signals that come together count as one: `timeout` sends its own twice.
+#[cfg(unix)]
+const TOGETHER: Duration = Duration::from_millis(300);
+
+/// Makes the signals set this flag, which [`nearfar::Engine::breathe`] looks at. One that comes again ends the process at once,
+/// whatever it does.
 pub(super) fn set(stop: &Arc<AtomicBool>) {
     catch(SIGINT, stop);
     #[cfg(unix)]
-    for signal in [SIGTERM, SIGHUP] {
-        if !is_ignored(signal) {
-            catch(signal, stop);
-        }
+    {
+        let others = [SIGTERM, SIGHUP].into_iter();
+        let others: Vec<i32> = others.filter(|signal| !is_ignored(*signal)).collect();
+        others.iter().for_each(|signal| catch(*signal, stop));
+        end_at_the_second(others);
     }
 }
 
@@ -29,6 +42,28 @@ fn catch(signal: i32, stop: &Arc<AtomicBool>) {
     // What cannot be caught ends the process, as it does by itself.
     flag::register_usize(signal, &SIGNAL, signal as usize)
         .and_then(|_| flag::register(signal, Arc::clone(stop)))
+        .ok();
+}
+
+/// Waits for signals on a thread of its own: the work may be where nobody looks at the flag.
+#[cfg(unix)]
+fn end_at_the_second(others: Vec<i32>) {
+    let Ok(mut signals) = Signals::new(others.into_iter().chain([SIGINT])) else {
+        return;
+    };
+    let wait = move || {
+        let mut first = None;
+        for signal in signals.forever() {
+            let first: &mut Instant = first.get_or_insert_with(Instant::now);
+            if first.elapsed() > TOGETHER {
+                output::remove_temporaries();
+                std::process::exit(128 + signal);
+            }
+        }
+    };
+    std::thread::Builder::new()
+        .name("signals".to_owned())
+        .spawn(wait)
         .ok();
 }
 

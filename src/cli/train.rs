@@ -149,6 +149,24 @@ impl Train {
         })
     }
 
+    /// Sees that what a checkpoint alone names is no pipe, which is waited for without end: it may be from anywhere.
+    fn check_named(&self, named: &Origin, origin: &Origin) -> Result<()> {
+        let there = data::inputs(origin);
+        for name in data::inputs(named)
+            .into_iter()
+            .filter(|name| there.contains(name))
+        {
+            let about = std::fs::metadata(name);
+            if about.is_ok_and(|about| !about.is_file() && !about.is_dir()) {
+                return Err(Error::Data(format!(
+                    "{}: a pipe or a device, which the checkpoint names: name the data with --data",
+                    name.escape_debug()
+                )));
+            }
+        }
+        Ok(())
+    }
+
     /// The data and the settings.
     async fn prepare(&self, found: Option<&Found>) -> Result<(Dataset, TrainConfig)> {
         if let Some(found) = found {
@@ -156,6 +174,7 @@ impl Train {
             let mut config = checkpoint.config().clone();
             config.steps = self.more_steps()?.unwrap_or(config.steps);
             let origin = self.origin(Some(checkpoint.origin()))?;
+            self.check_named(checkpoint.origin(), &origin)?;
             return Ok((data::read(&origin, config.data_seed()).await?, config));
         }
         // The sample depends on the seed, the defaults on the data: the seed is read first.
@@ -203,6 +222,11 @@ impl Train {
         let folder =
             out.map(|out| Folder::create(out, nearfar::folder_names(), &data::inputs(&origin)));
         let folder = folder.transpose()?;
+        let _lock = folder.as_ref().map(Folder::lock);
+        // The run that goes on has its own folder.
+        if let Some(folder) = folder.as_ref().filter(|_| self.out.is_some()) {
+            checkpoints::check_own(folder)?;
+        }
         data::describe(&dataset, &config, engine.info());
         if !dataset.name.starts_with("sample:") {
             let proposed = Recipe::proposed(&dataset.name, dataset.shape());
@@ -237,6 +261,9 @@ impl Train {
         // In another folder than its own it is new.
         let here = found.as_ref().filter(|_| self.out.is_none());
         let mut checkpoints = out.map(|out| Checkpoints::new(out, every, origin.clone(), here));
+        // A checkpoint of an earlier version is as large as its run was long.
+        drop(checkpoint);
+        drop(found);
         for warning in run.warnings() {
             note_line(format_args!("warning: {warning}"));
         }
@@ -400,7 +427,7 @@ fn results(taken: Taken, report: &RunReport) -> Result<Results> {
 }
 
 fn write(results: &Results, mut folder: Folder) -> Result<()> {
-    for file in nearfar::folder(results)? {
+    nearfar::folder(results, |file| {
         match folder.write(&file.path, &file.bytes) {
             // It is the largest, and the rest is worth as much without it.
             Err(error) if file.path == CHECKPOINT => note_line(format_args!(
@@ -408,7 +435,8 @@ fn write(results: &Results, mut folder: Folder) -> Result<()> {
             )),
             written => written?,
         }
-    }
+        Ok(())
+    })?;
     folder.finish()
 }
 

@@ -5,7 +5,8 @@ use std::rc::Rc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Baseline, Run};
+use super::history::{self, Thinned};
+use super::{Baseline, Run, is_better, sound};
 use crate::checkpoint::{self, ArrayReader, ArrayWriter, damaged};
 use crate::config::TrainConfig;
 use crate::dataset::{Columns, Dataset, Missing};
@@ -72,7 +73,10 @@ fn file_name(text: &str) -> String {
     // Behind the colon of a Windows disk.
     let array = text.char_indices().find(|(at, c)| *at > 1 && *c == ':');
     let (path, array) = text.split_at(array.map_or(text.len(), |(at, _)| at));
-    let name = path.rsplit(['/', '\\']).next().unwrap_or(path);
+    // Elsewhere a backslash may be a part of a name.
+    let is_windows = path.get(1..3) == Some(":\\") || path.starts_with("\\\\");
+    let folders: &[char] = if is_windows { &['/', '\\'] } else { &['/'] };
+    let name = path.rsplit(folders).next().unwrap_or(path);
     format!("{name}{array}")
 }
 
@@ -111,6 +115,7 @@ pub(super) struct Data {
 #[derive(Debug, Serialize, Deserialize)]
 struct Saved {
     elapsed_ms: f64,
+    #[serde(deserialize_with = "history::few")]
     evaluations: Vec<Evaluation>,
     baseline: Option<Baseline>,
     head: Option<Scores>,
@@ -135,12 +140,24 @@ impl<'a> Checkpoint<'a> {
             ))
         })?;
         said.config.check()?;
-        let elapsed_ms = said.run.elapsed_ms;
-        if !(elapsed_ms.is_finite() && elapsed_ms >= 0.0) {
-            return Err(damaged("its time is no time"));
+        let (run, done) = (&said.run, said.trainer.step);
+        if done > said.config.steps {
+            return Err(damaged("it did more steps than its settings ask for"));
         }
+        let baseline = run.baseline.iter();
+        let baseline = baseline.flat_map(|of| [Some(&of.raw), of.linear.as_ref()]);
+        let all = baseline.chain([run.head.as_ref()]).flatten();
+        sound::elapsed(run.elapsed_ms)
+            .and_then(|()| sound::evaluations(&run.evaluations, done))
+            .and_then(|()| all.into_iter().try_for_each(sound::scores))
+            .map_err(damaged)?;
         let arrays = ArrayReader::new(arrays)?;
         Ok(Self { said, arrays })
+    }
+
+    /// Whether bytes begin as a checkpoint does, or are the start of one that was cut.
+    pub fn begins(bytes: &[u8]) -> bool {
+        checkpoint::begins(bytes)
     }
 
     /// Steps done.
@@ -186,9 +203,12 @@ impl<'a> Checkpoint<'a> {
         let same = *engine == device.engine && *adapter == device.adapter;
         (!same).then(|| {
             format!(
-                "the run began on {engine} ({adapter}) and goes on on {} ({}): its numbers may differ in their last bits from those \
-                 of a run that was never stopped",
-                device.engine, device.adapter
+                "the run began on {} ({}) and goes on on {} ({}): its numbers may differ in their last bits from those of a run \
+                 that was never stopped",
+                quote::cut(engine),
+                quote::said(adapter),
+                device.engine,
+                device.adapter
             )
         })
     }
@@ -246,7 +266,7 @@ impl Run {
             trainer,
             run: Saved {
                 elapsed_ms: self.elapsed_ms,
-                evaluations: self.evaluations.clone(),
+                evaluations: self.evaluations.to_vec(),
                 baseline: self.baseline,
                 head: self.head,
                 verdict: self.verdict.clone(),
@@ -286,24 +306,29 @@ impl Run {
                 quoted(&said.data.name)
             )));
         }
-        let history = history(arrays)?;
+        let (done, every) = (said.trainer.step, said.config.evaluate_every);
+        let history = taken(arrays, done)?;
+        let mut evaluations = Thinned::default();
+        for evaluation in &said.run.evaluations {
+            evaluations.push_evaluation(evaluation.clone(), every, is_better);
+        }
         let config = said.config.clone();
         let centres = said.trainer.centres;
         let mut trainer = Trainer::to_restore(engine, dataset, config, centres).await?;
         trainer.restore(&said.trainer, arrays).await?;
         let Saved {
             elapsed_ms,
-            evaluations,
             baseline,
             head,
             verdict,
             compared,
             warnings,
             axes,
+            ..
         } = &said.run;
         Ok(Self {
             history,
-            evaluations: evaluations.clone(),
+            evaluations,
             baseline: *baseline,
             head: *head,
             verdict: verdict.clone(),
@@ -352,12 +377,19 @@ fn numbers(report: &StepReport) -> [u64; NUMBERS] {
     ]
 }
 
-/// The steps that were saved.
-fn history(arrays: &ArrayReader<'_>) -> Result<Vec<StepReport>> {
-    let losses: Vec<f64> = arrays.array(LOSSES)?;
-    let counts: Vec<u64> = arrays.exactly(COUNTS, losses.len() * NUMBERS)?;
-    let (counts, _) = counts.as_chunks::<NUMBERS>();
-    let report = |(loss, numbers): (f64, &[u64; NUMBERS])| {
+/// The steps that were saved, of a run that did so many. Earlier versions saved all of them, however many: they are read one by one.
+fn taken(arrays: &ArrayReader<'_>, done: u64) -> Result<Thinned<StepReport>> {
+    let losses = arrays.each::<f64>(LOSSES)?;
+    let mut counts = arrays.each::<u64>(COUNTS)?;
+    if counts.len() != losses.len() * NUMBERS {
+        return Err(damaged(format_args!(
+            "it has the losses of {} steps and {} counts",
+            losses.len(),
+            counts.len()
+        )));
+    }
+    let (mut history, mut before) = (Thinned::default(), None);
+    for loss in losses {
         let [
             step,
             of_pairs,
@@ -370,12 +402,12 @@ fn history(arrays: &ArrayReader<'_>) -> Result<Vec<StepReport>> {
             active,
             memory_bytes,
             pml_bytes,
-        ] = *numbers;
+        ] = std::array::from_fn::<u64, NUMBERS, _>(|_| counts.next().unwrap_or_default());
         let of = match of_pairs {
             0 => Tuples::Triplets,
             _ => Tuples::Pairs,
         };
-        StepReport {
+        let report = StepReport {
             step,
             loss,
             mining: MiningCounts {
@@ -390,9 +422,12 @@ fn history(arrays: &ArrayReader<'_>) -> Result<Vec<StepReport>> {
             },
             memory_bytes,
             pml_bytes,
-        }
-    };
-    Ok(losses.into_iter().zip(counts).map(report).collect())
+        };
+        sound::step(before, &report, done).map_err(damaged)?;
+        before = Some(step);
+        history.push(report);
+    }
+    Ok(history)
 }
 
 #[cfg(test)]
@@ -407,6 +442,8 @@ mod tests {
             assert_eq!(file_name(&format!("a/b/{name}")), name);
         }
         assert_eq!(file_name("sample:digits"), "sample:digits");
+        assert_eq!(file_name("C:\\data\\rows.csv"), "rows.csv");
+        assert_eq!(file_name("a/\\u{1b}[31m.csv"), "\\u{1b}[31m.csv");
         // Columns, samples, and what a page has: names alone.
         for name in ["obs/cell_type", "sample:digits", "rows.csv", ""] {
             assert_eq!(without_folders(name), name);

@@ -9,43 +9,74 @@ use zip::result::ZipError;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipArchive, ZipWriter};
 
+use super::results::HEAD;
 use super::{CHECKPOINT, TakenFile};
 use crate::dataset::NamedFile;
 use crate::error::{Error, Result};
 use crate::memory::reserve;
 use crate::quote::said;
 
-/// What deflate makes of a byte at most.
-const MAX_DEFLATE_RATIO: u64 = 1032;
+/// How many times smaller than its content a file may be in an archive, beyond [`SMALL_BYTES`]. Ours are as they are, and what
+/// another program packs again does not get smaller than that.
+const MOST_PACKED: u64 = 20;
+const SMALL_BYTES: u64 = 4 << 20;
 
 /// The archive of these files.
 ///
 /// # Errors
 /// [`Error::Io`] where they are more than an archive takes.
 pub fn archive(files: &[TakenFile]) -> Result<Vec<u8>> {
-    let failed = |error: ZipError| Error::Io {
+    let mut archive = NewArchive::new();
+    files.iter().try_for_each(|file| archive.add(file))?;
+    archive.finish()
+}
+
+/// An archive that files are added to.
+pub(super) struct NewArchive(ZipWriter<Cursor<Vec<u8>>>);
+
+fn failed(error: ZipError) -> Error {
+    Error::Io {
         what: "writing the ZIP archive".to_owned(),
         source: error.into(),
-    };
-    let mut archive = ZipWriter::new(Cursor::new(Vec::new()));
-    for file in files {
+    }
+}
+
+impl NewArchive {
+    /// An archive without files.
+    pub(super) fn new() -> Self {
+        Self(ZipWriter::new(Cursor::new(Vec::new())))
+    }
+
+    /// Adds a file.
+    ///
+    /// # Errors
+    /// As [`archive()`].
+    pub(super) fn add(&mut self, file: &TakenFile) -> Result<()> {
         let large = file.bytes.len() as u64 >= u64::from(u32::MAX);
         let options = SimpleFileOptions::default()
             .compression_method(CompressionMethod::Stored)
             .large_file(large);
-        archive
-            .start_file(file.path.as_str(), options)
-            .map_err(failed)?;
-        let written = archive.write_all(&file.bytes);
-        written.map_err(|source| failed(source.into()))?;
+        let begun = self.0.start_file(file.path.as_str(), options);
+        begun.map_err(failed)?;
+        let written = self.0.write_all(&file.bytes);
+        written.map_err(|source| failed(source.into()))
     }
-    Ok(archive.finish().map_err(failed)?.into_inner())
+
+    /// All of it.
+    ///
+    /// # Errors
+    /// As [`archive()`].
+    pub(super) fn finish(self) -> Result<Vec<u8>> {
+        Ok(self.0.finish().map_err(failed)?.into_inner())
+    }
 }
 
 /// The ZIP archive of what a run left, open.
 #[derive(Debug)]
 pub struct SavedArchive<R> {
     name: String,
+    /// What stands before the names of its files: nothing, or the folder that was packed.
+    folder: String,
     zip: RefCell<ZipArchive<R>>,
 }
 
@@ -58,6 +89,7 @@ impl<R: Read + Seek> SavedArchive<R> {
         match ZipArchive::new(file) {
             Ok(zip) => Ok(Self {
                 name,
+                folder: folder_in(&zip),
                 zip: RefCell::new(zip),
             }),
             Err(error) => Err(Error::Data(format!(
@@ -80,14 +112,20 @@ impl<R: Read + Seek> SavedArchive<R> {
         let damaged =
             |why: &dyn Display| Error::Data(format!("{}: {file}: {}", self.name, said(why)));
         let mut zip = self.zip.borrow_mut();
-        let mut member = match zip.by_name(file) {
+        let mut member = match zip.by_name(&format!("{}{file}", self.folder)) {
             Ok(member) => member,
             Err(ZipError::FileNotFound) => return Ok(None),
             Err(error) => return Err(damaged(&error)),
         };
         let (packed, size) = (member.compressed_size(), member.size());
-        if size > packed.saturating_mul(MAX_DEFLATE_RATIO) {
-            return Err(damaged(&"it claims to be larger than its bytes can be"));
+        if size
+            > packed
+                .saturating_mul(MOST_PACKED)
+                .saturating_add(SMALL_BYTES)
+        {
+            return Err(damaged(&format_args!(
+                "it claims {size} bytes in {packed}: no file of a run gets that small"
+            )));
         }
         let mut bytes = Vec::new();
         reserve(&mut bytes, size, file)?;
@@ -95,6 +133,20 @@ impl<R: Read + Seek> SavedArchive<R> {
         read.map_err(|error| damaged(&error))?;
         Ok(Some(bytes))
     }
+}
+
+/// The folder of an archive that holds a run, with a slash at its end; nothing where the files are not in one.
+fn folder_in<R: Read + Seek>(zip: &ZipArchive<R>) -> String {
+    let names = zip.file_names().filter_map(Result::ok);
+    let names: Vec<_> = names.collect();
+    let folders = names.iter().filter_map(|name| {
+        let folder = name
+            .strip_suffix(HEAD)
+            .or_else(|| name.strip_suffix(CHECKPOINT))?;
+        (folder.is_empty() || folder.ends_with('/')).then_some(folder)
+    });
+    let outermost = folders.min_by_key(|folder| folder.len());
+    outermost.unwrap_or_default().to_owned()
 }
 
 /// The checkpoint of a saved run: the file itself, or the one in the archive that it is.

@@ -1,5 +1,5 @@
-//! What happened step by step, for other programs: a CSV and JSON Lines, one line a step. A step that was evaluated has its
-//! scores on the same line; the scores before the first step are step 0.
+//! What happened step by step, for other programs: a CSV and JSON Lines, one line a step that is in the history. A step that was
+//! evaluated has its scores on the same line; the scores before the first step are step 0.
 
 use serde_json::{Value, json};
 
@@ -36,30 +36,26 @@ const COLUMNS: [(&str, &str); 20] = [
 ];
 
 /// An object a step: its report, with what was evaluated then.
-fn lines(report: &RunReport) -> Vec<Value> {
+fn lines(report: &RunReport) -> impl Iterator<Item = Value> {
+    let mut steps = report.history.iter().peekable();
     let mut evaluations = report.evaluations.iter().peekable();
-    let mut lines = Vec::new();
-    let mut line = |step: u64, taken: Value| {
-        let mut line = taken;
-        while let Some(evaluation) = evaluations.next_if(|evaluation| evaluation.step <= step) {
-            let scores = json!(evaluation);
-            if let (Value::Object(line), Value::Object(scores)) = (&mut line, scores) {
-                line.extend(scores);
-            }
+    std::iter::from_fn(move || {
+        // Of a long run not every step is there, and maybe not the one after which it was evaluated.
+        let next = [
+            steps.peek().map(|taken| taken.step),
+            evaluations.peek().map(|evaluation| evaluation.step),
+        ];
+        let step = next.into_iter().flatten().min()?;
+        let taken = steps.next_if(|taken| taken.step == step);
+        let evaluation = evaluations.next_if(|evaluation| evaluation.step == step);
+        let mut line = json!(taken);
+        match (&mut line, evaluation.map(|evaluation| json!(evaluation))) {
+            (Value::Object(line), Some(Value::Object(scores))) => line.extend(scores),
+            (line, Some(scores)) => *line = scores,
+            (_, None) => {}
         }
-        lines.push(line);
-    };
-    if report
-        .evaluations
-        .first()
-        .is_some_and(|first| first.step == 0)
-    {
-        line(0, json!({ "step": 0 }));
-    }
-    for taken in &report.history {
-        line(taken.step, json!(taken));
-    }
-    lines
+        Some(line)
+    })
 }
 
 /// JSON Lines.

@@ -27,9 +27,12 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use archive::NewArchive;
 pub use archive::{SavedArchive, archive, saved_run};
 pub use head::Head;
-pub use results::{Results, RowsOf, SideRows};
+#[cfg(not(target_family = "wasm"))]
+pub use results::is_history;
+pub use results::{HISTORY, Results, RowsOf, SideRows};
 pub use settings::{IMAGINED, Link, link, link_pairs};
 pub use taken::Taken;
 
@@ -203,8 +206,8 @@ impl Piece {
                 "The run itself: drop it on the page, or `nearfar train --resume` it, to look at it again and to go on"
             }
             Self::History => "All steps, scores and warnings (JSON)",
-            Self::HistoryCsv => "Every step with its scores, as a table (CSV)",
-            Self::HistoryJsonl => "Every step with its scores, a line each (JSON Lines)",
+            Self::HistoryCsv => "The steps with their scores, as a table (CSV)",
+            Self::HistoryJsonl => "The steps with their scores, a line each (JSON Lines)",
             Self::Memory => "What the cross-batch memory holds (NPZ)",
             Self::Npy => "Embeddings of the rows (NPY)",
             Self::Labels => "The class of each row (CSV)",
@@ -259,7 +262,11 @@ impl Piece {
             rows.ok_or_else(|| missing("the embeddings of the rows are not there"))
         };
         match self {
-            Self::Zip => one("nearfar.zip", archive::archive(&folder(results)?)?),
+            Self::Zip => {
+                let mut archive = NewArchive::new();
+                folder(results, |file| archive.add(&file))?;
+                one("nearfar.zip", archive.finish()?)
+            }
             Self::Safetensors => one(results::HEAD, results.head.to_safetensors(config.distance)),
             Self::Onnx => one("head.onnx", onnx::file(&results.head, config.distance)),
             Self::SentenceTransformers => {
@@ -410,40 +417,45 @@ impl FromStr for RowsOf {
     }
 }
 
-/// What a folder of results holds, and the archive: what is small, and the test side.
+/// What a folder of results holds, and the archive: what is small, and the test side. The head is the first: whatever cannot be
+/// made for want of memory comes after it.
 const IN_FOLDER: [Piece; 16] = [
-    Piece::Card,
-    Piece::Report,
-    Piece::Settings,
-    Piece::Link,
-    Piece::History,
-    Piece::HistoryCsv,
-    Piece::HistoryJsonl,
     Piece::Safetensors,
+    Piece::Linear,
     Piece::Onnx,
     Piece::SentenceTransformers,
-    Piece::Linear,
+    Piece::Settings,
+    Piece::Link,
+    Piece::Card,
     Piece::Torchrun,
     Piece::Memory,
     Piece::Checkpoint,
     Piece::Npy,
     Piece::Labels,
+    Piece::Report,
+    Piece::History,
+    Piece::HistoryCsv,
+    Piece::HistoryJsonl,
 ];
 
-/// The files of a folder of results: of each piece of it that there is, each file once.
+/// Makes the files of a folder of results, one after the other: those of each piece of it that there is, each file once.
 ///
 /// # Errors
-/// [`Error::Io`] where a file cannot be written to memory.
-pub fn folder(results: &Results) -> Result<Vec<TakenFile>> {
-    let mut files: Vec<TakenFile> = Vec::new();
+/// What `take` says; [`Error::Io`] and [`Error::NoMemory`] where a file cannot be written to memory.
+pub fn folder(results: &Results, mut take: impl FnMut(TakenFile) -> Result<()>) -> Result<()> {
+    let mut taken: Vec<String> = Vec::new();
+    let mut take = |file: TakenFile| match taken.contains(&file.path) {
+        true => Ok(()),
+        false => {
+            taken.push(file.path.clone());
+            take(file)
+        }
+    };
     for piece in IN_FOLDER {
         match piece.made(results) {
             Ok(made) => {
                 made.iter().try_for_each(read_back::check)?;
-                let new = made
-                    .into_iter()
-                    .filter(|file| files.iter().all(|other| other.path != file.path));
-                files.extend(new.collect::<Vec<_>>());
+                made.into_iter().try_for_each(&mut take)?;
             }
             // What the run has not is no part of what it leaves.
             Err(Error::Data(_) | Error::Config(_)) => {}
@@ -451,12 +463,10 @@ pub fn folder(results: &Results) -> Result<Vec<TakenFile>> {
         }
     }
     // Which rows are on which side is known without a script, too.
-    if let Some(sides) = &results.sides
-        && files.iter().all(|file| file.path != results::SIDES)
-    {
-        files.push(TakenFile::new(results::SIDES, sides.clone()));
-    }
-    Ok(files)
+    let sides = results.sides.as_ref();
+    sides.map_or(Ok(()), |sides| {
+        take(TakenFile::new(results::SIDES, sides.clone()))
+    })
 }
 
 /// Every name that a file of such a folder can have.
@@ -509,7 +519,13 @@ mod tests {
     #[test]
     fn a_folder_has_known_names_each_once_and_its_archive_the_same_bytes() {
         let results = results::tests::small();
-        let files = folder(&results).expect("is made");
+        let mut files = Vec::new();
+        let made = folder(&results, |file| {
+            files.push(file);
+            Ok(())
+        });
+        made.expect("is made");
+        assert_eq!(files[0].path, results::HEAD);
         let names = folder_names();
         let mut paths: Vec<&String> = files.iter().map(|file| &file.path).collect();
         assert!(paths.iter().all(|path| names.contains(path)), "{paths:?}");

@@ -1,5 +1,6 @@
 //! [`Results`]: everything that is taken home, from a run or from the folder that a run left.
 
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 use super::head::Head;
@@ -15,12 +16,28 @@ use crate::rows_to_check::RowsToCheck;
 use crate::run::RunReport;
 
 /// The names of files that results are read from again.
-pub(super) const HISTORY: &str = "history.json";
+pub const HISTORY: &str = "history.json";
 pub(super) const HEAD: &str = "head.safetensors";
 pub(super) const LINEAR: &str = "linear.safetensors";
 pub(super) const MEMORY: &str = "memory.npz";
 pub(super) const SIDES: &str = "sides.npy";
 pub(super) const DATA: &str = "nearfar_data.npz";
+
+/// Whether a file is the history of a run, by what it holds; little of it is held at once.
+#[cfg(not(target_family = "wasm"))]
+pub fn is_history(path: &std::path::Path) -> bool {
+    /// What every history has.
+    #[derive(Deserialize)]
+    #[expect(dead_code, reason = "that they are there is all that counts")]
+    struct Parts {
+        steps: u64,
+        config: IgnoredAny,
+        history: IgnoredAny,
+        evaluations: IgnoredAny,
+    }
+    let file = std::fs::File::open(path).map(std::io::BufReader::new);
+    file.is_ok_and(|file| serde_json::from_reader::<_, Parts>(file).is_ok())
+}
 
 /// What all pieces are made of.
 #[derive(Clone, Debug)]
@@ -188,6 +205,9 @@ impl Results {
                 &format!("it does not read as a run: {}", said(error)),
             )
         })?;
+        report
+            .check()
+            .map_err(|fault| refuse(HISTORY, &format!("it is no run's: {fault}")))?;
         let linear = read(LINEAR)?.map(|bytes| head(LINEAR, bytes)).transpose()?;
         let sides = read(SIDES)?;
         let mut results = Self {

@@ -118,7 +118,7 @@ fn plot<'a>(title: &str, lines: &'a [Line]) -> Option<(String, Vec<(&'a Line, &'
 /// The least of 1, 2, 5, 10, .. times a power of ten that is not below.
 fn round_up(most: f64) -> f64 {
     let mut power = 1.0;
-    while power < most {
+    while power < most && power < f64::MAX / 10.0 {
         power *= 10.0;
     }
     while power / 10.0 >= most && power > 1e-12 {
@@ -133,6 +133,9 @@ fn round_up(most: f64) -> f64 {
 
 /// A number of an axis.
 fn short(value: f64) -> String {
+    if value >= 1e15 {
+        return format!("{value:.1e}");
+    }
     for (unit, letter) in [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")] {
         if value >= unit {
             return format!("{}{letter}", value / unit);
@@ -155,10 +158,15 @@ mod tests {
             (1.2, 2.0),
             (7.0, 10.0),
             (1234.0, 2000.0),
+            (0.0, 1e-12 / 5.0),
+            (1.7e308, 1e308),
         ] {
             assert_eq!(round_up(most), end);
         }
-        assert_eq!([0.25, 1500.0, 0.0].map(short), ["0.25", "1.5k", "0"]);
+        assert_eq!(
+            [0.25, 1500.0, 0.0, 1e308].map(short),
+            ["0.25", "1.5k", "0", "1.0e308"]
+        );
     }
 
     #[test]
