@@ -19,7 +19,11 @@ QUICK := CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_OPT_LEVEL=1
 ROOT := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 APT := DEBIAN_FRONTEND=noninteractive apt-get
 
-.PHONY: serve test page hardware wasm-target trunk wasm-bindgen wasm-opt esbuild vulkan python browser
+# How long `make fuzz` looks at each parser, and `make soak` trains.
+FUZZ_SECONDS ?= 300
+SOAK_MINUTES ?= 10
+
+.PHONY: serve test page hardware fuzz soak wasm-target trunk wasm-bindgen wasm-opt esbuild vulkan python browser
 
 serve: wasm-target trunk wasm-bindgen
 	trunk serve
@@ -40,6 +44,21 @@ test: wasm-target trunk wasm-bindgen vulkan python browser
 # A folder to carry to a machine with a GPU, with a release build of what `run` in it starts there.
 hardware: python
 	python3 tests/hardware/collect target/hardware
+
+# Looks for bytes that bring a parser down, five minutes each: 75 in all. It needs a nightly Rust, which alone has what guides it.
+fuzz:
+	@cargo +nightly fuzz --version >/dev/null 2>&1 || { \
+	  echo "Installing a nightly Rust and cargo-fuzz (a few minutes) .."; \
+	  rustup toolchain install nightly --profile minimal && $(QUICK) cargo install cargo-fuzz --locked || \
+	    { echo "They may not be installed here: run 'rustup toolchain install nightly' and 'cargo install cargo-fuzz' where they may."; exit 1; }; }
+	for target in $$(ls fuzz/fuzz_targets | sed 's/\.rs$$//'); do \
+	  cargo +nightly fuzz run $$target --sanitizer none -- -malloc_limit_mb=64 -rss_limit_mb=512 -max_total_time=$(FUZZ_SECONDS); \
+	done
+
+# Trains without end on both engines, and prints what the process holds.
+soak: vulkan python
+	cargo build --release --bin nearfar
+	python3 tests/soak/run target/release/nearfar --minutes $(SOAK_MINUTES)
 
 wasm-target:
 	@rustup target list --installed | grep -q wasm32-unknown-unknown || { \

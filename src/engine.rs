@@ -489,11 +489,19 @@ impl Engine {
         }
     }
 
-    /// Loses the device on purpose, so that a test can see what is said then.
+    /// Lets a GPU refuse memory after so many times that it is asked, then or from then on, so that a test can see what comes of it.
     #[doc(hidden)]
-    pub fn lose_device(&self) {
+    pub fn refuse_memory(&self, after: Option<u64>, for_good: bool) {
         if let Backend::Gpu(gpu) = &self.backend {
-            gpu.lose();
+            gpu.refuse(after, for_good);
+        }
+    }
+
+    /// Loses the device on purpose, after so many more submits, so that a test can see what comes of it.
+    #[doc(hidden)]
+    pub fn lose_device(&self, after: u64) {
+        if let Backend::Gpu(gpu) = &self.backend {
+            gpu.lose(after);
         }
     }
 }

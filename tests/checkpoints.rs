@@ -415,6 +415,53 @@ fn a_step_that_broke_off_is_not_saved() {
     assert!(refused.to_string().contains("broke off"), "{refused}");
 }
 
+#[test]
+fn a_device_that_is_lost_at_any_of_fifty_moments_costs_nothing_but_the_steps_since_the_last_checkpoint()
+ {
+    let (dataset, config) = (dataset(), config(&[]));
+    let gpu = || open(EngineKind::Gpu, 64 << 20);
+    let mut straight = start(gpu(), &dataset, &config);
+    finish(&mut straight);
+    let expected = end(&mut straight);
+    let submits = straight.engine().submits();
+    drop(straight);
+    let mut chance = Pcg64Mcg::seed_from_u64(5);
+    let (mut kept, mut lost) = (None::<Vec<u8>>, 0);
+    while lost < 50 {
+        // A run goes on wherever the device of the last one was lost; where it came to its end, another one begins.
+        let mut run = match &kept {
+            Some(bytes) => resume(gpu(), &dataset, bytes).expect("goes on"),
+            None => start(gpu(), &dataset, &config),
+        };
+        run.engine()
+            .lose_device(chance.random_range(1..submits / 4));
+        let failed = loop {
+            if run.is_finished() {
+                break None;
+            }
+            match pollster::block_on(run.next(3)) {
+                // Reading the run back may be what the lost device refuses.
+                Ok(_) => match pollster::block_on(run.checkpoint(&Origin::default())) {
+                    Ok(bytes) => kept = Some(bytes),
+                    Err(error) => break Some(error),
+                },
+                Err(error) => break Some(error),
+            }
+        };
+        match failed {
+            Some(error) => {
+                assert!(error.to_string().contains("device was lost"), "{error}");
+                lost += 1;
+            }
+            None => {
+                run.engine().lose_device(u64::MAX);
+                assert_eq!(end(&mut run), expected);
+                kept = None;
+            }
+        }
+    }
+}
+
 /// A checkpoint of a small run at step 12.
 fn small() -> (Rc<Dataset>, Vec<u8>) {
     let dataset = dataset();

@@ -562,7 +562,9 @@ fn a_checkpoint_opens_no_pipe_by_itself() {
 fn a_long_history_of_an_earlier_version_takes_no_memory_by_the_step() {
     let place = folder("long");
     let bytes = saved(&place);
-    let (settings, steps) = (settings(&bytes), 200_000u64);
+    let steps: u64 =
+        std::env::var("NEARFAR_STEPS").map_or(200_000, |steps| steps.parse().expect("a number"));
+    let settings = settings(&bytes);
     let mut said: Value = serde_json::from_slice(&bytes[settings.clone()]).expect("JSON");
     said["trainer"]["step"] = json!(steps);
     said["config"]["steps"] = json!(steps);
@@ -640,7 +642,7 @@ fn a_long_history_of_an_earlier_version_takes_no_memory_by_the_step() {
     let history: Value = serde_json::from_str(&history).expect("JSON");
     let kept = history["history"].as_array().expect("a list");
     assert!(
-        kept.len() <= 16_385 && history["history_one_in"] == json!(16),
+        kept.len() <= 16_385 && history["history_one_in"].as_u64() >= Some(16),
         "{}",
         kept.len()
     );

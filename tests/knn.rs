@@ -354,6 +354,70 @@ fn a_hundred_thousand_plans_stay_within_their_room_and_more_room_refuses_nothing
 }
 
 #[test]
+fn a_million_references_that_do_not_fit_the_budget_are_searched_exactly() {
+    const ROWS: usize = 1_000_000;
+    const DIM: usize = 128;
+    const QUERIES: usize = 16;
+    const K: usize = 10;
+    let mut rng = rng(17);
+    let values: Vec<f32> = (0..ROWS * DIM)
+        .map(|_| rng.random_range(-1.0f32..1.0))
+        .collect();
+    let queries = RowSource::Memory {
+        values: values[..QUERIES * DIM]
+            .iter()
+            .map(|value| value + 0.25)
+            .collect(),
+        dim: DIM,
+    };
+    // f64, and no code of ours.
+    let RowSource::Memory { values: asked, .. } = &queries else {
+        unreachable!("it was made so")
+    };
+    let similarity = |query: &[f32], row: &[f32]| {
+        let (mut dot, mut long, mut far) = (0.0, 0.0, 0.0);
+        for (a, b) in query.iter().zip(row) {
+            let (a, b) = (f64::from(*a), f64::from(*b));
+            (dot, long, far) = (dot + a * b, long + a * a, far + b * b);
+        }
+        dot / (long * far).sqrt()
+    };
+    let expected: Vec<Vec<f64>> = asked
+        .chunks(DIM)
+        .map(|query| {
+            let mut all: Vec<f64> = values
+                .chunks(DIM)
+                .map(|row| similarity(query, row))
+                .collect();
+            all.sort_by(|a, b| b.total_cmp(a));
+            all.truncate(K);
+            all
+        })
+        .collect();
+    let references = RowSource::Memory { values, dim: DIM };
+    for engine in engines() {
+        let budget = engine.ledger().budget_bytes();
+        assert!(budget == 256 << 20 && budget < (4 * ROWS * DIM) as u64);
+        let found = pollster::block_on(async {
+            let mut index = KnnIndex::new(&engine, &references, Some(&queries), K).await?;
+            index.search(Some(&queries), |_, _| {}).await
+        });
+        let found = found.expect("fits");
+        assert!(engine.ledger().peak_bytes() <= budget);
+        let RowSource::Memory { values, .. } = &references else {
+            unreachable!("it was made so")
+        };
+        for (query, (ids, expected)) in found.ids.chunks(K).zip(&expected).enumerate() {
+            for (id, best) in ids.iter().zip(expected) {
+                let row = &values[*id as usize * DIM..][..DIM];
+                let own = similarity(&asked[query * DIM..][..DIM], row);
+                assert!((own - best).abs() < 3e-7, "{query}: {own}, {best}");
+            }
+        }
+    }
+}
+
+#[test]
 fn what_cannot_be_asked_is_said_in_a_sentence() {
     let rows = source(&exact_unit_rows(&mut rng(8), 5), 64);
     let other = source(&[1.0, 0.0, 0.0], 3);

@@ -5,11 +5,12 @@ mod common;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use common::{engines, open};
+use common::{Rng, engines, open, rng};
 use nearfar::{
     Dataset, Engine, EngineKind, Error, KnnIndex, KnnSpec, MemoryPlan, Purpose, Rate, RowSource,
     Run, SelfTest, TrainConfig, Trainer, self_test,
 };
+use rand::RngExt as _;
 
 fn digits(sets: &[&str]) -> (Rc<Dataset>, TrainConfig) {
     let dataset = Dataset::sample("digits", 0).expect("is there");
@@ -84,6 +85,116 @@ fn a_run_holds_exactly_its_plan_at_every_step_and_nothing_after() {
         });
         assert_eq!((ledger.live_bytes(), ledger.returning_bytes()), (0, 0));
     }
+}
+
+/// Settings by chance, of small runs; many of them do not go together.
+fn by_chance(rng: &mut Rng) -> Vec<String> {
+    let losses = [
+        "triplet-margin",
+        "contrastive",
+        "multi-similarity",
+        "nt-xent",
+        "margin",
+        "circle",
+        "lifted-structure",
+        "nca",
+        "sup-con",
+        "proxy-anchor",
+        "proxy-nca",
+        "normalized-softmax",
+        "soft-triple",
+        "arc-face",
+        "generalized-lifted-structure",
+    ];
+    let miners = [
+        "none",
+        "triplet-margin",
+        "batch-hard",
+        "pair-margin",
+        "multi-similarity",
+        "distance-weighted",
+        "batch-easy-hard",
+        "facenet-semihard",
+    ];
+    let samplers = [
+        "shuffled",
+        "m-per-class",
+        "class-balanced",
+        "m-per-class-epoch",
+    ];
+    let mut one = |of: &[&str]| of[rng.random_range(0..of.len())].to_owned();
+    let mut sets = vec![
+        "steps=3".to_owned(),
+        "evaluate_rows=60".to_owned(),
+        "evaluate_queries=30".to_owned(),
+        "test_queries=40".to_owned(),
+        format!("loss.name={}", one(&losses)),
+        format!("miner.name={}", one(&miners)),
+        format!("sampler={}", one(&samplers)),
+    ];
+    for (key, values) in [
+        ("batch_size", &["8", "12", "32", "60"][..]),
+        ("memory_size", &["0", "60", "64", "500"]),
+        ("memory_start_step", &["0", "2"]),
+        ("hidden_layers", &["[]", "[5]", "[16,9]", "[64]"]),
+        ("embedding_size", &["2", "6", "33"]),
+        ("distance", &["cosine", "l2"]),
+        ("dropout", &["0", "0.3"]),
+        ("evaluate_every", &["1", "2", "3"]),
+        ("validation_fraction", &["0", "0.25"]),
+        ("center_gradient", &["true", "false"]),
+        ("standardize", &["true", "false", "auto"]),
+    ] {
+        sets.push(format!("{key}={}", one(values)));
+    }
+    sets
+}
+
+#[test]
+fn two_hundred_runs_by_chance_take_what_was_planned_to_the_byte() {
+    let mut rng = rng(11);
+    let (mut held, mut on_gpu) = (0, 0);
+    while held < 200 {
+        let sets = by_chance(&mut rng);
+        let sets: Vec<&str> = sets.iter().map(String::as_str).collect();
+        let dataset = Rc::new(Dataset::sample("digits", 0).expect("is there"));
+        let config = sets
+            .iter()
+            .try_fold(TrainConfig::default(), |config, set| config.with_set(set));
+        let Ok(config) = config else { continue };
+        // One in twenty on a GPU, which takes longer to open than such a run.
+        let kind = match held % 20 {
+            0 => EngineKind::Gpu,
+            _ => EngineKind::Cpu,
+        };
+        let engine = open(kind, 64 << 20);
+        let (fixed, ledger) = (engine.ledger().live_bytes(), engine.ledger().clone());
+        let plan = match Trainer::plan(&engine.room(), &dataset, &config, &Rate::default()) {
+            Ok(plan) => plan.memory,
+            Err(Error::Config(_) | Error::Data(_)) => continue,
+            Err(error) => panic!("{sets:?}: {error}"),
+        };
+        pollster::block_on(async {
+            let mut run = Run::new(engine, dataset, config)
+                .await
+                .expect("was planned");
+            while !run.is_finished() {
+                match run.next(2).await {
+                    Err(Error::NotFinite { .. }) => break,
+                    next => drop(next.unwrap_or_else(|error| panic!("{sets:?}: {error}"))),
+                }
+            }
+        });
+        assert_eq!(ledger.peak_bytes(), fixed + plan.total_bytes(), "{sets:?}");
+        assert_eq!(
+            (ledger.live_bytes(), ledger.returning_bytes()),
+            (0, 0),
+            "{sets:?}"
+        );
+        held += 1;
+        on_gpu += usize::from(kind == EngineKind::Gpu);
+    }
+    assert!(on_gpu >= 10);
 }
 
 #[test]
@@ -331,7 +442,7 @@ fn a_lost_device_is_a_message() {
     pollster::block_on(async {
         let mut trainer = Trainer::new(engine, dataset, config).await.expect("fits");
         trainer.advance(3).await.expect("steps");
-        trainer.engine().lose_device();
+        trainer.engine().lose_device(0);
         let error = trainer.advance(3).await.expect_err("the device is gone");
         assert!(matches!(error, Error::Device(_)), "{error}");
         assert!(error.to_string().contains("device was lost"), "{error}");

@@ -533,7 +533,14 @@ fn a_million_million_are_counted_within_64_mib_of_scratch() {
         let labels: Vec<u32> = (0..count).map(|_| rng.random_range(0..2)).collect();
         Set::new(values, 64, labels.into_iter())
     };
-    let (anchors, references) = (set(1000), set(31_623));
+    // Of the second each anchor alone has more triplets than an i32 counts.
+    for (anchors, references) in [(1000, 31_623), (100, 92_682)] {
+        count_triplets(&set(anchors), &set(references), LEVELS);
+    }
+}
+
+/// Counts the triplets of exact rows, and holds them against a count by similarity.
+fn count_triplets(anchors: &Set, references: &Set, levels: usize) {
     let engine = open(EngineKind::Cpu, 256 << 20);
     let mined = pollster::block_on(mine(
         &engine,
@@ -545,7 +552,7 @@ fn a_million_million_are_counted_within_64_mib_of_scratch() {
         |_, _| {},
     ))
     .expect("fits");
-    let bank = 31_623 * (4 * 64 + 8);
+    let bank = references.labels.len() as u64 * (4 * 64 + 8);
     assert!(engine.ledger().peak_bytes() <= bank + 16 + (64 << 20));
 
     // Similarities are multiples of 1/32: how many references of each class stand at each.
@@ -557,9 +564,9 @@ fn a_million_million_are_counted_within_64_mib_of_scratch() {
         set.values.chunks(64).map(bits).collect()
     };
     let (mut easy, mut semihard, mut hard) = (0u64, 0u64, 0u64);
-    let known = signs(&references);
-    for (anchor, label) in signs(&anchors).iter().zip(&anchors.labels) {
-        let mut at = [[0u64; LEVELS]; 2];
+    let known = signs(references);
+    for (anchor, label) in signs(anchors).iter().zip(&anchors.labels) {
+        let mut at = [vec![0u64; levels], vec![0u64; levels]];
         for (reference, other) in known.iter().zip(&references.labels) {
             let same = 64 - (anchor ^ reference).count_ones() as usize;
             at[usize::from(label == other)][same] += 1;

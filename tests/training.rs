@@ -219,14 +219,15 @@ fn training_that_makes_it_worse_is_said_to() {
 
 #[test]
 fn the_same_seed_gives_the_same_bytes() {
-    for kind in [EngineKind::Gpu, EngineKind::Cpu] {
+    for (kind, times) in [(EngineKind::Gpu, 4), (EngineKind::Cpu, 20)] {
         let sets = ["steps=60", "memory_size=256"];
         let json = || {
             let mut report = run(open(kind, 256 << 20), "digits", 7, &sets);
             report.elapsed_ms = 0.0;
             serde_json::to_string(&report).expect("plain data")
         };
-        assert_eq!(json(), json());
+        let first = json();
+        assert!((1..times).all(|_| json() == first));
     }
 }
 

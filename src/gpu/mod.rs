@@ -54,6 +54,10 @@ pub struct Gpu {
     fetched: Cell<u64>,
     waits: wait::Waits,
     timer: RefCell<Option<timer::Timer>>,
+    /// After how many more times memory is refused, and whether from then on: by a test alone.
+    refusal: Cell<Option<(u64, bool)>>,
+    /// After how many more submits the device is lost, likewise.
+    loss: Cell<Option<u64>>,
 }
 
 /// An adapter that is not opened yet.
@@ -170,6 +174,8 @@ impl Gpu {
             fetched: Cell::new(0),
             waits: wait::Waits::default(),
             timer: RefCell::default(),
+            refusal: Cell::default(),
+            loss: Cell::default(),
         };
         gpu.measure_round_trip().await?;
         Ok(gpu)
@@ -192,6 +198,19 @@ impl Gpu {
         let memory = self.device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
         let validation = self.device.push_error_scope(wgpu::ErrorFilter::Validation);
         let mut encoder = self.device.create_command_encoder(&Default::default());
+        if let Some((more, for_good)) = self.refusal.get() {
+            self.refusal
+                .set(Some((more.saturating_sub(1), for_good)).filter(|_| more > 0 || for_good));
+            if more == 0 {
+                // No device has a buffer of so many bytes.
+                let _ = self.device.create_buffer(&wgpu::BufferDescriptor {
+                    label: Some("refused"),
+                    size: u64::MAX >> 1,
+                    usage: wgpu::BufferUsages::STORAGE,
+                    mapped_at_creation: false,
+                });
+            }
+        }
         let usage = Usage::STORAGE | Usage::COPY_SRC | Usage::COPY_DST;
         let buffers: Vec<_> = reservations
             .into_iter()
@@ -250,6 +269,12 @@ impl Gpu {
 
     /// Sends command buffers to the device.
     fn send(&self, buffers: impl IntoIterator<Item = wgpu::CommandBuffer>) {
+        if let Some(more) = self.loss.get() {
+            self.loss.set(more.checked_sub(1));
+            if more == 0 {
+                self.device.destroy();
+            }
+        }
         self.queue.submit(buffers);
         self.submits.set(self.submits.get() + 1);
         self.waits.sent();
@@ -364,9 +389,17 @@ impl Gpu {
         Some(buffers.map(|buffer| (buffer.name, buffer.size)).collect())
     }
 
-    /// Loses the device on purpose: what a test needs to see the message.
-    pub fn lose(&self) {
-        self.device.destroy();
+    /// Lets the device refuse memory after so many times that it is asked, then or from then on: what a test needs.
+    pub fn refuse(&self, after: Option<u64>, for_good: bool) {
+        self.refusal.set(after.map(|more| (more, for_good)));
+    }
+
+    /// Loses the device on purpose, after so many more submits: what a test needs to see what comes of it.
+    pub fn lose(&self, after: u64) {
+        match after {
+            0 => self.device.destroy(),
+            _ => self.loss.set(Some(after)),
+        }
     }
 
     /// Blocks natively until submitted work is done and its callbacks have run; in a browser the event loop does that.

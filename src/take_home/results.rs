@@ -356,6 +356,7 @@ pub(super) mod tests {
                 ..TrainConfig::default()
             },
             steps: 2,
+            history_one_in: 1,
             history: vec![step(1, 0.5), step(2, 0.125)],
             evaluations: vec![evaluation(0, 0.25), evaluation(2, 0.75)],
             r#final: Some(Scores {

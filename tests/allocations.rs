@@ -1,0 +1,296 @@
+//! Memory that is refused, once or for good, at each place where it is asked for: an error with numbers, no panic, no abort, nothing
+//! kept back, and the same result the next time. On the host the allocator refuses, on a device its driver.
+#![allow(
+    unsafe_code,
+    reason = "an allocator that refuses can only be installed with it"
+)]
+
+mod common;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::rc::Rc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use common::open;
+use nearfar::{
+    Checkpoint, Choice, Dataset, Engine, EngineKind, Error, KnnIndex, Labelled, NamedFile, Origin,
+    Piece, Result, Results, RowSource, RowsOf, Run, Taken, TrainConfig,
+};
+
+/// Refuses what may be refused, and only that: elsewhere memory that is missing ends a process, which the command line says.
+struct Refusing;
+
+/// Requests that may be refused, so far.
+static ASKED: AtomicU64 = AtomicU64::new(0);
+/// The one that is refused.
+static REFUSED: AtomicU64 = AtomicU64::new(u64::MAX);
+/// Whether all after it are, too.
+static FOR_GOOD: AtomicBool = AtomicBool::new(false);
+
+fn is_refused() -> bool {
+    if !nearfar::may_fail() {
+        return false;
+    }
+    let (asked, refused) = (
+        ASKED.fetch_add(1, Ordering::Relaxed),
+        REFUSED.load(Ordering::Relaxed),
+    );
+    asked == refused || asked > refused && FOR_GOOD.load(Ordering::Relaxed)
+}
+
+// SAFETY: everything is handed on to the system's allocator as it came, or refused, which every caller must expect.
+unsafe impl GlobalAlloc for Refusing {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if is_refused() {
+            return std::ptr::null_mut();
+        }
+        // SAFETY: the caller keeps the contract.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
+        if is_refused() {
+            return std::ptr::null_mut();
+        }
+        // SAFETY: the caller keeps the contract.
+        unsafe { System.realloc(pointer, layout, bytes) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller keeps the contract.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Refusing = Refusing;
+
+/// One test at a time: what is refused is refused to the whole process.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// A piece of work, and all that it gives as bytes.
+type Work<'a> = (&'a str, &'a dyn Fn() -> Result<Vec<u8>>);
+
+/// How often each piece of work may be refused memory, at most: places are spread evenly where there are more.
+const PLACES: u64 = 40;
+
+/// Refuses memory at each place of a piece of work, once and for good; `refuse` arms what refuses, or disarms it, and counts what was
+/// asked since. Gives the refusals that were seen.
+fn refuse_everywhere((what, work): Work<'_>, refuse: &dyn Fn(Option<u64>, bool) -> u64) -> u64 {
+    refuse(None, false);
+    let expected = work().expect("there is memory");
+    let asked = refuse(None, false);
+    assert!(asked > 0, "{what} asks for none");
+    let mut refusals = 0;
+    for for_good in [false, true] {
+        for place in (0..asked).step_by(asked.div_ceil(PLACES) as usize) {
+            refuse(Some(place), for_good);
+            let done = work();
+            refuse(None, false);
+            match done {
+                // What does without is right without.
+                Ok(bytes) => assert!(bytes == expected, "{what}, {place}: another result"),
+                Err(Error::NoMemory { .. } | Error::Device(_)) => refusals += 1,
+                Err(error) => panic!("{what}, {place}: {error}"),
+            }
+        }
+        assert!(
+            work().expect("there is memory again") == expected,
+            "{what}: another result afterwards"
+        );
+    }
+    refusals
+}
+
+fn digits() -> (Rc<Dataset>, TrainConfig) {
+    let dataset = Dataset::sample("digits", 0).expect("is there");
+    let sets = [
+        "steps=6",
+        "evaluate_every=3",
+        "batch_size=12",
+        "memory_size=60",
+        "hidden_layers=[8]",
+        "embedding_size=6",
+        "evaluate_queries=40",
+        "evaluate_rows=80",
+        "test_queries=60",
+    ];
+    let config = sets.iter().fold(TrainConfig::default(), |config, set| {
+        config.with_set(set).expect("sets")
+    });
+    (Rc::new(dataset), config)
+}
+
+async fn finish(run: &mut Run) -> Result<Vec<u8>> {
+    while !run.is_finished() {
+        run.next(2).await?;
+    }
+    let layers = run.trainer().weights().await?;
+    let values = layers
+        .iter()
+        .flat_map(|layer| layer.weight.iter().chain(&layer.bias));
+    let mut bytes: Vec<u8> = values.flat_map(|value| value.to_le_bytes()).collect();
+    let mut report = run.report();
+    report.elapsed_ms = 0.0;
+    report.memory = nearfar::MemoryReport::default();
+    bytes.extend(serde_json::to_vec(&report).expect("plain data"));
+    Ok(bytes)
+}
+
+#[test]
+fn the_host_may_refuse_memory_anywhere() {
+    let _turn = TURN.lock().expect("nobody fails while holding it");
+    let refuse = |place: Option<u64>, for_good: bool| {
+        REFUSED.store(u64::MAX, Ordering::Relaxed);
+        FOR_GOOD.store(for_good, Ordering::Relaxed);
+        let asked = ASKED.swap(0, Ordering::Relaxed);
+        REFUSED.store(place.unwrap_or(u64::MAX), Ordering::Relaxed);
+        asked
+    };
+    let (dataset, config) = digits();
+    let engine = || open(EngineKind::Cpu, 64 << 20);
+    let train = || {
+        pollster::block_on(async {
+            finish(&mut Run::new(engine(), Rc::clone(&dataset), config.clone()).await?).await
+        })
+    };
+    let stopped = {
+        let run = pollster::block_on(async {
+            let mut run = Run::new(engine(), Rc::clone(&dataset), config.clone()).await?;
+            while run.step() < 3 {
+                run.next(3).await?;
+            }
+            Ok::<_, Error>(run)
+        });
+        run.expect("there is memory")
+    };
+    let origin = Origin::default();
+    let save = || pollster::block_on(stopped.checkpoint(&origin));
+    let saved = save().expect("there is memory");
+    let resume = || {
+        pollster::block_on(async {
+            let checkpoint = Checkpoint::read(&saved)?;
+            let mut run = Run::resume(engine(), Rc::clone(&dataset), &checkpoint).await?;
+            finish(&mut run).await
+        })
+    };
+    let rows = |count: usize| RowSource::Memory {
+        values: (0..count * 12).map(|i| (i * 31 % 17) as f32).collect(),
+        dim: 12,
+    };
+    let (references, queries) = (rows(3000), rows(40));
+    let search = || {
+        pollster::block_on(async {
+            let engine = engine();
+            let mut index = KnnIndex::new(&engine, &references, Some(&queries), 7).await?;
+            let found = index.search(Some(&queries), |_, _| {}).await?;
+            Ok(found.ids.iter().flat_map(|id| id.to_le_bytes()).collect())
+        })
+    };
+    let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/trees.csv");
+    let file = NamedFile::read(corpus.as_ref()).expect("is there");
+    let table = || {
+        let rows = Labelled::read(&file, None, Choice::default())?;
+        let dataset = Dataset::new(rows)?;
+        Ok(dataset.class_names.join(",").into_bytes())
+    };
+    let take_home = || {
+        pollster::block_on(async {
+            let checkpoint = Checkpoint::read(&saved)?;
+            let mut run = Run::resume(engine(), Rc::clone(&dataset), &checkpoint).await?;
+            finish(&mut run).await?;
+            let mut taken = Taken::of(&mut run).await?;
+            taken.embed(&mut run, RowsOf::Test).await?;
+            let results = Results::new(taken)?;
+            let files = Piece::Onnx.files(&results)?;
+            let rows = Piece::Npy.files(&results)?;
+            Ok([&files[0].bytes[..], &rows[0].bytes].concat())
+        })
+    };
+    let mut seen = 0;
+    for work in [
+        ("training", &train as &dyn Fn() -> Result<Vec<u8>>),
+        ("going on", &resume),
+        ("searching", &search),
+        ("reading a table", &table),
+        ("taking home", &take_home),
+    ] {
+        let refusals = refuse_everywhere(work, &refuse);
+        println!("{}: {refusals} refusals", work.0);
+        seen += refusals;
+    }
+    seen += refuse_everywhere(("saving", &save), &refuse);
+    assert!(seen >= 150, "{seen} refusals");
+}
+
+#[test]
+fn a_device_may_refuse_memory_anywhere() {
+    let _turn = TURN.lock().expect("nobody fails while holding it");
+    let (dataset, config) = digits();
+    let gpu = || open(EngineKind::Gpu, 64 << 20);
+    let train = |place: Option<u64>, for_good: bool| {
+        let engine = gpu();
+        engine.refuse_memory(place, for_good);
+        pollster::block_on(async {
+            finish(&mut Run::new(engine, Rc::clone(&dataset), config.clone()).await?).await
+        })
+    };
+    let rows = |count: usize| RowSource::Memory {
+        values: (0..count * 12).map(|i| (i * 31 % 17) as f32).collect(),
+        dim: 12,
+    };
+    let (references, queries) = (rows(3000), rows(40));
+    // One device for all searches: a refusal leaves it as it was.
+    let engine = gpu();
+    let fixed = engine.ledger().live_bytes();
+    let search = |place: Option<u64>, for_good: bool| {
+        engine.refuse_memory(place, for_good);
+        let found = pollster::block_on(async {
+            let mut index = KnnIndex::new(&engine, &references, Some(&queries), 7).await?;
+            let found = index.search(Some(&queries), |_, _| {}).await?;
+            Ok(found.ids.iter().flat_map(|id| id.to_le_bytes()).collect())
+        });
+        engine.refuse_memory(None, false);
+        pollster::block_on(engine.settle()).expect("the device is there");
+        assert_eq!(engine.ledger().live_bytes(), fixed, "nothing is kept back");
+        found
+    };
+    for (what, work) in [
+        (
+            "training",
+            &train as &dyn Fn(Option<u64>, bool) -> Result<Vec<u8>>,
+        ),
+        ("searching", &search),
+    ] {
+        let expected = work(None, false).expect("there is memory");
+        let (mut refusals, mut without) = (0, 0);
+        for place in 0..8 {
+            for for_good in [false, true] {
+                match work(Some(place), for_good) {
+                    Err(Error::Device(why)) => {
+                        assert!(
+                            why.contains("could not provide the memory"),
+                            "{what}: {why}"
+                        );
+                        refusals += 1;
+                    }
+                    Err(error) => panic!("{what}, {place}: {error}"),
+                    Ok(bytes) => {
+                        assert!(bytes == expected, "{what}, {place}: another result");
+                        without += 1;
+                    }
+                }
+            }
+        }
+        // The last places are past its last request.
+        assert!(
+            refusals >= 2 && without >= 2,
+            "{what}: {refusals} refused, {without} not"
+        );
+        assert!(
+            work(None, false).expect("there is memory again") == expected,
+            "{what}"
+        );
+    }
+}
