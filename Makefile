@@ -1,5 +1,5 @@
 # Two commands: `make serve` opens the playground, `make test` runs every test. `make page` builds what can be published, `make
-# hardware` what measures on another machine's GPU. Each installs what is missing first.
+# hardware` what measures on another machine's GPU, `make deny` looks at the dependencies. Each installs what is missing first.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -9,6 +9,7 @@ export TRUNK_SKIP_VERSION_CHECK := true
 export XDG_RUNTIME_DIR ?= /tmp
 
 TRUNK_VERSION := 0.21.14
+DENY_VERSION := 0.20.2
 BINARYEN_VERSION := 132
 ESBUILD_VERSION := 0.28.2
 BINDGEN_VERSION = $(shell grep -A1 '^name = "wasm-bindgen"$$' Cargo.lock | sed -n 's/version = "\(.*\)"/\1/p')
@@ -23,7 +24,7 @@ APT := DEBIAN_FRONTEND=noninteractive apt-get
 FUZZ_SECONDS ?= 300
 SOAK_MINUTES ?= 10
 
-.PHONY: serve test page hardware fuzz soak wasm-target trunk wasm-bindgen wasm-opt esbuild vulkan python browser
+.PHONY: serve test page hardware deny fuzz soak wasm-target trunk cargo-deny wasm-bindgen wasm-opt esbuild vulkan python browser
 
 serve: wasm-target trunk wasm-bindgen
 	trunk serve
@@ -45,6 +46,7 @@ test: wasm-target trunk wasm-bindgen vulkan python browser
 hardware: python
 	python3 tests/hardware/collect target/hardware
 
+<<<<<<< HEAD
 # Looks for bytes that bring a parser down, five minutes each: 75 in all. It needs a nightly Rust, which alone has what guides it.
 fuzz:
 	@cargo +nightly fuzz --version >/dev/null 2>&1 || { \
@@ -59,6 +61,13 @@ fuzz:
 soak: vulkan python
 	cargo build --release --bin nearfar
 	python3 tests/soak/run target/release/nearfar --minutes $(SOAK_MINUTES)
+=======
+# Holds the dependencies to deny.toml. What is known against them stands in a database on GitHub, which not every network reaches.
+deny: cargo-deny
+	cargo deny --workspace --locked check -D unmatched-skip -D unnecessary-skip bans licenses sources
+	@if cargo deny fetch db 2>/dev/null; then cargo deny --workspace --locked check advisories; \
+	else echo "Advisories were NOT checked: their database could not be fetched. Run make deny where GitHub can be reached."; fi
+>>>>>>> supply-work
 
 wasm-target:
 	@rustup target list --installed | grep -q wasm32-unknown-unknown || { \
@@ -71,6 +80,12 @@ trunk:
 	  echo "Installing trunk $(TRUNK_VERSION), which builds the page (seconds with cargo-binstall, else 2 to 7 minutes) .."; \
 	  $(BINSTALL) --force trunk@$(TRUNK_VERSION) 2>/dev/null || $(QUICK) cargo install trunk --version $(TRUNK_VERSION) --locked --force || \
 	    { echo "trunk may not be installed here: run 'cargo install trunk --version $(TRUNK_VERSION) --locked' where it may."; exit 1; }; }
+
+cargo-deny:
+	@cargo deny --version 2>/dev/null | grep -q ' $(DENY_VERSION)$$' || { \
+	  echo "Installing cargo-deny $(DENY_VERSION), which looks at dependencies (seconds with cargo-binstall, else 2 to 5 minutes) .."; \
+	  $(BINSTALL) --force cargo-deny@$(DENY_VERSION) 2>/dev/null || $(QUICK) cargo install cargo-deny --version $(DENY_VERSION) --locked --force || \
+	    { echo "cargo-deny may not be installed here: run 'cargo install cargo-deny --version $(DENY_VERSION) --locked' where it may."; exit 1; }; }
 
 wasm-bindgen:
 	@wasm-bindgen --version 2>/dev/null | grep -q ' $(BINDGEN_VERSION)$$' || { \

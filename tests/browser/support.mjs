@@ -16,6 +16,7 @@ const types = {
   ".wasm": "application/wasm",
   ".css": "text/css",
   ".svg": "image/svg+xml",
+  ".txt": "text/plain",
 };
 
 /** The first byte of each message, an event or a command, by its name: which of its kind it is, in the order of protocol.rs. */
