@@ -236,15 +236,6 @@ fn columns_of_parquet_that_are_not_read_are_said_with_what_they_hold() {
             ".str[0]",
         ],
     );
-    let shards = folder.display().to_string();
-    refuses(
-        &["train", "--data", &shards],
-        &[
-            "a folder of Parquet files, expected one file",
-            "pd.read_parquet(",
-            "to_parquet(",
-        ],
-    );
 }
 
 #[test]

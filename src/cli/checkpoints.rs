@@ -57,7 +57,9 @@ pub(super) fn seconds(text: &str) -> Result<Duration, String> {
 /// A file that stays where it is, by a name that leads there from any folder; a sample or a column as it was given.
 pub(super) fn lasting(text: &str) -> String {
     let path = Path::new(text);
-    let is_file = !text.starts_with("sample:") && files_of(text).next().is_some();
+    // A folder of Parquet files, and a pattern of their names, are there too.
+    let is_there = path.is_dir() || (text.contains('*') && path.parent().is_some());
+    let is_file = !text.starts_with("sample:") && (is_there || files_of(text).next().is_some());
     let here = std::env::current_dir().ok().filter(|_| is_file);
     let there = here.map(|here| here.join(path));
     let there = there.as_deref().and_then(Path::to_str);

@@ -10,9 +10,10 @@ use super::{files, note_line};
 /// Rows with a class each, and maybe others for the test.
 #[derive(Debug, Args)]
 pub(super) struct DataFiles {
-    /// Rows of numbers: a CSV with a header, JSON Lines, Parquet, an NPY, NPZ, safetensors, AnnData or HDF5 file, each also as .gz,
-    /// or a built-in sample (sample:mirrored, sample:many-classes, sample:digits, sample:cells, sample:large). Of several arrays, or
-    /// lists of numbers a row, one is named after a colon [default: sample:mirrored]
+    /// Rows of numbers: a CSV with a header, JSON Lines, Parquet, an NPY, NPZ, safetensors, AnnData or HDF5 file, each also as .gz;
+    /// a folder of Parquet files, or a pattern of their names ("part-*.parquet"), which are one table; or a built-in sample
+    /// (sample:mirrored, sample:many-classes, sample:digits, sample:cells, sample:large). Of several arrays, or lists of numbers a
+    /// row, one is named after a colon [default: sample:mirrored]
     #[arg(long, value_name = "FILE[:ARRAY]")]
     pub(super) data: Option<String>,
     /// The class of each row: a column (CSV) or array (NPZ, safetensors) of the data by its name, or another file, with a column or

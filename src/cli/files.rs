@@ -121,7 +121,8 @@ fn features(
     }
     // A head knows the list that it was trained on: its features are called after it.
     let format = Format::of(&path.to_string_lossy());
-    let is_typed = matches!(format, Some(Format::JsonLines | Format::Parquet));
+    // A folder is one of Parquet files.
+    let is_typed = path.is_dir() || matches!(format, Some(Format::JsonLines | Format::Parquet));
     let first = names.first().filter(|_| is_typed);
     let choice = Choice {
         features: array.or_else(|| first.and_then(|name| name.strip_suffix("[0]"))),

@@ -19,6 +19,8 @@ use super::arrays::Arrays;
 #[cfg(not(target_arch = "wasm32"))]
 use super::named_file::{self, Opened};
 use super::{Choice, NamedFile, Table, TableReader, Texts, foreign, npy};
+#[cfg(all(feature = "parquet", not(target_arch = "wasm32")))]
+use crate::error::Error;
 use crate::error::Result;
 use crate::working::Working;
 
@@ -37,6 +39,9 @@ pub(super) enum Input<'a> {
         file: File,
         bytes: u64,
     },
+    /// Parquet files that are one table.
+    #[cfg(all(feature = "parquet", not(target_arch = "wasm32")))]
+    Shards(Box<ParquetFile>),
 }
 
 impl<'a> From<&'a NamedFile> for Input<'a> {
@@ -46,13 +51,21 @@ impl<'a> From<&'a NamedFile> for Input<'a> {
 }
 
 impl Input<'_> {
-    /// Opens a file; one from a pipe, and a packed one that is no table of text, are read whole.
+    /// Opens a file; one from a pipe, and a packed one that is no table of text, are read whole. A folder of Parquet files, and a
+    /// pattern of their names such as `part-*.parquet`, are one table.
     ///
     /// # Errors
     /// As [`NamedFile::read`].
     #[cfg(not(target_arch = "wasm32"))]
     pub(super) fn open(path: &Path) -> Result<Self> {
         let name = named_file::shown(path);
+        #[cfg(feature = "parquet")]
+        if let Some((title, files)) = super::parquet::shards(path) {
+            let files: Result<Vec<ParquetFile>> =
+                files.iter().map(|file| ParquetFile::open(file)).collect();
+            let shards = ParquetFile::of_shards(crate::quote::plain(title.chars()), files?);
+            return Ok(Self::Shards(shards.expect("there is a file").into()));
+        }
         let is_text = matches!(
             Format::of(&name),
             None | Some(Format::Table | Format::JsonLines)
@@ -71,6 +84,8 @@ impl Input<'_> {
             Self::Whole(file) => &file.name,
             #[cfg(not(target_arch = "wasm32"))]
             Self::Disk { name, .. } => name,
+            #[cfg(all(feature = "parquet", not(target_arch = "wasm32")))]
+            Self::Shards(shards) => shards.name(),
         }
     }
 
@@ -91,6 +106,8 @@ impl Input<'_> {
                     .map_err(|error| named_file::unreadable(name, &error))?;
                 foreign::refusal(name, &start)
             }
+            #[cfg(all(feature = "parquet", not(target_arch = "wasm32")))]
+            Self::Shards(_) => None,
         };
         refusal.map_or(Ok(()), Err)
     }
@@ -139,6 +156,8 @@ impl Input<'_> {
                     None => TableReader::begin(&name, 0, choice, &[])?.finish(),
                 }
             }
+            #[cfg(all(feature = "parquet", not(target_arch = "wasm32")))]
+            Self::Shards(shards) => shards.table(choice, &say),
         }
     }
 
@@ -149,6 +168,8 @@ impl Input<'_> {
             Self::Whole(file) => ParquetFile::of(file.into_owned()),
             #[cfg(not(target_arch = "wasm32"))]
             Self::Disk { name, file, bytes } => ParquetFile::of_disk(name, file, bytes),
+            #[cfg(not(target_arch = "wasm32"))]
+            Self::Shards(shards) => Ok(*shards),
         }
     }
 
@@ -163,6 +184,8 @@ impl Input<'_> {
                 Self::Whole(file) => Hdf5File::of(file.into_owned())?,
                 #[cfg(not(target_arch = "wasm32"))]
                 Self::Disk { name, file, .. } => Hdf5File::of_disk(name, file)?,
+                #[cfg(all(feature = "parquet", not(target_arch = "wasm32")))]
+                Self::Shards(shards) => return Err(no_arrays(&shards)),
             };
             return read(Arrays::of(&file)?);
         }
@@ -172,6 +195,8 @@ impl Input<'_> {
             Self::Disk { name, file, bytes } => {
                 Cow::Owned(NamedFile::whole(name, Opened::Disk(file, bytes))?)
             }
+            #[cfg(all(feature = "parquet", not(target_arch = "wasm32")))]
+            Self::Shards(shards) => return Err(no_arrays(&shards)),
         };
         read(Arrays::open(&file)?)
     }
@@ -189,6 +214,8 @@ impl Input<'_> {
                 mut file,
                 bytes,
             } => named_file::npy_header(&name, &mut file, bytes)?.read_matrix(&name, file),
+            #[cfg(all(feature = "parquet", not(target_arch = "wasm32")))]
+            Self::Shards(shards) => Err(no_arrays(&shards)),
         }
     }
 
@@ -209,6 +236,14 @@ impl Input<'_> {
                 check(header.label_count(&name)?)?;
                 header.read_labels(&name, file)
             }
+            #[cfg(all(feature = "parquet", not(target_arch = "wasm32")))]
+            Self::Shards(shards) => Err(no_arrays(&shards)),
         }
     }
+}
+
+/// Says that Parquet files are asked for arrays.
+#[cfg(all(feature = "parquet", not(target_arch = "wasm32")))]
+fn no_arrays(shards: &ParquetFile) -> Error {
+    Error::Data(format!("{}: a table, expected arrays", shards.name()))
 }

@@ -6,7 +6,7 @@ use std::io::{ErrorKind, Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
 use super::format::{claimed_bytes, inflate};
-use super::{NamedFile, foreign, npy};
+use super::{NamedFile, npy};
 use crate::error::{Error, Result};
 use crate::quote::plain;
 
@@ -24,23 +24,6 @@ pub(super) enum Opened {
     Pipe(File),
 }
 
-/// What is said of a folder: of one that holds Parquet files, such as `train-00000-of-00002.parquet`, how they become one.
-fn folder(path: &Path, name: &str) -> String {
-    let is_parquet = |entry: std::io::Result<std::fs::DirEntry>| {
-        let name = entry.ok().map(|entry| entry.file_name());
-        name.is_some_and(|name| name.to_string_lossy().ends_with(".parquet"))
-    };
-    let mut entries = std::fs::read_dir(path).into_iter().flatten();
-    match entries.any(is_parquet) {
-        true => format!(
-            "a folder of Parquet files, expected one file: join them with pandas: `import pandas as pd; \
-             pd.read_parquet(\"{0}\").to_parquet(\"joined.parquet\")`",
-            foreign::in_python(name)
-        ),
-        false => "a folder, expected a file: name one that is in it".to_owned(),
-    }
-}
-
 /// Opens a file that ends.
 ///
 /// # Errors
@@ -51,7 +34,9 @@ pub(super) fn open(path: &Path) -> Result<Opened> {
     let failed = |error: std::io::Error| refuse(reason(&error));
     let about = std::fs::metadata(path).map_err(failed)?;
     if about.is_dir() {
-        return Err(refuse(folder(path, &name)));
+        return Err(refuse(
+            "a folder, expected a file: name one that is in it".to_owned(),
+        ));
     }
     if !about.is_file() && !is_pipe(&about) {
         return Err(refuse("a device, expected a file".to_owned()));

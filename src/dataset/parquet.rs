@@ -6,6 +6,7 @@
 mod columns;
 mod pages;
 mod reading;
+mod shards;
 mod source;
 mod thrift;
 
@@ -25,6 +26,8 @@ use crate::working::Working;
 use columns::{Column, Columns, DECIMALS};
 use pages::{Packing, Pages};
 use reading::{Problem, Reading};
+#[cfg(not(target_arch = "wasm32"))]
+pub(super) use shards::shards;
 use source::Source;
 use thrift::{Met, Walk};
 
@@ -55,6 +58,8 @@ pub struct ParquetFile {
     name: String,
     source: Arc<Source>,
     about: ParquetMetaData,
+    /// What it is called with the others, and these, where a table is in several files.
+    shards: Option<(String, Vec<ParquetFile>)>,
 }
 
 /// Where a cell of a row comes from: the columns that are read, or the numbers of the list.
@@ -110,12 +115,29 @@ impl ParquetFile {
             name,
             source: Arc::new(source),
             about,
+            shards: None,
+        })
+    }
+
+    /// Several files as one table of this name: their rows come in this order. Nothing where there are none.
+    pub fn of_shards(name: String, files: impl IntoIterator<Item = Self>) -> Option<Self> {
+        let mut files = files.into_iter();
+        let first = files.next()?;
+        Some(Self {
+            shards: Some((name, files.collect())),
+            ..first
         })
     }
 
     /// Its name.
     pub fn name(&self) -> &str {
-        &self.name
+        self.shards.as_ref().map_or(&self.name, |(name, _)| name)
+    }
+
+    /// The groups of rows that hold any.
+    fn groups(&self) -> Vec<&RowGroupMetaData> {
+        let groups = self.about.row_groups().iter();
+        groups.filter(|group| group.num_rows() != 0).collect()
     }
 
     /// Reads rows and labels, as [`Labelled::read`] does; `say` hears how many rows are read.
@@ -153,9 +175,8 @@ impl ParquetFile {
             mut others,
             index,
         } = Columns::of(self.about.file_metadata());
-        let groups = self.about.row_groups().iter();
-        let groups: Vec<&RowGroupMetaData> = groups.filter(|group| group.num_rows() != 0).collect();
-        let vector = match groups.first() {
+        let others_of = self.shards.as_ref().map_or(&[][..], |(_, files)| files);
+        let vector = match self.groups().first() {
             Some(first) => self.list(first, &read, choice.features)?,
             None => None,
         };
@@ -178,28 +199,40 @@ impl ParquetFile {
             names.push(column.name.clone());
             places.push(Place::Cell(at));
         }
-        let rows = self.check_size(&groups, names.len(), &others)?;
-        let mut builder = Builder::new(&self.name, names, choice.labels).with(&choice.columns());
+        let shards = std::iter::once(self).chain(others_of);
+        let (mut rows, mut bytes) = (0u64, 0u64);
+        for shard in shards.clone() {
+            rows = rows.saturating_add(shard.check_size(&shard.groups(), names.len(), &others)?);
+            bytes = bytes.saturating_add(shard.source.len());
+        }
+        let mut builder = Builder::new(self.name(), names, choice.labels).with(&choice.columns());
         builder.are_text(&are_text);
         if vector.is_some() {
             builder.has_vector();
         }
-        let room = ROOM_BYTES.max(self.source.len().saturating_mul(ROOM_RATIO));
+        let room = ROOM_BYTES.max(bytes.saturating_mul(ROOM_RATIO));
         builder.expect(rows.min(room / (4 * places.len() as u64)));
-        for group in groups {
-            self.read_group(group, &read, dim, &places, &mut builder, &|done| {
-                say(Working {
-                    what: format!("reading {}", self.name),
-                    unit: "rows".to_owned(),
-                    done: done as u64,
-                    total: rows,
-                });
-            })?;
+        for shard in shards {
+            let own = match std::ptr::eq(shard, self) {
+                true => None,
+                false => Some(shards::alike(self, &read, shard)?),
+            };
+            for group in shard.groups() {
+                let columns = own.as_deref().unwrap_or(&read);
+                shard.read_group(group, columns, dim, &places, &mut builder, &|done| {
+                    say(Working {
+                        what: format!("reading {}", self.name()),
+                        unit: "rows".to_owned(),
+                        done: done as u64,
+                        total: rows,
+                    });
+                })?;
+            }
         }
         let mut table = builder.finish(None, None, false)?;
         let taken = read.iter().find(|column| Some(column.leaf) == vector);
-        let note =
-            taken.and_then(|taken| vectors::note(&self.name, &taken.name, choice.features, &lists));
+        let note = taken
+            .and_then(|taken| vectors::note(self.name(), &taken.name, choice.features, &lists));
         note.into_iter().for_each(|note| table.note(note));
         if !index.is_empty() {
             let names = listed(index.iter().map(String::as_str));
