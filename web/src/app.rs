@@ -98,7 +98,7 @@ pub(crate) fn App() -> impl IntoView {
                 <p data-testid="status" role="status" aria-live="polite">{status}</p>
                 <span data-testid="pace">{pace}</span>
                 <Faint state/>
-                <a href="LICENSES.txt" target="_blank">"Licences"</a>
+                <a href="LICENSES.txt" rel="license" target="_blank">"Licences"</a>
             </footer>
         </main>
         <Keys shown=keys_shown/>
