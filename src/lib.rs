@@ -195,9 +195,10 @@ pub use dataset::add_embeddings;
 #[cfg(any(feature = "hdf5", feature = "parquet"))]
 pub use dataset::is_guarded;
 pub use dataset::{
-    Choice, ColumnRole, Columns, Dataset, Format, Labelled, Labels, Marks, Missing, NamedFile,
-    NpyElement, NpzWriter, Role, RowSource, SAMPLES, STREAM_FROM_BYTES, Shape, Side, Sides, Table,
-    TableColumn, TableReader, Texts, group_column, matrix_header, write_matrix,
+    Choice, ColumnRole, Columns, Dataset, Format, Labelled, Labels, LeftOut, Marks, Missing,
+    NamedFile, NpyElement, NpzWriter, Role, RowSource, SAMPLES, STREAM_FROM_BYTES, Shape, Side,
+    Sides, Table, TableColumn, TableReader, Texts, group_column, look_alike, matrix_header,
+    write_matrix,
 };
 #[cfg(not(target_arch = "wasm32"))]
 pub use dataset::{NpyRows, triplets_header};

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use web_time::Instant;
 
 use crate::config::TrainConfig;
-use crate::dataset::{ColumnRole, Dataset, Marks, Missing, RowSource, Side};
+use crate::dataset::{ColumnRole, Dataset, LeftOut, Marks, Missing, RowSource, Side};
 use crate::device::DeviceInfo;
 use crate::embeddings::Embeddings;
 use crate::engine::Engine;
@@ -156,6 +156,12 @@ pub struct DataReport {
     /// The column by which labels of another file were joined to the rows; none where they stand in the same order.
     #[serde(default)]
     pub on: Option<String>,
+    /// Labels that mean that a row has no class, where they were chosen.
+    #[serde(default)]
+    pub unlabelled: Option<Vec<String>>,
+    /// The rows of the file that were left out.
+    #[serde(default)]
+    pub left_out: LeftOut,
     /// The column or array that the labels come from, where the data names one.
     #[serde(default)]
     pub label_column: Option<String>,
@@ -744,6 +750,8 @@ impl Run {
             missing: dataset.missing,
             marks: dataset.marks,
             on: dataset.on.clone(),
+            unlabelled: dataset.unlabelled.clone(),
+            left_out: dataset.left_out.clone(),
             label_column: dataset.label_column.clone(),
             columns: dataset.column_roles(self.trainer.config()),
         }

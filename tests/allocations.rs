@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use common::open;
 use nearfar::{
-    Checkpoint, Choice, Dataset, Engine, EngineKind, Error, KnnIndex, Labelled, NamedFile, Origin,
-    Piece, Result, Results, RowSource, RowsOf, Run, Taken, TrainConfig,
+    Checkpoint, Dataset, EngineKind, Error, KnnIndex, NamedFile, Origin, Piece, Result, Results,
+    RowSource, RowsOf, Run, Taken, TrainConfig,
 };
 
 /// Refuses what may be refused, and only that: elsewhere memory that is missing ends a process, which the command line says.
@@ -188,12 +188,16 @@ fn the_host_may_refuse_memory_anywhere() {
             Ok(found.ids.iter().flat_map(|id| id.to_le_bytes()).collect())
         })
     };
-    let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/trees.csv");
-    let file = NamedFile::read(corpus.as_ref()).expect("is there");
-    let table = || {
-        let rows = Labelled::read(&file, None, Choice::default())?;
-        let dataset = Dataset::new(rows)?;
-        Ok(dataset.class_names.join(",").into_bytes())
+    let packed = nearfar::archive(&[nearfar::TakenFile {
+        path: nearfar::CHECKPOINT.to_owned(),
+        bytes: saved.clone(),
+    }]);
+    let packed = packed.expect("is made");
+    let unpack = || {
+        nearfar::saved_run(NamedFile {
+            name: "a.zip".to_owned(),
+            bytes: packed.clone(),
+        })
     };
     let take_home = || {
         pollster::block_on(async {
@@ -213,7 +217,7 @@ fn the_host_may_refuse_memory_anywhere() {
         ("training", &train as &dyn Fn() -> Result<Vec<u8>>),
         ("going on", &resume),
         ("searching", &search),
-        ("reading a table", &table),
+        ("unpacking", &unpack),
         ("taking home", &take_home),
     ] {
         let refusals = refuse_everywhere(work, &refuse);

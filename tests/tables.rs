@@ -1102,3 +1102,55 @@ fn a_vector_as_text_in_a_cell_is_read_as_a_list_is() {
         assert!(refused.contains(said), "{refused}");
     }
 }
+
+/// A table whose `mass` is below a thousand in its first rows, and above later: with points or commas between thousands.
+fn late_thousands(decimal: &str, thousands: &str) -> String {
+    let mass = |row: usize| match row {
+        150 => format!("95{thousands}612"),
+        _ => (300 + row).to_string(),
+    };
+    let line = |row: usize| format!("{};{decimal};{}\n", mass(row), ["ash", "elm"][row % 2]);
+    let lines: String = (0..200).map(line).collect();
+    format!("mass;width;species\n{lines}")
+}
+
+#[test]
+fn thousands_that_come_after_the_first_rows_are_thousands() {
+    for (decimal, thousands) in [("0,5", "."), ("0.5", ",")] {
+        let table = late_thousands(decimal, thousands);
+        let rows = read(&file("a.csv", &table));
+        let mass = rows
+            .feature_names
+            .iter()
+            .position(|name| name == "mass")
+            .expect("is there");
+        assert_eq!(rows.values[150 * rows.dim + mass], 95_612.0, "{thousands}");
+        assert_eq!(rows.marks.thousands, thousands.chars().next());
+    }
+    // Nothing tells which it is.
+    let table = late_thousands("5", ",");
+    let refused =
+        Labelled::read(&file("a.csv", &table), None, Choice::default()).expect_err("refused");
+    assert!(matches!(refused, Error::TwoReadings(_)), "{refused}");
+}
+
+#[test]
+fn rows_that_are_left_out_keep_the_numbers_of_the_others() {
+    let line = |row: usize| match row % 5 {
+        0 => format!("{row},,ash\n"),
+        1 => format!("{row},{},Unknown\n", row * 7 % 13),
+        _ => format!("{row},{},{}\n", row * 7 % 13, ["ash", "elm"][row % 2]),
+    };
+    let table = format!("a,b,species\n{}", (0..100).map(line).collect::<String>());
+    let choice = Choice {
+        missing: Some(Missing::DropRows),
+        ..Choice::default()
+    };
+    let rows = Labelled::read(&file("a.csv", &table), None, choice).expect("is read");
+    let dataset = Dataset::new(rows).expect("has classes");
+    let kept: Vec<u32> = (0..100).filter(|row| row % 5 > 1).collect();
+    let numbers: Vec<u32> = (0..dataset.rows() as u32)
+        .map(|row| dataset.left_out.in_file(row))
+        .collect();
+    assert_eq!(numbers, kept);
+}

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use nearfar::{
-    Dataset, Embedder, Error, Forecast, Head, Rate, Result, Room, RowSource, add_embeddings,
+    Dataset, Embedder, Error, Forecast, Head, Marks, Rate, Result, Room, RowSource, add_embeddings,
     matrix_header, reserve,
 };
 
@@ -140,6 +140,11 @@ impl Embed {
         if let Some(sample) = self.data.strip_prefix("sample:") {
             return Ok(Dataset::sample(sample, self.seed)?.features);
         }
-        files::rows_for(&self.data, head, self.marks.marks()?)
+        // Written as those that the head was trained on, where nothing else is said.
+        let marks = match self.marks.marks()? {
+            chosen if chosen == Marks::default() => saved::marks(&self.model),
+            chosen => chosen,
+        };
+        files::rows_for(&self.data, head, marks)
     }
 }

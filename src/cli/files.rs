@@ -6,6 +6,7 @@ use clap::Args;
 use nearfar::{
     Choice, Columns, Dataset, Distance, Format, Hdf5File, Head, Labelled, Marks, Missing,
     NamedFile, NpyRows, Result, RowSource, Rows, TableReader, Texts, Working, group_column,
+    look_alike,
 };
 
 use super::data::{ColumnOptions, GroupOption, say_columns};
@@ -206,7 +207,16 @@ impl LabelledFiles {
                 Some(&embeddings),
             )
         });
-        Ok((embeddings, references.transpose()?))
+        let references = references.transpose()?;
+        if let Some(references) = &references {
+            let labels = embeddings.labels.iter().chain(&references.labels);
+            let note = look_alike(labels.map(String::as_str));
+            say(
+                self.references.as_deref().unwrap_or_default(),
+                note.as_slice(),
+            );
+        }
+        Ok((embeddings, references))
     }
 }
 

@@ -4,7 +4,8 @@ use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use nearfar::{Error, Head, NamedFile, Result, Results, SavedArchive};
+use nearfar::{Error, HISTORY, Head, Marks, NamedFile, Result, Results, SavedArchive};
+use serde::Deserialize;
 
 use super::{files, io};
 
@@ -62,6 +63,24 @@ impl Saved {
         };
         Results::read(&name, |name| self.read(name))
     }
+}
+
+/// How numbers were written in the data of a run, by its folder or archive; nothing where a head stands alone.
+pub(super) fn marks(model: &Path) -> Marks {
+    /// Of a history, what is asked for.
+    #[derive(Default, Deserialize)]
+    struct History {
+        data: Data,
+    }
+    #[derive(Default, Deserialize)]
+    struct Data {
+        #[serde(default)]
+        marks: Marks,
+    }
+    let history = Saved::open(model).and_then(|saved| saved.read(HISTORY));
+    let history = history.ok().flatten();
+    let history = history.and_then(|bytes| serde_json::from_slice::<History>(&bytes).ok());
+    history.unwrap_or_default().data.marks
 }
 
 /// Reads a head: a safetensors file, or that of a run's folder or archive.

@@ -43,6 +43,7 @@ pub(super) fn dataset(
         apart: group.map(str::to_owned).into_iter().collect(),
         marks: report.data.marks,
         on: report.data.on.clone(),
+        unlabelled: report.data.unlabelled.clone(),
         ..Columns::default()
     };
     let columns = Some(columns).filter(|_| !data.starts_with("sample:"));

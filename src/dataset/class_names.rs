@@ -33,19 +33,7 @@ pub(super) fn settle(labels: &mut Texts) -> Vec<String> {
     if !merged.is_empty() {
         notes.push(format!("one class, several spellings: {}", few(&merged)));
     }
-    let mut alike: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for one in spellings.keys().filter(|one| one.parse::<f64>().is_err()) {
-        alike.entry(outline(one)).or_default().push(quoted(one));
-    }
-    let alike = alike.into_values().filter(|names| names.len() > 1);
-    let alike: Vec<String> = alike.map(|names| names.join(" and ")).collect();
-    if !alike.is_empty() {
-        notes.push(format!(
-            "classes that differ only in capitals, blanks or a mark at the end, and stay apart: {}; where they are one, write them \
-             alike",
-            few(&alike)
-        ));
-    }
+    notes.extend(look_alike(spellings.keys().map(String::as_str)));
     if spellings
         .iter()
         .any(|(one, written)| written[..] != [one.as_str()])
@@ -53,6 +41,33 @@ pub(super) fn settle(labels: &mut Texts) -> Vec<String> {
         *labels = labels.iter().map(name).collect();
     }
     notes
+}
+
+/// Says which of the names of classes look alike and stay apart, of one file or of several; nothing where none do.
+pub fn look_alike<'a>(names: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    let mut alike: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
+    let words = names
+        .into_iter()
+        .filter(|name| name.parse::<f64>().is_err());
+    for name in words {
+        alike.entry(outline(name)).or_default().insert(name);
+    }
+    let alike = alike.into_values().filter(|names| names.len() > 1);
+    let together = |names: BTreeSet<&str>| {
+        names
+            .into_iter()
+            .map(quoted)
+            .collect::<Vec<_>>()
+            .join(" and ")
+    };
+    let alike: Vec<String> = alike.map(together).collect();
+    (!alike.is_empty()).then(|| {
+        format!(
+            "classes that differ only in capitals, blanks or a mark at the end, and stay apart: {}; where they are one, write them \
+             alike",
+            few(&alike)
+        )
+    })
 }
 
 /// The first of these, and how many more there are.

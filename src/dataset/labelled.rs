@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::input::Input;
 use super::join::Join;
 use super::{
-    Columns, Format, Marks, Missing, Role, RowSource, Table, TableColumn, Texts, arrays,
+    Columns, Format, LeftOut, Marks, Missing, Role, RowSource, Table, TableColumn, Texts, arrays,
     class_names, look, npy, places, roles, unlabelled,
 };
 use crate::error::{Error, Result};
@@ -94,6 +94,10 @@ pub struct Labelled {
     pub marks: Marks,
     /// The column by which labels of another file were joined to the rows; none where they stand in the same order.
     pub on: Option<String>,
+    /// Labels that mean that a row has no class, where they were chosen.
+    pub unlabelled: Option<Vec<String>>,
+    /// The rows of the file that were left out.
+    pub left_out: LeftOut,
     /// The columns in which such cells were filled, and with what.
     pub filled: Vec<(usize, f32)>,
 }
@@ -457,7 +461,9 @@ impl Labelled {
             labels: chosen,
             ..Choice::default()
         };
-        Self::read_labels_of(Input::open(path)?, choice, Beside::Rows(of, rows))
+        let mut read = Self::read_labels_of(Input::open(path)?, choice, Beside::Rows(of, rows))?;
+        read.notes.extend(unlabelled::note(&read.labels));
+        Ok(read)
     }
 
     /// The same, and in the order of the rows where those say which is which.
@@ -545,6 +551,7 @@ impl Labelled {
             .columns
             .and_then(|columns| columns.unlabelled.as_deref());
         unlabelled::settle(self, chosen, missing.is_some())?;
+        self.unlabelled = chosen.map(<[String]>::to_vec);
         self.missing = missing.unwrap_or_default();
         self.missing.apply(self)?;
         self.settle_table();

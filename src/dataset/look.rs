@@ -45,7 +45,7 @@ impl Sample {
         let (dim, count) = (rows.dim, rows.labels.len());
         let most = ((PRODUCTS / dim.max(1)) as f64).sqrt() as usize;
         let most = most.min(ROWS).min(count);
-        if most < FEWEST_ROWS || rows.feature_names.len() != dim {
+        if most < FEWEST_ROWS {
             return None;
         }
         let chosen: Vec<usize> = (0..most).map(|at| at * count / most).collect();
@@ -73,13 +73,6 @@ impl Sample {
     /// Columns that alone tell the class, have one value for each class, or rise through a file that is sorted by class, where the others
     /// tell less.
     fn leaks(&self, rows: &Labelled) -> Option<String> {
-        let is_list = rows
-            .table
-            .iter()
-            .any(|line| line.column.role == Role::Feature && !line.named);
-        if is_list {
-            return None;
-        }
         let tells: Vec<f64> = self
             .columns
             .iter()
@@ -100,10 +93,15 @@ impl Sample {
         if with - without < MATTERS {
             return None;
         }
-        let names: Vec<&str> = suspects
-            .iter()
-            .map(|at| rows.feature_names[*at].as_str())
-            .collect();
+        // Columns of a table can be left out by name; of an array and of a list of numbers a row by making it anew.
+        let is_list = rows.table.iter();
+        let mut is_list = is_list.filter(|line| line.column.role == Role::Feature);
+        let are_named = rows.feature_names.len() == rows.dim && is_list.all(|line| line.named);
+        let name = |at: &usize| match rows.feature_names.get(*at) {
+            Some(name) => name.clone(),
+            None => format!("feature {}", at + 1),
+        };
+        let names: Vec<String> = suspects.iter().map(name).collect();
         let shown: Vec<String> = names.iter().take(LISTED).map(|name| quoted(name)).collect();
         let more = match names.len().saturating_sub(LISTED) {
             0 => String::new(),
@@ -113,12 +111,22 @@ impl Sample {
             1 => ["it", "it", "is"],
             _ => ["them", "they", "are"],
         };
+        let how = match are_named {
+            true => format!("on the command line --ignore \"{}\"", names.join(",")),
+            false => {
+                let places: Vec<String> =
+                    suspects.iter().take(LISTED).map(usize::to_string).collect();
+                format!(
+                    "in NumPy `np.delete(rows, [{}], axis=1)`",
+                    places.join(", ")
+                )
+            }
+        };
         Some(format!(
             "likely leak: {}{more}. With {them} the nearest other row has the same class for {with:.2} of {} rows, without for {without:.2}. \
-             Where {it} {are} known only once the class is, leave {them} out (on the command line --ignore \"{}\")",
+             Where {it} {are} known only once the class is, leave {them} out ({how})",
             shown.join(", "),
-            self.rows.len(),
-            names.join(",")
+            self.rows.len()
         ))
     }
 

@@ -143,6 +143,7 @@ pub(super) fn keep_rows(rows: &mut Labelled, keep: &[bool]) {
         kept += 1;
     }
     rows.values.truncate(kept * dim);
+    rows.left_out.leave_out(keep);
     rows.labels.retain(keep);
     for (_, cells) in &mut rows.columns {
         cells.retain(keep);

@@ -24,6 +24,7 @@ mod join;
 mod json_lines;
 mod labelled;
 mod large;
+mod left_out;
 mod lines;
 mod look;
 mod many_classes;
@@ -57,6 +58,7 @@ use std::collections::{HashMap, HashSet};
 pub use self::parquet::ParquetFile;
 #[cfg(target_arch = "wasm32")]
 pub use blob::BlobRows;
+pub use class_names::look_alike;
 pub use columns::Columns;
 pub use format::Format;
 #[cfg(any(feature = "hdf5", feature = "parquet"))]
@@ -67,6 +69,7 @@ pub use hdf5::Hdf5File;
 pub use hdf5::add_embeddings;
 pub(crate) use labelled::check_squares;
 pub use labelled::{Choice, Labelled, Labels, NamedFile};
+pub use left_out::LeftOut;
 pub use missing::Missing;
 pub use notation::Marks;
 pub(crate) use npy::array_header;
@@ -116,6 +119,10 @@ pub struct Dataset {
     pub marks: Marks,
     /// The column by which labels of another file were joined to the rows; none where they stand in the same order.
     pub on: Option<String>,
+    /// Labels that mean that a row has no class, where they were chosen.
+    pub unlabelled: Option<Vec<String>>,
+    /// The rows of the file that were left out.
+    pub left_out: LeftOut,
     /// The columns in which such cells were filled, and with what.
     pub filled: Vec<(usize, f32)>,
     /// Whether the last rows came from a second file, and are what is tested.
@@ -227,6 +234,8 @@ impl Dataset {
             missing: rows.missing,
             marks: rows.marks,
             on: rows.on,
+            unlabelled: rows.unlabelled,
+            left_out: rows.left_out,
             filled: rows.filled,
             notes: rows.notes,
             ..Self::of(rows.name, features, &rows.labels)?
@@ -252,6 +261,8 @@ impl Dataset {
             missing: Missing::default(),
             marks: Marks::default(),
             on: None,
+            unlabelled: None,
+            left_out: LeftOut::default(),
             filled: Vec::new(),
             joined: false,
             notes: Vec::new(),
@@ -407,9 +418,14 @@ impl Dataset {
             .columns
             .push((split::SIDE_COLUMN.to_owned(), sides.collect()));
         joined.joined = true;
+        let alike = class_names::look_alike(joined.class_names.iter().map(String::as_str));
+        let alike = alike.filter(|note| !joined.notes.contains(note));
+        joined.notes.extend(alike);
         joined.missing = self.missing;
         joined.marks = self.marks;
         joined.on.clone_from(&self.on);
+        joined.unlabelled.clone_from(&self.unlabelled);
+        joined.left_out = self.left_out.before(self.rows(), &other.left_out);
         joined.filled.clone_from(&self.filled);
         Ok(joined)
     }

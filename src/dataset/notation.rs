@@ -141,6 +141,25 @@ impl Seen {
         }
     }
 
+    /// How a column goes on that was written without thousands so far, where `cell` shows otherwise: the first rows of a column may
+    /// all be small. `self` is what it showed, `file` what all columns did.
+    pub(super) fn later(&mut self, file: Self, cell: &str) -> Option<Notation> {
+        let comma = usize::from(cell.contains(','));
+        // A point is a decimal point wherever commas are no decimal commas.
+        if comma == 0 && !(file.has_decimal_commas() && cell.contains('.')) {
+            return None;
+        }
+        let before = *self;
+        self.see(cell);
+        if !self.parts[comma] || before.surely_decimal[comma] {
+            return None;
+        }
+        match self.notation(file.with(*self), true) {
+            Notation::Point | Notation::PointOrComma => None,
+            notation => Some(notation),
+        }
+    }
+
     /// Whether numbers surely have decimal commas and none has a decimal point.
     pub(super) fn has_decimal_commas(self) -> bool {
         self.surely_decimal[1] && !self.surely_decimal[0]
@@ -320,6 +339,47 @@ mod tests {
                 expected,
                 "{cells:?} {beside:?}"
             );
+        }
+    }
+
+    #[test]
+    fn thousands_that_come_late_are_told_as_those_of_the_first_rows() {
+        use Notation::{Thousands, Unsure};
+        let seen = |cells: &[&str]| {
+            let mut seen = Seen::default();
+            cells.iter().for_each(|cell| seen.see(cell));
+            seen
+        };
+        for (first, beside, late, expected) in [
+            (
+                &["320", "212"][..],
+                &["0,5"][..],
+                &["95.612"][..],
+                Some(Thousands('.', Some(','))),
+            ),
+            (
+                &["320", "212"],
+                &["0.5"],
+                &["1,910"],
+                Some(Thousands(',', Some('.'))),
+            ),
+            (&["320", "212"], &[], &["1,910"], Some(Unsure)),
+            (
+                &["320", "212"],
+                &[],
+                &["1,910,000"],
+                Some(Thousands(',', Some('.'))),
+            ),
+            (&["320", "212"], &[], &["95.612"], None),
+            (&["320", "0.5"], &["0,5"], &["95.612"], None),
+            (&["320", "212"], &["0,5"], &["9.5", "95.612"], None),
+            (&["0,5"], &[], &["1,910"], None),
+            (&["320"], &[], &["0,5", "1,910"], None),
+        ] {
+            let mut own = seen(first);
+            let file = own.with(seen(beside));
+            let found = late.iter().find_map(|cell| own.later(file, cell));
+            assert_eq!(found, expected, "{first:?} {beside:?} {late:?}");
         }
     }
 

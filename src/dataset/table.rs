@@ -164,8 +164,9 @@ struct Few {
 #[derive(Debug, Default)]
 struct Column {
     kind: Kind,
-    /// How its numbers are written.
+    /// How its numbers are written, and what its cells show of that.
     notation: Notation,
+    seen: Seen,
     /// Cells of the first rows that are not missing, up to [`LOOKED_AT`], and numbers among them.
     filled: u8,
     numbers: u8,
@@ -282,6 +283,8 @@ pub(super) struct Builder {
     held: Vec<Held>,
     held_bytes: usize,
     are_told: bool,
+    /// What the first rows show of the marks in numbers, where nobody chose them.
+    seen: Option<Seen>,
     /// Columns that have a place in `values`.
     width: usize,
     values: Vec<f32>,
@@ -322,6 +325,7 @@ impl Builder {
             held: Vec::new(),
             held_bytes: 0,
             are_told: false,
+            seen: None,
             width: 0,
             values: Vec::new(),
             rows: 0,
@@ -453,11 +457,10 @@ impl Builder {
         };
         for (column, seen) in self.columns.iter_mut().zip(seen) {
             column.notation = chosen.unwrap_or_else(|| seen.notation(file, commas));
+            column.seen = seen;
         }
-        if chosen.is_none() {
-            let notations = self.columns.iter().map(|column| column.notation);
-            self.marks = file.marks(notations);
-        }
+        // What a person chose holds to the end.
+        self.seen = chosen.is_none().then_some(file);
     }
 
     /// Tells the columns apart by the rows that were held, and takes those.
@@ -554,6 +557,12 @@ impl Builder {
             _ => "",
         };
         if column.place.is_some() {
+            if let (Cell::Text(text), Some(file)) = (cell, self.seen)
+                && matches!(column.notation, Notation::Point | Notation::PointOrComma)
+                && let Some(notation) = column.seen.later(file, text)
+            {
+                column.notation = notation;
+            }
             let number = match cell {
                 Cell::Text(text) => column.notation.read(text),
                 cell => cell.number(),
@@ -628,6 +637,11 @@ impl Builder {
         }
         if !self.are_told {
             self.tell()?;
+        }
+        if let Some(file) = self.seen {
+            let notations = self.columns.iter().map(|column| column.notation);
+            let seen = self.columns.iter().map(|column| column.seen);
+            self.marks = seen.fold(file, Seen::with).marks(notations);
         }
         let headless =
             may_be_headless && is_a_row(&self.first, &self.columns, self.second_rises, self.marks);

@@ -96,14 +96,6 @@ pub(super) fn settle(
             }
         }
     };
-    let named = |labels: &[String]| {
-        let shown: Vec<String> = labels
-            .iter()
-            .take(LISTED)
-            .map(|label| quoted(label))
-            .collect();
-        shown.join(" and ")
-    };
     let unknown = chosen.unwrap_or_default().iter();
     let unknown = unknown.filter(|label| *label != NONE && !used.names.contains(label));
     let unknown: Vec<String> = unknown.cloned().collect();
@@ -111,15 +103,7 @@ pub(super) fn settle(
         rows.notes
             .push(format!("no row is labelled {}", named(&unknown)));
     }
-    if !unsure.is_empty() {
-        rows.notes.push(format!(
-            "{} of {} rows are labelled {}, which may mean that they have no class: on the command line --unlabelled={} leaves them out",
-            used.count(&unsure),
-            rows.labels.len(),
-            named(&unsure),
-            unsure.join(",")
-        ));
-    }
+    rows.notes.extend(used.may_mean_none(&unsure));
     if out.is_empty() {
         return Ok(());
     }
@@ -149,6 +133,23 @@ pub(super) fn settle(
     Ok(())
 }
 
+/// Says which labels mean that rows have no class, or may, where none is left out.
+pub(super) fn note(labels: &Texts) -> Option<String> {
+    let used = Used::of(labels);
+    let marks = marks(&used.names);
+    used.may_mean_none(&[marks.sure, marks.unsure].concat())
+}
+
+/// Labels as they are shown.
+fn named(labels: &[String]) -> String {
+    let shown: Vec<String> = labels
+        .iter()
+        .take(LISTED)
+        .map(|label| quoted(label))
+        .collect();
+    shown.join(" and ")
+}
+
 /// The labels that rows have, and how many rows each.
 struct Used {
     names: Vec<String>,
@@ -165,6 +166,20 @@ impl Used {
         let used = used.filter(|(_, count)| *count > 0);
         let (names, counts) = used.map(|(name, count)| (name.to_string(), count)).unzip();
         Self { names, counts }
+    }
+
+    /// Says that rows with these labels may have no class; nothing where there are none.
+    fn may_mean_none(&self, unsure: &[String]) -> Option<String> {
+        (!unsure.is_empty()).then(|| {
+            format!(
+                "{} of {} rows are labelled {}, which may mean that they have no class: on the command line --unlabelled={} leaves \
+                 them out",
+                self.count(unsure),
+                self.counts.iter().sum::<usize>(),
+                named(unsure),
+                unsure.join(",")
+            )
+        })
     }
 
     fn count(&self, names: &[String]) -> usize {

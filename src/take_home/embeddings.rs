@@ -30,6 +30,7 @@ pub(super) fn listed(dataset: &Dataset, rows: &[u32]) -> TakenFile {
     let mut text = "row,label\n".to_owned();
     for (row, label) in rows.iter().zip(dataset.labels_of(rows)) {
         let class = text::cell(&dataset.class_names[label as usize]).replace('"', "\"\"");
+        let row = dataset.left_out.in_file(*row);
         text.push_str(&format!("{row},\"{class}\"\n"));
     }
     TakenFile::new("picked_rows.csv", text.into_bytes())

@@ -259,7 +259,8 @@ impl Piece {
         let one = |name: &str, bytes| Ok(vec![TakenFile::new(name, bytes)]);
         let rows = || {
             let rows = results.rows.as_ref();
-            rows.ok_or_else(|| missing("the embeddings of the rows are not there"))
+            rows.map(|rows| rows.in_file(&results.report.data.left_out))
+                .ok_or_else(|| missing("the embeddings of the rows are not there"))
         };
         match self {
             Self::Zip => {
@@ -324,28 +325,28 @@ impl Piece {
                     memory.ok_or_else(|| missing("the run had no memory"))?,
                 )
             }
-            Self::Npy => Ok(vec![embeddings::npy(rows()?)]),
-            Self::Labels => Ok(vec![embeddings::labels(rows()?)]),
-            Self::Csv => Ok(vec![embeddings::csv(rows()?)]),
+            Self::Npy => Ok(vec![embeddings::npy(&*rows()?)]),
+            Self::Labels => Ok(vec![embeddings::labels(&*rows()?)]),
+            Self::Csv => Ok(vec![embeddings::csv(&*rows()?)]),
             #[cfg(feature = "parquet")]
-            Self::Parquet => Ok(vec![parquet::file(rows()?)?]),
+            Self::Parquet => Ok(vec![parquet::file(&*rows()?)?]),
             // The page's own wasm only lists it.
             #[cfg(not(feature = "parquet"))]
             Self::Parquet => Err(missing("nothing here writes it")),
-            Self::Projector => Ok(embeddings::projector(rows()?)),
+            Self::Projector => Ok(embeddings::projector(&*rows()?)),
             Self::Neighbours => {
                 let rows = rows()?;
                 let found = rows.neighbours.as_ref();
                 let found = found.ok_or_else(|| missing("nobody looked for them"))?;
                 let name = format!("{}_neighbours.npz", rows.of.name());
-                one(&name, arrays::neighbours(rows, found)?)
+                one(&name, arrays::neighbours(&rows, found)?)
             }
             Self::RowsToCheck => {
                 let rows = rows()?;
                 let check = rows
                     .to_check()
                     .ok_or_else(|| missing("nobody looked for neighbours"))?;
-                Ok(vec![embeddings::to_check(rows, &check)])
+                Ok(vec![embeddings::to_check(&rows, &check)])
             }
         }
     }

@@ -1,12 +1,14 @@
 //! [`Results`]: everything that is taken home, from a run or from the folder that a run left.
 
+use std::borrow::Cow;
+
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 use super::head::Head;
 use super::{CHECKPOINT, Taken, arrays, embeddings};
 use crate::dataset::npy;
-use crate::dataset::{NamedFile, SAMPLES, Side, Sides};
+use crate::dataset::{LeftOut, NamedFile, SAMPLES, Side, Sides};
 use crate::embeddings::Embeddings;
 use crate::error::{Error, Result};
 use crate::knn::Neighbors;
@@ -139,6 +141,17 @@ pub struct SideRows {
 }
 
 impl SideRows {
+    /// The same with the numbers that the rows have in the file, of which some rows were left out.
+    pub(super) fn in_file(&self, left_out: &LeftOut) -> Cow<'_, Self> {
+        if left_out.is_empty() {
+            return Cow::Borrowed(self);
+        }
+        Cow::Owned(Self {
+            rows: self.rows.iter().map(|row| left_out.in_file(*row)).collect(),
+            ..self.clone()
+        })
+    }
+
     /// Rows whose neighbours speak against their label; nothing before [`SideRows::find_neighbours`].
     pub fn to_check(&self) -> Option<RowsToCheck> {
         let found = self.neighbours.as_ref()?;

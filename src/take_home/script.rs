@@ -67,6 +67,10 @@ pub(super) fn script(results: &Results) -> Result<Vec<u8>> {
             literal(&serde_json::json!(report.data.marks.thousands)),
         ),
         ("ON", literal(&serde_json::json!(report.data.on))),
+        (
+            "LEFT_OUT",
+            literal(&serde_json::json!(report.data.left_out)),
+        ),
         ("MISSING", literal(&serde_json::json!(report.data.missing))),
         (
             "FROM_LDA",

@@ -49,6 +49,8 @@ MISSING = @MISSING@
 DECIMAL, THOUSANDS = @DECIMAL@, @THOUSANDS@
 # The column of the data and of a file of labels that says which row is which. None where both are in the same order.
 ON = @ON@
+# The rows of the data that were left out, as they have no class or no number: from, and up to.
+LEFT_OUT = @LEFT_OUT@
 HERE = Path(__file__).resolve().parent
 RANK, WORLD = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
 
@@ -189,12 +191,14 @@ def read(path, labels, features, beside):
     if names is None or len(names) != len(rows):
         sys.exit(f"{path.name}: there is no label for each of its {len(rows)} rows: name a column or a file with --labels")
     beside = [cells.get(name) for name in beside]
+    left_out = {at for start, end in LEFT_OUT for at in range(start, end)}
+    kept = [at for at in range(len(rows)) if at not in left_out]
+    if MISSING == "drop-rows":
+        kept = [at for at in kept if np.isfinite(rows[at]).all() and names[at] not in NO_LABEL]
+    rows, names = rows[kept], [names[at] for at in kept]
+    beside = [column and [column[at] for at in kept] for column in beside]
     if MISSING == "median":
         rows = np.where(np.isfinite(rows), rows, np.nanmedian(np.where(np.isfinite(rows), rows, np.nan), axis=0)).astype("f4")
-    if MISSING == "drop-rows":
-        kept = [at for at, row in enumerate(rows) if np.isfinite(row).all() and names[at] not in NO_LABEL]
-        rows, names = rows[kept], [names[at] for at in kept]
-        beside = [column and [column[at] for at in kept] for column in beside]
     return rows, [str(name) for name in names], beside
 
 
