@@ -6,7 +6,7 @@ const folder = new URL("./", self.location);
 const NAME = `nearfar ${folder.pathname}`;
 // What the page needs to come up, beside what its HTML names; and what is kept when it is used.
 const NEEDED = ["worker.js", "manifest.json"];
-const USED = ["tour.js", "cells.npz", "digits.npy", "nearfar-files.js", "nearfar-files_bg.wasm", "nearfar-bench.js", "nearfar-bench_bg.wasm"];
+const USED = ["tour.js", "earlier.js", "cells.npz", "digits.npy", "nearfar-files.js", "nearfar-files_bg.wasm", "nearfar-bench.js", "nearfar-bench_bg.wasm"];
 // Trunk names a file by its content: under such a name there is never another one. The number has no leading zeros.
 const HASHED = /[\w-]+-[0-9a-f]{9,16}(?:_bg)?\.(?:js|wasm|css|svg)/g;
 

@@ -58,4 +58,9 @@ addEventListener("DOMContentLoaded", async () => {
 
 // The page says so when its worker has come up: from then on, keeping its files is in the way of nothing. Over http from another
 // machine, and in some private windows, there are no service workers: then a network is needed.
-addEventListener("nearfar-up", () => navigator.serviceWorker?.register("offline.js").catch(() => {}), { once: true });
+addEventListener("nearfar-up", async () => {
+  navigator.serviceWorker?.register("offline.js").catch(() => {});
+  // What earlier versions of the page kept; a browser that lists no databases may have some.
+  const kept = await indexedDB.databases?.().catch(() => []);
+  if (kept?.every(({ name }) => !/^nearfar( files)?$/.test(name)) !== true) await import("./earlier.js");
+}, { once: true });
