@@ -144,16 +144,20 @@ impl Slots {
             close(slots);
             let checkpoint = newest.as_deref().map(Checkpoint::read);
             match checkpoint {
-                Some(Ok(checkpoint)) => found.push((last.0, Offer::of(run, &checkpoint))),
+                Some(Ok(checkpoint)) => {
+                    let newer = found.iter().filter(|(number, _)| *number > last.0);
+                    found.insert(newer.count(), (last.0, Offer::of(run, &checkpoint)));
+                }
                 // Another version of the page may read it, and come back.
                 _ if last.0 > 0 && Date::now() - (run as f64) < UNREAD_MS => {}
                 _ => remove(run).await,
             }
         }
-        order::sort_by_key(&mut found, |(number, _)| u64::MAX - number);
         let mut said = Vec::new();
-        let most = if bounded { MOST } else { found.len() };
-        for (_, offer) in found.drain(found.len().min(most)..) {
+        while bounded
+            && found.len() > MOST
+            && let Some((_, offer)) = found.pop()
+        {
             remove(offer.run).await;
             said.push(format!(
                 "{MOST} stopped runs are kept at most: the oldest, on {} at step {}, is gone.",
