@@ -41,7 +41,9 @@
     transaction.commit();
     await new Promise((resolve, reject) => {
       transaction.oncomplete = resolve;
-      transaction.onabort = () => reject(transaction.error);
+      // Firefox says of a full storage that it ended the transaction; nothing else does that here.
+      const why = () => (transaction.error?.name === "AbortError" ? new DOMException("", "QuotaExceededError") : transaction.error);
+      transaction.onabort = () => reject(why());
     });
   };
 
