@@ -30,6 +30,8 @@ const COLUMNS: [&str; 2] = ["features", "ignore"];
 const GROUP: &str = "group";
 /// What others follow, whatever comes first.
 const LEADING: [&str; 3] = [DISTANCE, MINER_DISTANCE, GROUP];
+/// So many settings of a list are refused one by one: each is looked at beside all others.
+const REFUSED: usize = 100;
 /// What says which rows train.
 const SPLITTING: [&str; 5] = [
     "data_seed",
@@ -515,14 +517,27 @@ impl TrainConfig {
     pub fn with_sets(&self, assignments: &[String]) -> (Self, Vec<Error>) {
         let mut config = self.clone();
         let mut left: Vec<&String> = assignments.iter().collect();
+        let known = self.to_value();
         order::sort_by_key(&mut left, |set| match key(set) {
             key if LEADING.contains(&key) => 0,
             key if key.ends_with(".name") => 1,
-            _ => 2,
+            key if key == M_PER_CLASS => 2,
+            // What there is comes before what there is not, however much that is.
+            key => match known.get(key.split('.').next().unwrap_or_default()) {
+                Some(_) => 2,
+                None => 3,
+            },
         });
         loop {
             let (mut waiting, mut problems) = (Vec::new(), Vec::new());
             for set in &left {
+                if problems.len() >= REFUSED {
+                    waiting.push(*set);
+                    let set = quoted(set);
+                    let text = format!("{set} comes after too much that does not hold");
+                    problems.push(Error::Config(text));
+                    continue;
+                }
                 let changed = config.with_set(set);
                 match changed.and_then(|config| config.check().map(|()| config)) {
                     Ok(changed) => config = changed,
@@ -591,7 +606,7 @@ impl TrainConfig {
             (
                 self.hidden_layers.len() <= 4,
                 "hidden_layers",
-                format!("{:?}", self.hidden_layers),
+                cut(&format!("{:?}", self.hidden_layers)),
                 "at most four widths",
             ),
             (
@@ -599,7 +614,7 @@ impl TrainConfig {
                     .iter()
                     .all(|width| (1..=1 << 16).contains(width)),
                 "hidden_layers",
-                format!("{:?}", self.hidden_layers),
+                cut(&format!("{:?}", self.hidden_layers)),
                 "widths between 1 and 65536",
             ),
             (
@@ -999,6 +1014,19 @@ mod tests {
         assert!(problems[0].starts_with("sampler.m is 5"), "{problems:?}");
         assert!(problems[1].contains("no setting `stepss`"), "{problems:?}");
         assert!(problems[2].starts_with("steps is 0"), "{problems:?}");
+    }
+
+    #[test]
+    fn a_list_of_sixty_thousand_settings_is_refused_in_few_words_and_what_holds_of_it_holds() {
+        let mut sets: Vec<String> = (0..60_000).map(|i| format!("colour{i}={i}")).collect();
+        sets.push("steps=33".to_owned());
+        sets.push(format!("hidden_layers=[{}1]", "1,".repeat(2000)));
+        let (config, problems) = TrainConfig::default().with_sets(&sets);
+        assert_eq!((config.steps, problems.len()), (33, 60_001));
+        let said = problems.iter().map(Error::to_string);
+        // Each of the first names all settings that there are; a value is cut as a name is.
+        assert!(said.clone().all(|said| said.len() < 2000), "{problems:.5?}");
+        assert!(said.map(|said| said.len()).sum::<usize>() < 6_000_000);
     }
 
     #[test]

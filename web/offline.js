@@ -6,13 +6,25 @@ const folder = new URL("./", self.location);
 const NAME = `nearfar ${folder.pathname}`;
 // What the page needs to come up, beside what its HTML names; and what is kept when it is used.
 const NEEDED = ["worker.js", "manifest.json"];
-const USED = ["tour.js", "cells.npz", "digits.npy", "LICENSES.txt", "nearfar-files.js", "nearfar-files_bg.wasm", "nearfar-bench.js", "nearfar-bench_bg.wasm"];
+const USED = ["tour.js", "earlier.js", "cells.npz", "digits.npy", "LICENSES.txt", "nearfar-files.js", "nearfar-files_bg.wasm", "nearfar-bench.js", "nearfar-bench_bg.wasm"];
 // Trunk names a file by its content: under such a name there is never another one. The number has no leading zeros.
 const HASHED = /[\w-]+-[0-9a-f]{9,16}(?:_bg)?\.(?:js|wasm|css|svg)/g;
 
+// What comes under a name with such an ending. A host may answer with its HTML for a file that is not there yet.
+const TYPES = { js: /javascript/, wasm: /^application\/wasm/, css: /^text\/css/, svg: /^image\/svg/, npz: /^(?!text)/, npy: /^(?!text)/ };
+
 const at = (name) => new URL(name, folder).href;
 const named = (html) => [...new Set(html.match(HASHED))];
-const kept = (cache, name) => cache.match(at(name), { ignoreVary: true });
+
+/** Whether this is an answer that may be kept under a name. */
+const fits = (name, { ok, redirected, headers }) =>
+  ok && !redirected && (TYPES[name.split(".").pop()] ?? /^/).test(headers.get("content-type") ?? "");
+
+/** What was kept under a name, where that may be. */
+async function kept(cache, name) {
+  const found = await cache.match(at(name), { ignoreVary: true });
+  return found && fits(name, found) ? found : undefined;
+}
 
 // The rule of the page ends at its worker, which is under what comes with this file.
 const WORKER = "worker.js";
@@ -34,7 +46,11 @@ async function keep(cache, response) {
   const names = named(html);
   // Something else may have answered in the page's place.
   if (html === before || names.length === 0) return;
-  const add = (name, mode) => cache.add(new Request(at(name), { cache: mode }));
+  const add = async (name, mode) => {
+    const response = await fetch(at(name), { cache: mode });
+    if (!fits(name, response)) throw new Error(`${name}: ${response.status}`);
+    await cache.put(at(name), response);
+  };
   // The browser has just fetched these. What it cannot give of its own, as of a file that is too large for it, is fetched again.
   const again = async (name) => (await kept(cache, name)) ?? add(name, "force-cache").catch(() => add(name, "no-store"));
   await Promise.all([...names.map(again), ...NEEDED.map((name) => add(name, "no-cache"))]);
@@ -49,7 +65,7 @@ async function fresh(event, name) {
   const cache = await caches.open(NAME);
   try {
     const response = await fetch(event.request);
-    if (response.ok && !response.redirected) {
+    if (fits(name, response)) {
       const copy = response.clone();
       event.waitUntil((name === "" ? keep(cache, copy) : cache.put(at(name), copy)).catch(() => {}));
     }
@@ -62,9 +78,10 @@ async function fresh(event, name) {
   }
 }
 
-/** What was kept; else from the network. */
+/** What was kept; else, and where a page that did not come up asks past that, from the network. */
 async function same(event, name) {
-  return (await kept(await caches.open(NAME), name)) ?? fresh(event, name);
+  const found = event.request.cache !== "reload" && (await kept(await caches.open(NAME), name));
+  return found || fresh(event, name);
 }
 
 self.addEventListener("install", (event) => {

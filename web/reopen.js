@@ -1,7 +1,8 @@
 // Files are opened again by a click, where the browser lets a page remember them (the File System Access API): it keeps what
 // leads to the file, not its content, and asks the person before the file is read again. Elsewhere nothing here does anything.
 
-const DATABASE = "nearfar files";
+// Other folders of the same host have their own.
+const DATABASE = `nearfar files ${new URL("./", document.baseURI).pathname}`;
 const STORE = "last";
 const input = () => document.querySelector("input[type=file]");
 const done = (request) => new Promise((resolve, reject) => {

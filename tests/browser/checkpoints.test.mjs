@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 
 import { pages, test, tree, written } from "./playing.mjs";
-import { FIRST_BYTES } from "./support.mjs";
+import { FIRST_BYTES, Page } from "./support.mjs";
 
 const on = pages();
 const RELOADS = Number(process.env.NEARFAR_RELOADS ?? 5);
@@ -160,6 +160,7 @@ test("a person's file is asked for again, and another one is refused", async () 
     await page.status(/^(Training|Done)/);
     assert.equal(await page.knob("Batch rows"), "12");
     await page.status(/^Done: 3000 steps/);
+    await page.page.waitForFunction(() => self.saved === 0);
     await reload(page);
     assert.ok(await page.find("saved-run").isHidden());
   });
@@ -202,19 +203,25 @@ test("what was saved can be forgotten, and a new run is another one", async () =
   });
 });
 
-test("where the browser has no room for it the run goes on, and says so once", async () => {
+test("where the browser has no room for it the run goes on, and says so until there is room", async () => {
   await on(RUN, leaving, async (page) => {
     await page.page.workers()[0].evaluate(() => {
+      self.write = FileSystemSyncAccessHandle.prototype.write;
       FileSystemSyncAccessHandle.prototype.write = () => { throw new DOMException("full", "QuotaExceededError"); };
     });
     await page.click("run");
     await page.status(/^Training/);
     await begun(page);
     await page.page.evaluate(hide);
-    await page.says("notice", /^This run is not being saved, and a reload would end it: the browser's storage for this page is full\.$/);
+    await page.says("unkept", /^This run is not being saved, and a reload would end it: the browser's storage for this page is full\. 0 kept runs take 0 B\./);
     await page.page.evaluate(hide);
+    await page.page.waitForTimeout(300);
+    assert.equal((await page.text("unkept")).match(/not being saved/g).length, 1);
+    await page.page.workers()[0].evaluate(() => { FileSystemSyncAccessHandle.prototype.write = self.write; });
+    // There is room again.
+    await page.page.evaluate(hide);
+    await page.find("unkept").waitFor({ state: "hidden" });
     await page.status(/^Done/);
-    assert.equal((await page.text("notice")).match(/not being saved/g).length, 1);
   });
 });
 
@@ -246,5 +253,134 @@ test("a run whose device is lost goes on by itself from where it was saved, on a
     await lose();
     await page.status(/^Ready/);
     assert.match(await page.error(), /Press Run to start again/);
+  });
+});
+
+/** Opens tabs of one browser profile, and closes them all. */
+async function tabs(check) {
+  await on("?engine=cpu", {}, async (first) => {
+    const context = await first.page.context().browser().newContext({ viewport: { width: 1920, height: 1080 }, serviceWorkers: "block" });
+    const all = [];
+    const tab = async (where) => {
+      const page = await Page.open(context, new URL(where, first.page.url()).href, leaving);
+      all.push(page);
+      return page;
+    };
+    try {
+      await check(tab);
+      for (const page of all) assert.deepEqual(page.problems, [], "the console is clean");
+    } finally {
+      await context.close();
+    }
+  });
+}
+
+/** Starts a run, and waits until it was saved. */
+async function begin(page) {
+  await page.click("run");
+  await page.status(/^Training/);
+  await save(page);
+}
+
+/** What Runs says of the runs that were stopped. */
+async function stopped(page, count) {
+  await page.click("view-runs");
+  await page.page.waitForFunction((count) => document.querySelectorAll("[data-testid=stopped-run]").length === count, count);
+  const lines = await page.find("stopped-run").locator("span").allInnerTexts();
+  await page.click("view-run");
+  return lines;
+}
+
+const LONG = "steps=400000&evaluate_every=400000&hidden_layers=[8]&batch_size=16&memory_size=32";
+
+test("two tabs that train at once are both saved, and closing either loses nothing", async () => {
+  await tabs(async (tab) => {
+    const [digits, mirrored] = [await tab(`?engine=cpu#data=digits&${LONG}`), await tab(`?engine=cpu#data=mirrored&${LONG}`)];
+    await begin(digits);
+    await begin(mirrored);
+    await save(digits);
+    for (const page of [digits, mirrored]) assert.ok(await page.find("unkept").isHidden());
+    await digits.page.close();
+    // What another tab goes on with is offered to nobody.
+    const third = await tab("?engine=cpu#steps=20");
+    await third.says("saved-run", /^Go on from step [^ ]+ of 400.000 of Handwritten digits\?/);
+    assert.equal((await stopped(third, 1)).length, 1);
+    await save(mirrored);
+    await mirrored.page.close();
+    await reload(third);
+    await third.says("saved-run", /^Go on from step [^ ]+ of 400.000 of Mirrored measurements\?/);
+    const [newer, older] = await stopped(third, 2);
+    assert.match(newer, /^Mirrored measurements, .*, saved at step [^ ]+ of 400.000$/);
+    assert.match(older, /^Handwritten digits, .*, saved at step [^ ]+ of 400.000$/);
+    // A run that begins anew takes no other's place.
+    await third.click("run");
+    await third.status(/^Done/);
+    assert.equal((await stopped(third, 2)).length, 2);
+    await third.click("view-runs");
+    await third.find("stopped-run").last().getByRole("button", { name: "Go on" }).click();
+    await third.status(/^Training/);
+    assert.match(await third.text("dataset-summary"), /^1797 rows/);
+    assert.ok((await third.number("step-count")) > 0);
+    await save(third);
+    const fourth = await tab("?engine=cpu#steps=20");
+    await fourth.says("saved-run", /of Mirrored measurements\?/);
+    assert.equal((await stopped(fourth, 1)).length, 1);
+    await fourth.click("view-runs");
+    await fourth.find("stopped-run").getByRole("button", { name: "Forget it" }).click();
+    assert.deepEqual(await stopped(fourth, 0), []);
+    await third.click("pause");
+    await third.status(/^Paused/);
+    await third.page.close();
+    await reload(fourth);
+    await fourth.says("saved-run", /of Handwritten digits\?/);
+  });
+});
+
+test("of many stopped runs the last five are kept, and the one that goes is named", async () => {
+  await tabs(async (tab) => {
+    for (let i = 0; i < 6; i += 1) {
+      const page = await tab(`?engine=cpu#data=${i === 0 ? "digits" : "mirrored"}&${LONG}`);
+      await begin(page);
+      await page.page.close();
+    }
+    const page = await tab("?engine=cpu#steps=20");
+    await page.click("view-runs");
+    await page.says("notice", /^5 stopped runs are kept at most: the oldest, on Handwritten digits at step [^ ]+, is gone\.$/);
+    assert.equal((await stopped(page, 5)).length, 5);
+    await reload(page);
+    assert.equal((await stopped(page, 5)).length, 5);
+    assert.ok(await page.find("notice").isHidden());
+  });
+});
+
+test("a run that an earlier version of the page saved is offered, and goes on", async () => {
+  await tabs(async (tab) => {
+    const page = await tab(`?engine=cpu#data=digits&${LONG}`);
+    await begin(page);
+    await page.page.goto("about:blank");
+    const other = await tab("?engine=cpu#steps=20");
+    await other.says("saved-run", /of Handwritten digits\?/);
+    // As that had it: at the top, under names that all folders shared.
+    await other.page.evaluate(async () => {
+      const top = await navigator.storage.getDirectory();
+      const folder = await top.getDirectoryHandle(encodeURIComponent("nearfar /nearfar/"));
+      for await (const [name, file] of folder.entries()) {
+        const slot = /-(\d)\.bin$/.exec(name)[1];
+        const copy = await (await top.getFileHandle(`checkpoint-${slot}.bin`, { create: true })).createWritable();
+        await copy.write(await file.getFile());
+        await copy.close();
+        await folder.removeEntry(name);
+      }
+    });
+    await reload(other);
+    await other.says("saved-run", /^Go on from step [^ ]+ of 400.000 of Handwritten digits\?/);
+    assert.match((await stopped(other, 1))[0], /^Handwritten digits, saved at step/);
+    await other.click("go-on");
+    await other.status(/^Training/);
+    await other.click("reset");
+    await other.status(/^Ready/);
+    await other.page.waitForFunction(() => self.saved === 0);
+    await reload(other);
+    assert.ok(await other.find("saved-run").isHidden());
   });
 });

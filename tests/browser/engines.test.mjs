@@ -125,13 +125,13 @@ test("a hardware GPU is timed once for the shape of its tiles, and the browser k
     const [words, sentence] = await device(page);
     assert.match(words, /^Runs on your GPU \(.+\)\.$/);
     const [, high] = / A search compares (64|8) rows with (?:128|1,024) others at a time: the faster of two ways on this GPU\.$/.exec(sentence) ?? [];
-    const kept = await page.page.evaluate(() => localStorage.getItem("nearfar.shape"));
+    const kept = await page.page.evaluate(() => localStorage.getItem("nearfar.shape /nearfar/"));
     const [, shape, gpu] = /^(tile|strip); (.+)$/.exec(kept);
     assert.equal({ tile: "64", strip: "8" }[shape], high, sentence);
     return { page, kept, shape, gpu };
   };
   const { page, kept: timed, shape, gpu } = await visit();
-  const keep = (kept) => page.page.evaluate((text) => localStorage.setItem("nearfar.shape", text), kept);
+  const keep = (kept) => page.page.evaluate((text) => localStorage.setItem("nearfar.shape /nearfar/", text), kept);
   // Another shape can only come from what is kept; what is kept of another GPU says nothing of this one.
   const other = timed.replace(shape, shape === "tile" ? "strip" : "tile");
   await keep(other);

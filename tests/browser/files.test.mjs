@@ -291,7 +291,7 @@ test("other data asks before it ends a run, and what the run brought stays", asy
     await page.upload(tree("trees.csv"));
     await page.click("open");
     await page.summary(/^trees.csv/);
-    assert.match(await page.text("notice"), /The run on Handwritten digits was stopped at step \d+\. What it brought is kept under Runs\.$/);
+    assert.match(await page.text("notice"), /The run on Handwritten digits was stopped at step \d+\. What it brought is under Runs\.$/);
     assert.equal(await page.page.innerText(".faint"), "");
     assert.equal(await page.text("status"), "Ready. Press Run, or Space.");
   });

@@ -32,9 +32,10 @@ before(async () => {
 });
 after(() => site.close());
 
-/** Opens the page in a browser of its own, and ends both. */
-async function within(name, webgpu, where, check) {
+/** Opens the page in a browser of its own, and ends both; `prefs` are Firefox's. */
+async function within(name, webgpu, where, check, prefs = {}) {
   const options = browsers[name](webgpu);
+  options.extraPrefsFirefox = { ...options.extraPrefsFirefox, ...prefs };
   await access(options.executablePath).catch(() => {
     throw new Error(`${options.executablePath} is missing: run \`make browser\`, or set ${name.toUpperCase()} to where it is`);
   });
@@ -108,3 +109,30 @@ for (const name of ["firefox", "chromium"]) {
     });
   }
 }
+
+test("in Firefox a run that the full storage does not take is said to be lost with the page, and what was kept before stays", async () => {
+  const settings = "data=digits";
+  const rows = (page, pattern) => says(page, "runs", pattern);
+  // In kB: one run of digits fits, and no second.
+  const prefs = { "dom.quotaManager.temporaryStorage.fixedLimit": 2200 };
+  await within("firefox", false, `?engine=cpu#steps=40&${settings}`, async (page) => {
+    await click(page, "run");
+    await status(page, /^Done: 40 steps/);
+    await click(page, "view-runs");
+    await says(page, "shelf", /^One kept run takes/);
+    await page.evaluate(() => { location.hash = location.hash.replace("steps=40", "steps=41"); });
+    await page.waitForFunction(() => document.getElementById("knob-steps").value === "41");
+    await click(page, "view-run");
+    await click(page, "run");
+    await status(page, /^Done: 41 steps/);
+    await says(page, "unkept", /^A run is not kept, and is gone when this page is closed: the browser's storage for this page is full\. One kept run takes/);
+    await page.reload();
+    await status(page, /^Ready/);
+    await click(page, "view-runs");
+    await says(page, "shelf", /^One kept run takes/);
+    await rows(page, /Open/);
+    // Room for another is made by deleting the one that is there.
+    for (const _ of ["asked", "sure"]) await click(page, "delete-run");
+    await says(page, "shelf", /^0 kept runs take 0 B/);
+  }, prefs);
+});

@@ -4,6 +4,16 @@ import assert from "node:assert/strict";
 import { SMALL, native, pages, test } from "./playing.mjs";
 
 const on = pages();
+const DIGITS = "?engine=cpu#data=digits&steps=40";
+
+/** Sets how many bytes the browser keeps for the page's host; without a number as many as it likes. It looks every few seconds. */
+async function quota(page, quotaSize) {
+  const { origin } = new URL(page.page.url());
+  const session = await page.page.context().newCDPSession(page.page);
+  await session.send("Storage.overrideQuotaForOrigin", { origin, quotaSize });
+  // It holds while this session lasts.
+  return session;
+}
 
 /** The rows of the table: names and numbers. */
 const rows = (page) => page.find("runs").locator("tbody tr").evaluateAll((lines) => lines.map((line) => {
@@ -148,5 +158,131 @@ test("a run on a file waits for that file", async () => {
     await page.upload(new URL("../data/trees.csv", import.meta.url).pathname);
     await page.status(/^Done/);
     assert.equal(await page.text("verdict"), verdict);
+  });
+});
+
+test("a run that the browser has no room for is said to be lost with the page until there is room", async () => {
+  await on(DIGITS, {}, async (page) => {
+    const session = await quota(page, 60_000);
+    await ran(page);
+    await page.says("unkept", /^A run is not kept, and is gone when this page is closed: the browser's storage for this page is full\. 0 kept runs take 0 B\./);
+    await page.click("see-runs");
+    await listed(page, 1);
+    assert.match((await rows(page))[0].about, /, not kept$/);
+    assert.equal(await page.find("shelf").locator("span").innerText(), "0 kept runs take 0 B in this browser.");
+    assert.doesNotMatch(await page.page.innerText("main"), /Every run is kept/);
+    await page.click("view-run");
+    await page.click("take-it-home");
+    await page.find("export-zip").waitFor();
+    await page.page.keyboard.press("Escape");
+    // The reload loses it, as was said; what is said then is no promise either.
+    await reloaded(page);
+    assert.match(await page.page.innerText("main"), /Runs are kept here, in this browser alone, while its storage has room: .* There is none yet/);
+    await ran(page);
+    await page.says("unkept", /not kept/);
+    await session.send("Storage.overrideQuotaForOrigin", { origin: new URL(page.page.url()).origin });
+    // Whenever they are looked at, it is tried again.
+    while (await page.find("unkept").isVisible()) {
+      await page.click("view-run");
+      await page.click("view-runs");
+      await page.page.waitForTimeout(1000);
+    }
+    await reloaded(page);
+    await listed(page, 1);
+    assert.doesNotMatch((await rows(page))[0].about, /not kept/);
+    assert.match(await page.text("shelf"), /^One kept run takes [\d.]+ KiB in this browser\./);
+  });
+});
+
+test("where old runs are deleted, one that was not kept takes their room", async () => {
+  await on(`?engine=cpu#data=digits&${SMALL}`, {}, async (page) => {
+    await quota(page, 1_000_000);
+    let kept = -1;
+    for (let steps = 41; await page.find("unkept").isHidden(); steps += 1) {
+      kept += 1;
+      await page.set("Steps", String(steps));
+      await ran(page);
+      // It is kept by then, or that is said.
+      await page.click("view-runs");
+      await listed(page, kept + 1);
+      await page.page.waitForTimeout(500);
+    }
+    assert.ok(kept > 1, `${kept} runs were kept`);
+    await page.says("unkept", new RegExp(`^A run is not kept, .*\\. ${kept} kept runs take [\\d.]+ KiB\\.`));
+    const told = (await rows(page)).map((row) => /not kept/.test(row.about));
+    assert.deepEqual(told, [true, ...Array(kept).fill(false)]);
+    assert.match(await page.text("delete-old"), /^Delete the (\d )?oldest \([\d.]+ KiB\)$/);
+    await page.click("delete-old");
+    await page.click("delete-old");
+    await page.find("unkept").waitFor({ state: "hidden", timeout: 60_000 });
+    const left = kept - Math.ceil(kept / 2) + 1;
+    await reloaded(page);
+    await listed(page, left);
+    const [newest] = await rows(page);
+    assert.match(newest.name, new RegExp(`Steps ${41 + kept}`));
+    await page.find("open-run").first().click();
+    await page.status(new RegExp(`^Done: ${41 + kept} steps`));
+  });
+});
+
+test("a kept run that changes when the storage is full stays as it was kept", async () => {
+  await on(DIGITS, {}, async (page) => {
+    await ran(page);
+    const verdict = await page.text("verdict");
+    await page.click("view-runs");
+    await page.says("shelf", /^One kept run takes/);
+    await quota(page, 60_000);
+    const name = page.find("runs").locator("input[type=text]");
+    let names = 0;
+    while (await page.find("unkept").isHidden()) {
+      names += 1;
+      await name.fill(`name ${names}`);
+      await name.blur();
+      await page.page.waitForTimeout(1000);
+    }
+    assert.equal((await rows(page))[0].name, `name ${names}`);
+    await reloaded(page);
+    await listed(page, 1);
+    assert.notEqual((await rows(page))[0].name, `name ${names}`);
+    await page.find("open-run").click();
+    await page.status(/^Done: 40 steps/);
+    assert.equal(await page.text("verdict"), verdict);
+  });
+});
+
+test("another folder of the host has runs of its own, and what was kept before there were such is moved", async () => {
+  await on(`?engine=cpu#${SMALL}`, {}, async (page) => {
+    await ran(page);
+    await page.click("view-runs");
+    await page.says("shelf", /^One kept run takes/);
+    const { href } = new URL(page.page.url());
+    // As an earlier version kept it.
+    await page.page.evaluate(async () => {
+      const done = (request) => new Promise((resolve) => { request.onsuccess = () => resolve(request.result); });
+      const open = (name) => {
+        const request = indexedDB.open(name, 1);
+        request.onupgradeneeded = () => request.result.createObjectStore("runs");
+        return done(request);
+      };
+      const [now, before] = [await open("nearfar /nearfar/"), await open("nearfar")];
+      const store = (database) => database.transaction("runs", "readwrite").objectStore("runs");
+      const [run] = await done(store(now).getAll());
+      await done(store(before).put(run, JSON.parse(run.text).id));
+      await done(store(now).clear());
+      localStorage.setItem("nearfar.theme", "dark");
+    });
+    await page.page.goto("about:blank");
+    await page.page.goto(href.replace("/nearfar/", "/another/"));
+    await page.status(/^Ready/);
+    assert.equal(await page.text("theme"), "Dark");
+    await page.click("view-runs");
+    await listed(page, 1);
+    const names = await page.page.evaluate(async () => (await indexedDB.databases()).map(({ name }) => name));
+    assert.ok(names.includes("nearfar /another/") && !names.includes("nearfar"), names.join());
+    await page.page.goto(href);
+    await page.status(/^Ready/);
+    await page.click("view-runs");
+    await page.says("shelf", /^0 kept runs take 0 B/);
+    page.requests.length = 0;
   });
 });

@@ -26,6 +26,24 @@ test("what does not hold in a link is named, and the rest of it holds", async ()
   });
 });
 
+test("of a link with sixty thousand settings that there are not, three are named, and what is long in it is cut", async () => {
+  const many = Array.from({ length: 60_000 }, (_, i) => `colour${i}=${i}`).join("&");
+  const long = "x".repeat(100_000);
+  await on(`?engine=cpu#${many}&steps=33`, {}, async (page) => {
+    const error = await page.error();
+    assert.match(error, /^The link: there is no setting `colour0`.*`colour2`.*; and 59.997 more$/);
+    assert.ok(error.length < 6000, `${error.length} characters`);
+    assert.equal(await page.knob("Steps"), "33");
+  });
+  for (const part of [`split=column:${long}`, `batch_size=${long}`, `${long}=1`, `hidden_layers=[${"8,".repeat(50_000)}8]`, `data=${long}`]) {
+    await on(`?engine=cpu#${part}`, {}, async (page) => {
+      const error = await page.error();
+      assert.ok(error.length > 0 && error.length < 2000, `${error.length} characters for ${part.slice(0, 20)}`);
+    });
+  }
+  await on(`?engine=cpu#data=file:${long}`, {}, async (page) => assert.ok((await page.text("notice")).length < 200));
+});
+
 test("a link that is pasted into the open page is followed, but not under a run", async () => {
   await on("?engine=cpu#data=sample:digits&steps=4000", {}, async (page) => {
     const paste = (hash) => page.page.evaluate((hash) => { location.hash = hash; }, hash);

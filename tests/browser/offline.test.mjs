@@ -12,8 +12,8 @@ before(async () => {
 after(() => browser.close());
 
 /** Serves the page, opens it where it may keep its files, waits until it has, and runs the check. */
-async function on(where, { instead } = {}, check) {
-  const site = await serve({ instead });
+async function on(where, { instead, headers } = {}, check) {
+  const site = await serve({ instead, headers });
   let page;
   try {
     page = await Page.open(browser, site.url + where, { serviceWorkers: "allow" });
@@ -92,7 +92,7 @@ test("a core that does not arrive at first is asked for again, for the page and 
 test("samples and readers that were used are there without a server; nothing else is kept", async () => {
   await on("?engine=cpu#steps=20", {}, async (page, site) => {
     const first = await kept(page);
-    const names = [/^$/, /^icon-.*\.svg$/, /^manifest\.json$/, /^nearfar-web-.*\.js$/, /^nearfar-web-.*_bg\.wasm$/, /^reopen-.*\.js$/, /^start-.*\.js$/, /^style-.*\.css$/, /^worker\.js$/];
+    const names = [/^$/, /^icon-.*\.svg$/, /^manifest\.json$/, /^nearfar-web-.*\.js$/, /^nearfar-web-.*_bg\.wasm$/, /^reopen-.*\.js$/, /^shelf-.*\.js$/, /^start-.*\.js$/, /^style-.*\.css$/, /^worker\.js$/];
     assert.equal(first.length, names.length, first.join());
     names.forEach((name, at) => assert.match(first[at], name));
     await page.find("dataset-select").selectOption("digits");
@@ -141,3 +141,45 @@ test("a new version is shown at once and takes the place of older ones", async (
     assert.ok((await page.page.locator("link[rel=stylesheet]").getAttribute("href")).endsWith(`${stamp(2)}.css`));
   });
 });
+
+// What a host may answer for the core of a new version that is not there yet: its page, nothing, a part of it, or that of another.
+const WRONG = {
+  "its page": (read) => read("index.html"),
+  nothing: () => Promise.reject(new Error("404")),
+  "a part of it": async (read, core) => (await read(core)).subarray(0, 300_000),
+  "another version's": (read) => read("nearfar-files_bg.wasm"),
+};
+for (const [what, answer] of Object.entries(WRONG)) {
+  test(`a host that answered ${what} for the core is forgiven: one reload brings the page back once it is well`, async () => {
+    const own = /nearfar-web-[0-9a-f]{9,16}_bg\.wasm/;
+    const core = "nearfar-web-2222222222222222_bg.wasm";
+    let [isNew, isWrong] = [false, false];
+    const instead = async (name, read) => {
+      const html = String(await read("index.html"));
+      if (isNew && name === "index.html") return html.replaceAll(new RegExp(own, "g"), core);
+      if (name !== core) return null;
+      return isWrong ? answer(read, own.exec(html)[0]) : read(own.exec(html)[0]);
+    };
+    const headers = (name) => (isWrong && name === core && what === "its page" ? { "content-type": "text/html" } : {});
+    await on("?engine=cpu#steps=20", { instead, headers }, async (page, site) => {
+      let loads = 0;
+      page.page.on("domcontentloaded", () => { loads += 1; });
+      [isNew, isWrong] = [true, true];
+      await page.page.reload();
+      // It is loaded once more by itself, and no more than that.
+      while (loads < 2) await page.page.waitForTimeout(20);
+      await page.page.waitForFunction(() => document.getElementById("failed")?.hidden === false && self.name === "");
+      await page.page.locator("#failed", { hasText: "could not be loaded" }).waitFor();
+      assert.equal(loads, 2);
+      isWrong = false;
+      await reload(page);
+      await page.page.waitForFunction(async (core) => {
+        const own = await caches.open((await caches.keys())[0]);
+        return (await own.match(core)) && (await own.match(document.baseURI));
+      }, core);
+      page.problems.length = 0;
+      site.close();
+      await reload(page);
+    });
+  });
+}

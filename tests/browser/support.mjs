@@ -60,17 +60,17 @@ export const counted = () => new Promise((resolve) => {
 });
 
 /**
- * Serves dist/ below a path of its own, as a static host would; `counts` has the worker count what it asks of a GPU, `instead`
+ * Serves dist/ below a path of its own, and the same below another, as a static host would; `counts` has the worker count what it asks of a GPU, `instead`
  * may give another file than the one of that name, and `headers` the headers that come with one.
  */
 export async function serve({ counts = false, instead, headers } = {}) {
   const read = (name) => readFile(path.join(root, "dist", path.normalize(name)));
   const server = http.createServer(async (request, response) => {
-    const name = new URL(request.url, "http://local").pathname.replace(/^\/nearfar\//, "") || "index.html";
+    const name = new URL(request.url, "http://local").pathname.replace(/^\/(nearfar|another)\//, "") || "index.html";
     try {
       let body = (await instead?.(name, read)) ?? (await read(name));
       if (counts && name === "worker.js") body = counting + body;
-      response.writeHead(200, { ...headers?.(name), "content-type": types[path.extname(name)] ?? "application/octet-stream" });
+      response.writeHead(200, { "content-type": types[path.extname(name)] ?? "application/octet-stream", ...headers?.(name) });
       response.end(body);
     } catch {
       response.writeHead(404).end();

@@ -18,7 +18,7 @@ use crate::link;
 use crate::map::Map;
 use crate::neighbours::Neighbours;
 use crate::plots::grouped;
-use crate::runs::{self, KeptRun, Table};
+use crate::runs::{self, KeptRun, Table, Unkept};
 use crate::session::{FEWER, Session};
 use crate::state::{Curves, Phase, Problem, State, View, capitalized};
 use crate::take_home::Pieces;
@@ -47,7 +47,7 @@ pub(crate) fn App() -> impl IntoView {
     Effect::new(move || session.ask_forecast());
     take_drops(session);
     checkpoints::save_when_hidden(state, session);
-    runs::start(state);
+    runs::start(session);
     let status = Memo::new(move |_| state.status());
     let pace = Memo::new(move |_| match state.phase.get() {
         Phase::Running => state.curves.read().pace().map(|(steps, left)| {
@@ -245,7 +245,7 @@ fn Banner(state: State, session: Session) -> impl IntoView {
                 <span>"Nothing can run: the link asks for a GPU (engine=gpu), and this browser offers none."</span>
                 <a href="?engine=cpu" data-testid="use-cpu" on:click=use_cpu>"Use the CPU"</a>
             </p>
-            <div role="status">{undo} {notice} <GoOn state session/></div>
+            <div role="status">{undo} {notice} <Unkept state session/> <GoOn state session/></div>
         </div>
     }
 }

@@ -1,33 +1,34 @@
-//! Checkpoints of the page's run: two slots in the browser's private storage, which the worker writes in turn. After a reload, or
-//! a worker that ended, the newest that is whole is offered: [`GoOn`].
+//! Checkpoints of the page's runs: two slots for each run in the browser's private storage, which the worker writes in turn. After
+//! a reload, or a worker that ended, the runs that no tab has are found: the newest is offered ([`GoOn`]), the others under Runs.
 //!
-//! A slot is its number in the order of writing, 8 bytes, and a checkpoint. Writing is in place and may be torn: the checkpoint
-//! carries a checksum, and the other slot stays as it is.
+//! A slot is a number, 8 bytes, and a checkpoint. The number is when it was written, in milliseconds since 1970, and never below
+//! the one before. Writing is in place and may be torn: the checkpoint carries a checksum, and the other slot stays as it is.
 
-use js_sys::{Function, Promise, Reflect};
+use js_sys::{Array, Date};
 use leptos::prelude::*;
 use nearfar::{Bytes, Checkpoint, Error, Origin, Run, TrainConfig, order};
 use serde::{Deserialize, Serialize};
 use wasm_bindgen::prelude::*;
-use wasm_bindgen_futures::JsFuture;
-use web_sys::{
-    DedicatedWorkerGlobalScope, FileSystemGetFileOptions, FileSystemReadWriteOptions,
-    FileSystemSyncAccessHandle,
-};
+use web_sys::{FileSystemReadWriteOptions, FileSystemSyncAccessHandle};
 use web_time::{Duration, Instant};
 
+use crate::kept::{call, why};
 use crate::plots::grouped;
 use crate::protocol::{Command, as_json};
 use crate::session::Session;
 use crate::source::{Reading, Source, shown_name};
 use crate::state::{Phase, State};
 
-const SLOTS: [&str; 2] = ["checkpoint-1.bin", "checkpoint-2.bin"];
+/// The run of an earlier version of the page, which had one at a time, at the top of the storage of all folders of the host.
+pub(crate) const EARLIER: u64 = 1;
+/// Stopped runs that are kept at most: the oldest goes first.
+const MOST: usize = 5;
 /// How often a run is saved.
 const EVERY: Duration = Duration::from_secs(30);
-/// How often the slots are tried, a moment apart: the worker of a page that was just left may still hold them.
-const TRIES: u32 = 10;
-const MOMENT_MS: i32 = 50;
+/// For so long, a month, a run stays that cannot be read.
+const UNREAD_MS: f64 = 30.0 * 86_400_000.0;
+/// How often slots are tried: the worker of a page that was just left may still hold them.
+pub(crate) const TRIES: u32 = 10;
 
 /// A run that can be gone on with.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -41,11 +42,14 @@ pub(crate) struct Offer {
     /// The settings.
     #[serde(with = "as_json")]
     pub(crate) config: TrainConfig,
+    /// The run whose slots it is in: when it began, in milliseconds since 1970. 0 where it comes from a file.
+    pub(crate) run: u64,
 }
 
 impl Offer {
-    pub(crate) fn of(checkpoint: &Checkpoint<'_>) -> Self {
+    pub(crate) fn of(run: u64, checkpoint: &Checkpoint<'_>) -> Self {
         Self {
+            run,
             step: checkpoint.step(),
             origin: checkpoint.origin().clone(),
             rows: checkpoint.rows(),
@@ -68,28 +72,37 @@ impl Offer {
     }
 }
 
+/// The two slots of a run.
+type Pair = [FileSystemSyncAccessHandle; 2];
+
 /// The slots, as the worker holds them.
 #[derive(Debug)]
 pub(crate) struct Slots {
-    /// Open while a run is there: no other tab can write them then.
-    open: Option<[FileSystemSyncAccessHandle; 2]>,
+    /// The run that is there, or was last.
+    run: u64,
+    /// Its slots: open from the first time that it is saved, so that no other tab takes it.
+    open: Option<Pair>,
     /// The number of the last one that was written, and which slot it is in.
     last: (u64, usize),
-    /// Whether the other slot is of an earlier run.
-    stale: bool,
     saved: Instant,
     /// Whether it was said that nothing is saved.
     failed: bool,
+    /// The run that is there, as it was saved last.
+    own: Option<Offer>,
+    /// Other runs that can be gone on with, the newest first.
+    others: Vec<Offer>,
 }
 
 impl Default for Slots {
     fn default() -> Self {
         Self {
+            run: 0,
             open: None,
             last: (0, 1),
-            stale: false,
             saved: Instant::now(),
             failed: false,
+            own: None,
+            others: Vec::new(),
         }
     }
 }
@@ -97,7 +110,7 @@ impl Default for Slots {
 /// What saving came to.
 pub(crate) enum Saved {
     /// It was saved.
-    As(Box<Offer>),
+    Yes,
     /// It was not, which is said once.
     Not(String),
     /// There is nothing to say.
@@ -105,47 +118,90 @@ pub(crate) enum Saved {
 }
 
 impl Slots {
-    /// The newest checkpoint that is whole.
+    /// What can be gone on with, and whether the first of it is the run that is there.
+    pub(crate) fn offers(&self) -> (Vec<Offer>, bool) {
+        let all = self.own.iter().chain(&self.others);
+        (all.cloned().collect(), self.own.is_some())
+    }
+
+    /// Looks for the runs that no tab has. Where they are `bounded` and too many, the oldest are forgotten, which is to be said.
+    pub(crate) async fn find(&mut self, mut tries: u32, bounded: bool) -> Vec<String> {
+        let mut found: Vec<(u64, Offer)> = Vec::new();
+        let Ok(runs) = ask("list", &[]).await else {
+            return Vec::new();
+        };
+        for run in Array::from(&runs) {
+            let run = run.as_f64().unwrap_or_default() as u64;
+            if run == self.run && self.open.is_some() {
+                continue;
+            }
+            let Ok(slots) = opened(run, tries).await else {
+                // Another tab has it: long enough was waited.
+                tries = 1;
+                continue;
+            };
+            let (last, newest) = whole(&slots);
+            close(slots);
+            let checkpoint = newest.as_deref().map(Checkpoint::read);
+            match checkpoint {
+                Some(Ok(checkpoint)) => {
+                    let newer = found.iter().filter(|(number, _)| *number > last.0);
+                    found.insert(newer.count(), (last.0, Offer::of(run, &checkpoint)));
+                }
+                // Another version of the page may read it, and come back.
+                _ if last.0 > 0 && Date::now() - (run as f64) < UNREAD_MS => {}
+                _ => remove(run).await,
+            }
+        }
+        let mut said = Vec::new();
+        while bounded
+            && found.len() > MOST
+            && let Some((_, offer)) = found.pop()
+        {
+            remove(offer.run).await;
+            said.push(format!(
+                "{MOST} stopped runs are kept at most: the oldest, on {} at step {}, is gone.",
+                shown_name(&offer.origin.data),
+                grouped(offer.step)
+            ));
+        }
+        self.others = found.into_iter().map(|(_, offer)| offer).collect();
+        said
+    }
+
+    /// The newest checkpoint of a run that is whole. No other tab takes that run from now on.
     ///
     /// # Errors
     /// Why the storage cannot be used.
-    pub(crate) async fn newest(&mut self) -> Result<Option<Vec<u8>>, String> {
-        let slots = self.open().await?;
-        let mut whole: Vec<(u64, usize, Vec<u8>)> = Vec::new();
-        let mut last = (0, 1);
-        for (place, slot) in slots.iter().enumerate() {
-            let Some((number, bytes)) = read(slot) else {
-                continue;
-            };
-            last = last.max((number, place));
-            if Checkpoint::read(&bytes).is_ok() {
-                whole.push((number, place, bytes));
-            }
+    pub(crate) async fn take(&mut self, run: u64) -> Result<Option<Vec<u8>>, String> {
+        if run != self.run {
+            self.close();
+            self.run = run;
         }
-        order::sort_by_key(&mut whole, |(number, ..)| *number);
-        let newest = whole.pop();
-        // The next one goes to the other slot: never in the place of the newest that is whole.
-        self.last = newest
-            .as_ref()
-            .map_or(last, |(_, place, _)| (last.0, *place));
-        Ok(newest.map(|(.., bytes)| bytes))
+        let slots = self.open().await?;
+        let (last, newest) = whole(slots);
+        self.last = last;
+        if let Some(at) = self.others.iter().position(|other| other.run == run) {
+            self.own = Some(self.others.remove(at));
+        }
+        Ok(newest)
     }
 
-    /// What can be gone on with.
-    pub(crate) async fn offer(&mut self) -> Option<Offer> {
-        let newest = self.newest().await.ok().flatten();
-        self.close();
-        Some(Offer::of(&Checkpoint::read(&newest?).ok()?))
+    /// A run begins: `taken` where its slots were, else it has new ones.
+    pub(crate) fn begin(&mut self, taken: bool) {
+        (self.saved, self.failed) = (Instant::now(), false);
+        if !taken {
+            self.close();
+            (self.run, self.last) = (Date::now() as u64, (0, 1));
+        }
     }
 
-    /// A run begins, anew or where it was saved.
-    pub(crate) fn begin(&mut self, anew: bool) {
-        (self.saved, self.stale, self.failed) = (Instant::now(), anew, false);
-    }
-
-    /// Whether they are those of the run that is there.
-    pub(crate) fn are_held(&self) -> bool {
-        self.open.is_some()
+    /// The run that is there, or was last; 0 where nothing of it is saved.
+    pub(crate) fn held(&self) -> u64 {
+        match self.open {
+            Some(_) => self.run,
+            None => 0,
+        }
     }
 
     /// Whether it is time to save.
@@ -159,7 +215,8 @@ impl Slots {
         match self.write(run, origin).await {
             Ok(offer) => {
                 self.failed = false;
-                Saved::As(Box::new(offer))
+                self.own = Some(offer);
+                Saved::Yes
             }
             Err(_) if self.failed => Saved::Silent,
             Err(why) => {
@@ -174,99 +231,89 @@ impl Slots {
     async fn write(&mut self, run: &Run, origin: &Origin) -> Result<Offer, String> {
         let said = |error: Error| error.to_string();
         let checkpoint = run.checkpoint(origin).await.map_err(said)?;
-        let offer = Offer::of(&Checkpoint::read(&checkpoint).map_err(said)?);
-        if self.open.is_none() {
-            self.newest().await?;
-        }
-        let (number, place) = (self.last.0.saturating_add(1), 1 - self.last.1);
+        let read = Checkpoint::read(&checkpoint).map_err(said)?;
+        let offer = Offer::of(self.run, &read);
+        let number = (Date::now() as u64).max(self.last.0.saturating_add(1));
+        let place = 1 - self.last.1;
         let mut bytes = Vec::new();
         nearfar::reserve(&mut bytes, 8 + checkpoint.len() as u64, "the checkpoint")
             .map_err(said)?;
         bytes.extend(number.to_le_bytes());
         bytes.extend(checkpoint);
-        let stale = self.stale;
         let slots = self.open().await?;
         put(&slots[place], &bytes)?;
-        if stale {
-            slots[1 - place].truncate_with_f64(0.0).map_err(why)?;
-        }
-        (self.last, self.stale) = ((number, place), false);
+        self.last = (number, place);
         Ok(offer)
     }
 
-    /// Forgets what was saved.
-    pub(crate) async fn clear(&mut self) {
-        if let Ok(slots) = self.open().await {
-            for slot in slots {
-                slot.truncate_with_f64(0.0).ok();
-                slot.flush().ok();
-            }
+    /// Forgets what was saved of a run.
+    pub(crate) async fn forget(&mut self, run: u64) {
+        if run == self.run {
+            self.close();
+            self.last = (0, 1);
         }
-        self.close();
+        remove(run).await;
+        self.others.retain(|other| other.run != run);
     }
 
     /// Lets other tabs have them.
     pub(crate) fn close(&mut self) {
-        for slot in self.open.take().into_iter().flatten() {
-            slot.close();
+        if let Some(slots) = self.open.take() {
+            close(slots);
+        }
+        if let Some(own) = self.own.take() {
+            self.others.insert(0, own);
         }
     }
 
-    async fn open(&mut self) -> Result<&[FileSystemSyncAccessHandle; 2], String> {
-        let mut tries = 1;
-        while self.open.is_none() {
-            match open().await {
-                Ok(slots) => self.open = Some(slots),
-                Err(error) if name(&error) == "NoModificationAllowedError" => {
-                    if tries == TRIES {
-                        return Err("another tab of this page saves its own".to_owned());
-                    }
-                    tries += 1;
-                    a_moment().await;
-                }
-                Err(error) => return Err(why(error)),
-            }
+    async fn open(&mut self) -> Result<&Pair, String> {
+        if self.open.is_none() {
+            self.open = Some(opened(self.run, TRIES).await.map_err(why)?);
         }
         self.open.as_ref().ok_or_else(String::new)
     }
 }
 
-/// Opens both slots, or neither.
-async fn open() -> Result<[FileSystemSyncAccessHandle; 2], JsValue> {
-    let scope: DedicatedWorkerGlobalScope = js_sys::global().unchecked_into();
-    let navigator = scope.navigator();
-    // Not everywhere, and only over https.
-    let storage = Reflect::get(&navigator, &"storage".into())?;
-    let folder = call(&storage, "getDirectory").await?;
-    let options = FileSystemGetFileOptions::new();
-    options.set_create(true);
-    let mut slots = Vec::new();
-    for name in SLOTS {
-        let folder: &web_sys::FileSystemDirectoryHandle = folder.unchecked_ref();
-        let file = JsFuture::from(folder.get_file_handle_with_options(name, &options)).await?;
-        match call(&file, "createSyncAccessHandle").await {
-            Ok(slot) => slots.push(slot.unchecked_into::<FileSystemSyncAccessHandle>()),
-            Err(error) => {
-                slots.iter().for_each(FileSystemSyncAccessHandle::close);
-                return Err(error);
-            }
-        }
-    }
-    <[_; 2]>::try_from(slots).map_err(|_| JsValue::NULL)
+fn close(slots: Pair) {
+    slots.iter().for_each(FileSystemSyncAccessHandle::close);
 }
 
-/// Calls a method that this browser may not have, and waits for it.
-async fn call(on: &JsValue, name: &str) -> Result<JsValue, JsValue> {
-    let method = match on.is_object() {
-        true => Reflect::get(on, &name.into())?.dyn_into::<Function>().ok(),
-        false => None,
-    };
-    let method = method.ok_or_else(|| {
-        let text = "the browser gives this page no private storage (it takes https, and no private window)";
-        JsValue::from(js_sys::Error::new(text))
-    })?;
-    let promise: Promise = method.call0(on)?.unchecked_into();
-    JsFuture::from(promise).await
+/// Asks `web/worker.js`, which knows where slots are.
+async fn ask(what: &str, given: &[&JsValue]) -> Result<JsValue, JsValue> {
+    call(&js_sys::global(), "slots", what, given).await
+}
+
+/// Opens both slots of a run, or neither.
+async fn opened(run: u64, tries: u32) -> Result<Pair, JsValue> {
+    let slots = ask("open", &[&(run as f64).into(), &tries.into()]).await?;
+    let slots: Array = slots.unchecked_into();
+    Ok([0, 1].map(|at| slots.get(at).unchecked_into()))
+}
+
+/// Removes the slots of a run; those that another tab holds stay.
+async fn remove(run: u64) {
+    ask("remove", &[&(run as f64).into()]).await.ok();
+}
+
+/// The newest checkpoint that is whole, and what the next one follows: it goes to the other slot, never in the place of the newest
+/// that is whole.
+fn whole(slots: &Pair) -> ((u64, usize), Option<Vec<u8>>) {
+    let mut whole: Vec<(u64, usize, Vec<u8>)> = Vec::new();
+    let mut last = (0, 1);
+    for (place, slot) in slots.iter().enumerate() {
+        let Some((number, bytes)) = read(slot) else {
+            continue;
+        };
+        last = last.max((number, place));
+        if Checkpoint::read(&bytes).is_ok() {
+            whole.push((number, place, bytes));
+        }
+    }
+    order::sort_by_key(&mut whole, |(number, ..)| *number);
+    match whole.pop() {
+        Some((_, place, bytes)) => ((last.0, place), Some(bytes)),
+        None => (last, None),
+    }
 }
 
 /// The number and the checkpoint of a slot, as far as they are there.
@@ -304,33 +351,6 @@ fn at_the_start() -> FileSystemReadWriteOptions {
     let options = FileSystemReadWriteOptions::new();
     options.set_at(0.0);
     options
-}
-
-fn name(error: &JsValue) -> String {
-    let name = Reflect::get(error, &"name".into()).ok();
-    name.and_then(|name| name.as_string()).unwrap_or_default()
-}
-
-/// What a browser says went wrong.
-#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
-fn why(error: JsValue) -> String {
-    if name(&error) == "QuotaExceededError" {
-        return "the browser's storage for this page is full".to_owned();
-    }
-    let message = Reflect::get(&error, &"message".into()).ok();
-    let message = message.and_then(|message| message.as_string());
-    let message = message.filter(|message| !message.is_empty());
-    message.unwrap_or_else(|| "the browser's private storage does not answer".to_owned())
-}
-
-async fn a_moment() {
-    let scope: DedicatedWorkerGlobalScope = js_sys::global().unchecked_into();
-    let waited = Promise::new(&mut |resolve, _| {
-        scope
-            .set_timeout_with_callback_and_timeout_and_arguments_0(&resolve, MOMENT_MS)
-            .ok();
-    });
-    JsFuture::from(waited).await.ok();
 }
 
 impl Session {
@@ -409,7 +429,7 @@ impl Session {
         self.state.config.set(offer.config.clone());
         self.state.stage.set(Phase::Starting);
         let opened = self.state.runs.opening();
-        self.send(&Command::GoOn, opened.as_slice());
+        self.send(&Command::GoOn(offer.run), opened.as_slice());
     }
 
     /// How the files of these names are read where a run waits for one of them.
@@ -433,11 +453,13 @@ pub(crate) fn GoOn(state: State, session: Session) -> impl IntoView {
         state.offer.get().filter(|_| free)
     });
     let forget = move |_| {
+        let run = state.offer.get_untracked().map_or(0, |offer| offer.run);
         // A run that was kept stays so. What was saved is offered until the worker says that it is gone.
-        if state.runs.leave() || state.is_dead() {
+        state.runs.leave();
+        if run == 0 || state.is_dead() {
             state.offer.set(None);
         } else {
-            session.send(&Command::Forget, &[]);
+            session.send(&Command::Forget(run), &[]);
         }
     };
     move || {

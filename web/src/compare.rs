@@ -10,6 +10,7 @@ use nearfar::{CompareConfig, CompareForecast, CompareReport, CompareRow, Preset,
 
 use crate::asked::CODE;
 use crate::forecast::time;
+use crate::kept;
 use crate::knobs;
 use crate::protocol::{Command, CompareState, DataSummary, Event};
 use crate::session::{ONLY_IMAGINED, Session};
@@ -103,18 +104,16 @@ impl Compare {
 
 /// Has the browser keep a comparison, a character a byte.
 fn keep(data: Option<&DataSummary>, report: &CompareReport) {
-    let storage = window().local_storage().ok().flatten();
     let bytes = data.map(|data| postcard::to_allocvec(&(CODE, fingerprint(data), report)));
-    if let (Some(storage), Some(Ok(bytes))) = (storage, bytes) {
+    if let Some(Ok(bytes)) = bytes {
         let text: String = bytes.into_iter().map(char::from).collect();
-        storage.set_item(KEPT, &text).ok();
+        kept::keep(KEPT, &text);
     }
 }
 
 /// The comparison that is kept, where this code wrote it of this data.
 fn kept(data: &DataSummary) -> Option<CompareReport> {
-    let storage = window().local_storage().ok()??;
-    let text = storage.get_item(KEPT).ok()??;
+    let text = kept::kept(KEPT)?;
     let bytes: Vec<u8> = text.chars().map(|byte| byte as u8).collect();
     let ((code, of), rest) = postcard::take_from_bytes::<(&[u8], u64)>(&bytes).ok()?;
     if code != CODE || of != fingerprint(data) {

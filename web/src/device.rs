@@ -4,6 +4,7 @@
 use leptos::prelude::*;
 use nearfar::{Bytes, DeviceInfo, Reason, TileShape};
 
+use crate::kept;
 use crate::protocol::Running;
 use crate::state::State;
 use crate::terms::Explained;
@@ -13,15 +14,14 @@ const KEY: &str = "nearfar.shape";
 
 /// Has the browser keep what a GPU is fastest with.
 pub(crate) fn remember(device: &DeviceInfo) {
-    let storage = window().local_storage().ok().flatten();
-    if let (Some(storage), Some(shape)) = (storage, device.tuned) {
-        storage.set_item(KEY, &tuned_text(device, shape)).ok();
+    if let Some(shape) = device.tuned {
+        kept::keep(KEY, &tuned_text(device, shape));
     }
 }
 
 /// What it keeps, as [`tuned_text`] gives it.
 pub(crate) fn remembered() -> Option<String> {
-    window().local_storage().ok()??.get_item(KEY).ok()?
+    kept::kept(KEY)
 }
 
 /// Says that a GPU is fastest with a shape of tiles.

@@ -3,6 +3,7 @@
 use leptos::prelude::*;
 use nearfar::{Bytes, STREAM_FROM_BYTES};
 
+use crate::kept;
 use crate::plots::Purposes;
 use crate::protocol;
 use crate::state::{Phase, State};
@@ -102,16 +103,12 @@ fn sentence(which: &str, forecast: &protocol::RunForecast) -> String {
 
 /// Has the browser keep how fast a run was: operations of a forecast a millisecond.
 pub(crate) fn remember(adapter: &str, rate: f64) {
-    if let Ok(Some(storage)) = window().local_storage() {
-        let key = [KEY, adapter].concat();
-        storage.set_item(&key, &rate.to_string()).ok();
-    }
+    kept::keep(&[KEY, adapter].concat(), &rate.to_string());
 }
 
 /// What it keeps.
 pub(crate) fn remembered(adapter: &str) -> Option<f64> {
-    let storage = window().local_storage().ok()??;
-    let text = storage.get_item(&[KEY, adapter].concat()).ok()??;
+    let text = kept::kept(&[KEY, adapter].concat())?;
     // The parser of numbers that the page has anyway: that of the standard library is 12 kB more.
     let rate = serde_json::from_str(&text).ok();
     rate.filter(|rate: &f64| *rate > 0.0)

@@ -28,6 +28,7 @@ mod frame;
 mod gains;
 mod hardest;
 mod history;
+mod kept;
 mod keys;
 mod knobs;
 mod lens;

@@ -136,11 +136,13 @@ pub(crate) enum Command {
     Undo,
     /// Saves the run in the browser's storage, where there is one.
     Save,
-    /// Goes on with the checkpoint that comes with the message, or else with the run that was saved last, on the data there is;
-    /// answered as a start is.
-    GoOn,
-    /// Forgets what was saved.
-    Forget,
+    /// Goes on with the checkpoint that comes with the message, or else with this run that was saved, on the data there is; answered
+    /// as a start is.
+    GoOn(u64),
+    /// Forgets what was saved of a run.
+    Forget(u64),
+    /// Looks for the runs that were saved and that no tab has.
+    FindSaved,
 }
 
 /// What the worker has to say. `Open` is answered by `Device` or `NoDevice`, offered data by `Data` or `Refused`, and a
@@ -274,7 +276,12 @@ pub(crate) enum Event {
     /// It cannot be opened.
     NotOpened(String),
     /// The run as it is now: beside it comes its checkpoint.
-    Kept(Origin),
+    Kept {
+        /// Where its data is from.
+        origin: Origin,
+        /// What was saved of it is forgotten once this is kept; 0 where nothing was.
+        saved: u64,
+    },
     /// The run is set aside. Nothing comes from it until it is taken back.
     Reset,
     /// The data cannot be used; what was there before still is.
@@ -290,8 +297,11 @@ pub(crate) enum Event {
     NotStarted(String),
     /// The run failed and is gone.
     Failed(String),
-    /// What can be gone on with after a reload, or where the worker ends: after the engine was opened, and whenever that changes.
-    CanGoOn(Option<Box<Offer>>),
+    /// What can be gone on with after a reload, or where the worker ends, the newest first: after the engine was opened, and whenever
+    /// that changes. With it comes whether the first is the run that is there.
+    CanGoOn(Vec<Offer>, bool),
+    /// Why the run is not being saved; nothing once it is again.
+    NotSaved(Option<String>),
     /// What is good to know, in a sentence.
     Said(String),
 }

@@ -2,10 +2,13 @@
 
 mod table;
 
+use std::time::Duration;
+
 use js_sys::{Array, Date, Uint8Array};
 use leptos::prelude::*;
 use nearfar::{
-    Baseline, DataReport, Evaluation, Metrics, Origin, Scores, StepReport, TrainConfig, order,
+    Baseline, Bytes, DataReport, Evaluation, Metrics, Origin, Scores, StepReport, TrainConfig,
+    order,
 };
 use serde::{Deserialize, Serialize};
 use wasm_bindgen::JsValue;
@@ -13,7 +16,10 @@ use wasm_bindgen_futures::spawn_local;
 use web_sys::File;
 
 use crate::checkpoints::Offer;
+use crate::kept::why;
 use crate::knobs;
+use crate::plots::grouped;
+use crate::protocol::Command;
 use crate::session::Session;
 use crate::shelf;
 use crate::state::{Curves, State, View};
@@ -22,6 +28,8 @@ pub(crate) use table::Table;
 
 /// Steps of a run that are kept for the plots, about.
 const STEPS: usize = 128;
+/// A browser takes a while to give the room of what was deleted back: then what was not kept is tried again.
+const ROOM_COMES: Duration = Duration::from_secs(10);
 /// Runs that are looked at at once, each in a colour of its own.
 pub(crate) const COLORS: [&str; 5] = ["run0", "run1", "run2", "run3", "run4"];
 
@@ -61,8 +69,12 @@ pub(crate) struct Runs {
     current: RwSignal<f64>,
     /// The run that is being opened.
     opening: RwSignal<Option<f64>>,
-    /// The browser keeps nothing: the runs are gone with the page.
-    unkept: RwSignal<bool>,
+    /// What each run on the shelf takes, in bytes, by number.
+    sizes: RwSignal<Vec<(f64, f64)>>,
+    /// The numbers of runs that are not on the shelf as they are: they are gone with the page.
+    unkept: RwSignal<Vec<f64>>,
+    /// Why not; nothing where all is well.
+    why: RwSignal<Option<String>>,
 }
 
 impl KeptRun {
@@ -151,14 +163,15 @@ impl KeptRun {
 
 impl Runs {
     pub(crate) fn new() -> Self {
-        shelf::open_early();
         Self {
             list: RwSignal::new(Vec::new()),
             files: StoredValue::new_local(Vec::new()),
             ticked: RwSignal::new(Vec::new()),
             current: RwSignal::new(0.0),
             opening: RwSignal::new(None),
-            unkept: RwSignal::new(false),
+            sizes: RwSignal::new(Vec::new()),
+            unkept: RwSignal::new(Vec::new()),
+            why: RwSignal::new(None),
         }
     }
 
@@ -207,46 +220,91 @@ impl Runs {
     /// Reads the shelf, which another tab may have changed.
     fn look(self) {
         spawn_local(async move {
-            let Ok(kept) = shelf::all().await else {
-                return self.unkept.set(true);
+            let kept = match shelf::all().await {
+                Ok(kept) => kept,
+                Err(error) => return self.why.set(Some(why(error))),
             };
             let mut list = Vec::new();
             let mut files = Vec::new();
-            for shelf::Kept { text, file } in kept {
+            let mut sizes = Vec::new();
+            for kept in kept {
                 // One of another version is left where it is.
-                if let Ok(run) = serde_json::from_str::<KeptRun>(&text) {
-                    files.extend(file.map(|file| (run.id, file)));
+                if let Ok(run) = serde_json::from_str::<KeptRun>(&kept.text) {
+                    sizes.push((run.id, kept.bytes()));
+                    files.extend(kept.file.map(|file| (run.id, file)));
                     list.push(run);
                 }
             }
+            // What is here alone stays as it is here.
+            let unkept = self.unkept.get_untracked();
+            if unkept.is_empty() {
+                self.why.set(None);
+            }
+            let is_kept = |id: &f64| !unkept.contains(id);
+            list.retain(|run| is_kept(&run.id));
+            files.retain(|(id, _)| is_kept(id));
+            let here = self.list.get_untracked().into_iter();
+            list.extend(here.filter(|run| !is_kept(&run.id)));
+            self.files.update_value(|before| {
+                before.retain(|(id, _)| !is_kept(id));
+                before.extend(files);
+            });
             sort(&mut list);
-            self.files.set_value(files);
             self.list.set(list);
+            self.sizes.set(sizes);
+            self.try_again();
         });
     }
 
-    /// Puts a run in the list and on the shelf.
-    fn keep(self, run: KeptRun, file: Option<File>) {
+    /// Puts a run in the list and on the shelf; once it is there, the worker forgets what was `saved` of it.
+    fn keep(self, run: KeptRun, file: Option<File>, saved: Option<(Session, u64)>) {
+        let id = run.id;
         self.files.update_value(|files| {
             if let Some(file) = &file {
-                files.retain(|(id, _)| *id != run.id);
-                files.push((run.id, file.clone()));
+                files.retain(|(of, _)| *of != id);
+                files.push((id, file.clone()));
             }
-        });
-        self.list.update(|list| {
-            list.retain(|other| other.id != run.id);
-            list.push(run.clone());
-            sort(list);
         });
         let kept = shelf::Kept {
             text: run.text(),
-            file: file.or_else(|| self.file(run.id)),
+            file: file.or_else(|| self.file(id)),
         };
+        self.list.update(|list| {
+            list.retain(|other| other.id != id);
+            list.push(run);
+            sort(list);
+        });
         spawn_local(async move {
-            if shelf::put(run.id, &kept).await.is_err() {
-                self.unkept.set(true);
+            let put = shelf::put(id, &kept).await;
+            self.unkept.update(|unkept| {
+                unkept.retain(|other| *other != id);
+                if put.is_err() {
+                    unkept.push(id);
+                }
+            });
+            if let Some((session, saved)) = saved {
+                // What cannot be kept can be gone on with from where it was saved last.
+                session.send(
+                    &put.as_ref()
+                        .map_or(Command::FindSaved, |_| Command::Forget(saved)),
+                    &[],
+                );
+            }
+            match put {
+                Ok(_) => self.sizes.update(|sizes| {
+                    sizes.retain(|(of, _)| *of != id);
+                    sizes.push((id, kept.bytes()));
+                }),
+                Err(error) => self.why.set(Some(why(error))),
             }
         });
+    }
+
+    /// Tries to keep what could not be kept.
+    fn try_again(self) {
+        for id in self.unkept.get_untracked() {
+            self.change(id, |_| ());
+        }
     }
 
     /// Changes a run, in the list and on the shelf.
@@ -256,7 +314,7 @@ impl Runs {
             .with_untracked(|list| list.iter().find(|run| run.id == id).cloned());
         if let Some(mut run) = run {
             change(&mut run);
-            self.keep(run, None);
+            self.keep(run, None, None);
         }
     }
 
@@ -266,7 +324,40 @@ impl Runs {
             .update(|ticked| ticked.retain(|other| *other != id));
         self.files
             .update_value(|files| files.retain(|(of, _)| *of != id));
-        spawn_local(async move { drop(shelf::remove(id).await) });
+        self.unkept.update(|unkept| unkept.retain(|of| *of != id));
+        self.sizes.update(|sizes| sizes.retain(|(of, _)| *of != id));
+        spawn_local(async move {
+            shelf::remove(id).await.ok();
+            self.try_again();
+        });
+        for times in 1..4 {
+            set_timeout(move || self.try_again(), times * ROOM_COMES);
+        }
+    }
+
+    /// The older half of the runs that are neither pinned nor on the page, and what they take.
+    fn old(&self) -> (Vec<f64>, f64) {
+        let (list, sizes, unkept) = (self.list.read(), self.sizes.read(), self.unkept.read());
+        let current = self.current.get();
+        let runs = list.iter().filter(|run| !run.pinned && run.id != current);
+        let mut old = Vec::new();
+        for run in runs.filter(|run| !unkept.contains(&run.id)) {
+            old.extend(sizes.iter().filter(|(id, _)| *id == run.id));
+        }
+        // The newest come first.
+        old.drain(..old.len() / 2);
+        let bytes = old.iter().map(|(_, bytes)| bytes).sum();
+        (old.into_iter().map(|(id, _)| id).collect(), bytes)
+    }
+
+    /// How many runs are on the shelf, and what they take.
+    fn taken(&self) -> String {
+        let sizes = self.sizes.read();
+        let bytes = Bytes(sizes.iter().map(|(_, bytes)| *bytes as u64).sum());
+        match sizes.len() {
+            1 => format!("One kept run takes {bytes}"),
+            runs => format!("{} kept runs take {bytes}", grouped(runs as u64)),
+        }
     }
 }
 
@@ -279,10 +370,19 @@ fn sort(list: &mut Vec<KeptRun>) {
 
 impl Session {
     /// Keeps the run on the page; `parts` are those of the worker's message, the checkpoint among them.
-    pub(crate) fn keep_run(&self, origin: Origin, parts: &Array) {
+    pub(crate) fn keep_run(&self, origin: Origin, saved: u64, parts: &Array) {
         let State {
-            runs, curves, data, ..
+            runs,
+            curves,
+            data,
+            offer,
+            ..
         } = self.state;
+        // What was saved of it is offered no more, unless it cannot be kept.
+        let is_own = |offer: &Option<Offer>| offer.as_ref().is_some_and(|offer| offer.run == saved);
+        if saved > 0 && offer.with_untracked(is_own) {
+            offer.set(None);
+        }
         let id = runs.current.get_untracked();
         let suited =
             data.with_untracked(|data| data.as_ref().map(|data| data.default_config.clone()));
@@ -294,7 +394,8 @@ impl Session {
                 (run.name, run.pinned) = (before.name.clone(), before.pinned);
             }
         });
-        runs.keep(run, checkpoint_file(parts));
+        let saved = (saved > 0).then_some((*self, saved));
+        runs.keep(run, checkpoint_file(parts), saved);
     }
 
     /// Opens a run again as it was, its map, its neighbours and what can be taken home.
@@ -307,6 +408,7 @@ impl Session {
             origin: run.origin.clone(),
             rows: run.data.rows,
             config: run.config.clone(),
+            run: 0,
         };
         self.open(run.id, offer);
     }
@@ -329,6 +431,13 @@ impl Session {
         self.go_on();
     }
 
+    /// Goes on with a run that was stopped.
+    fn go_on_with(&self, offer: &Offer) {
+        if untrack(|| self.state.can_run()) {
+            self.open(offer.run as f64, offer.clone());
+        }
+    }
+
     /// Puts the settings of a run in place, for another with them.
     fn use_run(&self, run: &KeptRun) {
         self.state.config.set(run.config.clone());
@@ -339,13 +448,50 @@ impl Session {
     }
 }
 
-/// Reads the shelf now and whenever the table is looked at.
-pub(crate) fn start(state: State) {
-    Effect::new(move || {
-        if state.view.get() == View::Runs {
-            state.runs.look();
+/// Reads the shelf whenever the table is looked at, and has the worker look for stopped runs.
+pub(crate) fn start(session: Session) {
+    let State { view, runs, .. } = session.state;
+    let look = move || {
+        if view.get() == View::Runs {
+            runs.look();
+            session.send(&Command::FindSaved, &[]);
         }
+    };
+    Effect::new(look);
+    // What an earlier version of the page kept has come.
+    window_event_listener_untyped("nearfar-kept", move |_| untrack(look));
+}
+
+/// What is not kept of this page's runs, why, and what can be done. It stays until that is done.
+#[component]
+pub(crate) fn Unkept(state: State, session: Session) -> impl IntoView {
+    let runs = state.runs;
+    let text = Memo::new(move |_| {
+        let unkept = runs.unkept.read().len();
+        let why = runs.why.get().unwrap_or_default();
+        let what = match unkept {
+            0 => return state.unsaved.get(),
+            1 => format!("A run is not kept, and is gone when this page is closed: {why}."),
+            _ => {
+                format!("{unkept} runs are not kept, and are gone when this page is closed: {why}.")
+            }
+        };
+        Some(what)
     });
+    move || {
+        text.get().map(|text| {
+            let taken = move || format!(" {}.", runs.taken());
+            view! {
+                <p class="notice" data-testid="unkept">
+                    <span>{text} {taken}</span>
+                    <span class="doings">
+                        <button data-testid="see-runs" on:click=move |_| state.view.set(View::Runs)>"Make room in Runs"</button>
+                        <button data-testid="take-it-home" on:click=move |_| session.take_home()>"Take home"</button>
+                    </span>
+                </p>
+            }
+        })
+    }
 }
 
 /// The checkpoint that came with a message, as the shelf keeps it.

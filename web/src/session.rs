@@ -317,7 +317,7 @@ impl Session {
                     self.state.say(why);
                 }
             }
-            Event::Kept(origin) => self.keep_run(origin, parts),
+            Event::Kept { origin, saved } => self.keep_run(origin, saved, parts),
             Event::SavedRun(offer) => self.open_saved(*offer, parts),
             Event::NotOpened(message) => self.state.say(self.refused(message)),
             // Asked for elsewhere than in its dialog.

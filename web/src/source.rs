@@ -12,6 +12,7 @@ use nearfar::{
 use web_sys::File;
 
 use crate::link;
+use crate::plots::grouped;
 use crate::protocol::{Command, DataSummary};
 use crate::session::Session;
 use crate::state::LabelChoice;
@@ -22,6 +23,10 @@ const MOST_BYTES: u64 = 1 << 30;
 
 /// The endings of a run that was taken home: all of its files, or its checkpoint alone.
 pub(crate) const SAVED: [&str; 2] = [".zip", ".bin"];
+
+/// Problems that are named, where there are more; and characters of what a link says that are repeated.
+const NAMED: usize = 3;
+const LONGEST: usize = 60;
 
 /// Where data comes from.
 #[derive(Clone, Debug, PartialEq)]
@@ -261,7 +266,8 @@ impl Session {
             }
             (Some(name), _) => {
                 self.state.notice.set(Some(format!(
-                    "The link remembers settings, not your file: drop {name} again."
+                    "The link remembers settings, not your file: drop {} again.",
+                    start_of(&name)
                 )));
                 self.awaited.set_value(Some((name, link.sets)));
             }
@@ -396,14 +402,14 @@ impl Session {
             self.state.tell(format!(
                 "Not every setting can hold for {}. Back at its default: {}.",
                 shown_name(&data.name),
-                problems.join("; ")
+                first_of(problems)
             ));
         }
     }
 
     fn say_problems(&self, what: &str, problems: Vec<String>) {
         if !problems.is_empty() {
-            self.state.say(format!("{what}: {}", problems.join("; ")));
+            self.state.say(format!("{what}: {}", first_of(problems)));
         }
     }
 
@@ -424,6 +430,31 @@ impl Source {
             Self::Saved(file) => file.name(),
         }
     }
+}
+
+/// That a setting names a column that is not there.
+fn no_column(key: &str, name: &str) -> String {
+    let name = start_of(name);
+    format!("{key}: there is no text column \"{name}\"")
+}
+
+/// What a link says, cut where it is long.
+fn start_of(text: &str) -> String {
+    let mut start: String = text.chars().take(LONGEST).collect();
+    if start.len() < text.len() {
+        start.push_str("..");
+    }
+    start
+}
+
+/// What is wrong: the first three of it, and how much more.
+fn first_of(mut problems: Vec<String>) -> String {
+    let more = problems.len().saturating_sub(NAMED);
+    if more > 0 {
+        problems.truncate(NAMED);
+        problems.push(format!("and {} more", grouped(more as u64)));
+    }
+    problems.join("; ")
 }
 
 fn names(files: &[File]) -> String {
@@ -458,23 +489,20 @@ fn settings(data: &DataSummary, sets: &[String]) -> (TrainConfig, Vec<String>) {
     if let Some(name) = &config.group
         && !data.split_columns.contains(name)
     {
-        problems.push(format!("group: there is no text column \"{name}\""));
+        problems.push(no_column("group", name));
         config = config.with_set("group=null").unwrap_or(config);
     }
     if let Split::Column(name) = &config.split
         && !data.split_columns.contains(name)
     {
-        problems.push(format!("split: there is no text column \"{name}\""));
+        problems.push(no_column("split", name));
         config.split = data.default_config.split.clone();
     }
     if let Sampler::Hierarchical(sampler) = &config.sampler
         && !sampler.outer_label.is_empty()
         && !data.split_columns.contains(&sampler.outer_label)
     {
-        let name = &sampler.outer_label;
-        problems.push(format!(
-            "sampler.outer_label: there is no text column \"{name}\""
-        ));
+        problems.push(no_column("sampler.outer_label", &sampler.outer_label));
         config.sampler = data.default_config.sampler.clone();
     }
     (config, problems)

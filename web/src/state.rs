@@ -332,8 +332,12 @@ pub(crate) struct State {
     pub(crate) notice: RwSignal<Option<String>>,
     /// The name of data whose opening would end the run: the person is asked.
     pub(crate) question: RwSignal<Option<String>>,
-    /// The run that was saved.
+    /// The run that can be gone on with: the one that was asked for, or else the newest that was saved.
     pub(crate) offer: RwSignal<Option<Offer>>,
+    /// Runs that were saved and are not there, the newest first.
+    pub(crate) stopped: RwSignal<Vec<Offer>>,
+    /// Why the run that is there is not being saved.
+    pub(crate) unsaved: RwSignal<Option<String>>,
     /// What the last reset cleared.
     pub(crate) aside: RwSignal<Option<Aside>>,
     /// The rows to check that were found last.
@@ -401,6 +405,8 @@ impl State {
             notice: RwSignal::new(None),
             question: RwSignal::new(None),
             offer: RwSignal::new(None),
+            stopped: RwSignal::new(Vec::new()),
+            unsaved: RwSignal::new(None),
             aside: RwSignal::new(None),
             to_check: RwSignal::new(None),
             take_home: TakeHome::new(),
@@ -565,7 +571,7 @@ impl State {
         } else {
             if untrack(|| self.has_run()) {
                 self.tell(format!(
-                    "The run on {} was stopped at step {}. What it brought is kept under Runs.",
+                    "The run on {} was stopped at step {}. What it brought is under Runs.",
                     shown_name(&before.data.name),
                     before.step()
                 ));
@@ -688,7 +694,7 @@ impl State {
             | Event::NotOpened(_)
             | Event::Refused { .. }
             | Event::Map { .. }
-            | Event::Kept(_)
+            | Event::Kept { .. }
             | Event::Pieces(_)
             | Event::Taken(_)
             | Event::NotTaken(_)
@@ -786,7 +792,8 @@ impl State {
             }
             Event::RowsToCheck(check) => self.to_check.set(Some(*check)),
             Event::Threshold(found) => self.threshold.set(threshold::Shown::of(found)),
-            Event::CanGoOn(offer) => self.offer.set(offer.map(|offer| *offer)),
+            Event::CanGoOn(offers, own) => self.take_offers(offers, own),
+            Event::NotSaved(why) => self.unsaved.set(why),
             Event::Said(text) => self.tell(text),
             Event::Paused => self.stage.set(Phase::Paused),
             Event::Resumed => self.stage.set(Phase::Running),
@@ -809,6 +816,7 @@ impl State {
                     curves.verdict = Some(verdict);
                     curves.elapsed_ms = elapsed_ms;
                 });
+                self.unsaved.set(None);
                 self.stage.set(Phase::Finished);
             }
             Event::Reset => {
@@ -817,6 +825,21 @@ impl State {
                 self.stage.set(Phase::Ready);
             }
         }
+    }
+
+    /// Takes in what can be gone on with.
+    fn take_offers(&self, mut offers: Vec<Offer>, own: bool) {
+        let asked = self.offer.get_untracked().map(|offer| offer.run);
+        let asked = offers.iter().position(|offer| Some(offer.run) == asked);
+        if !untrack(|| self.runs.is_opening()) {
+            // One that is on the page stays there.
+            let at = asked.filter(|_| !own).unwrap_or(0);
+            self.offer.set(offers.get(at).cloned());
+        }
+        if own {
+            offers.remove(0);
+        }
+        self.stopped.set(offers);
     }
 
     /// Gives up opening a run that was kept: the next run is another one, and never takes its place.
@@ -894,6 +917,7 @@ impl State {
         self.threshold.set(threshold::Shown::Nothing);
         self.hardest.set(None);
         self.to_check.set(None);
+        self.unsaved.set(None);
         self.map.set(self.raw_map.get_untracked());
         self.chosen.set(None);
         self.neighbours.set(None);

@@ -8,6 +8,8 @@ use leptos::prelude::*;
 use wasm_bindgen::prelude::*;
 use web_sys::HtmlElement;
 
+use crate::kept;
+
 const KEY: &str = "nearfar.theme";
 
 thread_local! {
@@ -17,8 +19,7 @@ thread_local! {
 
 /// Applies the stored choice and watches the system's.
 pub(crate) fn start(changed: RwSignal<u32>) {
-    let stored = window().local_storage().ok().flatten();
-    if let Some(theme) = stored.and_then(|storage| storage.get_item(KEY).ok().flatten()) {
+    if let Some(theme) = kept::kept(KEY) {
         set(&theme);
     }
     if let Ok(Some(query)) = window().match_media("(prefers-color-scheme: dark)") {
@@ -46,9 +47,7 @@ pub(crate) fn Switch(changed: RwSignal<u32>) -> impl IntoView {
     let next = move |_| {
         let (theme, _) = CHOICES[(untrack(place) + 1) % CHOICES.len()];
         set(theme);
-        if let Ok(Some(storage)) = window().local_storage() {
-            storage.set_item(KEY, theme).ok();
-        }
+        kept::keep(KEY, theme);
         changed.update(|n| *n += 1);
     };
     view! {

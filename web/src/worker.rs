@@ -23,7 +23,7 @@ use wasm_bindgen_futures::{JsFuture, spawn_local};
 use web_sys::{DedicatedWorkerGlobalScope, File, MessageEvent, Response};
 use web_time::{Duration, Instant};
 
-use crate::checkpoints::{Offer, Saved, Slots};
+use crate::checkpoints::{Offer, Saved, Slots, TRIES};
 use crate::device::tuned_text;
 use crate::files::Files;
 use crate::plots::grouped;
@@ -231,8 +231,8 @@ impl Core {
                 if let Err(error) = self.introduce().await {
                     self.say(&Event::NoDevice(error.to_string()));
                 }
-                let offer = self.slots.offer().await.map(Box::new);
-                self.say(&Event::CanGoOn(offer));
+                // What is said now goes as the data comes.
+                self.find_saved(TRIES, false).await;
             }
             Command::Sample { name, seed } => match self.sample(&name, seed).await {
                 Ok(dataset) => {
@@ -274,13 +274,17 @@ impl Core {
             }
             Command::StopComparing => self.stop_comparing(),
             Command::Save => self.save().await,
-            Command::GoOn => {
-                if let Err(error) = self.go_on_with_saved(files).await {
+            Command::GoOn(run) => {
+                if let Err(error) = self.go_on_with_saved(run, files).await {
                     self.slots.close();
                     self.say(&Event::NotStarted(error.to_string()));
                 }
             }
-            Command::Forget => self.forget().await,
+            Command::Forget(run) => {
+                self.slots.forget(run).await;
+                self.say_saved();
+            }
+            Command::FindSaved => self.find_saved(1, true).await,
             Command::Pause => {
                 // It may come late: when the run has ended, nothing is there to wait.
                 if self.is_running() {
@@ -322,10 +326,9 @@ impl Core {
                 self.evaluating = false;
                 self.placing = None;
                 self.until = 0;
-                self.keep().await;
+                self.keep(self.slots.held()).await;
                 self.aside = self.run.take().or(self.aside.take());
                 self.say(&Event::Reset);
-                self.forget_own().await;
             }
             Command::Undo => {
                 self.run = self.run.take().or(self.aside.take());
@@ -384,7 +387,8 @@ impl Core {
     /// Gives the memory of the run back, and keeps its engine where its device is still there.
     async fn end_run(&mut self) {
         self.stop_comparing();
-        self.keep().await;
+        // What was saved of it is still offered.
+        self.keep(0).await;
         (self.evaluating, self.owes_map) = (false, false);
         let (run, aside) = (self.run.take(), self.aside.take());
         if let Some(run) = run.or(aside) {
@@ -616,7 +620,7 @@ impl Core {
     async fn begin(&mut self, config: TrainConfig, steps: Option<u64>) -> Result<()> {
         if let Some(run) = self.lengthened(&config)? {
             let done = grouped(run.step());
-            self.slots.begin(true);
+            self.slots.begin(false);
             self.kept = (0, false);
             self.show(run, steps);
             let text =
@@ -630,7 +634,7 @@ impl Core {
         let engine = self.open(config.budget_bytes).await?;
         let mut run = Run::new(engine, data, config).await?.watched();
         run.see_survey(&self.survey);
-        self.slots.begin(true);
+        self.slots.begin(false);
         self.kept = (0, false);
         self.show(run, steps);
         Ok(())
@@ -661,11 +665,11 @@ impl Core {
         let read = Uint8Array::new(&bytes).to_vec();
         let checkpoint = Checkpoint::read(&read)
             .map_err(|error| Error::Data(format!("{}: {error}", file.name())))?;
-        Ok((Offer::of(&checkpoint), bytes))
+        Ok((Offer::of(0, &checkpoint), bytes))
     }
 
-    /// Goes on with the run that was saved last.
-    async fn go_on_with_saved(&mut self, files: Vec<File>) -> Result<()> {
+    /// Goes on with a run that was saved, or with the one in the file.
+    async fn go_on_with_saved(&mut self, run: u64, files: Vec<File>) -> Result<()> {
         self.end_run().await;
         let gone = |why: String| {
             Error::Data(format!(
@@ -676,7 +680,7 @@ impl Core {
         let is_kept = kept.is_some();
         let bytes = match kept {
             Some(file) => Some(content(&file).await?),
-            None => self.slots.newest().await.map_err(gone)?,
+            None => self.slots.take(run).await.map_err(gone)?,
         };
         let bytes = bytes.ok_or_else(|| gone("it is no longer there".to_owned()))?;
         let checkpoint = Checkpoint::read(&bytes)?;
@@ -687,12 +691,8 @@ impl Core {
         run.see_copies(&self.survey);
         let other = checkpoint.other_device(run.device());
         // Of a run that is opened from elsewhere nothing was saved here.
-        self.slots.begin(is_kept);
-        // What was taken home is not among the kept runs yet.
-        self.kept = match is_kept {
-            true => (0, false),
-            false => (run.step(), run.is_finished()),
-        };
+        self.slots.begin(!is_kept);
+        self.kept = (0, false);
         self.show(run, None);
         other
             .into_iter()
@@ -764,8 +764,8 @@ impl Core {
         })
     }
 
-    /// Hands the page what it needs to keep the run, where there is anything new.
-    async fn keep(&mut self) {
+    /// Hands the page what it needs to keep the run, where there is anything new; once it does, what was `saved` of it is forgotten.
+    async fn keep(&mut self, saved: u64) {
         let (Some(run), Some(origin)) = (&self.run, self.origin()) else {
             return;
         };
@@ -777,7 +777,7 @@ impl Core {
         if let Ok(bytes) = run.checkpoint(&origin).await {
             self.kept = now;
             let bytes = Uint8Array::from(&bytes[..]).buffer();
-            self.post(&Event::Kept(origin), &[bytes.into()]);
+            self.post(&Event::Kept { origin, saved }, &[bytes.into()]);
         }
     }
 
@@ -791,24 +791,33 @@ impl Core {
             return;
         };
         let Some(origin) = self.origin() else { return };
+        let is_first = self.slots.held() == 0;
         match self.slots.save(run, &origin).await {
-            Saved::As(offer) => self.say(&Event::CanGoOn(Some(offer))),
-            Saved::Not(why) => self.say(&Event::Said(why)),
+            Saved::Yes => {
+                self.say(&Event::NotSaved(None));
+                self.say_saved();
+                if is_first {
+                    self.find_saved(1, true).await;
+                }
+            }
+            Saved::Not(why) => self.say(&Event::NotSaved(Some(why))),
             Saved::Silent => {}
         }
     }
 
-    /// Forgets what was saved of the run that is over, where something was.
-    async fn forget_own(&mut self) {
-        if self.slots.are_held() {
-            self.forget().await;
-        }
+    /// Says what can be gone on with.
+    fn say_saved(&self) {
+        let (offers, own) = self.slots.offers();
+        self.say(&Event::CanGoOn(offers, own));
     }
 
-    /// Forgets what was saved.
-    async fn forget(&mut self) {
-        self.slots.clear().await;
-        self.say(&Event::CanGoOn(None));
+    /// Looks for what can be gone on with, and says it. Of what is too much the oldest goes, where that can be said, too.
+    async fn find_saved(&mut self, tries: u32, bounded: bool) {
+        let said = self.slots.find(tries, bounded).await;
+        self.say_saved();
+        for text in said {
+            self.say(&Event::Said(text));
+        }
     }
 
     /// Says what a run would hold and take, where there is data and an engine to say it of.
@@ -1026,14 +1035,12 @@ impl Core {
         match self.advance(&mut run).await {
             Ok(()) => {
                 let paused = !run.is_finished() && run.step() >= self.until;
-                let finished = run.is_finished();
+                let is_over = run.is_finished();
                 self.run = Some(run);
                 if paused {
                     self.say(&Event::Paused);
                 }
-                if finished {
-                    self.forget_own().await;
-                } else if self.slots.is_due() {
+                if !is_over && self.slots.is_due() {
                     self.save().await;
                 }
             }
@@ -1050,14 +1057,14 @@ impl Core {
     /// Whether a run whose device is lost can go on from where it was saved. Once in a while: what ends a device may end the next.
     fn is_saved(&self) -> bool {
         let is_new = |lost: Instant| lost.elapsed() < SPARED;
-        self.slots.are_held() && !self.lost.is_some_and(is_new)
+        self.slots.held() > 0 && !self.lost.is_some_and(is_new)
     }
 
     /// Goes on with the saved run on another device.
     async fn go_on_without(&mut self, error: &Error) {
         self.lost = Some(Instant::now());
         let text = format!("{error}. The run goes on from where it was saved last.");
-        match self.go_on_with_saved(Vec::new()).await {
+        match self.go_on_with_saved(self.slots.held(), Vec::new()).await {
             Ok(()) => self.say(&Event::Said(text)),
             Err(_) => {
                 self.slots.close();
@@ -1200,7 +1207,7 @@ impl Core {
                 }
                 self.run = Some(run);
                 if is_finished {
-                    self.keep().await;
+                    self.keep(self.slots.held()).await;
                 }
             }
             // It is shown after the command that stopped it, where the run is still there.

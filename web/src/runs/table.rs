@@ -4,8 +4,11 @@ use leptos::prelude::*;
 use nearfar::{Bytes, Metrics, order};
 
 use super::{COLORS, KeptRun, Runs, date};
+use crate::checkpoints::EARLIER;
 use crate::focus;
 use crate::knobs;
+use crate::plots::grouped;
+use crate::protocol::Command;
 use crate::session::Session;
 use crate::source::shown_name;
 use crate::state::{State, View};
@@ -43,7 +46,8 @@ fn baseline(run: &KeptRun, scores: Option<nearfar::Scores>) -> Option<f64> {
 /// The kept runs.
 #[component]
 pub(crate) fn Table(state: State, session: Session) -> impl IntoView {
-    let Runs { list, unkept, .. } = state.runs;
+    let runs = state.runs;
+    let Runs { list, why, .. } = runs;
     let sorted = RwSignal::new(None::<usize>);
     let heads = COLUMNS.iter().enumerate().map(|(at, (term, _))| {
         let turn = move |_| sorted.update(|sorted| *sorted = (*sorted != Some(at)).then_some(at));
@@ -66,15 +70,49 @@ pub(crate) fn Table(state: State, session: Session) -> impl IntoView {
             .collect_view()
     };
     let none = move || list.read().is_empty();
+    let shelf = move || match why.get().filter(|_| none()) {
+        Some(why) => format!("Runs are gone when this page is closed: {why}."),
+        None => format!("{} in this browser.", runs.taken()),
+    };
+    let sure = RwSignal::new(false);
+    let delete = move |_| {
+        if sure.get_untracked() {
+            let (old, _) = untrack(|| runs.old());
+            old.into_iter().for_each(|id| runs.remove(id));
+        }
+        sure.update(|sure| *sure = !*sure);
+    };
+    let delete_old = move || {
+        let (old, bytes) = runs.old();
+        let text = match old.len() {
+            0 => return None,
+            1 => format!("Delete the oldest ({})", Bytes(bytes as u64)),
+            runs => format!("Delete the {runs} oldest ({})", Bytes(bytes as u64)),
+        };
+        let text = move || {
+            if sure.get() {
+                "Sure?".to_owned()
+            } else {
+                text.clone()
+            }
+        };
+        Some(
+            view! { <button class="quiet" data-testid="delete-old" on:click=delete on:blur=move |_| sure.set(false)>{text}</button> },
+        )
+    };
     view! {
         <section class="board" aria-label="Runs" hidden=move || state.view.get() != View::Runs>
             <p class="outcome" hidden=move || !none()>
-                "Every run is kept here, in this browser alone: its settings, curves, scores and head. There is none yet: press Run in the other view."
+                "Runs are kept here, in this browser alone, while its storage has room: settings, curves, scores and head. There is none yet: press Run in the other view."
             </p>
             <p class="muted" hidden=none>
-                "Kept in this browser alone. Tick up to five: all plots show them beside the run on the page, each in a colour."
+                "Tick up to five runs: all plots show them beside the run on the page, each in a colour."
             </p>
-            <p class="warning" hidden=move || !unkept.get()>"This browser gives the page no storage: runs are gone when it is closed."</p>
+            <p class="muted" data-testid="shelf">
+                <span>{shelf}</span>
+                {delete_old}
+            </p>
+            <Stopped state session/>
             <div class="leaderboard" hidden=none>
                 <table class="kept" data-testid="runs">
                     <thead>
@@ -119,7 +157,15 @@ fn line(state: State, session: Session, run: KeptRun) -> impl IntoView {
         Some(_) => String::new(),
         None => format!(", stopped at step {} of {}", run.step(), run.config.steps),
     };
-    let about = format!("{}, {}{stopped}", shown_name(&run.data.name), date(id));
+    let unkept = match runs.unkept.with(|unkept| unkept.contains(&id)) {
+        true => ", not kept",
+        false => "",
+    };
+    let about = format!(
+        "{}, {}{stopped}{unkept}",
+        shown_name(&run.data.name),
+        date(id)
+    );
     let rename = move |event| {
         let name = event_target_value(&event).trim().to_owned();
         runs.change(id, |run| run.name = name);
@@ -171,6 +217,39 @@ fn line(state: State, session: Session, run: KeptRun) -> impl IntoView {
                 </span>
             </td>
         </tr>
+    }
+}
+
+/// Runs that were saved on the way and stopped before their end, as their tab was closed.
+#[component]
+fn Stopped(state: State, session: Session) -> impl IntoView {
+    let lines = move || {
+        let lines = state.stopped.get().into_iter().map(|offer| {
+            let run = offer.run;
+            let (step, steps) = (grouped(offer.step), grouped(offer.config.steps));
+            let name = shown_name(&offer.origin.data);
+            let began = match run {
+                EARLIER => String::new(),
+                run => format!(", {}", date(run as f64)),
+            };
+            let text = format!("{name}{began}, saved at step {step} of {steps}");
+            let forget = move |_| session.send(&Command::Forget(run), &[]);
+            view! {
+                <li data-testid="stopped-run">
+                    <span>{text}</span>
+                    <button on:click=move |_| session.go_on_with(&offer)>"Go on"</button>
+                    <button class="quiet" on:click=forget>"Forget it"</button>
+                </li>
+            }
+        });
+        lines.collect_view()
+    };
+    view! {
+        <div hidden=move || state.stopped.read().is_empty()>
+            <h2>"Stopped on the way"</h2>
+            <p class="muted">"The page was closed before these runs ended. The last five are kept."</p>
+            <ul class="stopped">{lines}</ul>
+        </div>
     }
 }
 
