@@ -46,7 +46,6 @@ test: wasm-target trunk wasm-bindgen vulkan python browser
 hardware: python
 	python3 tests/hardware/collect target/hardware
 
-<<<<<<< HEAD
 # Looks for bytes that bring a parser down, five minutes each: 75 in all. It needs a nightly Rust, which alone has what guides it.
 fuzz:
 	@cargo +nightly fuzz --version >/dev/null 2>&1 || { \
@@ -61,13 +60,11 @@ fuzz:
 soak: vulkan python
 	cargo build --release --bin nearfar
 	python3 tests/soak/run target/release/nearfar --minutes $(SOAK_MINUTES)
-=======
 # Holds the dependencies to deny.toml. What is known against them stands in a database on GitHub, which not every network reaches.
 deny: cargo-deny
 	cargo deny --workspace --locked check -D unmatched-skip -D unnecessary-skip bans licenses sources
 	@if cargo deny fetch db 2>/dev/null; then cargo deny --workspace --locked check advisories; \
 	else echo "Advisories were NOT checked: their database could not be fetched. Run make deny where GitHub can be reached."; fi
->>>>>>> supply-work
 
 wasm-target:
 	@rustup target list --installed | grep -q wasm32-unknown-unknown || { \
