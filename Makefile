@@ -60,6 +60,7 @@ fuzz:
 soak: vulkan python
 	cargo build --release --bin nearfar
 	python3 tests/soak/run target/release/nearfar --minutes $(SOAK_MINUTES)
+
 # Holds the dependencies to deny.toml. What is known against them stands in a database on GitHub, which not every network reaches.
 deny: cargo-deny
 	cargo deny --workspace --locked check -D unmatched-skip -D unnecessary-skip bans licenses sources
