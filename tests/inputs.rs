@@ -378,7 +378,7 @@ fn labels_that_are_none_are_refused_with_their_row() {
         refusal(npy("<f8", "False", "(12,)", &data))
     };
     assert!(numbers(f64::NAN).contains("row 12: the label is NaN, a missing value"));
-    assert!(numbers(2.0).contains("save them as integers, `y.astype(int)`"));
+    assert!(numbers(2.5).contains("row 12: the label is 2.5, a measurement and no class"));
     for (shape, part) in [
         ("(11,)", "12 rows of features, 11 labels in y.npy"),
         ("(12, 1, 1)", "expected one a row"),

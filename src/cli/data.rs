@@ -2,7 +2,8 @@
 
 use clap::Args;
 use nearfar::{
-    ColumnRole, Columns, Dataset, DeviceInfo, Marks, Missing, Origin, Result, SAMPLES, TrainConfig,
+    ColumnRole, Columns, Dataset, DeviceInfo, Marks, Missing, Origin, Result, Role, SAMPLES,
+    TrainConfig,
 };
 
 use super::{files, note_line};
@@ -161,10 +162,27 @@ pub(super) async fn read(origin: &Origin, seed: u64) -> Result<Dataset> {
     let dataset = files::dataset(data, labels.as_deref(), *missing, columns, seed)?;
     match test_data {
         Some(test) => {
-            let test = files::dataset(test, test_labels.as_deref(), *missing, columns, seed)?;
+            let columns = columns_of(&dataset, columns);
+            let test = files::dataset(test, test_labels.as_deref(), *missing, &columns, seed)?;
             dataset.append(&test).await
         }
         None => Ok(dataset),
+    }
+}
+
+/// The columns of a second file: the features of the first by their names, whatever the second says by itself.
+fn columns_of(first: &Dataset, columns: &Columns) -> Columns {
+    let lines = first.table.iter();
+    let mut features = lines.filter(|line| line.column.role == Role::Feature);
+    let are_named = !first.feature_names.is_empty() && features.all(|line| line.named);
+    let (features, ignore) = match are_named && !first.table.is_empty() {
+        true => (first.feature_names.clone(), Vec::new()),
+        false => (columns.features.clone(), columns.ignore.clone()),
+    };
+    Columns {
+        features,
+        ignore,
+        ..columns.clone()
     }
 }
 

@@ -381,23 +381,23 @@ impl Header {
         let (mut labels, mut row) = (Gathered::default(), 0);
         self.each_item(name, items, |item| {
             row += 1;
-            if !self.is_label() {
-                return match self.number(item).is_nan() {
-                    true => refuse(format!(
-                        "row {row}: the label is NaN, a missing value: {}",
-                        labelled::advice_on_missing("", false)
-                    )),
-                    false => Ok(()),
-                };
-            }
-            let label = self.text(name, item)?;
+            let label = match self.is_label() {
+                true => self.text(name, item)?,
+                false => match self.double(item) {
+                    value if value.is_nan() => {
+                        return refuse(format!(
+                            "row {row}: the label is NaN, a missing value: {}",
+                            labelled::advice_on_missing("", false)
+                        ));
+                    }
+                    value if value.fract() == 0.0 => value.to_string(),
+                    value => return Err(no_fractions(name, row, value)),
+                },
+            };
             refuse_missing(name, row, &label, false)?;
             labels.push(&label);
             Ok(())
         })?;
-        if !self.is_label() {
-            return Err(no_floats(name));
-        }
         Ok(labels.finish())
     }
 
@@ -408,7 +408,6 @@ impl Header {
     pub(crate) fn label_count(&self, name: &str) -> Result<usize> {
         match self.shape[..] {
             [rows] | [rows, 1] | [1, rows] => self.side(name, rows),
-            _ if !self.is_label() => Err(no_floats(name)),
             _ => Err(Error::Data(format!(
                 "{name}: labels have the shape {}, expected one a row",
                 shape_text(&self.shape)
@@ -471,6 +470,14 @@ impl Header {
             (Kind::Float, _) => narrow(f64::from_bits(bits)),
             (Kind::Signed, _) => self.signed(bits) as f32,
             _ => bits as f32,
+        }
+    }
+
+    /// The same as f64, which holds more whole numbers.
+    fn double(&self, item: &[u8]) -> f64 {
+        match (self.kind, self.item_bytes) {
+            (Kind::Float, 8) => f64::from_bits(self.bits(item)),
+            _ => f64::from(self.number(item)),
         }
     }
 
@@ -542,9 +549,9 @@ pub(super) fn refuse_missing(name: &str, row: usize, label: &str, can_drop: bool
     )))
 }
 
-fn no_floats(name: &str) -> Error {
+fn no_fractions(name: &str, row: usize, value: f64) -> Error {
     Error::Data(format!(
-        "{name}: labels are floating-point numbers: save them as integers, `y.astype(int)`"
+        "{name}: row {row}: the label is {value}, a measurement and no class: give labels of whole numbers or of text"
     ))
 }
 
@@ -642,12 +649,17 @@ mod tests {
         })
         .expect("reads");
         assert_eq!(labels, ["ab", "c"][..]);
-        let floats = file(&header("<f4", "False", "(1,)"), &[0; 4]);
+        // A class is one class however it is written.
+        let floats = |descr: &str, bytes: &[u8]| {
+            read_labels(&file(&header(descr, "False", "(2,)"), bytes), |_| Ok(()))
+        };
+        let whole = [3.0f64, 16_777_217.0].map(f64::to_le_bytes).concat();
+        assert_eq!(floats("<f8", &whole).expect("reads"), ["3", "16777217"][..]);
+        let part = [3.0f32, 0.5].map(f32::to_le_bytes).concat();
+        let refused = floats("<f4", &part).expect_err("refused").to_string();
         assert!(
-            read_labels(&floats, |_| Ok(()))
-                .expect_err("refused")
-                .to_string()
-                .contains("astype(int)")
+            refused.contains("row 2: the label is 0.5, a measurement"),
+            "{refused}"
         );
     }
 
