@@ -134,6 +134,7 @@ pub(super) fn settle(
 }
 
 /// Says which labels mean that rows have no class, or may, where none is left out.
+#[cfg(not(target_arch = "wasm32"))]
 pub(super) fn note(labels: &Texts) -> Option<String> {
     let used = Used::of(labels);
     let marks = marks(&used.names);

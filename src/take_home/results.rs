@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 
-use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 use super::head::Head;
@@ -28,6 +27,8 @@ pub(super) const DATA: &str = "nearfar_data.npz";
 /// Whether a file is the history of a run, by what it holds; little of it is held at once.
 #[cfg(not(target_family = "wasm"))]
 pub fn is_history(path: &std::path::Path) -> bool {
+    use serde::de::IgnoredAny;
+
     /// What every history has.
     #[derive(Deserialize)]
     #[expect(dead_code, reason = "that they are there is all that counts")]

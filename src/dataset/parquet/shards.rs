@@ -44,6 +44,7 @@ pub(in crate::dataset) fn shards(path: &Path) -> Option<(String, Vec<PathBuf>)> 
 }
 
 /// Whether a name is one of a pattern, whose stars stand for anything.
+#[cfg(not(target_arch = "wasm32"))]
 fn matches(pattern: &str, name: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == name,
@@ -55,6 +56,7 @@ fn matches(pattern: &str, name: &str) -> bool {
 }
 
 /// A name whose numbers sort by their value: part-2 stands before part-10.
+#[cfg(not(target_arch = "wasm32"))]
 fn in_order(name: &str) -> String {
     let (mut key, mut digits) = (String::new(), String::new());
     let flush = |key: &mut String, digits: &mut String| {
