@@ -162,28 +162,32 @@ pub(super) async fn read(origin: &Origin, seed: u64) -> Result<Dataset> {
     let dataset = files::dataset(data, labels.as_deref(), *missing, columns, seed)?;
     match test_data {
         Some(test) => {
-            let columns = columns_of(&dataset, columns);
-            let test = files::dataset(test, test_labels.as_deref(), *missing, &columns, seed)?;
+            let read = |columns: &Columns| {
+                files::dataset(test, test_labels.as_deref(), *missing, columns, seed)
+            };
+            // Where it has no such columns, it may have as many by their order, or says what is missing.
+            let test = match columns_of(&dataset, columns) {
+                Some(alike) => read(&alike).or_else(|_| read(columns)),
+                None => read(columns),
+            };
+            let test = test?;
             dataset.append(&test).await
         }
         None => Ok(dataset),
     }
 }
 
-/// The columns of a second file: the features of the first by their names, whatever the second says by itself.
-fn columns_of(first: &Dataset, columns: &Columns) -> Columns {
+/// The columns of a second file: the features of the first by their names, whatever the second says by itself; nothing where those
+/// have no names.
+fn columns_of(first: &Dataset, columns: &Columns) -> Option<Columns> {
     let lines = first.table.iter();
     let mut features = lines.filter(|line| line.column.role == Role::Feature);
     let are_named = !first.feature_names.is_empty() && features.all(|line| line.named);
-    let (features, ignore) = match are_named && !first.table.is_empty() {
-        true => (first.feature_names.clone(), Vec::new()),
-        false => (columns.features.clone(), columns.ignore.clone()),
-    };
-    Columns {
-        features,
-        ignore,
+    (are_named && !first.table.is_empty()).then(|| Columns {
+        features: first.feature_names.clone(),
+        ignore: Vec::new(),
         ..columns.clone()
-    }
+    })
 }
 
 /// The files of the data.

@@ -440,9 +440,6 @@ def refused():
         file.create_virtual_dataset("X", layout)
         file["y"] = INTEGERS
 
-    def floats(file):
-        file["X"], file["y"] = x, INTEGERS.astype("<f4")
-
     def itself(file):
         file["a/b"] = file["/"]
 
@@ -452,7 +449,6 @@ def refused():
     tree("chunk.h5", "chunks of (6000000, 3) are not read", chunk)
     tree("records.h5", ":y: a table of records", records)
     tree("virtual.h5", "a virtual dataset", virtual)
-    tree("floats.h5", ":y: labels are floating-point numbers", floats)
     tree("itself.h5", "there is no array in it", itself)
     with h5py.File(HERE / "newer.h5", "w", libver="latest") as file:
         file.create_dataset("X", data=x, chunks=(5, 3), maxshape=(None, 3), compression="gzip")
