@@ -35,7 +35,7 @@ const planted = () => [
 test("labels, columns and a file name that would be markup elsewhere are text in every view and in the report", async () => {
   const file = await written(`<img src=x onerror=${DOES}>.csv`, table());
   await on("?engine=cpu#steps=20&evaluate_every=20&hidden_layers=[8]&embedding_size=4", {}, async (page) => {
-    const clean = async (where) => assert.deepEqual(await page.page.evaluate(planted), [0, 0, 0], where);
+    const clean = async (where, tab = page.page) => assert.deepEqual(await tab.evaluate(planted), [0, 0, 0], where);
     let dialogs = 0;
     page.page.on("dialog", (dialog) => ((dialogs += 1), dialog.dismiss()));
     await page.upload(file);
@@ -54,13 +54,17 @@ test("labels, columns and a file name that would be markup elsewhere are text in
     await page.page.waitForFunction(() => document.querySelector("[data-testid=export-zip]")?.getAttribute("aria-disabled") === "false");
     await clean("Take home");
     const { bytes } = await saved(page, "report");
-    await page.page.setContent(bytes.toString("utf8"));
-    await page.page.waitForTimeout(200);
-    await clean("the report");
+    // By itself, as a person opens it: without the page's policy.
+    const tab = await page.page.context().newPage();
+    await tab.setContent(bytes.toString("utf8"));
+    await tab.waitForTimeout(200);
+    await clean("the report", tab);
     assert.equal(dialogs, 0);
     assert.deepEqual(page.requests.filter((url) => !url.startsWith("http://localhost") && !url.startsWith("http://127.0.0.1") && !url.startsWith("blob:")), []);
     // The check itself finds what it looks for.
-    await page.page.setContent("<p>open</p><img alt='x'>");
-    assert.deepEqual(await page.page.evaluate(planted), [0, 1, 0]);
+    await tab.setContent(`<p>${LABELS[0]}${LABELS[1]}`);
+    await tab.waitForTimeout(200);
+    assert.deepEqual(await tab.evaluate(planted), [1, 1, 1]);
+    await tab.close();
   });
 });
