@@ -134,7 +134,7 @@ fn with_settings(bytes: &[u8], json: &str) -> Vec<u8> {
     summed([&bytes[..12], &length, json.as_bytes(), &bytes[place.end..]].concat())
 }
 
-/// The places of all values that hold no others: "/run/elapsed_ms".
+/// The places of all values that hold no others: `/run/elapsed_ms`.
 fn leaves(value: &Value, path: &str, found: &mut Vec<String>) {
     match value {
         Value::Object(parts) if !parts.is_empty() => {
@@ -279,7 +279,19 @@ fn histories_of_others_make_files_or_a_sentence() {
         &["export", "run", "--format", "report", "--out", "plain.html"],
     );
     assert_eq!(plain.code, Some(0), "{}", plain.said);
-    let changes = changed(&text, 42, 2);
+    let whole: Value = serde_json::from_str(&text).expect("JSON");
+    let chosen = [
+        ("/history/0/loss", json!(1.7e308)),
+        ("/evaluations/0/validation/precision_at_1", json!(1e308)),
+        ("/history/3/step", json!(u64::MAX)),
+        ("/elapsed_ms", json!(1e308)),
+    ];
+    let changes = chosen.into_iter().map(|(path, value)| {
+        let mut other = whole.clone();
+        *other.pointer_mut(path).expect("is there") = value;
+        (path.to_owned(), other.to_string())
+    });
+    let changes: Vec<(String, String)> = changes.chain(changed(&text, 42, 2)).collect();
     for (at, (what, json)) in changes.iter().enumerate() {
         fs::write(&history, json).expect("is written");
         let ended = run(

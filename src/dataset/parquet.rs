@@ -59,7 +59,7 @@ pub struct ParquetFile {
     source: Arc<Source>,
     about: ParquetMetaData,
     /// What it is called with the others, and these, where a table is in several files.
-    shards: Option<(String, Vec<ParquetFile>)>,
+    shards: Option<(String, Vec<Self>)>,
 }
 
 /// Where a cell of a row comes from: the columns that are read, or the numbers of the list.

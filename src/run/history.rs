@@ -82,7 +82,7 @@ impl Thinned<StepReport> {
     /// Takes in the next step.
     pub(super) fn push(&mut self, report: StepReport) {
         let one_in = Self::steps_in(report.step);
-        self.add(report, one_in, |report| report.step % one_in == 0);
+        self.add(report, one_in, |report| report.step.is_multiple_of(one_in));
     }
 }
 
@@ -103,7 +103,7 @@ impl Thinned<Evaluation> {
         let best = best.map(|best| best.step);
         self.add(evaluation, one_in, |evaluation| {
             let number = evaluation.step / every;
-            number % one_in == 0 || best == Some(evaluation.step)
+            number.is_multiple_of(one_in) || best == Some(evaluation.step)
         });
     }
 }
