@@ -55,16 +55,18 @@ test("labels, columns and a file name that would be markup elsewhere are text in
     await clean("Take home");
     const { bytes } = await saved(page, "report");
     // By itself, as a person opens it: without the page's policy.
-    const tab = await page.page.context().newPage();
-    await tab.setContent(bytes.toString("utf8"));
-    await tab.waitForTimeout(200);
-    await clean("the report", tab);
+    const browser = page.page.context().browser();
+    const opened = async (html, look) => {
+      const tab = await browser.newPage();
+      await tab.setContent(html);
+      await tab.waitForTimeout(200);
+      await look(tab);
+      await tab.close();
+    };
+    await opened(bytes.toString("utf8"), (tab) => clean("the report", tab));
     assert.equal(dialogs, 0);
     assert.deepEqual(page.requests.filter((url) => !url.startsWith("http://localhost") && !url.startsWith("http://127.0.0.1") && !url.startsWith("blob:")), []);
     // The check itself finds what it looks for.
-    await tab.setContent(`<p>${LABELS[0]}${LABELS[1]}`);
-    await tab.waitForTimeout(200);
-    assert.deepEqual(await tab.evaluate(planted), [1, 1, 1]);
-    await tab.close();
+    await opened(`<p>${LABELS[0]}${LABELS[1]}`, async (tab) => assert.deepEqual(await tab.evaluate(planted), [1, 1, 1]));
   });
 });
