@@ -16,23 +16,31 @@ impl LeftOut {
 
     /// The number in the file of a row of the data.
     pub fn in_file(&self, row: u32) -> u32 {
-        let mut number = row;
-        for [from, to] in &self.0 {
-            if number < *from {
-                break;
-            }
-            number += to - from;
-        }
-        number
+        self.numbers([row])[0]
+    }
+
+    /// The same of many rows.
+    pub fn numbers(&self, rows: impl IntoIterator<Item = u32>) -> Vec<u32> {
+        let mut out = 0;
+        // From which row of the data on how many are left out before it.
+        let gaps = self.0.iter().map(|[from, to]| {
+            let row = from - out;
+            out += to - from;
+            [row, out]
+        });
+        let gaps: Vec<[u32; 2]> = gaps.collect();
+        let number = |row: u32| match gaps.partition_point(|[from, _]| *from <= row) {
+            0 => row,
+            before => row + gaps[before - 1][1],
+        };
+        rows.into_iter().map(number).collect()
     }
 
     /// Leaves out more rows: those of the data for which `keep` does not say so.
     pub(super) fn leave_out(&mut self, keep: &[bool]) {
         let out = (0..).zip(keep).filter(|(_, keep)| !**keep);
-        let mut all: Vec<[u32; 2]> = out
-            .map(|(row, _)| self.in_file(row))
-            .map(|row| [row, row + 1])
-            .collect();
+        let out = self.numbers(out.map(|(row, _)| row));
+        let mut all: Vec<[u32; 2]> = out.into_iter().map(|row| [row, row + 1]).collect();
         all.append(&mut self.0);
         all.sort_unstable();
         for stretch in all {

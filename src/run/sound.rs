@@ -8,6 +8,9 @@ use super::RunReport;
 /// Milliseconds that a run took at most: three hundred years.
 const MOST_MS: f64 = 1e13;
 
+/// A diagnostic at most: the length of a gradient of many 32-bit numbers.
+const MOST_NUMBER: f64 = 1e45;
+
 /// A standard error at most; of few groups it is large.
 const MOST_ERROR: f64 = 1e3;
 
@@ -76,7 +79,7 @@ pub(super) fn evaluations(evaluations: &[Evaluation], done: u64) -> Result<(), F
         let numbers = [seen.gradient_norm, seen.push, seen.boundary];
         let numbers = numbers.into_iter().flatten();
         let mut all = numbers.chain([seen.mean_similarity, seen.effective_rank, seen.classes_seen]);
-        if all.any(|number| !number.is_finite() || number.abs() > f64::from(f32::MAX)) {
+        if all.any(|number| !number.is_finite() || number.abs() > MOST_NUMBER) {
             return Err(format!(
                 "its diagnostics of step {} are none",
                 evaluation.step

@@ -148,7 +148,7 @@ impl SideRows {
             return Cow::Borrowed(self);
         }
         Cow::Owned(Self {
-            rows: self.rows.iter().map(|row| left_out.in_file(*row)).collect(),
+            rows: left_out.numbers(self.rows.iter().copied()),
             ..self.clone()
         })
     }
