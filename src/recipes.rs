@@ -187,7 +187,7 @@ impl Recipe {
     /// The latter's are the settings that the data starts from.
     pub fn proposed(data: &str, shape: Shape) -> &'static Self {
         let name = match shape {
-            _ if data.to_lowercase().ends_with(".h5ad") => "single-cell",
+            _ if data.to_ascii_lowercase().ends_with(".h5ad") => "single-cell",
             Shape::ManyClasses => "memory-triplet",
             Shape::TwoOrThreeClasses => "batch-triplet",
             Shape::FewClasses => "batch-sup-con",

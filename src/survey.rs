@@ -33,6 +33,10 @@ pub struct Survey {
     pub zero_rows: u64,
     /// The first of them, counted from 0; 0 without any.
     pub first_zero: u64,
+    /// Rows that are not zero and so short that their similarities come out too small.
+    pub short_rows: u64,
+    /// The first of them, counted from 0; 0 without any.
+    pub first_short: u64,
     /// The root of the mean squared distance of a row from the mean row.
     pub spread: f64,
     /// Length of the mean row over the spread, the root of the mean squared distance to it; 0 where rows are all equal.
@@ -48,6 +52,17 @@ pub struct Survey {
     /// Pairs of rows that are nearly equal, equal ones among them, the later row first; counted from 0. Of [`Survey::of_data`] alone,
     /// where the data is in memory and has 16 columns that differ.
     pub nearly_equal_rows: Vec<[u32; 2]>,
+}
+
+/// The length by which a shorter row is divided, as PyTorch's `normalize` does.
+const LEAST_LENGTH: f64 = 1e-12;
+
+/// Whether a row is shorter than what it is divided by.
+fn is_short(row: &[f32]) -> bool {
+    let square = |value: &f32| f64::from(*value).powi(2);
+    row.iter()
+        .all(|value| f64::from(value.abs()) < LEAST_LENGTH)
+        && row.iter().map(square).sum::<f64>().sqrt() < LEAST_LENGTH
 }
 
 impl Survey {
@@ -88,6 +103,11 @@ impl Survey {
                         survey.first_zero = number;
                     }
                     survey.zero_rows += 1;
+                } else if is_short(row) {
+                    if survey.short_rows == 0 {
+                        survey.first_short = number;
+                    }
+                    survey.short_rows += 1;
                 }
                 if (number as usize) < MOST_HASHED {
                     hashes.push((hash_of(row), number as u32));
@@ -133,6 +153,17 @@ impl Survey {
     /// What to know before such rows are compared, in sentences.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings: Vec<String> = self.zero_rows_warning().into_iter().collect();
+        if self.short_rows > 0 {
+            warnings.push(format!(
+                "{} of {} rows {} shorter than 1e-12 (the first is row {}, counted from 0), and {} similarities come out too small: \
+                 multiply all rows by the same large number first",
+                self.short_rows,
+                self.rows,
+                if self.short_rows == 1 { "is" } else { "are" },
+                self.first_short,
+                if self.short_rows == 1 { "its" } else { "their" },
+            ));
+        }
         if self.offset > MOST_OFFSET {
             warnings.push(format!(
                 "the mean row is {:.0} times as long as rows differ from it: their cosine similarities differ by less than \

@@ -930,8 +930,16 @@ fn zero_rows_and_rows_far_from_zero_are_said_beside_the_results() {
     let zeros = folder.write("zeros.npy", &nearfar::write_matrix(&values, 4));
     let values: Vec<f32> = (0..240).map(|i| value(i) + 10_000.0).collect();
     let far = folder.write("far.npy", &nearfar::write_matrix(&values, 4));
+    let values: Vec<f32> = (0..240)
+        .map(|i| value(i) * if i < 8 { 1e-13 } else { 1.0 })
+        .collect();
+    let short = folder.write("short.npy", &nearfar::write_matrix(&values, 4));
     let out = folder.path("out.npz");
     for (rows, said) in [
+        (
+            &short,
+            "2 of 60 rows are shorter than 1e-12 (the first is row 0, counted from 0), and their similarities come out too small",
+        ),
         (
             &zeros,
             "2 of 60 rows are zero (the first is row 7, counted from 0)",
@@ -1015,6 +1023,40 @@ fn resident(arguments: &[&str]) -> (u64, Value) {
         .read_to_string(&mut text)
         .expect("is read");
     (peak, serde_json::from_str(&text).expect("JSON"))
+}
+
+#[test]
+fn columns_are_chosen_in_threshold_too_and_references_have_those_of_the_rows() {
+    let folder = Folder::new("chosen");
+    let mut rows = String::from("a,b,c,code,label\n");
+    let mut others = String::from("extra,c,label,a,b\n");
+    for row in 0..80 {
+        let value = |at: usize| ((row * 3 + at) as f32 * 0.7311).sin();
+        let (a, b, c, class) = (value(0), value(1), value(2), ["x", "y"][row % 2]);
+        rows += &format!("{a},{b},{c},{},{class}\n", row % 5);
+        others += &format!("{},{c},{class},{a},{b}\n", row * row);
+    }
+    let rows = folder.write("rows.csv", rows.as_bytes());
+    let others = folder.write("others.csv", others.as_bytes());
+    let of = |arguments: &[&str]| {
+        let report = json(&[arguments, &["--embeddings", &rows]].concat());
+        let columns = report["data"][0]["columns"].clone();
+        (report["fit"]["area_under_curve"].clone(), columns)
+    };
+    let (chosen, columns) = of(&["threshold", "--features", "a..c"]);
+    let (left, _) = of(&["threshold", "--ignore", "code"]);
+    assert_eq!(chosen, left);
+    assert_ne!(chosen, of(&["threshold"]).0);
+    assert_eq!(columns.as_array().map(Vec::len), Some(5), "{columns}");
+    // The other file has them in another order, and one more between them.
+    let words = ["evaluate", "--embeddings", &rows, "--references", &others];
+    let by_stretch = json(&[&words[..], &["--features", "a..c"]].concat());
+    let by_names = json(&[&words[..], &["--features", "a,b,c"]].concat());
+    let score = "mean_average_precision";
+    assert_eq!(by_stretch[score], by_names[score]);
+    let refused = nearfar(&["threshold", "--model", "run", "--features", "a"]);
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(said.contains("cannot be used with"), "{said}");
 }
 
 #[test]

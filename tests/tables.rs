@@ -1,7 +1,9 @@
 //! What the columns of a table are taken for: row numbers, codes of the label and names of rows are told by their values, whatever
 //! they are called; measurements stay. And what stands before the rows, what parts the cells, and one class in several spellings.
 
-use nearfar::{Choice, Columns, Dataset, Error, Labelled, Marks, Missing, NamedFile, Role, Split};
+use nearfar::{
+    Choice, Columns, Dataset, Error, Labelled, Marks, Missing, NamedFile, Role, Split, TableReader,
+};
 use rand::{RngExt as _, SeedableRng as _};
 
 const ROWS: usize = 120;
@@ -190,6 +192,63 @@ fn what_numbers_the_rows_or_tells_the_label_is_left_out_and_named() {
             let rows = Labelled::read(&made.files()[0], None, choice).expect("reads");
             assert_eq!(rows.feature_names, [*name, "mass"]);
         }
+    }
+}
+
+#[test]
+fn codes_with_empty_cells_or_wrong_ones_in_rows_that_are_left_out_are_codes() {
+    let label = |made: &Made, row: usize| made.labels()[row];
+    for (empty_code, wrong_where_left_out) in [(true, false), (false, true)] {
+        let made = Made::new(3, true);
+        let cell = |row: usize| match row % 17 {
+            3 if empty_code => String::new(),
+            3 if wrong_where_left_out => "9".to_owned(),
+            _ => (10 * label(&made, row)).to_string(),
+        };
+        let with_code = Made::new(3, true)
+            .with("code", cell)
+            .with("gap", |row: usize| match row % 17 {
+                3 if wrong_where_left_out => String::new(),
+                _ => format!("{}.5", row * 7919 % 101),
+            });
+        let choice = Choice {
+            missing: Some(Missing::DropRows),
+            ..Choice::default()
+        };
+        let rows = Labelled::read(&with_code.files()[0], None, choice).expect("reads");
+        assert_eq!(rows.feature_names, ["gap", "width", "height", "mass"]);
+        // What is empty nowhere is a feature like any other, where rows contradict it.
+        if wrong_where_left_out {
+            let choice = Choice {
+                missing: Some(Missing::Median),
+                ..Choice::default()
+            };
+            let rows = Labelled::read(&with_code.files()[0], None, choice).expect("reads");
+            assert!(rows.feature_names.contains(&"code".to_owned()));
+        }
+    }
+}
+
+#[test]
+fn codes_of_a_label_are_no_features_of_rows_without_labels_either() {
+    let made = Made::new(5, true);
+    let labels = made.labels();
+    let made = made.with("code", |row: usize| (3 + labels[row]).to_string());
+    for file in made.files() {
+        let table = TableReader::read(&file, Choice::default()).expect("reads");
+        let rows = table.into_features(&[], None, &[], &Columns::default());
+        let rows = rows.expect("has features");
+        assert_eq!(
+            rows.feature_names,
+            ["width", "height", "mass"],
+            "{}",
+            file.name
+        );
+        assert!(
+            rows.notes
+                .iter()
+                .any(|note| note.contains("\"code\" (says what the labels say)"))
+        );
     }
 }
 
@@ -1056,7 +1115,9 @@ fn labels_in_another_order_are_joined_by_a_column_of_both_files() {
 #[test]
 fn a_vector_as_text_in_a_cell_is_read_as_a_list_is() {
     // As pandas writes lists, and as NumPy prints rows, over two lines too.
-    let written: [fn(usize) -> String; 4] = [
+    let written: [fn(usize) -> String; 6] = [
+        |row| format!("\"({row}.5, -1e-3, 2)\""),
+        |row| format!("{row}.5 -1e-3 2"),
         |row| format!("\"[{row}.5, -1e-3, 2]\""),
         |row| format!("[{row}.5 -1e-3   2. ]"),
         |row| format!("\"[ {row}.5 -1e-3\n  2. ]\""),
@@ -1081,7 +1142,44 @@ fn a_vector_as_text_in_a_cell_is_read_as_a_list_is() {
         };
         let chosen = Labelled::read(&file("rows.csv", &text), None, choice).expect("reads");
         assert_eq!((chosen.dim, chosen.values[0]), (2, 1.0));
+        let beside = rows.table.iter().find(|line| line.column.name == "n");
+        let beside = beside.map(|line| &line.column.reason[..]);
+        assert_eq!(beside, Some("numbers beside the list of features"));
     }
+    // Numbers with a unit are text, and it is said why.
+    for cell in ["12 %", "12%", "$1,200.50", "(1,200)", "3.5 €"] {
+        let mut text = String::from("a,rate,label\n");
+        for row in 0..20 {
+            text += &format!("{}.5,\"{cell}\",{}\n", row * 37 % 19, CLASSES[row % 4]);
+        }
+        let rows = read(&file("rows.csv", &text));
+        let reason = &rows.table[1].column.reason;
+        assert_eq!(
+            reason, "numbers with a unit: write them without it",
+            "{cell}"
+        );
+    }
+    // In JSON Lines as a string, and never of a column that is left out.
+    let line = |row: usize| {
+        format!(
+            "{{\"label\": \"{}\", \"v\": \"({row}.5, -1e-3, 2)\", \"x\": {}.25}}\n",
+            CLASSES[row % 4],
+            row * 7919 % 101
+        )
+    };
+    let text: String = (0..ROWS).map(line).collect();
+    let rows = read(&file("rows.jsonl", &text));
+    assert_eq!((rows.dim, &rows.values[3..6]), (3, &[1.5, -1e-3, 2.0][..]));
+    let columns = Columns {
+        ignore: vec!["v".to_owned()],
+        ..Columns::default()
+    };
+    let choice = Choice {
+        columns: Some(&columns),
+        ..Choice::default()
+    };
+    let rows = Labelled::read(&file("rows.jsonl", &text), None, choice).expect("reads");
+    assert_eq!(rows.feature_names, ["x"]);
     for (cell, said) in [
         (
             "\"[1, 2]\"",
@@ -1093,7 +1191,7 @@ fn a_vector_as_text_in_a_cell_is_read_as_a_list_is() {
         ),
         (
             "x",
-            "line 3: column \"embedding\" holds \"x\", expected 3 numbers in brackets",
+            "line 3: column \"embedding\" holds \"x\", expected 3 numbers as in the first row",
         ),
     ] {
         let text = format!("label,embedding\nash,[1 2 3]\nelm,{cell}\n");

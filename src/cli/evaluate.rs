@@ -85,6 +85,8 @@ impl Evaluate {
         classes.into_iter().flatten().for_each(retain);
         let mut report = of_work(scores, &engine, elapsed_ms);
         report["warnings"] = warnings.into();
+        let both = std::iter::once(&queries).chain(references.as_ref());
+        report["data"] = both.map(LabelledRows::said).collect();
         print_json(&report)
     }
 

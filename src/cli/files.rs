@@ -4,9 +4,9 @@ use std::path::Path;
 
 use clap::Args;
 use nearfar::{
-    Choice, Columns, Dataset, Distance, Format, Hdf5File, Head, Labelled, Marks, Missing,
-    NamedFile, NpyRows, Result, RowSource, Rows, TableReader, Texts, Working, group_column,
-    look_alike,
+    Choice, ColumnRole, Columns, Dataset, Distance, Format, Hdf5File, Head, Labelled, Marks,
+    Missing, NamedFile, NpyRows, Result, Role, RowSource, Rows, TableColumn, TableReader, Texts,
+    Working, group_column, look_alike,
 };
 
 use super::data::{ColumnOptions, GroupOption, say_columns};
@@ -67,14 +67,28 @@ fn array(text: &str) -> (&Path, Option<&str>) {
     }
 }
 
-/// Rows without labels: an open NPY file, an array among several, or the numeric columns of a table, in the order of those that
-/// they are held against.
+/// Rows without labels: an open NPY file, an array among several, or the numeric columns of a table, those of the rows that they
+/// are held against in their order.
 pub(super) fn rows(
     data: &str,
     columns: &Columns,
     other: Option<&LabelledRows>,
 ) -> Result<LabelledRows> {
-    features(data, &[], None, &[], columns, other)
+    let read = |columns: &Columns| features(data, &[], None, &[], columns, other);
+    as_in(columns, other, read)
+}
+
+/// Reads rows with the columns of the rows that they are held against, whatever their file says by itself; where it has no columns
+/// of these names, with what was chosen.
+fn as_in<T>(
+    columns: &Columns,
+    other: Option<&LabelledRows>,
+    read: impl Fn(&Columns) -> Result<T>,
+) -> Result<T> {
+    match other.and_then(|other| other.columns(columns)) {
+        Some(alike) => read(&alike).or_else(|_| read(columns)),
+        None => read(columns),
+    }
 }
 
 /// Rows for a head: of a table the columns of its names, or as many numeric ones as it takes; cells without a number are filled as
@@ -113,12 +127,12 @@ fn features(
         if !filled.is_empty() {
             rows.fill(filled);
         }
-        return Ok(LabelledRows::nameless(rows));
+        return Ok(LabelledRows::of_array(data, rows, Vec::new()));
     }
     if Format::of(&path.to_string_lossy()).is_some_and(Format::has_arrays) {
         let (rows, notes) = RowSource::open_arrays(path, array, filled)?;
         say(&path.display().to_string(), &notes);
-        return Ok(LabelledRows::nameless(rows));
+        return Ok(LabelledRows::of_array(data, rows, notes));
     }
     // A head knows the list that it was trained on: its features are called after it.
     let format = Format::of(&path.to_string_lossy());
@@ -172,6 +186,9 @@ pub(super) struct LabelledRows {
     /// The file, and the names of its columns where it has some.
     name: String,
     names: Vec<String>,
+    /// What was decided while reading: what each column is taken for, and the rest in words.
+    table: Vec<TableColumn>,
+    notes: Vec<String>,
 }
 
 impl LabelledFiles {
@@ -197,13 +214,13 @@ impl LabelledFiles {
     }
 
     fn read_with(&self, columns: Columns) -> Result<(LabelledRows, Option<LabelledRows>)> {
-        let (labels, columns) = (self.labels.as_deref(), Some(&columns));
-        let embeddings = labelled_rows(&self.embeddings, labels, columns, None)?;
+        let labels = self.labels.as_deref();
+        let embeddings = labelled_rows(&self.embeddings, labels, &columns, None)?;
         let references = self.references.as_deref().map(|references| {
             labelled_rows(
                 references,
                 self.reference_labels.as_deref(),
-                columns,
+                &columns,
                 Some(&embeddings),
             )
         });
@@ -247,6 +264,7 @@ impl LabelledRows {
         let lines = rows.table.iter();
         say_columns(lines.map(|line| (line.column.clone(), &line.first[..])));
         let (name, names) = (rows.name.clone(), rows.feature_names.clone());
+        let (table, notes) = (rows.table.clone(), rows.notes.clone());
         let (rows, labels) = rows.into_rows();
         Ok(Self {
             rows,
@@ -254,7 +272,29 @@ impl LabelledRows {
             groups: None,
             name,
             names,
+            table,
+            notes,
         })
+    }
+
+    /// These columns as they were chosen here: the features by their names; nothing where those have none.
+    fn columns(&self, columns: &Columns) -> Option<Columns> {
+        let mut features = self.table.iter();
+        let mut features = features
+            .by_ref()
+            .filter(|line| line.column.role == Role::Feature);
+        let are_named = !self.names.is_empty() && features.all(|line| line.named);
+        (are_named && !self.table.is_empty()).then(|| Columns {
+            features: self.names.clone(),
+            ignore: Vec::new(),
+            ..columns.clone()
+        })
+    }
+
+    /// What was decided while reading, for a report.
+    pub(super) fn said(&self) -> serde_json::Value {
+        let columns: Vec<&ColumnRole> = self.table.iter().map(|line| &line.column).collect();
+        serde_json::json!({ "name": self.name, "columns": columns, "notes": self.notes })
     }
 
     /// Rows that were made here.
@@ -262,17 +302,20 @@ impl LabelledRows {
         Self {
             labels,
             groups,
-            ..Self::nameless(rows)
+            ..Self::of_array("", rows, Vec::new())
         }
     }
 
-    fn nameless(rows: RowSource) -> Self {
+    /// Rows whose columns have no names, of a file of this name.
+    fn of_array(name: &str, rows: RowSource, notes: Vec<String>) -> Self {
         Self {
             rows,
             labels: Vec::new(),
             groups: None,
-            name: String::new(),
+            name: name.to_owned(),
             names: Vec::new(),
+            table: Vec::new(),
+            notes,
         }
     }
 
@@ -288,15 +331,22 @@ impl LabelledRows {
 pub(super) fn labelled_rows(
     data: &str,
     labels: Option<&str>,
-    columns: Option<&Columns>,
+    columns: &Columns,
+    other: Option<&LabelledRows>,
+) -> Result<LabelledRows> {
+    let read = |columns: &Columns| labelled_rows_of(data, labels, columns, other);
+    as_in(columns, other, read)
+}
+
+fn labelled_rows_of(
+    data: &str,
+    labels: Option<&str>,
+    columns: &Columns,
     other: Option<&LabelledRows>,
 ) -> Result<LabelledRows> {
     // A column that stands beside the labels is there without being chosen.
-    let chosen = |columns: &Columns| {
-        !columns.is_empty() || columns.unlabelled.is_some() || columns.on.is_some()
-    };
-    let is_chosen = columns.is_some_and(chosen);
-    let group = columns.and_then(|columns| columns.apart.first());
+    let is_chosen = !columns.is_empty() || columns.unlabelled.is_some() || columns.on.is_some();
+    let group = columns.apart.first();
     let groups = |columns: &[(String, Texts)]| -> Result<Option<Vec<String>>> {
         let column = group.map(|name| group_column(columns, name)).transpose()?;
         Ok(column.map(|column| column.iter().map(str::to_owned).collect()))
@@ -311,10 +361,10 @@ pub(super) fn labelled_rows(
         return Ok(LabelledRows {
             labels: read.labels.iter().map(str::to_owned).collect(),
             groups: groups(&read.columns)?,
-            ..LabelledRows::nameless(rows)
+            ..LabelledRows::of_array(data, rows, read.notes)
         });
     }
-    let read = labelled(data, labels, None, columns)?;
+    let read = labelled(data, labels, None, Some(columns))?;
     let groups = groups(&read.columns)?;
     Ok(LabelledRows {
         groups,

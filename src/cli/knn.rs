@@ -106,6 +106,8 @@ impl Knn {
             Error::Config("--out FILE.npz is missing: where the neighbours go".to_owned())
         })?;
         let (queries, references) = self.rows()?;
+        let both = std::iter::once(&queries).chain(references.as_ref());
+        let data: Vec<serde_json::Value> = both.map(LabelledRows::said).collect();
         let across = queries.groups.as_deref().map(|groups| {
             let known = references.as_ref();
             let known = known.and_then(|known| Some((&known.rows, known.groups.as_deref()?)));
@@ -174,6 +176,7 @@ impl Knn {
                 "k": self.k,
                 "precision": self.precision.name(),
                 "warnings": warnings,
+                "data": data,
             });
             if let Some(certified) = certified {
                 report["certified"] = certified.part().into();

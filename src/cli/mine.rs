@@ -328,6 +328,10 @@ impl<'a> Job<'a> {
                 mined.mining.valid,
             ),
             "warnings": self.warnings,
+            "data": std::iter::once(&self.anchors)
+                .chain(&self.references)
+                .map(LabelledRows::said)
+                .collect::<serde_json::Value>(),
         });
         Ok((mined, of_work(report, engine, elapsed_ms)))
     }

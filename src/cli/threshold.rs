@@ -9,6 +9,7 @@ use nearfar::{
     find_threshold_across, group_column,
 };
 
+use super::data::ColumnOptions;
 use super::files::{LabelledRows, labelled_rows};
 use super::output::Output;
 use super::saved::Saved;
@@ -49,8 +50,13 @@ pub(super) struct Threshold {
         requires = "test_embeddings"
     )]
     test_labels: Option<String>,
-    /// The folder or ZIP archive of a run: its validation rows are fitted on, its test rows reported on
-    #[arg(long, value_name = "DIR|FILE.zip")]
+    /// The folder or ZIP archive of a run: its validation rows are fitted on, its test rows reported on, of the columns that it
+    /// was trained on
+    #[arg(
+        long,
+        value_name = "DIR|FILE.zip",
+        conflicts_with_all = ["features", "ignore", "unlabelled", "on", "decimal", "thousands"]
+    )]
     model: Option<PathBuf>,
     /// The data of that run, a built-in sample excepted
     #[arg(long, value_name = "FILE[:ARRAY]", requires = "model")]
@@ -63,6 +69,8 @@ pub(super) struct Threshold {
     /// groups [default: the `group` of the run]
     #[arg(long, value_name = "NAME")]
     group: Option<String>,
+    #[command(flatten)]
+    columns: ColumnOptions,
     /// Rows of each side that are paired with all others of it, seeded; 0 is all [default: 10000, or the `test_queries` of the run]
     #[arg(long, value_name = "ROWS")]
     queries: Option<usize>,
@@ -90,6 +98,7 @@ JSON, with --json:
                               equal_error_rate, equal_error_threshold, area_under_curve
   new_classes                 whether the test has none of the classes of the fit
   curve                       both rates of both, every 0.005 of similarity
+  data                        of each file that was given its name, its columns with what they are taken for, and notes
   sentence, notes, warnings, engine, adapter, elapsed_ms, memory
 
 Examples:
@@ -187,6 +196,10 @@ impl Threshold {
         }
         let mut json = of_work(report, &engine, elapsed_ms);
         json["warnings"] = warnings.into();
+        if saved.is_none() {
+            let both = [Some(fit), test.as_ref()].into_iter().flatten();
+            json["data"] = both.map(LabelledRows::said).collect();
+        }
         print_json(&json)
     }
 
@@ -232,13 +245,12 @@ impl Threshold {
         let embeddings = self.embeddings.as_deref().unwrap_or_default();
         let columns = Columns {
             apart: self.group.iter().cloned().collect(),
-            ..Columns::default()
+            ..self.columns.columns()?
         };
-        let columns = Some(&columns);
-        let fit = labelled_rows(embeddings, self.labels.as_deref(), columns, None)?;
+        let fit = labelled_rows(embeddings, self.labels.as_deref(), &columns, None)?;
         let test = self.test_embeddings.as_deref();
         let labels = self.test_labels.as_deref();
-        let test = test.map(|test| labelled_rows(test, labels, columns, Some(&fit)));
+        let test = test.map(|test| labelled_rows(test, labels, &columns, Some(&fit)));
         let test = test.transpose()?;
         if let Some(test) = &test {
             test.rows().check_against(fit.rows())?;

@@ -94,21 +94,6 @@ impl CsvReader {
     }
 }
 
-/// The numbers of a cell that holds them as text, as Python and NumPy write a list: `[0.5, 1]`, `[0.5 1]`. None of another cell, nor of
-/// one number.
-fn list(cell: &str) -> Option<Vec<f32>> {
-    let inner = cell.strip_prefix('[')?.strip_suffix(']')?;
-    let number = |text: &str| match text {
-        "None" | "null" => Some(f32::NAN),
-        text => text.parse().ok(),
-    };
-    let numbers: Option<Vec<f32>> = match inner.contains(',') {
-        true => inner.split(',').map(|text| number(text.trim())).collect(),
-        false => inner.split_whitespace().map(number).collect(),
-    };
-    numbers.filter(|numbers| numbers.len() > 1)
-}
-
 /// A table that has begun: its vector, by its cell and how many numbers it has, and what is said of it.
 struct Begun {
     builder: Builder,
@@ -264,15 +249,13 @@ impl Parser {
         };
         let values = match cell(vector) {
             "" => vec![f32::NAN; dim],
-            text => list(text).filter(|values| values.len() == dim).ok_or_else(|| {
-                let (line, column) = (self.scan.line_of(row), quoted(&self.first[vector]));
-                let problem = match (list(text), text.contains("...")) {
-                    (Some(values), _) => format!("holds {} numbers, expected {dim} as in the first row", values.len()),
-                    (None, true) => "holds a list that was cut short with \"...\": save the table with pandas' .to_parquet(..), which keeps every number".to_owned(),
-                    (None, false) => format!("holds {}, expected {dim} numbers in brackets as in the first row", quoted(text)),
-                };
-                Error::Data(format!("{name}, line {line}: column {column} {problem}"))
-            })?,
+            text => vectors::of_text(text)
+                .filter(|values| values.len() == dim)
+                .ok_or_else(|| {
+                    let (line, column) = (self.scan.line_of(row), quoted(&self.first[vector]));
+                    let problem = vectors::problem(text, dim, "row");
+                    Error::Data(format!("{name}, line {line}: column {column} {problem}"))
+                })?,
         };
         builder.push(|at| match at.checked_sub(vector) {
             None => Cell::Text(cell(at)),
@@ -283,9 +266,11 @@ impl Parser {
 
     /// The table of the first line, where the first row has these cells: those of one column may be lists of numbers.
     fn begun(&self, cells: &[&str]) -> Result<Begun> {
-        let dims = cells
-            .iter()
-            .map(|cell| list(cell).map_or(0, |values| values.len()));
+        let dims = cells.iter().enumerate().map(|(at, cell)| {
+            let is_out = at < self.first.len() && self.columns.rules_out(&self.first, at);
+            let values = vectors::of_text(cell).filter(|_| !is_out);
+            values.map_or(0, |values| values.len())
+        });
         let lists = self.first.iter().zip(dims).enumerate();
         let lists = lists.filter(|(_, (_, dim))| *dim > 0);
         let (places, lists): (Vec<usize>, Vec<(&str, usize)>) = lists

@@ -162,6 +162,16 @@ impl JsonLinesReader {
                 }
                 // A vector that is missing is as many missing numbers.
                 (Holds::Vector { .. }, Field::Text(text)) if text.is_empty() => {}
+                (Holds::Vector { first, dim }, Field::Text(text)) => {
+                    let values = vectors::of_text(text).filter(|values| values.len() == dim);
+                    let Some(values) = values else {
+                        let problem = vectors::problem(text, dim, "line");
+                        return Err(self.refusal(&format!("{} {problem}", quoted(name))));
+                    };
+                    for (cell, value) in cells[first..].iter_mut().zip(values) {
+                        *cell = Cell::Number(value);
+                    }
+                }
                 (Holds::Vector { .. }, _) => {
                     let problem = format!(
                         "{} is no list of numbers, expected one as in the first line",
@@ -183,26 +193,31 @@ impl JsonLinesReader {
 
     /// Makes columns of the fields of the first line.
     fn begin(&mut self, fields: &[(String, Field)], bytes: u64) -> Result<()> {
-        let lists = fields.iter().filter_map(|(name, field)| match field {
+        let header: Vec<String> = fields.iter().map(|(name, _)| name.clone()).collect();
+        let lists = fields.iter().enumerate();
+        let lists = lists.filter_map(|(at, (name, field))| match field {
             Field::Vector(values) => Some((name.as_str(), values.len())),
+            Field::Text(text) if !self.columns.rules_out(&header, at) => {
+                Some((name.as_str(), vectors::of_text(text)?.len()))
+            }
             _ => None,
         });
         let lists: Vec<(&str, usize)> = lists.collect();
         let vector = vectors::choose(&self.name, &lists, self.vector.as_deref())?;
-        let vector = vector.map(|at| lists[at].0);
+        let (vector, dim) = vector.map(|at| lists[at]).unzip();
         let (mut columns, mut has_vector) = (Vec::new(), false);
         for (name, field) in fields {
             let first = columns.len();
             let holds = match field {
+                Field::Vector(_) | Field::Text(_) if Some(name.as_str()) == vector => {
+                    has_vector = true;
+                    let dim = dim.unwrap_or(0);
+                    columns.extend((0..dim).map(|at| format!("{name}[{at}]")));
+                    Holds::Vector { first, dim }
+                }
                 Field::Text(_) => {
                     columns.push(name.clone());
                     Holds::Text(first)
-                }
-                Field::Vector(values) if Some(name.as_str()) == vector => {
-                    has_vector = true;
-                    let dim = values.len();
-                    columns.extend((0..dim).map(|at| format!("{name}[{at}]")));
-                    Holds::Vector { first, dim }
                 }
                 Field::Vector(_) => Holds::Nothing(OTHER_LIST),
                 Field::Other(what) => Holds::Nothing(what),
@@ -431,6 +446,11 @@ mod tests {
             ),
             (
                 "{\"v\": [1, 2], \"label\": 1}\n{\"v\": \"1 2\", \"label\": 2}\n",
+                "x.jsonl, line 2: \"v\" holds \"1 2\", expected 2 numbers as in the first line; where it is no vector, leave the column \
+                 out (on the command line --ignore)",
+            ),
+            (
+                "{\"v\": [1, 2], \"label\": 1}\n{\"v\": {}, \"label\": 2}\n",
                 "x.jsonl, line 2: \"v\" is no list of numbers, expected one as in the first line",
             ),
             (

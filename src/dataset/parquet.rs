@@ -67,6 +67,8 @@ pub struct ParquetFile {
 enum Place {
     Cell(usize),
     Number(usize, usize),
+    /// A number of the vector that a text holds.
+    Parsed(usize),
 }
 
 impl ParquetFile {
@@ -177,7 +179,7 @@ impl ParquetFile {
         } = Columns::of(self.about.file_metadata());
         let others_of = self.shards.as_ref().map_or(&[][..], |(_, files)| files);
         let vector = match self.groups().first() {
-            Some(first) => self.list(first, &read, choice.features)?,
+            Some(first) => self.list(first, &read, choice)?,
             None => None,
         };
         let dim = vector.map_or(0, |(_, dim)| dim);
@@ -186,7 +188,14 @@ impl ParquetFile {
         let lists = read.extract_if(.., |column| is_left(column));
         let lists: Vec<String> = lists.map(|column| column.name).collect();
         let (mut names, mut places, mut are_text) = (Vec::new(), Vec::new(), Vec::new());
+        let mut written = None;
         for (at, column) in read.iter().enumerate() {
+            if column.element.is_none() && Some(column.leaf) == vector {
+                written = Some(at);
+                names.extend((0..dim).map(|part| format!("{}[{part}]", column.name)));
+                places.extend((0..dim).map(Place::Parsed));
+                continue;
+            }
             if column.element.is_some() {
                 names.extend((0..dim).map(|part| format!("{}[{part}]", column.name)));
                 places.extend((0..dim).map(|part| Place::Number(at, part)));
@@ -219,7 +228,8 @@ impl ParquetFile {
             };
             for group in shard.groups() {
                 let columns = own.as_deref().unwrap_or(&read);
-                shard.read_group(group, columns, dim, &places, &mut builder, &|done| {
+                let vector = (dim, written);
+                shard.read_group(group, columns, vector, &places, &mut builder, &|done| {
                     say(Working {
                         what: format!("reading {}", self.name()),
                         unit: "rows".to_owned(),
@@ -260,14 +270,35 @@ impl ParquetFile {
         Ok(table)
     }
 
-    /// The column whose lists are the features, and how long those are in the first rows; none where there is none.
+    /// The column whose lists are the features, or whose texts hold them, and how long those are in the first rows; none where there
+    /// is none.
     fn list(
         &self,
         group: &RowGroupMetaData,
         columns: &[Column],
-        wanted: Option<&str>,
+        choice: Choice<'_>,
     ) -> Result<Option<(usize, usize)>> {
         let (mut lists, mut leaves) = (Vec::new(), Vec::new());
+        let header: Vec<String> = columns.iter().map(|column| column.name.clone()).collect();
+        let is_out = |at: usize| {
+            choice
+                .columns
+                .is_some_and(|chosen| chosen.rules_out(&header, at))
+        };
+        for (at, column) in columns.iter().enumerate() {
+            if column.element.is_some() || !column.is_text || is_out(at) {
+                continue;
+            }
+            let mut reading = self.reading(group, column, 0)?;
+            let next = reading.next(1);
+            next.map_err(|problem| self.problem(column, 0, 0, problem))?;
+            if let Cell::Text(text) = reading.cell(0)
+                && let Some(values) = vectors::of_text(text)
+            {
+                lists.push((column.name.as_str(), values.len()));
+                leaves.push(column.leaf);
+            }
+        }
         for column in columns.iter().filter(|column| column.element.is_some()) {
             let mut reading = self.reading(group, column, 0)?;
             let length = reading.longest(LOOKED_AT);
@@ -277,7 +308,7 @@ impl ParquetFile {
                 leaves.push(column.leaf);
             }
         }
-        let chosen = vectors::choose(&self.name, &lists, wanted)?;
+        let chosen = vectors::choose(&self.name, &lists, choice.features)?;
         Ok(chosen.map(|at| (leaves[at], lists[at].1)))
     }
 
@@ -317,12 +348,12 @@ impl ParquetFile {
         }
     }
 
-    /// Pushes the rows of a group.
+    /// Pushes the rows of a group; a vector has so many numbers, and maybe a column of texts that hold them.
     fn read_group(
         &self,
         group: &RowGroupMetaData,
         columns: &[Column],
-        dim: usize,
+        (dim, written): (usize, Option<usize>),
         places: &[Place],
         builder: &mut Builder,
         say: &dyn Fn(usize),
@@ -343,7 +374,12 @@ impl ParquetFile {
                 })?;
             }
             for row in 0..rows {
+                let values = match written {
+                    Some(at) => self.parsed(&readings[at], row, dim, builder.rows())?,
+                    None => Vec::new(),
+                };
                 builder.push(|at| match places[at] {
+                    Place::Parsed(part) => Cell::Number(values[part]),
                     Place::Cell(column) => readings[column].cell(row),
                     Place::Number(column, at) => Cell::Number(readings[column].number(row, at)),
                 })?;
@@ -352,6 +388,32 @@ impl ParquetFile {
             say(builder.rows());
         }
         Ok(())
+    }
+
+    /// The vector that the text of a row holds; `number` is that of the row in the file.
+    fn parsed(
+        &self,
+        reading: &Reading<'_>,
+        row: usize,
+        dim: usize,
+        number: usize,
+    ) -> Result<Vec<f32>> {
+        let text = match reading.cell(row) {
+            Cell::Text(text) if !text.is_empty() => text,
+            _ => return Ok(vec![f32::NAN; dim]),
+        };
+        let values = vectors::of_text(text).filter(|values| values.len() == dim);
+        values.ok_or_else(|| {
+            let (name, problem) = (
+                quoted(&reading.column().name),
+                vectors::problem(text, dim, "row"),
+            );
+            Error::Data(format!(
+                "{}, row {}: column {name} {problem}",
+                self.name,
+                number + 1
+            ))
+        })
     }
 
     /// Opens a column of a group.

@@ -274,7 +274,7 @@ impl Sides {
 
 /// The side that a cell of a split column names, whatever its case.
 fn side_of(cell: &str) -> Option<Side> {
-    match cell.trim().to_lowercase().as_str() {
+    match cell.trim().to_ascii_lowercase().as_str() {
         "train" | "training" => Some(Side::Train),
         "validation" | "valid" | "val" | "dev" | "eval" => Some(Side::Validation),
         "test" | "testing" => Some(Side::Test),

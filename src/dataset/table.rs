@@ -15,7 +15,7 @@ use super::row_numbers::{self, Counter, Counts};
 use super::texts::Gathered;
 use super::{
     Choice, Columns, Format, Labelled, Labels, Missing, Texts, class_names, labelled, missing,
-    places,
+    places, vectors,
 };
 use crate::error::{Error, Result};
 use crate::quote::{LISTED, listed, quoted};
@@ -682,6 +682,7 @@ impl Builder {
                 place: column.place,
                 texts,
                 left_out: column.left_out,
+                is_beside: column.is_text && column.filled > 0 && column.numbers == column.filled,
                 odd: column.odd,
                 few: column.few,
                 counts: column.counter.and_then(|counter| counter.finish()),
@@ -761,6 +762,8 @@ struct Told {
     place: Option<usize>,
     texts: Option<Texts>,
     left_out: bool,
+    /// It is text beside a vector, though its first cells are numbers.
+    is_beside: bool,
     odd: Option<Box<Odd>>,
     few: Option<Box<Few>>,
     counts: Option<Counts>,
@@ -1101,7 +1104,21 @@ impl Table {
         let label = label.map(|(column, _)| column);
         let mut columns = self.numeric();
         columns.retain(|column| Some(*column) != label);
-        let again = self.labels_again(labels, &columns);
+        let again = match missing {
+            // What only rows contradict that are left out says what the labels of the others say.
+            Some(Missing::DropRows) => {
+                let chosen = choice
+                    .columns
+                    .map(|chosen| self.chosen(chosen, columns.clone()));
+                let read = chosen.transpose()?.unwrap_or_else(|| columns.clone());
+                let stays = |row: usize| {
+                    read.iter()
+                        .all(|column| self.value(row, *column).is_finite())
+                };
+                self.labels_again(labels, &columns, stays)
+            }
+            _ => self.labels_again(labels, &columns, |_| true),
+        };
         columns.retain(|column| !again.contains(column) && Some(*column) != self.key);
         if let Some(chosen) = choice.columns {
             columns = self.chosen(chosen, columns)?;
@@ -1178,7 +1195,21 @@ impl Table {
         let numbers: Vec<usize> = (0..self.header.len())
             .filter(|column| self.numbers_rows(*column))
             .collect();
+        let is_cut = |at: &usize| {
+            let is_list = |cell: &str| {
+                cell.contains("...") && cell.trim_start().starts_with(['[', '(', 'a', 't'])
+            };
+            self.holds(*at, is_list)
+        };
+        let cut = (0..self.header.len()).find(is_cut);
         let what_to_do = match (&self.header[..], self.what_is_unread()) {
+            _ if let Some(cut) = cut => {
+                format!(
+                    "column {} {}",
+                    quoted(&self.header[cut]),
+                    vectors::CUT_SHORT
+                )
+            }
             (_, Some(unread)) => format!(
                 "{unread}; numbers are read, and a list of as many numbers in each row, such as [0.5, 1]"
             ),
@@ -1202,18 +1233,26 @@ impl Table {
         ))
     }
 
-    /// Which of these columns say what the labels say: the same in every row; one value for each label, and another for every other;
-    /// and together, columns each of which marks the rows of one label.
-    fn labels_again(&self, labels: &Texts, columns: &[usize]) -> Vec<usize> {
+    /// Which of these columns say what the labels say, in the rows that stay: the same in every row; one value for each label, and
+    /// another for every other; and together, columns each of which marks the rows of one label.
+    fn labels_again(
+        &self,
+        labels: &Texts,
+        columns: &[usize],
+        stays: impl Fn(usize) -> bool,
+    ) -> Vec<usize> {
         if labels.len() != self.rows || self.has_vector {
             return Vec::new();
         }
         let numbers = labels.distinct().iter().map(|label| label.parse::<f32>());
         let numbers: Vec<Option<f32>> = numbers.map(|number| number.ok()).collect();
+        let rows: Vec<usize> = (0..self.rows)
+            .filter(|row| !is_missing(&labels[*row]) && stays(*row))
+            .collect();
         let mut again = Vec::new();
         let mut marks: Vec<(usize, usize)> = Vec::new();
         for column in columns {
-            let Some(values) = self.by_label(labels, *column) else {
+            let Some(values) = self.by_label(labels, *column, &rows) else {
                 continue;
             };
             let equals = || {
@@ -1227,7 +1266,7 @@ impl Table {
             let name = &self.header[*column];
             let is_named = is_label_name(name) && !name.eq_ignore_ascii_case("y");
             // In few rows a measurement can be alike by chance.
-            let tells = 2 * values.len() <= self.rows && (is_named || self.rows >= FEWEST_TOLD);
+            let tells = 2 * values.len() <= rows.len() && (is_named || rows.len() >= FEWEST_TOLD);
             if equals() || (tells && distinct.len() == values.len() && values.len() > 1) {
                 again.push(*column);
             } else if tells && distinct.len() == 2 {
@@ -1242,7 +1281,8 @@ impl Table {
             }
         }
         // Most sets have a column for each label, some leave the first out.
-        let classes = labels.codes().iter().collect::<BTreeSet<_>>().len();
+        let classes = rows.iter().map(|row| labels.codes()[*row]);
+        let classes = classes.collect::<BTreeSet<_>>().len();
         let marked: BTreeSet<usize> = marks.iter().map(|(label, _)| *label).collect();
         if classes > 2 && marked.len() + 1 >= classes {
             again.extend(marks.iter().map(|(_, column)| *column));
@@ -1250,14 +1290,24 @@ impl Table {
         again
     }
 
-    /// The value that a column has for each label, by the number of the label; none where it has two for one, or is missing.
-    fn by_label(&self, labels: &Texts, column: usize) -> Option<Vec<(usize, f32)>> {
+    /// The value that a column has for each label in these rows, by the number of the label; none where it has two for one, or
+    /// no number in more than half of the rows. A few cells without one contradict nothing.
+    fn by_label(&self, labels: &Texts, column: usize, rows: &[usize]) -> Option<Vec<(usize, f32)>> {
         let mut values = vec![None; labels.distinct().len()];
-        for (row, code) in labels.codes().iter().enumerate() {
-            let value = self.value(row, column);
-            if *values[*code as usize].get_or_insert(value) != value {
+        let mut filled = 0;
+        for row in rows {
+            let value = self.value(*row, column);
+            if value.is_nan() {
+                continue;
+            }
+            filled += 1;
+            let code = labels.codes()[*row];
+            if *values[code as usize].get_or_insert(value) != value {
                 return None;
             }
+        }
+        if 2 * filled < rows.len() {
+            return None;
         }
         let values = values.into_iter().enumerate();
         let values = values.filter_map(|(label, value)| Some((label, value?)));
@@ -1277,6 +1327,7 @@ impl Table {
         filled: &[(usize, f32)],
         chosen: &Columns,
     ) -> Result<Labelled> {
+        let mut again = Vec::new();
         let columns = if names.is_empty() {
             let mut columns = self.numeric();
             let labels: Vec<usize> = match dim {
@@ -1285,9 +1336,20 @@ impl Table {
                 Some(_) => Vec::new(),
             };
             columns.retain(|column| !labels.contains(column));
+            // Codes of a label that stands beside them tell the class, where nobody asks for it too.
+            again = match (dim, self.named_label()) {
+                (None, Some(label)) => {
+                    let labels = self.columns[label].texts.as_ref();
+                    labels.map_or_else(Vec::new, |labels| {
+                        self.labels_again(labels, &columns, |_| true)
+                    })
+                }
+                _ => Vec::new(),
+            };
+            columns.retain(|column| !again.contains(column));
             let columns = self.chosen(chosen, columns)?;
             if columns.is_empty() {
-                return Err(self.no_features("that can be a feature", &[]));
+                return Err(self.no_features("that can be a feature", &again));
             }
             columns
         } else {
@@ -1314,8 +1376,8 @@ impl Table {
         if let Some(error) = self.odd(&read, false) {
             return Err(error);
         }
-        let notes = self.notes(&columns, None, &[]);
-        let table = self.table(&columns, None, &[], Some(chosen));
+        let notes = self.notes(&columns, None, &again);
+        let table = self.table(&columns, None, &again, Some(chosen));
         let is_apart = |at: &usize| chosen.apart.contains(&self.header[*at]);
         let apart: Vec<usize> = self.numeric().into_iter().filter(is_apart).collect();
         let beside = match chosen.apart.is_empty() {
@@ -1401,6 +1463,12 @@ impl Table {
                 _ if again.contains(&at) => (Role::Ignored, "says what the labels say"),
                 Kind::Empty => (Role::Ignored, "empty"),
                 Kind::Text if told.left_out => (Role::Ignored, "more text than is held"),
+                Kind::Text if told.is_beside && self.has_vector => {
+                    (Role::Ignored, "numbers beside the list of features")
+                }
+                Kind::Text if self.holds(at, is_amount) => {
+                    (Role::Ignored, "numbers with a unit: write them without it")
+                }
                 Kind::Text if self.names_rows(at) => (Role::Id, "another text in nearly every row"),
                 Kind::Text => (Role::Ignored, "text"),
                 Kind::Numbers => (Role::Ignored, "not chosen"),
@@ -1562,6 +1630,14 @@ impl Table {
             )));
         }
         Err(self.no_label())
+    }
+
+    /// Whether every cell of a column of text that is not missing is such a one.
+    fn holds(&self, column: usize, is_such: impl Fn(&str) -> bool) -> bool {
+        let texts = self.columns[column].texts.as_ref();
+        let cells = texts.map_or(&[][..], |texts| texts.distinct());
+        let mut filled = cells.iter().filter(|cell| !is_missing(cell)).peekable();
+        filled.peek().is_some() && filled.all(|cell| is_such(cell))
     }
 
     /// Whether nearly every row has its own text: a path, a name, a sentence.
@@ -1778,6 +1854,19 @@ pub(super) fn delimiter_argument(delimiter: u8) -> &'static str {
 fn rises(cells: impl Iterator<Item = impl AsRef<str>>) -> bool {
     let numbers = cells.map(|cell| cell.as_ref().parse::<f64>().unwrap_or(f64::NAN));
     numbers.is_sorted_by(|number, next| number < next)
+}
+
+/// Whether a cell is a number with what it is of before or after it: `12 %`, `$1,200.50`, `(1,200)`.
+fn is_amount(cell: &str) -> bool {
+    const SIGNS: [char; 9] = ['%', '$', '€', '£', '¥', '(', ')', ' ', '-'];
+    let bare = cell.trim_matches(SIGNS);
+    let number: String = bare
+        .chars()
+        .filter(|char| ![',', '\''].contains(char))
+        .collect();
+    bare != cell
+        && number.starts_with(|char: char| char.is_ascii_digit())
+        && number.parse::<f64>().is_ok()
 }
 
 /// Whether a cell is a number between two integers.

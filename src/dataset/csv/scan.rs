@@ -230,8 +230,9 @@ struct Looked<'a> {
 
 /// Whether these bytes, a file's first, are enough to tell its layout.
 pub(super) fn tells_layout(bytes: &[u8]) -> bool {
-    bytes.len() > LAYOUT_BYTES
-        || bytes.iter().filter(|byte| b"\r\n".contains(byte)).count() > 2 * LAYOUT_LINES
+    let lines = bytes.split(|byte| b"\r\n".contains(byte));
+    let after_comments = lines.skip_while(|line| line.is_empty() || line.starts_with(b"#"));
+    bytes.len() > LAYOUT_BYTES || after_comments.count() > 2 * LAYOUT_LINES + 1
 }
 
 /// The layout of a file of this name that begins with these bytes.
@@ -269,12 +270,16 @@ pub(super) fn layout(name: &str, bytes: &[u8]) -> Layout {
         let has_words =
             row.text.contains(&b' ') || row.text.first().is_some_and(u8::is_ascii_punctuation);
         let is_text = || has_words && !DELIMITERS.iter().any(parted);
-        let title = || row.cells == 1 && cells > 2 && is_text() && all(&rows[at + 1..]);
-        row.cells != cells && (is_comment(row) || title())
+        let title = || {
+            let few = row.cells == 1 && cells > 2 && at < LINES_BEFORE;
+            few && is_text() && all(&rows[at + 1..])
+        };
+        match is_comment(row) {
+            true => row.cells != cells || above_a_header(&rows[at + 1..], layout.delimiter),
+            false => row.cells != cells && title(),
+        }
     };
-    let before = (0..rows.len().min(LINES_BEFORE))
-        .find(|at| !is_before(*at))
-        .unwrap_or(0);
+    let before = (0..rows.len()).find(|at| !is_before(*at)).unwrap_or(0);
     if before > 0 {
         layout.notes.push(match before {
             1 => "the first line is no row and no header: passed over".to_owned(),
@@ -302,6 +307,24 @@ pub(super) fn layout(name: &str, bytes: &[u8]) -> Layout {
         layout.header = Header::OneMore;
     }
     layout
+}
+
+/// Whether the first of these rows but for comments is a header: it has no number where the next row has one. What begins with # above
+/// it is none.
+fn above_a_header(rows: &[Looked<'_>], delimiter: u8) -> bool {
+    let mut rows = rows.iter().skip_while(|row| is_comment(row));
+    let (Some(header), Some(row)) = (rows.next(), rows.next()) else {
+        return false;
+    };
+    let are_numbers = |row: &Looked<'_>| -> Vec<bool> {
+        let text = String::from_utf8_lossy(row.text);
+        let cells = text.split(char::from(delimiter));
+        cells
+            .map(|cell| cell.trim().trim_matches('"').parse::<f64>().is_ok())
+            .collect()
+    };
+    let (above, below) = (are_numbers(header), are_numbers(row));
+    above.len() == below.len() && !above.contains(&true) && below.contains(&true)
 }
 
 /// Whether the first cells of these rows are names of rows: each another text, or numbers that count.
@@ -355,7 +378,8 @@ fn looked_at(bytes: &[u8], delimiter: u8, is_whole: bool) -> Vec<Looked<'_>> {
             cells,
         });
     }
-    rows.truncate(LAYOUT_LINES);
+    let comments = rows.iter().take_while(|row| is_comment(row)).count();
+    rows.truncate(comments + LAYOUT_LINES);
     rows
 }
 
@@ -522,6 +546,8 @@ mod tests {
             ("# by hand, in May\n# cm\r\n\r\n", 3),
             ("|1x3 Cross validator\n", 1),
             ("Measurements of May\n\n", 2),
+            ("# by A, B and C\n", 1),
+            ("# x,y,z\n# u,v,w\n", 2),
             ("sep=,\n", 1),
             ("\"sep=,\"\r\n", 1),
         ] {
@@ -535,6 +561,7 @@ mod tests {
         }
         for kept in [
             "#,x,label\n1,2,a\n2,3,b\n",
+            "# a,b,label\n1,2,x\n3,4,y\n",
             "label\na\nb\n",
             "x,label\n1,a\n2,b\n",
             "a\n",
