@@ -243,7 +243,7 @@ pub use row_pass::RowWork;
 pub use rows_to_check::{Confusion, RowsToCheck, Suspect};
 pub use run::{
     Baseline, Checkpoint, DataReport, FullEvaluation, MemoryReport, Origin, Progress, Run,
-    RunReport,
+    RunReport, SavedRun,
 };
 pub use samplers::{
     ClassBalancedSampler, HierarchicalSampler, MPerClassEpochSampler, MPerClassSampler, Sampler,

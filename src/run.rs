@@ -10,7 +10,7 @@ use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-pub use saved::{Checkpoint, Origin};
+pub use saved::{Checkpoint, Origin, SavedRun};
 
 use history::Thinned;
 
@@ -231,7 +231,10 @@ impl Run {
     pub async fn new(engine: Engine, dataset: Rc<Dataset>, config: TrainConfig) -> Result<Self> {
         let trainer = Trainer::new(engine, dataset, config).await?;
         let warnings = Warnings::before(trainer.dataset(), trainer.sides(), trainer.config());
+        let mut history = Thinned::default();
+        history.make_room(trainer.config().steps)?;
         Ok(Self {
+            history,
             warnings,
             copies: Vec::new(),
             ..Self::of(trainer)

@@ -54,12 +54,33 @@ impl Element for f32 {
     }
 }
 
+/// What becomes of the bytes of a file.
+pub(crate) type Put<'a> = dyn FnMut(&[u8]) -> Result<()> + 'a;
+
 /// Collects arrays.
 #[derive(Debug, Default)]
 pub(crate) struct ArrayWriter {
-    arrays: Vec<(&'static str, Dtype, usize, Vec<u8>)>,
+    arrays: Vec<(&'static str, Dtype, usize, Content)>,
     /// Those whose bytes are on their way, by their places.
     fetched: Vec<(usize, Fetch<u8>)>,
+}
+
+/// The bytes of an array.
+#[derive(Debug)]
+enum Content {
+    /// They are held.
+    Held(Vec<u8>),
+    /// So many are made as they are written.
+    Later(usize),
+}
+
+impl Content {
+    fn len(&self) -> usize {
+        match self {
+            Self::Held(bytes) => bytes.len(),
+            Self::Later(bytes) => *bytes,
+        }
+    }
 }
 
 impl ArrayWriter {
@@ -72,8 +93,15 @@ impl ArrayWriter {
         let mut own = Vec::new();
         reserve(&mut own, bytes.len() as u64, "the checkpoint")?;
         own.extend_from_slice(bytes);
-        self.arrays.push((name, T::DTYPE, values.len(), own));
+        self.arrays
+            .push((name, T::DTYPE, values.len(), Content::Held(own)));
         Ok(())
+    }
+
+    /// Leaves room for an array of so many values, which are made when all is written.
+    pub(crate) fn later<T: Element>(&mut self, name: &'static str, count: usize) {
+        let content = Content::Later(count * size_of::<T>());
+        self.arrays.push((name, T::DTYPE, count, content));
     }
 
     /// Takes the first `count` elements of a vector: what fits the engine's fixed buffer together is waited for together,
@@ -95,7 +123,8 @@ impl ArrayWriter {
         }
         let fetch = slices.fetch(vector, 0, count as u64).await?;
         self.fetched.push((self.arrays.len(), fetch.into_bytes()));
-        self.arrays.push((name, T::DTYPE, count, Vec::new()));
+        let nothing_yet = Content::Held(Vec::new());
+        self.arrays.push((name, T::DTYPE, count, nothing_yet));
         Ok(())
     }
 
@@ -106,27 +135,37 @@ impl ArrayWriter {
     pub(crate) async fn collect(&mut self, slices: &mut Slices<'_>) -> Result<()> {
         slices.collect().await?;
         for (place, fetch) in self.fetched.drain(..) {
-            self.arrays[place].3 = slices.take(fetch);
+            self.arrays[place].3 = Content::Held(slices.take(fetch));
         }
         Ok(())
     }
 
-    /// All of them as a safetensors file.
-    ///
-    /// # Errors
-    /// [`crate::Error::NoMemory`].
-    pub(crate) fn into_bytes(self) -> Result<Vec<u8>> {
-        let parts = self.arrays.iter().map(|(name, dtype, count, bytes)| {
-            let (name, bytes) = ((*name).to_owned(), bytes.len());
+    /// What the safetensors file of all begins with, and how many bytes follow.
+    pub(crate) fn header(&self) -> (Vec<u8>, usize) {
+        let parts = self.arrays.iter().map(|(name, dtype, count, content)| {
+            let (name, bytes) = ((*name).to_owned(), content.len());
             (name, *dtype, vec![*count], bytes)
         });
-        let mut all = header(&parts.collect::<Vec<_>>(), &BTreeMap::new());
-        let bytes: usize = self.arrays.iter().map(|(_, _, _, bytes)| bytes.len()).sum();
-        reserve(&mut all, bytes as u64, "the checkpoint")?;
-        for (_, _, _, bytes) in self.arrays {
-            all.extend(bytes);
-        }
-        Ok(all)
+        let header = header(&parts.collect::<Vec<_>>(), &BTreeMap::new());
+        let bytes = self.arrays.iter().map(|(_, _, _, content)| content.len());
+        (header, bytes.sum())
+    }
+
+    /// Writes what follows the header; `later` writes an array that room was left for.
+    ///
+    /// # Errors
+    /// Those of `put`.
+    pub(crate) fn write(
+        &self,
+        put: &mut Put<'_>,
+        later: impl Fn(&str, &mut Put<'_>) -> Result<()>,
+    ) -> Result<()> {
+        self.arrays
+            .iter()
+            .try_for_each(|(name, _, _, content)| match content {
+                Content::Held(bytes) => put(bytes),
+                Content::Later(_) => later(name, put),
+            })
     }
 }
 
@@ -230,7 +269,19 @@ mod tests {
         writer.array("b", &[7u32]).expect("is taken");
         writer.array::<u8>("none", &[]).expect("is taken");
         writer.array("nan", &[0.0, f32::NAN]).expect("is taken");
-        let bytes = writer.into_bytes().expect("is written");
+        writer.later::<u8>("later", 3);
+        let (mut bytes, more) = writer.header();
+        let begins = bytes.len();
+        let made = |name: &str, put: &mut Put<'_>| {
+            assert_eq!(name, "later");
+            put(&[4, 5, 6])
+        };
+        let mut put = |part: &[u8]| {
+            bytes.extend_from_slice(part);
+            Ok(())
+        };
+        writer.write(&mut put, made).expect("is written");
+        assert_eq!(bytes.len(), begins + more);
         let reader = ArrayReader::new(&bytes).expect("is read");
         let floats: Vec<f32> = reader.exactly("a", 2).expect("is there");
         assert_eq!(
@@ -238,6 +289,7 @@ mod tests {
             [1.5f32, -0.0].map(f32::to_bits)
         );
         assert_eq!(reader.array::<u32>("b").expect("is there"), [7]);
+        assert_eq!(reader.array::<u8>("later").expect("is there"), [4, 5, 6]);
         assert!(
             reader
                 .exactly::<u8>("none", 0)

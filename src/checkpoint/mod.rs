@@ -16,12 +16,11 @@
 
 mod arrays;
 
-use xxhash_rust::xxh3::xxh3_64;
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
-pub(crate) use arrays::{ArrayReader, ArrayWriter};
+pub(crate) use arrays::{ArrayReader, ArrayWriter, Put};
 
 use crate::error::{Error, Result};
-use crate::memory::reserve;
 
 const MARK: [u8; 8] = *b"nearfar\x1a";
 const VERSION: u32 = 1;
@@ -39,24 +38,33 @@ pub(crate) fn begins(file: &[u8]) -> bool {
     file.starts_with(&MARK) || MARK.starts_with(file)
 }
 
-/// Makes a file of the two sections.
+/// Writes a file of two sections, the second of so many bytes, which `arrays` writes: no part of it is held.
 ///
 /// # Errors
-/// [`Error::NoMemory`].
-pub(crate) fn write(json: &str, arrays: &[u8]) -> Result<Vec<u8>> {
-    let sections = [json.as_bytes(), arrays];
-    let bytes: usize = sections.iter().map(|section| 8 + section.len()).sum();
-    let mut file = Vec::new();
-    let whole = MARK.len() + 4 + bytes + CHECKSUM_BYTES;
-    reserve(&mut file, whole as u64, "the checkpoint")?;
-    file.extend(MARK);
-    file.extend(VERSION.to_le_bytes());
-    for section in sections {
-        file.extend((section.len() as u64).to_le_bytes());
-        file.extend(section);
-    }
-    file.extend(xxh3_64(&file).to_le_bytes());
-    Ok(file)
+/// Those of `put`, and of `arrays`.
+pub(crate) fn write(
+    json: &str,
+    bytes: usize,
+    arrays: impl FnOnce(&mut Put<'_>) -> Result<()>,
+    put: &mut Put<'_>,
+) -> Result<()> {
+    let mut sum = Xxh3::new();
+    let mut summed = |part: &[u8]| {
+        sum.update(part);
+        put(part)
+    };
+    summed(&MARK)?;
+    summed(&VERSION.to_le_bytes())?;
+    summed(&(json.len() as u64).to_le_bytes())?;
+    summed(json.as_bytes())?;
+    summed(&(bytes as u64).to_le_bytes())?;
+    arrays(&mut summed)?;
+    put(&sum.digest().to_le_bytes())
+}
+
+/// Bytes of such a file, of these sections.
+pub(crate) fn len(json: &str, bytes: usize) -> usize {
+    MARK.len() + size_of_val(&VERSION) + 8 + json.len() + 8 + bytes + CHECKSUM_BYTES
 }
 
 /// The two sections of a file.
@@ -111,6 +119,20 @@ fn section(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 mod tests {
     use super::*;
 
+    fn write(json: &str, arrays: &[u8]) -> Vec<u8> {
+        let mut file = Vec::new();
+        let mut put = |part: &[u8]| {
+            file.extend_from_slice(part);
+            Ok(())
+        };
+        // In two parts.
+        let (first, second) = arrays.split_at(arrays.len() / 2);
+        let parts = |put: &mut Put<'_>| put(first).and_then(|()| put(second));
+        super::write(json, arrays.len(), parts, &mut put).expect("is written");
+        assert_eq!(file.len(), len(json, arrays.len()));
+        file
+    }
+
     fn refusal(file: &[u8]) -> String {
         read(file).expect_err("refused").to_string()
     }
@@ -124,13 +146,13 @@ mod tests {
 
     #[test]
     fn two_sections_come_back() {
-        let file = write("{}", &[1, 2, 3]).expect("is written");
+        let file = write("{}", &[1, 2, 3]);
         assert_eq!(read(&file).expect("is read"), ("{}", &[1u8, 2, 3][..]));
     }
 
     #[test]
     fn a_file_that_is_cut_or_changed_anywhere_is_refused() {
-        let file = write("{\"a\": 1}", &[7; 40]).expect("is written");
+        let file = write("{\"a\": 1}", &[7; 40]);
         for end in 0..file.len() {
             assert!(refusal(&file[..end]).starts_with("the checkpoint is damaged"));
         }
@@ -145,7 +167,7 @@ mod tests {
 
     #[test]
     fn another_version_is_refused_by_its_number() {
-        let mut file = write("{}", &[]).expect("is written");
+        let mut file = write("{}", &[]);
         file[8..12].copy_from_slice(&2u32.to_le_bytes());
         let refused = refusal(&file);
         assert!(
@@ -156,7 +178,7 @@ mod tests {
 
     #[test]
     fn lengths_that_no_file_has_are_refused_though_the_checksum_is_right() {
-        let file = write("{}", &[5; 9]).expect("is written");
+        let file = write("{}", &[5; 9]);
         for length in [0, 3, 11, 1 << 31, 1 << 32, 1 << 53, u64::MAX] {
             for at in [12, 22] {
                 let mut file = file.clone();

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use nearfar::{CHECKPOINT, Checkpoint, Error, HISTORY, NamedFile, Origin, Result, Run};
 
+use super::io;
 use super::output::{Folder, files_of, remove, replace};
 use super::{note_line, progress};
 
@@ -245,12 +246,15 @@ impl Checkpoints {
     }
 
     async fn save(&mut self, run: &Run) -> Result<()> {
-        let bytes = run.checkpoint(&self.origin).await?;
+        let saved = run.save(&self.origin).await?;
         if std::mem::take(&mut self.stale) {
             // Never one of each run: the older run's might pass for the newer.
             remove(&self.folder, FILES[1 - self.next])?;
         }
-        replace(&self.folder, ASIDE, FILES[self.next], &bytes)?;
+        let name = FILES[self.next];
+        replace(&self.folder, ASIDE, name, |file| {
+            saved.write(&mut |part| file.write_all(part).map_err(io(format!("writing {name}"))))
+        })?;
         self.next = 1 - self.next;
         Ok(())
     }

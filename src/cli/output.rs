@@ -196,21 +196,28 @@ fn why(folder: &Path, error: &std::io::Error) -> String {
     }
 }
 
-/// Puts a file of these bytes in the place of `name` in a folder, or leaves what is there: it is written under the name `aside`,
+/// Puts a file, which `write` writes, in the place of `name` in a folder, or leaves what is there: it is written under the name `aside`,
 /// brought to the disk, and renamed. No signal stops it.
 ///
 /// # Errors
-/// [`Error::Io`].
-pub(super) fn replace(folder: &Path, aside: &str, name: &str, bytes: &[u8]) -> Result<()> {
+/// [`Error::Io`], and those of `write`.
+pub(super) fn replace(
+    folder: &Path,
+    aside: &str,
+    name: &str,
+    write: impl FnOnce(&mut dyn Write) -> Result<()>,
+) -> Result<()> {
     let path = folder.join(name);
+    let failed = |error| io(format!("writing {}", path.display()))(error);
+    let (temporary, file) = Temporary::named(folder.join(aside)).map_err(failed)?;
+    let mut file = BufWriter::new(file);
+    write(&mut file)?;
     let written = (|| {
-        let (temporary, mut file) = Temporary::named(folder.join(aside))?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
+        file.into_inner()?.sync_all()?;
         std::fs::rename(&temporary.0, &path)?;
         sync(folder)
     })();
-    written.map_err(io(format!("writing {}", path.display())))
+    written.map_err(failed)
 }
 
 /// Removes a file of a folder, where it is there.

@@ -6,6 +6,9 @@ use std::fmt::{self, Formatter};
 use serde::Deserializer;
 use serde::de::{self, SeqAccess, Visitor};
 
+use crate::error::Result;
+use crate::memory::reserve;
+use crate::miners::MiningCounts;
 use crate::trainer::{Evaluation, StepReport};
 
 /// Steps that are kept at most, and one.
@@ -79,6 +82,31 @@ impl Thinned<StepReport> {
         one_in(steps, MOST_STEPS)
     }
 
+    /// Makes room for all that a run of so many steps keeps: it is held from the start, and does not grow by the step.
+    ///
+    /// # Errors
+    /// [`crate::Error::NoMemory`].
+    pub(super) fn make_room(&mut self, steps: u64) -> Result<()> {
+        let len = self.kept.len();
+        let most = steps.min(MOST_STEPS) as usize + 1;
+        reserve(
+            &mut self.kept,
+            most.saturating_sub(len) as u64,
+            "the history of the run",
+        )?;
+        // Written, so that the system hands it out now. The compiler must not see that nobody reads it.
+        let blank = StepReport {
+            step: 0,
+            loss: 0.0,
+            mining: MiningCounts::default(),
+            memory_bytes: 0,
+            pml_bytes: 0,
+        };
+        self.kept.resize(most.max(len), std::hint::black_box(blank));
+        self.kept.truncate(len);
+        Ok(())
+    }
+
     /// Takes in the next step.
     pub(super) fn push(&mut self, report: StepReport) {
         let one_in = Self::steps_in(report.step);
@@ -127,7 +155,21 @@ impl<T> Thinned<T> {
 mod tests {
     use super::*;
     use crate::diagnostics::Diagnostics;
-    use crate::miners::MiningCounts;
+
+    #[test]
+    fn a_run_holds_the_room_of_its_steps_from_the_start() {
+        for steps in [0, 5, MOST_STEPS - 1, 3 * MOST_STEPS] {
+            let mut kept = Thinned::default();
+            kept.make_room(steps).expect("there is memory");
+            let room = kept.kept.capacity();
+            assert_eq!(room as u64, steps.min(MOST_STEPS) + 1);
+            (1..=steps).for_each(|step| kept.push(report(step)));
+            assert_eq!(kept.kept.capacity(), room);
+            // Of a run that goes on, too.
+            kept.make_room(steps).expect("there is memory");
+            assert_eq!(kept.last().map_or(0, |last| last.step), steps);
+        }
+    }
 
     fn report(step: u64) -> StepReport {
         StepReport {

@@ -7,12 +7,13 @@ use serde::{Deserialize, Serialize};
 
 use super::history::{self, Thinned};
 use super::{Baseline, Run, is_better, sound};
-use crate::checkpoint::{self, ArrayReader, ArrayWriter, damaged};
+use crate::checkpoint::{self, ArrayReader, ArrayWriter, Put, damaged};
 use crate::config::TrainConfig;
 use crate::dataset::{Columns, Dataset, Missing};
 use crate::device::DeviceInfo;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
+use crate::memory::reserve;
 use crate::metrics::Scores;
 use crate::miners::{MiningCounts, Tuples};
 use crate::projection::Axes;
@@ -233,6 +234,43 @@ impl Data {
     }
 }
 
+/// A run as it is saved: a file to write.
+#[derive(Debug)]
+pub struct SavedRun<'a> {
+    /// All that is no array, as JSON.
+    said: String,
+    arrays: ArrayWriter,
+    history: &'a [StepReport],
+}
+
+impl SavedRun<'_> {
+    /// Bytes of the file.
+    fn len(&self) -> usize {
+        let (header, bytes) = self.arrays.header();
+        checkpoint::len(&self.said, header.len() + bytes)
+    }
+
+    /// Gives the file part by part, in order.
+    ///
+    /// # Errors
+    /// Those of `put`.
+    pub fn write(&self, put: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        let (header, bytes) = self.arrays.header();
+        let history = |name: &str, put: &mut Put<'_>| {
+            let mut reports = self.history.iter();
+            match name {
+                LOSSES => reports.try_for_each(|report| put(&report.loss.to_le_bytes())),
+                _ => reports.try_for_each(|report| put(bytemuck::cast_slice(&numbers(report)))),
+            }
+        };
+        let arrays = |put: &mut Put<'_>| {
+            put(&header)?;
+            self.arrays.write(put, history)
+        };
+        checkpoint::write(&self.said, header.len() + bytes, arrays, put)
+    }
+}
+
 impl Run {
     /// Saves the run as it is now, between two steps: bytes that [`Checkpoint::read`] reads. Changes nothing of the run.
     ///
@@ -242,12 +280,26 @@ impl Run {
     /// [`Error::Data`] where the last step broke off, or the data can no longer be read; [`Error::Device`];
     /// [`Error::NoMemory`].
     pub async fn checkpoint(&self, origin: &Origin) -> Result<Vec<u8>> {
+        let saved = self.save(origin).await?;
+        let mut file = Vec::new();
+        reserve(&mut file, saved.len() as u64, "the checkpoint")?;
+        saved.write(&mut |part| {
+            file.extend_from_slice(part);
+            Ok(())
+        })?;
+        Ok(file)
+    }
+
+    /// The same, of which what grows with the run is written as it is made.
+    ///
+    /// # Errors
+    /// As [`Run::checkpoint`].
+    pub async fn save(&self, origin: &Origin) -> Result<SavedRun<'_>> {
         let mut arrays = ArrayWriter::default();
         let trainer = self.trainer.save(&mut arrays).await?;
-        let losses: Vec<f64> = self.history.iter().map(|report| report.loss).collect();
-        let counts: Vec<u64> = self.history.iter().flat_map(numbers).collect();
-        arrays.array(LOSSES, &losses)?;
-        arrays.array(COUNTS, &counts)?;
+        let steps = self.history.len();
+        arrays.later::<f64>(LOSSES, steps);
+        arrays.later::<u64>(COUNTS, NUMBERS * steps);
         let data = match self.data_mark.get() {
             Some(data) => data.clone(),
             None => {
@@ -276,7 +328,11 @@ impl Run {
             },
         };
         let said = serde_json::to_string(&said).expect("a run is plain data");
-        checkpoint::write(&said, &arrays.into_bytes()?)
+        Ok(SavedRun {
+            said,
+            arrays,
+            history: &self.history,
+        })
     }
 
     /// Goes on with a saved run, on an engine of its budget and the data that it began with.
@@ -307,7 +363,8 @@ impl Run {
             )));
         }
         let (done, every) = (said.trainer.step, said.config.evaluate_every);
-        let history = taken(arrays, done)?;
+        let mut history = taken(arrays, done)?;
+        history.make_room(said.config.steps)?;
         let mut evaluations = Thinned::default();
         for evaluation in &said.run.evaluations {
             evaluations.push_evaluation(evaluation.clone(), every, is_better);
