@@ -447,6 +447,8 @@ impl<'a> Slices<'a> {
 mod tests {
     use super::*;
     use crate::device::{EngineChoice, EngineKind};
+    use crate::rng;
+    use rand::RngExt as _;
 
     #[test]
     fn slices_grow_by_two_at_most_and_shrink_as_far_as_work_was_long() {
@@ -462,6 +464,44 @@ mod tests {
         let before = pace.slice();
         pace.record(before / 1e3, Duration::from_micros(500));
         assert!(pace.slice() > 0.9 * before, "{} of {before}", pace.slice());
+    }
+
+    #[test]
+    fn no_slice_is_long_whatever_the_shape_and_the_device() {
+        let mut rng = rng::stream(5, "paces");
+        let mut between = |low: f64, high: f64| (rng.random_range(low.ln()..high.ln())).exp();
+        let mut uncut = 0;
+        for case in 0..2000 {
+            // From 0.5 GFLOP/s to 50 TFLOP/s, with kernels that make a fifth of it or more, and a third of it once it is hot.
+            let speed = between(5e5, 5e10);
+            let mut pace = Pace {
+                per_ms: if case % 2 == 0 {
+                    FIRST_PER_MS
+                } else {
+                    EXPECTED * speed
+                },
+            };
+            let [rows, references] = [1e6, 1e8].map(|most| between(1.0, most) as usize);
+            let operations = 2.0 * between(1.0, 4096.0);
+            let mut efficiency = 1.0;
+            for slice in 0..60 {
+                if slice % 10 == 5 {
+                    efficiency = between(0.2, 1.0);
+                }
+                let heat = if slice < 30 { 1.0 } else { 3.0 };
+                let (at_once, of) = pace.pairs(operations, rows, references);
+                let done = (at_once * of) as f64 * operations;
+                let ms = done * heat / (speed * efficiency);
+                let is_least = at_once <= 8 && of <= 1024;
+                uncut += usize::from(is_least);
+                assert!(
+                    ms <= 250.0 || is_least,
+                    "{ms} ms: {at_once} of {rows} x {of} of {references}, {operations} each, slice {slice}"
+                );
+                pace.record(done, Duration::from_secs_f64(ms / 1e3));
+            }
+        }
+        assert!(uncut < 60_000, "{uncut} of 120000 slices could not be cut");
     }
 
     #[test]

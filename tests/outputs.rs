@@ -7,6 +7,7 @@ use std::io::Read as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use safetensors::Dtype;
 use safetensors::tensor::TensorView;
@@ -678,9 +679,9 @@ fn signalled(signal: u32, arguments: &[&str]) -> Output {
     while !has_signal(&process, "SigCgt", signal) {
         let ended = child.try_wait().expect("is a child");
         assert_eq!(ended, None, "{arguments:?} ended by itself");
-        std::thread::sleep(std::time::Duration::from_millis(10));
+        std::thread::sleep(Duration::from_millis(10));
     }
-    std::thread::sleep(std::time::Duration::from_millis(300));
+    std::thread::sleep(Duration::from_millis(300));
     let sent = Command::new("kill")
         .args([&format!("-{signal}"), &process])
         .status();
@@ -733,6 +734,46 @@ fn signals_leave_nothing_half_written_and_their_exit_code() {
             );
         }
         assert_eq!(folder.names(), ["labels.csv", "rows.npy"], "{signal}");
+    }
+}
+
+#[test]
+fn a_second_signal_ends_what_does_not_hear_the_first() {
+    let folder = Folder::new("signals-twice");
+    let labels = folder.labels("labels.csv", 60, 5);
+    // Nobody ever writes to it, and whoever reads it waits.
+    let pipe = folder.path("rows.npy");
+    let made = Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.expect("runs").success());
+    for (signal, code) in [(2, 130), (15, 143)] {
+        let arguments = ["evaluate", "--embeddings", &pipe, "--labels", &labels];
+        let mut child = command(&[&arguments[..], &["--engine", "cpu"]].concat())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("starts");
+        let process = child.id().to_string();
+        while !has_signal(&process, "SigCgt", signal) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let send = || {
+            let mut kill = Command::new("kill");
+            let sent = kill.args([&format!("-{signal}"), &process]);
+            assert!(sent.status().expect("runs").success());
+        };
+        send();
+        std::thread::sleep(Duration::from_millis(600));
+        assert_eq!(child.try_wait().expect("is a child"), None);
+        send();
+        let sent = Instant::now();
+        let ended = loop {
+            if let Some(ended) = child.try_wait().expect("is a child") {
+                break ended;
+            }
+            assert!(sent.elapsed() < Duration::from_secs(10), "it goes on");
+            std::thread::sleep(Duration::from_millis(10));
+        };
+        assert_eq!(ended.code(), Some(code));
     }
 }
 
@@ -1013,7 +1054,7 @@ fn resident(arguments: &[&str]) -> (u64, Value) {
         let most = most.and_then(|text| text.trim().strip_suffix(" kB"));
         let most: Option<u64> = most.and_then(|text| text.parse().ok());
         peak = peak.max(most.unwrap_or(0) << 10);
-        std::thread::sleep(std::time::Duration::from_millis(2));
+        std::thread::sleep(Duration::from_millis(2));
     }
     let mut text = String::new();
     child

@@ -5,8 +5,10 @@
 
 use std::io::{ErrorKind, Read};
 
+#[cfg(any(not(target_arch = "wasm32"), feature = "hdf5"))]
+use super::foreign;
 use super::texts::Gathered;
-use super::{NamedFile, Texts, foreign, labelled};
+use super::{NamedFile, Texts, labelled};
 use crate::error::{Error, Result};
 use crate::quote::{cut, quoted};
 
@@ -114,8 +116,12 @@ fn header_text<'a>(name: &str, start: &'a [u8]) -> Result<(&'a str, usize)> {
         return Err(refuse("the file is empty"));
     }
     let rest = start.strip_prefix(MAGIC).ok_or_else(|| {
-        let foreign = foreign::refusal(name, start);
-        foreign.unwrap_or_else(|| refuse("not an NPY file, which `np.save(path, x)` writes"))
+        // Not in the page's own core, which opens only arrays that stay on the disk.
+        #[cfg(any(not(target_arch = "wasm32"), feature = "hdf5"))]
+        if let Some(error) = foreign::refusal(name, start) {
+            return error;
+        }
+        refuse("not an NPY file, which `np.save(path, x)` writes")
     })?;
     let (size_bytes, rest) = match rest {
         [1, _, rest @ ..] => (2, rest),
