@@ -723,7 +723,7 @@ impl Evaluator {
                         let books = slices.read(&self.scratch.books, 0, places).await?;
                         above.extend(negatives_above(&books));
                     }
-                    above.sort_unstable();
+                    order::sort_wide(&mut above);
                     // Sums of floats: in the order of the queries.
                     ranking.add_collected(slices);
                     let group = asking.group_of(job.query);

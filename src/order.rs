@@ -4,6 +4,8 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
+use crate::cpu;
+
 /// Sorts places of a list by what stands there; equal ones stay in order. Runs of 1, 2, 4 .. places that are in order are merged
 /// by twos.
 pub fn sort_places(places: &mut [usize], compare: &dyn Fn(usize, usize) -> Ordering) {
@@ -43,10 +45,16 @@ pub fn sort_by_key<T, K: Ord>(items: &mut Vec<T>, key: impl Fn(&T) -> K) {
 /// Sorts whole numbers.
 pub fn sort_numbers(numbers: &mut [u32]) {
     let mut wide: Vec<u64> = numbers.iter().map(|number| u64::from(*number)).collect();
-    wide.sort_unstable();
+    sort_wide(&mut wide);
     for (number, wide) in numbers.iter_mut().zip(wide) {
         *number = wide as u32;
     }
+}
+
+/// Sorts whole numbers of 64 bits.
+pub fn sort_wide(numbers: &mut [u64]) {
+    // As searches sort what they find: a number is its lower word and its upper one.
+    cpu::tile::sort_numbers(bytemuck::cast_slice_mut(numbers));
 }
 
 /// The map of these pairs; of equal keys the last has its way.

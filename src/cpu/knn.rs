@@ -12,7 +12,7 @@ use super::SEGMENT;
 use super::parallel::map;
 use super::tile::{
     PANEL, find_near, lanes, lanes_of, nearness, number_in, panels_at_once, references_at_once,
-    rows_at_once, similarities, similarity, words,
+    rows_at_once, similarities, similarity, sort_numbers, words,
 };
 
 /// References of one visit, at most: what survives one always has room.
@@ -254,7 +254,7 @@ pub(super) fn keep(kept: &mut [[u32; 2]], mut survivors: &mut [[u32; 2]]) {
         survivors.select_nth_unstable_by_key(kept.len(), number_in);
         survivors = &mut survivors[..kept.len()];
     }
-    survivors.sort_unstable_by_key(number_in);
+    sort_numbers(survivors);
     for entry in &mut *survivors {
         let nearness = !number_in(entry);
         *entry = [similarity(nearness).to_bits(), !(nearness as u32)];

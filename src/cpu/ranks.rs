@@ -9,7 +9,7 @@ use super::SEGMENT;
 use super::parallel::{map, rows_of_a_part};
 use super::tile::{
     PANEL, columns, find_near, height, lanes, lanes_of, nearness, number_in, panels_at_once,
-    references_at_once, rows_at_once, similarities, similarity, words,
+    references_at_once, rows_at_once, similarities, similarity, sort_numbers, words,
 };
 
 /// An anchor or query, as the kernels that rank know it.
@@ -250,7 +250,7 @@ fn sort(thresholds: &mut [[u32; 2]]) {
     for threshold in &mut *thresholds {
         *threshold = words(nearness(*threshold));
     }
-    thresholds.sort_unstable_by_key(number_in);
+    sort_numbers(thresholds);
 }
 
 /// All three, where all references are there at once; the thresholds stay `[similarity's bits, id]`.

@@ -273,6 +273,11 @@ pub(super) fn words(number: u64) -> [u32; 2] {
     [number as u32, (number >> 32) as u32]
 }
 
+/// Sorts numbers of two words each.
+pub fn sort_numbers(numbers: &mut [[u32; 2]]) {
+    numbers.sort_unstable_by_key(number_in);
+}
+
 /// The number of two words.
 pub(super) fn number_in([low, high]: &[u32; 2]) -> u64 {
     u64::from(*low) | u64::from(*high) << 32

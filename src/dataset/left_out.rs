@@ -3,6 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::order;
+
 /// Numbers of rows in the file, counted from 0, as stretches `[from, up to]`, ascending and apart.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -42,7 +44,7 @@ impl LeftOut {
         let out = self.numbers(out.map(|(row, _)| row));
         let mut all: Vec<[u32; 2]> = out.into_iter().map(|row| [row, row + 1]).collect();
         all.append(&mut self.0);
-        all.sort_unstable();
+        order::sort_by_key(&mut all, |stretch| *stretch);
         for stretch in all {
             match self.0.last_mut() {
                 Some(last) if last[1] == stretch[0] => last[1] = stretch[1],
