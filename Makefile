@@ -24,7 +24,7 @@ APT := DEBIAN_FRONTEND=noninteractive apt-get
 FUZZ_SECONDS ?= 300
 SOAK_MINUTES ?= 10
 
-.PHONY: serve test page hardware deny fuzz soak wasm-target trunk cargo-deny wasm-bindgen wasm-opt esbuild vulkan python browser
+.PHONY: serve test page hardware deny fuzz soak faults wasm-target trunk cargo-deny wasm-bindgen wasm-opt esbuild vulkan python browser
 
 serve: wasm-target trunk wasm-bindgen
 	trunk serve
@@ -60,6 +60,10 @@ fuzz:
 soak: vulkan python
 	cargo build --release --bin nearfar
 	python3 tests/soak/run target/release/nearfar --minutes $(SOAK_MINUTES)
+
+# Plants thirty faults in the code, one at a time, and demands that a test fails at each: see tests/faults/run. An hour or two.
+faults: vulkan python
+	python3 tests/faults/run
 
 # Holds the dependencies to deny.toml. What is known against them stands in a database on GitHub, which not every network reaches.
 deny: cargo-deny

@@ -96,6 +96,17 @@ mod tests {
     }
 
     #[test]
+    fn a_side_is_left_out_in_25_of_1000_cases() {
+        // Of very many units the quantile is the normal one. How often intervals hold tells 95 % from 80 %, and not from 90 %.
+        let [low, high] = around(5e8, 1e9, 2.5e-3, 1e9);
+        let expected = wilson(0.5, 0.25 / 2.5e-3, 1.959963984540054);
+        assert!(
+            (low - expected[0]).abs() < 1e-6 && (high - expected[1]).abs() < 1e-6,
+            "{low} {high}, expected {expected:?}"
+        );
+    }
+
+    #[test]
     fn no_error_leaves_about_twice_what_the_rule_of_three_does() {
         let units = vec![
             Unit {

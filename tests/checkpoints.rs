@@ -415,6 +415,28 @@ fn a_step_that_broke_off_is_not_saved() {
     assert!(refused.to_string().contains("broke off"), "{refused}");
 }
 
+/// On a GPU several steps are under way at once: those before one that broke off are told of, and what is there is of none of them.
+#[test]
+fn steps_before_one_that_broke_off_are_told_of_and_not_saved() {
+    let dataset = dataset();
+    let config = config(&["optimizer.lr=10"]);
+    let mut run = start(open(EngineKind::Gpu, 256 << 20), &dataset, &config);
+    next(&mut run, 1);
+    // Rows so long that the first step, which makes them a hundred times as long, is the last to be finite.
+    let mut weights = pollster::block_on(run.trainer().weights()).expect("is read");
+    let last = weights.last_mut().expect("a head has layers");
+    last.weight.iter_mut().for_each(|value| *value *= 1e17);
+    pollster::block_on(run.trainer().set_weights(&weights)).expect("is set");
+    let Progress::Steps(reports) = next(&mut run, 9) else {
+        panic!("steps are due");
+    };
+    assert!((1..9).contains(&reports.len()), "{} steps", reports.len());
+    let refused = pollster::block_on(run.checkpoint(&Origin::default())).expect_err("refused");
+    assert!(refused.to_string().contains("broke off"), "{refused}");
+    let failed = pollster::block_on(run.next(9)).expect_err("not finite");
+    assert!(matches!(failed, Error::NotFinite { .. }), "{failed}");
+}
+
 #[test]
 fn a_device_that_is_lost_at_any_of_fifty_moments_costs_nothing_but_the_steps_since_the_last_checkpoint()
  {

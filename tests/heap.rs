@@ -1,4 +1,4 @@
-//! What the CPU engine really takes of this process's memory: its plan, the result, and little else.
+//! What the CPU engine really takes of this process's memory: its plan, the result, and little else; and no more from step to step.
 #![allow(
     unsafe_code,
     reason = "an allocator that counts can only be installed with it"
@@ -7,9 +7,14 @@
 mod common;
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::rc::Rc;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use nearfar::{EngineKind, EvaluationSpec, KnnIndex, KnnSpec, Rate, RowSource, Rows, evaluate};
+use nearfar::{
+    Dataset, EngineKind, EvaluationSpec, KnnIndex, KnnSpec, Rate, RowSource, Rows, Trainer,
+    evaluate,
+};
 
 struct Counting;
 
@@ -46,9 +51,14 @@ fn peak_of(work: impl FnOnce()) -> u64 {
     PEAK.load(Relaxed) - before
 }
 
-// One test: another in the same process would be counted too.
+/// One test at a time: another would be counted too.
+static TURN: Mutex<()> = Mutex::new(());
+
 #[test]
 fn searches_and_evaluations_take_their_plan_and_little_else() {
+    let _turn = TURN
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
     let (count, dim, k) = (20_000, 64, 100);
     let rows = RowSource::Memory {
         values: common::exact_unit_rows(&mut common::rng(1), count),
@@ -110,4 +120,35 @@ fn searches_and_evaluations_take_their_plan_and_little_else() {
             "{budget}: {taken}, planned {planned}"
         );
     }
+}
+
+/// A run keeps a history, which is thinned; its trainer keeps nothing of a step that is done.
+#[test]
+fn training_holds_no_byte_more_after_a_thousand_steps() {
+    let _turn = TURN
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    const STEPS: u64 = 1000;
+    let dataset = Dataset::sample("digits", 0).expect("is there");
+    let sets = ["steps=1200", "memory_size=64", "hidden_layers=[8]"];
+    let config = sets.iter().fold(dataset.default_config(), |config, set| {
+        config.with_set(set).expect("sets")
+    });
+    let engine = common::open(EngineKind::Cpu, 64 << 20);
+    pollster::block_on(async {
+        let trainer = Trainer::new(engine, Rc::new(dataset), config).await;
+        let mut trainer = trainer.expect("fits");
+        // The first steps may bring up threads.
+        let mut held = Vec::with_capacity(2);
+        for end in [200, 200 + STEPS] {
+            while trainer.step() < end {
+                let steps = trainer.advance(end - trainer.step()).await;
+                drop(steps.expect("goes on"));
+            }
+            held.push(LIVE.load(Relaxed));
+        }
+        let grew = held[1].saturating_sub(held[0]);
+        println!("{grew} bytes more after {STEPS} steps");
+        assert!(grew < STEPS, "{grew} bytes more after {STEPS} steps");
+    });
 }

@@ -549,6 +549,21 @@ mod tests {
     use nearfar::NpzWriter;
 
     #[test]
+    fn a_file_is_whole_before_it_takes_its_name() {
+        let folder = std::env::temp_dir().join(format!("nearfar-whole-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("is made");
+        let path = folder.join("x.csv");
+        let mut file = Output::create(&path, &[]).expect("is made");
+        file.write(b"a,b\n1,2\n").expect("is written");
+        file.complete().expect("is written");
+        let bytes = std::fs::read(file.place()).expect("is there");
+        assert_eq!(bytes, b"a,b\n1,2\n", "under its temporary name");
+        file.take_name().expect("is named");
+        assert_eq!(std::fs::read(&path).expect("is there"), bytes);
+        std::fs::remove_dir_all(&folder).expect("is there");
+    }
+
+    #[test]
     fn an_npz_takes_its_name_when_it_is_whole() {
         let folder = std::env::temp_dir().join(format!("nearfar-{}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("is made");
