@@ -3,7 +3,6 @@ import assert from "node:assert/strict";
 
 import { pages, test } from "./playing.mjs";
 import { ended, hide, leaving, save } from "./saving.mjs";
-import { FIRST_BYTES } from "./support.mjs";
 
 /**
  * What a worker runs before it is the page's: it runs into `unreachable` where it is told to. The core does so itself, in the middle of
@@ -12,21 +11,15 @@ import { FIRST_BYTES } from "./support.mjs";
 const trapping = `
 const code = [0,97,115,109,1,0,0,0,1,4,1,96,0,0,3,2,1,0,7,5,1,1,116,0,0,10,5,1,3,0,0,11];
 const { t: trap } = new WebAssembly.Instance(new WebAssembly.Module(new Uint8Array(code))).exports;
-const [now, today, post] = [performance.now.bind(performance), Date.now, self.postMessage.bind(self)];
+const [now, today] = [performance.now.bind(performance), Date.now];
 // After so many more looks at the clock.
 let looks = Infinity;
-// What has to be said before they count: the first byte of an event, and how often.
-let said = {};
 self.looked = 0;
-self.trap = (it) => { said = it; if (it.event === undefined) looks = it.looks; };
+self.trap = (after) => { looks = after; };
 performance.now = () => {
   self.looked += 1;
   if (looks-- <= 0) trap();
   return now();
-};
-self.postMessage = (...parts) => {
-  if (parts[0][0]?.[0] === said.event && said.times-- === 1) looks = said.looks;
-  return post(...parts);
 };
 // A save asks for the day before it writes.
 self.trapInSave = () => { Date.now = () => { trap(); return today(); }; };
@@ -92,12 +85,12 @@ test("a worker that traps at any moment of a run is followed by one that goes on
         await save(page);
       }
       const looks = Math.floor((looked * moment) / (MOMENTS + 1));
-      await worker(page).evaluate((looks) => self.trap({ looks }), looks);
+      await worker(page).evaluate((looks) => self.trap(looks), looks);
       await page.click("run");
       await page.status(/^(The computing stopped|Done)/);
       if (/^Done/.test(await page.text("status"))) {
         // How often it looks at the clock depends on how fast it is.
-        await worker(page).evaluate(() => self.trap({ looks: Infinity }));
+        await worker(page).evaluate(() => self.trap(Infinity));
         continue;
       }
       await trapped(page);
@@ -126,5 +119,35 @@ test("a worker that traps while it saves leaves the save before", async () => {
       await page.click("go-on");
       await isWhole(page, expected);
     }
+  });
+});
+
+test("a worker that traps in what comes after a run takes nothing of the run with it", async () => {
+  await on(RUN, leaving, async (page) => {
+    await page.click("run");
+    const expected = await ended(page);
+    for (const [what, act] of [
+      ["a comparison", async () => {
+        await page.click("view-compare");
+        await page.says("compare-forecast", /runs? one after the other/);
+        await page.click("compare-start");
+      }],
+      ["every row scored", () => page.click("evaluate-all")],
+      ["the threshold", () => page.click("find-threshold")],
+      ["the map", () => page.find("map-by").selectOption("umap")],
+      ["what is taken home", () => page.click("take-home")],
+      ["other data", () => page.find("dataset-select").selectOption("mirrored")],
+    ]) {
+      await worker(page).evaluate((looks) => self.trap(looks), what === "a comparison" ? 40 : 3);
+      await act();
+      await trapped(page);
+      await page.page.keyboard.press("Escape");
+      await page.click("view-runs");
+      await page.find("open-run").first().click();
+      assert.deepEqual(await ended(page), expected, what);
+      assert.equal(await page.error(), "", what);
+      if (what === "the map") await page.find("map-by").selectOption("pca");
+    }
+    page.requests.length = 0;
   });
 });
