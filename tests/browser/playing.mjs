@@ -17,6 +17,9 @@ export const SMALL = "steps=40&batch_size=16&hidden_layers=[32]&memory_size=256"
 /** A test that may not take longer than four minutes, or what it needs, on a busy machine too. */
 export const test = (name, check, seconds = 240) => nodeTest(name, { timeout: 1000 * seconds }, check);
 
+/** A test that fails, and what in the page has to change first. */
+export const failing = (name, why, check) => nodeTest(name, { timeout: 240_000, todo: why }, check);
+
 /** One browser for a file of tests, and one site, served so. Returns what opens the page, runs a check, and fails on anything that went by in the console or over the network. */
 export function pages(browserOptions, siteOptions) {
   let site, browser;
