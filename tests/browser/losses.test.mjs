@@ -1,6 +1,7 @@
 // A device that is lost, and a GPU process that ends, cost no result: the run goes on from where it was saved, on another device, or on
 // the CPU where the browser gives none any more.
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import path from "node:path";
 
@@ -50,7 +51,7 @@ async function before(on, scripts, where, check) {
     await leaving.prepare(page);
     await page.route("**/worker.js*", route);
   };
-  await on(`${where}#${RUN}`, { ...leaving, prepare }, check);
+  await on(`${where}#${RUN}`, { init: `${leaving.init};${tuned}`, prepare }, check);
 }
 
 /** Takes a step, and has the run saved. */
@@ -97,10 +98,12 @@ test("a run that loses its device at any moment ends as one that lost none", asy
   });
 }, 240 + 60 * LOSSES);
 
-// What plays the GPU here does not say so: the page takes it unasked, and knows already which shape of tiles suits it.
+// What plays the GPU here does not say so: the page takes it unasked, and the browser has kept which shape of tiles suits it.
 const hardware = `
 Object.defineProperty(GPUAdapterInfo.prototype, "isFallbackAdapter", { get: () => false });
 `;
+const [, version] = /^version = "(.+)"$/m.exec(readFileSync(path.join(root, "Cargo.toml"), "utf8"));
+const tuned = `localStorage.setItem("nearfar.shape /nearfar/", "strip; WebGPU adapter; webgpu; ; ${version}");`;
 
 test("where the browser's GPU process ends the run goes on by itself, and where it ends once more, on the CPU", async () => {
   await before(crashing, [losing, hardware], "", async (page) => {
@@ -111,7 +114,6 @@ test("where the browser's GPU process ends the run goes on by itself, and where 
       await session.send("Browser.crashGpuProcess");
     };
     assert.match(await page.text("device"), /^Runs on your GPU/);
-    console.log(await page.page.evaluate(() => JSON.stringify(localStorage)));
     await page.click("run");
     const expected = await ended(page);
     const precision = await page.number("precision-at-1");

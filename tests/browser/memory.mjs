@@ -4,26 +4,24 @@ import { readFileSync } from "node:fs";
 const MIB = 2 ** 20;
 
 /**
- * MiB by process: of all that show pages, of the one that draws and computes for them, and of the browser itself. Memory that several
+ * MiB that processes hold: the largest that shows a page, which is ours, and the one that draws and computes for all. Memory that several
  * share counts in equal parts.
  */
 export async function processes(browser) {
   const session = await browser.newBrowserCDPSession();
   const { processInfo } = await session.send("SystemInfo.getProcessInfo");
   await session.detach();
-  const held = {};
-  for (const { type, id } of processInfo) {
-    const kind = { renderer: "renderer", GPU: "gpu", browser: "browser" }[type];
-    if (!kind) continue;
+  const held = (kind) => Math.max(0, ...processInfo.filter(({ type }) => type === kind).map(({ id }) => {
     try {
       const [, kib] = /^Pss:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${id}/smaps_rollup`, "utf8"));
-      held[kind] = (held[kind] ?? 0) + (Number(kib) * 1024) / MIB;
+      return (Number(kib) * 1024) / MIB;
     } catch (error) {
       // It may have ended.
-      if (error.code !== "ENOENT" && error.code !== "ESRCH") throw error;
+      if (["ENOENT", "ESRCH"].includes(error.code)) return 0;
+      throw error;
     }
-  }
-  return held;
+  }));
+  return { renderer: held("renderer"), gpu: held("GPU") };
 }
 
 /** Runs in a page before it does, and before its worker: keeps the memory of each core, which only grows. */
@@ -40,15 +38,14 @@ for (const name of ["instantiate", "instantiateStreaming"]) {
 }
 `;
 
-/** MiB of the JavaScript and of the wasm of the page and of its worker; what nothing holds any more is collected before. */
+/** MiB of the scripts and of the wasm of the page and of its worker, in a browser with `gc`: what nothing holds any more is collected before. */
 export async function heaps({ page }) {
-  const session = await page.context().newCDPSession(page);
-  await session.send("HeapProfiler.collectGarbage");
-  const { usedSize } = await session.send("Runtime.getHeapUsage");
-  await session.detach();
-  const wasm = () => self.cores.reduce((sum, memory) => sum + memory.buffer.byteLength, 0);
-  const [pageWasm, ...workerWasm] = await Promise.all([page.evaluate(wasm), ...page.workers().map((worker) => worker.evaluate(wasm))]);
-  return { script: usedSize / MIB, pageWasm: pageWasm / MIB, workerWasm: workerWasm.reduce((sum, bytes) => sum + bytes, 0) / MIB };
+  const held = async (where) => where.evaluate(() => {
+    gc();
+    return [performance.memory?.usedJSHeapSize ?? 0, self.cores.reduce((sum, memory) => sum + memory.buffer.byteLength, 0)];
+  });
+  const [[script, pageWasm], ...workers] = await Promise.all([page, ...page.workers()].map(held));
+  return { script: script / MIB, pageWasm: pageWasm / MIB, workerWasm: workers.reduce((sum, [, wasm]) => sum + wasm, 0) / MIB };
 }
 
 /** Least squares: how much a number grows in a unit of what it is beside. */

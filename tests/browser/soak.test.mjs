@@ -10,7 +10,7 @@ const MINUTES = Number(process.env.NEARFAR_SOAK_MINUTES ?? 0);
 const SKIP = Math.min(1, MINUTES / 8);
 const MOST_MIB_A_MINUTE = 1;
 
-const on = pages({}, { instead: async (name, read) => (name === "worker.js" ? keeping + (await read(name)) : undefined) });
+const on = pages({ gc: true }, { instead: async (name, read) => (name === "worker.js" ? keeping + (await read(name)) : undefined) });
 
 const step = async (page) => Number((await page.text("step-count")).replace(/\D/g, ""));
 
@@ -25,12 +25,12 @@ async function soaked(page, what, minutes, work) {
     done = await work();
     const passed = (Date.now() - began) / 60_000;
     if (passed >= minutes) break;
+    const { script, pageWasm, workerWasm } = await heaps(page);
     const held = await processes(browser);
-    points.push([passed, held.renderer, held.gpu ?? 0, done]);
+    points.push([passed, held.renderer, held.gpu, done, pageWasm + workerWasm]);
     if (passed >= told) {
       told += Math.min(1, minutes / 4);
-      const { script, pageWasm, workerWasm } = await heaps(page);
-      console.log(`# ${what}: ${passed.toFixed(1)} min, ${done} done: renderer ${held.renderer.toFixed(1)} MiB (script ${script.toFixed(1)}, wasm of the page ${pageWasm.toFixed(1)}, of the worker ${workerWasm.toFixed(1)}), GPU process ${held.gpu?.toFixed(1)} MiB`);
+      console.log(`# ${what}: ${passed.toFixed(1)} min, ${done} done: renderer ${held.renderer.toFixed(1)} MiB (script ${script.toFixed(1)}, wasm of the page ${pageWasm.toFixed(1)}, of the worker ${workerWasm.toFixed(1)}), GPU process ${held.gpu.toFixed(1)} MiB`);
     }
   }
   const later = points.filter(([passed]) => passed > SKIP);
@@ -47,7 +47,7 @@ for (const engine of ["cpu", "gpu"]) {
       await page.click("run");
       await page.page.waitForFunction(() => Number(document.querySelector("[data-testid=step-count]").textContent) > 0, null, { timeout: 120_000 });
       await soaked(page, `training, ${engine}`, MINUTES / 4, async () => {
-        await page.page.waitForTimeout(MINUTES > 0 ? 2000 : 0);
+        await page.page.waitForTimeout(MINUTES > 0 ? 5000 : 0);
         return step(page);
       });
       await page.click("pause");
