@@ -4,8 +4,8 @@ import { readFileSync } from "node:fs";
 const MIB = 2 ** 20;
 
 /**
- * MiB that processes hold: the largest that shows a page, which is ours, and the one that draws and computes for all. Memory that several
- * share counts in equal parts.
+ * MiB that processes hold: the largest that shows a page, which is ours, and the one that draws and computes for all. What is shared
+ * counts in equal parts, and what lies in a file, as the browser's own code does, not at all: it is as much as other browsers leave.
  */
 export async function processes(browser) {
   const session = await browser.newBrowserCDPSession();
@@ -13,8 +13,8 @@ export async function processes(browser) {
   await session.detach();
   const held = (kind) => Math.max(0, ...processInfo.filter(({ type }) => type === kind).map(({ id }) => {
     try {
-      const [, kib] = /^Pss:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${id}/smaps_rollup`, "utf8"));
-      return (Number(kib) * 1024) / MIB;
+      const rollup = readFileSync(`/proc/${id}/smaps_rollup`, "utf8");
+      return [...rollup.matchAll(/^Pss_(?:Anon|Shmem):\s+(\d+) kB$/gm)].reduce((sum, [, kib]) => sum + Number(kib) / 1024, 0);
     } catch (error) {
       // It may have ended.
       if (["ENOENT", "ESRCH"].includes(error.code)) return 0;
@@ -44,8 +44,10 @@ export async function heaps({ page }) {
     gc();
     return [performance.memory?.usedJSHeapSize ?? 0, self.cores.reduce((sum, memory) => sum + memory.buffer.byteLength, 0)];
   });
-  const [[script, pageWasm], ...workers] = await Promise.all([page, ...page.workers()].map(held));
-  return { script: script / MIB, pageWasm: pageWasm / MIB, workerWasm: workers.reduce((sum, [, wasm]) => sum + wasm, 0) / MIB };
+  // Workers that read or write a file end when that is done.
+  const workers = page.workers().map((worker) => held(worker).catch(() => [0, 0]));
+  const [[script, pageWasm], ...those] = await Promise.all([held(page), ...workers]);
+  return { script: script / MIB, pageWasm: pageWasm / MIB, workerWasm: those.reduce((sum, [, wasm]) => sum + wasm, 0) / MIB };
 }
 
 /** Least squares: how much a number grows in a unit of what it is beside. */
