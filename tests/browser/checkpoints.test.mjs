@@ -161,37 +161,6 @@ test("where the browser has no room for it the run goes on, and says so until th
   });
 });
 
-test("a run whose device is lost goes on by itself from where it was saved, on another device, to the same end", async () => {
-  const run = RUN.replace("engine=cpu", "engine=gpu").replace("steps=4000", "steps=300");
-  await on(run, leaving, async (page) => {
-    await page.click("run");
-    const expected = await ended(page);
-    await page.page.workers()[0].evaluate(() => {
-      const ask = GPUAdapter.prototype.requestDevice;
-      GPUAdapter.prototype.requestDevice = async function (...how) {
-        return (self.opened = await ask.apply(this, how));
-      };
-    });
-    const lose = () => page.page.workers()[0].evaluate(() => self.opened.destroy());
-    // Another budget opens another device; it changes no result.
-    await page.set("Budget, MiB", "128");
-    await page.click("run");
-    await page.status(/^Training/);
-    await save(page);
-    await lose();
-    await page.says("notice", /goes on from where it was saved last/);
-    assert.equal(await page.error(), "");
-    assert.deepEqual(await ended(page), expected);
-    // What ends a device may end the next: it is not tried again at once.
-    await page.click("run");
-    await page.status(/^Training/);
-    await save(page);
-    await lose();
-    await page.status(/^Ready/);
-    assert.match(await page.error(), /Press Run to start again/);
-  });
-});
-
 /** Opens tabs of one browser profile, and closes them all. */
 async function tabs(check) {
   await on("?engine=cpu", {}, async (first) => {
