@@ -28,6 +28,8 @@ GPUAdapter.prototype.requestDevice = async function (...how) {
 };
 const submit = GPUQueue.prototype.submit;
 GPUQueue.prototype.submit = function (...parts) {
+  // One that carries nothing makes a browser look at what is done.
+  if (parts[0].length === 0) return submit.apply(this, parts);
   if (left-- <= 0) {
     left = Infinity;
     late += passes;
