@@ -20,7 +20,7 @@ QUICK := CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_OPT_LEVEL=1
 ROOT := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 APT := DEBIAN_FRONTEND=noninteractive apt-get
 
-# How long `make fuzz` looks at each parser, and `make soak` trains.
+# How long `make fuzz` looks at each parser, and `make soak` trains, natively and then in a tab.
 FUZZ_SECONDS ?= 300
 SOAK_MINUTES ?= 10
 
@@ -56,10 +56,11 @@ fuzz:
 	  cargo +nightly fuzz run $$target --sanitizer none -- -malloc_limit_mb=64 -rss_limit_mb=512 -max_total_time=$(FUZZ_SECONDS); \
 	done
 
-# Trains without end on both engines, and prints what the process holds.
-soak: vulkan python
+# Trains without end on both engines, natively and in a tab, does everything else a tab does in turn, and prints what processes hold.
+soak: vulkan python browser page
 	cargo build --release --bin nearfar
 	python3 tests/soak/run target/release/nearfar --minutes $(SOAK_MINUTES)
+	cd tests/browser && NEARFAR_SOAK_MINUTES=$(SOAK_MINUTES) node run.mjs soak
 
 # Plants thirty faults in the code, one at a time, and demands that a test fails at each: see tests/faults/run. An hour or two.
 faults: vulkan python

@@ -178,6 +178,8 @@ impl Gpu {
             loss: Cell::default(),
         };
         gpu.measure_round_trip().await?;
+        // An adapter may give a device that is lost already.
+        gpu.check()?;
         Ok(gpu)
     }
 
@@ -583,7 +585,7 @@ fn watch(device: &wgpu::Device) -> Arc<Mutex<Option<String>>> {
     device.set_device_lost_callback(move |reason, message| {
         note(
             &seen,
-            format!("the device was lost ({reason:?}): {message}"),
+            format!("the device was lost ({reason:?}): {}", message.trim_end_matches('.')),
         );
     });
     faults

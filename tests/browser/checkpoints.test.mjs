@@ -4,76 +4,12 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 
 import { pages, test, tree, written } from "./playing.mjs";
-import { FIRST_BYTES, Page } from "./support.mjs";
+import { begun, ended, hide, leaving, random, reload, save } from "./saving.mjs";
+import { Page } from "./support.mjs";
 
 const on = pages();
 const RELOADS = Number(process.env.NEARFAR_RELOADS ?? 5);
 const RUN = "?engine=cpu#data=digits&steps=4000&evaluate_every=50&hidden_layers=[32]&batch_size=16&memory_size=256&evaluate_queries=100";
-
-/** Runs in the page before it does: keeps how runs end, and says when one was saved. */
-const listening = (first) => {
-  self.saves = 0;
-  const Real = self.Worker;
-  self.Worker = class extends Real {
-    constructor(...how) {
-      super(...how);
-      this.addEventListener("message", ({ data: [bytes] }) => {
-        // Its end is the time that it took, eight bytes, and how fast that was: nothing, or eight bytes whose last is not 0.
-        if (bytes[0] === first["Event::Finished"]) self.finished = bytes.subarray(0, bytes.at(-1) === 0 ? -9 : -17).join();
-        if (bytes[0] === first["Event::CanGoOn"]) {
-          // Nothing, or an offer: first comes its step, seven bits a byte.
-          const step = bytes.subarray(2, 3 + bytes.subarray(2).findIndex((byte) => byte < 128));
-          self.saved = bytes[1] === 0 ? 0 : step.reduceRight((step, byte) => step * 128 + (byte & 127), 0);
-          if (self.saved > 0) self.saves += 1;
-        }
-      });
-    }
-  };
-};
-
-/** The page is hidden, as far as it can tell, and shown again. */
-const hide = () => {
-  for (const hidden of [true, false]) {
-    Object.defineProperty(document, "hidden", { configurable: true, get: () => hidden });
-    document.dispatchEvent(new Event("visibilitychange", { bubbles: true }));
-  }
-};
-
-/** How the run ended, all but the time it took. */
-async function ended(page) {
-  await page.status(/^Done/);
-  return { finished: await page.page.evaluate(() => self.finished), loss: await page.text("loss"), steps: await page.text("step-count"), active: await page.bare("mining-active", "count") };
-}
-
-/** A page whose browser lets it be left with a run under way. */
-const leaving = { init: `(${listening})(${JSON.stringify(FIRST_BYTES)})`, prepare: (page) => page.on("dialog", (dialog) => dialog.accept()) };
-
-/** Leaves the page as it is and comes back. */
-async function reload(page) {
-  await page.page.reload();
-  await page.status(/^(Ready|Choose)/);
-  page.requests.length = 0;
-}
-
-/** Waits for the run's first step: there is nothing to save before it. */
-const begun = (page) => page.page.waitForFunction(() => Number(document.querySelector("[data-testid=step-count]").textContent) > 0);
-
-/** Waits until the run was saved once more. */
-async function save(page) {
-  await begun(page);
-  const before = await page.page.evaluate(() => self.saves);
-  await page.page.evaluate(hide);
-  await page.page.waitForFunction((before) => self.saves > before, before);
-}
-
-/** Numbers that are the same each time the tests run. */
-function random(seed) {
-  let state = seed;
-  return () => {
-    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
-    return state / 2 ** 32;
-  };
-}
 
 test("after reloads at any time a run ends as one that was never stopped", async () => {
   await on(RUN, leaving, async (page) => {
@@ -222,37 +158,6 @@ test("where the browser has no room for it the run goes on, and says so until th
     await page.page.evaluate(hide);
     await page.find("unkept").waitFor({ state: "hidden" });
     await page.status(/^Done/);
-  });
-});
-
-test("a run whose device is lost goes on by itself from where it was saved, on another device, to the same end", async () => {
-  const run = RUN.replace("engine=cpu", "engine=gpu").replace("steps=4000", "steps=300");
-  await on(run, leaving, async (page) => {
-    await page.click("run");
-    const expected = await ended(page);
-    await page.page.workers()[0].evaluate(() => {
-      const ask = GPUAdapter.prototype.requestDevice;
-      GPUAdapter.prototype.requestDevice = async function (...how) {
-        return (self.opened = await ask.apply(this, how));
-      };
-    });
-    const lose = () => page.page.workers()[0].evaluate(() => self.opened.destroy());
-    // Another budget opens another device; it changes no result.
-    await page.set("Budget, MiB", "128");
-    await page.click("run");
-    await page.status(/^Training/);
-    await save(page);
-    await lose();
-    await page.says("notice", /goes on from where it was saved last/);
-    assert.equal(await page.error(), "");
-    assert.deepEqual(await ended(page), expected);
-    // What ends a device may end the next: it is not tried again at once.
-    await page.click("run");
-    await page.status(/^Training/);
-    await save(page);
-    await lose();
-    await page.status(/^Ready/);
-    assert.match(await page.error(), /Press Run to start again/);
   });
 });
 

@@ -80,8 +80,8 @@ export async function serve({ counts = false, instead, headers } = {}) {
   return { url: `http://127.0.0.1:${server.address().port}/nearfar/`, close: () => [server.close(), server.closeAllConnections()] };
 }
 
-/** A browser; with WebGPU it has a software adapter. */
-export function launch({ webgpu = true } = {}) {
+/** A browser; with WebGPU it has a software adapter, and with `gc` its pages and workers can collect what nothing holds any more. */
+export function launch({ webgpu = true, gc = false } = {}) {
   const flags = [
     "--no-sandbox",
     "--disable-quic",
@@ -92,7 +92,7 @@ export function launch({ webgpu = true } = {}) {
   ];
   return chromium.launch({
     executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
-    args: webgpu ? [...flags, "--enable-unsafe-webgpu"] : flags,
+    args: [...flags, ...(webgpu ? ["--enable-unsafe-webgpu"] : []), ...(gc ? ["--js-flags=--expose-gc"] : [])],
   });
 }
 

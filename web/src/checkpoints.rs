@@ -426,6 +426,7 @@ impl Session {
     fn go_on_here(&self, offer: &Offer) {
         self.state.forgive();
         self.state.notice.set(None);
+        self.state.aside.set(None);
         self.state.config.set(offer.config.clone());
         self.state.stage.set(Phase::Starting);
         let opened = self.state.runs.opening();

@@ -820,7 +820,10 @@ impl State {
                 self.stage.set(Phase::Finished);
             }
             Event::Reset => {
-                self.set_aside();
+                // Whoever presses it again before it is done clears nothing more.
+                if !self.curves.read_untracked().history.is_empty() || self.aside.read_untracked().is_none() {
+                    self.set_aside();
+                }
                 self.clear();
                 self.stage.set(Phase::Ready);
             }

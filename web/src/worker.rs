@@ -345,6 +345,12 @@ impl Core {
         self.tested = tested.map(|tested| (engine.info().clone(), tested));
         engine.ledger().restart_peak();
         self.say(&Event::Device(self.running(&engine)));
+        // A run may take the engine before it is timed.
+        self.empty.get_or_insert_with(|| Empty {
+            rate: Rate::default(),
+            memory: MemoryReport::new(engine.ledger()),
+            max_buffer_bytes: engine.info().max_buffer_bytes,
+        });
         self.idle = Some(engine);
         Ok(())
     }
@@ -854,7 +860,7 @@ impl Core {
 
     /// Says what a comparison would take, where there is data and an engine to say it of.
     async fn plan_comparison(&mut self, asked: &CompareConfig) {
-        if self.empty.is_none() {
+        if self.timed == 0 {
             self.time(None).await;
         }
         let (Some(data), Some(empty)) = (&self.data, &self.empty) else {
@@ -942,7 +948,7 @@ impl Core {
         // A device that is lost meanwhile is opened again by the run.
         if let Ok((engine, mut rate)) = timed {
             // What else goes on makes it slower, never faster.
-            if let Some(before) = &self.empty {
+            if let Some(before) = self.empty.as_ref().filter(|_| self.timed > 0) {
                 rate.operations_per_ms = rate.operations_per_ms.max(before.rate.operations_per_ms);
             }
             self.timed = if known.is_some() {
@@ -1066,9 +1072,9 @@ impl Core {
         let text = format!("{error}. The run goes on from where it was saved last.");
         match self.go_on_with_saved(self.slots.held(), Vec::new()).await {
             Ok(()) => self.say(&Event::Said(text)),
-            Err(_) => {
+            Err(why) => {
                 self.slots.close();
-                self.fail(error);
+                self.fail(&why);
             }
         }
     }
