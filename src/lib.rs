@@ -30,6 +30,9 @@
 //! - **slice**: work that is submitted at once, some 50 ms of it. **pace**: how fast the last ones went. **forecast**: what
 //!   work will hold and take.
 
+/// The CPU side of every kernel, a package of its own.
+pub use nearfar_cpu as cpu;
+
 // What everything stands on: refusals, the account of the memory, and the plans that keep to it.
 mod ledger;
 
@@ -53,9 +56,6 @@ mod working;
 mod device;
 
 pub mod gpu;
-
-/// The CPU side of every kernel, a package of its own.
-pub use nearfar_cpu as cpu;
 
 pub mod host;
 

@@ -447,8 +447,7 @@ impl<'a> Slices<'a> {
 mod tests {
     use super::*;
     use crate::device::{EngineChoice, EngineKind};
-    use crate::rng;
-    use rand::RngExt as _;
+    use rand::{RngExt as _, SeedableRng as _};
 
     #[test]
     fn slices_grow_by_two_at_most_and_shrink_as_far_as_work_was_long() {
@@ -468,7 +467,7 @@ mod tests {
 
     #[test]
     fn no_slice_is_long_whatever_the_shape_and_the_device() {
-        let mut rng = rng::stream(5, "paces");
+        let mut rng = rand_pcg::Pcg64Mcg::seed_from_u64(5);
         let mut between = |low: f64, high: f64| (rng.random_range(low.ln()..high.ln())).exp();
         let mut uncut = 0;
         for case in 0..2000 {
