@@ -737,29 +737,48 @@ fn signals_leave_nothing_half_written_and_their_exit_code() {
     }
 }
 
+/// The processor time that a process took so far, in ticks.
+fn ticks(process: &str) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    let after_name = stat.rsplit(") ").next().unwrap_or_default();
+    let fields = after_name.split(' ').skip(11).take(2);
+    fields.filter_map(|field| field.parse::<u64>().ok()).sum()
+}
+
 #[test]
 fn a_second_signal_ends_what_does_not_hear_the_first() {
     let folder = Folder::new("signals-twice");
-    let labels = folder.labels("labels.csv", 60, 5);
-    // Nobody ever writes to it, and whoever reads it waits.
-    let pipe = folder.path("rows.npy");
-    let made = Command::new("mkfifo").arg(&pipe).status();
-    assert!(made.expect("runs").success());
+    let out = folder.path("run");
+    let mut arguments = vec!["train", "--data", "trees.csv", "--out", &out];
+    arguments.extend(&SMALL[2..]);
+    let endless = ["--set", "steps=10000000", "--set", "evaluate_every=1"];
+    arguments.extend(
+        endless
+            .iter()
+            .chain(&["--engine", "cpu", "--checkpoint-every", "0"]),
+    );
     for (signal, code) in [(2, 130), (15, 143)] {
-        let arguments = ["evaluate", "--embeddings", &pipe, "--labels", &labels];
-        let mut child = command(&[&arguments[..], &["--engine", "cpu"]].concat())
+        // Nobody reads what it says, and it waits once the pipe is full.
+        let mut child = command(&arguments)
             .stdout(Stdio::null())
-            .stderr(Stdio::null())
+            .stderr(Stdio::piped())
             .spawn()
             .expect("starts");
         let process = child.id().to_string();
-        while !has_signal(&process, "SigCgt", signal) {
-            std::thread::sleep(Duration::from_millis(10));
+        let started = Instant::now();
+        let mut before = 0;
+        while before == 0 || ticks(&process) != before {
+            assert!(
+                started.elapsed() < Duration::from_secs(120),
+                "it never waits"
+            );
+            before = ticks(&process);
+            std::thread::sleep(Duration::from_millis(500));
         }
         let send = || {
             let mut kill = Command::new("kill");
-            let sent = kill.args([&format!("-{signal}"), &process]);
-            assert!(sent.status().expect("runs").success());
+            let sent = kill.args([&format!("-{signal}"), &process]).status();
+            assert!(sent.expect("runs").success());
         };
         send();
         std::thread::sleep(Duration::from_millis(600));
@@ -770,10 +789,15 @@ fn a_second_signal_ends_what_does_not_hear_the_first() {
             if let Some(ended) = child.try_wait().expect("is a child") {
                 break ended;
             }
-            assert!(sent.elapsed() < Duration::from_secs(10), "it goes on");
+            if sent.elapsed() > Duration::from_secs(10) {
+                child.kill().expect("is a child");
+                panic!("it goes on");
+            }
             std::thread::sleep(Duration::from_millis(10));
         };
         assert_eq!(ended.code(), Some(code));
+        let mut left = fs::read_dir(&out).expect("is there");
+        assert!(left.next().is_none());
     }
 }
 

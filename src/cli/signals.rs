@@ -13,6 +13,8 @@ use signal_hook::flag;
 #[cfg(unix)]
 use signal_hook::iterator::Signals;
 
+#[cfg(unix)]
+use nearfar::reserve;
 use nearfar::{Error, Result};
 
 #[cfg(unix)]
@@ -45,9 +47,19 @@ fn catch(signal: i32, stop: &Arc<AtomicBool>) {
         .ok();
 }
 
+/// The stack of the thread that waits, and what has to be there before it starts: Rust ends a process whose new thread finds no
+/// memory.
+#[cfg(unix)]
+const STACK_BYTES: usize = 128 << 10;
+#[cfg(unix)]
+const ROOM_BYTES: u64 = 4 << 20;
+
 /// Waits for signals on a thread of its own: the work may be where nobody looks at the flag.
 #[cfg(unix)]
 fn end_at_the_second(others: Vec<i32>) {
+    if reserve(&mut Vec::<u8>::new(), ROOM_BYTES, "a thread").is_err() {
+        return;
+    }
     let Ok(mut signals) = Signals::new(others.into_iter().chain([SIGINT])) else {
         return;
     };
@@ -63,6 +75,7 @@ fn end_at_the_second(others: Vec<i32>) {
     };
     std::thread::Builder::new()
         .name("signals".to_owned())
+        .stack_size(STACK_BYTES)
         .spawn(wait)
         .ok();
 }

@@ -18,7 +18,7 @@ const FEWEST_IN_BASE64: usize = 8;
 
 /// The numbers of a text that holds a vector; none of other text, nor of one number.
 ///
-/// It is a list as Python, NumPy, PyTorch and PostgreSQL write it (`[0.5, 1]`, `[0.5 1.]`, `(0.5, 1)`, `{0.5,1}`, `array([0.5, 1.])`),
+/// It is a list as Python, NumPy, PyTorch and databases write it (`[0.5, 1]`, `[0.5 1.]`, `(0.5, 1)`, `{0.5,1}`, `array([0.5, 1.])`),
 /// numbers most of which have a fraction (`0.5 0.25`, `0.5;0.25`), or 32-bit floats in base64.
 pub(super) fn of_text(text: &str) -> Option<Vec<f32>> {
     let text = text.trim();

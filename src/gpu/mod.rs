@@ -585,7 +585,10 @@ fn watch(device: &wgpu::Device) -> Arc<Mutex<Option<String>>> {
     device.set_device_lost_callback(move |reason, message| {
         note(
             &seen,
-            format!("the device was lost ({reason:?}): {}", message.trim_end_matches('.')),
+            format!(
+                "the device was lost ({reason:?}): {}",
+                message.trim_end_matches('.')
+            ),
         );
     });
     faults

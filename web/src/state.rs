@@ -821,7 +821,9 @@ impl State {
             }
             Event::Reset => {
                 // Whoever presses it again before it is done clears nothing more.
-                if !self.curves.read_untracked().history.is_empty() || self.aside.read_untracked().is_none() {
+                if !self.curves.read_untracked().history.is_empty()
+                    || self.aside.read_untracked().is_none()
+                {
                     self.set_aside();
                 }
                 self.clear();
