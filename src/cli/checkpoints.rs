@@ -253,7 +253,9 @@ impl Checkpoints {
         }
         let name = FILES[self.next];
         replace(&self.folder, ASIDE, name, |file| {
-            saved.write(&mut |part| file.write_all(part).map_err(io(format!("writing {name}"))))
+            let path = self.folder.join(name);
+            let failed = |error| io(format!("writing {}", path.display()))(error);
+            saved.write(&mut |part| file.write_all(part).map_err(failed))
         })?;
         self.next = 1 - self.next;
         Ok(())

@@ -3,7 +3,7 @@
 use clap::Args;
 use nearfar::{
     ColumnRole, Columns, Dataset, DeviceInfo, Marks, Missing, Origin, Result, Role, SAMPLES,
-    TrainConfig,
+    TableColumn, TrainConfig,
 };
 
 use super::{files, note_line};
@@ -166,7 +166,7 @@ pub(super) async fn read(origin: &Origin, seed: u64) -> Result<Dataset> {
                 files::dataset(test, test_labels.as_deref(), *missing, columns, seed)
             };
             // Where it has no such columns, it may have as many by their order, or says what is missing.
-            let test = match columns_of(&dataset, columns) {
+            let test = match columns_as_in(&dataset.table, &dataset.feature_names, columns) {
                 Some(alike) => read(&alike).or_else(|_| read(columns)),
                 None => read(columns),
             };
@@ -177,14 +177,19 @@ pub(super) async fn read(origin: &Origin, seed: u64) -> Result<Dataset> {
     }
 }
 
-/// The columns of a second file: the features of the first by their names, whatever the second says by itself; nothing where those
-/// have no names.
-fn columns_of(first: &Dataset, columns: &Columns) -> Option<Columns> {
-    let lines = first.table.iter();
-    let mut features = lines.filter(|line| line.column.role == Role::Feature);
-    let are_named = !first.feature_names.is_empty() && features.all(|line| line.named);
-    (are_named && !first.table.is_empty()).then(|| Columns {
-        features: first.feature_names.clone(),
+/// The columns of a second file: the features of a first, of this table and with these names, by their names, whatever the second says
+/// by itself; nothing where those have no names.
+pub(super) fn columns_as_in(
+    table: &[TableColumn],
+    names: &[String],
+    columns: &Columns,
+) -> Option<Columns> {
+    let mut features = table
+        .iter()
+        .filter(|line| line.column.role == Role::Feature);
+    let are_named = !names.is_empty() && features.all(|line| line.named);
+    (are_named && !table.is_empty()).then(|| Columns {
+        features: names.to_vec(),
         ignore: Vec::new(),
         ..columns.clone()
     })

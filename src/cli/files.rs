@@ -5,11 +5,11 @@ use std::path::Path;
 use clap::Args;
 use nearfar::{
     Choice, ColumnRole, Columns, Dataset, Distance, Format, Hdf5File, Head, Labelled, Marks,
-    Missing, NamedFile, NpyRows, Result, Role, RowSource, Rows, TableColumn, TableReader, Texts,
-    Working, group_column, look_alike,
+    Missing, NamedFile, NpyRows, Result, RowSource, Rows, TableColumn, TableReader, Texts, Working,
+    group_column, look_alike,
 };
 
-use super::data::{ColumnOptions, GroupOption, say_columns};
+use super::data::{ColumnOptions, GroupOption, columns_as_in, say_columns};
 use super::survey::survey;
 use super::{note_line, progress};
 
@@ -85,7 +85,8 @@ fn as_in<T>(
     other: Option<&LabelledRows>,
     read: impl Fn(&Columns) -> Result<T>,
 ) -> Result<T> {
-    match other.and_then(|other| other.columns(columns)) {
+    let alike = other.and_then(|other| columns_as_in(&other.table, &other.names, columns));
+    match alike {
         Some(alike) => read(&alike).or_else(|_| read(columns)),
         None => read(columns),
     }
@@ -274,20 +275,6 @@ impl LabelledRows {
             names,
             table,
             notes,
-        })
-    }
-
-    /// These columns as they were chosen here: the features by their names; nothing where those have none.
-    fn columns(&self, columns: &Columns) -> Option<Columns> {
-        let mut features = self.table.iter();
-        let mut features = features
-            .by_ref()
-            .filter(|line| line.column.role == Role::Feature);
-        let are_named = !self.names.is_empty() && features.all(|line| line.named);
-        (are_named && !self.table.is_empty()).then(|| Columns {
-            features: self.names.clone(),
-            ignore: Vec::new(),
-            ..columns.clone()
         })
     }
 
