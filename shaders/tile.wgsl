@@ -9,8 +9,8 @@
 // Workgroups of `tile` that follow each other take the same references with one stretch of rows after the other: references are
 // many more than a cache holds, the rows of a block are not. Strips go the other way round: llvmpipe gains nothing by this.
 //
-// The pass has `params` (first_row, rows, references: how many it visits, stride), `anchors`, `references`; `reference_at(at)`,
-// a vec4 of the references, in references.wgsl or for itself; `place(i)`, where the i-th reference of its visit stands; and `take(row, i, s)`, which gets a row of the block and its
+// The pass has `params` (first_row, rows, references: how many it visits, stride), `anchors`, `references`;
+// `place(i)`, where the i-th reference of its visit stands; and `take(row, i, s)`, which gets a row of the block and its
 // similarities `s` to the references `i` of the visit. Rows and references past the end are its own to leave out.
 
 override WORKGROUP_SIZE: u32;
@@ -98,10 +98,10 @@ fn strip(
     var p6 = vec4f();
     var p7 = vec4f();
     for (var k = start; k < min(start + BLOCK, params.stride); k++) {
-      let b0 = reference_at(r0 + k);
-      let b1 = reference_at(r1 + k);
-      let b2 = reference_at(r2 + k);
-      let b3 = reference_at(r3 + k);
+      let b0 = references[r0 + k];
+      let b1 = references[r1 + k];
+      let b2 = references[r2 + k];
+      let b3 = references[r3 + k];
       let x = vec4f(b0.x, b1.x, b2.x, b3.x);
       let y = vec4f(b0.y, b1.y, b2.y, b3.y);
       let z = vec4f(b0.z, b1.z, b2.z, b3.z);
@@ -182,8 +182,8 @@ fn tile(
     let k = start + deep;
     if k < params.stride {
       tile_rows[deep][stretch][to] = anchors[from_row + k];
-      tile_references[deep][0u][stretch][to] = reference_at(from_near + k);
-      tile_references[deep][1u][stretch][to] = reference_at(from_far + k);
+      tile_references[deep][0u][stretch][to] = references[from_near + k];
+      tile_references[deep][1u][stretch][to] = references[from_far + k];
     }
     workgroupBarrier();  // this step is there
     for (var h = 0u; h < DEPTH; h++) {

@@ -15,6 +15,8 @@ pub struct EngineChoice {
     pub trusted: bool,
     /// The shape of tiles that a GPU takes for all work, instead of the one that suits.
     pub shape: Option<TileShape>,
+    /// What a GPU said that failed at its first work: unless one is asked for, none is tried again.
+    pub failed_gpu: Option<String>,
 }
 
 /// How a GPU cuts the product of rows with references into workgroups. Every way gives the same bits.
@@ -64,7 +66,7 @@ impl std::str::FromStr for TileShape {
 
 impl EngineChoice {
     /// Whether it must be a GPU.
-    pub(crate) fn asks_for_gpu(&self) -> bool {
+    pub fn asks_for_gpu(&self) -> bool {
         self.kind == Some(EngineKind::Gpu) || self.adapter.is_some()
     }
 }
@@ -102,7 +104,7 @@ pub enum Reason {
     NoGpu,
     /// The CPU, as a processor plays the only GPU there is, of this name.
     OnlySoftware(String),
-    /// The CPU, as the GPU gave no device: what it said.
+    /// The CPU, as the GPU gave no device, or failed at its first work: what it said.
     NoDevice(String),
 }
 

@@ -640,6 +640,9 @@ impl<T: Pod> DeviceVec<T> {
 /// Opens the GPU that is asked for, or else a hardware one that gives a device; or says why it is the CPU.
 async fn open_gpu(choice: &EngineChoice, ledger: &MemoryLedger) -> Result<Result<Gpu, Reason>> {
     let asked_for = choice.asks_for_gpu();
+    if let (Some(why), false) = (&choice.failed_gpu, asked_for) {
+        return Ok(Err(Reason::NoDevice(why.clone())));
+    }
     let adapter = match Adapter::find(choice.adapter.as_deref()).await {
         Err(Error::Device(_)) if !asked_for => return Ok(Err(Reason::NoGpu)),
         adapter => adapter?,

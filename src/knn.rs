@@ -3,10 +3,6 @@
 
 #[cfg(not(target_arch = "wasm32"))]
 mod across;
-#[cfg(not(target_arch = "wasm32"))]
-mod certificate;
-#[cfg(not(target_arch = "wasm32"))]
-mod certified;
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -25,10 +21,6 @@ use crate::unit_rows::UnitRows;
 
 #[cfg(not(target_arch = "wasm32"))]
 pub use across::search_across;
-#[cfg(not(target_arch = "wasm32"))]
-pub use certificate::Certificate;
-#[cfg(not(target_arch = "wasm32"))]
-pub use certified::{Certified, CertifiedIndex};
 
 /// Scratch bytes of a search: all that it holds but resident references, streamed chunks included.
 const SCRATCH_BYTES: u64 = 64 << 20;
@@ -377,36 +369,18 @@ impl<'a> KnnIndex<'a> {
         engine
             .prepare(kernels::used_of(engine.info(), &files))
             .await?;
-        let mut workspace: Workspace = engine.workspace("knn", &forecast.memory, ADVICE).await?;
-        let cut = spec.cut(&room);
-        Ok(Self::in_workspace(
+        let mut workspace = engine.workspace("knn", &forecast.memory, ADVICE).await?;
+        Ok(Self {
             engine,
-            references,
+            rows: references,
             spec,
-            cut,
-            &mut workspace,
-        ))
-    }
-
-    /// Takes its buffers from a workspace.
-    fn in_workspace(
-        engine: &'a Engine,
-        rows: &'a RowSource,
-        spec: KnnSpec,
-        cut: Cut,
-        workspace: &mut Workspace,
-    ) -> Self {
-        Self {
-            engine,
-            rows,
-            spec,
-            cut,
+            cut: spec.cut(&room),
             loaded: false,
             references: workspace.take("knn.references"),
             queries: workspace.take("knn.queries"),
-            seeker: Seeker::new(workspace),
+            seeker: Seeker::new(&mut workspace),
             pace: Pace::of(engine),
-        }
+        })
     }
 
     /// The `k` nearest references of every query, or of every reference where `queries` is `None`.

@@ -211,7 +211,7 @@ pub use error::{Cure, Error, Result};
 pub use evaluation::{EvaluationSpec, Rows, evaluate, evaluate_across, evaluate_nearest};
 pub use forecast::{Forecast, Path, Rate};
 #[cfg(not(target_arch = "wasm32"))]
-pub use knn::{Certificate, Certified, CertifiedIndex, search_across};
+pub use knn::search_across;
 pub use knn::{KnnIndex, KnnSpec, Neighbors};
 pub use ledger::{Bytes, MemoryLedger, OverBudget, Purpose, Reservation};
 pub use linear::{LinearFit, LinearMap, LinearOutputs, Unfit};

@@ -296,3 +296,84 @@ fn a_device_may_refuse_memory_anywhere() {
         );
     }
 }
+
+/// The bytes of address space of this process.
+#[cfg(target_os = "linux")]
+fn address_space() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").expect("Linux has it");
+    let line = status.lines().find(|line| line.starts_with("VmSize:"));
+    let kib = line.and_then(|line| line.split_whitespace().nth(1));
+    kib.and_then(|kib| kib.parse::<u64>().ok())
+        .expect("a number")
+        << 10
+}
+
+/// Lets this process have so many bytes of address space; `None` lets it have any.
+#[cfg(target_os = "linux")]
+fn limit_address_space(bytes: Option<u64>) {
+    let soft = bytes.map_or("unlimited".to_owned(), |bytes| bytes.to_string());
+    let status = std::process::Command::new("prlimit")
+        .args(["--pid", &std::process::id().to_string()])
+        .arg(format!("--as={soft}:"))
+        .status();
+    assert!(status.expect("util-linux is there").success());
+}
+
+/// Set where a process of its own plays the machine that has no more.
+#[cfg(target_os = "linux")]
+const LIMITED: &str = "NEARFAR_LIMITED";
+
+// A software GPU takes its memory from the address space of the process: a limit on it makes the driver say that it has no more. The
+// limit holds for a whole process, so another one runs into it.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_driver_that_has_no_more_memory_is_heard() {
+    if std::env::var_os(LIMITED).is_some() {
+        return run_out_of_memory();
+    }
+    let program = std::env::current_exe().expect("this program");
+    let name = "a_driver_that_has_no_more_memory_is_heard";
+    let ran = std::process::Command::new(program)
+        .args(["--exact", name, "--nocapture"])
+        .env(LIMITED, "1")
+        .output()
+        .expect("starts");
+    let said = String::from_utf8_lossy(&ran.stdout);
+    assert!(
+        ran.status.success(),
+        "{said}{}",
+        String::from_utf8_lossy(&ran.stderr)
+    );
+    assert!(said.contains("1 passed"), "{said}");
+}
+
+#[cfg(target_os = "linux")]
+fn run_out_of_memory() {
+    let (dataset, config) = digits();
+    let engine = open(EngineKind::Gpu, 4 << 30);
+    if !engine.info().software {
+        // The memory of a card is its own.
+        return;
+    }
+    let bank = config
+        .with_set("memory_size=1000000")
+        .and_then(|config| config.with_set("embedding_size=32"))
+        .expect("sets");
+    limit_address_space(Some(address_space() + (96 << 20)));
+    let refused = pollster::block_on(Run::new(engine, Rc::clone(&dataset), bank));
+    limit_address_space(None);
+    match refused {
+        Err(Error::Device(why)) => assert!(
+            why.contains("could not provide the memory that the budget allows"),
+            "{why}"
+        ),
+        Err(error) => panic!("{error}"),
+        Ok(_) => panic!("122 MiB of memory bank were found in 96"),
+    }
+    let engine = open(EngineKind::Gpu, 64 << 20);
+    pollster::block_on(async {
+        let mut run = Run::new(engine, dataset, config).await?;
+        finish(&mut run).await
+    })
+    .expect("there is memory again");
+}

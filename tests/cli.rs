@@ -712,61 +712,6 @@ fn margins_of_l2_are_those_of_pml_where_none_is_given_and_the_arguments_are_said
 }
 
 #[test]
-fn knn_in_certified_f16_writes_the_same_file_and_says_what_was_certain() {
-    let folder = folder("knn-precision");
-    let path = |name: &str| folder.join(name).to_str().expect("UTF-8").to_owned();
-    let ask = |k: &'static str| ["knn", "--queries", "features.npy", "--k", k];
-    let rounded = ["--precision", "certified-f16"];
-    for (k, engine) in [("3", "cpu"), ("59", "cpu")] {
-        let (plain, certified) = (path("plain.npz"), path("certified.npz"));
-        let on = |more: &[&str]| {
-            let output = nearfar(&[&ask(k)[..], &["--engine", engine, "--json"], more].concat());
-            assert_eq!(output.status.code(), Some(0), "{engine}");
-            serde_json::from_slice::<Value>(&output.stdout).expect("one JSON object")
-        };
-        let report = on(&["--out", &plain]);
-        assert_eq!(report["precision"], "f32");
-        assert!(report["certified"].is_null());
-        let report = on(&[&rounded[..], &["--out", &certified]].concat());
-        assert_eq!(report["precision"], "certified-f16");
-        let part = report["certified"].as_f64().expect("a number");
-        assert!(part > 0.5 && part <= 1.0, "{part}");
-        assert_eq!(report["went_on_in_f32"], false);
-        let read = |path: &str| std::fs::read(path).expect("is there");
-        assert!(read(&plain) == read(&certified), "k {k} on {engine}");
-    }
-    let out = path("said.npz");
-    let options = [&ask("3")[..], &rounded, &["--out", &out]].concat();
-    let refused = nearfar(&[&options[..], &["--engine", "gpu"]].concat());
-    assert_eq!(refused.status.code(), Some(2));
-    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(
-        said.contains("certified-f16 is for the CPU engine"),
-        "{said}"
-    );
-    assert!(!folder.join("said.npz").exists());
-    let output = nearfar(&[&options[..], &["--engine", "cpu"]].concat());
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(said.contains("f16 was enough for "), "{said}");
-    assert!(said.contains(" of 60 queries"), "{said}");
-    let plan = json(&[&["plan"], &options[..]].concat());
-    let run = json(&options);
-    assert_eq!(
-        plan["memory"]["total_bytes"], run["memory"]["peak_bytes"],
-        "the plan is what runs"
-    );
-    std::fs::remove_file(&out).expect("is there");
-    let small = refusal(&[&options[..], &["--budget", "2KiB"]].concat());
-    assert!(
-        small.contains("\"knn\" needs") && small.contains("or search in f32"),
-        "{small}"
-    );
-    assert!(!Path::new(&out).exists());
-    let unknown = nearfar(&[&ask("3")[..], &["--precision", "f16", "--out", &out]].concat());
-    assert_eq!(unknown.status.code(), Some(2));
-}
-
-#[test]
 fn what_knn_cannot_do_is_refused_and_leaves_no_file() {
     let folder = folder("knn-refused");
     let out = folder.join("never.npz");

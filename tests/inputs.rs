@@ -405,6 +405,40 @@ fn labels_that_are_none_are_refused_with_their_row() {
 }
 
 #[test]
+fn a_label_of_blanks_is_none_in_every_format() {
+    for blank in ["", " ", "\t", "\u{a0}", " NA "] {
+        let labels = |row: usize| {
+            if row == 4 {
+                blank.to_owned()
+            } else {
+                format!("c{}", row % 2)
+            }
+        };
+        let labels: Vec<String> = (0..ROWS).map(labels).collect();
+        let array = text_labels(&labels);
+        let archive = npz(
+            &[("x.npy", &matrix()), ("y.npy", &array)],
+            zip::CompressionMethod::Stored,
+        );
+        assert_refused("x.npz", archive, "row 5: the label is ");
+        let cell = |row: usize| format!("{{\"v\": [{row}, 1], \"label\": {:?}}}\n", labels[row]);
+        let lines: String = (0..ROWS).map(cell).collect();
+        assert_refused(
+            "x.jsonl",
+            lines.replace("\\u{a0}", "\u{a0}"),
+            "line 5: column \"label\" ",
+        );
+        let cell = |row: usize| format!("{row},1,\"{}\"\n", labels[row]);
+        let lines: String = (0..ROWS).map(cell).collect();
+        assert_refused(
+            "x.csv",
+            format!("a,b,label\n{lines}"),
+            "line 6: column \"label\" ",
+        );
+    }
+}
+
+#[test]
 fn tables_are_read_whatever_separates_and_ends_their_cells() {
     for delimiter in [",", ";", "\t"] {
         for end in ["\n", "\r\n", "\r"] {

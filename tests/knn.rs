@@ -314,7 +314,6 @@ fn a_hundred_thousand_plans_stay_within_their_room_and_more_room_refuses_nothing
         let plans = |room: &Room| {
             [
                 knn.plan(room, &Rate::default()),
-                knn.plan_certified(room, &Rate::default()),
                 evaluation.plan(room, &Rate::default()),
             ]
         };

@@ -13,7 +13,6 @@ pub mod knn;
 pub mod normalize;
 pub mod optimizer;
 #[cfg(not(target_arch = "wasm32"))]
-pub mod packed;
 pub mod pair_counts;
 pub mod parallel;
 pub mod peaks;

@@ -625,12 +625,12 @@ pub(super) fn extension(name: &str) -> String {
     ending.unwrap_or_default().to_ascii_lowercase()
 }
 
-/// Whether a label stands for none, as pandas, NumPy and R write it. Their case counts: `Na` may be sodium.
+/// Whether a label stands for none, as pandas, NumPy and R write it, blanks at its ends aside. Their case counts: `Na` may be sodium.
 pub(super) fn is_missing(label: &str) -> bool {
     [
         "", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "<NA>", "#N/A", "NaT",
     ]
-    .contains(&label)
+    .contains(&label.trim())
 }
 
 /// What to do about a label that stands for none; `can_drop` where rows can be left out as they are read.
@@ -641,7 +641,7 @@ pub(super) fn advice_on_missing(label: &str, can_drop: bool) -> String {
         false => "",
     };
     let drop = format!("every row needs a label: drop the rows without one{how}");
-    match label {
+    match label.trim() {
         "" => drop,
         _ => format!(
             "{drop}, or, where {label} is the name of a class, give it another name, such as \"{label}_\""

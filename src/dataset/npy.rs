@@ -545,7 +545,7 @@ pub(super) fn refuse_missing(name: &str, row: usize, label: &str, can_drop: bool
     if !labelled::is_missing(label) {
         return Ok(());
     }
-    let problem = match label {
+    let problem = match label.trim() {
         "" => "empty".to_owned(),
         _ => format!("{}, a missing value", quoted(label)),
     };

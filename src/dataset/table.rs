@@ -1720,7 +1720,7 @@ impl Table {
         };
         let (file, place) = (&self.name, self.place(row));
         let (name, cell) = (quoted(&self.header[column]), &labels[row]);
-        let problem = match cell {
+        let problem = match cell.trim() {
             "" => "has an empty cell".to_owned(),
             _ => format!("holds {}, a missing value", quoted(cell)),
         };
@@ -1829,9 +1829,10 @@ fn is_a_row(first: &[String], columns: &[Column], second_rises: bool, marks: Mar
     numbers_on_numbers && a_label
 }
 
-/// Whether the comma of a cell may stand between thousands or before a fraction.
+/// Whether the comma of a number may stand between thousands or before a fraction.
 fn is_unsure(cell: &str, notation: Notation) -> bool {
-    notation == Notation::Unsure && cell.contains(',')
+    let is_number = || cell.replace(',', "").parse::<f64>().is_ok();
+    notation == Notation::Unsure && cell.contains(',') && is_number()
 }
 
 /// Whether a column or an array of this name holds labels.

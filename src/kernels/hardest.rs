@@ -6,7 +6,7 @@ use crate::cpu;
 pub use crate::cpu::hardest::{CHUNK, Hardest};
 use crate::engine::{Commands, DeviceVec};
 
-const SOURCE: &[&str] = wgsl!("ranks.wgsl", "references.wgsl", "tile.wgsl", "hardest.wgsl");
+const SOURCE: &[&str] = wgsl!("ranks.wgsl", "tile.wgsl", "hardest.wgsl");
 
 /// One workgroup per row and chunk of [`CHUNK`] references.
 pub static PICK: Kernel = Kernel {

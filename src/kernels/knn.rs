@@ -12,7 +12,7 @@ use crate::device::DeviceInfo;
 use crate::engine::{Commands, DeviceVec};
 use crate::gpu::{Binding, GpuCommands};
 
-const SOURCE: &[&str] = wgsl!("knn.wgsl", "references.wgsl", "tile.wgsl");
+const SOURCE: &[&str] = wgsl!("knn.wgsl", "tile.wgsl");
 
 /// One workgroup a query.
 pub static CLEAR: Kernel = Kernel {
@@ -90,7 +90,7 @@ pub static TILE: Kernel = Kernel {
 
 /// What stands first among the neighbours of a query of which one look found more than there is room for: nearer than every
 /// reference, so that it stays. They have to be searched again.
-pub(super) const LOST: [u32; 2] = [3.0f32.to_bits(), 0];
+const LOST: [u32; 2] = [3.0f32.to_bits(), 0];
 
 /// How many visits may be looked at together after `done` of them, so that survivors have room.
 ///
@@ -156,7 +156,7 @@ pub struct Scratch {
 
 #[repr(C)]
 #[derive(Clone, Copy, Default, Pod, Zeroable)]
-pub(super) struct Params {
+struct Params {
     stride: u32,
     first_row: u32,
     rows: u32,
@@ -168,7 +168,7 @@ pub(super) struct Params {
     width: u32,
 }
 
-pub(super) fn params(search: &Search) -> Params {
+fn params(search: &Search) -> Params {
     Params {
         first_row: index(search.first_row),
         rows: index(search.rows),
@@ -246,7 +246,7 @@ pub fn search(
 }
 
 /// The parameters of a look at these visits, and the references that it sees.
-pub(super) fn params_of(search: &Search, visits: &Range<usize>) -> (Params, usize) {
+fn params_of(search: &Search, visits: &Range<usize>) -> (Params, usize) {
     let (step, width) = (search.visits(), visits.len());
     let left = (search.references % step).saturating_sub(visits.start);
     let references = search.references / step * width + left.min(width);
@@ -261,7 +261,7 @@ pub(super) fn params_of(search: &Search, visits: &Range<usize>) -> (Params, usiz
 }
 
 /// Keeps the `k` nearest of what is kept and what survived.
-pub(super) fn keep(
+fn keep(
     gpu: &mut GpuCommands,
     search: &Search,
     shape: Shape,
@@ -277,7 +277,7 @@ pub(super) fn keep(
 }
 
 /// The buffers of every kernel of a search, in binding order.
-pub(super) fn buffers<'a>(inputs: Inputs<'a>, scratch: &'a Scratch) -> [Binding<'a>; 6] {
+fn buffers<'a>(inputs: Inputs<'a>, scratch: &'a Scratch) -> [Binding<'a>; 6] {
     [
         inputs.queries.binding(),
         inputs.references.binding(),

@@ -14,8 +14,6 @@ pub mod hardest;
 pub mod knn;
 pub mod normalize;
 pub mod optimizer;
-#[cfg(not(target_arch = "wasm32"))]
-pub mod packed;
 pub mod pair_counts;
 pub mod peaks;
 pub mod pull;
@@ -34,11 +32,8 @@ use crate::device::DeviceInfo;
 pub use crate::gpu::{Access, Kernel};
 use crate::gpu::{GpuCommands, NARROW};
 
-/// How many kernels there are.
-const COUNT: usize = if cfg!(target_arch = "wasm32") { 73 } else { 77 };
-
 /// Every kernel there is.
-pub static ALL: [&Kernel; COUNT] = [
+pub static ALL: &[&Kernel] = &[
     &gather::GATHER,
     &gather::SCATTER,
     &gemm::FORWARD,
@@ -68,14 +63,6 @@ pub static ALL: [&Kernel; COUNT] = [
     &draw::COUNT,
     &optimizer::ADAM,
     &optimizer::SQUARES,
-    #[cfg(not(target_arch = "wasm32"))]
-    &packed::PACK,
-    #[cfg(not(target_arch = "wasm32"))]
-    &packed::STRIP,
-    #[cfg(not(target_arch = "wasm32"))]
-    &packed::TILE,
-    #[cfg(not(target_arch = "wasm32"))]
-    &packed::RESCORE,
     &pair_counts::COUNT,
     &peaks::MULTIPLY_ADD,
     &peaks::FILL,
@@ -122,8 +109,7 @@ pub static ALL: [&Kernel; COUNT] = [
     &weigh::SWAPPED,
 ];
 
-/// The kernels that a device uses, but for those of `packed`, which ask for themselves: a software adapter takes
-/// [`tile::Shape::Strip`] for all work, and compiles slowly.
+/// The kernels that a device uses: a software adapter takes [`tile::Shape::Strip`] for all work, and compiles slowly.
 pub fn used_on(info: &DeviceInfo) -> impl Iterator<Item = &'static Kernel> + use<> {
     let tiles = [
         knn::TILE.name,
@@ -135,12 +121,9 @@ pub fn used_on(info: &DeviceInfo) -> impl Iterator<Item = &'static Kernel> + use
         embed::ENQUEUE_TILE.name,
     ];
     let software = info.software;
-    let used = ALL
-        .into_iter()
-        .filter(move |kernel| !(software && tiles.contains(&kernel.name)));
-    #[cfg(not(target_arch = "wasm32"))]
-    let used = used.filter(|kernel| !kernel.name.starts_with("packed."));
-    used
+    ALL.iter()
+        .copied()
+        .filter(move |kernel| !(software && tiles.contains(&kernel.name)))
 }
 
 /// Those of them in these files of `shaders/`: what a piece of work compiles before it starts. What is not among them is compiled with

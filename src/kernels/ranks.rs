@@ -12,7 +12,7 @@ pub use crate::cpu::ranks::{Block, LabelBits, NO_ID, Row};
 use crate::engine::{Commands, DeviceVec};
 use crate::gpu::{Binding, GpuCommands};
 
-const SOURCE: &[&str] = wgsl!("ranks.wgsl", "references.wgsl", "tile.wgsl");
+const SOURCE: &[&str] = wgsl!("ranks.wgsl", "tile.wgsl");
 
 /// One workgroup a row.
 pub static CLEAR: Kernel = Kernel {

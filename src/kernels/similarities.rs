@@ -12,7 +12,7 @@ use crate::engine::{Commands, DeviceVec};
 use crate::kernels::ranks::Block;
 use crate::kernels::stride;
 
-const SOURCE: &[&str] = wgsl!("similarities.wgsl", "references.wgsl", "tile.wgsl");
+const SOURCE: &[&str] = wgsl!("similarities.wgsl", "tile.wgsl");
 
 /// As [`Shape::Strip`] has it.
 pub static STRIP: Kernel = Kernel {

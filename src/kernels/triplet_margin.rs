@@ -11,12 +11,7 @@ use crate::cpu;
 pub use crate::cpu::triplet_margin::{Kind, Rule, STATUS, TERMS, Total};
 use crate::engine::{Commands, DeviceVec};
 
-const SOURCE: &[&str] = wgsl!(
-    "ranks.wgsl",
-    "references.wgsl",
-    "tile.wgsl",
-    "triplet_margin.wgsl"
-);
+const SOURCE: &[&str] = wgsl!("ranks.wgsl", "tile.wgsl", "triplet_margin.wgsl");
 
 /// In place of a word of the report: pairs are not counted. The shader's `NOWHERE`.
 const NOWHERE: u32 = u32::MAX;

@@ -3,7 +3,7 @@
 
 use std::cell::RefCell;
 use std::fmt::Display;
-use std::io::{Cursor, Read, Seek, Write as _};
+use std::io::{Cursor, Read, Seek, SeekFrom, Write as _};
 
 use zip::result::ZipError;
 use zip::write::SimpleFileOptions;
@@ -77,6 +77,8 @@ pub struct SavedArchive<R> {
     name: String,
     /// What stands before the names of its files: nothing, or the folder that was packed.
     folder: String,
+    /// All of its bytes: a file in it claims to be packed into as many as it likes.
+    bytes: u64,
     zip: RefCell<ZipArchive<R>>,
 }
 
@@ -85,11 +87,13 @@ impl<R: Read + Seek> SavedArchive<R> {
     ///
     /// # Errors
     /// [`Error::Data`] where it is none, or damaged.
-    pub fn open(name: String, file: R) -> Result<Self> {
-        match ZipArchive::new(file) {
-            Ok(zip) => Ok(Self {
+    pub fn open(name: String, mut file: R) -> Result<Self> {
+        let opened = file.seek(SeekFrom::End(0)).map_err(ZipError::from);
+        match opened.and_then(|bytes| Ok((bytes, ZipArchive::new(file)?))) {
+            Ok((bytes, zip)) => Ok(Self {
                 name,
                 folder: folder_in(&zip),
+                bytes,
                 zip: RefCell::new(zip),
             }),
             Err(error) => Err(Error::Data(format!(
@@ -117,7 +121,7 @@ impl<R: Read + Seek> SavedArchive<R> {
             Err(ZipError::FileNotFound) => return Ok(None),
             Err(error) => return Err(damaged(&error)),
         };
-        let (packed, size) = (member.compressed_size(), member.size());
+        let (packed, size) = (member.compressed_size().min(self.bytes), member.size());
         if size
             > packed
                 .saturating_mul(MOST_PACKED)

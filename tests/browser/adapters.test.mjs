@@ -100,6 +100,7 @@ test("a GPU that is not given leaves the CPU, and says why", async () => {
   }, /^The computing stopped/);
 });
 
-test("a GPU that is lost as soon as it is given leaves the CPU", () => leavesTheCpu([
+test("a GPU that is lost as soon as it is given, or at its first work, leaves the CPU", () => leavesTheCpu([
   ["a device that is lost already", `${hardware} const ask = ${devices}; ${devices} = async function (how) { const device = await ask.call(this, how); device.destroy(); return device; };`, /the GPU cannot be used \(the device was lost/],
+  ["a device that is lost at its first work", `${hardware} const ask = ${devices}; ${devices} = async function (how) { const device = await ask.call(this, how); const { queue } = device; const submit = queue.submit.bind(queue); queue.submit = (parts) => { submit(parts); if (parts.length > 0) device.destroy(); }; return device; };`, /the GPU cannot be used \(the device was lost/],
 ]));

@@ -137,3 +137,26 @@ test("devices that are lost and GPU processes that end cost a run nothing, and a
     assert.equal(await page.error(), "");
   });
 }, 480 + 60 * LOSSES);
+
+test("where the link asks for a GPU and the browser gives none any more, one click goes on on the CPU", async () => {
+  await before([losing], "?engine=gpu", async (page) => {
+    const session = await page.page.context().browser().newBrowserCDPSession();
+    for (const again of [true, false]) {
+      const [worker] = page.page.workers();
+      await worker.evaluate(() => self.pass(61_000));
+      await stepped(page);
+      await page.click("run");
+      await page.page.waitForFunction(() => Number(document.querySelector("[data-testid=step-count]").textContent) > 5);
+      await session.send("Browser.crashGpuProcess");
+      if (again) await ended(page);
+    }
+    await page.find("go-to-cpu").waitFor({ timeout: 120_000 });
+    await page.click("go-to-cpu");
+    await page.page.waitForURL(/engine=cpu/);
+    await page.click("go-on");
+    await ended(page);
+    assert.equal(await page.text("device"), "Runs on the CPU.");
+    assert.equal(await page.text("step-count"), "40");
+    assert.equal(await page.error(), "");
+  });
+}, 360);

@@ -76,8 +76,17 @@ test("all that there is to do in a tab, again and again, leaves nothing behind",
       await page.status(/^Done/);
       await page.click("find-threshold");
       await page.page.waitForFunction(() => document.querySelector("[data-testid=threshold-sentence]").dataset.threshold !== undefined);
+      // Few rows are placed in a moment: the caption that counts epochs may be gone before anybody looks.
+      await page.page.evaluate(() => {
+        const caption = document.querySelector("[data-testid=map-caption]");
+        const look = () => { window.placing ||= /epoch/.test(caption.textContent); };
+        window.placing = false;
+        if (window.watching) return;
+        window.watching = new MutationObserver(look);
+        window.watching.observe(caption, { childList: true, characterData: true, subtree: true });
+      });
       await page.find("map-by").selectOption("umap");
-      await page.says("map-caption", /epoch/);
+      await page.page.waitForFunction(() => window.placing);
       await page.find("map-by").selectOption("pca");
       await page.click("take-home");
       await page.page.waitForFunction(() => document.querySelector("[data-testid=export-zip]")?.getAttribute("aria-disabled") === "false");

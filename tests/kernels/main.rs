@@ -13,7 +13,6 @@ mod knn;
 mod loops;
 mod normalize;
 mod optimizer;
-mod packed;
 mod pair_counts;
 mod peaks;
 mod pull;

@@ -239,6 +239,7 @@ fn Banner(state: State, session: Session) -> impl IntoView {
             <p class="error" data-testid="error" role="alert" hidden=move || state.error.read().is_none()>
                 <span>{problem}</span>
                 {mend}
+                <a href="?engine=cpu" data-testid="go-to-cpu" hidden=move || !state.no_gpu.get() on:click=use_cpu>"Use the CPU"</a>
                 <button class="quiet" on:click=move |_| state.error.set(None)>"Dismiss"</button>
             </p>
             <p class="error" data-testid="no-engine" role="alert" hidden=move || state.no_engine.read().is_none()>

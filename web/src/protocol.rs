@@ -153,6 +153,8 @@ pub(crate) enum Event {
     Device(Running),
     /// There is no such engine.
     NoDevice(String),
+    /// The GPU that the link asks for cannot be opened; why comes after it.
+    NoGpu,
     /// The data is read.
     Data(Box<DataSummary>),
     /// What a run would hold and take; or why it would be refused.
@@ -210,7 +212,7 @@ pub(crate) enum Event {
         /// Of its epochs.
         epochs: Part,
     },
-    /// Why it places none; empty where it was stopped.
+    /// Why it places none.
     NotPlaced(String),
     /// The rows nearest to the one that was asked for. One that is no longer on the map has no answer.
     Neighbours(Box<Neighbourhood>),

@@ -313,9 +313,7 @@ impl Session {
             Event::NotPlaced(why) => {
                 self.state.wants_umap.set(false);
                 self.state.place_by_umap(false);
-                if !why.is_empty() {
-                    self.state.say(why);
-                }
+                self.state.say(why);
             }
             Event::Kept { origin, saved } => self.keep_run(origin, saved, parts),
             Event::SavedRun(offer) => self.open_saved(*offer, parts),

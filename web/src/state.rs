@@ -356,6 +356,8 @@ pub(crate) struct State {
     pub(crate) lesson: StoredValue<Lesson>,
     /// Why no engine could be opened, where none could: nothing can run.
     pub(crate) no_engine: RwSignal<Option<String>>,
+    /// Whether the GPU that the link asks for could not be opened when it was last needed.
+    pub(crate) no_gpu: RwSignal<bool>,
     /// How the plots over the steps are looked at.
     pub(crate) lens: Lens,
     /// Changes when colours do: plots are drawn again.
@@ -416,6 +418,7 @@ impl State {
             dropping: RwSignal::new(false),
             lesson: StoredValue::new(Lesson::read()),
             no_engine: RwSignal::new(None),
+            no_gpu: RwSignal::new(false),
             lens: Lens::new(),
             theme: RwSignal::new(0),
         }
@@ -676,6 +679,7 @@ impl State {
                 self.no_engine.set(None);
                 self.device.set(Some(running));
             }
+            Event::NoGpu => self.no_gpu.set(true),
             Event::NoDevice(message) => {
                 self.reading.update(|commands| *commands -= 1);
                 self.no_engine.set(Some(message));
@@ -720,6 +724,7 @@ impl State {
                 warnings,
                 memory,
             } => {
+                self.no_gpu.set(false);
                 self.device.set(Some(running));
                 self.runs.begin();
                 let before = self.curves.get_untracked();

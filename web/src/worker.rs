@@ -165,8 +165,8 @@ struct Core {
     comparing: Option<Comparing>,
     /// The run owes the page a map, and its end where it is over. A stop only puts both off.
     owes_map: bool,
-    /// The rows of the map on their way to where UMAP places them, and since when; it goes on while no step is taken.
-    placing: Option<([Umap; 2], Instant)>,
+    /// UMAP is to place the rows of the map; it goes on while no step is taken, and what stops other work only puts it off.
+    placing: Option<Placing>,
     /// An engine that no run uses: the next one takes it where the budget is the same.
     idle: Option<Engine>,
     /// What is known of the engine while nothing runs on it, once it was timed.
@@ -190,6 +190,14 @@ struct Core {
     stop: Arc<AtomicBool>,
 }
 
+/// How far UMAP is.
+enum Placing {
+    /// Nothing is done yet.
+    Asked,
+    /// The rows are on their way, by their features and by their embeddings, since then.
+    Going([Umap; 2], Instant),
+}
+
 impl Core {
     async fn serve(mut self, mut commands: UnboundedReceiver<Message>) {
         loop {
@@ -210,7 +218,7 @@ impl Core {
                 None if self.evaluating => self.evaluate_all().await,
                 None if self.is_running() => self.slice().await,
                 None if self.comparing.is_some() => self.compare_on().await,
-                None if self.placing.is_some() => self.place_on().await,
+                None if self.placing.is_some() => self.place().await,
                 None if is_cold => self.warm().await,
                 None => return,
             }
@@ -307,7 +315,7 @@ impl Core {
                     run.score_fewer(queries);
                 }
             }
-            Command::PlaceByUmap => self.place().await,
+            Command::PlaceByUmap => self.placing = Some(Placing::Asked),
             Command::StopPlacing => self.placing = None,
             Command::ListRows { rows } => {
                 if let Some(data) = &self.data {
@@ -337,12 +345,24 @@ impl Core {
         }
     }
 
-    /// Opens an engine, and says what it is, why, and how fast.
-    async fn introduce(&mut self) -> Result<()> {
+    /// Opens an engine and measures how fast it is.
+    async fn measured(&mut self) -> Result<Engine> {
         let engine = self.open(TrainConfig::default().budget_bytes).await?;
         let tested = self_test(&engine).await?;
         let engine = self.tune(engine).await?;
         self.tested = tested.map(|tested| (engine.info().clone(), tested));
+        Ok(engine)
+    }
+
+    /// Opens an engine, and says what it is, why, and how fast. A GPU that fails while it is measured leaves the CPU.
+    async fn introduce(&mut self) -> Result<()> {
+        let engine = match self.measured().await {
+            Err(Error::Device(why)) if !self.choice.asks_for_gpu() => {
+                self.choice.failed_gpu = Some(why);
+                self.measured().await?
+            }
+            measured => measured?,
+        };
         engine.ledger().restart_peak();
         self.say(&Event::Device(self.running(&engine)));
         // A run may take the engine before it is timed.
@@ -395,7 +415,7 @@ impl Core {
         self.stop_comparing();
         // What was saved of it is still offered.
         self.keep(0).await;
-        (self.evaluating, self.owes_map) = (false, false);
+        (self.evaluating, self.owes_map, self.placing) = (false, false, None);
         let (run, aside) = (self.run.take(), self.aside.take());
         if let Some(run) = run.or(aside) {
             let engine = run.into_engine();
@@ -413,7 +433,11 @@ impl Core {
             engine.ledger().restart_peak();
             return Ok(engine);
         }
-        let engine = Engine::open(&self.choice, budget_bytes).await?;
+        let opened = Engine::open(&self.choice, budget_bytes).await;
+        if matches!(opened, Err(Error::Device(_))) {
+            self.say(&Event::NoGpu);
+        }
+        let engine = opened?;
         self.cold = kernels::used_on(engine.info()).collect();
         self.cold.reverse();
         let mut shapes = TileShape::ALL.into_iter();
@@ -1259,47 +1283,54 @@ impl Core {
         Ok(())
     }
 
-    /// Begins to place the rows of the map by UMAP.
+    /// Places the rows of the map by UMAP, for a moment.
     async fn place(&mut self) {
+        match self.placing.take() {
+            None => {}
+            Some(Placing::Asked) => self.place_first().await,
+            Some(Placing::Going(both, since)) => self.place_on(both, since).await,
+        }
+    }
+
+    /// Begins to place the rows.
+    async fn place_first(&mut self) {
         let Some(mut run) = self.run.take() else {
             return self.say(&Event::NotPlaced(NO_RUN.to_owned()));
         };
         match run.umap().await {
             Ok(both) => {
                 self.run = Some(run);
-                self.placing = Some((both, Instant::now()));
+                self.placing = Some(Placing::Going(both, Instant::now()));
             }
             Err(error @ Error::Device(_)) => self.fail(&error),
+            // The command that stopped it says what comes next.
+            Err(Error::Stopped) => {
+                self.run = Some(run);
+                self.placing = Some(Placing::Asked);
+            }
             Err(error) => {
                 self.run = Some(run);
-                let why = match error {
-                    Error::Stopped => String::new(),
-                    error => error.to_string(),
-                };
-                self.say(&Event::NotPlaced(why));
+                self.say(&Event::NotPlaced(error.to_string()));
             }
         }
     }
 
-    /// Goes on with it for a moment, and shows where the rows are.
-    async fn place_on(&mut self) {
-        let Some((both, since)) = &mut self.placing else {
-            return;
-        };
+    /// Goes on with it, and shows where the rows are.
+    async fn place_on(&mut self, mut both: [Umap; 2], since: Instant) {
         let began = Instant::now();
         // An epoch of each in turn: they have as many.
         while !both[1].is_done() && began.elapsed() < PLACE_FOR {
             both.iter_mut().for_each(|umap| umap.advance(1));
         }
         let event = Event::PlacedByUmap {
-            epochs: Part::after(milliseconds(*since), both[1].epoch(), both[1].epochs()),
+            epochs: Part::after(milliseconds(since), both[1].epoch(), both[1].epochs()),
         };
         let points = both.each_ref().map(|umap| {
             let points = Float32Array::from(umap.points().as_flattened());
             JsValue::from(points.buffer())
         });
-        if both[1].is_done() {
-            self.placing = None;
+        if !both[1].is_done() {
+            self.placing = Some(Placing::Going(both, since));
         }
         self.post(&event, &points);
         // What the page said meanwhile has its turn: to stop is a command, too.
