@@ -1,7 +1,7 @@
 //! Nearfar: metric learning inside a memory budget, in the browser and natively.
 //!
 //! Modules stand here in the order in which they build on each other: each uses those above it, never one below. The
-//! figure in the README shows the same.
+//! figure in `CONTRIBUTING.md` shows the same.
 //!
 //! # The words of the house
 //!

@@ -9,8 +9,8 @@ import { SMALL, pages, test } from "./playing.mjs";
 import { root } from "./support.mjs";
 
 const on = pages({ webgpu: false });
-// The header that the README recommends to hosts.
-const [, header] = /`Content-Security-Policy: (.*?)`/.exec(readFileSync(path.join(root, "README.md"), "utf8"));
+// The header that docs/publish.md recommends to hosts.
+const [, header] = /`Content-Security-Policy: (.*?)`/.exec(readFileSync(path.join(root, "docs", "publish.md"), "utf8"));
 const guarded = pages({ webgpu: false }, { headers: (name) => (name === "worker.js" ? { "content-security-policy": header } : {}) });
 
 test("the page runs under a policy without exceptions for what stands in its HTML, and for no other host", async () => {
