@@ -1,5 +1,6 @@
-# Two commands: `make serve` opens the playground, `make test` runs every test. `make page` builds what can be published, `make
-# hardware` what measures on another machine's GPU, `make deny` looks at the dependencies. Each installs what is missing first.
+# Two commands: `make serve` opens the playground, `make test` runs every test. `make check` runs the quick ones, `make page` builds
+# what can be published, `make hardware` what measures on another machine's GPU, `make deny` looks at the dependencies. Each installs
+# what is missing first.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -24,7 +25,7 @@ APT := DEBIAN_FRONTEND=noninteractive apt-get
 FUZZ_SECONDS ?= 300
 SOAK_MINUTES ?= 10
 
-.PHONY: serve test page hardware deny fuzz soak faults wasm-target trunk cargo-deny wasm-bindgen wasm-opt esbuild vulkan python browser
+.PHONY: serve test check page hardware deny fuzz soak faults wasm-target trunk cargo-deny wasm-bindgen wasm-opt esbuild vulkan python browser
 
 serve: wasm-target trunk wasm-bindgen
 	trunk serve
@@ -34,13 +35,23 @@ page: wasm-target trunk wasm-bindgen wasm-opt esbuild
 	trunk build --release
 	@node tests/browser/size.mjs dist
 
+# Says how long a part took.
+TIMED = TIMEFORMAT='$@: $(1) took %0lR.'; time
+
 test: wasm-target trunk wasm-bindgen vulkan python browser
-	@mkdir -p target && date +%s > target/.test-started
-	cargo test
-	cargo build --bin nearfar
-	trunk build
-	cd tests/browser && npm test
-	@echo "make test took $$(( ($$(date +%s) - $$(cat target/.test-started)) / 60 )) minutes, tools in place."
+	@$(call TIMED,building the native tests) cargo test --no-run
+	@$(call TIMED,the native tests) cargo test
+	@$(call TIMED,building the page) { cargo build --bin nearfar && trunk build; }
+	@$(call TIMED,the tests in browsers) npm --prefix tests/browser test
+
+# The inner loop, minutes once all was built: format, lints, unit tests, a step on both engines beside PML's, and the page as it was
+# built last, if it was.
+check: vulkan
+	cargo fmt --all --check
+	@$(call TIMED,clippy) cargo clippy -- -D warnings
+	@$(call TIMED,unit tests) cargo test --lib --bins
+	@$(call TIMED,traces and the order of rooms) cargo test --test library -- trace:: graph::
+	@[ ! -d dist ] || [ ! -d tests/browser/node_modules ] || { cd tests/browser && $(call TIMED,a test in a browser) node run.mjs demo; }
 
 # A folder to carry to a machine with a GPU, with a release build of what `run` in it starts there.
 hardware: python

@@ -1,7 +1,7 @@
 //! Nearfar: metric learning inside a memory budget, in the browser and natively.
 //!
-//! Modules stand here in the order in which they build on each other: each uses those above it, never one below. The
-//! figure in `CONTRIBUTING.md` shows the same.
+//! Rooms stand here in the order in which they build on each other: each uses those above it, never one below. The first line of each
+//! is the question that it answers; `CONTRIBUTING.md` has all of them in a table.
 //!
 //! # The words of the house
 //!
@@ -33,242 +33,134 @@
 /// The CPU side of every kernel, a package of its own.
 pub use nearfar_cpu as cpu;
 
-// What everything stands on: refusals, the account of the memory, and the plans that keep to it.
-mod ledger;
-
-mod error;
-
-mod quote;
-
-pub mod order;
-
-mod groups;
-
-mod memory;
-
-mod plan;
-
-mod forecast;
-
-mod working;
-
-// Where kernels run: two sides behind one seam.
-mod device;
-
-pub mod gpu;
-
-pub mod host;
+mod base;
 
 mod engine;
 
-mod pace;
-
-mod tensor_file;
-
-mod checkpoint;
-
 pub mod kernels;
 
-// Settings, and the rules that they name.
-mod rng;
-
-mod miners;
-
-mod losses;
-
-mod samplers;
+mod rules;
 
 pub mod reference;
 
-mod config;
-
-// The chain of a training step.
-mod columns;
-
-mod dataset;
-
-mod scaling;
-
-mod features;
-
-mod copies;
-
-mod survey;
-
-mod batches;
+mod data;
 
 mod model;
 
-mod embeddings;
-
-mod cross_batch_memory;
-
-mod row_pass;
-
-mod mining_pass;
-
-mod optimizer;
-
-mod proxies;
-
-mod boundary;
-
-mod row_weights;
-
-// What it is worth.
-mod student;
-
-mod interval;
-
-mod metrics;
-
-mod unit_rows;
-
-mod by_class;
-
-mod knn;
-
-mod rate;
-
-mod self_test;
-
-mod tuning;
-
-mod evaluation;
-
-mod threshold;
+mod search;
 
 mod mining;
 
-mod triplets;
-
-mod listing;
-
-mod embedder;
-
-mod linear;
-
-mod diagnostics;
-
-mod projection;
-
-mod umap;
-
-// The whole chain, and a run of it.
-mod pml;
-
-mod trainer;
-
-mod verdict;
-mod warnings;
-
-mod recipes;
+mod judge;
 
 mod map;
+
+mod train;
 
 mod run;
 
 mod compare;
 
-mod rows_to_check;
-
 mod take_home;
 
-// What it takes.
-pub mod bench;
+mod speed;
 
+pub use base::order;
+pub use engine::{gpu, host};
+pub use speed::bench;
+
+pub use base::error::{Cure, Error, Result};
+pub use base::forecast::{Forecast, Path, Rate};
+pub use base::ledger::{Bytes, MemoryLedger, OverBudget, Purpose, Reservation};
+#[doc(hidden)]
+pub use base::memory::may_fail;
+pub use base::memory::{reserve, zeros};
+pub use base::plan::{MemoryPlan, PlannedBuffer, Room};
+pub use base::working::Working;
+pub use compare::recipes::Recipe;
 pub use compare::{
     CompareConfig, CompareForecast, CompareProgress, CompareReport, CompareRow, Comparison,
     Contest, Entry, Interval, Preset, RowKind, SeedScore, Standing, TestScore,
 };
-pub use config::{Adam, InitialWeights, Optimizer, Split, Standardize, TrainConfig};
 pub use cpu::Distance;
-pub use cross_batch_memory::MemoryAge;
 #[cfg(target_arch = "wasm32")]
-pub use dataset::BlobRows;
+pub use data::BlobRows;
 #[cfg(feature = "hdf5")]
-pub use dataset::Hdf5File;
+pub use data::Hdf5File;
 #[cfg(feature = "parquet")]
-pub use dataset::ParquetFile;
+pub use data::ParquetFile;
 #[cfg(all(feature = "hdf5", not(target_arch = "wasm32")))]
-pub use dataset::add_embeddings;
+pub use data::add_embeddings;
 #[cfg(any(feature = "hdf5", feature = "parquet"))]
-pub use dataset::is_guarded;
-pub use dataset::{
+pub use data::is_guarded;
+pub use data::survey::Survey;
+pub use data::{
     Choice, ColumnRole, Columns, Dataset, Format, Labelled, Labels, LeftOut, Marks, Missing,
     NamedFile, NpyElement, NpzWriter, Role, RowSource, SAMPLES, STREAM_FROM_BYTES, Shape, Side,
     Sides, Table, TableColumn, TableReader, Texts, group_column, look_alike, matrix_header,
     write_matrix,
 };
 #[cfg(not(target_arch = "wasm32"))]
-pub use dataset::{NpyRows, triplets_header};
-pub use device::{DeviceInfo, EngineChoice, EngineKind, Reason, TileShape};
-pub use diagnostics::{COLLAPSED, Diagnostics};
-pub use embedder::Embedder;
-pub use embeddings::Embeddings;
+pub use data::{NpyRows, triplets_header};
+pub use engine::device::{DeviceInfo, EngineChoice, EngineKind, Reason, TileShape};
 pub use engine::{Commands, DeviceVec, Engine, Workspace};
-pub use error::{Cure, Error, Result};
-pub use evaluation::{EvaluationSpec, Rows, evaluate, evaluate_across, evaluate_nearest};
-pub use forecast::{Forecast, Path, Rate};
-#[cfg(not(target_arch = "wasm32"))]
-pub use knn::search_across;
-pub use knn::{KnnIndex, KnnSpec, Neighbors};
-pub use ledger::{Bytes, MemoryLedger, OverBudget, Purpose, Reservation};
-pub use linear::{LinearFit, LinearMap, LinearOutputs, Unfit};
-pub use listing::{ListingSpec, Windows, checksum, list};
-pub use losses::{
+pub use judge::diagnostics::{COLLAPSED, Diagnostics};
+pub use judge::linear::{LinearFit, LinearMap, LinearOutputs, Unfit};
+pub use judge::verdict::{Compared, Gain};
+pub use map::projection::{Axes, Plane};
+pub use map::umap::{LocalScale, Umap, smooth_knn_dist};
+pub use map::{Map, Pictures};
+pub use mining::listing::{ListingSpec, Windows, checksum, list};
+pub use mining::row_pass::RowWork;
+pub use mining::triplets::Triplets;
+pub use mining::{KeptOfAnchor, Mined, MiningSpec, Pairs, Wanted, mine, mine_into};
+pub use model::cross_batch_memory::MemoryAge;
+pub use model::embedder::Embedder;
+pub use model::embedding_model::{EmbeddingModel, LayerWeights, Tile};
+pub use model::embeddings::Embeddings;
+pub use model::scaling::{Scaling, ScalingKind};
+pub use rules::config::{Adam, InitialWeights, Optimizer, Split, Standardize, TrainConfig};
+pub use rules::losses::{
     ArcFaceLoss, CircleLoss, ContrastiveLoss, CosFaceLoss, GeneralizedLiftedStructureLoss,
     LiftedStructureLoss, Loss, MarginLoss, MultiSimilarityLoss, NcaLoss, NormalizedSoftmaxLoss,
     NtXentLoss, ProxyAnchorLoss, ProxyNcaLoss, SoftTripleLoss, SubCenterArcFaceLoss, SupConLoss,
     TripletMarginLoss,
 };
-pub use map::{Map, Pictures};
-#[doc(hidden)]
-pub use memory::may_fail;
-pub use memory::{reserve, zeros};
-pub use metrics::{ClassMetrics, Metrics, Retrieval, Scores};
-pub use miners::{
+pub use rules::miners::{
     BatchEasyHardMiner, BatchHardMiner, DistanceWeightedMiner, FacenetSemihardMiner, Miner,
     MiningCounts, MultiSimilarityMiner, PairMarginMiner, Strategy, TripletMarginMiner, Tuples,
     TypeOfTriplets,
 };
-pub use mining::{KeptOfAnchor, Mined, MiningSpec, Pairs, Wanted, mine, mine_into};
-pub use model::{EmbeddingModel, LayerWeights, Tile};
-pub use plan::{MemoryPlan, PlannedBuffer, Room};
-pub use pml::pml_bytes;
-pub use projection::{Axes, Plane};
-pub use rate::measure_rate;
-pub use recipes::Recipe;
-pub use row_pass::RowWork;
-pub use rows_to_check::{Confusion, RowsToCheck, Suspect};
+pub use rules::pml::pml_bytes;
+pub use rules::samplers::{
+    ClassBalancedSampler, HierarchicalSampler, MPerClassEpochSampler, MPerClassSampler, Sampler,
+    ShuffledSampler,
+};
+pub use run::warnings::Warning;
 pub use run::{
     Baseline, Checkpoint, DataReport, FullEvaluation, MemoryReport, Origin, Progress, Run,
     RunReport, SavedRun,
 };
-pub use samplers::{
-    ClassBalancedSampler, HierarchicalSampler, MPerClassEpochSampler, MPerClassSampler, Sampler,
-    ShuffledSampler,
+pub use search::evaluation::{EvaluationSpec, Rows, evaluate, evaluate_across, evaluate_nearest};
+#[cfg(not(target_arch = "wasm32"))]
+pub use search::knn::search_across;
+pub use search::knn::{KnnIndex, KnnSpec, Neighbors};
+pub use search::metrics::{ClassMetrics, Metrics, Retrieval, Scores};
+pub use search::rows_to_check::{Confusion, RowsToCheck, Suspect};
+pub use search::threshold::{
+    Curve, PairRates, Threshold, ThresholdConfig, ThresholdReport, ThresholdSpec, find_threshold,
+    find_threshold_across,
 };
-pub use scaling::{Scaling, ScalingKind};
-pub use self_test::{SelfTest, self_test};
-pub use survey::Survey;
+pub use speed::device_speed::{SelfTest, self_test};
+pub use speed::rate::measure_rate;
+pub use speed::tuning::{Tuning, tune};
 #[cfg(not(target_family = "wasm"))]
 pub use take_home::is_history;
 pub use take_home::{
     CHECKPOINT, HISTORY, Head, IMAGINED, Link, Piece, Results, RowsOf, SavedArchive, SideRows,
     Taken, TakenFile, archive, folder, folder_names, link, link_pairs, saved_run,
 };
-pub use threshold::{
-    Curve, PairRates, Threshold, ThresholdConfig, ThresholdReport, ThresholdSpec, find_threshold,
-    find_threshold_across,
-};
-pub use trainer::{
+pub use train::trainer::{
     Evaluation, HardTriplet, HardestTriplets, Neighbour, Neighbourhood, PairHistogram, StepReport,
     StoredMemory, Trainer,
 };
-pub use triplets::Triplets;
-pub use tuning::{Tuning, tune};
-pub use umap::{LocalScale, Umap, smooth_knn_dist};
-pub use verdict::{Compared, Gain};
-pub use warnings::Warning;
-pub use working::Working;

@@ -9,7 +9,7 @@ use crate::kernels::ranks::SEGMENT;
 use crate::kernels::select::{Keep, Selection};
 use crate::kernels::triplet_margin::{Kind, Rule};
 use crate::kernels::weigh::Weighing;
-use crate::losses::Loss;
+use crate::rules::losses::Loss;
 
 /// The inner product.
 pub fn dot(a: &[f64], b: &[f64]) -> f64 {
@@ -631,148 +631,63 @@ pub type PairsOfAnchor = [Vec<PairOfAnchor>; 2];
 /// # Panics
 /// For a loss of triplets, and for one with proxies, which [`proxy_loss`] computes.
 pub fn pair_loss(loss: &Loss, distance: Distance, anchors: &[PairsOfAnchor]) -> f64 {
-    // What PML compares: a similarity, or a distance; and by how much `a` exceeds `b` in the direction of farther.
-    let value = |s: f64| match distance {
-        Distance::Cosine => s,
-        Distance::L2 => (2.0 - 2.0 * s).max(0.0).sqrt(),
-    };
-    let farther = |a: f64, b: f64| match distance {
-        Distance::Cosine => b - a,
-        Distance::L2 => a - b,
-    };
-    let nearness = |pair: &PairOfAnchor| farther(0.0, value(pair.similarity));
-    let log_sum = |exponents: Vec<f64>| -> f64 {
-        let top = exponents.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        let sum: f64 = exponents.iter().map(|x| (x - top).exp()).sum();
-        if exponents.is_empty() {
-            0.0
-        } else {
-            top + sum.ln()
-        }
-    };
-    let of_side = |side: &[PairOfAnchor], of: &dyn Fn(f64) -> f64| -> Vec<f64> {
-        side.iter().map(|pair| of(value(pair.similarity))).collect()
-    };
-    let relu = |x: f64| x.max(0.0);
-    let softplus = |x: f64| relu(x) + (-x.abs()).exp().ln_1p();
-    let mean = |terms: &[(f64, f64)], counted: &dyn Fn(f64) -> bool| -> f64 {
-        let counted = terms.iter().filter(|(term, _)| counted(*term));
-        let (sum, times) = counted.fold((0.0, 0.0), |(sum, all), (term, times)| {
-            (sum + term * times, all + times)
-        });
-        if times == 0.0 { 0.0 } else { sum / times }
-    };
-    let above_zero = |term: f64| term > 0.0;
-    let every = |_: f64| true;
-    let hinges = |side: usize, of: &dyn Fn(f64) -> f64| -> Vec<(f64, f64)> {
-        let pairs = anchors.iter().flat_map(|sides| &sides[side]);
-        pairs
-            .map(|pair| (relu(of(value(pair.similarity))), pair.times))
-            .collect()
-    };
+    let by = By(distance);
     let rows = |of: &dyn Fn(&PairsOfAnchor) -> f64| -> Vec<(f64, f64)> {
         anchors.iter().map(|sides| (of(sides), 1.0)).collect()
     };
     match loss {
         Loss::TripletMargin(_) => panic!("a loss of triplets"),
         Loss::Contrastive(loss) => {
-            let positives = hinges(0, &|d| farther(d, loss.pos_margin));
-            let negatives = hinges(1, &|d| farther(loss.neg_margin, d));
+            let positives = by.hinges(anchors, 0, &|d| by.farther(d, loss.pos_margin));
+            let negatives = by.hinges(anchors, 1, &|d| by.farther(loss.neg_margin, d));
             mean(&positives, &above_zero) + mean(&negatives, &above_zero)
         }
         Loss::Margin(loss) => {
-            let mut terms = hinges(0, &|d| farther(d, loss.beta) + loss.margin);
-            terms.extend(hinges(1, &|d| farther(loss.beta, d) + loss.margin));
+            let positive = |d: f64| by.farther(d, loss.beta) + loss.margin;
+            let negative = |d: f64| by.farther(loss.beta, d) + loss.margin;
+            let mut terms = by.hinges(anchors, 0, &positive);
+            terms.extend(by.hinges(anchors, 1, &negative));
             mean(&terms, &above_zero)
         }
         Loss::MultiSimilarity(loss) => {
             let soft = |side: &[PairOfAnchor], scale: f64, of: &dyn Fn(f64) -> f64| {
-                let mut exponents = of_side(side, &|d| scale * of(d));
+                let mut exponents = by.of_side(side, &|d| scale * of(d));
                 exponents.push(0.0);
                 log_sum(exponents) / scale
             };
             let of = |[positives, negatives]: &PairsOfAnchor| {
-                soft(positives, loss.alpha, &|d| farther(d, loss.base))
-                    + soft(negatives, loss.beta, &|d| farther(loss.base, d))
+                soft(positives, loss.alpha, &|d| by.farther(d, loss.base))
+                    + soft(negatives, loss.beta, &|d| by.farther(loss.base, d))
             };
             mean(&rows(&of), &every)
         }
-        Loss::NtXent(loss) => {
-            let mut terms = Vec::new();
-            for [positives, negatives] in anchors {
-                for positive in positives {
-                    let own = nearness(positive) / loss.temperature;
-                    let others = negatives.iter().map(|negative| {
-                        let x = nearness(negative) / loss.temperature;
-                        negative.times * (x - own).exp()
-                    });
-                    terms.push((others.sum::<f64>().ln_1p(), positive.times));
-                }
-            }
-            mean(&terms, &every)
-        }
+        Loss::NtXent(loss) => by.nt_xent(anchors, loss.temperature),
         Loss::SupCon(loss) => {
             if anchors.iter().all(|[_, negatives]| negatives.is_empty()) {
                 return 0.0;
             }
-            let of = |[positives, negatives]: &PairsOfAnchor| {
-                let exponent = |pair: &PairOfAnchor| nearness(pair) / loss.temperature;
-                let all = log_sum(positives.iter().chain(negatives).map(exponent).collect());
-                let sum: f64 = positives.iter().map(exponent).sum();
-                if positives.is_empty() {
-                    0.0
-                } else {
-                    all - sum / positives.len() as f64
-                }
-            };
-            mean(&rows(&of), &above_zero)
+            mean(
+                &rows(&|sides| by.sup_con(sides, loss.temperature)),
+                &above_zero,
+            )
         }
-        Loss::Circle(loss) => {
-            let of = |[positives, negatives]: &PairsOfAnchor| {
-                if positives.is_empty() || negatives.is_empty() {
-                    return 0.0;
-                }
-                let (m, gamma) = (loss.m, loss.gamma);
-                let of_positive = |pair: &PairOfAnchor| {
-                    -gamma * relu(1.0 + m - pair.held) * (pair.similarity - (1.0 - m))
-                };
-                let of_negative =
-                    |pair: &PairOfAnchor| gamma * relu(pair.held + m) * (pair.similarity - m);
-                let positives = log_sum(positives.iter().map(of_positive).collect());
-                let negatives = log_sum(negatives.iter().map(of_negative).collect());
-                softplus(positives + negatives)
-            };
-            mean(&rows(&of), &above_zero)
-        }
+        Loss::Circle(loss) => mean(
+            &rows(&|sides| circle(sides, loss.m, loss.gamma)),
+            &above_zero,
+        ),
         Loss::GeneralizedLiftedStructure(loss) => {
             let of = |[positives, negatives]: &PairsOfAnchor| {
-                let positives = log_sum(of_side(positives, &|d| farther(d, loss.pos_margin)));
-                let negatives = log_sum(of_side(negatives, &|d| farther(loss.neg_margin, d)));
-                relu(positives + negatives)
+                let positives = by.of_side(positives, &|d| by.farther(d, loss.pos_margin));
+                let negatives = by.of_side(negatives, &|d| by.farther(loss.neg_margin, d));
+                relu(log_sum(positives) + log_sum(negatives))
             };
             mean(&rows(&of), &every)
         }
         Loss::LiftedStructure(loss) => {
-            if anchors.iter().all(|[_, negatives]| negatives.is_empty()) {
-                return 0.0;
-            }
-            let mut terms = Vec::new();
-            for (anchor, [positives, _]) in anchors.iter().enumerate() {
-                for positive in positives {
-                    let both = std::iter::once(anchor).chain(positive.other);
-                    let negatives = both.flat_map(|row| &anchors[row][1]);
-                    let sum: f64 = negatives
-                        .map(|n| n.times * farther(loss.neg_margin, value(n.similarity)).exp())
-                        .sum();
-                    let log = if sum > 0.0 { sum.ln() } else { 0.0 };
-                    let lost = relu(farther(value(positive.similarity), loss.pos_margin) + log);
-                    terms.push((lost * lost / 2.0, positive.times));
-                }
-            }
-            mean(&terms, &every)
+            by.lifted_structure(anchors, [loss.pos_margin, loss.neg_margin])
         }
         Loss::Nca(loss) => {
-            let exponent = |pair: &PairOfAnchor| loss.softmax_scale * nearness(pair);
+            let exponent = |pair: &PairOfAnchor| loss.softmax_scale * by.nearness(pair);
             let of = |[positives, negatives]: &PairsOfAnchor| {
                 let all = positives.iter().chain(negatives).map(exponent).collect();
                 log_sum(all) - log_sum(positives.iter().map(exponent).collect())
@@ -785,6 +700,147 @@ pub fn pair_loss(loss: &Loss, distance: Distance, anchors: &[PairsOfAnchor]) -> 
         }
         loss => panic!("{loss:?} learns proxies"),
     }
+}
+
+/// What PML compares: a similarity, or a distance.
+#[derive(Clone, Copy)]
+struct By(Distance);
+
+impl By {
+    fn value(self, similarity: f64) -> f64 {
+        match self.0 {
+            Distance::Cosine => similarity,
+            Distance::L2 => (2.0 - 2.0 * similarity).max(0.0).sqrt(),
+        }
+    }
+
+    /// By how much `a` exceeds `b` in the direction of farther.
+    fn farther(self, a: f64, b: f64) -> f64 {
+        match self.0 {
+            Distance::Cosine => b - a,
+            Distance::L2 => a - b,
+        }
+    }
+
+    fn nearness(self, pair: &PairOfAnchor) -> f64 {
+        self.farther(0.0, self.value(pair.similarity))
+    }
+
+    fn of_side(self, side: &[PairOfAnchor], of: &dyn Fn(f64) -> f64) -> Vec<f64> {
+        let values = side.iter().map(|pair| self.value(pair.similarity));
+        values.map(of).collect()
+    }
+
+    /// The part above zero of each pair of a side, and how often it counts.
+    fn hinges(
+        self,
+        anchors: &[PairsOfAnchor],
+        side: usize,
+        of: &dyn Fn(f64) -> f64,
+    ) -> Vec<(f64, f64)> {
+        let pairs = anchors.iter().flat_map(|sides| &sides[side]);
+        let hinge = |pair: &PairOfAnchor| relu(of(self.value(pair.similarity)));
+        pairs.map(|pair| (hinge(pair), pair.times)).collect()
+    }
+
+    fn nt_xent(self, anchors: &[PairsOfAnchor], temperature: f64) -> f64 {
+        let mut terms = Vec::new();
+        for [positives, negatives] in anchors {
+            for positive in positives {
+                let own = self.nearness(positive) / temperature;
+                let others = negatives.iter().map(|negative| {
+                    let x = self.nearness(negative) / temperature;
+                    negative.times * (x - own).exp()
+                });
+                terms.push((others.sum::<f64>().ln_1p(), positive.times));
+            }
+        }
+        mean(&terms, &every)
+    }
+
+    fn sup_con(self, [positives, negatives]: &PairsOfAnchor, temperature: f64) -> f64 {
+        let exponent = |pair: &PairOfAnchor| self.nearness(pair) / temperature;
+        let all = log_sum(positives.iter().chain(negatives).map(exponent).collect());
+        let sum: f64 = positives.iter().map(exponent).sum();
+        if positives.is_empty() {
+            0.0
+        } else {
+            all - sum / positives.len() as f64
+        }
+    }
+
+    fn lifted_structure(
+        self,
+        anchors: &[PairsOfAnchor],
+        [pos_margin, neg_margin]: [f64; 2],
+    ) -> f64 {
+        if anchors.iter().all(|[_, negatives]| negatives.is_empty()) {
+            return 0.0;
+        }
+        let mut terms = Vec::new();
+        for (anchor, [positives, _]) in anchors.iter().enumerate() {
+            for positive in positives {
+                let both = std::iter::once(anchor).chain(positive.other);
+                let negatives = both.flat_map(|row| &anchors[row][1]);
+                let sum: f64 = negatives
+                    .map(|n| n.times * self.farther(neg_margin, self.value(n.similarity)).exp())
+                    .sum();
+                let log = if sum > 0.0 { sum.ln() } else { 0.0 };
+                let value = self.value(positive.similarity);
+                let lost = relu(self.farther(value, pos_margin) + log);
+                terms.push((lost * lost / 2.0, positive.times));
+            }
+        }
+        mean(&terms, &every)
+    }
+}
+
+fn circle([positives, negatives]: &PairsOfAnchor, m: f64, gamma: f64) -> f64 {
+    if positives.is_empty() || negatives.is_empty() {
+        return 0.0;
+    }
+    let of_positive =
+        |pair: &PairOfAnchor| -gamma * relu(1.0 + m - pair.held) * (pair.similarity - (1.0 - m));
+    let of_negative = |pair: &PairOfAnchor| gamma * relu(pair.held + m) * (pair.similarity - m);
+    let positives = log_sum(positives.iter().map(of_positive).collect());
+    let negatives = log_sum(negatives.iter().map(of_negative).collect());
+    softplus(positives + negatives)
+}
+
+fn relu(x: f64) -> f64 {
+    x.max(0.0)
+}
+
+fn softplus(x: f64) -> f64 {
+    relu(x) + (-x.abs()).exp().ln_1p()
+}
+
+/// 0 of none.
+fn log_sum(exponents: Vec<f64>) -> f64 {
+    let top = exponents.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let sum: f64 = exponents.iter().map(|x| (x - top).exp()).sum();
+    if exponents.is_empty() {
+        0.0
+    } else {
+        top + sum.ln()
+    }
+}
+
+/// The mean of the terms that are counted, each as often as it says.
+fn mean(terms: &[(f64, f64)], counted: &dyn Fn(f64) -> bool) -> f64 {
+    let counted = terms.iter().filter(|(term, _)| counted(*term));
+    let (sum, times) = counted.fold((0.0, 0.0), |(sum, all), (term, times)| {
+        (sum + term * times, all + times)
+    });
+    if times == 0.0 { 0.0 } else { sum / times }
+}
+
+fn above_zero(term: f64) -> bool {
+    term > 0.0
+}
+
+fn every(_: f64) -> bool {
+    true
 }
 
 /// A loss with proxies, as PML writes it: `similarities[row][class]` are those of a row with the proxies of a class. `held`: the

@@ -2,14 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::{Split, TrainConfig};
-use crate::dataset::{Dataset, Side, Sides};
-use crate::error::{Error, Result};
-use crate::losses::Loss;
-use crate::order;
-use crate::quote::quoted;
-use crate::recipes::{Recipe, with_rows_of_few_classes};
-use crate::samplers::Sampler;
+use crate::base::error::{Error, Result};
+use crate::base::order;
+use crate::base::quote::quoted;
+use crate::compare::recipes::{Recipe, with_rows_of_few_classes};
+use crate::data::{Dataset, Side, Sides};
+use crate::rules::config::{Split, TrainConfig};
+use crate::rules::losses::Loss;
+use crate::rules::samplers::Sampler;
 
 /// Entries at most.
 const MOST_ENTRIES: usize = 256;

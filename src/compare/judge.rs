@@ -19,8 +19,8 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::metrics::QueryScore;
-use crate::student::upper_quantile;
+use crate::base::student::upper_quantile;
+use crate::search::metrics::QueryScore;
 
 /// How often a comparison may call anything clear that is none.
 const ERROR: f64 = 0.05;
@@ -255,7 +255,7 @@ impl<'a> Judge<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rng::{self, Rng};
+    use crate::base::rng::{self, Rng};
 
     use rand::RngExt as _;
 

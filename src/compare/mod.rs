@@ -5,6 +5,8 @@
 //! [`judge`] says how. The test side is looked at once, at the end, for the best row alone. Seeds are taken in turn: the first of
 //! every entry, then the second, so that a comparison which is stopped has compared like with like.
 
+pub(crate) mod recipes;
+
 mod contest;
 mod judge;
 mod report;
@@ -21,16 +23,16 @@ pub use contest::{CompareConfig, Contest, Entry, Preset};
 pub use judge::Interval;
 pub use report::{CompareReport, CompareRow, RowKind, SeedScore, Standing, TestScore};
 
-use crate::by_class::class_counts;
-use crate::config::{InitialWeights, TrainConfig};
-use crate::dataset::{Dataset, Side};
+use crate::base::error::{Error, Result};
+use crate::base::forecast::Rate;
+use crate::base::order;
+use crate::base::plan::Room;
+use crate::data::by_class::class_counts;
+use crate::data::{Dataset, Side};
 use crate::engine::Engine;
-use crate::error::{Error, Result};
-use crate::forecast::Rate;
-use crate::metrics::Judged;
-use crate::order;
-use crate::plan::Room;
-use crate::trainer::{Map, Part, Trainer};
+use crate::rules::config::{InitialWeights, TrainConfig};
+use crate::search::metrics::Judged;
+use crate::train::trainer::{Map, Part, Trainer};
 use contest::of_entry;
 use judge::Queries;
 use row::{Row, Scored};

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::judge::Interval;
-use crate::ledger::Bytes;
-use crate::metrics::Metrics;
+use crate::base::ledger::Bytes;
+use crate::search::metrics::Metrics;
 
 /// The leaderboard so far.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

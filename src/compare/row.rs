@@ -5,10 +5,10 @@ use std::cmp::Ordering;
 use super::contest::Entry;
 use super::judge::{Found, Judge, Queries};
 use super::report::{CompareRow, RowKind, SeedScore, Standing};
-use crate::config::TrainConfig;
-use crate::metrics::{Metrics, QueryScore};
-use crate::model::LayerWeights;
-use crate::order as sorting;
+use crate::base::order as sorting;
+use crate::model::embedding_model::LayerWeights;
+use crate::rules::config::TrainConfig;
+use crate::search::metrics::{Metrics, QueryScore};
 
 /// What tells a run from others, and is no setting of an entry.
 const NO_SETTINGS: [&str; 3] = ["seed", "data_seed", "budget_bytes"];

@@ -12,7 +12,6 @@ pub mod hardest;
 pub mod knn;
 pub mod normalize;
 pub mod optimizer;
-#[cfg(not(target_arch = "wasm32"))]
 pub mod pair_counts;
 pub mod parallel;
 pub mod peaks;

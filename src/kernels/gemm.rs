@@ -6,8 +6,8 @@ use super::tile::Shape;
 use super::{Access, Kernel, groups_for, index, vec4s, wgsl::wgsl};
 use crate::cpu;
 pub use crate::cpu::gemm::Layer;
+use crate::engine::gpu::Binding;
 use crate::engine::{Commands, DeviceVec};
-use crate::gpu::Binding;
 
 const SOURCE: &[&str] = wgsl!("gemm.wgsl");
 

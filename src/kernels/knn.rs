@@ -8,9 +8,9 @@ use super::tile::{self, Shape};
 use super::{Access, Kernel, index, vec4s, wgsl::wgsl};
 use crate::cpu;
 pub use crate::cpu::knn::{Asked, MOST_KEPT, NOTHING, Search, VISIT};
-use crate::device::DeviceInfo;
+use crate::engine::device::DeviceInfo;
+use crate::engine::gpu::{Binding, GpuCommands};
 use crate::engine::{Commands, DeviceVec};
-use crate::gpu::{Binding, GpuCommands};
 
 const SOURCE: &[&str] = wgsl!("knn.wgsl", "tile.wgsl");
 

@@ -28,9 +28,9 @@ pub mod triplets;
 pub mod weigh;
 mod wgsl;
 
-use crate::device::DeviceInfo;
-pub use crate::gpu::{Access, Kernel};
-use crate::gpu::{GpuCommands, NARROW};
+use crate::engine::device::DeviceInfo;
+pub use crate::engine::gpu::{Access, Kernel};
+use crate::engine::gpu::{GpuCommands, NARROW};
 
 /// Every kernel there is.
 pub static ALL: &[&Kernel] = &[

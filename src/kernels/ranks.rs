@@ -9,8 +9,8 @@ use super::{Access, Kernel, MOST_STEPS, groups_for, index, vec4s, wgsl::wgsl};
 use crate::cpu;
 pub use crate::cpu::SEGMENT;
 pub use crate::cpu::ranks::{Block, LabelBits, NO_ID, Row};
+use crate::engine::gpu::{Binding, GpuCommands};
 use crate::engine::{Commands, DeviceVec};
-use crate::gpu::{Binding, GpuCommands};
 
 const SOURCE: &[&str] = wgsl!("ranks.wgsl", "tile.wgsl");
 

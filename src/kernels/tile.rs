@@ -1,8 +1,8 @@
 //! Two ways to cut the product of a block's rows with the references into workgroups; both give the same bits.
 
 use super::Kernel;
-use crate::device::DeviceInfo;
-pub use crate::device::TileShape as Shape;
+use crate::engine::device::DeviceInfo;
+pub use crate::engine::device::TileShape as Shape;
 
 /// Bytes of workgroup memory that [`Shape::Tile`] takes.
 pub(super) const WORKGROUP_BYTES: u32 = 12 << 10;

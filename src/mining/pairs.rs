@@ -1,11 +1,11 @@
 //! [`Pairs`]: what a miner keeps, written down as PML's four index arrays. Lives on the host: a list is as long as it is,
 //! so what may be long goes to a sink anchor by anchor.
 
+use crate::base::error::Result;
 use crate::cpu::Distance;
 use crate::engine::Engine;
-use crate::error::Result;
 use crate::kernels::ranks::Row;
-use crate::row_pass::RowPass;
+use crate::mining::row_pass::RowPass;
 
 /// Pairs of an anchor and a positive, and of an anchor and a negative: PML's `(a1, p, a2, n)`.
 ///

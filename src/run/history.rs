@@ -6,10 +6,10 @@ use std::fmt::{self, Formatter};
 use serde::Deserializer;
 use serde::de::{self, SeqAccess, Visitor};
 
-use crate::error::Result;
-use crate::memory::reserve;
-use crate::miners::MiningCounts;
-use crate::trainer::{Evaluation, StepReport};
+use crate::base::error::Result;
+use crate::base::memory::reserve;
+use crate::rules::miners::MiningCounts;
+use crate::train::trainer::{Evaluation, StepReport};
 
 /// Steps that are kept at most, and one.
 const MOST_STEPS: u64 = 16_384;
@@ -154,7 +154,7 @@ impl<T> Thinned<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::diagnostics::Diagnostics;
+    use crate::judge::diagnostics::Diagnostics;
 
     #[test]
     fn a_run_holds_the_room_of_its_steps_from_the_start() {

@@ -1,7 +1,7 @@
 //! What is read of a run, held to what a run can come to: a checkpoint or a history may be from anywhere, and what it says is shown.
 
-use crate::metrics::{Metrics, Scores};
-use crate::trainer::{Evaluation, StepReport};
+use crate::search::metrics::{Metrics, Scores};
+use crate::train::trainer::{Evaluation, StepReport};
 
 use super::RunReport;
 

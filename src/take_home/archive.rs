@@ -11,10 +11,10 @@ use zip::{CompressionMethod, ZipArchive, ZipWriter};
 
 use super::results::HEAD;
 use super::{CHECKPOINT, TakenFile};
-use crate::dataset::NamedFile;
-use crate::error::{Error, Result};
-use crate::memory::reserve;
-use crate::quote::said;
+use crate::base::error::{Error, Result};
+use crate::base::memory::reserve;
+use crate::base::quote::said;
+use crate::data::NamedFile;
 
 /// How many times smaller than its content a file may be in an archive, beyond [`SMALL_BYTES`]. Ours are as they are, and what
 /// another program packs again does not get smaller than that.

@@ -3,10 +3,10 @@
 use std::io::Cursor;
 
 use super::SideRows;
-use crate::dataset::{NpyElement, NpzWriter, Sides, array_header};
-use crate::error::Result;
-use crate::knn::Neighbors;
-use crate::trainer::StoredMemory;
+use crate::base::error::Result;
+use crate::data::{NpyElement, NpzWriter, Sides, array_header};
+use crate::search::knn::Neighbors;
+use crate::train::trainer::StoredMemory;
 
 /// Neighbours of each row that are taken home, at most.
 pub(super) const NEIGHBOURS: usize = 10;

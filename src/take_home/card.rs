@@ -3,10 +3,10 @@
 use super::head::Head;
 use super::results::{Results, data_name};
 use super::text::markdown;
-use crate::ledger::Bytes;
-use crate::metrics::Metrics;
+use crate::base::ledger::Bytes;
+use crate::judge::verdict::{Compared, Gain};
 use crate::run::RunReport;
-use crate::verdict::{Compared, Gain};
+use crate::search::metrics::Metrics;
 
 /// Scores of one map on the sides that were scored.
 pub(super) struct ScoreLine {

@@ -2,9 +2,9 @@
 
 use super::TakenFile;
 use super::svg::{self, Line};
-use crate::metrics::Metrics;
 use crate::run::RunReport;
-use crate::trainer::{Evaluation, StepReport};
+use crate::search::metrics::Metrics;
+use crate::train::trainer::{Evaluation, StepReport};
 
 /// A chart.
 pub(super) struct Chart {

@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use super::{SideRows, TakenFile, pretty, text};
-use crate::dataset::{Dataset, write_matrix};
-use crate::rows_to_check::RowsToCheck;
+use crate::data::{Dataset, write_matrix};
+use crate::search::rows_to_check::RowsToCheck;
 
 /// The matrix alone.
 pub(super) fn npy(rows: &SideRows) -> TakenFile {
@@ -124,7 +124,7 @@ pub(super) fn projector(rows: &SideRows) -> Vec<TakenFile> {
 pub(super) mod tests {
     use super::super::RowsOf;
     use super::*;
-    use crate::embeddings::Embeddings;
+    use crate::model::embeddings::Embeddings;
 
     /// Two rows whose labels are a formula and markup over two lines.
     pub(crate) fn small() -> SideRows {

@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 use safetensors::{Dtype, SafeTensors};
 use serde_json::json;
 
+use crate::base::error::{Error, Result};
+use crate::base::quote::said;
 use crate::cpu::Distance;
-use crate::dataset::NamedFile;
-use crate::embedder::Embedder;
-use crate::error::{Error, Result};
-use crate::model::LayerWeights;
-use crate::quote::said;
-use crate::tensor_file::header;
+use crate::data::NamedFile;
+use crate::engine::tensor_file::header;
+use crate::model::embedder::Embedder;
+use crate::model::embedding_model::LayerWeights;
 
 /// Where the file's metadata holds the names of the features, as a JSON list.
 const FEATURES: &str = "features";

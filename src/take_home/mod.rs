@@ -36,8 +36,8 @@ pub use results::{HISTORY, Results, RowsOf, SideRows};
 pub use settings::{IMAGINED, Link, link, link_pairs};
 pub use taken::Taken;
 
-use crate::dataset::{Dataset, Shape, Side};
-use crate::error::{Error, Result};
+use crate::base::error::{Error, Result};
+use crate::data::{Dataset, Shape, Side};
 
 /// The name of a saved run among the files that it leaves.
 pub const CHECKPOINT: &str = "checkpoint.bin";

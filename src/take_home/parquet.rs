@@ -11,7 +11,7 @@ use parquet::file::writer::{
 use parquet::schema::parser::parse_message_type;
 
 use super::{SideRows, TakenFile};
-use crate::error::{Error, Result};
+use crate::base::error::{Error, Result};
 
 const SCHEMA: &str = "message rows {
     required int64 row;
@@ -84,7 +84,7 @@ mod tests {
     use super::super::embeddings;
     use super::super::results::tests::small;
     use super::*;
-    use crate::dataset::{Choice, Labelled, NamedFile};
+    use crate::data::{Choice, Labelled, NamedFile};
 
     #[test]
     fn embeddings_are_read_back_as_they_were() {

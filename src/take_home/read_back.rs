@@ -4,9 +4,9 @@ use safetensors::SafeTensors;
 use serde::de::IgnoredAny;
 
 use super::{CHECKPOINT, Head, TakenFile, onnx, results};
-use crate::checkpoint;
-use crate::dataset::NamedFile;
-use crate::error::{Error, Result};
+use crate::base::error::{Error, Result};
+use crate::data::NamedFile;
+use crate::engine::checkpoint;
 
 /// Reads one file back, by what its name says it is.
 ///
@@ -45,7 +45,7 @@ pub(super) fn check(file: &TakenFile) -> Result<()> {
 mod tests {
     use super::*;
     use crate::cpu::Distance;
-    use crate::model::LayerWeights;
+    use crate::model::embedding_model::LayerWeights;
 
     #[test]
     fn a_head_that_embed_would_refuse_is_not_written() {

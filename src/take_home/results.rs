@@ -6,15 +6,15 @@ use serde::{Deserialize, Serialize};
 
 use super::head::Head;
 use super::{CHECKPOINT, Taken, arrays, embeddings};
-use crate::dataset::npy;
-use crate::dataset::{LeftOut, NamedFile, SAMPLES, Side, Sides};
-use crate::embeddings::Embeddings;
-use crate::error::{Error, Result};
-use crate::knn::Neighbors;
-use crate::order;
-use crate::quote::said;
-use crate::rows_to_check::RowsToCheck;
+use crate::base::error::{Error, Result};
+use crate::base::order;
+use crate::base::quote::said;
+use crate::data::npy;
+use crate::data::{LeftOut, NamedFile, SAMPLES, Side, Sides};
+use crate::model::embeddings::Embeddings;
 use crate::run::RunReport;
+use crate::search::knn::Neighbors;
+use crate::search::rows_to_check::RowsToCheck;
 
 /// The names of files that results are read from again.
 pub const HISTORY: &str = "history.json";
@@ -311,11 +311,11 @@ pub(super) fn is_sample(name: &str) -> bool {
 pub(super) mod tests {
     use super::super::head;
     use super::*;
-    use crate::config::TrainConfig;
-    use crate::metrics::{Metrics, Scores};
+    use crate::judge::verdict::{Compared, Gain};
+    use crate::rules::config::TrainConfig;
     use crate::run::{Baseline, DataReport, MemoryReport};
-    use crate::trainer::{Evaluation, StepReport};
-    use crate::verdict::{Compared, Gain};
+    use crate::search::metrics::{Metrics, Scores};
+    use crate::train::trainer::{Evaluation, StepReport};
 
     /// A run of two steps, on a file whose name and notes are markup.
     pub(crate) fn small_report() -> RunReport {

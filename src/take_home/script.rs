@@ -7,13 +7,13 @@ use serde_json::{Map, Value};
 
 use super::results::{DATA, Results, data_name};
 use super::text::python;
-use crate::config::{Adam, InitialWeights, Optimizer, TrainConfig};
+use crate::base::error::{Error, Result};
 use crate::cpu::Distance;
-use crate::error::{Error, Result};
-use crate::losses::Loss;
-use crate::miners::Miner;
-use crate::samplers::Sampler;
-use crate::scaling::ScalingKind;
+use crate::model::scaling::ScalingKind;
+use crate::rules::config::{Adam, InitialWeights, Optimizer, TrainConfig};
+use crate::rules::losses::Loss;
+use crate::rules::miners::Miner;
+use crate::rules::samplers::Sampler;
 
 const TEMPLATE: &str = include_str!("train.py");
 

@@ -1,10 +1,10 @@
 //! The settings of a run as the page's link carries them, `#data=digits&memory_size=0`: only what differs from the data's defaults.
 //! Data from a file is named, `data=file:trees.csv`: a link cannot carry it.
 
-use crate::config::TrainConfig;
-use crate::dataset::SAMPLES;
-use crate::device::EngineKind;
-use crate::quote::quoted;
+use crate::base::quote::quoted;
+use crate::data::SAMPLES;
+use crate::engine::device::EngineKind;
+use crate::rules::config::TrainConfig;
 
 /// How a link names a sample of the library, and a file, which it cannot carry.
 const SAMPLE: &str = "sample:";

@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 
 use super::arrays::{self, NEIGHBOURS};
 use super::results::{RowsOf, SideRows, is_sample};
-use crate::embeddings::Embeddings;
+use crate::base::error::{Error, Result};
 use crate::engine::Engine;
-use crate::error::{Error, Result};
-use crate::knn::{KnnIndex, Neighbors};
-use crate::model::LayerWeights;
+use crate::model::embedding_model::LayerWeights;
+use crate::model::embeddings::Embeddings;
 use crate::run::{Origin, Run, RunReport};
-use crate::trainer::StoredMemory;
+use crate::search::knn::{KnnIndex, Neighbors};
+use crate::train::trainer::StoredMemory;
 
 /// What a run gives to be taken home.
 #[derive(Clone, Debug)]
@@ -262,7 +262,7 @@ impl SideRows {
                 self.of.words()
             )));
         }
-        let rows = crate::dataset::RowSource::Memory {
+        let rows = crate::data::RowSource::Memory {
             values: self.embeddings.values.clone(),
             dim: self.embeddings.dim,
         };

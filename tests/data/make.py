@@ -1,4 +1,4 @@
-"""Writes the small files that tests/cli.rs and tests/browser read, as NumPy and pandas users save them.
+"""Writes the small files that tests/command_line/cli.rs and tests/browser read, as NumPy and pandas users save them.
 
 usage: pip install numpy==2.4.6 pandas==2.3.3 pyarrow==26.0.1 safetensors==0.8.0 anndata==0.12.19 && python make.py
 """

@@ -4,7 +4,7 @@ Two miners choose: `facenet-semihard`, which PML has not, takes of every positiv
 the farthest of all; `distance-weighted` draws by the weights of PML's DistanceWeightedMiner, with Nearfar's random numbers.
 Their triplets go to PML's losses as `indices_tuple`, in float64: to losses of pairs and of triplets, against the rows
 themselves or against constants, and as weights of the rows to losses that look at all rows. Every set is decided: no margin is
-met closer than 1e-5, and no draw is that close to another. tests/pml_losses.rs and tests/pml_proxies.rs repeat them.
+met closer than 1e-5, and no draw is that close to another. tests/library/pml_losses.rs and tests/library/pml_proxies.rs repeat them.
 
 A triplet that comes again counts again, but for losses that PML builds on masks.
 

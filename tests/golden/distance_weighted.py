@@ -1,6 +1,6 @@
 """Writes distance_weighted.json: the weights with which pytorch-metric-learning's DistanceWeightedMiner draws negatives.
 
-Rows are those of f32, computed with in f64. tests/triplets.rs weighs the same.
+Rows are those of f32, computed with in f64. tests/library/triplets.rs weighs the same.
 
 usage: pip install torch==2.15.0 pytorch-metric-learning==2.9.0 numpy==2.4.6 && python distance_weighted.py
 """

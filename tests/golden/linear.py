@@ -4,7 +4,7 @@ Each case is a data set (or the name of a sample), the rows to fit to, how many 
 cosine of each two of these, in the order of their pairs. scikit-learn's LinearDiscriminantAnalysis shrinks each class by
 itself; here its parts do it once, of all classes together: sklearn.covariance.ledoit_wolf of the residuals within
 classes, standardised as its covariances are, and scipy.linalg.eigh, which scales directions to unit variance within
-classes. The mean of the rows fitted to is taken off first, so that cosines have an origin. tests/linear.rs repeats them.
+classes. The mean of the rows fitted to is taken off first, so that cosines have an origin. tests/library/linear.rs repeats them.
 
 usage: pip install numpy==2.4.6 scipy==1.17.1 scikit-learn==1.9.1 && python linear.py
 """

@@ -2,7 +2,7 @@
 
 For every loss 24 sets of rows with arguments of their own, in float64, with a miner or without, against each other or against
 rows that are constants, by similarity or by distance where PML allows both. Every set is decided: no margin of loss or miner
-is met closer than 1e-5. The pairs that the loss is given, and how often each, stand beside them. tests/pml_losses.rs repeats
+is met closer than 1e-5. The pairs that the loss is given, and how often each, stand beside them. tests/library/pml_losses.rs repeats
 them.
 
 PML gives 0 to a batch with at most one positive and one negative pair, whatever they cost; such sets are left out.

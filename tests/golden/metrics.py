@@ -1,6 +1,6 @@
 """Writes metrics.json: what pytorch-metric-learning's AccuracyCalculator says of random rows, whole and by class.
 
-Rows are unit and no two similarities of a query tie; some labels have one row. tests/metrics.rs scores the same rows.
+Rows are unit and no two similarities of a query tie; some labels have one row. tests/library/metrics.rs scores the same rows.
 
 usage: pip install torch==2.15.0 pytorch-metric-learning==2.9.0 numpy==2.4.6 && python metrics.py
 """

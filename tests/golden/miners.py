@@ -3,7 +3,7 @@
 300 sets of rows, each mined by every miner with arguments of its own, in float64. Half of the sets are rows of +-1 in 4 or
 16 dimensions: unit rows and similarities are exact, ties and bounds that are met included. In the other half no decision
 comes closer than 1e-5 to its bound. Every third set is compared by distance, the others by similarity.
-tests/pml_miners.rs repeats them.
+tests/library/pml_miners.rs repeats them.
 
 Numbers of rows, labels and values of rows are written as one character each, 0 to 61 (values less 30); what is kept is
 written anchor by anchor, with dots between, in PML's order. A run is: arguments of the miner, which stand in the order of

@@ -3,7 +3,7 @@
 For NCA and lifted structure 24 sets of rows with arguments of their own, for the margin loss 8, in float64. NCA takes every
 pair, no miner; a row without a positive costs nothing and does not count. Lifted structure compares rows of one batch only.
 The margin loss has one beta for all classes, nu 0, and one field more: the gradient of beta. Every set is decided: no margin
-of loss or miner is met closer than 1e-5. Fields as in losses.json. tests/pml_losses.rs repeats them.
+of loss or miner is met closer than 1e-5. Fields as in losses.json. tests/library/pml_losses.rs repeats them.
 
 Left out are sets of which PML makes nothing: for NCA no row with a positive, which is not a number; for the others at most one
 positive and one negative pair, or no triplet, which is 0.

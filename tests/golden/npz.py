@@ -1,6 +1,6 @@
 """Writes neighbours.npz, arrays as NumPy itself stores them, or reads files that hold the same arrays.
 
-tests/npz.rs writes these arrays and compares its members with NumPy's, byte for byte.
+tests/library/npz.rs writes these arrays and compares its members with NumPy's, byte for byte.
 
 usage: pip install numpy==2.4.6 && python npz.py            writes neighbours.npz
        python npz.py FILE.npz ...                           reads what others wrote, and says whether it is the same

@@ -1,6 +1,6 @@
 """Writes threshold.json: what scikit-learn's roc_curve, det_curve and roc_auc_score say of the pairs of random rows.
 
-A case has rows to fit on and rows to test on: of the same classes, or of others. tests/threshold.rs counts the same pairs.
+A case has rows to fit on and rows to test on: of the same classes, or of others. tests/library/threshold.rs counts the same pairs.
 
 usage: pip install scikit-learn==1.9.1 numpy==2.4.6 && python threshold.py
 """

@@ -1,7 +1,7 @@
 """Writes trace.json: ten training steps as torch and pytorch-metric-learning take them, on given weights and batches.
 
 Each case is a small model with its data, its first weights, the rows of every batch, and after every step the loss and
-the triplets that were mined; at the end the weights. tests/trace.rs repeats them.
+the triplets that were mined; at the end the weights. tests/library/trace.rs repeats them.
 
 usage: pip install torch==2.15.0 pytorch-metric-learning==2.9.0 numpy==2.4.6 && python trace.py
 """

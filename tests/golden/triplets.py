@@ -1,7 +1,7 @@
 """Writes triplets.json: the triplets that pytorch-metric-learning lists and mines, in its order.
 
 Both of its ways to list all of them are asked, and must agree. Rows of the miner's cases have no triplet within 1e-5 of
-a bound. tests/triplets.rs lists the same.
+a bound. tests/library/triplets.rs lists the same.
 
 usage: pip install torch==2.15.0 pytorch-metric-learning==2.9.0 numpy==2.4.6 && python triplets.py
 """

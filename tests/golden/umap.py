@@ -11,7 +11,7 @@ first neighbour: here it stands before the others, so that 15 others add up to l
 - points of a small graph after the first epochs (optimize_layout_euclidean), without negative samples, which are drawn. Later
   epochs tell nothing: pulls at full rate overshoot, and ten epochs make units of what was 1e-4.
 
-tests/umap.rs repeats them.
+tests/library/umap.rs repeats them.
 
 usage: pip install numpy==2.4.6 scipy==1.18.1 scikit-learn==1.9.1 numba==0.68.1 umap-learn==0.5.12 && python umap.py
 """

@@ -1,4 +1,4 @@
-"""torch, and faiss where it is installed, on the work that `bench` was timed on: the rows of `src/bench/rows.rs`.
+"""torch, and faiss where it is installed, on the work that `bench` was timed on: the rows of `src/speed/bench/rows.rs`.
 
 `run` starts it with a device of torch, the sizes as JSON and the seconds there are, and reads a JSON object a line. What is not
 installed, or has no GPU, is said and left out. TF32 rounds to 10 bits: both ways are timed, and how far each is off is beside them.

@@ -1,4 +1,4 @@
-// The rows of src/bench/rows.rs, bit for bit: what Nearfar makes for itself is made here for the peer and for the check.
+// The rows of src/speed/bench/rows.rs, bit for bit: what Nearfar makes for itself is made here for the peer and for the check.
 
 /** The rows that ask, and the rows that are searched. */
 export const [QUERIES, REFERENCES] = [1, 2];

@@ -1,4 +1,4 @@
-//! A kernel on its way through `wgpu::hal` to a Vulkan driver, as `src/gpu/kernel.rs` sends it.
+//! A kernel on its way through `wgpu::hal` to a Vulkan driver, as `src/engine/gpu/kernel.rs` sends it.
 
 use nearfar::kernels::{Access, Kernel};
 use wgpu::hal::{self, Device as _, vulkan};

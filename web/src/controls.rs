@@ -105,6 +105,20 @@ fn applied(state: State, recipe: Option<&Recipe>) -> nearfar::Result<TrainConfig
     }
 }
 
+/// The text columns of the data that a setting can name: the value, and how it is shown.
+fn columns_for(state: State, key: &str) -> Vec<(String, String)> {
+    let prefix = match key {
+        "split" => "column:",
+        "sampler.outer_label" | "group" => "",
+        _ => return Vec::new(),
+    };
+    let data = state.data.read();
+    let columns = data.iter().flat_map(|data| &data.split_columns);
+    columns
+        .map(|name| (format!("{prefix}{name}"), format!("column {name}")))
+        .collect()
+}
+
 /// One setting: its label, its control, and its help on demand.
 #[component]
 fn Row(state: State, knob: Knob) -> impl IntoView {
@@ -123,26 +137,11 @@ fn Row(state: State, knob: Knob) -> impl IntoView {
     let control = match knob.entry {
         Entry::Choice(choices) => {
             let options = move || {
-                let columns = state
-                    .data
-                    .read()
-                    .as_ref()
-                    .map_or_else(Vec::new, |data| data.split_columns.clone());
-                // How a setting names a text column of the data, where it can.
-                let prefix = match knob.key {
-                    "split" => Some("column:"),
-                    "sampler.outer_label" | "group" => Some(""),
-                    _ => None,
-                };
-                let columns = columns.into_iter().filter_map(|name| {
-                    let value = format!("{}{name}", prefix?);
-                    Some((value, format!("column {name}")))
-                });
                 let fixed = choices
                     .iter()
                     .map(|(value, text)| ((*value).to_owned(), (*text).to_owned()));
                 fixed
-                    .chain(columns)
+                    .chain(columns_for(state, knob.key))
                     .map(|(option, text)| view! { <option value=option>{text}</option> })
                     .collect_view()
             };

@@ -717,6 +717,38 @@ impl State {
                     self.say(why);
                 }
             }
+            event @ (Event::Started { .. }
+            | Event::Steps { .. }
+            | Event::Evaluated { .. }
+            | Event::Finished { .. }
+            | Event::Reset) => self.apply_of_run(event),
+            // An answer to a click before the last one is late.
+            Event::Neighbours(found) => {
+                if self.chosen.get_untracked() == Some(found.row) {
+                    self.neighbours.set(Some(*found));
+                }
+            }
+            Event::CanEvaluateAll(forecast) => self.can_evaluate.set(Some(forecast)),
+            Event::Evaluating(part) => self.evaluating.set(Some(part)),
+            Event::EvaluatedAll(evaluation) => {
+                self.evaluating.set(None);
+                if let Some(evaluation) = evaluation {
+                    self.evaluation.set(Some(*evaluation));
+                }
+            }
+            Event::RowsToCheck(check) => self.to_check.set(Some(*check)),
+            Event::Threshold(found) => self.threshold.set(threshold::Shown::of(found)),
+            Event::CanGoOn(offers, own) => self.take_offers(offers, own),
+            Event::NotSaved(why) => self.unsaved.set(why),
+            Event::Said(text) => self.tell(text),
+            Event::Paused => self.stage.set(Phase::Paused),
+            Event::Resumed => self.stage.set(Phase::Running),
+        }
+    }
+
+    /// Takes in how a run goes.
+    fn apply_of_run(&self, event: Event) {
+        match event {
             Event::Started {
                 config,
                 data,
@@ -781,27 +813,6 @@ impl State {
                 curves.evaluations.push(*evaluation);
                 curves.baseline = *baseline;
             }),
-            // An answer to a click before the last one is late.
-            Event::Neighbours(found) => {
-                if self.chosen.get_untracked() == Some(found.row) {
-                    self.neighbours.set(Some(*found));
-                }
-            }
-            Event::CanEvaluateAll(forecast) => self.can_evaluate.set(Some(forecast)),
-            Event::Evaluating(part) => self.evaluating.set(Some(part)),
-            Event::EvaluatedAll(evaluation) => {
-                self.evaluating.set(None);
-                if let Some(evaluation) = evaluation {
-                    self.evaluation.set(Some(*evaluation));
-                }
-            }
-            Event::RowsToCheck(check) => self.to_check.set(Some(*check)),
-            Event::Threshold(found) => self.threshold.set(threshold::Shown::of(found)),
-            Event::CanGoOn(offers, own) => self.take_offers(offers, own),
-            Event::NotSaved(why) => self.unsaved.set(why),
-            Event::Said(text) => self.tell(text),
-            Event::Paused => self.stage.set(Phase::Paused),
-            Event::Resumed => self.stage.set(Phase::Running),
             Event::Finished {
                 scores,
                 baseline,
@@ -824,17 +835,19 @@ impl State {
                 self.unsaved.set(None);
                 self.stage.set(Phase::Finished);
             }
-            Event::Reset => {
-                // Whoever presses it again before it is done clears nothing more.
-                if !self.curves.read_untracked().history.is_empty()
-                    || self.aside.read_untracked().is_none()
-                {
-                    self.set_aside();
-                }
-                self.clear();
-                self.stage.set(Phase::Ready);
-            }
+            Event::Reset => self.reset(),
+            _ => unreachable!("only what a run says comes here"),
         }
+    }
+
+    /// The run was set aside. Whoever presses it again before it is done clears nothing more.
+    fn reset(&self) {
+        if !self.curves.read_untracked().history.is_empty() || self.aside.read_untracked().is_none()
+        {
+            self.set_aside();
+        }
+        self.clear();
+        self.stage.set(Phase::Ready);
     }
 
     /// Takes in what can be gone on with.

@@ -281,28 +281,14 @@ impl Core {
                 }
             }
             Command::StopComparing => self.stop_comparing(),
-            Command::Save => self.save().await,
-            Command::GoOn(run) => {
-                if let Err(error) = self.go_on_with_saved(run, files).await {
-                    self.slots.close();
-                    self.say(&Event::NotStarted(error.to_string()));
-                }
-            }
-            Command::Forget(run) => {
-                self.slots.forget(run).await;
-                self.say_saved();
-            }
-            Command::FindSaved => self.find_saved(1, true).await,
-            Command::Pause => {
-                // It may come late: when the run has ended, nothing is there to wait.
-                if self.is_running() {
-                    self.until = 0;
-                    self.say(&Event::Paused);
-                    // Who pauses may reload the page, or close it.
-                    self.save().await;
-                }
-            }
-            Command::Resume { steps } => self.go_on(steps),
+            command @ (Command::Save
+            | Command::GoOn(_)
+            | Command::Forget(_)
+            | Command::FindSaved
+            | Command::Pause
+            | Command::Resume { .. }
+            | Command::Reset
+            | Command::Undo) => self.obey_about_the_run(command, files).await,
             Command::Neighbours { row } => self.look_around(row).await,
             Command::EvaluateAll => self.evaluating = self.run.is_some(),
             Command::FindThreshold { rate } => self.find_threshold(rate).await,
@@ -330,6 +316,34 @@ impl Core {
                     self.say(&Event::EvaluatedAll(None));
                 }
             }
+        }
+    }
+
+    /// Lets the run wait, go on, be saved or be set aside.
+    async fn obey_about_the_run(&mut self, command: Command, files: Vec<File>) {
+        match command {
+            Command::Save => self.save().await,
+            Command::GoOn(run) => {
+                if let Err(error) = self.go_on_with_saved(run, files).await {
+                    self.slots.close();
+                    self.say(&Event::NotStarted(error.to_string()));
+                }
+            }
+            Command::Forget(run) => {
+                self.slots.forget(run).await;
+                self.say_saved();
+            }
+            Command::FindSaved => self.find_saved(1, true).await,
+            Command::Pause => {
+                // It may come late: when the run has ended, nothing is there to wait.
+                if self.is_running() {
+                    self.until = 0;
+                    self.say(&Event::Paused);
+                    // Who pauses may reload the page, or close it.
+                    self.save().await;
+                }
+            }
+            Command::Resume { steps } => self.go_on(steps),
             Command::Reset => {
                 self.evaluating = false;
                 self.placing = None;
@@ -342,6 +356,7 @@ impl Core {
                 self.run = self.run.take().or(self.aside.take());
                 self.owes_map = self.run.is_some();
             }
+            _ => unreachable!("only what is about the run comes here"),
         }
     }
 

@@ -35,58 +35,106 @@ const RULE: Rule = Rule {
     loss_margin: 0.2,
 };
 
+/// The memory of a step, and its batch: the rows that were stored last.
+struct Stored {
+    bank: Vec<f32>,
+    tags: Vec<[u32; 2]>,
+    batch: Vec<Row>,
+    /// Places for the thresholds of all rows of the batch.
+    places: u32,
+}
+
+impl Stored {
+    fn draw(shape: &Shape) -> Self {
+        let mut rng = rand_pcg::Pcg64Mcg::seed_from_u64(1);
+        let bank: Vec<f32> = (0..shape.memory * DIM)
+            .map(|_| if rng.random() { 0.125 } else { -0.125 })
+            .collect();
+        let tags: Vec<[u32; 2]> = (0..shape.memory as u32)
+            .map(|id| [rng.random_range(0..shape.classes), id])
+            .collect();
+        let mut places = 0;
+        let row = |[label, id]: &[u32; 2]| {
+            let positives = tags.iter().filter(|tag| tag[0] == *label).count() as u32 - 1;
+            let offset = places;
+            places += positives + 1;
+            Row {
+                label: *label,
+                id: *id,
+                offset,
+                positives,
+            }
+        };
+        let batch = tags[shape.memory - shape.batch..].iter().map(row).collect();
+        Self {
+            bank,
+            tags,
+            batch,
+            places,
+        }
+    }
+}
+
+fn plan(shape: &Shape, places: u32) -> MemoryPlan {
+    let (batch, memory) = (shape.batch as u64, shape.memory as u64);
+    let parts = memory.div_ceil(SEGMENT as u64) * batch * part_stride(DIM) as u64;
+    MemoryPlan::default()
+        .with::<f32>(Purpose::MemoryBank, "mine.bank", memory * DIM as u64)
+        .with::<[u32; 2]>(Purpose::MemoryBank, "mine.tags", memory)
+        .with::<f32>(Purpose::Activations, "mine.anchors", batch * DIM as u64)
+        .with::<Row>(Purpose::Ranks, "mine.rows", batch)
+        .with::<[u32; 2]>(Purpose::Ranks, "mine.thresholds", u64::from(places))
+        .with::<u32>(Purpose::Ranks, "mine.books", u64::from(places))
+        .with::<f32>(Purpose::Similarities, "mine.parts", parts)
+        .with::<f32>(Purpose::Gradients, "mine.gradient", batch * DIM as u64)
+        .with::<u32>(Purpose::Staging, "mine.report", TERMS as u64 + batch)
+}
+
+/// Holds counts and gradient to the f64 reference; gives how many triplets there are.
+fn check_against_reference(
+    engine: &Engine,
+    stored: &Stored,
+    words: &[u32],
+    gradient: &[f32],
+) -> Result<u64> {
+    let as_f64 = |values: &[f32]| values.iter().map(|v| f64::from(*v)).collect::<Vec<_>>();
+    let first = stored.tags.len() - stored.batch.len();
+    let expected = reference::triplet_margin(
+        &as_f64(&stored.bank[first * DIM..]),
+        &stored.tags[first..],
+        &as_f64(&stored.bank),
+        &stored.tags,
+        DIM,
+        &RULE,
+    );
+    let totals = [Total::Valid, Total::Mined, Total::Active].map(|total| total.read(words));
+    let counts = [expected.valid, expected.mined, expected.active];
+    check(engine, "a count of triplets", totals == counts)?;
+    let active = expected.active as f32;
+    let close = |(g, e): (&f32, &f64)| (f64::from(g / active) - e).abs() < 1e-6;
+    let all_close = gradient.iter().zip(&expected.anchor_gradient).all(close);
+    check(engine, "the gradient", all_close)?;
+    Ok(expected.valid)
+}
+
 pub(crate) async fn measure(engine: &Engine, shape: &Shape, peak: f64) -> Result<Line> {
     let Shape {
         batch,
         memory,
         classes,
     } = *shape;
-    let mut rng = rand_pcg::Pcg64Mcg::seed_from_u64(1);
-    let bank: Vec<f32> = (0..memory * DIM)
-        .map(|_| if rng.random() { 0.125 } else { -0.125 })
-        .collect();
-    let tags: Vec<[u32; 2]> = (0..memory as u32)
-        .map(|id| [rng.random_range(0..classes), id])
-        .collect();
-    let first = memory - batch;
-    let mut offset = 0;
-    let rows: Vec<Row> = tags[first..]
-        .iter()
-        .map(|[label, id]| {
-            let positives = tags.iter().filter(|tag| tag[0] == *label).count() as u32 - 1;
-            offset += positives + 1;
-            Row {
-                label: *label,
-                id: *id,
-                offset: offset - positives - 1,
-                positives,
-            }
-        })
-        .collect();
-    let (batch_64, memory_64) = (batch as u64, memory as u64);
-    let plan = MemoryPlan::default()
-        .with::<f32>(Purpose::MemoryBank, "mine.bank", memory_64 * DIM as u64)
-        .with::<[u32; 2]>(Purpose::MemoryBank, "mine.tags", memory_64)
-        .with::<f32>(Purpose::Activations, "mine.anchors", batch_64 * DIM as u64)
-        .with::<Row>(Purpose::Ranks, "mine.rows", batch_64)
-        .with::<[u32; 2]>(Purpose::Ranks, "mine.thresholds", u64::from(offset))
-        .with::<u32>(Purpose::Ranks, "mine.books", u64::from(offset))
-        .with::<f32>(
-            Purpose::Similarities,
-            "mine.parts",
-            memory_64.div_ceil(SEGMENT as u64) * batch_64 * part_stride(DIM) as u64,
-        )
-        .with::<f32>(Purpose::Gradients, "mine.gradient", batch_64 * DIM as u64)
-        .with::<u32>(Purpose::Staging, "mine.report", TERMS as u64 + batch_64);
+    let stored = Stored::draw(shape);
+    let plan = plan(shape, stored.places);
     let mut workspace = engine.workspace("mining", &plan, "raise --budget").await?;
-    let (mut device_bank, mut device_tags) =
-        (workspace.take("mine.bank"), workspace.take("mine.tags"));
-    let (mut anchors, mut device_rows) =
-        (workspace.take("mine.anchors"), workspace.take("mine.rows"));
-    engine.upload(&mut device_bank, 0, &bank).await?;
-    engine.upload(&mut device_tags, 0, &tags).await?;
-    engine.upload(&mut anchors, 0, &bank[first * DIM..]).await?;
-    engine.upload(&mut device_rows, 0, &rows).await?;
+    let (mut bank, mut tags) = (workspace.take("mine.bank"), workspace.take("mine.tags"));
+    let (mut anchors, mut rows) = (workspace.take("mine.anchors"), workspace.take("mine.rows"));
+    let first = memory - batch;
+    engine.upload(&mut bank, 0, &stored.bank).await?;
+    engine.upload(&mut tags, 0, &stored.tags).await?;
+    engine
+        .upload(&mut anchors, 0, &stored.bank[first * DIM..])
+        .await?;
+    engine.upload(&mut rows, 0, &stored.batch).await?;
     let mut scratch = Scratch {
         thresholds: workspace.take("mine.thresholds"),
         books: workspace.take("mine.books"),
@@ -96,9 +144,9 @@ pub(crate) async fn measure(engine: &Engine, shape: &Shape, peak: f64) -> Result
     let mut words = workspace.take::<u32>("mine.report");
     let inputs = Inputs {
         anchors: &anchors,
-        references: &device_bank,
-        batch: &device_rows,
-        tags: &device_tags,
+        references: &bank,
+        batch: &rows,
+        tags: &tags,
     };
     let block = Block {
         first_row: 0,
@@ -108,7 +156,7 @@ pub(crate) async fn measure(engine: &Engine, shape: &Shape, peak: f64) -> Result
         references: memory,
         stride: DIM,
     };
-    let positives = rows.iter().map(|row| row.positives as usize).max();
+    let positives = stored.batch.iter().map(|row| row.positives as usize).max();
     let positives = positives.unwrap_or(0);
     let measured = Measured::of(engine, async || {
         let mut commands = engine.commands();
@@ -131,30 +179,14 @@ pub(crate) async fn measure(engine: &Engine, shape: &Shape, peak: f64) -> Result
         engine.settle().await
     })
     .await?;
-
-    let as_f64 = |values: &[f32]| values.iter().map(|v| f64::from(*v)).collect::<Vec<_>>();
-    let expected = reference::triplet_margin(
-        &as_f64(&bank[first * DIM..]),
-        &tags[first..],
-        &as_f64(&bank),
-        &tags,
-        DIM,
-        &RULE,
-    );
     let words = engine.read(&words, 0, TERMS as u64).await?;
-    let totals = [Total::Valid, Total::Mined, Total::Active].map(|total| total.read(&words));
-    let counts = [expected.valid, expected.mined, expected.active];
-    check(engine, "a count of triplets", totals == counts)?;
-    let gradient = engine.read(&gradient, 0, batch_64 * DIM as u64).await?;
-    let active = expected.active as f32;
-    let close = |(g, e): (&f32, &f64)| (f64::from(g / active) - e).abs() < 1e-6;
-    let all_close = gradient.iter().zip(&expected.anchor_gradient).all(close);
-    check(engine, "the gradient", all_close)?;
+    let gradient = engine.read(&gradient, 0, (batch * DIM) as u64).await?;
+    let valid = check_against_reference(engine, &stored, &words, &gradient)?;
 
     // Similarities, and for every negative with a weight as much again for the gradient.
     let operations = 2.0 * (batch * memory * DIM) as f64;
     let name = format!("mine {batch} x {memory} x {DIM}, {classes} classes");
-    let per_second = expected.valid as f64 / measured.median_seconds();
+    let per_second = valid as f64 / measured.median_seconds();
     let line = Line {
         rate: format!("{per_second:.2e} triplets/s counted"),
         memory_bytes: engine.ledger().live_bytes(),

@@ -1,0 +1,147 @@
+//! [`Error`]: every way the library says no.
+
+use serde::{Deserialize, Serialize};
+
+use crate::base::ledger::{Bytes, OverBudget};
+
+/// The result of everything that can be refused or fail.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why something was refused or failed; the text says what, where, and what to do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The user's data cannot be used.
+    #[error("{0}")]
+    Data(String),
+    /// Cells hold no number, and the person can choose what becomes of them: see [`crate::Missing`].
+    #[error("{0}")]
+    Cells(String),
+    /// Numbers can be read in two ways, and the person can choose: see [`crate::Marks`].
+    #[error("{0}")]
+    TwoReadings(String),
+    /// A setting is unknown, out of range, or does not suit the data.
+    #[error("{0}")]
+    Config(String),
+    /// The work does not fit the memory budget; nothing was started.
+    #[error("{over}: {how}")]
+    Refused {
+        /// What was asked for and what is free.
+        over: OverBudget,
+        /// The change that would make it fit.
+        how: String,
+    },
+    /// One buffer is larger than the device can bind; nothing was started.
+    #[error(
+        "\"{label}\" needs {}, this device binds at most {}: {how}",
+        bytes.rounded_up(),
+        limit.rounded_down()
+    )]
+    TooLarge {
+        /// The buffer.
+        label: &'static str,
+        /// Its size.
+        bytes: Bytes,
+        /// The device's limit.
+        limit: Bytes,
+        /// The change that would make it fit.
+        how: String,
+    },
+    /// The budget allows what the system then did not give; nothing was started.
+    #[error(
+        "{what} needs {}, and the system gives this process no more: lower the budget, use less data, or end other programs",
+        bytes.rounded_up()
+    )]
+    NoMemory {
+        /// What needs it.
+        what: String,
+        /// The memory that was asked for.
+        bytes: Bytes,
+    },
+    /// No adapter, a lost device, or an error the driver reported.
+    #[error("{0}")]
+    Device(String),
+    /// An embedding or a gradient of a training step was not finite, and the weights of the step before are kept.
+    #[error(
+        "step {step}: an embedding or a gradient is not finite: lower `optimizer.lr` (now {lr}) or scale the features"
+    )]
+    NotFinite {
+        /// The step whose embeddings or gradients were not finite.
+        step: u64,
+        /// The learning rate of the run.
+        lr: f64,
+    },
+    /// A row came out of a head without a direction: not finite, or of no length.
+    #[error(
+        "row {row}: its embedding {}: the head does not suit this row, or is damaged",
+        if *zero { "is zero or too large to square" } else { "is not finite" }
+    )]
+    NoDirection {
+        /// The row, counted from 1.
+        row: u64,
+        /// Whether it came to zero: it is, or its length is not finite.
+        zero: bool,
+    },
+    /// A file could not be read or written.
+    #[error("{what}: {source}")]
+    Io {
+        /// The file, and what was being done with it.
+        what: String,
+        /// The operating system's reason.
+        source: std::io::Error,
+    },
+    /// The user asked to stop.
+    #[error("stopped")]
+    Stopped,
+}
+
+/// What a person can choose so that data that was refused is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub enum Cure {
+    /// Nothing here.
+    #[default]
+    Nothing,
+    /// What becomes of cells without a number: see [`crate::Missing`].
+    Missing,
+    /// The marks in its numbers: see [`crate::Marks`].
+    Marks,
+}
+
+impl Error {
+    /// The refusal of data, with what a person can choose so that it is read.
+    pub fn of_data(message: String, cure: Cure) -> Self {
+        match cure {
+            Cure::Nothing => Self::Data(message),
+            Cure::Missing => Self::Cells(message),
+            Cure::Marks => Self::TwoReadings(message),
+        }
+    }
+
+    /// What a person can choose so that the data is read.
+    pub fn cure(&self) -> Cure {
+        match self {
+            Self::Cells(_) => Cure::Missing,
+            Self::TwoReadings(_) => Cure::Marks,
+            _ => Cure::Nothing,
+        }
+    }
+
+    /// The exit code of the command line: 2 when refused before starting, 1 when failed while running, 130 when stopped
+    /// by Ctrl-C.
+    pub fn exit_code(&self) -> i32 {
+        match self {
+            Self::Data(_)
+            | Self::Cells(_)
+            | Self::TwoReadings(_)
+            | Self::Config(_)
+            | Self::Refused { .. }
+            | Self::TooLarge { .. }
+            | Self::NoMemory { .. } => 2,
+            Self::Device(_)
+            | Self::NotFinite { .. }
+            | Self::NoDirection { .. }
+            | Self::Io { .. } => 1,
+            Self::Stopped => 130,
+        }
+    }
+}

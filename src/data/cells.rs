@@ -1,0 +1,60 @@
+//! `sample:cells`: 3,990 cells of the human and the mouse pancreas (Baron et al. 2016), 50 principal components of their gene
+//! expression, 11 cell types; `cells.py` made `cells.npz`, `cells.md` says where they come from. Cells of the two species lie
+//! apart, so that a head has something to undo.
+
+use super::{Dataset, Labelled, NamedFile};
+use crate::base::error::Result;
+use crate::rules::config::{Split, TrainConfig};
+
+pub(super) const NAME: &str = "sample:cells";
+
+/// The file: natively it is in the program, and a page fetches it.
+pub(super) const FILE: &str = "cells.npz";
+
+/// The file, of these bytes.
+pub(super) fn file(bytes: Vec<u8>) -> NamedFile {
+    NamedFile {
+        name: FILE.to_owned(),
+        bytes,
+    }
+}
+
+/// The sample from the rows of its file.
+///
+/// # Errors
+/// [`crate::Error::Data`] for those of another file.
+pub(super) fn of(rows: Labelled) -> Result<Dataset> {
+    let cells = Dataset::new(rows)?;
+    Ok(Dataset {
+        name: NAME.to_owned(),
+        label_column: None,
+        notes: vec![
+            "gene expression of human and mouse pancreas cells (Baron et al. 2016), from the Python package \"came\""
+                .to_owned(),
+        ],
+        ..cells
+    })
+}
+
+/// Each type has the same part of its cells in the test: the smallest has ten.
+pub(super) fn config() -> TrainConfig {
+    TrainConfig {
+        split: Split::Stratified,
+        test_fraction: 0.5,
+        validation_fraction: 0.1,
+        ..TrainConfig::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_holds_cells_of_eleven_types() {
+        let cells = Dataset::sample("cells", 0).expect("is there");
+        assert_eq!((cells.rows(), cells.features.dim()), (3990, 50));
+        assert_eq!(cells.class_names.len(), 11);
+        assert_eq!(cells.class_sizes().iter().min(), Some(&10));
+    }
+}

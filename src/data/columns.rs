@@ -1,0 +1,181 @@
+//! [`Columns`]: which columns of a table are features, where a person says so.
+
+use serde::{Deserialize, Serialize};
+use wildmatch::WildMatch;
+
+use super::Marks;
+use crate::base::error::{Error, Result};
+use crate::base::quote::{listed, quoted};
+use crate::rules::config::TrainConfig;
+
+/// The columns of a table that are features: those that were chosen, or all that can be but some.
+///
+/// A column is named as it stands in the header, by a pattern (`x_*`, `dim?`), or by the first and the last of a stretch
+/// (`width..mass`).
+///
+/// No field may be left out where it is written: a page's messages have no names of fields.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default)]
+pub struct Columns {
+    /// These columns and no others; every one that can be a feature where none is named.
+    pub features: Vec<String>,
+    /// Not these.
+    pub ignore: Vec<String>,
+    /// Labels that mean that a row has no class; where nothing is chosen, they are found by what they are.
+    pub unlabelled: Option<Vec<String>>,
+    /// Columns that settings name, to split by or to draw by: they are kept as text, and are no features.
+    pub apart: Vec<String>,
+    /// How numbers are written, where it was said.
+    pub marks: Marks,
+    /// The column by which labels of another file are joined to the rows, where it was named.
+    pub on: Option<String>,
+}
+
+impl Columns {
+    /// Whether nothing was chosen.
+    pub fn is_empty(&self) -> bool {
+        self.features.is_empty() && self.ignore.is_empty()
+    }
+
+    /// These with those that settings choose over them, and those that settings name.
+    #[must_use]
+    pub fn with(self, config: &TrainConfig) -> Self {
+        let over = |own: &Vec<String>, chosen| match own.is_empty() {
+            true => chosen,
+            false => own.clone(),
+        };
+        Self {
+            features: over(&config.features, self.features),
+            ignore: over(&config.ignore, self.ignore),
+            unlabelled: self.unlabelled,
+            apart: config.columns(),
+            marks: self.marks,
+            on: self.on,
+        }
+    }
+
+    /// Why nothing can be chosen in data of this name.
+    pub fn refusal(&self, name: &str) -> Error {
+        let option = if self.features.is_empty() {
+            "ignore"
+        } else {
+            "features"
+        };
+        Error::Data(format!(
+            "{name}: {option}: its columns have no names; columns are chosen in tables (CSV, JSON Lines, Parquet)"
+        ))
+    }
+
+    /// Whether a column of this header cannot be the label: it is to be left out, or settings name it for something else.
+    pub(super) fn rules_out(&self, header: &[String], column: usize) -> bool {
+        let ignored = self.ignore.iter();
+        self.apart.contains(&header[column])
+            || self.on.as_ref() == Some(&header[column])
+            || ignored
+                .flat_map(|name| columns(header, name))
+                .any(|other| other == column)
+    }
+
+    /// The features of the table `file`, in the order of its columns: of `guessed` where none are chosen.
+    ///
+    /// # Errors
+    /// [`Error::Data`] with a name that no column has.
+    pub(super) fn of(
+        &self,
+        file: &str,
+        header: &[String],
+        mut guessed: Vec<usize>,
+    ) -> Result<Vec<usize>> {
+        if !self.features.is_empty() {
+            guessed = named(file, header, "features", &self.features)?;
+        }
+        let ignored = named(file, header, "ignore", &self.ignore)?;
+        guessed
+            .retain(|column| !ignored.contains(column) && !self.apart.contains(&header[*column]));
+        Ok(guessed)
+    }
+}
+
+/// The columns that are named, each once, in the order of the header.
+fn named(file: &str, header: &[String], option: &str, names: &[String]) -> Result<Vec<usize>> {
+    let mut is_named = vec![false; header.len()];
+    for name in names {
+        let found = columns(header, name);
+        if found.is_empty() {
+            return Err(Error::Data(format!(
+                "{file}: {option}: there is no column {}: the columns are {}",
+                quoted(name),
+                listed(header.iter().map(String::as_str))
+            )));
+        }
+        found.into_iter().for_each(|column| is_named[column] = true);
+    }
+    Ok((0..header.len())
+        .filter(|column| is_named[*column])
+        .collect())
+}
+
+fn columns(header: &[String], name: &str) -> Vec<usize> {
+    let all = 0..header.len();
+    let equal: Vec<usize> = all
+        .clone()
+        .filter(|column| header[*column] == name)
+        .collect();
+    if !equal.is_empty() {
+        return equal;
+    }
+    let place = |name: &str| header.iter().position(|column| column == name);
+    if let Some((first, last)) = name.split_once("..")
+        && let (Some(first), Some(last)) = (place(first), place(last))
+    {
+        return (first.min(last)..=first.max(last)).collect();
+    }
+    let pattern = WildMatch::new(name);
+    all.filter(|column| pattern.matches(&header[*column]))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_chosen_by_name_pattern_and_stretch() {
+        let header = ["id", "x_1", "x_2", "y_1", "x*", "mass"].map(str::to_owned);
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        for (features, ignore, expected) in [
+            (&[][..], &[][..], Ok(vec![1, 2, 3])),
+            (&["mass", "x_1"], &[], Ok(vec![1, 5])),
+            (&["x_?"], &[], Ok(vec![1, 2])),
+            (&["x*"], &[], Ok(vec![4])),
+            (&["x_2..mass"], &["y*"], Ok(vec![2, 4, 5])),
+            (&["mass..x_2"], &[], Ok(vec![2, 3, 4, 5])),
+            (&[], &["*_1"], Ok(vec![2])),
+            (&["id"], &[], Ok(vec![0])),
+            (
+                &["z*"],
+                &[],
+                Err("t.csv: features: there is no column \"z*\": the columns are "),
+            ),
+            (
+                &[],
+                &["a..mass"],
+                Err("t.csv: ignore: there is no column \"a..mass\": the columns are "),
+            ),
+        ] {
+            let columns = Columns {
+                features: names(features),
+                ignore: names(ignore),
+                ..Columns::default()
+            };
+            let found = columns.of("t.csv", &header, vec![1, 2, 3]);
+            match (found, expected) {
+                (Ok(found), Ok(expected)) => assert_eq!(found, expected, "{columns:?}"),
+                (Err(error), Err(start)) => {
+                    assert!(error.to_string().starts_with(start), "{error}");
+                }
+                (found, _) => panic!("{columns:?}: {found:?}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! [`Format`]: what a file holds and how, told by the ending of its name; one that ends in `.gz` is unpacked first.
+
+use std::io::{BufRead as _, BufReader, Cursor, Read, Seek, SeekFrom};
+
+use super::npy::damaged_data;
+use super::{NamedFile, foreign};
+use crate::base::error::{Error, Result};
+use crate::base::ledger::Bytes;
+
+/// How a file holds features or labels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Lines of cells: CSV or TSV.
+    Table,
+    /// A JSON object a line.
+    JsonLines,
+    /// One array of `NumPy`.
+    Npy,
+    /// Named arrays of `NumPy`.
+    Npz,
+    /// Named tensors.
+    Safetensors,
+    /// Named datasets of HDF5: AnnData among others.
+    Hdf5,
+    /// Columns of typed values.
+    Parquet,
+}
+
+/// The endings of each.
+const ENDINGS: [(&str, Format); 13] = [
+    ("csv", Format::Table),
+    ("tsv", Format::Table),
+    ("txt", Format::Table),
+    ("jsonl", Format::JsonLines),
+    ("ndjson", Format::JsonLines),
+    ("npy", Format::Npy),
+    ("npz", Format::Npz),
+    ("safetensors", Format::Safetensors),
+    ("h5ad", Format::Hdf5),
+    ("h5", Format::Hdf5),
+    ("hdf5", Format::Hdf5),
+    ("parquet", Format::Parquet),
+    ("pq", Format::Parquet),
+];
+
+impl Format {
+    /// The format of a file of this name; `None` where it is not read.
+    pub fn of(name: &str) -> Option<Self> {
+        let name = name.to_ascii_lowercase();
+        let ending = name.strip_suffix(GZ).unwrap_or(&name).rsplit_once('.')?.1;
+        let found = ENDINGS.iter().find(|(known, _)| *known == ending);
+        found.map(|(_, format)| *format)
+    }
+
+    /// Whether a file of it is a table, with columns to choose the label from.
+    pub fn is_table(self) -> bool {
+        matches!(self, Self::Table | Self::JsonLines | Self::Parquet)
+    }
+
+    /// Whether a file of it has several arrays, which names choose from.
+    pub fn has_arrays(self) -> bool {
+        matches!(self, Self::Npz | Self::Safetensors | Self::Hdf5)
+    }
+
+    /// Whether files of this format are tables that can have columns of lists.
+    pub fn has_lists(self) -> bool {
+        matches!(self, Self::Table | Self::JsonLines | Self::Parquet)
+    }
+
+    /// The endings of files that are read, unpacked.
+    pub fn endings() -> impl Iterator<Item = &'static str> {
+        ENDINGS.iter().map(|(ending, _)| *ending)
+    }
+}
+
+const GZ: &str = ".gz";
+/// What a file may inflate to whatever its own size is.
+pub(super) const MAX_FREE_BYTES: u64 = 256 << 20;
+/// What a packed byte may inflate to beyond that: deflate makes 1,032 of a zero, and rarely 100 of what was measured.
+pub(super) const MAX_RATIO: u64 = 256;
+/// What is inflated at once.
+const PART_BYTES: u64 = 1 << 20;
+/// What a packed byte may claim to inflate to before it has: room is made for that at once.
+const LIKELY_RATIO: u64 = 16;
+
+/// Inflates so many bytes that gzip packed, and gives the content to `take` part by part.
+///
+/// # Errors
+/// [`Error::Data`] when they are damaged or inflate to more than measured data does; what `take` says.
+pub(super) fn inflate(
+    name: &str,
+    packed: impl Read,
+    bytes: u64,
+    mut take: impl FnMut(&[u8]) -> Result<()>,
+) -> Result<()> {
+    let refuse = |problem: String| Err(Error::Data(format!("{name}: {problem}")));
+    let damaged = |error| damaged_data(name, &error);
+    let mut packed = BufReader::new(packed);
+    if !packed
+        .fill_buf()
+        .map_err(damaged)?
+        .starts_with(foreign::GZIP)
+    {
+        return refuse("not a compressed file: name it without .gz".to_owned());
+    }
+    let mut inflated = flate2::bufread::MultiGzDecoder::new(packed);
+    let (mut part, mut held) = (vec![0; PART_BYTES as usize], 0);
+    loop {
+        if held > MAX_FREE_BYTES && held / MAX_RATIO > bytes {
+            return refuse(format!(
+                "{} compressed inflate to more than {}, as no measured data does: if it is meant, unpack it first",
+                Bytes(bytes),
+                Bytes(held)
+            ));
+        }
+        let count = inflated.read(&mut part).map_err(damaged)?;
+        if count == 0 {
+            return Ok(());
+        }
+        take(&part[..count])?;
+        held += count as u64;
+    }
+}
+
+/// The length of what a packed file of so many bytes inflates to, as its last four say; none where that is not likely.
+///
+/// # Errors
+/// [`Error::Data`] when they cannot be read.
+pub(super) fn claimed_bytes(
+    name: &str,
+    packed: &mut (impl Read + Seek),
+    bytes: u64,
+) -> Result<Option<u64>> {
+    let mut end = [0; 4];
+    let mut read = || {
+        packed.seek(SeekFrom::Start(bytes.saturating_sub(end.len() as u64)))?;
+        packed.take(4).read_exact(&mut end)?;
+        packed.rewind()
+    };
+    read().map_err(|error| damaged_data(name, &error))?;
+    let claimed = u64::from(u32::from_le_bytes(end));
+    Ok(Some(claimed).filter(|claimed| claimed / LIKELY_RATIO <= bytes))
+}
+
+impl NamedFile {
+    /// Whether a file of this name is packed.
+    pub(super) fn is_packed(name: &str) -> bool {
+        name.to_ascii_lowercase().ends_with(GZ)
+    }
+
+    /// Inflates so many bytes that gzip packed.
+    ///
+    /// # Errors
+    /// As [`NamedFile::unpacked`].
+    pub(super) fn inflated(name: String, mut packed: impl Read + Seek, bytes: u64) -> Result<Self> {
+        let room = match claimed_bytes(&name, &mut packed, bytes)? {
+            Some(claimed) => claimed,
+            // Counted first: content that grows is copied, and there twice meanwhile.
+            None => {
+                let mut count = 0;
+                inflate(&name, &mut packed, bytes, |part| {
+                    count += part.len() as u64;
+                    Ok(())
+                })?;
+                packed
+                    .rewind()
+                    .map_err(|error| damaged_data(&name, &error))?;
+                count
+            }
+        };
+        let mut content = Vec::new();
+        content.try_reserve_exact(room as usize).ok();
+        inflate(&name, packed, bytes, |part| {
+            if content.try_reserve(part.len()).is_err() {
+                return Err(Error::Data(format!(
+                    "{name}: what it inflates to is larger than fits the memory here"
+                )));
+            }
+            content.extend_from_slice(part);
+            Ok(())
+        })?;
+        let bytes = content;
+        Ok(Self { name, bytes })
+    }
+
+    /// The file itself; where its name ends in `.gz`, its content inflated.
+    ///
+    /// # Errors
+    /// [`Error::Data`] when that is damaged, would inflate to more than measured data does, or to more than the memory here.
+    pub fn unpacked(self) -> Result<Self> {
+        if !Self::is_packed(&self.name) {
+            return Ok(self);
+        }
+        let Self { name, bytes } = self;
+        let packed = bytes.len() as u64;
+        Self::inflated(name, Cursor::new(bytes), packed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    fn packed(name: &str, content: &[u8]) -> NamedFile {
+        let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+        gz.write_all(content).expect("is written");
+        NamedFile {
+            name: name.to_owned(),
+            bytes: gz.finish().expect("ends"),
+        }
+    }
+
+    #[test]
+    fn the_ending_beneath_gz_tells_the_format() {
+        for (name, format) in [
+            ("a.b/X.NPY", Some(Format::Npy)),
+            ("x.csv.gz", Some(Format::Table)),
+            ("x.safetensors", Some(Format::Safetensors)),
+            ("x.parquet", Some(Format::Parquet)),
+            ("x.gz", None),
+            ("x.feather", None),
+            ("npy", None),
+        ] {
+            assert_eq!(Format::of(name), format, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_compressed_comes_out_whole_or_is_refused() {
+        let content = b"x,label\n1,a\n2,b\n";
+        let whole = packed("x.csv.gz", content);
+        let twice = NamedFile {
+            bytes: [&whole.bytes[..], &whole.bytes].concat(),
+            ..whole.clone()
+        };
+        let read = |file: &NamedFile| file.clone().unpacked().map(|file| file.bytes);
+        assert_eq!(read(&whole).expect("inflates"), content);
+        assert_eq!(read(&twice).expect("inflates"), content.repeat(2));
+        for length in 0..whole.bytes.len() {
+            let cut = NamedFile {
+                bytes: whole.bytes[..length].to_vec(),
+                ..whole.clone()
+            };
+            let error = read(&cut).expect_err("cut").to_string();
+            assert!(error.starts_with("x.csv.gz: "), "{error}");
+        }
+        // The last eight bytes are a checksum and the length; before them a bit may be without a meaning.
+        let sums = whole.bytes.len() - 8;
+        for at in 10..whole.bytes.len() {
+            let mut damaged = whole.clone();
+            damaged.bytes[at] ^= 0x10;
+            match read(&damaged) {
+                Ok(inflated) => assert!(at < sums && inflated == content, "{at}"),
+                Err(error) => assert!(error.to_string().starts_with("x.csv.gz: "), "{error}"),
+            }
+        }
+        let plain = NamedFile {
+            name: "x.csv.gz".to_owned(),
+            bytes: content.to_vec(),
+        };
+        assert_eq!(
+            read(&plain).expect_err("refused").to_string(),
+            "x.csv.gz: not a compressed file: name it without .gz"
+        );
+    }
+
+    #[test]
+    fn a_bomb_is_refused_before_it_fills_the_memory() {
+        let zeros = vec![0; (MAX_FREE_BYTES + 4 * PART_BYTES) as usize];
+        let error = packed("x.npy.gz", &zeros).unpacked().expect_err("refused");
+        let message = error.to_string();
+        assert!(message.contains("as no measured data does"), "{message}");
+    }
+}

@@ -1,0 +1,26 @@
+//! What rows belong to, such as donors, subjects or cameras: checks that all that score across groups share.
+
+use crate::base::error::{Error, Result};
+use crate::base::quote::quoted;
+
+/// Checks that every row has a group.
+///
+/// # Errors
+/// [`Error::Data`] with the numbers.
+pub(crate) fn check(rows: usize, groups: &[String]) -> Result<()> {
+    let groups = groups.len();
+    if rows == groups {
+        return Ok(());
+    }
+    Err(Error::Data(format!(
+        "{groups} groups for {rows} rows: there must be one a row"
+    )))
+}
+
+/// The refusal of scores across groups where there is one group.
+pub(crate) fn only_one(group: &str) -> Error {
+    Error::Data(format!(
+        "all rows are of the group {}: across groups no row has a neighbour",
+        quoted(group)
+    ))
+}

@@ -1,0 +1,207 @@
+//! [`Role`]: what each column of the data is taken for, and why: one table with the first rows, that a person reads before a score.
+
+use serde::{Deserialize, Serialize};
+
+use super::Dataset;
+use crate::base::error::Result;
+use crate::rules::config::{Split, TrainConfig};
+
+/// So many neighbouring columns of one role, for one reason, are one line.
+const ALIKE: usize = 24;
+/// Rows that are shown.
+pub(super) const FIRST_ROWS: usize = 3;
+/// Characters of a cell that are shown.
+const SHOWN: usize = 24;
+
+/// What a column is taken for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Its numbers are what the head sees.
+    Feature,
+    /// It says the class of each row.
+    Label,
+    /// It tells rows apart, and says nothing else of them.
+    Id,
+    /// It says which rows belong together.
+    Group,
+    /// It says which rows train, steer and are tested.
+    Split,
+    /// Nothing.
+    #[default]
+    Ignored,
+}
+
+impl Role {
+    /// All of them, with what a person calls them.
+    pub const ALL: [(Self, &'static str); 6] = [
+        (Self::Feature, "feature"),
+        (Self::Label, "label"),
+        (Self::Id, "id"),
+        (Self::Group, "group"),
+        (Self::Split, "split"),
+        (Self::Ignored, "ignored"),
+    ];
+
+    /// What a person calls it.
+    pub fn name(self) -> &'static str {
+        let found = Self::ALL.iter().find(|(role, _)| *role == self);
+        found.map_or("", |(_, name)| name)
+    }
+}
+
+/// What a column is taken for, and why.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub struct ColumnRole {
+    /// Its name in the header; of many alike the first and the last, `first..last`, as options take them.
+    pub name: String,
+    /// What it is taken for.
+    pub role: Role,
+    /// Why, in a few words.
+    pub reason: String,
+}
+
+/// A line of the table of columns.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub struct TableColumn {
+    /// What it is.
+    pub column: ColumnRole,
+    /// Whether it holds numbers, so that it can be a feature.
+    pub numbers: bool,
+    /// Whether another role can be chosen: it is a column of a table.
+    pub named: bool,
+    /// Whether it stands for many.
+    pub many: bool,
+    /// Its first cells, as they stand in the file.
+    pub first: Vec<String>,
+}
+
+impl TableColumn {
+    /// What it is taken for with these settings, which may name it, and why.
+    pub fn with(&self, config: &TrainConfig) -> ColumnRole {
+        let mut column = self.column.clone();
+        let name = Some(&column.name);
+        if config.group.as_ref() == name {
+            (column.role, column.reason) = (Role::Group, "as set".to_owned());
+        } else if matches!(&config.split, Split::Column(split) if Some(split) == name) {
+            column.role = Role::Split;
+            column.reason = "its cells name sides".to_owned();
+        }
+        column
+    }
+}
+
+/// A cell as it is shown.
+pub(super) fn shown(cell: &str) -> String {
+    let mut letters = cell.chars();
+    let mut shown: String = letters.by_ref().take(SHOWN).collect();
+    if letters.next().is_some() {
+        shown.push_str("..");
+    }
+    shown
+}
+
+/// Many neighbours that are alike become one line.
+pub(super) fn shorten(columns: Vec<TableColumn>) -> Vec<TableColumn> {
+    let alike = |a: &TableColumn, b: &TableColumn| {
+        (a.column.role, &a.column.reason, a.numbers) == (b.column.role, &b.column.reason, b.numbers)
+    };
+    let runs = columns.chunk_by(alike).flat_map(|run| match run {
+        [first, .., last] if run.len() >= ALIKE => {
+            let mut both = TableColumn {
+                many: true,
+                ..first.clone()
+            };
+            let column = &mut both.column;
+            column.name = format!("{}..{}", column.name, last.column.name);
+            column.reason = format!("{} columns: {}", run.len(), column.reason);
+            for (cell, last) in both.first.iter_mut().zip(&last.first) {
+                *cell = format!("{cell} .. {last}");
+            }
+            vec![both]
+        }
+        run => run.to_vec(),
+    });
+    runs.collect()
+}
+
+/// The numbers of a list, `x[0]`, `x[1]` and so on, become one line.
+pub(super) fn with_one_vector(lines: Vec<TableColumn>) -> Vec<TableColumn> {
+    let is_feature = |line: &TableColumn| line.column.role == Role::Feature;
+    let runs = lines.chunk_by(|a, b| is_feature(a) && is_feature(b));
+    let one = |run: &[TableColumn]| match run {
+        [first, second, .., _] if let Some(name) = first.column.name.strip_suffix("[0]") => {
+            let cells = first.first.iter().zip(&second.first);
+            TableColumn {
+                column: ColumnRole {
+                    name: name.to_owned(),
+                    role: Role::Feature,
+                    reason: format!("a list of {} numbers", run.len()),
+                },
+                named: false,
+                first: cells.map(|(a, b)| format!("[{a}, {b}, ..]")).collect(),
+                ..first.clone()
+            }
+        }
+        run => run[0].clone(),
+    };
+    runs.map(one).collect()
+}
+
+impl Dataset {
+    /// What each column is taken for with these settings.
+    pub fn column_roles(&self, config: &TrainConfig) -> Vec<ColumnRole> {
+        self.table.iter().map(|line| line.with(config)).collect()
+    }
+
+    /// The table of columns with the first rows; of data that is no table it is made up: features, the label, and what stands beside it.
+    ///
+    /// # Errors
+    /// What reading rows says.
+    pub async fn columns_with_rows(&self) -> Result<Vec<TableColumn>> {
+        match self.table.is_empty() {
+            true => self.made_up().await,
+            false => Ok(self.table.clone()),
+        }
+    }
+
+    async fn made_up(&self) -> Result<Vec<TableColumn>> {
+        let dim = self.features.dim();
+        let rows: Vec<u32> = (0..self.rows().min(FIRST_ROWS) as u32).collect();
+        let mut values = Vec::new();
+        self.features.read(&rows, &mut values).await?;
+        let line = |name: String, role: Role, first: Vec<String>| TableColumn {
+            column: ColumnRole {
+                name,
+                role,
+                reason: String::new(),
+            },
+            numbers: role == Role::Feature,
+            named: false,
+            many: false,
+            first: first.iter().map(|cell| shown(cell)).collect(),
+        };
+        let of_rows = |cell: &dyn Fn(usize) -> String| -> Vec<String> {
+            rows.iter().map(|row| cell(*row as usize)).collect()
+        };
+        let label = of_rows(&|row| self.class_names[self.labels[row] as usize].clone());
+        let name = self.label_column.clone();
+        let mut lines = vec![line(
+            name.unwrap_or_else(|| "label".to_owned()),
+            Role::Label,
+            label,
+        )];
+        let features = (0..dim).map(|at| {
+            let name = crate::data::column_spread::name(&self.feature_names, at);
+            let cells = of_rows(&|row| values[row * dim + at].to_string());
+            line(name, Role::Feature, cells)
+        });
+        lines.extend(features);
+        let others = self.columns.iter().map(|(name, cells)| {
+            let cells = of_rows(&|row| cells[row].to_owned());
+            line(name.clone(), Role::Ignored, cells)
+        });
+        lines.extend(others);
+        Ok(shorten(lines))
+    }
+}

@@ -1,0 +1,219 @@
+//! [`RowSource`]: where feature rows are read from, a few at a time.
+
+#[cfg(target_arch = "wasm32")]
+use super::blob::BlobRows;
+use super::input::Input;
+use super::mended::Cells;
+#[cfg(not(target_arch = "wasm32"))]
+use super::npy_rows::NpyRows;
+use super::{Choice, NamedFile, arrays, labelled, missing};
+use crate::base::error::Result;
+#[cfg(not(target_arch = "wasm32"))]
+use crate::cpu::parallel::map;
+
+/// Dense rows of features, in memory or in an open file.
+#[derive(Debug)]
+pub enum RowSource {
+    /// All of them, `[rows, dim]`.
+    Memory {
+        /// The values.
+        values: Vec<f32>,
+        /// Columns.
+        dim: usize,
+    },
+    /// None, but for their number: what memory and time are planned by.
+    Imagined {
+        /// How many.
+        rows: usize,
+        /// Columns.
+        dim: usize,
+    },
+    /// An NPY file, read where it is asked for.
+    #[cfg(not(target_arch = "wasm32"))]
+    Npy(NpyRows),
+    /// An NPY file that a browser was given, read where it is asked for.
+    #[cfg(target_arch = "wasm32")]
+    Blob(BlobRows),
+}
+
+/// Bytes from which on a page leaves the features of an NPY file where they are: what a browser's tab can hold is little.
+pub const STREAM_FROM_BYTES: u64 = 256 << 20;
+
+/// Floats that a core takes at once: they stay in its cache from where they are read to where they go.
+#[cfg(not(target_arch = "wasm32"))]
+const PART_FLOATS: usize = 1 << 14;
+
+impl RowSource {
+    /// Whether features are read where they are asked for, from a file of this name and size: an NPY of `from_bytes` or
+    /// more.
+    pub fn streams(name: &str, bytes: u64, from_bytes: u64) -> bool {
+        name.to_ascii_lowercase().ends_with(".npy") && bytes >= from_bytes
+    }
+
+    /// Reads the features of a file of arrays, NPZ, safetensors or HDF5: the array of this name, or the only one that can be; and
+    /// says what was taken.
+    ///
+    /// # Errors
+    /// [`crate::Error::Data`] with the file, the array, and what to do.
+    pub fn from_arrays(file: &NamedFile, array: Option<&str>) -> Result<(Self, Vec<String>)> {
+        Input::from(file).arrays(|arrays| Self::of_arrays(arrays, array, &[]))
+    }
+
+    /// The same of a file on the disk, cells without a number filled in these columns.
+    ///
+    /// # Errors
+    /// As [`RowSource::from_arrays`] and [`NamedFile::read`].
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn open_arrays(
+        path: &std::path::Path,
+        array: Option<&str>,
+        filled: &[(usize, f32)],
+    ) -> Result<(Self, Vec<String>)> {
+        Input::open(path)?.arrays(|arrays| Self::of_arrays(arrays, array, filled))
+    }
+
+    /// The same of arrays that are listed.
+    pub(super) fn of_arrays(
+        arrays: arrays::Arrays<'_>,
+        array: Option<&str>,
+        filled: &[(usize, f32)],
+    ) -> Result<(Self, Vec<String>)> {
+        let name = arrays.name().to_owned();
+        let choice = Choice {
+            features: array,
+            ..Choice::default()
+        };
+        let (matrix, _, notes) = arrays::read_features(arrays, choice, &|_| ())?;
+        let (mut values, dim) = (matrix.values, matrix.columns);
+        missing::fill_in(&mut values, dim, filled);
+        labelled::check_values(&name, &values, dim, 0)?;
+        Ok((Self::Memory { values, dim }, notes))
+    }
+
+    /// How many rows.
+    pub fn rows(&self) -> usize {
+        match self {
+            Self::Memory { values, dim } => values.len().checked_div(*dim).unwrap_or(0),
+            Self::Imagined { rows, .. } => *rows,
+            #[cfg(not(target_arch = "wasm32"))]
+            Self::Npy(file) => file.layout().rows(),
+            #[cfg(target_arch = "wasm32")]
+            Self::Blob(file) => file.layout().rows(),
+        }
+    }
+
+    /// Columns of a row.
+    pub fn dim(&self) -> usize {
+        match self {
+            Self::Memory { dim, .. } | Self::Imagined { dim, .. } => *dim,
+            #[cfg(not(target_arch = "wasm32"))]
+            Self::Npy(file) => file.layout().dim(),
+            #[cfg(target_arch = "wasm32")]
+            Self::Blob(file) => file.layout().dim(),
+        }
+    }
+
+    /// Says how the cells of rows in a file are taken.
+    pub(super) fn see_cells(&mut self, cells: Cells) {
+        match self {
+            Self::Memory { .. } | Self::Imagined { .. } => {}
+            #[cfg(not(target_arch = "wasm32"))]
+            Self::Npy(file) => file.layout_mut().cells = cells,
+            #[cfg(target_arch = "wasm32")]
+            Self::Blob(file) => file.layout_mut().cells = cells,
+        }
+    }
+
+    /// The values, where they are all in memory.
+    pub fn in_memory(&self) -> Option<&[f32]> {
+        match self {
+            Self::Memory { values, .. } => Some(values),
+            Self::Imagined { .. } => None,
+            #[cfg(not(target_arch = "wasm32"))]
+            Self::Npy(_) => None,
+            #[cfg(target_arch = "wasm32")]
+            Self::Blob(_) => None,
+        }
+    }
+
+    /// Appends these rows to `values`.
+    ///
+    /// # Errors
+    /// [`crate::Error::Data`] when a file can no longer be read or holds a value that cannot be used.
+    pub async fn read(&self, rows: &[u32], values: &mut Vec<f32>) -> Result<()> {
+        match self {
+            Self::Memory { values: all, dim } => {
+                for row in rows {
+                    values.extend(&all[*row as usize * dim..][..*dim]);
+                }
+                Ok(())
+            }
+            Self::Imagined { .. } => Err(super::imagined::unreadable()),
+            #[cfg(not(target_arch = "wasm32"))]
+            Self::Npy(file) => file.read(rows, values),
+            #[cfg(target_arch = "wasm32")]
+            Self::Blob(file) => file.read(rows, values).await,
+        }
+    }
+
+    /// Writes these rows to `to`, `[rows, stride]` with zeros behind each, on all cores where none waits for another's; `then` gets
+    /// what a core wrote while it is near.
+    ///
+    /// # Errors
+    /// As [`RowSource::read`]; [`crate::Error::Data`] for a value that is too large to square.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(crate) fn read_to(
+        &self,
+        rows: &[u32],
+        stride: usize,
+        to: &mut [f32],
+        then: impl Fn(&mut [f32]) + Sync + Send,
+    ) -> Result<()> {
+        let dim = self.dim();
+        let read = |rows: &[u32], to: &mut [f32]| {
+            let mut dense = Vec::with_capacity(rows.len() * dim);
+            pollster::block_on(self.read(rows, &mut dense))?;
+            labelled::check_squares(rows, &dense, dim)?;
+            for (to, row) in to.chunks_exact_mut(stride).zip(dense.chunks_exact(dim)) {
+                to[..dim].copy_from_slice(row);
+                to[dim..].fill(0.0);
+            }
+            Ok(())
+        };
+        let most = (PART_FLOATS / stride).max(1);
+        let mut parts = rows.chunks(most).zip(to.chunks_mut(most * stride));
+        match self {
+            Self::Npy(file) if !file.follow(rows) => {
+                parts.try_for_each(|(rows, to)| read(rows, to))?;
+                then(to);
+                Ok(())
+            }
+            _ => {
+                let read_and_then = |(rows, to): (&[u32], &mut [f32])| {
+                    match self {
+                        Self::Npy(file) if dim == stride && file.read_straight(rows, to) => {}
+                        _ => read(rows, to)?,
+                    }
+                    then(to);
+                    Ok(())
+                };
+                map(parts.collect(), read_and_then).into_iter().collect()
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_npy_file_that_is_large_streams() {
+        let large = STREAM_FROM_BYTES;
+        assert!(RowSource::streams("a/X.NPY", large, large));
+        assert!(!RowSource::streams("x.npy", large - 1, large));
+        assert!(!RowSource::streams("x.npz", large, large));
+        assert!(!RowSource::streams("npy", large, large));
+        assert!(!RowSource::streams("x.npy.gz", large, large));
+    }
+}

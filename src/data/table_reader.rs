@@ -1,0 +1,99 @@
+//! [`TableReader`]: the readers of tables behind one name. A table is pushed part by part, so that its file is read once and is
+//! never held whole.
+
+use super::csv::CsvReader;
+use super::foreign;
+use super::input::Input;
+use super::json_lines::JsonLinesReader;
+use super::{Choice, Format, NamedFile, Table};
+use crate::base::error::{Error, Result};
+#[cfg(not(target_arch = "wasm32"))]
+use crate::base::working::Working;
+
+/// Takes the bytes of a table's file, and gives the table.
+#[derive(Debug)]
+pub struct TableReader(Reader);
+
+#[derive(Debug)]
+enum Reader {
+    Csv(Box<CsvReader>),
+    JsonLines(Box<JsonLinesReader>),
+}
+
+impl TableReader {
+    /// Begins with a file of this name and so many bytes, unpacked; `choice` says which column is the label, and which
+    /// list of numbers the features.
+    ///
+    /// # Errors
+    /// [`Error::Data`] when a file of this name is no table.
+    pub fn new(name: &str, total: u64, choice: Choice<'_>) -> Result<Self> {
+        let reader = match Format::of(name) {
+            Some(Format::Table) => Reader::Csv(CsvReader::new(name, total, choice).into()),
+            Some(Format::JsonLines) => {
+                Reader::JsonLines(JsonLinesReader::new(name, total, choice).into())
+            }
+            // Read where it is asked for, not pushed.
+            Some(Format::Parquet) => {
+                let problem = "Parquet files are not read by this build (feature \"parquet\")";
+                return Err(Error::Data(format!("{name}: {problem}")));
+            }
+            _ => {
+                let read = "only CSV, JSON Lines, Parquet, NPY, NPZ, safetensors and AnnData files are read";
+                let message = format!("{name}: {read}: save the data as one of these");
+                return Err(Error::Data(message));
+            }
+        };
+        Ok(Self(reader))
+    }
+
+    /// Takes the next bytes of the file.
+    ///
+    /// # Errors
+    /// [`Error::Data`] with the line that is wrong, and how.
+    pub fn push(&mut self, bytes: &[u8]) -> Result<()> {
+        match &mut self.0 {
+            Reader::Csv(reader) => reader.push(bytes),
+            Reader::JsonLines(reader) => reader.push(bytes),
+        }
+    }
+
+    /// The table, once all bytes were pushed.
+    ///
+    /// # Errors
+    /// [`Error::Data`] for a file that is empty or ends too early.
+    pub fn finish(self) -> Result<Table> {
+        match self.0 {
+            Reader::Csv(reader) => reader.finish(),
+            Reader::JsonLines(reader) => reader.finish(),
+        }
+    }
+
+    /// The same, where `start` is what the file begins with: one of another program is refused.
+    pub(super) fn begin(name: &str, total: u64, choice: Choice<'_>, start: &[u8]) -> Result<Self> {
+        match foreign::refusal(name, start) {
+            Some(error) => Err(error),
+            None => Self::new(name, total, choice),
+        }
+    }
+
+    /// Reads a file that is there whole.
+    ///
+    /// # Errors
+    /// As [`TableReader::new`], [`TableReader::push`] and [`TableReader::finish`].
+    pub fn read(file: &NamedFile, choice: Choice<'_>) -> Result<Table> {
+        Input::from(file).table(choice, |_| ())
+    }
+
+    /// Reads a file on the disk; of text, packed or not, one part is held at a time, and `say` hears how much is done.
+    ///
+    /// # Errors
+    /// As [`TableReader::read`] and [`NamedFile::read`].
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn open(
+        path: &std::path::Path,
+        choice: Choice<'_>,
+        say: impl Fn(Working),
+    ) -> Result<Table> {
+        Input::open(path)?.table(choice, say)
+    }
+}

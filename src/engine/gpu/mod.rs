@@ -1,0 +1,595 @@
+//! [`Gpu`]: a device, its queue and limits, and the one way data gets in and out of it.
+//!
+//! Knows no algorithm; the only part of the crate that names `wgpu`. Buffers are [`GpuVec`]s, compute work is a
+//! [`Kernel`] dispatched through [`GpuCommands`].
+
+mod commands;
+mod kernel;
+mod timer;
+mod trusted;
+mod vec;
+mod wait;
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+
+use bytemuck::Pod;
+use futures_channel::oneshot;
+
+pub use commands::GpuCommands;
+pub use kernel::{Access, Kernel, NARROW};
+pub use timer::{DeviceTime, KernelTime};
+pub use vec::{Binding, GpuVec};
+
+use crate::base::error::{Error, Result};
+use crate::base::ledger::{MemoryLedger, Purpose, Reservation};
+use crate::base::order;
+use crate::engine::device::{DeviceInfo, EngineChoice, TileShape};
+use kernel::Pipelines;
+
+/// Parameter blocks one submit can carry; each dispatch takes one.
+pub const PARAMS_SLOTS: u32 = 512;
+/// Bytes of a parameter block: the alignment that a dynamic uniform offset needs everywhere.
+const PARAMS_BYTES: u32 = 256;
+/// Bytes that one submit can carry to the device beside its parameters, and that one read brings back.
+pub const STAGING_BYTES: u64 = 1 << 20;
+
+/// A device with its queue, its pipelines, and small fixed buffers for parameters, uploads and reads.
+#[derive(Debug)]
+pub struct Gpu {
+    device: wgpu::Device,
+    queue: wgpu::Queue,
+    info: DeviceInfo,
+    pipelines: Pipelines,
+    params: GpuVec<u8>,
+    upload: GpuVec<u8>,
+    readback: GpuVec<u8>,
+    returned: vec::Returned,
+    faults: Arc<Mutex<Option<String>>>,
+    submits: Cell<u64>,
+    /// Bytes that submits carried to the device, and that reads brought back.
+    uploaded: Cell<u64>,
+    fetched: Cell<u64>,
+    waits: wait::Waits,
+    timer: RefCell<Option<timer::Timer>>,
+    /// After how many more times memory is refused, and whether from then on: by a test alone.
+    refusal: Cell<Option<(u64, bool)>>,
+    /// After how many more submits the device is lost, likewise.
+    loss: Cell<Option<u64>>,
+}
+
+/// An adapter that is not opened yet.
+#[derive(Debug)]
+pub struct Adapter(wgpu::Adapter);
+
+impl Adapter {
+    /// Finds the best adapter: discrete before integrated before software; a part of its name narrows the choice.
+    ///
+    /// # Errors
+    /// [`Error::Device`] when there is no such adapter.
+    pub async fn find(name_part: Option<&str>) -> Result<Self> {
+        let mut adapters = adapters().await;
+        order::sort_by_key(&mut adapters, |adapter| {
+            preference(adapter.get_info().device_type)
+        });
+        let listed: Vec<String> = adapters
+            .iter()
+            .map(|a| adapter_name(&a.get_info()))
+            .collect();
+        adapters
+            .into_iter()
+            .find(|adapter| {
+                let name = adapter_name(&adapter.get_info()).to_ascii_lowercase();
+                name_part.is_none_or(|part| name.contains(&part.to_ascii_lowercase()))
+            })
+            .map(Self)
+            .ok_or_else(|| no_adapter(name_part, &listed))
+    }
+
+    /// What the adapter is and what it allows.
+    pub fn info(&self) -> DeviceInfo {
+        device_info(&self.0)
+    }
+}
+
+impl Gpu {
+    /// Opens an adapter; `choice` says how shaders are compiled and how work is cut.
+    ///
+    /// # Errors
+    /// [`Error::Device`] when it gives no device; [`Error::Refused`] when the budget does not hold the 2.1 MiB of fixed
+    /// buffers.
+    pub async fn open(
+        adapter: Adapter,
+        choice: &EngineChoice,
+        ledger: &MemoryLedger,
+    ) -> Result<Self> {
+        let Adapter(adapter) = adapter;
+        let offered = adapter.limits();
+        let (device, queue) = adapter
+            .request_device(&wgpu::DeviceDescriptor {
+                label: Some("nearfar"),
+                // The bench times dispatches with it.
+                required_features: adapter.features() & wgpu::Features::TIMESTAMP_QUERY,
+                required_limits: wgpu::Limits {
+                    max_buffer_size: offered.max_buffer_size,
+                    max_storage_buffer_binding_size: offered.max_storage_buffer_binding_size,
+                    ..wgpu::Limits::default()
+                },
+                memory_hints: wgpu::MemoryHints::MemoryUsage,
+                ..Default::default()
+            })
+            .await
+            .map_err(|error| Error::Device(format!("the adapter gave no device: {error}")))?;
+        let faults = watch(&device);
+        let returned = vec::Returned::default();
+        let fixed = |purpose, label, bytes, usage| {
+            let reservation =
+                ledger
+                    .reserve(purpose, label, bytes)
+                    .map_err(|over| Error::Refused {
+                        over,
+                        how: "raise the budget".to_owned(),
+                    })?;
+            Ok::<_, Error>(GpuVec::new(&device, &returned, reservation, label, usage))
+        };
+        use wgpu::BufferUsages as Usage;
+        let params_bytes = u64::from(PARAMS_SLOTS * PARAMS_BYTES);
+        let params = fixed(
+            Purpose::Uniforms,
+            "gpu.params",
+            params_bytes,
+            Usage::UNIFORM | Usage::COPY_DST,
+        )?;
+        let upload = fixed(
+            Purpose::Staging,
+            "gpu.upload",
+            STAGING_BYTES + params_bytes,
+            Usage::COPY_SRC | Usage::COPY_DST,
+        )?;
+        let readback = fixed(
+            Purpose::Staging,
+            "gpu.readback",
+            STAGING_BYTES,
+            Usage::MAP_READ | Usage::COPY_DST,
+        )?;
+        let info = DeviceInfo {
+            shape: choice.shape,
+            ..device_info(&adapter)
+        };
+        let shape = choice.shape.unwrap_or(TileShape::of_device(&info));
+        let gpu = Self {
+            info,
+            pipelines: Pipelines::new(choice.trusted, shape),
+            device,
+            queue,
+            params,
+            upload,
+            readback,
+            returned,
+            faults,
+            submits: Cell::new(0),
+            uploaded: Cell::new(0),
+            fetched: Cell::new(0),
+            waits: wait::Waits::default(),
+            timer: RefCell::default(),
+            refusal: Cell::default(),
+            loss: Cell::default(),
+        };
+        gpu.measure_round_trip().await?;
+        // An adapter may give a device that is lost already.
+        gpu.check()?;
+        Ok(gpu)
+    }
+
+    /// What the device is and what it allows.
+    pub fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    /// Creates a storage buffer for each reservation; `Ok` means that the device took them all and touched them.
+    ///
+    /// # Errors
+    /// [`Error::Device`] when the driver has no memory, although the budget had.
+    pub async fn allocate(
+        &self,
+        reservations: Vec<(&'static str, Reservation)>,
+    ) -> Result<Vec<GpuVec<u8>>> {
+        use wgpu::BufferUsages as Usage;
+        let memory = self.device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
+        let validation = self.device.push_error_scope(wgpu::ErrorFilter::Validation);
+        let mut encoder = self.device.create_command_encoder(&Default::default());
+        if let Some((more, for_good)) = self.refusal.get() {
+            self.refusal
+                .set(Some((more.saturating_sub(1), for_good)).filter(|_| more > 0 || for_good));
+            if more == 0 {
+                // No device has a buffer of so many bytes.
+                let _ = self.device.create_buffer(&wgpu::BufferDescriptor {
+                    label: Some("refused"),
+                    size: u64::MAX >> 1,
+                    usage: wgpu::BufferUsages::STORAGE,
+                    mapped_at_creation: false,
+                });
+            }
+        }
+        let usage = Usage::STORAGE | Usage::COPY_SRC | Usage::COPY_DST;
+        let buffers: Vec<_> = reservations
+            .into_iter()
+            .map(|(label, reservation)| {
+                let buffer =
+                    GpuVec::<u8>::new(&self.device, &self.returned, reservation, label, usage);
+                // Drivers hand out memory on first use; a failure must come now, not in the middle of the work.
+                encoder.clear_buffer(buffer.raw(), 0, None);
+                buffer
+            })
+            .collect();
+        self.send([encoder.finish()]);
+        let (validation, memory) = (validation.pop(), memory.pop());
+        if let Some(error) = validation.await.or(memory.await) {
+            return Err(Error::Device(format!(
+                "the device could not provide the memory that the budget allows ({error}): lower the budget"
+            )));
+        }
+        self.idle().await?;
+        Ok(buffers)
+    }
+
+    /// The names of the kernels that are compiled.
+    pub fn compiled(&self) -> Vec<&'static str> {
+        self.pipelines.names()
+    }
+
+    /// Compiles the kernels that are not compiled yet.
+    ///
+    /// # Errors
+    /// [`Error::Device`] with the compiler's message.
+    pub async fn prepare(&self, kernels: impl IntoIterator<Item = &'static Kernel>) -> Result<()> {
+        for kernel in kernels {
+            let scope = self.device.push_error_scope(wgpu::ErrorFilter::Validation);
+            self.pipelines
+                .get(&self.device, kernel, self.pipelines.shape);
+            if let Some(error) = scope.pop().await {
+                let name = kernel.name;
+                return Err(Error::Device(format!(
+                    "the kernel {name} does not compile: {error}"
+                )));
+            }
+        }
+        self.check()
+    }
+
+    /// Starts a list of commands; [`Gpu::submit`] runs it.
+    pub fn commands(self: &Rc<Self>) -> GpuCommands {
+        GpuCommands::new(self)
+    }
+
+    /// Sends the commands to the device, with everything they carry in one write.
+    pub fn submit(&self, commands: GpuCommands) {
+        commands.submit();
+    }
+
+    /// Sends command buffers to the device.
+    fn send(&self, buffers: impl IntoIterator<Item = wgpu::CommandBuffer>) {
+        if let Some(more) = self.loss.get() {
+            self.loss.set(more.checked_sub(1));
+            if more == 0 {
+                self.device.destroy();
+            }
+        }
+        self.queue.submit(buffers);
+        self.submits.set(self.submits.get() + 1);
+        self.waits.sent();
+    }
+
+    /// Waits for the device and reads `count` elements from `first` on.
+    ///
+    /// # Errors
+    /// [`Error::Device`] when the device was lost or reported an error since the last check.
+    pub async fn read<T: Pod>(
+        self: &Rc<Self>,
+        source: &GpuVec<T>,
+        first: u64,
+        count: u64,
+    ) -> Result<Vec<T>> {
+        let size = size_of::<T>() as u64;
+        let mut elements = Vec::with_capacity(count as usize);
+        let (mut at, end) = (first, first + count);
+        while at < end {
+            let part = (end - at).min(STAGING_BYTES / size);
+            let mut commands = self.commands();
+            commands.fetch(source, at, part, 0);
+            commands.submit();
+            let bytes = self.fetched(part * size).await?;
+            elements.extend(
+                bytes
+                    .chunks_exact(size as usize)
+                    .map(bytemuck::pod_read_unaligned::<T>),
+            );
+            at += part;
+        }
+        Ok(elements)
+    }
+
+    /// Waits for the device and brings the first `bytes` of what [`GpuCommands::fetch`] copied.
+    ///
+    /// # Errors
+    /// As [`Gpu::read`].
+    pub async fn fetched(&self, bytes: u64) -> Result<Vec<u8>> {
+        let slice = self.readback.raw().slice(..bytes.next_multiple_of(4));
+        let (done, mapped) = oneshot::channel();
+        slice.map_async(wgpu::MapMode::Read, move |outcome| {
+            done.send(outcome).ok();
+        });
+        let outcome = self.wait_for(mapped).await?;
+        self.check()?;
+        let lost = |_| Error::Device("the device did not return its results".to_owned());
+        outcome
+            .ok_or_else(|| Error::Device("the device is gone".to_owned()))?
+            .map_err(|error| {
+                Error::Device(format!("the device did not return its results: {error}"))
+            })?;
+        let view = slice.get_mapped_range().map_err(lost)?;
+        let fetched = view[..bytes as usize].to_vec();
+        drop(view);
+        self.readback.raw().unmap();
+        self.fetched.set(self.fetched.get() + bytes);
+        #[cfg(feature = "timer")]
+        self.keep_room_for_timestamps().await?;
+        Ok(fetched)
+    }
+
+    /// Waits until the device has nothing left to do, then lets go of every buffer given up so far.
+    ///
+    /// On the web dropping a buffer frees nothing and destroying one in flight frees it late: hence this order.
+    ///
+    /// # Errors
+    /// [`Error::Device`] when the device was lost or reported an error since the last check.
+    pub async fn idle(&self) -> Result<()> {
+        let returned = self.returned.take();
+        if !returned.is_empty() {
+            self.pipelines.forget_bind_groups();
+        }
+        if self.in_flight() > 0 {
+            self.wait_until_done().await?;
+            #[cfg(feature = "timer")]
+            self.keep_room_for_timestamps().await?;
+        }
+        for (buffer, reservation) in returned {
+            buffer.destroy();
+            drop(reservation);
+        }
+        self.check()
+    }
+
+    /// Submits so far.
+    pub fn submits(&self) -> u64 {
+        self.submits.get()
+    }
+
+    /// Bytes that submits carried to the device so far, parameters included, and bytes that reads brought back.
+    pub fn moved_bytes(&self) -> [u64; 2] {
+        [self.uploaded.get(), self.fetched.get()]
+    }
+
+    /// The first error that the driver reported outside a scope, or the loss of the device.
+    pub fn check(&self) -> Result<()> {
+        let faults = self
+            .faults
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        match faults.as_deref() {
+            Some(fault) => Err(Error::Device(fault.to_owned())),
+            None => Ok(()),
+        }
+    }
+
+    /// Bytes of each buffer by its label as the driver's allocator counts them, where it does.
+    pub fn allocations(&self) -> Option<Vec<(String, u64)>> {
+        let report = self.device.generate_allocator_report()?;
+        let buffers = report.allocations.into_iter();
+        Some(buffers.map(|buffer| (buffer.name, buffer.size)).collect())
+    }
+
+    /// Lets the device refuse memory after so many times that it is asked, then or from then on: what a test needs.
+    pub fn refuse(&self, after: Option<u64>, for_good: bool) {
+        self.refusal.set(after.map(|more| (more, for_good)));
+    }
+
+    /// Loses the device on purpose, after so many more submits: what a test needs to see what comes of it.
+    pub fn lose(&self, after: u64) {
+        match after {
+            0 => self.device.destroy(),
+            _ => self.loss.set(Some(after)),
+        }
+    }
+
+    /// Blocks natively until submitted work is done and its callbacks have run; in a browser the event loop does that.
+    fn poll(&self) -> Result<()> {
+        // wgpu panics inside `poll` where a native driver reports the device as lost.
+        let polled = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            self.device.poll(wgpu::PollType::wait_indefinitely())
+        }));
+        match polled {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(error)) => Err(Error::Device(format!(
+                "the device does not answer: {error}"
+            ))),
+            Err(_) => Err(Error::Device("the device was lost".to_owned())),
+        }
+    }
+}
+
+impl Drop for Gpu {
+    /// In a browser only this gives the device's memory back.
+    fn drop(&mut self) {
+        self.device.destroy();
+    }
+}
+
+/// A connection to the drivers.
+fn connect() -> wgpu::Instance {
+    wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle())
+}
+
+/// The connection to the drivers that the whole process shares: each further one loads and unloads their libraries once more, and after
+/// some forty times, or on several threads at once, drivers fail.
+#[cfg(not(target_arch = "wasm32"))]
+fn instance() -> &'static wgpu::Instance {
+    static INSTANCE: std::sync::OnceLock<wgpu::Instance> = std::sync::OnceLock::new();
+    INSTANCE.get_or_init(|| {
+        CONNECTIONS.fetch_add(1, Ordering::Relaxed);
+        connect()
+    })
+}
+
+/// In a browser it is an object like any other, of the thread that made it.
+#[cfg(target_arch = "wasm32")]
+fn instance() -> wgpu::Instance {
+    CONNECTIONS.fetch_add(1, Ordering::Relaxed);
+    connect()
+}
+
+/// How often this process has connected to the drivers.
+static CONNECTIONS: AtomicU32 = AtomicU32::new(0);
+
+/// How often this process has connected to the drivers: natively once at most.
+#[doc(hidden)]
+pub fn connections() -> u32 {
+    CONNECTIONS.load(Ordering::Relaxed)
+}
+
+/// Whether this process has found an adapter before.
+static FOUND: AtomicBool = AtomicBool::new(false);
+
+/// Every adapter of this machine, or the one a browser offers.
+async fn adapters() -> Vec<wgpu::Adapter> {
+    let adapters = listed().await;
+    if !adapters.is_empty() {
+        FOUND.store(true, Ordering::Relaxed);
+    }
+    adapters
+}
+
+async fn listed() -> Vec<wgpu::Adapter> {
+    let instance = instance();
+    if cfg!(target_arch = "wasm32") {
+        // A browser lists nothing: it gives the adapter that suits the request.
+        let request = wgpu::RequestAdapterOptions {
+            power_preference: wgpu::PowerPreference::HighPerformance,
+            ..Default::default()
+        };
+        instance
+            .request_adapter(&request)
+            .await
+            .into_iter()
+            .collect()
+    } else {
+        instance.enumerate_adapters(wgpu::Backends::all()).await
+    }
+}
+
+/// The adapters of this machine, best first, with the limits they offer.
+pub async fn devices() -> Vec<DeviceInfo> {
+    let mut adapters = adapters().await;
+    order::sort_by_key(&mut adapters, |adapter| {
+        preference(adapter.get_info().device_type)
+    });
+    adapters.iter().map(device_info).collect()
+}
+
+/// Lower is better.
+fn preference(device_type: wgpu::DeviceType) -> u8 {
+    match device_type {
+        wgpu::DeviceType::DiscreteGpu => 0,
+        wgpu::DeviceType::IntegratedGpu => 1,
+        wgpu::DeviceType::VirtualGpu => 2,
+        wgpu::DeviceType::Other => 3,
+        wgpu::DeviceType::Cpu => 4,
+    }
+}
+
+/// The adapter's name; browsers may hide it.
+fn adapter_name(info: &wgpu::AdapterInfo) -> String {
+    if info.name.is_empty() {
+        "WebGPU adapter".to_owned()
+    } else {
+        info.name.clone()
+    }
+}
+
+fn device_info(adapter: &wgpu::Adapter) -> DeviceInfo {
+    let (info, limits) = (adapter.get_info(), adapter.limits());
+    let known = [
+        (wgpu::Features::SUBGROUP, "subgroups"),
+        (wgpu::Features::SHADER_F16, "shader-f16"),
+        (wgpu::Features::TIMESTAMP_QUERY, "timestamp-query"),
+    ];
+    let has = |(feature, name): (_, &str)| {
+        adapter
+            .features()
+            .contains(feature)
+            .then(|| name.to_owned())
+    };
+    DeviceInfo {
+        engine: "gpu".to_owned(),
+        adapter: adapter_name(&info),
+        backend: match info.backend {
+            wgpu::Backend::BrowserWebGpu => "webgpu".to_owned(),
+            backend => backend.to_string(),
+        },
+        driver: format!("{} {}", info.driver, info.driver_info)
+            .trim()
+            .to_owned(),
+        software: info.device_type == wgpu::DeviceType::Cpu,
+        max_buffer_bytes: limits
+            .max_buffer_size
+            .min(limits.max_storage_buffer_binding_size)
+            & !255,
+        workgroup_bytes: limits.max_compute_workgroup_storage_size.into(),
+        workgroup_size: limits.max_compute_invocations_per_workgroup,
+        features: known.into_iter().filter_map(has).collect(),
+        shape: None,
+        tuned: None,
+    }
+}
+
+fn no_adapter(name_part: Option<&str>, listed: &[String]) -> Error {
+    Error::Device(match (name_part, listed) {
+        (Some(part), [_, ..]) => {
+            format!("no GPU adapter has \"{part}\" in its name; there are: {}", listed.join(", "))
+        }
+        _ if FOUND.load(Ordering::Relaxed) => "the GPU was there before and its driver lists it no more: close other programs \
+              that use it, or use the CPU engine"
+            .to_owned(),
+        _ => "no GPU adapter: install a Vulkan driver (Mesa's lavapipe will do), open the page in a browser with \
+              WebGPU, or use the CPU engine"
+            .to_owned(),
+    })
+}
+
+/// Keeps the first error that nobody asked for, and the loss of the device: without a handler wgpu panics.
+fn watch(device: &wgpu::Device) -> Arc<Mutex<Option<String>>> {
+    let faults = Arc::new(Mutex::new(None::<String>));
+    let note = |faults: &Mutex<Option<String>>, fault: String| {
+        let mut first = faults
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        first.get_or_insert(fault);
+    };
+    let seen = Arc::clone(&faults);
+    device.on_uncaptured_error(Arc::new(move |error| {
+        note(&seen, format!("the device reported an error: {error}"));
+    }));
+    let seen = Arc::clone(&faults);
+    device.set_device_lost_callback(move |reason, message| {
+        note(
+            &seen,
+            format!(
+                "the device was lost ({reason:?}): {}",
+                message.trim_end_matches('.')
+            ),
+        );
+    });
+    faults
+}

@@ -1,0 +1,704 @@
+//! [`Engine`]: where the kernels run, on a GPU or on the CPU, behind one seam.
+//!
+//! A [`Workspace`] holds the buffers of a phase, [`Commands`] collect the work of one submit, and [`Engine::read`] is
+//! the only way results come out. The same code runs natively and in a browser.
+
+pub(crate) mod checkpoint;
+pub(crate) mod device;
+pub mod gpu;
+pub mod host;
+pub(crate) mod pace;
+pub(crate) mod tensor_file;
+
+use std::borrow::Cow;
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::base::error::{Error, Result};
+use crate::base::ledger::{Bytes, MemoryLedger};
+use crate::base::plan::{MemoryPlan, Room};
+use crate::base::working::{Listener, Task, Working};
+use crate::engine::device::{DeviceInfo, EngineChoice, EngineKind, Reason, TileShape};
+use crate::engine::gpu::{Adapter, DeviceTime, Gpu, GpuCommands, GpuVec, Kernel};
+use crate::engine::host::CpuVec;
+use bytemuck::Pod;
+use web_time::{Duration, Instant};
+
+/// A device, the account of its memory, and the flag that stops it. A clone is the same engine.
+#[derive(Clone, Debug)]
+pub struct Engine {
+    backend: Backend,
+    ledger: MemoryLedger,
+    info: DeviceInfo,
+    reason: Reason,
+    stop: Arc<AtomicBool>,
+    listener: Listener,
+    counts: Rc<Counts>,
+}
+
+/// What an engine has done so far, and how fast it seemed.
+#[derive(Debug, Default)]
+struct Counts {
+    dispatches: Cell<u64>,
+    /// On the CPU; a GPU counts its own.
+    submits: Cell<u64>,
+    operations_per_ms: Cell<Option<f64>>,
+    /// Whether work goes on being cut by that speed, whatever it takes.
+    pace_is_held: Cell<bool>,
+}
+
+/// A moment from which the work of an engine is timed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock {
+    started: Instant,
+    waits: u64,
+}
+
+#[derive(Clone, Debug)]
+enum Backend {
+    Gpu(Rc<Gpu>),
+    Cpu,
+}
+
+/// A vector of `T` in the memory of an engine; it holds its share of the budget.
+#[derive(Debug)]
+pub enum DeviceVec<T> {
+    /// On a GPU.
+    Gpu(GpuVec<T>),
+    /// In the memory of this process.
+    Cpu(CpuVec<T>),
+}
+
+/// The work of one submit. On the CPU each call runs at once.
+#[derive(Debug)]
+pub enum Commands {
+    /// Recorded until [`Engine::submit`].
+    Gpu(Box<GpuCommands>),
+    /// Done when the call returns; counts the kernels called.
+    Cpu(u32),
+}
+
+/// Submits that may be under way at once: enough that a GPU never waits for the next, few enough that stopping works.
+const IN_FLIGHT: u32 = 3;
+
+/// The buffers of one phase: what its plan lists, no more.
+#[derive(Debug)]
+pub struct Workspace(Vec<(&'static str, DeviceVec<u8>)>);
+
+impl Engine {
+    /// Opens an engine whose memory stays within `budget_bytes`.
+    ///
+    /// # Errors
+    /// [`Error::Device`] when a GPU is asked for and there is none; [`Error::Refused`] when the budget is too small for
+    /// the few fixed buffers of a GPU.
+    pub async fn open(choice: &EngineChoice, budget_bytes: u64) -> Result<Self> {
+        let ledger = MemoryLedger::new(budget_bytes);
+        let gpu = match choice.kind {
+            Some(EngineKind::Cpu) => Err(Reason::AskedFor),
+            _ => open_gpu(choice, &ledger).await?,
+        };
+        let (backend, info, reason) = match gpu {
+            Ok(gpu) => {
+                let info = gpu.info().clone();
+                let reason = match choice.asks_for_gpu() {
+                    true => Reason::AskedFor,
+                    false => Reason::Hardware,
+                };
+                (Backend::Gpu(Rc::new(gpu)), info, reason)
+            }
+            Err(reason) => {
+                #[cfg(not(target_arch = "wasm32"))]
+                crate::engine::host::start_threads();
+                (Backend::Cpu, cpu_info(), reason)
+            }
+        };
+        Ok(Self {
+            backend,
+            ledger,
+            info,
+            reason,
+            stop: Arc::default(),
+            listener: Listener::default(),
+            counts: Rc::default(),
+        })
+    }
+
+    /// Lists the adapters of this machine, best first, and the CPU engine last.
+    pub async fn devices() -> Vec<DeviceInfo> {
+        let mut devices = gpu::devices().await;
+        devices.push(cpu_info());
+        devices
+    }
+
+    /// What the engine runs on.
+    pub fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    /// Why it runs on that.
+    pub fn reason(&self) -> &Reason {
+        &self.reason
+    }
+
+    /// The account of the engine's memory.
+    pub fn ledger(&self) -> &MemoryLedger {
+        &self.ledger
+    }
+
+    /// What a plan may take now.
+    pub fn room(&self) -> Room {
+        Room {
+            free_bytes: self.ledger.free_bytes(),
+            budget_bytes: self.ledger.budget_bytes(),
+            max_buffer_bytes: self.info.max_buffer_bytes,
+        }
+    }
+
+    /// Takes this shape of tiles for many rows from now on, unless one was asked for.
+    #[must_use]
+    pub fn with_tuned_shape(mut self, shape: TileShape) -> Self {
+        self.info.tuned = Some(shape);
+        self
+    }
+
+    /// Makes another flag the one that stops the work: where whoever sets it was there before the engine.
+    #[must_use]
+    pub fn with_stop_flag(mut self, stop: Arc<AtomicBool>) -> Self {
+        self.stop = stop;
+        self
+    }
+
+    /// Tells `heard` of long work beside training steps, a few times a second.
+    #[must_use]
+    pub fn with_listener(mut self, heard: impl FnMut(Working) + 'static) -> Self {
+        self.listener = Listener::new(heard);
+        self
+    }
+
+    /// Says how much of a task is done.
+    pub(crate) fn tell(&self, task: &Task, done: u64) {
+        self.listener.tell(task, done);
+    }
+
+    /// Says how far work is that is no task of the engine.
+    pub(crate) fn hear(&self, working: Working) {
+        self.listener.hear(working);
+    }
+
+    /// The flag that makes the next [`Engine::breathe`] stop the work.
+    pub fn stop_flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.stop)
+    }
+
+    /// Creates all buffers of a phase, zeroed: all of its memory is handed out when this returns.
+    ///
+    /// # Errors
+    /// What [`MemoryPlan::fits`] refuses, with `how` as the advice; where the budget allows what the machine has not,
+    /// [`Error::Device`] from a GPU and [`Error::NoMemory`] from the CPU.
+    pub async fn workspace(&self, phase: &str, plan: &MemoryPlan, how: &str) -> Result<Workspace> {
+        self.settle().await?;
+        plan.fits(phase, &self.room(), how)?;
+        let reservations: Vec<_> = plan
+            .buffers()
+            .iter()
+            .map(|buffer| {
+                let reservation = self
+                    .ledger
+                    .reserve(buffer.purpose, buffer.label, buffer.bytes);
+                (buffer.label, reservation.expect("the whole plan fits"))
+            })
+            .collect();
+        let labels = plan.buffers().iter().map(|buffer| buffer.label);
+        let vectors: Vec<DeviceVec<u8>> = match &self.backend {
+            Backend::Gpu(gpu) => gpu
+                .allocate(reservations)
+                .await?
+                .into_iter()
+                .map(DeviceVec::Gpu)
+                .collect(),
+            Backend::Cpu => reservations
+                .into_iter()
+                .map(|(_, reservation)| CpuVec::allocate(phase, reservation).map(DeviceVec::Cpu))
+                .collect::<Result<_>>()
+                // One buffer is refused, and with it all.
+                .map_err(|_| Error::NoMemory {
+                    what: format!("\"{phase}\""),
+                    bytes: Bytes(plan.total_bytes()),
+                })?,
+        };
+        Ok(Workspace(labels.zip(vectors).collect()))
+    }
+
+    /// Compiles kernels ahead of their first use.
+    ///
+    /// # Errors
+    /// [`Error::Device`] with the compiler's message.
+    pub async fn prepare(&self, kernels: impl IntoIterator<Item = &'static Kernel>) -> Result<()> {
+        match &self.backend {
+            Backend::Gpu(gpu) => gpu.prepare(kernels).await,
+            Backend::Cpu => Ok(()),
+        }
+    }
+
+    /// The names of the kernels that are compiled so far, in no order.
+    pub fn compiled(&self) -> Vec<&'static str> {
+        match &self.backend {
+            Backend::Gpu(gpu) => gpu.compiled(),
+            Backend::Cpu => Vec::new(),
+        }
+    }
+
+    /// Starts a list of commands.
+    pub fn commands(&self) -> Commands {
+        match &self.backend {
+            Backend::Gpu(gpu) => Commands::Gpu(Box::new(gpu.commands())),
+            Backend::Cpu => Commands::Cpu(0),
+        }
+    }
+
+    /// Runs the commands; results are there after the next [`Engine::read`] or [`Engine::settle`].
+    pub fn submit(&self, commands: Commands) {
+        let Counts {
+            dispatches,
+            submits,
+            ..
+        } = &*self.counts;
+        dispatches.set(dispatches.get() + u64::from(commands.dispatches()));
+        match (&self.backend, commands) {
+            (Backend::Gpu(gpu), Commands::Gpu(commands)) => gpu.submit(*commands),
+            _ => submits.set(submits.get() + 1),
+        }
+    }
+
+    /// Writes `elements` into `target` from element `first` on, in as many submits as it takes.
+    ///
+    /// # Errors
+    /// As [`Engine::settle`].
+    pub async fn upload<T: Pod>(
+        &self,
+        target: &mut DeviceVec<T>,
+        first: u64,
+        elements: &[T],
+    ) -> Result<()> {
+        let chunk = (gpu::STAGING_BYTES / size_of::<T>() as u64) as usize;
+        for (index, part) in elements.chunks(chunk).enumerate() {
+            let mut commands = self.commands();
+            commands.upload(target, first + (index * chunk) as u64, part);
+            self.submit(commands);
+            self.keep_up().await?;
+        }
+        Ok(())
+    }
+
+    /// Waits where [`IN_FLIGHT`] submits are under way: a driver keeps a copy of what each of them carries.
+    pub(crate) async fn keep_up(&self) -> Result<()> {
+        if self.in_flight() >= IN_FLIGHT {
+            self.settle().await?;
+        }
+        Ok(())
+    }
+
+    /// Reads `count` elements from element `first` on, after everything submitted so far.
+    ///
+    /// # Errors
+    /// [`Error::Device`] when the device was lost or reported an error.
+    pub async fn read<T: Pod>(
+        &self,
+        source: &DeviceVec<T>,
+        first: u64,
+        count: u64,
+    ) -> Result<Vec<T>> {
+        match (&self.backend, source) {
+            (Backend::Gpu(gpu), DeviceVec::Gpu(vec)) => gpu.read(vec, first, count).await,
+            _ => Ok(source.slice()[first as usize..(first + count) as usize].to_vec()),
+        }
+    }
+
+    /// The same, without a copy where the vector is in the memory of this process.
+    ///
+    /// # Errors
+    /// As [`Engine::read`].
+    pub async fn view<'a, T: Pod>(
+        &self,
+        source: &'a DeviceVec<T>,
+        first: u64,
+        count: u64,
+    ) -> Result<Cow<'a, [T]>> {
+        match source {
+            DeviceVec::Gpu(_) => self.read(source, first, count).await.map(Cow::Owned),
+            DeviceVec::Cpu(vec) => {
+                let elements = &vec.as_slice()[first as usize..(first + count) as usize];
+                Ok(Cow::Borrowed(elements))
+            }
+        }
+    }
+
+    /// Waits for the device and brings the first `bytes` of what [`Commands::fetch`] copied.
+    ///
+    /// # Errors
+    /// As [`Engine::read`].
+    pub(crate) async fn fetched(&self, bytes: u64) -> Result<Vec<u8>> {
+        match &self.backend {
+            Backend::Gpu(gpu) => gpu.fetched(bytes).await,
+            Backend::Cpu => Ok(Vec::new()),
+        }
+    }
+
+    /// Waits until nothing is in flight and buffers given up have gone back to the system.
+    ///
+    /// # Errors
+    /// [`Error::Device`] when the device was lost or reported an error.
+    pub async fn settle(&self) -> Result<()> {
+        match &self.backend {
+            Backend::Gpu(gpu) => gpu.idle().await,
+            Backend::Cpu => Ok(()),
+        }
+    }
+
+    /// Lets the event loop of a browser have its turn, then looks at the stop flag. The only yield there is.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`] once the flag is set.
+    pub async fn breathe(&self) -> Result<()> {
+        macrotask().await;
+        if self.stop.load(Ordering::Relaxed) {
+            Err(Error::Stopped)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Kernels run so far; a call of a fused CPU kernel counts once.
+    pub fn dispatches(&self) -> u64 {
+        self.counts.dispatches.get()
+    }
+
+    /// Submits so far; on the CPU, lists of commands that would have been one.
+    pub fn submits(&self) -> u64 {
+        match &self.backend {
+            Backend::Gpu(gpu) => gpu.submits(),
+            Backend::Cpu => self.counts.submits.get(),
+        }
+    }
+
+    /// Waits for the device so far, for its results or for it to be done; none on the CPU.
+    pub fn waits(&self) -> u64 {
+        match &self.backend {
+            Backend::Gpu(gpu) => gpu.waits(),
+            Backend::Cpu => 0,
+        }
+    }
+
+    /// Bytes that submits carried to the device so far, and bytes that reads brought back; none on the CPU.
+    pub fn moved_bytes(&self) -> [u64; 2] {
+        match &self.backend {
+            Backend::Gpu(gpu) => gpu.moved_bytes(),
+            Backend::Cpu => [0, 0],
+        }
+    }
+
+    /// Times every dispatch on the device from here on, each a pass of its own; false where that cannot be: on the CPU, on
+    /// devices without timestamps, and where the budget has no 512 KiB for them.
+    pub fn start_timer(&self) -> bool {
+        match &self.backend {
+            Backend::Gpu(gpu) => gpu.start_timer(&self.ledger),
+            Backend::Cpu => false,
+        }
+    }
+
+    /// Ends the timing, and says what the device did meanwhile; nothing where no timer was on.
+    ///
+    /// # Errors
+    /// As [`Engine::read`].
+    pub async fn stop_timer(&self) -> Result<Option<DeviceTime>> {
+        match &self.backend {
+            Backend::Gpu(gpu) => gpu.stop_timer().await,
+            Backend::Cpu => Ok(None),
+        }
+    }
+
+    /// Slices of work that may be under way at once: a GPU has its next one before the last is done.
+    pub(crate) fn slices_ahead(&self) -> u32 {
+        match &self.backend {
+            Backend::Gpu(_) => IN_FLIGHT,
+            Backend::Cpu => 1,
+        }
+    }
+
+    /// Submits that nobody has waited for yet; none on the CPU.
+    pub(crate) fn in_flight(&self) -> u32 {
+        match &self.backend {
+            Backend::Gpu(gpu) => gpu.in_flight(),
+            Backend::Cpu => 0,
+        }
+    }
+
+    /// Says that what is under way should take so much longer.
+    pub(crate) fn expect(&self, more: Duration) {
+        if let Backend::Gpu(gpu) = &self.backend {
+            gpu.expect(Instant::now() + more);
+        }
+    }
+
+    /// Begins to time the work.
+    pub(crate) fn clock(&self) -> Clock {
+        Clock {
+            started: Instant::now(),
+            waits: self.waits(),
+        }
+    }
+
+    /// How long the work took since then: what waiting costs where there is nothing to wait for is left out.
+    pub(crate) fn worked(&self, since: Clock) -> Duration {
+        let elapsed = since.started.elapsed();
+        match &self.backend {
+            Backend::Gpu(gpu) => {
+                let waits = (gpu.waits() - since.waits).min(u64::from(u32::MAX)) as u32;
+                let without = elapsed.saturating_sub(gpu.round_trip().saturating_mul(waits));
+                // Never as good as nothing: clocks of browsers are coarse.
+                without.max(elapsed / 10)
+            }
+            Backend::Cpu => elapsed,
+        }
+    }
+
+    /// Floating-point operations per millisecond, where they were measured.
+    pub(crate) fn operations_per_ms(&self) -> Option<f64> {
+        self.counts.operations_per_ms.get()
+    }
+
+    /// Notes how fast the engine is: what its first slices of work are cut by.
+    pub(crate) fn note_operations_per_ms(&self, measured: f64) {
+        self.counts.operations_per_ms.set(Some(measured));
+    }
+
+    /// Takes the engine for one of this speed from now on, however fast it is: a test can then count submits as they would
+    /// be there.
+    #[doc(hidden)]
+    pub fn hold_pace(&self, operations_per_ms: f64) {
+        self.note_operations_per_ms(operations_per_ms);
+        self.counts.pace_is_held.set(true);
+    }
+
+    /// Whether work is cut by the speed that was noted, whatever it takes.
+    pub(crate) fn pace_is_held(&self) -> bool {
+        self.counts.pace_is_held.get()
+    }
+
+    /// What a GPU's driver says of its buffers, by label: what a test holds the ledger against.
+    #[doc(hidden)]
+    pub fn driver_allocations(&self) -> Option<Vec<(String, u64)>> {
+        match &self.backend {
+            Backend::Gpu(gpu) => gpu.allocations(),
+            Backend::Cpu => None,
+        }
+    }
+
+    /// Lets a GPU refuse memory after so many times that it is asked, then or from then on, so that a test can see what comes of it.
+    #[doc(hidden)]
+    pub fn refuse_memory(&self, after: Option<u64>, for_good: bool) {
+        if let Backend::Gpu(gpu) = &self.backend {
+            gpu.refuse(after, for_good);
+        }
+    }
+
+    /// Loses the device on purpose, after so many more submits, so that a test can see what comes of it.
+    #[doc(hidden)]
+    pub fn lose_device(&self, after: u64) {
+        if let Backend::Gpu(gpu) = &self.backend {
+            gpu.lose(after);
+        }
+    }
+}
+
+impl Workspace {
+    /// Takes a buffer out of the workspace.
+    ///
+    /// # Panics
+    /// When the plan lists no such buffer, or it was taken before.
+    pub fn take<T: Pod>(&mut self, label: &str) -> DeviceVec<T> {
+        let place = self.0.iter().position(|(own, _)| *own == label);
+        let place = place.unwrap_or_else(|| panic!("the plan has no buffer \"{label}\" left"));
+        match self.0.swap_remove(place).1 {
+            DeviceVec::Gpu(vec) => DeviceVec::Gpu(vec.cast()),
+            DeviceVec::Cpu(vec) => DeviceVec::Cpu(vec.cast()),
+        }
+    }
+}
+
+impl Commands {
+    /// Writes `elements` into `target`, after what was recorded before.
+    pub fn upload<T: Pod>(&mut self, target: &mut DeviceVec<T>, first: u64, elements: &[T]) {
+        match (self, target) {
+            (Self::Gpu(commands), DeviceVec::Gpu(vec)) => commands.upload(vec, first, elements),
+            (_, target) => {
+                target.slice_mut()[first as usize..][..elements.len()].copy_from_slice(elements);
+            }
+        }
+    }
+
+    /// Counts a kernel that ran on the CPU by itself.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(crate) fn count(&mut self) {
+        if let Self::Cpu(calls) = self {
+            *calls += 1;
+        }
+    }
+
+    /// Bytes that can still be uploaded.
+    pub(crate) fn room(&self) -> u64 {
+        match self {
+            Self::Gpu(commands) => commands.room(),
+            Self::Cpu(_) => gpu::STAGING_BYTES,
+        }
+    }
+
+    /// Copies `count` elements of `source`, from `first` on, to `target` from element `to` on.
+    pub(crate) fn copy<T: Pod>(
+        &mut self,
+        source: &DeviceVec<T>,
+        first: u64,
+        count: u64,
+        target: &mut DeviceVec<T>,
+        to: u64,
+    ) {
+        match (self, source, target) {
+            (Self::Gpu(commands), DeviceVec::Gpu(source), DeviceVec::Gpu(target)) => {
+                commands.copy(source, first, count, target, to);
+            }
+            (_, source, target) => {
+                let elements = &source.slice()[first as usize..][..count as usize];
+                target.slice_mut()[to as usize..][..elements.len()].copy_from_slice(elements);
+            }
+        }
+    }
+
+    /// Copies `count` elements of `source`, from `first` on, to byte `at` of what [`Engine::fetched`] brings; on the CPU
+    /// gives their bytes at once.
+    pub(crate) fn fetch<T: Pod>(
+        &mut self,
+        source: &DeviceVec<T>,
+        first: u64,
+        count: u64,
+        at: u64,
+    ) -> Option<Vec<u8>> {
+        match (self, source) {
+            (Self::Gpu(commands), DeviceVec::Gpu(source)) => {
+                commands.fetch(source, first, count, at);
+                None
+            }
+            (_, source) => {
+                let elements = &source.slice()[first as usize..][..count as usize];
+                Some(bytemuck::cast_slice(elements).to_vec())
+            }
+        }
+    }
+
+    /// Kernels run so far.
+    pub fn dispatches(&self) -> u32 {
+        match self {
+            Self::Gpu(commands) => commands.dispatches(),
+            Self::Cpu(calls) => *calls,
+        }
+    }
+}
+
+impl<T: Pod> DeviceVec<T> {
+    /// How many elements fit.
+    pub fn len(&self) -> u64 {
+        match self {
+            Self::Gpu(vec) => vec.len(),
+            Self::Cpu(vec) => vec.as_slice().len() as u64,
+        }
+    }
+
+    /// Whether nothing fits; no planned buffer is empty.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The elements of a CPU vector.
+    pub(crate) fn slice(&self) -> &[T] {
+        match self {
+            Self::Cpu(vec) => vec.as_slice(),
+            Self::Gpu(_) => panic!("a kernel's vectors all belong to one engine"),
+        }
+    }
+
+    /// The elements of a CPU vector, to write.
+    pub(crate) fn slice_mut(&mut self) -> &mut [T] {
+        match self {
+            Self::Cpu(vec) => vec.as_mut_slice(),
+            Self::Gpu(_) => panic!("a kernel's vectors all belong to one engine"),
+        }
+    }
+
+    /// The buffer of a GPU vector, as an argument of a dispatch.
+    pub(crate) fn binding(&self) -> gpu::Binding<'_> {
+        match self {
+            Self::Gpu(vec) => vec.binding(),
+            Self::Cpu(_) => panic!("a kernel's vectors all belong to one engine"),
+        }
+    }
+}
+
+/// Opens the GPU that is asked for, or else a hardware one that gives a device; or says why it is the CPU.
+async fn open_gpu(choice: &EngineChoice, ledger: &MemoryLedger) -> Result<Result<Gpu, Reason>> {
+    let asked_for = choice.asks_for_gpu();
+    if let (Some(why), false) = (&choice.failed_gpu, asked_for) {
+        return Ok(Err(Reason::NoDevice(why.clone())));
+    }
+    let adapter = match Adapter::find(choice.adapter.as_deref()).await {
+        Err(Error::Device(_)) if !asked_for => return Ok(Err(Reason::NoGpu)),
+        adapter => adapter?,
+    };
+    let info = adapter.info();
+    // Before it takes a part of the budget.
+    if info.software && !asked_for {
+        return Ok(Err(Reason::OnlySoftware(info.adapter)));
+    }
+    match Gpu::open(adapter, choice, ledger).await {
+        Err(Error::Device(why)) if !asked_for => Ok(Err(Reason::NoDevice(why))),
+        opened => opened.map(Ok),
+    }
+}
+
+fn cpu_info() -> DeviceInfo {
+    DeviceInfo {
+        engine: "cpu".to_owned(),
+        adapter: format!("CPU ({})", std::env::consts::ARCH),
+        backend: "cpu".to_owned(),
+        driver: String::new(),
+        software: false,
+        max_buffer_bytes: (usize::MAX >> 1) as u64,
+        workgroup_bytes: 0,
+        workgroup_size: 1,
+        features: Vec::new(),
+        shape: None,
+        tuned: None,
+    }
+}
+
+/// Returns after the event loop had a turn: a message to oneself is the quickest macrotask there is.
+#[cfg(target_arch = "wasm32")]
+async fn macrotask() {
+    let Ok(channel) = web_sys::MessageChannel::new() else {
+        return;
+    };
+    let turn = js_sys::Promise::new(&mut |resolve, _reject| {
+        channel.port1().set_onmessage(Some(&resolve));
+        channel
+            .port2()
+            .post_message(&wasm_bindgen::JsValue::NULL)
+            .ok();
+    });
+    wasm_bindgen_futures::JsFuture::from(turn).await.ok();
+    // A port that listens is never collected; closing one closes both.
+    channel.port1().close();
+}
+
+/// Natively nothing else shares the thread.
+#[cfg(not(target_arch = "wasm32"))]
+async fn macrotask() {}

@@ -1,0 +1,336 @@
+//! [`Map`]: rows of the data on a plane, for a person to look at. Takes features or embeddings, gives points.
+
+pub(crate) mod projection;
+pub(crate) mod umap;
+
+use crate::base::error::Result;
+use crate::base::order;
+use crate::base::working::Working;
+use crate::data::{Dataset, Side};
+use crate::map::projection::{Axes, Plane};
+use crate::model::embeddings::Embeddings;
+use crate::model::scaling::Scaling;
+use crate::search::evaluation;
+
+/// Rows of a map at most, and their features.
+const ROWS: usize = 50_000;
+const FEATURES: usize = 1 << 25;
+/// Features that the plane is fitted to, or products of two of a row, at most: each evaluation of a run fits one.
+const FITTED_FEATURES: usize = 1 << 20;
+const FITTED_PRODUCTS: usize = 1 << 26;
+/// The largest classes: the plane is chosen to spread them.
+const SPREAD: usize = 10;
+/// Rows that are read from one word of it to the next.
+const READ_ROWS: usize = 4096;
+/// Pixels of all pictures on a map, at most.
+const PIXELS: usize = 4 << 20;
+/// Classes that are named: a place among them has 16 bits.
+const NAMED: usize = u16::MAX as usize;
+
+/// Rows on a plane.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Map {
+    /// Whose rows; nothing where they are of all sides.
+    pub side: Option<Side>,
+    /// The number of each row in the data set, ascending.
+    pub rows: Vec<u32>,
+    /// `[x, y]` of each row's embedding: principal components, or the exact circle.
+    pub points: Vec<[f32; 2]>,
+    /// `[x, y]` of each row's features, scaled where a run scales them: their own principal components.
+    pub before: Vec<[f32; 2]>,
+    /// The class of each row: its place in `names`, or `u16::MAX` for every other class.
+    pub classes: Vec<u16>,
+    /// The classes of the data, the largest first: a class has the same place, and colour, on the map of each side. Of more than 65,535
+    /// the ones with the most rows there.
+    pub names: Vec<String>,
+    /// What the rows look like, where each is a picture.
+    pub pictures: Option<Pictures>,
+}
+
+/// The rows of a map as pictures.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pictures {
+    /// Pixels from left to right, and from top to bottom.
+    pub side: usize,
+    /// `[rows, side, side]`: 0 is the least of a picture's values, 255 the largest.
+    pub shades: Vec<u8>,
+}
+
+impl Pictures {
+    /// Adds rows of `side * side` values, as they are in the data.
+    fn extend(&mut self, values: &[f32]) {
+        self.shades
+            .extend(values.chunks_exact(self.side * self.side).flat_map(|row| {
+                let least = row.iter().copied().fold(f32::INFINITY, f32::min);
+                let most = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+                let range = if most > least { most - least } else { 1.0 };
+                row.iter()
+                    .map(move |value| (255.0 * ((value - least) / range)) as u8)
+            }));
+    }
+}
+
+impl Map {
+    /// The rows of the data by the direction of their features, scaled as a run scales them by itself: before a run there are no
+    /// embeddings. `heard` is told how far it is.
+    ///
+    /// # Errors
+    /// [`crate::Error::Data`] when a file is no longer as it was.
+    pub async fn of_features(dataset: &Dataset, heard: &mut dyn FnMut(Working)) -> Result<Self> {
+        let rows = evaluation::choose(dataset.rows(), most_rows(dataset.features.dim()), 0);
+        let scaling = Scaling::auto(dataset, &rows, heard).await?;
+        let mut map = Self::of(dataset, &scaling, None, rows, heard).await?;
+        map.points.clone_from(&map.before);
+        Ok(map)
+    }
+
+    /// A map of these rows of a side, scaled so, whose embeddings are not placed yet.
+    pub(crate) async fn of(
+        dataset: &Dataset,
+        scaling: &Scaling,
+        side: Option<Side>,
+        rows: Vec<u32>,
+        heard: &mut dyn FnMut(Working),
+    ) -> Result<Self> {
+        let labels = dataset.labels_of(&rows);
+        let mut sizes = vec![0usize; dataset.class_names.len()];
+        let sized = if sizes.len() > NAMED {
+            &labels
+        } else {
+            &dataset.labels
+        };
+        sized.iter().for_each(|label| sizes[*label as usize] += 1);
+        let mut named: Vec<u32> = (0..sizes.len() as u32).collect();
+        named.retain(|label| sizes[*label as usize] > 0);
+        order::sort_by_key(&mut named, |label| {
+            std::cmp::Reverse(sizes[*label as usize])
+        });
+        named.truncate(NAMED);
+        let mut places = vec![u16::MAX; sizes.len()];
+        for (place, label) in named.iter().enumerate() {
+            places[*label as usize] = place as u16;
+        }
+        let classes: Vec<u16> = labels.iter().map(|label| places[*label as usize]).collect();
+        let dim = dataset.features.dim();
+        let mut features = Embeddings {
+            values: Vec::new(),
+            dim,
+        };
+        let is_fitted = fitted(&classes, dim);
+        let fit_to: Vec<u32> = (0..rows.len())
+            .filter(|at| is_fitted(*at))
+            .map(|at| rows[at])
+            .collect();
+        dataset.features.read(&fit_to, &mut features.values).await?;
+        scaling.apply(&mut features.values);
+        make_unit(&mut features);
+        let plane = Plane::fit(&features, |_| true, &Axes::default());
+        let mut pictures = dataset
+            .picture_side()
+            .filter(|_| rows.len() * dim <= PIXELS)
+            .map(|side| Pictures {
+                side,
+                shades: Vec::with_capacity(rows.len() * dim),
+            });
+        let mut before = Vec::with_capacity(rows.len());
+        for (part, some) in rows.chunks(READ_ROWS).enumerate() {
+            heard(Working {
+                what: "placing rows by their features".to_owned(),
+                unit: "rows".to_owned(),
+                done: (part * READ_ROWS) as u64,
+                total: rows.len() as u64,
+            });
+            features.values.clear();
+            dataset.features.read(some, &mut features.values).await?;
+            if let Some(pictures) = &mut pictures {
+                pictures.extend(&features.values);
+            }
+            scaling.apply(&mut features.values);
+            make_unit(&mut features);
+            before.extend(plane.place(&features));
+        }
+        let name = |label: &u32| dataset.class_names[*label as usize].clone();
+        Ok(Self {
+            side,
+            rows,
+            points: Vec::new(),
+            before,
+            classes,
+            names: named.iter().map(name).collect(),
+            pictures,
+        })
+    }
+
+    /// Places the rows by their embeddings, on axes that point the way they did before.
+    pub(crate) fn place(&mut self, embeddings: &Embeddings, axes: &mut Axes) {
+        let plane = Plane::fit(embeddings, fitted(&self.classes, embeddings.dim), axes);
+        self.points = plane.place(embeddings).collect();
+        *axes = plane.into_axes();
+    }
+}
+
+/// The most rows of a map of so many features.
+pub(crate) fn most_rows(dim: usize) -> usize {
+    ROWS.min(FEATURES / dim.max(1)).max(100)
+}
+
+/// Brings every row that has a direction to unit length.
+fn make_unit(rows: &mut Embeddings) {
+    for row in rows.values.chunks_exact_mut(rows.dim.max(1)) {
+        let length = row.iter().map(|value| value * value).sum::<f32>().sqrt();
+        if length > 0.0 && length.is_finite() {
+            row.iter_mut().for_each(|value| *value /= length);
+        }
+    }
+}
+
+/// The rows of a side that are on its map, by number in the data.
+pub(crate) fn rows_of(all: &[u32], most: usize, seed: u64) -> Vec<u32> {
+    let chosen = evaluation::choose(all.len(), most, seed);
+    chosen.iter().map(|at| all[*at as usize]).collect()
+}
+
+/// Whether the plane is fitted to a row of `dim` values: it is of the classes that have the most of these rows, and of those chosen
+/// where they are many.
+fn fitted(classes: &[u16], dim: usize) -> impl Fn(usize) -> bool + use<> {
+    let mut sizes = vec![0u32; NAMED + 1];
+    classes
+        .iter()
+        .for_each(|class| sizes[usize::from(*class)] += 1);
+    let mut largest: Vec<usize> = (0..NAMED).filter(|class| sizes[*class] > 0).collect();
+    order::sort_by_key(&mut largest, |class| std::cmp::Reverse(sizes[*class]));
+    largest.truncate(SPREAD);
+    let spread = |row: &usize| largest.contains(&usize::from(classes[*row]));
+    let candidates: Vec<usize> = (0..classes.len()).filter(spread).collect();
+    let dim = dim.max(1);
+    let most = (FITTED_FEATURES / dim)
+        .max(FITTED_PRODUCTS / dim / dim)
+        .max(100);
+    let mut is_fitted = vec![false; classes.len()];
+    for at in evaluation::choose(candidates.len(), most, 0) {
+        is_fitted[candidates[at as usize]] = true;
+    }
+    move |row| is_fitted[row]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::{Choice, Labelled, NamedFile};
+
+    #[test]
+    fn the_data_as_it_is_has_a_place_and_a_class_for_each_row() {
+        for (sample, named) in [("digits", 10), ("mirrored", 650)] {
+            let dataset = Dataset::sample(sample, 0).expect("is there");
+            let map =
+                pollster::block_on(Map::of_features(&dataset, &mut |_| ())).expect("is drawn");
+            assert_eq!((map.side, map.names.len()), (None, named));
+            assert_eq!(map.rows.len(), dataset.rows().min(ROWS));
+            assert_eq!(map.points, map.before);
+            for ((row, class), point) in map.rows.iter().zip(&map.classes).zip(&map.points) {
+                let label = dataset.labels[*row as usize];
+                let name = &map.names[usize::from(*class)];
+                assert_eq!(*name, dataset.class_names[label as usize]);
+                // Rows of unit length, less their mean.
+                assert!(point.iter().all(|value| value.abs() < 2.0));
+            }
+            let pictures = map.pictures.map(|pictures| pictures.shades.len());
+            assert_eq!(pictures, (named == 10).then_some(1797 * 64));
+        }
+    }
+
+    #[test]
+    fn a_class_has_the_same_place_on_every_map() {
+        let dataset = Dataset::sample("digits", 0).expect("is there");
+        let as_they_are = Scaling::none(dataset.features.dim());
+        let names = |rows: Vec<u32>| {
+            let unheard = &mut |_| ();
+            pollster::block_on(Map::of(&dataset, &as_they_are, None, rows, unheard))
+                .expect("is drawn")
+                .names
+        };
+        let all: Vec<u32> = (0..dataset.rows() as u32).collect();
+        let of_all = names(all.clone());
+        // None of the largest class.
+        let name = |row: &u32| &dataset.class_names[dataset.labels[*row as usize] as usize];
+        let few = all.into_iter().filter(|row| *name(row) != of_all[0]);
+        assert_eq!(names(few.take(200).collect()), of_all);
+    }
+
+    #[test]
+    fn columns_of_different_units_count_alike_on_the_map_of_features() {
+        // Two classes that small columns part; a wide one that says nothing.
+        let row = |i: usize| {
+            let part = if i.is_multiple_of(2) { 0.1 } else { -0.1 };
+            let small = |at: usize| part + 0.001 * ((i * 7 + at * 3) % 10) as f32;
+            let wide = if i % 4 < 2 { 1000.0 } else { -1000.0 };
+            [wide, small(1), small(2), small(3)]
+        };
+        let dataset = Dataset::new(Labelled {
+            values: (0..200).flat_map(row).collect(),
+            dim: 4,
+            labels: (0..200).map(|i| (i % 2).to_string()).collect(),
+            ..Labelled::default()
+        });
+        let dataset = dataset.expect("is data");
+        let parted = |map: Map| {
+            let of = |class: u16| {
+                let points = map.before.iter().zip(&map.classes);
+                points
+                    .filter(move |(_, of)| **of == class)
+                    .map(|(point, _)| point[0])
+            };
+            let (least, most) = (f32::INFINITY, f32::NEG_INFINITY);
+            of(0).fold(least, f32::min) > of(1).fold(most, f32::max)
+                || of(1).fold(least, f32::min) > of(0).fold(most, f32::max)
+        };
+        let unheard = &mut |_| ();
+        let scaled = pollster::block_on(Map::of_features(&dataset, unheard));
+        assert!(parted(scaled.expect("is drawn")));
+        let as_they_are = Scaling::none(4);
+        let rows = (0..200).collect();
+        let unscaled = pollster::block_on(Map::of(&dataset, &as_they_are, None, rows, unheard));
+        assert!(!parted(unscaled.expect("is drawn")));
+    }
+
+    #[test]
+    fn of_many_rows_some_of_every_large_class_fit_the_plane() {
+        // As many classes as rows would be left out between two that are not, were they taken at even steps.
+        let classes: Vec<u16> = (0..60_000).map(|row| (row % 12) as u16).collect();
+        let is_fitted = fitted(&classes, 64);
+        let mut of_class = [0; 12];
+        for (row, class) in classes.iter().enumerate() {
+            of_class[usize::from(*class)] += usize::from(is_fitted(row));
+        }
+        assert_eq!(of_class.iter().sum::<usize>(), FITTED_PRODUCTS / 64 / 64);
+        assert!(
+            of_class[..SPREAD].iter().all(|count| *count > 1000),
+            "{of_class:?}"
+        );
+        assert_eq!(of_class[SPREAD..], [0, 0]);
+        let all = fitted(&classes[..100], 64);
+        assert!((0..10).all(all));
+    }
+
+    #[test]
+    fn rows_are_pictures_where_their_columns_are_pixels() {
+        let drawn = |header: &str, row: &str| {
+            let text = format!("{header},label\n{row},a\n{row},b\n");
+            let file = NamedFile {
+                name: "pictures.csv".to_owned(),
+                bytes: text.into(),
+            };
+            let rows = Labelled::read(&file, None, Choice::default());
+            let dataset = rows.and_then(Dataset::new).expect("is a table");
+            let map = pollster::block_on(Map::of_features(&dataset, &mut |_| ()));
+            map.expect("is drawn").pictures
+        };
+        let pictures = drawn("pixel_0_0,pixel_0_1,pixel_1_0,pixel_1_1", "-1,0,0.5,1");
+        let pictures = pictures.expect("are pictures");
+        let shades = [0, 127, 191, 255, 0, 127, 191, 255];
+        assert_eq!((pictures.side, &pictures.shades[..]), (2, &shades[..]));
+        assert_eq!(drawn("a,b,c,d", "-1,0,0.5,1"), None);
+        // No square.
+        assert_eq!(drawn("pixel1,pixel2,pixel3", "-1,0,0.5"), None);
+    }
+}

@@ -1,0 +1,559 @@
+//! [`Umap`]: rows on a plane so that near rows lie near each other, for the map that a person looks at. Takes the nearest
+//! neighbours of each row and a first place for it, gives points that settle over some hundred epochs.
+//!
+//! Uniform Manifold Approximation and Projection (McInnes, Healy and Melville 2018, arXiv 1802.03426) as umap-learn 0.5 does it with
+//! its defaults, whose names stand in brackets. The neighbours are exact, and do not count the row itself.
+
+use crate::base::rng::{self, Rng};
+use crate::search::knn::Neighbors;
+
+/// Nearest rows of each that a layout goes by (`n_neighbors`).
+pub(crate) const NEIGHBOURS: usize = 15;
+/// How far a sum of strengths may be from its target (`SMOOTH_K_TOLERANCE`).
+const TOLERANCE: f64 = 1e-5;
+/// The least sigma, in mean distances (`MIN_K_DIST_SCALE`).
+const LEAST_SIGMA: f64 = 1e-3;
+const BISECTIONS: usize = 64;
+/// Distances up to here count as zero: the similarity of a row and its copy is rounded.
+const COPY: f32 = 1e-6;
+/// The largest absolute value of a point at the start (`max_coord`), and the spread of what is added to each (`noise`).
+const START: f32 = 10.0;
+const JITTER: f32 = 1e-4;
+/// The largest step of a point along an axis, before the learning rate.
+const CLIP: f32 = 4.0;
+/// What keeps two points that nearly meet from leaping apart.
+const SOFTENING: f32 = 1e-3;
+
+/// How a row measures the distances to its neighbours: at `d` a neighbour belongs with `exp(-(d - rho) / sigma)`, at most 1.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LocalScale {
+    /// The distance of the nearest neighbour that is not a copy of the row; 0 where all are.
+    pub rho: f32,
+    /// So that the strengths of all `k` neighbours add up to `log2(k)`, or come as near as they can; above 0.
+    pub sigma: f32,
+}
+
+/// A place of the sparse matrix: a row's tie to another.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Tie {
+    to: u32,
+    strength: f32,
+}
+
+/// A layout under way.
+///
+/// Of `n` rows with `k` neighbours each it holds at most `16 n k + 16 n` bytes, and 31 kB; while it is built, `36 n k + 24 n`. The
+/// first is reached where no neighbours are mutual; `14 n k` is usual. The same input gives the same bits, natively and in a browser.
+#[derive(Clone, Debug)]
+pub struct Umap {
+    /// Points that push one away each time it is pulled (`negative_sample_rate`): 5, unless it is set. So many each time, as in the
+    /// paper; in umap-learn on average.
+    pub negative_samples: u32,
+    /// Where the ties of each row start, `[n + 1]`.
+    starts: Vec<usize>,
+    /// The ties of each row, by the other's number; each stands with both of its rows.
+    ties: Vec<Tie>,
+    pull: Force,
+    push: Force,
+    points: Vec<[f32; 2]>,
+    epoch: u64,
+    rng: Rng,
+}
+
+impl Umap {
+    /// `a` and `b` of the curve `1 / (1 + a d^2b)`, the strength of two points at distance `d`: fitted for points that lie 0.1 apart
+    /// at least (`min_dist`) at a scale of 1 (`spread`).
+    pub const CURVE: [f32; 2] = [1.576_943_5, 0.895_060_9];
+
+    /// Ties rows to their neighbours, and puts them where they start.
+    ///
+    /// `neighbors` are those of each row among the same rows, `[rows, k]`, without the row itself. `start` has a point of each row, as
+    /// `project` gives them; it is scaled, and a value that is not finite counts as 0.
+    ///
+    /// # Panics
+    /// When there are not `k` neighbours for each point, or one of them is no row.
+    pub fn new(neighbors: &Neighbors, start: &[[f32; 2]], seed: u64) -> Self {
+        let (rows, k) = (start.len(), neighbors.k);
+        assert_eq!(neighbors.ids.len(), rows * k, "k neighbours of each point");
+        let (starts, ties) = tie(neighbors, rows);
+        let mut rng = rng::stream(seed, "umap");
+        let finite = |value: f32| if value.is_finite() { value } else { 0.0 };
+        let values = start.iter().flatten();
+        let largest = values.fold(0.0f32, |most, value| most.max(finite(*value).abs()));
+        let mut place = |value: f32| {
+            let part = finite(value) / if largest > 0.0 { largest } else { 1.0 };
+            START * part + JITTER * rng::normal(&mut rng) as f32
+        };
+        let points = start.iter().map(|point| point.map(&mut place)).collect();
+        Self {
+            negative_samples: 5,
+            starts,
+            ties,
+            pull: Force::new(attraction),
+            push: Force::new(repulsion),
+            points,
+            epoch: 0,
+            rng,
+        }
+    }
+
+    /// Epochs of the whole layout (`n_epochs`): 500 of up to 10,000 rows, 200 of more.
+    pub fn epochs(&self) -> u64 {
+        if self.points.len() <= 10_000 {
+            500
+        } else {
+            200
+        }
+    }
+
+    /// Epochs that are over.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Whether all are.
+    pub fn is_done(&self) -> bool {
+        self.epoch >= self.epochs()
+    }
+
+    /// Goes on by so many epochs, or by those that are left. How they are cut into calls changes no bit.
+    pub fn advance(&mut self, epochs: u64) {
+        for _ in 0..epochs.min(self.epochs() - self.epoch) {
+            self.pull_and_push();
+            self.epoch += 1;
+        }
+    }
+
+    /// Where the rows are now, `[x, y]` of each: finite, in units in which neighbours may lie 0.1 apart.
+    pub fn points(&self) -> &[[f32; 2]] {
+        &self.points
+    }
+
+    /// The rows that a row is tied to, ascending, and how strongly, from 0 to 1: the same from both sides.
+    pub fn strengths(&self, row: usize) -> impl Iterator<Item = (u32, f32)> + '_ {
+        let ties = &self.ties[self.starts[row]..self.starts[row + 1]];
+        ties.iter().map(|tie| (tie.to, tie.strength))
+    }
+
+    /// One epoch of stochastic gradient descent on the cross entropy of strengths (`optimize_layout_euclidean`).
+    fn pull_and_push(&mut self) {
+        let rows = self.points.len();
+        let rate = 1.0 - self.epoch.saturating_sub(1) as f32 / self.epochs() as f32;
+        for row in 0..rows {
+            let mut here = self.points[row];
+            for tie in &self.ties[self.starts[row]..self.starts[row + 1]] {
+                if !has_turn(tie.strength, self.epoch) {
+                    continue;
+                }
+                let there = &mut self.points[tie.to as usize];
+                let pull = self.pull.at(squared_distance(here, *there));
+                for (here, there) in here.iter_mut().zip(there) {
+                    let step = rate * clipped(pull * (*here - *there));
+                    *here += step;
+                    *there -= step;
+                }
+                for _ in 0..self.negative_samples {
+                    let other = rng::below(&mut self.rng, rows);
+                    if other == row {
+                        continue;
+                    }
+                    let there = self.points[other];
+                    let push = self.push.at(squared_distance(here, there));
+                    for (here, there) in here.iter_mut().zip(there) {
+                        *here += rate * clipped(push * (*here - there));
+                    }
+                }
+            }
+            self.points[row] = here;
+        }
+    }
+}
+
+/// Fits a scale to the neighbours of each row (`smooth_knn_dist`). A distance is 1 less the cosine similarity.
+pub fn smooth_knn_dist(neighbors: &Neighbors) -> Vec<LocalScale> {
+    let k = neighbors.k.max(1);
+    let all = neighbors.similarities.iter();
+    // The row itself, at distance 0, counts in means.
+    let mean_of_all = all.map(|s| distance(*s)).sum::<f64>()
+        / (neighbors.similarities.len() / k * (k + 1)).max(1) as f64;
+    let target = libm::log2(k as f64);
+    let scale = |similarities: &[f32]| {
+        let distances = || similarities.iter().map(|s| distance(*s));
+        let rho = distances().find(|d| *d > 0.0).unwrap_or(0.0);
+        let (mut low, mut high, mut sigma) = (0.0, f64::INFINITY, 1.0);
+        for _ in 0..BISECTIONS {
+            let sum: f64 = distances().map(|d| membership(d, rho, sigma)).sum();
+            if (sum - target).abs() < TOLERANCE {
+                break;
+            }
+            if sum > target {
+                high = sigma;
+            } else {
+                low = sigma;
+            }
+            sigma = if high < f64::INFINITY {
+                (low + high) / 2.0
+            } else {
+                2.0 * sigma
+            };
+        }
+        let mean = if rho > 0.0 {
+            distances().sum::<f64>() / (k + 1) as f64
+        } else {
+            mean_of_all
+        };
+        LocalScale {
+            rho: rho as f32,
+            sigma: sigma.max(LEAST_SIGMA * mean) as f32,
+        }
+    };
+    let lists = neighbors.similarities.chunks_exact(k);
+    lists.map(scale).collect()
+}
+
+/// From 0 to 2; 0 where f32 cannot tell the rows apart.
+fn distance(similarity: f32) -> f64 {
+    let distance = 1.0 - similarity;
+    if distance > COPY {
+        distance.min(2.0).into()
+    } else {
+        0.0
+    }
+}
+
+fn membership(distance: f64, rho: f64, sigma: f64) -> f64 {
+    if distance > rho {
+        libm::exp((rho - distance) / sigma)
+    } else {
+        1.0
+    }
+}
+
+/// The fuzzy union of what rows and their neighbours say of each other (`fuzzy_simplicial_set`): where the ties of each row start, and
+/// the ties.
+fn tie(neighbors: &Neighbors, rows: usize) -> (Vec<usize>, Vec<Tie>) {
+    let (k, ids) = (neighbors.k, &neighbors.ids);
+    let scales = smooth_knn_dist(neighbors);
+    let directed: Vec<f32> = (0..rows * k)
+        .map(|at| {
+            let LocalScale { rho, sigma } = scales[at / k];
+            let distance = distance(neighbors.similarities[at]);
+            membership(distance, rho.into(), sigma.into()) as f32
+        })
+        .collect();
+    // Each tie with both of its rows.
+    let pairs = || {
+        (0..rows * k).flat_map(|at| {
+            let (row, to) = ((at / k) as u32, ids[at]);
+            let first = to as usize * k;
+            let back = ids[first..first + k].iter().position(|id| *id == row);
+            let returned = back.map_or(0.0, |back| directed[first + back]);
+            let strength = union(directed[at], returned);
+            let tie = |to| Tie { to, strength };
+            let other = back.is_none().then(|| (to, tie(row)));
+            std::iter::once((row, tie(to))).chain(other)
+        })
+    };
+    let mut starts = vec![0; rows + 1];
+    pairs().for_each(|(row, _)| starts[row as usize + 1] += 1);
+    (0..rows).for_each(|row| starts[row + 1] += starts[row]);
+    let unsorted = scatter(&starts, pairs());
+    // The matrix is its own transpose; taken row by row, each column comes sorted.
+    let transposed = (0..rows).flat_map(|row| {
+        let (to, ties) = (row as u32, &unsorted[starts[row]..starts[row + 1]]);
+        ties.iter().map(move |tie| (tie.to, Tie { to, ..*tie }))
+    });
+    let ties = scatter(&starts, transposed);
+    (starts, ties)
+}
+
+/// Puts each tie behind those of its row that came before.
+fn scatter(starts: &[usize], pairs: impl Iterator<Item = (u32, Tie)>) -> Vec<Tie> {
+    let mut next = starts.to_vec();
+    let mut ties = vec![Tie::default(); starts[starts.len() - 1]];
+    for (row, tie) in pairs {
+        let next = &mut next[row as usize];
+        ties[*next] = tie;
+        *next += 1;
+    }
+    ties
+}
+
+/// `a + b - a b`, the same bits for both orders, and exactly 1 where one is.
+fn union(a: f32, b: f32) -> f32 {
+    let (low, high) = (a.min(b), a.max(b));
+    high + low * (1.0 - high)
+}
+
+fn clipped(step: f32) -> f32 {
+    step.clamp(-CLIP, CLIP)
+}
+
+fn squared_distance(a: [f32; 2], b: [f32; 2]) -> f32 {
+    let [x, y] = [a[0] - b[0], a[1] - b[1]];
+    x * x + y * y
+}
+
+/// Whether `i / strength` epochs are over just now for a whole `i` (`epochs_per_sample`): the largest strength is 1.
+fn has_turn(strength: f32, epoch: u64) -> bool {
+    let turns = |epoch: u64| (epoch as f64 * f64::from(strength)) as u32;
+    turns(epoch) > turns(epoch.saturating_sub(1))
+}
+
+/// What the way from one point to another is multiplied by, by the square of their distance: exact at 64 squares of each octave,
+/// linear between them, which is off by less than 0.0002 of it.
+///
+/// One push needs the point where the last one left it: with a power in each, a layout takes six times as long.
+#[derive(Clone, Debug)]
+struct Force(Vec<f32>);
+
+impl Force {
+    /// Octaves, and where they start among all floats, in steps of a 64th: squares from 2^-40 to 2^20. Others count as the nearest.
+    const OCTAVES: u32 = 60;
+    const FIRST: u32 = (127 - 40) << 6;
+
+    fn new(exact: fn(f32) -> f32) -> Self {
+        let places = Self::FIRST..=Self::FIRST + 64 * Self::OCTAVES;
+        let squares = places.map(|place| f32::from_bits(place << 17));
+        Self(squares.map(exact).collect())
+    }
+
+    fn at(&self, squared: f32) -> f32 {
+        let bits = squared.to_bits().max(Self::FIRST << 17) - (Self::FIRST << 17);
+        let place = ((bits >> 17) as usize).min(self.0.len() - 2);
+        let part = (bits & 0x1_ffff) as f32 / (1 << 17) as f32;
+        let (low, high) = (self.0[place], self.0[place + 1]);
+        low + part * (high - low)
+    }
+}
+
+/// Pulls two tied points together: below 0.
+fn attraction(squared: f32) -> f32 {
+    let [a, b] = Umap::CURVE;
+    let power = libm::powf(squared, b - 1.0);
+    -2.0 * a * b * power / (1.0 + a * power * squared)
+}
+
+/// Pushes a point from one of which nothing is known: above 0.
+fn repulsion(squared: f32) -> f32 {
+    let [a, b] = Umap::CURVE;
+    2.0 * b / ((SOFTENING + squared) * (1.0 + a * libm::powf(squared, b)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::RngExt as _;
+
+    /// `[rows, k]` neighbours: of each row, those after it; similarities fall from place to place.
+    fn neighbors(rows: usize, k: usize) -> Neighbors {
+        let mut rng = rng::stream(3, "test");
+        let ids = (0..rows * k).map(|at| ((at / k + at % k + 1) % rows) as u32);
+        let mut similarities: Vec<f32> = (0..rows * k).map(|_| rng.random()).collect();
+        similarities
+            .chunks_mut(k.max(1))
+            .for_each(|list| list.sort_by(|a, b| b.total_cmp(a)));
+        Neighbors {
+            k,
+            ids: ids.collect(),
+            similarities,
+        }
+    }
+
+    fn start(rows: usize) -> Vec<[f32; 2]> {
+        let mut rng = rng::stream(4, "test");
+        (0..rows).map(|_| rng.random()).collect()
+    }
+
+    /// Where a layout ends that goes on by so many epochs a call.
+    fn laid_out(neighbors: &Neighbors, start: &[[f32; 2]], seed: u64, epochs: u64) -> Umap {
+        let mut umap = Umap::new(neighbors, start, seed);
+        while !umap.is_done() {
+            umap.advance(epochs);
+        }
+        umap
+    }
+
+    #[test]
+    fn the_same_input_gives_the_same_bits_however_epochs_are_cut() {
+        let (neighbors, start) = (neighbors(60, 5), start(60));
+        let whole = laid_out(&neighbors, &start, 1, u64::MAX);
+        for epochs in [1, 7, 499, 500] {
+            let cut = laid_out(&neighbors, &start, 1, epochs);
+            assert_eq!(cut.points(), whole.points(), "{epochs}");
+        }
+        let other = laid_out(&neighbors, &start, 2, u64::MAX);
+        assert_ne!(other.points(), whole.points());
+        let mut over = whole.clone();
+        over.advance(1);
+        assert_eq!(over.points(), whole.points());
+    }
+
+    #[test]
+    fn strengths_are_those_of_an_example_by_hand() {
+        // All three neighbours: 1 + 2 q = log2(3), as the further two are equally far.
+        let lists = [[1, 2, 3], [0, 2, 3], [3, 0, 1], [2, 4, 0], [3, 0, 1]];
+        let neighbors = Neighbors {
+            k: 3,
+            ids: lists.concat(),
+            similarities: [0.9, 0.7, 0.7].repeat(5),
+        };
+        let q = (libm::log2f(3.0) - 1.0) / 2.0;
+        for scale in smooth_knn_dist(&neighbors) {
+            assert!((scale.rho - 0.1).abs() < 1e-6);
+            assert!((scale.sigma - 0.2 / -libm::logf(q)).abs() < 1e-5);
+        }
+        // Mutual ties are 2 q - q^2, one-sided ones q, and 1 where either is the nearest of the other.
+        let u = 2.0 * q - q * q;
+        let expected: [&[(u32, f32)]; 5] = [
+            &[(1, 1.0), (2, u), (3, u), (4, q)],
+            &[(0, 1.0), (2, u), (3, q), (4, q)],
+            &[(0, u), (1, u), (3, 1.0)],
+            &[(0, u), (1, q), (2, 1.0), (4, 1.0)],
+            &[(0, q), (1, q), (3, 1.0)],
+        ];
+        let umap = Umap::new(&neighbors, &start(5), 0);
+        for (row, expected) in expected.iter().enumerate() {
+            let ties: Vec<(u32, f32)> = umap.strengths(row).collect();
+            assert_eq!(ties.len(), expected.len(), "row {row}");
+            for (tie, expected) in ties.iter().zip(*expected) {
+                assert_eq!(tie.0, expected.0, "row {row}");
+                assert!((tie.1 - expected.1).abs() < 1e-5, "row {row}: {tie:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn strengths_of_a_row_add_up_to_log2_k_and_are_the_same_from_both_sides() {
+        for (rows, k) in [(40, 4), (100, 15), (16, 15)] {
+            let neighbors = neighbors(rows, k);
+            let scales = smooth_knn_dist(&neighbors);
+            for (list, scale) in neighbors.similarities.chunks_exact(k).zip(scales) {
+                let member =
+                    |s: &f32| membership(distance(*s), scale.rho.into(), scale.sigma.into());
+                let sum: f64 = list.iter().map(member).sum();
+                assert!((sum - (k as f64).log2()).abs() < 1e-4, "{sum}");
+            }
+            let umap = Umap::new(&neighbors, &start(rows), 0);
+            for row in 0..rows {
+                for (to, strength) in umap.strengths(row) {
+                    let mut back = umap.strengths(to as usize);
+                    assert!(back.any(|tie| tie == (row as u32, strength)));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn few_rows_equal_rows_and_values_that_are_no_numbers_have_finite_points() {
+        for (rows, k) in [
+            (0, 0),
+            (1, 0),
+            (2, 0),
+            (2, 1),
+            (3, 1),
+            (3, 2),
+            (40, 1),
+            (40, 39),
+        ] {
+            let own = neighbors(rows, k);
+            for similarity in [
+                None,
+                Some(1.0),
+                Some(1.0 - 6e-8),
+                Some(-1.0),
+                Some(f32::NAN),
+            ] {
+                let similarities = match similarity {
+                    Some(similarity) => vec![similarity; rows * k],
+                    None => own.similarities.clone(),
+                };
+                let neighbors = Neighbors {
+                    similarities,
+                    ..own.clone()
+                };
+                for value in [0.0, 1e-40, 1.0, f32::MAX, f32::NAN, f32::INFINITY] {
+                    let umap = laid_out(&neighbors, &vec![[value, -value]; rows], 0, 100);
+                    assert_eq!(umap.points().len(), rows);
+                    assert!(
+                        umap.points()
+                            .iter()
+                            .flatten()
+                            .all(|value| value.is_finite())
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn ties_have_their_turns_when_umap_learn_samples_them() {
+        let mut rng = rng::stream(5, "test");
+        let drawn = (0..2000).map(|_| rng.random::<f32>());
+        for strength in drawn.chain([1.0, 0.5, 0.002, 1e-9, 0.0]) {
+            let every = 1.0 / f64::from(strength);
+            let mut next = every;
+            for epoch in 0..500 {
+                let expected = next <= epoch as f64;
+                assert_eq!(has_turn(strength, epoch), expected, "{strength}, {epoch}");
+                next += if expected { every } else { 0.0 };
+            }
+        }
+    }
+
+    #[test]
+    fn equal_points_part_and_no_step_is_longer_than_4() {
+        let mut points = Umap::new(&neighbors(60, 5), &[[0.5; 2]; 60], 1).points;
+        assert!(
+            points
+                .iter()
+                .flatten()
+                .all(|value| (value - 10.0).abs() < 1e-3)
+        );
+        points.sort_by(|a, b| a[0].total_cmp(&b[0]));
+        points.dedup();
+        assert_eq!(points.len(), 60);
+        // Points 0.02 apart would leap 26 apart.
+        assert_eq!(clipped(repulsion(4e-4) * 0.02), 4.0);
+        assert_eq!(clipped(repulsion(4e-4) * -0.02), -4.0);
+    }
+
+    #[test]
+    fn forces_are_the_slopes_of_the_cross_entropy() {
+        let [a, b] = Umap::CURVE.map(f64::from);
+        let strength = |d: f64| 1.0 / (1.0 + a * d.powf(2.0 * b));
+        let slope =
+            |loss: &dyn Fn(f64) -> f64, d: f64| (loss(d * 1.0001) - loss(d / 1.0001)) / (d * 2e-4);
+        for i in -40..=70 {
+            let d = 1.1f64.powi(i);
+            let squared = (d * d) as f32;
+            let pull = -slope(&|d| -strength(d).ln(), d) / d;
+            let push = -slope(&|d| -(1.0 - strength(d)).ln(), d) / d;
+            // Softened, where points nearly meet.
+            let push = push * d * d / (d * d + f64::from(SOFTENING));
+            for (force, expected) in [(attraction as fn(f32) -> f32, pull), (repulsion, push)] {
+                let at = f64::from(Force::new(force).at(squared));
+                assert!(
+                    (at / expected - 1.0).abs() < 1e-3,
+                    "{d}: {at}, expected {expected}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn forces_between_places_are_off_by_less_than_two_ten_thousandths() {
+        for force in [attraction as fn(f32) -> f32, repulsion] {
+            let table = Force::new(force);
+            for i in 0..20_000 {
+                let squared = libm::exp2f(-40.0 + i as f32 * 0.003);
+                assert!(
+                    (table.at(squared) / force(squared) - 1.0).abs() < 2e-4,
+                    "{squared}"
+                );
+            }
+            assert_eq!(table.at(0.0), force(libm::exp2f(-40.0)));
+            assert!(table.at(f32::INFINITY).is_finite());
+        }
+    }
+}

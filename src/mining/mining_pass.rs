@@ -1,0 +1,183 @@
+//! [`MiningPass`]: the way over a block of anchors that training and the mining phase share, whichever [`Path`] it takes. Holds
+//! the buffers.
+
+use crate::base::forecast::Path;
+use crate::base::ledger::Purpose;
+use crate::base::plan::MemoryPlan;
+use crate::engine::{Commands, DeviceVec, Workspace};
+use crate::kernels::ranks::{SEGMENT, Scratch};
+use crate::kernels::triplet_margin::{self, Parts, part_stride};
+use crate::mining::row_pass::{BlockSizes, RowPass, RowWork, Turn};
+use crate::rules::losses::{Cost, MiningRule, Round, RowRule, RowsMined};
+
+const THRESHOLDS: &str = "ranks.thresholds";
+const BOOKS: &str = "ranks.books";
+const PARTS: &str = "ranks.parts";
+
+/// The buffers of a way to mine.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "a run has one")]
+pub(crate) enum MiningPass {
+    /// By [`Path::Ranks`].
+    Ranks { scratch: Scratch, parts: Parts },
+    /// By [`Path::Rows`].
+    Rows(RowPass),
+}
+
+impl MiningPass {
+    /// Adds the buffers for these blocks to a plan: each as large as the largest needs it. `anchors`: rows of the whole batch;
+    /// `stride`: floats of a row.
+    pub(crate) fn plan(
+        plan: MemoryPlan,
+        path: Path,
+        work: RowWork,
+        anchors: u64,
+        stride: usize,
+        blocks: impl Iterator<Item = BlockSizes> + Clone,
+    ) -> MemoryPlan {
+        if path == Path::Rows {
+            return RowPass::plan(plan, work, anchors, blocks);
+        }
+        let part = part_stride(stride) as u64;
+        let parts = |block: BlockSizes| {
+            let segments = block.references.div_ceil(SEGMENT as u64);
+            segments.saturating_mul(block.rows.saturating_mul(part))
+        };
+        let thresholds = blocks.clone().map(|block| block.thresholds).max();
+        let thresholds = thresholds.unwrap_or(0);
+        plan.with::<[u32; 2]>(Purpose::Ranks, THRESHOLDS, thresholds)
+            .with::<u32>(Purpose::Ranks, BOOKS, thresholds)
+            .with::<f32>(
+                Purpose::Similarities,
+                PARTS,
+                blocks.map(parts).max().unwrap_or(0),
+            )
+    }
+
+    /// Takes the buffers from a workspace.
+    pub(crate) fn new(workspace: &mut Workspace, path: Path, work: RowWork) -> Self {
+        match path {
+            Path::Ranks => Self::Ranks {
+                scratch: Scratch {
+                    thresholds: workspace.take(THRESHOLDS),
+                    books: workspace.take(BOOKS),
+                },
+                parts: workspace.take(PARTS),
+            },
+            Path::Rows => Self::Rows(RowPass::new(workspace, work)),
+        }
+    }
+
+    /// Takes a turn: counts and the rows' losses go into the step's report, `dL/d(anchor)` times the divisor of the loss into
+    /// the block's rows of `gradient`. Before [`Round::Slopes`] only the counts.
+    pub(crate) fn mine(
+        &mut self,
+        commands: &mut Commands,
+        rule: &MiningRule,
+        round: Round,
+        turn: &Turn<'_>,
+        gradient: &mut DeviceVec<f32>,
+        report: &mut DeviceVec<u32>,
+    ) {
+        let (selection, cost, pass) = match (rule, self) {
+            (MiningRule::Ranks(rule), Self::Ranks { scratch, parts }) => {
+                return triplet_margin::mine(
+                    commands,
+                    &turn.block,
+                    turn.positives,
+                    rule,
+                    turn.slots,
+                    turn.inputs,
+                    scratch,
+                    parts,
+                    gradient,
+                    turn.report_first,
+                    turn.pairs,
+                    report,
+                );
+            }
+            (
+                MiningRule::Rows(RowRule {
+                    selection, cost, ..
+                }),
+                Self::Rows(pass),
+            ) => (selection, cost, pass),
+            _ => unreachable!("a pass is made for its rule's path"),
+        };
+        match (cost, round) {
+            (Cost::Triplets(weighing), _) => {
+                pass.mine(commands, turn, selection, weighing, gradient, report);
+            }
+            (Cost::Pairs(cost), Round::Reduce) => {
+                pass.reduce(commands, turn, selection, cost, report);
+            }
+            (Cost::Pairs(cost), Round::Settle) => {
+                pass.settle(commands, turn, selection, cost, report);
+            }
+            (Cost::Pairs(cost), _) => {
+                pass.slopes(commands, turn, selection, cost, gradient, report);
+            }
+        }
+    }
+
+    /// A turn in which a miner only finds rows: how often each row of the block stands in what it keeps goes into its place of
+    /// `found`.
+    pub(crate) fn find(
+        &mut self,
+        commands: &mut Commands,
+        mined: &RowsMined,
+        turn: &Turn<'_>,
+        found: &mut DeviceVec<u32>,
+        report: &mut DeviceVec<u32>,
+    ) {
+        match self {
+            Self::Rows(pass) => pass.find(commands, turn, mined, found, report),
+            Self::Ranks { .. } => unreachable!("a pass is made for its rule's path"),
+        }
+    }
+
+    /// `dL/d(reference)` of the block that [`MiningPass::mine`] was called for last, where references learn: written, or added
+    /// `onto` what is there.
+    pub(crate) fn share(
+        &mut self,
+        commands: &mut Commands,
+        rule: &MiningRule,
+        turn: &Turn<'_>,
+        onto: bool,
+        gradient: &mut DeviceVec<f32>,
+    ) {
+        match (rule, self) {
+            (MiningRule::Ranks(rule), Self::Ranks { scratch, parts }) => {
+                triplet_margin::share_with_references(
+                    commands,
+                    &turn.block,
+                    rule,
+                    turn.inputs,
+                    scratch,
+                    parts,
+                    gradient,
+                );
+            }
+            (_, Self::Rows(pass)) => pass.share(commands, turn, onto, gradient),
+            _ => unreachable!("a pass is made for its rule's path"),
+        }
+    }
+
+    /// The gradient that `swap` adds through the similarities between references, to as many references as the block has
+    /// anchors, from `first` on; nothing with other losses. Call it after [`MiningPass::share`].
+    pub(crate) fn share_swapped(
+        &mut self,
+        commands: &mut Commands,
+        rule: &MiningRule,
+        turn: &Turn<'_>,
+        first: usize,
+        gradient: &mut DeviceVec<f32>,
+    ) {
+        if let (MiningRule::Rows(rule), Self::Rows(pass)) = (rule, self)
+            && let Cost::Triplets(weighing) = &rule.cost
+            && weighing.swap
+        {
+            pass.share_swapped(commands, turn, first, weighing, gradient);
+        }
+    }
+}

@@ -1,0 +1,588 @@
+//! [`RowPass`]: mining by rows ([`crate::Path::Rows`]), a block of anchors at a time: their similarities to all references, the
+//! ones that a miner keeps, the loss of those triplets or pairs, and its gradient. Holds the buffers.
+//!
+//! A loss of triplets takes one round over the blocks, [`RowPass::mine`]. A loss of pairs takes two, as it is divided by counts
+//! of the whole batch: [`RowPass::reduce`], then [`RowPass::slopes`].
+
+use crate::base::error::{Error, Result};
+use crate::base::ledger::Purpose;
+use crate::base::plan::MemoryPlan;
+use crate::cpu::Distance;
+use crate::engine::{Commands, DeviceVec, Workspace};
+use crate::kernels::draw::{self, Drawing, Draws};
+use crate::kernels::pair_counts::count_pairs;
+use crate::kernels::pull::{self, pull, share};
+use crate::kernels::ranks::{Block, Inputs, SEGMENT};
+use crate::kernels::row_loss::{self, ROW_NUMBERS, RowCost, Times};
+use crate::kernels::select::{Choice, Counted, Kept, Selection, select};
+use crate::kernels::similarities::{similarities, width};
+use crate::kernels::tile::Shape;
+use crate::kernels::weigh::{self, Weighing, weigh, weigh_drawn, weigh_swapped};
+use crate::kernels::{MOST_STEPS, row_weights};
+use crate::rules::losses::{Cost, MiningRule, RowRule, RowsMined};
+
+/// The most references of a row.
+const MOST_REFERENCES: usize = 1 << 20;
+/// The most where triplets of a row are counted: half of them against the other half stay below 2^32.
+const MOST_OF_TRIPLETS: usize = (1 << 17) - 1;
+/// The most triplets that are drawn for a row: each is compared with all of them in one loop.
+const MOST_DRAWN: usize = MOST_STEPS;
+/// The most windows in which a row is compared with them.
+const MOST_WINDOWS: usize = 64;
+
+const VALUES: &str = "rows.similarities";
+const PLACES: &str = "rows.places";
+const COUNTS: &str = "rows.counts";
+const WEIGHTS: &str = "rows.weights";
+const TERMS: &str = "rows.terms";
+const TIMES: &str = "rows.times";
+const REDUCED: &str = "rows.reduced";
+const DRAWN: &str = "rows.drawn";
+
+/// What a pass by rows does with the pairs that it keeps: it decides which buffers there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RowWork {
+    /// Looks at their triplets.
+    #[default]
+    Triplets,
+    /// Looks at some triplets, which are drawn.
+    DrawnTriplets,
+    /// Reduces each row, and then gives every pair its slope.
+    Pairs,
+    /// The same, where a pair counts once for every triplet that it stands in.
+    PairsOfTriplets,
+    /// The same, where a pair counts once for every triplet that the miner keeps with it.
+    MinedPairs,
+    /// The same, where those triplets are drawn.
+    DrawnPairs,
+}
+
+impl RowWork {
+    /// What the rule of a run asks for.
+    pub(crate) fn of(rule: &MiningRule) -> Self {
+        let MiningRule::Rows(rule) = rule else {
+            return Self::Triplets;
+        };
+        let own = match &rule.cost {
+            Cost::Triplets(_) => None,
+            Cost::Pairs(cost) => Some((cost.times, &rule.selection)),
+        };
+        let weighs = rule.rows_mined.as_ref();
+        let weighs = weighs.map(|mined| (mined.cost.times, &mined.selection));
+        let draws = |selection: &Selection| matches!(selection.choice, Choice::Drawn(_));
+        let mined = weighs.filter(|(times, _)| *times == Times::Mined);
+        match mined.or(own) {
+            None if draws(&rule.selection) => Self::DrawnTriplets,
+            None => Self::Triplets,
+            Some((Times::Once, _)) => Self::Pairs,
+            Some((Times::Crossed, _)) => Self::PairsOfTriplets,
+            Some((Times::Mined, selection)) if draws(selection) => Self::DrawnPairs,
+            Some((Times::Mined, _)) => Self::MinedPairs,
+        }
+    }
+
+    /// Whether it looks at triplets one by one.
+    fn is_of_triplets(self) -> bool {
+        matches!(self, Self::Triplets | Self::DrawnTriplets)
+    }
+
+    /// Whether it counts how often each pair stands in the miner's triplets.
+    fn counts_pairs(self) -> bool {
+        matches!(self, Self::MinedPairs | Self::DrawnPairs)
+    }
+
+    /// Whether triplets are drawn.
+    pub(crate) fn draws(self) -> bool {
+        matches!(self, Self::DrawnTriplets | Self::DrawnPairs)
+    }
+}
+
+/// Sizes of a block, as its buffers depend on them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct BlockSizes {
+    pub(crate) rows: u64,
+    pub(crate) references: u64,
+    /// Places for the thresholds of its anchors: one for each positive, and one more for each anchor.
+    pub(crate) thresholds: u64,
+}
+
+/// One round over one block of anchors: what it reads.
+#[derive(Clone, Copy)]
+pub(crate) struct Turn<'a> {
+    pub(crate) block: Block,
+    pub(crate) shape: Shape,
+    pub(crate) inputs: Inputs<'a>,
+    /// The block's first anchor, and how many the batch has.
+    pub(crate) anchor: usize,
+    pub(crate) anchors: usize,
+    /// Positives of one of its anchors at most; by ranks, and where triplets are drawn.
+    pub(crate) positives: usize,
+    /// Columns of a row; where triplets are drawn.
+    pub(crate) dim: usize,
+    /// Seeds what is drawn in the step.
+    pub(crate) key: [u32; 2],
+    /// Slots of the memory; by ranks.
+    pub(crate) slots: usize,
+    /// Whether the references are the anchors themselves.
+    pub(crate) own: bool,
+    /// Where the step's report begins.
+    pub(crate) report_first: usize,
+    /// Where in the step's report the histogram of pairs begins, where it is wanted.
+    pub(crate) pairs: Option<usize>,
+    /// What the loss is given besides, where it is; by rows.
+    pub(crate) given: Option<&'a DeviceVec<f32>>,
+}
+
+/// The buffers of a block of rows.
+#[derive(Debug)]
+pub(crate) struct RowPass {
+    work: RowWork,
+    kept: Kept,
+    terms: DeviceVec<f32>,
+    /// How often each pair counts, `[rows, width]`.
+    times: DeviceVec<u32>,
+    /// Every row of the batch reduced, `[anchors, ROW_NUMBERS]`.
+    reduced: DeviceVec<f32>,
+    /// The triplets that are drawn, `[rows, positives + 2]`: how many, then the places of positive and negative of each.
+    drawn: DeviceVec<[u32; 2]>,
+}
+
+impl RowPass {
+    /// Adds the buffers of blocks of so many rows and references to a plan: each as large as the largest needs it. `anchors`:
+    /// rows of the whole batch.
+    pub(crate) fn plan(
+        plan: MemoryPlan,
+        work: RowWork,
+        anchors: u64,
+        blocks: impl IntoIterator<Item = BlockSizes>,
+    ) -> MemoryPlan {
+        let (mut cells, mut terms, mut most_rows, mut drawn) = (0, 0, 0, 0);
+        for block in blocks {
+            let BlockSizes {
+                rows,
+                references,
+                thresholds,
+            } = block;
+            let segments = references.div_ceil(SEGMENT as u64);
+            cells = rows
+                .saturating_mul(references.next_multiple_of(4))
+                .max(cells);
+            terms = rows.saturating_mul(segments).max(terms);
+            most_rows = rows.max(most_rows);
+            drawn = thresholds.saturating_add(rows).max(drawn);
+        }
+        let only = |work: bool, count: u64| if work { count } else { 0 };
+        let terms = only(work.is_of_triplets(), terms);
+        let times = only(work.counts_pairs(), cells);
+        let reduced = only(!work.is_of_triplets(), anchors * ROW_NUMBERS as u64);
+        let drawn = only(work.draws(), drawn);
+        plan.with::<f32>(Purpose::Similarities, VALUES, cells)
+            .with::<f32>(Purpose::Similarities, WEIGHTS, cells)
+            .with::<f32>(Purpose::Similarities, TERMS, terms)
+            .with::<f32>(Purpose::Similarities, REDUCED, reduced)
+            .with::<u32>(Purpose::Triplets, PLACES, cells)
+            .with::<u32>(Purpose::Triplets, TIMES, times)
+            .with::<[u32; 2]>(Purpose::Triplets, COUNTS, most_rows)
+            .with::<[u32; 2]>(Purpose::Triplets, DRAWN, drawn)
+    }
+
+    /// Takes the buffers from a workspace.
+    pub(crate) fn new(workspace: &mut Workspace, work: RowWork) -> Self {
+        Self {
+            work,
+            kept: Kept {
+                values: workspace.take(VALUES),
+                places: workspace.take(PLACES),
+                counts: workspace.take(COUNTS),
+                weights: workspace.take(WEIGHTS),
+            },
+            terms: workspace.take(TERMS),
+            times: workspace.take(TIMES),
+            reduced: workspace.take(REDUCED),
+            drawn: workspace.take(DRAWN),
+        }
+    }
+
+    /// Dispatches of a block at most.
+    pub(crate) fn dispatches(stride: usize, references: usize, rule: &RowRule) -> usize {
+        let RowRule {
+            selection, cost, ..
+        } = rule;
+        let pulls = references.div_ceil(pull::WINDOW);
+        match cost {
+            Cost::Triplets(_) if matches!(selection.choice, Choice::Drawn(_)) => 7 + pulls,
+            Cost::Triplets(weighing) => {
+                let Weighing {
+                    swap, one_negative, ..
+                } = *weighing;
+                let windows = references.div_ceil(weigh::window(stride, swap));
+                // One negative is chosen window by window as well, and settled once.
+                let windows = windows + usize::from(one_negative) * (windows + 1);
+                // A swap pulls and shares once more.
+                7 + windows + pulls * (1 + usize::from(swap))
+            }
+            // The second round may compare once more. Triplets are drawn or chosen, and counted.
+            Cost::Pairs(cost) => 6 + row_loss::dispatches(references, cost) + pulls,
+        }
+    }
+
+    /// Checks that a row can be compared with this many references of this many columns.
+    ///
+    /// # Errors
+    /// [`Error::Config`], with the numbers.
+    pub(crate) fn check(dim: usize, references: usize, work: RowWork, swap: bool) -> Result<()> {
+        let most = match work {
+            RowWork::Triplets => MOST_REFERENCES.min(weigh::window(dim, swap) * MOST_WINDOWS),
+            RowWork::Pairs | RowWork::DrawnTriplets | RowWork::DrawnPairs => MOST_REFERENCES,
+            RowWork::PairsOfTriplets | RowWork::MinedPairs => MOST_OF_TRIPLETS,
+        };
+        if references > most {
+            let how = if swap { " and swap" } else { "" };
+            return Err(Error::Config(format!(
+                "this miner and loss{how} look at {most} references of {dim} columns at most, here are {references}: use \
+                 fewer, or the triplet-margin miner with the plain loss, which counts any number"
+            )));
+        }
+        if swap && dim > 2048 {
+            return Err(Error::Config(format!(
+                "swap compares references of 2048 columns at most, these have {dim}: use fewer, or leave swap out"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Checks that as many triplets can be drawn for a row as its class has references.
+    ///
+    /// # Errors
+    /// [`Error::Config`], with the numbers.
+    pub(crate) fn check_draws(work: RowWork, positives: usize) -> Result<()> {
+        let draws = positives + 1;
+        if work.draws() && draws > MOST_DRAWN {
+            return Err(Error::Config(format!(
+                "miner.name: `distance-weighted` draws {MOST_DRAWN} triplets of an anchor at most, one for each reference of its class, \
+                 and there may be {draws} here: use fewer rows of a class, a smaller memory_size or batch_size, or another miner"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Similarities of a block, and what the miner keeps of them.
+    fn keep(
+        &mut self,
+        commands: &mut Commands,
+        turn: &Turn<'_>,
+        selection: &Selection,
+        counted: Counted,
+        report: &mut DeviceVec<u32>,
+    ) {
+        let Turn {
+            block,
+            shape,
+            inputs,
+            report_first,
+            pairs,
+            ..
+        } = *turn;
+        let kept = &mut self.kept;
+        similarities(
+            commands,
+            &block,
+            shape,
+            selection.distance,
+            inputs.anchors,
+            inputs.references,
+            &mut kept.values,
+        );
+        if let (Some(first), true) = (pairs, counted != Counted::Nothing) {
+            let (distance, first) = (selection.distance, report_first + first);
+            count_pairs(
+                commands,
+                &block,
+                distance,
+                inputs,
+                &kept.values,
+                first,
+                report,
+            );
+        }
+        select(
+            commands,
+            &block,
+            selection,
+            inputs,
+            kept,
+            counted,
+            report_first,
+            report,
+        );
+    }
+
+    /// Triplet counts, loss sums and anchor gradient of a block: counts and each row's loss sum go into the step's report,
+    /// `active * dL/d(anchor)` into its rows of `gradient`.
+    pub(crate) fn mine(
+        &mut self,
+        commands: &mut Commands,
+        turn: &Turn<'_>,
+        selection: &Selection,
+        weighing: &Weighing,
+        gradient: &mut DeviceVec<f32>,
+        report: &mut DeviceVec<u32>,
+    ) {
+        self.keep(commands, turn, selection, Counted::Triplets, report);
+        let (block, references) = (&turn.block, turn.inputs.references);
+        let first = turn.report_first;
+        if let Choice::Drawn(drawing) = selection.choice {
+            let places = self.draw(commands, turn, drawing, selection.shown).places;
+            let (kept, terms) = (&mut self.kept, &mut self.terms);
+            let drawn = &self.drawn;
+            weigh_drawn(
+                commands, block, weighing, places, drawn, kept, terms, first, report,
+            );
+        } else {
+            let (kept, terms) = (&mut self.kept, &mut self.terms);
+            weigh(
+                commands, block, weighing, references, kept, terms, first, report,
+            );
+        }
+        let kept = &self.kept;
+        pull(commands, block, false, references, &kept.weights, gradient);
+    }
+
+    /// Draws triplets of what is kept of a block, which is all there is.
+    fn draw(
+        &mut self,
+        commands: &mut Commands,
+        turn: &Turn<'_>,
+        drawing: Drawing,
+        distance: Distance,
+    ) -> Draws {
+        let draws = Draws {
+            drawing,
+            distance,
+            dim: turn.dim,
+            key: turn.key,
+            anchor: turn.anchor,
+            places: turn.positives + 2,
+        };
+        let Self { kept, drawn, .. } = self;
+        draw::draw(commands, &turn.block, &draws, turn.inputs, kept, drawn);
+        draws
+    }
+
+    /// How often each pair of a block counts, where a miner's triplets say so.
+    fn count(
+        &mut self,
+        commands: &mut Commands,
+        turn: &Turn<'_>,
+        selection: &Selection,
+        cost: &RowCost,
+    ) {
+        if cost.times != Times::Mined {
+            return;
+        }
+        match selection.choice {
+            Choice::Every => {
+                row_loss::count(commands, &turn.block, cost, &self.kept, &mut self.times);
+            }
+            Choice::OneNegative => {
+                weigh::count(commands, &turn.block, &mut self.kept, &mut self.times);
+            }
+            Choice::Drawn(drawing) => {
+                let draws = self.draw(commands, turn, drawing, selection.shown);
+                draw::count(commands, &turn.block, &draws, &self.drawn, &mut self.times);
+            }
+        }
+    }
+
+    /// First round of a loss of pairs: the numbers of a block's rows, and the batch's counts in the step's report.
+    pub(crate) fn reduce(
+        &mut self,
+        commands: &mut Commands,
+        turn: &Turn<'_>,
+        selection: &Selection,
+        cost: &RowCost,
+        report: &mut DeviceVec<u32>,
+    ) {
+        self.keep_pairs(commands, turn, selection, cost, Counted::Pairs, report);
+        let Self { kept, reduced, .. } = self;
+        let times = self.work.counts_pairs().then_some(&self.times);
+        row_loss::reduce(
+            commands,
+            &turn.block,
+            cost,
+            kept,
+            times,
+            turn.given,
+            turn.anchor,
+            reduced,
+            turn.report_first,
+            report,
+        );
+    }
+
+    /// How often each row of a block stands in what a miner keeps, for the weights of the batch's rows.
+    pub(crate) fn find(
+        &mut self,
+        commands: &mut Commands,
+        turn: &Turn<'_>,
+        mined: &RowsMined,
+        found: &mut DeviceVec<u32>,
+        report: &mut DeviceVec<u32>,
+    ) {
+        let RowsMined {
+            selection,
+            cost,
+            anchors_only,
+        } = mined;
+        self.keep(commands, turn, selection, Counted::Nothing, report);
+        self.count(commands, turn, selection, cost);
+        let times = (cost.times == Times::Mined).then_some(&self.times);
+        let own = turn.own && !anchors_only;
+        let (block, first) = (&turn.block, turn.anchor);
+        row_weights::find(commands, block, own, &self.kept, times, first, found);
+    }
+
+    /// Keeps the pairs of a block: one value a class where several references stand for it, and how often each counts.
+    fn keep_pairs(
+        &mut self,
+        commands: &mut Commands,
+        turn: &Turn<'_>,
+        selection: &Selection,
+        cost: &RowCost,
+        counted: Counted,
+        report: &mut DeviceVec<u32>,
+    ) {
+        self.keep(commands, turn, selection, counted, report);
+        row_loss::pool(commands, &turn.block, cost, &mut self.kept);
+        self.count(commands, turn, selection, cost);
+    }
+
+    /// Keeps the pairs of a block again, unless it was the only one.
+    fn keep_again(
+        &mut self,
+        commands: &mut Commands,
+        turn: &Turn<'_>,
+        selection: &Selection,
+        cost: &RowCost,
+        report: &mut DeviceVec<u32>,
+    ) {
+        if turn.block.rows < turn.anchors {
+            self.keep_pairs(commands, turn, selection, cost, Counted::Nothing, report);
+        }
+    }
+
+    /// A round between for a loss whose positive pairs need both of their rows reduced: what they cost.
+    pub(crate) fn settle(
+        &mut self,
+        commands: &mut Commands,
+        turn: &Turn<'_>,
+        selection: &Selection,
+        cost: &RowCost,
+        report: &mut DeviceVec<u32>,
+    ) {
+        debug_assert!(
+            !turn.own || turn.block.rows == turn.anchors,
+            "all anchors are there"
+        );
+        self.keep_again(commands, turn, selection, cost, report);
+        let Self { kept, reduced, .. } = self;
+        let times = self.work.counts_pairs().then_some(&self.times);
+        row_loss::settle(
+            commands,
+            &turn.block,
+            cost,
+            turn.own,
+            kept,
+            times,
+            turn.given,
+            turn.inputs.batch,
+            turn.anchor,
+            reduced,
+            turn.report_first,
+            report,
+        );
+    }
+
+    /// Last round of a loss of pairs: `dL/d(anchor)` of a block into its rows of `gradient`, and each row's part of the loss
+    /// into the step's report.
+    pub(crate) fn slopes(
+        &mut self,
+        commands: &mut Commands,
+        turn: &Turn<'_>,
+        selection: &Selection,
+        cost: &RowCost,
+        gradient: &mut DeviceVec<f32>,
+        report: &mut DeviceVec<u32>,
+    ) {
+        let block = &turn.block;
+        self.keep_again(commands, turn, selection, cost, report);
+        let Self { kept, reduced, .. } = self;
+        let times = self.work.counts_pairs().then_some(&self.times);
+        row_loss::slopes(
+            commands,
+            block,
+            cost,
+            turn.anchors,
+            turn.own,
+            kept,
+            times,
+            turn.given,
+            turn.anchor,
+            reduced,
+            turn.report_first,
+            report,
+        );
+        let references = turn.inputs.references;
+        pull(commands, block, false, references, &kept.weights, gradient);
+    }
+
+    /// Reference gradient of a block, where references learn. Written, or added `onto` what is there.
+    ///
+    /// Call it after [`RowPass::mine`] or [`RowPass::slopes`] on the same block, and before [`RowPass::share_swapped`].
+    pub(crate) fn share(
+        &self,
+        commands: &mut Commands,
+        turn: &Turn<'_>,
+        onto: bool,
+        gradient: &mut DeviceVec<f32>,
+    ) {
+        let (anchors, weights) = (turn.inputs.anchors, &self.kept.weights);
+        share(commands, &turn.block, onto, anchors, weights, gradient);
+    }
+
+    /// Gradient that `swap` adds through the similarities between references, to both references of each pair: for as many
+    /// references as the block has rows, from `first` on, with all others.
+    ///
+    /// Call it after [`RowPass::share`], once for every stretch of references.
+    pub(crate) fn share_swapped(
+        &mut self,
+        commands: &mut Commands,
+        turn: &Turn<'_>,
+        first: usize,
+        weighing: &Weighing,
+        gradient: &mut DeviceVec<f32>,
+    ) {
+        let (block, inputs) = (&turn.block, turn.inputs);
+        let kept = &mut self.kept;
+        let rows = block.rows.min(block.references - first);
+        weigh_swapped(commands, block, weighing, first, rows, inputs, kept);
+        let turned = Block {
+            first_row: first,
+            rows,
+            ..*block
+        };
+        let references = inputs.references;
+        pull(commands, &turned, true, references, &kept.weights, gradient);
+        share(commands, &turned, true, references, &kept.weights, gradient);
+    }
+
+    /// Floats from one row to the next.
+    pub(crate) fn width(references: usize) -> usize {
+        width(references)
+    }
+
+    /// What was kept of the last block.
+    pub(crate) fn kept(&self) -> &Kept {
+        &self.kept
+    }
+}

@@ -1,0 +1,126 @@
+//! [`Boundary`]: the boundary between positives and negatives, where a loss learns it with the head.
+
+use crate::base::error::Result;
+use crate::base::ledger::Purpose;
+use crate::base::plan::MemoryPlan;
+use crate::engine::checkpoint::{ArrayReader, ArrayWriter};
+use crate::engine::pace::Slices;
+use crate::engine::{Commands, DeviceVec, Engine, Workspace};
+use crate::kernels::optimizer::{self, Moments};
+use crate::kernels::row_loss;
+use crate::rules::config::Optimizer;
+
+const MOVED: &str = "boundary.moved";
+const GRADIENT: &str = "boundary.gradient";
+const MOMENTS: [&str; 2] = ["boundary.first_moment", "boundary.second_moment"];
+/// Floats of each: one that counts, and padding.
+const FLOATS: usize = 4;
+
+/// The boundary of a run and what its training holds. Values are similarities, or minus distances.
+#[derive(Debug)]
+pub(crate) struct Boundary {
+    lr: f64,
+    /// What the loss grows by with it, beside what pairs cost.
+    pull: f32,
+    /// By how much it has moved from where it started.
+    pub(crate) moved: DeviceVec<f32>,
+    gradient: DeviceVec<f32>,
+    moments: Moments,
+}
+
+impl Boundary {
+    /// Adds the buffers to a plan.
+    pub(crate) fn plan(plan: MemoryPlan) -> MemoryPlan {
+        plan.with::<f32>(Purpose::Weights, MOVED, FLOATS as u64)
+            .with::<f32>(Purpose::Gradients, GRADIENT, FLOATS as u64)
+            .with::<f32>(Purpose::Optimizer, MOMENTS[0], FLOATS as u64)
+            .with::<f32>(Purpose::Optimizer, MOMENTS[1], FLOATS as u64)
+    }
+
+    /// Takes the buffers, zero, from the workspace.
+    pub(crate) fn new(workspace: &mut Workspace, lr: f64, pull: f64) -> Self {
+        Self {
+            lr,
+            pull: pull as f32,
+            moved: workspace.take(MOVED),
+            gradient: workspace.take(GRADIENT),
+            moments: Moments {
+                first: workspace.take(MOMENTS[0]),
+                second: workspace.take(MOMENTS[1]),
+            },
+        }
+    }
+
+    /// Saves it and its moments.
+    ///
+    /// # Errors
+    /// As [`ArrayWriter::vector`].
+    pub(crate) async fn save(
+        &self,
+        slices: &mut Slices<'_>,
+        arrays: &mut ArrayWriter,
+    ) -> Result<()> {
+        let Moments { first, second } = &self.moments;
+        for (name, vector) in [
+            (MOVED, &self.moved),
+            (MOMENTS[0], first),
+            (MOMENTS[1], second),
+        ] {
+            arrays.vector(name, slices, vector, FLOATS).await?;
+        }
+        Ok(())
+    }
+
+    /// Takes what was saved in place of what is there.
+    ///
+    /// # Errors
+    /// As [`ArrayReader::vector`].
+    pub(crate) async fn restore(
+        &mut self,
+        engine: &Engine,
+        arrays: &ArrayReader<'_>,
+    ) -> Result<()> {
+        let Moments { first, second } = &mut self.moments;
+        for (name, vector) in [
+            (MOVED, &mut self.moved),
+            (MOMENTS[0], first),
+            (MOMENTS[1], second),
+        ] {
+            arrays.vector(name, engine, vector, FLOATS).await?;
+        }
+        Ok(())
+    }
+
+    /// Takes step `step` of the optimizer, counted from 1, with its own learning rate and no weight decay, which would pull it to
+    /// where it started.
+    pub(crate) fn learn(
+        &mut self,
+        commands: &mut Commands,
+        rule: &Optimizer,
+        step: u64,
+        status: &DeviceVec<u32>,
+        report_first: usize,
+        report: &mut DeviceVec<u32>,
+    ) {
+        row_loss::learn(
+            commands,
+            self.pull,
+            report_first,
+            report,
+            &mut self.gradient,
+        );
+        let mut step = rule.step_at(self.lr, step);
+        step.weight_decay = 0.0;
+        optimizer::adam(
+            commands,
+            &step,
+            FLOATS,
+            &self.gradient,
+            &mut self.moved,
+            &mut self.moments,
+            status,
+            report_first,
+            report,
+        );
+    }
+}

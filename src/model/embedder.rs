@@ -1,0 +1,197 @@
+//! [`Embedder`]: a trained head applied to any rows, tile by tile.
+
+use crate::base::error::{Error, Result};
+use crate::base::forecast::{Forecast, Rate, check_count};
+use crate::base::ledger::Purpose;
+use crate::base::memory::reserve;
+use crate::base::plan::{MemoryPlan, Room};
+use crate::engine::{DeviceVec, Engine};
+use crate::kernels::{self, normalize, stride};
+use crate::model::embedding_model::{Activations, EmbeddingModel, LayerWeights, Tile};
+use crate::model::embeddings::{Embeddings, check_direction};
+use crate::model::features::pad;
+use crate::model::unit_rows::TILE_ROWS;
+
+const ADVICE: &str = "raise the budget";
+const PARAMETERS: &str = "embed.parameters";
+const ACTIVATIONS: [&str; 6] = [
+    "embed.batch",
+    "embed.layer1",
+    "embed.layer2",
+    "embed.layer3",
+    "embed.layer4",
+    "embed.layer5",
+];
+
+/// A head on an engine, ready to embed.
+#[derive(Debug)]
+pub struct Embedder {
+    engine: Engine,
+    model: EmbeddingModel,
+    tile: Tile,
+    unit: DeviceVec<f32>,
+    /// Rows embedded so far.
+    done: u64,
+}
+
+impl Embedder {
+    /// Checks that a head has one layer to five, each of some width and of weights that can be computed with.
+    ///
+    /// # Errors
+    /// [`Error::Data`] with the tensor and the place in it.
+    pub fn check(head: &[LayerWeights]) -> Result<()> {
+        let layers = head.len();
+        if !(1..ACTIVATIONS.len()).contains(&layers) {
+            return Err(Error::Data(format!(
+                "the head has {layers} layers, expected 1 to 5"
+            )));
+        }
+        for layer in head {
+            let (index, [outputs, inputs]) = (layer.index, layer.shape);
+            if outputs == 0 || inputs == 0 {
+                return Err(Error::Data(format!(
+                    "\"{index}.weight\" has the shape ({outputs}, {inputs}): a layer of no width embeds nothing"
+                )));
+            }
+            for (name, values, columns) in [
+                ("weight", &layer.weight, inputs),
+                ("bias", &layer.bias, outputs),
+            ] {
+                let most = f64::from(f32::MAX) / columns as f64;
+                let fine = |value: &f32| f64::from(*value).powi(2) < most;
+                if let Some(at) = values.iter().position(|value| !fine(value)) {
+                    let (row, column) = (at / columns, at % columns);
+                    let place = match name {
+                        "weight" => format!("[{row}, {column}]"),
+                        _ => format!("[{column}]"),
+                    };
+                    return Err(Error::Data(format!(
+                        "\"{index}.{name}\" holds {:e} at {place}, which cannot be computed with: the head is damaged, or its \
+                         training went wrong",
+                        values[at]
+                    )));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Forecasts embedding `rows` rows with a head.
+    ///
+    /// # Errors
+    /// As [`Embedder::check`]; [`Error::Data`] for more rows than are numbered; [`Error::Refused`] and
+    /// [`Error::TooLarge`], with the numbers.
+    pub fn plan(head: &[LayerWeights], rows: usize, room: &Room, rate: &Rate) -> Result<Forecast> {
+        Self::check(head)?;
+        check_count("rows", rows)?;
+        let memory = buffers(&widths(head));
+        memory.fits("embedding", room, ADVICE)?;
+        let weights = head
+            .iter()
+            .map(|layer| layer.shape[0] as f64 * layer.shape[1] as f64);
+        let operations = 2.0 * weights.sum::<f64>() * rows as f64;
+        let inputs = head.first().map_or(0, |layer| layer.shape[1]) as u64;
+        let traffic_bytes = (rows as u64).saturating_mul(4 * inputs);
+        Ok(Forecast {
+            memory,
+            block_queries: TILE_ROWS as u64,
+            chunk_rows: 0,
+            resident: false,
+            passes: 1,
+            submits: rows.div_ceil(TILE_ROWS) as u64,
+            traffic_bytes,
+            operations,
+            predicted_ms: rate.ms(operations, traffic_bytes),
+            path: None,
+        })
+    }
+
+    /// Puts a head on the engine.
+    ///
+    /// # Errors
+    /// As [`Embedder::check`]; [`Error::Refused`] when it does not fit the engine's budget.
+    pub async fn new(engine: Engine, head: &[LayerWeights]) -> Result<Self> {
+        Self::check(head)?;
+        let widths = widths(head);
+        engine.prepare(kernels::used_on(engine.info())).await?;
+        let plan = buffers(&widths);
+        let mut workspace = engine.workspace("embedding", &plan, ADVICE).await?;
+        Ok(Self {
+            model: EmbeddingModel::new(&engine, &mut workspace, PARAMETERS, &widths, head).await?,
+            tile: Tile::new(&mut workspace, &ACTIVATIONS, &widths),
+            unit: workspace.take("embed.unit"),
+            done: 0,
+            engine,
+        })
+    }
+
+    /// Columns of the rows that the head takes.
+    pub fn input_size(&self) -> usize {
+        self.model.input_size()
+    }
+
+    /// Dimensions of an embedding.
+    pub fn embedding_size(&self) -> usize {
+        self.model.embedding_size()
+    }
+
+    /// The engine and the account of its memory.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// Embeds dense rows `[_, input_size]`, the next ones: messages count all rows since the head was put on the engine.
+    ///
+    /// # Errors
+    /// [`Error::NoDirection`] where an embedding is not finite or zero; [`Error::NoMemory`]; [`Error::Device`], and
+    /// [`Error::Stopped`] between tiles.
+    pub async fn embed(&mut self, rows: &[f32]) -> Result<Embeddings> {
+        let (inputs, dim) = (self.model.input_size(), self.model.embedding_size());
+        let stride = stride(dim);
+        let mut values = Vec::new();
+        reserve(
+            &mut values,
+            (rows.len() / inputs * dim) as u64,
+            "the embeddings",
+        )?;
+        for tile in rows.chunks(TILE_ROWS * inputs) {
+            let count = tile.len() / inputs;
+            let input = self.tile.input_mut();
+            self.engine.upload(input, 0, &pad(tile, inputs)).await?;
+            let mut commands = self.engine.commands();
+            self.model.embed(&mut commands, count, &mut self.tile);
+            let output = self.tile.output();
+            normalize::normalize(&mut commands, count, stride, output, 0, &mut self.unit);
+            self.engine.submit(commands);
+            let padded = self
+                .engine
+                .read(&self.unit, 0, (count * stride) as u64)
+                .await?;
+            for row in padded.chunks_exact(stride) {
+                self.done += 1;
+                check_direction(&row[..dim], self.done)?;
+                values.extend(&row[..dim]);
+            }
+            self.engine.breathe().await?;
+        }
+        Ok(Embeddings { values, dim })
+    }
+}
+
+/// The width of the input, then of every layer's output.
+fn widths(head: &[LayerWeights]) -> Vec<usize> {
+    let inputs = head.iter().map(|layer| layer.shape[1]);
+    inputs
+        .chain(head.last().map(|layer| layer.shape[0]))
+        .collect()
+}
+
+fn buffers(widths: &[usize]) -> MemoryPlan {
+    let size = TILE_ROWS as u64 * stride(widths.last().copied().unwrap_or(0)) as u64;
+    let plan = EmbeddingModel::plan(MemoryPlan::default(), PARAMETERS, widths);
+    Activations::plan(plan, &ACTIVATIONS, widths, TILE_ROWS).with::<f32>(
+        Purpose::Activations,
+        "embed.unit",
+        size,
+    )
+}

@@ -1,0 +1,23 @@
+//! What is learned? Rows on their way to the device, the network and its optimizer, and what learns beside it.
+
+pub(crate) mod scaling;
+
+pub(crate) mod features;
+
+pub(crate) mod embedding_model;
+
+pub(crate) mod embeddings;
+
+pub(crate) mod cross_batch_memory;
+
+pub(crate) mod optimizer;
+
+pub(crate) mod proxies;
+
+pub(crate) mod boundary;
+
+pub(crate) mod row_weights;
+
+pub(crate) mod unit_rows;
+
+pub(crate) mod embedder;

@@ -1,0 +1,1163 @@
+//! [`TrainConfig`]: the settings of a run; the same JSON in a file, after `--set`, in the page's link and in the report.
+//!
+//! Names are PML's argument names. Unknown keys are refused by name, values out of range with the range.
+
+mod ranges;
+mod said;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::base::error::{Error, Result};
+use crate::base::order;
+use crate::base::quote::{cut, quoted};
+use crate::cpu::Distance;
+use crate::rules::losses::{Loss, MiningRule};
+use crate::rules::miners::Miner;
+use crate::rules::samplers::Sampler;
+
+/// The version of the schema.
+const SCHEMA: u32 = 1;
+/// The most rows of a batch that a miner weighs: each is compared with all others in one loop.
+const MOST_WEIGHED: usize = 8192;
+/// The short form of a sampler with `m`, which is read and never written.
+const M_PER_CLASS: &str = "m_per_class";
+/// How rows are compared: margins that are not given follow it.
+const DISTANCE: &str = "distance";
+const MINER_DISTANCE: &str = "miner_distance";
+/// Lists of columns: commas part them where they are no JSON.
+const COLUMNS: [&str; 2] = ["features", "ignore"];
+/// What rows belong to: the split follows it.
+const GROUP: &str = "group";
+/// What others follow, whatever comes first.
+const LEADING: [&str; 3] = [DISTANCE, MINER_DISTANCE, GROUP];
+/// So many settings of a list are refused one by one: each is looked at beside all others.
+const REFUSED: usize = 100;
+/// What says which rows train.
+const SPLITTING: [&str; 5] = [
+    "data_seed",
+    GROUP,
+    "split",
+    "test_fraction",
+    "validation_fraction",
+];
+
+/// The key of an assignment.
+fn key(set: &str) -> &str {
+    set.split('=').next().unwrap_or_default()
+}
+
+/// The settings of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TrainConfig {
+    /// The version of these keys: 1.
+    pub schema: u32,
+    /// Seeds every random choice: the sample, the split, the weights, the batches, the queries.
+    pub seed: u64,
+    /// Seeds what is learned from and judged by instead: the sample, the split, and which rows are scored. Runs of several
+    /// seeds then answer the same queries. `null` is `seed`.
+    pub data_seed: Option<u64>,
+    /// Which rows train, steer and are tested.
+    pub split: Split,
+    /// The columns of a table that are features: names, patterns (`x_*`) and stretches (`width..mass`); all that can be where none is
+    /// named.
+    pub features: Vec<String>,
+    /// Columns that are no features, named likewise.
+    pub ignore: Vec<String>,
+    /// The column that says which rows belong together: of one donor, subject, camera or document. Scores then leave the rows of a
+    /// row's own group out of its neighbours. `null` for none.
+    pub group: Option<String>,
+    /// The part that is scored once, at the end.
+    pub test_fraction: f64,
+    /// The part of what is left that is scored while training.
+    pub validation_fraction: f64,
+    /// Whether features are scaled to mean 0 and spread 1 before anything else sees them.
+    pub standardize: Standardize,
+    /// Widths of the hidden layers, none to four; none is a linear head.
+    pub hidden_layers: Vec<usize>,
+    /// The chance of an output of a hidden layer to be dropped in a step, as `torch.nn.Dropout` does after each ReLU; below 1.
+    pub dropout: f64,
+    /// Dimensions of an embedding, at least 2.
+    pub embedding_size: usize,
+    /// Where the weights start.
+    pub initial_weights: InitialWeights,
+    /// Rows of a batch, at least 2; 1 where there is a memory to compare it with.
+    pub batch_size: usize,
+    /// How the rows of a batch are chosen; `m_per_class=4` is short for `m-per-class` with `m` 4, or `m-per-class-epoch`
+    /// where that is chosen.
+    pub sampler: Sampler,
+    /// Rows of the cross-batch memory (PML's `CrossBatchMemory`), 0 for none, else at least a batch.
+    pub memory_size: usize,
+    /// The first step that uses the memory; until then nothing is stored and the loss sees the batch alone.
+    pub memory_start_step: u64,
+    /// Whether the mean gradient of a batch, with respect to the unit embeddings, is subtracted from that of each row while a
+    /// memory is in use. The mean moves all embeddings the same way, away from the stored ones, and separates no classes.
+    pub center_gradient: bool,
+    /// How rows are compared: margins are differences of it.
+    pub distance: Distance,
+    /// How a miner that keeps pairs compares rows, where that is not as the loss does.
+    pub miner_distance: Option<Distance>,
+    /// Which triplets the loss sees.
+    pub miner: Miner,
+    /// Whether each row counts as often as the miner finds it, over the most that any row of the batch is found, in a loss that
+    /// looks at all rows: NCA and those with proxies. PML's losses do that wherever they are given a miner.
+    pub miner_weights: bool,
+    /// What is minimized.
+    pub loss: Loss,
+    /// How the weights follow the gradient.
+    pub optimizer: Optimizer,
+    /// Steps of the run.
+    pub steps: u64,
+    /// Steps from one evaluation to the next.
+    pub evaluate_every: u64,
+    /// Rows of the validation side that the evaluations while training see, and as many of the training side, seeded; whole
+    /// classes where the split holds classes out. 0 is all.
+    pub evaluate_rows: usize,
+    /// How many of those rows are queries, seeded, each against all of those rows; 0 is all.
+    pub evaluate_queries: usize,
+    /// How many test rows are queries at the end, seeded, each against all other test rows; 0 is all.
+    pub test_queries: usize,
+    /// What the device memory of the run stays within, in bytes.
+    pub budget_bytes: u64,
+}
+
+impl Default for TrainConfig {
+    fn default() -> Self {
+        Self {
+            schema: SCHEMA,
+            seed: 0,
+            data_seed: None,
+            split: Split::Random,
+            features: Vec::new(),
+            ignore: Vec::new(),
+            group: None,
+            test_fraction: 0.2,
+            validation_fraction: 0.2,
+            standardize: Standardize::Auto,
+            hidden_layers: vec![256],
+            dropout: 0.0,
+            embedding_size: 64,
+            initial_weights: InitialWeights::Random,
+            batch_size: 32,
+            sampler: Sampler::default(),
+            memory_size: 1024,
+            memory_start_step: 0,
+            center_gradient: false,
+            distance: Distance::Cosine,
+            miner_distance: None,
+            miner: Miner::default(),
+            miner_weights: false,
+            loss: Loss::default(),
+            optimizer: Optimizer::default(),
+            steps: 400,
+            evaluate_every: 20,
+            evaluate_rows: 10_000,
+            evaluate_queries: 2000,
+            test_queries: 10_000,
+            budget_bytes: 256 << 20,
+        }
+    }
+}
+
+/// Which rows train, which steer and which are tested: in this order of what is split.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Split {
+    /// Rows in random order.
+    Random,
+    /// Rows of each class in random order: every class is divided in the same proportions, to the nearest row, and the sides
+    /// are as large as with `random`. A class of one or two rows trains, and is not counted.
+    Stratified,
+    /// Classes in label order: the test classes are never seen.
+    ByClass,
+    /// Classes in random order.
+    ByClassShuffled,
+    /// Whole groups, in random order, so that the sides hold about the same part of every class.
+    ByGroup,
+    /// A text column says `train`, `validation` or `test`.
+    Column(String),
+}
+
+impl TryFrom<String> for Split {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        match text.as_str() {
+            "random" => Ok(Self::Random),
+            "stratified" => Ok(Self::Stratified),
+            "by-class" => Ok(Self::ByClass),
+            "by-class-shuffled" => Ok(Self::ByClassShuffled),
+            "by-group" => Ok(Self::ByGroup),
+            _ => match text.strip_prefix("column:") {
+                Some(column) if !column.is_empty() => Ok(Self::Column(column.to_owned())),
+                _ => Err(format!(
+                    "unknown split `{}`, expected `random`, `stratified`, `by-class`, `by-class-shuffled`, `by-group` or `column:NAME`",
+                    cut(&text)
+                )),
+            },
+        }
+    }
+}
+
+impl From<Split> for String {
+    fn from(split: Split) -> Self {
+        match split {
+            Split::Random => "random".to_owned(),
+            Split::Stratified => "stratified".to_owned(),
+            Split::ByClass => "by-class".to_owned(),
+            Split::ByClassShuffled => "by-class-shuffled".to_owned(),
+            Split::ByGroup => "by-group".to_owned(),
+            Split::Column(name) => format!("column:{name}"),
+        }
+    }
+}
+
+/// Whether features are centred and divided by their standard deviation, both as the training rows have them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Value", into = "Value")]
+pub enum Standardize {
+    /// `false`: features are taken as they come.
+    Off,
+    /// `true`: every feature is scaled.
+    On,
+    /// `"auto"`: scaled where columns have different units, as far as what is in them tells.
+    #[default]
+    Auto,
+}
+
+impl TryFrom<Value> for Standardize {
+    type Error = String;
+
+    fn try_from(value: Value) -> Result<Self, String> {
+        match &value {
+            Value::Bool(false) => Ok(Self::Off),
+            Value::Bool(true) => Ok(Self::On),
+            Value::String(text) if text == "auto" => Ok(Self::Auto),
+            other => Err(format!(
+                "standardize is {other}: it must be false, true or auto"
+            )),
+        }
+    }
+}
+
+impl From<Standardize> for Value {
+    fn from(standardize: Standardize) -> Self {
+        match standardize {
+            Standardize::Off => Self::Bool(false),
+            Standardize::On => Self::Bool(true),
+            Standardize::Auto => Self::String("auto".to_owned()),
+        }
+    }
+}
+
+/// Where the weights start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum InitialWeights {
+    /// At random, as torch's `nn.Linear` starts.
+    #[default]
+    Random,
+    /// At the linear map that the head is compared with (LDA); only for a head without hidden layers.
+    Lda,
+}
+
+/// How the weights follow the gradient.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "name", rename_all = "kebab-case")]
+pub enum Optimizer {
+    /// `torch.optim.Adam` with its default betas and eps.
+    Adam(Adam),
+}
+
+/// The arguments of `torch.optim.Adam` that can be set.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Adam {
+    /// The learning rate.
+    pub lr: f64,
+    /// L2 penalty, added to the gradient.
+    pub weight_decay: f64,
+}
+
+impl Default for Adam {
+    fn default() -> Self {
+        Self {
+            lr: 1e-3,
+            weight_decay: 0.0,
+        }
+    }
+}
+
+impl Default for Optimizer {
+    fn default() -> Self {
+        Self::Adam(Adam::default())
+    }
+}
+
+impl TrainConfig {
+    /// What seeds the sample, the split, and which rows are scored.
+    pub fn data_seed(&self) -> u64 {
+        self.data_seed.unwrap_or(self.seed)
+    }
+
+    /// The columns that settings name, to split by, to keep together or to draw by.
+    pub fn columns(&self) -> Vec<String> {
+        let split = match &self.split {
+            Split::Column(name) => Some(name),
+            _ => None,
+        };
+        let outer = match &self.sampler {
+            Sampler::Hierarchical(sampler) => Some(&sampler.outer_label),
+            _ => None,
+        };
+        let all = split.into_iter().chain(&self.group).chain(outer);
+        all.cloned().collect()
+    }
+
+    /// Those of these settings that say which rows train, where they are not as usual: the sizes of a batch and a memory follow them.
+    pub fn splitting(&self) -> Vec<String> {
+        let own = self.differences(&Self::default()).into_iter();
+        // How many rows whole groups have differs from draw to draw.
+        let is_one =
+            |key: &str| SPLITTING.contains(&key) || (key == "seed" && self.group.is_some());
+        let own = own.filter(|(key, _)| is_one(key));
+        own.map(|(key, value)| format!("{key}={value}")).collect()
+    }
+
+    /// How the miner compares rows.
+    pub(crate) fn chosen_by(&self) -> Distance {
+        self.miner_distance.unwrap_or(self.distance)
+    }
+
+    /// Whether a miner can weigh the rows of a batch.
+    fn takes_row_weights(&self) -> bool {
+        self.miner != Miner::None && !self.loss.is_mined() && self.batch_size <= MOST_WEIGHED
+    }
+
+    /// What is mined, and what it costs.
+    pub(crate) fn rule(&self) -> MiningRule {
+        let (miner, loss, chosen_by) = (&self.miner, &self.loss, self.chosen_by());
+        let rule = MiningRule::new(miner, chosen_by, Some(loss), self.distance);
+        match loss.boundary_lr() {
+            _ if self.miner_weights => {
+                rule.weighing_rows(miner, chosen_by, loss, self.memory() > 0)
+            }
+            Some(_) => rule.learning_boundary(),
+            None => rule,
+        }
+    }
+
+    /// Rows of the memory that the loss meets: none where it learns proxies in its place.
+    pub fn memory(&self) -> usize {
+        match self.loss.proxies() {
+            Some(_) => 0,
+            None => self.memory_size,
+        }
+    }
+
+    /// These settings with those of a JSON object over them.
+    ///
+    /// # Errors
+    /// [`Error::Config`] for what is no object, an unknown key, or a value of the wrong type; by name.
+    pub fn with_json(&self, json: &str) -> Result<Self> {
+        let over: Value = serde_json::from_str(json)
+            .map_err(|error| Error::Config(format!("settings are not JSON: {error}")))?;
+        let Value::Object(mut over) = over else {
+            return Err(Error::Config("settings must be a JSON object".to_owned()));
+        };
+        let m_per_class = over.remove(M_PER_CLASS);
+        let named = over.contains_key("sampler");
+        let mut value = self.to_value();
+        // Margins that are not given follow the distance, and the split the group, whatever comes first.
+        for key in LEADING {
+            if let Some(distance) = over.remove(key) {
+                value[key] = distance;
+            }
+        }
+        let config = Self::from_value(value)?.following(self);
+        let mut value = config.to_value();
+        for (key, part) in over {
+            // A part that names another miner or loss starts from that one's defaults.
+            match (&mut value[&key], part) {
+                (Value::Object(old), Value::Object(new)) => {
+                    let name = new
+                        .get("name")
+                        .filter(|name| Some(*name) != old.get("name"));
+                    if let Some(Value::String(name)) = name {
+                        *old = config.named_part(&key, name);
+                    }
+                    old.extend(new);
+                }
+                (Value::Object(old), Value::String(name)) => *old = config.named_part(&key, &name),
+                (old, new) => *old = new,
+            }
+        }
+        let config = Self::from_value(value)?;
+        match m_per_class {
+            None => Ok(config),
+            Some(m) => {
+                let with_m = config.with_m_per_class(&m)?;
+                if named && with_m.sampler.name() != config.sampler.name() {
+                    return Err(Error::Config(format!(
+                        "{M_PER_CLASS} is {m}, and sampler.name is `{}`: leave one of them out",
+                        config.sampler.name()
+                    )));
+                }
+                Ok(with_m)
+            }
+        }
+    }
+
+    /// These settings with one changed; dots reach inside: `miner.margin=0.1`. A value is JSON, or text as it stands; of a
+    /// part with a name, the name alone is enough: `sampler=class-balanced`.
+    ///
+    /// # Errors
+    /// As [`TrainConfig::with_json`].
+    pub fn with_set(&self, assignment: &str) -> Result<Self> {
+        let (path, text) = assignment.split_once('=').ok_or_else(|| {
+            Error::Config(format!(
+                "{} sets nothing: write key=value",
+                quoted(assignment)
+            ))
+        })?;
+        let mut new: Value =
+            serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()));
+        // 1e3 is a whole number.
+        if let Some(number) = new.as_f64().filter(|_| new.is_f64())
+            && number.fract() == 0.0
+            && (0.0..u64::MAX as f64).contains(&number)
+        {
+            new = (number as u64).into();
+        }
+        // A column may be called 2024.
+        if path == "sampler.outer_label" || (path == GROUP && text != "null") {
+            new = text.into();
+        }
+        if COLUMNS.contains(&path) && !new.is_array() {
+            new = text.split(',').collect();
+        }
+        if path == M_PER_CLASS {
+            return self.with_m_per_class(&new);
+        }
+        let mut value = self.to_value();
+        let mut place = &mut value;
+        for key in path.split('.') {
+            place = match place {
+                Value::Object(parts) => parts.entry(key).or_insert(Value::Null),
+                _ => {
+                    let path = cut(path);
+                    return Err(Error::Config(format!("there is no setting `{path}`")));
+                }
+            };
+        }
+        *place = match (&*place, new) {
+            (Value::Object(_), Value::String(name)) => Value::Object(self.named_part(path, &name)),
+            (_, new) => new,
+        };
+        if path.ends_with(".name")
+            && let Some((part, _)) = path.rsplit_once('.')
+            && let Value::String(name) = value[part]["name"].clone()
+        {
+            value[part] = Value::Object(self.named_part(part, &name));
+        }
+        Ok(Self::from_value(value)?.following(self))
+    }
+
+    /// These settings, where margins that stood at the default of the distance of `before` go to that of the distance now, and rows
+    /// that were to be split one by one stay with their group, where that is new.
+    fn following(mut self, before: &Self) -> Self {
+        match (&self.split, self.group.is_some()) {
+            _ if self.group == before.group => {}
+            (Split::Random | Split::Stratified, true) => self.split = Split::ByGroup,
+            (Split::ByGroup, false) => self.split = Split::Random,
+            _ => {}
+        }
+        self.loss = self.loss.following(before.distance, self.distance);
+        let chosen_by = self.chosen_by();
+        self.miner = self.miner.following(before.chosen_by(), chosen_by);
+        self
+    }
+
+    /// A part of which only the name is given: all else of it is as that has it by default, with this distance.
+    fn named_part(&self, part: &str, name: &str) -> Map<String, Value> {
+        let named = serde_json::json!({ "name": name });
+        let text = named.to_string();
+        let whole = match part {
+            "loss" => serde_json::from_str(&text).ok().and_then(|loss: Loss| {
+                let loss = loss.following(Distance::default(), self.distance);
+                serde_json::to_string(&loss).ok()
+            }),
+            "miner" => serde_json::from_str(&text).ok().and_then(|miner: Miner| {
+                let miner = miner.following(Distance::default(), self.chosen_by());
+                serde_json::to_string(&miner).ok()
+            }),
+            _ => None,
+        };
+        // An unknown name is refused when the settings are read.
+        match serde_json::from_str(&whole.unwrap_or(text)) {
+            Ok(Value::Object(part)) => part,
+            _ => Map::new(),
+        }
+    }
+
+    /// These settings with all of these, one after the other, as [`TrainConfig::with_set`] has it; but margins that are not given follow
+    /// the distance, and the split the group, wherever those stand.
+    ///
+    /// # Errors
+    /// Of the first that does not hold.
+    pub fn with_all<'a>(&self, sets: impl Iterator<Item = &'a String>) -> Result<Self> {
+        let (first, others): (Vec<_>, Vec<_>) = sets.partition(|set| LEADING.contains(&key(set)));
+        let mut all = first.into_iter().chain(others);
+        all.try_fold(self.clone(), |config, set| config.with_set(set))
+    }
+
+    /// These settings with all of `assignments` that hold, together and each in its range; and why the others do not.
+    ///
+    /// Their order does not matter: distances go before margins, names go before their parts, and what only holds beside another waits for it.
+    pub fn with_sets(&self, assignments: &[String]) -> (Self, Vec<Error>) {
+        let mut config = self.clone();
+        let mut left: Vec<&String> = assignments.iter().collect();
+        let known = self.to_value();
+        order::sort_by_key(&mut left, |set| match key(set) {
+            key if LEADING.contains(&key) => 0,
+            key if key.ends_with(".name") => 1,
+            key if key == M_PER_CLASS => 2,
+            // What there is comes before what there is not, however much that is.
+            key => match known.get(key.split('.').next().unwrap_or_default()) {
+                Some(_) => 2,
+                None => 3,
+            },
+        });
+        loop {
+            let (mut waiting, mut problems) = (Vec::new(), Vec::new());
+            for set in &left {
+                if problems.len() >= REFUSED {
+                    waiting.push(*set);
+                    let set = quoted(set);
+                    let text = format!("{set} comes after too much that does not hold");
+                    problems.push(Error::Config(text));
+                    continue;
+                }
+                let changed = config.with_set(set);
+                match changed.and_then(|config| config.check().map(|()| config)) {
+                    Ok(changed) => config = changed,
+                    Err(error) => {
+                        waiting.push(*set);
+                        problems.push(error);
+                    }
+                }
+            }
+            if waiting.len() == left.len() || waiting.is_empty() {
+                return (config, problems);
+            }
+            left = waiting;
+        }
+    }
+
+    /// Every setting, as `key` and `value` for [`TrainConfig::with_set`].
+    pub fn settings(&self) -> Vec<(String, String)> {
+        let mut settings = Vec::new();
+        flatten("", &self.to_value(), &mut settings);
+        settings
+    }
+
+    /// The settings that differ from `other`, as `key` and `value` for [`TrainConfig::with_set`], names before parts.
+    pub fn differences(&self, other: &Self) -> Vec<(String, String)> {
+        let (mut own, others) = (self.settings(), other.settings());
+        // A split that does not follow from the group is said beside it.
+        let kept = |key: &str| key == "split" && self.group != other.group;
+        own.retain(|setting| !others.contains(setting) || kept(&setting.0));
+        order::sort_by_key(&mut own, |(key, _)| !key.ends_with(".name"));
+        own
+    }
+
+    /// Checks every value against its range.
+    ///
+    /// # Errors
+    /// [`Error::Config`] for the first that is out of it, with the range.
+    pub fn check(&self) -> Result<()> {
+        let rules = self
+            .of_the_data()
+            .into_iter()
+            .chain(self.of_the_head())
+            .chain(self.of_a_batch())
+            .chain(self.of_the_steps());
+        if let Some((_, key, value, range)) = { rules }.find(|(holds, ..)| !holds) {
+            return Err(Error::Config(format!(
+                "{key} is {}: it must be {range}",
+                cut(&value)
+            )));
+        }
+        self.sampler.check(self.batch_size)?;
+        self.miner.check()?;
+        self.check_miner_distance()?;
+        self.loss.check()?;
+        self.loss.check_takes(&self.miner, self.distance)
+    }
+
+    /// Only miners that choose pairs, by values that they keep none of, may go by another distance than the loss.
+    fn check_miner_distance(&self) -> Result<()> {
+        match self.miner_distance {
+            Some(distance) if distance != self.distance && !self.miner.gives_pairs() => {
+                Err(Error::Config(
+                    "miner_distance differs from distance, which only miners that keep pairs allow: leave miner_distance out, or \
+                     use batch-hard, batch-easy-hard, multi-similarity or pair-margin"
+                        .to_owned(),
+                ))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// These settings with the sampler that `m_per_class` is short for.
+    fn with_m_per_class(&self, m: &Value) -> Result<Self> {
+        let number = m.as_u64().and_then(|m| usize::try_from(m).ok());
+        let m = number.ok_or_else(|| Error::Config(said::whole_number(M_PER_CLASS, m)))?;
+        let sampler = self.sampler.with_m_per_class(m);
+        Ok(Self {
+            sampler,
+            ..self.clone()
+        })
+    }
+
+    /// The settings as JSON that can be looked into.
+    pub fn to_value(&self) -> Value {
+        // By way of text, here and below: it is read and written elsewhere, and each other way is code for all settings once more.
+        let text = serde_json::to_string(self).expect("settings are plain data");
+        serde_json::from_str(&text).expect("it was just written")
+    }
+
+    fn from_value(value: Value) -> Result<Self> {
+        said::read(&value).map_err(|error| Error::Config(said::problem(&value).unwrap_or(error)))
+    }
+}
+
+/// Lists the leaves of a value by their paths.
+fn flatten(path: &str, value: &Value, leaves: &mut Vec<(String, String)>) {
+    match value {
+        Value::Object(parts) => {
+            for (key, part) in parts {
+                let path = if path.is_empty() {
+                    key.clone()
+                } else {
+                    format!("{path}.{key}")
+                };
+                flatten(&path, part, leaves);
+            }
+        }
+        Value::String(text) => leaves.push((path.to_owned(), text.clone())),
+        leaf => leaves.push((path.to_owned(), said::text_of(leaf))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::miners::{TripletMarginMiner, TypeOfTriplets};
+    use crate::rules::samplers::{MPerClassEpochSampler, MPerClassSampler};
+
+    #[test]
+    fn settings_survive_json() {
+        let config = TrainConfig {
+            split: Split::Column("fold".to_owned()),
+            miner: Miner::None,
+            ..TrainConfig::default()
+        };
+        let json = serde_json::to_string(&config).expect("plain data");
+        assert_eq!(
+            TrainConfig::default().with_json(&json).expect("reads"),
+            config
+        );
+    }
+
+    #[test]
+    fn one_setting_can_be_set_by_its_path() {
+        let set = |assignment: &str| TrainConfig::default().with_set(assignment);
+        assert_eq!(
+            set("hidden_layers=[64,32]").expect("sets").hidden_layers,
+            [64, 32]
+        );
+        assert_eq!(set("split=by-class").expect("sets").split, Split::ByClass);
+        assert_eq!(set("miner.name=none").expect("sets").miner, Miner::None);
+        let miner = TripletMarginMiner {
+            margin: 0.1,
+            ..TripletMarginMiner::default()
+        };
+        assert_eq!(
+            set("miner.margin=0.1").expect("sets").miner,
+            Miner::TripletMargin(miner)
+        );
+        let hard = TripletMarginMiner {
+            type_of_triplets: TypeOfTriplets::Hard,
+            ..TripletMarginMiner::default()
+        };
+        assert_eq!(
+            set("miner.type_of_triplets=hard").expect("sets").miner,
+            Miner::TripletMargin(hard)
+        );
+    }
+
+    #[test]
+    fn margins_that_are_not_given_follow_the_distance_whatever_comes_first() {
+        let set = |sets: &[&str]| {
+            let set = |config: TrainConfig, set: &&str| config.with_set(set).expect("sets");
+            sets.iter().fold(TrainConfig::default(), set)
+        };
+        let margins = |config: &TrainConfig| {
+            let all = config.to_value();
+            let of = |key: &str| all["loss"][key].as_f64();
+            (of("pos_margin"), of("neg_margin"), of("margin"), of("beta"))
+        };
+        for (loss, cosine, l2) in [
+            (
+                "contrastive",
+                (Some(1.0), Some(0.0), None, None),
+                (Some(0.0), Some(1.0), None, None),
+            ),
+            (
+                "lifted-structure",
+                (Some(1.0), Some(0.0), None, None),
+                (Some(0.0), Some(1.0), None, None),
+            ),
+            (
+                "generalized-lifted-structure",
+                (Some(1.0), Some(0.0), None, None),
+                (Some(0.0), Some(1.0), None, None),
+            ),
+            (
+                "margin",
+                (None, None, Some(0.2), Some(0.5)),
+                (None, None, Some(0.2), Some(1.2)),
+            ),
+            (
+                "triplet-margin",
+                (None, None, Some(0.2), None),
+                (None, None, Some(0.05), None),
+            ),
+        ] {
+            let name = format!("loss.name={loss}");
+            let json = format!("{{\"loss\": \"{loss}\", \"distance\": \"l2\"}}");
+            let later = format!("{{\"distance\": \"l2\", \"loss\": {{\"name\": \"{loss}\"}}}}");
+            assert_eq!(margins(&set(&[&name])), cosine, "{loss}");
+            for config in [
+                set(&[&name, "distance=l2"]),
+                set(&["distance=l2", &name]),
+                TrainConfig::default().with_json(&json).expect("reads"),
+                TrainConfig::default().with_json(&later).expect("reads"),
+            ] {
+                assert_eq!(margins(&config), l2, "{loss}");
+                // Written out and read again they are given.
+                let text = config.to_value().to_string();
+                assert_eq!(
+                    TrainConfig::default().with_json(&text).expect("reads"),
+                    config
+                );
+                let back = config.with_set("distance=cosine").expect("sets");
+                assert_eq!(margins(&back), cosine, "{loss}");
+            }
+        }
+        // What is given stays, that of the other distance too.
+        let given = [
+            "distance=l2",
+            "loss.name=contrastive",
+            "loss.pos_margin=1",
+            "loss.neg_margin=0.4",
+        ];
+        assert_eq!(margins(&set(&given)), (Some(1.0), Some(0.4), None, None));
+        let json =
+            "{\"loss\": {\"name\": \"contrastive\", \"pos_margin\": 1}, \"distance\": \"l2\"}";
+        let config = TrainConfig::default().with_json(json).expect("reads");
+        assert_eq!(margins(&config), (Some(1.0), Some(1.0), None, None));
+        let (config, problems) = TrainConfig::default().with_sets(&given.map(str::to_owned));
+        assert_eq!(
+            (margins(&config), problems.len()),
+            ((Some(1.0), Some(0.4), None, None), 0)
+        );
+        // A miner of pairs follows its own distance.
+        let of_miner = |sets: &[&str]| set(sets).to_value()["miner"]["pos_margin"].as_f64();
+        assert_eq!(of_miner(&["miner.name=pair-margin"]), Some(0.8));
+        assert_eq!(
+            of_miner(&["miner.name=pair-margin", "distance=l2"]),
+            Some(0.2)
+        );
+        assert_eq!(
+            of_miner(&["miner.name=pair-margin", "miner_distance=l2"]),
+            Some(0.2)
+        );
+        assert_eq!(
+            of_miner(&[
+                "distance=l2",
+                "miner_distance=cosine",
+                "miner.name=pair-margin"
+            ]),
+            Some(0.8)
+        );
+    }
+
+    #[test]
+    fn m_per_class_is_short_for_a_sampler_with_m() {
+        let m_per_class = |m| Sampler::MPerClass(MPerClassSampler { m });
+        let epoch = |m| Sampler::MPerClassEpoch(MPerClassEpochSampler { m });
+        let sampler = |sets: &[&str]| {
+            let set = |config: TrainConfig, set: &&str| config.with_set(set).expect("sets");
+            sets.iter().fold(TrainConfig::default(), set).sampler
+        };
+        for (sets, expected) in [
+            (&["m_per_class=8"][..], m_per_class(8)),
+            (&["m_per_class=8", "m_per_class=0"], Sampler::default()),
+            (&["sampler=m-per-class"], m_per_class(4)),
+            (&["sampler=m-per-class", "sampler.m=2"], m_per_class(2)),
+            (
+                &["sampler.name=m-per-class-epoch", "m_per_class=8"],
+                epoch(8),
+            ),
+            (
+                &["sampler={\"name\":\"m-per-class-epoch\",\"m\":2}"],
+                epoch(2),
+            ),
+        ] {
+            assert_eq!(sampler(sets), expected, "{sets:?}");
+        }
+        let json = |json: &str| {
+            let config = TrainConfig::default().with_json(json);
+            config
+                .map(|config| config.sampler)
+                .map_err(|error| error.to_string())
+        };
+        assert_eq!(json("{\"m_per_class\": 4}"), Ok(m_per_class(4)));
+        assert_eq!(json("{\"m_per_class\": 0}"), Ok(Sampler::default()));
+        let both = "{\"sampler\": \"m-per-class-epoch\", \"m_per_class\": 8}";
+        assert_eq!(json(both), Ok(epoch(8)));
+        assert_eq!(
+            json("{\"sampler\": \"class-balanced\", \"m_per_class\": 8}"),
+            Err(
+                "m_per_class is 8, and sampler.name is `class-balanced`: leave one of them out"
+                    .to_owned()
+            )
+        );
+    }
+
+    #[test]
+    fn a_column_of_super_classes_may_have_any_name() {
+        for name in ["genus", "2024", "true", ""] {
+            let config = TrainConfig::default().with_set("sampler=hierarchical");
+            let config = config.and_then(|c| c.with_set(&format!("sampler.outer_label={name}")));
+            let Sampler::Hierarchical(sampler) = config.expect("sets").sampler else {
+                panic!("another sampler");
+            };
+            assert_eq!(sampler.outer_label, name);
+        }
+    }
+
+    #[test]
+    fn differences_set_one_by_one_give_the_settings_back() {
+        let from = TrainConfig::default();
+        assert_eq!(from.differences(&from), []);
+        let sets = [
+            "hidden_layers=[8,4]",
+            "miner.type_of_triplets=hard",
+            "optimizer.lr=0.5",
+            "split=column:a b",
+        ];
+        for sets in [
+            &sets[..],
+            &["miner.name=none", "seed=18446744073709551615"],
+            &["sampler=m-per-class-epoch", "sampler.m=8"],
+        ] {
+            let config = sets.iter().fold(from.clone(), |config, set| {
+                config.with_set(set).expect("sets")
+            });
+            let differences = config.differences(&from);
+            assert_eq!(differences.len(), sets.len());
+            let again = differences
+                .iter()
+                .fold(from.clone(), |config, (key, value)| {
+                    config.with_set(&format!("{key}={value}")).expect("sets")
+                });
+            assert_eq!(again, config);
+        }
+    }
+
+    #[test]
+    fn assignments_that_do_not_hold_are_left_out_and_the_others_stay() {
+        let sets = [
+            "memory_size=16",
+            "batch_size=16",
+            "miner.margin=0.1",
+            "miner.name=triplet-margin",
+            "m_per_class=5",
+            "stepss=3",
+            "steps=0",
+            "seed=4",
+        ]
+        .map(str::to_owned);
+        let (config, problems) = TrainConfig::default().with_sets(&sets);
+        let expected = [
+            "batch_size=16",
+            "memory_size=16",
+            "miner.margin=0.1",
+            "seed=4",
+        ];
+        let expected = expected.iter().fold(TrainConfig::default(), |config, set| {
+            config.with_set(set).expect("sets")
+        });
+        assert_eq!(config, expected);
+        let problems: Vec<String> = problems.iter().map(Error::to_string).collect();
+        assert_eq!(problems.len(), 3, "{problems:?}");
+        for said in [
+            "sampler.m is 5",
+            "there is no setting `stepss`",
+            "steps is 0",
+        ] {
+            let is_said = problems.iter().any(|problem| problem.starts_with(said));
+            assert!(is_said, "{said}: {problems:?}");
+        }
+    }
+
+    #[test]
+    fn a_list_of_sixty_thousand_settings_is_refused_in_few_words_and_what_holds_of_it_holds() {
+        let mut sets: Vec<String> = (0..60_000).map(|i| format!("colour{i}={i}")).collect();
+        sets.push("steps=33".to_owned());
+        sets.push(format!("hidden_layers=[{}1]", "1,".repeat(2000)));
+        let (config, problems) = TrainConfig::default().with_sets(&sets);
+        assert_eq!((config.steps, problems.len()), (33, 60_001));
+        let said = problems.iter().map(Error::to_string);
+        // Each of the first names all settings that there are; a value is cut as a name is.
+        assert!(said.clone().all(|said| said.len() < 2000), "{problems:.5?}");
+        assert!(said.map(|said| said.len()).sum::<usize>() < 6_000_000);
+    }
+
+    #[test]
+    fn unknown_keys_and_values_are_refused_by_name() {
+        let refused = |assignment: &str| {
+            TrainConfig::default()
+                .with_set(assignment)
+                .expect_err("refused")
+                .to_string()
+        };
+        for (assignment, part) in [
+            (
+                "batchsize=3",
+                "there is no setting `batchsize`: there are `batch_size`, ",
+            ),
+            (
+                "miner.marginn=3",
+                "there is no setting `miner.marginn`: there are `miner.margin`, ",
+            ),
+            (
+                "miner.name=batch-soft",
+                "miner.name is \"batch-soft\": it must be one of `none`, `triplet-margin`, ",
+            ),
+            (
+                "miner.type_of_triplets=soft",
+                "miner.type_of_triplets is \"soft\": it must be one of `all`, `easy`, `semihard`, `hard`",
+            ),
+            (
+                "miner.margin=wide",
+                "miner.margin is \"wide\": it must be a number",
+            ),
+            (
+                "miner=5",
+                "miner is 5: it must be a group of settings, such as {\"name\": \"triplet-margin\"}",
+            ),
+            (
+                "sampler=random",
+                "sampler.name is \"random\": it must be one of `shuffled`, `m-per-class`, ",
+            ),
+            (
+                "sampler.m=4",
+                "there is no setting `sampler.m`: there are `sampler.name`",
+            ),
+            (
+                "m_per_class=few",
+                "m_per_class is \"few\": it must be a whole number, 0 or more",
+            ),
+            (
+                "distance=l1",
+                "distance is \"l1\": it must be `cosine` or `l2`",
+            ),
+            ("distance=2", "distance is 2: it must be `cosine` or `l2`"),
+            (
+                "split=none",
+                "split is \"none\": it must be `random`, `stratified`, `by-class`, `by-class-shuffled`, `by-group` or `column:NAME`",
+            ),
+            (
+                "seed=-1",
+                "seed is -1: it must be a whole number, 0 or more",
+            ),
+            (
+                "data_seed=one",
+                "data_seed is \"one\": it must be a whole number, 0 or more, or null",
+            ),
+            ("seed=1e30", "seed is 1e+30: that is too large"),
+            (
+                "steps=many",
+                "steps is \"many\": it must be a whole number, 0 or more",
+            ),
+            (
+                "batch_size=1.5",
+                "batch_size is 1.5: it must be a whole number, 0 or more",
+            ),
+            (
+                "hidden_layers=[abc]",
+                "hidden_layers is \"[abc]\": it must be a list of whole numbers, such as [256, 64]",
+            ),
+            (
+                "hidden_layers=[0.5]",
+                "hidden_layers is [0.5]: it must be a list of whole numbers, such as [256, 64]",
+            ),
+            (
+                "loss.swap=maybe",
+                "loss.swap is \"maybe\": it must be true or false",
+            ),
+            (
+                "standardize=maybe",
+                "standardize is \"maybe\": it must be false, true or auto",
+            ),
+            (
+                "optimizer.lr=NaN",
+                "optimizer.lr is \"NaN\": it must be a number",
+            ),
+            ("seed.x=1", "no setting `seed.x`"),
+            ("steps", "write key=value"),
+        ] {
+            let message = refused(assignment);
+            assert!(message.contains(part), "{message}");
+        }
+        let error = TrainConfig::default()
+            .with_json("{\"lr\": 1}")
+            .expect_err("refused");
+        assert!(error.to_string().contains("no setting `lr`"), "{error}");
+        let error = TrainConfig::default()
+            .with_json("{\"seed\": 1, \"batch_size\": \"abc\"}")
+            .expect_err("refused");
+        assert_eq!(
+            error.to_string(),
+            "batch_size is \"abc\": it must be a whole number, 0 or more"
+        );
+        assert!(TrainConfig::default().with_json("[]").is_err());
+        assert!(TrainConfig::default().with_json("{").is_err());
+    }
+
+    #[test]
+    fn values_out_of_range_are_refused_with_the_range() {
+        for (assignment, message) in [
+            ("schema=2", "schema is 2: it must be 1"),
+            (
+                "batch_size=0",
+                "batch_size is 0: it must be between 2 and 32768, or 1 with a memory",
+            ),
+            (
+                "memory_size=8",
+                "memory_size is 8: it must be 0, or at least batch_size and at most 16777216",
+            ),
+            (
+                "m_per_class=5",
+                "sampler.m is 5: it must be at least 2 and a divisor of batch_size, 32",
+            ),
+            (
+                "test_fraction=1.5",
+                "test_fraction is 1.5: it must be between 0 and 1",
+            ),
+            (
+                "hidden_layers=[1,2,3,4,5]",
+                "hidden_layers is [1, 2, 3, 4, 5]: it must be at most four widths",
+            ),
+            ("dropout=1", "dropout is 1: it must be between 0 and 0.95"),
+            (
+                "embedding_size=1",
+                "embedding_size is 1: it must be between 2 and 65536",
+            ),
+            (
+                "optimizer.lr=0",
+                "optimizer.lr is 0: it must be above 0 and at most 10",
+            ),
+            ("steps=0", "steps is 0: it must be between 1 and 10000000"),
+            (
+                "steps=1e12",
+                "steps is 1000000000000: it must be between 1 and 10000000",
+            ),
+            (
+                "loss.margin=9",
+                "loss.margin is 9: it must be between -4 and 4",
+            ),
+        ] {
+            let config = TrainConfig::default()
+                .with_set(assignment)
+                .expect("has the type");
+            assert_eq!(config.check().expect_err("refused").to_string(), message);
+        }
+        let swap = TrainConfig::default().with_set("miner.name=facenet-semihard");
+        let swap = swap.and_then(|config| config.with_set("loss.swap=true"));
+        let refused = swap.expect("has the type").check().expect_err("refused");
+        assert!(
+            refused
+                .to_string()
+                .ends_with("leave swap out or use another miner")
+        );
+        TrainConfig::default()
+            .check()
+            .expect("defaults are in range");
+    }
+
+    #[test]
+    fn arguments_of_losses_are_refused_by_name_with_their_range() {
+        let set = |config: TrainConfig, set: &str| config.with_set(set);
+        let mut tried = 0;
+        for (name, _) in Loss::ALL {
+            let named = set(TrainConfig::default(), &format!("loss.name={name}")).expect("a loss");
+            named.check().expect("defaults are in range");
+            let unknown = set(named.clone(), "loss.nothing=1").expect_err("refused");
+            assert!(
+                unknown
+                    .to_string()
+                    .contains("there is no setting `loss.nothing`")
+            );
+            let arguments = serde_json::to_value(&named.loss).expect("is JSON");
+            let arguments = arguments.as_object().expect("an object").clone();
+            for (argument, value) in arguments {
+                if !value.is_number() {
+                    continue;
+                }
+                // Far above and far below every range.
+                for far in ["1000000000", "-1000000000"] {
+                    let refused = set(named.clone(), &format!("loss.{argument}={far}"));
+                    let refused = refused.and_then(|config| config.check());
+                    let refused = refused.expect_err("refused").to_string();
+                    assert!(
+                        refused.contains(&format!("loss.{argument} is {far}: it must be ")),
+                        "{name}: {refused}"
+                    );
+                }
+                tried += 1;
+            }
+        }
+        assert!(tried > 30, "{tried} arguments");
+        for (sets, message) in [
+            (
+                ["loss.name=circle", "distance=l2"],
+                "so set distance to cosine",
+            ),
+            (
+                ["miner.name=distance-weighted", "loss.swap=true"],
+                "so leave swap out or use another miner",
+            ),
+            (
+                ["loss.name=sup-con", "miner_weights=true"],
+                "and a batch_size of at most 8192",
+            ),
+            (
+                ["loss.name=arc-face", "miner.name=none miner_weights=true"],
+                "and a batch_size of at most 8192",
+            ),
+        ] {
+            let all = sets.iter().flat_map(|sets| sets.split(' '));
+            let config = all.fold(TrainConfig::default(), |config, one| {
+                set(config, one).expect("sets")
+            });
+            let refused = config.check().expect_err("refused").to_string();
+            assert!(refused.ends_with(message), "{refused}");
+        }
+    }
+}

@@ -1,0 +1,830 @@
+//! [`Run`]: a training run from its baseline to its verdict, one slice of work at a time.
+//!
+//! The command line and the page's worker both turn this crank; what comes out is the report that `--json` prints.
+
+pub(crate) mod warnings;
+
+mod history;
+mod saved;
+mod sound;
+
+use std::cell::OnceCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+pub use saved::{Checkpoint, Origin, SavedRun};
+
+use history::Thinned;
+
+use serde::{Deserialize, Serialize};
+use web_time::Instant;
+
+use crate::base::error::{Error, Result};
+use crate::base::forecast::{Forecast, Rate};
+use crate::base::ledger::MemoryLedger;
+use crate::base::order;
+use crate::base::working::Working;
+use crate::data::survey::Survey;
+use crate::data::{ColumnRole, Dataset, LeftOut, Marks, Missing, RowSource, Side};
+use crate::engine::Engine;
+use crate::engine::device::DeviceInfo;
+use crate::judge::verdict::{Compared, Trial, verdict};
+use crate::map::projection::Axes;
+use crate::map::umap::{self, Umap};
+use crate::map::{self, Map};
+use crate::model::embeddings::Embeddings;
+use crate::model::scaling::ScalingKind;
+use crate::rules::config::TrainConfig;
+use crate::run::warnings::{Warning, Warnings};
+use crate::search::knn::KnnIndex;
+use crate::search::metrics::{Judged, Metrics, Scores};
+use crate::search::threshold::Threshold;
+use crate::train::trainer::{
+    Evaluation, Map as Through, Neighbourhood, Scored, StepReport, Trainer,
+};
+
+/// A run under way.
+#[derive(Debug)]
+pub struct Run {
+    trainer: Trainer,
+    history: Thinned<StepReport>,
+    evaluations: Thinned<Evaluation>,
+    baseline: Option<Baseline>,
+    head: Option<Scores>,
+    verdict: Option<String>,
+    compared: Vec<Compared>,
+    warnings: Warnings,
+    /// Scored rows that are equal to a training row, or nearly so; ascending.
+    copies: Vec<u32>,
+    axes: Axes,
+    elapsed_ms: f64,
+    /// Whether maps are drawn, and the embeddings for one that came with the evaluation at a step.
+    watched: bool,
+    placed: Option<(u64, Embeddings)>,
+    /// The evaluation that is next, where it came with the steps before it.
+    ahead: Option<Scored>,
+    /// The last map.
+    map: Option<Map>,
+    /// What tells the data from other data, once a checkpoint asked.
+    data_mark: OnceCell<saved::Data>,
+    /// Engine and adapter of a run that was brought here and did nothing here yet.
+    ran_on: Option<(String, String)>,
+}
+
+/// What a slice of work brought.
+#[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "there is one at a time")]
+pub enum Progress {
+    /// Steps were taken.
+    Steps(Vec<StepReport>),
+    /// The validation side was scored; the first time by its baselines too.
+    Evaluated(Evaluation),
+    /// The test side was scored: the run is over.
+    Finished,
+}
+
+/// How well one side's embeddings find their class, every row a query.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FullEvaluation {
+    /// The side.
+    pub side: Side,
+    /// Steps that the head had done.
+    pub step: u64,
+    /// Means over its rows.
+    pub metrics: Metrics,
+    /// By k: the part of the rows with one of their class among the nearest k.
+    pub recall_at: BTreeMap<u64, f64>,
+}
+
+/// What the head is compared with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Baseline {
+    /// The features as the head sees them, scaled or not, over their length.
+    pub raw: Scores,
+    /// Through the linear map of [`crate::LinearMap`], of no more outputs than the head; nothing where it cannot be
+    /// fitted, and a warning says why.
+    pub linear: Option<Scores>,
+    /// Outputs of that map, without the constant: 8, 16, 32 .. or all that there are, whichever does best on the validation rows.
+    pub linear_dimensions: Option<usize>,
+    /// Whether it does better with a constant output beside them.
+    #[serde(default)]
+    pub linear_constant: bool,
+}
+
+/// The k of recall@k of a full evaluation; recall@1 is precision@1.
+const RECALL_AT: [u64; 4] = [2, 4, 8, 16];
+
+/// The account of the memory, for a report.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryReport {
+    /// Bytes in use.
+    pub live_bytes: u64,
+    /// The most that was ever in use or on its way back.
+    pub peak_bytes: u64,
+    /// What the run stays within.
+    pub budget_bytes: u64,
+    /// Bytes in use, by what for.
+    pub by_purpose: BTreeMap<String, u64>,
+}
+
+/// What the data was.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DataReport {
+    /// A sample's or a file's name.
+    pub name: String,
+    /// Rows in all.
+    pub rows: usize,
+    /// Features of a row.
+    pub dim: usize,
+    /// Classes in all.
+    pub classes: usize,
+    /// Rows that train.
+    pub train: usize,
+    /// Rows that steer.
+    pub validation: usize,
+    /// Rows that are scored at the end.
+    pub test: usize,
+    /// What was decided while reading, and about the scale of the features, in words.
+    pub notes: Vec<String>,
+    /// Whether every feature was scaled to mean 0 and spread 1.
+    pub standardized: bool,
+    /// What was done to the features before anything else saw them.
+    #[serde(default)]
+    pub scaling: ScalingKind,
+    /// What became of cells without a number.
+    #[serde(default)]
+    pub missing: Missing,
+    /// How its numbers are written, where a mark in them was chosen or told.
+    #[serde(default)]
+    pub marks: Marks,
+    /// The column by which labels of another file were joined to the rows; none where they stand in the same order.
+    #[serde(default)]
+    pub on: Option<String>,
+    /// Labels that mean that a row has no class, where they were chosen.
+    #[serde(default)]
+    pub unlabelled: Option<Vec<String>>,
+    /// The rows of the file that were left out.
+    #[serde(default)]
+    pub left_out: LeftOut,
+    /// The column or array that the labels come from, where the data names one.
+    #[serde(default)]
+    pub label_column: Option<String>,
+    /// What each column of a table is taken for, and why.
+    #[serde(default)]
+    pub columns: Vec<ColumnRole>,
+}
+
+/// Everything that a run has to say.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunReport {
+    /// The version of Nearfar; empty where it was not written down.
+    #[serde(default)]
+    pub version: String,
+    /// `gpu` or `cpu`.
+    pub engine: String,
+    /// The name of the adapter.
+    pub adapter: String,
+    /// The work itself, without start-up and reading or writing files.
+    pub elapsed_ms: f64,
+    /// The account of the memory.
+    pub memory: MemoryReport,
+    /// What the data was.
+    pub data: DataReport,
+    /// The settings.
+    pub config: TrainConfig,
+    /// Steps done.
+    pub steps: u64,
+    /// Every step; of more than 16,384 every second, fourth, eighth .. and the last.
+    pub history: Vec<StepReport>,
+    /// One step in so many is in `history`.
+    #[serde(default = "every_step")]
+    pub history_one_in: u64,
+    /// Every evaluation; of more than 4,096 every second, fourth, eighth .., the first, the best and the last.
+    pub evaluations: Vec<Evaluation>,
+    /// The scores of the trained head.
+    pub r#final: Option<Scores>,
+    /// The step whose head is taken, where an earlier one than the last did better on the validation rows.
+    #[serde(default)]
+    pub kept_step: Option<u64>,
+    /// What it is compared with.
+    pub baseline: Baseline,
+    /// The comparison in a sentence.
+    pub verdict: Option<String>,
+    /// The comparison in numbers: with raw features, and with the linear map where there is one.
+    #[serde(default)]
+    pub compared: Vec<Compared>,
+    /// What is likely wrong, in sentences.
+    pub warnings: Vec<String>,
+}
+
+impl RunReport {
+    /// Sees that what it says is such as a run comes to: it may have been read from anywhere.
+    ///
+    /// # Errors
+    /// What is wrong, in words after "its".
+    pub(crate) fn check(&self) -> Result<(), String> {
+        sound::report(self)
+    }
+}
+
+impl Run {
+    /// Prepares a run.
+    ///
+    /// # Errors
+    /// As [`Trainer::new`].
+    pub async fn new(engine: Engine, dataset: Rc<Dataset>, config: TrainConfig) -> Result<Self> {
+        let trainer = Trainer::new(engine, dataset, config).await?;
+        let warnings = Warnings::before(trainer.dataset(), trainer.sides(), trainer.config());
+        let mut history = Thinned::default();
+        history.make_room(trainer.config().steps)?;
+        Ok(Self {
+            history,
+            warnings,
+            copies: Vec::new(),
+            ..Self::of(trainer)
+        })
+    }
+
+    /// A run that has nothing to say yet.
+    fn of(trainer: Trainer) -> Self {
+        Self {
+            trainer,
+            history: Thinned::default(),
+            evaluations: Thinned::default(),
+            baseline: None,
+            head: None,
+            verdict: None,
+            compared: Vec::new(),
+            warnings: Warnings::default(),
+            copies: Vec::new(),
+            axes: Axes::default(),
+            elapsed_ms: 0.0,
+            watched: false,
+            placed: None,
+            ahead: None,
+            map: None,
+            data_mark: OnceCell::new(),
+            ran_on: None,
+        }
+    }
+
+    /// Engine and adapter of its last work.
+    fn ran_on(&self) -> (String, String) {
+        self.ran_on.clone().unwrap_or_else(|| {
+            let device = self.device();
+            (device.engine.clone(), device.adapter.clone())
+        })
+    }
+
+    /// Takes in which rows are copies of others, as a look at the rows found: the test is scored without them too.
+    pub fn see_copies(&mut self, survey: &Survey) {
+        self.copies = survey.copies(self.trainer.sides());
+    }
+
+    /// Takes in what a look at the rows of a new run found: what of it speaks against the scores becomes a warning.
+    pub fn see_survey(&mut self, survey: &Survey) {
+        self.see_copies(survey);
+        self.warnings.see_survey(survey, self.trainer.sides());
+    }
+
+    /// Does the next slice of work; `at_most` bounds its steps. Between slices a browser has its turn.
+    ///
+    /// # Errors
+    /// As [`Trainer::advance`] and [`Trainer::evaluate`].
+    pub async fn next(&mut self, at_most: u64) -> Result<Progress> {
+        self.trainer.engine().breathe().await?;
+        if !self.is_finished() {
+            self.ran_on = None;
+        }
+        let started = Instant::now();
+        let progress = self.slice(at_most).await;
+        self.elapsed_ms += started.elapsed().as_secs_f64() * 1e3;
+        progress
+    }
+
+    async fn slice(&mut self, at_most: u64) -> Result<Progress> {
+        let step = self.trainer.step();
+        let TrainConfig {
+            steps,
+            evaluate_every,
+            ..
+        } = *self.trainer.config();
+        if self.baseline.is_none() {
+            self.baseline = Some(self.first_baseline().await?);
+        }
+        let evaluated = self
+            .evaluations
+            .last()
+            .is_some_and(|last| last.step == step);
+        if !evaluated && (step.is_multiple_of(evaluate_every) || step == steps) {
+            let (evaluation, placed) = match self.ahead.take() {
+                Some(scored) => self.trainer.see_scored(scored),
+                None => {
+                    self.trainer
+                        .evaluate_and_embed(&self.watched_rows())
+                        .await?
+                }
+            };
+            self.placed = self.watched.then_some((step, placed));
+            let config = self.trainer.config();
+            self.warnings
+                .see_diagnostics(step, &evaluation.diagnostics, config);
+            if self.is_best(&evaluation) {
+                self.trainer.keep_weights();
+            }
+            self.evaluations
+                .push_evaluation(evaluation.clone(), evaluate_every, is_better);
+            return Ok(Progress::Evaluated(evaluation));
+        }
+        if step == steps {
+            if self.head.is_none() {
+                self.finish().await?;
+            }
+            return Ok(Progress::Finished);
+        }
+        self.trainer.use_kept(false).await?;
+        let boundary = (step / evaluate_every + 1) * evaluate_every;
+        let left = boundary.min(steps) - step;
+        let scored = at_most >= left && self.trainer.scores_with(left);
+        let scored = scored.then(|| self.watched_rows());
+        let advanced = self
+            .trainer
+            .advance_and_score(at_most.min(left), scored.as_deref());
+        let (reports, ahead) = advanced.await?;
+        self.ahead = ahead;
+        for report in &reports {
+            self.warnings.see(report, self.trainer.config());
+        }
+        for report in &reports {
+            self.history.push(report.clone());
+        }
+        Ok(Progress::Steps(reports))
+    }
+
+    /// Whether no evaluation before did as well on the validation rows.
+    fn is_best(&self, evaluation: &Evaluation) -> bool {
+        let before = self.evaluations.iter().filter_map(score);
+        score(evaluation).is_some_and(|now| before.fold(0.0, f64::max) < now)
+    }
+
+    /// Gives the head the weights of an earlier step where they did clearly better on the validation rows than the last ones, and
+    /// finds that evaluation.
+    async fn take_best(&mut self) -> Result<Option<Evaluation>> {
+        let last = self.evaluations.last().cloned();
+        let best = self.trainer.kept_step().and_then(|step| {
+            let mut all = self.evaluations.iter();
+            all.find(|evaluation| evaluation.step == step)
+        });
+        let scores = |evaluation: &Option<&Evaluation>| evaluation.and_then(|e| e.validation);
+        let (Some(now), Some(then)) = (scores(&last.as_ref()), scores(&best)) else {
+            return Ok(last);
+        };
+        if both(&then) <= both(&now) + now.standard_error.max(then.standard_error) {
+            return Ok(last);
+        }
+        let best = best.cloned();
+        self.trainer.use_kept(true).await?;
+        Ok(best)
+    }
+
+    /// Scores the validation side by the baselines.
+    async fn first_baseline(&mut self) -> Result<Baseline> {
+        let scores = |validation| Scores {
+            validation,
+            ..Scores::default()
+        };
+        let raw = scores(self.trainer.score_raw(Side::Validation).await?);
+        let linear = scores(self.trainer.score_linear(Side::Validation).await?);
+        if let Some(unfit) = self.trainer.no_linear() {
+            self.warnings.see_no_linear(unfit);
+            return Ok(Baseline {
+                raw,
+                ..Baseline::default()
+            });
+        }
+        let outputs = self.trainer.linear_outputs();
+        Ok(Baseline {
+            raw,
+            linear: Some(linear),
+            linear_dimensions: outputs.map(|outputs| outputs.directions),
+            linear_constant: outputs.is_some_and(|outputs| outputs.constant),
+        })
+    }
+
+    /// Lets so many test rows at most be scored at the end: a seeded sample of them, each against all others. Before the end only, and
+    /// also where scoring was stopped midway: it begins again.
+    pub fn score_fewer(&mut self, queries: usize) {
+        let most = self.trainer.config().test_queries;
+        if self.head.is_none() && (most == 0 || most > queries) {
+            self.trainer.set_test_queries(queries);
+        }
+    }
+
+    /// Lets the run take this many steps in all. One that was over goes on, bit for bit as if it had been given as many from the
+    /// start, and the test side is scored again at its new end.
+    ///
+    /// # Errors
+    /// [`Error::Config`] for no more steps than are done, and more than a run takes.
+    pub fn train_to(&mut self, steps: u64) -> Result<()> {
+        let done = self.step();
+        let asked = TrainConfig {
+            steps,
+            ..self.trainer.config().clone()
+        };
+        asked.check()?;
+        if steps <= done {
+            return Err(Error::Config(format!(
+                "steps is {steps}: {done} are done, so it must be more to go on"
+            )));
+        }
+        self.trainer.set_steps(steps);
+        self.warnings.forget_end();
+        (self.head, self.verdict) = (None, None);
+        self.compared.clear();
+        if let Some(Baseline { raw, linear, .. }) = &mut self.baseline {
+            raw.test = None;
+            if let Some(linear) = linear {
+                linear.test = None;
+            }
+        }
+        Ok(())
+    }
+
+    /// Scores the test side, by the baselines and embedded.
+    async fn finish(&mut self) -> Result<()> {
+        let taken = self.take_best().await?;
+        let test = self.trial(Side::Test).await?;
+        let metrics = |judged: &Judged| judged.metrics;
+        self.head = Some(Scores {
+            train: taken.as_ref().and_then(|evaluation| evaluation.train),
+            validation: taken.as_ref().and_then(|evaluation| evaluation.validation),
+            test: test.as_ref().map(|trial| metrics(&trial.head)),
+            test_own_group: self.trainer.score_own_group(Side::Test).await?,
+            test_without_copies: self.trainer.score_without(&self.copies, Side::Test).await?,
+            test_over_classes: test.as_ref().map(|trial| trial.head.over_classes),
+        });
+        if let (Some(Baseline { raw, linear, .. }), Some(trial)) = (&mut self.baseline, &test) {
+            raw.test = Some(metrics(&trial.raw));
+            if let (Some(scores), Some((linear, _))) = (linear, &trial.linear) {
+                scores.test = Some(metrics(linear));
+            }
+        }
+        let trial = match test {
+            None => self.trial(Side::Validation).await?,
+            test => test,
+        };
+        let mut verdict = verdict(self.trainer.config(), trial.as_ref());
+        if let Some(own) = self.head.and_then(|scores| scores.test_own_group) {
+            verdict.text.push_str(&format!(
+                " With rows of its own group among them it is right for {:.2}.",
+                own.precision_at_1
+            ));
+        }
+        if let Some(other) = self.head.and_then(|scores| scores.test_without_copies) {
+            verdict.text.push_str(&format!(
+                " Without the rows that are equal to training rows, or nearly so, it is right for {:.2}.",
+                other.precision_at_1
+            ));
+        }
+        if let Some(step) = self.kept_step() {
+            let steps = self.trainer.config().steps;
+            verdict.text.push_str(&format!(
+                " The head is that of step {step} of {steps}: on the validation rows it did better than the last."
+            ));
+        }
+        self.warnings
+            .see_end(&self.evaluations, &verdict, self.trainer.config());
+        (self.verdict, self.compared) = (Some(verdict.text), verdict.compared);
+        Ok(())
+    }
+
+    /// Scores a side by the head and by its baselines; nothing where no row has another of its class.
+    async fn trial(&mut self, side: Side) -> Result<Option<Trial>> {
+        let mut judged = [Through::Head, Through::Raw, Through::Linear].map(|map| (map, None));
+        for (map, judged) in &mut judged {
+            let scored = self.trainer.score_each(*map, side).await?;
+            *judged = scored;
+        }
+        let [(_, head), (_, raw), (_, linear)] = judged;
+        Ok(head.zip(raw).map(|(head, raw)| Trial {
+            head,
+            raw,
+            linear: linear.zip(self.trainer.linear_outputs()),
+            tested: side == Side::Test,
+        }))
+    }
+
+    /// The side that may be looked at now: the test side once the run is over, until then the validation side, or the
+    /// training side where nothing steers.
+    fn side(&self) -> Side {
+        let sides = self.trainer.sides();
+        [Side::Test, Side::Validation, Side::Train]
+            .into_iter()
+            .skip(usize::from(!self.is_finished()))
+            .find(|side| !sides.of(*side).is_empty())
+            .unwrap_or(Side::Train)
+    }
+
+    /// Finds the rows nearest to a row of the side that [`Run::map`] shows; nothing where it is of another.
+    ///
+    /// # Errors
+    /// As [`Trainer::neighbours`].
+    pub async fn neighbours(&mut self, row: u32) -> Result<Option<Neighbourhood>> {
+        self.trainer.neighbours(self.side(), row).await
+    }
+
+    /// Forecasts [`Run::evaluate_all`] of the side that it would score now.
+    pub fn plan_evaluate_all(&self, rate: &Rate) -> (Side, Forecast) {
+        (self.side(), self.trainer.plan_score(self.side(), rate))
+    }
+
+    /// Scores the side that may be looked at, every row a query: the test side only once the run is over, as nothing of it
+    /// may steer. Nothing where no row has another of its class. Changes nothing of the run.
+    ///
+    /// # Errors
+    /// As [`Trainer::evaluate`].
+    pub async fn evaluate_all(
+        &mut self,
+        progress: impl FnMut(u64, u64),
+    ) -> Result<Option<FullEvaluation>> {
+        let (side, step) = (self.side(), self.step());
+        let scored = self.trainer.score_fully(side, &RECALL_AT, progress).await?;
+        Ok(scored.map(|retrieval| FullEvaluation {
+            side,
+            step,
+            metrics: retrieval.metrics,
+            recall_at: retrieval.recall_at,
+        }))
+    }
+
+    /// Finds a threshold on the validation side and reports what it does on the test side: once the run is over, as nothing of
+    /// that side may steer. Changes nothing of the run.
+    ///
+    /// # Errors
+    /// As [`Trainer::find_threshold`]; [`Error::Config`] before the run is over.
+    pub async fn find_threshold(&mut self, false_match_rate: Option<f64>) -> Result<Threshold> {
+        if !self.is_finished() {
+            return Err(Error::Config(
+                "a threshold is looked for when the run is over: let it finish first".to_owned(),
+            ));
+        }
+        self.trainer.find_threshold(false_match_rate).await
+    }
+
+    /// The side of a map, and the rows on it.
+    fn map_rows(&self) -> (Side, Vec<u32>) {
+        let side = self.side();
+        let all = self.trainer.sides().of(side);
+        let dim = self.trainer.dataset().features.dim();
+        let most = map::most_rows(dim);
+        (
+            side,
+            map::rows_of(all, most, self.trainer.config().data_seed()),
+        )
+    }
+
+    /// The rows whose embeddings come with an evaluation.
+    fn watched_rows(&self) -> Vec<u32> {
+        match self.watched {
+            true => self.map_rows().1,
+            false => Vec::new(),
+        }
+    }
+
+    /// Somebody looks on: what [`Run::map`] and [`Trainer::hardest`] need comes with evaluations and steps, so that
+    /// nobody waits for it.
+    #[must_use]
+    pub fn watched(mut self) -> Self {
+        self.watched = true;
+        self.trainer.pick_hardest();
+        self
+    }
+
+    /// Where rows lie now: of the test side once the run is over, until then of the validation side, or of the training
+    /// side where nothing steers.
+    ///
+    /// # Errors
+    /// As [`Trainer::embed`].
+    pub async fn map(&mut self) -> Result<Map> {
+        let (side, rows) = self.map_rows();
+        let step = self.step();
+        let placed = self.placed.take();
+        let embeddings = match placed.filter(|(at, _)| *at == step && !self.is_finished()) {
+            Some((_, placed)) => placed,
+            None => self.trainer.embed(&rows).await?,
+        };
+        let drawn = self.map.take();
+        let mut map = match drawn.filter(|map| map.side == Some(side) && map.rows == rows) {
+            Some(map) => map,
+            None => {
+                let heard = &mut |working| self.trainer.engine().hear(working);
+                let scaling = self.trainer.scaling().0;
+                Map::of(self.trainer.dataset(), scaling, Some(side), rows, heard).await?
+            }
+        };
+        map.place(&embeddings, &mut self.axes);
+        self.map = Some(map.clone());
+        Ok(map)
+    }
+
+    /// Begins to place the rows of the last [`Run::map`] by UMAP, from where they lie there: by their features, scaled where the run
+    /// scales them, and by their embeddings. Finds the 15 nearest of each, fewer where there are fewer, within what the budget
+    /// leaves.
+    ///
+    /// # Errors
+    /// [`Error::Config`] before there is a map; as [`Trainer::embed`], [`KnnIndex::new`] and [`KnnIndex::search`].
+    pub async fn umap(&mut self) -> Result<[Umap; 2]> {
+        let no_map = || Error::Config("there is no map of the run yet: wait for it".to_owned());
+        let map = self.map.clone().ok_or_else(no_map)?;
+        let features = &self.trainer.dataset().features;
+        let mut values = Vec::new();
+        features.read(&map.rows, &mut values).await?;
+        self.trainer.scaling().0.apply(&mut values);
+        let dim = features.dim();
+        let before = self.layout(Embeddings { values, dim }, &map.before).await?;
+        let embeddings = self.trainer.embed(&map.rows).await?;
+        let after = self.layout(embeddings, &map.points).await?;
+        Ok([before, after])
+    }
+
+    /// A layout of these rows by UMAP, from these points on.
+    async fn layout(&mut self, rows: Embeddings, start: &[[f32; 2]]) -> Result<Umap> {
+        let Embeddings { values, dim } = rows;
+        let k = umap::NEIGHBOURS.min(start.len().saturating_sub(1));
+        let rows = RowSource::Memory { values, dim };
+        let engine = self.trainer.engine();
+        let mut index = KnnIndex::new(engine, &rows, None, k).await?;
+        let heard = |done, total| {
+            engine.hear(Working {
+                what: "finding the nearest rows of each row on the map".to_owned(),
+                unit: "rows".to_owned(),
+                done,
+                total,
+            });
+        };
+        let found = index.search(None, heard).await?;
+        let seed = self.trainer.config().data_seed();
+        Ok(Umap::new(&found, start, seed))
+    }
+
+    /// The model and the data.
+    pub fn trainer(&mut self) -> &mut Trainer {
+        &mut self.trainer
+    }
+
+    /// Steps done.
+    pub fn step(&self) -> u64 {
+        self.trainer.step()
+    }
+
+    /// The step whose head is taken, where it is not the last.
+    fn kept_step(&self) -> Option<u64> {
+        let step = self.trainer.kept_step();
+        step.filter(|_| self.trainer.uses_kept())
+    }
+
+    /// Whether the test side was scored.
+    pub fn is_finished(&self) -> bool {
+        self.head.is_some()
+    }
+
+    /// The scores that the head is compared with, so far.
+    pub fn baseline(&self) -> Baseline {
+        self.baseline.unwrap_or_default()
+    }
+
+    /// The scores of the trained head, once the run is over.
+    pub fn final_scores(&self) -> Option<Scores> {
+        self.head
+    }
+
+    /// The comparison of head and baselines in words, once the run is over.
+    pub fn verdict(&self) -> Option<String> {
+        self.verdict.clone()
+    }
+
+    /// The same in numbers: with raw features, and with the linear map where there is one.
+    pub fn compared(&self) -> &[Compared] {
+        &self.compared
+    }
+
+    /// What is likely wrong, and what would mend it.
+    pub fn warnings(&self) -> &[Warning] {
+        self.warnings.said()
+    }
+
+    /// The work so far, in milliseconds.
+    pub fn elapsed_ms(&self) -> f64 {
+        self.elapsed_ms
+    }
+
+    /// The engine that it runs on.
+    pub fn engine(&self) -> &Engine {
+        self.trainer.engine()
+    }
+
+    /// What it runs on.
+    pub fn device(&self) -> &DeviceInfo {
+        self.trainer.engine().info()
+    }
+
+    /// The account of the memory.
+    pub fn memory(&self) -> MemoryReport {
+        MemoryReport::new(self.trainer.engine().ledger())
+    }
+
+    /// What the data is.
+    pub fn data(&self) -> DataReport {
+        let (dataset, sides) = (self.trainer.dataset(), self.trainer.sides());
+        DataReport {
+            name: dataset.name.clone(),
+            rows: dataset.rows(),
+            dim: dataset.features.dim(),
+            classes: dataset.class_names.len(),
+            train: sides.train.len(),
+            validation: sides.validation.len(),
+            test: sides.test.len(),
+            notes: dataset
+                .notes
+                .iter()
+                .map(String::as_str)
+                .chain(self.trainer.scaling_note())
+                .map(str::to_owned)
+                .chain(self.trainer.watched_note())
+                .collect(),
+            standardized: self.trainer.scaling().1 == ScalingKind::Columns,
+            scaling: self.trainer.scaling().1,
+            missing: dataset.missing,
+            marks: dataset.marks,
+            on: dataset.on.clone(),
+            unlabelled: dataset.unlabelled.clone(),
+            left_out: dataset.left_out.clone(),
+            label_column: dataset.label_column.clone(),
+            columns: dataset.column_roles(self.trainer.config()),
+        }
+    }
+
+    /// Ends the run and gives its engine back for another.
+    pub fn into_engine(self) -> Engine {
+        self.trainer.into_engine()
+    }
+
+    /// Everything that the run has to say so far.
+    pub fn report(&self) -> RunReport {
+        let (engine, adapter) = self.ran_on();
+        RunReport {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            engine,
+            adapter,
+            elapsed_ms: self.elapsed_ms,
+            memory: self.memory(),
+            data: self.data(),
+            config: self.trainer.config().clone(),
+            steps: self.trainer.step(),
+            history: self.history.to_vec(),
+            history_one_in: Thinned::steps_in(self.trainer.step()),
+            evaluations: self.evaluations.to_vec(),
+            r#final: self.head,
+            kept_step: self.kept_step(),
+            baseline: self.baseline(),
+            verdict: self.verdict(),
+            compared: self.compared.clone(),
+            warnings: self.warnings().iter().map(ToString::to_string).collect(),
+        }
+    }
+}
+
+/// That of reports which do not say otherwise.
+fn every_step() -> u64 {
+    1
+}
+
+/// What steers: [`both`], where there is a validation side.
+fn score(evaluation: &Evaluation) -> Option<f64> {
+    evaluation.validation.as_ref().map(both)
+}
+
+/// Whether the first did better.
+fn is_better(one: &Evaluation, other: &Evaluation) -> bool {
+    score(one) > score(other)
+}
+
+/// What steers: the nearest row and whole groups, counted alike.
+fn both(metrics: &Metrics) -> f64 {
+    metrics.precision_at_1 + metrics.mean_average_precision_at_r
+}
+
+impl MemoryReport {
+    /// Reads a ledger.
+    pub fn new(ledger: &MemoryLedger) -> Self {
+        let named = ledger.by_purpose().into_iter();
+        Self {
+            live_bytes: ledger.live_bytes(),
+            peak_bytes: ledger.peak_bytes(),
+            budget_bytes: ledger.budget_bytes(),
+            by_purpose: order::map_of(
+                named.map(|(purpose, bytes)| (purpose.name().to_owned(), bytes)),
+            ),
+        }
+    }
+}

@@ -1,0 +1,591 @@
+//! [`KnnIndex`]: the search phase. Takes rows, gives the exact k nearest references of every query by cosine similarity,
+//! in memory that its plan fixes: references and queries that do not fit stream past.
+
+#[cfg(not(target_arch = "wasm32"))]
+mod across;
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use crate::base::error::{Error, Result};
+use crate::base::forecast::{Forecast, Rate, check_count};
+use crate::base::ledger::Purpose;
+use crate::base::memory::zeros;
+use crate::base::plan::{MemoryPlan, Room};
+use crate::data::RowSource;
+use crate::engine::pace::{Fetch, Pace, Slices};
+use crate::engine::{DeviceVec, Engine, Workspace};
+use crate::kernels::knn::{self, Asked, Inputs, MOST_KEPT, Scratch, Search, VISIT};
+use crate::kernels::{self, stride};
+use crate::model::unit_rows::UnitRows;
+
+#[cfg(not(target_arch = "wasm32"))]
+pub use across::search_across;
+
+/// Scratch bytes of a search: all that it holds but resident references, streamed chunks included.
+const SCRATCH_BYTES: u64 = 64 << 20;
+/// The most queries of a block.
+const BLOCK_QUERIES: u64 = 4096;
+/// Blocks of queries that are searched before anybody waits for their neighbours: they take turns in the same buffers.
+const BLOCKS_UNDER_WAY: usize = 4;
+/// The fewest scratch bytes that a plan may have.
+const FEWEST_REFERENCES: u64 = 256;
+const ADVICE: &str = "raise the budget, or use fewer dimensions";
+
+/// The sizes of a search.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KnnSpec {
+    /// How many queries.
+    pub queries: usize,
+    /// How many references.
+    pub references: usize,
+    /// Columns of both.
+    pub dim: usize,
+    /// Neighbours of each query.
+    pub k: usize,
+    /// Whether the queries are the references themselves; a query is then no neighbour of itself.
+    pub own: bool,
+}
+
+/// The nearest references of every query, nearest first: larger similarity, then smaller id.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Neighbors {
+    /// Neighbours of each query.
+    pub k: usize,
+    /// Numbers of the references, `[queries, k]`.
+    pub ids: Vec<u32>,
+    /// Their cosine similarities, `[queries, k]`.
+    pub similarities: Vec<f32>,
+}
+
+impl Neighbors {
+    /// Takes in `kept` neighbours of every query from `first` on, those from place `window` on.
+    fn note(&mut self, first: usize, window: usize, kept: usize, entries: &[[u32; 2]]) {
+        for (query, entries) in (first..).zip(entries.chunks_exact(kept)) {
+            for (place, [similarity, id]) in (query * self.k + window..).zip(entries) {
+                self.ids[place] = *id;
+                self.similarities[place] = f32::from_bits(*similarity);
+            }
+        }
+    }
+}
+
+/// How the work is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Cut {
+    queries: usize,
+    references: usize,
+}
+
+impl KnnSpec {
+    /// A search for `k` neighbours of these queries, or of the references themselves where that is `None`.
+    pub fn of(references: &RowSource, queries: Option<&RowSource>, k: usize) -> Self {
+        Self {
+            queries: queries.unwrap_or(references).rows(),
+            references: references.rows(),
+            dim: references.dim(),
+            k,
+            own: queries.is_none(),
+        }
+    }
+
+    /// Checks the sizes.
+    ///
+    /// # Errors
+    /// [`Error::Config`] for a k that is 0 or more than there are references; [`Error::Data`] for more rows than ids.
+    pub fn check(&self) -> Result<()> {
+        check_count("references", self.references)?;
+        check_count("queries", self.queries)?;
+        let others = self.references - usize::from(self.own && self.references > 0);
+        if self.own && self.references == 1 {
+            return Err(Error::Config(
+                "there is one row, and no other row for it to find: give the rows to search as references (--references)"
+                    .to_owned(),
+            ));
+        }
+        if self.k == 0 || self.k > others {
+            let itself = if self.own {
+                " other than the query"
+            } else {
+                ""
+            };
+            return Err(Error::Config(format!(
+                "k is {}: there are {others} references{itself}, so 1 to {others} can be asked for",
+                self.k
+            )));
+        }
+        Ok(())
+    }
+
+    /// Forecasts a search: a pure function, monotone in the room.
+    ///
+    /// # Errors
+    /// As [`KnnSpec::check`]; [`Error::Refused`] and [`Error::TooLarge`], with the numbers.
+    pub fn plan(&self, room: &Room, rate: &Rate) -> Result<Forecast> {
+        self.check()?;
+        let cut = self.cut(room);
+        let memory = self.buffers(&cut);
+        memory.fits_or("knn", room, ADVICE, |room| self.buffers(&self.cut(room)))?;
+        let resident = cut.references >= self.references;
+        let (blocks, windows) = (
+            self.queries.div_ceil(cut.queries) as u64,
+            self.k.div_ceil(MOST_KEPT) as u64,
+        );
+        let passes = if resident { 1 } else { blocks * windows };
+        let (queries, references) = (self.queries as u64, self.references as u64);
+        let operations =
+            2.0 * (queries * windows) as f64 * references as f64 * stride(self.dim) as f64;
+        let row_bytes = 4 * self.dim as u64;
+        let traffic_bytes =
+            row_bytes.saturating_mul(passes.saturating_mul(references).saturating_add(queries));
+        let chunks = self.references.div_ceil(cut.references) as u64;
+        Ok(Forecast {
+            memory,
+            block_queries: cut.queries as u64,
+            chunk_rows: cut.references as u64,
+            resident,
+            passes,
+            submits: (blocks * windows).saturating_mul(chunks),
+            traffic_bytes,
+            operations,
+            predicted_ms: rate.ms(operations, traffic_bytes),
+            path: None,
+        })
+    }
+
+    /// Neighbours that are kept at once.
+    fn kept(&self) -> usize {
+        self.k.min(MOST_KEPT)
+    }
+
+    /// The largest blocks that the room holds: all references at once where they fit beside useful blocks.
+    fn cut(&self, room: &Room) -> Cut {
+        let row_bytes = 4 * stride(self.dim) as u64;
+        let references = self.references as u64;
+        let query_bytes = row_bytes + (size_of::<Asked>() + 8 * self.kept() + 8 * VISIT + 4) as u64;
+        // What is left beside the rounding of every buffer.
+        let rounding = 8 * 16;
+        let scratch = SCRATCH_BYTES - rounding;
+        let free = room.free_bytes.saturating_sub(rounding);
+        let most_queries = BLOCK_QUERIES
+            .min(self.queries as u64)
+            .min(room.max_buffer_bytes / (8 * VISIT as u64).max(row_bytes))
+            .max(1);
+        let rest = free
+            .saturating_sub(references.saturating_mul(row_bytes))
+            .min(scratch);
+        let queries = (rest / query_bytes).min(most_queries);
+        if queries >= most_queries.min(256)
+            && references.saturating_mul(row_bytes) <= room.max_buffer_bytes
+        {
+            return Cut {
+                queries: queries as usize,
+                references: self.references,
+            };
+        }
+        let free = free.min(scratch);
+        // A quarter for references on their way past, and never so little that they go a few at a time.
+        let fewest = FEWEST_REFERENCES.min(references).max(1);
+        let blocks = (free / 4 * 3).min(free.saturating_sub(fewest * row_bytes));
+        let queries = (blocks / query_bytes).clamp(1, most_queries);
+        let rest = free.saturating_sub(queries * query_bytes) / row_bytes.max(1);
+        let most = (room.max_buffer_bytes / row_bytes.max(1))
+            .min(references)
+            .max(1);
+        Cut {
+            queries: queries as usize,
+            references: rest.min(most).max(fewest) as usize,
+        }
+    }
+
+    fn buffers(&self, cut: &Cut) -> MemoryPlan {
+        let stride = stride(self.dim) as u64;
+        let (queries, kept) = (cut.queries as u64, self.kept() as u64);
+        let references = cut.references as u64;
+        let plan = MemoryPlan::default()
+            .with::<f32>(Purpose::Neighbours, "knn.references", references * stride)
+            .with::<f32>(Purpose::Neighbours, "knn.queries", queries * stride);
+        Seeker::plan(plan, queries, kept)
+    }
+}
+
+/// What queries need to search, beside their own rows and those that they search.
+#[derive(Debug)]
+pub(crate) struct Seeker {
+    asked: DeviceVec<Asked>,
+    scratch: Scratch,
+    /// Whether one visit is looked at after the other.
+    careful: bool,
+}
+
+impl Seeker {
+    /// Adds the buffers of so many queries, `kept` neighbours each, to a plan.
+    pub(crate) fn plan(plan: MemoryPlan, queries: u64, kept: u64) -> MemoryPlan {
+        plan.with::<Asked>(Purpose::Neighbours, "knn.asked", queries)
+            .with::<[u32; 2]>(Purpose::Neighbours, "knn.kept", queries * kept)
+            .with::<[u32; 2]>(
+                Purpose::Similarities,
+                "knn.survivors",
+                queries * VISIT as u64,
+            )
+            .with::<u32>(Purpose::Similarities, "knn.counts", queries)
+    }
+
+    /// Takes the buffers from the workspace.
+    pub(crate) fn new(workspace: &mut Workspace) -> Self {
+        Self {
+            asked: workspace.take("knn.asked"),
+            scratch: Scratch {
+                kept: workspace.take("knn.kept"),
+                survivors: workspace.take("knn.survivors"),
+                counts: workspace.take("knn.counts"),
+            },
+            careful: false,
+        }
+    }
+
+    /// How many queries look together, and how many neighbours of each are kept at once. A GPU keeps [`MOST_KEPT`] of each;
+    /// the CPU lets fewer queries look, which keep more in the same bytes: each looks at all references once.
+    fn together(&self, queries: usize, k: usize) -> (usize, usize) {
+        match &self.scratch.kept {
+            DeviceVec::Cpu(kept) if k > MOST_KEPT => {
+                let kept = kept.as_slice().len();
+                ((kept / k).clamp(1, queries), k.min(kept))
+            }
+            _ => (queries, k.min(MOST_KEPT)),
+        }
+    }
+
+    /// Says what each query of the next pass may find.
+    ///
+    /// # Errors
+    /// As [`Slices::upload`].
+    pub(crate) async fn ask(&mut self, slices: &mut Slices<'_>, asked: &[Asked]) -> Result<()> {
+        slices.upload(&mut self.asked, 0, asked).await
+    }
+
+    /// Lets the queries look at a chunk of references, a slice of work at a time; at the `first` one they forget what they
+    /// kept before.
+    ///
+    /// # Errors
+    /// [`Error::Device`], and [`Error::Stopped`] between slices.
+    pub(crate) async fn look(
+        &mut self,
+        slices: &mut Slices<'_>,
+        chunk: &Search,
+        queries: &DeviceVec<f32>,
+        references: &DeviceVec<f32>,
+        first: bool,
+    ) -> Result<()> {
+        let Self { asked, scratch, .. } = self;
+        let inputs = Inputs {
+            queries,
+            references,
+            asked,
+        };
+        if first {
+            knn::clear(slices.commands(), chunk, inputs, scratch);
+        }
+        let operations = 2.0 * chunk.stride as f64;
+        let mut first_row = 0;
+        while first_row < chunk.rows {
+            let left = chunk.rows - first_row;
+            let (rows, _) = slices.pace().pairs(operations, left, chunk.references);
+            let search = Search {
+                first_row,
+                rows,
+                ..*chunk
+            };
+            let shape = knn::shape_for(slices.engine().info(), &search);
+            let all = search.visits();
+            let of_visit = operations * (rows * chunk.references.div_ceil(all)) as f64;
+            let mut done = 0;
+            while done < all {
+                // On the CPU survivors always have room.
+                let most = match (&scratch.kept, self.careful) {
+                    (DeviceVec::Cpu(_), _) => all - done,
+                    (_, true) => 1,
+                    (_, false) => knn::visits_together(&search, shape, done).min(all - done),
+                };
+                let visits = done..done + slices.pace().units(of_visit, most);
+                done = visits.end;
+                let count = visits.len() as f64;
+                knn::search(slices.commands(), &search, visits, shape, inputs, scratch);
+                slices.recorded(of_visit * count).await?;
+            }
+            first_row += rows;
+        }
+        Ok(())
+    }
+
+    /// Reads the `k` neighbours that are kept of each query, `[similarity's bits, id]` of each; or nothing where some were
+    /// lost: the queries have to look at everything once more, a visit at a time from now on.
+    ///
+    /// # Errors
+    /// [`Error::Device`].
+    pub(crate) async fn kept(
+        &mut self,
+        slices: &mut Slices<'_>,
+        queries: usize,
+        k: usize,
+    ) -> Result<Option<Vec<[u32; 2]>>> {
+        let count = (queries * k) as u64;
+        let kept = slices.read(&self.scratch.kept, 0, count).await?;
+        let lost = knn::is_lost(&kept, k);
+        self.careful |= lost;
+        Ok((!lost).then_some(kept))
+    }
+}
+
+/// References on an engine, or on their way past it, ready to be searched.
+#[derive(Debug)]
+pub struct KnnIndex<'a> {
+    engine: &'a Engine,
+    rows: &'a RowSource,
+    spec: KnnSpec,
+    cut: Cut,
+    loaded: bool,
+    references: DeviceVec<f32>,
+    queries: DeviceVec<f32>,
+    seeker: Seeker,
+    pace: Pace,
+}
+
+impl<'a> KnnIndex<'a> {
+    /// Prepares searches for `k` neighbours of `queries` rows at most, or of the references themselves where that is `None`.
+    ///
+    /// # Errors
+    /// As [`KnnSpec::plan`]; [`Error::Device`].
+    pub async fn new(
+        engine: &'a Engine,
+        references: &'a RowSource,
+        queries: Option<&RowSource>,
+        k: usize,
+    ) -> Result<Self> {
+        let spec = KnnSpec::of(references, queries, k);
+        let room = engine.room();
+        let forecast = spec.plan(&room, &Rate::default())?;
+        let files = ["gather", "knn", "normalize"];
+        engine
+            .prepare(kernels::used_of(engine.info(), &files))
+            .await?;
+        let mut workspace = engine.workspace("knn", &forecast.memory, ADVICE).await?;
+        Ok(Self {
+            engine,
+            rows: references,
+            spec,
+            cut: spec.cut(&room),
+            loaded: false,
+            references: workspace.take("knn.references"),
+            queries: workspace.take("knn.queries"),
+            seeker: Seeker::new(&mut workspace),
+            pace: Pace::of(engine),
+        })
+    }
+
+    /// The `k` nearest references of every query, or of every reference where `queries` is `None`.
+    ///
+    /// `progress` is called with the number of queries done and the number of all.
+    ///
+    /// # Errors
+    /// [`Error::Data`] when dimensions differ or a row cannot be read; [`Error::Device`]; [`Error::Stopped`].
+    ///
+    /// # Panics
+    /// When the index was made for the other kind of queries.
+    pub async fn search(
+        &mut self,
+        queries: Option<&RowSource>,
+        mut progress: impl FnMut(u64, u64),
+    ) -> Result<Neighbors> {
+        self.search_all(queries, &mut progress).await
+    }
+
+    /// The same: one piece of code, whoever listens.
+    async fn search_all(
+        &mut self,
+        queries: Option<&RowSource>,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Neighbors> {
+        let asking = self.asking(queries)?;
+        let (rows, k) = (asking.rows(), self.spec.k);
+        let mut found = Neighbors {
+            k,
+            ids: zeros(rows as u64 * k as u64, "the result")?,
+            similarities: zeros(rows as u64 * k as u64, "the result")?,
+        };
+        let (engine, mut pace) = (self.engine, self.pace);
+        let mut slices = Slices::new(engine, &mut pace);
+        let (together, most_kept) = self.seeker.together(self.cut.queries, k);
+        let (mut under_way, mut lost) = (VecDeque::new(), Vec::new());
+        for first in (0..rows).step_by(together) {
+            let block = first..rows.min(first + together);
+            if k > most_kept {
+                self.search_block(&mut slices, asking, block.clone(), &mut found)
+                    .await?;
+                progress(block.end as u64, rows as u64);
+                continue;
+            }
+            let kept = self.begin(&mut slices, asking, block.clone()).await?;
+            under_way.push_back((block, kept));
+            if under_way.len() == BLOCKS_UNDER_WAY || first + together >= rows {
+                slices.collect().await?;
+            }
+            while let Some((block, kept)) =
+                under_way.pop_front_if(|(_, kept)| slices.is_there(kept))
+            {
+                let entries = slices.take(kept);
+                if knn::is_lost(&entries, k) {
+                    self.seeker.careful = true;
+                    lost.push(block);
+                    continue;
+                }
+                found.note(block.start, 0, k, &entries);
+                progress(block.end as u64, rows as u64);
+            }
+        }
+        for block in lost {
+            self.search_block(&mut slices, asking, block, &mut found)
+                .await?;
+        }
+        self.pace = pace;
+        Ok(found)
+    }
+
+    /// The rows that ask.
+    fn asking<'q>(&self, queries: Option<&'q RowSource>) -> Result<&'q RowSource>
+    where
+        'a: 'q,
+    {
+        assert_eq!(
+            queries.is_none(),
+            self.spec.own,
+            "an index is made for its queries"
+        );
+        let asking = queries.unwrap_or(self.rows);
+        if asking.dim() != self.spec.dim {
+            return Err(Error::Data(format!(
+                "references have {} dimensions, queries {}: they must be as many",
+                self.spec.dim,
+                asking.dim()
+            )));
+        }
+        Ok(asking)
+    }
+
+    /// Lets a block of queries look at all references once; their neighbours are under way then.
+    async fn begin(
+        &mut self,
+        slices: &mut Slices<'_>,
+        asking: &RowSource,
+        block: Range<usize>,
+    ) -> Result<Fetch<[u32; 2]>> {
+        let asked = self.asked(block.clone());
+        self.fetch(slices, asking, block).await?;
+        self.seeker.ask(slices, &asked).await?;
+        self.pass(slices, asked.len(), self.spec.k).await?;
+        let count = (asked.len() * self.spec.k) as u64;
+        slices.fetch(&self.seeker.scratch.kept, 0, count).await
+    }
+
+    /// What the queries of a block ask for first.
+    fn asked(&self, block: Range<usize>) -> Vec<Asked> {
+        let own = |number| if self.spec.own { number } else { u32::MAX };
+        let numbers = block.start as u32..block.end as u32;
+        numbers.map(|number| Asked::first(own(number))).collect()
+    }
+
+    /// Finds the neighbours of a block of queries, a window of them after the other.
+    async fn search_block(
+        &mut self,
+        slices: &mut Slices<'_>,
+        asking: &RowSource,
+        block: Range<usize>,
+        found: &mut Neighbors,
+    ) -> Result<()> {
+        let k = self.spec.k;
+        let (_, most_kept) = self.seeker.together(self.cut.queries, k);
+        let mut asked = self.asked(block.clone());
+        self.fetch(slices, asking, block.clone()).await?;
+        for window in (0..k).step_by(most_kept) {
+            let kept = most_kept.min(k - window);
+            self.seeker.ask(slices, &asked).await?;
+            let entries = loop {
+                self.pass(slices, asked.len(), kept).await?;
+                let found = self.seeker.kept(slices, asked.len(), kept).await?;
+                if let Some(entries) = found {
+                    break entries;
+                }
+            };
+            for (asked, entries) in asked.iter_mut().zip(entries.chunks_exact(kept)) {
+                *asked = Asked::after(asked.id, entries[kept - 1]);
+            }
+            found.note(block.start, window, kept, &entries);
+        }
+        Ok(())
+    }
+
+    /// Makes these rows the queries of a block: those that are references on the engine already are copied there.
+    async fn fetch(
+        &mut self,
+        slices: &mut Slices<'_>,
+        asking: &RowSource,
+        block: Range<usize>,
+    ) -> Result<()> {
+        if self.spec.own && self.cut.references >= self.spec.references {
+            self.load(slices, 0..self.spec.references).await?;
+            let stride = stride(self.spec.dim);
+            let (first, count) = (block.start * stride, block.len() * stride);
+            let (from, to) = (&self.references, &mut self.queries);
+            slices
+                .commands()
+                .copy(from, first as u64, count as u64, to, 0);
+            return Ok(());
+        }
+        let mut stored = UnitRows::Stored {
+            rows: asking,
+            chosen: None,
+        };
+        let (numbers, to) = (block.start as u32..block.end as u32, &mut self.queries);
+        stored.bring_among(slices, numbers, to, 0).await
+    }
+
+    /// Brings a chunk of references in, unless all are there.
+    async fn load(&mut self, slices: &mut Slices<'_>, chunk: Range<usize>) -> Result<()> {
+        if self.loaded {
+            return Ok(());
+        }
+        let mut stored = UnitRows::Stored {
+            rows: self.rows,
+            chosen: None,
+        };
+        let (numbers, to) = (chunk.start as u32..chunk.end as u32, &mut self.references);
+        stored.bring_among(slices, numbers, to, 0).await?;
+        self.loaded = chunk.len() == self.spec.references;
+        Ok(())
+    }
+
+    /// Lets the queries of a block look at all references.
+    async fn pass(&mut self, slices: &mut Slices<'_>, rows: usize, k: usize) -> Result<()> {
+        let whole = Search {
+            first_row: 0,
+            rows,
+            references: 0,
+            first_id: 0,
+            stride: stride(self.spec.dim),
+            k,
+        };
+        for first in (0..self.spec.references).step_by(self.cut.references) {
+            let chunk = first..self.spec.references.min(first + self.cut.references);
+            self.load(slices, chunk.clone()).await?;
+            let search = Search {
+                references: chunk.len(),
+                first_id: first as u32,
+                ..whole
+            };
+            self.seeker
+                .look(slices, &search, &self.queries, &self.references, first == 0)
+                .await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,406 @@
+//! [`Metrics`]: precision@1, R-precision, MAP@R, MAP and MRR, from the ranks of each query's positives; and
+//! [`Retrieval`], the same by class and at every k that is asked for.
+//!
+//! As PML's `AccuracyCalculator` with `k=None` on unit rows: the query itself is left out, R is the number of its other
+//! rows, and queries without any (*lone*) are dropped and counted. Ties go to the smaller id, where PML leaves them
+//! open. Where PML is plainly wrong this is not: a k past the number of references, labels past 2^24, MRR alone.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::base::interval::{Unit, error_over, interval_over};
+use crate::base::order;
+
+/// Means over queries, each between 0 and 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Metrics {
+    /// Whether the nearest reference has the query's label.
+    pub precision_at_1: f64,
+    /// The part of the nearest R references that has it.
+    pub r_precision: f64,
+    /// Over the nearest R references: precision at each hit, summed, over R (Musgrave et al. 2020).
+    pub mean_average_precision_at_r: f64,
+    /// Over all references: precision at each hit, summed, over R.
+    pub mean_average_precision: f64,
+    /// One over the rank of the nearest hit.
+    pub mean_reciprocal_rank: f64,
+    /// Queries that were scored.
+    pub queries: u64,
+    /// Queries dropped because no other row has their label.
+    pub lone_queries: u64,
+    /// Of `precision_at_1`, over the draw of the queries; of the groups, where rows have groups and a row's own is left out.
+    pub standard_error: f64,
+    /// Where `precision_at_1` may be with other groups, in 95 of 100 cases; nothing without groups, or with queries of one.
+    #[serde(default)]
+    pub interval: Option<[f64; 2]>,
+}
+
+impl Metrics {
+    /// The names in reports, in their order there.
+    pub const NAMES: [&str; 5] = [
+        "precision_at_1",
+        "r_precision",
+        "mean_average_precision_at_r",
+        "mean_average_precision",
+        "mean_reciprocal_rank",
+    ];
+
+    /// Those that the nearest R references tell.
+    pub const OF_THE_NEAREST: &[&str] = Self::NAMES.split_at(3).0;
+
+    fn values_mut(&mut self) -> [&mut f64; 5] {
+        [
+            &mut self.precision_at_1,
+            &mut self.r_precision,
+            &mut self.mean_average_precision_at_r,
+            &mut self.mean_average_precision,
+            &mut self.mean_reciprocal_rank,
+        ]
+    }
+
+    /// Sums become means; `None` where nothing was summed.
+    fn mean(mut self) -> Option<Self> {
+        let queries = self.queries as f64;
+        for sum in self.values_mut() {
+            *sum /= queries;
+        }
+        let p = self.precision_at_1;
+        self.standard_error = (p * (1.0 - p) / queries).sqrt();
+        (self.queries > 0).then_some(self)
+    }
+
+    /// Adds a query by the ranks of its R positives, ascending, from 1 on; gives its average precision at R.
+    fn add(&mut self, ranks: &[u64]) -> f64 {
+        let r = ranks.len();
+        let (mut average, mut average_at_r, mut within_r) = (0.0, 0.0, 0u64);
+        for (hits, rank) in (1u64..).zip(ranks) {
+            let precision = hits as f64 / *rank as f64;
+            if *rank <= r as u64 {
+                within_r += 1;
+                average_at_r += precision;
+            }
+            average += precision;
+        }
+        self.precision_at_1 += f64::from(u8::from(ranks[0] == 1));
+        self.r_precision += within_r as f64 / r as f64;
+        self.mean_average_precision_at_r += average_at_r / r as f64;
+        self.mean_average_precision += average / r as f64;
+        self.mean_reciprocal_rank += 1.0 / ranks[0] as f64;
+        self.queries += 1;
+        average_at_r / r as f64
+    }
+}
+
+/// Everything that the ranks of a set of queries say.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Retrieval {
+    /// Means over queries.
+    #[serde(flatten)]
+    pub metrics: Metrics,
+    /// By k: the part of the queries with a hit among the nearest k references (Recall@k of the metric-learning papers).
+    pub recall_at: BTreeMap<u64, f64>,
+    /// By k: hits among the nearest k references, over k.
+    pub precision_at: BTreeMap<u64, f64>,
+    /// Means over classes of the class means, as PML's `avg_of_avgs`.
+    pub over_classes: Metrics,
+    /// Each class that has queries which are not lone, by number or name.
+    pub classes: Vec<ClassMetrics>,
+}
+
+impl Retrieval {
+    /// Takes back what ranks above R and every k say: MAP and MRR are not a number then.
+    #[must_use]
+    pub(crate) fn of_the_nearest(mut self) -> Self {
+        let classes = self.classes.iter_mut().map(|class| &mut class.metrics);
+        for metrics in classes.chain([&mut self.metrics, &mut self.over_classes]) {
+            metrics.mean_average_precision = f64::NAN;
+            metrics.mean_reciprocal_rank = f64::NAN;
+        }
+        self
+    }
+}
+
+/// The means of one class's queries.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ClassMetrics {
+    /// The class's name.
+    pub class: String,
+    /// Means over its queries.
+    #[serde(flatten)]
+    pub metrics: Metrics,
+}
+
+/// One map's scores of a side, and each query's.
+#[derive(Clone, Debug)]
+pub(crate) struct Judged {
+    /// The means over queries.
+    pub(crate) metrics: Metrics,
+    /// The means over classes of each class's mean.
+    pub(crate) over_classes: Metrics,
+    /// What they are means of, in the same order for every map.
+    pub(crate) queries: Vec<QueryScore>,
+}
+
+/// Scores of the sides that were scored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Scores {
+    /// A part of the training side as large as the validation side.
+    pub train: Option<Metrics>,
+    /// The validation side.
+    pub validation: Option<Metrics>,
+    /// The test side, once the run is over.
+    pub test: Option<Metrics>,
+    /// The test side with rows of a row's own group among its neighbours, where rows have groups: what `test` leaves out.
+    #[serde(default)]
+    pub test_own_group: Option<Metrics>,
+    /// The test side without rows that are equal to a training row, or nearly so, where there are such rows.
+    #[serde(default)]
+    pub test_without_copies: Option<Metrics>,
+    /// Of the test side, the mean over classes of each class's mean: every class counts alike, however many rows it has.
+    #[serde(default)]
+    pub test_over_classes: Option<Metrics>,
+}
+
+/// What one query found: comparisons of two maps over the same queries are made of these.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct QueryScore {
+    /// The query's class.
+    pub(crate) class: u32,
+    /// Its group, where its own is left out of its neighbours.
+    pub(crate) group: Option<u32>,
+    /// Whether its nearest reference has its class.
+    pub(crate) hit: bool,
+    /// Its average precision over the nearest R references.
+    pub(crate) average_precision_at_r: f32,
+}
+
+/// Sums over queries, one after the other, those of a class together.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RetrievalSum {
+    total: Metrics,
+    classes: Vec<(u32, Metrics)>,
+    /// By k: queries with a hit, and hits.
+    at: BTreeMap<u64, (u64, u64)>,
+    /// By the number of a group, queries and those whose nearest reference is right.
+    groups: Vec<Unit>,
+    /// Whether rows of a row's own group are among its neighbours.
+    own_group: bool,
+    /// Each query by itself, where that was asked for.
+    queries: Option<Vec<QueryScore>>,
+}
+
+impl RetrievalSum {
+    /// Counts hits among the nearest k references for each of these k.
+    pub(crate) fn at(at: &[u64]) -> Self {
+        Self {
+            at: order::map_of(at.iter().map(|k| (*k, (0, 0)))),
+            ..Self::default()
+        }
+    }
+
+    /// Keeps what each query found too.
+    pub(crate) fn keep_queries(self) -> Self {
+        Self {
+            queries: Some(Vec::new()),
+            ..self
+        }
+    }
+
+    /// Where rows of a row's own group are among its neighbours.
+    pub(crate) fn with_own_group(self) -> Self {
+        Self {
+            own_group: true,
+            ..self
+        }
+    }
+
+    /// Whether a row's own group is left out of its neighbours, where it has one.
+    pub(crate) fn is_across(&self) -> bool {
+        !self.own_group
+    }
+
+    /// What each query found, in the order in which they were added.
+    pub(crate) fn take_queries(&mut self) -> Vec<QueryScore> {
+        self.queries.take().unwrap_or_default()
+    }
+
+    /// Adds a query by how many negatives are nearer than each of its positives, ascending; one positive at least.
+    ///
+    /// Queries come in the order of their classes: sums are then the same in whatever blocks they come.
+    pub(crate) fn add(
+        &mut self,
+        class: u32,
+        group: Option<u32>,
+        negatives_above: impl Iterator<Item = u64>,
+    ) {
+        let ranks: Vec<u64> = (1..)
+            .zip(negatives_above)
+            .map(|(j, above)| j + above)
+            .collect();
+        let average_precision_at_r = self.total.add(&ranks);
+        if let Some(group) = group {
+            let group = group as usize;
+            self.groups
+                .resize(self.groups.len().max(group + 1), Unit::default());
+            let group = &mut self.groups[group];
+            group.pairs += 1;
+            group.errors += u64::from(ranks[0] == 1);
+        }
+        if let Some(queries) = &mut self.queries {
+            queries.push(QueryScore {
+                class,
+                group,
+                hit: ranks[0] == 1,
+                average_precision_at_r: average_precision_at_r as f32,
+            });
+        }
+        if self.classes.last().is_none_or(|(last, _)| *last != class) {
+            self.classes.push((class, Metrics::default()));
+        }
+        if let Some((_, sums)) = self.classes.last_mut() {
+            sums.add(&ranks);
+        }
+        for (k, (queries, hits)) in &mut self.at {
+            let found = ranks.partition_point(|rank| rank <= k) as u64;
+            *queries += u64::from(found > 0);
+            *hits += found;
+        }
+    }
+
+    /// Counts a query without positives.
+    pub(crate) fn add_lone(&mut self) {
+        self.total.lone_queries += 1;
+    }
+
+    /// The means, or `None` when every query was lone. `name` names a class.
+    pub(crate) fn finish(self, name: &dyn Fn(u32) -> String) -> Option<Retrieval> {
+        let mut metrics = self.total.mean()?;
+        let mut units = self.groups;
+        units.retain(|unit| unit.pairs > 0);
+        if units.len() > 1 {
+            metrics.interval = Some(interval_over(&units, metrics.precision_at_1));
+            metrics.standard_error = error_over(&units, metrics.precision_at_1);
+        }
+        let classes: Vec<ClassMetrics> = self
+            .classes
+            .into_iter()
+            .filter_map(|(class, sums)| {
+                let metrics = sums.mean()?;
+                Some(ClassMetrics {
+                    class: name(class),
+                    metrics,
+                })
+            })
+            .collect();
+        let mut over_classes = Metrics::default();
+        for mut class in classes.iter().map(|class| class.metrics) {
+            for (sum, value) in over_classes
+                .values_mut()
+                .into_iter()
+                .zip(class.values_mut())
+            {
+                *sum += *value / classes.len() as f64;
+            }
+        }
+        // The classes are the sample here: the error of their mean.
+        let spread = classes
+            .iter()
+            .map(|class| (class.metrics.precision_at_1 - over_classes.precision_at_1).powi(2));
+        let count = classes.len() as f64;
+        over_classes.standard_error =
+            (spread.sum::<f64>() / (count * (count - 1.0).max(1.0))).sqrt();
+        over_classes.queries = metrics.queries;
+        over_classes.lone_queries = metrics.lone_queries;
+        let queries = metrics.queries as f64;
+        Some(Retrieval {
+            metrics,
+            recall_at: order::map_of(
+                self.at
+                    .iter()
+                    .map(|(k, (some, _))| (*k, *some as f64 / queries)),
+            ),
+            precision_at: order::map_of(
+                self.at
+                    .iter()
+                    .map(|(k, (_, hits))| (*k, *hits as f64 / (queries * *k as f64))),
+            ),
+            over_classes,
+            classes,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finish(sum: RetrievalSum) -> Option<Retrieval> {
+        sum.finish(&|class| class.to_string())
+    }
+
+    #[test]
+    fn a_ranking_written_out_by_hand() {
+        // Nearest first: hit, miss, hit, miss, miss, hit; R = 3.
+        let mut sum = RetrievalSum::at(&[1, 3, 100]);
+        sum.add(0, None, [0, 1, 3].into_iter());
+        sum.add_lone();
+        let retrieval = finish(sum).expect("one query");
+        let metrics = retrieval.metrics;
+        assert_eq!(metrics.precision_at_1, 1.0);
+        assert_eq!(metrics.mean_reciprocal_rank, 1.0);
+        assert_eq!(metrics.r_precision, 2.0 / 3.0);
+        assert_eq!(metrics.mean_average_precision_at_r, (1.0 + 2.0 / 3.0) / 3.0);
+        assert_eq!(
+            metrics.mean_average_precision,
+            (1.0 + 2.0 / 3.0 + 3.0 / 6.0) / 3.0
+        );
+        assert_eq!((metrics.queries, metrics.lone_queries), (1, 1));
+        assert_eq!(retrieval.precision_at[&3], 2.0 / 3.0);
+        assert_eq!(retrieval.precision_at[&100], 0.03);
+        assert_eq!(retrieval.recall_at[&1], 1.0);
+    }
+
+    #[test]
+    fn a_miss_first_has_no_precision_at_1() {
+        let mut sum = RetrievalSum::at(&[3, 4]);
+        sum.add(0, None, [3].into_iter());
+        let retrieval = finish(sum).expect("one query");
+        let metrics = retrieval.metrics;
+        assert_eq!((metrics.precision_at_1, metrics.r_precision), (0.0, 0.0));
+        assert_eq!(
+            (metrics.mean_reciprocal_rank, metrics.mean_average_precision),
+            (0.25, 0.25)
+        );
+        assert_eq!(
+            (retrieval.recall_at[&3], retrieval.recall_at[&4]),
+            (0.0, 1.0)
+        );
+    }
+
+    #[test]
+    fn over_classes_a_small_class_counts_as_much_as_a_large_one() {
+        let mut sum = RetrievalSum::default();
+        for _ in 0..3 {
+            sum.add(4, None, [0].into_iter());
+        }
+        sum.add(9, None, [1].into_iter());
+        let retrieval = finish(sum).expect("four queries");
+        assert_eq!(retrieval.metrics.precision_at_1, 0.75);
+        assert_eq!(retrieval.over_classes.precision_at_1, 0.5);
+        let names: Vec<_> = retrieval
+            .classes
+            .iter()
+            .map(|class| &class.class[..])
+            .collect();
+        assert_eq!(names, ["4", "9"]);
+        assert_eq!(retrieval.classes[0].metrics.queries, 3);
+    }
+
+    #[test]
+    fn lone_queries_alone_give_nothing() {
+        let mut sum = RetrievalSum::default();
+        sum.add_lone();
+        assert_eq!(finish(sum), None);
+    }
+}

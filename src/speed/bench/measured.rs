@@ -1,0 +1,186 @@
+//! [`Measured`]: what work takes, by the wall and on the device, and what goes to and fro meanwhile.
+
+use web_time::Duration;
+
+use super::Times;
+use super::times::SHORTEST;
+use crate::base::error::Result;
+use crate::engine::gpu::{DeviceTime, KernelTime};
+use crate::engine::{Commands, Engine};
+
+/// A peak is that of work which takes this long: beside it, what a submit and a wait cost is nothing.
+const LONG: Duration = Duration::from_millis(20);
+/// Dispatches of a submit, when many of one kind are sent.
+const AT_ONCE: u32 = 256;
+/// How often work is timed on the device, at most, and about how long that may take.
+const MOST_ON_DEVICE: u32 = 5;
+const ON_DEVICE_MS: f64 = 1000.0;
+
+/// Times and counts of some work.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    pub(super) times: Times,
+    pub(super) counts: Counts,
+    /// One time of the work on the device, where that has timestamps.
+    pub(super) device: Option<DeviceTime>,
+    /// The most memory that was in use.
+    pub(super) memory_bytes: u64,
+}
+
+/// What an engine did.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Counts {
+    pub(super) dispatches: u64,
+    pub(super) submits: u64,
+    pub(super) waits: u64,
+    pub(super) uploaded_bytes: u64,
+    pub(super) fetched_bytes: u64,
+}
+
+impl Counts {
+    fn of(engine: &Engine) -> Self {
+        let [uploaded_bytes, fetched_bytes] = engine.moved_bytes();
+        Self {
+            dispatches: engine.dispatches(),
+            submits: engine.submits(),
+            waits: engine.waits(),
+            uploaded_bytes,
+            fetched_bytes,
+        }
+    }
+
+    /// What came since `before`, in each of so many runs.
+    fn since(self, before: Self, runs: u64) -> Self {
+        let each = |now: u64, before: u64| (now - before) / runs;
+        Self {
+            dispatches: each(self.dispatches, before.dispatches),
+            submits: each(self.submits, before.submits),
+            waits: each(self.waits, before.waits),
+            uploaded_bytes: each(self.uploaded_bytes, before.uploaded_bytes),
+            fetched_bytes: each(self.fetched_bytes, before.fetched_bytes),
+        }
+    }
+}
+
+impl Measured {
+    /// Repeats the work, once to warm up, then as [`Measured::warm`].
+    ///
+    /// # Errors
+    /// What the work fails with.
+    pub async fn of(engine: &Engine, mut work: impl AsyncFnMut() -> Result<()>) -> Result<Self> {
+        work().await?;
+        Self::warm(engine, work).await
+    }
+
+    /// Repeats work that has been done before: first by the wall, then a few times more with a timer on the device, which
+    /// would lengthen the first.
+    ///
+    /// # Errors
+    /// What the work fails with.
+    pub async fn warm(engine: &Engine, mut work: impl AsyncFnMut() -> Result<()>) -> Result<Self> {
+        Self::repeated(engine, SHORTEST, async |times| {
+            for _ in 0..times {
+                work().await?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// Repeats work that is told how many times to do it before it waits: so many that it takes 20 ms or more.
+    ///
+    /// # Errors
+    /// What the work fails with.
+    pub async fn long(
+        engine: &Engine,
+        mut work: impl AsyncFnMut(u32) -> Result<()>,
+    ) -> Result<Self> {
+        work(1).await?;
+        Self::repeated(engine, LONG, work).await
+    }
+
+    async fn repeated(
+        engine: &Engine,
+        shortest: Duration,
+        mut work: impl AsyncFnMut(u32) -> Result<()>,
+    ) -> Result<Self> {
+        let before = Counts::of(engine);
+        let times = Times::of(shortest, &mut work).await?;
+        let counts = Counts::of(engine).since(before, times.runs());
+        let memory_bytes = engine.ledger().peak_bytes();
+        let device = on_device(engine, &times, &mut work).await?;
+        Ok(Self {
+            times,
+            counts,
+            device,
+            memory_bytes,
+        })
+    }
+
+    /// Seconds of the work: their mean on the device where it was timed there, else their median by the wall.
+    pub fn device_seconds(&self) -> f64 {
+        let device = self.device.as_ref().map(|device| device.elapsed_ms / 1e3);
+        device.unwrap_or(self.median_seconds())
+    }
+
+    /// The median in seconds, by the wall.
+    pub fn median_seconds(&self) -> f64 {
+        self.times.ms(0.5) / 1e3
+    }
+}
+
+/// Sends so many dispatches of one kind, and waits for all of them together.
+///
+/// # Errors
+/// As [`Engine::settle`].
+pub async fn repeat(
+    engine: &Engine,
+    times: u32,
+    mut record: impl FnMut(&mut Commands),
+) -> Result<()> {
+    let mut left = times;
+    while left > 0 {
+        let now = left.min(AT_ONCE);
+        let mut commands = engine.commands();
+        for _ in 0..now {
+            record(&mut commands);
+        }
+        engine.submit(commands);
+        left -= now;
+    }
+    engine.settle().await
+}
+
+/// The mean of a few times of the work on the device; nothing where that has no timestamps, or not of all dispatches.
+async fn on_device(
+    engine: &Engine,
+    times: &Times,
+    mut work: impl AsyncFnMut(u32) -> Result<()>,
+) -> Result<Option<DeviceTime>> {
+    let each = times.each();
+    let repetition_ms = times.ms(0.5) * f64::from(each);
+    let repetitions = ((ON_DEVICE_MS / repetition_ms) as u32).clamp(1, MOST_ON_DEVICE);
+    engine.settle().await?;
+    if !engine.start_timer() {
+        return Ok(None);
+    }
+    for _ in 0..repetitions {
+        work(each).await?;
+    }
+    let timed = engine.stop_timer().await?;
+    // The memory of the timer is given back.
+    engine.settle().await?;
+    let runs = f64::from(repetitions * each);
+    Ok(timed.filter(|timed| timed.untimed == 0).map(|timed| {
+        let kernel = |kernel: KernelTime| KernelTime {
+            dispatches: kernel.dispatches / u64::from(repetitions * each),
+            elapsed_ms: kernel.elapsed_ms / runs,
+            ..kernel
+        };
+        DeviceTime {
+            elapsed_ms: timed.elapsed_ms / runs,
+            kernels: timed.kernels.into_iter().map(kernel).collect(),
+            untimed: 0,
+        }
+    }))
+}

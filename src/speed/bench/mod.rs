@@ -1,0 +1,87 @@
+//! What searches, evaluations and mining take: [`run`] measures a [`Sweep`] of sizes and gives a [`Report`].
+//!
+//! The `bench` binary and the page (`?bench=`) run this same code, so that what a browser says can be set beside what the
+//! machine can do. Every size is compared with the f64 reference before it is timed.
+
+mod evaluate;
+mod knn;
+mod measured;
+mod mining;
+mod peak;
+mod report;
+pub mod rows;
+mod side;
+mod sweep;
+mod times;
+
+pub use measured::{Measured, repeat};
+pub use peak::measure as measure_peak;
+pub use report::{Found, Line, Report, check};
+pub use sweep::{Asked, Shape, Sweep, Work};
+pub use times::Times;
+
+use crate::base::error::Result;
+use crate::engine::Engine;
+use crate::engine::device::EngineChoice;
+use crate::speed::device_speed::self_test;
+use crate::speed::tuning::tune;
+
+/// Opens an engine that knows how fast it is, and a hardware GPU with the shape of tiles that it is fastest with.
+///
+/// # Errors
+/// As [`Engine::open`].
+pub async fn open(choice: &EngineChoice, budget_bytes: u64) -> Result<Engine> {
+    let mut engine = Engine::open(choice, budget_bytes).await?;
+    self_test(&engine).await?;
+    // In a browser nobody tunes yet.
+    if cfg!(not(target_arch = "wasm32"))
+        && !engine.info().software
+        && choice.shape.is_none()
+        && let Some(tuned) = tune(&engine).await?
+    {
+        engine = engine.with_tuned_shape(tuned.shape);
+    }
+    engine.ledger().restart_peak();
+    Ok(engine)
+}
+
+/// Measures every size of the sweep, one after the other; `heard` gets each line as it is done.
+///
+/// # Errors
+/// What a size is refused for, before any is measured; [`Error::Device`](crate::Error::Device) where a result is wrong.
+pub async fn run(engine: &Engine, sweep: &Sweep, mut heard: impl FnMut(&Line)) -> Result<Report> {
+    let shapes = sweep.shapes();
+    for shape in &shapes {
+        shape.plan(engine)?;
+    }
+    let mut report = Report::new(engine.info());
+    let (line, peak) = measure_peak(engine).await?;
+    heard(&line);
+    report.peak_gflops = peak / 1e9;
+    for shape in shapes {
+        // The account of memory is that of this size alone.
+        engine.settle().await?;
+        engine.ledger().restart_peak();
+        let line = measure(engine, &shape, sweep.answers, peak).await?;
+        heard(&line);
+        report.lines.push(line);
+    }
+    Ok(report)
+}
+
+/// Measures one size. `answers` is how many queries' neighbours the line holds, `peak` the operations per second that its
+/// share is taken of.
+///
+/// # Errors
+/// As [`run`].
+pub async fn measure(engine: &Engine, shape: &Shape, answers: usize, peak: f64) -> Result<Line> {
+    let forecast = shape.plan(engine)?;
+    let mut line = match shape.work {
+        Work::Knn { k } => knn::measure(engine, shape, k, answers).await?,
+        Work::Evaluate { classes } => evaluate::measure(engine, shape, classes).await?,
+        Work::Mining { asked, classes } => mining::measure(engine, shape, asked, classes).await?,
+    };
+    line.shape = Some(*shape);
+    line.scratch_bytes = Some(forecast.memory.total_bytes() - shape.resident_bytes(&forecast));
+    Ok(line.of_arithmetic(shape.operations(), peak))
+}

@@ -1,0 +1,9 @@
+//! How fast is this device? One number for a person, a rate for forecasts, the fastest shape of tiles, and the bench.
+
+pub(crate) mod rate;
+
+pub(crate) mod device_speed;
+
+pub(crate) mod tuning;
+
+pub mod bench;

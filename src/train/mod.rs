@@ -1,0 +1,5 @@
+//! How does a run learn? Batches, and the loop over steps.
+
+pub(crate) mod batches;
+
+pub(crate) mod trainer;

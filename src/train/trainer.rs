@@ -1,0 +1,718 @@
+//! [`Trainer`]: the training loop. The one place that knows the whole chain: batches are drawn on the host, everything
+//! from gathering their rows to the optimizer runs on the engine, and a few words a step come back.
+
+mod baseline;
+mod hardest;
+mod kept;
+mod neighbours;
+mod outlook;
+mod pairs;
+mod saved;
+mod score;
+mod setup;
+mod step;
+mod stored;
+mod threshold;
+
+use std::rc::Rc;
+
+use serde::{Deserialize, Serialize};
+
+pub use hardest::{HardTriplet, HardestTriplets};
+pub use neighbours::{Neighbour, Neighbourhood};
+pub(crate) use outlook::Part;
+pub use pairs::PairHistogram;
+pub(crate) use saved::Saved;
+pub use score::Evaluation;
+pub(crate) use score::{Map, Scored};
+pub use stored::StoredMemory;
+
+use crate::base::error::{Error, Result};
+use crate::base::forecast::Path;
+use crate::base::order;
+use crate::data::{Dataset, Sides};
+use crate::engine::Engine;
+use crate::engine::checkpoint::damaged;
+use crate::engine::pace::{Pace, Slices};
+use crate::judge::linear::Unfit;
+use crate::kernels;
+use crate::kernels::dropout::Dropout;
+use crate::kernels::hardest::Hardest;
+use crate::kernels::normalize::Slots;
+use crate::kernels::pair_counts::PAIRS;
+use crate::kernels::ranks::Row;
+use crate::kernels::triplet_margin::STATUS;
+use crate::model::cross_batch_memory::{CrossBatchMemory, MemoryAge};
+use crate::model::embedding_model::{EmbeddingModel, LayerWeights, Mode, Tile};
+use crate::model::features::FeatureStore;
+use crate::model::proxies::Proxies;
+use crate::model::scaling::{Decision, Scaling, ScalingKind};
+use crate::rules::config::{InitialWeights, TrainConfig};
+use crate::rules::losses::{Loss, MiningRule};
+use crate::rules::miners::MiningCounts;
+use crate::rules::pml::{pml_bytes, pml_drawn_bytes, pml_pair_bytes, pml_proxy_bytes};
+use crate::search::evaluation::Evaluator;
+use crate::search::knn::Seeker;
+use baseline::Linear;
+use kept::Kept;
+use setup::{Fit, MODEL, Setup, Sizes, TILE, TrainBuffers};
+
+/// What a step did.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StepReport {
+    /// Steps done, this one included.
+    pub step: u64,
+    /// The loss of the batch before the step.
+    pub loss: f64,
+    /// The triplets it saw.
+    pub mining: MiningCounts,
+    /// Device memory in use, in bytes.
+    pub memory_bytes: u64,
+    /// What PML's enumeration of this step's triplets would allocate, in bytes: an estimate, see [`pml_bytes`].
+    pub pml_bytes: u64,
+}
+
+/// Steps that are taken at once at most: how often a fast device's curves are drawn.
+const STEPS_AT_ONCE: usize = 48;
+/// Operations that are not cut further, whatever the pace: some milliseconds on a slow device.
+const LEAST_OPERATIONS: f64 = 1e8;
+/// Steps from one search for the hardest triplets to the next at least: fewer take hardly longer than that.
+const FEWEST_TO_PICK: usize = 4;
+
+/// Trains one model on one data set.
+#[derive(Debug)]
+pub struct Trainer {
+    engine: Engine,
+    dataset: Rc<Dataset>,
+    config: TrainConfig,
+    setup: Setup,
+    rule: MiningRule,
+    scaling: Decision,
+    features: FeatureStore,
+    model: EmbeddingModel,
+    memory: CrossBatchMemory,
+    proxies: Option<Proxies>,
+    train: TrainBuffers,
+    tile: Tile,
+    evaluator: Evaluator,
+    seeker: Seeker,
+    linear: Result<Linear, Unfit>,
+    kept: Kept,
+    step: u64,
+    pairs: Option<PairHistogram>,
+    last: Option<LastStep>,
+    /// Whether the hardest triplets come with the reports, and those that came.
+    picks: bool,
+    /// The last step whose hardest triplets came with its report.
+    picked_at: u64,
+    picked: Option<Vec<Hardest>>,
+    failed: Option<Error>,
+    /// Whether all that is here is as the last step left it: a step that broke off leaves rows drawn and stored that it never
+    /// used.
+    whole: bool,
+    /// Whether rows in the memory may be other than what the sampler draws.
+    by_hand: bool,
+    /// Whether features of one unit are centred.
+    centres: bool,
+    /// By class, whether a row of it was drawn.
+    seen: Vec<bool>,
+    /// [`drift::Drift::sums`] at the last evaluation.
+    drifted: [f64; 2],
+    pace: Pace,
+    evaluation_pace: Pace,
+}
+
+/// Where the last step's anchors and references still are.
+#[derive(Clone, Copy, Debug)]
+struct LastStep {
+    /// Where its rows begin in the batch buffer.
+    first: usize,
+    slots: Slots,
+    references: usize,
+}
+
+/// A step, as far as the host knows it.
+struct Drawn {
+    slots: Slots,
+    references: usize,
+    /// Positives of one of its rows at most.
+    positives: usize,
+    /// The references are the batch itself, and get their share of the gradient.
+    alone: bool,
+    pml_bytes: u64,
+}
+
+impl Trainer {
+    /// Splits the data, plans the memory of the whole run, and starts a model.
+    ///
+    /// # Errors
+    /// [`Error::Config`] for settings that are out of range or do not suit the data; [`Error::Refused`] and
+    /// [`Error::TooLarge`] when training and evaluation do not fit the engine's budget together, with the numbers.
+    pub async fn new(engine: Engine, dataset: Rc<Dataset>, config: TrainConfig) -> Result<Self> {
+        let mut trainer = Self::at_random(engine, dataset, config).await?;
+        if trainer.config.initial_weights == InitialWeights::Lda {
+            trainer.start_from_linear().await?;
+        }
+        Ok(trainer)
+    }
+
+    /// The same with random weights in any case: nothing was scored or fitted.
+    pub(crate) async fn at_random(
+        engine: Engine,
+        dataset: Rc<Dataset>,
+        config: TrainConfig,
+    ) -> Result<Self> {
+        Self::to_restore(engine, dataset, config, true).await
+    }
+
+    /// The same for a run that was saved; `centres` says whether it centred features of one unit, as those of earlier versions did not.
+    pub(crate) async fn to_restore(
+        engine: Engine,
+        dataset: Rc<Dataset>,
+        config: TrainConfig,
+        centres: bool,
+    ) -> Result<Self> {
+        let setup = Setup::new(&dataset, &config)?;
+        let sizes = &setup.sizes;
+        let Fit {
+            plan,
+            resident,
+            linear,
+            cut,
+        } = sizes.fit(&engine.room(), &dataset)?;
+        let files = sizes.kernels(&config);
+        engine
+            .prepare(kernels::used_of(engine.info(), &files))
+            .await?;
+        let mut workspace = engine.workspace("training", &plan, sizes.advice()).await?;
+        let weights = EmbeddingModel::initial_weights(&sizes.widths, config.seed);
+        let model =
+            EmbeddingModel::new(&engine, &mut workspace, MODEL, &sizes.widths, &weights).await?;
+        let model = model.with_dropout(config.dropout as f32, config.seed);
+        let train = &setup.sides.train;
+        let scaling =
+            Scaling::decide(&engine, &dataset, train, config.standardize, centres).await?;
+        let features = FeatureStore::new(
+            &engine,
+            &mut workspace,
+            &dataset,
+            &scaling.scaling,
+            resident,
+        )
+        .await?;
+        let classes = dataset.class_names.len();
+        let mut memory = CrossBatchMemory::new(&mut workspace, sizes.memory, classes);
+        if config.memory() == 0 || config.memory_start_step > 0 {
+            memory.reset(sizes.batch);
+        }
+        let proxies = match &sizes.proxies {
+            Some(spec) => Some(Proxies::new(&engine, &mut workspace, spec, config.seed).await?),
+            None => None,
+        };
+        Ok(Self {
+            rule: config.rule(),
+            train: TrainBuffers::new(&mut workspace, sizes),
+            tile: Tile::new(&mut workspace, &TILE, &sizes.widths),
+            evaluator: Evaluator::new(&mut workspace, cut),
+            seeker: Seeker::new(&mut workspace),
+            linear: linear.map(|outputs| {
+                Linear::new(&engine, &mut workspace, dataset.features.dim(), outputs)
+            }),
+            kept: Kept::new(&mut workspace),
+            step: 0,
+            pairs: None,
+            last: None,
+            picks: false,
+            picked_at: 0,
+            picked: None,
+            failed: None,
+            whole: true,
+            by_hand: false,
+            centres,
+            seen: vec![false; classes],
+            drifted: [0.0; 2],
+            pace: Pace::of(&engine),
+            evaluation_pace: Pace::of(&engine),
+            engine,
+            dataset,
+            config,
+            setup,
+            scaling,
+            features,
+            model,
+            memory,
+            proxies,
+        })
+    }
+
+    /// Takes as many steps as may be under way at once, one at least and `at_most` at most: some slices of work on a GPU,
+    /// one on the CPU. Their reports come together.
+    ///
+    /// # Errors
+    /// [`Error::NotFinite`] after the reports of the steps before were returned; [`Error::Device`].
+    pub async fn advance(&mut self, at_most: u64) -> Result<Vec<StepReport>> {
+        let advanced = self.advance_and_score(at_most, None).await;
+        advanced.map(|(reports, _)| reports)
+    }
+
+    /// The same; with `scored` an evaluation and the embeddings of those rows come with the last of them: one wait for both.
+    pub(crate) async fn advance_and_score(
+        &mut self,
+        at_most: u64,
+        scored: Option<&[u32]>,
+    ) -> Result<(Vec<StepReport>, Option<Scored>)> {
+        let steps = self.steps_at_once(at_most);
+        let mut numbers = Vec::with_capacity(steps * self.setup.sizes.batch);
+        self.whole = false;
+        for _ in 0..steps {
+            self.setup.sampler.next_batch(&mut numbers);
+        }
+        if self.by_hand {
+            self.check_classes(&numbers)?;
+        }
+        let done = self.step + steps as u64;
+        let due = done >= self.picked_at + FEWEST_TO_PICK as u64 || steps as u64 == at_most;
+        let picks = self.picks && due;
+        if picks {
+            self.picked_at = done;
+        }
+        self.steps_on(&numbers, picks, scored).await
+    }
+
+    /// Steps that may be under way at once, one at least and `at_most` at most.
+    fn steps_at_once(&self, at_most: u64) -> usize {
+        let alone = self.is_alone(self.step);
+        let most = match alone && self.config.memory() > 0 {
+            // Steps that meet the memory are much more work: they are taken apart from those before.
+            true => at_most.min(self.config.memory_start_step - self.step),
+            false => at_most,
+        };
+        let at_once = if self.by_hand { 1 } else { STEPS_AT_ONCE };
+        let most = usize::try_from(most).map_or(at_once, |most| most.min(at_once));
+        let operations = self.setup.sizes.step_operations(alone);
+        let slices = self.engine.slices_ahead();
+        self.pace.units_ahead(operations, slices, most)
+    }
+
+    /// Whether so many steps are taken at once by a GPU, and an evaluation after them is short enough to be sent with them.
+    pub(crate) fn scores_with(&self, steps: u64) -> bool {
+        self.engine.slices_ahead() > 1
+            && self.steps_at_once(steps) as u64 == steps
+            && self.scores_are_short()
+    }
+
+    /// Takes one step on the batch of these rows of the data set, `batch_size` of them.
+    ///
+    /// # Errors
+    /// As [`Trainer::advance`]. [`Error::Data`] for more or fewer rows than a batch, for a row that the data does not have,
+    /// and where the memory would hold more rows of one class than the run has room to mine: as many as its sampler can
+    /// bring together. Then nothing was done.
+    pub async fn step_on(&mut self, rows: &[u32]) -> Result<StepReport> {
+        self.check_rows(rows)?;
+        self.check_classes(rows)?;
+        self.by_hand = true;
+        let (reports, _) = self.steps_on(rows, false, None).await?;
+        Ok(reports
+            .into_iter()
+            .next()
+            .expect("a step gives a report or an error"))
+    }
+
+    /// Takes a step on each batch of `numbers`, in as many slices as it takes, and waits for all of them together, and for an
+    /// evaluation with the embeddings of `scored` where there are such.
+    async fn steps_on(
+        &mut self,
+        numbers: &[u32],
+        picks: bool,
+        scored: Option<&[u32]>,
+    ) -> Result<(Vec<StepReport>, Option<Scored>)> {
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
+        self.whole = false;
+        let (engine, mut pace) = (self.engine.clone(), self.pace);
+        let mut slices = Slices::unstopped(&engine, &mut pace);
+        let Sizes {
+            batch,
+            steps_per_upload,
+            ..
+        } = self.setup.sizes;
+        let (steps, words) = (numbers.len() / batch, self.setup.sizes.report_words());
+        let mut drawn = Vec::with_capacity(steps);
+        let mut reports = Vec::new();
+        for numbers in numbers.chunks(steps_per_upload * batch) {
+            let mut rows = Vec::with_capacity(numbers.len());
+            let first = drawn.len();
+            for numbers in numbers.chunks_exact(batch) {
+                let step = self.step + drawn.len() as u64;
+                let next = self.enqueue(step, numbers, &mut rows);
+                self.check_positives(&next)?;
+                drawn.push(next);
+            }
+            self.features
+                .stage(&mut slices, &self.dataset, numbers)
+                .await?;
+            slices.upload(&mut self.train.batch, 0, &rows).await?;
+            let zeros = vec![0; (drawn.len() - first) * words + PAIRS];
+            slices.upload(&mut self.train.report, 0, &zeros).await?;
+            for (i, drawn) in drawn.iter().enumerate().skip(first) {
+                let last = i + 1 == steps;
+                self.record(&mut slices, i - first, i, drawn, last).await?;
+            }
+            let report = &self.train.report;
+            reports.push(slices.fetch(report, 0, zeros.len() as u64).await?);
+        }
+        let last = drawn.last().map(|last| self.last_step(drawn.len(), last));
+        let picked = match last.filter(|_| picks) {
+            Some(last) => {
+                let places = self.pick(slices.commands(), last);
+                Some(slices.fetch(&self.train.hardest, 0, places).await?)
+            }
+            None => None,
+        };
+        let scoring = match scored {
+            Some(rows) => Some(self.score_among(&mut slices, rows).await?),
+            None => None,
+        };
+        slices.collect().await?;
+        let picked = picked.map(|picked| slices.take(picked));
+        let mut report: Vec<u32> = Vec::with_capacity(steps * words + PAIRS);
+        for part in reports {
+            // Pairs stand after the reports of the last part alone.
+            report.truncate(report.len().saturating_sub(PAIRS));
+            report.extend(slices.take(part));
+        }
+        let reports = self.read_reports(&report, &drawn)?;
+        self.picked = picked.filter(|_| self.last.is_some());
+        self.whole = self.failed.is_none();
+        let scored = scoring.filter(|_| self.whole);
+        let scored = scored.map(|scoring| self.read_scored(&mut slices, scoring));
+        self.pace = pace;
+        Ok((reports, scored))
+    }
+
+    /// Where the rows of the last of so many steps are.
+    fn last_step(&self, steps: usize, last: &Drawn) -> LastStep {
+        let Sizes {
+            batch,
+            steps_per_upload,
+            ..
+        } = self.setup.sizes;
+        LastStep {
+            first: (steps - 1) % steps_per_upload * batch,
+            slots: last.slots,
+            references: last.references,
+        }
+    }
+
+    /// Reads what the steps brought; stops at the first that was not finite.
+    fn read_reports(&mut self, words: &[u32], drawn: &[Drawn]) -> Result<Vec<StepReport>> {
+        let Sizes { anchors, .. } = self.setup.sizes;
+        let of_a_step = self.setup.sizes.report_words();
+        (self.pairs, self.last, self.picked) = (None, None, None);
+        let mut reports = Vec::with_capacity(drawn.len());
+        for (words, drawn) in words.chunks_exact(of_a_step).zip(drawn) {
+            if words[STATUS] != 0 {
+                let error = Error::NotFinite {
+                    step: self.step + 1,
+                    lr: self.config.optimizer.lr(),
+                };
+                if reports.is_empty() {
+                    return Err(error);
+                }
+                self.failed = Some(error);
+                break;
+            }
+            let mining = self.rule.counts(&self.config.miner, words, anchors);
+            let loss = self.config.loss.read(words, &mining, self.rule.path());
+            self.step += 1;
+            reports.push(StepReport {
+                step: self.step,
+                loss,
+                mining,
+                memory_bytes: self.engine.ledger().live_bytes(),
+                pml_bytes: drawn.pml_bytes,
+            });
+        }
+        if let Some(last) = drawn.last()
+            && reports.len() == drawn.len()
+        {
+            let pairs = &words[drawn.len() * of_a_step..];
+            self.pairs = Some(PairHistogram::read(self.step, pairs));
+            self.last = Some(self.last_step(drawn.len(), last));
+        }
+        Ok(reports)
+    }
+
+    /// Whether the rows of a step meet only their batch.
+    fn is_alone(&self, step: u64) -> bool {
+        self.config.memory() == 0 || step < self.config.memory_start_step
+    }
+
+    /// Whether the memory is there from this step on, and was not before.
+    fn begins(&self, step: u64) -> bool {
+        self.config.memory() > 0 && step > 0 && step == self.config.memory_start_step
+    }
+
+    /// The part of the training classes of which a row was drawn.
+    fn classes_seen(&self) -> f64 {
+        let mut labels = self.dataset.labels_of(&self.setup.sides.train);
+        order::sort_numbers(&mut labels);
+        labels.dedup();
+        let seen = labels.iter().filter(|label| self.seen[**label as usize]);
+        seen.count() as f64 / labels.len().max(1) as f64
+    }
+
+    /// Checks that rows given by hand are a batch of this data.
+    fn check_rows(&self, numbers: &[u32]) -> Result<()> {
+        let (batch, rows) = (self.setup.sizes.batch, self.dataset.rows());
+        if numbers.len() != batch {
+            return Err(Error::Data(format!(
+                "{} rows were given for a step, and this run's steps take {batch}: give as many as `batch_size` says",
+                numbers.len()
+            )));
+        }
+        match numbers.iter().find(|row| **row as usize >= rows) {
+            Some(row) => Err(Error::Data(format!(
+                "row {row} was given for a step, and the data has {rows} rows: give numbers from 0 to {}",
+                rows - 1
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether buffers are as large as a row has positives.
+    fn holds_positives(&self) -> bool {
+        self.rule.path() == Path::Ranks || self.setup.sizes.work.draws()
+    }
+
+    /// Checks that no row of the next step will have more positives than the buffers hold.
+    fn check_classes(&self, numbers: &[u32]) -> Result<()> {
+        if !self.holds_positives() {
+            return Ok(());
+        }
+        let labels = self.dataset.labels_of(numbers);
+        let (label, count) = self.memory.most_after(&labels, self.begins(self.step));
+        let blocks = self.setup.sizes.blocks(self.is_alone(self.step));
+        let most = blocks.positives + 1;
+        if count <= most {
+            return Ok(());
+        }
+        let class = &self.dataset.class_names[label as usize];
+        Err(Error::Data(format!(
+            "with these rows {count} rows of class \"{class}\" are mined together, and this run has room for {most} of a class, \
+             the most that its sampler brings together: give rows of more classes, or call `reset_memory` before"
+        )))
+    }
+
+    /// Checks that no row of a step has more positives than the buffers hold. The sampler promises that of the rows it draws; a
+    /// checkpoint may hold any.
+    fn check_positives(&self, drawn: &Drawn) -> Result<()> {
+        let most = self.setup.sizes.blocks(drawn.alone).positives;
+        if !self.holds_positives() || drawn.positives <= most {
+            return Ok(());
+        }
+        Err(damaged(format_args!(
+            "its memory holds more rows of one class than its sampler draws ({} and one more, {most} at most)",
+            drawn.positives
+        )))
+    }
+
+    /// Makes room in the memory for the batch of a step, and notes what the kernels need to know of its rows.
+    fn enqueue(&mut self, step: u64, numbers: &[u32], rows: &mut Vec<Row>) -> Drawn {
+        let alone = self.is_alone(step);
+        if self.begins(step) {
+            self.memory.reset(self.config.memory());
+        }
+        let labels = self.dataset.labels_of(numbers);
+        for label in &labels {
+            self.seen[*label as usize] = true;
+        }
+        let slots = self.memory.enqueue(&labels, numbers);
+        let block_rows = self.setup.sizes.blocks(alone).rows;
+        let anchors = self.memory.anchors(&labels, slots, block_rows);
+        let positives = anchors.iter().map(|row| row.positives as usize).max();
+        rows.extend(anchors);
+        let references = self.memory.len() as u64;
+        let same = labels.iter().map(|label| self.memory.of_class(*label));
+        let others = u64::from(alone);
+        let anchors = labels.len() as u64;
+        let pml_bytes = if let Some(proxies) = &self.proxies {
+            pml_proxy_bytes(anchors, proxies.count() as u64)
+        // PML lists every triplet for its margin loss too.
+        } else if self.config.loss.is_of_pairs() && !matches!(self.config.loss, Loss::Margin(_)) {
+            let positives = same.map(|same| same - others).sum();
+            pml_pair_bytes(&self.config.loss, anchors, references, positives)
+        } else if self.config.miner.draws() {
+            let weighed = same.clone().map(|same| same * (references - same)).max();
+            pml_drawn_bytes(anchors, references, same.sum(), weighed.unwrap_or(0))
+        } else {
+            let triplets = same.map(|same| (same - others) * (references - same));
+            pml_bytes(anchors, references, triplets.sum())
+        };
+        Drawn {
+            slots,
+            references: references as usize,
+            positives: positives.unwrap_or(0),
+            alone,
+            pml_bytes,
+        }
+    }
+
+    /// Forgets the rows of the memory, as PML's `reset_queue` does: the next batch finds its own stored copies there. The
+    /// triplets of the last step are forgotten with them: [`Trainer::hardest`] has none until the next step.
+    pub fn reset_memory(&mut self) {
+        self.memory.forget();
+        (self.last, self.picked) = (None, None);
+        self.by_hand = false;
+    }
+
+    /// What was done to the features, in numbers and in a word.
+    pub fn scaling(&self) -> (&Scaling, ScalingKind) {
+        (&self.scaling.scaling, self.scaling.kind)
+    }
+
+    /// Why the features were scaled or not, in words; nothing where the settings say not to.
+    pub fn scaling_note(&self) -> Option<&str> {
+        self.scaling.why.as_deref()
+    }
+
+    /// How many rows of the validation side are scored while training, in words; nothing where all are.
+    pub(crate) fn watched_note(&self) -> Option<String> {
+        let (watched, all) = (self.setup.watched.len(), self.setup.sides.validation.len());
+        (watched < all).then(|| {
+            format!("{watched} of the {all} validation rows are scored while training: evaluate_rows sets how many")
+        })
+    }
+
+    /// The trained head for rows as they are in the file: its weights with the scaling folded into the first layer.
+    ///
+    /// # Errors
+    /// [`Error::Device`].
+    pub async fn head(&self) -> Result<Vec<LayerWeights>> {
+        let mut head = self.weights().await?;
+        head[0].fold(&self.scaling.scaling);
+        Ok(head)
+    }
+
+    /// Reads the weights back, as they follow on scaled features.
+    ///
+    /// # Errors
+    /// [`Error::Device`].
+    pub async fn weights(&self) -> Result<Vec<LayerWeights>> {
+        self.model.weights(&self.engine).await
+    }
+
+    /// Goes on from these weights; the optimizer's state stays.
+    ///
+    /// # Errors
+    /// [`Error::Device`].
+    pub async fn set_weights(&mut self, weights: &[LayerWeights]) -> Result<()> {
+        self.model.set_weights(&self.engine, weights).await
+    }
+
+    /// What a step drops from the outputs of a hidden layer.
+    #[doc(hidden)]
+    pub fn dropped(&self, layer: usize, step: u64) -> Option<Dropout> {
+        self.model.dropped(layer, Mode::Train(step))
+    }
+
+    /// Reads the gradients of the last step.
+    #[doc(hidden)]
+    pub async fn gradients(&self) -> Result<Vec<LayerWeights>> {
+        self.model
+            .unpad(&self.engine, &self.train.gradients.parameters)
+            .await
+    }
+
+    /// The proxies that the loss learns, `[proxies, embedding_size]`: class by class of those that train, ascending; none with a
+    /// loss that learns none.
+    ///
+    /// # Errors
+    /// [`Error::Device`].
+    #[doc(hidden)]
+    pub async fn proxies(&self) -> Result<Vec<f32>> {
+        match &self.proxies {
+            Some(proxies) => proxies.read(&self.engine).await,
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// The boundary that the loss learns, as its `beta`: a similarity or a distance. Nothing where it learns none.
+    ///
+    /// # Errors
+    /// [`Error::Device`].
+    pub async fn boundary(&self) -> Result<Option<f64>> {
+        let Some(boundary) = &self.train.boundary else {
+            return Ok(None);
+        };
+        let moved = self.engine.read(&boundary.moved, 0, 1).await?[0];
+        let loss = &self.config.loss;
+        Ok(loss.boundary(f64::from(moved), self.config.distance))
+    }
+
+    /// The gradients of the proxies in the last step, as [`Trainer::proxies`].
+    ///
+    /// # Errors
+    /// [`Error::Device`].
+    #[doc(hidden)]
+    pub async fn proxy_gradients(&self) -> Result<Vec<f32>> {
+        match &self.proxies {
+            Some(proxies) => proxies.gradients(&self.engine).await,
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// Goes on from these proxies.
+    ///
+    /// # Errors
+    /// [`Error::Device`].
+    #[doc(hidden)]
+    pub async fn set_proxies(&mut self, values: &[f32]) -> Result<()> {
+        match &mut self.proxies {
+            Some(proxies) => proxies.set(&self.engine, values).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Steps done.
+    pub fn step(&self) -> u64 {
+        self.step
+    }
+
+    /// How similar the pairs of the last step were; of the last of a slice, as [`Trainer::advance`] takes them. With a loss that
+    /// learns proxies they are pairs of a row and a proxy.
+    pub fn pairs(&self) -> Option<&PairHistogram> {
+        self.pairs.as_ref()
+    }
+
+    /// How old the references of the last step were.
+    pub fn memory_age(&self) -> MemoryAge {
+        self.memory.age()
+    }
+
+    /// The settings.
+    pub fn config(&self) -> &TrainConfig {
+        &self.config
+    }
+
+    /// The data.
+    pub fn dataset(&self) -> &Dataset {
+        &self.dataset
+    }
+
+    /// Which rows train, steer and are tested.
+    pub fn sides(&self) -> &Sides {
+        &self.setup.sides
+    }
+
+    /// The engine and the account of its memory.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// Ends the training and gives the engine back, its buffers on their way out.
+    pub fn into_engine(self) -> Engine {
+        self.engine
+    }
+}

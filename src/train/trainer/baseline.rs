@@ -1,0 +1,343 @@
+//! What a head is compared with: the features of a side as the head sees them, and a linear map of no more outputs fitted
+//! to the training rows, both ranked by the evaluator as its embeddings are.
+
+use std::{iter, slice};
+
+use serde::{Deserialize, Serialize};
+
+use super::Trainer;
+use super::score::Map;
+use crate::base::error::{Error, Result};
+use crate::base::plan::MemoryPlan;
+use crate::data::Side;
+use crate::engine::checkpoint::{ArrayReader, ArrayWriter, damaged};
+use crate::engine::pace::Slices;
+use crate::engine::{Engine, Workspace};
+use crate::judge::linear::{LinearFit, LinearMap, LinearOutputs, SHRINKAGES, Unfit};
+use crate::model::embedder::Embedder;
+use crate::model::embedding_model::{Activations, EmbeddingModel, LayerWeights, Tile};
+use crate::model::unit_rows::TILE_ROWS;
+use crate::search::evaluation::{self, Ranking};
+use crate::search::metrics::{Metrics, RetrievalSum};
+
+const PARAMETERS: &str = "linear.parameters";
+const TILE: [&str; 2] = ["linear.batch", "linear.rows"];
+
+/// The place of the linear map on the engine: a model of one layer.
+#[derive(Debug)]
+pub(super) struct Linear {
+    pub(super) model: EmbeddingModel,
+    pub(super) tile: Tile,
+    /// Nothing before the fit.
+    fit: Option<Result<Fit, Unfit>>,
+}
+
+/// What came of the fit, as a checkpoint says it; the layer itself is among its arrays.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Fitted {
+    /// It was not tried yet, or there can be none.
+    Not,
+    /// There is none, as rows of a class vary in too few directions.
+    Singular,
+    /// There is one, and so many of its directions do best, as an earlier version says it. Zeros follow among the arrays.
+    Cut(usize),
+    /// So many do best with a constant after them, as an earlier version says it.
+    BesideConstant(usize),
+    /// There is one, and these of its outputs do best. Zeros follow among the arrays.
+    Chosen(LinearOutputs),
+}
+
+/// The arrays of a checkpoint.
+const SAVED: [&str; 2] = ["linear.weight", "linear.bias"];
+
+/// What of a linear map does best on the validation rows, as a layer.
+#[derive(Debug)]
+struct Fit {
+    layer: LayerWeights,
+    outputs: LinearOutputs,
+}
+
+impl Linear {
+    pub(super) fn plan(plan: MemoryPlan, dim: usize, outputs: usize) -> MemoryPlan {
+        let widths = [dim, outputs];
+        let plan = EmbeddingModel::plan(plan, PARAMETERS, &widths);
+        Activations::plan(plan, &TILE, &widths, TILE_ROWS)
+    }
+
+    pub(super) fn new(
+        engine: &Engine,
+        workspace: &mut Workspace,
+        dim: usize,
+        outputs: usize,
+    ) -> Self {
+        let widths = [dim, outputs];
+        Self {
+            model: EmbeddingModel::zeroed(engine, workspace, PARAMETERS, &widths),
+            tile: Tile::new(workspace, &TILE, &widths),
+            fit: None,
+        }
+    }
+
+    /// What came of the fit.
+    fn fitted(&self) -> Option<&Fit> {
+        self.fit.as_ref()?.as_ref().ok()
+    }
+}
+
+impl Trainer {
+    /// Scores the features of a side as the head sees them, with the seeded queries of an evaluation.
+    ///
+    /// # Errors
+    /// As [`Trainer::evaluate`].
+    pub async fn score_raw(&mut self, side: Side) -> Result<Option<Metrics>> {
+        let (rows, queries) = self.rows_and_queries(side);
+        let what = Map::Raw.scoring(side);
+        self.score_queries(&what, Map::Raw, &rows, &queries).await
+    }
+
+    /// Scores a side through the linear map, with the queries of [`Trainer::score_raw`]; fits it the first time. Nothing
+    /// where there is no such map: [`Trainer::no_linear`] says why.
+    ///
+    /// # Errors
+    /// As [`Trainer::evaluate`], and what reading the features gives.
+    pub async fn score_linear(&mut self, side: Side) -> Result<Option<Metrics>> {
+        self.fit_linear().await?;
+        if self.no_linear().is_some() {
+            return Ok(None);
+        }
+        let (rows, queries) = self.rows_and_queries(side);
+        let what = Map::Linear.scoring(side);
+        self.score_queries(&what, Map::Linear, &rows, &queries)
+            .await
+    }
+
+    /// Why there is no linear baseline, as far as is known: a fit may yet fail.
+    pub fn no_linear(&self) -> Option<&Unfit> {
+        match &self.linear {
+            Ok(linear) => linear.fit.as_ref()?.as_ref().err(),
+            Err(unfit) => Some(unfit),
+        }
+    }
+
+    /// The linear baseline for rows as they are in the file, as a head of one layer; nothing before it was scored, or
+    /// where there is none.
+    pub fn linear_head(&self) -> Option<LayerWeights> {
+        let fit = self.linear.as_ref().ok()?.fitted()?;
+        let mut layer = fit.layer.clone();
+        layer.fold(self.scaling().0);
+        Some(layer)
+    }
+
+    /// Outputs of the linear baseline; nothing before it was scored, or where there is none.
+    pub fn linear_outputs(&self) -> Option<LinearOutputs> {
+        Some(self.linear.as_ref().ok()?.fitted()?.outputs)
+    }
+
+    /// Fits the linear map with several shrinkages, and keeps the one, and those outputs of it, that do best on the validation rows.
+    pub(super) async fn fit_linear(&mut self) -> Result<()> {
+        let Ok(Linear { fit: None, .. }) = &self.linear else {
+            return Ok(());
+        };
+        let (train, scaling) = (&self.setup.sides.train, &self.scaling.scaling);
+        let fit = LinearFit::new(&self.engine, &self.dataset, scaling, train).await?;
+        let fit = match fit {
+            Ok(fit) => self.best_map(&fit).await?,
+            Err(unfit) => Err(unfit),
+        };
+        if let Ok(Fit { layer, .. }) = &fit {
+            let layer = layer.clone();
+            self.set_linear(&layer).await?;
+        }
+        if let Ok(linear) = &mut self.linear {
+            linear.fit = Some(fit);
+        }
+        Ok(())
+    }
+
+    /// Saves the linear map, so that no run is fitted twice.
+    pub(super) fn save_linear(&self, arrays: &mut ArrayWriter) -> Result<Fitted> {
+        let Ok(Linear {
+            model,
+            fit: Some(fit),
+            ..
+        }) = &self.linear
+        else {
+            return Ok(Fitted::Not);
+        };
+        let Ok(Fit { layer, outputs }) = fit else {
+            return Ok(Fitted::Singular);
+        };
+        let mut layer = layer.clone();
+        layer.resize(model.embedding_size());
+        arrays.array(SAVED[0], &layer.weight)?;
+        arrays.array(SAVED[1], &layer.bias)?;
+        Ok(Fitted::Chosen(*outputs))
+    }
+
+    /// Takes back what was saved.
+    pub(super) async fn restore_linear(
+        &mut self,
+        fitted: Fitted,
+        arrays: &ArrayReader<'_>,
+    ) -> Result<()> {
+        // Without room for the map there is none, whatever there was elsewhere.
+        let Ok(linear) = &mut self.linear else {
+            return Ok(());
+        };
+        let [most, inputs] = [linear.model.embedding_size(), linear.model.input_size()];
+        let outputs = match fitted {
+            Fitted::Not => return Ok(()),
+            Fitted::Singular => {
+                linear.fit = Some(Err(Unfit::Singular));
+                return Ok(());
+            }
+            Fitted::Chosen(outputs) => outputs,
+            Fitted::Cut(directions) => LinearOutputs {
+                directions,
+                constant: false,
+                shrinkage: None,
+            },
+            Fitted::BesideConstant(directions) => LinearOutputs {
+                directions,
+                constant: true,
+                shrinkage: None,
+            },
+        };
+        let directions = 1..=most - usize::from(outputs.constant);
+        let shrinkage = outputs.shrinkage.unwrap_or(0.0);
+        if !directions.contains(&outputs.directions) || !(0.0..=1.0).contains(&shrinkage) {
+            return Err(damaged(format_args!("its linear map has no {outputs}")));
+        }
+        let mut layer = LayerWeights {
+            index: 0,
+            shape: [most, inputs],
+            weight: arrays.exactly(SAVED[0], most * inputs)?,
+            bias: arrays.exactly(SAVED[1], most)?,
+        };
+        layer.resize(outputs.count());
+        self.set_linear(&layer).await?;
+        if let Ok(linear) = &mut self.linear {
+            linear.fit = Some(Ok(Fit { layer, outputs }));
+        }
+        Ok(())
+    }
+
+    /// The shrinkage and the outputs of the best MAP@R on the validation rows: first the shrinkage with all directions, then fewer
+    /// directions of that one. Of equal ones it is the first; where there are no such rows, the shrinkage of Ledoit and Wolf.
+    async fn best_map(&mut self, fit: &LinearFit) -> Result<Result<Fit, Unfit>> {
+        let most = self.config.embedding_size;
+        let mut maps = Vec::new();
+        for shrinkage in iter::once(fit.ledoit_wolf()).chain(SHRINKAGES) {
+            self.engine.breathe().await?;
+            let Ok(map) = fit.map(shrinkage, most) else {
+                continue;
+            };
+            // What could not be taken home is no map to compare with.
+            let mut whole = map.layer().clone();
+            whole.fold(&self.scaling.scaling);
+            if Embedder::check(&[whole]).is_ok() {
+                maps.push(map);
+            }
+        }
+        let Some(first) = maps.first() else {
+            return Ok(Err(Unfit::Singular));
+        };
+        let mut best = (first, first.unchosen(most), -1.0);
+        for whole in [true, false] {
+            let of = if whole {
+                &maps[..]
+            } else {
+                slice::from_ref(best.0)
+            };
+            let tried: Vec<(&LinearMap, LinearOutputs)> = of
+                .iter()
+                .flat_map(|map| map.cuts(most).into_iter().map(move |cut| (map, cut)))
+                .filter(|(map, cut)| (cut.count() >= map.layer().shape[0].min(most)) == whole)
+                .collect();
+            let scores = self.score_maps(&tried).await?;
+            for ((map, outputs), score) in tried.into_iter().zip(scores) {
+                if score > best.2 {
+                    best = (map, outputs, score);
+                }
+            }
+        }
+        let (map, outputs, _) = best;
+        let layer = map.cut(outputs);
+        Ok(Ok(Fit { layer, outputs }))
+    }
+
+    /// MAP@R of the validation rows through each of these maps: the mean of that among these rows alone, which is what a test side
+    /// gives, and of that among training rows too, which is steadier where rows are few. Not a number where no row has another of
+    /// its class. Waits once for all of them.
+    async fn score_maps(&mut self, maps: &[(&LinearMap, LinearOutputs)]) -> Result<Vec<f64>> {
+        let watched = &self.setup.watched;
+        let (most, seed) = (self.config.evaluate_queries, self.config.data_seed());
+        let alone = evaluation::choose(watched.len(), most, seed);
+        let searched = self.rows_and_queries(Side::Validation);
+        let mut among = vec![(watched.clone(), alone)];
+        if searched != among[0] {
+            among.push(searched);
+        }
+        let (engine, mut pace) = (self.engine.clone(), self.evaluation_pace);
+        let mut slices = Slices::new(&engine, &mut pace);
+        let mut scored = Vec::with_capacity(maps.len());
+        for (map, outputs) in maps {
+            // What was recorded before is of other weights.
+            slices.submit();
+            self.set_linear(&map.cut(*outputs)).await?;
+            let what = format!("{}, {outputs}", Map::Linear.scoring(Side::Validation));
+            let mut rankings = Vec::with_capacity(among.len());
+            for (rows, queries) in &among {
+                let (sum, unheard) = (RetrievalSum::default(), &mut |_, _| {});
+                let ranking =
+                    self.rank(&mut slices, &what, Map::Linear, rows, queries, sum, unheard);
+                rankings.push(ranking.await?);
+            }
+            scored.push(rankings);
+        }
+        slices.collect().await?;
+        let mean = |rankings: Vec<Option<Ranking>>| {
+            let scores = rankings.into_iter().flatten().filter_map(|ranking| {
+                let retrieval = ranking.sum(&mut slices).finish(&|_| String::new())?;
+                Some(retrieval.metrics.mean_average_precision_at_r)
+            });
+            let found: Vec<f64> = scores.collect();
+            found.iter().sum::<f64>() / found.len() as f64
+        };
+        let scores = scored.into_iter().map(mean).collect();
+        self.evaluation_pace = pace;
+        Ok(scores)
+    }
+
+    /// Puts a layer on the engine. Further outputs are zeros, which change no cosine.
+    async fn set_linear(&mut self, layer: &LayerWeights) -> Result<()> {
+        let Ok(linear) = &mut self.linear else {
+            return Ok(());
+        };
+        let mut layer = layer.clone();
+        layer.resize(linear.model.embedding_size());
+        linear.model.set_weights(&self.engine, &[layer]).await
+    }
+
+    /// Starts a head without hidden layers at the linear map, as it is scored: outputs beyond its own start at zero, which changes
+    /// no cosine, and learn from there.
+    ///
+    /// # Errors
+    /// [`Error::Config`] where there is no such map, and as [`Trainer::evaluate`].
+    pub(super) async fn start_from_linear(&mut self) -> Result<()> {
+        self.fit_linear().await?;
+        if let Some(unfit) = self.no_linear() {
+            return Err(Error::Config(format!(
+                "initial_weights is lda, and there is no such linear map: {unfit}. Set it to random."
+            )));
+        }
+        let mut head = self.weights().await?;
+        if let Some(fit) = self.linear.as_ref().ok().and_then(Linear::fitted) {
+            let outputs = head[0].shape[0];
+            head[0] = fit.layer.clone();
+            head[0].resize(outputs);
+        }
+        self.set_weights(&head).await
+    }
+}

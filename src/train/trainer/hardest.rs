@@ -1,0 +1,128 @@
+//! The hardest triplets of the last step: what a person asks of a point of the mining plot.
+
+use serde::{Deserialize, Serialize};
+
+use super::{LastStep, Trainer};
+use crate::base::error::Result;
+use crate::base::order;
+use crate::engine::Commands;
+use crate::kernels::hardest::{self, Hardest};
+use crate::kernels::ranks::{Block, Inputs, NO_ID};
+use crate::kernels::stride;
+
+/// Triplets of a step, the most violated first.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HardestTriplets {
+    /// The step that saw them.
+    pub step: u64,
+    /// Of each anchor one at most: its farthest positive with its nearest negative.
+    pub triplets: Vec<HardTriplet>,
+}
+
+/// A triplet in numbers of the data's rows, as the head placed them when the step began.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HardTriplet {
+    /// The anchor's row, of the batch.
+    pub anchor: u32,
+    /// The positive's row, of the memory; that of the anchor itself, where an older copy of it lies farthest.
+    pub positive: u32,
+    /// The negative's row, of the memory.
+    pub negative: u32,
+    /// The class of anchor and positive.
+    pub class: String,
+    /// That of the negative.
+    pub negative_class: String,
+    /// The similarity of anchor and positive.
+    pub s_ap: f32,
+    /// That of anchor and negative: the triplet is the harder, the more it is above the other.
+    pub s_an: f32,
+}
+
+impl Trainer {
+    /// From now on the hardest triplets of the last step of an advance come with its reports, every few steps and where all
+    /// that were asked for are done, and only then: [`Trainer::hardest`] no longer waits.
+    pub fn pick_hardest(&mut self) {
+        self.picks = true;
+    }
+
+    /// Records the search of a step for its hardest triplets, and gives how many places there are to read.
+    pub(super) fn pick(&mut self, commands: &mut Commands, step: LastStep) -> u64 {
+        let LastStep {
+            first, references, ..
+        } = step;
+        let rows = self.setup.sizes.batch;
+        let block = Block {
+            first_row: 0,
+            rows,
+            batch: first,
+            first_reference: 0,
+            references,
+            stride: stride(self.model.embedding_size()),
+        };
+        let inputs = Inputs {
+            anchors: &self.train.embedded.unit,
+            references: &self.memory.bank.rows,
+            batch: &self.train.batch,
+            tags: &self.memory.bank.tags,
+        };
+        hardest::pick(commands, &block, inputs, &mut self.train.hardest);
+        hardest::places(rows, references)
+    }
+
+    /// Picks the `count` hardest triplets of the last step: of each anchor its farthest positive with its nearest
+    /// negative, those where the negative is nearest compared with the positive. Equal ones go by the order in which
+    /// their rows were stored. Nothing before the first step, or after [`Trainer::reset_memory`] until the next.
+    ///
+    /// # Errors
+    /// [`crate::Error::Device`].
+    pub async fn hardest(&mut self, count: usize) -> Result<Option<HardestTriplets>> {
+        let Some(last @ LastStep { slots, .. }) = self.last else {
+            return Ok(None);
+        };
+        let rows = self.setup.sizes.batch;
+        let found = match self.picked.take() {
+            Some(found) => found,
+            None if self.picks => return Ok(None),
+            None => {
+                let mut commands = self.engine.commands();
+                let places = self.pick(&mut commands, last);
+                self.engine.submit(commands);
+                self.engine.read(&self.train.hardest, 0, places).await?
+            }
+        };
+        let mut triplets: Vec<([u32; 3], [f32; 2])> = (0..rows)
+            .filter_map(|i| {
+                let chunks = found.iter().skip(i).step_by(rows);
+                let Hardest { positive, negative } =
+                    chunks.fold(Hardest::NONE, |all, chunk| all.harder(*chunk));
+                let there = positive[1] != NO_ID && negative[1] != NO_ID;
+                let ids = [slots.first_id + i as u32, positive[1], negative[1]];
+                there.then(|| (ids, [positive[0], negative[0]].map(f32::from_bits)))
+            })
+            .collect();
+        order::sort_by(&mut triplets, |(ids, s), (other_ids, other)| {
+            let tm = |[s_ap, s_an]: &[f32; 2]| s_ap - s_an;
+            tm(s).total_cmp(&tm(other)).then(ids.cmp(other_ids))
+        });
+        let triplet = |(ids, [s_ap, s_an]): &([u32; 3], [f32; 2])| {
+            let [anchor, positive, negative] = ids.map(|id| self.memory.row(id));
+            let class = |row: u32| {
+                let label = self.dataset.labels[row as usize];
+                self.dataset.class_names[label as usize].clone()
+            };
+            HardTriplet {
+                anchor,
+                positive,
+                negative,
+                class: class(anchor),
+                negative_class: class(negative),
+                s_ap: *s_ap,
+                s_an: *s_an,
+            }
+        };
+        Ok(Some(HardestTriplets {
+            step: self.step,
+            triplets: triplets.iter().take(count).map(triplet).collect(),
+        }))
+    }
+}

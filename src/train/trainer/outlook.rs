@@ -1,0 +1,275 @@
+//! What a run will hold and take, before it starts; and what scoring a side in full will, while it goes on.
+
+use std::ops::Range;
+use std::rc::Rc;
+
+use super::Trainer;
+use super::setup::{Fit, Setup, Sizes};
+use crate::base::error::{Error, Result};
+use crate::base::forecast::{Forecast, Path, Rate};
+use crate::base::plan::{MemoryPlan, Room};
+use crate::data::{Dataset, Labelled, Side};
+use crate::engine::Engine;
+use crate::rules::config::TrainConfig;
+use crate::rules::losses::Loss;
+use crate::rules::pml::{pml_bytes, pml_pair_bytes, pml_proxy_bytes};
+use crate::search::evaluation::{Cut, EvaluationSpec, Evaluator};
+
+/// The rows that a small run is timed with, their columns and classes.
+const TIMED_ROWS: usize = 1800;
+const TIMED_DIM: usize = 64;
+const TIMED_CLASSES: usize = 10;
+/// How often the run that is timed advances, at least and at most, and the milliseconds that are enough: first it advances a little, as
+/// its pace is not known, and the memory has to fill.
+const ADVANCES: Range<usize> = 3..40;
+const ENOUGH_MS: f64 = 160.0;
+/// Those at first that do not count.
+const COLD_MS: f64 = 60.0;
+/// How much more a run does in the same time: what is timed is small.
+const LARGER: f64 = 1.1;
+
+/// What a step counts for besides its arithmetic.
+const STEP: f64 = 1e7;
+
+/// What one halving counts for where the place of a similarity among those of the positives is sought: in a step, and where a side is
+/// scored.
+const HALVING: f64 = 40.0;
+const HALVING_SCORED: f64 = 18.0;
+
+/// How often the positives are halved until the places of so many references among them are found.
+fn halvings(references: usize, positives: usize) -> f64 {
+    references as f64 * (1.0 + positives as f64).log2()
+}
+
+/// What of a run is forecast.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// All of it.
+    Run,
+    /// Its steps, and the validation side scored once by the head.
+    Training,
+    /// The validation side scored by raw features and by the linear map.
+    Baselines,
+    /// The test side scored once.
+    Test,
+}
+
+impl Trainer {
+    /// Forecasts a run: every buffer of training and evaluation, as [`Trainer::new`] would create them, and the time.
+    ///
+    /// A pure function; the rate of [`Trainer::measure_rate`] suits it best.
+    ///
+    /// # Errors
+    /// As [`Trainer::new`] in an engine with this room.
+    pub fn plan(
+        room: &Room,
+        dataset: &Dataset,
+        config: &TrainConfig,
+        rate: &Rate,
+    ) -> Result<Forecast> {
+        Self::plan_part(room, dataset, config, rate, Part::Run)
+    }
+
+    /// What PML would allocate for the largest step of such a run, in bytes: an estimate, with the memory full and as many rows of each
+    /// class as of any other. As [`crate::StepReport::pml_bytes`] for a step that was taken.
+    pub fn plan_pml(dataset: &Dataset, config: &TrainConfig) -> u64 {
+        let classes = dataset.class_names.len() as u64;
+        let anchors = config.batch_size as u64;
+        let alone = config.memory() == 0;
+        let references = match alone {
+            true => anchors,
+            false => config.memory() as u64,
+        };
+        if let Some(proxies) = config.loss.proxies() {
+            let count = classes.saturating_mul(proxies.per_class as u64);
+            return pml_proxy_bytes(anchors, count);
+        }
+        let of_class = references.div_ceil(classes.max(1));
+        let same = match (alone, config.sampler.rows_of_class()) {
+            (true, Some(rows)) => (rows as u64).max(of_class),
+            _ => of_class,
+        };
+        let positives = same.saturating_sub(u64::from(alone));
+        if config.loss.is_of_pairs() && !matches!(config.loss, Loss::Margin(_)) {
+            return pml_pair_bytes(&config.loss, anchors, references, anchors * positives);
+        }
+        let triplets = anchors.saturating_mul(positives * references.saturating_sub(same));
+        pml_bytes(anchors, references, triplets)
+    }
+
+    /// Forecasts a part of what a run can do; its memory is that of the whole run.
+    ///
+    /// # Errors
+    /// As [`Trainer::plan`].
+    pub(crate) fn plan_part(
+        room: &Room,
+        dataset: &Dataset,
+        config: &TrainConfig,
+        rate: &Rate,
+        part: Part,
+    ) -> Result<Forecast> {
+        let setup = Setup::new(dataset, config)?;
+        let sizes = &setup.sizes;
+        let Fit {
+            plan, cut, linear, ..
+        } = sizes.fit(room, dataset)?;
+        let every = config.evaluate_every;
+        let steps = match part {
+            Part::Run | Part::Training => config.steps,
+            Part::Baselines | Part::Test => 0,
+        };
+        let alone = match config.memory() {
+            0 => steps,
+            _ => steps.min(config.memory_start_step),
+        };
+        let classes = dataset.class_names.len().max(1);
+        let of_step = |alone: bool| (sizes.usual_operations(alone), sizes.seeking(alone, classes));
+        let (mut operations, mut sought) = (0.0, 0.0);
+        for (count, alone) in [(alone, true), (steps - alone, false)] {
+            if count > 0 {
+                let of_step = of_step(alone);
+                operations += count as f64 * (STEP + of_step.0);
+                sought += count as f64 * of_step.1;
+            }
+        }
+        let mut submits = steps.div_ceil(sizes.steps_per_upload as u64);
+        let (mut passes, mut traffic_bytes) = (0u64, 0u64);
+        let (watched, judged) = (config.evaluate_queries, config.test_queries);
+        let (validation, test) = (&setup.sides.validation, &setup.sides.test);
+        let evaluations = steps.div_ceil(every);
+        let scored = match part {
+            // The head each time, and the two baselines once.
+            Part::Run => vec![
+                (Side::Train, &setup.probe, watched, evaluations + 1),
+                (Side::Validation, &setup.watched, watched, evaluations + 3),
+                (Side::Test, test, judged, 3),
+            ],
+            Part::Training => vec![(Side::Validation, validation, judged, 1)],
+            Part::Baselines => vec![(Side::Validation, validation, judged, 2)],
+            Part::Test => vec![(Side::Test, test, judged, 1)],
+        };
+        for (side, rows, most, times) in scored {
+            let (rows, queries) = setup.searched(side, rows, most, config.data_seed());
+            let queries = queries.len();
+            let one = sizes.scoring(&dataset.labels_of(&rows), queries, &cut, rate);
+            operations += one.operations * times as f64;
+            let looks = times as f64 * queries as f64;
+            sought += looks * HALVING_SCORED * halvings(rows.len(), rows.len() / classes);
+            submits = submits.saturating_add(one.submits.saturating_mul(times));
+            passes = passes.saturating_add(one.passes.saturating_mul(times));
+            traffic_bytes = traffic_bytes.saturating_add(one.traffic_bytes.saturating_mul(times));
+        }
+        if linear.is_ok() && matches!(part, Part::Run | Part::Baselines) {
+            let dim = dataset.features.dim() as f64;
+            operations += 2.0 * setup.sides.train.len() as f64 * dim * dim;
+        }
+        Ok(Forecast {
+            passes,
+            submits,
+            traffic_bytes,
+            operations,
+            predicted_ms: rate.ms(operations + sought, traffic_bytes),
+            path: Some(sizes.path),
+            ..sizes.evaluation.forecast(&cut, plan, rate)
+        })
+    }
+
+    /// Forecasts [`Trainer::score_fully`]: its memory is what the run holds for evaluations already.
+    pub fn plan_score(&self, side: Side, rate: &Rate) -> Forecast {
+        let (sizes, cut) = (&self.setup.sizes, self.evaluator.cut());
+        let (rows, queries) = self.all_and_queries(side, 0);
+        let labels = self.dataset.labels_of(&rows);
+        Forecast {
+            memory: Evaluator::plan(MemoryPlan::default(), &sizes.evaluation, cut),
+            ..sizes.scoring(&labels, queries.len(), cut, rate)
+        }
+    }
+
+    /// Times a few steps of a small run, for forecasts: some tenths of a second, and a few megabytes that are given back.
+    /// On the CPU, 20 runs of many settings took between 0.6 and 1.5 times as long as forecast; on two threads down to 0.4 times.
+    ///
+    /// Where not even that fits the engine's budget, the rate of a slow device is assumed.
+    ///
+    /// # Errors
+    /// [`Error::Device`], which costs the engine.
+    pub async fn measure_rate(engine: Engine) -> Result<(Engine, Rate)> {
+        // Any rows will do that are not all the same.
+        let value = |i: usize| (i * 7919 % 1009) as f32 / 1009.0;
+        let dataset = Dataset::new(Labelled {
+            values: (0..TIMED_ROWS * TIMED_DIM).map(value).collect(),
+            dim: TIMED_DIM,
+            labels: (0..TIMED_ROWS)
+                .map(|row| (row % TIMED_CLASSES).to_string())
+                .collect(),
+            ..Labelled::default()
+        })?;
+        let config = TrainConfig::default();
+        let slow = Rate::default();
+        match Self::plan(&engine.room(), &dataset, &config, &slow) {
+            Err(Error::Refused { .. } | Error::TooLarge { .. }) => return Ok((engine, slow)),
+            planned => drop(planned?),
+        }
+        let mut trainer = Self::new(engine, Rc::new(dataset), config).await?;
+        let (mut done, mut warm_ms, mut spent_ms) = (0.0, 0.0, 0.0);
+        for advance in 0..ADVANCES.end {
+            if advance >= ADVANCES.start && spent_ms > ENOUGH_MS {
+                break;
+            }
+            // A browser still compiles in the first of them.
+            if spent_ms < COLD_MS {
+                (done, warm_ms) = (0.0, 0.0);
+            }
+            let (clock, before) = (trainer.engine.clock(), trainer.memory.len());
+            let steps = trainer.advance(u64::MAX).await?.len() as f64;
+            let elapsed_ms = trainer.engine.worked(clock).as_secs_f64() * 1e3;
+            spent_ms += elapsed_ms;
+            warm_ms += elapsed_ms;
+            let sizes = &trainer.setup.sizes;
+            let mined =
+                sizes.mining_operations(false, sizes.anchors) + sizes.seeking(false, TIMED_CLASSES);
+            // The memory only fills.
+            let held =
+                (before + trainer.memory.len()) as f64 / (2 * sizes.references(false)) as f64;
+            done += steps * (STEP + sizes.head_operations() + held * mined);
+        }
+        let engine = trainer.into_engine();
+        engine.settle().await?;
+        let rate = Rate {
+            operations_per_ms: LARGER * done / warm_ms.max(1e-3),
+            ..slow
+        };
+        Ok((engine, rate))
+    }
+}
+
+impl Sizes {
+    /// What it counts for to find the places of a step's references, with so many classes; nothing where none is sought.
+    fn seeking(&self, alone: bool, classes: usize) -> f64 {
+        let references = self.references(alone);
+        match self.path {
+            Path::Ranks => {
+                self.anchors as f64 * HALVING * halvings(references, references / classes)
+            }
+            Path::Rows => 0.0,
+        }
+    }
+
+    /// What scoring rows of these labels takes: their way through the head, and each query's look at all of them.
+    pub(super) fn scoring(
+        &self,
+        labels: &[u32],
+        queries: usize,
+        cut: &Cut,
+        rate: &Rate,
+    ) -> Forecast {
+        let spec = EvaluationSpec::of(labels, self.evaluation.dim, queries);
+        let one = spec.forecast(cut, MemoryPlan::default(), rate);
+        let embedded = one.passes as f64 * labels.len() as f64 + queries as f64;
+        let operations = one.operations + embedded * self.forward_operations();
+        Forecast {
+            operations,
+            predicted_ms: rate.ms(operations, one.traffic_bytes),
+            ..one
+        }
+    }
+}

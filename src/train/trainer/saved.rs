@@ -1,0 +1,173 @@
+//! What a trainer saves, and how it goes on from that bit for bit.
+//!
+//! All that a later step, score or report follows from is here; whatever is not is computed anew from data and settings
+//! (sides, scaling, plans) or by the next step (activations, the slopes of pairs).
+
+use serde::{Deserialize, Serialize};
+
+use super::Trainer;
+use super::baseline::Fitted;
+use super::kept::KeptState;
+use crate::base::error::{Error, Result};
+use crate::engine::checkpoint::{ArrayReader, ArrayWriter, damaged};
+use crate::engine::pace::Slices;
+use crate::kernels::drift::Drift;
+use crate::kernels::stride;
+
+const PARAMETERS: &str = "model.parameters";
+const MOMENTS: [&str; 2] = ["optimizer.first_moment", "optimizer.second_moment"];
+const GRADIENT: &str = "train.gradient";
+const DRIFT: [&str; 2] = ["train.drift", "train.drift_sums"];
+const KEPT: &str = "model.kept";
+const SAMPLER: &str = "sampler";
+const SEEN: &str = "classes_seen";
+
+/// The part of a trainer that is no array.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Saved {
+    pub(crate) step: u64,
+    /// The state of the batches' generator, in hexadecimal: JSON has no numbers of 128 bits.
+    generator: String,
+    next_id: u32,
+    drifted: [f64; 2],
+    by_hand: bool,
+    linear: Fitted,
+    #[serde(default)]
+    kept: KeptState,
+    /// Whether features of one unit are centred: in runs of earlier versions they are left as they come.
+    #[serde(default)]
+    pub(crate) centres: bool,
+}
+
+impl Trainer {
+    /// Saves the state after the last step, and nothing of a later one.
+    ///
+    /// # Errors
+    /// [`Error::Data`] where the last step broke off: what is there is then of no step. [`Error::Device`];
+    /// [`Error::NoMemory`].
+    pub(crate) async fn save(&self, arrays: &mut ArrayWriter) -> Result<Saved> {
+        if !self.whole {
+            return Err(Error::Data(format!(
+                "step {} broke off: what there is now is of no step, and cannot be saved",
+                self.step + 1
+            )));
+        }
+        let (mut pace, train) = (self.pace, &self.train);
+        let mut slices = Slices::unstopped(&self.engine, &mut pace);
+        let parameters = self.model.parameter_count();
+        for (name, vector) in [
+            (PARAMETERS, self.model.padded()),
+            (MOMENTS[0], &train.moments.first),
+            (MOMENTS[1], &train.moments.second),
+            // The next evaluation says how long it is.
+            (GRADIENT, &train.gradients.parameters),
+        ] {
+            arrays.vector(name, &mut slices, vector, parameters).await?;
+        }
+        let kept = self.kept.state;
+        if kept.is_some() {
+            arrays
+                .vector(KEPT, &mut slices, &self.kept.weights, parameters)
+                .await?;
+        }
+        let stride = stride(self.model.embedding_size());
+        let Drift { state, sums, .. } = &train.drift;
+        arrays
+            .vector(DRIFT[0], &mut slices, state, 2 * stride)
+            .await?;
+        arrays.vector(DRIFT[1], &mut slices, sums, 2).await?;
+        if let Some(proxies) = &self.proxies {
+            proxies.save(&mut slices, arrays).await?;
+        }
+        if let Some(boundary) = &train.boundary {
+            boundary.save(&mut slices, arrays).await?;
+        }
+        let next_id = self.memory.save(&mut slices, stride, arrays).await?;
+        let (generator, sampler) = self.setup.sampler.save();
+        arrays.array(SAMPLER, &sampler)?;
+        let seen: Vec<u8> = self.seen.iter().map(|seen| u8::from(*seen)).collect();
+        arrays.array(SEEN, &seen)?;
+        Ok(Saved {
+            step: self.step,
+            generator: format!("{generator:032x}"),
+            next_id,
+            drifted: self.drifted,
+            by_hand: self.by_hand,
+            linear: self.save_linear(arrays)?,
+            kept,
+            centres: self.centres,
+        })
+    }
+
+    /// Goes on from what was saved, in a trainer of the same data and settings that has done nothing yet.
+    ///
+    /// # Errors
+    /// [`Error::Data`] where no run of these settings comes to that; [`Error::Device`].
+    pub(crate) async fn restore(&mut self, saved: &Saved, arrays: &ArrayReader<'_>) -> Result<()> {
+        let Saved {
+            step,
+            next_id,
+            drifted,
+            by_hand,
+            linear,
+            kept,
+            ..
+        } = *saved;
+        if step > self.config.steps {
+            return Err(damaged(format_args!(
+                "it is at step {step} of {}",
+                self.config.steps
+            )));
+        }
+        let generator = u128::from_str_radix(&saved.generator, 16).ok();
+        let sampler: Vec<u32> = arrays.array(SAMPLER)?;
+        generator
+            .and_then(|generator| self.setup.sampler.restore(generator, &sampler))
+            .ok_or_else(|| damaged("its sampler draws from other rows"))?;
+        let engine = self.engine.clone();
+        let parameters = self.model.parameter_count();
+        let train = &mut self.train;
+        for (name, vector) in [
+            (PARAMETERS, self.model.parameters_mut()),
+            (MOMENTS[0], &mut train.moments.first),
+            (MOMENTS[1], &mut train.moments.second),
+            (GRADIENT, &mut train.gradients.parameters),
+        ] {
+            arrays.vector(name, &engine, vector, parameters).await?;
+        }
+        if kept.is_some() {
+            let weights = &mut self.kept.weights;
+            arrays.vector(KEPT, &engine, weights, parameters).await?;
+        }
+        self.kept.state = kept;
+        let stride = stride(self.model.embedding_size());
+        let drift = &mut train.drift;
+        arrays
+            .vector(DRIFT[0], &engine, &mut drift.state, 2 * stride)
+            .await?;
+        arrays.vector(DRIFT[1], &engine, &mut drift.sums, 2).await?;
+        if let Some(proxies) = &mut self.proxies {
+            proxies.restore(&engine, arrays).await?;
+        }
+        if let Some(boundary) = &mut train.boundary {
+            boundary.restore(&engine, arrays).await?;
+        }
+        // A memory begins with the first step that uses it.
+        let used = step > self.config.memory_start_step || self.config.memory_start_step == 0;
+        let capacity = match self.config.memory() {
+            0 => self.setup.sizes.batch,
+            memory if used => memory,
+            _ => self.setup.sizes.batch,
+        };
+        let batch = if step == 0 { 1 } else { self.setup.sizes.batch };
+        let labels = &self.dataset.labels;
+        self.memory
+            .restore(&engine, stride, arrays, next_id, capacity, batch, labels)
+            .await?;
+        let seen: Vec<u8> = arrays.exactly(SEEN, self.seen.len())?;
+        self.seen = seen.iter().map(|seen| *seen != 0).collect();
+        self.restore_linear(linear, arrays).await?;
+        (self.step, self.drifted, self.by_hand) = (step, drifted, by_hand);
+        Ok(())
+    }
+}

@@ -1,0 +1,438 @@
+//! The kernels of a step, recorded in their order: they embed the batch and store it, weigh its rows where a miner says how much each
+//! counts, mine and take the gradient of the loss, and move the weights.
+
+use super::setup::{STEP_DISPATCHES, Sizes, TrainBuffers};
+use super::{Drawn, LEAST_OPERATIONS, Trainer};
+use crate::base::error::Result;
+use crate::base::forecast::Path;
+use crate::base::rng;
+use crate::engine::pace::Slices;
+use crate::engine::{DeviceVec, Engine};
+use crate::kernels::ranks::{Block, Inputs, SEGMENT};
+use crate::kernels::tile::Shape;
+use crate::kernels::triplet_margin::OWNERS;
+use crate::kernels::{drift, normalize, optimizer, stride};
+use crate::mining::mining_pass::MiningPass;
+use crate::mining::row_pass::Turn;
+use crate::model::proxies::Proxies;
+use crate::rules::losses::{MiningRule, Operands, Round};
+
+/// Which step it is, and where its rows and its report stand.
+#[derive(Clone, Copy)]
+struct Place {
+    step: u64,
+    /// The first of its rows in the batches that are there.
+    first: usize,
+    /// The first word of its report.
+    report_first: usize,
+    /// Seeds its draws.
+    key: [u32; 2],
+}
+
+impl Trainer {
+    /// Records the kernels of a step, whose rows and report are the `i`-th of those that are there; `ahead` steps are
+    /// recorded and not read yet. Pairs are counted in the last: its report is the longest.
+    pub(super) async fn record(
+        &mut self,
+        slices: &mut Slices<'_>,
+        i: usize,
+        ahead: usize,
+        drawn: &Drawn,
+        last: bool,
+    ) -> Result<()> {
+        let sizes = &self.setup.sizes;
+        let step = self.step + ahead as u64 + 1;
+        let place = Place {
+            step,
+            first: i * sizes.batch,
+            report_first: i * sizes.report_words(),
+            key: rng::key(self.config.seed, "draws", step),
+        };
+        self.embed_and_store(slices, place, drawn).await?;
+        self.weigh_rows(slices, place, drawn).await?;
+        self.mine(slices, place, drawn, last).await?;
+        self.learn(slices, place, drawn).await
+    }
+
+    /// Embeds the batch and stores it in the memory; brings proxies to unit length.
+    async fn embed_and_store(
+        &mut self,
+        slices: &mut Slices<'_>,
+        place: Place,
+        drawn: &Drawn,
+    ) -> Result<()> {
+        let sizes = &self.setup.sizes;
+        let of_a_block = sizes.blocks(drawn.alone).dispatches as u32;
+        slices.reserve(STEP_DISPATCHES + of_a_block).await?;
+        let (commands, train) = (slices.commands(), &mut self.train);
+        self.model.enqueue(
+            commands,
+            place.step,
+            sizes.batch,
+            self.features.batch(place.first),
+            &mut train.hidden,
+            &train.batch,
+            place.first,
+            drawn.slots,
+            &mut train.embedded,
+            &mut self.memory.bank,
+            &mut train.gradients.status,
+        );
+        if let Some(proxies) = &mut self.proxies {
+            proxies.prepare(commands, &mut train.gradients.status);
+        }
+        Ok(())
+    }
+
+    /// Finds how often the miner finds each row of the batch, where the loss weighs rows by that.
+    async fn weigh_rows(
+        &mut self,
+        slices: &mut Slices<'_>,
+        place: Place,
+        drawn: &Drawn,
+    ) -> Result<()> {
+        let (sizes, train) = (&self.setup.sizes, &mut self.train);
+        let (Some(mined), Some(weights)) = (self.rule.weighs_rows(), train.row_weights.as_mut())
+        else {
+            return Ok(());
+        };
+        let count = sizes.batch;
+        let (most, references) = match self.rule.operands() {
+            Operands::Rows => (sizes.blocks(drawn.alone).rows, drawn.references),
+            Operands::RowsWithProxies | Operands::ProxiesWithRows => (count, count),
+        };
+        let dim = self.model.embedding_size();
+        for anchor in (0..count).step_by(most) {
+            let rows = most.min(count - anchor);
+            let turn = Turn {
+                block: Block {
+                    first_row: anchor,
+                    rows,
+                    batch: place.first + anchor,
+                    first_reference: 0,
+                    references,
+                    stride: stride(dim),
+                },
+                shape: Shape::of(self.engine.info(), rows),
+                inputs: Inputs {
+                    anchors: &train.embedded.unit,
+                    references: &self.memory.bank.rows,
+                    batch: &train.batch,
+                    tags: &self.memory.bank.tags,
+                },
+                anchor,
+                anchors: count,
+                positives: drawn.positives,
+                dim,
+                key: place.key,
+                slots: drawn.slots.capacity,
+                own: drawn.alone,
+                report_first: place.report_first,
+                pairs: None,
+                given: None,
+            };
+            slices.reserve(STEP_DISPATCHES).await?;
+            let (commands, found) = (slices.commands(), &mut weights.found);
+            let report = &mut train.report;
+            train.mining.find(commands, mined, &turn, found, report);
+            let operations = sizes.weighing_operations(references, rows);
+            slices.recorded(operations).await?;
+        }
+        weights.scale(slices.commands(), count);
+        Ok(())
+    }
+
+    /// Mines the batch, in as many rounds as the loss takes, and adds up the gradient of what learns.
+    async fn mine(
+        &mut self,
+        slices: &mut Slices<'_>,
+        place: Place,
+        drawn: &Drawn,
+        last: bool,
+    ) -> Result<()> {
+        let TrainBuffers {
+            embedded,
+            batch,
+            mining,
+            gradient,
+            report,
+            row_weights,
+            boundary,
+            ..
+        } = &mut self.train;
+        let sizes = &self.setup.sizes;
+        let rows = Inputs {
+            anchors: &embedded.unit,
+            references: &self.memory.bank.rows,
+            batch,
+            tags: &self.memory.bank.tags,
+        };
+        let weights = row_weights.as_ref().map(|weights| &weights.weights);
+        let moved = boundary.as_ref().map(|boundary| &boundary.moved);
+        let proxies = self.proxies.as_mut();
+        let mut mining = Mining {
+            engine: &self.engine,
+            sizes,
+            rule: &self.rule,
+            drawn,
+            place,
+            dim: self.model.embedding_size(),
+            pairs: last.then_some(sizes.report_words()),
+            given: weights.or(moved),
+            pass: mining,
+            report,
+            compared: Compared::of(&self.rule, sizes, place, drawn, rows, proxies, gradient),
+        };
+        mining.rounds(slices).await?;
+        mining.share_by_ranks(slices).await
+    }
+
+    /// Takes the gradient back through the head, and moves the weights and all else that learns.
+    async fn learn(&mut self, slices: &mut Slices<'_>, place: Place, drawn: &Drawn) -> Result<()> {
+        slices.reserve(STEP_DISPATCHES).await?;
+        let (commands, train) = (slices.commands(), &mut self.train);
+        let (sizes, optimizer) = (&self.setup.sizes, &self.config.optimizer);
+        let (count, stride) = (sizes.batch, stride(self.model.embedding_size()));
+        let Place {
+            step,
+            first,
+            report_first,
+            ..
+        } = place;
+        if !drawn.alone {
+            drift::measure(commands, count, stride, &train.gradient, &mut train.drift);
+        }
+        let centered = !drawn.alone && self.config.center_gradient;
+        normalize::backward(
+            commands,
+            count,
+            stride,
+            &train.embedded.unit,
+            &train.embedded.norms,
+            &mut train.gradient,
+            // By rows the terms are losses already.
+            match &self.rule {
+                MiningRule::Ranks(rule) => rule.scale(drawn.alone),
+                MiningRule::Rows(_) => 0.0,
+            },
+            // The slopes of pairs are divided already.
+            self.rule.pairs().map(|_| 1.0),
+            centered.then_some(&train.drift.state),
+            report_first,
+            &mut train.report,
+        );
+        self.model.backward(
+            commands,
+            step,
+            count,
+            self.features.batch(first),
+            &train.hidden,
+            &train.gradient,
+            &mut train.gradients,
+        );
+        let parameters = self.model.parameter_count();
+        optimizer::adam(
+            commands,
+            &optimizer.step(step),
+            parameters,
+            &train.gradients.parameters,
+            self.model.parameters_mut(),
+            &mut train.moments,
+            &train.gradients.status,
+            report_first,
+            &mut train.report,
+        );
+        let (status, report) = (&train.gradients.status, &mut train.report);
+        if let Some(proxies) = &mut self.proxies {
+            proxies.learn(commands, optimizer, step, status, report_first, report);
+        }
+        if let Some(boundary) = &mut train.boundary {
+            boundary.learn(commands, optimizer, step, status, report_first, report);
+        }
+        slices.recorded(sizes.head_operations()).await
+    }
+}
+
+/// What a loss compares, and where the gradient of both sides goes.
+struct Compared<'a> {
+    inputs: Inputs<'a>,
+    /// The first anchor in the batches that are there.
+    first: usize,
+    references: usize,
+    /// Of the anchors.
+    gradient: &'a mut DeviceVec<f32>,
+    /// Of the references, where they are others that learn.
+    shared: Option<&'a mut DeviceVec<f32>>,
+}
+
+impl<'a> Compared<'a> {
+    /// Rows with rows, or one of both with proxies.
+    fn of(
+        rule: &MiningRule,
+        sizes: &Sizes,
+        place: Place,
+        drawn: &Drawn,
+        rows: Inputs<'a>,
+        proxies: Option<&'a mut Proxies>,
+        gradient: &'a mut DeviceVec<f32>,
+    ) -> Self {
+        match (rule.operands(), proxies) {
+            (Operands::RowsWithProxies, Some(proxies)) => Self {
+                inputs: Inputs {
+                    references: &proxies.unit,
+                    tags: &proxies.tags,
+                    ..rows
+                },
+                first: place.first,
+                references: sizes.references(true),
+                gradient,
+                shared: Some(&mut proxies.gradient),
+            },
+            (Operands::ProxiesWithRows, Some(proxies)) => Self {
+                inputs: Inputs {
+                    anchors: &proxies.unit,
+                    batch: &proxies.rows,
+                    ..rows
+                },
+                first: 0,
+                references: sizes.batch,
+                gradient: &mut proxies.gradient,
+                shared: Some(gradient),
+            },
+            _ => Self {
+                inputs: rows,
+                first: place.first,
+                references: drawn.references,
+                gradient,
+                shared: None,
+            },
+        }
+    }
+}
+
+/// The mining of a step.
+struct Mining<'a> {
+    engine: &'a Engine,
+    sizes: &'a Sizes,
+    rule: &'a MiningRule,
+    drawn: &'a Drawn,
+    place: Place,
+    dim: usize,
+    /// Where pairs are counted, if they are.
+    pairs: Option<usize>,
+    /// Row weights, or the boundary of the loss.
+    given: Option<&'a DeviceVec<f32>>,
+    pass: &'a mut MiningPass,
+    report: &'a mut DeviceVec<u32>,
+    compared: Compared<'a>,
+}
+
+impl<'a> Mining<'a> {
+    /// A round over these anchors: what it reads.
+    fn turn(&self, anchor: usize, rows: usize) -> Turn<'a> {
+        Turn {
+            block: Block {
+                first_row: anchor,
+                rows,
+                batch: self.compared.first + anchor,
+                first_reference: 0,
+                references: self.compared.references,
+                stride: stride(self.dim),
+            },
+            shape: Shape::of(self.engine.info(), rows),
+            inputs: self.compared.inputs,
+            anchor,
+            anchors: self.sizes.anchors,
+            positives: self.drawn.positives,
+            dim: self.dim,
+            key: self.place.key,
+            slots: self.drawn.slots.capacity,
+            own: self.drawn.alone && self.rule.operands() == Operands::Rows,
+            report_first: self.place.report_first,
+            pairs: self.pairs,
+            given: self.given,
+        }
+    }
+
+    fn operations_of_an_anchor(&self) -> f64 {
+        self.sizes.mining_operations(self.drawn.alone, 1)
+    }
+
+    /// Anchors that go at once, by the pace: a multiple of `whole`, `most` at most.
+    fn at_once(&self, slices: &Slices<'_>, whole: usize, most: usize) -> usize {
+        let operations = self.operations_of_an_anchor();
+        let least = (LEAST_OPERATIONS / operations) as usize;
+        let rows = slices.pace().units(operations, most).max(least);
+        (rows / whole * whole).clamp(whole.min(most), most)
+    }
+
+    /// Every round over all anchors, block by block.
+    async fn rounds(&mut self, slices: &mut Slices<'_>) -> Result<()> {
+        let blocks = self.sizes.blocks(self.drawn.alone);
+        let by_rows_alone = self.rule.path() == Path::Rows && self.drawn.alone;
+        let mut cut = Vec::new();
+        for &round in self.rule.rounds() {
+            let (mut anchor, mut turns) = (0, 0);
+            while anchor < self.sizes.anchors {
+                // A few rows of the block at once: it is as large as its buffers.
+                let left = blocks.rows - anchor % blocks.rows;
+                let left = left.min(self.sizes.anchors - anchor);
+                slices.reserve(blocks.dispatches as u32).await?;
+                // The gradient of references that learn is added up block by block, and later rounds look at the same blocks.
+                let rows = match round {
+                    _ if by_rows_alone => left,
+                    Round::Settle | Round::Slopes => cut[turns],
+                    Round::Mine | Round::Reduce => self.at_once(slices, OWNERS, left),
+                };
+                let turn = self.turn(anchor, rows);
+                let (commands, gradient) = (slices.commands(), &mut *self.compared.gradient);
+                self.pass
+                    .mine(commands, self.rule, round, &turn, gradient, self.report);
+                if by_rows_alone && round.is_last() {
+                    self.share(slices, &turn);
+                }
+                if round == Round::Reduce {
+                    cut.push(rows);
+                }
+                (anchor, turns) = (anchor + rows, turns + 1);
+                let operations = self.operations_of_an_anchor() * rows as f64;
+                slices.recorded(operations).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the gradient of a block's references where they learn.
+    fn share(&mut self, slices: &mut Slices<'_>, turn: &Turn<'_>) {
+        let (commands, pass) = (slices.commands(), &mut *self.pass);
+        match &mut self.compared.shared {
+            Some(shared) => pass.share(commands, self.rule, turn, turn.anchor > 0, shared),
+            // The block is the whole batch, and so are the references.
+            None => {
+                let gradient = &mut *self.compared.gradient;
+                pass.share(commands, self.rule, turn, true, gradient);
+                pass.share_swapped(commands, self.rule, turn, 0, gradient);
+            }
+        }
+    }
+
+    /// The same by ranks, after all anchors: whole segments, whose sums are added one after the other, however many at once.
+    async fn share_by_ranks(&mut self, slices: &mut Slices<'_>) -> Result<()> {
+        if self.rule.path() != Path::Ranks || !self.drawn.alone {
+            return Ok(());
+        }
+        let blocks = self.sizes.blocks(self.drawn.alone);
+        let (count, mut anchor) = (self.sizes.batch, 0);
+        while anchor < count {
+            let rows = self.at_once(slices, SEGMENT, count - anchor);
+            let turn = self.turn(anchor, rows);
+            slices.reserve(blocks.dispatches as u32).await?;
+            let (commands, gradient) = (slices.commands(), &mut *self.compared.gradient);
+            self.pass.share(commands, self.rule, &turn, true, gradient);
+            anchor += rows;
+            let operations = self.operations_of_an_anchor() * rows as f64;
+            slices.recorded(operations).await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,89 @@
+//! The threshold of a head: fitted on the validation side, reported on the test side.
+
+use super::Trainer;
+use crate::base::error::{Error, Result};
+use crate::data::Side;
+use crate::data::by_class::class_counts;
+use crate::engine::pace::Slices;
+use crate::model::unit_rows::UnitRows;
+use crate::search::evaluation::{Classes, choose};
+use crate::search::threshold::{
+    Counted, PairCounter, Threshold, ThresholdConfig, ThresholdSpec, fit_edge, report,
+};
+
+impl Trainer {
+    /// Finds the similarity from which on two embeddings mean the same class: the lowest that lets in no more than a given part of
+    /// the pairs of different classes of the validation side. Reports what it does on the test side, where there is one; of a side
+    /// so many rows ask as at the end of a run ([`crate::TrainConfig::test_queries`]). Changes nothing of the head.
+    ///
+    /// Its buffers are taken from what the run leaves of the budget, and given back.
+    ///
+    /// # Errors
+    /// As [`crate::search::threshold::find_threshold`]; [`Error::Data`] where no row validates.
+    pub async fn find_threshold(&mut self, false_match_rate: Option<f64>) -> Result<Threshold> {
+        let config = ThresholdConfig {
+            false_match_rate,
+            queries: self.config.test_queries,
+            seed: self.config.data_seed(),
+        };
+        config.check()?;
+        let sides = [Side::Validation, Side::Test].map(|side| self.setup.sides.of(side).to_vec());
+        let [fit, test] = &sides;
+        if fit.is_empty() {
+            return Err(Error::Data(
+                "no row validates, and a threshold is fitted on such rows: set validation_fraction above 0".to_owned(),
+            ));
+        }
+        let dim = self.model.embedding_size();
+        let spec = ThresholdSpec::of(&[fit.len(), test.len()], dim, config.queries);
+        let engine = self.engine.clone();
+        let mut counter = PairCounter::new(&engine, &spec).await?;
+        let fitted = self.count_pairs(&mut counter, Side::Validation, fit, &config, None);
+        let fitted = fitted.await?;
+        let (at, rate) = fit_edge(&fitted, Side::Validation.name(), false_match_rate)?;
+        if test.is_empty() {
+            return Ok(report((at, rate), fitted, None, false));
+        }
+        let tested = self.count_pairs(&mut counter, Side::Test, test, &config, Some(at));
+        let tested = tested.await?;
+        let known = class_counts(&self.dataset.labels_of(fit));
+        let new_classes = !self
+            .dataset
+            .labels_of(test)
+            .iter()
+            .any(|class| known.get(*class as usize).is_some_and(|rows| *rows > 0));
+        Ok(report((at, rate), fitted, Some(tested), new_classes))
+    }
+
+    async fn count_pairs(
+        &mut self,
+        counter: &mut PairCounter,
+        side: Side,
+        rows: &[u32],
+        config: &ThresholdConfig,
+        at: Option<usize>,
+    ) -> Result<Counted> {
+        let (engine, mut pace) = (self.engine.clone(), self.evaluation_pace);
+        let mut slices = Slices::new(&engine, &mut pace);
+        let labels = self.dataset.labels_of(rows);
+        let groups = self.setup.groups_of(rows);
+        let classes = Classes {
+            labels: &labels,
+            groups: groups.as_deref(),
+        };
+        let asking = choose(rows.len(), config.queries, config.seed);
+        let mut embedded = UnitRows::Embedded {
+            features: &mut self.features,
+            dataset: &self.dataset,
+            model: Some(&self.model),
+            tile: &mut self.tile,
+            chosen: rows,
+        };
+        let what = format!("counting pairs of {} rows", side.name());
+        let counted = counter
+            .count(&mut slices, &what, classes, &mut embedded, &asking, at)
+            .await?;
+        self.evaluation_pace = pace;
+        Ok(counted)
+    }
+}

@@ -1,0 +1,13 @@
+//! The programs, as a person starts them: `nearfar`, `bench`, and what measures on another machine.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod bench;
+mod cli;
+mod hardware;
+mod hostile;
+mod inputs;
+mod kills;
+mod outputs;
+mod words;

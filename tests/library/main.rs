@@ -1,0 +1,35 @@
+//! The library, by what it does: one program, as each that links it takes seconds and 60 MB.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod checkpoints;
+mod compare;
+mod corpus;
+mod defaults;
+mod docs;
+mod engines;
+mod gradients;
+mod graph;
+mod groups;
+mod knn;
+mod ledger;
+mod linear;
+mod metrics;
+mod miners;
+mod mining;
+mod npz;
+mod pml_losses;
+mod pml_miners;
+mod pml_proxies;
+mod shapes;
+mod shards;
+mod standardize;
+mod tables;
+mod take_home;
+mod threshold;
+mod trace;
+mod training;
+mod triplets;
+mod umap;
+mod waits;

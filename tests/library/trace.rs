@@ -1,0 +1,392 @@
+//! Ten training steps on given weights and batches equal those of torch and pytorch-metric-learning, whose run
+//! `tests/golden/trace.py` recorded.
+
+use std::rc::Rc;
+
+use crate::common::engines;
+use nearfar::{Dataset, Engine, Labelled, LayerWeights, Standardize, TrainConfig, Trainer};
+use serde::Deserialize;
+
+/// Ten steps of f32 in another order of sums; learning rate 1e-2 moves weights by up to 0.1.
+const TOLERANCE: f64 = 1e-4;
+
+#[derive(Clone, Deserialize)]
+struct Trace {
+    name: String,
+    hidden: Vec<usize>,
+    embedding: usize,
+    batch: usize,
+    memory: usize,
+    r#type: Option<String>,
+    miner: Option<String>,
+    #[serde(default)]
+    arguments: serde_json::Map<String, serde_json::Value>,
+    distance: Option<String>,
+    #[serde(default)]
+    swap: bool,
+    #[serde(default)]
+    smooth: bool,
+    #[serde(default = "default_margin")]
+    miner_margin: f64,
+    #[serde(default = "default_margin")]
+    loss_margin: f64,
+    #[serde(default)]
+    weight_decay: f64,
+    features: Vec<f32>,
+    labels: Vec<u32>,
+    start: Vec<Layer>,
+    steps: Vec<Step>,
+    end: Vec<Layer>,
+}
+
+fn default_margin() -> f64 {
+    0.2
+}
+
+#[derive(Clone, Deserialize)]
+struct Layer {
+    index: usize,
+    shape: [usize; 2],
+    weight: Vec<f32>,
+    bias: Vec<f32>,
+}
+
+#[derive(Clone, Deserialize)]
+struct Step {
+    rows: Vec<u32>,
+    loss: f64,
+    mined: Option<u64>,
+}
+
+fn traces() -> Vec<Trace> {
+    serde_json::from_str(include_str!("../golden/trace.json")).expect("the script wrote it")
+}
+
+/// The largest difference of any loss or final weight, or what else is wrong.
+fn difference(engine: Engine, trace: &Trace) -> Result<f64, String> {
+    let dataset = Dataset::new(Labelled {
+        name: trace.name.clone(),
+        values: trace.features.clone(),
+        dim: trace.features.len() / trace.labels.len(),
+        labels: trace.labels.iter().map(u32::to_string).collect(),
+        ..Labelled::default()
+    });
+    let mut config = TrainConfig {
+        test_fraction: 0.0,
+        validation_fraction: 0.0,
+        hidden_layers: trace.hidden.clone(),
+        embedding_size: trace.embedding,
+        batch_size: trace.batch,
+        memory_size: trace.memory,
+        // The script took rows as they come.
+        standardize: Standardize::Off,
+        ..TrainConfig::default()
+    };
+    let mut sets = vec![
+        "optimizer.lr=0.01".to_owned(),
+        format!("optimizer.weight_decay={}", trace.weight_decay),
+        format!("loss.margin={}", trace.loss_margin),
+        format!("loss.swap={}", trace.swap),
+        format!("loss.smooth_loss={}", trace.smooth),
+    ];
+    if let Some(distance) = &trace.distance {
+        sets.push(format!("distance={distance}"));
+    }
+    if let Some(miner) = &trace.miner {
+        sets.push(format!("miner.name={miner}"));
+        let arguments = trace.arguments.iter();
+        sets.extend(arguments.map(|(key, value)| format!("miner.{key}={value}")));
+    }
+    match &trace.r#type {
+        None if trace.miner.is_some() => {}
+        None => sets.push("miner.name=none".to_owned()),
+        Some(kind) => {
+            sets.push(format!("miner.type_of_triplets={kind}"));
+            sets.push(format!("miner.margin={}", trace.miner_margin));
+        }
+    }
+    // Margins that stand at their default follow the distance: it comes first.
+    sets.sort_by_key(|set| !set.starts_with("distance="));
+    for set in sets {
+        config = config.with_set(&set).expect("sets");
+    }
+    pollster::block_on(async {
+        let dataset = Rc::new(dataset.expect("several classes"));
+        let mut trainer = Trainer::new(engine, dataset, config).await.expect("fits");
+        let weights = |layers: &[Layer]| -> Vec<LayerWeights> {
+            let one = |layer: &Layer| LayerWeights {
+                index: layer.index,
+                shape: layer.shape,
+                weight: layer.weight.clone(),
+                bias: layer.bias.clone(),
+            };
+            layers.iter().map(one).collect()
+        };
+        trainer
+            .set_weights(&weights(&trace.start))
+            .await
+            .expect("takes them");
+        let mut worst = 0f64;
+        for (i, step) in trace.steps.iter().enumerate() {
+            let report = trainer.step_on(&step.rows).await.expect("steps");
+            worst = worst.max((report.loss - step.loss).abs());
+            if step.mined.is_some_and(|mined| mined != report.mining.mined) {
+                return Err(format!(
+                    "step {}: {:?}, expected {:?}",
+                    i + 1,
+                    report.mining,
+                    step.mined
+                ));
+            }
+        }
+        let end = trainer.weights().await.expect("reads");
+        for (actual, expected) in end.iter().zip(weights(&trace.end)) {
+            assert_eq!(
+                (actual.index, actual.shape),
+                (expected.index, expected.shape)
+            );
+            let pairs = actual.weight.iter().zip(&expected.weight);
+            for (a, e) in pairs.chain(actual.bias.iter().zip(&expected.bias)) {
+                worst = worst.max(f64::from((a - e).abs()));
+            }
+        }
+        Ok(worst)
+    })
+}
+
+#[test]
+fn ten_steps_equal_torch_and_pml() {
+    for trace in traces() {
+        for engine in engines() {
+            let on = engine.info().engine.clone();
+            let worst = difference(engine, &trace);
+            assert!(
+                worst.as_ref().is_ok_and(|worst| *worst < TOLERANCE),
+                "{} on {on}: {worst:?}",
+                trace.name
+            );
+        }
+    }
+}
+
+/// What a wrong implementation would give must not pass: each fault is planted in the settings or the batches.
+#[test]
+fn planted_faults_are_rejected() {
+    let trace = traces().swap_remove(0);
+    type Fault = (&'static str, fn(&mut Trace));
+    let faults: [Fault; 9] = [
+        ("a margin of the miner that is off by a hundredth", |t| {
+            t.miner_margin = 0.21;
+        }),
+        ("a margin of the loss that is off by a hundredth", |t| {
+            t.loss_margin = 0.21;
+        }),
+        ("all triplets instead of the semihard", |t| {
+            t.r#type = Some("all".to_owned());
+        }),
+        ("a memory of one row more", |t| t.memory += 1),
+        ("no memory", |t| t.memory = 0),
+        ("a batch that came one step late", |t| {
+            t.steps[4].rows = t.steps[3].rows.clone();
+        }),
+        ("a label that is wrong", |t| t.labels[0] = 1),
+        ("a weight that is off", |t| t.start[0].weight[0] += 0.01),
+        ("a little weight decay", |t| t.weight_decay = 0.1),
+    ];
+    for (what, plant) in faults {
+        let mut faulty = trace.clone();
+        plant(&mut faulty);
+        for engine in engines() {
+            let worst = difference(engine, &faulty);
+            assert!(
+                !worst.as_ref().is_ok_and(|worst| *worst < TOLERANCE),
+                "{what}: {worst:?}"
+            );
+        }
+    }
+}
+
+/// Traces of losses of every other kind, as `tests/golden/proxy_trace.py` describes them.
+#[derive(Clone, Deserialize)]
+struct Kinds {
+    features: Vec<f32>,
+    labels: Vec<u32>,
+    traces: Vec<Kind>,
+}
+
+/// One of them; `loss` and `miner` as in settings.
+#[derive(Clone, Deserialize)]
+struct Kind {
+    name: String,
+    loss: serde_json::Value,
+    miner: Option<serde_json::Value>,
+    distance: String,
+    hidden: Vec<usize>,
+    embedding: usize,
+    batch: usize,
+    memory: usize,
+    rate: f64,
+    proxy_rate: Option<f64>,
+    beta_rate: Option<f64>,
+    weighed: bool,
+    start: Vec<Layer>,
+    proxies_start: Option<Vec<f32>>,
+    steps: Vec<Step>,
+    end: Vec<Layer>,
+    proxies_end: Option<Vec<f32>>,
+    beta_end: Option<f64>,
+}
+
+fn kinds() -> Kinds {
+    serde_json::from_str(include_str!("../golden/proxy_trace.json")).expect("the script wrote it")
+}
+
+/// The largest difference of any loss, final weight, final proxy or the final boundary.
+fn difference_of(engine: Engine, all: &Kinds, trace: &Kind) -> f64 {
+    let dataset = Dataset::new(Labelled {
+        name: trace.name.clone(),
+        values: all.features.clone(),
+        dim: all.features.len() / all.labels.len(),
+        labels: all.labels.iter().map(u32::to_string).collect(),
+        ..Labelled::default()
+    });
+    let mut loss = trace.loss.clone();
+    if let Some(rate) = trace.proxy_rate {
+        loss["proxy_lr"] = rate.into();
+    }
+    if let Some(rate) = trace.beta_rate {
+        loss["beta_lr"] = rate.into();
+    }
+    let none = serde_json::json!({ "name": "none" });
+    let config: TrainConfig = serde_json::from_value(serde_json::json!({
+        "standardize": false,
+        "test_fraction": 0.0,
+        "validation_fraction": 0.0,
+        "hidden_layers": trace.hidden,
+        "embedding_size": trace.embedding,
+        "batch_size": trace.batch,
+        "memory_size": trace.memory,
+        "miner": trace.miner.as_ref().unwrap_or(&none),
+        "distance": trace.distance,
+        "miner_weights": trace.weighed,
+        "loss": loss,
+        "optimizer": { "name": "adam", "lr": trace.rate },
+    }))
+    .expect("settings");
+    let weights = |layers: &[Layer]| -> Vec<LayerWeights> {
+        let one = |layer: &Layer| LayerWeights {
+            index: layer.index,
+            shape: layer.shape,
+            weight: layer.weight.clone(),
+            bias: layer.bias.clone(),
+        };
+        layers.iter().map(one).collect()
+    };
+    pollster::block_on(async {
+        let dataset = Rc::new(dataset.expect("several classes"));
+        let mut trainer = Trainer::new(engine, dataset, config).await.expect("fits");
+        let start = weights(&trace.start);
+        trainer.set_weights(&start).await.expect("takes them");
+        if let Some(proxies) = &trace.proxies_start {
+            trainer.set_proxies(proxies).await.expect("takes them");
+        }
+        let mut worst = 0f64;
+        for step in &trace.steps {
+            let report = trainer.step_on(&step.rows).await.expect("steps");
+            worst = worst.max((report.loss - step.loss).abs());
+            if step.mined.is_some_and(|mined| mined != report.mining.mined) {
+                return f64::INFINITY;
+            }
+        }
+        let mut far = |found: &[f32], expected: &[f32]| {
+            assert_eq!(found.len(), expected.len());
+            for (a, e) in found.iter().zip(expected) {
+                worst = worst.max(f64::from((a - e).abs()));
+            }
+        };
+        let end = trainer.weights().await.expect("reads");
+        for (found, expected) in end.iter().zip(weights(&trace.end)) {
+            far(&found.weight, &expected.weight);
+            far(&found.bias, &expected.bias);
+        }
+        let proxies = trainer.proxies().await.expect("reads");
+        far(&proxies, trace.proxies_end.as_deref().unwrap_or(&[]));
+        let boundary = trainer.boundary().await.expect("reads");
+        assert_eq!(boundary.is_some(), trace.beta_end.is_some());
+        let moved = boundary
+            .zip(trace.beta_end)
+            .map(|(found, expected)| found - expected);
+        worst.max(moved.unwrap_or(0.0).abs())
+    })
+}
+
+#[test]
+fn ten_steps_with_losses_of_every_kind_equal_torch_and_pml() {
+    let all = kinds();
+    assert_eq!(all.traces.len(), 15);
+    for trace in &all.traces {
+        for engine in engines() {
+            let on = engine.info().engine.clone();
+            let worst = difference_of(engine, &all, trace);
+            assert!(worst < TOLERANCE, "{} on {on}: {worst}", trace.name);
+        }
+    }
+}
+
+#[test]
+fn planted_faults_in_losses_of_every_kind_are_rejected() {
+    /// What goes wrong, and in which traces it can.
+    type Fault = (&'static str, fn(&mut Kind), fn(&Kind) -> bool);
+    let faults: [Fault; 8] = [
+        (
+            "a weight that is off",
+            |t| t.start[0].weight[0] += 0.01,
+            |_| true,
+        ),
+        (
+            "a batch that came one step late",
+            |t| t.steps[4].rows = t.steps[3].rows.clone(),
+            |_| true,
+        ),
+        ("another learning rate", |t| t.rate *= 1.1, |_| true),
+        (
+            "another learning rate of the proxies",
+            |t| t.proxy_rate = t.proxy_rate.map(|rate| 1.1 * rate),
+            |t| t.proxy_rate.is_some(),
+        ),
+        (
+            "a proxy that is off",
+            |t| {
+                if let Some(proxies) = &mut t.proxies_start {
+                    proxies[0] += 0.01;
+                }
+            },
+            |t| t.proxies_start.is_some(),
+        ),
+        (
+            "weights of rows left out",
+            |t| t.weighed = false,
+            |t| t.weighed,
+        ),
+        (
+            "another learning rate of the boundary",
+            |t| t.beta_rate = t.beta_rate.map(|rate| 1.1 * rate),
+            |t| t.beta_rate.is_some(),
+        ),
+        (
+            "a boundary that is not pulled",
+            |t| t.loss["nu"] = 0.into(),
+            |t| t.loss.get("nu").is_some(),
+        ),
+    ];
+    let all = kinds();
+    for trace in &all.traces {
+        for (what, plant, _) in faults.iter().filter(|(_, _, of)| of(trace)) {
+            let mut faulty = trace.clone();
+            plant(&mut faulty);
+            let engine = engines().into_iter().last().expect("the CPU engine");
+            let worst = difference_of(engine, &all, &faulty);
+            assert!(worst >= TOLERANCE, "{}: {what}: {worst}", trace.name);
+        }
+    }
+}
