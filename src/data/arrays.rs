@@ -1,5 +1,5 @@
-//! Files of named arrays, NPZ, safetensors and HDF5: which of them are features and labels is told from their shapes, or chosen.
-//! Takes a file, gives features and labels; a format lists its arrays and hands out their elements.
+//! Files of named arrays: NPZ, safetensors and HDF5. Shapes tell the arrays of features and labels, unless they are chosen. Takes a
+//! file, gives features and labels; a format lists its arrays and hands out their elements.
 
 #[cfg(feature = "hdf5")]
 use super::hdf5;
@@ -19,14 +19,14 @@ pub(super) struct Arrays<'a> {
     arrays: Vec<Array>,
 }
 
-/// Where the elements are.
+/// Place of the elements.
 #[derive(Debug)]
 pub(super) enum Held<'a> {
-    /// In members of an archive.
+    /// Members of an archive.
     Npz(npz::Archive<'a>),
-    /// In stretches of these bytes.
+    /// Ranges of these bytes.
     Safetensors(&'a [u8]),
-    /// In the datasets of an open file.
+    /// Datasets of an open file.
     #[cfg(feature = "hdf5")]
     Hdf5(hdf5::Tree),
 }
@@ -36,13 +36,13 @@ pub(super) enum Held<'a> {
 pub(super) struct Array {
     /// Its name, as Python gives it.
     pub(super) name: String,
-    /// Where it is held: the number of a member, or the byte with which the elements begin.
+    /// Place in the file: the number of a member or a node, or the byte at which the elements begin.
     pub(super) place: usize,
     pub(super) shape: Vec<u64>,
-    /// What it takes in the file, and unpacked.
+    /// Bytes in the file, and bytes unpacked.
     pub(super) packed: u64,
     pub(super) bytes: u64,
-    /// What the elements are, or why they are not read.
+    /// Type of the elements, or the reason why they are not read.
     pub(super) header: Result<Header, String>,
 }
 
@@ -71,7 +71,7 @@ impl<'a> Arrays<'a> {
     /// Lists the arrays of an open HDF5 file.
     ///
     /// # Errors
-    /// [`Error::Data`] where the file is damaged, and where there is none.
+    /// [`Error::Data`] if the file is damaged, or holds none.
     #[cfg(feature = "hdf5")]
     pub(super) fn of(file: &'a hdf5::Hdf5File) -> Result<Self> {
         let (tree, arrays) = file.list()?;
@@ -97,7 +97,7 @@ impl<'a> Arrays<'a> {
         &self.arrays
     }
 
-    /// Whether the file is AnnData, whose arrays have their places.
+    /// Tells if the file is AnnData, whose arrays have fixed places.
     fn is_cells(&self) -> bool {
         #[cfg(feature = "hdf5")]
         {
@@ -109,7 +109,7 @@ impl<'a> Arrays<'a> {
         }
     }
 
-    /// The arrays that can be labels, as they are chosen.
+    /// Names of the arrays that can be labels, as a choice takes them.
     pub(super) fn label_choices(&self) -> Vec<String> {
         let labels = self.arrays.iter().filter(|array| {
             let is_label = array.header.as_ref().is_ok_and(Header::is_label);
@@ -118,13 +118,13 @@ impl<'a> Arrays<'a> {
         labels.map(|array| self.label_name(&array.name)).collect()
     }
 
-    /// The name of the labels as it is chosen: of AnnData that of the column.
+    /// The name by which labels are chosen: for AnnData that of the column in obs.
     fn label_name(&self, name: &str) -> String {
         let column = name.strip_prefix("obs/").filter(|_| self.is_cells());
         column.unwrap_or(name).to_owned()
     }
 
-    /// The matrix that is the features: the one that was chosen or the only one there is, of `rows` where that is known.
+    /// The matrix of features: the chosen one or the only one, with `rows` rows if that is known.
     fn features(&self, chosen: Option<&str>, rows: Option<u64>) -> Result<usize> {
         if let Some(name) = chosen {
             return self.find(name);
@@ -173,7 +173,7 @@ impl<'a> Arrays<'a> {
         )
     }
 
-    /// The column of AnnData that is the label: the one that is named like one, or the only one of text.
+    /// The label column of AnnData: the one that is named like a label, or the only one of text.
     #[cfg(feature = "hdf5")]
     fn column(&self, found: &[usize]) -> Result<usize> {
         let header = |at: &usize| self.arrays[*at].header.as_ref();
@@ -200,7 +200,7 @@ impl<'a> Arrays<'a> {
         all.filter(|at| fits(&self.arrays[*at])).collect()
     }
 
-    /// Those of several that are `better`, if any is.
+    /// The `better` ones of several arrays; all of them if none is.
     fn prefer(&self, found: Vec<usize>, better: impl Fn(&Array) -> bool) -> Vec<usize> {
         let best: Vec<usize> = found
             .iter()
@@ -249,7 +249,7 @@ impl<'a> Arrays<'a> {
         })
     }
 
-    /// Arrays with their shapes.
+    /// Lists arrays with their shapes, for a message.
     fn list(&self, arrays: &[usize]) -> String {
         let mut list: Vec<String> = arrays
             .iter()
@@ -263,7 +263,7 @@ impl<'a> Arrays<'a> {
         list.join(", ")
     }
 
-    /// A matrix of numbers; `say` hears how much is done where it is read part by part.
+    /// Reads a matrix of numbers; `say` hears of the progress if it is read part by part.
     fn read_matrix(&mut self, at: usize, say: &dyn Fn(Working)) -> Result<Matrix> {
         #[cfg(feature = "hdf5")]
         if let Held::Hdf5(tree) = &self.held {
@@ -276,7 +276,7 @@ impl<'a> Arrays<'a> {
         self.read(at, |header, name, items| header.read_matrix(name, items))
     }
 
-    /// The labels of an array; empty ones where `missing` lets rows without one be left out.
+    /// Reads the labels of an array; some may be empty if `missing` leaves rows without a label out.
     fn read_labels(&mut self, at: usize, missing: Option<Missing>) -> Result<Texts> {
         #[cfg(feature = "hdf5")]
         if let Held::Hdf5(tree) = &self.held {
@@ -298,7 +298,7 @@ impl<'a> Arrays<'a> {
         header.label_count(&full)
     }
 
-    /// What the elements of an array are, and its name as the command line takes it.
+    /// Type of an array's elements, and the array's name as the command line takes it.
     fn header(&self, at: usize) -> Result<(&Header, String)> {
         let array = &self.arrays[at];
         let header = array.header.as_ref();
@@ -306,7 +306,7 @@ impl<'a> Arrays<'a> {
         Ok((header, self.full_name(&array.name)))
     }
 
-    /// Reads the elements of an array, which `read` is given.
+    /// Passes the elements of an array to `read`.
     fn read<T>(
         &mut self,
         at: usize,
@@ -340,7 +340,7 @@ impl<'a> Arrays<'a> {
 }
 
 impl Array {
-    /// Whether it is a column of what may be labels rather than a matrix: integers or text, `(rows, 1)`.
+    /// Tells if it is a column of possible labels rather than a matrix: integers or text, `(rows, 1)`.
     fn is_column(&self) -> bool {
         matches!(self.shape[..], [_, 1]) && self.header.as_ref().is_ok_and(Header::is_label)
     }
@@ -398,7 +398,8 @@ pub(super) fn read_labelled(
     })
 }
 
-/// Reads features alone, with what says which row is which where that is chosen, and says what was taken; `say` hears how much is read.
+/// Reads only features, with the keys of the rows if a key array is chosen, and notes on what was taken; `say` hears how much is
+/// read.
 ///
 /// # Errors
 /// As [`read_labelled`].
@@ -418,7 +419,7 @@ pub(super) fn read_features(
     ))
 }
 
-/// Reads the labels of so many rows alone, and says what was taken; `check` sees how many there are before they are read.
+/// Reads only the labels of `rows` rows, with notes on what was taken; `check` gets their number before they are read.
 ///
 /// # Errors
 /// As [`read_labelled`].
@@ -430,7 +431,7 @@ pub(super) fn read_labels(
 ) -> Result<labelled::Labels> {
     let on = choice.on().map(|on| Ok((on, arrays.find(on)?)));
     let on = on.transpose()?;
-    // Joined labels may be more than the rows.
+    // Labels that are joined by keys may outnumber the rows.
     let rows = on.map_or(rows as u64, |(_, at)| {
         arrays.arrays[at].shape.first().copied().unwrap_or(0)
     });
@@ -446,7 +447,7 @@ pub(super) fn read_labels(
     })
 }
 
-/// What was taken from a file, and what was not.
+/// Notes on the arrays that were taken from a file, and on those left out.
 fn notes(arrays: &Arrays<'_>, taken: &[(&str, usize)]) -> Vec<String> {
     let mut notes: Vec<String> = taken
         .iter()

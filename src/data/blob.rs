@@ -1,7 +1,7 @@
 //! `BlobRows`: the rows of an NPY file that a browser was given. It stays on the disk; a few slices of it are in memory.
 //!
-//! The core holds the `Blob` itself: it runs in the worker that got the file, and a round of requests and answers to have
-//! the worker read for it would end at the same call.
+//! The core holds the `Blob` itself: it runs in the worker that got the file. If the worker read for it, requests and answers would
+//! only lead to the same call.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ const SLICE_BYTES: u64 = 1 << 20;
 /// Bytes between two rows up to which one slice for both costs less than two.
 const GAP_BYTES: u64 = 32 << 10;
 
-/// The slices, as ranges of rows, that bring rows of so many bytes each, given ascending: near ones come together.
+/// Row ranges of the slices to fetch for these ascending rows of `row_bytes` bytes each: near rows share a slice.
 #[cfg_attr(
     not(target_arch = "wasm32"),
     allow(dead_code, reason = "only a browser slices")
@@ -49,7 +49,7 @@ mod browser {
     use crate::data::npy;
     use crate::data::npy_rows::Layout;
 
-    /// Slices that are on their way at once.
+    /// Slices that are read at the same time.
     const AT_ONCE: usize = 64;
 
     /// Rows that were read, and their bytes.
@@ -59,12 +59,12 @@ mod browser {
         bytes: Vec<u8>,
     }
 
-    /// An NPY file of numbers, rows contiguous, read where it is asked for.
+    /// An NPY file of numbers, rows contiguous, read as needed.
     #[derive(Debug)]
     pub struct BlobRows {
         layout: Layout,
         blob: Blob,
-        /// What was read ahead.
+        /// Rows that were read ahead.
         ahead: RefCell<Block>,
     }
 
@@ -99,7 +99,7 @@ mod browser {
             &mut self.layout
         }
 
-        /// Appends these rows to `values`. Rows that go on where the last ones ended are read ahead.
+        /// Appends these rows to `values`. If rows go on at the end of the last ones, more are read ahead.
         pub(in crate::data) async fn read(
             &self,
             rows: &[u32],
@@ -132,7 +132,7 @@ mod browser {
             Ok(())
         }
 
-        /// Reads slices, some of them at once.
+        /// Reads slices, up to `AT_ONCE` at a time.
         async fn fetch(&self, slices: &[Range<u32>]) -> Result<Vec<Block>> {
             let mut blocks = Vec::with_capacity(slices.len());
             for slices in slices.chunks(AT_ONCE) {
@@ -176,7 +176,7 @@ mod browser {
         Ok(blob.slice_with_f64_and_f64(start, end)?.array_buffer())
     }
 
-    /// The browser's words for why something failed.
+    /// The browser's message about a failure.
     fn said(why: &JsValue) -> String {
         let error: &js_sys::Error = why.unchecked_ref();
         String::from(error.message())

@@ -1,4 +1,4 @@
-//! [`BlobNow`]: a browser's file that is read without waiting, as only a worker may.
+//! [`BlobNow`]: a browser's file that is read synchronously, which only a worker may do.
 
 use js_sys::Uint8Array;
 use send_wrapper::SendWrapper;
@@ -7,7 +7,7 @@ use web_sys::{Blob, FileReaderSync};
 
 use crate::base::error::{Error, Result};
 
-/// A browser's file. A worker has one thread: nothing is sent from it, though readers ask for what could be.
+/// A browser's file. Readers require a type that can be sent between threads; a worker has one thread, so it is never sent.
 #[derive(Debug)]
 pub(super) struct BlobNow {
     held: SendWrapper<(Blob, FileReaderSync)>,
@@ -27,12 +27,12 @@ impl BlobNow {
         })
     }
 
-    /// How many bytes it has.
+    /// Bytes of the file.
     pub(super) fn len(&self) -> u64 {
         self.bytes
     }
 
-    /// Fills `part` with the bytes from `offset` on; whether they could be read.
+    /// Fills `part` with the bytes from `offset` on; returns false if they could not be read.
     pub(super) fn fetch(&self, offset: u64, part: &mut [u8]) -> bool {
         let fetch = || -> Result<Uint8Array, JsValue> {
             let (blob, reader) = &*self.held;

@@ -1,5 +1,5 @@
-//! [`ByClass`]: rows grouped by their class, each class ascending. What finds the positives of a query or an anchor
-//! without looking at every row.
+//! [`ByClass`]: rows grouped by their class, each class ascending. Finds the positives of a query or an anchor without a look at
+//! every row.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ pub(crate) struct ByClass {
 }
 
 impl ByClass {
-    /// Groups rows by the numbers of their classes, in one pass; classes without a row may lie between.
+    /// Groups rows by the numbers of their classes, in one pass; some classes may have no row.
     pub(crate) fn new(labels: &[u32]) -> Self {
         let counts = class_counts(labels);
         let mut starts = vec![0];
@@ -29,7 +29,7 @@ impl ByClass {
         Self { starts, members }
     }
 
-    /// The places of a class in `members`; empty for a class that no row has.
+    /// Range of a class in `members`; empty for a class without rows.
     pub(crate) fn of(&self, class: u32) -> Range<usize> {
         match self.starts.get(class as usize..) {
             Some([start, end, ..]) => *start as usize..*end as usize,
@@ -38,7 +38,7 @@ impl ByClass {
     }
 }
 
-/// How many rows each class has, up to the last that has one.
+/// Number of rows of each class, up to the last class that has one.
 pub(crate) fn class_counts(labels: &[u32]) -> Vec<u32> {
     let mut counts = vec![0; labels.iter().max().map_or(0, |most| *most as usize + 1)];
     for label in labels {

@@ -8,10 +8,10 @@ use crate::rules::config::{Split, TrainConfig};
 
 pub(super) const NAME: &str = "sample:cells";
 
-/// The file: natively it is in the program, and a page fetches it.
+/// Name of the file; natively its content is in the program, and a page fetches it.
 pub(super) const FILE: &str = "cells.npz";
 
-/// The file, of these bytes.
+/// The sample's file with this content.
 pub(super) fn file(bytes: Vec<u8>) -> NamedFile {
     NamedFile {
         name: FILE.to_owned(),
@@ -22,7 +22,7 @@ pub(super) fn file(bytes: Vec<u8>) -> NamedFile {
 /// The sample from the rows of its file.
 ///
 /// # Errors
-/// [`crate::Error::Data`] for those of another file.
+/// [`crate::Error::Data`] for rows of another file.
 pub(super) fn of(rows: Labelled) -> Result<Dataset> {
     let cells = Dataset::new(rows)?;
     Ok(Dataset {
@@ -36,7 +36,8 @@ pub(super) fn of(rows: Labelled) -> Result<Dataset> {
     })
 }
 
-/// Each type has the same part of its cells in the test: the smallest has ten.
+/// The settings to start from: a stratified split, so that each cell type has the same fraction in the test; the smallest has ten
+/// cells.
 pub(super) fn config() -> TrainConfig {
     TrainConfig {
         split: Split::Stratified,

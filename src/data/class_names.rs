@@ -1,5 +1,5 @@
-//! One class, one name: what files write in several ways is one label. Takes the labels of a file, whatever its format, and gives them
-//! as they are compared: text in Unicode NFC without blanks at its ends, numbers that are equal in one spelling.
+//! One name for each class, however files write it. Takes the labels of a file, whatever its format, and gives them as they are
+//! compared: text in Unicode NFC without blanks at its ends, numbers that are equal in one spelling.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,10 +12,10 @@ use crate::base::quote::{LISTED, quoted};
 /// Whole numbers below this are exact as f64.
 const EXACT: f64 = (1_u64 << 53) as f64;
 
-/// Gives each label its one name, and says which spellings became one, and which names look alike and stay apart.
+/// Gives each label its one name. Returns notes on spellings that became one, and on names that look alike and stay apart.
 pub(super) fn settle(labels: &mut Texts) -> Vec<String> {
     let mut spellings: BTreeMap<String, Vec<&str>> = BTreeMap::new();
-    // A text that no row has any more is no class.
+    // A text without rows is no class.
     let used: BTreeSet<u32> = labels.codes().iter().copied().collect();
     for code in used {
         let label = &labels.distinct()[code as usize];
@@ -43,7 +43,7 @@ pub(super) fn settle(labels: &mut Texts) -> Vec<String> {
     notes
 }
 
-/// Says which of the names of classes look alike and stay apart, of one file or of several; nothing where none do.
+/// Note on class names that look alike and stay apart, of one file or of several; none if there are none.
 pub fn look_alike<'a>(names: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let mut alike: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
     let words = names
@@ -70,7 +70,7 @@ pub fn look_alike<'a>(names: impl IntoIterator<Item = &'a str>) -> Option<String
     })
 }
 
-/// The first of these, and how many more there are.
+/// The first of these texts, and the number of the others.
 fn few(all: &[String]) -> String {
     match all.len().saturating_sub(LISTED) {
         0 => all.join(", "),
@@ -78,7 +78,7 @@ fn few(all: &[String]) -> String {
     }
 }
 
-/// A spelling as it is shown: a blank at its end and an accent apart from its letter are to be seen.
+/// A spelling for display, in which blanks at the ends, and accents apart from their letters, can be seen.
 fn shown(text: &str) -> String {
     let is_mark = |c: char| ('\u{300}'..'\u{370}').contains(&c);
     match text.contains(is_mark) {
@@ -87,7 +87,7 @@ fn shown(text: &str) -> String {
     }
 }
 
-/// The one name of a label.
+/// The name of a label, the same for all its spellings.
 pub(super) fn name(label: &str) -> Cow<'_, str> {
     let text = label.trim();
     if let Some(number) = number(text) {
@@ -99,8 +99,8 @@ pub(super) fn name(label: &str) -> Cow<'_, str> {
     }
 }
 
-/// The one spelling of a number: 101 of "101.0", "+101" and "1.01e2". Codes are text: "007" stays as it is, and so does what is larger
-/// than f64 tells apart.
+/// The spelling of a number, the same for equal ones: 101 for "101.0", "+101" and "1.01e2". None for other text; codes are text:
+/// "007" stays as it is, and so do numbers larger than f64 tells apart.
 fn number(text: &str) -> Option<String> {
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     let is_code =
@@ -117,7 +117,7 @@ fn number(text: &str) -> Option<String> {
     }
 }
 
-/// What is left of a name without capitals, blanks and the marks at its end.
+/// The name without capitals, blanks, `_`, `-` and the marks at its end.
 fn outline(name: &str) -> String {
     let letters = name
         .chars()

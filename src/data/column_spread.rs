@@ -1,32 +1,32 @@
-//! [`Column`]: what one pass over some rows says of a feature, and which features say nothing: they hold one value, or what
-//! differs in them is lost in 32-bit numbers.
+//! [`Column`]: mean and spread of a feature from one pass over rows; and the features without information, which hold one value or
+//! differ by less than 32-bit numbers can tell.
 
 use crate::base::order;
 
-/// The spread of a column that says nothing is at most so large a part of its own size, or of the spread of the column in the
-/// middle: less than a 32-bit number can tell.
+/// Spread at most of a column without information, relative to its own size, or to the median spread of the columns: smaller ones
+/// are beyond 32-bit numbers.
 const NOTHING: f64 = f32::EPSILON as f64;
-/// The same of columns that are not alike: a unit may make a measurement 10^6 times as small, and another one 10^6 times as
-/// large.
+/// Spread at most, relative to the median spread, if columns are not alike: a unit may make one measurement 10^6 times as small,
+/// and another 10^6 times as large.
 const NOTHING_IN_ANY_UNIT: f64 = 1e-14;
-/// Columns are alike where the widest spreads at most so many times as far as the narrowest.
+/// Ratio of the largest to the smallest spread at most for columns to be alike.
 const ALIKE: f64 = 1e3;
-/// How many columns it takes to say that they are alike.
+/// Columns at least that can be called alike.
 const ENOUGH: usize = 3;
 
-/// What one pass over the rows says of a feature (Welford 1962).
+/// Mean and spread of a feature from one pass over the rows (Welford 1962).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Column {
     rows: f64,
     mean: f64,
-    /// The sum of the squared steps from the mean.
+    /// The sum of the squared differences from the mean.
     squares: f64,
     least: f32,
     most: f32,
 }
 
 impl Column {
-    /// Takes in the value of one more row.
+    /// Adds the value of one more row.
     pub(crate) fn add(&mut self, value: f32) {
         (self.least, self.most) = if self.rows == 0.0 {
             (value, value)
@@ -53,13 +53,13 @@ impl Column {
         }
     }
 
-    /// How far from zero it reaches.
+    /// The largest absolute value.
     pub(crate) fn reach(&self) -> f64 {
         f64::from(self.least.abs().max(self.most.abs()))
     }
 }
 
-/// What a column is called, by the names of all, of which a file may have none.
+/// Name of a column from the names of all, or "feature n" if there are none.
 pub(crate) fn name(names: &[String], column: usize) -> String {
     match names.get(column) {
         Some(name) => name.clone(),
@@ -67,8 +67,8 @@ pub(crate) fn name(names: &[String], column: usize) -> String {
     }
 }
 
-/// Whether each of some columns, `(spread, reach)` each, says nothing: its spread is nothing beside how far it reaches, or beside the
-/// spreads of the others.
+/// Marks the columns without information, from `(spread, reach)` of each: the spread is negligible beside the reach, or beside the
+/// spreads of the other columns.
 pub(crate) fn constant(columns: impl Iterator<Item = (f64, f64)>) -> Vec<bool> {
     let columns: Vec<(f64, f64)> = columns.collect();
     let by_itself = |(spread, reach): &(f64, f64)| *spread <= NOTHING * reach;

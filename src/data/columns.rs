@@ -1,4 +1,4 @@
-//! [`Columns`]: which columns of a table are features, where a person says so.
+//! [`Columns`]: the columns of a table that are features, if they are chosen, and other choices about its columns.
 
 use serde::{Deserialize, Serialize};
 use wildmatch::WildMatch;
@@ -8,36 +8,36 @@ use crate::base::error::{Error, Result};
 use crate::base::quote::{listed, quoted};
 use crate::rules::config::TrainConfig;
 
-/// The columns of a table that are features: those that were chosen, or all that can be but some.
+/// The columns of a table that are features: the chosen ones, or all that can be features except the ignored ones.
 ///
-/// A column is named as it stands in the header, by a pattern (`x_*`, `dim?`), or by the first and the last of a stretch
+/// A column is named as it stands in the header, by a pattern (`x_*`, `dim?`), or by the first and the last of a range
 /// (`width..mass`).
 ///
-/// No field may be left out where it is written: a page's messages have no names of fields.
+/// No field may be skipped in serialization: a page's messages hold no names of fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default)]
 pub struct Columns {
-    /// These columns and no others; every one that can be a feature where none is named.
+    /// These columns and no others; every column that can be a feature if none is named.
     pub features: Vec<String>,
-    /// Not these.
+    /// Columns that are no features.
     pub ignore: Vec<String>,
-    /// Labels that mean that a row has no class; where nothing is chosen, they are found by what they are.
+    /// Labels that mean that a row has no class; if none are chosen, known words and -1 are looked for.
     pub unlabelled: Option<Vec<String>>,
-    /// Columns that settings name, to split by or to draw by: they are kept as text, and are no features.
+    /// Columns that settings name, to split by, for groups, or to draw batches by: they are kept as text, and are no features.
     pub apart: Vec<String>,
-    /// How numbers are written, where it was said.
+    /// Marks in numbers, if they were chosen.
     pub marks: Marks,
-    /// The column by which labels of another file are joined to the rows, where it was named.
+    /// The column by which labels of another file are joined to the rows, if it was named.
     pub on: Option<String>,
 }
 
 impl Columns {
-    /// Whether nothing was chosen.
+    /// Tells if no features are chosen and none ignored.
     pub fn is_empty(&self) -> bool {
         self.features.is_empty() && self.ignore.is_empty()
     }
 
-    /// These with those that settings choose over them, and those that settings name.
+    /// Overrides the features and ignored columns by those that settings choose, and sets the columns that settings name.
     #[must_use]
     pub fn with(self, config: &TrainConfig) -> Self {
         let over = |own: &Vec<String>, chosen| match own.is_empty() {
@@ -54,7 +54,7 @@ impl Columns {
         }
     }
 
-    /// Why nothing can be chosen in data of this name.
+    /// Refusal of a choice of columns in a file whose columns have no names.
     pub fn refusal(&self, name: &str) -> Error {
         let option = if self.features.is_empty() {
             "ignore"
@@ -66,7 +66,7 @@ impl Columns {
         ))
     }
 
-    /// Whether a column of this header cannot be the label: it is to be left out, or settings name it for something else.
+    /// Tells if a column of this header cannot be the label: it is ignored, or settings name it for something else.
     pub(super) fn rules_out(&self, header: &[String], column: usize) -> bool {
         let ignored = self.ignore.iter();
         self.apart.contains(&header[column])
@@ -76,7 +76,8 @@ impl Columns {
                 .any(|other| other == column)
     }
 
-    /// The features of the table `file`, in the order of its columns: of `guessed` where none are chosen.
+    /// The feature columns of the table `file`, in its order: the chosen ones, or `guessed` if none are chosen, without ignored
+    /// ones.
     ///
     /// # Errors
     /// [`Error::Data`] with a name that no column has.

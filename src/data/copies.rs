@@ -1,7 +1,7 @@
-//! Rows that are nearly equal: a picture saved twice, a text with a word changed. Takes the values of all rows, gives pairs of them.
+//! Pairs of rows that are nearly equal: a picture saved twice, a text with a word changed. Takes the values of all rows.
 //!
-//! Of each row some columns are summed, a few times, and the sums are rounded: rows that are nearly equal mostly have the same, and only
-//! rows that have are compared.
+//! Random columns of each row are summed, several times, and the sums are rounded. Nearly equal rows mostly have the same rounded
+//! sums, and only rows with the same ones are compared.
 
 use rand::RngExt as _;
 
@@ -11,23 +11,24 @@ use crate::data::column_spread::Column;
 
 /// Columns at least: among few, rows are as near as this to each other by chance.
 const FEWEST_COLUMNS: usize = 16;
-/// Rows at most: of more nothing is said, as looking would take seconds.
+/// Rows at most: more would take seconds, and are not searched.
 const MOST_ROWS: usize = 1 << 18;
-/// How far apart nearly equal rows are at most, as a part of the distance that two rows have on average, by columns of spread 1.
+/// Distance of nearly equal rows at most, relative to the mean distance of two rows, in columns scaled to spread 1.
 const NEAR: f64 = 0.05;
-/// Sums of columns that are rounded together, columns of each, and how often that is done anew.
+/// Sums of columns in one hash, columns of each sum, and number of hashes tried.
 const SUMS: usize = 12;
 const COLUMNS: usize = 16;
 const TIMES: usize = 8;
-/// Rows that are compared with each of those that share its sums: of many only the next ones.
+/// Rows that a row is compared with among those with the same sums: the next ones only.
 const COMPARED: usize = 64;
-/// Pairs that are kept.
+/// Pairs that are kept at most.
 const MOST_PAIRS: usize = 1 << 20;
 
 /// Pairs of rows that are nearly equal, the later one first; both counted from 0, ascending. `columns` are those of `values`,
 /// `[rows, columns]`.
 ///
-/// Nearly every pair is found whose values differ by a hundredth of their columns' spreads, and none that is farther apart than [`NEAR`].
+/// Finds nearly every pair whose values differ by a hundredth of their columns' spreads, and no pair that is farther apart than
+/// [`NEAR`].
 pub(crate) fn nearly_equal_rows(
     values: &[f32],
     columns: &[Column],
@@ -60,7 +61,7 @@ pub(crate) fn nearly_equal_rows(
     let mut pairs = Vec::new();
     let mut hashes: Vec<(u64, u32)> = Vec::with_capacity(rows);
     for _ in 0..TIMES {
-        // Each sum is of spread 1, and is rounded to whole numbers from a place of its own.
+        // Each sum has spread 1, and is rounded to whole numbers after a random shift.
         let sums: [(f32, [(usize, f32); COLUMNS]); SUMS] = std::array::from_fn(|_| {
             let summed = std::array::from_fn(|_| {
                 let (at, scale) = told[rng::below(&mut rng, told.len())];
@@ -153,7 +154,7 @@ mod tests {
         nearly_equal_rows(values, &all, &constant)
     }
 
-    /// The same by comparing every row with every other, in 64 bits.
+    /// Nearly equal rows found by a comparison of every row with every other, in 64 bits.
     fn by_all_pairs(values: &[f32], dim: usize) -> Vec<[u32; 2]> {
         let rows: Vec<&[f32]> = values.chunks_exact(dim).collect();
         let mean =

@@ -1,4 +1,4 @@
-//! CSV and TSV: text, part by part, into the rows of a [`Table`]. A file is read once, and may be larger than the memory.
+//! CSV and TSV: reads text, part by part, into the rows of a [`Table`]. A file is read once, and may be larger than the memory.
 
 mod scan;
 
@@ -12,22 +12,22 @@ use crate::base::quote::quoted;
 use scan::{Header, Layout, Scan};
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
-/// What R calls the column that has no name.
+/// Name of the column that R writes without a name.
 const ROW_NAMES: &str = "row.names";
-/// Rows by whose length the number of all rows is guessed.
+/// Rows by whose length the number of all rows is estimated.
 const MEASURED_ROWS: usize = 256;
 
 /// Takes the bytes of a CSV, and gives its table.
 #[derive(Debug)]
 pub(super) struct CsvReader {
     name: String,
-    /// The column of the label, and that of vectors, where they were chosen.
+    /// The column of the label, and that of vectors, if they were chosen.
     label: Option<String>,
     vector: Option<String>,
     columns: Columns,
     /// Bytes of the file.
     total: u64,
-    /// The first bytes, until they tell the layout.
+    /// The first bytes, held until they tell the layout.
     start: Vec<u8>,
     parser: Option<Parser>,
 }
@@ -64,7 +64,7 @@ impl CsvReader {
         }
     }
 
-    /// Parses what came so far.
+    /// Tells the layout from the bytes so far, and parses them.
     fn begin(&mut self) -> Result<()> {
         let name = &self.name;
         if let Some(error) = foreign::refusal(name, &self.start) {
@@ -94,7 +94,7 @@ impl CsvReader {
     }
 }
 
-/// A table that has begun: its vector, by its cell and how many numbers it has, and what is said of it.
+/// Start of a table: its builder, its vector as (cell, length), and a note on that.
 struct Begun {
     builder: Builder,
     vector: Option<(usize, usize)>,
@@ -105,28 +105,28 @@ struct Begun {
 #[derive(Debug)]
 struct Parser {
     name: String,
-    /// The column of the label, and that of vectors, where they were chosen.
+    /// The column of the label, and that of vectors, if they were chosen.
     label: Option<String>,
     wanted: Option<String>,
     columns: Columns,
     total: u64,
     scan: Scan,
     header: Header,
-    /// What is unusual about the first lines.
+    /// Notes on unusual things in the first lines.
     notes: Vec<String>,
     delimiter: u8,
     reader: Box<Reader>,
-    /// The cells of the record under way, one after the other, and where each ends.
+    /// The cells of the record under way, one after the other, and the end of each.
     cells: Vec<u8>,
     ends: Vec<usize>,
-    /// How much of both is there.
+    /// Lengths of both that are in use.
     cells_len: usize,
     ends_len: usize,
     /// Bytes of all records so far.
     bytes: u64,
     /// The first line, until the second tells which columns hold vectors.
     first: Vec<String>,
-    /// The cell of a row that is written as a list of numbers, and how many.
+    /// The cell of a row that holds a list of numbers, and the list's length.
     vector: Option<(usize, usize)>,
     builder: Option<Builder>,
 }
@@ -157,12 +157,12 @@ impl Parser {
     }
 
     fn push(&mut self, bytes: &[u8]) -> Result<()> {
-        // Whatever is wrong with quotes is found before a cell is taken.
+        // Errors in quotes are found before a cell is taken.
         self.scan.push(bytes)?;
         self.parse(bytes)
     }
 
-    /// Takes the records that these bytes complete; those of the end are empty.
+    /// Takes the records that these bytes complete; empty `bytes` end the last record.
     fn parse(&mut self, mut bytes: &[u8]) -> Result<()> {
         loop {
             let (cells, ends) = (
@@ -195,7 +195,7 @@ impl Parser {
     fn take(&mut self) -> Result<()> {
         let (row, ends) = (self.rows(), &self.ends[..self.ends_len]);
         let (name, delimiter) = (&self.name, self.delimiter);
-        // Each cell is to be text by itself.
+        // Each cell has to be UTF-8 by itself.
         let is_apart = |text: &&str| ends.iter().all(|end| text.is_char_boundary(*end));
         let text = std::str::from_utf8(&self.cells[..self.cells_len]).ok();
         let Some(text) = text.filter(is_apart) else {
@@ -239,7 +239,7 @@ impl Parser {
         }
         if row <= MEASURED_ROWS {
             self.bytes += (self.cells_len + ends.len()) as u64;
-            // A cell and what parts it from the next are two bytes at least.
+            // A cell and its delimiter are two bytes at least.
             let most = self.total / (2 * ends.len() as u64);
             let likely = self.total.saturating_mul(row as u64) / self.bytes.max(1);
             builder.expect(likely.min(most));
@@ -264,7 +264,7 @@ impl Parser {
         })
     }
 
-    /// The table of the first line, where the first row has these cells: those of one column may be lists of numbers.
+    /// Begins the table after the first line, given the cells of the first row: those of one column may be lists of numbers.
     fn begun(&self, cells: &[&str]) -> Result<Begun> {
         let dims = cells.iter().enumerate().map(|(at, cell)| {
             let is_out = at < self.first.len() && self.columns.rules_out(&self.first, at);
@@ -303,7 +303,7 @@ impl Parser {
             })
             .with(&self.columns);
         if vector.is_some() {
-            // As beside a list of JSON Lines: numbers beside it are no features.
+            // Numbers beside a vector are no features, as in JSON Lines.
             builder.are_text(&text);
             builder.has_vector();
         }
@@ -314,7 +314,7 @@ impl Parser {
         })
     }
 
-    /// The table; none of a file without a line.
+    /// Finishes the table; none for a file without a line.
     fn finish(mut self) -> Result<Option<Table>> {
         self.parse(&[])?;
         if self.builder.is_none() && !self.first.is_empty() {

@@ -6,10 +6,10 @@ use crate::base::error::{Error, Result};
 use crate::rules::config::TrainConfig;
 
 const PIXELS: usize = 64;
-/// The header that NumPy wrote before the rows: 64 pixels and the digit, a byte each.
+/// Bytes of NumPy's header before the rows; a row is 64 pixels and the digit, a byte each.
 const HEADER_BYTES: usize = 128;
 
-/// The file: natively it is in the program, and a page fetches it.
+/// Name of the file; natively its content is in the program, and a page fetches it.
 pub(super) const FILE: &str = "digits.npy";
 const ROWS: usize = 1797;
 
@@ -20,7 +20,7 @@ pub(super) fn config() -> TrainConfig {
     TrainConfig {
         test_fraction: 0.5,
         validation_fraction: 0.1,
-        // Fewer rows than train: none is in it twice.
+        // Fewer than the training rows, so that no row is in the memory twice.
         memory_size: 512,
         ..TrainConfig::default()
     }

@@ -1,29 +1,29 @@
-//! [`Dataset::fingerprint`]: whether data is that of an earlier run.
+//! [`Dataset::fingerprint`]: recognizes the data of an earlier run.
 
 use xxhash_rust::xxh3::Xxh3;
 
 use super::Dataset;
 use crate::base::error::Result;
 
-/// Bytes of features up to which every row is looked at.
+/// Bytes of features up to which every row is hashed.
 const WHOLE_BYTES: u64 = 256 << 20;
-/// Above that, how many runs of rows, and rows of each.
+/// Runs of rows that are hashed above that, and rows of each.
 const RUNS: usize = 256;
 const RUN_ROWS: usize = 64;
 /// Rows that are read at once.
 const CHUNK_ROWS: usize = 1024;
 
 impl Dataset {
-    /// A number that tells this data from any other: 32 hexadecimal digits, the same for the same rows wherever they are read
-    /// from, and whatever the file is called.
+    /// A number that identifies this data: 32 hexadecimal digits, the same for the same rows from whatever source they are read,
+    /// and whatever the file is called.
     ///
-    /// It is XXH3 of the numbers of rows and features, all classes and labels, the text columns, the names of the features and
-    /// their values. Of features of more than 256 MiB it sees 256 runs of 64 rows, spread evenly from the first row to the last: a
-    /// file of which only other rows were changed passes for the same. It is no proof against somebody who looks for a second
-    /// data set of the same number.
+    /// XXH3 of the numbers of rows and features, all classes and labels, the text columns, the names of the features and their
+    /// values. Of features of more than 256 MiB it covers 256 runs of 64 rows, spread evenly from the first row to the last: a file
+    /// in which only other rows were changed gets the same number. It is no protection against a data set made on purpose to have
+    /// the same number.
     ///
     /// # Errors
-    /// What reading the rows says.
+    /// An error if the rows cannot be read.
     pub async fn fingerprint(&self) -> Result<String> {
         let mut hash = Xxh3::new();
         let (rows, dim) = (self.rows(), self.features.dim());
@@ -54,7 +54,7 @@ fn count(hash: &mut Xxh3, number: usize) {
     hash.update(&(number as u64).to_le_bytes());
 }
 
-/// Texts, each with its length before it: no two lists look alike.
+/// Hashes texts, each with its length before it, so that different lists give different bytes.
 fn texts<T: AsRef<str>>(
     hash: &mut Xxh3,
     texts: impl IntoIterator<Item = T, IntoIter: ExactSizeIterator>,
@@ -68,7 +68,7 @@ fn texts<T: AsRef<str>>(
     }
 }
 
-/// The rows that are looked at: where each run begins, and how many rows it has.
+/// The runs of rows that are hashed: first row and number of rows of each.
 fn runs(rows: usize, dim: usize) -> Vec<(usize, usize)> {
     if 4 * rows as u64 * dim as u64 <= WHOLE_BYTES || rows <= RUNS * RUN_ROWS {
         let firsts = (0..rows).step_by(CHUNK_ROWS);

@@ -5,7 +5,7 @@ use super::Format;
 use super::labelled::extension;
 use crate::base::error::Error;
 
-/// What gzip's files begin with.
+/// Bytes that gzip's files begin with.
 pub(super) const GZIP: &[u8] = b"\x1f\x8b";
 
 /// Bytes that decide whether a text has two bytes for each character.
@@ -18,11 +18,11 @@ pub(super) const START_BYTES: u64 = 4096;
 /// A format that is not read here.
 struct Foreign {
     endings: &'static [&'static str],
-    /// What its files begin with.
+    /// Bytes that its files begin with.
     magic: &'static [&'static [u8]],
-    /// What it is, to follow the file's name.
+    /// Description, to follow the file's name.
     what: &'static str,
-    /// What to do: `FILE` stands for the name and `STEM` for the name without its ending.
+    /// Advice: `FILE` stands for the name and `STEM` for the name without its ending.
     how: &'static str,
 }
 
@@ -158,7 +158,7 @@ const FORMATS: [Foreign; 19] = [
     },
 ];
 
-/// Texts that tables are mistaken for or saved as: how they are told, and what is said.
+/// Content found in files that are named as tables: description and advice.
 const NPY: (&str, &str) = ("an NPY file", "name it STEM.npy");
 const PAGE: (&str, &str) = (
     "a web page, not a table",
@@ -180,10 +180,10 @@ const UTF_32: (&str, &str) = (
      engine=\"python\").to_csv(\"STEM_utf8.csv\", index=False)`",
 );
 
-/// The refusal of a file of another program, of which `start` are the first bytes; none where it may be read.
+/// Refusal of a file of another program, of which `start` are the first bytes; none if it may be read.
 pub(super) fn refusal(name: &str, start: &[u8]) -> Option<Error> {
     let (ending, read) = (extension(name), Format::of(name));
-    // What bears the mark of a file is no stream, whatever it is called.
+    // A file with the mark of an Arrow file is no stream, whatever it is called.
     let ending = match ending.as_str() {
         "arrow" if start.starts_with(b"ARROW1") => "feather",
         ending => ending,
@@ -193,7 +193,7 @@ pub(super) fn refusal(name: &str, start: &[u8]) -> Option<Error> {
         .find(|format| format.endings.contains(&ending));
     let by_magic = || {
         let begins = |format: &&Foreign| format.magic.iter().any(|magic| start.starts_with(magic));
-        // An archive of arrays that is damaged has its own words.
+        // A damaged archive of arrays gets its own message elsewhere.
         FORMATS
             .iter()
             .find(begins)
@@ -233,7 +233,7 @@ pub(super) fn refusal(name: &str, start: &[u8]) -> Option<Error> {
     Some(said(name, found))
 }
 
-/// The sentence: what the file is, and what to do with its name in it.
+/// The refusal: description of the file, and advice with the file's name in it.
 fn said(name: &str, (what, how): (&str, &str)) -> Error {
     let (file, stem) = (in_python(name), in_python(stem(name)));
     let parts: Vec<String> = how
@@ -243,7 +243,7 @@ fn said(name: &str, (what, how): (&str, &str)) -> Error {
     Error::Data(format!("{name}: {what}: {}", parts.join(&stem)))
 }
 
-/// The lines of pandas that save a table once more, read with these arguments and changed by this call.
+/// Pandas code that reads a table with `arguments`, applies `change` and saves it again.
 pub(super) fn saved_again(name: &str, arguments: &str, change: &str) -> String {
     let (file, stem) = (in_python(name), in_python(stem(name)));
     format!(
@@ -251,7 +251,7 @@ pub(super) fn saved_again(name: &str, arguments: &str, change: &str) -> String {
     )
 }
 
-/// The line of pandas that saves a Parquet file once more, as most are.
+/// Pandas code that saves a Parquet file again, with Snappy as most are.
 #[cfg(feature = "parquet")]
 pub(super) fn as_snappy(name: &str) -> String {
     let (file, stem) = (in_python(name), in_python(stem(name)));
@@ -266,7 +266,7 @@ fn stem(name: &str) -> &str {
     name.rsplit_once('.').map_or(name, |(stem, _)| stem)
 }
 
-/// A name as it stands between the quotes of Python.
+/// A name escaped for a Python string in double quotes.
 pub(super) fn in_python(name: &str) -> String {
     name.replace('\\', "\\\\").replace('"', "\\\"")
 }

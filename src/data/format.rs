@@ -1,4 +1,4 @@
-//! [`Format`]: what a file holds and how, told by the ending of its name; one that ends in `.gz` is unpacked first.
+//! [`Format`] of a file, told by the ending of its name; one that ends in `.gz` is unpacked first.
 
 use std::io::{BufRead as _, BufReader, Cursor, Read, Seek, SeekFrom};
 
@@ -7,7 +7,7 @@ use super::{NamedFile, foreign};
 use crate::base::error::{Error, Result};
 use crate::base::ledger::Bytes;
 
-/// How a file holds features or labels.
+/// File format of features or labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// Lines of cells: CSV or TSV.
@@ -26,7 +26,7 @@ pub enum Format {
     Parquet,
 }
 
-/// The endings of each.
+/// File name endings, each with its format.
 const ENDINGS: [(&str, Format); 13] = [
     ("csv", Format::Table),
     ("tsv", Format::Table),
@@ -44,7 +44,7 @@ const ENDINGS: [(&str, Format); 13] = [
 ];
 
 impl Format {
-    /// The format of a file of this name; `None` where it is not read.
+    /// The format of a file of this name; `None` if it is not read.
     pub fn of(name: &str) -> Option<Self> {
         let name = name.to_ascii_lowercase();
         let ending = name.strip_suffix(GZ).unwrap_or(&name).rsplit_once('.')?.1;
@@ -52,17 +52,17 @@ impl Format {
         found.map(|(_, format)| *format)
     }
 
-    /// Whether a file of it is a table, with columns to choose the label from.
+    /// Tells if a file of it is a table, with columns to choose the label from.
     pub fn is_table(self) -> bool {
         matches!(self, Self::Table | Self::JsonLines | Self::Parquet)
     }
 
-    /// Whether a file of it has several arrays, which names choose from.
+    /// Tells if a file of it has several arrays, to choose from by name.
     pub fn has_arrays(self) -> bool {
         matches!(self, Self::Npz | Self::Safetensors | Self::Hdf5)
     }
 
-    /// Whether files of this format are tables that can have columns of lists.
+    /// Tells if files of this format are tables that can have columns of lists.
     pub fn has_lists(self) -> bool {
         matches!(self, Self::Table | Self::JsonLines | Self::Parquet)
     }
@@ -74,16 +74,16 @@ impl Format {
 }
 
 const GZ: &str = ".gz";
-/// What a file may inflate to whatever its own size is.
+/// Bytes that a file may inflate to for any size of its own.
 pub(super) const MAX_FREE_BYTES: u64 = 256 << 20;
-/// What a packed byte may inflate to beyond that: deflate makes 1,032 of a zero, and rarely 100 of what was measured.
+/// Bytes that a packed byte may inflate to if that is more: deflate reaches 1,032 with zeros, and rarely 100 with measured data.
 pub(super) const MAX_RATIO: u64 = 256;
-/// What is inflated at once.
+/// Bytes that are inflated at once.
 const PART_BYTES: u64 = 1 << 20;
-/// What a packed byte may claim to inflate to before it has: room is made for that at once.
+/// Bytes that a packed byte may claim to inflate to: room for those is made at once, before they are inflated.
 const LIKELY_RATIO: u64 = 16;
 
-/// Inflates so many bytes that gzip packed, and gives the content to `take` part by part.
+/// Inflates `bytes` bytes of gzip data, and passes the content to `take` part by part.
 ///
 /// # Errors
 /// [`Error::Data`] when they are damaged or inflate to more than measured data does; what `take` says.
@@ -122,7 +122,7 @@ pub(super) fn inflate(
     }
 }
 
-/// The length of what a packed file of so many bytes inflates to, as its last four say; none where that is not likely.
+/// Inflated length of a packed file of `bytes` bytes, as its last four bytes claim; none if the claim is unlikely.
 ///
 /// # Errors
 /// [`Error::Data`] when they cannot be read.
@@ -143,19 +143,19 @@ pub(super) fn claimed_bytes(
 }
 
 impl NamedFile {
-    /// Whether a file of this name is packed.
+    /// Tells if a file of this name is packed.
     pub(super) fn is_packed(name: &str) -> bool {
         name.to_ascii_lowercase().ends_with(GZ)
     }
 
-    /// Inflates so many bytes that gzip packed.
+    /// Inflates `bytes` bytes of gzip data.
     ///
     /// # Errors
     /// As [`NamedFile::unpacked`].
     pub(super) fn inflated(name: String, mut packed: impl Read + Seek, bytes: u64) -> Result<Self> {
         let room = match claimed_bytes(&name, &mut packed, bytes)? {
             Some(claimed) => claimed,
-            // Counted first: content that grows is copied, and there twice meanwhile.
+            // Counted first: a vector that grows is copied, and then its content is in memory twice.
             None => {
                 let mut count = 0;
                 inflate(&name, &mut packed, bytes, |part| {
@@ -183,7 +183,7 @@ impl NamedFile {
         Ok(Self { name, bytes })
     }
 
-    /// The file itself; where its name ends in `.gz`, its content inflated.
+    /// The file itself; if its name ends in `.gz`, its content inflated.
     ///
     /// # Errors
     /// [`Error::Data`] when that is damaged, would inflate to more than measured data does, or to more than the memory here.

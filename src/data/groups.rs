@@ -1,4 +1,4 @@
-//! What rows belong to, such as donors, subjects or cameras: checks that all that score across groups share.
+//! Groups of rows, such as donors, subjects or cameras: checks that are shared by all scoring across groups.
 
 use crate::base::error::{Error, Result};
 use crate::base::quote::quoted;
@@ -17,7 +17,7 @@ pub(crate) fn check(rows: usize, groups: &[String]) -> Result<()> {
     )))
 }
 
-/// The refusal of scores across groups where there is one group.
+/// Refusal of scores across groups if there is only one group.
 pub(crate) fn only_one(group: &str) -> Error {
     Error::Data(format!(
         "all rows are of the group {}: across groups no row has a neighbour",

@@ -1,4 +1,4 @@
-//! Readers that other people wrote, and what they do with a file that is damaged in a way they did not look for: they panic.
+//! Guard for third-party readers, which may panic on a file that is damaged in a way they do not check.
 
 use std::cell::Cell;
 
@@ -8,13 +8,13 @@ thread_local! {
     static IS_GUARDED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether a panic of this thread would be taken for a file that is damaged: a hook need not speak of it.
+/// Tells if a panic of this thread is reported as a damaged file, so that a panic hook can stay silent.
 pub fn is_guarded() -> bool {
     IS_GUARDED.get()
 }
 
-/// Reads, and takes a panic of the reader for what it is: a file that is damaged. In a browser a panic ends the worker that
-/// reads, and no other.
+/// Reads, and turns a panic of the reader into the error that the file is damaged. In a browser a panic ends the worker that reads,
+/// and no other.
 pub(super) fn guarded<T>(name: &str, read: impl FnOnce() -> Result<T>) -> Result<T> {
     let outer = IS_GUARDED.replace(true);
     let read = std::panic::catch_unwind(std::panic::AssertUnwindSafe(read));

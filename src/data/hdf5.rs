@@ -1,8 +1,8 @@
-//! HDF5: datasets in a tree, and AnnData, the tree that scanpy keeps single cells in. Takes an open file, lists its arrays and
+//! HDF5: datasets in a tree, and AnnData, the tree in which scanpy keeps single cells. Takes an open file, lists its arrays and
 //! hands out their elements.
 //!
-//! A file is read where it is asked for, a window of rows at a time. What a dataset claims is checked first: against the
-//! length of the file where its elements stand in it as they are, and against what measured data compresses to where not.
+//! A file is read as needed, a window of rows at a time. The size that a dataset claims is checked first: against the length of the
+//! file if its elements are stored as they are, else against the compression that measured data can reach.
 
 mod anndata;
 mod source;
@@ -38,20 +38,20 @@ const MAX_CHUNK_BYTES: u64 = 16 << 20;
 const MAX_TEXT_BYTES: u64 = 4096;
 /// Texts that are read at once.
 const TEXTS: u64 = 4096;
-/// What a dataset may unpack to whatever the size of its file is, and for each byte of the file beyond that.
+/// Bytes that a dataset may unpack to for any size of its file, and for each byte of the file if that is more.
 const MAX_FREE_BYTES: u64 = 64 << 20;
 const MAX_RATIO: u64 = 1024;
-/// The largest matrix that a sparse one is written out to.
+/// Bytes of the largest dense matrix that a sparse one is expanded to.
 const MAX_DENSE_BYTES: u64 = if cfg!(target_arch = "wasm32") {
     1 << 30
 } else {
     4 << 30
 };
-/// Arrays of a file that are listed, and how deep.
+/// Arrays of a file that are listed at most, and groups within groups.
 const MAX_ARRAYS: usize = 10_000;
 const MAX_DEPTH: usize = 16;
 
-/// An HDF5 file that was opened and is read where it is asked for.
+/// An open HDF5 file, read as needed.
 #[derive(Debug)]
 pub struct Hdf5File {
     name: String,
@@ -94,7 +94,7 @@ impl Hdf5File {
         Ok(Self { name, file })
     }
 
-    /// Its name.
+    /// Name of the file.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -147,43 +147,43 @@ impl Hdf5File {
     }
 }
 
-/// What is kept of a file beside its data: little.
+/// Caches of a file: small ones.
 fn access() -> FileAccessProperties {
     FileAccessProperties::new()
         .with_chunk_cache(ChunkCacheConfig::new())
         .with_metadata_cache(MetadataCacheConfig::new(1 << 20))
 }
 
-/// The arrays of an open file, and where their elements are.
+/// The arrays of an open file, and the place of their elements.
 #[derive(Debug)]
 pub(super) struct Tree {
     file_bytes: u64,
     nodes: Vec<Node>,
-    /// Where it is AnnData: how many cells it holds.
+    /// Number of cells, if the file is AnnData.
     cells: Option<u64>,
 }
 
-/// Where the elements of an array are.
+/// Place of an array's elements.
 #[derive(Debug)]
 enum Node {
-    /// In a dataset.
+    /// One dataset.
     Plain(Dataset),
-    /// In the three datasets of a sparse matrix.
+    /// The three datasets of a sparse matrix.
     Sparse(Box<Sparse>),
-    /// Numbers of categories, and their names.
+    /// Category codes, and the names of the categories.
     Categories { codes: Dataset, names: Dataset },
-    /// Values, of which a mask says which are missing.
+    /// Values, with a mask of the missing ones.
     Masked { values: Dataset, mask: Dataset },
-    /// Nowhere: it is not read.
+    /// None: the array is not read.
     Unread,
 }
 
-/// A sparse matrix: the values that are not zero, row after row or column after column.
+/// A sparse matrix: the values that are not zero, row by row (CSR) or column by column (CSC).
 #[derive(Debug)]
 struct Sparse {
     data: Dataset,
     indices: Dataset,
-    /// Where each row, or column, begins.
+    /// Index of the first value of each row, or column, and of the end.
     starts: Dataset,
     by_rows: bool,
     rows: u64,
@@ -231,7 +231,7 @@ impl Tree {
         Ok(())
     }
 
-    /// The array that a dataset is.
+    /// Adds a dataset as an array.
     fn plain(&mut self, file: &str, name: String, dataset: Dataset) -> Array {
         let shape = dataset.shape().unwrap_or_default();
         let header = self.header(&dataset, &shape);
@@ -258,7 +258,7 @@ impl Tree {
         }
     }
 
-    /// Adds the array that a group is where it holds a sparse matrix; whether it does.
+    /// Adds a group as an array if it holds a sparse matrix; returns if it does.
     fn add_sparse(
         &mut self,
         file: &str,
@@ -282,7 +282,7 @@ impl Tree {
         true
     }
 
-    /// The parts of a sparse matrix, which have to fit each other.
+    /// Opens the parts of a sparse matrix and checks that they fit each other.
     fn sparse(&self, group: &Group, by_rows: bool) -> Result<Sparse, String> {
         let failed = |error: hdf5_pure::Error| damaged(&error);
         let part = |name: &str| -> Result<(Dataset, u64), String> {
@@ -322,7 +322,7 @@ impl Tree {
         })
     }
 
-    /// What the elements of a dataset are, where as many can be in the file.
+    /// Type of a dataset's elements; refused if the file cannot hold as many as the shape claims.
     fn header(&self, dataset: &Dataset, shape: &[u64]) -> Result<Header, String> {
         let failed = |error: hdf5_pure::Error| damaged(&error);
         let unread: Vec<String> = dataset.filters().into_iter().filter_map(unread).collect();
@@ -370,7 +370,7 @@ impl Tree {
         element(&dataset.datatype().map_err(failed)?, shape)
     }
 
-    /// Reads a matrix of numbers; `say` hears how much is done.
+    /// Reads a matrix of numbers; `say` hears of the progress.
     pub(super) fn read_matrix(
         &self,
         full: &str,
@@ -433,7 +433,7 @@ impl Tree {
         })
     }
 
-    /// Reads one text a row; what is missing is empty.
+    /// Reads one text a row; a missing one is empty.
     fn texts(&self, full: &str, array: &Array) -> Result<Vec<String>> {
         match &self.nodes[array.place] {
             Node::Plain(dataset) => self.strings(full, dataset),
@@ -472,7 +472,7 @@ impl Tree {
         }
     }
 
-    /// The elements of a dataset of one dimension as texts.
+    /// Reads the elements of a dataset of one dimension as texts.
     fn strings(&self, full: &str, dataset: &Dataset) -> Result<Vec<String>> {
         let failed = |error: hdf5_pure::Error| Error::Data(format!("{full}: {}", damaged(&error)));
         let shape = dataset.shape().map_err(failed)?;
@@ -513,7 +513,7 @@ impl Tree {
         );
         for first in (0..rows).step_by(step as usize) {
             if varies {
-                // Each element begins with the length of its text, which stands elsewhere: several may share one.
+                // Each element begins with the length of its text, which is stored elsewhere: several may share one.
                 let raw = dataset.read_raw_rows(first, step).map_err(failed)?;
                 for (row, item) in raw.chunks_exact(item as usize).enumerate() {
                     let length = item
@@ -535,7 +535,7 @@ impl Tree {
         Ok(texts)
     }
 
-    /// Takes every element of a dataset as an integer, in turn.
+    /// Passes every element of a dataset to `take`, as an integer.
     fn integers(
         &self,
         full: &str,
@@ -550,7 +550,7 @@ impl Tree {
         header.each_item(full, rows, |item| take(header.integer(item)))
     }
 
-    /// Which rows a mask marks.
+    /// Reads a mask: true for each missing row.
     fn missing(&self, full: &str, mask: &Dataset) -> Result<Vec<bool>> {
         let mut missing = Vec::new();
         self.integers(full, mask, |item| {
@@ -562,7 +562,7 @@ impl Tree {
 }
 
 impl Sparse {
-    /// Writes the matrix out.
+    /// Expands the matrix to a dense one.
     fn read(&self, tree: &Tree, full: &str, say: &dyn Fn(Working)) -> Result<Matrix> {
         let shape = [self.rows, self.columns];
         let count = self.rows.checked_mul(self.columns);
@@ -635,7 +635,7 @@ impl Sparse {
     }
 }
 
-/// The elements of a dataset of numbers, one after the other.
+/// Reads the elements of a dataset of numbers, one after the other.
 struct Numbers<'a> {
     full: &'a str,
     header: Header,
@@ -657,7 +657,7 @@ impl<'a> Numbers<'a> {
         })
     }
 
-    /// The next element, as an integer and as a number; none at the end.
+    /// The next element, as an integer and as f32; none at the end.
     fn next(&mut self) -> Result<Option<(i64, f32)>> {
         if self.rows.is_over() {
             return Ok(None);
@@ -679,7 +679,7 @@ struct Rows<'a> {
     step: u64,
     window: Vec<u8>,
     at: usize,
-    /// What its rows are called, and who hears how many are read.
+    /// Word for its rows, and the listener that hears of the progress.
     heard: Option<(&'static str, &'a dyn Fn(Working))>,
 }
 
@@ -693,7 +693,7 @@ impl<'a> Rows<'a> {
         let row_bytes = row_bytes.saturating_mul(sides).max(1);
         let mut step = (WINDOW_BYTES / row_bytes).max(1);
         if let Some(chunk) = dataset.chunk_shape().map_err(failed)? {
-            // The reader takes it that chunks lie in the dataset.
+            // The reader trusts that chunks lie in the dataset.
             for stored in dataset.chunks().map_err(failed)? {
                 if stored.offset.len() != shape.len()
                     || stored
@@ -708,7 +708,7 @@ impl<'a> Rows<'a> {
                     )));
                 }
             }
-            // A chunk is unpacked once where a window holds whole ones.
+            // A chunk is unpacked only once if windows hold whole chunks.
             let chunk = chunk.first().copied().unwrap_or(1).max(1);
             let most = MAX_CHUNK_BYTES / row_bytes / chunk * chunk;
             if most > 0 {
@@ -727,7 +727,7 @@ impl<'a> Rows<'a> {
         })
     }
 
-    /// The same, with each window told of.
+    /// Tells `say` of each window read.
     fn heard(self, unit: &'static str, say: &'a dyn Fn(Working)) -> Self {
         Self {
             heard: Some((unit, say)),
@@ -766,7 +766,7 @@ impl Read for Rows<'_> {
     }
 }
 
-/// Whether a group holds a sparse matrix, and whether row by row.
+/// Storage order if a group holds a sparse matrix: true for row by row (CSR); none for another group.
 fn sparse_kind(group: &Group) -> Option<bool> {
     let attributes = group.attrs().ok()?;
     let kind = attributes
@@ -779,7 +779,7 @@ fn sparse_kind(group: &Group) -> Option<bool> {
     }
 }
 
-/// The numbers of an attribute.
+/// The numbers of an attribute; none if it holds others than whole ones from 0 on.
 fn numbers(value: &AttrValue) -> Option<Vec<u64>> {
     let of = |values: &[i64]| {
         values
@@ -799,7 +799,7 @@ fn numbers(value: &AttrValue) -> Option<Vec<u64>> {
     }
 }
 
-/// The name of a filter that is not read.
+/// The name of a filter that is not read; none if it is read.
 fn unread(filter: u16) -> Option<String> {
     let name = match filter {
         1 | 2 | 3 | 6 | 32000 => return None,
@@ -817,7 +817,7 @@ fn unread(filter: u16) -> Option<String> {
     Some(name.to_owned())
 }
 
-/// What an element is, or why it is not read.
+/// Type of an element, or the reason why it is not read.
 fn element(datatype: &Datatype, shape: &[u64]) -> Result<Header, String> {
     let big = |order: DatatypeByteOrder| order == DatatypeByteOrder::BigEndian;
     let of =
@@ -886,7 +886,7 @@ fn element(datatype: &Datatype, shape: &[u64]) -> Result<Header, String> {
     }
 }
 
-/// What is said of a file that cannot be read further.
+/// Message about a file that cannot be read further.
 fn damaged(error: &hdf5_pure::Error) -> String {
     let why = cut(&error.to_string());
     if let hdf5_pure::Error::Format(

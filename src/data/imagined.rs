@@ -1,5 +1,5 @@
-//! Rows that are only imagined: how many, of how many features and classes. Memory and time can be planned by them before there is any
-//! data; nothing can be trained on them.
+//! Imagined data: only the numbers of rows, features and classes. Memory and time can be planned by them before there is any data;
+//! nothing can be trained on them.
 
 use super::{Dataset, RowSource};
 use crate::base::error::{Error, Result};
@@ -7,8 +7,8 @@ use crate::base::error::{Error, Result};
 /// Rows, features and classes at most.
 const MOST: [usize; 3] = [10_000_000, 65_536, 1_000_000];
 
-/// The data that a name like `600000x128x1000` imagines: rows, features, classes, as many rows of each class as of any other. Nothing
-/// for another name.
+/// Imagined data of a name like `600000x128x1000`: rows, features, classes; the classes take turns, so that their sizes differ by
+/// one row at most. None for another name.
 ///
 /// # Errors
 /// [`Error::Config`] for numbers out of their range.
@@ -45,7 +45,7 @@ fn of(sizes: [usize; 3]) -> Result<Dataset> {
     })
 }
 
-/// Why there is nothing to read.
+/// Error about reading imagined rows.
 pub(super) fn unreadable() -> Error {
     Error::Data(
         "these rows are only imagined, to plan memory and time with: choose data to train on"

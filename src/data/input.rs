@@ -1,5 +1,5 @@
-//! [`Input`]: a file of rows or of labels before it is read. Takes its content or its path, gives what is in it: a table, arrays,
-//! or the matrix or labels of an NPY. Of a file on the disk no more is held than its format asks for.
+//! [`Input`]: a file of rows or of labels before it is read. Takes its content or its path, gives a table, arrays, or the matrix or
+//! labels of an NPY. Of a file on the disk no more is held than its format needs.
 
 use std::borrow::Cow;
 #[cfg(not(target_arch = "wasm32"))]
@@ -24,15 +24,15 @@ use crate::base::error::Error;
 use crate::base::error::Result;
 use crate::base::working::Working;
 
-/// Bytes of a text that a reader is given at once: it copies the first of them.
+/// Bytes of a text that a reader gets at once: it copies the first of them.
 const PART_BYTES: usize = 1 << 20;
 
 /// A file that is about to be read.
 #[derive(Debug)]
 pub(super) enum Input<'a> {
-    /// With its content, unpacked.
+    /// A file with its content, unpacked.
     Whole(Cow<'a, NamedFile>),
-    /// On the disk, with its length; a packed one is a table.
+    /// An open file on the disk, with its length; a packed one is a table.
     #[cfg(not(target_arch = "wasm32"))]
     Disk {
         name: String,
@@ -78,7 +78,7 @@ impl Input<'_> {
         })
     }
 
-    /// Its name.
+    /// Name of the file.
     pub(super) fn name(&self) -> &str {
         match self {
             Self::Whole(file) => &file.name,
@@ -89,7 +89,7 @@ impl Input<'_> {
         }
     }
 
-    /// Whether it is a file of another program, and what to do about that; of a packed file nothing is looked at.
+    /// Refuses a file of another program, with advice; packed files are not checked.
     ///
     /// # Errors
     /// [`crate::Error::Data`] for such a file, and for one that cannot be read.
@@ -112,8 +112,8 @@ impl Input<'_> {
         refusal.map_or(Ok(()), Err)
     }
 
-    /// Reads a table; of text one part is held at a time. `choice` says which column is the label, and which list the features; `say` hears
-    /// how much of a file on the disk is done.
+    /// Reads a table; of text one part is held at a time. `choice` says which column is the label, and which list the features;
+    /// `say` hears how much of a file on the disk is done.
     ///
     /// # Errors
     /// As [`TableReader::read`].
@@ -176,7 +176,7 @@ impl Input<'_> {
     /// Lists the arrays of a file, and gives them to `read`.
     ///
     /// # Errors
-    /// As [`Arrays::open`], and what `read` says.
+    /// As [`Arrays::open`], and the errors of `read`.
     pub(super) fn arrays<T>(self, read: impl FnOnce(Arrays<'_>) -> Result<T>) -> Result<T> {
         #[cfg(feature = "hdf5")]
         if Format::of(self.name()) == Some(Format::Hdf5) {
@@ -242,7 +242,7 @@ impl Input<'_> {
     }
 }
 
-/// Says that Parquet files are asked for arrays.
+/// Refusal of Parquet files if arrays are asked for.
 #[cfg(all(feature = "parquet", not(target_arch = "wasm32")))]
 fn no_arrays(shards: &ParquetFile) -> Error {
     Error::Data(format!("{}: a table, expected arrays", shards.name()))

@@ -1,4 +1,4 @@
-//! Labels of another file whose rows stand in another order: joined by a column that both files have, named or found by its values.
+//! Labels of another file whose rows are in another order: joined by a column that both files have, named or found by its values.
 //! Takes the texts of that column in both files, gives the row of the labels for each row of the data.
 
 use std::collections::HashMap;
@@ -12,10 +12,10 @@ use crate::base::quote::quoted;
 pub(super) struct Join {
     /// The column that both files have.
     pub(super) on: String,
-    /// By row of the data and of the labels, what says which it is.
+    /// Keys of the data's rows, and of the labels' rows.
     data: Texts,
     labels: Texts,
-    /// For each row of the data that of the labels; none where there is none.
+    /// For each row of the data the row of the labels; none if there is none.
     order: Vec<Option<u32>>,
 }
 
@@ -23,7 +23,7 @@ impl Join {
     /// Finds for each row of the file `name` the row of the file `file` with the same key, however it is written.
     ///
     /// # Errors
-    /// [`Error::Data`] where two rows of the labels have one key, and where no row of the data has one of theirs.
+    /// [`Error::Data`] if two rows of the labels have one key, or if no key of the data is among those of the labels.
     pub(super) fn new(
         on: &str,
         data: Texts,
@@ -63,8 +63,8 @@ impl Join {
         })
     }
 
-    /// The same where nobody named the column: only where it says of every row of the data which one it is, and the rows of the
-    /// labels are more, or stand in another order.
+    /// Joins by a column that was not named, only if every row of the data finds its row of the labels, and the labels have more
+    /// rows or are in another order.
     pub(super) fn by_itself(on: &str, data: Texts, labels: Texts) -> Option<Self> {
         let join = Self::new(on, data, labels, "", "").ok()?;
         let is_known = join.order.iter().all(Option::is_some);
@@ -73,16 +73,16 @@ impl Join {
         (is_known && !is_same).then_some(join)
     }
 
-    /// Texts of the labels' rows in the order of the data's; empty where there is no row.
+    /// Texts of the labels' rows in the order of the data's; empty if there is no row.
     pub(super) fn ordered(&self, texts: &Texts) -> Texts {
         let text = |row: &Option<u32>| row.map_or("", |row| &texts[row as usize]);
         self.order.iter().map(text).collect()
     }
 
-    /// What is said of it; `can_drop` where rows without a label are left out.
+    /// Note on the join; `can_drop` if rows without a label are left out.
     ///
     /// # Errors
-    /// [`Error::Data`] with how many rows of the data have no label, where those are to stay.
+    /// [`Error::Data`] with the number of rows of the data without a label, if those cannot be left out.
     pub(super) fn said(&self, name: &str, file: &str, can_drop: bool) -> Result<String> {
         let without = self.order.iter().filter(|row| row.is_none()).count();
         let first = self.order.iter().position(Option::is_none);

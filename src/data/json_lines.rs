@@ -1,5 +1,5 @@
-//! JSON Lines: an object a line, part by part, into the rows of a [`Table`]. A list of numbers is a vector of features, what
-//! stands beside it may be the label; without a list, numbers are features as in any table.
+//! JSON Lines: reads an object a line, part by part, into the rows of a [`Table`]. A list of numbers is a vector of features, and
+//! other values may be the label; without a list, numbers are features as in any table.
 
 use std::collections::HashMap;
 use std::fmt::{Formatter, Result as Formatted};
@@ -14,11 +14,11 @@ use super::{Choice, Columns, Table, foreign, vectors};
 use crate::base::error::{Error, Result};
 use crate::base::quote::{listed, quoted};
 
-/// What holds a list that is not the features.
+/// Words for a list of numbers that is not the features.
 const OTHER_LIST: &str = "another list of numbers";
 /// Bytes of a line at most.
 const MAX_LINE_BYTES: usize = 16 << 20;
-/// Keys that are named as left out, at most.
+/// Keys that a note lists as left out, at most.
 const MOST_OTHERS: usize = 100;
 
 /// Takes the bytes of a file of JSON lines, and gives its table.
@@ -27,30 +27,30 @@ pub(super) struct JsonLinesReader {
     name: String,
     chosen: Option<String>,
     columns: Columns,
-    /// The key of the vector, where one was chosen.
+    /// The key of the vector, if one was chosen.
     vector: Option<String>,
     /// Bytes of the file.
     total: u64,
-    /// The line that has begun.
+    /// Bytes of the line under way.
     line: Vec<u8>,
-    /// Lines that ended.
+    /// Number of complete lines.
     ended: usize,
     lines: Lines,
-    /// What the keys of the first line hold.
+    /// Content of each key of the first line.
     keys: HashMap<String, Holds>,
     builder: Option<Builder>,
-    /// Keys that the first line has not.
+    /// Keys that the first line does not have.
     others: Vec<String>,
 }
 
-/// What the value of a key is.
+/// Content of a key's values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Holds {
     /// The text of a column.
     Text(usize),
-    /// So many numbers, from this column on.
+    /// `dim` numbers, from the column `first` on.
     Vector { first: usize, dim: usize },
-    /// What is no column, in words: an object, a list of text, a second vector.
+    /// No column, with its content in words: an object, a list of text, a second vector.
     Nothing(&'static str),
 }
 
@@ -97,7 +97,7 @@ impl JsonLinesReader {
         Ok(())
     }
 
-    /// What is wrong with the line under way.
+    /// Error about the line under way.
     fn refusal(&self, problem: &str) -> Error {
         Error::Data(format!("{}, line {}: {problem}", self.name, self.ended + 1))
     }
@@ -108,7 +108,7 @@ impl JsonLinesReader {
             self.take(&line)?;
         }
         self.ended += 1;
-        // Its room serves the next one.
+        // Its memory serves the next line.
         self.line = line;
         self.line.clear();
         Ok(())
@@ -160,7 +160,7 @@ impl JsonLinesReader {
                         format!("{name} holds {len} numbers, expected {dim} as in the first line");
                     return Err(self.refusal(&problem));
                 }
-                // A vector that is missing is as many missing numbers.
+                // A missing vector counts as `dim` missing numbers.
                 (Holds::Vector { .. }, Field::Text(text)) if text.is_empty() => {}
                 (Holds::Vector { first, dim }, Field::Text(text)) => {
                     let values = vectors::of_text(text).filter(|values| values.len() == dim);
@@ -289,7 +289,7 @@ impl JsonLinesReader {
     }
 }
 
-/// The word at the start of these bytes, or before their first, that Python writes for a number and JSON has not.
+/// The word that Python writes for a number and JSON does not have, at the start of these bytes.
 fn no_json(bytes: &[u8]) -> Option<&'static str> {
     let words = ["NaN", "-Infinity", "Infinity"];
     let begins = |word: &&str| bytes.starts_with(word.as_bytes());
@@ -301,11 +301,11 @@ struct Object(Vec<(String, Field)>);
 
 /// A value of a line.
 enum Field {
-    /// Text, or a number or truth value as text; of nothing, an empty one.
+    /// Text, or a number or truth value as text; empty for null.
     Text(String),
-    /// A list of numbers; NaN where one is missing.
+    /// A list of numbers; NaN for a missing one.
     Vector(Vec<f32>),
-    /// What is none of these, in words.
+    /// Another value, described in words.
     Other(&'static str),
 }
 

@@ -1,5 +1,4 @@
-//! [`Labelled`]: rows with a label each, as a person's files hold them. Reads files, gives what becomes a `Dataset` or is
-//! evaluated as it is.
+//! [`Labelled`]: rows with a label each, read from a person's files. They become a `Dataset` or are evaluated as they are.
 
 use std::collections::HashMap;
 
@@ -25,37 +24,37 @@ pub struct NamedFile {
     pub bytes: Vec<u8>,
 }
 
-/// What is taken from a file that offers several.
+/// Arrays, columns and treatment of missing cells to take from a file that offers several.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Choice<'a> {
     /// The array of features in an NPZ, or the column of lists of numbers in a table.
     pub features: Option<&'a str>,
     /// The column of labels in a table, or their array in an NPZ.
     pub labels: Option<&'a str>,
-    /// The columns of a table that are features, where they were chosen.
+    /// The columns of a table that are features, if they were chosen.
     pub columns: Option<&'a Columns>,
-    /// What becomes of cells that hold no number; `None` where nobody can choose, and they are refused.
+    /// Treatment of cells that hold no number; `None` if it cannot be chosen, and they are refused.
     pub missing: Option<Missing>,
 }
 
 impl Choice<'_> {
-    /// What is taken from the file of the features, whose labels may be elsewhere.
+    /// The choice for the file of the features; without `labels` if those are in another file.
     pub fn own(self, has_labels: bool) -> Self {
         let labels = self.labels.filter(|_| !has_labels);
         Self { labels, ..self }
     }
 
-    /// What was chosen of columns.
+    /// The chosen columns, or the default.
     pub(super) fn columns(self) -> Columns {
         self.columns.cloned().unwrap_or_default()
     }
 
-    /// The column by which labels of another file are joined, where it was named.
+    /// The column by which labels of another file are joined, if it was named.
     pub(super) fn on(&self) -> Option<&str> {
         self.columns.and_then(|columns| columns.on.as_deref())
     }
 
-    /// What is taken from a file of labels.
+    /// The choice for a file of labels.
     fn of_labels(self) -> Self {
         Self {
             features: None,
@@ -66,59 +65,59 @@ impl Choice<'_> {
 
 /// Rows of features or embeddings with a label each.
 ///
-/// In a message it goes without its values: from one worker of a page to another those are handed over as they are.
+/// A message holds it without its values: those are handed over from one worker of a page to another as they are.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct Labelled {
-    /// Where they come from.
+    /// Name of the file that the rows come from.
     pub name: String,
     /// `[rows, dim]`, finite, at least one row.
     #[serde(skip)]
     pub values: Vec<f32>,
     /// Columns of `values`.
     pub dim: usize,
-    /// The names of those columns, or none where the file has no header.
+    /// Names of those columns; empty if the file has no header.
     pub feature_names: Vec<String>,
-    /// One a row.
+    /// One label a row.
     pub labels: Texts,
-    /// The column or array that the labels come from, where a table or an NPZ has several.
+    /// The column or array that the labels come from, if a table or an NPZ has several.
     pub label_column: Option<String>,
     /// Text columns beside the label, by name.
     pub columns: Vec<(String, Texts)>,
-    /// What each column of a table is taken for, with its first cells; none where the data is no table.
+    /// Role of each column of a table, with its first cells; empty if the data is no table.
     pub table: Vec<TableColumn>,
-    /// What was decided while reading, in words: the label column, what was left out.
+    /// Decisions made while reading, in words: the label column, columns left out.
     pub notes: Vec<String>,
-    /// What became of cells without a number.
+    /// Treatment of cells without a number.
     pub missing: Missing,
-    /// How its numbers are written, where a mark in them was chosen or told.
+    /// Marks in numbers, if some were chosen or told from the file.
     pub marks: Marks,
-    /// The column by which labels of another file were joined to the rows; none where they stand in the same order.
+    /// The column by which labels of another file were joined to the rows; none if both are in the same order.
     pub on: Option<String>,
-    /// Labels that mean that a row has no class, where they were chosen.
+    /// Labels that mean that a row has no class, if they were chosen.
     pub unlabelled: Option<Vec<String>>,
     /// The rows of the file that were left out.
     pub left_out: LeftOut,
-    /// The columns in which such cells were filled, and with what.
+    /// The columns whose cells without a number were filled, each with the value.
     pub filled: Vec<(usize, f32)>,
 }
 
 /// Labels from a file of their own, or a part of one.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct Labels {
-    /// One a row.
+    /// One label a row.
     pub labels: Texts,
-    /// The name of their column, where it has one.
+    /// The name of their column, if it has one.
     pub column: Option<String>,
-    /// What stands beside them, by name: text, and numbers that are whole and repeat.
+    /// Columns beside the labels, by name: text, and numbers that are whole and repeat.
     pub columns: Vec<(String, Texts)>,
-    /// The column by which they were joined to the rows; none where they stand in the same order.
+    /// The column by which they were joined to the rows; none if both are in the same order.
     pub on: Option<String>,
-    /// What was decided while reading, in words.
+    /// Decisions made while reading, in words.
     pub notes: Vec<String>,
 }
 
 impl Labels {
-    /// The column of the file that says which row is which.
+    /// The key column `on` of the file of labels.
     fn keys(&self, on: &str, file: &str) -> Result<Texts> {
         let column = self.columns.iter().find(|(name, _)| name == on);
         column.map(|(_, texts)| texts.clone()).ok_or_else(|| {
@@ -132,11 +131,11 @@ impl Labels {
 
 /// The rows that labels of another file belong to.
 enum Beside<'a> {
-    /// So many, of a file of this name.
+    /// This number of rows, of a file of this name.
     Rows(&'a str, usize),
-    /// Those of arrays, each with what says which row it is.
+    /// Rows of arrays, each with its key.
     Keyed(&'a str, Texts),
-    /// Those of a table.
+    /// Rows of a table.
     Table(&'a mut Table),
 }
 
@@ -148,7 +147,7 @@ impl Beside<'_> {
         }
     }
 
-    /// How many there are, where so many labels would fit: a first line of numbers may be a row.
+    /// Number of rows, if there are `labels` labels: a first line of numbers may be a header or a row.
     fn rows(&mut self, labels: usize) -> usize {
         match self {
             Self::Rows(_, rows) => *rows,
@@ -160,7 +159,7 @@ impl Beside<'_> {
         }
     }
 
-    /// The column that was named to join labels by.
+    /// Keys of the rows, from the column `on` that was named to join labels by.
     fn keys(&self, on: &str) -> Result<Texts> {
         match self {
             Self::Rows(name, _) => Err(Error::Data(format!(
@@ -171,7 +170,7 @@ impl Beside<'_> {
         }
     }
 
-    /// How labels of a table are joined where nobody said how: by a column of both that tells.
+    /// Join with the labels of a table if none was chosen: by a column that both tables have and that tells the rows apart.
     fn join_by_itself(&self, labels: &Table, choice: Choice<'_>) -> Option<Join> {
         let (Self::Table(data), None) = (self, choice.on()) else {
             return None;
@@ -197,7 +196,7 @@ impl Labelled {
 
     /// Reads rows and labels from files: a table or arrays with both, or numbers with a file of labels.
     ///
-    /// Where a file offers several columns or arrays and `choice` names none, the right one is guessed.
+    /// If a file offers several columns or arrays and `choice` names none, the right one is guessed.
     ///
     /// # Errors
     /// [`Error::Data`] with the file, the place and what to do.
@@ -205,8 +204,8 @@ impl Labelled {
         Self::of(data.into(), labels.map(Input::from), choice, |_| ())
     }
 
-    /// Reads rows and labels from files on the disk: of a table one part is held at a time, HDF5 and Parquet are read where they
-    /// are asked for, other files are held once. `say` hears how much of a table or of HDF5 is read.
+    /// Reads rows and labels from files on the disk: a table is held one part at a time, HDF5 and Parquet are read as needed, other
+    /// files are held once. `say` hears how much of a table or of HDF5 is read.
     ///
     /// # Errors
     /// As [`Labelled::read`] and [`NamedFile::read`].
@@ -292,7 +291,7 @@ impl Labelled {
         Ok(rows)
     }
 
-    /// Says that an NPY file does not do alone.
+    /// Refusal of an NPY file without a second file.
     pub fn alone(name: &str) -> Error {
         Error::Data(format!(
             "{name}: an NPY file holds features or labels, not both: give the two files at once (labels also as a CSV \
@@ -317,7 +316,7 @@ impl Labelled {
         read.unwrap_or_default()
     }
 
-    /// These rows with the columns in the order of `names`, those of `other`, where both have names.
+    /// Reorders the columns as in `names`, those of `other`, if both have names.
     ///
     /// # Errors
     /// [`Error::Data`] when one is missing.
@@ -346,7 +345,7 @@ impl Labelled {
         Ok(self)
     }
 
-    /// Reads a file of arrays that is open, with its own labels or those of another file.
+    /// Reads an open file of arrays, with its own labels or those of another file.
     pub(super) fn of_arrays(
         arrays: arrays::Arrays<'_>,
         labels: Option<Input<'_>>,
@@ -432,8 +431,8 @@ impl Labelled {
         }
     }
 
-    /// Reads the labels of the `rows` rows of the file `of`: an NPY of integers or strings, such an array of an NPZ, or a
-    /// column of a table, guessed where it is not named.
+    /// Reads the labels of the `rows` rows of the file `of`: an NPY of integers or strings, such an array of an NPZ, or a column of
+    /// a table, guessed if it is not named.
     ///
     /// # Errors
     /// [`Error::Data`] when it holds no such labels, or more or fewer.
@@ -466,7 +465,7 @@ impl Labelled {
         Ok(read)
     }
 
-    /// The same, and in the order of the rows where those say which is which.
+    /// Reads labels for the rows `beside`; brings them into the order of the rows if keys join them.
     fn read_labels_of(
         mut file: Input<'_>,
         choice: Choice<'_>,
@@ -493,7 +492,7 @@ impl Labelled {
             })?,
             _ => {
                 let mut table = file.table(choice.of_labels(), |_| ())?;
-                // A first line of numbers is a label or the name of the labels: the rows tell.
+                // A first line of numbers is a label or a header; the number of rows decides.
                 table.expect(beside.rows(table.rows()));
                 by_itself = beside.join_by_itself(&table, choice);
                 if by_itself.is_none() {
@@ -526,7 +525,7 @@ impl Labelled {
         Ok(read)
     }
 
-    /// The table of columns as it is shown: those with cells without a number may be left out by now.
+    /// Updates the roles of columns for display: some may be left out by now because of cells without a number.
     pub(super) fn settle_table(&mut self) {
         for line in &mut self.table {
             let column = &mut line.column;
@@ -539,10 +538,10 @@ impl Labelled {
         self.table = roles::shorten(std::mem::take(&mut self.table));
     }
 
-    /// Checks rows and labels against each other, does what was chosen about cells without a number, and checks every value.
+    /// Checks the counts of rows and labels, treats cells without a number as chosen, and checks every value.
     fn settle(&mut self, choice: Choice<'_>) -> Result<()> {
         let missing = choice.missing;
-        // What a file of labels said is there already.
+        // Notes of a file of labels are there already.
         let mut notes = class_names::settle(&mut self.labels);
         notes.retain(|note| !self.notes.contains(note));
         self.notes.extend(notes);
@@ -570,7 +569,7 @@ impl Labelled {
     }
 }
 
-/// The refusal of the first cell without a number, with how many there are.
+/// Adds the number of such cells to the refusal of the first cell without a number.
 fn counted(error: Error, values: &[f32]) -> Error {
     let count = values.iter().filter(|value| !value.is_finite()).count();
     match error {
@@ -582,7 +581,7 @@ fn counted(error: Error, values: &[f32]) -> Error {
     }
 }
 
-/// The place of the first value whose square, summed over a row of `dim` such values, is not finite.
+/// Index of the first value whose square, summed over a row of `dim` such values, is not finite in f32.
 fn too_large(values: &[f32], dim: usize) -> Option<usize> {
     if all_are_small(values, dim) {
         return None;
@@ -593,7 +592,7 @@ fn too_large(values: &[f32], dim: usize) -> Option<usize> {
         .position(|value| f64::from(*value).powi(2) >= most)
 }
 
-/// Refuses rows of which a value, squared and summed over a row, is not finite in f32; `rows` are their numbers.
+/// Refuses rows with a value whose square, summed over a row, is not finite in f32; `rows` are the rows' numbers.
 ///
 /// # Errors
 /// [`Error::Data`] with the first such value and its place.
@@ -609,10 +608,10 @@ pub(crate) fn check_squares(rows: &[u32], values: &[f32], dim: usize) -> Result<
     }
 }
 
-/// What to do about a value that is not finite, where nobody can choose what becomes of it.
+/// Advice on a value that is not finite, if no treatment can be chosen for it.
 const FIX_VALUES: &str = "fill or drop such rows";
 
-/// Whether all values are finite and far from too large: nearly always, and found out without a branch for each.
+/// Tells if all values are finite and far from too large to square. Nearly always they are; the loop has no branch for a value.
 pub(super) fn all_are_small(values: &[f32], dim: usize) -> bool {
     let small = (f64::from(f32::MAX) / dim.max(1) as f64).sqrt() as f32 / 2.0;
     let small = |all, value: &f32| all & (value.abs() < small);
@@ -625,7 +624,8 @@ pub(super) fn extension(name: &str) -> String {
     ending.unwrap_or_default().to_ascii_lowercase()
 }
 
-/// Whether a label stands for none, as pandas, NumPy and R write it, blanks at its ends aside. Their case counts: `Na` may be sodium.
+/// Tells if a label stands for a missing one, as pandas, NumPy and R write it, apart from blanks at its ends. Case counts: `Na` may
+/// be sodium.
 pub(super) fn is_missing(label: &str) -> bool {
     [
         "", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "<NA>", "#N/A", "NaT",
@@ -633,7 +633,7 @@ pub(super) fn is_missing(label: &str) -> bool {
     .contains(&label.trim())
 }
 
-/// What to do about a label that stands for none; `can_drop` where rows can be left out as they are read.
+/// Advice on a missing label; `can_drop` if such rows can be left out while reading.
 pub(super) fn advice_on_missing(label: &str, can_drop: bool) -> String {
     let how = match can_drop {
         true if cfg!(target_arch = "wasm32") => " (\"leave such rows out\" does)",
@@ -677,7 +677,7 @@ pub(super) fn check_counts(
     Err(Error::Data(format!("{name}: {problem}")))
 }
 
-/// The same as [`check_values`], where the person can choose what becomes of cells without a number.
+/// As [`check_values`], but with the choices for cells without a number in the error.
 pub(super) fn check_cells(name: &str, values: &[f32], dim: usize, first: usize) -> Result<()> {
     let is_finite = || values.iter().all(|value| value.is_finite());
     match check_values(name, values, dim, first) {

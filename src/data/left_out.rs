@@ -1,17 +1,17 @@
-//! [`LeftOut`]: which rows of a file are no rows of the data, as they have no class or no number. It turns the number of a row of the
-//! data into the number that the row has in the file, which is what a person looks for.
+//! [`LeftOut`]: the rows of a file that are no rows of the data, as they have no class or no number. Turns the number of a row of
+//! the data into its number in the file, which is the number a person looks for.
 
 use serde::{Deserialize, Serialize};
 
 use crate::base::order;
 
-/// Numbers of rows in the file, counted from 0, as stretches `[from, up to]`, ascending and apart.
+/// Numbers of the rows left out of the file, counted from 0, as ranges `[from, up to)`, ascending and apart.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct LeftOut(Vec<[u32; 2]>);
 
 impl LeftOut {
-    /// Whether every row is there.
+    /// Tells if no row is left out.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -21,10 +21,10 @@ impl LeftOut {
         self.numbers([row])[0]
     }
 
-    /// The same of many rows.
+    /// The numbers in the file of many rows of the data.
     pub fn numbers(&self, rows: impl IntoIterator<Item = u32>) -> Vec<u32> {
         let mut out = 0;
-        // From which row of the data on how many are left out before it.
+        // For each gap: the first row of the data after it, and the number of rows left out before that.
         let gaps = self.0.iter().map(|[from, to]| {
             let row = from - out;
             out += to - from;
@@ -38,7 +38,7 @@ impl LeftOut {
         rows.into_iter().map(number).collect()
     }
 
-    /// Leaves out more rows: those of the data for which `keep` does not say so.
+    /// Leaves out more rows: the rows of the data for which `keep` is false.
     pub(super) fn leave_out(&mut self, keep: &[bool]) {
         let out = (0..).zip(keep).filter(|(_, keep)| !**keep);
         let out = self.numbers(out.map(|(row, _)| row));
@@ -53,7 +53,7 @@ impl LeftOut {
         }
     }
 
-    /// Those of two files one after the other, of which the first has so many rows in the data.
+    /// The rows left out of two files one after the other, of which the first has `rows` rows in the data.
     pub(super) fn before(&self, rows: usize, other: &Self) -> Self {
         let of_first: u32 = self.0.iter().map(|[from, to]| to - from).sum();
         let first = rows as u32 + of_first;

@@ -1,14 +1,14 @@
-//! [`Lines`]: on which line of a file each row begins. Readers of text tell it, messages name rows by it.
+//! [`Lines`]: the line of a file on which each row begins. Readers of text record it, messages name rows by it.
 
-/// The line of every row: little is held, as most rows have a line each.
+/// The line of every row, in little memory if most rows take one line.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lines {
-    /// From each of these rows on, how much later than its own number the line of a row is.
+    /// Rows from which on the line number minus the row number has this value.
     shifts: Vec<(usize, usize)>,
 }
 
 impl Lines {
-    /// Takes in that a row begins on a line; rows are counted from 0, lines from 1, and a line is never before its row.
+    /// Records that a row begins on a line; rows are counted from 0, lines from 1, and a line is never before its row.
     pub(super) fn begin(&mut self, row: usize, line: usize) {
         let shift = line - row;
         if self.shifts.last().is_none_or(|(_, last)| *last != shift) {

@@ -1,23 +1,24 @@
-//! A cheap look at labelled rows before anything is scored: columns that alone tell the class, as what is only known with it does,
-//! and columns of groups whose rows are alike. Takes some rows, gives sentences; nothing is left out.
+//! A cheap check of labelled rows before anything is scored: finds columns that tell the class alone, as a value does that is known
+//! only together with it, and columns of groups whose rows are alike. Takes some rows, gives sentences; nothing is left out.
 
 use super::labelled::is_missing;
 use super::{Labelled, Role, Texts};
 use crate::base::quote::{LISTED, quoted};
 
-/// Rows that are looked at, at most, and the products of all their columns.
+/// Rows that are sampled at most, and rows times rows times columns at most.
 const ROWS: usize = 400;
 const PRODUCTS: usize = 30_000_000;
-/// Fewer tell nothing.
+/// Rows at least: fewer tell nothing.
 const FEWEST_ROWS: usize = 40;
-/// The part of the rows whose class a column tells that may be a leak: measurements seldom tell so many, alone.
+/// Fraction of the rows whose class a column tells from which on it may be a leak: single measurements seldom tell so many.
 const TELLS: f64 = 0.98;
-/// How many fewer the other columns tell, where it matters.
+/// Drop in the share of rows whose nearest row has the same class, without the suspect columns, from which on it matters; also the
+/// excess of a group's share over chance.
 const MATTERS: f64 = 0.1;
-/// Groups from which on some can train, steer and be tested.
+/// Number of groups from which on each side can get some; and rows of a group on average at least.
 const FEWEST_GROUPS: usize = 4;
 
-/// Says which columns may be leaks, and which, of those that no setting names, says what rows belong to.
+/// Adds notes on columns that may be leaks, and on a column that may be a group, unless a setting names it.
 pub(super) fn look(rows: &mut Labelled, named: &[String]) {
     let Some(sample) = Sample::of(rows) else {
         return;
@@ -30,13 +31,13 @@ pub(super) fn look(rows: &mut Labelled, named: &[String]) {
     rows.notes.extend(notes);
 }
 
-/// Some rows, every column over its spread.
+/// A sample of rows, each column standardized: mean 0, standard deviation 1.
 struct Sample {
-    /// Their numbers.
+    /// Row numbers.
     rows: Vec<usize>,
-    /// Their classes.
+    /// Class of each row.
     classes: Vec<u32>,
-    /// By column, their values.
+    /// Values of the rows, by column.
     columns: Vec<Vec<f32>>,
 }
 
@@ -70,8 +71,8 @@ impl Sample {
         })
     }
 
-    /// Columns that alone tell the class, have one value for each class, or rise through a file that is sorted by class, where the others
-    /// tell less.
+    /// Note on columns that tell the class alone, have one value for each class, or rise through a file that is sorted by class, if
+    /// the other columns tell less.
     fn leaks(&self, rows: &Labelled) -> Option<String> {
         let tells: Vec<f64> = self
             .columns
@@ -93,7 +94,7 @@ impl Sample {
         if with - without < MATTERS {
             return None;
         }
-        // Columns of a table can be left out by name; of an array and of a list of numbers a row by making it anew.
+        // Columns of a table can be left out by name; those of an array or of lists only by making it anew.
         let is_list = rows.table.iter();
         let mut is_list = is_list.filter(|line| line.column.role == Role::Feature);
         let are_named = rows.feature_names.len() == rows.dim && is_list.all(|line| line.named);
@@ -130,7 +131,7 @@ impl Sample {
         ))
     }
 
-    /// Whether a column rises or falls from row to row of a file that is sorted by class, as times do.
+    /// Tells if a file is sorted by class and a column rises or falls from row to row, as times do.
     fn follows(&self, at: usize) -> bool {
         let mut classes: Vec<u32> = self.classes.clone();
         classes.dedup();
@@ -142,7 +143,7 @@ impl Sample {
         runs == classes.len() && (column.is_sorted_by(|a, b| a < b) || falls())
     }
 
-    /// The first column of groups that cross the classes, and whose rows are alike.
+    /// Note on the first column of groups that cross the classes, and whose rows are alike.
     fn groups(&self, rows: &Labelled, named: &[String]) -> Option<String> {
         let could_be = rows
             .columns
@@ -172,7 +173,7 @@ impl Sample {
         ))
     }
 
-    /// The part of the rows whose class the nearest value of a column tells, where equal ones share.
+    /// Fraction of the rows that have the class of the row with the nearest value in this column; equally near rows share.
     fn alone(&self, column: &[f32]) -> f64 {
         let mut order: Vec<usize> = (0..column.len()).collect();
         order.sort_unstable_by(|a, b| column[*a].total_cmp(&column[*b]));
@@ -209,7 +210,7 @@ impl Sample {
         told / column.len() as f64
     }
 
-    /// The nearest other row of each by these columns, where one is.
+    /// Nearest other row of each row by these columns; the row itself if there is no other.
     fn nearest(&self, columns: &[usize]) -> Vec<usize> {
         let count = self.rows.len();
         let mut distances = vec![0f32; count * count];
@@ -231,7 +232,7 @@ impl Sample {
         nearest.collect()
     }
 
-    /// The part of the rows whose nearest row has the same.
+    /// Fraction of the rows whose nearest row has the same code.
     fn share(&self, nearest: &[usize], codes: &[u32]) -> f64 {
         let pairs = codes.iter().zip(nearest);
         let same = pairs
@@ -241,7 +242,7 @@ impl Sample {
     }
 }
 
-/// Whether a column of whole numbers has one value in all rows of a class, and more than one in all: a code of a coarser class.
+/// Tells if a column of whole numbers has one value in all rows of a class, and more than one in all: a code of a coarser class.
 fn is_code(rows: &Labelled, at: usize) -> bool {
     let mut of_class = vec![None; rows.labels.distinct().len()];
     let values = rows.values.chunks_exact(rows.dim).map(|row| row[at]);
@@ -256,7 +257,7 @@ fn is_code(rows: &Labelled, at: usize) -> bool {
     values.any(|value| Some(value) != first)
 }
 
-/// Texts that rows have.
+/// Number of distinct texts among the rows.
 fn used(cells: &Texts) -> usize {
     let mut codes = cells.codes().to_vec();
     codes.sort_unstable();
@@ -264,7 +265,7 @@ fn used(cells: &Texts) -> usize {
     codes.len()
 }
 
-/// How often two rows have the same by chance.
+/// Probability that two random rows have the same code.
 fn chance(codes: &[u32]) -> f64 {
     let mut codes = codes.to_vec();
     codes.sort_unstable();
@@ -273,7 +274,8 @@ fn chance(codes: &[u32]) -> f64 {
     codes.chunk_by(|a, b| a == b).map(part).sum()
 }
 
-/// Whether texts are few, stand in several rows each, and most with several classes, of which most stand with several texts.
+/// Tells if texts are few, each in several rows on average, at least half of them occur with several classes, and half of the
+/// classes with several texts.
 fn crosses(cells: &Texts, labels: &Texts) -> bool {
     let count = used(cells);
     if count < FEWEST_GROUPS || FEWEST_GROUPS * count > labels.len() || cells.iter().any(is_missing)

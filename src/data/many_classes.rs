@@ -1,4 +1,4 @@
-//! `sample:many-classes`: 650 classes of 10 rows, where a batch rarely holds two of a class and a memory does.
+//! `sample:many-classes`: 650 classes of 10 rows: a batch rarely holds two rows of a class, but a memory does.
 //!
 //! A row is 16 dimensions of its class, 32 of variation that all classes share, and 16 of noise, rotated, squashed by
 //! tanh and rotated again: raw cosine sees mostly the shared part. A head learns to ignore it, and a linear map does so

@@ -1,26 +1,26 @@
-//! [`Mend`]: cells without a number in rows that stay in their file. Takes what was chosen about them and looks over the file once,
-//! or, for medians, twice more a few columns; gives what each row then goes through as it is read.
+//! [`Mend`]: treatment of cells without a number in rows that stay in their file. The file is read through once, or, for medians,
+//! twice more for each group of columns; then each row is mended as it is read.
 
 use super::labelled::is_missing;
 use super::{Labels, Missing, RowSource, missing};
 use crate::base::error::Result;
 use crate::base::working::Working;
 
-/// Bytes of the rows that are looked at together.
+/// Bytes of the rows that are read at once.
 const WINDOW_BYTES: usize = 1 << 20;
-/// Halves of a number, of which each is counted.
+/// Values of a 16-bit half of a number, of which each is counted.
 const HALVES: usize = 1 << 16;
 /// Columns whose numbers are counted at once: 32 MiB of counts.
 const COUNTED_COLUMNS: usize = 64;
 
-/// What becomes of the rows of a file.
+/// Changes to the rows of a file.
 #[derive(Debug, Default)]
 pub(super) struct Mend {
-    /// Rows that are left; all where there is no list.
+    /// Rows that are kept; all if there is no list.
     pub(super) rows: Option<Vec<u32>>,
-    /// Columns that are left; all where there is no list.
+    /// Columns that are kept; all if there is no list.
     pub(super) columns: Option<Vec<usize>>,
-    /// The columns in which a cell without a number is filled, and with what.
+    /// The columns in which cells without a number are filled, each with the value.
     pub(super) fill: Vec<(usize, f32)>,
 }
 
@@ -38,8 +38,8 @@ impl Mend {
 }
 
 impl RowSource {
-    /// Deals with cells without a number in the rows of a file, as [`Missing`] does with rows in memory, and with labels that are
-    /// missing; says in the notes what was done, and gives the columns that are filled, and with what. `say` hears how far it is.
+    /// Treats cells without a number in the rows of a file, as [`Missing`] does with rows in memory, and missing labels. Adds notes
+    /// on that, and returns the columns that are filled, each with the value. `say` hears of the progress.
     ///
     /// # Errors
     /// [`crate::Error::Cells`] when nothing is left; [`crate::Error::Data`] when the file cannot be read.
@@ -112,7 +112,7 @@ impl RowSource {
         }));
     }
 
-    /// Gives every row and its number to `see`; `say` hears how many are done, and `what` that is.
+    /// Passes every row and its number to `see`; `say` hears of the progress, described by `what`.
     async fn each_row(
         &self,
         what: &str,
@@ -138,8 +138,8 @@ impl RowSource {
         Ok(())
     }
 
-    /// The median of the numbers in each of these columns, as [`Missing::Median`] has it: found by counting first the upper halves
-    /// of the numbers, then the lower ones of those in the middle.
+    /// The median of the numbers in each of these columns, as [`Missing::Median`] defines it: found by counting the upper halves of
+    /// the numbers' bits, then the lower halves of the numbers around the middle.
     async fn medians(&self, columns: &[usize], say: &dyn Fn(Working)) -> Result<Vec<f32>> {
         let mut counts = vec![[0_u32; HALVES]; 2 * columns.len()];
         self.each_row("finding the medians", say, |_, values| {
@@ -150,7 +150,7 @@ impl RowSource {
             }
         })
         .await?;
-        // Of an even number of numbers the two in the middle, else one and the same.
+        // The two in the middle of an even number of numbers, else one and the same.
         let middles = |count: u32| [count.saturating_sub(1) / 2, count / 2];
         let places = counts[..columns.len()].iter().map(|counts| {
             let count = counts.iter().sum();
@@ -186,33 +186,33 @@ impl RowSource {
     }
 }
 
-/// How rows of a file are taken.
+/// Treatment of cells in the rows of a file.
 #[derive(Debug)]
 pub(super) enum Cells {
-    /// A cell without a number is refused, and nobody can choose otherwise.
+    /// A cell without a number is refused, without another choice.
     Final,
-    /// A cell without a number is refused, and the person can choose otherwise.
+    /// A cell without a number is refused, with the choices for it.
     Refused,
-    /// All cells are handed on.
+    /// All cells are passed on as they are.
     Kept,
     /// Rows are mended.
     Mended(Mend),
 }
 
-/// The place of a number among all numbers, in the order of [`f32::total_cmp`].
+/// Index of a finite number among all 32-bit numbers, in the order of [`f32::total_cmp`]; none for others.
 fn order(number: f32) -> Option<usize> {
     let bits = number.to_bits();
     let flipped = bits ^ if bits >> 31 == 1 { u32::MAX } else { 1 << 31 };
     number.is_finite().then_some(flipped as usize)
 }
 
-/// The number at such a place.
+/// The number with such an index.
 fn number(order: usize) -> f32 {
     let order = order as u32;
     f32::from_bits(order ^ if order >> 31 == 1 { 1 << 31 } else { u32::MAX })
 }
 
-/// Where the thing of this rank is, counted from 0, among so many of each, and its rank there.
+/// The bin that holds the item of this rank, counted from 0, by the count of each bin, and the item's rank within the bin.
 fn nth(counts: &[u32], rank: u32) -> (usize, u32) {
     let mut left = rank;
     for (at, count) in counts.iter().enumerate() {
@@ -242,7 +242,7 @@ mod tests {
         [npy, csv]
     }
 
-    /// The data that is read whole, and that whose features stay in the file.
+    /// The data read whole, and the data whose features stay in the file.
     fn both(values: &[f32], labels: &str, missing: Missing) -> [Result<Dataset>; 2] {
         let [npy, csv] = files(values, labels);
         let choice = Choice {
@@ -355,7 +355,7 @@ mod tests {
                     Ok(values[0].to_string())
                 });
                 match read {
-                    // Where nobody looked for cells, one is met as a row is read.
+                    // If no cells were looked for, the first one is met as its row is read.
                     Err(Error::Cells(_)) if missing == Missing::Refuse => "choose".to_owned(),
                     Err(error) => error.to_string(),
                     Ok(value) => value,

@@ -23,12 +23,12 @@ const SHAPE: Shape = Shape {
     spread: 0.25,
 };
 
-/// What the dimensions of a row are before they are rotated; those that are left are quiet noise.
+/// Kinds of a row's dimensions before they are rotated; dimensions beyond these are quiet noise.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
     /// Dimensions that tell classes apart.
     pub(super) signal: usize,
-    /// Those of them whose sign is the class's own; that of the others is drawn for each row.
+    /// The first of them, whose sign is the class's own; the sign of the others is drawn for each row.
     pub(super) signed: usize,
     /// Dimensions of noise as large as the classes.
     pub(super) loud: usize,

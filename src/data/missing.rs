@@ -1,5 +1,4 @@
-//! [`Missing`]: what becomes of cells that hold no number, as the person chooses. Takes rows with such cells as NaN, gives rows
-//! without.
+//! [`Missing`]: treatment of cells that hold no number, as chosen. Takes rows with NaN for such cells, gives rows without NaN.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +7,7 @@ use super::labelled::is_missing;
 use crate::base::error::{Error, Result};
 use crate::base::quote::listed;
 
-/// What becomes of cells that are empty, not finite, or no number.
+/// Treatment of cells that are empty, not finite, or no number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Missing {
@@ -24,7 +23,7 @@ pub enum Missing {
 }
 
 impl Missing {
-    /// All of them, with the names that settings use and what they do.
+    /// All treatments, with the names that settings use and a description.
     pub const ALL: [(&'static str, Self, &'static str); 4] = [
         ("refuse", Self::Refuse, "refuse the file"),
         ("drop-rows", Self::DropRows, "leave such rows out"),
@@ -32,10 +31,10 @@ impl Missing {
         ("median", Self::Median, "fill with the median of the column"),
     ];
 
-    /// What to choose from, to end a refusal.
+    /// Advice on such cells, for the end of a refusal.
     pub(super) const ADVICE: &str = "choose what becomes of such cells";
 
-    /// The policy of a name.
+    /// The treatment of this name.
     ///
     /// # Errors
     /// [`Error::Config`] with the names there are.
@@ -66,7 +65,7 @@ impl Missing {
         Ok(())
     }
 
-    /// Says that every row or column was left out.
+    /// Error that every row or column was left out.
     pub(super) fn nothing_left(self, name: &str) -> Error {
         let what = match self {
             Self::DropColumns => "column",
@@ -79,7 +78,7 @@ impl Missing {
     }
 }
 
-/// Gives each cell without a finite number what is known for its column, among rows of so many.
+/// Fills each cell without a finite number with the number given for its column, in rows of `dim` values.
 pub(super) fn fill_in(values: &mut [f32], dim: usize, filled: &[(usize, f32)]) {
     for (column, number) in filled {
         for value in values.iter_mut().skip(*column).step_by(dim) {
@@ -90,14 +89,14 @@ pub(super) fn fill_in(values: &mut [f32], dim: usize, filled: &[(usize, f32)]) {
     }
 }
 
-/// What is said of rows that were left out, so many of so many.
+/// Note on rows that were left out, `left_out` of `rows`.
 pub(super) fn rows_note(left_out: usize, rows: usize) -> String {
     format!(
         "left out {left_out} of {rows} rows, in which a cell holds no number or the label is missing"
     )
 }
 
-/// What is said of columns that were left out, of which some may have names.
+/// Note on columns that were left out; some may have no names.
 pub(super) fn columns_note(left_out: &[usize], names: &[String]) -> String {
     let name = |column: &usize| match names.get(*column) {
         Some(name) => name.clone(),
@@ -108,7 +107,7 @@ pub(super) fn columns_note(left_out: &[usize], names: &[String]) -> String {
     format!("left out, as a cell holds no number: {names}")
 }
 
-/// What is said of cells that were filled.
+/// Note on cells that were filled.
 pub(super) fn filled_note(cells: u64) -> String {
     let cells = match cells {
         1 => "1 cell that holds".to_owned(),
@@ -134,7 +133,7 @@ fn drop_rows(rows: &mut Labelled) {
     keep_rows(rows, &keep);
 }
 
-/// Leaves out the rows for which `keep`, by row, does not say so.
+/// Leaves out the rows for which `keep`, by row, is false.
 pub(super) fn keep_rows(rows: &mut Labelled, keep: &[bool]) {
     let (dim, mut kept) = (rows.dim.max(1), 0);
     for row in (0..keep.len()).filter(|row| keep[*row]) {
@@ -188,7 +187,7 @@ fn fill(rows: &mut Labelled) {
     rows.notes.push(filled_note(filled));
 }
 
-/// The middle number, or the mean of the two in the middle; 0 of none.
+/// The middle number, or the mean of the two in the middle; 0 if there is no number.
 fn median(values: &mut [f32]) -> f32 {
     let middle = values.len() / 2;
     if values.is_empty() {

@@ -1,6 +1,6 @@
 //! [`Dataset`]: labelled feature vectors, from a sample or from a person's files.
 //!
-//! One file a format. Whatever is wrong with a file is said with its name, the place, and what to do.
+//! One source file a format. Errors about a file give its name, the place in it, and what to do.
 
 mod arrays;
 mod blob;
@@ -101,48 +101,49 @@ use crate::rules::config::{Split, TrainConfig};
 /// Feature vectors with a class each.
 #[derive(Debug)]
 pub struct Dataset {
-    /// Where they come from: a sample's or a file's name.
+    /// Name of the sample or the file that the rows come from.
     pub name: String,
     /// `[rows, dim]`, finite.
     pub features: RowSource,
-    /// The names of the columns of `features`, or none where the file has no header.
+    /// Names of the columns of `features`; empty if the file has no header.
     pub feature_names: Vec<String>,
     /// The class of each row, an index into `class_names`.
     pub labels: Vec<u32>,
-    /// The names of the classes in label order: by number where all are integers, else by text.
+    /// The names of the classes in label order: by number if all are integers, else by text.
     pub class_names: Vec<String>,
-    /// The column or array that the labels come from, where a table or an NPZ has several.
+    /// The column or array that the labels come from, if a table or an NPZ has several.
     pub label_column: Option<String>,
-    /// Text columns beside the label, by name: what `split = column:NAME` can use.
+    /// Text columns beside the label, by name: those that `split = column:NAME` can use.
     pub columns: Vec<(String, Texts)>,
-    /// What each column of a table is taken for, with its first cells; none where the data is no table.
+    /// Role of each column of a table, with its first cells; empty if the data is no table.
     pub table: Vec<TableColumn>,
-    /// What became of cells without a number.
+    /// Treatment of cells without a number.
     pub missing: Missing,
-    /// How its numbers are written, where a mark in them was chosen or told.
+    /// Marks in numbers, if some were chosen or told from the file.
     pub marks: Marks,
-    /// The column by which labels of another file were joined to the rows; none where they stand in the same order.
+    /// The column by which labels of another file were joined to the rows; none if both are in the same order.
     pub on: Option<String>,
-    /// Labels that mean that a row has no class, where they were chosen.
+    /// Labels that mean that a row has no class, if they were chosen.
     pub unlabelled: Option<Vec<String>>,
     /// The rows of the file that were left out.
     pub left_out: LeftOut,
-    /// The columns in which such cells were filled, and with what.
+    /// The columns whose cells without a number were filled, each with the value.
     pub filled: Vec<(usize, f32)>,
-    /// Whether the last rows came from a second file, and are what is tested.
+    /// Set if the last rows came from a second file, whose rows are the test side.
     pub joined: bool,
-    /// What was decided while reading, in words: the label column, what was left out.
+    /// Decisions made while reading, in words: the label column, columns left out.
     pub notes: Vec<String>,
 }
 
 /// The built-in samples, the default first.
 pub const SAMPLES: [&str; 5] = ["mirrored", "many-classes", "digits", "cells", "large"];
 
-/// Classes with no more rows than this are parted by a random split: their rows stand alone on each side.
+/// Rows of the class of median size up to which whole classes are held out: a random split leaves a class's rows alone on each
+/// side.
 const FEW_ROWS: u32 = 4;
-/// Classes from which on whole ones can be held out.
+/// Number of classes from which on whole classes can be held out.
 const CLASSES_TO_PART: usize = 20;
-/// Rows from which on two of a class are expected.
+/// Rows from which on at least two have to share a class.
 const ROWS_TO_PAIR: usize = 10;
 /// Test queries times test rows that settings start from at most: some 20 s of a scoring on two cores, 40 s in a browser.
 const TESTED_PAIRS: u64 = 1_000_000_000;
@@ -150,7 +151,8 @@ const TESTED_PAIRS: u64 = 1_000_000_000;
 const FEWEST_QUERIES: usize = 2_000;
 
 impl Dataset {
-    /// Where each row is a square picture, its pixels in a row: of the digits, and where all columns are called pixel.
+    /// Side of the square picture that each row holds, pixel by pixel; none unless the data are the digits or all columns are
+    /// called pixel.
     pub(crate) fn picture_side(&self) -> Option<usize> {
         let dim = self.features.dim();
         let side = (dim as f64).sqrt() as usize;
@@ -192,7 +194,7 @@ impl Dataset {
         }
     }
 
-    /// Whether there are no rows, and memory and time can only be planned.
+    /// Tells if there are no rows, so that memory and time can only be planned.
     pub fn is_imagined(&self) -> bool {
         matches!(self.features, RowSource::Imagined { .. })
     }
@@ -248,7 +250,7 @@ impl Dataset {
         Ok(dataset)
     }
 
-    /// One without a row, to which the rest is given.
+    /// A dataset without rows, whose fields the caller sets.
     fn empty() -> Self {
         Self {
             name: String::new(),
@@ -273,7 +275,7 @@ impl Dataset {
         }
     }
 
-    /// Says where another split than a random one suits these rows.
+    /// Notes if another split than a random one suits these rows.
     fn note_split(&mut self) {
         let note = if let Some(column) = self.split_column() {
             format!(
@@ -291,7 +293,7 @@ impl Dataset {
         self.notes.push(note);
     }
 
-    /// How many rows the middle class has, where those are so few that a random split would part them.
+    /// Rows of the class of median size, if they are so few that a random split would part them.
     fn few_rows_a_class(&self) -> Option<u32> {
         let mut sizes = self.class_sizes();
         order::sort_numbers(&mut sizes);
@@ -299,8 +301,8 @@ impl Dataset {
         (sizes.len() >= CLASSES_TO_PART && middle <= FEW_ROWS).then_some(middle)
     }
 
-    /// Rows of a file that stay where they are, with as many labels of another file; `missing` is what becomes of cells without a
-    /// number, for which the file is looked over: `say` hears how far.
+    /// Dataset whose features stay in their file, with as many labels of another file. The file is read through for cells without a
+    /// number, which are treated as `missing` says; `say` hears of the progress.
     ///
     /// # Errors
     /// [`Error::Data`] when there are fewer than two classes; [`Error::Cells`] when nothing is left.
@@ -329,7 +331,7 @@ impl Dataset {
     }
 
     fn of(name: String, features: RowSource, labels: &Texts) -> Result<Self> {
-        // A text that no row has any more is no class.
+        // A text without rows is no class.
         let mut is_there = vec![false; labels.distinct().len()];
         for code in labels.codes() {
             is_there[*code as usize] = true;
@@ -373,8 +375,7 @@ impl Dataset {
         })
     }
 
-    /// Adds rows with the same columns, as those of the test side; classes are joined by name, and columns too where both
-    /// files name them.
+    /// Adds rows with the same columns as the test side; classes are joined by name, and columns too if both files name them.
     ///
     /// # Errors
     /// [`Error::Data`] when the columns differ in number or a name is missing.
@@ -434,7 +435,7 @@ impl Dataset {
         Ok(joined)
     }
 
-    /// How many rows.
+    /// Number of rows.
     pub fn rows(&self) -> usize {
         self.labels.len()
     }
@@ -452,7 +453,7 @@ impl Dataset {
             .collect()
     }
 
-    /// The values of a text column, row by row; `setting` is what names it.
+    /// The values of a text column, row by row; `setting` is the setting that names it.
     ///
     /// # Errors
     /// [`Error::Config`] when there is no such column, with those there are.
@@ -460,7 +461,7 @@ impl Dataset {
         text_column(&self.columns, setting, name)
     }
 
-    /// What each row belongs to, numbered in the order of the rows; nothing where no column says it.
+    /// Group of each row, numbered in the order of the rows; none if the settings name no group column.
     ///
     /// # Errors
     /// [`Error::Config`] when there is no such column, or a row has an empty cell in it; [`Error::Data`] when it holds one text.
@@ -517,8 +518,8 @@ impl Dataset {
         self.default_config_for(&[])
     }
 
-    /// The same where the split will be another: as many rows of a batch and a memory as suit the rows that then train. The split itself
-    /// stays as it is by default.
+    /// The settings to start from with this data if `splitting` changes the split: batch and memory sizes suit the rows that then
+    /// train. The split itself stays as it is by default.
     pub fn default_config_for(&self, splitting: &[String]) -> TrainConfig {
         let mut config = Self::default_config_of(&self.name);
         let tested = (self.rows() as f64 * config.test_fraction) as usize;
@@ -542,8 +543,8 @@ impl Dataset {
         config
     }
 
-    /// How many rows train with these settings and those over them that say it; with these alone where those cannot hold, and nothing
-    /// where these cannot.
+    /// Number of training rows with `config` and the settings `splitting` over it; with `config` alone if those cannot hold, none
+    /// if it cannot either.
     pub fn rows_to_train(&self, config: &TrainConfig, splitting: &[String]) -> Option<usize> {
         let (split, _) = config.with_sets(splitting);
         let sides = Sides::new(self, &split).or_else(|_| Sides::new(self, config));
@@ -551,7 +552,7 @@ impl Dataset {
     }
 }
 
-/// The values of one of these columns, which `setting` names.
+/// The values of the text column `name`, which the setting `setting` names.
 fn text_column<'a>(columns: &'a [(String, Texts)], setting: &str, name: &str) -> Result<&'a Texts> {
     let column = columns.iter().find(|(column, _)| column == name);
     let (_, values) = column.ok_or_else(|| {
@@ -574,7 +575,7 @@ fn listed_columns(columns: &[(String, Texts)]) -> String {
     format!("there are: {names}")
 }
 
-/// What each row belongs to, by one of the text columns beside its label.
+/// Group of each row: the values of the text column `name` beside its label.
 ///
 /// # Errors
 /// [`Error::Config`] when there is no such column, or a row has an empty cell in it.
@@ -590,7 +591,7 @@ pub fn group_column<'a>(columns: &'a [(String, Texts)], name: &str) -> Result<&'
     }
 }
 
-/// Where each of `names` stands among `others`; of equal names the first goes with the first.
+/// Index of each of `names` among `others`; equal names are matched in their order.
 ///
 /// # Errors
 /// The first name that is not there.

@@ -1,5 +1,5 @@
-//! [`NamedFile`] from the disk: what it is told before it is opened, and no more is read than it holds. An endless file, as a
-//! device is, is refused; a pipe is read to its end, up to a bound.
+//! [`NamedFile`] from the disk. The kind of the file is checked before it is opened, and no more is read than its length. An
+//! endless file, such as a device, is refused; a pipe is read to its end, up to a bound.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read as _, Seek as _, SeekFrom};
@@ -10,9 +10,9 @@ use super::{NamedFile, npy};
 use crate::base::error::{Error, Result};
 use crate::base::quote::plain;
 
-/// What is read of a pipe, whose length is not known.
+/// Bytes that are read of a pipe at most: its length is not known.
 const MAX_PIPE_BYTES: u64 = 256 << 20;
-/// What is held at once of a file that is read part by part.
+/// Bytes that are held at once of a file that is read part by part.
 const PART_BYTES: usize = 1 << 20;
 
 /// A file that was opened.
@@ -20,11 +20,11 @@ const PART_BYTES: usize = 1 << 20;
 pub(super) enum Opened {
     /// A file on the disk, and its length.
     Disk(File, u64),
-    /// What comes from another program.
+    /// A pipe from another program, or a file of unknown length.
     Pipe(File),
 }
 
-/// Opens a file that ends.
+/// Opens a file that has an end: no folder, and no device.
 ///
 /// # Errors
 /// [`Error::Data`] when it is not there, may not be read, or is a folder or a device.
@@ -43,7 +43,7 @@ pub(super) fn open(path: &Path) -> Result<Opened> {
     }
     let file = File::open(path).map_err(failed)?;
     let about = file.metadata().map_err(failed)?;
-    // What the system makes up as it is read has the length 0.
+    // Files that the system generates on reading have the length 0.
     if about.is_file() && about.len() > 0 {
         return Ok(Opened::Disk(file, about.len()));
     }
@@ -65,19 +65,19 @@ pub(super) fn shown(path: &Path) -> String {
     plain(path.display().to_string().chars())
 }
 
-/// Why the system did not read, without its number.
+/// The system's reason for a failure, without its number.
 pub(super) fn reason(error: &std::io::Error) -> String {
     let text = error.to_string();
     let text = text.split(" (os error").next();
     text.unwrap_or_default().to_owned()
 }
 
-/// Says that the system did not read a file.
+/// Error about a file that the system could not read.
 pub(super) fn unreadable(name: &str, error: &std::io::Error) -> Error {
     Error::Data(format!("{name}: {}", reason(error)))
 }
 
-/// Says that a file had another length when it was opened.
+/// Error about a file that had another length when it was opened.
 fn changed(name: &str, length: u64, came: u64) -> Error {
     Error::Io {
         what: format!("{name}: the file changed while it was read"),
@@ -85,10 +85,10 @@ fn changed(name: &str, length: u64, came: u64) -> Error {
     }
 }
 
-/// Gives an open file of so many bytes to `take`, unpacked and part by part, with the bytes that will come in all, about.
+/// Passes an open file of `bytes` bytes to `take`, unpacked and part by part, each time with the approximate length of the whole.
 ///
 /// # Errors
-/// What `take` says; [`Error::Data`] when the file cannot be read or unpacked, [`Error::Io`] when it changes meanwhile.
+/// Errors of `take`; [`Error::Data`] when the file cannot be read or unpacked, [`Error::Io`] when it changes meanwhile.
 pub(super) fn parts(
     name: &str,
     mut file: File,
@@ -99,7 +99,7 @@ pub(super) fn parts(
         let likely = claimed_bytes(name, &mut file, bytes)?.unwrap_or(bytes);
         return inflate(name, file, bytes, |part| take(likely, part));
     }
-    // A byte more shows that there is more.
+    // One byte more than expected shows that the file grew.
     let (mut file, mut came) = (file.take(bytes + 1), 0);
     let mut part = vec![0; PART_BYTES];
     loop {
@@ -145,7 +145,7 @@ impl NamedFile {
         Self::whole(shown(path), open(path)?)
     }
 
-    /// Reads what was opened to its end.
+    /// Reads an opened file to its end.
     pub(super) fn whole(name: String, opened: Opened) -> Result<Self> {
         let (file, length) = match opened {
             Opened::Disk(file, packed) if Self::is_packed(&name) => {
@@ -161,7 +161,7 @@ impl NamedFile {
             .ok()
             .and_then(|length| bytes.try_reserve_exact(length).ok())
             .ok_or_else(|| refuse("the file is larger than fits the memory here"))?;
-        // A byte more shows that there is more.
+        // One byte more than expected shows that the file grew.
         let read = file.take(most + 1).read_to_end(&mut bytes);
         read.map_err(|error| refuse(&reason(&error)))?;
         match length {

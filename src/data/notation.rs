@@ -1,5 +1,5 @@
-//! How the numbers of a column are written: with a point or a comma before their fraction, and with either, an apostrophe or a blank between thousands. Takes
-//! cells of a column, and what other columns of the file say, and reads cells as numbers.
+//! Notation of the numbers in a column: a point or a comma before the fraction, and the other one, an apostrophe or a blank between
+//! thousands. It is told from the cells of the column and of the file's other columns; cells are then read as numbers.
 
 use std::borrow::Cow;
 use std::str::FromStr;
@@ -12,24 +12,24 @@ use crate::base::quote::quoted;
 /// The minus sign of typesetting, which spreadsheets write in some languages.
 const MINUS: char = '\u{2212}';
 const MARKS: [char; 2] = ['.', ','];
-/// Marks that stand between thousands and nowhere else in a number: of Switzerland, and the blanks that typesetting does not break.
+/// Marks that occur only between thousands: the apostrophes of Switzerland, and the no-break spaces of typesetting.
 const PARTING: [char; 4] = ['\'', '\u{2019}', '\u{a0}', '\u{202f}'];
 
-/// The marks in the numbers of a table, where a person says which they are; else they are told by the columns.
+/// The marks in the numbers of a table, if they are chosen; else the columns tell them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default)]
 pub struct Marks {
-    /// Stands before the fraction: a point or a comma.
+    /// Mark before the fraction: a point or a comma.
     pub decimal: Option<char>,
-    /// Stands between thousands: a point, a comma, a blank or an apostrophe.
+    /// Mark between thousands: a point, a comma, a blank or an apostrophe.
     pub thousands: Option<char>,
 }
 
 impl Marks {
-    /// Whether both can stand in one number.
+    /// Checks that both marks can stand in one number.
     ///
     /// # Errors
-    /// [`Error::Config`] where they cannot.
+    /// [`Error::Config`] if they cannot.
     pub fn check(self) -> Result<()> {
         let says = |what: &str, mark: char, can_be: &str| {
             let mark = quoted(&mark.to_string());
@@ -59,7 +59,7 @@ impl Marks {
         }
     }
 
-    /// How numbers are written with these marks; none where none is chosen.
+    /// Notation of numbers with these marks; none if no mark is chosen.
     pub(super) fn notation(self) -> Option<Notation> {
         let other = |mark: char| MARKS.into_iter().find(|other| *other != mark);
         match (self.decimal, self.thousands) {
@@ -73,35 +73,35 @@ impl Marks {
     }
 }
 
-/// How the numbers of a column are written.
+/// Notation of the numbers in a column.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Notation {
-    /// With a decimal point.
+    /// Decimal point.
     #[default]
     Point,
-    /// With a decimal point or a comma.
+    /// Decimal point or decimal comma.
     PointOrComma,
-    /// With the first between thousands, and the second before the fraction; a point or a comma where there is none.
+    /// The first mark between thousands, the second before the fraction; point or comma if there is no second.
     Thousands(char, Option<char>),
-    /// A comma may be either.
+    /// A comma may stand between thousands or before the fraction.
     Unsure,
 }
 
-/// What the cells of a column show of the marks `.` and `,`.
+/// Evidence of a column's cells about the marks `.` and `,`, in this order.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Seen {
-    /// Some cell has the mark where one between thousands may stand.
+    /// Set if a cell has the mark at the places of one between thousands.
     parts: [bool; 2],
-    /// It surely parts thousands: it stands twice, or before the other mark.
+    /// Set if the mark surely stands between thousands: twice in a cell, or before the other mark.
     surely_parts: [bool; 2],
-    /// It is surely the decimal mark.
+    /// Set if it is surely the decimal mark.
     surely_decimal: [bool; 2],
-    /// A mark that stands between thousands only.
+    /// A mark found that can stand between thousands only.
     parting: Option<char>,
 }
 
 impl Seen {
-    /// Looks at a cell.
+    /// Adds the evidence of a cell.
     pub(super) fn see(&mut self, cell: &str) {
         let cell = unsigned(cell);
         let parting = |mark: &char| {
@@ -130,7 +130,7 @@ impl Seen {
         }
     }
 
-    /// What these columns show together.
+    /// Combined evidence of these columns.
     pub(super) fn with(self, other: Self) -> Self {
         let either = |own: [bool; 2], other: [bool; 2]| [own[0] | other[0], own[1] | other[1]];
         Self {
@@ -141,11 +141,11 @@ impl Seen {
         }
     }
 
-    /// How a column goes on that was written without thousands so far, where `cell` shows otherwise: the first rows of a column may
-    /// all be small. `self` is what it showed, `file` what all columns did.
+    /// New notation for a column without thousands so far, if `cell` shows otherwise: the first rows of a column may all be small.
+    /// `self` is the column's evidence, `file` that of all columns.
     pub(super) fn later(&mut self, file: Self, cell: &str) -> Option<Notation> {
         let comma = usize::from(cell.contains(','));
-        // A point is a decimal point wherever commas are no decimal commas.
+        // A point is a decimal point unless commas are decimal commas.
         if comma == 0 && !(file.has_decimal_commas() && cell.contains('.')) {
             return None;
         }
@@ -160,12 +160,12 @@ impl Seen {
         }
     }
 
-    /// Whether numbers surely have decimal commas and none has a decimal point.
+    /// Tells if some numbers surely have decimal commas and none has a decimal point.
     pub(super) fn has_decimal_commas(self) -> bool {
         self.surely_decimal[1] && !self.surely_decimal[0]
     }
 
-    /// The marks of a file that shows this, whose columns are written so: none where its columns do not agree.
+    /// The marks of a file with this evidence and the notations of its columns; none if those do not agree.
     pub(super) fn marks(self, mut columns: impl Iterator<Item = Notation>) -> Marks {
         let comma = self.surely_decimal[1];
         match columns.find(|notation| matches!(notation, Notation::Thousands(..))) {
@@ -181,7 +181,8 @@ impl Seen {
         }
     }
 
-    /// How a column is written that shows this, in a file that shows that; `commas` may be decimal marks where nothing speaks against it.
+    /// Notation of a column with this evidence, in a file with the evidence `file`; `commas` may be decimal marks if no evidence
+    /// speaks against it.
     pub(super) fn notation(self, file: Self, commas: bool) -> Notation {
         let is_thousands = |mark: usize| {
             let by_file =
@@ -204,7 +205,7 @@ impl Seen {
 }
 
 impl Notation {
-    /// A cell as a number; none where it is not written so.
+    /// A cell as a number; none if it is not written in this notation.
     pub(super) fn read<T: FromStr>(self, cell: &str) -> Option<T> {
         let cell = with_ascii_minus(cell);
         match self {
@@ -244,7 +245,7 @@ impl Notation {
     }
 }
 
-/// Whether a cell is a number, however it is written, or with these marks.
+/// Tells if a cell is a number in any notation, or with these marks.
 pub(super) fn is_number(cell: &str, marks: Marks) -> bool {
     let chosen = marks.notation();
     let parted = |mark: char| Notation::Thousands(mark, None).read::<f32>(cell).is_some();
@@ -253,7 +254,7 @@ pub(super) fn is_number(cell: &str, marks: Marks) -> bool {
         || MARKS.into_iter().chain(PARTING).any(parted)
 }
 
-/// The cell with the minus sign that programs write.
+/// The cell with an ASCII minus sign.
 fn with_ascii_minus(cell: &str) -> Cow<'_, str> {
     match cell.strip_prefix(MINUS) {
         Some(rest) => Cow::Owned(format!("-{rest}")),
@@ -269,7 +270,7 @@ fn is_digits(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Whether digits stand in groups of three with this mark between them, two groups at least.
+/// Tells if the text is two or more groups of digits with this mark between them, all but the first of three digits.
 fn grouped(text: &str, mark: char) -> bool {
     let mut groups = text.split(mark);
     let first = groups.next().unwrap_or_default();
@@ -282,7 +283,7 @@ fn grouped(text: &str, mark: char) -> bool {
 mod tests {
     use super::*;
 
-    /// How the first column is written, beside a second one.
+    /// Notation told for the first column, beside a second one.
     fn told(cells: &[&str], beside: &[&str], commas: bool) -> Notation {
         let seen = |cells: &[&str]| {
             let mut seen = Seen::default();

@@ -29,11 +29,11 @@ pub(crate) struct Matrix {
     pub(crate) values: Vec<f32>,
 }
 
-/// What an element is.
+/// Type of an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Float,
-    /// bfloat16: the first half of a float of 32 bits.
+    /// bfloat16: the upper half of a 32-bit float.
     Brain,
     Signed,
     Unsigned,
@@ -43,7 +43,7 @@ pub(super) enum Kind {
     Bytes,
 }
 
-/// The header of a file: what the elements are and where.
+/// Header of a file: type, shape and place of the elements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     kind: Kind,
@@ -51,7 +51,7 @@ pub(crate) struct Header {
     item_bytes: usize,
     fortran_order: bool,
     shape: Vec<u64>,
-    /// Where the elements begin.
+    /// Byte at which the elements begin.
     data: usize,
 }
 
@@ -64,7 +64,7 @@ pub(crate) fn read_matrix(file: &NamedFile) -> Result<Matrix> {
     header.read_matrix(&file.name, &file.bytes[header.data..])
 }
 
-/// Reads one label a row, as text: integers, strings or booleans. `check` sees how many there are before they are read.
+/// Reads one label a row, as text: integers, strings or booleans. `check` gets their number before they are read.
 ///
 /// # Errors
 /// As [`read_matrix`]; floats are no labels.
@@ -89,7 +89,7 @@ pub fn matrix_header(rows: usize, columns: usize) -> Vec<u8> {
     array_header("<f4", &[rows as u64, columns as u64])
 }
 
-/// The start of the NPY file of a list of triplets, `[count, 3]` u32; they follow, with this machine's byte order.
+/// The start of the NPY file of a list of triplets, `[count, 3]` u32; the triplets follow, in this machine's byte order.
 #[cfg(not(target_arch = "wasm32"))]
 pub fn triplets_header(count: u64) -> Vec<u8> {
     array_header(<u32 as super::NpyElement>::DESCR, &[count, 3])
@@ -109,7 +109,7 @@ pub(crate) fn array_header(descr: &str, shape: &[u64]) -> Vec<u8> {
     bytes
 }
 
-/// The header of a file that begins with `start`, as text, and where the elements begin.
+/// Header text of a file that begins with `start`, and the byte at which the elements begin.
 fn header_text<'a>(name: &str, start: &'a [u8]) -> Result<(&'a str, usize)> {
     let refuse = |problem: &str| Error::Data(format!("{name}: {problem}"));
     if start.is_empty() {
@@ -145,7 +145,7 @@ fn header_text<'a>(name: &str, start: &'a [u8]) -> Result<(&'a str, usize)> {
     Ok((text, MAGIC.len() + 2 + size_bytes + size))
 }
 
-/// Reads the shape alone, of an array of any type.
+/// Reads only the shape, of an array of any type.
 pub(crate) fn read_shape(name: &str, start: &[u8]) -> Result<Vec<u64>> {
     let shape = parse_shape(header_text(name, start)?.0);
     shape.map_err(|problem| Error::Data(format!("{name}: {problem}")))
@@ -180,7 +180,7 @@ fn damaged() -> String {
     "the header is damaged".to_owned()
 }
 
-/// What follows a key of the header's Python dictionary.
+/// The text after a key of the header's Python dictionary.
 fn after<'a>(text: &'a str, key: &str) -> Result<&'a str, String> {
     let quoted = [format!("'{key}'"), format!("\"{key}\"")];
     let found = quoted.iter().find_map(|key| text.split_once(key.as_str()));
@@ -278,7 +278,7 @@ fn parse_shape(text: &str) -> Result<Vec<u64>, String> {
 }
 
 impl Header {
-    /// Of little-endian elements that stand by themselves, row-major.
+    /// Header of little-endian elements without a file header, row-major.
     pub(super) fn plain(kind: Kind, item_bytes: usize, shape: &[u64]) -> Self {
         Self {
             kind,
@@ -290,7 +290,7 @@ impl Header {
         }
     }
 
-    /// The same elements with their bytes in this order.
+    /// Sets the byte order of the elements.
     #[cfg(feature = "hdf5")]
     pub(super) fn ordered(self, big_endian: bool) -> Self {
         Self { big_endian, ..self }
@@ -332,22 +332,22 @@ impl Header {
         ))
     }
 
-    /// Where the elements begin, in bytes.
+    /// Byte at which the elements begin.
     pub(crate) fn data(&self) -> usize {
         self.data
     }
 
-    /// Whether the elements are numbers or text that can name a class.
+    /// Tells if the elements can name a class: integers, booleans or text.
     pub(crate) fn is_label(&self) -> bool {
         !matches!(self.kind, Kind::Float | Kind::Brain)
     }
 
-    /// Whether the elements are numbers.
+    /// Tells if the elements are numbers.
     pub(crate) fn is_number(&self) -> bool {
         !matches!(self.kind, Kind::Text | Kind::Bytes)
     }
 
-    /// Reads the elements of a matrix, which `items` gives from the first on.
+    /// Reads the elements of a matrix, from the first on, from `items`.
     ///
     /// # Errors
     /// [`Error::Data`] for any other array, and when the elements are damaged, fewer or more.
@@ -365,7 +365,7 @@ impl Header {
             })?;
             return Ok(Matrix { columns, values });
         }
-        // Each at its place: no second matrix is held.
+        // Each element is written to its place: no second matrix is held.
         values.resize(rows * columns, 0.0);
         let mut places = (0..columns).flat_map(|column| (column..).step_by(columns).take(rows));
         self.each_item(name, items, |item| {
@@ -407,7 +407,7 @@ impl Header {
         Ok(labels.finish())
     }
 
-    /// How many labels there are, one a row.
+    /// Number of labels, one a row.
     ///
     /// # Errors
     /// [`Error::Data`] for an array of another shape.
@@ -421,7 +421,7 @@ impl Header {
         }
     }
 
-    /// Takes every element in turn, in the order of the file.
+    /// Passes every element to `take`, in the order of the file.
     pub(super) fn each_item(
         &self,
         name: &str,
@@ -438,7 +438,7 @@ impl Header {
             part.chunks_exact(self.item_bytes).try_for_each(&mut take)?;
             left -= bytes as u64;
         }
-        // A reader that checks what it gave does so at its end.
+        // A reader that verifies its data (a checksum) does so at its end.
         match items.read(&mut [0]).map_err(damaged)? {
             0 => Ok(()),
             _ => Err(Error::Data(format!(
@@ -459,7 +459,7 @@ impl Header {
         }
     }
 
-    /// Whether the items of a file are what this processor has in memory.
+    /// Tells if the elements in the file are the bytes that this processor has in memory: little-endian f32.
     #[cfg(not(target_arch = "wasm32"))]
     pub(super) fn is_plain(&self) -> bool {
         cfg!(target_endian = "little")
@@ -479,7 +479,7 @@ impl Header {
         }
     }
 
-    /// The same as f64, which holds more whole numbers.
+    /// An element as f64, which holds more whole numbers than f32.
     fn double(&self, item: &[u8]) -> f64 {
         match (self.kind, self.item_bytes) {
             (Kind::Float, 8) => f64::from_bits(self.bits(item)),
@@ -511,7 +511,7 @@ impl Header {
         }
     }
 
-    /// An element that is an integer; one above the largest of 64 bits with a sign is negative.
+    /// An element as an integer; one above the largest signed 64-bit number is negative.
     #[cfg(feature = "hdf5")]
     pub(super) fn integer(&self, item: &[u8]) -> i64 {
         match self.kind {
@@ -526,21 +526,20 @@ impl Header {
     }
 }
 
-/// What finds a row in a file that is not read whole.
+/// Places of rows in a file that is not read whole.
 impl Header {
     /// Bytes of an element.
     pub(crate) fn item_bytes(&self) -> usize {
         self.item_bytes
     }
 
-    /// Whether columns are contiguous instead of rows, and that makes a difference.
+    /// Tells if columns are contiguous instead of rows, and that makes a difference.
     pub(crate) fn by_columns(&self) -> bool {
         self.fortran_order && !matches!(self.shape[..], [_] | [_, 1])
     }
 }
 
-/// Refuses a label that stands for none; `row` counts from 1, and `can_drop` says whether such rows can be left out as they are
-/// read.
+/// Refuses a missing label; `row` counts from 1, and `can_drop` tells if such rows can be left out while reading.
 pub(super) fn refuse_missing(name: &str, row: usize, label: &str, can_drop: bool) -> Result<()> {
     if !labelled::is_missing(label) {
         return Ok(());
@@ -561,7 +560,7 @@ fn no_fractions(name: &str, row: usize, value: f64) -> Error {
     ))
 }
 
-/// A number of 64 bits as one of 32; where it is too large the largest there is, which is refused by its size.
+/// An f64 as f32; one that is too large becomes the largest f32, which is then refused by its size.
 fn narrow(value: f64) -> f32 {
     let narrow = value as f32;
     if narrow.is_infinite() && value.is_finite() {
@@ -570,7 +569,7 @@ fn narrow(value: f64) -> f32 {
     narrow
 }
 
-/// The refusal of data that a reader could not give whole.
+/// Refusal of data that a reader could not read to its end.
 pub(crate) fn damaged_data(name: &str, error: &std::io::Error) -> Error {
     let how = match error.kind() {
         ErrorKind::UnexpectedEof => "cut short".to_owned(),

@@ -1,5 +1,5 @@
-//! The rows of an NPY file that stays where it is: [`Layout`], where they lie and what they may hold, and [`NpyRows`], an
-//! open file. A browser's file is `BlobRows` in `blob.rs`.
+//! The rows of an NPY file that is not read whole: [`Layout`], their places in the file and their permitted values, and
+//! [`NpyRows`], an open file. A browser's file is `BlobRows` in `blob.rs`.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -19,7 +19,7 @@ use super::{
 use super::{labelled, npy};
 use crate::base::error::{Error, Result};
 
-/// Where the rows of an NPY file lie: whoever reads the bytes, the header and the values are checked here.
+/// Places of the rows in an NPY file. For any reader of the bytes, the header and the values are checked here.
 #[derive(Debug)]
 pub(super) struct Layout {
     name: String,
@@ -69,19 +69,19 @@ impl Layout {
         }
     }
 
-    /// Rows that are left of the file.
+    /// Number of rows of the file that are kept.
     pub(super) fn rows(&self) -> usize {
         let left = self.mend().and_then(|mend| mend.rows.as_ref());
         left.map_or(self.rows, Vec::len)
     }
 
-    /// Columns that are left of the file.
+    /// Number of columns of the file that are kept.
     pub(super) fn dim(&self) -> usize {
         let left = self.mend().and_then(|mend| mend.columns.as_ref());
         left.map_or(self.dim, Vec::len)
     }
 
-    /// Rows of those that are left, by their numbers in the file.
+    /// Numbers in the file of these kept rows.
     pub(super) fn in_file<'a>(&self, rows: &'a [u32]) -> Cow<'a, [u32]> {
         match self.mend().and_then(|mend| mend.rows.as_ref()) {
             None => Cow::Borrowed(rows),
@@ -94,7 +94,7 @@ impl Layout {
         self.dim * self.header.item_bytes()
     }
 
-    /// Where these rows lie in the file.
+    /// Byte range of these rows in the file.
     pub(super) fn bytes(&self, rows: Range<u32>) -> Range<u64> {
         let place = |row| self.header.data() as u64 + u64::from(row) * self.row_bytes() as u64;
         place(rows.start)..place(rows.end)
@@ -119,7 +119,7 @@ impl Layout {
         check(&self.name, &values[first..], self.dim(), row as usize)
     }
 
-    /// Says that a row is not where it was.
+    /// Error about a row that cannot be read as before: the file changed.
     pub(super) fn changed(&self, row: u32, why: impl Into<String>) -> Error {
         Error::Io {
             what: format!(
@@ -140,10 +140,10 @@ fn whole(name: &str, matrix: npy::Matrix) -> Result<RowSource> {
     Ok(RowSource::Memory { values, dim })
 }
 
-/// What is read ahead, and at once.
+/// Bytes that are read ahead, and at once at most.
 #[cfg(not(target_arch = "wasm32"))]
 const READ_BYTES: usize = 1 << 20;
-/// As many are read where they lie, past what is read ahead.
+/// Bytes from which on rows are read directly, without reading ahead.
 #[cfg(unix)]
 const MANY_BYTES: usize = 1 << 14;
 
@@ -154,14 +154,14 @@ pub struct NpyRows {
     layout: Layout,
     #[cfg(unix)]
     file: Arc<File>,
-    /// The file with what was read ahead, for rows here and there.
+    /// The file with a buffer of what was read ahead, for scattered rows.
     ahead: Mutex<BufReader<Arc<File>>>,
 }
 
 #[cfg(not(target_arch = "wasm32"))]
 impl NpyRows {
-    /// Opens a file and checks its header against its length. Rows are read where they are asked for; but whole what comes
-    /// from a pipe, and a file whose columns are contiguous (Fortran order).
+    /// Opens a file and checks its header against its length. Rows are read as needed; but a pipe, and a file whose columns are
+    /// contiguous (Fortran order), is read whole.
     ///
     /// # Errors
     /// [`Error::Data`] when it cannot be opened or holds no such matrix.
@@ -205,7 +205,7 @@ impl NpyRows {
             for run in run.chunks((READ_BYTES / self.layout.row_bytes().max(1)).max(1)) {
                 match self.items(run[0]..run[0] + run.len() as u32) {
                     Ok(items) => self.take(run, &items, values)?,
-                    // One at a time: the first that is not there is named.
+                    // One at a time, so that the error names the first row that is not there.
                     Err(_) => run.iter().try_for_each(|row| {
                         let items = self.items(*row..row + 1);
                         let items = items.map_err(|source| match source.kind() {
@@ -222,8 +222,8 @@ impl NpyRows {
         Ok(())
     }
 
-    /// Reads rows that [`NpyRows::follow`] each other to `to`, `[rows, dim]`, without anything between; false, whatever it wrote
-    /// then, where they have to go the long way, or a value is such that it says what is wrong.
+    /// Reads rows that [`NpyRows::follow`] each other directly to `to`, `[rows, dim]`. Returns false, with `to` in any state, if
+    /// rows have to be read with [`NpyRows::read`]: they need conversion or repair, or a value may have to be refused.
     pub(super) fn read_straight(&self, rows: &[u32], to: &mut [f32]) -> bool {
         #[cfg(unix)]
         if let (Some(first), None) = (rows.first(), self.layout.mend())
@@ -246,7 +246,7 @@ impl NpyRows {
         })
     }
 
-    /// Whether these rows follow each other in the file and several threads may read parts of them at once.
+    /// Tells if these rows follow each other in the file and several threads may read parts of them at once.
     pub(super) fn follow(&self, rows: &[u32]) -> bool {
         let rows = self.layout.in_file(rows);
         cfg!(unix) && rows.is_sorted_by(|row, next| row + 1 == *next)
@@ -257,7 +257,7 @@ impl NpyRows {
 
         let bytes = self.layout.bytes(rows);
         let mut items = vec![0; (bytes.end - bytes.start) as usize];
-        // Without a lock: reading at a place leaves the file's own alone.
+        // Without a lock: reading at an offset leaves the file's position alone.
         #[cfg(unix)]
         if items.len() >= MANY_BYTES {
             use std::os::unix::fs::FileExt as _;

@@ -1,7 +1,7 @@
 //! NPZ: named NPY arrays in a ZIP archive, stored or deflated, as `np.savez` writes them.
 //!
-//! Nothing is allocated on the word of a header alone: what an array needs must be what the archive says that its member
-//! holds, no more than deflate can make of the member's bytes, and what it then inflates to.
+//! No memory is allocated by the claim of a header alone: the size of an array must be the size that the archive states for its
+//! member, no more than deflate can make of the member's bytes, and the size that it then inflates to.
 
 mod writer;
 
@@ -19,7 +19,7 @@ use crate::base::ledger::Bytes;
 
 pub use writer::{NpyElement, NpzWriter};
 
-/// What deflate makes of a byte at most.
+/// Bytes that deflate makes of a byte at most.
 const MAX_DEFLATE_RATIO: u64 = 1032;
 /// Bytes of an array's start that hold nearly every header.
 const SHORT_START_BYTES: u64 = 512;
@@ -30,7 +30,7 @@ pub(super) struct Archive<'a> {
     zip: ZipArchive<Cursor<&'a [u8]>>,
 }
 
-/// Reads the archive's directory, and of each array the header.
+/// Reads the archive's directory, and the header of each array.
 ///
 /// # Errors
 /// [`Error::Data`] for a file that is no ZIP archive, is cut short, encrypted or damaged, or names an array twice.
@@ -119,7 +119,7 @@ impl Archive<'_> {
         header: &Header,
         read: impl FnOnce(&mut dyn std::io::Read) -> Result<T>,
     ) -> Result<T> {
-        // As bytes, and as the floats that they become.
+        // The larger of its bytes and of the floats that they become.
         let held = array.bytes.max(4 * array.shape.iter().product::<u64>());
         if held > MAX_FREE_BYTES && held / MAX_RATIO > array.packed {
             return Err(Error::Data(format!(
@@ -140,7 +140,7 @@ impl Archive<'_> {
     }
 }
 
-/// The error behind an archive's, without the crate's words around it.
+/// The I/O error inside an archive's error, without the crate's words around it.
 fn io_error(error: ZipError) -> IoError {
     match error {
         ZipError::Io(error) => error,
@@ -148,7 +148,7 @@ fn io_error(error: ZipError) -> IoError {
     }
 }
 
-/// Why a file was not opened, told from its first bytes: an archive's directory is its end.
+/// Reason why a file was not opened, told from its first bytes: an archive's directory is at its end.
 fn not_opened(file: &NamedFile, error: &ZipError) -> Error {
     let problem = match (&file.bytes[..], error) {
         ([], _) => "the file is empty".to_owned(),
@@ -227,7 +227,7 @@ mod tests {
                 for change in [1, 0x80, 0xff] {
                     let mut bytes = whole.bytes.clone();
                     bytes[at] ^= change;
-                    // What is read is what was saved, but for the names, dates and flags around it.
+                    // The arrays read are those saved, whatever the names, dates and flags around them.
                     if let Ok(read) = read(&damaged(bytes)) {
                         assert_eq!(
                             (read.values, read.labels),

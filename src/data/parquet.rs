@@ -1,7 +1,7 @@
 //! Parquet: columns of typed values in groups of rows, as pandas, polars and Spark write them. Takes an open file, gives the
 //! rows of a [`Table`]: numbers are features, text may be the label, a list of numbers is a vector of features.
 //!
-//! A file is read where it is asked for, a page of each column at a time. What it claims is checked before room is made for it.
+//! A file is read as needed, a page of each column at a time. Sizes that it claims are checked before room is made for them.
 
 mod columns;
 mod pages;
@@ -31,43 +31,43 @@ pub(super) use shards::shards;
 use source::Source;
 use thrift::{Met, Walk};
 
-/// What a file begins and ends with.
+/// Bytes that a file begins and ends with.
 const MAGIC: &[u8] = b"PAR1";
-/// What to do about decimal numbers.
+/// Advice on decimal numbers.
 const AS_FLOATS: &str = "which are read once pandas' `.astype(float)` made them floats";
 const ENCRYPTED: &[u8] = b"PARE";
-/// The length of what is in a file, and the mark at the end.
+/// Bytes of the footer's length and the mark, at the end of a file.
 const END_BYTES: usize = 8;
-/// Groups of columns in one another, at most.
+/// Nested groups of columns at most.
 const MAX_DEPTH: usize = 64;
-/// What the rows of a file may take in memory whatever its size is, and for each of its bytes beyond that.
+/// Bytes that the rows of a file may take in memory for any size of the file, and for each of its bytes if that is more.
 const FREE_BYTES: u64 = 64 << 20;
 const MAX_RATIO: u64 = 1024;
-/// What is made room for at once, by what a file claims alone, and for each of its bytes beyond that.
+/// Bytes that are reserved at once by the claims of a file alone, and for each of its bytes if that is more.
 const ROOM_BYTES: u64 = 16 << 20;
 const ROOM_RATIO: u64 = 64;
 /// Cells that are read at once, and rows.
 const WINDOW_CELLS: usize = 1 << 18;
 const WINDOW_ROWS: usize = 1024;
-/// Rows that tell how long the lists of a column are.
+/// Rows that tell the length of the lists in a column.
 const LOOKED_AT: usize = 16;
 
-/// A Parquet file that was opened and is read where it is asked for.
+/// An open Parquet file, read as needed.
 #[derive(Debug)]
 pub struct ParquetFile {
     name: String,
     source: Arc<Source>,
     about: ParquetMetaData,
-    /// What it is called with the others, and these, where a table is in several files.
+    /// Name of the whole table and the other files, if a table is in several files.
     shards: Option<(String, Vec<Self>)>,
 }
 
-/// Where a cell of a row comes from: the columns that are read, or the numbers of the list.
+/// Source of a cell of a row: a column that is read, or a number of the list of features.
 #[derive(Clone, Copy, Debug)]
 enum Place {
     Cell(usize),
     Number(usize, usize),
-    /// A number of the vector that a text holds.
+    /// A number of the vector that was parsed from a text.
     Parsed(usize),
 }
 
@@ -80,7 +80,7 @@ impl ParquetFile {
         Self::opened(file.name, Source::Memory(file.bytes.into()))
     }
 
-    /// Opens a file on the disk, of which as little is read as is needed; what comes through a pipe is read whole.
+    /// Opens a file on the disk, of which only the needed parts are read; a pipe is read whole.
     ///
     /// # Errors
     /// [`Error::Data`] when it is not there, is no Parquet file, is cut short or damaged.
@@ -95,13 +95,13 @@ impl ParquetFile {
         }
     }
 
-    /// The same of a file that is open.
+    /// Takes a file that is open, of so many bytes.
     #[cfg(not(target_arch = "wasm32"))]
     pub(super) fn of_disk(name: String, file: std::fs::File, bytes: u64) -> Result<Self> {
         Self::opened(name, Source::Disk(file, bytes))
     }
 
-    /// Opens a file that a browser was given; only in a worker, where a file can be read without waiting.
+    /// Opens a file that a browser was given; only a worker can, as it reads a file synchronously.
     ///
     /// # Errors
     /// [`Error::Data`] when it cannot be read, is no Parquet file, is cut short or damaged.
@@ -121,7 +121,7 @@ impl ParquetFile {
         })
     }
 
-    /// Several files as one table of this name: their rows come in this order. Nothing where there are none.
+    /// Takes several files as one table of this name, their rows in this order. None if there are no files.
     pub fn of_shards(name: String, files: impl IntoIterator<Item = Self>) -> Option<Self> {
         let mut files = files.into_iter();
         let first = files.next()?;
@@ -131,7 +131,7 @@ impl ParquetFile {
         })
     }
 
-    /// Its name.
+    /// Name of the file, or of the table in several files.
     pub fn name(&self) -> &str {
         self.shards.as_ref().map_or(&self.name, |(name, _)| name)
     }
@@ -156,7 +156,7 @@ impl ParquetFile {
         Labelled::of_table(self.table(own, &say)?, labels, choice)
     }
 
-    /// The names that [`Choice::labels`] can take: those of all columns but lists.
+    /// The names that [`Choice::labels`] can take: all columns except lists.
     pub fn label_choices(&self) -> Vec<String> {
         let columns = Columns::of(self.about.file_metadata()).read.into_iter();
         let columns = columns.filter(|column| column.element.is_none());
@@ -270,8 +270,8 @@ impl ParquetFile {
         Ok(table)
     }
 
-    /// The column whose lists are the features, or whose texts hold them, and how long those are in the first rows; none where there
-    /// is none.
+    /// The leaf of the column whose lists, or whose texts with lists, are the features, and the length of those in the first rows;
+    /// none if there is no such column.
     fn list(
         &self,
         group: &RowGroupMetaData,
@@ -312,7 +312,7 @@ impl ParquetFile {
         Ok(chosen.map(|at| (leaves[at], lists[at].1)))
     }
 
-    /// How many rows there are, where the memory may hold so many.
+    /// Number of rows; refused if the claimed rows are more than the file can hold.
     fn check_size(
         &self,
         groups: &[&RowGroupMetaData],
@@ -348,7 +348,8 @@ impl ParquetFile {
         }
     }
 
-    /// Pushes the rows of a group; a vector has so many numbers, and maybe a column of texts that hold them.
+    /// Pushes the rows of a group to `builder`; `dim` is the length of the vector, `written` the column of texts that hold it, if
+    /// any.
     fn read_group(
         &self,
         group: &RowGroupMetaData,
@@ -390,7 +391,7 @@ impl ParquetFile {
         Ok(())
     }
 
-    /// The vector that the text of a row holds; `number` is that of the row in the file.
+    /// The vector in the text of a row; `number` is the row's number in the file, from 0.
     fn parsed(
         &self,
         reading: &Reading<'_>,
@@ -441,7 +442,7 @@ impl ParquetFile {
         Ok(Reading::new(column, reader, dim))
     }
 
-    /// Why a column is not read on; `first` is the first of the rows that were asked for.
+    /// Error for a column that cannot be read further; `first` is the first of the rows that were asked for.
     fn problem(&self, column: &Column, first: usize, dim: usize, problem: Problem) -> Error {
         let (file, name) = (&self.name, quoted(&column.name));
         Error::Data(match problem {
@@ -467,7 +468,7 @@ impl ParquetFile {
     }
 }
 
-/// What a file says about itself, behind its columns.
+/// Reads the metadata of a file, from its footer.
 fn about(name: &str, source: &Source) -> Result<ParquetMetaData> {
     let refuse = |problem: &str| Err(Error::Data(format!("{name}: {problem}")));
     let bytes = source.len();
@@ -504,7 +505,7 @@ fn about(name: &str, source: &Source) -> Result<ParquetMetaData> {
         .map_err(|error| Error::Data(format!("{name}: {}", damaged(&error))))
 }
 
-/// Whether what a file says about itself is whole, and its columns are a tree: the crate takes its word for that.
+/// Tells if the footer is whole, and its columns are a tree: the crate does not check that.
 fn is_sound(footer: &[u8]) -> bool {
     let (mut children, mut of_node) = (Vec::new(), 0);
     let walked = Walk::over(footer, |path, met| match (path, met) {
@@ -512,7 +513,7 @@ fn is_sound(footer: &[u8]) -> bool {
         ([2], Met::End) => children.push(std::mem::take(&mut of_node)),
         _ => {}
     });
-    // How many nodes are still to come in each group that is open.
+    // Number of nodes still to come in each open group.
     let mut open = vec![1_u64];
     for count in children {
         while open.last() == Some(&0) {
@@ -530,7 +531,7 @@ fn is_sound(footer: &[u8]) -> bool {
     walked.is_some() && open.iter().all(|left| *left == 0)
 }
 
-/// What is said of a file that is damaged.
+/// Message about a damaged file.
 fn damaged(error: &ParquetError) -> String {
     format!(
         "the file is cut short or damaged ({}): copy or save it again",

@@ -1,4 +1,4 @@
-//! [`Role`]: what each column of the data is taken for, and why: one table with the first rows, that a person reads before a score.
+//! [`Role`] of each column of the data, with the reason: one table with the first rows, to be read before any score.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,34 +6,34 @@ use super::Dataset;
 use crate::base::error::Result;
 use crate::rules::config::{Split, TrainConfig};
 
-/// So many neighbouring columns of one role, for one reason, are one line.
+/// Neighbouring columns of one role and reason from which on they are shown as one line.
 const ALIKE: usize = 24;
 /// Rows that are shown.
 pub(super) const FIRST_ROWS: usize = 3;
 /// Characters of a cell that are shown.
 const SHOWN: usize = 24;
 
-/// What a column is taken for.
+/// Use of a column.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// Its numbers are what the head sees.
+    /// Numbers that are an input of the head.
     Feature,
-    /// It says the class of each row.
+    /// Class of each row.
     Label,
-    /// It tells rows apart, and says nothing else of them.
+    /// Identifies rows, and says nothing else about them.
     Id,
-    /// It says which rows belong together.
+    /// Group of each row: rows that belong together.
     Group,
-    /// It says which rows train, steer and are tested.
+    /// Side of each row: training, validation or test.
     Split,
-    /// Nothing.
+    /// No use.
     #[default]
     Ignored,
 }
 
 impl Role {
-    /// All of them, with what a person calls them.
+    /// All roles, with the names that are shown.
     pub const ALL: [(Self, &'static str); 6] = [
         (Self::Feature, "feature"),
         (Self::Label, "label"),
@@ -43,41 +43,41 @@ impl Role {
         (Self::Ignored, "ignored"),
     ];
 
-    /// What a person calls it.
+    /// The name that is shown.
     pub fn name(self) -> &'static str {
         let found = Self::ALL.iter().find(|(role, _)| *role == self);
         found.map_or("", |(_, name)| name)
     }
 }
 
-/// What a column is taken for, and why.
+/// A column's role, with the reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct ColumnRole {
-    /// Its name in the header; of many alike the first and the last, `first..last`, as options take them.
+    /// Name in the header; for many columns that are alike the first and the last, `first..last`, as options take them.
     pub name: String,
-    /// What it is taken for.
+    /// The role.
     pub role: Role,
-    /// Why, in a few words.
+    /// The reason, in a few words.
     pub reason: String,
 }
 
 /// A line of the table of columns.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct TableColumn {
-    /// What it is.
+    /// Name and role.
     pub column: ColumnRole,
-    /// Whether it holds numbers, so that it can be a feature.
+    /// Set if it holds numbers, so that it can be a feature.
     pub numbers: bool,
-    /// Whether another role can be chosen: it is a column of a table.
+    /// Set if another role can be chosen: the line is one column of a table.
     pub named: bool,
-    /// Whether it stands for many.
+    /// Set if the line stands for many columns.
     pub many: bool,
-    /// Its first cells, as they stand in the file.
+    /// The first cells, as they stand in the file.
     pub first: Vec<String>,
 }
 
 impl TableColumn {
-    /// What it is taken for with these settings, which may name it, and why.
+    /// The role and the reason with these settings, which may name the column for a group or a split.
     pub fn with(&self, config: &TrainConfig) -> ColumnRole {
         let mut column = self.column.clone();
         let name = Some(&column.name);
@@ -101,7 +101,7 @@ pub(super) fn shown(cell: &str) -> String {
     shown
 }
 
-/// Many neighbours that are alike become one line.
+/// Merges many neighbouring columns that are alike into one line.
 pub(super) fn shorten(columns: Vec<TableColumn>) -> Vec<TableColumn> {
     let alike = |a: &TableColumn, b: &TableColumn| {
         (a.column.role, &a.column.reason, a.numbers) == (b.column.role, &b.column.reason, b.numbers)
@@ -125,7 +125,7 @@ pub(super) fn shorten(columns: Vec<TableColumn>) -> Vec<TableColumn> {
     runs.collect()
 }
 
-/// The numbers of a list, `x[0]`, `x[1]` and so on, become one line.
+/// Merges the numbers of a list, `x[0]`, `x[1]` and so on, into one line.
 pub(super) fn with_one_vector(lines: Vec<TableColumn>) -> Vec<TableColumn> {
     let is_feature = |line: &TableColumn| line.column.role == Role::Feature;
     let runs = lines.chunk_by(|a, b| is_feature(a) && is_feature(b));
@@ -149,15 +149,15 @@ pub(super) fn with_one_vector(lines: Vec<TableColumn>) -> Vec<TableColumn> {
 }
 
 impl Dataset {
-    /// What each column is taken for with these settings.
+    /// Role of each column with these settings.
     pub fn column_roles(&self, config: &TrainConfig) -> Vec<ColumnRole> {
         self.table.iter().map(|line| line.with(config)).collect()
     }
 
-    /// The table of columns with the first rows; of data that is no table it is made up: features, the label, and what stands beside it.
+    /// The table of columns with the first rows; for data that is no table it is made up: the label, features, and text columns.
     ///
     /// # Errors
-    /// What reading rows says.
+    /// An error if the rows cannot be read.
     pub async fn columns_with_rows(&self) -> Result<Vec<TableColumn>> {
         match self.table.is_empty() {
             true => self.made_up().await,

@@ -1,38 +1,38 @@
-//! [`Counter`]: whether a column of numbers numbers the rows, told by its values as they come. Row numbers tell the order of a file,
+//! [`Counter`]: tells if a column of numbers numbers the rows, by its values as they come. Row numbers tell the order of a file,
 //! and files are often sorted by class.
 
 use std::collections::HashSet;
 
-/// Fewer rows than this can rise by equal steps by chance.
+/// Rows from which on equal steps are no chance.
 const FEWEST: usize = 16;
-/// Fewer rows than this can be a ranking of something.
+/// Rows from which on a full range of integers in any order numbers the rows; fewer can be a ranking of something.
 const FEWEST_MIXED: usize = 50;
-/// Of a step, by how much the next one may differ: numbers are often written rounded.
+/// Relative difference between steps at most: numbers are often written rounded.
 const TOLERANCE: f64 = 0.01;
 
-/// What is known of the numbers of a column so far.
+/// State of a column's numbers so far.
 #[derive(Debug)]
 pub(super) struct Counter {
     rows: usize,
     first: f64,
     last: f64,
     step: f64,
-    /// Each number is as far from the one before.
+    /// Set while all steps between numbers are equal.
     even: bool,
-    /// The whole numbers so far, each of which stood once; none where one was not whole or stood twice.
+    /// The whole numbers so far, each of which occurred once; none once a number was not whole or occurred twice.
     once: Option<HashSet<i64>>,
     least: i64,
     most: i64,
 }
 
-/// How the numbers of a column number the rows.
+/// Pattern by which a column numbers the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Counts {
-    /// They rise or fall from row to row, always by the same step.
+    /// Numbers rise or fall from row to row, always by the same step.
     InOrder,
-    /// They are the whole numbers from one to another, each once, in any order.
+    /// All whole numbers of a range, each once, in any order.
     Mixed,
-    /// They are whole numbers, each once.
+    /// Whole numbers, each once.
     Once,
 }
 
@@ -52,7 +52,7 @@ impl Default for Counter {
 }
 
 impl Counter {
-    /// Sees the number of the next row, and the whole number that it is; whether the column may still number the rows.
+    /// Adds the number of the next row, also as an integer if it is whole; returns if the column may still number the rows.
     pub(super) fn see(&mut self, number: f64, whole: Option<i64>) -> bool {
         match self.rows {
             0 => self.first = number,
@@ -64,7 +64,7 @@ impl Counter {
         self.hold(whole)
     }
 
-    /// Sees the number of a row that stands before all others.
+    /// Adds the number of a row before all others.
     pub(super) fn see_before(&mut self, number: f64, whole: Option<i64>) -> bool {
         match self.rows {
             0 => return self.see(number, whole),
@@ -92,18 +92,18 @@ impl Counter {
         self.even || self.once.is_some()
     }
 
-    /// Numbers that are held.
+    /// Number of integers that are held.
     pub(super) fn held(&self) -> usize {
         self.once.as_ref().map_or(0, HashSet::len)
     }
 
-    /// Holds no numbers any more: only an order is seen from here on. Whether it may still number the rows.
+    /// Drops the held integers: from here on only equal steps are looked for. Returns if the column may still number the rows.
     pub(super) fn forget(&mut self) -> bool {
         self.once = None;
         self.even
     }
 
-    /// How the column numbers the rows, if it does.
+    /// The pattern by which the column numbers the rows, if any.
     pub(super) fn finish(&self) -> Option<Counts> {
         let spans = || self.most.checked_sub(self.least) == Some(self.rows as i64 - 1);
         match &self.once {
@@ -115,12 +115,12 @@ impl Counter {
     }
 }
 
-/// The whole number that a cell of text is, exactly: 64-bit ids are more than f64 tells apart.
+/// The integer in a cell of text, exactly: 64-bit ids are more than f64 tells apart.
 pub(super) fn whole(text: &str, number: f64) -> Option<i64> {
     text.parse().ok().or_else(|| whole_number(number))
 }
 
-/// The whole number that this is.
+/// The number as an integer, if it is whole and exact in f64.
 pub(super) fn whole_number(number: f64) -> Option<i64> {
     const EXACT: f64 = (1_u64 << 53) as f64;
     (number.fract() == 0.0 && number.abs() < EXACT).then_some(number as i64)

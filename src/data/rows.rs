@@ -1,4 +1,4 @@
-//! [`RowSource`]: where feature rows are read from, a few at a time.
+//! [`RowSource`] of feature rows, read a few at a time.
 
 #[cfg(target_arch = "wasm32")]
 use super::blob::BlobRows;
@@ -14,44 +14,43 @@ use crate::cpu::parallel::map;
 /// Dense rows of features, in memory or in an open file.
 #[derive(Debug)]
 pub enum RowSource {
-    /// All of them, `[rows, dim]`.
+    /// All rows, `[rows, dim]`.
     Memory {
         /// The values.
         values: Vec<f32>,
         /// Columns.
         dim: usize,
     },
-    /// None, but for their number: what memory and time are planned by.
+    /// No rows, only their number, for plans of memory and time.
     Imagined {
-        /// How many.
+        /// Number of rows.
         rows: usize,
         /// Columns.
         dim: usize,
     },
-    /// An NPY file, read where it is asked for.
+    /// An NPY file, read as needed.
     #[cfg(not(target_arch = "wasm32"))]
     Npy(NpyRows),
-    /// An NPY file that a browser was given, read where it is asked for.
+    /// An NPY file that a browser was given, read as needed.
     #[cfg(target_arch = "wasm32")]
     Blob(BlobRows),
 }
 
-/// Bytes from which on a page leaves the features of an NPY file where they are: what a browser's tab can hold is little.
+/// Bytes from which on a page leaves the features of an NPY file in it: a browser's tab can hold little.
 pub const STREAM_FROM_BYTES: u64 = 256 << 20;
 
-/// Floats that a core takes at once: they stay in its cache from where they are read to where they go.
+/// Floats that a core takes at once: they stay in its cache between reading and writing.
 #[cfg(not(target_arch = "wasm32"))]
 const PART_FLOATS: usize = 1 << 14;
 
 impl RowSource {
-    /// Whether features are read where they are asked for, from a file of this name and size: an NPY of `from_bytes` or
-    /// more.
+    /// Tells if features of a file of this name and size are read as needed: an NPY of `from_bytes` or more.
     pub fn streams(name: &str, bytes: u64, from_bytes: u64) -> bool {
         name.to_ascii_lowercase().ends_with(".npy") && bytes >= from_bytes
     }
 
-    /// Reads the features of a file of arrays, NPZ, safetensors or HDF5: the array of this name, or the only one that can be; and
-    /// says what was taken.
+    /// Reads the features of a file of arrays, NPZ, safetensors or HDF5: the array of this name, or the only possible one. Also
+    /// returns notes on what was taken.
     ///
     /// # Errors
     /// [`crate::Error::Data`] with the file, the array, and what to do.
@@ -59,7 +58,7 @@ impl RowSource {
         Input::from(file).arrays(|arrays| Self::of_arrays(arrays, array, &[]))
     }
 
-    /// The same of a file on the disk, cells without a number filled in these columns.
+    /// Reads the features of a file of arrays on the disk, with cells without a number filled in the columns `filled`.
     ///
     /// # Errors
     /// As [`RowSource::from_arrays`] and [`NamedFile::read`].
@@ -72,7 +71,7 @@ impl RowSource {
         Input::open(path)?.arrays(|arrays| Self::of_arrays(arrays, array, filled))
     }
 
-    /// The same of arrays that are listed.
+    /// Reads the features of arrays that are listed, with cells without a number filled in the columns `filled`.
     pub(super) fn of_arrays(
         arrays: arrays::Arrays<'_>,
         array: Option<&str>,
@@ -90,7 +89,7 @@ impl RowSource {
         Ok((Self::Memory { values, dim }, notes))
     }
 
-    /// How many rows.
+    /// Number of rows.
     pub fn rows(&self) -> usize {
         match self {
             Self::Memory { values, dim } => values.len().checked_div(*dim).unwrap_or(0),
@@ -113,7 +112,7 @@ impl RowSource {
         }
     }
 
-    /// Says how the cells of rows in a file are taken.
+    /// Sets the treatment of cells of rows in a file.
     pub(super) fn see_cells(&mut self, cells: Cells) {
         match self {
             Self::Memory { .. } | Self::Imagined { .. } => {}
@@ -124,7 +123,7 @@ impl RowSource {
         }
     }
 
-    /// The values, where they are all in memory.
+    /// The values, if they are all in memory.
     pub fn in_memory(&self) -> Option<&[f32]> {
         match self {
             Self::Memory { values, .. } => Some(values),
@@ -156,8 +155,8 @@ impl RowSource {
         }
     }
 
-    /// Writes these rows to `to`, `[rows, stride]` with zeros behind each, on all cores where none waits for another's; `then` gets
-    /// what a core wrote while it is near.
+    /// Writes these rows to `to`, `[rows, stride]`, zeros after each row, on all cores if none waits for another's reads; `then`
+    /// gets the part that a core wrote while it is in that core's cache.
     ///
     /// # Errors
     /// As [`RowSource::read`]; [`crate::Error::Data`] for a value that is too large to square.

@@ -1,4 +1,4 @@
-//! safetensors: named tensors, as Hugging Face's libraries write them. Takes a file, lists its tensors; every stretch of bytes is
+//! safetensors: named tensors, as Hugging Face's libraries write them. Takes a file, lists its tensors; the byte range of each is
 //! checked against shape and type before one is read.
 
 use ::safetensors::Dtype;
@@ -60,10 +60,10 @@ pub(super) fn open(file: &NamedFile) -> Result<(Held<'_>, Vec<Array>)> {
     Ok((Held::Safetensors(&file.bytes), arrays))
 }
 
-/// What the length of the header takes at the start of a file.
+/// Bytes of the header's length at the start of a file.
 const SIZE_BYTES: usize = 8;
 
-/// What an element is, and its bytes; or what it is called where it is not read.
+/// Type of an element and its bytes; or the name of a type that is not read.
 fn element(dtype: Dtype) -> Result<(Kind, usize), String> {
     Ok(match dtype {
         Dtype::BOOL | Dtype::U8 => (Kind::Unsigned, 1),

@@ -1,4 +1,4 @@
-//! [`Sides`]: which rows train, which steer, and which are scored once at the end.
+//! [`Sides`] of a split: the rows for training, for validation, and for the test at the end.
 
 use rand::seq::SliceRandom as _;
 
@@ -12,41 +12,41 @@ use crate::rules::config::{Split, TrainConfig};
 /// The column that tells the rows of a second file from those of the first.
 pub(super) const SIDE_COLUMN: &str = "side";
 
-/// Rows of a class that a stratified split divides; fewer than these train.
+/// Rows of a class from which on a stratified split divides it; smaller classes are for training.
 const FEWEST_TO_DIVIDE: usize = 3;
 
-/// Random orders of the groups, of which the best is taken: few, so that it stays a random draw.
+/// Random orders of the groups that are tried, of which the best is taken: few, so that it stays a random draw.
 const GROUP_ORDERS: usize = 8;
-/// Groups that train, are tested and steer, at least, where there are so many: across groups, one is searched among another.
+/// Groups for training, test and validation at least, if there are that many: a query of one group is searched among another.
 const FEWEST_GROUPS: [usize; 3] = [1, 2, 1];
-/// Groups from which on two steer as well: a threshold is fitted across them.
+/// Number of groups from which on two are for validation: a threshold is fitted across them.
 const GROUPS_TO_FIT: usize = 8;
 
 /// A side of a split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Side {
-    /// What the model is fitted to.
+    /// Rows that the model is fitted to.
     Train,
-    /// What a person sees while it trains.
+    /// Rows whose scores are shown during training.
     Validation,
-    /// What is scored once, at the end.
+    /// Rows that are scored once, at the end.
     Test,
 }
 
 /// The rows of each side, ascending; no row is on two.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sides {
-    /// What the model is fitted to.
+    /// Rows that the model is fitted to.
     pub train: Vec<u32>,
-    /// What a person sees while it trains.
+    /// Rows whose scores are shown during training.
     pub validation: Vec<u32>,
-    /// What is scored once, at the end.
+    /// Rows that are scored once, at the end.
     pub test: Vec<u32>,
 }
 
 impl Side {
-    /// What its rows are called: "test rows".
+    /// Adjective of its rows, as in "test rows".
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Train => "training",
@@ -110,7 +110,7 @@ impl Sides {
         Ok(sides)
     }
 
-    /// Every class is divided in the same proportions, so that the sides are as large as they are by [`Split::Random`].
+    /// Divides every class in the same proportions; the sides are as large as with [`Split::Random`].
     fn stratified(dataset: &Dataset, config: &TrainConfig) -> Self {
         let mut rng = rng::stream(config.data_seed(), "split");
         let mut classes = vec![Vec::new(); dataset.class_names.len()];
@@ -136,7 +136,7 @@ impl Sides {
         sides
     }
 
-    /// Whole classes go to a side, so that test classes were never seen.
+    /// Puts whole classes on a side, so that the model has never seen test classes.
     fn by_class(dataset: &Dataset, config: &TrainConfig, shuffled: bool) -> Self {
         let mut classes: Vec<u32> = (0..dataset.class_names.len() as u32).collect();
         if shuffled {
@@ -159,9 +159,9 @@ impl Sides {
         }
     }
 
-    /// Whole groups go to a side, so that each class is divided in about the same proportions: of several random orders, in which each
-    /// group goes where most of its rows are missing, the one that comes nearest. Two groups are tested, where there are three, so
-    /// that one can be searched among the other.
+    /// Puts whole groups on a side, so that each class is divided in about the requested proportions. In each of several random
+    /// orders a group goes to the side that misses most of its rows; the order with the least deviation is taken. If there are
+    /// three groups, two are for the test, so that one can be searched among the other.
     fn by_group(dataset: &Dataset, config: &TrainConfig) -> Result<Self> {
         let groups = dataset.groups(config)?.unwrap_or_default();
         let mut rng = rng::stream(config.data_seed(), "split");
@@ -171,7 +171,7 @@ impl Sides {
             rows[*group as usize].push(row);
         }
         let sizes = dataset.class_sizes();
-        // By group, how many rows of each class it has.
+        // Number of rows of each class, by group.
         let classes = rows.iter().map(|rows: &Vec<u32>| {
             let mut labels = dataset.labels_of(rows);
             order::sort_numbers(&mut labels);
@@ -183,7 +183,7 @@ impl Sides {
         let tested = config.test_fraction;
         let steering = (1.0 - tested) * config.validation_fraction;
         let parts = [1.0 - tested - steering, tested, steering];
-        // What has no part needs none, and the fewer there are, the less is left to steer.
+        // A side without a fraction needs no group; if groups are few, validation gives way first, then the test.
         let mut fewest = FEWEST_GROUPS;
         fewest[2] += usize::from(count >= GROUPS_TO_FIT);
         for (fewest, part) in fewest.iter_mut().zip(parts) {
@@ -260,7 +260,7 @@ impl Sides {
                 }
             }
         }
-        // A second file says what is tested, not what steers, and so may a column.
+        // A second file names the test rows, not the validation rows, and so may a column.
         if sides.validation.is_empty() {
             sides
                 .train
@@ -283,7 +283,7 @@ fn side_of(cell: &str) -> Option<Side> {
 }
 
 impl Dataset {
-    /// The first column that reads like a split: each of its cells names a side, and some train and some do not.
+    /// The first column that reads like a split: each of its cells names a side, and some but not all name training.
     pub(super) fn split_column(&self) -> Option<&str> {
         let reads = |values: &Texts| {
             let sides: Option<Vec<Side>> = values.iter().map(side_of).collect();
@@ -297,7 +297,7 @@ impl Dataset {
     }
 }
 
-/// The first part trains, the last is tested, what lies between them steers.
+/// Cuts the first part for training, the last for the test, and the rest between them for validation.
 fn cut(items: &[u32], config: &TrainConfig) -> Sides {
     let kept = items.len() - part(items.len(), config.test_fraction);
     let train = kept - part(kept, config.validation_fraction);
@@ -308,8 +308,8 @@ fn cut(items: &[u32], config: &TrainConfig) -> Sides {
     }
 }
 
-/// Rows of each class that make up a fraction of them all: each class's part rounded down, and one row more of those classes
-/// that lost most by it, the first of equals, until the sum is the fraction of all, rounded.
+/// Rows of each class for a fraction of all rows: each class's part rounded down, and one row more for the classes that lost most
+/// by rounding (the first of equals), until the sum is the fraction of all rows, rounded.
 fn shares(classes: &[Vec<u32>], fraction: f64) -> Vec<usize> {
     let all: u64 = classes.iter().map(|rows| rows.len() as u64).sum();
     let wanted = part(all as usize, fraction) as u64;
@@ -596,7 +596,7 @@ mod tests {
             assert_eq!(config.split, Split::Column("part".to_owned()), "{words:?}");
             assert_eq!(sizes(&dataset, &config), [599, 599, 599], "{words:?}");
         }
-        // Without rows that steer some of those that train do.
+        // Without validation rows in the column, some of the training rows validate.
         dataset.columns = vec![("part".to_owned(), column(["train", "test", "train"]))];
         let config = dataset.default_config();
         assert_eq!(sizes(&dataset, &config), [1078, 120, 599]);

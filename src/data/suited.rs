@@ -1,16 +1,16 @@
-//! [`Shape`]: what a table is like, as far as it decides which settings to start from.
+//! [`Shape`] of a table: the traits that decide which settings to start from.
 
 use super::Dataset;
 use crate::rules::config::TrainConfig;
 
-/// Rows of a batch, where as many train.
+/// Rows of a batch, if there are that many training rows.
 const BATCH: usize = 128;
 /// Features from which on the network is wide.
 const WIDE_FROM: usize = 64;
 /// Classes from which on each positive is compared with all other rows of its batch.
 const CLASSES_FROM: usize = 4;
 
-/// What a table is like. `tests/peers/tables.py` compares the settings of each on real tables.
+/// Kind of a table by its classes and features. `tests/peers/tables.py` compares the settings of each on real tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// More classes than a batch holds two rows of.
@@ -19,12 +19,13 @@ pub enum Shape {
     TwoOrThreeClasses,
     /// Four classes or more of which a batch holds two rows each: a positive is told from rows of many classes at once.
     FewClasses,
-    /// The same with 64 features or more, as embeddings of sentences and pictures have: a wide network.
+    /// Four classes or more of which a batch holds two rows each, and 64 features or more, as embeddings of sentences and pictures
+    /// have: a wide network.
     FewClassesOfManyFeatures,
 }
 
 impl Shape {
-    /// The settings that suit it, `key=value` each. A batch is of no more rows than train: [`Shape::over`].
+    /// The settings that suit it, `key=value` each. [`Shape::over`] lowers the batch to the number of training rows.
     pub(crate) const fn sets(self) -> &'static [&'static str] {
         match self {
             Self::ManyClasses => &[
@@ -59,7 +60,7 @@ impl Shape {
         }
     }
 
-    /// That of data of so many classes and features.
+    /// Shape of data with this many classes and features.
     pub fn of(classes: usize, dim: usize) -> Self {
         match dim {
             _ if 2 * classes > BATCH => Self::ManyClasses,
@@ -69,8 +70,8 @@ impl Shape {
         }
     }
 
-    /// These settings with those in their place that suit the shape, where so many rows train. A batch has no row twice, and neither
-    /// has a memory.
+    /// `config` overridden by the settings that suit the shape, for `train` training rows. No row is in a batch twice, nor in a
+    /// memory.
     pub(crate) fn over(self, config: TrainConfig, train: usize) -> TrainConfig {
         let set = |config: TrainConfig, set: &&str| config.with_set(set);
         let suited = self.sets().iter().try_fold(config, set);
@@ -85,7 +86,7 @@ impl Shape {
 }
 
 impl Dataset {
-    /// What this data is like.
+    /// Shape of this data.
     pub fn shape(&self) -> Shape {
         Shape::of(self.class_names.len(), self.features.dim())
     }

@@ -1,4 +1,4 @@
-//! [`Survey`]: what rows are like before they are compared by their directions or trained on. One pass over them, on the host.
+//! [`Survey`] of rows before they are compared by their directions or trained on. One pass over them, on the host.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -13,21 +13,21 @@ use crate::data::{RowSource, Sides};
 /// Rows that are read at once.
 const CHUNK_ROWS: usize = 1024;
 
-/// How far from zero rows may lie, in their own spread, before 32-bit similarities lose what tells them apart: their
-/// differences are then 1e-4 of a similarity, and 1e-7 of it is rounded. At 100, 1 to 7 of 100 rows get another nearest
-/// one than in 64 bits (8 to 512 columns); at 300, 8 to 50.
+/// Distance of the rows from zero at most, in units of their own spread, before 32-bit similarities lose the differences between
+/// rows: those are then 1e-4 of a similarity, and 1e-7 of it is rounded. At 100, 1 to 7 of 100 rows get another nearest row than in
+/// 64 bits (8 to 512 columns); at 300, 8 to 50.
 const MOST_OFFSET: f64 = 100.0;
 
 /// Rows among which equal ones are looked for: more would take more than 64 MiB.
 const MOST_HASHED: usize = 4 << 20;
 
-/// How often the spread of one column may be that of another before a report says so.
+/// Ratio of the columns' spreads above which a report mentions it.
 const MOST_SPREADS: f64 = 100.0;
 
-/// What a look at rows found.
+/// Findings of a pass over rows.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Survey {
-    /// How many rows.
+    /// Number of rows.
     pub rows: u64,
     /// Rows whose every value is 0.
     pub zero_rows: u64,
@@ -39,25 +39,25 @@ pub struct Survey {
     pub first_short: u64,
     /// The root of the mean squared distance of a row from the mean row.
     pub spread: f64,
-    /// Length of the mean row over the spread, the root of the mean squared distance to it; 0 where rows are all equal.
+    /// Length of the mean row over the spread, the root of the mean squared distance to it; 0 if all rows are equal.
     pub offset: f64,
-    /// Columns that hold one value in all rows, or differ there by less than 32-bit numbers can tell beside their own size or the
-    /// other columns; counted from 0.
+    /// Columns that hold one value in all rows, or whose differences are smaller than 32-bit numbers can tell beside the column's
+    /// own size or the other columns; counted from 0.
     pub constant_columns: Vec<u32>,
-    /// Two standard deviations of the other columns, with the column of each: a tenth of the columns vary less than the first, and a
-    /// tenth more than the second.
+    /// Two standard deviations of the other columns, with the column of each: a tenth of the columns vary less than the first, and
+    /// a tenth more than the second.
     pub spreads: Option<[(f64, u32); 2]>,
     /// Rows that are equal to an earlier one, each with the first such row; both counted from 0. Of the first 4,194,304 rows.
     pub equal_rows: Vec<[u32; 2]>,
-    /// Pairs of rows that are nearly equal, equal ones among them, the later row first; counted from 0. Of [`Survey::of_data`] alone,
-    /// where the data is in memory and has 16 columns that differ.
+    /// Pairs of rows that are nearly equal, equal ones included, the later row first; counted from 0. Only from
+    /// [`Survey::of_data`], if the data is in memory and has 16 columns that differ.
     pub nearly_equal_rows: Vec<[u32; 2]>,
 }
 
 /// The length by which a shorter row is divided, as PyTorch's `normalize` does.
 const LEAST_LENGTH: f64 = 1e-12;
 
-/// Whether a row is shorter than what it is divided by.
+/// Tells if a row is shorter than the least length that it is divided by.
 fn is_short(row: &[f32]) -> bool {
     let square = |value: &f32| f64::from(*value).powi(2);
     row.iter()
@@ -69,7 +69,7 @@ impl Survey {
     /// Looks at every row; `say` hears how many are done.
     ///
     /// # Errors
-    /// What reading them says.
+    /// As [`RowSource::read`].
     pub async fn of(rows: &RowSource, say: impl Fn(Working)) -> Result<Self> {
         Self::look(rows, false, &say).await
     }
@@ -77,7 +77,7 @@ impl Survey {
     /// Looks at rows that are to be trained on: for rows that are nearly equal too.
     ///
     /// # Errors
-    /// What reading them says.
+    /// As [`RowSource::read`].
     pub async fn of_data(rows: &RowSource, say: impl Fn(Working)) -> Result<Self> {
         Self::look(rows, true, &say).await
     }
@@ -150,7 +150,7 @@ impl Survey {
         Ok(survey)
     }
 
-    /// What to know before such rows are compared, in sentences.
+    /// Warnings about comparing such rows, in sentences.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings: Vec<String> = self.zero_rows_warning().into_iter().collect();
         if self.short_rows > 0 {
@@ -174,7 +174,7 @@ impl Survey {
         warnings
     }
 
-    /// What else stands out in features of these names, or of none, in sentences; nothing of it forbids to train.
+    /// Other findings about features of these names (or without names), in sentences; none of them forbids to train.
     pub fn findings(&self, names: &[String]) -> Vec<String> {
         let name = |column: u32| column_spread::name(names, column as usize);
         let mut findings = Vec::new();
@@ -229,7 +229,7 @@ impl Survey {
         findings
     }
 
-    /// The scored rows that are equal to a training row, or nearly so; ascending.
+    /// The validation and test rows that are equal to a training row, or nearly so; ascending.
     pub fn copies(&self, sides: &Sides) -> Vec<u32> {
         let mut side = vec![0u8; self.rows as usize];
         for (mark, rows) in [(1, &sides.train), (2, &sides.validation), (4, &sides.test)] {
@@ -237,7 +237,7 @@ impl Survey {
                 side[*row as usize] = mark;
             }
         }
-        // Which sides each group of equal rows stands on, under its first row.
+        // Sides of each group of equal rows as bits, stored at its first row.
         let mut groups = side.clone();
         for [row, first] in &self.equal_rows {
             groups[*first as usize] |= side[*row as usize];
@@ -258,7 +258,7 @@ impl Survey {
         (0..self.rows as u32).filter(is_copy).collect()
     }
 
-    /// The sentence about scored rows that are copies of training rows, where there are any.
+    /// Sentence about scored rows that are copies of training rows, if there are any.
     pub fn leak_warning(&self, sides: &Sides) -> Option<String> {
         let nearly = match self.nearly_equal_rows.is_empty() {
             true => "",
@@ -278,7 +278,7 @@ impl Survey {
         ))
     }
 
-    /// The sentence about zero rows, where there are any.
+    /// Sentence about zero rows, if there are any.
     pub fn zero_rows_warning(&self) -> Option<String> {
         let Self {
             rows,
@@ -304,7 +304,8 @@ fn short(size: f64) -> String {
     }
 }
 
-/// What equal rows have in common; others have not, but for one pair in 10^7 where there are millions of rows.
+/// Hash of a row: equal rows have the same one. Different rows hardly ever do: among 2 million rows one such pair is expected in
+/// 1e7 cases.
 fn hash_of(row: &[f32]) -> u64 {
     let mut hasher = DefaultHasher::new();
     for value in row {
@@ -314,7 +315,7 @@ fn hash_of(row: &[f32]) -> u64 {
     hasher.finish()
 }
 
-/// Rows of which an earlier one has the same hash, ascending, each with the first of them.
+/// Rows with the hash of an earlier row, ascending, each with the first such row.
 fn equal_rows(mut hashes: Vec<(u64, u32)>) -> Vec<[u32; 2]> {
     order::sort_by(&mut hashes, Ord::cmp);
     let groups = hashes.chunk_by(|(hash, _), (next, _)| hash == next);
@@ -376,7 +377,7 @@ mod tests {
             said[0].contains("from 2.58 (\"feature 1\") to 21468.3"),
             "{said:?}"
         );
-        // What a run would leave as it is: one column of a dozen that hardly varies.
+        // A run would leave this as it is: one column of a dozen hardly varies.
         let values = (0..120).map(|at| if at % 12 == 0 { 1e-3 } else { 1.0 } * (at / 12) as f32);
         let rows = RowSource::Memory {
             values: values.collect(),

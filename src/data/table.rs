@@ -1,9 +1,9 @@
 //! [`Table`]: named columns, told apart as numbers and text while rows come, each row once. Numeric columns are features, one
 //! column is the label, other text is left out or splits the rows.
 //!
-//! Takes rows of cells from the readers of tables (CSV, JSON Lines, Parquet), gives what becomes a [`Labelled`]. A column is taken for
-//! numbers or text by its first cells; its cells are then parsed once, straight into rows of features. Columns that may be
-//! the label are text too, whatever they hold.
+//! Readers of tables (CSV, JSON Lines, Parquet) push rows of cells; the finished table becomes a [`Labelled`]. A column is taken
+//! for numbers or text by its first cells; its cells are then parsed once, straight into rows of features. Columns that may be the
+//! label are kept as text too, whatever they hold.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -57,31 +57,31 @@ const COUNTER_NAMES: [&str; 16] = [
     "#", "case", "counter", "key", "no", "no.", "nr", "num", "number", "obs", "record", "sample",
     "seq", "track", "uid", "uuid",
 ];
-/// Cells that decide whether a column holds numbers, the first that are not empty.
+/// Number of cells, the first that are not empty, that decide if a column holds numbers.
 const LOOKED_AT: u8 = 100;
-/// Columns at most: what is held for each is much more than a cell of a byte.
+/// Columns at most: the state of a column takes much more memory than a cell of one byte in the file.
 pub(super) const MOST_COLUMNS: usize = 1 << 18;
-/// Rows that are held to look at them, and their bytes.
+/// Rows that are held at most until the columns are told apart, and their bytes.
 const HELD_ROWS: usize = 1024;
 const HELD_BYTES: usize = 4 << 20;
 /// Columns at most whose first cells are kept.
 const SHOWN_COLUMNS: usize = 4096;
-/// So many numbers in rising order are names of columns: wavelengths, say.
+/// Cells of a first line from which on rising numbers are column names (wavelengths, say) and not a row.
 const RISING_NAMES: usize = 16;
-/// What text beside the label may take in memory; the column that goes beyond is left out.
+/// Bytes of all text columns beside the label at most; the column that exceeds this is left out.
 const TEXT_BYTES: usize = 48 << 20;
-/// Fewer rows than this may have one value for each label by chance.
+/// Rows from which on the values of a column tell its role; in fewer, one value for each label may be chance.
 const FEWEST_TOLD: usize = 16;
-/// Different integers that are counted over all columns, to find one that is the label.
+/// Distinct integers that are held over all columns at most, to find a label among them; and as many to find row numbers.
 const COUNTED: usize = 1 << 20;
 
-/// What a comma in a number may be beside a mark between thousands.
+/// Meaning that a comma in a number can have beside that of a mark between thousands.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) enum Commas {
-    /// Nothing: it parts the cells.
+    /// None: commas part the cells.
     #[default]
     Refused,
-    /// A decimal comma, where the file shows some and no decimal point.
+    /// A decimal comma if the file shows some and no decimal point.
     WhereSure,
     /// A decimal comma.
     Decimal,
@@ -99,7 +99,7 @@ pub(super) enum Cell<'a> {
 }
 
 impl Cell<'_> {
-    /// The number of a cell that was one in the file.
+    /// The cell's number if the file stores it as one; none for text.
     fn number(self) -> Option<f32> {
         match self {
             Cell::Text(_) => None,
@@ -109,7 +109,7 @@ impl Cell<'_> {
         }
     }
 
-    /// The number of a cell, and the whole number that it is; NaN where it is none.
+    /// The cell's number, NaN if it is none, and the same as an integer if it is whole.
     fn exactly(self, notation: Notation) -> (f64, Option<i64>) {
         let number = match self {
             Cell::Text(text) => {
@@ -123,7 +123,7 @@ impl Cell<'_> {
         (number, row_numbers::whole_number(number))
     }
 
-    /// A number as text; nothing where it is text already.
+    /// A number as text; empty for a cell that is text already.
     fn written(self) -> String {
         match self {
             Cell::Text(_) => String::new(),
@@ -134,12 +134,12 @@ impl Cell<'_> {
     }
 }
 
-/// What a column mostly holds.
+/// Content of most cells of a column.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Kind {
     Numbers,
     Text,
-    /// Nothing, in no row so far.
+    /// No filled cell in any row so far.
     #[default]
     Empty,
 }
@@ -156,7 +156,7 @@ struct Odd {
 #[derive(Debug, Default)]
 struct Few {
     texts: HashMap<u32, Box<str>>,
-    /// Two texts are one number and two names: the numbers alone do not give the labels back.
+    /// Set if two texts with different names are one number: then the numbers alone do not give the labels back.
     mixed: bool,
 }
 
@@ -164,36 +164,36 @@ struct Few {
 #[derive(Debug, Default)]
 struct Column {
     kind: Kind,
-    /// How its numbers are written, and what its cells show of that.
+    /// Notation of its numbers, and the evidence for it in its cells.
     notation: Notation,
     seen: Seen,
     /// Cells of the first rows that are not missing, up to [`LOOKED_AT`], and numbers among them.
     filled: u8,
     numbers: u8,
-    /// Where its numbers stand in a row of values.
+    /// Index of its numbers in a row of `values`; none for text.
     place: Option<usize>,
-    /// Its cells as text: of text, and of what may be the label.
+    /// Its cells as text, kept for text columns and for columns that may be the label.
     texts: Option<Box<Gathered>>,
-    /// It may be the label, by its name or by choice.
+    /// May be the label, by its name or by choice.
     wanted: bool,
-    /// It is the label, by choice.
+    /// Chosen as the label.
     chosen: bool,
-    /// It is text, whatever it holds.
+    /// Taken for text, whatever its cells hold.
     is_text: bool,
-    /// It says which row is which.
+    /// Key column, by which labels of another file are joined.
     is_key: bool,
-    /// It has too much text to hold.
+    /// Left out because the text columns together exceeded `TEXT_BYTES`.
     left_out: bool,
     odd: Option<Box<Odd>>,
     few: Option<Box<Few>>,
-    /// While its numbers may number the rows.
+    /// Test if its numbers number the rows; none once they cannot.
     counter: Option<Box<Counter>>,
-    /// Whether the cell of the first line stands in another row too.
+    /// Set if another row repeats the cell of the first line.
     repeats_first: bool,
 }
 
 impl Column {
-    /// Looks at a cell of the first rows.
+    /// Counts a cell of the first rows as filled, and as a number if it is one.
     fn look(&mut self, cell: Cell<'_>, marks: Marks) {
         let is_number = match cell {
             Cell::Text(text) if is_missing(text) => return,
@@ -207,7 +207,7 @@ impl Column {
         }
     }
 
-    /// Shows its counter the next number, by `see`; how many numbers more are held.
+    /// Shows the counter the next number, by `see`; returns by how many numbers the counter holds more.
     fn count(
         &mut self,
         cell: Cell<'_>,
@@ -235,10 +235,10 @@ impl Column {
     }
 }
 
-/// A cell that is held.
+/// A cell of a held row.
 #[derive(Clone, Copy, Debug)]
 enum HeldCell {
-    /// Text up to here.
+    /// Text that ends at this byte of the row's text.
     End(usize),
     Number(f32),
     Double(f64),
@@ -277,13 +277,13 @@ pub(super) struct Builder {
     /// The label that was chosen.
     chosen: Option<String>,
     commas: Commas,
-    /// How numbers are written, where it was said or told.
+    /// Marks in numbers, if they were chosen or told from the cells.
     marks: Marks,
     columns: Vec<Column>,
     held: Vec<Held>,
     held_bytes: usize,
     are_told: bool,
-    /// What the first rows show of the marks in numbers, where nobody chose them.
+    /// Evidence of the first rows about marks in numbers; none if the marks were chosen.
     seen: Option<Seen>,
     /// Columns that have a place in `values`.
     width: usize,
@@ -293,17 +293,17 @@ pub(super) struct Builder {
     expected: u64,
     text_bytes: usize,
     counted: usize,
-    /// Numbers that the columns hold which may number the rows.
+    /// Numbers that the counters of all columns hold.
     numbered: usize,
     second_rises: bool,
-    /// All numbers are those of one vector a row.
+    /// Set if all numbers of a row are the elements of one vector.
     has_vector: bool,
-    /// By row, the first cells as they are shown.
+    /// Cells of the first rows as they are shown, by row.
     shown: Vec<Vec<String>>,
 }
 
 impl Builder {
-    /// Begins a table whose first line has these cells; `chosen` is the column of the label, where one was chosen.
+    /// Begins a table whose first line has these cells; `chosen` is the column of the label, if one was chosen.
     pub(super) fn new(name: &str, first: Vec<String>, chosen: Option<&str>) -> Self {
         let is_chosen = |at: usize, name: &str| {
             let numbered = || Some(format!("column {}", at + 1).as_str()) == chosen;
@@ -339,13 +339,13 @@ impl Builder {
         }
     }
 
-    /// What a comma in a number may be.
+    /// Sets the meaning of commas in numbers.
     pub(super) fn with_commas(mut self, commas: Commas) -> Self {
         self.commas = commas;
         self
     }
 
-    /// Numbers are written with the marks, and the key is kept as text, that these choose.
+    /// Takes the marks of numbers and the key column that `columns` chooses; the key is kept as text.
     pub(super) fn with(mut self, columns: &Columns) -> Self {
         self.marks = columns.marks;
         if let Some(at) = columns
@@ -366,22 +366,22 @@ impl Builder {
         }
     }
 
-    /// All numbers are those of one vector a row, which is one feature: none of them is a row number or a code by itself.
+    /// Says that all numbers of a row are one vector, which is one feature: no element is a row number or a code by itself.
     pub(super) fn has_vector(&mut self) {
         self.has_vector = true;
     }
 
-    /// How many cells a row has.
+    /// Number of cells of a row.
     pub(super) fn columns(&self) -> usize {
         self.columns.len()
     }
 
-    /// Says how many rows are likely to come.
+    /// Sets the number of rows that are likely to come.
     pub(super) fn expect(&mut self, rows: u64) {
         self.expected = rows;
     }
 
-    /// Whether nothing came but a line of empty cells.
+    /// Tells if nothing came but a line of empty cells.
     pub(super) fn is_blank(&self) -> bool {
         self.rows() == 0 && self.first.iter().all(String::is_empty)
     }
@@ -429,7 +429,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Tells how the numbers of each column are written.
+    /// Decides the notation of each column's numbers by the held rows.
     fn tell_notations(&mut self) {
         let numbers = self
             .columns
@@ -459,7 +459,7 @@ impl Builder {
             column.notation = chosen.unwrap_or_else(|| seen.notation(file, commas));
             column.seen = seen;
         }
-        // What a person chose holds to the end.
+        // Chosen marks hold to the end: no evidence is needed.
         self.seen = chosen.is_none().then_some(file);
     }
 
@@ -478,7 +478,7 @@ impl Builder {
             let is_text = column.kind == Kind::Text && !column.is_key;
             is_text || column.chosen || (by_name && !fractions(at))
         };
-        // The label is one of integers only where nothing else can be.
+        // Integers are counted as a possible label only if no other column can be one.
         let counts = !self.columns.iter().enumerate().any(is_label);
         for column in &mut self.columns {
             if column.kind != Kind::Text {
@@ -505,7 +505,7 @@ impl Builder {
             cells.collect()
         };
         self.shown = held.iter().take(FIRST_ROWS).map(cells).collect();
-        // As much as is likely to come; it grows where more does, and where there is no room for so much at once.
+        // Room for the rows that are likely to come; `values` grows if more come, or if there is no room for all at once.
         let likely = usize::try_from(self.expected + self.expected / 64).unwrap_or(0);
         let likely = likely.saturating_mul(self.width);
         self.values.try_reserve_exact(likely).ok();
@@ -535,7 +535,7 @@ impl Builder {
     fn take_cell(&mut self, at: usize, cell: Cell<'_>) {
         let column = &mut self.columns[at];
         if column.kind == Kind::Empty && !matches!(cell, Cell::Text(text) if is_missing(text)) {
-            // What comes late tells by itself.
+            // A column that was empty so far is decided by its first filled cell.
             column.look(cell, self.marks);
             column.decide();
             if column.kind == Kind::Text && column.texts.is_none() {
@@ -546,7 +546,7 @@ impl Builder {
         let written;
         let text = match cell {
             Cell::Text(text) => text,
-            // What is no finite number is shown as it was.
+            // A cell that is no finite number is reported as it was.
             cell if column.texts.is_some()
                 || column.few.is_some()
                 || cell.number().is_some_and(f32::is_infinite) =>
@@ -588,7 +588,7 @@ impl Builder {
                 });
                 odd.count += 1;
             }
-            // Only finite values and NaN: what is missing is one thing.
+            // Only finite values and NaN: any missing value is NaN.
             self.values.push(value.unwrap_or(f32::NAN));
             if let Some(few) = &mut column.few {
                 let new = value.and_then(|value| few.see(value, text));
@@ -618,7 +618,7 @@ impl Builder {
         }
     }
 
-    /// The table that came: its first line may be a row like the others where the file can have no header.
+    /// Finishes the table; its first line may be a row like the others if the file can have no header (`may_be_headless`).
     ///
     /// # Errors
     /// [`Error::Data`] when there is a header alone.
@@ -630,7 +630,7 @@ impl Builder {
     ) -> Result<Table> {
         let alone = self.rows() == 0;
         if alone {
-            // Of one line, which is a row where it holds numbers.
+            // A file of one line, which is a row if it holds numbers.
             for (column, first) in self.columns.iter_mut().zip(&self.first) {
                 column.look(Cell::Text(first), self.marks);
             }
@@ -688,7 +688,7 @@ impl Builder {
                 counts: column.counter.and_then(|counter| counter.finish()),
             });
         }
-        // Where several columns are such rankings, they are measurements.
+        // Several columns of such rankings are measurements, not row numbers.
         let mixed = |told: &&mut Told| told.counts == Some(Counts::Mixed);
         if table.columns.iter_mut().filter(mixed).count() > 1 {
             for told in table.columns.iter_mut().filter(mixed) {
@@ -701,11 +701,11 @@ impl Builder {
 }
 
 impl Builder {
-    /// Takes the first line for a row: the last that comes, and moved to the front.
+    /// Takes the first line for a row: appended last, then moved to the front.
     fn take_first(&mut self, first: &[String]) -> Result<()> {
         let odd = |column: &Column| column.odd.as_ref().map_or(0, |odd| odd.count);
         let before: Vec<usize> = self.columns.iter().map(odd).collect();
-        // To a counter it is the row before all others.
+        // Counters see it as the row before all others.
         let mut counters: Vec<_> = self
             .columns
             .iter_mut()
@@ -735,7 +735,7 @@ impl Builder {
 }
 
 impl Few {
-    /// Sees a number; whether it is a new one, or nothing where the column can be no label any more.
+    /// Records a number; returns if it is new, none if the column can be no label any more because of a fraction.
     fn see(&mut self, value: f32, text: &str) -> Option<bool> {
         if value.fract() != 0.0 {
             return None;
@@ -762,7 +762,7 @@ struct Told {
     place: Option<usize>,
     texts: Option<Texts>,
     left_out: bool,
-    /// It is text beside a vector, though its first cells are numbers.
+    /// Taken for text though all its first cells are numbers: a column beside a vector.
     is_beside: bool,
     odd: Option<Box<Odd>>,
     few: Option<Box<Few>>,
@@ -778,26 +778,26 @@ pub struct Table {
     chosen: Option<String>,
     columns: Vec<Told>,
     width: usize,
-    /// `[rows, width]`, NaN where a cell is no finite number.
+    /// `[rows, width]`, NaN for a cell that is no finite number.
     values: Vec<f32>,
     rows: usize,
-    /// Whether the first line is a row like the others.
+    /// Set if the first line is a row like the others, not a header.
     headless: bool,
-    /// All numbers are those of one vector a row.
+    /// Set if all numbers of a row are the elements of one vector.
     has_vector: bool,
-    /// By row, the first cells as they are shown.
+    /// Cells of the first rows as they are shown, by row.
     shown: Vec<Vec<String>>,
-    /// How the numbers of all columns are written.
+    /// Marks in the numbers of all columns.
     marks: Marks,
     /// The column by which labels of another file are joined.
     key: Option<usize>,
-    /// The names of the columns: where there is no header, "column 1" and so on.
+    /// Names of the columns; "column 1" and so on if there is no header.
     header: Vec<String>,
-    /// The line of each row, the first line among them; none where a file has no lines.
+    /// The line of each row, the first line among them; none if a file has no lines.
     lines: Option<Lines>,
-    /// What parts the cells of a CSV.
+    /// Delimiter between the cells of a CSV; none for other formats.
     delimiter: Option<u8>,
-    /// What is unusual about the file and was read all the same.
+    /// Notes of the reader on unusual things in the file, which was read all the same.
     oddities: Vec<String>,
     /// Columns that are not read, and what each holds.
     unread: Vec<(String, &'static str)>,
@@ -812,7 +812,7 @@ impl Table {
         };
     }
 
-    /// Adds what is unusual about the file.
+    /// Adds a note on something unusual in the file.
     pub(super) fn note(&mut self, oddity: String) {
         self.oddities.push(oddity);
     }
@@ -822,7 +822,7 @@ impl Table {
         self.unread = columns;
     }
 
-    /// "\"tags\" holds a list of text": the columns that are not read, nothing where there is none.
+    /// Sentence about the columns that are not read, such as "\"tags\" holds a list of text"; none if all are read.
     fn what_is_unread(&self) -> Option<String> {
         let (name, what) = self.unread.first()?;
         let more = match self.unread.len() {
@@ -832,7 +832,7 @@ impl Table {
         Some(format!("{} holds {what}{more}", quoted(name)))
     }
 
-    /// Why a column that is not read is no label.
+    /// Refusal of a column that is not read, chosen or named as the label.
     fn unread_label(&self, (name, what): &(String, &'static str)) -> Error {
         let how = match what.contains("list") {
             true => format!(
@@ -867,7 +867,7 @@ impl Table {
         }
     }
 
-    /// Takes the first line for the header where that leaves as many rows as are known to be there: a line of numbers may be
+    /// Takes the first line for the header if that leaves `rows` rows, as many as are known to be there: a line of numbers may be
     /// either.
     pub(super) fn expect(&mut self, rows: usize) {
         if self.headless && self.rows - 1 == rows {
@@ -890,7 +890,7 @@ impl Table {
         &self.header
     }
 
-    /// Where a row stands in the file.
+    /// Place of a row in the file, for messages: its line, or its number if the file has no lines.
     fn place(&self, row: usize) -> String {
         match &self.lines {
             Some(lines) => format!("line {}", lines.of(row + usize::from(!self.headless))),
@@ -898,7 +898,7 @@ impl Table {
         }
     }
 
-    /// The numeric columns but for row numbers.
+    /// The numeric columns except row numbers.
     fn numeric(&self) -> Vec<usize> {
         let mut columns = self.of_kind(Kind::Numbers);
         columns.retain(|column| !self.is_id(*column));
@@ -912,13 +912,14 @@ impl Table {
             .collect()
     }
 
-    /// Whether a column numbers the rows, by its name or by its values.
+    /// Tells if a column numbers the rows, by its name or by its values.
     fn is_id(&self, column: usize) -> bool {
         let name = &self.header[column];
         ID_NAMES.iter().any(|id| name.eq_ignore_ascii_case(id)) || self.numbers_rows(column)
     }
 
-    /// Whether the values of a column number the rows.
+    /// Tells if the values of a column number the rows: they are evenly spaced or a full range, or distinct integers in a column
+    /// with a name for it.
     fn numbers_rows(&self, column: usize) -> bool {
         let name = &self.header[column];
         let counters = || {
@@ -933,14 +934,14 @@ impl Table {
         }
     }
 
-    /// A number of a column.
+    /// Number in a row of a column; NaN if the column has no numbers.
     fn value(&self, row: usize, column: usize) -> f32 {
         let place = self.columns[column].place;
         place.map_or(f32::NAN, |place| self.values[row * self.width + place])
     }
 
-    /// The refusal of the first cell of these columns that is no finite number; of a file where that can be `missing`, with
-    /// what can be done.
+    /// Refusal of the first cell of these columns that is no finite number; with the choices for missing values if the file allows
+    /// them (`can_choose`).
     fn odd(&self, columns: &[usize], can_choose: bool) -> Option<Error> {
         let mut first: Option<(usize, usize, &str)> = None;
         let mut count = 0;
@@ -981,7 +982,7 @@ impl Table {
         })
     }
 
-    /// Why a cell is no feature, one of `count`, and what to do.
+    /// Reason why a cell, one of `count` such cells, is no feature, and what to do.
     fn problem(&self, cell: &str, notation: Notation, count: usize, can_choose: bool) -> String {
         let with_a_point = || cell.replace(',', ".").parse::<f32>();
         let one_of = match count {
@@ -1027,7 +1028,7 @@ impl Table {
         }
     }
 
-    /// What to do about rows with a missing value, where nobody can choose here.
+    /// Advice on rows with a missing value if no treatment can be chosen for them.
     fn how_to_drop(&self) -> String {
         let Some(delimiter) = self.delimiter else {
             return "fill or drop such rows first".to_owned();
@@ -1040,7 +1041,7 @@ impl Table {
         format!("fill or drop such rows; pandas drops them: {how}")
     }
 
-    /// How pandas saves this CSV once more, read with these arguments and changed by this call.
+    /// Pandas code that reads this CSV with `arguments`, applies `change` and saves it again.
     fn saved_again(&self, delimiter: u8, arguments: &str, change: &str) -> String {
         let header = match self.headless {
             true => ", header=None",
@@ -1054,7 +1055,7 @@ impl Table {
         )
     }
 
-    /// Splits the table into features and labels; the label column is guessed where none was chosen.
+    /// Splits the table into features and labels; the label column is guessed if none was chosen.
     ///
     /// # Errors
     /// [`Error::Data`] when there is no such column, none can be guessed, no numeric column is left, a label is missing,
@@ -1076,7 +1077,7 @@ impl Table {
         })
     }
 
-    /// All numeric columns as features, for labels from elsewhere; but not one that is the labels again.
+    /// Takes all numeric columns as features of labels from elsewhere, except columns that repeat the labels.
     ///
     /// # Errors
     /// [`Error::Data`] when there is none, or a cell of a feature is no finite number.
@@ -1091,7 +1092,7 @@ impl Table {
         Ok(Labelled { labels, ..rows })
     }
 
-    /// The numeric columns but the label, and but what says the same as the label.
+    /// Takes the numeric columns as features, except the label and columns that repeat the label.
     fn features(
         &mut self,
         label: Option<(usize, &str)>,
@@ -1105,7 +1106,7 @@ impl Table {
         let mut columns = self.numeric();
         columns.retain(|column| Some(*column) != label);
         let again = match missing {
-            // What only rows contradict that are left out says what the labels of the others say.
+            // Rows that will be left out do not count when columns are compared with the labels.
             Some(Missing::DropRows) => {
                 let chosen = choice
                     .columns
@@ -1151,7 +1152,7 @@ impl Table {
         })
     }
 
-    /// The columns that were chosen as features, of `guessed` where none were.
+    /// The columns that were chosen as features, or `guessed` if none were; an error for a column without numbers.
     fn chosen(&self, chosen: &Columns, guessed: Vec<usize>) -> Result<Vec<usize>> {
         let columns = chosen.of(&self.name, &self.header, guessed)?;
         let is_number = |column: &&usize| self.columns[**column].kind == Kind::Numbers;
@@ -1165,7 +1166,7 @@ impl Table {
         }
     }
 
-    /// The values of these columns, which are numeric or empty, in their order; the table has none any more.
+    /// Takes the values of these columns, numeric or empty, in their order out of the table, which then has none.
     fn take_values(&mut self, columns: &[usize]) -> Vec<f32> {
         let places = columns.iter().filter_map(|at| self.columns[*at].place);
         let places: Vec<usize> = places.collect();
@@ -1233,8 +1234,8 @@ impl Table {
         ))
     }
 
-    /// Which of these columns say what the labels say, in the rows that stay: the same in every row; one value for each label, and
-    /// another for every other; and together, columns each of which marks the rows of one label.
+    /// Columns that repeat the labels in the rows that stay: equal to the label in every row; or one value for each label,
+    /// different from label to label; or, together, one-hot columns, each of which marks the rows of one label.
     fn labels_again(
         &self,
         labels: &Texts,
@@ -1290,8 +1291,8 @@ impl Table {
         again
     }
 
-    /// The value that a column has for each label in these rows, by the number of the label; none where it has two for one, or
-    /// no number in more than half of the rows. A few cells without one contradict nothing.
+    /// Value of a column for each label in these rows, by the label's code; none if a label has two values, or if more than half of
+    /// the rows have no number. A few cells without a number contradict nothing.
     fn by_label(&self, labels: &Texts, column: usize, rows: &[usize]) -> Option<Vec<(usize, f32)>> {
         let mut values = vec![None; labels.distinct().len()];
         let mut filled = 0;
@@ -1314,9 +1315,9 @@ impl Table {
         Some(values.collect())
     }
 
-    /// Columns as features, without labels: those of these names in their order, where a head has names; else the numeric
-    /// ones, or those that were `chosen`. But not those that are named like a label: of rows for a head of `dim` inputs one, where
-    /// so many are left.
+    /// Takes columns as features, without labels: those called `names`, in that order, if a head has names; else the numeric ones,
+    /// or those that were `chosen`. Columns named like a label are left out; for a head of `dim` inputs only the first, and only if
+    /// there are `dim + 1` numeric columns.
     ///
     /// # Errors
     /// [`Error::Data`] when a column is missing, by its name, or a cell is no finite number.
@@ -1336,7 +1337,7 @@ impl Table {
                 Some(_) => Vec::new(),
             };
             columns.retain(|column| !labels.contains(column));
-            // Codes of a label that stands beside them tell the class, where nobody asks for it too.
+            // Columns that repeat a label column give the class away; they are left out if no head asks for `dim` inputs.
             again = match (dim, self.named_label()) {
                 (None, Some(label)) => {
                     let labels = self.columns[label].texts.as_ref();
@@ -1401,7 +1402,7 @@ impl Table {
         })
     }
 
-    /// The cells of the chosen column as labels, and what was taken; a file of labels may have one column only.
+    /// Takes the cells of the chosen or guessed column as labels, with notes on it; a file of labels may have one column only.
     ///
     /// # Errors
     /// [`Error::Data`] when there is no such column, none can be guessed, or a label is missing.
@@ -1435,7 +1436,7 @@ impl Table {
         })
     }
 
-    /// What each column is taken for, and why, where these are the features.
+    /// Role of each column and the reason for it, if `features` are the features.
     fn table(
         &self,
         features: &[usize],
@@ -1504,7 +1505,7 @@ impl Table {
         }
     }
 
-    /// What was decided while reading these features, in words.
+    /// Notes on reading these features: unusual things in the file, and the columns left out.
     fn notes(&self, features: &[usize], label: Option<usize>, again: &[usize]) -> Vec<String> {
         let mut notes = self.oddities();
         let mut is_left = vec![true; self.header.len()];
@@ -1536,7 +1537,7 @@ impl Table {
         notes
     }
 
-    /// What is unusual about the file and was read all the same.
+    /// Notes on unusual things in the file: no header, a column called a number, and notes of the reader.
     fn oddities(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if self.headless {
@@ -1595,7 +1596,7 @@ impl Table {
         }
         let mut text = self.of_kind(Kind::Text);
         text.retain(|column| !self.is_id(*column) && !is_out(*column));
-        // What is another text in nearly every row names it.
+        // A column with another text in nearly every row names the rows.
         let names = text.extract_if(.., |column| self.names_rows(*column));
         let names: Vec<usize> = names.collect();
         if let [column] = text[..]
@@ -1632,7 +1633,7 @@ impl Table {
         Err(self.no_label())
     }
 
-    /// Whether every cell of a column of text that is not missing is such a one.
+    /// Tells if a text column has cells that are not missing, and each of these `is_such`.
     fn holds(&self, column: usize, is_such: impl Fn(&str) -> bool) -> bool {
         let texts = self.columns[column].texts.as_ref();
         let cells = texts.map_or(&[][..], |texts| texts.distinct());
@@ -1640,7 +1641,7 @@ impl Table {
         filled.peek().is_some() && filled.all(|cell| is_such(cell))
     }
 
-    /// Whether nearly every row has its own text: a path, a name, a sentence.
+    /// Tells if nearly every row has its own text: a path, a name, a sentence.
     fn names_rows(&self, column: usize) -> bool {
         let texts = self.columns[column].texts.as_ref();
         let distinct = texts.map_or(self.rows, |texts| texts.distinct().len());
@@ -1667,7 +1668,7 @@ impl Table {
             .find_map(|name| (0..self.header.len()).find(|column| self.is_label(*column, name)))
     }
 
-    /// Every column that is named like a label and can be one; but where there is an `x`, `y` is a coordinate.
+    /// All columns that are named like a label and can be one; beside an `x`, `y` is a coordinate.
     fn label_columns(&self) -> Vec<usize> {
         let has_x = self
             .header
@@ -1680,7 +1681,7 @@ impl Table {
         columns.collect()
     }
 
-    /// Whether a column has this name and can hold labels.
+    /// Tells if a column has this name and can hold labels.
     fn is_label(&self, column: usize, name: &str) -> bool {
         let told = &self.columns[column];
         let most = match name {
@@ -1695,12 +1696,12 @@ impl Table {
             && (told.kind == Kind::Text || told.texts.as_ref().is_some_and(can_be))
     }
 
-    /// More different numbers than this are no classes.
+    /// Distinct numbers at most that can be classes.
     fn most_classes(&self) -> usize {
         (self.rows / 4).max(50)
     }
 
-    /// The cells of a column as labels. Where rows without one are left out, those are empty.
+    /// Takes the cells of a column as labels. A missing label is an error, unless rows without one are left out later.
     fn labels(&mut self, column: usize, missing: Option<Missing>) -> Result<Texts> {
         let told = &self.columns[column];
         let labels = match (&told.texts, &told.few) {
@@ -1709,7 +1710,7 @@ impl Table {
                 let values = (0..self.rows).map(|row| self.value(row, column));
                 values.map(|value| &*few.texts[&value.to_bits()]).collect()
             }
-            // What may be the label is held as text, or was counted.
+            // A column that may be the label is held as text or was counted.
             (None, None) => return Err(self.no_label()),
         };
         if missing == Some(Missing::DropRows) {
@@ -1730,7 +1731,7 @@ impl Table {
         )))
     }
 
-    /// The text columns but the label, by name, and those of these numeric ones that can be classes; cells of text may be empty.
+    /// The text columns except the label, by name, and the columns of `codes` that can be classes; cells of text may be empty.
     fn text_columns(&mut self, label: Option<usize>, codes: &[usize]) -> Vec<(String, Texts)> {
         let columns = 0..self.header.len();
         let columns = columns.filter(|column| Some(*column) != label && !self.headless);
@@ -1746,7 +1747,7 @@ impl Table {
         named
     }
 
-    /// The cells of a column as text, where every row has another: it may say which row is which.
+    /// The cells of a column as text if no two rows share one, so that they can tell rows apart; else none.
     pub(super) fn key(&self, at: usize) -> Option<Texts> {
         let column = &self.columns[at];
         match column.kind {
@@ -1774,7 +1775,7 @@ impl Table {
     /// The cells of the column that was named to join labels by.
     ///
     /// # Errors
-    /// [`Error::Data`] where there is none of this name.
+    /// [`Error::Data`] if there is none of this name.
     pub(super) fn named_key(&self, name: &str) -> Result<Texts> {
         let at = self.header.iter().position(|other| other == name);
         let texts = at.and_then(|at| self.columns[at].texts.clone());
@@ -1788,7 +1789,7 @@ impl Table {
         })
     }
 
-    /// The numbers of a column as text, where they are whole and stand in two rows each, about.
+    /// The numbers of a column as text if they are whole and each occurs in two rows on average; else none.
     fn codes(&self, column: usize) -> Option<Texts> {
         let values = || (0..self.rows).map(|row| self.value(row, column));
         if !values().all(|value| value.is_finite() && value.fract() == 0.0) {
@@ -1799,7 +1800,7 @@ impl Table {
     }
 }
 
-/// Whether a column is called as those are that number rows: `customer_id`, `sample id`, `userId`, `case_number`.
+/// Tells if a column's name ends as those of row numbers do: `customer_id`, `sample id`, `userId`, `case_number`.
 fn counts_by_name(name: &str) -> bool {
     let spaced = [
         "_id", "-id", " id", ".id", "_number", " number", "_no", " no", "_nr", " nr", "_key",
@@ -1810,8 +1811,8 @@ fn counts_by_name(name: &str) -> bool {
         || capital.is_some_and(|before| before.ends_with(char::is_lowercase))
 }
 
-/// Whether the first line is a row like the others and no header: where it holds numbers alone, unless they are such as name
-/// columns, and where numbers stand above numbers and a text is the same as in another row, as a label is.
+/// Tells if the first line is a row and no header: it holds numbers alone that are no column names (0, 1, 2 and so on, or many that
+/// rise), or it has numbers above numbers and a text that another row repeats, as labels do.
 fn is_a_row(first: &[String], columns: &[Column], second_rises: bool, marks: Marks) -> bool {
     if first.iter().all(|cell| cell.parse::<f64>().is_ok()) {
         let counts = |(place, cell): (usize, &String)| cell.parse() == Ok(place);
@@ -1829,19 +1830,19 @@ fn is_a_row(first: &[String], columns: &[Column], second_rises: bool, marks: Mar
     numbers_on_numbers && a_label
 }
 
-/// Whether the comma of a number may stand between thousands or before a fraction.
+/// Tells if the comma of a number may stand between thousands or before a fraction.
 fn is_unsure(cell: &str, notation: Notation) -> bool {
     let is_number = || cell.replace(',', "").parse::<f64>().is_ok();
     notation == Notation::Unsure && cell.contains(',') && is_number()
 }
 
-/// Whether a column or an array of this name holds labels.
+/// Tells if a column or an array of this name holds labels.
 pub(super) fn is_label_name(name: &str) -> bool {
     let mut names = LABEL_NAMES.iter();
     names.any(|label| name.eq_ignore_ascii_case(label))
 }
 
-/// How pandas is told a delimiter.
+/// Argument that tells pandas a delimiter; empty for a comma.
 pub(super) fn delimiter_argument(delimiter: u8) -> &'static str {
     match delimiter {
         b'\t' => ", sep=\"\\t\"",
@@ -1851,13 +1852,13 @@ pub(super) fn delimiter_argument(delimiter: u8) -> &'static str {
     }
 }
 
-/// Whether each cell is a larger number than the one before.
+/// Tells if each cell is a larger number than the one before.
 fn rises(cells: impl Iterator<Item = impl AsRef<str>>) -> bool {
     let numbers = cells.map(|cell| cell.as_ref().parse::<f64>().unwrap_or(f64::NAN));
     numbers.is_sorted_by(|number, next| number < next)
 }
 
-/// Whether a cell is a number with what it is of before or after it: `12 %`, `$1,200.50`, `(1,200)`.
+/// Tells if a cell is a number with a unit or a sign before or after it: `12 %`, `$1,200.50`, `(1,200)`.
 fn is_amount(cell: &str) -> bool {
     const SIGNS: [char; 9] = ['%', '$', '€', '£', '¥', '(', ')', ' ', '-'];
     let bare = cell.trim_matches(SIGNS);
@@ -1870,13 +1871,13 @@ fn is_amount(cell: &str) -> bool {
         && number.parse::<f64>().is_ok()
 }
 
-/// Whether a cell is a number between two integers.
+/// Tells if a cell is a number between two integers.
 fn is_fraction(cell: &str) -> bool {
     let value = cell.replace(',', ".").parse::<f64>();
     value.is_ok_and(|value| value.is_finite() && value.fract() != 0.0)
 }
 
-/// Whether a cell of numbers stands for none, as pandas and R write it.
+/// Tells if a cell among numbers stands for a missing one, as pandas and R write it.
 fn is_missing(cell: &str) -> bool {
     ["", "na", "n/a", "nan", "null", "none"]
         .iter()

@@ -21,8 +21,8 @@ enum Reader {
 }
 
 impl TableReader {
-    /// Begins with a file of this name and so many bytes, unpacked; `choice` says which column is the label, and which
-    /// list of numbers the features.
+    /// Begins a file of this name and `total` bytes, unpacked; `choice` says which column is the label, and which list of numbers
+    /// the features.
     ///
     /// # Errors
     /// [`Error::Data`] when a file of this name is no table.
@@ -32,7 +32,7 @@ impl TableReader {
             Some(Format::JsonLines) => {
                 Reader::JsonLines(JsonLinesReader::new(name, total, choice).into())
             }
-            // Read where it is asked for, not pushed.
+            // Parquet files are read as needed, not pushed.
             Some(Format::Parquet) => {
                 let problem = "Parquet files are not read by this build (feature \"parquet\")";
                 return Err(Error::Data(format!("{name}: {problem}")));
@@ -49,7 +49,7 @@ impl TableReader {
     /// Takes the next bytes of the file.
     ///
     /// # Errors
-    /// [`Error::Data`] with the line that is wrong, and how.
+    /// [`Error::Data`] with the line and the problem.
     pub fn push(&mut self, bytes: &[u8]) -> Result<()> {
         match &mut self.0 {
             Reader::Csv(reader) => reader.push(bytes),
@@ -68,7 +68,7 @@ impl TableReader {
         }
     }
 
-    /// The same, where `start` is what the file begins with: one of another program is refused.
+    /// Begins a file whose first bytes are `start`; refuses a file of another program.
     pub(super) fn begin(name: &str, total: u64, choice: Choice<'_>, start: &[u8]) -> Result<Self> {
         match foreign::refusal(name, start) {
             Some(error) => Err(error),
@@ -76,7 +76,7 @@ impl TableReader {
         }
     }
 
-    /// Reads a file that is there whole.
+    /// Reads a file whose content is in memory.
     ///
     /// # Errors
     /// As [`TableReader::new`], [`TableReader::push`] and [`TableReader::finish`].

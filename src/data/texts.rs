@@ -1,5 +1,5 @@
-//! [`Texts`]: a text a row, where many rows have the same: each text is held once. Readers gather them, labels and columns to
-//! split by are made of them.
+//! [`Texts`]: one text a row; a text that many rows have is held once. Readers gather them; labels and columns to split by are made
+//! of them.
 
 use std::collections::HashMap;
 use std::ops::Index;
@@ -9,19 +9,19 @@ use serde::{Deserialize, Serialize};
 /// A text for each row, each different one held once.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct Texts {
-    /// By row, an index into `distinct`.
+    /// Index into `distinct`, by row.
     codes: Vec<u32>,
-    /// In the order in which they came.
+    /// The different texts, in the order in which they came.
     distinct: Vec<Box<str>>,
 }
 
 impl Texts {
-    /// How many rows.
+    /// Number of rows.
     pub fn len(&self) -> usize {
         self.codes.len()
     }
 
-    /// Whether there is no row.
+    /// Tells if there is no row.
     pub fn is_empty(&self) -> bool {
         self.codes.is_empty()
     }
@@ -33,17 +33,17 @@ impl Texts {
             .map(|code| &*self.distinct[*code as usize])
     }
 
-    /// The texts themselves in the order in which they came; one that no row has any more may be among them.
+    /// The different texts in the order in which they came; some may have no row any more.
     pub(super) fn distinct(&self) -> &[Box<str>] {
         &self.distinct
     }
 
-    /// By row, an index into [`Texts::distinct`].
+    /// Index into [`Texts::distinct`], by row.
     pub(super) fn codes(&self) -> &[u32] {
         &self.codes
     }
 
-    /// Leaves out the rows for which `keep`, by row, says so.
+    /// Keeps only the rows for which `keep`, by row, is true.
     pub(super) fn retain(&mut self, keep: &[bool]) {
         let mut keep = keep.iter();
         self.codes.retain(|_| keep.next().is_none_or(|keep| *keep));
@@ -89,7 +89,7 @@ pub(super) struct Gathered {
 }
 
 impl Gathered {
-    /// So many rows of one text.
+    /// `rows` rows of one text.
     pub(super) fn of(text: &str, rows: usize) -> Self {
         Self {
             codes: vec![0; rows],
@@ -97,7 +97,7 @@ impl Gathered {
         }
     }
 
-    /// Appends a row; the bytes that it takes, about.
+    /// Appends a row; returns the approximate number of bytes that it takes.
     pub(super) fn push(&mut self, text: &str) -> usize {
         const CODE: usize = size_of::<u32>();
         if let Some(code) = self.index.get(text) {
@@ -110,7 +110,7 @@ impl Gathered {
         CODE + size_of::<(Box<str>, u32)>() + text.len()
     }
 
-    /// Puts the last row before the others.
+    /// Moves the last row before the others.
     pub(super) fn last_to_front(&mut self) {
         self.codes.rotate_right(1);
     }

@@ -1,5 +1,5 @@
-//! Rows without a class that bear a mark: -1, as scikit-learn and HDBSCAN write it, or a word such as "Unknown". Takes the labels of a
-//! file, gives those that mean no class, and leaves their rows out.
+//! Rows whose label means that they have no class: -1, as scikit-learn and HDBSCAN write it, or a word such as "Unknown". Takes the
+//! labels of a file, finds those that mean no class, and leaves their rows out.
 
 use super::labelled::Labelled;
 use super::{Texts, missing};
@@ -25,9 +25,9 @@ const WORDS: [&str; 14] = [
 ];
 /// Words that may mean no class, and are classes of their own in other data.
 const UNSURE: [&str; 4] = ["noise", "other", "outlier", "unclassified"];
-/// Labels from 0 on, beside which -1 means no class: two of them and -1 may be three classes.
+/// Labels from 0 on at least, beside which -1 means no class: two of them and -1 may be three classes.
 const FEWEST_FROM_ZERO: usize = 3;
-/// What takes every label for a class.
+/// Setting that takes every label for a class.
 pub(super) const NONE: &str = "none";
 
 /// Labels that mean no class.
@@ -37,7 +37,7 @@ struct Marks {
     unsure: Vec<String>,
 }
 
-/// What the labels themselves say.
+/// Finds the labels that mean no class by the labels alone.
 fn marks(labels: &[String]) -> Marks {
     let mut marks = Marks::default();
     for label in labels {
@@ -62,18 +62,18 @@ fn marks(labels: &[String]) -> Marks {
             _ => {}
         }
     }
-    // Of what is left something has to be told apart.
+    // At least two classes have to be left.
     if others < 2 {
         marks.unsure.append(&mut marks.sure);
     }
     marks
 }
 
-/// Leaves out the rows whose label is one of `chosen`, or, where nothing is chosen and rows may be left out, surely means no class; and
-/// says so, or that a label may mean no class.
+/// Leaves out the rows whose label is one of `chosen`, or, if nothing is chosen and rows may be left out, surely means no class.
+/// Adds notes on that, and on labels that may mean no class.
 ///
 /// # Errors
-/// [`Error::Data`] where no row is left.
+/// [`Error::Data`] if no row is left.
 pub(super) fn settle(
     rows: &mut Labelled,
     chosen: Option<&[String]>,
@@ -133,7 +133,7 @@ pub(super) fn settle(
     Ok(())
 }
 
-/// Says which labels mean that rows have no class, or may, where none is left out.
+/// Note on labels that mean, or may mean, that rows have no class, if none is left out.
 #[cfg(not(target_arch = "wasm32"))]
 pub(super) fn note(labels: &Texts) -> Option<String> {
     let used = Used::of(labels);
@@ -151,7 +151,7 @@ fn named(labels: &[String]) -> String {
     shown.join(" and ")
 }
 
-/// The labels that rows have, and how many rows each.
+/// The labels that rows have, and the number of rows of each.
 struct Used {
     names: Vec<String>,
     counts: Vec<usize>,
@@ -169,7 +169,7 @@ impl Used {
         Self { names, counts }
     }
 
-    /// Says that rows with these labels may have no class; nothing where there are none.
+    /// Note that rows with these labels may have no class; none if there are no such labels.
     fn may_mean_none(&self, unsure: &[String]) -> Option<String> {
         (!unsure.is_empty()).then(|| {
             format!(

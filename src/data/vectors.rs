@@ -1,9 +1,10 @@
-//! Vectors in the cells of a table: how text holds one, and which of several is the features of a row, in every format alike.
+//! Vectors in the cells of a table, in every format alike: notations of a vector in text, and the choice of the column of features
+//! among several.
 
 use crate::base::error::{Error, Result};
 use crate::base::quote::{listed, quoted};
 
-/// What Python writes before the brackets of an array.
+/// Words that Python writes before the brackets of an array.
 const CALLS: [&str; 5] = [
     "array(",
     "np.array(",
@@ -11,15 +12,15 @@ const CALLS: [&str; 5] = [
     "tensor(",
     "torch.tensor(",
 ];
-/// What is said of a list that NumPy or pandas printed in short.
+/// Message about a list that NumPy or pandas printed in short.
 pub(super) const CUT_SHORT: &str = "holds a list that was cut short with \"...\": save the table with pandas' .to_parquet(..), which keeps every number";
 /// Floats that base64 holds at least: the bytes of fewer may be ordinary numbers by chance.
 const FEWEST_IN_BASE64: usize = 8;
 
-/// The numbers of a text that holds a vector; none of other text, nor of one number.
+/// The numbers of a text that holds a vector; none for other text, and for a single number.
 ///
-/// It is a list as Python, NumPy, PyTorch and databases write it (`[0.5, 1]`, `[0.5 1.]`, `(0.5, 1)`, `{0.5,1}`, `array([0.5, 1.])`),
-/// numbers most of which have a fraction (`0.5 0.25`, `0.5;0.25`), or 32-bit floats in base64.
+/// A vector is a list as Python, NumPy, PyTorch and databases write it (`[0.5, 1]`, `[0.5 1.]`, `(0.5, 1)`, `{0.5,1}`, `array([0.5,
+/// 1.])`), numbers most of which have a fraction (`0.5 0.25`, `0.5;0.25`), or 32-bit floats in base64.
 pub(super) fn of_text(text: &str) -> Option<Vec<f32>> {
     let text = text.trim();
     let found = in_brackets(text).or_else(|| without(text));
@@ -28,7 +29,7 @@ pub(super) fn of_text(text: &str) -> Option<Vec<f32>> {
         .filter(|numbers| numbers.len() > 1)
 }
 
-/// What is wrong with a text that is no vector of so many numbers, as the one in the first `row` is.
+/// Problem with a text that is no vector of `dim` numbers, the length of the one in the first `row` (a line or a row).
 pub(super) fn problem(text: &str, dim: usize, row: &str) -> String {
     match (of_text(text), text.contains("...")) {
         (Some(values), _) => {
@@ -46,11 +47,11 @@ pub(super) fn problem(text: &str, dim: usize, row: &str) -> String {
 fn in_brackets(text: &str) -> Option<Vec<f32>> {
     let call = CALLS.iter().find_map(|call| text.strip_prefix(call));
     let text = match call {
-        // What follows the list says its type.
+        // Text after the list gives its type.
         Some(inner) => &inner[..=inner.rfind(']')?],
         None => text,
     };
-    // Bookkeepers write `(1,200)` for less than nothing.
+    // Accounting writes negative numbers as `(1,200)`.
     if text.starts_with('(') && !text.contains([' ', '.', 'e']) {
         return None;
     }
@@ -77,7 +78,7 @@ fn in_brackets(text: &str) -> Option<Vec<f32>> {
     }
 }
 
-/// Numbers that stand in no brackets: most have a fraction, as those of a date, a telephone number or of thousands have not.
+/// Numbers without brackets: most have a fraction, unlike the parts of a date, a telephone number or thousands.
 fn without(text: &str) -> Option<Vec<f32>> {
     let mark = text.chars().find(|mark| [',', ';', '|'].contains(mark));
     let parts: Vec<&str> = match mark {
@@ -91,7 +92,7 @@ fn without(text: &str) -> Option<Vec<f32>> {
     parts.iter().map(|part| part.parse().ok()).collect()
 }
 
-/// The little-endian 32-bit floats of base64, where all are of an ordinary size: those of other bytes hardly ever are.
+/// The little-endian 32-bit floats of base64, if all are of an ordinary size: those of other bytes hardly ever are.
 fn of_base64(text: &str) -> Option<Vec<f32>> {
     let digits = text.trim_end_matches('=').as_bytes();
     if digits.len() < 4 * FEWEST_IN_BASE64 * 4 / 3 {
@@ -126,11 +127,11 @@ fn of_base64(text: &str) -> Option<Vec<f32>> {
     is_vector.then_some(floats)
 }
 
-/// Of these lists, each with how many numbers it has in a row, the one that is the features: the one that is wanted, or else the first
-/// of the longest. None where there is no list.
+/// Index of the list that holds the features, among lists with their lengths: the wanted one, or else the first of the longest.
+/// None if there is no list.
 ///
 /// # Errors
-/// [`Error::Data`] where there is no list of the wanted name.
+/// [`Error::Data`] if there is no list of the wanted name.
 pub(super) fn choose(
     file: &str,
     lists: &[(&str, usize)],
@@ -153,7 +154,7 @@ pub(super) fn choose(
     })
 }
 
-/// Says which list was taken, where there are others, and how those are.
+/// Note on the list that was taken if there are others, with the way to take one of those.
 pub(super) fn note(
     file: &str,
     taken: &str,
@@ -230,7 +231,7 @@ mod tests {
         let numbers = vec![0.5, -1.25, 3.0, 0.0, 1e-3, 2.0, 7.5, -0.125];
         assert_eq!(of_text(text), Some(numbers.clone()));
         assert_eq!(of_text(text.trim_end_matches('=')), Some(numbers));
-        // Of SHA-256 in base64 and in hex, of a word, and of random letters.
+        // SHA-256 in base64 and in hex, a word, and random letters.
         let mut state = 1u64;
         let digits = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
         for round in 0..20_000 {

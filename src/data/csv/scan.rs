@@ -1,28 +1,29 @@
-//! One look over the bytes of a table before a cell is read: which delimiter, whether every quote is closed, and that no line
-//! takes more memory than a table's line may. Takes the same steps as the `csv` crate's reader, without holding anything.
+//! One pass over the bytes of a table before cells are read: [`layout`] tells the delimiter and the header, [`Scan`] refuses a
+//! quote that is never closed and a line that takes too much memory. It takes the same steps as the `csv` crate's reader, without
+//! holding anything.
 
 use crate::base::error::{Error, Result};
 use crate::data::lines::Lines;
 use crate::data::table::MOST_COLUMNS;
 
-/// Bytes of a line, or of a row whose cells run over several.
+/// Bytes of a line at most, or of a row whose cells run over several lines.
 const MAX_LINE_BYTES: usize = 16 << 20;
-/// What is looked at to tell the layout: so many bytes and lines at most.
+/// Bytes and lines at most that tell the layout.
 const LAYOUT_BYTES: usize = 64 << 10;
 const LAYOUT_LINES: usize = 100;
 /// Lines before the header at most.
 const LINES_BEFORE: usize = 50;
-/// What may part cells, the surest first: a comma stands in numbers and in text, too.
+/// Delimiters, the surest first: a comma stands in numbers and in text, too.
 const DELIMITERS: [u8; 4] = *b"\t;|,";
 /// The delimiter of a file of one column: a byte that no text has.
 const NONE: u8 = 0x1f;
 
-/// What a table's bytes say of it, part by part.
+/// State of a scan over a table's bytes, part by part.
 #[derive(Debug)]
 pub(super) struct Scan {
     name: String,
     delimiter: u8,
-    /// Cells in quotes that run over several lines: how many, and the line of the first.
+    /// Cells in quotes that run over several lines: their number, and the line of the first.
     pub(super) long_cells: Option<(usize, usize)>,
     /// The first empty line that stands between two rows.
     pub(super) empty_line: Option<usize>,
@@ -40,7 +41,7 @@ pub(super) struct Scan {
     last: u8,
 }
 
-/// Where in a row a byte stands.
+/// State of the scan within a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum At {
     RowStart,
@@ -54,7 +55,7 @@ enum At {
 }
 
 impl Scan {
-    /// Begins with a table, whose header stands on this line.
+    /// Begins a table whose header is on this line.
     pub(super) fn new(name: &str, delimiter: u8, line: usize) -> Self {
         Self {
             name: name.to_owned(),
@@ -79,7 +80,7 @@ impl Scan {
         Err(Error::Data(message))
     }
 
-    /// Looks over the next bytes.
+    /// Scans the next bytes.
     ///
     /// # Errors
     /// [`Error::Data`] with the line of a quote that closes inside a cell, and of a row that is too long.
@@ -178,7 +179,7 @@ impl Scan {
         }
     }
 
-    /// The line of each row, once all bytes were seen.
+    /// Ends the scan; returns the line of each row.
     ///
     /// # Errors
     /// [`Error::Data`] with the line of a quote that is not closed.
@@ -198,7 +199,7 @@ impl Scan {
     }
 }
 
-/// How the first lines of a table are to be read.
+/// Layout of a table: delimiter, lines before the header, shape of the header.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Layout {
     pub(super) delimiter: u8,
@@ -206,21 +207,21 @@ pub(super) struct Layout {
     pub(super) skipped: usize,
     pub(super) skipped_lines: usize,
     pub(super) header: Header,
-    /// What is unusual, in words.
+    /// Notes on unusual things in the first lines.
     pub(super) notes: Vec<String>,
 }
 
-/// How many names the header has beside the cells of every row.
+/// Number of names in the header, compared with the cells of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Header {
     AsMany,
-    /// One less: rows begin with a name, as R writes them.
+    /// One less: rows begin with a row name, as R writes them.
     OneLess,
-    /// One more, which is empty: a delimiter stands at its end.
+    /// One more, which is empty: the header ends in a delimiter.
     OneMore,
 }
 
-/// A row of the part that is looked at.
+/// A row of the first bytes, which tell the layout.
 #[derive(Clone, Copy, Debug)]
 struct Looked<'a> {
     start: usize,
@@ -228,7 +229,7 @@ struct Looked<'a> {
     cells: usize,
 }
 
-/// Whether these bytes, a file's first, are enough to tell its layout.
+/// Tells if these first bytes of a file are enough to tell its layout.
 pub(super) fn tells_layout(bytes: &[u8]) -> bool {
     let lines = bytes.split(|byte| b"\r\n".contains(byte));
     let after_comments = lines.skip_while(|line| line.is_empty() || line.starts_with(b"#"));
@@ -261,7 +262,7 @@ pub(super) fn layout(name: &str, bytes: &[u8]) -> Layout {
     let all = |rows: &[Looked<'_>]| rows.len() > 1 && rows.iter().all(|row| row.cells == cells);
     let is_before = |at: usize| {
         let row = &rows[at];
-        // What another delimiter parts into as many cells is a header.
+        // A line that another delimiter parts into as many cells is a header.
         let parted = |other: &u8| {
             looked_at(row.text, *other, true)
                 .first()
@@ -309,8 +310,8 @@ pub(super) fn layout(name: &str, bytes: &[u8]) -> Layout {
     layout
 }
 
-/// Whether the first of these rows but for comments is a header: it has no number where the next row has one. What begins with # above
-/// it is none.
+/// Tells if the first of these rows after comments is a header: it has no number, and the next row has one. Then a line above it
+/// that begins with # is no header.
 fn above_a_header(rows: &[Looked<'_>], delimiter: u8) -> bool {
     let mut rows = rows.iter().skip_while(|row| is_comment(row));
     let (Some(header), Some(row)) = (rows.next(), rows.next()) else {
@@ -327,7 +328,7 @@ fn above_a_header(rows: &[Looked<'_>], delimiter: u8) -> bool {
     above.len() == below.len() && !above.contains(&true) && below.contains(&true)
 }
 
-/// Whether the first cells of these rows are names of rows: each another text, or numbers that count.
+/// Tells if the first cells of these rows are row names: texts that all differ, or numbers that count.
 fn are_names(rows: &[Looked<'_>], delimiter: u8) -> bool {
     let name = |row: &Looked<'_>| {
         let end = row.text.iter().position(|byte| *byte == delimiter);
@@ -346,7 +347,7 @@ fn are_names(rows: &[Looked<'_>], delimiter: u8) -> bool {
     names.len() > 1 && distinct.len() == names.len() && (numbers.is_empty() || counts)
 }
 
-/// The rows of these bytes; the last one only where they are the whole file, or hold no other. Empty lines are none.
+/// The rows of these bytes; the last one only if the bytes are the whole file, or hold no other row. Empty lines are no rows.
 fn looked_at(bytes: &[u8], delimiter: u8, is_whole: bool) -> Vec<Looked<'_>> {
     let mut rows = Vec::new();
     let (mut start, mut cells, mut quoted, mut at_start) = (0, 1, false, true);
@@ -394,7 +395,7 @@ fn is_comment(row: &Looked<'_>) -> bool {
     row.text.starts_with(b"#")
 }
 
-/// What `sep=;` names, as spreadsheets write it before a table.
+/// The delimiter that a line like `sep=;` names, as spreadsheets write it before a table.
 fn named_delimiter(line: &[u8]) -> Option<u8> {
     let text = line
         .strip_prefix(b"\"")
@@ -408,7 +409,7 @@ fn named_delimiter(line: &[u8]) -> Option<u8> {
     }
 }
 
-/// How many cells most rows have, of equals the most, and which part of the rows has so many.
+/// Most frequent number of cells in a row (the larger of equally frequent ones), and the fraction of rows that have it.
 fn usual<'a>(rows: impl Iterator<Item = &'a Looked<'a>>) -> Option<(usize, f64)> {
     let mut counts = std::collections::BTreeMap::new();
     let mut all = 0;
@@ -422,7 +423,7 @@ fn usual<'a>(rows: impl Iterator<Item = &'a Looked<'a>>) -> Option<(usize, f64)>
     most.map(|(cells, count)| (cells, f64::from(count) / f64::from(all)))
 }
 
-/// What parts the cells: tabs in a file that says so by its name, else that by which the lines agree.
+/// Delimiter of the cells: a tab in a `.tsv` file, else the one for which most lines have the same number of cells.
 fn delimiter(name: &str, bytes: &[u8], is_whole: bool) -> u8 {
     let ends = |ending: &str| {
         name.to_ascii_lowercase()
@@ -441,7 +442,7 @@ fn delimiter(name: &str, bytes: &[u8], is_whole: bool) -> u8 {
     };
     let mut best: Option<(f64, bool, u8)> = None;
     for (part, rest_agrees, delimiter) in DELIMITERS.into_iter().filter_map(agreement) {
-        // Of equals the surest.
+        // Of equally good ones the surest.
         if best.is_none_or(|(known, ..)| part > known) {
             best = Some((part, rest_agrees, delimiter));
         }
@@ -453,7 +454,7 @@ fn delimiter(name: &str, bytes: &[u8], is_whole: bool) -> u8 {
         }
         _ if ends(".txt") => NONE,
         _ => {
-            // That which the first line has most of.
+            // The one that occurs most often in the first line.
             let rows = looked_at(bytes, NONE, is_whole);
             let first = rows.first().map_or(&[][..], |row| row.text);
             let count = |delimiter: &u8| {

@@ -1,4 +1,5 @@
-//! AnnData: which of a file's groups are matrices of cells and which columns about them, as `anndata` of any version since
+//! AnnData: tells the matrices of cells and the columns about cells among a file's groups, as `anndata` of any version since 0.7
+//! writes them.
 //! 0.7 writes them.
 
 use hdf5_pure::{Dataset, Group};
@@ -10,20 +11,20 @@ use super::super::npy::{Header, Kind};
 use super::super::table::LABEL_NAMES;
 use super::{Node, Tree};
 
-/// Of an `X` with more columns its components are taken, as scanpy's `neighbors` does.
+/// Columns of `X` above which its components are taken instead, as scanpy's `neighbors` does.
 const WIDE: u64 = 50;
 /// Components, the surest first.
 const COMPONENTS: [&str; 2] = ["obsm/X_pca", "obsm/X_scVI"];
-/// What columns of text beside the label may take together.
+/// Bytes of all text columns beside the label at most.
 const MAX_COLUMN_BYTES: usize = 32 << 20;
-/// Bytes of a text but for its letters.
+/// Bytes of a text besides its letters.
 const TEXT_BYTES: usize = size_of::<String>() + 16;
 
 /// Columns of text by name.
 type Columns = Vec<(String, Texts)>;
 
 impl Tree {
-    /// The matrices and columns of AnnData; none where it is another file.
+    /// The matrices and columns of AnnData; none if the file is no AnnData.
     pub(super) fn list_cells(
         &mut self,
         file: &str,
@@ -94,7 +95,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Adds the columns about the cells but for their names.
+    /// Adds the columns about the cells, except the cells' names.
     fn add_columns(
         &mut self,
         file: &str,
@@ -104,7 +105,7 @@ impl Tree {
         let attributes = obs.attrs()?;
         let index = attributes.get("_index").and_then(|name| name.as_str());
         let index = index.unwrap_or("_index").to_owned();
-        // Before 0.8 the names of categories stood in a group of their own.
+        // Before 0.8 the names of categories were in a group of their own.
         let old = obs.group("__categories").ok();
         for (name, dataset) in obs.iter_datasets()? {
             if name == index || name == "_index" {
@@ -190,7 +191,7 @@ impl Tree {
     }
 }
 
-/// Matrices before columns; `X` first.
+/// Rank of an array in the list: matrices before columns, `X` first.
 fn order(name: &str) -> u8 {
     match name {
         "X" => 0,
@@ -200,12 +201,12 @@ fn order(name: &str) -> u8 {
     }
 }
 
-/// Whether a file is AnnData, and its arrays named as there.
+/// Tells if a file is AnnData, so that its arrays are named as there.
 pub(in super::super) fn is_cells(held: &Held<'_>) -> bool {
     matches!(held, Held::Hdf5(tree) if tree.cells.is_some())
 }
 
-/// The matrix that is taken of AnnData where none is chosen: `X`, or its components where it is sparse or wide.
+/// The matrix that is taken of AnnData if none is chosen: `X`, or its components if it is sparse or wide.
 pub(in super::super) fn components(arrays: &Arrays<'_>) -> Option<usize> {
     let Held::Hdf5(tree) = arrays.held() else {
         return None;
@@ -234,7 +235,7 @@ pub(in super::super) fn by_name(arrays: &Arrays<'_>, found: &[usize]) -> Option<
 }
 
 impl Tree {
-    /// The columns of text but the label, by name: as many as little memory holds, and the names of the others.
+    /// The text columns except the label, by name, as many as fit `MAX_COLUMN_BYTES`, and the names of the others.
     pub(in super::super) fn columns(
         &self,
         arrays: &Arrays<'_>,

@@ -1,4 +1,4 @@
-//! Where an HDF5 file is read from while it is open: from the disk, or in a browser from the file that was given.
+//! Sources of an open HDF5 file: the disk, or in a browser the file that was given.
 
 use hdf5_pure::File;
 #[cfg(target_arch = "wasm32")]
@@ -13,7 +13,7 @@ use crate::base::error::Result;
 
 #[cfg(not(target_arch = "wasm32"))]
 impl Hdf5File {
-    /// Opens a file on the disk, of which as little is read as is needed; what comes through a pipe is read whole.
+    /// Opens a file on the disk, of which only the needed parts are read; a pipe is read whole.
     ///
     /// # Errors
     /// [`crate::Error::Data`] when it is not there, is no HDF5 file, is cut short or damaged.
@@ -28,7 +28,7 @@ impl Hdf5File {
         }
     }
 
-    /// The same of a file that is open.
+    /// Takes a file that is open.
     pub(in crate::data) fn of_disk(name: String, mut file: std::fs::File) -> Result<Self> {
         use super::super::{foreign, named_file};
         use std::io::{Read as _, Seek as _};
@@ -44,7 +44,7 @@ impl Hdf5File {
     }
 }
 
-/// Bytes that are fetched at once, and how many such blocks are kept: the tree is read in small pieces.
+/// Bytes of a block that is fetched at once, and number of blocks that are kept: the tree is read in small pieces.
 #[cfg(target_arch = "wasm32")]
 const BLOCK_BYTES: u64 = 64 << 10;
 #[cfg(target_arch = "wasm32")]
@@ -52,7 +52,7 @@ const BLOCKS: usize = 32;
 
 #[cfg(target_arch = "wasm32")]
 impl Hdf5File {
-    /// Opens a file that a browser was given; only in a worker, where a file can be read without waiting.
+    /// Opens a file that a browser was given; only a worker can, as it reads a file synchronously.
     ///
     /// # Errors
     /// [`crate::Error::Data`] when it cannot be read, is no HDF5 file, is cut short or damaged.
@@ -67,7 +67,7 @@ impl Hdf5File {
     }
 }
 
-/// A browser's file, and what was fetched of it.
+/// A browser's file, and the blocks that were fetched of it.
 #[cfg(target_arch = "wasm32")]
 struct BlobSource {
     blob: BlobNow,

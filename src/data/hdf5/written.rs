@@ -1,4 +1,4 @@
-//! AnnData that is written to: embeddings of its cells, where scanpy looks for such. The rest of the file stays as it is.
+//! Adds embeddings of its cells to an AnnData file, at the place where scanpy looks for them. The rest of the file stays as it is.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ impl Hdf5File {
     /// Checks that it is AnnData of so many cells, to which embeddings can be added.
     ///
     /// # Errors
-    /// [`Error::Data`] with what it is instead.
+    /// [`Error::Data`] if it is no AnnData, or has another number of cells.
     pub fn check_cells(&self, rows: usize) -> Result<()> {
         let refuse = |problem: String| Err(Error::Data(format!("{}: {problem}", self.name)));
         match self.list()?.0.cells {
@@ -37,7 +37,7 @@ impl Hdf5File {
 /// names the file `name`.
 ///
 /// # Errors
-/// [`Error::Data`] where the file is in a form that is not written to.
+/// [`Error::Data`] if the file is in a form that cannot be written to.
 pub fn add_embeddings(path: &Path, name: &str, values: &[f32], dim: usize) -> Result<()> {
     guarded(name, || {
         add(path, values, dim).map_err(|error| {

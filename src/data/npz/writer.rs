@@ -1,4 +1,4 @@
-//! [`NpzWriter`]: arrays into an NPZ file as they come, so that no second copy of them is ever held.
+//! [`NpzWriter`]: writes arrays to an NPZ file as they come, so that no second copy of them is held.
 
 use std::io::{Error as IoError, ErrorKind, Read, Result as IoResult, Seek, SeekFrom, Write};
 
@@ -15,7 +15,7 @@ pub struct NpzWriter<W: Write + Seek> {
     zip: ZipWriter<UntilItFails<W>>,
 }
 
-/// What the elements of a written array can be.
+/// Type of the elements of a written array.
 pub trait NpyElement: bytemuck::Pod {
     /// NumPy's name of the type, with this machine's byte order.
     const DESCR: &str;
@@ -97,7 +97,7 @@ impl<W: Write + Seek> NpzWriter<W> {
         Ok(())
     }
 
-    /// Begins a member; how many elements are to come.
+    /// Begins a member; returns the number of elements to come.
     fn begin<T: NpyElement>(&mut self, name: &str, shape: &[u64]) -> Result<u64> {
         let header = npy::array_header(T::DESCR, shape);
         let count = shape.iter().product::<u64>();
@@ -140,8 +140,8 @@ fn writing(name: &str, source: IoError) -> Error {
     }
 }
 
-/// An output that fails once and then keeps only its place: an abandoned [`ZipWriter`] ends its archive when it is
-/// dropped, and where it cannot, it complains on standard error beside the one message that was given.
+/// An output that fails once and then only tracks its position: an abandoned [`ZipWriter`] ends its archive when it is dropped, and
+/// if it cannot, it complains on standard error in addition to the error that was returned.
 struct UntilItFails<W> {
     out: W,
     failed: bool,

@@ -1,11 +1,11 @@
-//! What the columns of a Parquet file hold, by its schema, and by what pandas wrote beside it about its index and categories.
+//! Content of the columns of a Parquet file, by its schema, and by the notes of pandas about its index and categories.
 
 use parquet::basic::{ConvertedType, LogicalType, Type};
 use parquet::file::metadata::FileMetaData;
 use parquet::schema::types::ColumnDescriptor;
 use serde::Deserialize;
 
-/// What the values of a column are.
+/// Type of the values of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Truth,
@@ -20,15 +20,15 @@ pub(super) enum Kind {
 /// A column of numbers or text, or of lists of numbers.
 #[derive(Debug)]
 pub(super) struct Column {
-    /// Its place among those of a row group.
+    /// Index among the columns of a row group.
     pub(super) leaf: usize,
     pub(super) name: String,
     pub(super) kind: Kind,
-    /// The definition level of a value that is there.
+    /// The definition level of a value that is not missing.
     pub(super) defined: i16,
-    /// Of lists: from which definition level on there is an element.
+    /// The definition level from which on a list has an element; none if the column holds no lists.
     pub(super) element: Option<i16>,
-    /// It is text to a table, whatever it holds.
+    /// Set if the table takes it for text: text, truth values, and pandas' categories.
     pub(super) is_text: bool,
 }
 
@@ -36,9 +36,9 @@ pub(super) struct Column {
 #[derive(Debug, Default)]
 pub(super) struct Columns {
     pub(super) read: Vec<Column>,
-    /// What is neither number nor text, and what it holds in words.
+    /// Columns that hold neither numbers nor text, with their content in words.
     pub(super) others: Vec<(String, &'static str)>,
-    /// What pandas calls the index.
+    /// Columns that are the index of pandas.
     pub(super) index: Vec<String>,
 }
 
@@ -84,10 +84,10 @@ impl Columns {
     }
 }
 
-/// What decimal numbers are called.
+/// Words for decimal numbers.
 pub(super) const DECIMALS: &str = "decimal numbers";
 
-/// What a column holds that is not read, in words; `single` where it has one part.
+/// Content of a column that is not read, in words; `single` is the column if it is one and not a group of several.
 fn what(single: Option<&ColumnDescriptor>) -> &'static str {
     use ConvertedType as Converted;
     let Some(about) = single else {
@@ -113,7 +113,7 @@ fn what(single: Option<&ColumnDescriptor>) -> &'static str {
     }
 }
 
-/// What the values of a column are; none where they are neither numbers nor text.
+/// Type of the values of a column; none if they are neither numbers nor text.
 fn kind(about: &ColumnDescriptor) -> Option<Kind> {
     let (logical, converted) = (about.logical_type_ref(), about.converted_type());
     match about.physical_type() {
@@ -159,10 +159,10 @@ fn kind(about: &ColumnDescriptor) -> Option<Kind> {
     }
 }
 
-/// What pandas says about the table that it wrote.
+/// Notes of pandas about the table that it wrote.
 #[derive(Debug, Default, Deserialize)]
 struct Pandas {
-    /// Names of columns; of an index that has none, what it is counted by.
+    /// Names of columns; for an index without a column, the range that it counts.
     #[serde(default)]
     index_columns: Vec<serde_json::Value>,
     #[serde(default)]
@@ -176,7 +176,7 @@ struct PandasColumn {
 }
 
 impl Pandas {
-    /// What stands beside the schema; nothing where other programs wrote the file.
+    /// Reads the notes beside the schema; empty if another program wrote the file.
     fn of(about: &FileMetaData) -> Self {
         let mut notes = about.key_value_metadata().into_iter().flatten();
         let own = notes.find(|note| note.key == "pandas");

@@ -1,5 +1,5 @@
-//! [`Pages`]: the pages of a column, fetched, checked and unpacked, for the crate that takes levels and values out of them. The
-//! crate makes room for what a page claims: what is too much for the bytes it has goes no further than here.
+//! [`Pages`] of a column, fetched, checked and unpacked for the crate that decodes their levels and values. The crate reserves
+//! memory for what a page claims, so claims that are too large for the page's bytes are refused here.
 
 use std::io::Read as _;
 use std::sync::Arc;
@@ -15,18 +15,18 @@ use super::thrift::{Met, Walk, unsigned};
 
 /// Bytes that are fetched at once, at least.
 const WINDOW_BYTES: u64 = 64 << 10;
-/// The longest header of a page: one may hold the least and the largest text.
+/// Bytes of the longest header of a page: one may hold the least and the largest text.
 const MAX_HEADER_BYTES: u64 = 16 << 20;
-/// What a page may unpack to whatever its size is, and for each of its bytes beyond that.
+/// Bytes that a page may unpack to for any size of its own, and for each of its bytes if that is more.
 const FREE_BYTES: u64 = 8 << 20;
 const MAX_RATIO: u64 = 1024;
-/// How far back packed data may refer, where it says.
+/// Largest window of Zstandard data: how many bytes back it may refer.
 const MAX_ZSTD_WINDOW: u64 = 16 << 20;
-/// Values of a page that room is made for whatever its size is, and for each of its bytes beyond that.
+/// Values of a page that memory is reserved for, for any size of the page, and for each of its bytes if that is more.
 const FREE_VALUES: u64 = 1 << 20;
 const VALUES_A_BYTE: u64 = 64;
 
-/// How the pages of a column are packed, where that is read.
+/// Compression of the pages of a column, of those that are read.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Packing {
     Plain,
@@ -37,7 +37,7 @@ pub(super) enum Packing {
 
 impl Packing {
     /// # Errors
-    /// The name of one that is not read.
+    /// The name of a compression that is not read.
     pub(super) fn of(compression: Compression) -> Result<Self, &'static str> {
         match compression {
             Compression::UNCOMPRESSED => Ok(Self::Plain),
@@ -50,7 +50,7 @@ impl Packing {
         }
     }
 
-    /// Exactly `bytes` of what was packed.
+    /// Unpacks to exactly `bytes` bytes; another size is an error.
     fn unpack(self, packed: &[u8], bytes: usize) -> Result<Vec<u8>> {
         let failed = |error: &dyn std::fmt::Display| damaged(&error.to_string());
         let mut unpacked = Vec::new();
@@ -89,12 +89,12 @@ impl Packing {
     }
 }
 
-/// What says that a page is not as it has to be.
+/// Error about a damaged page.
 fn damaged(why: &str) -> ParquetError {
     ParquetError::General(why.to_owned())
 }
 
-/// The header of a page: the numbers of it that are used.
+/// The fields of a page's header that are used.
 #[derive(Clone, Copy, Debug, Default)]
 struct Header {
     kind: i64,
@@ -117,7 +117,7 @@ const DICTIONARY: i64 = 2;
 const DATA_V2: i64 = 3;
 
 impl Header {
-    /// The header that `bytes` begin with, and its length; none where it does not end among them.
+    /// The header at the start of `bytes`, and its length; none if it does not end within them.
     fn read(bytes: &[u8]) -> Option<(Self, usize)> {
         let mut header = Self {
             is_packed: true,
@@ -159,14 +159,14 @@ fn encoding(number: i64) -> Result<Encoding> {
         6 => Encoding::DELTA_LENGTH_BYTE_ARRAY,
         8 => Encoding::RLE_DICTIONARY,
         9 => Encoding::BYTE_STREAM_SPLIT,
-        // What a text takes over from the one before it may make any text long.
+        // A text that shares a prefix with the text before it may be of any length.
         7 => return Err(unread("DELTA_BYTE_ARRAY")),
         4 => return Err(unread("BIT_PACKED")),
         other => return Err(damaged(&format!("the encoding {other}"))),
     })
 }
 
-/// The encoding of levels; where there are none, a file may name any.
+/// The encoding of levels; if there are none, a file may name any.
 fn of_levels(number: i64, are_there: bool) -> Result<Encoding> {
     match are_there {
         true => encoding(number),
@@ -187,26 +187,26 @@ pub(super) struct Pages {
     has_definitions: bool,
     has_repetitions: bool,
     has_dictionary: bool,
-    /// What is left of the column: bytes of the file, and values.
+    /// The part of the column that is left: bytes of the file, and values.
     at: u64,
     end: u64,
     values: u64,
-    /// What was fetched, from `at` on.
+    /// Bytes that were fetched, from `at` on.
     window: Bytes,
-    /// The header of the page at `at`, and its length, where it was looked at.
+    /// The header of the page at `at`, and its length, if it was read already.
     next: Option<(Header, usize)>,
 }
 
 impl Pages {
     /// # Errors
-    /// Where the column is not in the file.
+    /// An error if the file does not hold the bytes of the column.
     pub(super) fn new(
         source: &Arc<Source>,
         chunk: &ColumnChunkMetaData,
         packing: Packing,
     ) -> Result<Self> {
         let data = chunk.data_page_offset();
-        // Some writers give an offset where there is no dictionary.
+        // Some writers give an offset although there is no dictionary.
         let dictionary = chunk.dictionary_page_offset();
         let start = dictionary
             .filter(|at| (4..data).contains(at))
@@ -242,7 +242,7 @@ impl Pages {
         })
     }
 
-    /// Makes the window hold so many bytes.
+    /// Fetches so that the window holds `bytes` bytes, or all that are left.
     fn fill(&mut self, bytes: u64) -> Result<()> {
         let left = self.end - self.at;
         if (self.window.len() as u64) < bytes {
@@ -319,7 +319,7 @@ impl Pages {
             packing => {
                 let bytes = header.bytes as usize - levels;
                 let mut buf = packed[..levels].to_vec();
-                // Of a page without a value there may be nothing to unpack.
+                // A page without a value may have nothing to unpack.
                 if bytes > 0 {
                     let values = packing.unpack(&packed[levels..], bytes)?;
                     buf = if levels == 0 {
@@ -380,7 +380,7 @@ impl Pages {
         })
     }
 
-    /// Checks what room is made for by claims alone: the levels of lists, and the lengths of texts.
+    /// Checks the claims by which alone memory is reserved: levels of lists, and lengths of texts.
     fn check_room(
         &self,
         header: &Header,
@@ -404,7 +404,7 @@ impl Pages {
                 at = at.saturating_add(length.map_or(0, |length| length.saturating_add(4)));
             }
         }
-        // The size of a block, the parts of one, and how many lengths there are.
+        // The size of a block, the number of its parts, and the number of lengths.
         let mut lengths = None;
         for _ in 0..3 {
             let number = buf.get(at..).and_then(unsigned);

@@ -1,4 +1,4 @@
-//! [`Reading`]: a column of a row group under way, some rows at a time.
+//! [`Reading`] of a column of a row group, some rows at a time.
 
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::data_type::{ByteArray, DataType};
@@ -15,19 +15,19 @@ enum Value {
     Integer(i64),
     Float(f32),
     Double(f64),
-    /// A text, by its number.
+    /// A text, by its index in `texts`.
     Text(usize),
 }
 
-/// Why a column is not read on.
+/// Reason why a column cannot be read further.
 #[derive(Debug)]
 pub(super) enum Problem {
     Reader(parquet::errors::ParquetError),
-    /// It has fewer rows than its row group.
+    /// The column has fewer rows than its row group.
     Ends,
     /// A text in this row is not UTF-8.
     NotText(usize),
-    /// A list in this row has so many numbers.
+    /// The list in this row has this many numbers, not `dim`.
     Length(usize, usize),
 }
 
@@ -37,17 +37,17 @@ impl From<parquet::errors::ParquetError> for Problem {
     }
 }
 
-/// A column of a row group that is read row after row; some rows of it at once are held.
+/// Reader of a column of a row group; holds the rows read last.
 pub(super) struct Reading<'a> {
     column: &'a Column,
     reader: ColumnReader,
-    /// How many numbers a list of it has.
+    /// Numbers of each of its lists.
     dim: usize,
     definitions: Vec<i16>,
     repetitions: Vec<i16>,
     values: Vec<Value>,
     texts: Vec<ByteArray>,
-    /// Of lists: a number for each element, and as many for each row.
+    /// For lists: the numbers of all elements, and `[rows, dim]` of them, NaN for missing lists.
     elements: Vec<f32>,
     vectors: Vec<f32>,
 }
@@ -71,10 +71,10 @@ impl<'a> Reading<'a> {
         self.column
     }
 
-    /// Reads the next rows in the place of those before.
+    /// Reads the next rows; they replace those before.
     ///
     /// # Errors
-    /// Where there are fewer, or they are damaged.
+    /// An error if there are fewer rows, or they are damaged.
     pub(super) fn next(&mut self, rows: usize) -> Result<(), Problem> {
         let read = match self.column.element {
             None => self.next_values(rows)?,
@@ -108,12 +108,12 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// A number of the list of a row that is held; NaN where it is missing.
+    /// A number of the list of a row that is held; NaN if it is missing.
     pub(super) fn number(&self, row: usize, at: usize) -> f32 {
         self.vectors[row * self.dim + at]
     }
 
-    /// How long the longest list of the next rows is.
+    /// Length of the longest list among the next rows.
     pub(super) fn longest(&mut self, rows: usize) -> Result<usize, Problem> {
         self.next_elements(rows)?;
         let element = self.column.element.unwrap_or(0);
@@ -154,7 +154,7 @@ impl<'a> Reading<'a> {
             }),
             ColumnReader::Int64ColumnReader(reader) => each(reader, rows, levels, |value| {
                 put(value.map(|value| match u64::try_from(value) {
-                    // More than a signed one holds: its digits are what tells it from others.
+                    // Larger than a signed integer: as text its digits tell it from others.
                     Err(_) if is_unsigned => {
                         texts.push((value as u64).to_string().into_bytes().into());
                         Value::Text(texts.len() - 1)
@@ -225,7 +225,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Lays the elements out, as many a row: a list that is missing, or of nothing, is as many missing numbers.
+    /// Lays the elements out as `[rows, dim]`; a list that is missing or empty becomes `dim` missing numbers.
     fn rows_of_lists(&mut self, element: i16) -> Result<(), Problem> {
         self.vectors.clear();
         let (mut at, mut row) = (0, 0);
@@ -247,14 +247,15 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// The levels of the next rows, and the definition level of what is not missing.
+/// The levels of the next rows, and the definition level of values that are not missing.
 struct Levels<'a> {
     definitions: &'a mut Vec<i16>,
     repetitions: &'a mut Vec<i16>,
     defined: i16,
 }
 
-/// Hands out the values of the next rows, or of the elements of their lists: none where one is missing. How many rows there were.
+/// Passes the values of the next rows, or of the elements of their lists, to `take`: none for a missing one. Returns the number of
+/// rows.
 fn each<T: DataType>(
     reader: &mut ColumnReaderImpl<T>,
     rows: usize,

@@ -1,5 +1,5 @@
-//! Several Parquet files as one table: a folder of `part-00000.parquet`, `part-00001.parquet` .., as Spark, polars and the Hub write
-//! them, in the order of their names.
+//! Several Parquet files as one table: a folder of `part-00000.parquet`, `part-00001.parquet` .., as Spark, polars and the Hub
+//! write them, in the order of their names.
 
 #[cfg(not(target_arch = "wasm32"))]
 use std::path::{Path, PathBuf};
@@ -8,12 +8,12 @@ use super::columns::{Column, Columns};
 use super::{ParquetFile, quoted};
 use crate::base::error::{Error, Result};
 
-/// How names of shards end.
+/// Ending of the names of shards.
 #[cfg(not(target_arch = "wasm32"))]
 const ENDING: &str = ".parquet";
 
-/// The Parquet files that a path means which is no file: all of a folder, or those of a pattern with stars, such as
-/// `part-*.parquet`; and what they are called together. Nothing where there are none.
+/// The Parquet files of a path that is no file: all of a folder, or those of a pattern with stars, such as `part-*.parquet`; and
+/// the name of the whole table. None if there are no such files.
 #[cfg(not(target_arch = "wasm32"))]
 pub(in crate::data) fn shards(path: &Path) -> Option<(String, Vec<PathBuf>)> {
     let (folder, pattern) = match path.is_dir() {
@@ -43,7 +43,7 @@ pub(in crate::data) fn shards(path: &Path) -> Option<(String, Vec<PathBuf>)> {
     Some((title, names.iter().map(|name| folder.join(name)).collect()))
 }
 
-/// Whether a name is one of a pattern, whose stars stand for anything.
+/// Tells if a name matches a pattern, whose stars stand for any text.
 #[cfg(not(target_arch = "wasm32"))]
 fn matches(pattern: &str, name: &str) -> bool {
     match pattern.split_once('*') {
@@ -55,7 +55,7 @@ fn matches(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// A name whose numbers sort by their value: part-2 stands before part-10.
+/// Sort key of a name, by the value of its numbers: part-2 is before part-10.
 #[cfg(not(target_arch = "wasm32"))]
 fn in_order(name: &str) -> String {
     let (mut key, mut digits) = (String::new(), String::new());
@@ -77,10 +77,10 @@ fn in_order(name: &str) -> String {
     key
 }
 
-/// The columns of another shard that are read, in the order of those of the first.
+/// The columns to read of another shard, in the order of those of the first.
 ///
 /// # Errors
-/// [`Error::Data`] where it has others, or of another kind.
+/// [`Error::Data`] if it has other columns, or columns of another kind.
 pub(super) fn alike(
     first: &ParquetFile,
     wanted: &[Column],

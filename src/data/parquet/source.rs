@@ -1,11 +1,11 @@
-//! Where the bytes of a Parquet file come from: memory, the disk, or a browser's file that was given.
+//! Sources of a Parquet file's bytes: memory, the disk, or a browser's file that was given.
 
 use bytes::Bytes;
 
 #[cfg(target_arch = "wasm32")]
 use super::super::blob_now::BlobNow;
 
-/// A file that is read where it is asked for.
+/// A file that is read as needed.
 #[derive(Debug)]
 pub(super) enum Source {
     Memory(Bytes),
@@ -16,7 +16,7 @@ pub(super) enum Source {
 }
 
 impl Source {
-    /// How many bytes it has.
+    /// Bytes of the file.
     pub(super) fn len(&self) -> u64 {
         match self {
             Self::Memory(bytes) => bytes.len() as u64,
@@ -27,7 +27,7 @@ impl Source {
         }
     }
 
-    /// So many bytes from `offset` on; none where they are not there.
+    /// `count` bytes from `offset` on; none if the file does not have them or cannot be read.
     pub(super) fn read(&self, offset: u64, count: usize) -> Option<Bytes> {
         let end = offset.checked_add(count as u64)?;
         if end > self.len() {

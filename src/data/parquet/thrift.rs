@@ -1,10 +1,10 @@
-//! Thrift's compact protocol, in which a Parquet file says what is in it: walked before anything is made of it, so that no
-//! claim in it is believed unseen. Takes bytes, tells of the numbers in them.
+//! Thrift's compact protocol, in which a Parquet file describes its content. The bytes are walked before anything is made of them,
+//! so that no claim in them is trusted unchecked. Takes bytes, reports the numbers in them.
 
-/// Structures and lists in one another, at most.
+/// Structures and lists nested in one another at most.
 const MAX_DEPTH: usize = 16;
 
-/// What a walk comes by.
+/// Item that a walk reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Met {
     /// An integer, or a truth value as 0 or 1.
@@ -13,8 +13,8 @@ pub(super) enum Met {
     End,
 }
 
-/// A walk over one structure. Of a field it tells the numbers of the fields that lead to it; those of lists are told as the
-/// list's own.
+/// A walk over one structure. An item is reported with the path of field numbers that lead to it; items of a list with the path of
+/// the list.
 pub(super) struct Walk<'a, F> {
     bytes: &'a [u8],
     at: usize,
@@ -23,7 +23,7 @@ pub(super) struct Walk<'a, F> {
     tell: F,
 }
 
-/// The kinds of values.
+/// Type codes of values.
 mod kind {
     pub(super) const TRUE: u8 = 1;
     pub(super) const FALSE: u8 = 2;
@@ -39,8 +39,8 @@ mod kind {
 }
 
 impl<'a, F: FnMut(&[i16], Met)> Walk<'a, F> {
-    /// Walks over the structure that `bytes` begin with: how many bytes it takes, or none where it does not end among them or is
-    /// no such structure.
+    /// Walks over the structure at the start of `bytes`; returns its length in bytes, none if it does not end within `bytes` or is
+    /// no valid structure.
     pub(super) fn over(bytes: &'a [u8], tell: F) -> Option<usize> {
         let mut walk = Self {
             bytes,
@@ -81,7 +81,7 @@ impl<'a, F: FnMut(&[i16], Met)> Walk<'a, F> {
             return None;
         }
         match kind {
-            // In a list a truth value takes a byte.
+            // A truth value in a list takes a byte.
             kind::TRUE | kind::FALSE | kind::BYTE => self.skip(1)?,
             kind::I16..=kind::I64 => {
                 let number = self.integer()?;
@@ -145,7 +145,7 @@ impl<'a, F: FnMut(&[i16], Met)> Walk<'a, F> {
     }
 }
 
-/// A number of seven bits a byte, the lowest first, and how many bytes it takes.
+/// A variable-length number of seven bits a byte, the lowest first, and its length in bytes; none if it does not end.
 pub(super) fn unsigned(bytes: &[u8]) -> Option<(u64, usize)> {
     let mut number = 0;
     for (at, byte) in bytes.iter().enumerate().take(10) {
