@@ -1,4 +1,4 @@
-//! The page: where everything stands. Signals are named in `state.rs`.
+//! Layout of the page. Its signals are named in `state.rs`.
 
 use leptos::prelude::*;
 use nearfar::{Cure, Marks, Metrics, Missing};
@@ -36,12 +36,12 @@ pub(crate) fn App() -> impl IntoView {
     focus::keep();
     keys::listen(session, keys_shown, close_explained);
     window_event_listener(leptos::ev::beforeunload, move |event| {
-        // The browser asks whether the page may go, and a run with it.
+        // The browser then asks before it leaves the page, which would end the run.
         if untrack(|| state.is_busy()) {
             event.prevent_default();
         }
     });
-    // A canvas sees its own size; the size of a pixel changes with the window's.
+    // A canvas observes its own size; the number of device pixels per CSS pixel changes with the window's.
     window_event_listener(leptos::ev::resize, move |_| state.theme.update(|n| *n += 1));
     follow_link(state, session);
     Effect::new(move || session.ask_forecast());
@@ -56,7 +56,7 @@ pub(crate) fn App() -> impl IntoView {
         }),
         _ => None,
     });
-    // No link: the settings stand in the page's own.
+    // A button, not a link to a fragment: the settings stand in the page's fragment.
     let skip = move || match state.view.get() {
         View::Run => "Skip to Run",
         View::Compare => "Skip to Compare",
@@ -107,7 +107,7 @@ pub(crate) fn App() -> impl IntoView {
     }
 }
 
-/// A pace: two decimals below one, one below ten, whole tens from a hundred on.
+/// Steps per second as text: two decimals below 1, one below 10, whole numbers below 100, whole tens from there on.
 fn per_second(steps: f64) -> String {
     match steps {
         _ if steps < 0.995 => format!("{steps:.2} steps/s"),
@@ -117,7 +117,7 @@ fn per_second(steps: f64) -> String {
     }
 }
 
-/// What is looked at.
+/// Buttons that choose the view.
 #[component]
 fn Views(state: State) -> impl IntoView {
     let lesson = state.lesson.get_value();
@@ -139,7 +139,7 @@ fn Views(state: State) -> impl IntoView {
     }
 }
 
-/// Opens what the link asks for, then and whenever it is edited, and keeps it in step with the settings.
+/// Opens the data and the settings of the link, at first and whenever it is edited, and keeps it in step with the settings.
 fn follow_link(state: State, session: Session) {
     let mut link = link::read();
     session.engine.set_value(link.engine);
@@ -161,16 +161,16 @@ fn follow_link(state: State, session: Session) {
     Effect::new(move || session.write_link());
 }
 
-/// How a file that was refused is read after all.
+/// Choice that makes a refused file readable.
 #[derive(Clone, Copy)]
 enum Mend {
-    /// What becomes of cells without a number.
+    /// Treatment of cells without a number.
     Missing(Missing),
-    /// What the marks in its numbers are.
+    /// Decimal and thousands marks in its numbers.
     Marks(Marks),
 }
 
-/// What went wrong, and what can be undone: it follows what a person did, and takes its room from the plots.
+/// Errors, notices and the undo of a reset. They follow an action of the person, and take their room from the plots.
 #[component]
 fn Banner(state: State, session: Session) -> impl IntoView {
     let notice = move || {
@@ -183,7 +183,7 @@ fn Banner(state: State, session: Session) -> impl IntoView {
             }
         })
     };
-    // It changes when there is something to undo, not with what that is.
+    // Changes only as undo becomes possible or impossible, not with the state to undo.
     let undoable = Memo::new(move |_| state.aside.read().is_some());
     let undo = move || {
         undoable.get().then(|| {
@@ -197,11 +197,11 @@ fn Banner(state: State, session: Session) -> impl IntoView {
     };
     let use_cpu = move |event: leptos::ev::MouseEvent| {
         event.prevent_default();
-        // The settings in the link stay.
+        // The fragment of the link, with the settings, stays.
         window().location().set_search("?engine=cpu").ok();
     };
     let problem = move || state.error.get().map(|Problem { text, .. }| text);
-    // Where a file was refused for cells that can be read in several ways, the ways are next to what is wrong.
+    // If a file was refused for cells that can be read in several ways, the choices stand beside the error.
     let ways = move || match state.label.read().cure {
         Cure::Nothing => Vec::new(),
         Cure::Marks => {
@@ -251,8 +251,7 @@ fn Banner(state: State, session: Session) -> impl IntoView {
     }
 }
 
-/// What is likely to go wrong. It comes by itself, in a run or at its end, so it stands below what a person looks at: that does not
-/// move.
+/// Warnings of the run. They come unasked, in a run or at its end, and stand below the map, which does not move for them.
 #[component]
 fn Warnings(state: State) -> impl IntoView {
     let warnings = Memo::new(move |_| state.curves.read().warnings.clone());
@@ -265,7 +264,7 @@ fn Warnings(state: State) -> impl IntoView {
     view! { <div class="warnings" data-testid="warnings" role="status">{lines}</div> }
 }
 
-/// A warning, and the button that makes the settings which mend it.
+/// A warning, with a button that applies the settings that mend it.
 #[component]
 fn WarningLine(state: State, warning: nearfar::Warning) -> impl IntoView {
     let nearfar::Warning { text, sets, button } = warning;
@@ -288,7 +287,7 @@ fn WarningLine(state: State, warning: nearfar::Warning) -> impl IntoView {
     view! { <p class="warning"><span>{text}</span> {action}</p> }
 }
 
-/// Asks before other data ends a run.
+/// Dialog that asks before opening other data ends a run or a comparison.
 #[component]
 fn Question(state: State, session: Session) -> impl IntoView {
     let open = Memo::new(move |_| state.question.read().is_some());
@@ -326,7 +325,7 @@ fn Question(state: State, session: Session) -> impl IntoView {
     }
 }
 
-/// The buttons. One that does nothing says so and keeps the focus; the session lets it do nothing.
+/// Buttons of the run. A button that is off says so (`aria-disabled`) and keeps the focus; the session ignores its clicks.
 #[component]
 fn Buttons(state: State, session: Session) -> impl IntoView {
     let run_text = move || match state.stage.get() {
@@ -365,7 +364,7 @@ fn Buttons(state: State, session: Session) -> impl IntoView {
     }
 }
 
-/// The numbers that matter most.
+/// Headline numbers: precision@1 of the head, of the raw features and of the linear map, and the step.
 #[component]
 fn Numbers(state: State) -> impl IntoView {
     let score =
@@ -374,7 +373,7 @@ fn Numbers(state: State) -> impl IntoView {
     let baseline = move |of: fn(&Curves) -> Option<Metrics>| {
         score(of(&curves.read()).map(|m| m.precision_at_1))
     };
-    // All three are of one side; the features are scored before the head.
+    // All three scores are of one side; it is the baselines' while the head is not scored yet.
     let side = move || match curves.read().latest_side() {
         "" => curves.read().baseline_side(),
         side => side,
@@ -412,7 +411,7 @@ fn Numbers(state: State) -> impl IntoView {
     }
 }
 
-/// What came of it, in a sentence.
+/// The verdict in a sentence; before there is one, what to expect or to do.
 #[component]
 fn Verdict(state: State, session: Session) -> impl IntoView {
     let text = Memo::new(move |_| {
@@ -431,7 +430,7 @@ fn Verdict(state: State, session: Session) -> impl IntoView {
             .to_owned(),
     }
     });
-    // What to do comes first; the numbers follow it.
+    // The first sentence of a verdict is advice; the numbers follow it.
     let part = move |second: bool| {
         let text = text.get();
         let told = state.curves.with(|curves| curves.verdict.is_some());
@@ -459,7 +458,7 @@ fn Verdict(state: State, session: Session) -> impl IntoView {
     }
 }
 
-/// Says what the faint lines are: how the settings of that run differ from those of this one.
+/// Legend of the faint lines: how the settings of the previous run differ from those of this run.
 #[component]
 fn Faint(state: State) -> impl IntoView {
     let text = Memo::new(move |_| {
@@ -469,7 +468,7 @@ fn Faint(state: State) -> impl IntoView {
             .latest_precision()
             .map_or_else(String::new, |value| format!(", precision@1 {value:.2}"));
         let curves = state.curves.read();
-        // What it is compared with is the next run where there is none yet.
+        // Before this run has steps, the next run's settings are compared.
         let other = if curves.history.is_empty() {
             state.config.get()
         } else {
@@ -485,7 +484,7 @@ fn Faint(state: State) -> impl IntoView {
         };
         Some(format!("Faint lines: the run before, {settings}{score}"))
     });
-    // Runs that are ticked stand in its place.
+    // The legend of ticked runs takes its place.
     let legend = Memo::new(move |_| state.runs.beside(KeptRun::title));
     let beside = move || {
         let keys = legend.get().into_iter();

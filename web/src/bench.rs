@@ -1,7 +1,7 @@
 //! The page of `?bench=knn&queries=1000&references=1000,10000`: measures in this browser what the `bench` binary measures
 //! natively, with the same code, and shows the report as JSON. A worker with a wasm of its own, `web/bench`, does it.
 //!
-//! Lists are those of [`nearfar::bench::Sweep::set`]; `engine=gpu|cpu` forces an engine, `budget=512MiB` is what it may hold.
+//! Lists are those of [`nearfar::bench::Sweep::set`]; `engine=gpu|cpu` forces an engine, `budget=512MiB` limits its memory.
 
 use js_sys::Array;
 use leptos::prelude::*;
@@ -9,13 +9,13 @@ use leptos::prelude::*;
 use crate::link;
 use crate::session::{NO_WORKER, Wasm, spawn};
 
-/// The pairs of a link that asks to measure; nothing for the playground.
+/// Query pairs of a link that asks for the bench; `None` for the playground.
 pub(crate) fn asked() -> Option<Vec<(String, String)>> {
     let pairs = link::query();
     pairs.iter().any(|(key, _)| key == "bench").then_some(pairs)
 }
 
-/// The page: what is done, and at the end the report.
+/// The bench page: a line for each measured size, and at the end the report.
 pub(crate) fn view(asked: Vec<(String, String)>) -> impl IntoView {
     let lines = RwSignal::new(Vec::<String>::new());
     let outcome = RwSignal::new(None::<Result<String, String>>);

@@ -15,18 +15,18 @@ use crate::state::State;
 use crate::theme;
 use nearfar::order;
 
-/// How values go up the axis.
+/// Scale of the vertical axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Scale {
     /// From 0 to 1.
     Unit,
     /// From 0 to the largest value.
     Linear,
-    /// Powers of ten, from the smallest value above zero; zeros stand on a level of their own below.
+    /// Powers of ten, from the smallest value of at least 1; zeros stand on a level of their own below.
     Log,
-    /// Powers of ten of any size, from the smallest value above zero; zeros stand where that does.
+    /// Powers of ten of any size, from the smallest value above zero; zeros stand at the lower end.
     Decades,
-    /// Powers of two, with byte units, from the smallest value on; zeros as above.
+    /// Powers of two with byte units, from the smallest value of at least 1; zeros as in [`Scale::Log`].
     LogBytes,
 }
 
@@ -39,32 +39,32 @@ pub(crate) struct Line {
     pub(crate) points: Vec<(f64, f64)>,
     /// In CSS pixels.
     pub(crate) width: f64,
-    /// Dashes: a baseline, a bound or an estimate.
+    /// Dashed: a baseline, a bound or an estimate.
     pub(crate) dashed: bool,
-    /// Shorter dashes: another baseline.
+    /// Shorter dashes (dots): another baseline.
     pub(crate) dotted: bool,
-    /// The run before this one.
+    /// Drawn faintly: a line of the previous run.
     pub(crate) faint: bool,
-    /// Behind a line that sums it up.
+    /// Drawn pale: the single values behind their smoothed line.
     pub(crate) pale: bool,
 }
 
-/// What a plot shows.
+/// Content of a plot.
 #[derive(Clone, Debug)]
 pub(crate) struct Plot {
     pub(crate) scale: Scale,
     pub(crate) along: Along,
-    /// Outliers are ignored: the axis leaves out one value in twenty at either end, and those lie on its edges.
+    /// The axis ignores outliers, one value in twenty at either end; those are drawn on its edges.
     pub(crate) clips: bool,
     pub(crate) lines: Vec<Line>,
-    /// A part of that axis that stands out.
+    /// Range of the horizontal axis that is highlighted.
     pub(crate) band: Option<(f64, f64)>,
-    /// The step under the pointer.
+    /// Value under the pointer on the horizontal axis, and the words that are shown there.
     pub(crate) pointed: Option<(f64, String)>,
 }
 
 impl Plot {
-    /// Lines, and nothing besides.
+    /// A plot of lines alone.
     pub(crate) fn new(scale: Scale, along: Along, lines: Vec<Line>) -> Self {
         Self {
             scale,
@@ -76,7 +76,7 @@ impl Plot {
         }
     }
 
-    /// With a line where the pointer is, so far along, and the words for what stands there.
+    /// Adds a line under the pointer, at `share` of the horizontal axis, with the words for the value there.
     pub(crate) fn saying(mut self, share: Option<f64>, words: impl Fn(f64) -> String) -> Self {
         let at = share.map(|share| self.along.at(share));
         self.pointed = at.map(|at| (at, words(at)));
@@ -107,7 +107,7 @@ impl Line {
         }
     }
 
-    /// A dashed line of dots.
+    /// A dotted line.
     pub(crate) fn dotted(color: &'static str, points: Vec<(f64, f64)>) -> Self {
         Self {
             dotted: true,
@@ -116,12 +116,12 @@ impl Line {
         }
     }
 
-    /// What of the line lies between two places along, and reaches them.
+    /// Part of the line between two values of the horizontal axis, interpolated at both ends.
     pub(crate) fn between(mut self, first: f64, last: f64) -> Self {
         let points = &self.points;
         let begin = points.partition_point(|point| point.0 < first);
         let end = points.partition_point(|point| point.0 <= last);
-        // Between the point before and the one that is next.
+        // Interpolates at `at`, between the points `next - 1` and `next`.
         let crossing = |next: usize, at: f64| {
             let (from, to) = (points.get(next.checked_sub(1)?)?, points.get(next)?);
             let share = (at - from.0) / (to.0 - from.0);
@@ -134,7 +134,7 @@ impl Line {
         self
     }
 
-    /// The same line, thin and pale.
+    /// Makes the line thin and pale.
     pub(crate) fn pale(self) -> Self {
         Self {
             pale: true,
@@ -142,29 +142,29 @@ impl Line {
         }
     }
 
-    /// The same line in another width.
+    /// Changes the line's width, in CSS pixels.
     pub(crate) fn wide(self, width: f64) -> Self {
         Self { width, ..self }
     }
 }
 
-/// The axis that goes along: steps, mostly.
+/// The horizontal axis: steps, mostly.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Along {
     pub(crate) first: f64,
     pub(crate) last: f64,
-    /// Logarithmic: what is less than 1 stands where 1 does.
+    /// Logarithmic; values below 1 stand where 1 does.
     pub(crate) log: bool,
 }
 
 impl Along {
-    /// From end to end.
+    /// A linear axis from `first` to `last`.
     pub(crate) fn new(first: f64, last: f64) -> Self {
         let log = false;
         Self { first, last, log }
     }
 
-    /// Where a value stands.
+    /// Place of a value on the axis.
     pub(crate) fn place(self, value: f64) -> f64 {
         match self.log {
             true => value.max(1.0).log10(),
@@ -172,7 +172,7 @@ impl Along {
         }
     }
 
-    /// What stands at a place.
+    /// Value at a place of the axis.
     pub(crate) fn value(self, place: f64) -> f64 {
         match self.log {
             true => 10f64.powf(place),
@@ -180,7 +180,7 @@ impl Along {
         }
     }
 
-    /// The least length that is shown, in places.
+    /// Shortest range that is shown, in places.
     pub(crate) fn least(self) -> f64 {
         if self.log { 0.02 } else { 1.0 }
     }
@@ -191,7 +191,7 @@ impl Along {
         (low, high.max(low + self.least()))
     }
 
-    /// What stands so far along: 0 is the first end, 1 the last.
+    /// Value at a share of the axis: 0 is the first end, 1 the last.
     pub(crate) fn at(self, share: f64) -> f64 {
         let (low, high) = self.ends();
         self.value(low + share * (high - low))
@@ -209,7 +209,7 @@ impl Ranged for Along {
     fn key_points<Hint: KeyPointHint>(&self, _: Hint) -> Vec<f64> {
         let (low, high) = self.ends();
         if self.log {
-            // 1, 2 and 5 of each power of ten; of many powers 1 alone.
+            // 1, 2 and 5 times each power of ten; 1 alone if there are many powers.
             let digits: &[f64] = match high - low > 2.2 {
                 true => &[1.0],
                 false => &[1.0, 2.0, 5.0],
@@ -224,7 +224,7 @@ impl Ranged for Along {
                 return ticks;
             }
         }
-        // Where these are too few, too: even steps between the values.
+        // A linear axis, or too few such ticks: even steps between the values.
         let values = RangedCoordf64::from(self.value(low)..self.value(high)).key_points(5);
         values.into_iter().map(|value| self.place(value)).collect()
     }
@@ -246,15 +246,15 @@ impl ValueFormatter<f64> for Along {
     }
 }
 
-/// The axis that values go up.
+/// The vertical axis.
 #[derive(Clone, Copy, Debug)]
 struct Axis {
     scale: Scale,
     low: f64,
     high: f64,
-    /// Where zeros stand, on a scale that has no place for them.
+    /// Place of zeros, if the scale has none for them.
     zero: Option<f64>,
-    /// How many labels have room.
+    /// Most labels that have room.
     most: usize,
 }
 
@@ -284,7 +284,7 @@ impl Axis {
         }
     }
 
-    /// Where a value stands.
+    /// Place of a value on the axis.
     fn place(&self, value: f64) -> f64 {
         match self.zero {
             Some(zero) if value < 1.0 => zero,
@@ -292,10 +292,10 @@ impl Axis {
         }
     }
 
-    /// Places that have a line and a label.
+    /// Places of the grid lines and their labels.
     fn ticks(&self) -> Vec<f64> {
         let (from, most) = match self.zero {
-            // Zero has its own, and none is so near that the two would touch.
+            // Zero has a tick of its own; no other is so near that their labels would touch.
             Some(zero) => (zero + 0.2 * (self.high - zero), self.most - 1),
             None => (self.low, self.most),
         };
@@ -345,7 +345,7 @@ impl ValueFormatter<f64> for Axis {
 }
 
 impl Scale {
-    /// Where on the axis a value above zero stands.
+    /// Place of a value above zero on the axis.
     fn place(self, value: f64) -> f64 {
         match self {
             Self::Unit | Self::Linear => value,
@@ -400,7 +400,7 @@ impl Scale {
             },
             Self::Log => {
                 let power = place.round();
-                // Only whole powers of ten have a name.
+                // Only whole powers of ten get a label.
                 if (place - power).abs() > 0.01 || !(0.0..15.0).contains(&power) {
                     return String::new();
                 }
@@ -427,15 +427,15 @@ impl Scale {
 
 /// A plot is drawn ten times a second at most: steps come faster than anybody sees.
 const PAUSE: Duration = Duration::from_millis(100);
-/// What the axes take beside the lines, in CSS pixels.
+/// Room of the axes beside the lines, in CSS pixels.
 const LEFT: f64 = 54.0;
 const RIGHT: f64 = 20.0;
 const BELOW: f64 = 20.0;
 const ABOVE: f64 = 6.0;
-/// How high a label of the axis is, with what is left free around it, in CSS pixels.
+/// Height of an axis label with the space around it, in CSS pixels.
 const LABEL: f64 = 20.0;
 
-/// How far along a plot an event is: 0 is the first end of its axis, 1 the last.
+/// Position of an event along a plot's horizontal axis: 0 is the first end, 1 the last.
 pub(crate) fn share_of(event: &MouseEvent) -> f64 {
     let canvas = canvas_of(event).map_or(0, |canvas| canvas.client_width());
     let width = f64::from(canvas) - LEFT - RIGHT;
@@ -447,7 +447,7 @@ pub(crate) fn canvas_of(event: &Event) -> Option<HtmlCanvasElement> {
     event.target()?.dyn_into().ok()
 }
 
-/// Follows the pointer over a plot: how far along it is.
+/// Sets `pointed` to the pointer's share of the horizontal axis; `None` if the pointer is off it.
 fn follow(pointed: RwSignal<Option<f64>>) -> Told {
     Told {
         of: &["pointermove", "pointerleave"],
@@ -459,7 +459,7 @@ fn follow(pointed: RwSignal<Option<f64>>) -> Told {
     }
 }
 
-/// Who is told of some events, by their names.
+/// A callback, and the names of the events that it receives.
 #[derive(Clone, Copy)]
 pub(crate) struct Told {
     pub(crate) of: &'static [&'static str],
@@ -469,20 +469,20 @@ pub(crate) struct Told {
 /// A canvas that draws `plot` again whenever something it reads changes.
 #[component]
 pub(crate) fn Canvas(
-    /// What tests find it by.
+    /// The `data-testid` of the canvas.
     testid: &'static str,
-    /// What it shows, in words, for who cannot see it.
+    /// The plot in words, for screen readers.
     #[prop(into)]
     text: Signal<String>,
-    /// What to draw.
+    /// Gives the plot to draw.
     #[prop(into)]
     plot: Callback<(), Plot>,
     /// The signals that all plots share.
     state: State,
-    /// Told of what happens over it.
+    /// Receives events of the canvas.
     #[prop(optional)]
     told: Option<Told>,
-    /// How far along the pointer is, where the plot says what stands there.
+    /// The pointer's share of the horizontal axis, if the plot shows the value there.
     #[prop(optional)]
     pointed: Option<RwSignal<Option<f64>>>,
 ) -> impl IntoView {
@@ -508,7 +508,7 @@ pub(crate) fn Canvas(
             pointed.iter().for_each(Track::track);
         },
         move |canvas| {
-            // It may be gone by the time its frame comes.
+            // The callback may be gone by the time its frame comes.
             if let Some(plot) = plot.try_run(()) {
                 draw(canvas, &plot);
             }
@@ -517,7 +517,7 @@ pub(crate) fn Canvas(
     view! { <canvas node_ref=canvas data-testid=testid role="img" aria-label=text></canvas> }
 }
 
-/// Draws on a canvas of the size that the page gives it, in device pixels.
+/// Draws on a canvas in device pixels, at its size on the page.
 fn draw(canvas: &HtmlCanvasElement, plot: &Plot) {
     let (_, _, ratio) = fit(canvas);
     if canvas.client_width() < 40 || canvas.client_height() < 40 {
@@ -546,7 +546,7 @@ fn paint<B: DrawingBackend>(
     let (low, high) = (axis.low, axis.high);
     let along = plot.along;
     let (first, last) = along.ends();
-    // Not by its name: plotters would look for it in lower case, by tables of every letter there is.
+    // Built as `FontFamily::Name`: a font that is given as text is looked up by plotters in lower case, by tables of every letter.
     let font = FontFamily::Name("system-ui, sans-serif");
     let text = FontDesc::new(font, px(13.0).into(), FontStyle::Normal).color(&rgb("muted"));
     let mut chart = ChartBuilder::on(&root)
@@ -619,7 +619,7 @@ fn paint<B: DrawingBackend>(
     root.present()
 }
 
-/// As many points as there are pixels to show them: the least and the largest of each stretch.
+/// Thins points to about one a pixel: the least and the largest of each stretch.
 fn thin(points: &[(f64, f64)], pixels: usize) -> Vec<(f64, f64)> {
     let stretch = points.len() / pixels.max(1);
     if stretch < 2 {

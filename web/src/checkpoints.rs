@@ -1,5 +1,6 @@
 //! Checkpoints of the page's runs: two slots for each run in the browser's private storage, which the worker writes in turn. After
-//! a reload, or a worker that ended, the runs that no tab has are found: the newest is offered ([`GoOn`]), the others under Runs.
+//! a reload, or if a worker ended, the runs that no tab holds are found: the newest is offered ([`GoOn`]), the others are listed
+//! under Runs.
 //!
 //! A slot is a number, 8 bytes, and a checkpoint. The number is when it was written, in milliseconds since 1970, and never below
 //! the one before. Writing is in place and may be torn: the checkpoint carries a checksum, and the other slot stays as it is.
@@ -19,30 +20,31 @@ use crate::session::Session;
 use crate::source::{Reading, Source, shown_name};
 use crate::state::{Phase, State};
 
-/// The run of an earlier version of the page, which had one at a time, at the top of the storage of all folders of the host.
+/// Number of the run of an earlier version of the page, which had one at a time, at the top of the storage that all folders of the
+/// host share.
 pub(crate) const EARLIER: u64 = 1;
-/// Stopped runs that are kept at most: the oldest goes first.
+/// Most stopped runs that are kept: the oldest goes first.
 const MOST: usize = 5;
-/// How often a run is saved.
+/// Time between two saves of a run.
 const EVERY: Duration = Duration::from_secs(30);
-/// For so long, a month, a run stays that cannot be read.
+/// Milliseconds after its start from which on a run that cannot be read is deleted: 30 days.
 const UNREAD_MS: f64 = 30.0 * 86_400_000.0;
-/// How often slots are tried: the worker of a page that was just left may still hold them.
+/// Attempts to open slots: the worker of a page that was just left may still hold them.
 pub(crate) const TRIES: u32 = 10;
 
-/// A run that can be gone on with.
+/// A run that can be resumed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Offer {
     /// Steps done.
     pub(crate) step: u64,
-    /// The data, as it is called, and the column of its labels.
+    /// Name of the data, its label column, and how its files were read.
     pub(crate) origin: Origin,
     /// Rows of the data.
     pub(crate) rows: usize,
     /// The settings.
     #[serde(with = "as_json")]
     pub(crate) config: TrainConfig,
-    /// The run whose slots it is in: when it began, in milliseconds since 1970. 0 where it comes from a file.
+    /// Number of the run: its start, in milliseconds since 1970, which names its slots; 0 if it comes from a file.
     pub(crate) run: u64,
 }
 
@@ -57,7 +59,7 @@ impl Offer {
         }
     }
 
-    /// How its files were read.
+    /// The choices by which its files were read.
     fn reading(&self) -> Reading {
         Reading {
             label: self.origin.labels.clone(),
@@ -66,7 +68,7 @@ impl Offer {
         }
     }
 
-    /// The sample that it was on, if it was one.
+    /// Name of the sample that the run was on, if it was one.
     fn sample(&self) -> Option<&str> {
         self.origin.data.strip_prefix("sample:")
     }
@@ -75,21 +77,21 @@ impl Offer {
 /// The two slots of a run.
 type Pair = [FileSystemSyncAccessHandle; 2];
 
-/// The slots, as the worker holds them.
+/// Slots of the current run as the worker holds them, and the other saved runs.
 #[derive(Debug)]
 pub(crate) struct Slots {
-    /// The run that is there, or was last.
+    /// Number of the current run, or of the last one.
     run: u64,
-    /// Its slots: open from the first time that it is saved, so that no other tab takes it.
+    /// Slots of that run: open once it was saved or resumed, so that no other tab takes it.
     open: Option<Pair>,
-    /// The number of the last one that was written, and which slot it is in.
+    /// Number of the last write, and the slot (0 or 1) that it is in.
     last: (u64, usize),
     saved: Instant,
-    /// Whether it was said that nothing is saved.
+    /// The page was told that nothing is saved.
     failed: bool,
-    /// The run that is there, as it was saved last.
+    /// The current run as it was saved last.
     own: Option<Offer>,
-    /// Other runs that can be gone on with, the newest first.
+    /// Other runs that can be resumed, the newest first.
     others: Vec<Offer>,
 }
 
@@ -107,24 +109,24 @@ impl Default for Slots {
     }
 }
 
-/// What saving came to.
+/// Result of a save.
 pub(crate) enum Saved {
-    /// It was saved.
+    /// The run was saved.
     Yes,
-    /// It was not, which is said once.
+    /// The run was not saved, and why; the page is told once.
     Not(String),
-    /// There is nothing to say.
+    /// The run was not saved, and the page was told before.
     Silent,
 }
 
 impl Slots {
-    /// What can be gone on with, and whether the first of it is the run that is there.
+    /// Runs that can be resumed; `true` if the first of them is the current run.
     pub(crate) fn offers(&self) -> (Vec<Offer>, bool) {
         let all = self.own.iter().chain(&self.others);
         (all.cloned().collect(), self.own.is_some())
     }
 
-    /// Looks for the runs that no tab has. Where they are `bounded` and too many, the oldest are forgotten, which is to be said.
+    /// Looks for the saved runs that no tab holds. If `bounded`, deletes the oldest beyond `MOST`, and returns a sentence on each.
     pub(crate) async fn find(&mut self, mut tries: u32, bounded: bool) -> Vec<String> {
         let mut found: Vec<(u64, Offer)> = Vec::new();
         let Ok(runs) = ask("list", &[]).await else {
@@ -136,7 +138,7 @@ impl Slots {
                 continue;
             }
             let Ok(slots) = opened(run, tries).await else {
-                // Another tab has it: long enough was waited.
+                // Another tab holds it: no other run is waited for any longer.
                 tries = 1;
                 continue;
             };
@@ -148,7 +150,7 @@ impl Slots {
                     let newer = found.iter().filter(|(number, _)| *number > last.0);
                     found.insert(newer.count(), (last.0, Offer::of(run, &checkpoint)));
                 }
-                // Another version of the page may read it, and come back.
+                // Unreadable here, but another version of the page may still read it.
                 _ if last.0 > 0 && Date::now() - (run as f64) < UNREAD_MS => {}
                 _ => remove(run).await,
             }
@@ -169,10 +171,10 @@ impl Slots {
         said
     }
 
-    /// The newest checkpoint of a run that is whole. No other tab takes that run from now on.
+    /// Takes a run, and returns its newest intact checkpoint. No other tab takes that run from now on.
     ///
     /// # Errors
-    /// Why the storage cannot be used.
+    /// The reason, if the storage cannot be used.
     pub(crate) async fn take(&mut self, run: u64) -> Result<Option<Vec<u8>>, String> {
         if run != self.run {
             self.close();
@@ -187,7 +189,7 @@ impl Slots {
         Ok(newest)
     }
 
-    /// A run begins: `taken` where its slots were, else it has new ones.
+    /// Begins a run: in the slots that were taken if `taken`, else in new ones.
     pub(crate) fn begin(&mut self, taken: bool) {
         (self.saved, self.failed) = (Instant::now(), false);
         if !taken {
@@ -196,7 +198,7 @@ impl Slots {
         }
     }
 
-    /// The run that is there, or was last; 0 where nothing of it is saved.
+    /// Number of the run whose slots are open; 0 if none are.
     pub(crate) fn held(&self) -> u64 {
         match self.open {
             Some(_) => self.run,
@@ -204,7 +206,7 @@ impl Slots {
         }
     }
 
-    /// Whether it is time to save.
+    /// Tells if it is time to save.
     pub(crate) fn is_due(&self) -> bool {
         self.saved.elapsed() >= EVERY
     }
@@ -246,7 +248,7 @@ impl Slots {
         Ok(offer)
     }
 
-    /// Forgets what was saved of a run.
+    /// Deletes what was saved of a run.
     pub(crate) async fn forget(&mut self, run: u64) {
         if run == self.run {
             self.close();
@@ -256,7 +258,7 @@ impl Slots {
         self.others.retain(|other| other.run != run);
     }
 
-    /// Lets other tabs have them.
+    /// Closes the slots, so that other tabs can take the run.
     pub(crate) fn close(&mut self) {
         if let Some(slots) = self.open.take() {
             close(slots);
@@ -278,7 +280,7 @@ fn close(slots: Pair) {
     slots.iter().for_each(FileSystemSyncAccessHandle::close);
 }
 
-/// Asks `web/worker.js`, which knows where slots are.
+/// Calls a function of `web/worker.js`, which knows where slots are.
 async fn ask(what: &str, given: &[&JsValue]) -> Result<JsValue, JsValue> {
     call(&js_sys::global(), "slots", what, given).await
 }
@@ -295,8 +297,8 @@ async fn remove(run: u64) {
     ask("remove", &[&(run as f64).into()]).await.ok();
 }
 
-/// The newest checkpoint that is whole, and what the next one follows: it goes to the other slot, never in the place of the newest
-/// that is whole.
+/// The number and slot that the next write follows, and the newest intact checkpoint. The next write goes to the other slot, and so
+/// never replaces the newest intact one.
 fn whole(slots: &Pair) -> ((u64, usize), Option<Vec<u8>>) {
     let mut whole: Vec<(u64, usize, Vec<u8>)> = Vec::new();
     let mut last = (0, 1);
@@ -316,7 +318,7 @@ fn whole(slots: &Pair) -> ((u64, usize), Option<Vec<u8>>) {
     }
 }
 
-/// The number and the checkpoint of a slot, as far as they are there.
+/// The number and the checkpoint of a slot; `None` if it has no number or cannot be read.
 fn read(slot: &FileSystemSyncAccessHandle) -> Option<(u64, Vec<u8>)> {
     let size = slot.get_size().ok()?;
     let mut bytes = Vec::new();
@@ -332,7 +334,7 @@ fn read(slot: &FileSystemSyncAccessHandle) -> Option<(u64, Vec<u8>)> {
     Some((number, bytes))
 }
 
-/// Makes these bytes the content of a slot, and sees them to the disk.
+/// Overwrites a slot with these bytes, and flushes them to the disk.
 fn put(slot: &FileSystemSyncAccessHandle, bytes: &[u8]) -> Result<(), String> {
     let written = slot
         .write_with_u8_array_and_options(bytes, &at_the_start())
@@ -354,12 +356,12 @@ fn at_the_start() -> FileSystemReadWriteOptions {
 }
 
 impl Session {
-    /// Whether the page has the data of what is offered, read as it was then.
+    /// Tells if the page has the data of the offered run, read as it was then.
     fn has_data_of(&self, offer: &Offer) -> bool {
         self.has_file_of(offer, true)
     }
 
-    /// Whether the data on the page has the name of what is offered, and was read as that was, or otherwise.
+    /// Tells if the page's data has the name of the offered run's, and was read as that was (if `likewise`) or otherwise.
     fn has_file_of(&self, offer: &Offer, likewise: bool) -> bool {
         let Origin {
             data,
@@ -373,7 +375,7 @@ impl Session {
         })
     }
 
-    /// Where the data of what is offered comes from without the person, where it is not on the page.
+    /// Source of the offered run's data, if no choice of the person is needed: a sample, or the page's files read otherwise.
     fn source_of(&self, offer: &Offer) -> Option<Source> {
         if let Some(sample) = offer.sample() {
             return Some(Source::Sample(sample.to_owned()));
@@ -384,12 +386,12 @@ impl Session {
         Some(Source::Files(files, offer.reading()))
     }
 
-    /// Whether what is offered can be gone on with at once.
+    /// Tells if the offered run can be resumed at once.
     fn can_go_on(&self, offer: &Offer) -> bool {
         self.has_data_of(offer) || self.source_of(offer).is_some()
     }
 
-    /// Goes on with what is offered.
+    /// Resumes the offered run.
     pub(crate) fn go_on(&self) {
         let Some(offer) = self.state.offer.get_untracked() else {
             return;
@@ -406,13 +408,13 @@ impl Session {
         }
     }
 
-    /// Whether what is offered waits for a file that the person has to choose again.
+    /// Tells if the offered run waits for a file that the person has to choose again.
     pub(crate) fn waits_for_file(&self) -> bool {
         let offer = self.state.offer.get_untracked();
         offer.is_some_and(|offer| !untrack(|| self.can_go_on(&offer)))
     }
 
-    /// Data came: goes on where that was asked for, or where it is the file that was `waited` for.
+    /// Data came: resumes the offered run if that was asked for, or if the data is the file that was `waited` for.
     pub(crate) fn go_on_with_data(&self, waited: bool) {
         let asked = self.go_on_next.try_update_value(std::mem::take) == Some(true);
         let Some(offer) = self.state.offer.get_untracked() else {
@@ -433,7 +435,7 @@ impl Session {
         self.send(&Command::GoOn(offer.run), opened.as_slice());
     }
 
-    /// How the files of these names are read where a run waits for one of them.
+    /// The choices by which files of these names are read, if the offered run waits for one of them.
     pub(crate) fn reading_waited_for(&self, names: &[String]) -> Option<Reading> {
         let offer = self.state.offer.get_untracked()?;
         let waits = names.contains(&offer.origin.data);
@@ -441,13 +443,13 @@ impl Session {
     }
 }
 
-/// Offers to go on with the run that was saved, where none is there.
+/// Offers to resume a saved run, while no run is under way.
 #[component]
 pub(crate) fn GoOn(state: State, session: Session) -> impl IntoView {
     let offered = Memo::new(move |_| {
         let free = match state.phase.get() {
             Phase::Ready | Phase::Dead => true,
-            // Its results stay on the page until the kept run is there.
+            // The finished run's results stay on the page until the kept run is there.
             Phase::Finished => state.runs.is_opening(),
             _ => false,
         };
@@ -455,7 +457,7 @@ pub(crate) fn GoOn(state: State, session: Session) -> impl IntoView {
     });
     let forget = move |_| {
         let run = state.offer.get_untracked().map_or(0, |offer| offer.run);
-        // A run that was kept stays so. What was saved is offered until the worker says that it is gone.
+        // A kept run stays on the shelf. A saved run is offered until the worker says that it is gone.
         state.runs.leave();
         if run == 0 || state.is_dead() {
             state.offer.set(None);
@@ -493,7 +495,7 @@ pub(crate) fn GoOn(state: State, session: Session) -> impl IntoView {
     }
 }
 
-/// Has the run saved when the page is hidden: it may never be seen again.
+/// Saves the run whenever the page is hidden: the page may never be seen again.
 pub(crate) fn save_when_hidden(state: State, session: Session) {
     window_event_listener_untyped("visibilitychange", move |_| {
         if document().hidden() && untrack(|| state.has_run()) {

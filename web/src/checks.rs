@@ -1,4 +1,4 @@
-//! Rows to check: which rows are likely mislabelled by their neighbours, and which classes are taken for one another.
+//! Rows to check: rows that are likely mislabelled, by their neighbours, and classes that are taken for one another.
 
 use leptos::prelude::*;
 use nearfar::{Confusion, Piece, RowsOf, RowsToCheck, Suspect};
@@ -8,10 +8,10 @@ use crate::protocol::Command;
 use crate::session::Session;
 use crate::state::State;
 
-/// Rows that are listed at most; the file has all.
+/// Most rows that are listed; the file has all.
 const LISTED: usize = 50;
 
-/// The button and what it found.
+/// The button, and the rows that it found.
 #[component]
 pub(crate) fn Checks(state: State, session: Session) -> impl IntoView {
     let check = state.to_check;
@@ -42,7 +42,7 @@ impl Session {
         }
     }
 
-    /// Saves all of them.
+    /// Saves all rows to check as a file.
     fn save_rows_to_check(&self) {
         let (piece, side) = (Piece::RowsToCheck, self.side_on_map());
         self.send(&Command::TakeHome { piece, side }, &[]);
@@ -95,7 +95,7 @@ fn found(session: Session, check: &RowsToCheck) -> impl IntoView + use<> {
     }
 }
 
-/// A suspect; its button shows it on the map, with its neighbours.
+/// Table row of a suspect; its button shows it on the map, with its neighbours.
 fn line(session: Session, suspect: &Suspect) -> impl IntoView + use<> {
     let row = suspect.row;
     let label = format!("Show row {row} on the map");

@@ -19,15 +19,15 @@ use crate::state::{State, View};
 use ask::Ask;
 use leaderboard::Leaderboard;
 
-/// What is compared: a choice of the first menu.
+/// Choices of the first menu: recipes, or values of a setting.
 const RECIPES: &str = "recipes";
 const ALL_RECIPES: &str = "all-recipes";
 const VALUES: &str = "values";
 
-/// Where the browser keeps the last comparison.
+/// Storage key of the last comparison.
 const KEPT: &str = "nearfar.comparison";
 
-/// Tells the data of a comparison from other data, by all that the page knows of it. Nothing of the data can be read from it.
+/// Hash of all that the page knows of the data, to tell it from other data. The data cannot be read from it.
 fn fingerprint(data: &DataSummary) -> u64 {
     let mut hasher = DefaultHasher::new();
     postcard::to_allocvec(data)
@@ -39,16 +39,16 @@ fn fingerprint(data: &DataSummary) -> u64 {
 /// The signals of the board.
 #[derive(Clone, Copy)]
 pub(crate) struct Compare {
-    /// What is compared, by its name in the menu.
+    /// Choice of the first menu, by its name.
     what: RwSignal<String>,
-    /// The setting whose values are.
+    /// Path of the setting whose values are compared.
     key: RwSignal<&'static str>,
-    /// Those values, with commas.
+    /// Values of that setting, separated by commas.
     values: RwSignal<String>,
     seeds: RwSignal<u64>,
-    /// What it would take, or why it would be refused.
+    /// Forecast of the comparison, or why it would be refused.
     forecast: RwSignal<Option<Result<CompareForecast, String>>>,
-    /// How far it is, while it goes on.
+    /// Progress of the comparison, while it goes on.
     pub(crate) now: RwSignal<Option<CompareState>>,
     /// The last leaderboard.
     report: RwSignal<Option<CompareReport>>,
@@ -67,7 +67,7 @@ impl Compare {
         }
     }
 
-    /// Takes in what the worker says of this data; gives why a comparison ended before its time.
+    /// Applies an event about a comparison on this data; returns why it broke off, if it did.
     pub(crate) fn apply(&self, event: Event, data: Option<&DataSummary>) -> Option<String> {
         match event {
             Event::ComparisonForecast(forecast) => self.forecast.set(Some(forecast)),
@@ -88,13 +88,13 @@ impl Compare {
         None
     }
 
-    /// Shows the last comparison again where it was of this data: after a reload, too.
+    /// Shows the kept comparison if it was of this data, so that it outlives a reload.
     pub(crate) fn recall(&self, data: &DataSummary) {
         self.clear();
         self.report.set(kept(data));
     }
 
-    /// Forgets what was found on other data.
+    /// Clears the progress, the leaderboard and the forecast of other data.
     pub(crate) fn clear(&self) {
         self.now.set(None);
         self.report.set(None);
@@ -102,7 +102,7 @@ impl Compare {
     }
 }
 
-/// Has the browser keep a comparison, a character a byte.
+/// Has the browser keep a comparison, as text with one character per byte.
 fn keep(data: Option<&DataSummary>, report: &CompareReport) {
     let bytes = data.map(|data| postcard::to_allocvec(&(CODE, fingerprint(data), report)));
     if let Some(Ok(bytes)) = bytes {
@@ -111,7 +111,7 @@ fn keep(data: Option<&DataSummary>, report: &CompareReport) {
     }
 }
 
-/// The comparison that is kept, where this code wrote it of this data.
+/// The kept comparison, if this code wrote it and it is of this data.
 fn kept(data: &DataSummary) -> Option<CompareReport> {
     let text = kept::kept(KEPT)?;
     let bytes: Vec<u8> = text.chars().map(|byte| byte as u8).collect();
@@ -123,7 +123,7 @@ fn kept(data: &DataSummary) -> Option<CompareReport> {
 }
 
 impl Session {
-    /// Asks what the comparison would take, whenever it is looked at and one could start.
+    /// Asks for the comparison's forecast, if *Compare* is shown and a comparison could start.
     pub(crate) fn ask_comparison_forecast(&self) {
         let state = self.state;
         if state.view.get() == View::Compare && state.device.read().is_some() && state.can_start() {
@@ -146,7 +146,7 @@ impl Session {
         }
     }
 
-    /// Puts the settings of a row in place, for a run of their own.
+    /// Makes the settings of a row those of the next run; its seeds and budget stay.
     fn use_settings(&self, row: &CompareRow) {
         let state = self.state;
         let Some(suited) = state
@@ -172,7 +172,7 @@ impl Session {
     }
 }
 
-/// What the menus ask for; everything else is as the settings on the page say.
+/// The comparison that the menus ask for; all other settings are those on the page.
 fn asked(state: State) -> CompareConfig {
     let Compare {
         what,
@@ -205,7 +205,7 @@ fn asked(state: State) -> CompareConfig {
     }
 }
 
-/// The board: what is compared, how far it is, and the table.
+/// The board: the menus, the progress and the leaderboard.
 #[component]
 pub(crate) fn Board(state: State, session: Session) -> impl IntoView {
     let now = state.compare.now;
@@ -225,7 +225,7 @@ pub(crate) fn Board(state: State, session: Session) -> impl IntoView {
     }
 }
 
-/// How far it is.
+/// Progress of a comparison in words.
 fn said(now: CompareState) -> String {
     let [done, all] = now.runs;
     format!("{done} of {all} runs done, {} left", time(now.left_ms))

@@ -1,4 +1,4 @@
-//! The settings: one row a knob, with its help.
+//! The settings: one row per knob, with its help.
 
 use leptos::html::Select;
 use leptos::prelude::*;
@@ -28,10 +28,10 @@ pub(crate) fn Controls(state: State) -> impl IntoView {
     }
 }
 
-/// Settings that belong together, to start from.
+/// Menu of recipes: settings that belong together, to start from.
 #[component]
 fn Recipes(state: State) -> impl IntoView {
-    // The recipe that gives the settings that hold, over the defaults of the data.
+    // The recipe that gives the current settings, over the defaults of the data.
     let chosen = Memo::new(move |_| {
         let config = state.config.get();
         let holds = |recipe: &&Recipe| applied(state, Some(recipe)).is_ok_and(|it| it == config);
@@ -89,7 +89,7 @@ fn Recipes(state: State) -> impl IntoView {
     }
 }
 
-/// The defaults of the data with a recipe in their place; seeds and budget stay.
+/// The defaults of the data with a recipe applied; seeds and budget stay.
 fn applied(state: State, recipe: Option<&Recipe>) -> nearfar::Result<TrainConfig> {
     let data = state.data.read();
     let (mut config, train, classes) = data.as_ref().map_or_else(
@@ -105,7 +105,7 @@ fn applied(state: State, recipe: Option<&Recipe>) -> nearfar::Result<TrainConfig
     }
 }
 
-/// The text columns of the data that a setting can name: the value, and how it is shown.
+/// The text columns of the data that a setting can name: its value, and its text in the menu.
 fn columns_for(state: State, key: &str) -> Vec<(String, String)> {
     let prefix = match key {
         "split" => "column:",
@@ -222,13 +222,13 @@ fn Row(state: State, knob: Knob) -> impl IntoView {
     }
 }
 
-/// What the setting is called elsewhere, where it has a name there.
+/// Name of the setting in PML, torch or scikit-learn, if it has one.
 fn in_pml(knob: &Knob) -> impl IntoView + use<> {
     let name = knob.pml;
     (!name.is_empty()).then(|| view! { " In code: " <code>{name}</code> })
 }
 
-/// A setting as its control shows it; nothing where the settings have none of its name.
+/// A setting as its control shows it; `None` if the settings have none of its name.
 pub(crate) fn shown(config: &TrainConfig, knob: &Knob) -> Option<String> {
     let value = config.to_value();
     let value = knob
@@ -246,7 +246,7 @@ pub(crate) fn shown(config: &TrainConfig, knob: &Knob) -> Option<String> {
     })
 }
 
-/// Takes what was entered into the settings, or says why not.
+/// Applies what was entered to the settings, or says why it was refused.
 fn enter(state: State, knob: &Knob, text: &str) {
     let value = match knob.entry {
         Entry::Mebibytes => match text.trim().parse::<u64>() {
@@ -282,19 +282,19 @@ fn enter(state: State, knob: &Knob, text: &str) {
             state.config.set(config);
         }
         Err(error) => {
-            // As the page calls it.
+            // Names the setting as the page does.
             let said = error.to_string();
             state.say_of_setting(match said.strip_prefix(knob.key) {
                 Some(rest) if rest.starts_with(' ') => knob.label.to_owned() + rest,
                 _ => said,
             });
-            // The control shows again what holds.
+            // Makes the control show the current value again.
             state.config.notify();
         }
     }
 }
 
-/// The next value of a scale that is larger than what was entered, or smaller.
+/// The value of a scale next above the entered number if `up`, else next below it.
 fn next(values: &[&'static str], text: &str, up: bool) -> Option<&'static str> {
     let now = entered(text)?;
     let lies = |value: &&&str| {
@@ -309,7 +309,7 @@ fn next(values: &[&'static str], text: &str, up: bool) -> Option<&'static str> {
     found.copied()
 }
 
-/// A number as the settings write it, also where it came as `.5` or `1e3`.
+/// A number as the settings write it, also if it was entered as `.5` or `1e3`; other text as it is.
 fn number(text: &str) -> String {
     let text = text.trim();
     match (text.parse::<u64>(), entered(text)) {
@@ -319,13 +319,13 @@ fn number(text: &str) -> String {
     }
 }
 
-/// The number that a text is, as the browser reads it: the standard library's parser would be 13 kB of the page.
+/// Parses a number as the browser does; `None` if it is not finite. The standard library's parser would be 13 kB of the page.
 pub(crate) fn entered(text: &str) -> Option<f64> {
     let number = wasm_bindgen::JsValue::from_str(text).unchecked_into_f64();
     (!text.is_empty() && number.is_finite()).then_some(number)
 }
 
-/// Keeps a select at its value: whenever this changes, and after a choice that was refused.
+/// Keeps a select at its value: whenever the value changes, and after a choice that was refused.
 pub(crate) fn hold(
     select: NodeRef<Select>,
     value: impl Fn() -> String + Send + Sync + 'static,
@@ -338,12 +338,12 @@ pub(crate) fn hold(
         state.question.track();
         let value = value.get();
         let Some(select) = select.get() else { return };
-        // Its options may be changing, too: they are there in the next frame.
+        // The options may be changing, too: they are there in the next frame.
         request_animation_frame(move || select.set_value(&value));
     });
 }
 
-/// Shows the setting that holds, where what was entered was refused.
+/// Shows the current value again, in case what was entered was refused.
 fn put_back(event: &web_sys::Event, value: Memo<Option<String>>) {
     if let Some(input) = event
         .target()

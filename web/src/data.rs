@@ -1,4 +1,4 @@
-//! The data: a sample or dropped files, what was read, and which column is the label.
+//! The data: a sample or dropped files, a summary of what was read, and the choice of the label column.
 
 use leptos::html::Select;
 use leptos::prelude::*;
@@ -15,7 +15,7 @@ use crate::source::{SAVED, sample_text};
 use crate::state::{State, capitalized};
 use crate::terms::{self, About, Term};
 
-/// Choosing data, and what was chosen.
+/// Controls to choose the data, and a summary of it.
 #[component]
 pub(crate) fn Data(state: State, session: Session) -> impl IntoView {
     let take_files = move |event: web_sys::Event| {
@@ -24,11 +24,11 @@ pub(crate) fn Data(state: State, session: Session) -> impl IntoView {
             .and_then(|target| target.dyn_into::<HtmlInputElement>().ok());
         if let Some(input) = input {
             session.choose_files(files(input.files()));
-            // The same files can be chosen again, after they were mended.
+            // Lets the same files be chosen again, after they were mended.
             input.set_value("");
         }
     };
-    // The name of the sample; nothing where the data is none.
+    // The name of the sample; empty if the data is none.
     let sample = move || {
         let data = state.data.read();
         let name = data
@@ -46,7 +46,7 @@ pub(crate) fn Data(state: State, session: Session) -> impl IntoView {
     let select = NodeRef::<Select>::new();
     hold(select, sample, state);
     let dropping = move || state.dropping.get();
-    // It changes with the run, not with its steps.
+    // Changes with the run, not with its steps.
     let run = Memo::new(move |_| state.curves.read().data.clone());
     view! {
         <section class="data" class:fixed=!state.lesson.with_value(|lesson| lesson.shows("data")) aria-label="Data">
@@ -71,7 +71,7 @@ pub(crate) fn Data(state: State, session: Session) -> impl IntoView {
                 />
             </label>
             <p class="summary"><Term term=terms::FILES/></p>
-            // reopen.js shows it, where files can be opened again.
+            // `reopen.js` shows it if files can be opened again.
             <button id="reopen" class="link" hidden=true></button>
             <p class="summary" data-testid="dataset-summary">
                 {move || state.data.read().as_ref().map(summary)}
@@ -89,7 +89,7 @@ pub(crate) fn Data(state: State, session: Session) -> impl IntoView {
     }
 }
 
-/// The sizes of data that is imagined.
+/// Inputs for the sizes of imagined data.
 #[component]
 fn Imagined(state: State, session: Session) -> impl IntoView {
     let sizes = Memo::new(move |_| {
@@ -131,7 +131,7 @@ fn Imagined(state: State, session: Session) -> impl IntoView {
     }
 }
 
-/// Does for the next run what this one did not do: scales the columns, or leaves them.
+/// Button that makes the next run scale the columns if this run does not, and leave them if it does.
 #[component]
 fn ScaleSwitch(state: State, run: Memo<DataReport>) -> impl IntoView {
     let set = move || format!("standardize={}", !run.read().standardized);
@@ -154,10 +154,10 @@ fn ScaleSwitch(state: State, run: Memo<DataReport>) -> impl IntoView {
     }
 }
 
-/// The label column, where there is a choice.
+/// Menu of the label column, if there is a choice.
 #[component]
 fn LabelColumn(state: State, session: Session) -> impl IntoView {
-    // The column, where it is among them.
+    // The label column; empty if it is not among the choices.
     let current = move || {
         let choice = state.label.read();
         let current = choice.current.clone().unwrap_or_default();
@@ -198,7 +198,7 @@ fn LabelColumn(state: State, session: Session) -> impl IntoView {
     }
 }
 
-/// What becomes of cells without a number, where the files have such.
+/// Menu of the treatment of cells without a number, if the files have such.
 #[component]
 fn MissingCells(state: State, session: Session) -> impl IntoView {
     let current = move || state.label.read().missing;
@@ -233,7 +233,7 @@ fn MissingCells(state: State, session: Session) -> impl IntoView {
     }
 }
 
-/// Takes files that are dropped anywhere on the page, a dialog over it too: a browser would leave the page for them.
+/// Opens files that are dropped anywhere on the page, also over a dialog: the browser would leave the page for them.
 pub(crate) fn take_drops(session: Session) {
     let dropping = session.state.dropping;
     window_event_listener(leptos::ev::dragover, move |event: DragEvent| {
@@ -241,7 +241,7 @@ pub(crate) fn take_drops(session: Session) {
         dropping.set(true);
     });
     window_event_listener(leptos::ev::dragleave, move |event: DragEvent| {
-        // It only went from one part of the page to another where there is one.
+        // With a related target, the drag only went from one part of the page to another.
         if event.related_target().is_none() {
             dropping.set(false);
         }
@@ -283,7 +283,7 @@ fn files(list: Option<FileList>) -> Vec<File> {
     list.collect()
 }
 
-/// The endings of files that can be chosen, as a file input takes them.
+/// Endings of the files that can be chosen, as a file input takes them.
 fn accepted() -> String {
     let endings = Format::endings().chain(["gz"]);
     let endings = endings.map(|ending| format!(".{ending}"));
@@ -291,7 +291,7 @@ fn accepted() -> String {
     all.join(",")
 }
 
-/// How the rows were split, once a run has begun.
+/// Sizes of the splits in words, once a run has begun.
 fn split(data: &DataReport, test_queries: usize) -> impl IntoView + use<> {
     let [train, validation, test] =
         [data.train, data.validation, data.test].map(|rows| grouped(rows as u64));
@@ -307,7 +307,7 @@ fn split(data: &DataReport, test_queries: usize) -> impl IntoView + use<> {
     })
 }
 
-/// What the run decided about its data, beyond what was decided while reading.
+/// Notes on decisions of the run about its data, without those made while reading.
 fn decided(run: &DataReport, data: Option<&DataSummary>) -> String {
     let known = data.map_or(&[][..], |data| &data.notes);
     let own = run.notes.iter().filter(|note| !known.contains(note));
@@ -324,7 +324,7 @@ fn listed(name: &str) -> String {
     format!("{}{demo}", sample_text(name))
 }
 
-/// What was read, in a few words.
+/// Summary of the data in a few words.
 fn summary(data: &DataSummary) -> impl IntoView + use<> {
     let [smallest, largest] = data.class_sizes;
     let sizes = if smallest == largest {
@@ -341,7 +341,7 @@ fn summary(data: &DataSummary) -> impl IntoView + use<> {
     } else {
         format!("{}: ", data.name)
     };
-    // What the table of columns says is not said twice.
+    // Notes that the table of columns shows are left out.
     let is_table = data.columns.iter().any(|line| line.named);
     let in_table = |note: &&String| {
         is_table && (note.starts_with("label = ") || note.starts_with("left out: \""))

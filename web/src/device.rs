@@ -1,5 +1,5 @@
-//! What the core runs on, in a few words; on demand why, how fast that is, and where it is the CPU, what would bring a GPU
-//! to this browser.
+//! The device that the core runs on, in a few words; on demand also why, how fast it is and, if it is the CPU, what would bring a
+//! GPU to this browser.
 
 use leptos::prelude::*;
 use nearfar::{Bytes, DeviceInfo, Reason, TileShape};
@@ -9,27 +9,27 @@ use crate::protocol::Running;
 use crate::state::State;
 use crate::terms::Explained;
 
-/// Where the browser keeps which shape of tiles its GPU is fastest with.
+/// Storage key of the tile shape that the browser's GPU is fastest with.
 const KEY: &str = "nearfar.shape";
 
-/// Has the browser keep what a GPU is fastest with.
+/// Has the browser keep the tile shape that a GPU is fastest with.
 pub(crate) fn remember(device: &DeviceInfo) {
     if let Some(shape) = device.tuned {
         kept::keep(KEY, &tuned_text(device, shape));
     }
 }
 
-/// What it keeps, as [`tuned_text`] gives it.
+/// The tile shape that the browser keeps, as [`tuned_text`] writes it.
 pub(crate) fn remembered() -> Option<String> {
     kept::kept(KEY)
 }
 
-/// Says that a GPU is fastest with a shape of tiles.
+/// Text that names a GPU and the tile shape that it is fastest with.
 pub(crate) fn tuned_text(gpu: &DeviceInfo, shape: TileShape) -> String {
     format!("{shape}; {}", gpu.tuning_key())
 }
 
-/// What does the computing, in a few words, and why on demand.
+/// The device in a few words, and why on demand.
 #[component]
 pub(crate) fn Device(state: State) -> impl IntoView {
     let text = move || match (&*state.no_engine.read(), &*state.device.read()) {
@@ -44,7 +44,7 @@ pub(crate) fn Device(state: State) -> impl IntoView {
             (None, None) => String::new(),
         },
     );
-    // Where a browser could have a GPU and gives none.
+    // The browser could have a GPU, and gives none.
     let lacks = move || match (&*state.no_engine.read(), &*state.device.read()) {
         (Some(_), _) => true,
         (None, Some(running)) => matches!(running.reason, Reason::NoGpu | Reason::NoDevice(_)),
@@ -62,7 +62,7 @@ pub(crate) fn Device(state: State) -> impl IntoView {
     }
 }
 
-/// What it runs on, in a few words.
+/// The device in a few words.
 fn short(running: &Running) -> String {
     let device = &running.device;
     match &device.engine[..] {
@@ -72,7 +72,7 @@ fn short(running: &Running) -> String {
     }
 }
 
-/// Why it runs there, how fast that is, and what would bring a GPU.
+/// Why the core runs on this device, how fast it is, and what would bring a GPU.
 fn sentence(running: &Running) -> String {
     let Running { device, reason, .. } = running;
     let speed = running.self_test.map_or_else(String::new, |tested| {
@@ -111,10 +111,10 @@ const TILE: &str =
 const STRIP: &str =
     " A search compares 8 rows with 1,024 others at a time: the faster of two ways on this GPU.";
 
-/// What the GPU of a usual laptop does, by its maker's figure.
+/// GFLOP/s of a usual laptop's GPU, by its maker's figure.
 const LAPTOP_GFLOPS: f64 = 2000.0;
 
-/// How much slower this may be than a GPU that is not there to be measured.
+/// Sentence on how much slower this CPU may be than a laptop's GPU; empty if that is less than twice.
 fn times_slower(gflops: f64) -> String {
     match (LAPTOP_GFLOPS / gflops).round() {
         times if times < 2.0 => String::new(),
@@ -125,7 +125,7 @@ fn times_slower(gflops: f64) -> String {
     }
 }
 
-/// A number of two digits or more.
+/// A number with one decimal below 10, and none from there on.
 fn digits(number: f64) -> String {
     match number {
         _ if number < 10.0 => format!("{number:.1}"),
@@ -133,7 +133,7 @@ fn digits(number: f64) -> String {
     }
 }
 
-/// Why it is the CPU.
+/// Why the core runs on the CPU.
 fn why_cpu(reason: &Reason, webgpu: bool) -> String {
     match reason {
         Reason::AskedFor => "the link asks for it (engine=cpu)".to_owned(),
@@ -150,7 +150,7 @@ fn why_cpu(reason: &Reason, webgpu: bool) -> String {
     }
 }
 
-/// What would bring a GPU to a browser of this name; `webgpu` where its workers have WebGPU, but no adapter.
+/// Advice that would bring a GPU to a browser of this user agent; `webgpu` if its workers have WebGPU, but no adapter.
 fn no_gpu(agent: &str, webgpu: bool, secure: bool) -> &'static str {
     let is = |part| agent.contains(part);
     let linux = is("Linux") && !is("Android");

@@ -14,7 +14,7 @@ use crate::similarities::SimilarityPlot;
 use crate::state::State;
 use crate::threshold::Threshold;
 
-/// The plots, a tab at a time; all of them where the window is wide.
+/// The plots, one tab at a time; all of them if the window is wide.
 #[component]
 pub(crate) fn Diagnostics(state: State, session: Session) -> impl IntoView {
     const TABS: [&str; 5] = ["Learning", "Mining", "Memory", "Scores", "Rows"];

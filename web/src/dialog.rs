@@ -3,13 +3,13 @@
 use leptos::html;
 use leptos::prelude::*;
 
-/// A modal dialog, open while `open` is.
+/// A modal dialog, shown while `open` is true.
 #[component]
 pub(crate) fn Dialog(
-    /// What it is called.
+    /// Accessible name of the dialog.
     label: &'static str,
     #[prop(into)] open: Signal<bool>,
-    /// What Escape does.
+    /// Called when the dialog closes, as by Escape.
     #[prop(into)]
     close: Callback<()>,
     children: Children,
@@ -27,7 +27,7 @@ pub(crate) fn Dialog(
     view! { <dialog node_ref=dialog aria-label=label on:close=move |_| close.run(())>{children()}</dialog> }
 }
 
-/// Whether one is open: keys of the page are its own then.
+/// Tells if a dialog is open: the page's keys do nothing then.
 pub(crate) fn is_open() -> bool {
     document()
         .query_selector("dialog[open]")

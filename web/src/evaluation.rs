@@ -1,4 +1,4 @@
-//! Every row of a side scored: the button, what it will take, how far it is, and all metrics in a table.
+//! Full evaluation, which scores every row of a side: the button, the forecast, the progress, and a table of all metrics.
 
 use leptos::prelude::*;
 use nearfar::{Bytes, FullEvaluation};
@@ -10,8 +10,8 @@ use crate::session::Session;
 use crate::state::{Phase, State};
 use crate::terms::{self, Meaning, Term};
 
-/// There once a run has begun. While it trains, a part of the validation side is scored again and again; this scores all
-/// of it, or the test side when the run is over.
+/// Panel of the full evaluation, shown once a run has begun. Training scores a part of the validation side again and again; this
+/// scores all of it, or all of the test side once the run is over.
 #[component]
 pub(crate) fn EvaluateAll(state: State, session: Session) -> impl IntoView {
     let busy = move || state.phase.get() == Phase::Evaluating;
@@ -48,7 +48,7 @@ pub(crate) fn EvaluateAll(state: State, session: Session) -> impl IntoView {
     }
 }
 
-/// How many queries are done.
+/// Progress bar: queries done.
 #[component]
 fn Progress(state: State) -> impl IntoView {
     let (done, queries) = (
@@ -63,7 +63,7 @@ fn Progress(state: State) -> impl IntoView {
     }
 }
 
-/// What it will take, or how far it is.
+/// Forecast of the full evaluation in words, or its progress.
 fn said(state: State) -> String {
     if let Some(part) = state.evaluating.get() {
         let (done, total) = (grouped(part.done), grouped(part.total));
@@ -87,7 +87,7 @@ enum Name {
     Term(Meaning),
 }
 
-/// All metrics; what is a part of the queries comes with its standard error.
+/// Table of all metrics; those that are a part of the queries come with their standard error.
 fn table(evaluation: &FullEvaluation) -> impl IntoView + use<> {
     let metrics = &evaluation.metrics;
     let part = |p: f64| {
@@ -141,7 +141,7 @@ fn table(evaluation: &FullEvaluation) -> impl IntoView + use<> {
     }
 }
 
-/// What was scored.
+/// Caption of the table: rows, side and step.
 fn caption(evaluation: &FullEvaluation) -> String {
     format!(
         "{} {} rows at step {}, each compared with all others.",
@@ -151,7 +151,7 @@ fn caption(evaluation: &FullEvaluation) -> String {
     )
 }
 
-/// What could not be.
+/// Number of lone queries, which were left out; nothing if there are none.
 fn lone(evaluation: &FullEvaluation) -> impl IntoView + use<> {
     let lone = evaluation.metrics.lone_queries;
     (lone > 0).then(|| view! { " Left out: " {grouped(lone)} " " <Term term=terms::LONE/> "." })

@@ -1,11 +1,10 @@
-//! The sentence that stands there when the page itself cannot go on. What goes wrong before the core is up, `index.html`
-//! says.
+//! Message of a page that cannot go on. Errors before the core is up are reported by `index.html`.
 
 use std::panic::PanicHookInfo;
 
 use leptos::prelude::document;
 
-/// Says a panic in the page, beside what it logs.
+/// Shows a panic on the page, and logs it to the console.
 pub(crate) fn watch() {
     std::panic::set_hook(Box::new(|info: &PanicHookInfo<'_>| {
         console_error_panic_hook::hook(info);

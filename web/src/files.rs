@@ -1,4 +1,4 @@
-//! Reading and writing files: a worker with a second wasm does it, is asked once, and ended.
+//! Reading and writing files, by a worker with a second wasm: it is asked one question, and then ended.
 
 use futures_channel::mpsc::{UnboundedReceiver, unbounded};
 use futures_util::StreamExt as _;
@@ -14,19 +14,19 @@ use crate::wire;
 const SCRIPT: &str = "./nearfar-files.js";
 const WASM: &str = "./nearfar-files_bg.wasm";
 
-/// What the page's worker is, to the worker that it asks.
+/// Access of the page's worker to the worker that reads and writes files.
 pub(crate) struct Files<'a> {
-    /// Where the worker is started.
+    /// Scope in which the worker is started.
     pub(crate) scope: &'a DedicatedWorkerGlobalScope,
-    /// Hears how far reading is, and says whether it goes on.
+    /// Receives the progress of reading; returns `false` to stop it.
     pub(crate) goes_on: &'a dyn Fn(Working) -> bool,
 }
 
 impl Files<'_> {
-    /// Reads a file and its labels; `columns` are those that the labels could come from.
+    /// Reads a file and its labels; sets `columns` to those that the labels could come from.
     ///
     /// # Errors
-    /// [`Error::Data`] as the core has it, and when the worker could not be loaded or came down; [`Error::Stopped`].
+    /// [`Error::Data`] as in the core, and if the worker could not be loaded or crashed; [`Error::Stopped`] if reading was stopped.
     pub(crate) async fn rows(
         &self,
         data: &File,
@@ -81,7 +81,7 @@ impl Files<'_> {
         }
     }
 
-    /// The checkpoint of a run that was taken home: an array buffer.
+    /// Reads the checkpoint of an exported run, as an array buffer.
     ///
     /// # Errors
     /// As [`Files::rows`].
@@ -97,7 +97,7 @@ impl Files<'_> {
         }
     }
 
-    /// Bytes of each piece of a run, about.
+    /// Estimates the bytes of each piece of a run.
     ///
     /// # Errors
     /// As [`Files::make`].
@@ -114,10 +114,10 @@ impl Files<'_> {
         }
     }
 
-    /// Makes a piece of a run: the name of a file, and an array buffer of its bytes.
+    /// Makes a piece of a run; returns the name of the file, and an array buffer of its bytes.
     ///
     /// # Errors
-    /// [`Error::Data`] where the run has no such piece, and when the worker could not be loaded or came down.
+    /// [`Error::Data`] if the run has no such piece, and if the worker could not be loaded or crashed.
     pub(crate) async fn make(&self, taken: &Taken, piece: Piece) -> Result<(String, JsValue)> {
         let asked = Asked::Make { piece };
         match self.ask(&asked, &packed(taken)?, Work::Writes).await? {
@@ -126,7 +126,7 @@ impl Files<'_> {
         }
     }
 
-    /// Starts the worker, asks, and ends it: the answer, and the buffer that came with it.
+    /// Starts the worker, asks it, and ends it; returns the answer, and the buffer that came with it.
     async fn ask(&self, asked: &Asked, parts: &Array, work: Work<'_>) -> Result<(Answer, JsValue)> {
         let (worker, mut messages) = start(self.scope).ok_or_else(|| work.missing())?;
         let message = Array::of1(&wire::written(asked, CODE)).concat(parts);
@@ -149,17 +149,17 @@ impl Files<'_> {
     }
 }
 
-/// What the worker is asked for: what is said where it does not answer.
+/// Kind of work, which decides the message if the worker does not answer.
 #[derive(Clone, Copy)]
 enum Work<'a> {
-    /// The file of this name is read.
+    /// Reads the file of this name.
     Reads(&'a str),
-    /// A file is written.
+    /// Writes a file.
     Writes,
 }
 
 impl Work<'_> {
-    /// The worker came down.
+    /// Error of a worker that crashed.
     fn came_down(self, why: &str) -> Error {
         Error::Data(match self {
             Self::Reads(name) => format!(
@@ -173,7 +173,7 @@ impl Work<'_> {
         })
     }
 
-    /// The worker could not be loaded.
+    /// Error of a worker that could not be loaded.
     fn missing(self) -> Error {
         Error::Data(match self {
             Self::Reads(name) => format!(
@@ -191,7 +191,7 @@ fn taken_apart<T>((could_be, read): Read<T>, columns: &mut Vec<String>) -> Resul
     read.map_err(|(message, cure)| Error::of_data(message, cure))
 }
 
-/// A run as the worker takes it.
+/// Packs a run into parts of a message: its text, then its arrays.
 fn packed(taken: &Taken) -> Result<Array> {
     let (text, arrays) = taken.pack();
     let parts = Array::of1(&text.into());
@@ -201,13 +201,13 @@ fn packed(taken: &Taken) -> Result<Array> {
     Ok(parts)
 }
 
-/// A worker, and what it says: the parts of each message, or why it came down; nothing where it could not be loaded.
+/// A worker and its messages: the parts of each, or why it crashed (`None` if it could not be loaded).
 type Started = (
     Worker,
     UnboundedReceiver<std::result::Result<Array, Option<String>>>,
 );
 
-/// Starts the worker: its files have names without a hash, so they are asked for with that of the page's own.
+/// Starts the worker. Its files have names without a hash, so they are requested with the hash of the page's own files.
 fn start(scope: &DedicatedWorkerGlobalScope) -> Option<Started> {
     let own = web_sys::UrlSearchParams::new_with_str(&scope.location().search()).ok()?;
     let script = own.get("script").unwrap_or_default();
@@ -228,11 +228,11 @@ fn start(scope: &DedicatedWorkerGlobalScope) -> Option<Started> {
     });
     worker.set_onmessage(Some(&on_message.into_js_value().unchecked_into()));
     let on_error = Closure::<dyn Fn(JsValue)>::new(move |event: JsValue| {
-        // Else what ends this worker would end the page's worker, too.
+        // Otherwise an error that ends this worker would end the page's worker, too.
         event.unchecked_ref::<web_sys::Event>().prevent_default();
         let message = Reflect::get(&event, &"message".into()).ok();
         let message = message.and_then(|message| message.as_string());
-        // A script that does not come is told of, as a module that could not be imported.
+        // A script that cannot be fetched is reported as a module that could not be imported.
         let came_down =
             message.filter(|message| !message.is_empty() && !message.contains("import"));
         sender.unbounded_send(Err(came_down)).ok();

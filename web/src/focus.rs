@@ -1,5 +1,5 @@
-//! The focus: what takes it when a control that had it goes, as a line that is dismissed or a view that is left. Else it would be
-//! lost, and the next Tab would begin at the top of the page.
+//! Moves the focus on when the control that had it goes, as with a line that is dismissed or a view that is left. Otherwise it
+//! would be lost, and the next Tab would begin at the top of the page.
 
 use leptos::ev::click;
 use leptos::prelude::*;
@@ -8,7 +8,7 @@ use web_sys::{Element, HtmlElement};
 
 use crate::dialog;
 
-/// What there is to do first, in the order in which it is looked for: of each view one thing is shown.
+/// Selectors of the first control of each view, in the order of the search; each view shows one of them.
 const FIRST: [&str; 4] = [
     "[data-testid=run]",
     "[data-testid=compare-start]",
@@ -16,7 +16,7 @@ const FIRST: [&str; 4] = [
     "nav [aria-pressed=true]",
 ];
 
-/// Watches every press: where the control is gone once it has done what it does, [`first`] takes the focus.
+/// Watches every click: if the control is gone after its action, [`first`] moves the focus.
 pub(crate) fn keep() {
     window_event_listener(click, |event| {
         let target = event
@@ -39,12 +39,12 @@ pub(crate) fn keep() {
     });
 }
 
-/// Gives the focus to what there is to do first in the view that is shown.
+/// Gives the focus to the first control of the view that is shown.
 pub(crate) fn first() {
     FIRST.iter().any(|selector| on(selector));
 }
 
-/// Gives the focus to a control, where it is shown; says whether it is.
+/// Gives the focus to a control if it is shown; tells if it was.
 pub(crate) fn on(selector: &str) -> bool {
     let found = document().query_selector(selector).ok().flatten();
     let control = found.and_then(|found| found.dyn_into::<HtmlElement>().ok());

@@ -1,4 +1,4 @@
-//! What a run will hold and take, before it starts; or why it cannot.
+//! Forecast of a run's memory and time before it starts, or why it cannot start.
 
 use leptos::prelude::*;
 use nearfar::{Bytes, STREAM_FROM_BYTES};
@@ -8,16 +8,16 @@ use crate::plots::Purposes;
 use crate::protocol;
 use crate::state::{Phase, State};
 
-/// Where the browser keeps how fast runs were, before the name of the adapter.
+/// Storage key of the speed of runs, to which the name of the adapter is appended.
 const KEY: &str = "nearfar.rate.";
 
-/// Bytes from which on it is said what another library would hold.
+/// Bytes above which the page says how much PML would hold.
 const MUCH: u64 = 1 << 30;
 
-/// Bytes of a table from which on its place is told.
+/// Bytes of a table from which on the page says where it is held.
 const LARGE: u64 = 64 << 20;
 
-/// The forecast of the next run: there while none is under way, and the last one, where there is one, had other settings.
+/// Forecast of the next run: shown while no run is under way, unless the last one had the same settings.
 #[component]
 pub(crate) fn RunForecast(state: State) -> impl IntoView {
     let shown = move || {
@@ -28,7 +28,7 @@ pub(crate) fn RunForecast(state: State) -> impl IntoView {
     let refused = move || matches!(*state.forecast.read(), Some(Err(_)));
     let said = move || match &*state.forecast.read() {
         Some(Ok(forecast)) => {
-            // Beside a run that is over stands what the settings would give now.
+            // Beside a run on the page, the forecast is of the next one.
             let which = if state.has_run() { "The next" } else { "This" };
             sentence(which, forecast)
         }
@@ -57,7 +57,7 @@ pub(crate) fn RunForecast(state: State) -> impl IntoView {
         _ => String::new(),
     };
     let is_large = move || matches!(&*state.forecast.read(), Some(Ok(forecast)) if forecast.table_bytes >= LARGE);
-    // What is small there too needs no word.
+    // If PML would hold little, too, nothing is said.
     let tells_pml = move || pml() > MUCH || (state.is_imagined() && pml() > 0);
     let parts = Signal::derive(move || match &*state.forecast.read() {
         Some(Ok(forecast)) => forecast.by_purpose.clone(),
@@ -75,10 +75,10 @@ pub(crate) fn RunForecast(state: State) -> impl IntoView {
     }
 }
 
-/// What the table itself takes, and where.
+/// Bytes of the table itself, and where they are held.
 fn table(forecast: &protocol::RunForecast, is_imagined: bool) -> String {
     let bytes = Bytes(forecast.table_bytes);
-    // A smaller file is held whole, whatever it is.
+    // A smaller file is held whole, in any format.
     let may_stay = is_imagined && forecast.table_bytes >= STREAM_FROM_BYTES;
     match (forecast.table_in_file, may_stay) {
         (true, _) => {
@@ -101,20 +101,20 @@ fn sentence(which: &str, forecast: &protocol::RunForecast) -> String {
     )
 }
 
-/// Has the browser keep how fast a run was: operations of a forecast a millisecond.
+/// Has the browser keep the speed of a run, in operations of a forecast per millisecond.
 pub(crate) fn remember(adapter: &str, rate: f64) {
     kept::keep(&[KEY, adapter].concat(), &rate.to_string());
 }
 
-/// What it keeps.
+/// The speed of runs on this adapter that the browser keeps.
 pub(crate) fn remembered(adapter: &str) -> Option<f64> {
     let text = kept::kept(&[KEY, adapter].concat())?;
-    // The parser of numbers that the page has anyway: that of the standard library is 12 kB more.
+    // `serde_json` is in the page anyway; the standard library's parser of numbers would be 12 kB more.
     let rate = serde_json::from_str(&text).ok();
     rate.filter(|rate: &f64| *rate > 0.0)
 }
 
-/// A time that is known roughly.
+/// A rough time in words.
 pub(crate) fn time(ms: f64) -> String {
     let seconds = ms / 1e3;
     match seconds {

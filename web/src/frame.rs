@@ -1,5 +1,5 @@
-//! [`redraw`]: when a canvas is drawn again. One slot a canvas: however much changes, it is drawn once a frame; and where many
-//! change, a few are drawn in each frame.
+//! [`redraw`]: when a canvas is drawn again. A canvas is drawn once a frame, however much changes; if many canvases change, each
+//! frame draws a few of them.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -10,13 +10,13 @@ use wasm_bindgen::prelude::*;
 use web_sys::{HtmlCanvasElement, ResizeObserver};
 use web_time::{Duration, Instant};
 
-/// After so long a frame begins no further canvas: the page answers within 50 ms.
+/// Time after which a frame begins no further canvas, so that the page answers within 50 ms.
 const SHARE: Duration = Duration::from_millis(12);
 
 thread_local! {
     /// Canvases that wait to be drawn, the first to ask first.
     static WAITING: RefCell<VecDeque<Box<dyn FnOnce()>>> = RefCell::default();
-    /// Whether a frame was asked for.
+    /// A frame was requested.
     static ASKED: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -43,10 +43,10 @@ fn draw_some() {
     }
 }
 
-/// Draws in the next frame whenever something that `track` reads changes, or the canvas its size; `pause` after the last time
-/// at the earliest.
+/// Draws in one of the next frames whenever a signal that `track` reads changes, or the size of the canvas; at the earliest `pause`
+/// after the last time.
 ///
-/// What to draw is gathered in the frame: a hidden page has none, and does no work.
+/// The work of `draw` is done in the frame: a hidden page has no frames, and so does no work.
 pub(crate) fn redraw(
     canvas: NodeRef<Canvas>,
     pause: Duration,
@@ -88,7 +88,7 @@ pub(crate) fn redraw(
     });
 }
 
-/// Gives a canvas as many pixels as the device shows of it; returns them, and how many make a CSS pixel.
+/// Sets the size of a canvas to its device pixels; returns width, height, and the device pixels per CSS pixel.
 pub(crate) fn fit(canvas: &HtmlCanvasElement) -> (f64, f64, f64) {
     let ratio = window().device_pixel_ratio().max(1.0);
     let size = |css: i32| (f64::from(css) * ratio).round().max(1.0);

@@ -1,4 +1,4 @@
-//! What the verdict says, in numbers: the head beside raw features and beside the linear map, row by row.
+//! The verdict in numbers: the head beside the raw features and the linear map, row by row.
 
 use leptos::prelude::*;
 use nearfar::{Compared, Gain};
@@ -7,7 +7,7 @@ use crate::plots::grouped;
 use crate::state::{Curves, State, capitalized};
 use crate::terms::{self, Term};
 
-/// The table, once a run is over; it has its place before that.
+/// The table, once a run is over; before that a sentence in its place.
 #[component]
 pub(crate) fn Gains(state: State) -> impl IntoView {
     let table = move || {

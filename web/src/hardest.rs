@@ -1,4 +1,4 @@
-//! The hardest triplets of a step, by a click on the mining plot or by its button; and how old the memory's rows are.
+//! The hardest triplets of a step, shown by a click on the mining plot or by its button; and the age of the memory's rows.
 
 use leptos::prelude::*;
 use nearfar::{HardTriplet, HardestTriplets};
@@ -6,7 +6,7 @@ use nearfar::{HardTriplet, HardestTriplets};
 use crate::state::State;
 use crate::terms::{self, Term};
 
-/// Lists that are kept at most.
+/// Most lists that are kept.
 const MOST: usize = 512;
 
 /// The lists of a run: every one at first, every second and so on as they become too many, and always the last.
@@ -29,7 +29,7 @@ impl Kept {
         self.0.is_empty()
     }
 
-    /// The list of the step nearest to this one, the last without one.
+    /// The list of the step nearest to `step`; the last list if that is `None`.
     pub(crate) fn nearest(&self, step: Option<u64>) -> Option<&HardestTriplets> {
         let Some(step) = step else {
             return self.0.last();
@@ -38,14 +38,14 @@ impl Kept {
     }
 }
 
-/// A list, and the step that was asked for.
+/// A list that is shown, and the step that was asked for.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Shown {
     asked: Option<u64>,
     list: HardestTriplets,
 }
 
-/// Shows the list of the step nearest to this one, the last without one.
+/// Shows the list of the step nearest to `asked`; the last list if that is `None`.
 pub(crate) fn show(state: State, asked: Option<u64>) {
     let shown = state.curves.with_untracked(|curves| {
         let list = curves.hardest.nearest(asked)?.clone();
@@ -100,7 +100,7 @@ pub(crate) fn Hardest(state: State) -> impl IntoView {
     }
 }
 
-/// Which step it is of, in a sentence.
+/// Sentence on the step of the list.
 fn sentence(asked: Option<u64>, list: &HardestTriplets) -> String {
     let step = list.step;
     match asked {
@@ -118,7 +118,7 @@ fn sentence(asked: Option<u64>, list: &HardestTriplets) -> String {
     }
 }
 
-/// A triplet in the table. As in the files that are saved, the first row is row 0.
+/// Table row of a triplet. Rows are counted from 0, as in the files that are saved.
 fn line(triplet: &HardTriplet) -> impl IntoView + use<> {
     let HardTriplet {
         anchor,

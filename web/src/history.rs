@@ -2,10 +2,10 @@
 
 use nearfar::StepReport;
 
-/// Reports that are kept at most: several for each pixel of a plot.
+/// Most reports that are kept: several for each pixel of a plot.
 const MOST: usize = 4096;
 
-/// Every report at first; every second, fourth and so on as they become too many; and always the last.
+/// Reports of a run's steps: every one at first; every second, fourth and so on as they become too many; and always the last.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct History {
     kept: Vec<StepReport>,
@@ -47,7 +47,7 @@ impl History {
         self.kept[..until].last()
     }
 
-    /// What is kept, in order.
+    /// Kept reports in order, and the last one.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &StepReport> {
         let newest = self.kept.last().map_or(0, |report| report.step);
         let last = self.last().filter(move |last| last.step > newest);

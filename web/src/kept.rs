@@ -1,5 +1,5 @@
-//! What the browser keeps for this page alone: other folders of the same host share its storage, so the folder's path stands in
-//! each name.
+//! Texts that the browser keeps for this page alone: other folders of the same host share its storage, so each key has the folder's
+//! path in it.
 
 use js_sys::{Array, Function, Promise, Reflect};
 use leptos::prelude::window;
@@ -13,7 +13,7 @@ pub(crate) fn keep(key: &str, text: &str) {
     }
 }
 
-/// What it keeps; else what an earlier version of the page had it keep for all folders of the host.
+/// The kept text, or else the one that an earlier version of the page kept for all folders of the host.
 pub(crate) fn kept(key: &str) -> Option<String> {
     let storage = window().local_storage().ok()??;
     let found = storage.get_item(&named(key)).ok()?;
@@ -26,10 +26,10 @@ fn named(key: &str) -> String {
     [key, " ", folder, "/"].concat()
 }
 
-/// Calls a function of the page's scripts, `group.name`, and waits for what it gives.
+/// Calls a function of the page's scripts, `group.name`, and waits for its result.
 ///
 /// # Errors
-/// What it throws.
+/// The exception that was thrown.
 pub(crate) async fn call(
     scope: &JsValue,
     group: &str,
@@ -42,7 +42,7 @@ pub(crate) async fn call(
     JsFuture::from(Promise::resolve(&function.apply(&group, &given)?)).await
 }
 
-/// What a browser says went wrong.
+/// Message of a browser's error.
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
 pub(crate) fn why(error: JsValue) -> String {
     let get = |key: &str| Reflect::get(&error, &key.into()).ok()?.as_string();

@@ -1,4 +1,4 @@
-//! The keyboard: Space runs or pauses, S steps, R resets, E takes home, ? shows the keys.
+//! The keyboard: Space runs or pauses, S steps, R resets, E opens *Take home*, ? shows the keys.
 
 use leptos::ev::keydown;
 use leptos::prelude::*;
@@ -8,9 +8,9 @@ use web_sys::{Element, KeyboardEvent};
 use crate::dialog::{self, Dialog};
 use crate::session::Session;
 
-/// Listens on the whole page, but for keys that a control takes itself.
+/// Listens for keys on the whole page, except those that a control takes itself.
 ///
-/// Escape closes an explanation that is open, by `close_explained`.
+/// Escape closes an open explanation, by `close_explained`.
 pub(crate) fn listen(
     session: Session,
     help: RwSignal<bool>,
@@ -34,8 +34,8 @@ pub(crate) fn listen(
         {
             return;
         }
-        // A button that has the focus and does something is pressed by Space anyway. Run keeps the focus while it does
-        // nothing, and Space goes on to pause.
+        // Space presses a focused button by itself, unless the button is off. Run keeps the focus while it is off: Space pauses
+        // then.
         let off = target.is_some_and(|element| {
             element.get_attribute("aria-disabled").as_deref() == Some("true")
         });

@@ -1,20 +1,21 @@
-//! The knobs: which settings the page shows, what they are called in PML, and what they do.
+//! The knobs: the settings that the page shows, with their names in PML and a help on each.
 //!
 //! Miners, what they keep, losses and samplers are listed by the core. A setting that the chosen miner, loss or sampler does not
 //! have is not shown.
 
 use nearfar::{Distance, Loss, Miner, Sampler, Strategy, TypeOfTriplets};
 
-/// How a setting is entered.
+/// Control of a setting.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Entry {
-    /// A number; the step of its arrows.
+    /// A number, with the step of its arrow keys.
     Number(&'static str),
-    /// A number of any size; some of them, ascending, each some times the one before. The arrows go from one to the next.
+    /// A number of any size, with some values for it: ascending, each several times the one before. The arrow keys go from one to
+    /// the next.
     Scale(&'static [&'static str]),
-    /// One of several, by value and text.
+    /// One of several values, each with its text.
     Choice(&'static [(&'static str, &'static str)]),
-    /// Widths with commas.
+    /// Widths of layers, separated by commas.
     Widths,
     /// Bytes, shown in MiB.
     Mebibytes,
@@ -23,22 +24,22 @@ pub(crate) enum Entry {
 /// One setting.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Knob {
-    /// Its path in the settings.
+    /// Path in the settings.
     pub(crate) key: &'static str,
-    /// What the page calls it.
+    /// Name on the page.
     pub(crate) label: &'static str,
-    /// Its name in pytorch-metric-learning, torch or scikit-learn, where it has one.
+    /// Name in pytorch-metric-learning, torch or scikit-learn; empty if it has none.
     pub(crate) pml: &'static str,
-    /// What it does, in a sentence or two.
+    /// Help on what the setting does, in a sentence or two.
     pub(crate) help: &'static str,
-    /// How it is entered.
+    /// Control by which it is entered.
     pub(crate) entry: Entry,
 }
 
-/// A setting that is on or off.
+/// Choices of a setting that is on or off.
 const OFF_ON: [(&str, &str); 2] = [("false", "off"), ("true", "on")];
 
-/// Settings that show by themselves: what a newcomer would turn.
+/// Knobs that are always in sight: what a newcomer would turn.
 pub(crate) const MAIN: [Knob; 17] = [
     Knob {
         key: "memory_size",
@@ -161,7 +162,7 @@ pub(crate) const MAIN: [Knob; 17] = [
     },
 ];
 
-/// The rest.
+/// All other knobs, which fold away.
 pub(crate) const MORE: [Knob; 41] = [
     Knob {
         key: "loss.pos_margin",
@@ -467,12 +468,12 @@ fn knob(key: &str) -> Option<&'static Knob> {
     MAIN.iter().chain(&MORE).find(|knob| knob.key == key)
 }
 
-/// What the page calls a setting; its path where it has no knob.
+/// Name of a setting on the page; its path if it has no knob.
 pub(crate) fn label(key: &str) -> &str {
     knob(key).map_or(key, |knob| knob.label)
 }
 
-/// What the page calls a value of a setting.
+/// Text of a setting's value on the page.
 pub(crate) fn value<'a>(key: &str, value: &'a str) -> &'a str {
     let Some(Entry::Choice(choices)) = knob(key).map(|knob| knob.entry) else {
         return value;
@@ -481,7 +482,7 @@ pub(crate) fn value<'a>(key: &str, value: &'a str) -> &'a str {
     named.map_or(value, |(_, text)| text)
 }
 
-/// A setting and its value as the page calls them.
+/// Name and value of a setting, as the page writes them.
 pub(crate) fn said(key: &str, of: &str) -> String {
     format!("{} {}", label(key), value(key, of))
 }

@@ -1,4 +1,4 @@
-//! [`Lens`]: which steps all plots show, and how. [`Chart`]: a plot that is looked at through it. [`Axes`]: its tools.
+//! [`Lens`]: the steps that all plots show, and how. [`Chart`]: a plot over these steps. [`Axes`]: their controls.
 
 use leptos::html::Input;
 use leptos::prelude::*;
@@ -8,24 +8,24 @@ use web_sys::{Event, MouseEvent, PointerEvent, WheelEvent};
 use crate::chart::{Along, Canvas, Plot, Told, canvas_of, share_of};
 use crate::state::State;
 
-/// How a person looks at the plots over the steps: all of them show the same ones.
+/// View that all plots over the steps share: range of steps, axes and smoothing.
 #[derive(Clone, Copy)]
 pub(crate) struct Lens {
     /// The step under the pointer.
     pub(crate) pointed: RwSignal<Option<f64>>,
     /// The step where the pointer went down.
     pressed: RwSignal<Option<f64>>,
-    /// The first and the last step that are shown; all where there is none.
+    /// The first and the last step that are shown; all steps if `None`.
     span: RwSignal<Option<(f64, f64)>>,
-    /// The last step of all, as drawn.
+    /// The last step of the axis if all steps are shown, as drawn.
     whole: StoredValue<f64>,
-    /// Whether the axis of the steps is logarithmic.
+    /// The axis of the steps is logarithmic.
     log_steps: RwSignal<bool>,
-    /// Whether that of the loss is.
+    /// The axis of the loss is logarithmic.
     pub(crate) log_loss: RwSignal<bool>,
-    /// Whether the axis of the loss ignores outliers.
+    /// The axis of the loss ignores outliers.
     pub(crate) clips_loss: RwSignal<bool>,
-    /// How smooth noisy lines are: what a step counts for beside the next, in percent.
+    /// Smoothing of noisy lines: the weight of a step relative to the next one, in percent.
     pub(crate) smoothing: RwSignal<u32>,
 }
 
@@ -43,7 +43,7 @@ impl Lens {
         }
     }
 
-    /// Tracks all of it.
+    /// Tracks all signals of the lens.
     pub(crate) fn track(&self) {
         self.pointed.track();
         self.pressed.track();
@@ -54,7 +54,7 @@ impl Lens {
         self.smoothing.track();
     }
 
-    /// The plot as it is looked at.
+    /// Applies the lens to a plot: range and scale of the steps, the pointer, and a dragged band.
     fn over(&self, mut plot: Plot) -> Plot {
         let whole = plot.along.last;
         self.whole.set_value(whole);
@@ -69,7 +69,7 @@ impl Lens {
         }
         let Along { first, last, .. } = plot.along;
         let pointed = self.pointed.get();
-        // What will be shown once the pointer comes up.
+        // The range that will be shown once the pointer comes up.
         let dragged = self.pressed.get().zip(pointed);
         plot.band = dragged.map(|(from, to)| (from.min(to), from.max(to)));
         let pointed = pointed.filter(|step| (first..=last).contains(step));
@@ -77,7 +77,7 @@ impl Lens {
         plot
     }
 
-    /// Shows what lies between two places of an axis.
+    /// Shows the steps between two places of an axis.
     fn show(&self, along: Along, low: f64, high: f64) {
         let (first, last) = (along.place(0.0), along.place(self.whole.get_value()));
         let length = (high - low).max(along.least());
@@ -87,7 +87,7 @@ impl Lens {
     }
 }
 
-/// What a [`Chart`] is told of.
+/// Events that a [`Chart`] receives.
 const POINTER_EVENTS: [&str; 8] = [
     "pointerdown",
     "pointermove",
@@ -99,28 +99,28 @@ const POINTER_EVENTS: [&str; 8] = [
     "dblclick",
 ];
 
-/// A plot over the steps: the step under the pointer is marked in all of them, and can be chosen by a click. A mouse that is
-/// dragged looks closer, a wheel that goes sideways moves along, one with Ctrl (a pinch) zooms, a double click shows all.
+/// A plot over the steps. The step under the pointer is marked in all such plots, and a click chooses it. Dragging a mouse zooms
+/// in, a wheel that goes sideways moves along, one with Ctrl (a pinch) zooms, a double click shows all steps.
 #[component]
 pub(crate) fn Chart(
-    /// What tests find it by.
+    /// The `data-testid` of the canvas.
     testid: &'static str,
-    /// What it shows, in words, for who cannot see it.
+    /// The plot in words, for screen readers.
     #[prop(into)]
     text: Signal<String>,
-    /// What to draw.
+    /// Gives the plot to draw.
     #[prop(into)]
     plot: Callback<(), Plot>,
     /// The signals that all plots share.
     state: State,
-    /// What a click on a step does.
+    /// Called with the step of a click.
     #[prop(optional)]
     choose: Option<Callback<f64>>,
 ) -> impl IntoView {
     let lens = state.lens;
     // The axis as it is drawn.
     let drawn = StoredValue::new(Along::new(0.0, 1.0));
-    // Whether the pointer was dragged when it came up: that is no click.
+    // The pointer was dragged before it came up: that is no click.
     let dragged = StoredValue::new(false);
     let plot = move || {
         let plot = lens.over(plot.run(()));
@@ -149,7 +149,7 @@ pub(crate) fn Chart(
         let along = drawn.get_value();
         let (low, high) = (from.min(to), from.max(to));
         let (first, last) = along.ends();
-        // A hundredth of the plot is a hand that was not still.
+        // A drag of a hundredth of the plot or less is a click of an unsteady hand.
         if along.place(high) - along.place(low) > 0.01 * (last - first) {
             dragged.set_value(true);
             lens.show(along, along.place(low.floor()), along.place(high.ceil()));
@@ -162,7 +162,7 @@ pub(crate) fn Chart(
         let (right, down) = (event.delta_x(), event.delta_y());
         let sideways = match event.shift_key() {
             true => right + down,
-            // A hand that scrolls the page is never quite straight.
+            // A wheel that scrolls the page is never quite straight.
             false if right.abs() > down.abs() => right,
             false => 0.0,
         };
@@ -198,11 +198,11 @@ pub(crate) fn Chart(
     view! { <Canvas testid text plot state told/> }
 }
 
-/// Which steps the plots show, and how their axes go.
+/// Controls of the steps that the plots show, and of their axes.
 #[component]
 pub(crate) fn Axes(state: State) -> impl IntoView {
     let lens = state.lens;
-    // Steps of another run are others.
+    // Another run has other steps: all are shown.
     Effect::new(move || {
         state.ran.track();
         lens.span.set(None);
@@ -219,8 +219,8 @@ pub(crate) fn Axes(state: State) -> impl IntoView {
             .get()
             .map_or_else(String::new, |(_, last)| format!("{last:.0}"))
     };
-    // Read by the browser: what the standard library reads numbers by is 17 kB of the page. The nearest steps that there are, in
-    // either order.
+    // Parsed by the browser: the standard library's parser of numbers is 17 kB of the page. Held to steps that exist; the two may
+    // be entered in either order.
     let number = move |input: NodeRef<Input>, none: f64| {
         let number = input
             .get_untracked()
@@ -232,7 +232,7 @@ pub(crate) fn Axes(state: State) -> impl IntoView {
         let whole = lens.whole.get_value();
         let (a, b) = (number(from, 0.0), number(to, whole));
         lens.show(Along::new(0.0, whole), a.min(b), a.max(b));
-        // What was entered may be none of them.
+        // The entered number may be none of the steps that are shown.
         for (input, text) in [(from, untrack(first)), (to, untrack(last))] {
             if let Some(input) = input.get_untracked() {
                 input.set_value(&text);

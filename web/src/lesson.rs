@@ -1,5 +1,6 @@
-//! What a teacher's link shows of the page: of settings and recipe `?show=steps,batch_size` has these alone, and `?hide=compare,runs`
-//! leaves parts out. What is hidden keeps the value that the link gives it. It makes a page simple; it locks nothing.
+//! The parts of the page that a teacher's link shows: `?show=steps,batch_size` leaves only these of the settings and the recipe,
+//! and `?hide=compare,runs` leaves parts out. A setting that is hidden keeps the value that the link gives it. This makes a page
+//! simple; it locks nothing.
 
 use crate::knobs::{MAIN, MORE};
 use crate::link;
@@ -7,19 +8,19 @@ use crate::link;
 /// Parts of the page that can be left out, beside the settings.
 const PARTS: [&str; 6] = ["data", "recipe", "more", "compare", "runs", "take-home"];
 
-/// What is shown.
+/// Settings and parts of the page that are shown.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lesson {
     /// Settings and parts that are left out.
     hidden: Vec<String>,
-    /// The only settings, where some are named.
+    /// The only settings that are shown, if any are named.
     only: Vec<String>,
-    /// What of the link makes no sense.
+    /// Errors in the link.
     pub(crate) problems: Vec<String>,
 }
 
 impl Lesson {
-    /// The lesson of the page's link; one that shows everything where it asks for none.
+    /// The lesson of the page's link; shows everything if the link asks for none.
     pub(crate) fn read() -> Self {
         let mut lesson = Self::default();
         for (key, names) in link::query() {
@@ -47,13 +48,13 @@ impl Lesson {
         lesson
     }
 
-    /// Whether a part, or the setting of this path, is shown.
+    /// Tells if a part, or the setting of this path, is shown.
     pub(crate) fn shows(&self, name: &str) -> bool {
         let is_asked_for = self.only.is_empty() || self.only.iter().any(|only| only == name);
         !self.hidden.iter().any(|hidden| hidden == name) && (is_asked_for || !is_of_settings(name))
     }
 
-    /// Whether one of the rarer settings is asked for by name.
+    /// Tells if one of the rarer settings is asked for by name.
     pub(crate) fn asks_for_more(&self) -> bool {
         self.only
             .iter()
@@ -61,7 +62,7 @@ impl Lesson {
     }
 }
 
-/// Whether it is the recipe or a setting: what `show` leaves out where it is not named.
+/// Tells if a name is that of the recipe or of a setting: `show` leaves those out that it does not name.
 fn is_of_settings(name: &str) -> bool {
     name == "recipe" || MAIN.iter().chain(&MORE).any(|knob| knob.key == name)
 }

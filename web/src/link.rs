@@ -1,4 +1,4 @@
-//! The page's address, whose settings are a [`Link`].
+//! The page's address, read as a [`Link`] and kept in step with the settings.
 
 use leptos::prelude::*;
 use nearfar::{Link, TrainConfig, link_pairs};

@@ -1,5 +1,5 @@
-//! Nearfar in a browser: a page, and a worker behind it that owns the core. One wasm serves both; files
-//! are read and written by a second one, `web/files`, and what `?bench=` measures by a third, `web/bench`.
+//! Nearfar in a browser: a page, and a worker behind it that owns the core. One wasm serves both; a second one, `web/files`, reads
+//! and writes files, and a third, `web/bench`, measures for `?bench=`.
 #![cfg(target_arch = "wasm32")]
 #![allow(
     unreachable_pub,
@@ -55,7 +55,7 @@ mod worker;
 
 use wasm_bindgen::JsCast as _;
 
-/// Mounts the page, or the one that measures; in the worker, where there is no window, serves it.
+/// Mounts the page, or that of `?bench=`; in a worker, which has no window, starts the worker instead.
 fn main() {
     if let Ok(scope) = js_sys::global().dyn_into::<web_sys::DedicatedWorkerGlobalScope>() {
         console_error_panic_hook::set_once();

@@ -1,4 +1,4 @@
-//! The map: where rows lie on a plane, each class in a colour; and around the row that is chosen, its neighbours.
+//! The map: rows as points on a plane, each class in a colour, and the neighbours of the chosen row.
 
 mod painter;
 mod picking;
@@ -22,34 +22,34 @@ use painter::{Frame, Painter, View, places};
 use picking::{Picked, Picking};
 pub(crate) use picture::Picture;
 
-/// How far from a point a click still means it, in CSS pixels.
+/// Largest distance between a point and a click on it, in CSS pixels.
 const REACH: f64 = 12.0;
-/// How far the pointer goes before the map is dragged, in CSS pixels.
+/// Distance that the pointer goes before it drags the map, in CSS pixels.
 const STILL: f64 = 4.0;
-/// Classes that the legend names; the others are named under the pointer.
+/// Most classes that the legend names; the others are named under the pointer.
 const NAMED: usize = 30;
-/// From more classes on they can be looked for by name.
+/// Number of classes above which they can be searched by name.
 const SOUGHT: usize = 10;
-/// How long it takes from features to embeddings, in milliseconds.
+/// Duration of the change between features and embeddings, in milliseconds.
 const TWEEN_MS: f64 = 500.0;
 
-/// What is looked at, and how.
+/// View of the map: zoom, mix of features and embeddings, and what stands out.
 #[derive(Clone, Copy)]
 struct Look {
     view: RwSignal<View>,
     /// 0 shows the features, 1 the embeddings.
     mix: RwSignal<f64>,
     before: RwSignal<bool>,
-    /// The one class that stands out.
+    /// The one class that keeps its colour, if any.
     alone: RwSignal<Option<u16>>,
     /// The point under the pointer.
     hovered: RwSignal<Option<Hovered>>,
     picking: Picking,
-    /// The fingers on the map, each with where it is.
+    /// The fingers on the map: id and position of each.
     fingers: StoredValue<Vec<(i32, (f64, f64))>>,
 }
 
-/// How far from the top a point has to be for its card to stand above it, in CSS pixels.
+/// Least distance of a point from the top for its card to stand above it, in CSS pixels.
 const CARD: f64 = 60.0;
 
 /// A point under the pointer.
@@ -61,7 +61,7 @@ struct Hovered {
     at: (f64, f64),
 }
 
-/// The scatter and the names of its classes.
+/// The scatter plot, its tools, and the legend of its classes.
 #[component]
 pub(crate) fn Map(state: State, session: Session) -> impl IntoView {
     let canvas = NodeRef::<leptos::html::Canvas>::new();
@@ -74,12 +74,12 @@ pub(crate) fn Map(state: State, session: Session) -> impl IntoView {
         picking: Picking::new(),
         fingers: StoredValue::new(Vec::new()),
     };
-    // A finger that goes up or down scrolls the page, but where it has something to do on the map.
+    // A finger that goes up or down scrolls the page, unless it picks rows or the map is zoomed in.
     let touched = Memo::new(move |_| {
         let is_map = look.picking.picks() || !look.view.read().is_whole();
         if is_map { "none" } else { "pan-y" }
     });
-    // What was looked at in one set of data says nothing of another.
+    // The view of one data set says nothing of another.
     Effect::new(move || {
         state.data.track();
         look.view.set(View::default());
@@ -164,7 +164,7 @@ pub(crate) fn Map(state: State, session: Session) -> impl IntoView {
     }
 }
 
-/// Whose rows a map shows.
+/// Caption of a map: number and side of its rows, and the progress of UMAP.
 fn caption(map: &MapData) -> String {
     let rows = grouped(map.places.rows.len() as u64);
     let epochs = map.by_umap.as_ref().and_then(|umap| umap.epochs);
@@ -187,20 +187,20 @@ fn caption(map: &MapData) -> String {
     }
 }
 
-/// Before and after, and how near.
+/// Tools of the map: PCA or UMAP, before or after, picking, and zoom.
 #[component]
 fn Tools(state: State, session: Session, look: Look, has_run: Signal<bool>) -> impl IntoView {
     let show = move |before: bool| {
         look.before.set(before);
         tween(look, web_time::Instant::now(), look.mix.get_untracked());
     };
-    // Rows are placed while no step is taken, and a circle is shown as it is.
+    // UMAP places rows while no step is taken; a circle is shown as it is.
     let is_circle = move || state.map.read().as_ref().is_none_or(|map| map.circle);
     let can_place = move || {
         let phases = [Phase::Paused, Phase::Finished];
         phases.contains(&state.phase.get()) && has_run.get() && !is_circle()
     };
-    // Once chosen it holds for every map that comes to rest.
+    // Once chosen, UMAP places every map of a run that is paused or over.
     Effect::new(move |_| {
         let placed = |map: &MapData| map.by_umap.is_some();
         if state.wants_umap.get() && can_place() && !state.map.read().as_ref().is_some_and(placed) {
@@ -223,7 +223,7 @@ fn Tools(state: State, session: Session, look: Look, has_run: Signal<bool>) -> i
     };
     let zoom = move |by: f64| look.view.update(|view| view.zoom_at(by, (0.0, 0.0)));
     view! {
-        // What is there only at times comes first: the others stay where they are.
+        // Tools that come and go stand first, so that the others stay in place.
         <span class="tools">
             <select
                 data-testid="map-by" aria-label="What places the rows" title="PCA: the directions in which the rows differ most. UMAP: rows that are near stay near." hidden=move || !has_run.get() || is_circle() class:absent=move || !can_place() prop:value=by on:change=place
@@ -243,7 +243,7 @@ fn Tools(state: State, session: Session, look: Look, has_run: Signal<bool>) -> i
     }
 }
 
-/// Goes on from one to the other, a frame at a time; at once where a person asks for less motion.
+/// Moves the points between features and embeddings, frame by frame; at once if the person asks for less motion.
 fn tween(look: Look, begun: web_time::Instant, from: f64) {
     let to = if look.before.get_untracked() {
         0.0
@@ -261,7 +261,7 @@ fn tween(look: Look, begun: web_time::Instant, from: f64) {
     let smooth = part * part * (3.0 - 2.0 * part);
     look.mix.set(from + (to - from) * smooth);
     request_animation_frame(move || {
-        // Another may have begun meanwhile.
+        // The opposite move may have begun meanwhile.
         let now = if look.before.get_untracked() {
             0.0
         } else {
@@ -273,10 +273,10 @@ fn tween(look: Look, begun: web_time::Instant, from: f64) {
     });
 }
 
-/// The classes: a click leaves one alone in colour.
+/// Legend of the classes: a click leaves one alone in colour.
 #[component]
 fn Legend(state: State, look: Look) -> impl IntoView {
-    // Each class with how many of the map's rows are of it.
+    // Each class with the number of its rows on the map.
     let classes = Memo::new(move |_| {
         let map = state.map.read();
         let Some(map) = &*map else { return Vec::new() };
@@ -351,7 +351,7 @@ pub(crate) fn side_text(side: Side) -> &'static str {
     }
 }
 
-/// A text without capitals, as the browser has it: the tables of the standard library are 5 kB of the page.
+/// A text in lower case, by the browser: the tables of the standard library are 5 kB of the page.
 fn lowercase(text: &str) -> String {
     JsString::from(text).to_lower_case().into()
 }
@@ -398,25 +398,26 @@ fn press(event: &PointerEvent, look: Look) {
     look.picking.press(at(event));
 }
 
-/// The pointer is gone: what it began is nothing.
+/// Drops a drag or pinch whose pointer is gone.
 fn let_go(look: Look) {
     look.fingers.update_value(Vec::clear);
     look.view.update_untracked(View::let_go);
     look.picking.let_go();
 }
 
-/// The place half way.
+/// The midpoint of two places.
 fn between(a: (f64, f64), b: (f64, f64)) -> (f64, f64) {
     ((a.0 + b.0) / 2.0, (a.1 + b.1) / 2.0)
 }
 
-/// How far it is from one place to another.
+/// The distance between two places.
 fn apart(a: (f64, f64), b: (f64, f64)) -> f64 {
     let (x, y) = (a.0 - b.0, a.1 - b.1);
     (x * x + y * y).sqrt()
 }
 
-/// Follows one of two fingers: what is between them stays there, and grows as they part. Whether there are two.
+/// Follows a finger of a pinch: the point between the two stays between them, and the map grows as they part. Tells if there are
+/// two.
 fn pinch(event: &PointerEvent, look: Look, size: (f64, f64)) -> bool {
     let fingers = look.fingers.get_value();
     let moved = fingers
@@ -439,7 +440,7 @@ fn pinch(event: &PointerEvent, look: Look, size: (f64, f64)) -> bool {
     true
 }
 
-/// How far a place on a canvas is from its middle, to the right and down; the whole map reaches 1.
+/// Offset of a place on a canvas from its middle, to the right and down; the edge of the whole map is at 1.
 fn from_middle(at: (f64, f64), (width, height): (f64, f64)) -> (f64, f64) {
     let unit = Frame::unit(width, height, 1.0);
     ((at.0 - width / 2.0) / unit, (at.1 - height / 2.0) / unit)
@@ -480,7 +481,7 @@ fn pass(event: &PointerEvent, state: State, look: Look) {
     }
 }
 
-/// A press that did not drag is a click; one that did may have picked rows.
+/// Ends a press. If nothing was dragged, it is a click, which chooses a row; a drag may have picked rows.
 fn release(event: &PointerEvent, state: State, session: Session, look: Look) {
     if look.fingers.with_value(|fingers| fingers.len() > 1) {
         return let_go(look);
@@ -490,7 +491,7 @@ fn release(event: &PointerEvent, state: State, session: Session, look: Look) {
         .view
         .try_update_untracked(|view| view.release(at(event), STILL))
         .unwrap_or(false)
-        // A line that is closed ends where it began.
+        // A lasso that is closed ends where it began, and is no click.
         && !look.picking.went_beyond(STILL);
     let map = state.map.read_untracked();
     let (Some(map), Some(canvas)) = (&*map, target(event)) else {
@@ -525,7 +526,7 @@ fn turn(event: &WheelEvent, look: Look) {
     look.view.update(|view| view.zoom_at(by, from_middle));
 }
 
-/// The rows that can be pointed at, by their place on the map, each with where it stands on a canvas of this size.
+/// The rows that can be pointed at: index on the map, and position on a canvas of this size.
 fn pointable(
     map: &MapData,
     look: Look,
@@ -544,7 +545,7 @@ fn pointable(
         .filter(move |(place, _)| alone.is_none_or(|class| map.places.classes[*place] == class))
 }
 
-/// The place of the point nearest to the pointer, where one is near.
+/// Index of the row nearest to the pointer, if its point is within `REACH`.
 fn nearest(map: &MapData, look: Look, size: (f64, f64), pointer: (f64, f64)) -> Option<usize> {
     pointable(map, look, size)
         .map(|(place, point)| (place, apart(point, pointer)))

@@ -1,4 +1,4 @@
-//! The neighbours of a row: which one, by a click on the map or by its number, and the ten rows that lie nearest to it.
+//! The neighbours of a row, which is chosen by a click on the map or by its number: the ten rows nearest to it.
 
 use leptos::prelude::*;
 use nearfar::{Neighbour, Neighbourhood};
@@ -39,10 +39,10 @@ pub(crate) fn Neighbours(state: State, session: Session) -> impl IntoView {
     }
 }
 
-/// The row that is chosen: up and down go from row to row of the map.
+/// Input of the chosen row's number; up and down go from row to row of the map.
 #[component]
 fn Row(state: State, session: Session) -> impl IntoView {
-    // As in the files that are saved, the first row is row 0.
+    // Rows are counted from 0, as in the files that are saved.
     let number = move || {
         let row = state.chosen.get();
         row.map_or_else(String::new, |row| row.to_string())
@@ -55,7 +55,7 @@ fn Row(state: State, session: Session) -> impl IntoView {
             _ => None,
         };
         session.choose_row(row);
-        // The row that was entered may not be on the map, and another is chosen.
+        // Shows the chosen row's number again: the entered row may not be on the map.
         state.chosen.notify();
     };
     let said = move || match (state.chosen.get(), &*state.neighbours.read()) {
@@ -83,7 +83,7 @@ fn Row(state: State, session: Session) -> impl IntoView {
     }
 }
 
-/// What came of a search, in a sentence.
+/// Result of a search in a sentence.
 fn summary(found: &Neighbourhood) -> String {
     let side = side_text(found.side);
     let nearest = found.neighbours.len();

@@ -1,4 +1,4 @@
-//! The four plots over the steps of a run, with their numbers: what is drawn, from the curves of this run and the one before.
+//! The four plots over the steps of a run, with their numbers: drawn from the curves of this run and the one before.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,8 @@ use crate::runs::KeptRun;
 use crate::state::{Curves, State};
 use crate::terms::{self, Meaning, Term};
 
-/// The lines of this run; with them, faint, those of the one before, or those of the kept runs that are ticked, in their colours.
+/// The lines of this run, on top of faint lines of the run before or coloured lines of the ticked runs; and the last step of the
+/// axis.
 fn both(state: State, lines: impl Fn(&Curves) -> Vec<Line>) -> (Vec<Line>, f64) {
     let curves = state.curves.read();
     let beside = state.runs.beside(KeptRun::curves);
@@ -28,7 +29,7 @@ fn both(state: State, lines: impl Fn(&Curves) -> Vec<Line>) -> (Vec<Line>, f64) 
         faint: true,
         ..line
     });
-    // Where a plot has several lines, that which it is named after comes last.
+    // If a plot has several lines, the last is the one that it is named after.
     let coloured = beside.iter().filter_map(|(color, curves)| {
         let line = solid(curves).next_back()?;
         Some(Line { color, ..line })
@@ -60,8 +61,8 @@ fn per_step(curves: &Curves, value: impl Fn(&StepReport) -> f64) -> Vec<(f64, f6
         .collect()
 }
 
-/// A noisy line: thin and pale as it is, and smoothed over it: an average in which each step counts `smoothing` percent of what
-/// the next one does, over the weights of the steps that there are.
+/// Lines of noisy values: the values thin and pale, and over them their weighted mean so far, in which each step weighs `smoothing`
+/// percent of the next one.
 fn noisy(color: &'static str, points: Vec<(f64, f64)>, width: f64, smoothing: u32) -> Vec<Line> {
     if smoothing == 0 {
         return vec![Line::new(color, points).wide(width)];
@@ -88,18 +89,18 @@ fn per_evaluation(curves: &Curves, value: impl Fn(&Metrics) -> f64) -> Vec<(f64,
     scored.collect()
 }
 
-/// A level across the whole plot.
+/// Points of a level line across the whole plot.
 fn level(curves: &Curves, value: Option<f64>) -> Vec<(f64, f64)> {
     let steps = curves.config.steps as f64;
     value.map_or_else(Vec::new, |value| vec![(0.0, value), (steps, value)])
 }
 
-/// What a line is called.
+/// Name of a line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Name {
-    /// A word of every day.
+    /// Everyday words.
     Plain(&'static str),
-    /// A term, which explains itself.
+    /// A term, which is shown with its explanation.
     Term(Meaning),
 }
 
@@ -118,13 +119,13 @@ impl From<Meaning> for Name {
 /// A line's colour, name and latest number.
 #[component]
 pub(crate) fn Key(
-    /// None where nothing is drawn.
+    /// Colour of the line; `None` if nothing is drawn.
     #[prop(optional)]
     color: Option<&'static str>,
     #[prop(into)] name: Name,
     #[prop(optional)] dashed: bool,
     #[prop(optional)] dotted: bool,
-    /// A part of the plot, not a line.
+    /// The key is of a band of the plot, not of a line.
     #[prop(optional)]
     band: bool,
     #[prop(into)] value: Signal<String>,
@@ -153,8 +154,8 @@ pub(crate) fn Key(
     }
 }
 
-/// Precision@1 and MAP@R of the validation side, and those of its raw features and of the linear map; of the training
-/// side, which has no baseline, where nothing steers.
+/// Precision@1 and MAP@R of the validation side, beside those of its raw features and of the linear map. If there are no validation
+/// rows: of the training side, which has no baseline.
 #[component]
 pub(crate) fn PrecisionPlot(state: State) -> impl IntoView {
     let raw = |curves: &Curves| curves.baseline.raw.validation;
@@ -248,7 +249,7 @@ pub(crate) fn MiningPlot(state: State) -> impl IntoView {
         };
         [
             counts("valid", 2.0, |report| report.mining.valid),
-            // Wide, as the active ones often lie on them.
+            // Wide, as the line of the active ones often lies on it.
             counts("mined", 4.0, |report| report.mining.mined),
             counts("active", 1.5, |report| report.mining.active),
         ]
@@ -315,7 +316,7 @@ pub(crate) fn MiningPlot(state: State) -> impl IntoView {
     }
 }
 
-/// Device memory: in use, the budget, and what PML's enumeration would take.
+/// Device memory: in use, by purpose, the budget, and the estimate for PML, which holds all triplets or pairs of a step at once.
 #[component]
 pub(crate) fn MemoryPlot(state: State) -> impl IntoView {
     let lines = |curves: &Curves| {
@@ -331,7 +332,7 @@ pub(crate) fn MemoryPlot(state: State) -> impl IntoView {
         for (i, (purpose, _)) in purposes.into_iter().enumerate() {
             let held =
                 |bytes: &BTreeMap<String, u64>| bytes.get(&purpose).copied().unwrap_or(0) as f64;
-            // Each stands until the next.
+            // Each value holds until the next.
             let ends = curves.purposes.iter().skip(1).map(|(step, _)| *step);
             let ends = ends.chain([curves.step()]);
             let points = curves.purposes.iter().zip(ends).flat_map(|(part, end)| {
@@ -350,7 +351,7 @@ pub(crate) fn MemoryPlot(state: State) -> impl IntoView {
         }
         Plot::new(Scale::LogBytes, Along::new(0.0, steps), lines)
     };
-    // What a run leaves it gives back: with no pointer, what is held now.
+    // A run that is over gives memory back: with no pointer, the bytes that are held now.
     let live = Signal::derive(move || {
         let curves = state.curves.read();
         let pointed = state.lens.pointed.get();
@@ -395,7 +396,7 @@ pub(crate) fn MemoryPlot(state: State) -> impl IntoView {
     }
 }
 
-/// What is held for each purpose, the most first.
+/// Bytes held for each purpose, the most first.
 fn by_size(parts: BTreeMap<String, u64>) -> Vec<(String, u64)> {
     let mut parts: Vec<_> = parts.into_iter().collect();
     order::sort_by_key(&mut parts, |(_, bytes)| std::cmp::Reverse(*bytes));
@@ -411,10 +412,10 @@ fn shade(i: usize) -> &'static str {
     SHADES[i.min(SHADES.len() - 1)]
 }
 
-/// What memory is for, as parts of a bar in the colours of the thin lines of the plot.
+/// Memory by purpose, as parts of a bar in the colours of the thin lines of the plot.
 #[component]
 pub(crate) fn Purposes(
-    /// What tests find it by.
+    /// The `data-testid` of the bar.
     testid: &'static str,
     /// The bytes of each purpose.
     #[prop(into)]

@@ -1,4 +1,4 @@
-//! The columns of the data, what each is taken for, and the first rows: a look before training, and the place to choose otherwise.
+//! The columns of the data, their roles and their first cells: a look before training, and the place to choose other roles.
 
 use leptos::html::Select;
 use leptos::prelude::*;
@@ -9,7 +9,7 @@ use crate::protocol::DataSummary;
 use crate::session::Session;
 use crate::state::{State, capitalized};
 
-/// What stands out, and the table of columns.
+/// Findings in the data, and the table of columns.
 #[component]
 pub(crate) fn FirstRows(state: State, session: Session) -> impl IntoView {
     let data = Memo::new(move |_| {
@@ -44,7 +44,7 @@ fn findings(data: &DataSummary) -> Vec<String> {
     data.findings.iter().map(sentence).collect()
 }
 
-/// A column: its name, a menu of what it can be taken for, why, and its first cells.
+/// Table row of a column: its name and first cells, a menu of the roles that it can have, and the reason for its role.
 #[component]
 fn Line(state: State, session: Session, line: TableColumn) -> impl IntoView {
     let (name, cells) = (line.column.name.clone(), line.first.join(", "));

@@ -1,5 +1,5 @@
-//! What the page and the worker say to each other: one message in bytes ([`crate::wire`]), with files or arrays beside it that are
-//! handed over, never copied.
+//! Messages between the page and the worker: one in bytes ([`crate::wire`]), with files or arrays beside it that are handed over,
+//! never copied.
 
 use std::collections::BTreeMap;
 
@@ -14,44 +14,44 @@ use serde::{Deserialize, Serialize};
 use crate::checkpoints::Offer;
 use crate::forecast::time;
 
-/// What the page asks for.
+/// A command of the page.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Command {
-    /// Opens an engine once, to say what there is; later runs use the same choice.
+    /// Opens an engine once, to report its device; later runs use the same choice.
     Open {
-        /// A forced engine.
+        /// Engine that is forced, if any.
         engine: Option<EngineKind>,
-        /// Which GPU an earlier visit found to be fastest with which shape of tiles, as `device::tuned_text` says it.
+        /// GPU and tile shape that an earlier visit found to be fastest, as `device::tuned_text` writes it.
         tuned: Option<String>,
     },
     /// Makes a sample the data.
     Sample {
         /// Its name, without `sample:`.
         name: String,
-        /// What seeds it.
+        /// Seed of the sample.
         seed: u64,
     },
     /// Makes files the data; they come with the message.
     Files {
-        /// The column of labels; guessed without it.
+        /// Label column; guessed if `None`.
         label: Option<String>,
-        /// Which columns of a table are features, and which settings name.
+        /// Columns of a table that are features, and those that settings name.
         columns: Columns,
-        /// Settings that say which rows will train: others start from sizes that suit those rows.
+        /// Settings that decide which rows train: the defaults of the others suit the number of those rows.
         splitting: Vec<String>,
-        /// What becomes of cells without a number.
+        /// Treatment of cells without a number.
         missing: Missing,
-        /// Features of an NPY file of so many bytes or more stay in it, and are read as they are needed.
+        /// Size in bytes from which on the features of an NPY file stay in it, and are read as they are needed.
         stream_from: u64,
     },
-    /// Looks into a run that was taken home; its file comes with the message.
+    /// Reads the checkpoint of an exported run; its file comes with the message.
     OpenSaved,
-    /// Forecasts a run with these settings; there is none under way.
+    /// Forecasts a run with these settings, while none is under way.
     Forecast {
         /// Its settings.
         #[serde(with = "as_json")]
         config: Box<TrainConfig>,
-        /// How fast earlier runs were; it is measured without it.
+        /// Speed of earlier runs, in operations of a forecast per millisecond; measured if `None`.
         rate: Option<f64>,
     },
     /// Starts a run, in place of one under way.
@@ -59,189 +59,189 @@ pub(crate) enum Command {
         /// Its settings.
         #[serde(with = "as_json")]
         config: Box<TrainConfig>,
-        /// Steps until it pauses; all without it.
+        /// Steps until the run pauses; all if `None`.
         steps: Option<u64>,
     },
-    /// Pauses after the slice of work under way; where no run goes on, nothing happens.
+    /// Pauses the run after the slice of work under way; does nothing if no run goes on.
     Pause,
-    /// Goes on; pauses again after `steps` where there are any. Where no run waits, nothing happens.
+    /// Resumes the run, which pauses again after `steps`, if there are any; does nothing if no run waits.
     Resume {
-        /// Steps until it pauses.
+        /// Steps until the run pauses; all if `None`.
         steps: Option<u64>,
     },
-    /// Finds the rows nearest to one on the map, after the slice of work under way.
+    /// Finds the rows nearest to a row of the map, after the slice of work under way.
     Neighbours {
         /// The row's number in the data.
         row: u32,
     },
     /// Places the rows of the map by UMAP, while no step is taken.
     PlaceByUmap,
-    /// Stops that. Where nothing is placed, nothing happens.
+    /// Stops placing rows by UMAP; does nothing if none are being placed.
     StopPlacing,
     /// Lists rows of the data with their classes, as a file.
     ListRows {
-        /// Their numbers.
+        /// Numbers of the rows.
         rows: Vec<u32>,
     },
-    /// Scores so many test rows at most at the end, also where that is under way.
+    /// Limits the test rows that are scored at the end, also while they are being scored.
     ScoreFewer {
-        /// How many.
+        /// Most test rows that are scored.
         queries: usize,
     },
-    /// Scores the side that the map shows, every row a query; the run goes on after it.
+    /// Scores the side that the map shows, with every row as a query; the run goes on after it.
     EvaluateAll,
-    /// Stops that. Where nothing is scored, nothing happens.
+    /// Stops scoring every row; does nothing if that is not under way.
     StopEvaluating,
     /// Finds the threshold of a run that is over.
     FindThreshold {
-        /// The false match rate; without it the least that the pairs can tell.
+        /// The false match rate; if `None`, the least that the pairs can tell.
         rate: Option<f64>,
     },
-    /// Stops that. Where none is looked for, nothing happens.
+    /// Stops the search for a threshold; does nothing if there is none.
     StopThreshold,
-    /// Stops reading files: they are refused, with nothing to say. Where none are read, nothing happens.
+    /// Stops reading files: they are refused, with an empty message; does nothing if none are being read.
     StopReading,
-    /// Says how large the pieces are that a run leaves.
+    /// Estimates the size of each piece of a run that can be exported.
     ListPieces {
-        /// The rows of those that are made of rows.
+        /// Rows for the pieces that are made of rows.
         side: RowsOf,
     },
-    /// Makes one of them, after the slice of work under way.
+    /// Makes a piece of the run, after the slice of work under way.
     TakeHome {
-        /// Which.
+        /// The piece.
         piece: Piece,
-        /// Its rows, where it is made of rows.
+        /// Rows of the piece, if it is made of rows.
         side: RowsOf,
     },
-    /// Forecasts a comparison; nothing is under way.
+    /// Forecasts a comparison, while nothing is under way.
     PlanComparison {
-        /// What is compared.
+        /// The entries to compare, and their settings.
         asked: Box<CompareConfig>,
     },
     /// Starts a comparison, in place of the run that is over.
     Compare {
-        /// What is compared.
+        /// The entries to compare, and their settings.
         asked: Box<CompareConfig>,
     },
-    /// Stops it; what it found stays. Where none goes on, nothing happens.
+    /// Stops the comparison, whose results so far stay; does nothing if none goes on.
     StopComparing,
     /// Looks for rows whose neighbours speak against their label, after the slice of work under way.
     FindRowsToCheck {
-        /// Among which rows.
+        /// Rows to look among.
         side: RowsOf,
     },
-    /// Stops the run and sets it aside: the next run or other data gives its memory back.
+    /// Stops the run and sets it aside: the next run or other data frees its memory.
     Reset,
-    /// Takes the run back that was set aside; it waits, or is over as it was.
+    /// Takes back the run that was set aside: it waits, or is over as it was.
     Undo,
-    /// Saves the run in the browser's storage, where there is one.
+    /// Saves the run in the browser's storage, if there is one that is not over.
     Save,
-    /// Goes on with the checkpoint that comes with the message, or else with this run that was saved, on the data there is; answered
-    /// as a start is.
+    /// Resumes the checkpoint that comes with the message, or else the saved run of this number, on the data there is; answered as
+    /// a start is.
     GoOn(u64),
-    /// Forgets what was saved of a run.
+    /// Deletes what was saved of the run of this number.
     Forget(u64),
-    /// Looks for the runs that were saved and that no tab has.
+    /// Looks for the saved runs that no tab holds.
     FindSaved,
 }
 
-/// What the worker has to say. `Open` is answered by `Device` or `NoDevice`, offered data by `Data` or `Refused`, and a
-/// start by `Started` or `NotStarted`, in the order of the commands.
+/// A message of the worker. `Open` is answered by `Device` or `NoDevice`, offered data by `Data` or `Refused`, and a start by
+/// `Started` or `NotStarted`, in the order of the commands.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Event {
-    /// The core is up.
+    /// The core is up, on this device.
     Device(Running),
-    /// There is no such engine.
+    /// No engine could be opened, and why.
     NoDevice(String),
-    /// The GPU that the link asks for cannot be opened; why comes after it.
+    /// The GPU that the link asks for cannot be opened; the reason comes after it.
     NoGpu,
     /// The data is read.
     Data(Box<DataSummary>),
-    /// What a run would hold and take; or why it would be refused.
+    /// Forecast of a run, or why it would be refused.
     Forecast(Result<RunForecast, String>),
     /// A run begins.
     Started {
         /// Its settings.
         #[serde(with = "as_json")]
         config: Box<TrainConfig>,
-        /// Its data, split.
+        /// Its data, with the sizes of the splits.
         data: DataReport,
-        /// What it runs on.
+        /// Device that it runs on.
         running: Running,
-        /// What is likely wrong, before the first step.
+        /// Warnings before the first step.
         warnings: Vec<Warning>,
-        /// What it holds.
+        /// Memory that it holds.
         memory: MemoryReport,
     },
     /// Steps were taken.
     Steps {
-        /// Their reports.
+        /// Reports of the steps.
         reports: Vec<StepReport>,
-        /// Milliseconds that they took; 0 where that is over.
+        /// Milliseconds that they took; 0 if they were taken before the run was opened here.
         took_ms: f64,
-        /// How similar the pairs of the last one were.
+        /// Similarities of the pairs of the last step.
         pairs: Option<PairHistogram>,
-        /// Its hardest triplets, where they were picked: they never take more than a small part of the time.
+        /// Hardest triplets of the last step, if they were picked: that never takes more than a small part of the time.
         hardest: Option<HardestTriplets>,
-        /// How old its references were.
+        /// Age of the references of the last step.
         age: MemoryAge,
-        /// What is likely wrong.
+        /// Warnings of the run so far.
         warnings: Vec<Warning>,
-        /// What is held.
+        /// Memory that is held.
         memory: MemoryReport,
     },
     /// The validation side was scored.
     Evaluated {
         /// Its scores.
         evaluation: Box<Evaluation>,
-        /// Those of what it is compared with.
+        /// Scores of the raw features and of the linear map.
         baseline: Box<Baseline>,
     },
-    /// Where rows lie now; beside it come `[x, y]` of each as f32, the class of each as u16, its number as u32, and
-    /// `[x, y]` of its features; and where the rows are pictures, the shade of each pixel as a byte.
+    /// Positions of rows now. Beside it come, for each row, `[x, y]` as f32, the class as u16, the number as u32, and `[x, y]` by
+    /// its features as f32; and if the rows are pictures, the shade of each pixel as a byte.
     Map {
-        /// Whose rows; nothing where they are of all sides, and there is no run.
+        /// Side of the rows; `None` if there is no run, and they are of all sides.
         side: Option<Side>,
         /// The classes, the largest first.
         names: Vec<String>,
-        /// Pixels from left to right, and from top to bottom, where the rows are pictures.
+        /// Width and height of a picture in pixels, if the rows are pictures.
         picture_side: Option<usize>,
     },
-    /// Where UMAP places the rows of the map so far; beside it come `[x, y]` of each as f32, by features and by embeddings.
+    /// Positions of the map's rows by UMAP so far; beside it come `[x, y]` of each as f32, by features and by embeddings.
     PlacedByUmap {
-        /// Of its epochs.
+        /// Progress in epochs.
         epochs: Part,
     },
-    /// Why it places none.
+    /// UMAP places no rows, and why.
     NotPlaced(String),
-    /// The rows nearest to the one that was asked for. One that is no longer on the map has no answer.
+    /// The rows nearest to the one that was asked for. A row that is no longer on the map gets no answer.
     Neighbours(Box<Neighbourhood>),
-    /// What scoring every row of a side would take: once a run has begun, and again when it is over.
+    /// Forecast of scoring every row of a side: sent once a run has begun, and again when it is over.
     CanEvaluateAll(EvaluationForecast),
-    /// Long work goes on, and is so far.
+    /// Progress of long work.
     Working {
-        /// What, and how far.
+        /// The work, and how much of it is done.
         working: Working,
-        /// How long it goes on, about, in milliseconds.
+        /// Estimated milliseconds left.
         left_ms: f64,
     },
-    /// So many queries are scored.
+    /// Number of queries scored so far, as every row is scored.
     Evaluating(Part),
-    /// The scores of every row; nothing where it was stopped, or no row has another of its class.
+    /// The scores of every row; `None` if scoring was stopped, or no row has another of its class.
     EvaluatedAll(Option<Box<FullEvaluation>>),
-    /// The threshold, or why there is none; nothing where the search was stopped.
+    /// The threshold, or why there is none; `None` if the search was stopped.
     Threshold(Result<Option<Box<ThresholdReport>>, String>),
-    /// How large each piece of the run is, about; nothing where there is none.
+    /// Estimated bytes of each piece of the run; `None` if there is no such piece.
     Pieces(Vec<(Piece, Option<u64>)>),
-    /// What a comparison would take, or why it would be refused.
+    /// Forecast of a comparison, or why it would be refused.
     ComparisonForecast(Result<CompareForecast, String>),
-    /// A comparison goes on.
+    /// Progress of a comparison.
     Comparing(CompareState),
-    /// The leaderboard so far; once it is finished or was stopped, for good.
+    /// The leaderboard so far; final if the comparison is finished or was stopped.
     Compared {
         /// The leaderboard.
         report: Box<CompareReport>,
-        /// Whether nothing more comes.
+        /// The leaderboard is final.
         over: bool,
     },
     /// The comparison cannot start, or broke off.
@@ -250,9 +250,9 @@ pub(crate) enum Event {
     RowsToCheck(Box<RowsToCheck>),
     /// A piece as a file of this name; beside it comes its content.
     Taken(String),
-    /// Why a piece cannot be made.
+    /// A piece cannot be made, and why.
     NotTaken(String),
-    /// The run waits.
+    /// The run is paused.
     Paused,
     /// The run goes on.
     Resumed,
@@ -260,149 +260,149 @@ pub(crate) enum Event {
     Finished {
         /// The head's scores.
         scores: Box<Scores>,
-        /// Those of what it is compared with.
+        /// Scores of the raw features and of the linear map.
         baseline: Box<Baseline>,
-        /// The comparison in a sentence.
+        /// Verdict on the head beside what it is compared with.
         verdict: String,
-        /// The same in numbers.
+        /// The verdict in numbers.
         compared: Vec<Compared>,
-        /// What is likely wrong, and what to try next.
+        /// Warnings, and what to try next.
         warnings: Vec<Warning>,
-        /// The work itself, in milliseconds.
+        /// Milliseconds of the work itself.
         elapsed_ms: f64,
-        /// How fast it was: operations of a forecast a millisecond.
+        /// Speed of the run, in operations of a forecast per millisecond.
         rate: Option<f64>,
     },
-    /// What was taken home can be gone on with: beside it comes its checkpoint.
+    /// An exported run that can be resumed: beside it comes its checkpoint.
     SavedRun(Box<Offer>),
-    /// It cannot be opened.
+    /// An exported run cannot be opened, and why.
     NotOpened(String),
     /// The run as it is now: beside it comes its checkpoint.
     Kept {
-        /// Where its data is from.
+        /// Origin of its data.
         origin: Origin,
-        /// What was saved of it is forgotten once this is kept; 0 where nothing was.
+        /// Number of the saved run, which is deleted once this is kept; 0 if nothing was saved.
         saved: u64,
     },
     /// The run is set aside. Nothing comes from it until it is taken back.
     Reset,
-    /// The data cannot be used; what was there before still is.
+    /// The data cannot be used; the data before it still is.
     Refused {
-        /// Why.
+        /// The reason; empty if reading was stopped.
         message: String,
-        /// The columns of the file with the labels, where naming another one may help.
+        /// The columns of the file with the labels, if naming another one may help.
         columns: Vec<String>,
-        /// What can be chosen so that the file is read.
+        /// Choice that would make the file readable.
         cure: Cure,
     },
-    /// The run cannot start with these settings; there is none now.
+    /// The run cannot start with these settings, and why; there is none now.
     NotStarted(String),
-    /// The run failed and is gone.
+    /// The run failed and is gone, and why.
     Failed(String),
-    /// What can be gone on with after a reload, or where the worker ends, the newest first: after the engine was opened, and whenever
-    /// that changes. With it comes whether the first is the run that is there.
+    /// Runs that can be resumed after a reload or if the worker ends, the newest first; `true` if the first is the current run.
+    /// Sent after the engine was opened, and whenever this changes.
     CanGoOn(Vec<Offer>, bool),
-    /// Why the run is not being saved; nothing once it is again.
+    /// Why the run is not being saved; `None` once it is again.
     NotSaved(Option<String>),
-    /// What is good to know, in a sentence.
+    /// A notice, in a sentence.
     Said(String),
 }
 
-/// What the core runs on.
+/// Device that the core runs on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Running {
     /// The device.
     pub(crate) device: DeviceInfo,
-    /// Why that.
+    /// Why this device was chosen.
     pub(crate) reason: Reason,
-    /// Whether the worker has WebGPU at all, with a GPU or without.
+    /// The worker has WebGPU at all, with a GPU or without.
     pub(crate) webgpu: bool,
-    /// How fast it is, where that was measured.
+    /// Speed of the device, if it was measured.
     pub(crate) self_test: Option<SelfTest>,
 }
 
-/// What was read.
+/// Summary of the data that was read.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct DataSummary {
     /// A sample's or a file's name.
     pub(crate) name: String,
-    /// How many rows.
+    /// Number of rows.
     pub(crate) rows: usize,
-    /// How many of them train, unless settings say otherwise.
+    /// Number of rows that train, unless settings say otherwise.
     pub(crate) train: usize,
     /// Features of a row.
     pub(crate) dim: usize,
     /// The names of the first classes.
     pub(crate) first_classes: Vec<String>,
-    /// How many classes.
+    /// Number of classes.
     pub(crate) classes: usize,
     /// Rows of the smallest and the largest class.
     pub(crate) class_sizes: [u32; 2],
-    /// What was decided while reading, in words.
+    /// Decisions made while reading, in words.
     pub(crate) notes: Vec<String>,
-    /// What stands out in the rows, in words.
+    /// Findings in the rows, in words.
     pub(crate) findings: Vec<String>,
-    /// What each column is taken for, and its first cells.
+    /// Columns with their roles and first cells.
     pub(crate) columns: Vec<TableColumn>,
     /// The columns that could be the label.
     pub(crate) label_columns: Vec<String>,
-    /// The one that is.
+    /// The column that is the label.
     pub(crate) label_column: Option<String>,
-    /// What became of cells without a number.
+    /// Treatment of cells without a number.
     pub(crate) missing: Missing,
-    /// Text columns: what can say the side of each row, or its super-class.
+    /// Text columns: they can say the side, the group or the super-class of each row.
     pub(crate) split_columns: Vec<String>,
-    /// Whether there are no rows, and memory and time can only be planned.
+    /// There are no rows: memory and time can only be planned.
     pub(crate) imagined: bool,
     /// The settings to start from.
     #[serde(with = "as_json")]
     pub(crate) default_config: TrainConfig,
 }
 
-/// What a run will hold and take.
+/// Forecast of a run's memory and time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RunForecast {
-    /// The most it will hold, in bytes.
+    /// Most bytes of device memory that the run will hold.
     pub(crate) peak_bytes: u64,
-    /// What it has to stay within.
+    /// Bytes that the run may hold.
     pub(crate) budget_bytes: u64,
-    /// What the bytes are for.
+    /// Bytes by purpose.
     pub(crate) by_purpose: BTreeMap<String, u64>,
-    /// How long it takes, about.
+    /// Estimated milliseconds.
     pub(crate) predicted_ms: f64,
-    /// What PML would allocate for the triplets or pairs of its largest step, about, in bytes.
+    /// Estimated bytes that PML would allocate for the triplets or pairs of the largest step.
     pub(crate) pml_bytes: u64,
-    /// What is held here for the same.
+    /// Bytes that are held here for the triplets or pairs of a step.
     pub(crate) step_bytes: u64,
     /// Bytes of the table's numbers.
     pub(crate) table_bytes: u64,
-    /// Whether these stay in their file, and are read as they are needed.
+    /// The table's numbers stay in their file, and are read as they are needed.
     pub(crate) table_in_file: bool,
 }
 
-/// How far a comparison is.
+/// Progress of a comparison.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct CompareState {
     /// Runs done, and runs in all.
     pub(crate) runs: [u64; 2],
     /// Steps done, and steps in all.
     pub(crate) steps: [u64; 2],
-    /// How long it goes on, about, in milliseconds.
+    /// Estimated milliseconds left.
     pub(crate) left_ms: f64,
 }
 
-/// How much of long work is done.
+/// Progress of long work.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Part {
-    /// Of all.
+    /// Units done, of `total`.
     pub(crate) done: u64,
     pub(crate) total: u64,
-    /// How long the rest takes, about, in milliseconds.
+    /// Estimated milliseconds left.
     pub(crate) left_ms: f64,
 }
 
 impl Part {
-    /// What is done after this time, where the rest goes as fast.
+    /// Progress after this time, if the rest goes as fast.
     pub(crate) fn after(elapsed_ms: f64, done: u64, total: u64) -> Self {
         let left = total.saturating_sub(done) as f64 / done.max(1) as f64;
         Self {
@@ -412,7 +412,7 @@ impl Part {
         }
     }
 
-    /// How long the rest takes, in words; nothing where little is done yet, which tells nothing.
+    /// Time left in words; empty if less than a fiftieth is done, which tells nothing, or all.
     pub(crate) fn left(&self) -> String {
         match 50 * self.done < self.total || self.done >= self.total {
             true => String::new(),
@@ -421,20 +421,20 @@ impl Part {
     }
 }
 
-/// What scoring every row of a side will take.
+/// Forecast of scoring every row of a side.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct EvaluationForecast {
     /// The side.
     pub(crate) side: Side,
-    /// Its rows.
+    /// Rows of the side.
     pub(crate) queries: u64,
-    /// What the run holds for it, in bytes.
+    /// Bytes that the run holds for it.
     pub(crate) bytes: u64,
-    /// How long it takes, about.
+    /// Estimated milliseconds.
     pub(crate) predicted_ms: f64,
 }
 
-/// Settings in a message: JSON, as a loss says by its name which arguments follow, and postcard cannot look ahead.
+/// Settings in a message, as JSON: the name of a loss says which arguments follow, and postcard cannot look ahead.
 pub(crate) mod as_json {
     use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error as _};
     use serde::ser::{Error as _, Serialize, Serializer};

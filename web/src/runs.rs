@@ -1,4 +1,5 @@
-//! *Runs*: every run of this page, kept in the browser's storage: a table, a look at several at once, and any of them opened again.
+//! *Runs*: every run of this page, kept in the browser's storage. A table lists them, all plots can show several of them, and any
+//! can be opened again.
 
 mod table;
 
@@ -26,25 +27,25 @@ use crate::state::{Curves, State, View};
 
 pub(crate) use table::Table;
 
-/// Steps of a run that are kept for the plots, about.
+/// Number of a run's step reports that are kept for the plots, about.
 const STEPS: usize = 128;
-/// A browser takes a while to give the room of what was deleted back: then what was not kept is tried again.
+/// Time between attempts to keep what was not kept: a browser takes a while to free the room of what was deleted.
 const ROOM_COMES: Duration = Duration::from_secs(10);
-/// Runs that are looked at at once, each in a colour of its own.
+/// Colours of the runs that all plots show at once, one for each run.
 pub(crate) const COLORS: [&str; 5] = ["run0", "run1", "run2", "run3", "run4"];
 
 /// A run that was kept.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct KeptRun {
-    /// When it began, in milliseconds since 1970: its number on the shelf.
+    /// Start of the run, in milliseconds since 1970: its number on the shelf.
     pub(crate) id: f64,
-    /// What the person calls it; nothing where it goes by its settings.
+    /// Name that the person gave it; empty if it goes by its settings.
     name: String,
-    /// It stays at the top.
+    /// The run stays at the top of the table.
     pinned: bool,
     origin: Origin,
     config: TrainConfig,
-    /// How its settings differ from those that suit the data.
+    /// The settings that differ from those that suit the data, with their values.
     differences: Vec<(String, String)>,
     data: DataReport,
     history: Vec<StepReport>,
@@ -59,33 +60,33 @@ pub(crate) struct KeptRun {
 /// The signals of the kept runs.
 #[derive(Clone, Copy)]
 pub(crate) struct Runs {
-    /// The newest first.
+    /// The kept runs: pinned ones first, then the newest.
     list: RwSignal<Vec<KeptRun>>,
-    /// Their checkpoints, by number.
+    /// Checkpoints of the runs, by number.
     files: StoredValue<Vec<(f64, File)>, LocalStorage>,
-    /// The numbers of those that all plots show, in the order of their colours.
+    /// Numbers of the runs that all plots show, in the order of their colours.
     ticked: RwSignal<Vec<f64>>,
-    /// The run on the page.
+    /// Number of the run on the page.
     current: RwSignal<f64>,
-    /// The run that is being opened.
+    /// Number of the run that is being opened.
     opening: RwSignal<Option<f64>>,
-    /// What each run on the shelf takes, in bytes, by number.
+    /// Bytes of each run on the shelf, by number.
     sizes: RwSignal<Vec<(f64, f64)>>,
-    /// The numbers of runs that are not on the shelf as they are: they are gone with the page.
+    /// Numbers of the runs whose current state is not on the shelf: it is gone with the page.
     unkept: RwSignal<Vec<f64>>,
-    /// Why not; nothing where all is well.
+    /// Why runs are not kept; `None` if all is well.
     why: RwSignal<Option<String>>,
 }
 
 impl KeptRun {
-    /// The run on the page.
+    /// The run on the page, as it is kept.
     fn of(id: f64, curves: &Curves, origin: Origin, suited: &TrainConfig) -> Self {
         let every = curves.history.iter().count().div_ceil(STEPS).max(1);
         let last = curves.history.last().map(|report| report.step);
         let kept = curves.history.iter().enumerate();
         let kept = kept.filter(|(place, report)| place % every == 0 || Some(report.step) == last);
         let mut config = curves.config.clone();
-        // No question of the settings: it is the data's.
+        // The seed of the data is the data's, and no difference of settings.
         config.data_seed = suited.data_seed;
         Self {
             id,
@@ -105,7 +106,7 @@ impl KeptRun {
         }
     }
 
-    /// What the plots draw of it.
+    /// Curves of the run, for the plots.
     pub(crate) fn curves(&self) -> Curves {
         let mut curves = Curves {
             config: self.config.clone(),
@@ -136,7 +137,7 @@ impl KeptRun {
         }
     }
 
-    /// What it is called.
+    /// Name of the run, or else its settings.
     pub(crate) fn title(&self) -> String {
         match self.name.as_str() {
             "" => self.settings(),
@@ -149,13 +150,13 @@ impl KeptRun {
         self.history.last().map_or(0, |report| report.step)
     }
 
-    /// The scores of the test side, or of the last validation where it was stopped before.
+    /// The scores of the test side; of the last validation if the run was stopped before.
     fn metrics(&self) -> Option<Metrics> {
         let last = self.evaluations.last().and_then(|last| last.validation);
         self.scores.and_then(|scores| scores.test).or(last)
     }
 
-    /// The text on the shelf.
+    /// Text of the run on the shelf, as JSON.
     fn text(&self) -> String {
         serde_json::to_string(self).expect("a run is plain data")
     }
@@ -175,29 +176,29 @@ impl Runs {
         }
     }
 
-    /// A run begins, or the one that is opened is there.
+    /// Begins a run: a new one, or the kept one that was being opened.
     pub(crate) fn begin(&self) {
         let opened = self.opening.try_update(Option::take).flatten();
         self.current.set(opened.unwrap_or_else(Date::now));
     }
 
-    /// Whether a kept run is to be opened.
+    /// Tells if a kept run is being opened.
     pub(crate) fn is_opening(&self) -> bool {
         self.opening.read().is_some()
     }
 
-    /// The file that is being opened, where one is.
+    /// The checkpoint of the run that is being opened, if there is one.
     pub(crate) fn opening(&self) -> Option<File> {
         let id = self.opening.get_untracked()?;
         self.file(id)
     }
 
-    /// Nothing is opened after all.
+    /// Gives up opening a run; tells if one was being opened.
     pub(crate) fn leave(&self) -> bool {
         self.opening.try_update(Option::take).flatten().is_some()
     }
 
-    /// What `of` says of the runs that all plots show beside the run on the page, with their colours.
+    /// Results of `of` for the runs that all plots show beside the run on the page, each with its colour.
     pub(crate) fn beside<T>(&self, of: impl Fn(&KeptRun) -> T) -> Vec<(&'static str, T)> {
         let (list, ticked) = (self.list.read(), self.ticked.read());
         let current = self.current.get();
@@ -228,14 +229,14 @@ impl Runs {
             let mut files = Vec::new();
             let mut sizes = Vec::new();
             for kept in kept {
-                // One of another version is left where it is.
+                // A run of another version is left where it is.
                 if let Ok(run) = serde_json::from_str::<KeptRun>(&kept.text) {
                     sizes.push((run.id, kept.bytes()));
                     files.extend(kept.file.map(|file| (run.id, file)));
                     list.push(run);
                 }
             }
-            // What is here alone stays as it is here.
+            // Runs that are not kept stay as they are on the page.
             let unkept = self.unkept.get_untracked();
             if unkept.is_empty() {
                 self.why.set(None);
@@ -256,7 +257,7 @@ impl Runs {
         });
     }
 
-    /// Puts a run in the list and on the shelf; once it is there, the worker forgets what was `saved` of it.
+    /// Puts a run in the list and on the shelf; once it is there, the worker deletes the `saved` run.
     fn keep(self, run: KeptRun, file: Option<File>, saved: Option<(Session, u64)>) {
         let id = run.id;
         self.files.update_value(|files| {
@@ -283,7 +284,7 @@ impl Runs {
                 }
             });
             if let Some((session, saved)) = saved {
-                // What cannot be kept can be gone on with from where it was saved last.
+                // A run that cannot be kept can still be resumed from its last save.
                 session.send(
                     &put.as_ref()
                         .map_or(Command::FindSaved, |_| Command::Forget(saved)),
@@ -300,7 +301,7 @@ impl Runs {
         });
     }
 
-    /// Tries to keep what could not be kept.
+    /// Tries again to keep the runs that could not be kept.
     fn try_again(self) {
         for id in self.unkept.get_untracked() {
             self.change(id, |_| ());
@@ -335,7 +336,7 @@ impl Runs {
         }
     }
 
-    /// The older half of the runs that are neither pinned nor on the page, and what they take.
+    /// The older half of the runs on the shelf that are neither pinned nor on the page, and their bytes.
     fn old(&self) -> (Vec<f64>, f64) {
         let (list, sizes, unkept) = (self.list.read(), self.sizes.read(), self.unkept.read());
         let current = self.current.get();
@@ -350,7 +351,7 @@ impl Runs {
         (old.into_iter().map(|(id, _)| id).collect(), bytes)
     }
 
-    /// How many runs are on the shelf, and what they take.
+    /// Number and bytes of the runs on the shelf, in words.
     fn taken(&self) -> String {
         let sizes = self.sizes.read();
         let bytes = Bytes(sizes.iter().map(|(_, bytes)| *bytes as u64).sum());
@@ -361,7 +362,7 @@ impl Runs {
     }
 }
 
-/// Pinned ones first, then the newest.
+/// Sorts runs: pinned ones first, then the newest.
 fn sort(list: &mut Vec<KeptRun>) {
     order::sort_by(list, |a, b| {
         b.pinned.cmp(&a.pinned).then(b.id.total_cmp(&a.id))
@@ -378,7 +379,7 @@ impl Session {
             offer,
             ..
         } = self.state;
-        // What was saved of it is offered no more, unless it cannot be kept.
+        // The saved run is offered no more, unless the run cannot be kept.
         let is_own = |offer: &Option<Offer>| offer.as_ref().is_some_and(|offer| offer.run == saved);
         if saved > 0 && offer.with_untracked(is_own) {
             offer.set(None);
@@ -388,7 +389,7 @@ impl Session {
             data.with_untracked(|data| data.as_ref().map(|data| data.default_config.clone()));
         let mut run = curves
             .with_untracked(|curves| KeptRun::of(id, curves, origin, &suited.unwrap_or_default()));
-        // What the person said of it stays.
+        // The name and the pin that the person gave it stay.
         runs.list.with_untracked(|list| {
             if let Some(before) = list.iter().find(|before| before.id == id) {
                 (run.name, run.pinned) = (before.name.clone(), before.pinned);
@@ -398,7 +399,7 @@ impl Session {
         runs.keep(run, checkpoint_file(parts), saved);
     }
 
-    /// Opens a run again as it was, its map, its neighbours and what can be taken home.
+    /// Opens a kept run again as it was, with its map, its neighbours and what can be exported.
     fn reopen(&self, run: &KeptRun) {
         if !untrack(|| self.state.can_run()) {
             return;
@@ -413,7 +414,7 @@ impl Session {
         self.open(run.id, offer);
     }
 
-    /// Opens a run that was taken home; `parts` are those of the worker's message, the checkpoint among them.
+    /// Opens an exported run; `parts` are those of the worker's message, the checkpoint among them.
     pub(crate) fn open_saved(&self, offer: Offer, parts: &Array) {
         let id = Date::now();
         if let Some(file) = checkpoint_file(parts) {
@@ -423,7 +424,7 @@ impl Session {
         }
     }
 
-    /// Goes on with a checkpoint that the page holds, as soon as its data is there.
+    /// Resumes a run as soon as its data is there.
     fn open(&self, id: f64, offer: Offer) {
         self.state.runs.opening.set(Some(id));
         self.state.offer.set(Some(offer));
@@ -431,14 +432,14 @@ impl Session {
         self.go_on();
     }
 
-    /// Goes on with a run that was stopped.
+    /// Resumes a run that was stopped on the way.
     fn go_on_with(&self, offer: &Offer) {
         if untrack(|| self.state.can_run()) {
             self.open(offer.run as f64, offer.clone());
         }
     }
 
-    /// Puts the settings of a run in place, for another with them.
+    /// Makes the settings of a run those of the next run.
     fn use_run(&self, run: &KeptRun) {
         self.state.config.set(run.config.clone());
         self.state.view.set(View::Run);
@@ -448,7 +449,7 @@ impl Session {
     }
 }
 
-/// Reads the shelf whenever the table is looked at, and has the worker look for stopped runs.
+/// Reads the shelf, and has the worker look for stopped runs, whenever the table is shown.
 pub(crate) fn start(session: Session) {
     let State { view, runs, .. } = session.state;
     let look = move || {
@@ -458,11 +459,11 @@ pub(crate) fn start(session: Session) {
         }
     };
     Effect::new(look);
-    // What an earlier version of the page kept has come.
+    // The runs that an earlier version of the page kept have come.
     window_event_listener_untyped("nearfar-kept", move |_| untrack(look));
 }
 
-/// What is not kept of this page's runs, why, and what can be done. It stays until that is done.
+/// Notice of the runs that are not kept: why, and what can be done. It stays until that is done.
 #[component]
 pub(crate) fn Unkept(state: State, session: Session) -> impl IntoView {
     let runs = state.runs;
@@ -500,7 +501,7 @@ fn checkpoint_file(parts: &Array) -> Option<File> {
     File::new_with_u8_array_sequence(&bytes, "run.bin").ok()
 }
 
-/// When something was, in the words of the place.
+/// Date and time of a run, as they are written in the browser's language.
 fn date(id: f64) -> String {
     let date = Date::new(&JsValue::from_f64(id));
     let options = js_sys::Object::new();

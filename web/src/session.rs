@@ -1,4 +1,4 @@
-//! [`Session`]: the page's end of the line to the worker, and what its buttons and keys do.
+//! [`Session`]: the page's connection to the worker, and the actions of its buttons and keys.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -21,23 +21,23 @@ use crate::wire;
 #[derive(Clone, Copy)]
 pub(crate) struct Session {
     worker: StoredValue<Option<Worker>, LocalStorage>,
-    /// A forced engine.
+    /// Engine that the link forces, if any.
     pub(crate) engine: StoredValue<Option<EngineKind>>,
-    /// Bytes from which on the features of an NPY file stay in it.
+    /// Size in bytes from which on the features of an NPY file stay in it.
     pub(crate) stream_from: StoredValue<u64>,
-    /// Data that was asked for and not answered yet, in order.
+    /// Requests for data that are not answered yet, in order.
     pub(crate) asked: StoredValue<VecDeque<Asked>, LocalStorage>,
-    /// Where the data on the page comes from.
+    /// Source of the data on the page.
     pub(crate) held: StoredValue<Option<Source>, LocalStorage>,
-    /// Data that waits for an answer: opening it ends the run.
+    /// Data that waits for the person's answer, as opening it ends the run.
     pub(crate) offered: StoredValue<Option<Source>, LocalStorage>,
-    /// Files that were refused until their label column is chosen.
+    /// Files that were refused, until another label column or another way of reading is chosen.
     pub(crate) candidate: StoredValue<Option<(Vec<File>, Reading)>, LocalStorage>,
     /// A file that a link asks for by name, and its settings, until the person loads it.
     pub(crate) awaited: StoredValue<Option<(String, Vec<String>)>>,
-    /// A run starts when the data is back in a new worker.
+    /// A run starts once the data is back in a new worker.
     run_next: StoredValue<bool>,
-    /// The saved run goes on when its data is there.
+    /// The saved run goes on once its data is there.
     pub(crate) go_on_next: StoredValue<bool>,
     pub(crate) state: State,
 }
@@ -60,7 +60,7 @@ impl Session {
         }
     }
 
-    /// Starts the worker where there is none, and opens its engine.
+    /// Starts the worker if there is none, and opens its engine.
     pub(crate) fn wake(&self) {
         if self.worker.with_value(Option::is_some) {
             return;
@@ -112,7 +112,7 @@ impl Session {
         self.state.stage.set(Phase::Dead);
     }
 
-    /// Starts a run with the settings on the page, or goes on with the one that waits.
+    /// Starts a run with the settings on the page, or resumes the one that is paused.
     pub(crate) fn run(&self) {
         match untrack(|| self.state.phase.get()) {
             Phase::Paused => self.send(&Command::Resume { steps: None }, &[]),
@@ -125,14 +125,14 @@ impl Session {
         }
     }
 
-    /// Lets the run wait.
+    /// Pauses the run.
     pub(crate) fn pause(&self) {
         if untrack(|| self.state.can_pause()) {
             self.send(&Command::Pause, &[]);
         }
     }
 
-    /// Starts, goes on or pauses: what Space does.
+    /// Starts, resumes or pauses a run, as Space does.
     pub(crate) fn run_or_pause(&self) {
         match untrack(|| self.state.phase.get()) {
             Phase::Running => self.pause(),
@@ -163,7 +163,7 @@ impl Session {
         }
     }
 
-    /// Asks what a run with the settings on the page would take, whenever one could start and they changed.
+    /// Asks for the forecast of a run with the settings on the page, if one could start.
     pub(crate) fn ask_forecast(&self) {
         if let Some(running) = &*self.state.device.read()
             && self.state.can_start()
@@ -174,7 +174,7 @@ impl Session {
         }
     }
 
-    /// Scores a sample of the test rows in place of all that were meant.
+    /// Scores a sample of the test rows in place of all that were planned.
     pub(crate) fn score_fewer(&self) {
         if untrack(|| self.state.can_score_fewer()) {
             self.state
@@ -184,7 +184,7 @@ impl Session {
         }
     }
 
-    /// Scores every row of a side, or stops that.
+    /// Starts or stops scoring every row of a side.
     pub(crate) fn evaluate_all(&self) {
         if untrack(|| self.state.phase.get()) == Phase::Evaluating {
             self.send(&Command::StopEvaluating, &[]);
@@ -202,7 +202,7 @@ impl Session {
         self.send(&Command::StopReading, &[]);
     }
 
-    /// Finds the threshold of the run that is over, or stops that.
+    /// Starts or stops the search for the threshold of the run that is over.
     pub(crate) fn find_threshold(&self, rate: Option<f64>) {
         let shown = self.state.threshold;
         if *shown.read_untracked() == Shown::Looking {
@@ -230,7 +230,7 @@ impl Session {
         self.look_around();
     }
 
-    /// Asks for the neighbours of the row that is chosen, where one is.
+    /// Asks for the neighbours of the chosen row, if there is one.
     fn look_around(&self) {
         if let Some(row) = self.state.chosen.get_untracked() {
             self.send(&Command::Neighbours { row }, &[]);
@@ -248,7 +248,7 @@ impl Session {
         }
     }
 
-    /// Starts a run where one can start.
+    /// Starts a run if one can start.
     fn start(&self, config: TrainConfig, steps: Option<u64>) {
         if untrack(|| self.state.is_imagined()) {
             return self.state.say(ONLY_IMAGINED.to_owned());
@@ -260,7 +260,7 @@ impl Session {
             self.state.aside.set(None);
             self.state.view.set(View::Run);
             self.state.stage.set(Phase::Starting);
-            // On a phone the button is always there, and what the run shows may be far above.
+            // On a phone the button is always in sight, and what the run shows may be far above it.
             if is_phone() {
                 window().scroll_to_with_x_and_y(0.0, 0.0);
             }
@@ -318,7 +318,7 @@ impl Session {
             Event::Kept { origin, saved } => self.keep_run(origin, saved, parts),
             Event::SavedRun(offer) => self.open_saved(*offer, parts),
             Event::NotOpened(message) => self.state.say(self.refused(message)),
-            // Asked for elsewhere than in its dialog.
+            // A piece that was asked for outside the dialog.
             Event::NotTaken(message) if !self.state.take_home.is_open() => self.state.say(message),
             event @ (Event::Pieces(_) | Event::Taken(_) | Event::NotTaken(_)) => {
                 self.state.take_home.apply(event, parts);
@@ -343,20 +343,20 @@ fn say_up() {
     }
 }
 
-/// Why nothing runs on data that is imagined.
+/// Message if a run on imagined data is asked for.
 pub(crate) const ONLY_IMAGINED: &str =
     "There are no rows yet, only their number: choose a sample, or drop a table, to run.";
 
-/// After so long the page stands still, and the engine is timed once more.
+/// Time after which the page stands still, and the engine is timed once more.
 const QUIET: Duration = Duration::from_secs(4);
 
-/// Test rows that are scored where a person does not want to wait for all.
+/// Number of test rows that are scored if a person does not want to wait for all.
 pub(crate) const FEWER: usize = 1000;
 
-/// What is said where [`spawn`] gives nothing.
+/// Message if [`spawn`] returns `None`.
 pub(crate) const NO_WORKER: &str = "Nearfar could not start its worker: the browser is too old for it (module workers), or the page was opened as a file; open it over http.";
 
-/// The arrays that come beside a map.
+/// Reads the arrays that come beside a map.
 fn places(parts: &Array) -> Places {
     Places {
         points: points(parts, 1),
@@ -366,25 +366,25 @@ fn places(parts: &Array) -> Places {
     }
 }
 
-/// The pairs of numbers in a part.
+/// Reads a part of a message as pairs of numbers.
 fn points(parts: &Array, part: u32) -> Vec<[f32; 2]> {
     let values = Float32Array::new(&parts.get(part)).to_vec();
     let points = values.chunks_exact(2).map(|point| [point[0], point[1]]);
     points.collect()
 }
 
-/// What a worker runs.
+/// Wasm that a worker runs.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Wasm {
     /// The page's own wasm: the hashed names of its two files stand in the links that preload them.
     Own,
-    /// What measures. Its files have names without a hash, so they are asked for with that of the page's own.
+    /// The bench. Its files have names without a hash, so they are requested with the hash of the page's own.
     Bench,
 }
 
 /// Starts a worker.
 ///
-/// `receive` gets the parts of each message, `die` why the worker is of no more use.
+/// `receive` gets the parts of each message, `die` the reason why the worker is of no more use.
 pub(crate) fn spawn(
     runs: Wasm,
     receive: impl Fn(&Array) + 'static,
@@ -434,7 +434,7 @@ pub(crate) fn spawn(
     Some(worker)
 }
 
-/// Whether the page has the width of a phone, as the style sheet has it.
+/// Tells if the page has the width of a phone, as in the style sheet.
 fn is_phone() -> bool {
     let narrow = window().match_media("(max-width: 700px)").ok().flatten();
     narrow.is_some_and(|narrow| narrow.matches())

@@ -8,7 +8,7 @@ use web_sys::File;
 
 use crate::kept::call;
 
-/// What is kept under a number.
+/// Text and file that are kept under a number.
 #[derive(Clone, Debug)]
 pub(crate) struct Kept {
     pub(crate) text: String,
@@ -16,17 +16,17 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    /// What it takes.
+    /// Bytes of text and file.
     pub(crate) fn bytes(&self) -> f64 {
         let file = self.file.as_ref().map_or(0.0, |file| file.size());
         self.text.len() as f64 + file
     }
 }
 
-/// Everything that is kept.
+/// Reads everything that is kept.
 ///
 /// # Errors
-/// Where the browser gives the page no storage.
+/// An exception if the browser gives the page no storage.
 pub(crate) async fn all() -> Result<Vec<Kept>, JsValue> {
     let found: Array = ask("all", &[]).await?.unchecked_into();
     let kept = found.iter().filter_map(|object| {
@@ -39,10 +39,10 @@ pub(crate) async fn all() -> Result<Vec<Kept>, JsValue> {
     Ok(kept.collect())
 }
 
-/// Keeps something under a number, in place of what was there: that stays where there is no room.
+/// Keeps something under a number, in place of what was there, which stays if there is no room.
 ///
 /// # Errors
-/// As [`all`], and where there is no room.
+/// As [`all`], and if there is no room.
 pub(crate) async fn put(number: f64, kept: &Kept) -> Result<JsValue, JsValue> {
     let object = Object::new();
     Reflect::set(&object, &"text".into(), &kept.text.as_str().into())?;
@@ -52,7 +52,7 @@ pub(crate) async fn put(number: f64, kept: &Kept) -> Result<JsValue, JsValue> {
     ask("put", &[&number.into(), &object]).await
 }
 
-/// Forgets what is kept under a number.
+/// Deletes what is kept under a number.
 ///
 /// # Errors
 /// As [`all`].

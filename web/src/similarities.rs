@@ -1,4 +1,4 @@
-//! How similar the pairs of a step were, positives and negatives, and the miner's band between them.
+//! Similarities of the pairs of a step, positives and negatives, and the band of semi-hard negatives.
 
 use leptos::prelude::*;
 use nearfar::{Distance, Miner, PairHistogram, TrainConfig};
@@ -8,7 +8,7 @@ use crate::plots::{Key, grouped};
 use crate::state::{Curves, State};
 use crate::terms::{self, Term};
 
-/// The margin that the band is as wide as: the miner's, or the loss's where the miner has none. Nothing where neither has one.
+/// Margin of the band: the miner's, or the loss's if the miner has none; `None` if neither has one.
 fn margin(config: &TrainConfig) -> Option<f64> {
     match (&config.miner, &config.loss) {
         (Miner::TripletMargin(miner), loss) if !loss.learns_proxies() => Some(miner.margin),
@@ -16,7 +16,7 @@ fn margin(config: &TrainConfig) -> Option<f64> {
     }
 }
 
-/// Where negatives are semi-hard for a positive at the median: nearer than it by less than the margin.
+/// Similarities of semi-hard negatives for a positive at the median: farther than it, but by less than the margin.
 fn band(curves: &Curves) -> Option<(f64, f64)> {
     let (median, margin) = (
         curves.pairs.as_ref()?.median_positive()?,
@@ -31,7 +31,7 @@ fn band(curves: &Curves) -> Option<(f64, f64)> {
     }
 }
 
-/// The share of the counts between two similarities, those of a bin spread evenly over it.
+/// The share of the counts between two similarities, if those of a bin are spread evenly over it.
 fn share_between(counts: &[u64], (low, high): (f64, f64)) -> f64 {
     let all = counts.iter().sum::<u64>().max(1) as f64;
     let within = counts.iter().enumerate().map(|(bin, count)| {
@@ -69,7 +69,7 @@ fn percent(share: f64) -> String {
     }
 }
 
-/// Shares of the pairs by similarity, over each other, and the band.
+/// Histograms of the positive and the negative pairs by similarity, over each other, and the band.
 #[component]
 pub(crate) fn SimilarityPlot(state: State) -> impl IntoView {
     let curves = state.curves;

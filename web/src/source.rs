@@ -1,4 +1,4 @@
-//! [`Source`]: where data comes from, and what becomes of it when the worker has read or refused it.
+//! [`Source`]: where data comes from, and what the page does once the worker has read or refused it.
 //!
 //! The page keeps the handles of files, not their content: they are read again for another label column or a new worker.
 
@@ -17,44 +17,44 @@ use crate::protocol::{Command, DataSummary};
 use crate::session::Session;
 use crate::state::LabelChoice;
 
-/// What files that are read whole may have together: a WebAssembly memory ends at 4 GiB, and while a file is read its
-/// content and its rows lie there.
+/// Most bytes of files that are read whole, together: a WebAssembly memory ends at 4 GiB, and while a file is read, its content and
+/// its rows lie there.
 const MOST_BYTES: u64 = 1 << 30;
 
-/// The endings of a run that was taken home: all of its files, or its checkpoint alone.
+/// File endings of an exported run: all of its files, or its checkpoint alone.
 pub(crate) const SAVED: [&str; 2] = [".zip", ".bin"];
 
-/// Problems that are named, where there are more; and characters of what a link says that are repeated.
+/// Most problems that are named, and most characters of a link's text that are repeated.
 const NAMED: usize = 3;
 const LONGEST: usize = 60;
 
-/// Where data comes from.
+/// A source of data.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Source {
     /// A sample, by its name.
     Sample(String),
     /// Files, and how they are read.
     Files(Vec<File>, Reading),
-    /// A run that was taken home: it goes on when its data is there.
+    /// An exported run, which is resumed once its data is there.
     Saved(File),
 }
 
-/// What was chosen about reading files.
+/// Choices by which files are read.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Reading {
-    /// The label column; guessed without it.
+    /// Label column; guessed if `None`.
     pub(crate) label: Option<String>,
-    /// What becomes of cells without a number.
+    /// Treatment of cells without a number.
     pub(crate) missing: Missing,
-    /// Which columns are features, and which settings name.
+    /// Columns that are features, and those that settings name.
     pub(crate) columns: Columns,
 }
 
-/// Data on its way.
+/// A request for data that is not answered yet.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
     source: Source,
-    /// What a link sets with it.
+    /// Settings of the link that asks for it, if a link does.
     sets: Option<Vec<String>>,
 }
 
@@ -107,14 +107,14 @@ impl Session {
         self.state.say(self.refused(message));
     }
 
-    /// What is set with one of these files once it is read, where that is waited for.
+    /// Settings that hold once one of these files is read, if the page waits for it.
     fn awaited_of(&self, names: &[String]) -> Option<Vec<String>> {
         let awaited = self.awaited.get_value();
         let (_, sets) = awaited.filter(|(name, _)| names.contains(name))?;
         Some(sets)
     }
 
-    /// How a link says that files are read, one of which it waits for.
+    /// The choices by which these files are read, if a link waits for one of them.
     fn reading_of_link(&self, names: &[String]) -> Option<Reading> {
         let (config, _) = TrainConfig::default().with_sets(&self.awaited_of(names)?);
         Some(Reading {
@@ -123,22 +123,22 @@ impl Session {
         })
     }
 
-    /// Asks for the files that are waiting for it, or those there are, with another label column.
+    /// Reads the files that were refused, or else those on the page, with another label column.
     pub(crate) fn choose_label(&self, column: String) {
         self.read_otherwise(|reading| reading.label = Some(column));
     }
 
-    /// Asks for them with other marks in their numbers.
+    /// Reads these files with other marks in their numbers.
     pub(crate) fn choose_marks(&self, marks: Marks) {
         self.read_otherwise(|reading| reading.columns.marks = marks);
     }
 
-    /// Asks for them with another way to deal with cells without a number.
+    /// Reads these files with another treatment of cells without a number.
     pub(crate) fn choose_missing(&self, missing: Missing) {
         self.read_otherwise(|reading| reading.missing = missing);
     }
 
-    /// Takes a column of the files that are the data for something else.
+    /// Gives a column of the page's files another role.
     pub(crate) fn choose_role(&self, line: &TableColumn, role: Role) {
         let (Some((files, held)), Some(data)) =
             (self.held_files(), self.state.data.get_untracked())
@@ -165,7 +165,7 @@ impl Session {
         match role {
             Role::Feature if is_feature || held.columns.ignore.contains(name) => {}
             Role::Feature => {
-                // Beside those there are.
+                // The features that there are stay.
                 let lines = data.columns.iter();
                 let others = lines.filter(|line| line.with(&config).role == Role::Feature);
                 *features = others.map(|line| line.column.name.clone()).collect();
@@ -199,7 +199,7 @@ impl Session {
         }
     }
 
-    /// The files that are the data, and how they were read.
+    /// The files on the page, and the choices by which they were read.
     pub(crate) fn held_files(&self) -> Option<(Vec<File>, Reading)> {
         self.held.with_value(|held| match held {
             Some(Source::Files(files, reading)) => Some((files.clone(), reading.clone())),
@@ -207,7 +207,7 @@ impl Session {
         })
     }
 
-    /// Asks for data; where that would end a run, only when the person says so.
+    /// Asks for data; if that would end a run, the person is asked first.
     fn offer(&self, source: Source) {
         if untrack(|| self.state.is_busy()) {
             self.state.question.set(Some(source.name()));
@@ -217,7 +217,7 @@ impl Session {
         }
     }
 
-    /// Opens the data that waits for an answer, or forgets it.
+    /// Opens the data that waits for the person's answer, or forgets it.
     pub(crate) fn answer(&self, open: bool) {
         self.state.question.set(None);
         let offered = self.offered.try_update_value(Option::take).flatten();
@@ -226,7 +226,7 @@ impl Session {
         }
     }
 
-    /// A message of data that was not opened, and what holds all the same.
+    /// The message on data that was not opened, and that the data on the page stays in use.
     pub(crate) fn refused(&self, message: String) -> String {
         match &*self.state.data.read_untracked() {
             Some(data) => format!(
@@ -244,7 +244,7 @@ impl Session {
         }
     }
 
-    /// Does what a link says.
+    /// Opens the data and the settings of a link.
     pub(crate) fn follow(&self, link: Link) {
         self.state.error.set(None);
         if !untrack(|| self.state.is_dead()) {
@@ -253,7 +253,7 @@ impl Session {
         self.say_problems("The link", link.problems);
         let here = self.state.data.get_untracked();
         match (link.data, here) {
-            // What is there already needs no reading.
+            // Data that is on the page needs no reading.
             (None, Some(data)) => self.settle(&data, &link.sets),
             (Some(name), Some(data)) if data.name == name => self.settle(&data, &link.sets),
             (Some(name), _) if name.starts_with("sample:") => {
@@ -310,7 +310,7 @@ impl Session {
                 };
                 self.send(&command, files);
             }
-            // It is no data, and asks for its own.
+            // An exported run is no data; once it is opened, it asks for its data itself.
             Source::Saved(file) => return self.send(&Command::OpenSaved, slice::from_ref(file)),
         }
         self.asked
@@ -318,7 +318,7 @@ impl Session {
         self.state.reading.update(|commands| *commands += 1);
     }
 
-    /// The data asked for first is there.
+    /// Takes the data of the request that is answered next.
     pub(crate) fn take_data(&self, data: DataSummary) {
         let asked = self.answered();
         self.state.notice.set(None);
@@ -342,10 +342,10 @@ impl Session {
         self.state.take(data);
     }
 
-    /// The data asked for first is refused.
+    /// Takes the refusal of the request that is answered next.
     pub(crate) fn take_refusal(&self, message: String, columns: Vec<String>, cure: Cure) {
         let asked = self.answered();
-        // Stopped, for what was asked since.
+        // Reading was stopped, by the person or by a later request.
         if message.is_empty() {
             return;
         }
@@ -357,8 +357,7 @@ impl Session {
         if here {
             self.awaited.set_value(None);
         }
-        // Another label column, or a word on cells or marks, may be all that these files need. Those that are the
-        // data keep theirs.
+        // Another label column, or a choice on cells or marks, may be all that these files need. The files on the page keep theirs.
         if !here && (columns.len() > 1 || cure != Cure::Nothing) {
             self.state.label.set(LabelChoice {
                 columns,
@@ -382,14 +381,14 @@ impl Session {
         first
     }
 
-    /// Sets what a link says, over the defaults of the data.
+    /// Applies the settings of a link, over the defaults of the data.
     fn settle(&self, data: &DataSummary, sets: &[String]) {
         let (config, problems) = settings(data, sets);
         self.state.config.set(config);
         self.say_problems("The link", problems);
     }
 
-    /// Keeps what was set on the page by hand, over the defaults of the new data; what cannot hold there is said.
+    /// Keeps the settings that were changed on the page, over the defaults of the new data, and says which cannot hold there.
     fn carry(&self, data: &DataSummary) {
         let before = self.state.config.get_untracked();
         let old = self.state.data.get_untracked();
@@ -422,7 +421,7 @@ impl Session {
 }
 
 impl Source {
-    /// What it is called.
+    /// Name of the source, as a person reads it.
     fn name(&self) -> String {
         match self {
             Self::Sample(name) => sample_text(name).to_owned(),
@@ -432,13 +431,13 @@ impl Source {
     }
 }
 
-/// That a setting names a column that is not there.
+/// Message that a setting names a column that is not there.
 fn no_column(key: &str, name: &str) -> String {
     let name = start_of(name);
     format!("{key}: there is no text column \"{name}\"")
 }
 
-/// What a link says, cut where it is long.
+/// Text of a link, cut if it is long.
 fn start_of(text: &str) -> String {
     let mut start: String = text.chars().take(LONGEST).collect();
     if start.len() < text.len() {
@@ -447,7 +446,7 @@ fn start_of(text: &str) -> String {
     start
 }
 
-/// What is wrong: the first three of it, and how much more.
+/// The first three problems, and the number of the others.
 fn first_of(mut problems: Vec<String>) -> String {
     let more = problems.len().saturating_sub(NAMED);
     if more > 0 {
@@ -470,7 +469,7 @@ pub(crate) fn shown_name(name: &str) -> String {
     }
 }
 
-/// What the page calls a sample.
+/// Name of a sample on the page.
 pub(crate) fn sample_text(name: &str) -> &'static str {
     match name {
         "mirrored" => "Mirrored measurements",
@@ -482,7 +481,7 @@ pub(crate) fn sample_text(name: &str) -> &'static str {
     }
 }
 
-/// The defaults of the data with all settings that hold for it, and why the others do not.
+/// The defaults of the data with all given settings that can hold for it, and why the others cannot.
 fn settings(data: &DataSummary, sets: &[String]) -> (TrainConfig, Vec<String>) {
     let (mut config, problems) = data.default_config.with_sets(sets);
     let mut problems: Vec<String> = problems.iter().map(ToString::to_string).collect();

@@ -26,7 +26,7 @@ use crate::source::shown_name;
 use crate::take_home::TakeHome;
 use crate::threshold;
 
-/// Where a run is.
+/// Phase of the run, or of the page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// The core is not up, or data is being read.
@@ -40,9 +40,9 @@ pub(crate) enum Phase {
     Running,
     /// Several settings are compared; there is no run.
     Comparing,
-    /// Every row of a side is scored; the run, where it is not over, goes on or waits after that.
+    /// Every row of a side is scored; a run that is not over goes on or waits after that.
     Evaluating,
-    /// A run waits.
+    /// A run is paused.
     Paused,
     /// A run is over.
     Finished,
@@ -50,7 +50,7 @@ pub(crate) enum Phase {
     Dead,
 }
 
-/// What is looked at.
+/// View that is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum View {
     /// The run on the page: map and plots.
@@ -62,11 +62,11 @@ pub(crate) enum View {
     Runs,
 }
 
-/// What the banner says went wrong.
+/// Error in the banner.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Problem {
     pub(crate) text: String,
-    /// A setting was refused a moment ago, perhaps by the click that starts a run without it: this is still to be read then.
+    /// A setting was refused a moment ago, perhaps by the click that starts a run without it: the message outlives that start.
     pub(crate) new_setting: bool,
 }
 
@@ -74,49 +74,49 @@ pub(crate) struct Problem {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct LabelChoice {
     pub(crate) columns: Vec<String>,
-    /// The one it comes from.
+    /// The column that it comes from.
     pub(crate) current: Option<String>,
-    /// The files they belong to, where those are not the data yet.
+    /// The files with these columns, if those are not the data yet.
     pub(crate) of: Option<String>,
-    /// What becomes of cells without a number, where some have none.
+    /// Treatment of cells without a number, if there are such.
     pub(crate) missing: Option<Missing>,
-    /// What can be chosen so that those files are read.
+    /// Choice that would make those files readable.
     pub(crate) cure: Cure,
 }
 
-/// Of what is known of the pace, what counts beside the next steps: about twenty reports.
+/// Factor by which earlier steps and milliseconds of the pace shrink at each report: it spans about twenty reports.
 const PACE_KEPT: f64 = 0.95;
 
-/// What a run brought so far: what the plots draw.
+/// Results of a run so far, which the plots draw.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Curves {
     pub(crate) config: TrainConfig,
     pub(crate) data: DataReport,
     pub(crate) history: History,
-    /// How similar the pairs of the last step were.
+    /// Similarities of the pairs of the last step.
     pub(crate) pairs: Option<PairHistogram>,
     /// The hardest triplets of some steps.
     pub(crate) hardest: hardest::Kept,
-    /// How old the rows of the memory are.
+    /// Age of the rows of the memory.
     pub(crate) age: Option<MemoryAge>,
     pub(crate) evaluations: Vec<Evaluation>,
     pub(crate) baseline: Baseline,
     pub(crate) scores: Option<Scores>,
     pub(crate) memory: MemoryReport,
-    /// What was held for each purpose, from this step on.
+    /// Bytes held for each purpose, from the step of an entry until that of the next.
     pub(crate) purposes: Vec<(u64, BTreeMap<String, u64>)>,
     pub(crate) verdict: Option<String>,
-    /// What the verdict says, in numbers.
+    /// The verdict in numbers.
     pub(crate) compared: Vec<Compared>,
     pub(crate) warnings: Vec<Warning>,
     pub(crate) elapsed_ms: f64,
-    /// The last steps and their milliseconds; of those before them less and less.
+    /// Steps and their milliseconds, in which earlier reports count less and less.
     pub(crate) pace: (f64, f64),
 }
 
 impl Curves {
-    /// Steps a second, without what is scored between them, and the milliseconds that the steps left will take; none where none
-    /// is left.
+    /// Steps per second, without scoring between them, and the estimated milliseconds of the steps left (`None` if none is left);
+    /// `None` before the first step.
     pub(crate) fn pace(&self) -> Option<(f64, Option<f64>)> {
         let (steps, ms) = self.pace;
         let left = self.config.steps.saturating_sub(self.step());
@@ -129,8 +129,8 @@ impl Curves {
         self.history.last().map_or(0, |report| report.step)
     }
 
-    /// Precision@1 that was scored last: of the test side once there is one, else of the validation side, else of the
-    /// training side.
+    /// Precision@1 that was scored last: of the test side if that is scored, else of the validation side, else of the training
+    /// side.
     pub(crate) fn latest_precision(&self) -> Option<f64> {
         let test = self.scores.and_then(|scores| scores.test);
         let last = self.evaluations.last();
@@ -138,7 +138,7 @@ impl Curves {
         test.or(steering).map(|metrics| metrics.precision_at_1)
     }
 
-    /// The side that the baselines' scores are of.
+    /// Side of the baselines' scores; empty without any.
     pub(crate) fn baseline_side(&self) -> &'static str {
         match (
             self.scores.and_then(|scores| scores.test),
@@ -150,7 +150,7 @@ impl Curves {
         }
     }
 
-    /// Scores of the raw features of the same side; before anything was scored, of the side that will be.
+    /// Scores of the raw features: of the test side if that is scored, else of the validation side.
     pub(crate) fn latest_raw(&self) -> Option<Metrics> {
         let raw = &self.baseline.raw;
         match self.scores.and_then(|scores| scores.test) {
@@ -159,12 +159,12 @@ impl Curves {
         }
     }
 
-    /// Whether there are rows that steer; else training rows are scored meanwhile.
+    /// Tells if there are validation rows; if not, training rows are scored during the run.
     pub(crate) fn steers(&self) -> bool {
         self.data.train == 0 || self.data.validation > 0
     }
 
-    /// Scores of the linear map, of the same side; none where it could not be fitted.
+    /// Scores of the linear map, of the side of [`Curves::latest_raw`]; `None` if it could not be fitted.
     pub(crate) fn latest_linear(&self) -> Option<Metrics> {
         let linear = self.baseline.linear?;
         match self.scores.and_then(|scores| scores.test) {
@@ -173,7 +173,7 @@ impl Curves {
         }
     }
 
-    /// The side that they are of; nothing before anything was scored.
+    /// Side of [`Curves::latest_precision`]; empty before anything was scored.
     pub(crate) fn latest_side(&self) -> &'static str {
         match (
             self.scores.and_then(|scores| scores.test),
@@ -191,7 +191,7 @@ impl Curves {
         step.map_or(self.history.last(), |step| self.history.at(step))
     }
 
-    /// The last scores that steer, or those at the step under the pointer.
+    /// The last scores of the validation side (of the training side without one), or those at the step under the pointer.
     pub(crate) fn scores_at(&self, step: Option<f64>) -> Option<Metrics> {
         let until = step.map_or(self.evaluations.len(), |step| {
             self.evaluations
@@ -203,7 +203,7 @@ impl Curves {
     }
 }
 
-/// What a reset cleared: it can be brought back until the next run starts or other data comes.
+/// State that a reset cleared: it can be restored until the next run starts or other data comes.
 #[derive(Clone, Debug)]
 pub(crate) struct Aside {
     stage: Phase,
@@ -219,7 +219,7 @@ pub(crate) struct Aside {
 }
 
 impl LabelChoice {
-    /// That of data on the page.
+    /// Label choice of the data on the page.
     pub(crate) fn of(data: Option<&DataSummary>) -> Self {
         data.map_or_else(Self::default, |data| Self {
             columns: data.label_columns.clone(),
@@ -231,26 +231,26 @@ impl LabelChoice {
     }
 }
 
-/// Where rows lie.
+/// Rows on a map.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct MapData {
-    /// Whose rows; nothing where there is no run, and they are those of the data.
+    /// Side of the rows; `None` if there is no run, and they are those of the data.
     pub(crate) side: Option<Side>,
     pub(crate) places: Places,
     pub(crate) names: Vec<String>,
     pub(crate) pictures: Option<Pictures>,
-    /// The exact circle, not a projection.
+    /// The map is the exact circle that the embeddings lie on, not a projection.
     pub(crate) circle: bool,
-    /// How UMAP places them, where that is shown.
+    /// Layout by UMAP, if it is shown.
     pub(crate) by_umap: Option<ByUmap>,
 }
 
 /// A layout by UMAP.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ByUmap {
-    /// Where the rows lie by their principal components, by features and by embeddings.
+    /// Positions of the rows by their principal components: of the features and of the embeddings.
     pub(crate) principal: [Vec<[f32; 2]>; 2],
-    /// How many epochs are done; nothing before the first.
+    /// Progress in epochs; `None` before the first.
     pub(crate) epochs: Option<Part>,
 }
 
@@ -258,21 +258,21 @@ pub(crate) struct ByUmap {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Places {
     pub(crate) points: Vec<[f32; 2]>,
-    /// Where their features lie.
+    /// Positions by their features.
     pub(crate) before: Vec<[f32; 2]>,
-    /// Places among the names, or `u16::MAX`.
+    /// Index of each row's class among the names; `u16::MAX` if it is not named.
     pub(crate) classes: Vec<u16>,
-    /// Numbers in the data.
+    /// Numbers of the rows in the data, ascending.
     pub(crate) rows: Vec<u32>,
 }
 
 impl Places {
-    /// The place of a row, if it is on the map.
+    /// Index of a row on the map, if it is there.
     pub(crate) fn of(&self, row: u32) -> Option<usize> {
         self.rows.binary_search(&row).ok()
     }
 
-    /// The row of that number, or else the next one on the way there from `before`.
+    /// The row of that number; if it is not on the map, the next one beyond it on the way from `before`, or else `before`.
     pub(crate) fn row_at(&self, number: u32, before: Option<u32>) -> Option<u32> {
         let upwards = before.is_none_or(|before| before < number);
         let rows = self.rows.iter().copied();
@@ -292,11 +292,11 @@ pub(crate) struct State {
     pub(crate) data: RwSignal<Option<DataSummary>>,
     pub(crate) label: RwSignal<LabelChoice>,
     pub(crate) config: RwSignal<TrainConfig>,
-    /// Where the run is, whatever is read meanwhile.
+    /// Phase of the run, whatever is read meanwhile.
     pub(crate) stage: RwSignal<Phase>,
-    /// Data and engines that were asked for and are not there yet.
+    /// Number of requests for data and engines that are not answered yet.
     pub(crate) reading: RwSignal<u32>,
-    /// What the page goes by: loading until all of them are, evaluating while that lasts.
+    /// Phase of the page: loading until all requests are answered, else comparing or evaluating while that lasts, else `stage`.
     pub(crate) phase: Memo<Phase>,
     pub(crate) curves: RwSignal<Curves>,
     /// The settings of the run on the page: knobs that differ are the next run's.
@@ -305,46 +305,46 @@ pub(crate) struct State {
     pub(crate) map: RwSignal<Option<MapData>>,
     /// The map of the data as it is: shown while there is no run.
     raw_map: RwSignal<Option<MapData>>,
-    /// Whether maps that come to rest are placed by UMAP.
+    /// The map is placed by UMAP whenever a run is paused or over.
     pub(crate) wants_umap: RwSignal<bool>,
     /// The row of the map whose neighbours are shown.
     pub(crate) chosen: RwSignal<Option<u32>>,
-    /// Its neighbours, once they are there.
+    /// Neighbours of the chosen row, once they are there.
     pub(crate) neighbours: RwSignal<Option<Neighbourhood>>,
-    /// What the next run would take, or why it would be refused.
+    /// Forecast of the next run, or why it would be refused.
     pub(crate) forecast: RwSignal<Option<Result<RunForecast, String>>>,
-    /// What scoring every row of a side would take.
+    /// Forecast of scoring every row of a side.
     pub(crate) can_evaluate: RwSignal<Option<EvaluationForecast>>,
-    /// How many queries are done, while every row is scored.
+    /// Progress of scoring every row, while that lasts.
     pub(crate) evaluating: RwSignal<Option<Part>>,
-    /// What takes long now beside training steps, in words; empty where nothing does.
+    /// Long work beside training steps, in words; empty if there is none.
     pub(crate) working: RwSignal<String>,
-    /// How much of that is done.
+    /// Part of the long work that is done, from 0 to 1.
     pub(crate) part: RwSignal<Option<f64>>,
-    /// What came of it last.
+    /// Scores of every row that were found last.
     pub(crate) evaluation: RwSignal<Option<FullEvaluation>>,
-    /// What is known of the run's threshold.
+    /// State of the search for the run's threshold.
     pub(crate) threshold: RwSignal<threshold::Shown>,
     /// The hardest triplets that were asked for.
     pub(crate) hardest: RwSignal<Option<hardest::Shown>>,
     pub(crate) error: RwSignal<Option<Problem>>,
-    /// What is good to know, and no error.
+    /// Notice in the banner, which is no error.
     pub(crate) notice: RwSignal<Option<String>>,
     /// The name of data whose opening would end the run: the person is asked.
     pub(crate) question: RwSignal<Option<String>>,
-    /// The run that can be gone on with: the one that was asked for, or else the newest that was saved.
+    /// The run that can be resumed: the one that was asked for, or else the newest that was saved.
     pub(crate) offer: RwSignal<Option<Offer>>,
-    /// Runs that were saved and are not there, the newest first.
+    /// Saved runs that are not on the page, the newest first.
     pub(crate) stopped: RwSignal<Vec<Offer>>,
-    /// Why the run that is there is not being saved.
+    /// Why the current run is not being saved.
     pub(crate) unsaved: RwSignal<Option<String>>,
-    /// What the last reset cleared.
+    /// State that the last reset cleared.
     pub(crate) aside: RwSignal<Option<Aside>>,
     /// The rows to check that were found last.
     pub(crate) to_check: RwSignal<Option<RowsToCheck>>,
-    /// The dialog of what a run leaves.
+    /// The dialog of the pieces that can be exported.
     pub(crate) take_home: TakeHome,
-    /// What is looked at.
+    /// View that is shown.
     pub(crate) view: RwSignal<View>,
     /// The board of a comparison.
     pub(crate) compare: Compare,
@@ -352,13 +352,13 @@ pub(crate) struct State {
     pub(crate) runs: Runs,
     /// Files are held over the page.
     pub(crate) dropping: RwSignal<bool>,
-    /// What the link shows of the page.
+    /// Parts of the page that the link shows.
     pub(crate) lesson: StoredValue<Lesson>,
-    /// Why no engine could be opened, where none could: nothing can run.
+    /// Why no engine could be opened, if none could: nothing can run then.
     pub(crate) no_engine: RwSignal<Option<String>>,
-    /// Whether the GPU that the link asks for could not be opened when it was last needed.
+    /// The GPU that the link asks for could not be opened when it was last needed.
     pub(crate) no_gpu: RwSignal<bool>,
-    /// How the plots over the steps are looked at.
+    /// View of the plots over the steps.
     pub(crate) lens: Lens,
     /// Changes when colours do: plots are drawn again.
     pub(crate) theme: RwSignal<u32>,
@@ -424,12 +424,12 @@ impl State {
         }
     }
 
-    /// Whether a run or a comparison is under way: what would end it asks first.
+    /// Tells if a run or a comparison is under way: what would end it asks first.
     pub(crate) fn is_busy(&self) -> bool {
         self.has_run() || self.compare.now.read().is_some()
     }
 
-    /// Whether a run is under way, waiting or not.
+    /// Tells if a run is under way, waiting or not.
     pub(crate) fn has_run(&self) -> bool {
         matches!(
             self.stage.get(),
@@ -437,39 +437,39 @@ impl State {
         )
     }
 
-    /// Whether there is no worker.
+    /// Tells if there is no worker.
     pub(crate) fn is_dead(&self) -> bool {
         self.stage.get() == Phase::Dead
     }
 
-    /// Whether memory and time can only be planned.
+    /// Tells if the data is imagined: memory and time can only be planned.
     pub(crate) fn is_imagined(&self) -> bool {
         self.data.read().as_ref().is_some_and(|data| data.imagined)
     }
 
-    /// Whether a run can start.
+    /// Tells if a run can start.
     pub(crate) fn can_start(&self) -> bool {
         self.data.read().is_some()
             && self.no_engine.read().is_none()
             && matches!(self.phase.get(), Phase::Ready | Phase::Finished)
     }
 
-    /// Whether one step can be taken.
+    /// Tells if a single step can be taken.
     pub(crate) fn can_step(&self) -> bool {
         self.can_start() || self.phase.get() == Phase::Paused
     }
 
-    /// Whether a run can start or go on, if need be in a new worker.
+    /// Tells if a run can start or go on, if need be in a new worker.
     pub(crate) fn can_run(&self) -> bool {
         self.can_step() || (self.is_dead() && self.data.read().is_some())
     }
 
-    /// Whether a run can wait.
+    /// Tells if the run can be paused.
     pub(crate) fn can_pause(&self) -> bool {
         self.phase.get() == Phase::Running && !self.is_scoring()
     }
 
-    /// Whether all steps are done, and the test side is being scored.
+    /// Tells if all steps are done, and the test side is being scored.
     pub(crate) fn is_scoring(&self) -> bool {
         let curves = self.curves.read();
         self.phase.get() == Phase::Running
@@ -477,25 +477,25 @@ impl State {
             && curves.step() == curves.config.steps
     }
 
-    /// Whether reading goes on for long enough that a person may want to stop it.
+    /// Tells if reading goes on for long enough that a person may want to stop it.
     pub(crate) fn is_reading(&self) -> bool {
         self.phase.get() == Phase::Loading && !self.working.read().is_empty()
     }
 
-    /// Whether fewer test rows can be scored than are.
+    /// Tells if fewer test rows can be scored than are being scored.
     pub(crate) fn can_score_fewer(&self) -> bool {
         let most = self.curves.read().config.test_queries;
         let tested = self.curves.read().data.test;
         self.is_scoring() && tested > FEWER && (most == 0 || most > FEWER)
     }
 
-    /// Whether every row of a side can be scored.
+    /// Tells if every row of a side can be scored.
     pub(crate) fn can_evaluate_all(&self) -> bool {
         let phases = [Phase::Running, Phase::Paused, Phase::Finished];
         self.can_evaluate.read().is_some() && phases.contains(&self.phase.get())
     }
 
-    /// Whether there is something to reset.
+    /// Tells if there is something to reset.
     pub(crate) fn can_reset(&self) -> bool {
         match self.phase.get() {
             Phase::Loading | Phase::Dead | Phase::Comparing => false,
@@ -508,13 +508,13 @@ impl State {
         }
     }
 
-    /// Whether there was a run that can be repeated without its memory.
+    /// Tells if there was a run that can be repeated without its memory.
     pub(crate) fn can_drop_memory(&self) -> bool {
         let curves = self.curves.read();
         self.can_start() && !curves.history.is_empty() && curves.config.memory() > 0
     }
 
-    /// Says what went wrong, after what is still said.
+    /// Adds an error to those that are still shown.
     pub(crate) fn say(&self, text: String) {
         self.error.update(|error| {
             let before = error.take().filter(|before| !before.new_setting);
@@ -530,7 +530,7 @@ impl State {
         });
     }
 
-    /// Says what is good to know, after what is still said.
+    /// Adds a notice to the one that is still shown.
     pub(crate) fn tell(&self, text: String) {
         self.notice.update(|notice| {
             let before = notice.take().map(|before| format!("{before} "));
@@ -546,7 +546,7 @@ impl State {
         }));
     }
 
-    /// Takes back what was said, as a run starts.
+    /// Clears the errors as a run starts, except that of a setting that was just refused.
     pub(crate) fn forgive(&self) {
         self.error.update(|error| {
             *error = error.take().filter(|problem| problem.new_setting);
@@ -581,7 +581,7 @@ impl State {
             }
             Some(before)
         };
-        // Lines of other data say nothing beside these.
+        // Faint lines of other data say nothing beside those of this data.
         let previous = previous.filter(|before| before.data.name == data.name);
         self.raw_map.set(None);
         self.compare.recall(&data);
@@ -592,7 +592,7 @@ impl State {
         self.stage.set(Phase::Ready);
     }
 
-    /// Takes in a map. A chosen row that is not on it is chosen no more.
+    /// Takes in a map. A chosen row that is not on it is no longer chosen.
     pub(crate) fn take_map(
         &self,
         side: Option<Side>,
@@ -622,7 +622,7 @@ impl State {
         }
     }
 
-    /// The map is to be placed by UMAP, or by principal components again.
+    /// Places the map by UMAP, or by principal components again.
     pub(crate) fn place_by_umap(&self, by_umap: bool) {
         self.map.update(|map| {
             let Some(map) = map else { return };
@@ -639,7 +639,7 @@ impl State {
         });
     }
 
-    /// Takes in where UMAP places the rows so far, by their features and by their embeddings.
+    /// Takes in the positions by UMAP so far, of the features and of the embeddings.
     pub(crate) fn take_placed(&self, points: [Vec<[f32; 2]>; 2], epochs: Part) {
         if !self.working.read_untracked().is_empty() {
             self.working.set(String::new());
@@ -656,11 +656,11 @@ impl State {
         });
     }
 
-    /// Takes in what the worker says.
+    /// Applies an event of the worker.
     pub(crate) fn apply(&self, event: Event) {
         let working = match &event {
             Event::Working { working, left_ms } => said(working, *left_ms),
-            // Whatever there is to say, that is over, or is said again.
+            // After any other event the long work is over, or is reported again.
             _ => String::new(),
         };
         if *self.working.read_untracked() != working {
@@ -722,7 +722,7 @@ impl State {
             | Event::Evaluated { .. }
             | Event::Finished { .. }
             | Event::Reset) => self.apply_of_run(event),
-            // An answer to a click before the last one is late.
+            // An answer to an earlier click comes late, and is dropped.
             Event::Neighbours(found) => {
                 if self.chosen.get_untracked() == Some(found.row) {
                     self.neighbours.set(Some(*found));
@@ -746,7 +746,7 @@ impl State {
         }
     }
 
-    /// Takes in how a run goes.
+    /// Applies an event of a run.
     fn apply_of_run(&self, event: Event) {
         match event {
             Event::Started {
@@ -782,7 +782,7 @@ impl State {
                 warnings,
                 memory,
             } => self.curves.update(|curves| {
-                // Those of a run that was opened are over.
+                // The steps of a run that was opened took no time here.
                 if took_ms > 0.0 {
                     let (steps, ms) = curves.pace;
                     curves.pace = (
@@ -840,7 +840,7 @@ impl State {
         }
     }
 
-    /// The run was set aside. Whoever presses it again before it is done clears nothing more.
+    /// Clears the page after the run was set aside. A second reset before this one is done sets nothing more aside.
     fn reset(&self) {
         if !self.curves.read_untracked().history.is_empty() || self.aside.read_untracked().is_none()
         {
@@ -850,12 +850,12 @@ impl State {
         self.stage.set(Phase::Ready);
     }
 
-    /// Takes in what can be gone on with.
+    /// Takes in the runs that can be resumed.
     fn take_offers(&self, mut offers: Vec<Offer>, own: bool) {
         let asked = self.offer.get_untracked().map(|offer| offer.run);
         let asked = offers.iter().position(|offer| Some(offer.run) == asked);
         if !untrack(|| self.runs.is_opening()) {
-            // One that is on the page stays there.
+            // The offered run stays offered, unless the current run takes its place.
             let at = asked.filter(|_| !own).unwrap_or(0);
             self.offer.set(offers.get(at).cloned());
         }
@@ -887,7 +887,7 @@ impl State {
         self.compare.now.set(Some(CompareState::default()));
     }
 
-    /// Keeps what a reset clears.
+    /// Sets aside the state that a reset clears.
     fn set_aside(&self) {
         let stage = match self.stage.get_untracked() {
             Phase::Running => Phase::Paused,
@@ -907,7 +907,7 @@ impl State {
         }));
     }
 
-    /// Brings back what the last reset cleared, where that is still there.
+    /// Restores what the last reset cleared; `false` if there is nothing to restore.
     pub(crate) fn restore(&self) -> bool {
         let Some(aside) = self.aside.try_update(Option::take).flatten() else {
             return false;
@@ -925,14 +925,14 @@ impl State {
         true
     }
 
-    /// Forgets what was drawn.
+    /// Clears the curves of this run and the one before, and all answers.
     fn clear(&self) {
         self.curves.set(Curves::default());
         self.previous.set(None);
         self.clear_answers();
     }
 
-    /// Forgets what was drawn and asked of a run that is gone.
+    /// Clears all that was asked of a run that is gone, and shows the map of the data.
     fn clear_answers(&self) {
         self.can_evaluate.set(None);
         self.evaluating.set(None);
@@ -994,7 +994,7 @@ impl State {
     }
 }
 
-/// What takes long, in words.
+/// Progress of long work in words.
 fn said(working: &Working, left_ms: f64) -> String {
     let Working {
         what,
@@ -1014,7 +1014,7 @@ fn said(working: &Working, left_ms: f64) -> String {
     format!("{what}: {done} of {total} {unit}{left}")
 }
 
-/// A text whose first letter is large, to begin a sentence.
+/// A text with a capital as its first letter, to begin a sentence.
 pub(crate) fn capitalized(text: &str) -> String {
     let mut text = text.to_owned();
     if let Some(first) = text.get_mut(..1) {

@@ -1,4 +1,4 @@
-//! *Take home*: the dialog that lists what a run leaves, piece by piece, and how the bytes get from the worker to the disk.
+//! *Take home*: the dialog that lists the pieces of a run that can be exported, and saves them to the disk.
 
 use js_sys::{Array, Uint8Array};
 use leptos::prelude::*;
@@ -15,15 +15,15 @@ use crate::theme;
 /// The signals of the dialog.
 #[derive(Clone, Copy)]
 pub(crate) struct TakeHome {
-    /// Whether it is open.
+    /// The dialog is open.
     open: RwSignal<bool>,
-    /// The rows of the pieces that are made of rows.
+    /// Rows for the pieces that are made of rows.
     side: RwSignal<RowsOf>,
-    /// How large each piece is, about; nothing where there is none.
+    /// Estimated bytes of each piece; `None` if there is no such piece.
     sizes: RwSignal<Vec<(Piece, Option<u64>)>>,
     /// The piece that is being made.
     making: RwSignal<Option<Piece>>,
-    /// What came of the last one.
+    /// Result of saving the last piece, in words.
     said: RwSignal<String>,
 }
 
@@ -42,7 +42,7 @@ impl TakeHome {
         self.open.get_untracked()
     }
 
-    /// Takes in what the worker says; `parts` are those of its message.
+    /// Applies an event about pieces; `parts` are those of the worker's message.
     pub(crate) fn apply(&self, event: Event, parts: &Array) {
         self.making.set(None);
         match event {
@@ -61,7 +61,7 @@ impl TakeHome {
 }
 
 impl State {
-    /// Whether there is a head to take home.
+    /// Tells if there is a head to take home.
     pub(crate) fn can_take_home(&self) -> bool {
         let phases = [Phase::Running, Phase::Paused, Phase::Finished];
         self.curves.read().step() > 0 && phases.contains(&self.phase.get())
@@ -193,7 +193,7 @@ fn save(name: &str, bytes: &Uint8Array) -> Result<(), JsValue> {
     save_blob(name, &Blob::new_with_u8_array_sequence(&Array::of1(bytes))?)
 }
 
-/// The charts that are in sight: how the page names their canvas, and their title.
+/// The charts that are in sight: the `data-testid` of their canvas, and their title.
 fn in_sight() -> Vec<(String, String)> {
     let Ok(canvases) = document().query_selector_all("figure canvas") else {
         return Vec::new();
@@ -212,7 +212,7 @@ fn in_sight() -> Vec<(String, String)> {
     named.collect()
 }
 
-/// Saves a chart as a picture on the page's ground, and says so.
+/// Saves a chart as a PNG file, on the background colour of a card, and says so.
 fn save_png(testid: &str, said: RwSignal<String>) -> Option<()> {
     let chart = document().query_selector(&format!("canvas[data-testid={testid}]"));
     let chart: HtmlCanvasElement = chart.ok()??.dyn_into().ok()?;
@@ -242,13 +242,13 @@ fn save_blob(name: &str, blob: &Blob) -> Result<(), JsValue> {
     link.set_href(&url);
     link.set_download(name);
     link.click();
-    // The browser reads it after this turn.
+    // The browser reads the blob after this turn of its event loop.
     let release = move || drop(Url::revoke_object_url(&url));
     set_timeout(release, std::time::Duration::from_secs(60));
     Ok(())
 }
 
-/// A run with the rows that a piece is made of.
+/// Collects what a piece of a run is made of: the head, a checkpoint, embedded rows, their neighbours.
 pub(crate) async fn taken(
     run: &mut Run,
     origin: &Origin,
@@ -263,7 +263,7 @@ pub(crate) async fn taken(
         taken.embed(run, side).await?;
     } else if piece == Piece::Zip {
         match taken.embed(run, RowsOf::Test).await {
-            // The rest of the run is whole.
+            // Without these rows the rest of the run is whole.
             Ok(()) | Err(Error::NoDirection { .. }) => {}
             Err(error) => return Err(error),
         }
@@ -274,7 +274,7 @@ pub(crate) async fn taken(
     Ok(taken)
 }
 
-/// Rows of a run whose neighbours speak against their label.
+/// Finds the rows of a run whose neighbours speak against their label.
 pub(crate) async fn to_check(run: &mut Run, origin: &Origin, side: RowsOf) -> Result<RowsToCheck> {
     let rows = taken(run, origin, Piece::RowsToCheck, side).await?.rows;
     let rows = rows.ok_or_else(|| Error::Data("there are no rows to look at".to_owned()))?;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use leptos::html::Button;
 use leptos::prelude::*;
 
-/// How wide a meaning is at most, in CSS pixels, and how much room it is given below its term.
+/// Largest width of a meaning, and the room that it needs below its term, in CSS pixels.
 const WIDTH: f64 = 300.0;
 const HEIGHT: f64 = 150.0;
 
@@ -198,7 +198,7 @@ pub(crate) const LDA: Meaning = term(
      finds more, one output is a constant, so that rows are compared by distance. A head is worth its effort where it beats this.",
 );
 
-/// The same where there is little room.
+/// [`LDA`] under a shorter name.
 pub(crate) const LINEAR_MAP: Meaning = term("linear map", LDA.text);
 
 pub(crate) const SECONDS: Meaning = term("seconds", "How long the run took: training and scoring.");
@@ -217,11 +217,12 @@ pub(crate) const BEHIND: Meaning = term(
      in 95 of 100 comparisons all these intervals are right at once.",
 );
 
-/// Which explanation is open: one at a time on the whole page.
+/// The explanation that is open: one at a time on the whole page.
 #[derive(Clone, Copy)]
 struct Open(RwSignal<Option<u32>>);
 
-/// Lets explanations open, and closes them by a press anywhere else. Returns what Escape does; it says whether one was open.
+/// Lets explanations open, and closes them by a press anywhere else. The returned function closes the open one, as Escape does, and
+/// tells if there was one.
 pub(crate) fn provide() -> impl Fn() -> bool + Copy {
     let open = RwSignal::new(None);
     provide_context(Open(open));
@@ -241,7 +242,7 @@ pub(crate) fn provide() -> impl Fn() -> bool + Copy {
 #[component]
 pub(crate) fn Term(
     term: Meaning,
-    /// The words that stand there, where they are not the term itself.
+    /// Words in place of the term itself.
     #[prop(optional)]
     name: &'static str,
 ) -> impl IntoView {
@@ -260,10 +261,10 @@ pub(crate) fn About(of: &'static str, text: &'static str) -> impl IntoView {
 pub(crate) fn Explained(
     #[prop(into)] name: Signal<String>,
     #[prop(into)] text: Signal<String>,
-    /// What they are called, where they are no words.
+    /// Accessible name, if `name` is no word.
     #[prop(optional)]
     label: String,
-    /// What tests find it by.
+    /// The `data-testid` of the button.
     #[prop(optional)]
     testid: &'static str,
 ) -> impl IntoView {
@@ -307,7 +308,7 @@ pub(crate) fn Explained(
 /// Left, top and bottom of a meaning on the screen.
 type Place = [String; 3];
 
-/// Where a meaning stands: below its term, above it where there is no room, and always on the screen.
+/// Position of a meaning: below its term, above it if there is no room, and always on the screen.
 fn beside(button: &web_sys::HtmlElement) -> Place {
     let size = |value: Result<wasm_bindgen::JsValue, _>| {
         value.ok().and_then(|value| value.as_f64()).unwrap_or(0.0)

@@ -1,5 +1,4 @@
-//! Light or dark: what the system says, until the button says otherwise. Colours live in `style.css`; plots read theirs
-//! from there.
+//! Light or dark theme: the system's, unless the button says otherwise. Colours live in `style.css`; plots read theirs from there.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -13,11 +12,11 @@ use crate::kept;
 const KEY: &str = "nearfar.theme";
 
 thread_local! {
-    /// Colours of the theme in use, by name. To ask for one makes the browser style what has changed: each is asked once.
+    /// Colours of the current theme, by name. To ask for one makes the browser style what has changed: each is asked for once.
     static COLORS: RefCell<HashMap<String, (u8, u8, u8)>> = RefCell::default();
 }
 
-/// Applies the stored choice and watches the system's.
+/// Applies the stored choice, and watches the system's.
 pub(crate) fn start(changed: RwSignal<u32>) {
     if let Some(theme) = kept::kept(KEY) {
         set(&theme);
@@ -32,10 +31,10 @@ pub(crate) fn start(changed: RwSignal<u32>) {
     }
 }
 
-/// What a person can choose, and what the button says then.
+/// Themes that a person can choose, and the text of the button for each.
 const CHOICES: [(&str, &str); 3] = [("", "Auto"), ("light", "Light"), ("dark", "Dark")];
 
-/// Goes on to the next of what the system says, light and dark.
+/// Button that goes on to the next theme: the system's, light, dark.
 #[component]
 pub(crate) fn Switch(changed: RwSignal<u32>) -> impl IntoView {
     let place = move || {
@@ -57,13 +56,13 @@ pub(crate) fn Switch(changed: RwSignal<u32>) -> impl IntoView {
     }
 }
 
-/// What was chosen; nothing where the system decides.
+/// The chosen theme; `None` if the system decides.
 fn chosen() -> Option<String> {
     let root = document().document_element();
     root.and_then(|root| root.get_attribute("data-theme"))
 }
 
-/// Forgets the colours of the theme before.
+/// Forgets the colours of the last theme.
 fn forget() {
     COLORS.with_borrow_mut(HashMap::clear);
 }
@@ -79,7 +78,7 @@ fn set(theme: &str) {
     }
 }
 
-/// Whether the theme in use is the dark one.
+/// Tells if the current theme is the dark one.
 pub(crate) fn is_dark() -> bool {
     match chosen().as_deref() {
         Some(theme) => theme == "dark",

@@ -1,4 +1,5 @@
-//! Which similarity means the same class: the button, the sentence, and both rates over the similarity.
+//! Threshold of similarity from which on two rows are taken for the same class: the button, the sentence, and both error rates over
+//! the similarity.
 
 use leptos::prelude::*;
 use nearfar::{PairRates, ThresholdReport};
@@ -10,7 +11,7 @@ use crate::session::Session;
 use crate::state::{Phase, State};
 use crate::terms::{self, About};
 
-/// Rates to choose from, and how they are called.
+/// False match rates to choose from, with their text.
 const RATES: [(&str, &str); 5] = [
     ("", "as few as the pairs can tell"),
     ("0.1", "1 in 10"),
@@ -19,22 +20,22 @@ const RATES: [(&str, &str); 5] = [
     ("0.0001", "1 in 10,000"),
 ];
 
-/// What is known of the threshold of the run.
+/// State of the search for the run's threshold.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) enum Shown {
-    /// Nobody asked.
+    /// No threshold was asked for.
     #[default]
     Nothing,
-    /// It is looked for.
+    /// The search is under way.
     Looking,
-    /// Why there is none.
+    /// There is no threshold, and why.
     Refused(String),
-    /// It was found.
+    /// The threshold was found.
     Found(Box<ThresholdReport>),
 }
 
 impl Shown {
-    /// What came of a search; nothing where it was stopped.
+    /// Result of a search; [`Shown::Nothing`] if it was stopped.
     pub(crate) fn of(found: Result<Option<Box<ThresholdReport>>, String>) -> Self {
         match found {
             Ok(Some(report)) => Self::Found(report),
@@ -51,12 +52,12 @@ impl Shown {
     }
 }
 
-/// The side that is reported on.
+/// Rates of the side that is reported on: the test side, or that of the fit without one.
 fn reported(report: &ThresholdReport) -> &PairRates {
     report.test.as_ref().unwrap_or(&report.fit)
 }
 
-/// There once a run is over: the validation rows fit the threshold, the test rows say what it does.
+/// Panel of the threshold, shown once a run is over. The threshold is fitted on the validation rows, and reported on the test rows.
 #[component]
 pub(crate) fn Threshold(state: State, session: Session) -> impl IntoView {
     let shown = state.threshold;
@@ -122,7 +123,7 @@ pub(crate) fn Threshold(state: State, session: Session) -> impl IntoView {
     }
 }
 
-/// Both curves, and where the threshold stands on them.
+/// Plot of both rates over the similarity, with the threshold.
 #[component]
 fn Rates(state: State) -> impl IntoView {
     let shown = state.threshold;
@@ -174,7 +175,8 @@ fn Rates(state: State) -> impl IntoView {
     }
 }
 
-/// The false match rate and the false non-match rate of what is reported on, at the threshold nearest to a similarity.
+/// The false match rate and the false non-match rate of the side that is reported on, at the curve's first threshold from a
+/// similarity on.
 fn rates_at(report: &ThresholdReport, at: f64) -> Option<[f64; 2]> {
     let curve = &report.curve;
     let rates = match report.test {
@@ -189,7 +191,7 @@ fn rates_at(report: &ThresholdReport, at: f64) -> Option<[f64; 2]> {
     Some([*rates[0].get(place)?, *rates[1].get(place)?])
 }
 
-/// A part in percent, with two digits that tell.
+/// A part in percent, with more decimals the smaller it is.
 fn percent(part: f64) -> String {
     let percent = 100.0 * part;
     match percent {
@@ -200,8 +202,8 @@ fn percent(part: f64) -> String {
     }
 }
 
-/// Dashed on the rows that were fitted on, solid on those reported on; from where the first pair of different classes is kept
-/// out.
+/// Plot of both rates: dashed on the side of the fit, solid on the side that is reported on. It begins where the first pairs of
+/// different classes are kept out, at 0 at the latest.
 fn plot(report: &ThresholdReport) -> Plot {
     let curve = &report.curve;
     let sides = [

@@ -1,4 +1,4 @@
-//! The worker: owns the core, does the page's commands, and tells it what came of them.
+//! The worker: owns the core, executes the page's commands, and reports their results.
 //!
 //! Commands are taken between slices of work; a new run or a reset also stops the slice under way.
 
@@ -33,20 +33,20 @@ use crate::protocol::{
 use crate::take_home;
 use crate::wire;
 
-/// Hardest triplets of a step that the page is told of.
+/// Number of hardest triplets of a step that are sent to the page.
 const HARDEST: usize = 5;
 
-/// How often the page hears how far long work is.
+/// Time between two messages on the progress of long work.
 const SAY_EVERY: Duration = Duration::from_millis(400);
-/// How often the engine is timed for forecasts: first while the page still comes up, then once more.
+/// Number of times that the engine is timed for forecasts: first while the page still comes up, then once more.
 const OFTEN: u32 = 2;
-/// What is asked of a run that is gone.
+/// Message if something is asked of a run that is gone.
 const NO_RUN: &str = "There is no run any more: press Run to start one.";
-/// After so long a run goes on again by itself where its device is lost.
+/// Least time between two automatic resumes after a device was lost.
 const SPARED: Duration = Duration::from_secs(60);
-/// How long rows are placed before the page sees where they are.
+/// Time that UMAP runs before the page gets the positions.
 const PLACE_FOR: Duration = Duration::from_millis(120);
-/// What was said so long ago may be gone from the page.
+/// Age of a progress message from which on it may be gone from the page.
 const IS_STILL_SHOWN: Duration = Duration::from_secs(1);
 
 /// A command, and the files that came with it.
@@ -97,7 +97,7 @@ fn listen(
         let mut parts = parts.iter();
         let command = parts.next().and_then(|command| wire::read(&command, &[]));
         let Some(command) = command else { return };
-        // These end what is under way; anything else waits for its turn.
+        // These commands stop the work under way; any other waits for its turn.
         match command {
             Command::Sample { .. }
             | Command::Files { .. }
@@ -127,16 +127,16 @@ struct Sample {
     seed: u64,
 }
 
-/// An engine that nothing runs on.
+/// Speed and memory of an engine that nothing runs on.
 struct Empty {
     rate: Rate,
-    /// What it holds all the same.
+    /// Memory that it holds all the same.
     memory: MemoryReport,
     max_buffer_bytes: u64,
 }
 
 impl Empty {
-    /// What a plan could take in a budget.
+    /// Room for a plan within a budget.
     fn room(&self, budget_bytes: u64) -> Room {
         Room {
             free_bytes: budget_bytes.saturating_sub(self.memory.live_bytes),
@@ -150,51 +150,51 @@ struct Core {
     scope: DedicatedWorkerGlobalScope,
     choice: EngineChoice,
     data: Option<Rc<Dataset>>,
-    /// What a look at its rows found.
+    /// Survey of the data's rows.
     survey: Survey,
-    /// Which sample the data is: it follows the seed of its run.
+    /// The sample that the data is, if it is one; it follows the seed of its run.
     sample: Option<Sample>,
-    /// Which columns of its table were chosen.
+    /// The columns of the data's table that were chosen.
     columns: Columns,
     run: Option<Run>,
     /// A run that was reset, until another begins or other data comes.
     aside: Option<Run>,
-    /// Which state of the run the page keeps: its step, and whether it was over.
+    /// State of the run that the page keeps: its step, and if it was over.
     kept: (u64, bool),
     /// A comparison under way; there is no run then.
     comparing: Option<Comparing>,
-    /// The run owes the page a map, and its end where it is over. A stop only puts both off.
+    /// The map of the run is still to be sent, and the run's end if it is over. A stop only puts both off.
     owes_map: bool,
-    /// UMAP is to place the rows of the map; it goes on while no step is taken, and what stops other work only puts it off.
+    /// Set if UMAP is to place the rows of the map; it goes on while no step is taken, and what stops other work only puts it off.
     placing: Option<Placing>,
-    /// An engine that no run uses: the next one takes it where the budget is the same.
+    /// An engine that no run uses: the next run takes it if the budget is the same.
     idle: Option<Engine>,
-    /// What is known of the engine while nothing runs on it, once it was timed.
+    /// Speed and memory of the engine while nothing runs on it.
     empty: Option<Empty>,
-    /// How often it was timed, or `OFTEN` where a run told how fast it is.
+    /// Number of times that the engine was timed; `OFTEN` if a run has told its speed.
     timed: u32,
     /// Kernels that are not compiled on the engine yet, the next one last.
     cold: Vec<&'static Kernel>,
-    /// Which GPU is fastest with which shape of tiles, as [`tuned_text`] says it.
+    /// GPU and the tile shape that it is fastest with, as [`tuned_text`] writes it.
     tuned: Option<String>,
-    /// The device that was tested, and how fast it is.
+    /// The device that was tested, and its speed.
     tested: Option<(DeviceInfo, SelfTest)>,
-    /// The step at which the run pauses; it is paused when it is there.
+    /// The step at which the run pauses; a run at or past it is paused.
     until: u64,
     /// Every row of a side is to be scored before the run goes on.
     evaluating: bool,
-    /// Where the run is saved.
+    /// Slots in which the run is saved.
     slots: Slots,
-    /// When a run went on last after its device was lost.
+    /// Time at which a run was last resumed after its device was lost.
     lost: Option<Instant>,
     stop: Arc<AtomicBool>,
 }
 
-/// How far UMAP is.
+/// State of the placing by UMAP.
 enum Placing {
-    /// Nothing is done yet.
+    /// Asked for, with nothing done yet.
     Asked,
-    /// The rows are on their way, by their features and by their embeddings, since then.
+    /// Under way: the layouts of the features and of the embeddings, and the time of the start.
     Going([Umap; 2], Instant),
 }
 
@@ -239,7 +239,7 @@ impl Core {
                 if let Err(error) = self.introduce().await {
                     self.say(&Event::NoDevice(error.to_string()));
                 }
-                // What is said now goes as the data comes.
+                // Nothing is deleted yet: a notice on it would go as the data comes.
                 self.find_saved(TRIES, false).await;
             }
             Command::Sample { name, seed } => match self.sample(&name, seed).await {
@@ -292,7 +292,7 @@ impl Core {
             Command::Neighbours { row } => self.look_around(row).await,
             Command::EvaluateAll => self.evaluating = self.run.is_some(),
             Command::FindThreshold { rate } => self.find_threshold(rate).await,
-            // What was looked for or read has stopped already, and said so.
+            // The search or the reading was stopped by the flag already, and was answered.
             Command::StopThreshold | Command::StopReading => {}
             Command::ListPieces { side } => self.list_pieces(side).await,
             Command::TakeHome { piece, side } => self.take_home(piece, side).await,
@@ -319,7 +319,7 @@ impl Core {
         }
     }
 
-    /// Lets the run wait, go on, be saved or be set aside.
+    /// Executes the commands that pause, resume, save or set aside the run.
     async fn obey_about_the_run(&mut self, command: Command, files: Vec<File>) {
         match command {
             Command::Save => self.save().await,
@@ -335,11 +335,11 @@ impl Core {
             }
             Command::FindSaved => self.find_saved(1, true).await,
             Command::Pause => {
-                // It may come late: when the run has ended, nothing is there to wait.
+                // The command may come late, when the run has ended.
                 if self.is_running() {
                     self.until = 0;
                     self.say(&Event::Paused);
-                    // Who pauses may reload the page, or close it.
+                    // A person who pauses may reload the page, or close it.
                     self.save().await;
                 }
             }
@@ -369,7 +369,7 @@ impl Core {
         Ok(engine)
     }
 
-    /// Opens an engine, and says what it is, why, and how fast. A GPU that fails while it is measured leaves the CPU.
+    /// Opens an engine, and reports its device, why, and how fast it is. If a GPU fails while it is measured, the CPU is opened.
     async fn introduce(&mut self) -> Result<()> {
         let engine = match self.measured().await {
             Err(Error::Device(why)) if !self.choice.asks_for_gpu() => {
@@ -390,7 +390,7 @@ impl Core {
         Ok(())
     }
 
-    /// The engine with the shape of tiles that it is fastest with, which is timed where no visit has.
+    /// Gives the engine the tile shape that it is fastest with, which is measured if no earlier visit did.
     async fn tune(&mut self, engine: Engine) -> Result<Engine> {
         let info = engine.info();
         if !info.is_tunable() || info.tuned.is_some() {
@@ -403,14 +403,14 @@ impl Core {
         Ok(engine.with_tuned_shape(shape))
     }
 
-    /// Compiles the next kernel that the engine may be asked for. What does not compile is said when work asks for it.
+    /// Compiles the next kernel that the engine may need. A kernel that does not compile is reported when work needs it.
     async fn warm(&mut self) {
         if let (Some(engine), Some(kernel)) = (&self.idle, self.cold.pop()) {
             engine.prepare([kernel]).await.ok();
         }
     }
 
-    /// What an engine runs on.
+    /// Device of an engine, the reason for it, and its measured speed.
     fn running(&self, engine: &Engine) -> Running {
         let tested = self
             .tested
@@ -425,10 +425,10 @@ impl Core {
         }
     }
 
-    /// Gives the memory of the run back, and keeps its engine where its device is still there.
+    /// Ends the run and frees its memory; keeps its engine if its device is still there.
     async fn end_run(&mut self) {
         self.stop_comparing();
-        // What was saved of it is still offered.
+        // What was saved of the run is still offered.
         self.keep(0).await;
         (self.evaluating, self.owes_map, self.placing) = (false, false, None);
         let (run, aside) = (self.run.take(), self.aside.take());
@@ -438,9 +438,10 @@ impl Core {
         }
     }
 
-    /// An engine; what a run needs of its kernels is compiled before the run starts, the rest while nothing else is done.
+    /// Opens an engine, or takes the idle one. Kernels that a run needs are compiled before it starts, the others while nothing
+    /// else is done.
     async fn open(&mut self, budget_bytes: u64) -> Result<Engine> {
-        // One that does not suit is dropped here: its buffers never lie beside those of the next.
+        // An engine with another budget is dropped here: its buffers never lie beside those of the next.
         if let Some(engine) = self.idle.take()
             && engine.ledger().budget_bytes() == budget_bytes
             && engine.settle().await.is_ok()
@@ -497,7 +498,7 @@ impl Core {
         }
     }
 
-    /// Reads a file and its labels; `columns` are those that the labels could come from.
+    /// Reads a file and its labels; sets `columns` to those that the labels could come from.
     async fn dataset(
         &self,
         data: File,
@@ -509,7 +510,7 @@ impl Core {
         let name = data.name();
         let streams = RowSource::streams(&name, data.size() as u64, stream_from);
         self.with_files(async |files| match (labels, streams) {
-            // Not worth reading.
+            // Rows that stay in their file need labels: without any the file is not worth reading.
             (None, true) => Err(Labelled::alone(&name)),
             (Some(labels), true) => {
                 let rows = BlobRows::open(name.clone(), data.into()).await?;
@@ -528,7 +529,7 @@ impl Core {
         .await
     }
 
-    /// Tells the page how far work is that takes a while.
+    /// Listener that tells the page the progress of long work.
     fn working(&self) -> impl Fn(Working) + use<> {
         let (scope, task) = (self.scope.clone(), RefCell::new(Task::default()));
         move |working| {
@@ -538,7 +539,7 @@ impl Core {
         }
     }
 
-    /// Reads or writes files: the page hears how far it is, and can stop it.
+    /// Reads or writes files; the page hears of the progress, and can stop it.
     async fn with_files<T>(&self, work: impl AsyncFnOnce(Files<'_>) -> T) -> T {
         let say = self.working();
         let goes_on = |working| {
@@ -554,7 +555,7 @@ impl Core {
     }
 
     fn refuse(&self, error: &Error, columns: Vec<String>) {
-        // What was stopped was so for something else.
+        // Stopped work has nothing to say: another command stopped it.
         let message = match error {
             Error::Stopped => String::new(),
             error => error.to_string(),
@@ -566,7 +567,7 @@ impl Core {
         });
     }
 
-    /// A built-in sample; the file of one that has a file is fetched from where the page came from.
+    /// Makes a built-in sample; if it has a file, that is fetched from where the page came from.
     async fn sample(&self, name: &str, seed: u64) -> Result<Dataset> {
         let Some(file) = Dataset::sample_file(name) else {
             return Dataset::sample(name, seed);
@@ -654,7 +655,7 @@ impl Core {
         self.survey = survey;
         self.sample = sample;
         self.say(&Event::Data(Box::new(summary)));
-        // It is only looked at: a file that changed says so when it is trained on.
+        // The map is only a look: a file that changed says so when it is trained on.
         if let Some(data) = &self.data
             && let Ok(map) = Map::of_features(data, &mut |working| heard(working)).await
         {
@@ -685,7 +686,7 @@ impl Core {
         Ok(())
     }
 
-    /// The run that is over, where it is what these settings ask for but for more steps.
+    /// Takes the run that is over, if these settings differ from its own by more steps alone.
     fn lengthened(&mut self, config: &TrainConfig) -> Result<Option<Run>> {
         let is_same = |run: &mut Run| {
             let now = run.trainer().config();
@@ -700,7 +701,7 @@ impl Core {
             .transpose()
     }
 
-    /// The checkpoint of a run that was taken home, and what it is of.
+    /// Reads the checkpoint of an exported run, and what can be offered of it.
     async fn saved_run(&self, files: Vec<File>) -> Result<(Offer, JsValue)> {
         let file = files.into_iter().next();
         let file = file.ok_or_else(|| Error::Data("there is no file".to_owned()))?;
@@ -713,7 +714,7 @@ impl Core {
         Ok((Offer::of(0, &checkpoint), bytes))
     }
 
-    /// Goes on with a run that was saved, or with the one in the file.
+    /// Resumes the saved run of this number, or the one in the file if there is one.
     async fn go_on_with_saved(&mut self, run: u64, files: Vec<File>) -> Result<()> {
         self.end_run().await;
         let gone = |why: String| {
@@ -735,7 +736,7 @@ impl Core {
         let mut run = Run::resume(engine, data, &checkpoint).await?.watched();
         run.see_copies(&self.survey);
         let other = checkpoint.other_device(run.device());
-        // Of a run that is opened from elsewhere nothing was saved here.
+        // A run that is opened from a file has no slots yet.
         self.slots.begin(!is_kept);
         self.kept = (0, false);
         self.show(run, None);
@@ -745,7 +746,7 @@ impl Core {
         Ok(())
     }
 
-    /// The data of a run; a sample follows its seed.
+    /// The data of a run; a sample is made anew for another seed.
     async fn seeded(&mut self, config: &TrainConfig) -> Result<Rc<Dataset>> {
         if let Some(sample) = self
             .sample
@@ -764,7 +765,7 @@ impl Core {
         data.ok_or_else(|| Error::Data("choose a sample or a file first".to_owned()))
     }
 
-    /// Shows a run with what it did so far, and goes on with it.
+    /// Shows the page a run with its history so far, and goes on with it.
     fn show(&mut self, mut run: Run, steps: Option<u64>) {
         let report = run.report();
         self.say(&Event::Started {
@@ -797,7 +798,7 @@ impl Core {
         self.go_on(steps);
     }
 
-    /// Where the data is from.
+    /// Origin of the data: its name, its label column, and how it was read.
     fn origin(&self) -> Option<Origin> {
         let data = self.data.as_ref()?;
         Some(Origin {
@@ -809,7 +810,7 @@ impl Core {
         })
     }
 
-    /// Hands the page what it needs to keep the run, where there is anything new; once it does, what was `saved` of it is forgotten.
+    /// Hands the page what it needs to keep the run, if there is anything new; once the page keeps it, the `saved` run is deleted.
     async fn keep(&mut self, saved: u64) {
         let (Some(run), Some(origin)) = (&self.run, self.origin()) else {
             return;
@@ -818,7 +819,7 @@ impl Core {
         if now.0 == 0 || now == self.kept {
             return;
         }
-        // A run whose device is lost cannot be read any more: what is there of it is what the page shows.
+        // A run whose device is lost cannot be read any more: only what the page shows is left of it.
         if let Ok(bytes) = run.checkpoint(&origin).await {
             self.kept = now;
             let bytes = Uint8Array::from(&bytes[..]).buffer();
@@ -826,7 +827,7 @@ impl Core {
         }
     }
 
-    /// Saves the run, where there is one that is not over.
+    /// Saves the run, if there is one that has taken a step and is not over.
     async fn save(&mut self) {
         let Some(run) = self
             .run
@@ -850,13 +851,14 @@ impl Core {
         }
     }
 
-    /// Says what can be gone on with.
+    /// Tells the page the runs that can be resumed.
     fn say_saved(&self) {
         let (offers, own) = self.slots.offers();
         self.say(&Event::CanGoOn(offers, own));
     }
 
-    /// Looks for what can be gone on with, and says it. Of what is too much the oldest goes, where that can be said, too.
+    /// Looks for the runs that can be resumed, and tells the page. If `bounded`, the oldest of too many are deleted, which is said,
+    /// too.
     async fn find_saved(&mut self, tries: u32, bounded: bool) {
         let said = self.slots.find(tries, bounded).await;
         self.say_saved();
@@ -865,7 +867,7 @@ impl Core {
         }
     }
 
-    /// Says what a run would hold and take, where there is data and an engine to say it of.
+    /// Tells the page the forecast of a run, if there is data and an engine for it.
     async fn forecast(&mut self, config: &TrainConfig, rate: Option<f64>) {
         if self.timed < OFTEN {
             self.time(rate).await;
@@ -897,7 +899,7 @@ impl Core {
         self.say(&Event::Forecast(forecast));
     }
 
-    /// Says what a comparison would take, where there is data and an engine to say it of.
+    /// Tells the page the forecast of a comparison, if there is data and an engine for it.
     async fn plan_comparison(&mut self, asked: &CompareConfig) {
         if self.timed == 0 {
             self.time(None).await;
@@ -951,17 +953,17 @@ impl Core {
                 }
                 self.comparing = Some(comparing);
             }
-            // The command that stopped it says what comes next.
+            // The command that stopped this work says what comes next.
             Err(Error::Stopped) => self.comparing = Some(comparing),
             Err(error) => {
-                // What it found before stays.
+                // The leaderboard so far stays.
                 self.say(&comparing.report(true));
                 self.say(&Event::NotCompared(error.to_string()));
             }
         }
     }
 
-    /// Stops the comparison, where one goes on: the leaderboard so far is its last.
+    /// Stops the comparison, if one goes on: the leaderboard so far is its last.
     fn stop_comparing(&mut self) {
         if let Some(comparing) = self.comparing.take() {
             self.say(&comparing.report(true));
@@ -969,7 +971,7 @@ impl Core {
         }
     }
 
-    /// Times the engine that no run uses, where it is not known how fast it is.
+    /// Times the engine that no run uses, unless its speed is `known`.
     async fn time(&mut self, known: Option<f64>) {
         let Some(engine) = self.idle.take() else {
             return;
@@ -986,7 +988,7 @@ impl Core {
         };
         // A device that is lost meanwhile is opened again by the run.
         if let Ok((engine, mut rate)) = timed {
-            // What else goes on makes it slower, never faster.
+            // Other work makes the engine slower, never faster.
             if let Some(before) = self.empty.as_ref().filter(|_| self.timed > 0) {
                 rate.operations_per_ms = rate.operations_per_ms.max(before.rate.operations_per_ms);
             }
@@ -1021,7 +1023,7 @@ impl Core {
                 self.run = Some(run);
                 self.say(&Event::EvaluatedAll(scored.map(Box::new)));
             }
-            // The command that stopped it says what comes next.
+            // The command that stopped this work says what comes next.
             Err(Error::Stopped) => self.run = Some(run),
             Err(error) => {
                 self.evaluating = false;
@@ -1045,7 +1047,7 @@ impl Core {
         self.say(&Event::Threshold(found));
     }
 
-    /// Says what scoring every row would take now.
+    /// Tells the page the forecast of scoring every row.
     fn say_can_evaluate(&self, run: &Run) {
         let rate = self.empty.as_ref().map(|empty| empty.rate);
         let (side, forecast) = run.plan_evaluate_all(&rate.unwrap_or_default());
@@ -1089,7 +1091,7 @@ impl Core {
                     self.save().await;
                 }
             }
-            // The command that stopped it says what comes next.
+            // The command that stopped this work says what comes next.
             Err(Error::Stopped) => self.run = Some(run),
             Err(error @ Error::Device(_)) if self.is_saved() => {
                 drop(run);
@@ -1099,13 +1101,14 @@ impl Core {
         }
     }
 
-    /// Whether a run whose device is lost can go on from where it was saved. Once in a while: what ends a device may end the next.
+    /// Tells if a run whose device is lost can be resumed from its last save. Only once within [`SPARED`]: what ends a device may
+    /// end the next.
     fn is_saved(&self) -> bool {
         let is_new = |lost: Instant| lost.elapsed() < SPARED;
         self.slots.held() > 0 && !self.lost.is_some_and(is_new)
     }
 
-    /// Goes on with the saved run on another device.
+    /// Resumes the saved run on another device.
     async fn go_on_without(&mut self, error: &Error) {
         self.lost = Some(Instant::now());
         let text = format!("{error}. The run goes on from where it was saved last.");
@@ -1118,7 +1121,7 @@ impl Core {
         }
     }
 
-    /// Finds the rows nearest to one, between two slices of the run.
+    /// Finds the rows nearest to a row, between two slices of the run.
     async fn look_around(&mut self, row: u32) {
         let Some(mut run) = self.run.take() else {
             return;
@@ -1135,7 +1138,7 @@ impl Core {
         }
     }
 
-    /// Says what there is to take home, between two slices of the run.
+    /// Tells the page the sizes of the pieces that can be exported, between two slices of the run.
     async fn list_pieces(&mut self, side: RowsOf) {
         let (Some(mut run), Some(origin)) = (self.run.take(), self.origin()) else {
             return;
@@ -1163,7 +1166,7 @@ impl Core {
         }
     }
 
-    /// Makes a piece of the run, and hands it over.
+    /// Makes a piece of the run, and hands it to the page.
     async fn take_home(&mut self, piece: Piece, side: RowsOf) {
         let (Some(mut run), Some(origin)) = (self.run.take(), self.origin()) else {
             return self.say(&Event::NotTaken(NO_RUN.to_owned()));
@@ -1179,7 +1182,7 @@ impl Core {
         }
     }
 
-    /// What was made of a run, which goes on; where it was not made, says why. A device that is lost ends the run.
+    /// Puts the run back, and returns what was made of it; if nothing was made, says why. A device that is lost ends the run.
     fn answered<T>(&mut self, run: Run, made: Result<T>) -> Option<T> {
         match made {
             Ok(made) => {
@@ -1195,7 +1198,7 @@ impl Core {
         None
     }
 
-    /// Says what ended the run. Its engine is gone with it: the next run opens another.
+    /// Tells the page what ended the run. The engine is gone with the run: the next run opens another.
     fn fail(&self, error: &Error) {
         self.say(&Event::Failed(match error {
             Error::Device(_) => format!("{error}. Press Run to start again."),
@@ -1237,7 +1240,7 @@ impl Core {
         Ok(())
     }
 
-    /// Shows where rows lie now, between two slices of the run; after its last one also says how it ended.
+    /// Sends the page the map, between two slices of the run; after the last slice also how the run ended.
     async fn show_map(&mut self) {
         let Some(mut run) = self.run.take() else {
             self.owes_map = false;
@@ -1255,7 +1258,7 @@ impl Core {
                     self.keep(self.slots.held()).await;
                 }
             }
-            // It is shown after the command that stopped it, where the run is still there.
+            // The map is sent after the command that stopped it, if the run is still there.
             Err(Error::Stopped) => self.run = Some(run),
             Err(error) => {
                 self.owes_map = false;
@@ -1264,7 +1267,7 @@ impl Core {
         }
     }
 
-    /// Learns from a run how fast the next ones will be.
+    /// Corrects the speed for forecasts by the time that a run took.
     fn learn(&mut self, config: &TrainConfig, elapsed_ms: f64) {
         let (Some(data), Some(empty)) = (&self.data, &mut self.empty) else {
             return;
@@ -1298,7 +1301,7 @@ impl Core {
         Ok(())
     }
 
-    /// Places the rows of the map by UMAP, for a moment.
+    /// Places the rows of the map by UMAP for a moment, if that is asked for.
     async fn place(&mut self) {
         match self.placing.take() {
             None => {}
@@ -1307,7 +1310,7 @@ impl Core {
         }
     }
 
-    /// Begins to place the rows.
+    /// Begins the layouts by UMAP.
     async fn place_first(&mut self) {
         let Some(mut run) = self.run.take() else {
             return self.say(&Event::NotPlaced(NO_RUN.to_owned()));
@@ -1318,7 +1321,7 @@ impl Core {
                 self.placing = Some(Placing::Going(both, Instant::now()));
             }
             Err(error @ Error::Device(_)) => self.fail(&error),
-            // The command that stopped it says what comes next.
+            // The command that stopped this work says what comes next.
             Err(Error::Stopped) => {
                 self.run = Some(run);
                 self.placing = Some(Placing::Asked);
@@ -1330,10 +1333,10 @@ impl Core {
         }
     }
 
-    /// Goes on with it, and shows where the rows are.
+    /// Advances UMAP for a moment, and sends the page the positions.
     async fn place_on(&mut self, mut both: [Umap; 2], since: Instant) {
         let began = Instant::now();
-        // An epoch of each in turn: they have as many.
+        // One epoch of each in turn: both have the same number.
         while !both[1].is_done() && began.elapsed() < PLACE_FOR {
             both.iter_mut().for_each(|umap| umap.advance(1));
         }
@@ -1348,7 +1351,7 @@ impl Core {
             self.placing = Some(Placing::Going(both, since));
         }
         self.post(&event, &points);
-        // What the page said meanwhile has its turn: to stop is a command, too.
+        // Commands that came meanwhile have their turn: one may stop this.
         if let Some(run) = &mut self.run {
             run.trainer().engine().breathe().await.ok();
         }
@@ -1380,19 +1383,19 @@ impl Core {
     }
 }
 
-/// Tells the page.
+/// Posts an event to the page; the buffers are handed over.
 fn post(scope: &DedicatedWorkerGlobalScope, event: &Event, handed_over: &[JsValue]) {
     let buffers: Array = handed_over.iter().collect();
     let message = Array::of1(&wire::written(event, &[])).concat(&buffers);
     scope.post_message_with_transfer(&message, &buffers).ok();
 }
 
-/// A comparison, and what the page hears of it.
+/// A comparison, and its progress as the page knows it.
 struct Comparing {
     comparison: Comparison,
-    /// What was forecast for the whole.
+    /// Forecast for the whole comparison, in milliseconds.
     predicted_ms: f64,
-    /// When the page heard last how far it is.
+    /// Time of the last message on its progress.
     said: Instant,
 }
 
@@ -1400,7 +1403,7 @@ impl Comparing {
     fn state(&self) -> CompareState {
         let (runs, steps) = (self.comparison.runs(), self.comparison.steps());
         let done = steps[0] as f64 / steps[1].max(1) as f64;
-        // The forecast counts for less as more is known.
+        // The more is done, the more the measured time counts beside the forecast.
         let measured_ms = self.comparison.elapsed_ms() / done.max(1e-9);
         let whole_ms = (1.0 - done) * self.predicted_ms + done * measured_ms;
         CompareState {
@@ -1416,13 +1419,13 @@ impl Comparing {
     }
 }
 
-/// Long work of the engine: how much of it the page hears.
+/// Long work of the engine, and what the page knows of it.
 struct Task {
     what: String,
     done: u64,
     began: Instant,
     said: Instant,
-    /// Whether the page heard of it.
+    /// The page was told of it.
     is_shown: bool,
 }
 
@@ -1440,10 +1443,10 @@ impl Default for Task {
 }
 
 impl Task {
-    /// How long it goes on, in milliseconds, where the page is to hear it now: what is over at once is not worth a word,
-    /// unless the page still shows what came before it.
+    /// Estimated milliseconds left, if the page is to be told now. Work that is over at once is not worth a message, unless the
+    /// page still shows the work before it.
     fn is_worth_saying(&mut self, working: &Working) -> Option<f64> {
-        // It may begin anew: what is looked over twice.
+        // Work may begin anew, as a second pass over the rows does.
         let mut is_due = self.said.elapsed() >= SAY_EVERY;
         if self.what != working.what || self.done > working.done {
             is_due = self.is_shown && self.said.elapsed() < IS_STILL_SHOWN;
@@ -1461,12 +1464,12 @@ impl Task {
     }
 }
 
-/// Milliseconds since then.
+/// Milliseconds since an instant.
 fn milliseconds(since: Instant) -> f64 {
     since.elapsed().as_secs_f64() * 1e3
 }
 
-/// Whether another label column may be all that the files of these names need.
+/// Tells if another label column may be all that the files of these names need.
 fn is_of_labels(error: &Error, names: &[String]) -> bool {
     let text = error.to_string();
     let text = names

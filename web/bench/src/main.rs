@@ -1,5 +1,5 @@
-//! What `?bench=` measures, in a worker of its own: its wasm is fetched by that page alone. Asked with the pairs of the page's query,
-//! it answers with `["line", text]` for each size that is done, at the end `["report", JSON]` or `["error", text]`.
+//! Worker of the page `?bench=`, which runs the benchmark; its wasm is fetched by that page alone. Its message is the pairs of the
+//! page's query; it answers with `["line", text]` after each size, and at the end with `["report", JSON]` or `["error", text]`.
 #![cfg(target_arch = "wasm32")]
 
 use js_sys::Array;
@@ -38,7 +38,7 @@ fn say(scope: &DedicatedWorkerGlobalScope, kind: &str, text: &str) {
     scope.post_message(&message).ok();
 }
 
-/// Measures with the code of the `bench` binary: the report as JSON.
+/// Runs the sweep with the code of the `bench` binary; returns the report as JSON.
 async fn measure(
     scope: &DedicatedWorkerGlobalScope,
     pairs: &[(String, String)],
@@ -56,7 +56,7 @@ async fn measure(
     Ok(serde_json::to_string(&report).expect("a report is plain data"))
 }
 
-/// The engine, what it may hold and the sizes that the pairs ask for, or why they make no sense.
+/// Parses the pairs: choice of engine, memory budget in bytes and sweep of sizes, or why they make no sense.
 fn asked(pairs: &[(String, String)]) -> Result<(EngineChoice, u64, Sweep), String> {
     let name = pairs.iter().find(|(key, _)| key == "bench");
     let name = name.map_or("", |(_, name)| name);

@@ -1,72 +1,72 @@
-//! What the page's worker asks of the worker that reads and writes files, and what that one answers: each a message, then files or
-//! buffers. Both compile this file.
+//! Messages between the page's worker and the worker that reads and writes files: questions and answers. Files or buffers follow
+//! each message. Both crates compile this file.
 
 use nearfar::{Columns, Cure, Labelled, Labels, Missing, Piece, RowsOf, Working};
 use serde::{Deserialize, Serialize};
 
-/// Ends each message: the code that wrote it. A new version may be published while the page is open.
+/// Hash of the code, which ends each message: a new version may be published while the page is open.
 pub(crate) const CODE: &[u8] = env!("NEARFAR_CODE").as_bytes();
 
-/// One question; the worker is ended once it is answered.
+/// A question to the worker, which is ended once it has answered.
 #[derive(Deserialize, Serialize)]
 pub(crate) enum Asked {
-    /// Rows of the file that comes along, with the labels of a second one where there is one.
+    /// Reads the rows of the file that follows, with the labels of a second file if one follows.
     Rows {
         /// The column or array of the labels.
         label: Option<String>,
-        /// Which columns of a table are features.
+        /// Columns of a table that are features, and those that settings name.
         columns: Columns,
-        /// What becomes of cells without a number.
+        /// Treatment of cells without a number.
         missing: Option<Missing>,
     },
-    /// Labels in the file that comes along.
+    /// Reads the labels in the file that follows.
     Labels {
-        /// Their column or array.
+        /// The column or array of the labels.
         label: Option<String>,
-        /// Columns that settings name, which are no labels.
+        /// Columns that settings name; they are no labels.
         columns: Columns,
-        /// What becomes of rows without one.
+        /// Treatment of rows without a label.
         missing: Option<Missing>,
-        /// The file whose rows they belong to.
+        /// Name of the file whose rows the labels belong to.
         of: String,
-        /// How many rows it has.
+        /// Number of rows in that file.
         rows: usize,
     },
-    /// The checkpoint in the file that comes along, a run that was taken home.
+    /// Reads the checkpoint in the file that follows, which is of an exported run.
     SavedRun,
-    /// Bytes of each piece, about, of the run that comes along as [`nearfar::Taken`].
+    /// Estimates the bytes of each piece of the run that follows as [`nearfar::Taken`].
     Sizes {
         /// The pieces.
         pieces: Vec<Piece>,
-        /// The rows of those that are made of rows.
+        /// Rows for the pieces that are made of rows.
         side: RowsOf,
     },
-    /// A piece of the run that comes along.
+    /// Makes a piece of the run that follows.
     Make {
         /// The piece.
         piece: Piece,
     },
 }
 
-/// The message of a refusal, and what can be chosen so that the file is read.
+/// Message of a refusal, and the choice that would make the file readable.
 pub(crate) type Refused = (String, Cure);
 
-/// The names that labels could have, and what was read.
+/// Names of the columns or arrays that could be labels, and the result of reading.
 pub(crate) type Read<T> = (Vec<String>, Result<T, Refused>);
 
 /// The answer to a question.
 #[derive(Deserialize, Serialize)]
 pub(crate) enum Answer {
-    /// How far reading is; more answers follow.
+    /// Progress of reading; more answers follow.
     Working(Working),
-    /// To [`Asked::Rows`]; the values come in a buffer.
+    /// Answers [`Asked::Rows`]; the feature values follow in a buffer.
     Rows(Box<Read<Labelled>>),
-    /// To [`Asked::Labels`].
+    /// Answers [`Asked::Labels`].
     Labels(Box<Read<Labels>>),
-    /// To [`Asked::Sizes`].
+    /// Answers [`Asked::Sizes`].
     Sizes(Vec<(Piece, Option<u64>)>),
-    /// To [`Asked::SavedRun`]: the checkpoint comes in a buffer, or why there is none.
+    /// Answers [`Asked::SavedRun`]: the checkpoint follows in a buffer, or the error says why there is none.
     SavedRun(Result<(), String>),
-    /// To [`Asked::Make`]: the name of the file, whose bytes come in a buffer, or why there is none.
+    /// Answers [`Asked::Make`]: the file's name, with its bytes in a buffer, or why there is no file.
     Made(Result<String, String>),
 }

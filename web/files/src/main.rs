@@ -1,6 +1,6 @@
-//! Reads and writes files in a worker of its own: every format of rows and labels, and every piece that is taken home. Its wasm is
-//! fetched with the first of them by the page's worker, which asks once and ends it: its memory is given back, and where a file
-//! brings it down, nothing else falls.
+//! Reads and writes files in a worker of its own: every format of rows and labels, and every piece of an exported run. The page's
+//! worker fetches this wasm with the first file, asks each such worker one question and ends it. That frees its memory; and if a
+//! file crashes it, nothing else falls.
 #![cfg(target_arch = "wasm32")]
 
 mod asked;
@@ -27,7 +27,7 @@ fn main() {
         };
         match wire::read(&parts.get(0), CODE) {
             Some(question) => answer(&asked, question, &parts),
-            // A page of another version: it can read no answer, and says so.
+            // A page of another version can read no answer: an empty one makes it say so.
             None => drop(asked.post_message(&Array::new())),
         }
     });
@@ -126,7 +126,7 @@ fn post(scope: &DedicatedWorkerGlobalScope, answer: &Answer, handed_over: Option
         .ok();
 }
 
-/// The names that the labels could have, and the rows of a file.
+/// Reads the rows of a file with their labels, and the names that the labels could have.
 fn rows(
     data: &File,
     labels: Option<&File>,
@@ -182,7 +182,7 @@ fn rows(
     (columns, read)
 }
 
-/// Reads a table part by part: its file is never there whole.
+/// Reads a table part by part, so that the file is never in memory as a whole.
 fn table(file: &File, choice: Choice<'_>, say: impl Fn(Working)) -> Result<Table> {
     let (name, total) = (file.name(), file.size());
     let mut reader = TableReader::new(&name, total as u64, choice)?;
@@ -203,7 +203,7 @@ fn table(file: &File, choice: Choice<'_>, say: impl Fn(Working)) -> Result<Table
     reader.finish()
 }
 
-/// The names that labels could have, and those that belong to so many rows of the file `of`.
+/// Reads labels for the `rows` rows of the file `of`, and the names that the labels could have.
 fn labels(file: &File, choice: Choice<'_>, of: &str, rows: usize) -> Read<Labels> {
     let file = match whole(file) {
         Ok(file) => file,
@@ -217,7 +217,7 @@ fn refused(error: Error) -> Refused {
     (error.to_string(), error.cure())
 }
 
-/// A file with its content.
+/// Reads a whole file, and unpacks it if its name ends in `.gz`.
 fn whole(file: &File) -> Result<NamedFile> {
     let name = file.name();
     let bytes = content(&name, file)?;
@@ -237,7 +237,7 @@ fn unreadable(name: &str) -> Error {
     ))
 }
 
-/// The run that came along: its text, then its arrays.
+/// Unpacks the run of a message: its text in part 1, its arrays in the parts after it.
 fn taken(parts: &Array) -> Result<Taken> {
     let text = parts.get(1).unchecked_into::<JsString>();
     let arrays = parts.iter().skip(2);
@@ -245,7 +245,7 @@ fn taken(parts: &Array) -> Result<Taken> {
     Taken::unpack(&String::from(text), arrays)
 }
 
-/// Makes a piece; one of several files is an archive of them.
+/// Makes a piece as one file: a ZIP archive if the piece has several files.
 fn make(results: &Results, piece: Piece) -> Result<TakenFile> {
     let mut files = piece.files(results)?;
     if files.len() == 1 {

@@ -1,4 +1,4 @@
-//! What is compared, and what that takes.
+//! The menus of a comparison, and its forecast.
 
 use leptos::html::Select;
 use leptos::prelude::*;
@@ -64,12 +64,12 @@ pub(super) fn Ask(state: State, session: Session) -> impl IntoView {
     }
 }
 
-/// Whether a comparison can start.
+/// Tells if a comparison can start.
 fn can_compare(state: State) -> bool {
     state.can_start() && matches!(*state.compare.forecast.read(), Some(Ok(_)))
 }
 
-/// What it will take, or why it will not start.
+/// Forecast of the comparison in words, or why it cannot start.
 fn forecast(state: State) -> String {
     match &*state.compare.forecast.read() {
         _ if state.data.read().is_none() => "Choose data first.".to_owned(),
@@ -97,7 +97,7 @@ fn forecast(state: State) -> String {
     }
 }
 
-/// The knobs whose values can be compared: those that the settings have, and that may differ between runs.
+/// Knobs whose values can be compared: those that the settings have and that may differ between runs.
 fn knobs(config: &TrainConfig) -> Vec<&'static Knob> {
     let knobs = MAIN.iter().chain(&MORE);
     let can_differ =
@@ -163,7 +163,7 @@ fn Values(state: State) -> impl IntoView {
     }
 }
 
-/// A value of a choice, to be compared or not.
+/// A checkbox for a value of a choice: ticked values are compared.
 fn tick(values: RwSignal<String>, value: &'static str, text: &'static str) -> impl IntoView {
     let is_on = move || values.read().split(',').any(|other| other == value);
     let turn = move |_| {
@@ -182,7 +182,7 @@ fn tick(values: RwSignal<String>, value: &'static str, text: &'static str) -> im
     view! { <label><input type="checkbox" prop:checked=is_on on:change=turn/> {text}</label> }
 }
 
-/// Puts values in place that are worth a try: around the one that holds, or the first choices.
+/// Suggests values to compare: around the current one, or the first choices.
 fn suggest(state: State) {
     let Some(knob) = untrack(|| knob(state)) else {
         return;

@@ -12,7 +12,7 @@ use crate::take_home::save_text;
 use crate::terms::{self, Explained, Term};
 use wasm_bindgen::JsValue;
 
-/// Width of an interval's picture, in CSS pixels, and what is left free at its ends.
+/// Width of an interval's picture, and the margin at its ends, in CSS pixels.
 const WIDTH: f64 = 130.0;
 const EDGE: f64 = 6.0;
 
@@ -42,7 +42,7 @@ pub(super) fn Leaderboard(state: State, session: Session) -> impl IntoView {
     let basis = move || report.read().as_ref().map(CompareReport::basis);
     let none = move || report.read().is_none();
     let save = move |_| {
-        // Laid out by the browser: in Rust that is code for every type in the report.
+        // The browser indents the JSON: in Rust that takes code for every type in the report.
         let text = report.with_untracked(serde_json::to_string);
         let value = text.ok().and_then(|text| JSON::parse(&text).ok());
         let text = value.and_then(|value| {
@@ -76,14 +76,14 @@ pub(super) fn Leaderboard(state: State, session: Session) -> impl IntoView {
 /// The verdict, with the names of the entries as the table has them.
 fn in_the_words_of_the_page(report: &CompareReport) -> String {
     let mut names: Vec<&str> = report.rows.iter().map(|row| &row.name[..]).collect();
-    // One may begin another.
+    // The longest first, as one name may begin another.
     order::sort_by_key(&mut names, |name| std::cmp::Reverse(name.len()));
     names.iter().fold(report.verdict.clone(), |said, name| {
         said.replace(name, &knobs::entry(name))
     })
 }
 
-/// The scores from one end of a picture to the other.
+/// Range of scores that the pictures show.
 struct Scale {
     best: f64,
     least: f64,
@@ -135,7 +135,7 @@ fn line(session: Session, place: usize, row: &CompareRow, scale: &Scale) -> impl
     let note = match (row.standing, &row.error) {
         (_, Some(error)) => Some(error.clone()),
         (Standing::Dropped, _) => Some(format!("after {} steps", row.steps)),
-        // What the menu of recipes calls it.
+        // The recipe's title in the menu.
         _ => Recipe::ALL
             .iter()
             .find(|recipe| recipe.name == row.name)
@@ -168,7 +168,7 @@ fn line(session: Session, place: usize, row: &CompareRow, scale: &Scale) -> impl
     }
 }
 
-/// What a standing says.
+/// Explanation of a standing.
 fn meaning(standing: Standing) -> &'static str {
     match standing {
         Standing::Leader => "The highest precision@1 on the validation rows.",
@@ -189,7 +189,7 @@ fn meaning(standing: Standing) -> &'static str {
     }
 }
 
-/// Where a score lies, and where it may: the best is the line across.
+/// Picture of a score (dot) and its interval (bar), beside the best score (line across).
 fn picture(row: &CompareRow, scale: &Scale) -> impl IntoView + use<> {
     let score = row.precision_at_1?;
     let best = scale.x(scale.best);

@@ -8,23 +8,23 @@ use super::sheet::{Dot, Sheet, Stamp};
 use crate::state::{MapData, Places};
 use crate::theme;
 
-/// What is left free around the points, in CSS pixels.
+/// Margin around the points, in CSS pixels.
 const EDGE: f64 = 10.0;
 /// Classes whose colours stand in `style.css`.
 const COLORS: u16 = 10;
-/// The class of rows that are of none that is named.
+/// Class of the rows whose class is not named.
 const OTHER: u16 = u16::MAX;
 
-/// Which part of the plane is shown.
+/// Part of the plane that is shown.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct View {
     zoom: f64,
-    /// What lies in the middle; the whole map reaches from -1 to 1.
+    /// Point of the plane in the middle; the whole map reaches from -1 to 1.
     middle: (f64, f64),
     pressed: Option<Pressed>,
 }
 
-/// Where the pointer went down, and where it was last.
+/// Positions of a pressed pointer: where it went down, and where it was last.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Pressed {
     first: (f64, f64),
@@ -42,7 +42,7 @@ impl Default for View {
 }
 
 impl View {
-    /// Zooms and leaves what is there in its place: so far from the middle, to the right and down.
+    /// Zooms around a point, which stays in its place: `(x, y)` is its offset from the middle, to the right and down.
     pub(super) fn zoom_at(&mut self, by: f64, (x, y): (f64, f64)) {
         let zoom = (self.zoom * by).clamp(1.0, 200.0);
         let moved = 1.0 / self.zoom - 1.0 / zoom;
@@ -52,7 +52,7 @@ impl View {
         self.hold();
     }
 
-    /// Whether the whole map is shown.
+    /// Tells if the whole map is shown.
     pub(super) fn is_whole(&self) -> bool {
         self.zoom <= 1.0
     }
@@ -79,13 +79,13 @@ impl View {
         self.hold();
     }
 
-    /// Whether the pointer came up about where it went down.
+    /// Ends a press; tells if the pointer came up no farther than `still` from where it went down.
     pub(super) fn release(&mut self, at: (f64, f64), still: f64) -> bool {
         let pressed = self.pressed.take();
         pressed.is_some_and(|pressed| apart(at, pressed.first) <= still)
     }
 
-    /// The pointer is gone: what it began is no click.
+    /// Drops a press whose pointer is gone: it is no click.
     pub(super) fn let_go(&mut self) {
         self.pressed = None;
     }
@@ -98,7 +98,7 @@ impl View {
     }
 }
 
-/// Where the plane stands on a canvas.
+/// Placement of the plane on a canvas.
 pub(super) struct Frame {
     centre: (f64, f64),
     scale: f64,
@@ -114,7 +114,7 @@ impl Frame {
         }
     }
 
-    /// From the middle to what is farthest out, where the whole map is shown: its mark is whole.
+    /// Pixels from the middle to the outermost point if the whole map is shown; its mark is not cut off.
     pub(super) fn unit(width: f64, height: f64, ratio: f64) -> f64 {
         (0.5 * width.min(height) - EDGE * ratio).max(1.0)
     }
@@ -127,7 +127,7 @@ impl Frame {
     }
 }
 
-/// Where the rows lie, from -1 to 1: by their features at 0, by their embeddings at 1, and on the way between.
+/// Positions of the rows, from -1 to 1: by their features at `mix` 0, by their embeddings at 1, and between them on the way.
 pub(super) fn places(places: &Places, mix: f64) -> impl Iterator<Item = (f64, f64)> {
     let most = |points: &[[f32; 2]]| {
         let values = points.iter().flatten();
@@ -145,7 +145,7 @@ pub(super) fn places(places: &Places, mix: f64) -> impl Iterator<Item = (f64, f6
     })
 }
 
-/// The colour of a class, for `style`.
+/// The colour of a class as CSS, for `style`.
 pub(super) fn css_color(class: u16) -> String {
     if class < COLORS {
         return format!("var(--class{class})");
@@ -154,14 +154,14 @@ pub(super) fn css_color(class: u16) -> String {
     format!("light-dark(hsl({hue}, 45%, 45%), hsl({hue}, 50%, 68%))")
 }
 
-/// The same colour, for the theme in use. The browser would style the whole page anew to tell each.
+/// The colour of a class in the current theme, as RGB. To ask the browser would style the whole page anew for each.
 fn color(class: u16, dark: bool) -> (u8, u8, u8) {
     if class < COLORS {
         return theme::color(&format!("class{class}"));
     }
     let (saturation, lightness) = if dark { (0.50, 0.68) } else { (0.45, 0.45) };
     let reach = saturation * f64::min(lightness, 1.0 - lightness);
-    // As CSS Color 4 has it.
+    // From HSL, as in CSS Color 4.
     let channel = |n: f64| {
         let turn = n + f64::from(hue(class)) / 30.0;
         let k = if turn < 12.0 { turn } else { turn - 12.0 };
@@ -176,22 +176,23 @@ fn hue(class: u16) -> u32 {
     (u32::from(class) * 137 + 20) % 360
 }
 
-/// Draws on a canvas, in its own pixels, `ratio` of them a CSS pixel.
+/// Draws on a canvas in its own pixels, `ratio` per CSS pixel.
 pub(super) struct Painter {
     pub(super) context: CanvasRenderingContext2d,
     pub(super) frame: Frame,
-    /// Where each row of the map lies on the plane.
+    /// Position of each row of the map on the plane.
     pub(super) points: Vec<(f64, f64)>,
     pub(super) ratio: f64,
-    /// Pixels along and down.
+    /// Width and height in pixels.
     pub(super) size: (usize, usize),
 }
 
 impl Painter {
-    /// All points, a class at a time and the largest last; those that stand back first, paler where a row has its neighbours
-    /// shown. Where some are `picked`, the others stand back, and so do all classes but the one that is `alone`.
+    /// Draws all points, class by class with the largest class last. If rows are `picked`, the others stand back, and so do all
+    /// classes but `alone`, if there is one; points that stand back are drawn first. `pale` halves the opacity, as for a row with
+    /// its neighbours.
     pub(super) fn points(&self, map: &MapData, alone: Option<u16>, picked: &[bool], pale: bool) {
-        // Those of no named class are the last.
+        // Rows of no named class have the last index.
         let named = map.names.len();
         let mut of_class = vec![[Vec::new(), Vec::new()]; named + 1];
         for (place, class) in map.places.classes.iter().enumerate() {
@@ -199,7 +200,7 @@ impl Painter {
                 alone.is_some_and(|alone| alone != *class) || picked.get(place) == Some(&false);
             of_class[named.min((*class).into())][usize::from(!stands_back)].push(place);
         }
-        // Many points are small ones.
+        // The more points there are, the smaller they are.
         let radius = match self.points.len() {
             ..=4000 => 2.8,
             4001..=20_000 => 2.0,
@@ -239,7 +240,7 @@ impl Painter {
         sheet.put(&self.context);
     }
 
-    /// A closed line through these places of the canvas, in CSS pixels.
+    /// Draws a closed line through these places of the canvas, in CSS pixels.
     pub(super) fn outline(&self, corners: &[(f64, f64)]) {
         self.pen("accent", 1.5);
         self.context.begin_path();
@@ -250,8 +251,8 @@ impl Painter {
         self.context.stroke();
     }
 
-    /// A ring around the chosen row, and lines to its neighbours: whole ones to rings where the class is right, dashed ones
-    /// to crosses where it is wrong.
+    /// Draws a ring around the chosen row, and lines to its neighbours: solid and to a ring if the class is right, dashed and to a
+    /// cross if it is wrong.
     pub(super) fn neighbours(&self, places: &Places, chosen: usize, found: Option<&Neighbourhood>) {
         let found = found.map_or(&[][..], |found| &found.neighbours);
         for neighbour in found {
@@ -309,7 +310,7 @@ impl Painter {
         self.context.set_line_width(self.ratio * width);
     }
 
-    /// Draws the next lines in dashes of this length; whole where it is 0.
+    /// Draws the next lines in dashes of this length, in CSS pixels; solid if it is 0.
     fn dash(&self, length: f64) {
         let dashes = js_sys::Array::new();
         if length > 0.0 {

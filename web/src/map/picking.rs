@@ -1,5 +1,4 @@
-//! Rows that a person picks out on the map with a box or a lasso: which they are, of what classes, and a file that lists
-//! them.
+//! Rows that a person picks on the map with a box or a lasso: their number by class, and a file that lists them.
 
 use leptos::prelude::*;
 use nearfar::order;
@@ -10,12 +9,12 @@ use crate::protocol::Command;
 use crate::session::Session;
 use crate::state::{MapData, State};
 
-/// Classes that are counted by name; the others together.
+/// Most classes that are counted by name; the others are counted together.
 const NAMED: usize = 3;
-/// A path of fewer points goes around nothing.
+/// Fewest points of an outline that can have rows in it.
 const FEWEST: usize = 3;
 
-/// What dragging the pointer over the map does.
+/// Action of dragging the pointer over the map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tool {
     Move,
@@ -23,20 +22,20 @@ pub(super) enum Tool {
     Lasso,
 }
 
-/// How they stand in the menu, and what each does there.
+/// The tools, with their value and their text in the menu.
 const TOOLS: [(Tool, &str, &str); 3] = [
     (Tool::Move, "move", "Move"),
     (Tool::Box, "box", "Pick a box"),
     (Tool::Lasso, "lasso", "Pick freely"),
 ];
 
-/// What is being picked out, and what was.
+/// The tool, the path of a drag that picks rows, and the rows that were picked.
 #[derive(Clone, Copy)]
 pub(super) struct Picking {
     tool: RwSignal<Tool>,
-    /// Where the pointer went, in CSS pixels of the canvas.
+    /// Path of the pointer, in CSS pixels of the canvas.
     path: RwSignal<Vec<(f64, f64)>>,
-    /// Numbers of the rows in the data, ascending.
+    /// Numbers of the picked rows in the data, ascending.
     rows: RwSignal<Vec<u32>>,
 }
 
@@ -59,26 +58,26 @@ impl Picking {
         self.rows.set(Vec::new());
     }
 
-    /// Whether a drag picks rows.
+    /// Tells if a drag picks rows.
     pub(super) fn picks(&self) -> bool {
         self.tool.get() != Tool::Move
     }
 
-    /// The pointer went down.
+    /// Begins a path, unless a drag moves the map.
     pub(super) fn press(&self, at: (f64, f64)) {
         if self.tool.get_untracked() != Tool::Move {
             self.path.set(vec![at]);
         }
     }
 
-    /// The pointer is gone, or clicked: nothing more is picked.
+    /// Drops the path, as the pointer is gone or only clicked.
     pub(super) fn let_go(&self) {
         if !self.path.read_untracked().is_empty() {
             self.path.set(Vec::new());
         }
     }
 
-    /// The pointer went on: whether it picks rows.
+    /// Extends the path that was begun; tells if there is one.
     pub(super) fn follow(&self, at: (f64, f64)) -> bool {
         let picks = !self.path.read_untracked().is_empty();
         if picks {
@@ -87,13 +86,13 @@ impl Picking {
         picks
     }
 
-    /// Whether the pointer has been farther than that from where it went down.
+    /// Tells if the pointer has been farther than `far` from where it went down.
     pub(super) fn went_beyond(&self, far: f64) -> bool {
         let path = self.path.read_untracked();
         path.iter().any(|at| apart(*at, path[0]) > far)
     }
 
-    /// The pointer came up: takes the rows that it went around, of these, each with where it stands.
+    /// Ends the path, and picks those of these rows whose position lies within it.
     pub(super) fn release(&self, points: impl Iterator<Item = (u32, (f64, f64))>) {
         let outline = self.outline();
         self.let_go();
@@ -103,7 +102,7 @@ impl Picking {
         }
     }
 
-    /// The line around what is being picked.
+    /// The line around the area that is being picked.
     pub(super) fn outline(&self) -> Vec<(f64, f64)> {
         let path = self.path.get_untracked();
         match (&path[..], self.tool.get_untracked()) {
@@ -114,7 +113,7 @@ impl Picking {
         }
     }
 
-    /// Whether each row of the map is picked; nothing where none was.
+    /// Tells for each row of the map if it is picked; empty if no row is.
     pub(super) fn picked(&self, map: &MapData) -> Vec<bool> {
         let picked = self.rows.read_untracked();
         if picked.is_empty() {
@@ -125,7 +124,7 @@ impl Picking {
     }
 }
 
-/// Whether a point lies within a closed line: a ray from there crosses it an odd number of times.
+/// Tells if a point lies within a closed line: a ray from there crosses it an odd number of times.
 fn is_within(outline: &[(f64, f64)], (x, y): (f64, f64)) -> bool {
     let next = outline.iter().cycle().skip(1);
     let crossed = outline.iter().zip(next).filter(|(from, to)| {
@@ -137,7 +136,7 @@ fn is_within(outline: &[(f64, f64)], (x, y): (f64, f64)) -> bool {
     crossed.count() % 2 == 1
 }
 
-/// What dragging does.
+/// Menu of the tools.
 #[component]
 pub(super) fn Tools(picking: Picking) -> impl IntoView {
     let choose = move |event: web_sys::Event| {
@@ -153,7 +152,7 @@ pub(super) fn Tools(picking: Picking) -> impl IntoView {
     }
 }
 
-/// What was picked: how many rows, of what classes.
+/// Number and classes of the picked rows, with buttons to save and to clear them.
 #[component]
 pub(super) fn Picked(state: State, session: Session, picking: Picking) -> impl IntoView {
     let text = move || {
@@ -174,7 +173,7 @@ pub(super) fn Picked(state: State, session: Session, picking: Picking) -> impl I
     }
 }
 
-/// How many rows, and of which classes they are, the most frequent first.
+/// Number of rows in words, and of each class among them, the most frequent first.
 fn words(map: &MapData, rows: &[u32]) -> String {
     let mut counts = vec![0u64; map.names.len()];
     let mut others = 0;

@@ -1,4 +1,4 @@
-//! A row as the picture that it is.
+//! The picture of a row whose features are pixels.
 
 use leptos::html::Canvas;
 use leptos::prelude::*;
@@ -7,7 +7,7 @@ use web_sys::{CanvasRenderingContext2d, ImageData};
 
 use crate::state::State;
 
-/// The picture of a row of the map, dark on light; nothing where the rows of the map are none, and where it is not on it.
+/// The picture of a row, dark on light; nothing if the rows of the map are no pictures, or the row is not on it.
 #[component]
 pub(crate) fn Picture(state: State, row: u32) -> impl IntoView {
     let canvas = NodeRef::<Canvas>::new();

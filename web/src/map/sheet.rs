@@ -1,11 +1,11 @@
-//! [`Sheet`]: dots as the pixels of an image, which is put on a canvas at once. Fifty thousand take some milliseconds; as paths of
-//! a canvas they take a good part of a second. How much of each pixel a dot covers is worked out
-//! beforehand, in a [`Stamp`].
+//! [`Sheet`]: dots as the pixels of an image, which is put on a canvas at once. Fifty thousand dots take some milliseconds; as
+//! paths of a canvas they take a good part of a second. A [`Stamp`] holds how much of each pixel a dot covers, worked out
+//! beforehand.
 
 use wasm_bindgen::Clamped;
 use web_sys::{CanvasRenderingContext2d, ImageData};
 
-/// An image in a canvas's own pixels, see-through at first.
+/// An image in a canvas's own pixels, transparent at first.
 pub(super) struct Sheet {
     width: usize,
     height: usize,
@@ -13,11 +13,11 @@ pub(super) struct Sheet {
     pixels: Vec<[u8; 4]>,
 }
 
-/// How a dot looks.
+/// Colour, opacity and radius of a dot.
 #[derive(Clone, Copy)]
 pub(super) struct Dot {
     pub(super) color: (u8, u8, u8),
-    /// 0 is see-through, 1 is solid.
+    /// 0 is transparent, 1 is opaque.
     pub(super) alpha: f32,
     /// In pixels.
     pub(super) radius: f32,
@@ -32,7 +32,7 @@ impl Sheet {
         }
     }
 
-    /// Lays a dot over what is there.
+    /// Blends a dot over the image.
     pub(super) fn dot(&mut self, (x, y): (f64, f64), stamp: &Stamp) {
         let fine = |place: f64| (place * FINE as f64).round() as i32;
         let ((column, right), (row, down)) = (split(fine(x)), split(fine(y)));
@@ -62,32 +62,32 @@ impl Sheet {
     }
 }
 
-/// A channel with `part` of 256 of it in another colour.
+/// Mixes a colour channel with `part` of 256 of another colour's.
 #[inline(always)]
 fn mix(before: u8, color: u8, part: u32) -> u8 {
     ((u32::from(before) * (256 - part) + u32::from(color) * part + 128) >> 8) as u8
 }
 
-/// The middle of a dot lies at one of so many places along a pixel, and as many down.
+/// Positions within a pixel, along and down each, to which the middle of a dot is rounded.
 const FINE: usize = 4;
 
-/// The pixel in which a place lies that is counted in parts of one, and the part.
+/// Splits a place, counted in `FINE` to a pixel, into its pixel and the rest.
 fn split(place: i32) -> (i32, usize) {
     let fine = FINE as i32;
     (place.div_euclid(fine), place.rem_euclid(fine) as usize)
 }
 
-/// A dot as it is laid over pixels.
+/// The pixels that a dot covers.
 pub(super) struct Stamp {
     color: (u8, u8, u8),
-    /// For each place of its middle within a pixel: what it covers, by how far to the right of and below that pixel, and how much,
-    /// of 255.
+    /// For each position of its middle within a pixel: the covered pixels, as offsets to the right and down, and the opacity of
+    /// each, of 255.
     cells: Vec<Vec<(i32, i32, u32)>>,
 }
 
 impl Stamp {
     pub(super) fn new(dot: &Dot) -> Self {
-        // A pixel is covered by as much as the edge lies beyond its middle.
+        // Coverage of a pixel is the distance of the edge beyond its middle plus a half, from 0 to 1.
         let reach = dot.radius + 0.5;
         let far = reach.ceil() as i32;
         let cells = |place: usize| {

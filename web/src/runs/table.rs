@@ -1,4 +1,4 @@
-//! The table of the kept runs, and how the settings of those that are ticked differ.
+//! The table of the kept runs, and the settings in which those that are ticked differ.
 
 use leptos::prelude::*;
 use nearfar::{Bytes, Metrics, order};
@@ -14,7 +14,7 @@ use crate::source::shown_name;
 use crate::state::{State, View};
 use crate::terms::{self, Meaning, Term};
 
-/// What the table can be sorted by: a number of each run.
+/// A number of each run, by which the table can be sorted.
 type Number = fn(&KeptRun) -> Option<f64>;
 
 const COLUMNS: [(Meaning, Number); 5] = [
@@ -31,7 +31,7 @@ const COLUMNS: [(Meaning, Number); 5] = [
     }),
 ];
 
-/// Precision@1 of what a run is compared with, on the side that it was scored on.
+/// Precision@1 of a baseline, on the side that the run was scored on.
 fn baseline(run: &KeptRun, scores: Option<nearfar::Scores>) -> Option<f64> {
     let scores = scores?;
     let tested = run.scores.is_some_and(|scores| scores.test.is_some());
@@ -141,7 +141,7 @@ fn line(state: State, session: Session, run: KeptRun) -> impl IntoView {
                 None => {}
             },
         );
-        // One too many stays unticked.
+        // A run too many stays unticked.
         runs.ticked.notify();
     };
     let dot = move || color().map(|at| format!("var(--{})", COLORS[at]));
@@ -178,7 +178,7 @@ fn line(state: State, session: Session, run: KeptRun) -> impl IntoView {
     let pin_text = if run.pinned { "Unpin" } else { "Pin" };
     let pin = move |_| {
         runs.change(id, |run| run.pinned = !run.pinned);
-        // Its line goes elsewhere, and the focus with it.
+        // The run's line moves, and loses the focus.
         request_animation_frame(move || {
             focus::on(&format!("[data-pin='{id}']"));
         });
@@ -220,7 +220,7 @@ fn line(state: State, session: Session, run: KeptRun) -> impl IntoView {
     }
 }
 
-/// Runs that were saved on the way and stopped before their end, as their tab was closed.
+/// Saved runs that were stopped before their end, as their tab was closed.
 #[component]
 fn Stopped(state: State, session: Session) -> impl IntoView {
     let lines = move || {
@@ -253,7 +253,7 @@ fn Stopped(state: State, session: Session) -> impl IntoView {
     }
 }
 
-/// How the settings of the ticked runs differ: what is equal is left out.
+/// Table of the settings in which the ticked runs differ.
 #[component]
 fn Differences(state: State) -> impl IntoView {
     let Runs { list, ticked, .. } = state.runs;
