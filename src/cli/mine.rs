@@ -5,9 +5,11 @@ use std::path::PathBuf;
 
 use clap::Args;
 use nearfar::{
-    Engine, Forecast, KeptOfAnchor, Mined, MiningSpec, Rate, Result, Room, TrainConfig, Tuples,
-    Wanted, matrix_header, mine_into, pml_bytes,
+    Engine, Error, Forecast, KeptOfAnchor, Mined, MiningSpec, Rate, Result, Room, TrainConfig,
+    Tuples, Wanted, matrix_header, mine_into, pml_bytes,
 };
+
+use serde_json::Value;
 
 use super::files::{LabelledFiles, LabelledRows, compare};
 use super::output::Output;
@@ -241,6 +243,15 @@ fn settings(
     }
     for set in sets.iter().filter(|set| !set.starts_with(MINER_DISTANCE)) {
         let key = set.split('=').next().unwrap_or_default();
+        let all = config.to_value();
+        let (part, known) = (prefix.trim_end_matches('.'), |of: &Value| {
+            of.get(key).is_some()
+        });
+        if known(&all) && !known(&all[part]) {
+            return Err(Error::Config(format!(
+                "{key} is a setting of `train`, whose batches it is about: here --set takes arguments of the {part}"
+            )));
+        }
         let prefix = if key.contains('.') { "" } else { prefix };
         config = config.with_set(&format!("{prefix}{set}"))?;
     }

@@ -2,7 +2,7 @@
 //! twice more for each group of columns; then each row is mended as it is read.
 
 use super::labelled::is_missing;
-use super::{Labels, Missing, RowSource, missing};
+use super::{Labels, LeftOut, Missing, RowSource, missing};
 use crate::base::error::Result;
 use crate::base::working::Working;
 
@@ -49,11 +49,11 @@ impl RowSource {
         policy: Missing,
         labels: &mut Labels,
         say: &dyn Fn(Working),
-    ) -> Result<Vec<(usize, f32)>> {
-        let mut filled = Vec::new();
+    ) -> Result<(Vec<(usize, f32)>, LeftOut)> {
+        let (mut filled, mut left_out) = (Vec::new(), LeftOut::default());
         if policy == Missing::Refuse {
             self.see_cells(Cells::Refused);
-            return Ok(filled);
+            return Ok((filled, left_out));
         }
         self.see_cells(Cells::Kept);
         let (rows, dim) = (self.rows(), self.dim());
@@ -75,6 +75,7 @@ impl RowSource {
                 let left = (0..).zip(&keep).filter(|(_, keep)| **keep);
                 let left: Vec<u32> = left.map(|(row, _)| row).collect();
                 notes.push(missing::rows_note(rows - left.len(), rows));
+                left_out.leave_out(&keep);
                 labels.labels.retain(&keep);
                 for (_, cells) in &mut labels.columns {
                     cells.retain(&keep);
@@ -100,7 +101,7 @@ impl RowSource {
         self.see_cells(Cells::Mended(mend));
         match self.rows().min(self.dim()) {
             0 => Err(policy.nothing_left(name)),
-            _ => Ok(filled),
+            _ => Ok((filled, left_out)),
         }
     }
 
@@ -327,6 +328,8 @@ mod tests {
             assert_eq!(whole.class_names, streamed.class_names);
             assert_eq!((whole.missing, streamed.missing), (missing, missing));
             assert_eq!(whole.filled, streamed.filled);
+            assert_eq!(whole.left_out, streamed.left_out);
+            assert_eq!(whole.left_out.is_empty(), missing != Missing::DropRows);
             assert_eq!(whole.filled.is_empty(), missing != Missing::Median);
             let [whole, streamed] = [whole, streamed].map(|data| data.notes);
             assert_eq!(whole[..], streamed[..whole.len()], "{missing:?}");

@@ -313,7 +313,7 @@ impl Dataset {
         missing: Missing,
         say: impl Fn(Working),
     ) -> Result<Self> {
-        let filled = features.mend(&name, missing, &mut labels, &say).await?;
+        let (filled, left_out) = features.mend(&name, missing, &mut labels, &say).await?;
         let dataset = Self::of(name, features, &labels.labels)?;
         let Labels {
             columns, mut notes, ..
@@ -322,6 +322,7 @@ impl Dataset {
         let mut dataset = Self {
             columns,
             missing,
+            left_out,
             filled,
             notes,
             ..dataset

@@ -20,7 +20,7 @@ impl Judged {
     /// The precision@1 of rows in any order, and how many of its standard errors this one lies above it.
     fn above_chance(&self) -> (f64, f64) {
         let rows = (self.metrics.queries + self.metrics.lone_queries) as f64;
-        let of_class = |class: &[QueryScore]| (class.len() * (class.len() - 1)) as f64;
+        let of_class = |class: &[QueryScore]| class.len() as f64 * (class.len() as f64 - 1.0);
         // Queries stand class by class.
         let classes = self.queries.chunk_by(|a, b| a.class == b.class);
         let pairs: f64 = classes.map(of_class).sum();

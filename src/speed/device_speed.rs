@@ -98,7 +98,7 @@ pub async fn self_test(engine: &Engine) -> Result<Option<SelfTest>> {
         let growth = (TARGET.as_secs_f64() / seconds).min(MOST_GROWTH);
         // Twice the work or more, where there is time for it.
         if growth < 2.0 || times == MOST_TIMES || started.elapsed() + TARGET > LIMIT {
-            let operations = (2 * times * count * REFERENCES * DIM) as f64;
+            let operations = 2.0 * (times * count) as f64 * (REFERENCES * DIM) as f64;
             break operations / seconds / 1e9;
         }
         let power = (work as f64 * growth).log2() as u32;

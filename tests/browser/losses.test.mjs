@@ -148,7 +148,7 @@ test("where the link asks for a GPU and the browser gives none any more, one cli
       await page.click("run");
       await page.page.waitForFunction(() => Number(document.querySelector("[data-testid=step-count]").textContent) > 5);
       await session.send("Browser.crashGpuProcess");
-      if (again) await ended(page);
+      if (again) await toTheEnd(page);
     }
     await page.find("go-to-cpu").waitFor({ timeout: 120_000 });
     await page.click("go-to-cpu");

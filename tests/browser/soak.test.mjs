@@ -9,13 +9,15 @@ const MINUTES = Number(process.env.NEARFAR_SOAK_MINUTES ?? 0);
 // Of the first minute nothing is asked.
 const SKIP = Math.min(1, MINUTES / 8);
 const MOST_MIB_A_MINUTE = 1;
+// A round of everything leaves a quarter of a MiB with the browser, of what neither script nor core holds: docs/reliability.md, 26.
+const MOST_MIB_A_ROUND = 0.5;
 
 const on = pages({ gc: true }, { instead: async (name, read) => (name === "worker.js" ? keeping + (await read(name)) : undefined) });
 
 const step = async (page) => Number((await page.text("step-count")).replace(/\D/g, ""));
 
-/** Does something again and again for so long, and tells what is held meanwhile; it must not grow. */
-async function soaked(page, what, minutes, work) {
+/** Does something again and again for so long, and tells what is held meanwhile; it must not grow, or `each` time by so many MiB at most. */
+async function soaked(page, what, minutes, work, each) {
   const browser = page.page.context().browser();
   const began = Date.now();
   const points = [];
@@ -36,9 +38,10 @@ async function soaked(page, what, minutes, work) {
   const later = points.filter(([passed]) => passed > SKIP);
   if (later.length < 2) return;
   const grows = slope(later);
-  const each = (slope(later.map(([, renderer, , done]) => [done, renderer])) * 2 ** 20).toFixed(1);
-  console.log(`# ${what}: renderer ${grows.toFixed(3)} MiB a minute, ${each} bytes each; GPU process ${slope(later.map(([passed, , gpu]) => [passed, gpu])).toFixed(3)} MiB a minute`);
-  assert.ok(grows < MOST_MIB_A_MINUTE, `${what}: ${grows} MiB a minute`);
+  const growsEach = slope(later.map(([, renderer, , done]) => [done, renderer]));
+  console.log(`# ${what}: renderer ${grows.toFixed(3)} MiB a minute, ${(growsEach * 2 ** 20).toFixed(1)} bytes each; GPU process ${slope(later.map(([passed, , gpu]) => [passed, gpu])).toFixed(3)} MiB a minute`);
+  if (each === undefined) assert.ok(grows < MOST_MIB_A_MINUTE, `${what}: ${grows} MiB a minute`);
+  else assert.ok(growsEach < each, `${what}: ${growsEach} MiB each time`);
 }
 
 for (const engine of MINUTES > 0 ? ["cpu", "gpu"] : []) {
@@ -117,6 +120,6 @@ test("all that there is to do in a tab, again and again, leaves nothing behind",
       assert.equal(await page.error(), "");
       return rounds;
     };
-    await soaked(page, "all in turn", MINUTES / 2, round);
+    await soaked(page, "all in turn", MINUTES / 2, round, MOST_MIB_A_ROUND);
   });
 }, 240 + 60 * MINUTES);

@@ -712,6 +712,27 @@ fn margins_of_l2_are_those_of_pml_where_none_is_given_and_the_arguments_are_said
 }
 
 #[test]
+fn a_setting_of_training_alone_is_said_to_be_one() {
+    let rows = [
+        "--embeddings",
+        "features.npy",
+        "--labels",
+        "labels_text.npy",
+    ];
+    for (command, part) in [("loss", "loss"), ("mine", "miner")] {
+        for set in ["miner_weights=true", "memory_size=64"] {
+            let said = refusal(&[&[command], &rows[..], &["--set", set]].concat());
+            let key = set.split('=').next().expect("a key");
+            let expected = format!("{key} is a setting of `train`, whose batches it is about");
+            assert!(
+                said.starts_with(&expected) && said.ends_with(&format!("of the {part}")),
+                "{said}"
+            );
+        }
+    }
+}
+
+#[test]
 fn what_knn_cannot_do_is_refused_and_leaves_no_file() {
     let folder = folder("knn-refused");
     let out = folder.join("never.npz");

@@ -416,7 +416,7 @@ impl Sizes {
 
     /// Those of a miner that looks at so many rows for their weights.
     pub(super) fn weighing_operations(&self, references: usize, rows: usize) -> f64 {
-        2.0 * (rows * references * self.stride()) as f64
+        2.0 * rows as f64 * references as f64 * self.stride() as f64
     }
 
     /// Widths of the hidden layers.
