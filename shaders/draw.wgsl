@@ -1,15 +1,15 @@
 // Triplets drawn at random: for each anchor as many as its class has references, the positive uniformly, the negative by weight.
 //
-//   D          = distance, the cutoff at least; from the second cutoff on none weighs
+//   D          = distance, the cutoff at least; from the second cutoff on weights are 0
 //   log weight = (2 - dim) / 2 log(D^2) + (3 - dim) / 2 log(1 - D^2 / 4)
 //   weight     = exp(log weight - the row's largest); 0 below exp(FAINT)
 //   a draw     = four numbers from hash(seeds, anchor, number of the draw): the positive, a share of the references by
 //                the sum of its weights, the negative in it by its weight
 //
-// draw    one workgroup a row   drawn: how many, then (positive, negative) of each; sums: 0
-// count   one workgroup a row   times: in how many drawn triplets a reference stands
+// draw    one workgroup a row   drawn: number of triplets, then (positive, negative) of each; sums: 0
+// count   one workgroup a row   times: number of drawn triplets with a reference
 //
-// Each invocation looks after a share of the references, which follow each other, and adds up their weights.
+// Each invocation adds up the weights of a share of consecutive references.
 
 override WORKGROUP_SIZE: u32;
 const LOWEST = -3.4e38;  // stands for the logarithm of no weight

@@ -1,10 +1,10 @@
-// The part of a batch's gradient that moves all of its rows the same way, and how steadily it points.
+// The mean of a batch's gradient, which moves all of its rows in one direction, and the steadiness of that direction.
 //
 //   mean = sum over rows of gradient / rows
 //   push = cosine of mean and its running average before this step       average = 0.9 average + 0.1 mean
 //
 // mean      one invocation per vec4   state: mean
-// measure   one workgroup             state: average, and mean unless it is there; sums: of the pushes so far, and how many they are
+// measure   one workgroup             state: average, and mean unless it is there; sums: of the pushes so far, and their number
 //
 // The gradient of a loss of triplets is still times the active triplets.
 
@@ -23,7 +23,7 @@ struct Params {
 
 var<workgroup> partial: array<vec4f, WORKGROUP_SIZE>;  // 4 KiB
 
-/// A vec4 of the mean; of no rows it is zero.
+/// A vec4 of the mean; zero without rows.
 fn mean_of(k: u32, rows: u32) -> vec4f {
   var sum = vec4f();
   for (var row = 0u; row < rows; row++) {
@@ -48,7 +48,7 @@ fn mean(
 @compute @workgroup_size(WORKGROUP_SIZE)
 fn measure(@builtin(local_invocation_index) lane: u32) {
   var products = vec4f();  // <mean, average>, <mean, mean>, <average, average>
-  // All invocations take every round: where most had left, llvmpipe took 15 ms for the loop within this one.
+  // All invocations take every round: if most had left, llvmpipe took 15 ms for the loop within this one.
   for (var first = 0u; first < params.stride; first += WORKGROUP_SIZE) {
     let k = first + lane;
     let is_there = k < params.stride;

@@ -1,9 +1,9 @@
-// Dropout: a part of a layer's outputs set to 0, chosen anew each step.
+// Dropout: a part of a layer's outputs, drawn anew each step, is set to 0.
 //
-//   value = 0 where draw(place) < threshold, else scale value        threshold = rate 2^32, scale = 1 / (1 - rate)
+//   value = 0 if draw(place) < threshold, else scale value           threshold = rate 2^32, scale = 1 / (1 - rate)
 //   draw(place) = mix(mix(place ^ key.x) ^ key.y)                    place: row * columns + column, padding included
 //
-// drop   one invocation per vec4   values, in place: outputs on the way there, their gradient on the way back
+// drop   one invocation per vec4   values, in place: outputs in the forward pass, their gradient in the backward pass
 
 override WORKGROUP_SIZE: u32;
 
@@ -18,7 +18,7 @@ struct Params {
 @group(0) @binding(0) var<uniform> params: Params;
 @group(0) @binding(1) var<storage, read_write> values: array<vec4f>;
 
-/// Each bit of the result hangs on each of `x`: `lowbias32` of Wellons' hash prospector.
+/// Hash in which each bit of the result depends on each of `x`: `lowbias32` of Wellons' hash prospector.
 fn mix_bits(bits: vec4u) -> vec4u {
   var x = bits;
   x ^= x >> vec4u(16u);

@@ -1,9 +1,9 @@
 // The last layer of a head on a batch: embeddings over their length, and copies of them in the memory. Follows gemm.wgsl.
 //
-//   y = x W^T + b     unit = y / max(|y|, 1e-12)     as gemm.wgsl and normalize.wgsl have it one after the other, bit for bit
+//   y = x W^T + b     unit = y / max(|y|, 1e-12)     bit for bit as gemm.wgsl and then normalize.wgsl
 //
 // enqueue        one workgroup per 4 rows, 4 x 4 results an invocation, one barrier    unit, norms, and the memory: bank, tags
-// enqueue_tile   the same with one result an invocation, through workgroup memory
+// enqueue_tile   one workgroup per 4 rows, one result an invocation, through workgroup memory       unit, norms, and the memory
 //
 // A row whose squared length is not finite sets the sticky word.
 

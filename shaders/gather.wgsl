@@ -1,4 +1,4 @@
-// The rows of a batch, copied out of the features by number, and rows copied to where numbers say.
+// Rows of a matrix, copied from or to places given by number.
 //
 //   batch[i] = features[rows[first + i]]
 //   batch[rows[first + i]] = features[i]

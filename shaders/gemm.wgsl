@@ -2,7 +2,7 @@
 // weights [outputs, inputs] to 4 rows as well. The rows of x are the first ones, or those whose numbers are given.
 //
 //   forward           y = x W^T + b, at least 0 if `relu`        one accumulator per result, k ascending
-//   input gradient    dx = dy W, 0 where x is not positive       one accumulator per result, k ascending
+//   input gradient    dx = dy W, 0 if x is not positive          one accumulator per result, k ascending
 //   weight gradient   dW = dy^T x, db = sum of dy                rows in segments of 256, ascending
 //
 // forward           y
@@ -12,7 +12,7 @@
 //
 // Each in two ways, of equal bits:
 //
-// forward, ..        4 x 4 results an invocation, no barrier       for adapters that pay dearly for barriers
+// forward, ..        4 x 4 results an invocation, no barrier       for adapters with slow barriers
 // forward_tile, ..   1 or 2 results an invocation, through workgroup memory: the results of a batch are few, and each of them a
 //                    long chain, so that as many invocations as there can be each have a short way to what they add
 
@@ -50,7 +50,7 @@ const SIDE = 16u;   // rows and outputs of a workgroup of forward_tile
 const DEPTH = 16u;  // vec4s of each that are there at once
 const CHUNK = 32u;  // terms of a gradient that are there at once
 
-// One more than a row needs: what 16 invocations write at once then lies apart.
+// One more than a row needs, so that the places that 16 invocations write at once lie apart.
 var<workgroup> tile_x: array<array<vec4f, SIDE + 1u>, DEPTH>;       // forward_tile: 4,352 bytes
 var<workgroup> tile_w: array<array<vec4f, SIDE + 1u>, DEPTH>;       // the same
 var<workgroup> tile_left: array<array<f32, SIDE + 1u>, CHUNK>;      // in gradients: 2,176 bytes
@@ -68,7 +68,7 @@ fn row_of_x(i: u32) -> u32 {
   return row;
 }
 
-/// Where four rows of dy from `row` on begin; rows past the end repeat the last one, and are not stored.
+/// Starts of four rows of dy from `row` on; rows past the end repeat the last one, and are not stored.
 fn row_starts(row: u32, stride: u32) -> vec4u {
   return min(vec4u(row, row + 1u, row + 2u, row + 3u), vec4u(params.rows - 1u)) * stride;
 }
@@ -78,12 +78,12 @@ fn chain(a: vec4f, b: mat4x4f, acc: vec4f) -> vec4f {
   return fma(a.wwww, b[3], fma(a.zzzz, b[2], fma(a.yyyy, b[1], fma(a.xxxx, b[0], acc))));
 }
 
-/// The same for one result.
+/// The sum of four products and acc for one result.
 fn chain_of_one(a: vec4f, b: vec4f, acc: f32) -> f32 {
   return fma(a.w, b.w, fma(a.z, b.z, fma(a.y, b.y, fma(a.x, b.x, acc))));
 }
 
-/// Four rows of x with four of W: the sums without the bias. `x` and `w` are where they begin.
+/// Four rows of x with four of W: the sums without the bias. `x` and `w` are their starts.
 fn product(x: vec4u, w: u32) -> Block {
   let stride = params.inputs;
   var y = Block();
@@ -276,7 +276,7 @@ fn chain_of_pairs(terms: u32, y: u32, x: u32, acc: vec2f) -> vec2f {
   return sum;
 }
 
-/// Puts two pairs where SIDE invocations find theirs.
+/// Writes two pairs to the places from which SIDE invocations read theirs.
 fn bring_right(term: u32, four: u32, value: vec4f) {
   tile_right[term][2u * four] = value.xy;
   tile_right[term][2u * four + 1u] = value.zw;

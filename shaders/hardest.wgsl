@@ -2,7 +2,7 @@
 //
 //   found[chunk][row] = (s_ap, id, s_an, id), bits of the similarities; of equally far or near ones the smaller id
 //
-// pick   one workgroup a row and chunk of CHUNK references   found; NO_ID where the chunk has no such reference
+// pick   one workgroup a row and chunk of CHUNK references   found; NO_ID if the chunk has no such reference
 
 const CHUNK = 1048576u;  // a bound on how often an invocation goes round
 const NO_ID = 0xffffffffu;
@@ -11,7 +11,7 @@ const NO_ID = 0xffffffffu;
 
 var<workgroup> picked: array<vec4u, WORKGROUP_SIZE>;  // 4 KiB
 
-/// Of two candidates, both (similarity's bits, id), the one with the smaller `sign * similarity`, then the smaller id.
+/// The candidate of the smaller `sign * similarity`, of equals that of the smaller id; both are (similarity's bits, id).
 fn smaller(a: vec2u, b: vec2u, sign: f32) -> vec2u {
   if a.y == NO_ID || b.y == NO_ID {
     return select(a, b, a.y == NO_ID);

@@ -1,16 +1,16 @@
 // The k nearest references of every query of a block, exactly: no tile of similarities leaves the registers.
 //
-//   nearer = larger similarity, then smaller id; a query's own id is left out, and so is what is not farther than `after`
+//   nearer = larger similarity, then smaller id; a query's own id is left out, and so are references not farther than `after`
 //
 // clear          one workgroup a query   kept[query] = k times nothing, counts[query] = 0
-// strip, tile    see tile.wgsl           what is nearer than the farthest kept goes to survivors[query], in any order
+// strip, tile    see tile.wgsl           references nearer than the farthest kept go to survivors[query], in any order
 // few            one workgroup a slice   of few queries and k: the k nearest of SLICE references go to survivors[query], in any order
 // keep           one workgroup a query   kept[query] = the k nearest of kept and survivors, nearest first; counts[query] = 0
-// keep_serial    one invocation a query  the same without a barrier, for a small k where barriers are dear
+// keep_serial    one invocation a query  as keep, without a barrier, for a small k if barriers are slow
 //
 // A visit is one reference in `step` of the chunk, VISIT at most. A look takes `width` visits together, from `offset` on; all
-// that survive one visit have room. Where more survive a look than have room, LOST stands first among the query's
-// neighbours from then on. What survives in which slot is left to chance, and `keep` sorts it out. All that survives `few` has
+// survivors of one visit have room. If more survive a look than have room, LOST is first among the query's
+// neighbours from then on. The slots of survivors are left to chance, and `keep` sorts them. All survivors of `few` have
 // room: a look of it takes as many slices as k goes into VISIT.
 
 const VISIT = 1024u;
@@ -47,7 +47,7 @@ var<workgroup> bests: array<atomic<u32>, STRETCHES>;  // 256 bytes
 var<workgroup> least: u32;                            // 4 bytes
 var<workgroup> found: atomic<u32>;                    // 4 bytes
 
-/// Whether `b` is nearer than `a`; both are (similarity's bits, id).
+/// Tells if `b` is nearer than `a`; both are (similarity's bits, id).
 fn nearer(a: vec2u, b: vec2u) -> bool {
   let s_a = bitcast<f32>(a.x);
   let s_b = bitcast<f32>(b.x);
@@ -119,7 +119,7 @@ fn quad(row: u32, at: vec4u) -> mat4x4f {
   return s;
 }
 
-/// The similarity of a reference as an integer in the same order; 0, below all, where the query has no use for it.
+/// The similarity of a reference as an integer in the same order; 0, below all, for a reference that the query cannot keep.
 fn rank_key(query: u32, i: u32, s: f32, farthest: vec2u) -> u32 {
   let entry = vec2u(bitcast<u32>(s), params.first_id + place(i));
   let about = asked[query];
@@ -137,7 +137,7 @@ fn propose(i: u32, s: f32, key: u32) {
   }
 }
 
-/// Lets the k nearest of the workgroup's references survive, four an invocation. Called in uniform control flow.
+/// Writes the k nearest of the workgroup's references to the survivors, four an invocation. Called in uniform control flow.
 fn choose(query: u32, i: vec4u, s: vec4f, lane: u32) {
   let farthest = kept_before[(query + 1u) * params.k - 1u];
   let key = vec4u(
@@ -262,7 +262,7 @@ fn keep(
     }
   }
   workgroupBarrier();  // all entries are there before they are sorted
-  // Bitonic, every comparison nearest first: what lies past the end counts as farthest and never moves.
+  // Bitonic, every comparison nearest first: entries past the end count as farthest and never move.
   // `size` and `step` are powers of two: masks stand for quotients and remainders, as adapters divide integers slowly.
   for (var size = 2u; size < 2u * total; size *= 2u) {
     for (var j = lane; j < (total + size) / 2u; j += WORKGROUP_SIZE) {
@@ -304,7 +304,7 @@ fn keep_serial(
   let survived = atomicLoad(&counts[query]);
   for (var i = 0u; i < min(survived, VISIT); i++) {
     let entry = survivors[query * VISIT + i];
-    // What is farther moves down one place; the farthest of all falls out.
+    // Farther neighbours move down one place; the farthest of all falls out.
     var at = params.k;
     while at > 0u && nearer(kept[first + at - 1u], entry) {
       at -= 1u;

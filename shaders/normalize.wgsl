@@ -1,15 +1,15 @@
 // Rows of unit length, and the gradient through that.
 //
 //   unit = row / max(|row|, 1e-12)                 a zero row stays zero
-//   d row = (g - unit <g, unit>) / |row|           g = (gradient - mean) / divisor; zero where the row is zero or the divisor is 0
-//                                                  mean: of the batch's gradients, where it is taken off, or 0
+//   d row = (g - unit <g, unit>) / |row|           g = (gradient - mean) / divisor; zero if the row is zero or the divisor is 0
+//                                                  mean: of the batch's gradients, if it is taken off, or 0
 //   term  = scale <gradient, unit> + what is there  a row's term of the loss, in the step's report
 //
 // normalize   one workgroup a row   unit[first + row]
 // in_place    one workgroup a row   raw[first + row]
 // enqueue     one workgroup a row   raw[row], norms[row], and its copy in the memory: bank, tags[slot] = (label, id)
 // measure     one workgroup a row   unit[row], norms[row]
-// backward    one workgroup a row   gradient[row] in place, and where scale is not 0 this row's term of the loss
+// backward    one workgroup a row   gradient[row] in place, and if scale is not 0 this row's term of the loss
 //
 // A row whose squared length is not finite sets the sticky word `status`.
 
@@ -84,7 +84,7 @@ fn length_of(row: u32, lane: u32) -> f32 {
   return sqrt(sum(squares, lane));
 }
 
-/// The same of a row of `raw`, which begins at `start`.
+/// The length of a row of `raw`, which begins at `start`.
 fn length_in_place(start: u32, lane: u32) -> f32 {
   var squares = 0.0;
   for (var k = lane; k < params.stride; k += WORKGROUP_SIZE) {

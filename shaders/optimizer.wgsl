@@ -3,7 +3,7 @@
 //   g += weight_decay p     m = beta1 m + (1 - beta1) g     v = beta2 v + (1 - beta2) g^2
 //   p -= step_size m / (sqrt(v) / sqrt_correction2 + eps)   step_size = lr / (1 - beta1^t), sqrt_correction2^2 = 1 - beta2^t
 //
-// adam   one invocation per 4 parameters   parameters, first and second moments; nothing once `status` is set.
+// adam   one invocation per 4 parameters   parameters, first and second moments; unchanged once `status` is set.
 //                                          The first one copies `status` into the step's report
 // squares  PARTS invocations               each the sum of the squares of every PARTS-th vec4 of the gradients
 

@@ -1,4 +1,4 @@
-// How similar the pairs of a step are: each row of a block with all references but itself, counted by similarity.
+// Histogram of a step's pairs by similarity: each row of a block with all references but itself.
 //
 // count   one workgroup a row   report: u64s as two words, low first, BINS of positives before BINS of negatives
 

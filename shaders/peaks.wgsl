@@ -1,4 +1,4 @@
-// What a device can do at most, measured in the same language as the kernels: the denominators of every share.
+// Peak rates of a device, measured in the language of the kernels: the denominators of every share.
 //
 // multiply_add   each invocation   STEPS fused multiply-adds on each of 8 independent vec4 chains
 // fill           each invocation   one vec4

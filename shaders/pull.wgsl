@@ -1,12 +1,12 @@
-// What weights of similarities come to as a gradient of the rows that were compared.
+// Gradient of the rows that were compared, from the weights of their similarities.
 //
 //   pull    gradient[row] = sum over references of weight * reference      in windows: each adds to the one before
-//   share   gradient[reference] = sum over rows of weight * row            where references learn: in blocks, likewise
+//   share   gradient[reference] = sum over rows of weight * row            if references learn: in blocks, each adds to the one before
 //
 // pull    one invocation per vec4 of a row          its vec4 of the gradient
 // share   one invocation per vec4 of a reference    its vec4 of the gradient
 //
-// Sums go in segments of SEGMENT, one owner each, ascending. A weight of zero pulls nothing, and is passed over.
+// Sums go in segments of SEGMENT, one owner each, ascending. A weight of zero adds nothing, and is passed over.
 
 override WORKGROUP_SIZE: u32;
 const SEGMENT = 256u;

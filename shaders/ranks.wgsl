@@ -1,17 +1,17 @@
-// Where the positives of each row stand among all references: sorted thresholds, and how many negatives lie in each gap.
+// Ranks of each row's positives among all references: sorted thresholds, and the number of negatives in each gap.
 //
 //   a positive has the row's class and another id, a negative another class; neither has the row's group
-//   a label   = the class, and above the bits of class_mask the group, where rows have groups
+//   a label   = the class, and above the bits of class_mask the group, if rows have groups
 //   nearer    = larger similarity, then smaller id; thresholds ascend, the nearest positive comes last
 //   gap g of a row with P positives = the negatives nearer than thresholds 0 .. g and not nearer than the rest
 //
 // clear             one workgroup a row              the row's P + 1 books = 0
-// find              one workgroup per 8 rows, span   thresholds[offset ..] of the positives there, in any order; the lowest book counts them
+// find              one workgroup per 8 rows, span   thresholds[offset ..] of its positives, unordered; the lowest book counts them
 // order             one workgroup per row and run    each run of RUN thresholds sorted; the lowest book = 0
 // exchange_far      one invocation a pair            one stage of a bitonic sort across runs
 // merge             one workgroup per row and run    the stages after it, within runs: exchange_far and merge make longer runs
 // pack              one invocation per four counts   packed_books[i] = books 4 i to 4 i + 3, 16 bits each
-// sort_thresholds   one workgroup a row              clear, find and order, where one span and one run hold everything
+// sort_thresholds   one workgroup a row              clear, find and order, if one span and one run hold everything
 // strip, tile       see tile.wgsl                    books[offset + g], all gaps but the lowest: subtract to get that
 //
 // No loop that others wait for goes round more than 1,024 times, and no invocation takes more than some ten thousand steps:
@@ -67,7 +67,7 @@ const RUN = 1024u;           // thresholds that one workgroup sorts, 4 an invoca
 
 var<workgroup> run: array<vec2u, 4u * WORKGROUP_SIZE>;  // 8 KiB at most: the thresholds of a run, before it is sorted
 
-/// Whether `b` is nearer than `a`; both are (similarity's bits, id).
+/// Tells if `b` is nearer than `a`; both are (similarity's bits, id).
 fn nearer(a: vec2u, b: vec2u) -> bool {
   let s_a = bitcast<f32>(a.x);
   let s_b = bitcast<f32>(b.x);
@@ -91,18 +91,18 @@ fn clear_books(row: vec4u, lane: u32) {
   }
 }
 
-/// Whether labels that differ by these bits are of one class.
+/// Tells if labels that differ by these bits are of one class.
 fn is_class(difference: u32) -> bool {
   return (difference & params.class_mask) == 0u;
 }
 
-/// Whether they are of different groups, or have none.
+/// Tells if labels that differ by these bits are of different groups, or have none.
 fn is_apart(difference: u32) -> bool {
   return difference >= params.own_below;
 }
 
-/// Notes the positives of some rows, from the i-th of the block to before the `last`, among the references of the visit from
-/// `first` to `end`. Each reference is looked at once.
+/// Adds the positives of some rows, from the i-th of the block to before the `last`, among the references of the visit from
+/// `first` to `end` to the thresholds. Each reference is looked at once.
 fn find_positives(i: u32, last: u32, first: u32, end: u32, lane: u32) {
   for (var at = first + lane; at < end; at += WORKGROUP_SIZE) {
     let r = place(at);
@@ -120,7 +120,7 @@ fn find_positives(i: u32, last: u32, first: u32, end: u32, lane: u32) {
   }
 }
 
-/// Sorts up to RUN thresholds: how many are farther than one is its place. Called in uniform control flow.
+/// Sorts up to RUN thresholds: the place of one is the number of those that are farther. Called in uniform control flow.
 fn order_thresholds(first: u32, count: u32, lane: u32) {
   if count <= WORKGROUP_SIZE {
     let own = thresholds[first + min(lane, max(count, 1u) - 1u)];
@@ -334,7 +334,7 @@ fn note(about: vec4u, i: u32, s: f32) {
   }
 }
 
-/// How many of the row's thresholds are farther than `entry`.
+/// Number of the row's thresholds that are farther than `entry`.
 fn farther(row: vec4u, entry: vec2u) -> u32 {
   var low = 0u;
   var high = row.w;

@@ -1,15 +1,15 @@
-// Losses of rows of similarities: each row reduced to a few numbers, then dL/ds of every pair that is kept.
+// Losses of rows of similarities: each row is reduced to a few numbers, then dL/ds of every kept pair is computed.
 //
 //   v = a value of a kept pair     a similarity, or minus a distance
 //   formulas                       one case each of `exponent`, `reduce` and `slope`; cpu/row_loss.rs has them in words
-//   log                            a log-sum-exp of exponents: the largest, plus the log of a sum of what lies below it
+//   log                            a log-sum-exp of exponents: the largest, plus the log of the sum of exponentials below it
 //
-// pool     one invocation per row and class              values: of each reference its class's; weights: dv/ds
-// count    one workgroup per row and 256 of what is kept   times: in how many triplets of the band a pair stands
+// pool     one invocation per row and class                values: each reference gets that of its class; weights: dv/ds
+// count    one workgroup per row and 256 kept references   times: number of triplets of the band with a pair
 // reduce   one workgroup a row                             reduced: the row's numbers; counts of pairs and of rows
-// settle   one workgroup a row                             reduced: what positive pairs cost, where both rows are reduced
-// slopes   one workgroup per row and 256 of what is kept   weights: dL/ds; the report's term: the row's part of the loss
-// learn    one invocation                                   gradient: of the boundary, which moves both margins
+// settle   one workgroup a row                             reduced: the loss of positive pairs, after both rows are reduced
+// slopes   one workgroup per row and 256 kept references   weights: dL/ds; the report's term: the row's part of the loss
+// learn    one invocation                                  gradient: of the boundary, which moves both margins
 //
 // `count` looks at the other side from `first` on, a window at a time: times grow window by window. In `reduce` each
 // invocation adds up every WORKGROUP_SIZE-th pair, and their sums are added in order. Between `reduce` and `slopes` the rows
@@ -112,7 +112,7 @@ struct Pair {
   leads: bool,   // its class is counted by it
 }
 
-/// cos(acos(v) + margin) and its slope; v - margin sin(margin) where the angle would pass a half turn.
+/// cos(acos(v) + margin) and its slope; v - margin sin(margin) if the angle would pass a half turn.
 fn widened(v: f32) -> vec2f {
   let margin = params.margins.x;
   let nearest = 1.0 - 1e-7;
@@ -261,7 +261,7 @@ fn sum(own: vec4f, lane: u32) -> vec4f {
   return all;
 }
 
-/// The same of whole numbers.
+/// The sum of every invocation's whole numbers. Called in uniform control flow.
 fn sum_wholes(own: vec4u, lane: u32) -> vec4u {
   workgroupBarrier();  // all have read what was there before
   wholes[lane] = own;
@@ -471,7 +471,7 @@ fn reduce(
   add(ROWS, select(0u, 1u, select(costs.x + costs.y > 0.0, met.x > 0u, counts_positives)));
 }
 
-/// Of a positive pair: the log-sum-exp over the negatives of both rows, and by how much the pair misses its margin with that.
+/// Log-sum-exp over the negatives of both rows of a positive pair, and the amount by which the pair then misses its margin.
 fn lifted(v: f32, own: f32, other: f32) -> vec2f {
   var log = log_add(own, other);
   log = select(log, 0.0, log <= EMPTY);
@@ -535,7 +535,7 @@ fn settle(
   add(ROWS, select(0u, 1u, all.x > 0.0));
 }
 
-/// What the positives' and the negatives' part of the loss are divided by.
+/// Divisors of the positives' and the negatives' part of the loss.
 fn divisors() -> vec2f {
   switch params.form {
     case CONTRASTIVE: { return vec2f(total(ACTIVE_POSITIVES), total(ACTIVE_NEGATIVES)); }
@@ -557,7 +557,7 @@ fn slope(p: Pair, at: u32) -> f32 {
   let factor = rows_reduced[at + 4u];
   let x = exponent(p);
   switch params.form {
-    // Nothing of a row without a loss: its logs may be far from its exponents.
+    // A row without a loss has no slopes: its logs may be far from its exponents.
     case SUP_CON, CIRCLE, GENERALIZED_LIFTED, SOFTMAX, ARC_FACE: {
       if factor == 0.0 {
         return 0.0;
@@ -629,7 +629,7 @@ fn slopes(
   }
   let p = pair(row, j);
   if p.times > 0.0 {
-    // dv/ds; 0 where rows coincide.
+    // dv/ds; 0 if rows coincide.
     let along = select(1.0, select(0.0, -1.0 / p.v, p.v < 0.0), params.distance == L2);
     let share = select(1.0, weights[p.at], params.centers > 1u);
     weights[p.at] = over(slope(p, at), select(divided.y, divided.x, p.positive)) * share * along;

@@ -1,8 +1,8 @@
-// How much each row of a batch counts in a loss that looks at all rows: as often as a miner finds it.
+// Weights of a batch's rows in a loss that looks at all rows: the number of times that the miner keeps each row.
 //
-//   found  = times that a row stands in what the miner keeps      weight = found / the largest found; 1 where nothing is found
+//   found  = number of times that the miner keeps a row           weight = found / the largest found; 1 if all are 0
 //
-// find    one invocation per row   found: as an anchor, and as a positive or negative of others where those are rows of the batch
+// find    one invocation per row   found: as an anchor, and as a positive or negative of others if those are rows of the batch
 // scale   one workgroup            weights
 
 override WORKGROUP_SIZE: u32;

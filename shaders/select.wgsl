@@ -1,13 +1,13 @@
-// Which references of a row a miner keeps: some of its positives (its label, another id), and some of its negatives.
+// Selection of the references of a row that a miner keeps: some of its positives (its label, another id), and of its negatives.
 //
 //   v = a row of values    larger is nearer; the extremes of a side are the first of equal ones, within its range
-//   HARD, EASY, SEMIHARD   one reference of the side: an extreme, or the one just beyond what the other side keeps
+//   HARD, EASY, SEMIHARD   one reference of the side: an extreme, or the one just beyond the reference that the other side keeps
 //   CLOSE                  positives with v - epsilon < nearest negative, negatives with v + epsilon > farthest positive
 //
-// keep   one workgroup a row   similarities: v of what is kept, NONE elsewhere; places: kept positives from the front,
-//                              kept negatives from the back; counts: how many of each; weights: 0; the report's VALID
+// keep   one workgroup a row   similarities: v of kept references, NONE elsewhere; places: kept positives from the front,
+//                              kept negatives from the back; counts: number of each; weights: 0; the report's VALID
 //
-// Each invocation looks after as many references that follow each other: places ascend, whatever the workgroup's size.
+// Each invocation has a run of consecutive references: places ascend, whatever the workgroup's size.
 
 override WORKGROUP_SIZE: u32;
 const NONE = -3.0;  // below every value
@@ -51,8 +51,8 @@ struct Params {
 @group(0) @binding(6) var<storage, read_write> weights: array<f32>;       // [rows, width]
 @group(0) @binding(7) var<storage, read_write> report: array<atomic<u32>>;
 
-/// Four extremes at once: the farthest and the nearest positive, the farthest and the nearest negative. Of the farthest
-/// the negative values, so that all four are the largest.
+/// Four extremes at once: the farthest and the nearest positive, the farthest and the nearest negative. Values of the farthest have
+/// their sign turned, so that all four extremes are the largest.
 struct Best { values: vec4f, places: vec4u }
 
 var<workgroup> bests: array<Best, WORKGROUP_SIZE>;      // 8 KiB
@@ -88,7 +88,7 @@ fn candidate(i: u32, v: f32, positive: bool) -> Best {
   return Best(vec4f(-v, v, -v, v), place);
 }
 
-/// The bests of all invocations, in their order, into `found`. Called in uniform control flow.
+/// Writes the best of all invocations, in their order, to `found`. Called in uniform control flow.
 fn gather(best: Best, lane: u32) {
   bests[lane] = best;
   workgroupBarrier();  // all bests are there before they are compared
@@ -111,7 +111,7 @@ fn found_value(extreme: u32) -> f32 {
   return bitcast<f32>(found[extreme].x);
 }
 
-/// Whether at most one of a side is kept.
+/// Tells if at most one reference of a side is kept.
 fn is_one(keep: u32) -> bool {
   return keep == HARD || keep == SEMIHARD || keep == EASY;
 }
@@ -187,7 +187,7 @@ fn keep(
       one_negative = found[3].y;
     }
   }
-  // One positive and one negative: where either is missing, the row has neither.
+  // One positive and one negative: if either is missing, the row has neither.
   if is_one(params.positives) && is_one(params.negatives) && (one_positive == NOWHERE || one_negative == NOWHERE) {
     one_positive = NOWHERE;
     one_negative = NOWHERE;

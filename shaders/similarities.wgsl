@@ -1,6 +1,6 @@
 // The similarities of a block of rows to all references, for passes that look at a row more than once.
 //
-//   s[row][i] = value(<anchors[row], references[i]>), and NONE where a row ends before its last whole vec4
+//   s[row][i] = value(<anchors[row], references[i]>), and NONE past the references up to a whole vec4
 //   value     = the similarity, or minus the distance
 //
 // strip, tile   see tile.wgsl
@@ -35,7 +35,7 @@ fn take(row: u32, i: vec4u, s: vec4f) {
   }
 }
 
-/// What a similarity counts for.
+/// Value of a similarity: itself, or minus the distance.
 fn value(s: f32) -> f32 {
   if params.distance == L2 {
     return -sqrt(max(0.0, 2.0 - 2.0 * s));

@@ -1,16 +1,16 @@
-// Similarities of the rows of a block to references, four at a time, handed to the pass whose text stands before this one.
+// Similarities of the rows of a block to references, four at a time, passed to the pass whose text precedes this one.
 //
 //   s(row, r) = <anchors[row], references[r]>, a partial sum for every 32 components, both ascending: a long sum rounds
 //   less like this. Both shapes, and `similarity`, give equal bits.
 //
-// strip   one invocation per 8 rows and 4 references, no barrier     for adapters that pay dearly for barriers
+// strip   one invocation per 8 rows and 4 references, no barrier     for adapters with slow barriers
 // tile    one workgroup per 64 rows and 128 references, 4 x 8 an invocation, through workgroup memory
 //
 // Workgroups of `tile` that follow each other take the same references with one stretch of rows after the other: references are
 // many more than a cache holds, the rows of a block are not. Strips go the other way round: llvmpipe gains nothing by this.
 //
-// The pass has `params` (first_row, rows, references: how many it visits, stride), `anchors`, `references`;
-// `place(i)`, where the i-th reference of its visit stands; and `take(row, i, s)`, which gets a row of the block and its
+// The pass has `params` (first_row, rows, references: number of references it visits, stride), `anchors`, `references`;
+// `place(i)`, the place of the i-th reference of its visit; and `take(row, i, s)`, which gets a row of the block and its
 // similarities `s` to the references `i` of the visit. Rows and references past the end are its own to leave out.
 
 override WORKGROUP_SIZE: u32;
@@ -18,7 +18,7 @@ const BLOCK = 8u;  // vec4s of a partial sum
 const DEPTH = 4u;  // vec4s of every row that are in workgroup memory at once, half a block
 
 // Indexed [h][i][y] for row y + 16 i, and [h][j][i][x] for reference x + 16 i + 64 j: i and j are constant where they are read,
-// so only x and y are held to their bounds, and h where its loop is not written out.
+// so only x and y are checked against their bounds, and h if its loop is not unrolled.
 var<workgroup> tile_rows: array<array<array<vec4f, 16>, 4>, DEPTH>;                  // 4 KiB
 var<workgroup> tile_references: array<array<array<array<vec4f, 16>, 4>, 2>, DEPTH>;  // 8 KiB
 
@@ -27,7 +27,7 @@ fn chain(a: vec4f, b: vec4f, acc: f32) -> f32 {
   return fma(a.w, b.w, fma(a.z, b.z, fma(a.y, b.y, fma(a.x, b.x, acc))));
 }
 
-/// The same for four rows or references, whose components x, y, z, w hold.
+/// `chain` for four rows or references, whose components x, y, z, w hold.
 fn chains(a: vec4f, x: vec4f, y: vec4f, z: vec4f, w: vec4f, acc: vec4f) -> vec4f {
   return fma(vec4f(a.w), w, fma(vec4f(a.z), z, fma(vec4f(a.y), y, fma(vec4f(a.x), x, acc))));
 }
@@ -44,12 +44,12 @@ fn similarity(row: u32, reference: u32) -> f32 {
   return s;
 }
 
-/// The vec4 where a row of the block begins; rows past the end repeat the last.
+/// The first vec4 of a row of the block; rows past the end repeat the last.
 fn row_start(row: u32) -> u32 {
   return (params.first_row + min(row, params.rows - 1u)) * params.stride;
 }
 
-/// The vec4 where the i-th reference of the visit begins; those past the end repeat the last.
+/// The first vec4 of the i-th reference of the visit; those past the end repeat the last.
 fn reference_start(i: u32) -> u32 {
   return place(min(i, params.references - 1u)) * params.stride;
 }
@@ -79,7 +79,7 @@ fn strip(
   let a5 = row_start(row + 5u);
   let a6 = row_start(row + 6u);
   let a7 = row_start(row + 7u);
-  // Written out: the sums stay in registers.
+  // Unrolled: the sums stay in registers.
   var s0 = vec4f();
   var s1 = vec4f();
   var s2 = vec4f();

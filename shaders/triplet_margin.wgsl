@@ -9,9 +9,9 @@
 //   sum of count * v = <G_a, anchor>                    cosine
 //                    = 2 <G_a, anchor> - 2 sum of weights      l2, as v = -|dv/ds|^-1 and v^2 = 2 - 2 s
 //
-// mine                    one workgroup per 8 rows, segment   h[lo] += 1, h[hi] -= 1; totals; the segment's part of G and of the weights
+// mine                    one workgroup per 8 rows, segment   h[lo] += 1, h[hi] -= 1; totals; the segment's part of G and weights
 // finish                  one workgroup a row                 c in place of h; G = parts ascending, then segments of positives in
-//                                                             their order; what the row's sum has beside <G_a, anchor>; a window of both at a time
+//                                                             their order; the row's term beside <G_a, anchor>; in windows of both
 // share_with_references   one workgroup per 8 references      G of in-batch references: += sum over anchors of weight * anchor
 //
 // Sums over rows or references go in segments of SEGMENT, one owner each, ascending: the bits of mine and of finish do not
@@ -57,7 +57,7 @@ var<workgroup> before: array<u32, WORKGROUP_SIZE>;                  // the sum o
 var<workgroup> before_groups: array<u32, WORKGROUP_SIZE / TOGETHER>;  // of TOGETHER invocations, 64 bytes at most
 var<workgroup> sums: array<vec4f, WORKGROUP_SIZE>;                  // of each invocation's positives, 4 KiB at most
 
-/// Which thresholds of a row a negative meets.
+/// Thresholds of a row that form counted triplets with a negative, as ends and ranges of the sorted thresholds.
 struct Meeting {
   hard: u32,    // those before have tm <= 0
   within: u32,  // those before have tm <= miner_margin
@@ -66,7 +66,7 @@ struct Meeting {
   high: u32,
 }
 
-/// What a similarity counts for.
+/// Value of a similarity: itself, or minus the distance.
 fn value(s: f32) -> f32 {
   if params.distance == L2 {
     return -sqrt(max(0.0, 2.0 - 2.0 * s));
@@ -74,7 +74,7 @@ fn value(s: f32) -> f32 {
   return s;
 }
 
-/// dv/ds; 0 where two rows coincide.
+/// dv/ds; 0 if two rows coincide.
 fn slope(s: f32) -> f32 {
   if params.distance == L2 {
     return select(0.0, 1.0 / sqrt(max(1e-12, 2.0 - 2.0 * s)), s < 1.0);
@@ -87,7 +87,7 @@ fn margin_at(row: vec4u, place: u32, v_an: f32) -> f32 {
   return value(bitcast<f32>(ordered[row.z + place].x)) - v_an;
 }
 
-/// How many of the row's thresholds have tm < margin. Rounding is monotone, so they come first.
+/// Number of the row's thresholds with tm < margin. Rounding is monotone, so they come first.
 fn until(row: vec4u, v_an: f32, margin: f32) -> u32 {
   var low = 0u;
   var high = row.w;
@@ -102,8 +102,8 @@ fn until(row: vec4u, v_an: f32, margin: f32) -> u32 {
   return low;
 }
 
-/// How many have tm <= each of two margins, in a row of one threshold at least. By halves, as often for every reference: what is
-/// read for one margin does not wait for the other.
+/// Number of thresholds with tm <= each of two margins, in a row of one threshold at least. Every reference takes as many halvings,
+/// and the reads for one margin do not wait for those of the other.
 fn until_both(row: vec4u, v_an: f32, margins: vec2f) -> vec2u {
   var before = vec2u();
   for (var half = 1u << firstLeadingBit(row.w); half > 0u; half /= 2u) {
@@ -115,14 +115,14 @@ fn until_both(row: vec4u, v_an: f32, margins: vec2f) -> vec2u {
   return before;
 }
 
-/// Of a row with one threshold at least.
+/// Finds the thresholds that a negative meets, in a row of one threshold at least.
 fn meet(row: vec4u, s_an: f32) -> Meeting {
   var m: Meeting;
   let v_an = value(s_an);
   let before = until_both(row, v_an, vec2f(params.miner_margin, 0.0));
   m.within = before.x;
   m.hard = min(before.y, m.within);
-  // Where both margins are one, as they mostly are, only thresholds that lie right at it are not active.
+  // If both margins are equal, as they mostly are, only thresholds that lie right at the margin are not active.
   var costing = m.within;
   let last = max(m.within, 1u) - 1u;
   let is_one = params.loss_margin == params.miner_margin;
@@ -149,7 +149,7 @@ fn count(total: u32, value: u32) {
   }
 }
 
-/// Adds a u64 of the tally to the report, likewise.
+/// Adds a u64 of the tally to a u64 of the report.
 fn add(total: u32) {
   let low = atomicLoad(&tally[total]);
   let old = atomicAdd(&report[params.report + total], low);
@@ -277,7 +277,7 @@ fn mine(
     let k = i % width;
     var sum = vec4f();
     if any_active {
-      // Four references are on their way at once; what stands behind the last weighs nothing.
+      // Four references are loaded at once; those past the last have weight 0.
       for (var r = 0u; r < end; r += 4u) {
         let at = min(vec4u(0u, 1u, 2u, 3u) + start + r, vec4u(params.references - 1u));
         let a = component(at.x, k);
@@ -296,7 +296,7 @@ fn mine(
   }
 }
 
-/// The row's books as their prefix sum: each invocation has as many that follow each other. Called in uniform control flow.
+/// Turns the row's books into their prefix sum; each invocation has a run of consecutive ones. Called in uniform control flow.
 fn sum_books(row: vec4u, lane: u32) {
   let share = (row.w + WORKGROUP_SIZE - 1u) / WORKGROUP_SIZE;
   let first = min(lane * share, row.w);
@@ -329,7 +329,7 @@ fn sum_books(row: vec4u, lane: u32) {
   }
 }
 
-/// What the positives of a segment, from `start` to `end`, add to a component of the gradient.
+/// The part of a component of the gradient from the positives of a segment, from `start` to `end`.
 fn pull_of_positives(row: vec4u, start: u32, end: u32, k: u32) -> vec4f {
   var sum = vec4f();
   for (var p = start; p < min(start + SEGMENT, end); p++) {
@@ -368,7 +368,7 @@ fn finish(
     var total = vec4f();
     if segment == 0u {
       if !is_first {
-        // Where the window before ended. A power of two scales without rounding; for cosine the sum of weights is not kept.
+        // The sum so far, of the windows before. A power of two scales without rounding; for cosine the sum of weights is not kept.
         if k < params.stride {
           total = gradient[(params.first_row + i) * params.stride + k];
         } else {
@@ -409,8 +409,8 @@ fn finish(
   }
 }
 
-/// Where the row's threshold with this id stands: where its similarity belongs, or as near to that as its id is found, since
-/// a similarity that is computed again may differ in its last bits. The row has one positive at least, and this is one.
+/// Place of the row's threshold with this id, which must be one of them: the place of its similarity, or the nearest to it with the
+/// id, since a similarity that is computed again may differ in its last bits.
 fn place_of(row: vec4u, s: f32, id: u32) -> u32 {
   let near = min(farther(row, vec2u(bitcast<u32>(s), id)), row.w - 1u);
   for (var away = 0u; away < min(row.w, FARTHEST); away++) {

@@ -1,13 +1,13 @@
 // Lists of triplets [anchor, positive, negative], lexicographic, written in windows: every valid one, or those of a band.
 //
-//   kept where low < tm <= high, tm = s_ap - s_an, of similarities or of what they count for
-//   the j-th reference outside a class is j + (how many of the class, which ascends, stand before it)
+//   kept if low < tm <= high, tm = s_ap - s_an, of similarities or of their values
+//   the j-th reference outside a class is j + (number of references of the class, which ascends, before it)
 //
-// valid      one invocation RUN triplets   the triplets
-// count      one workgroup a cell          how many it keeps of a pair (anchor, positive) with CELL references
-// write      one workgroup a cell          those that lie in the window; `offsets` is the prefix sum of the counts
-// facenet    one workgroup a pair          of its negatives the nearest that is farther than the positive, else the farthest
-// checksum   one invocation RUN triplets   a number that changes with each and its place, added to the total: integers commute
+// valid      one invocation per RUN triplets   the triplets
+// count      one workgroup a cell              number of kept triplets of a pair (anchor, positive) with CELL references
+// write      one workgroup a cell              the kept triplets in the window; `offsets` is the prefix sum of the counts
+// facenet    one workgroup a pair              the nearest of its negatives that is farther than the positive, else the farthest
+// checksum   one invocation per RUN triplets   a number that changes with each and its place, added to the total: integers commute
 //
 // A pair has a cell for every CELL references; cells of a pair stand together, pairs in the order of rows and positives.
 
@@ -76,7 +76,7 @@ fn positive(row: Row, j: u32) -> u32 {
   return members[row.first + j + u32(j >= row.own)];
 }
 
-/// How many of the row's class stand before its j-th negative.
+/// Number of references of the row's class before its j-th negative.
 fn members_before(row: Row, j: u32) -> u32 {
   var low = 0u;
   var high = row.members;
@@ -208,7 +208,7 @@ fn write(
   }
   kept[lane] = countOneBits(bits);
   workgroupBarrier();  // all have counted
-  // Before the window it wraps round to numbers past its end.
+  // A number before the window wraps round to one past its end.
   var place = offsets[at] - params.first;
   for (var i = 0u; i < lane; i++) {
     place += kept[i];
@@ -225,13 +225,13 @@ fn write(
   }
 }
 
-/// Two references as [bits of the value, place]: the nearest beyond the positive, and the farthest. Of equals the first.
+/// Two references as [bits of the value, place]: the nearest beyond the positive, and the farthest. The first of equal ones.
 struct Found {
   beyond: vec2u,
   farthest: vec2u,
 }
 
-/// The one that stands in for the other where that is none, is less near, or as near and later.
+/// The nearer of two entries, of equals the first; `a` may be none.
 fn nearer(a: vec2u, b: vec2u) -> vec2u {
   let x = bitcast<f32>(a.x);
   let y = bitcast<f32>(b.x);

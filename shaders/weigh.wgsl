@@ -1,19 +1,19 @@
-// What the triplets of what is kept cost: each one looked at, a negative and a positive at a time.
+// Triplet loss over the positives and negatives that the miner kept, one triplet at a time.
 //
 //   tm = v_ap - v_an          the miner keeps a band of tm, inclusive
-//   swap                      v_an := max(v_an, v_pn); of two equal values each bears a half
-//   x = margin - (v_ap - v_an)     loss = max(0, x), or log(1 + exp(x)) where smooth
+//   swap                      v_an := max(v_an, v_pn); each gets half of the slope if both are equal
+//   x = margin - (v_ap - v_an)     loss = max(0, x), or log(1 + exp(x)) if smooth
 //   weight of a reference     d loss / d similarity, summed over the row's mined triplets
-//   one_negative              a positive meets the nearest negative that is farther than it, else the farthest of all
-//   drawn                     triplets are those of a list, each as often as it stands there
+//   one_negative              a positive forms a triplet with the nearest negative that is farther than it, else the farthest of all
+//   drawn                     triplets are those of a list, each as often as it is listed
 //
-// choose    one workgroup per row and 256 of what is kept   weights: of a positive, the number of its one negative
-// count     one workgroup a row                             times: in how many triplets a reference stands; weights: 0
+// choose    one workgroup per row and 256 kept references   weights: of a positive, the number of its one negative
+// count     one workgroup a row                             times: number of triplets with a reference; weights: 0
 // drawn     one workgroup per row and 256 drawn triplets    weights; terms: the losses of the triplets; totals
-// weigh     one workgroup per row and 256 of what is kept   weights; terms: the losses of its negatives; totals
-// settle    one workgroup per row and 256 of what is kept   weights: of a positive with one negative
+// weigh     one workgroup per row and 256 kept references   weights; terms: the losses of its negatives; totals
+// settle    one workgroup per row and 256 kept references   weights: of a positive with one negative
 // total     one invocation a row                            losses: the row's terms ascending
-// swapped   one invocation per pair of references           weights [rows, width] of what swap takes from the anchors
+// swapped   one invocation per pair of references           weights [rows, width]: the slopes that swap takes from the anchors
 //
 // `weigh` looks at the other side from `first` on, a window at a time: weights and terms grow window by window, and so do
 // choices. Sums go in segments of WORKGROUP_SIZE, one owner each, ascending. A number of a negative counts from 1, and is
@@ -73,7 +73,7 @@ struct Params {
 var<workgroup> partial: array<f32, WORKGROUP_SIZE>;   // 1 KiB
 var<workgroup> tally: array<atomic<u32>, TOTALS>;     // the workgroup's totals, 16 bytes
 
-/// A triplet: what it is, and what it costs where it is active.
+/// Kinds of a triplet, and its loss and slope if it is active.
 struct Triplet {
   within: bool,
   hard: bool,
@@ -91,7 +91,7 @@ fn value_of(s: f32) -> f32 {
   return -sqrt(max(0.0, 2.0 - 2.0 * s));
 }
 
-/// d value / d similarity, from the value; 0 where two rows are one.
+/// d value / d similarity, from the value; 0 if two rows coincide.
 fn slope_of(v: f32) -> f32 {
   if params.distance == COSINE {
     return 1.0;
@@ -104,14 +104,14 @@ fn chain(a: vec4f, b: vec4f, acc: f32) -> f32 {
   return fma(a.w, b.w, fma(a.z, b.z, fma(a.y, b.y, fma(a.x, b.x, acc))));
 }
 
-/// One more vec4 of both rows, none where they have ended.
+/// Adds the products of one more vec4 of both rows; of none past their end.
 fn more(p: u32, n: u32, k: u32, acc: f32) -> f32 {
   let there = k < params.stride;
   let at = select(0u, k, there);
   return chain(select(vec4f(), references[p + at], there), references[n + at], acc);
 }
 
-/// The value of two references. Written out: a long loop for each triplet would run into what drivers allow.
+/// The value of two references. Unrolled: a long loop for each triplet would run into the limits of drivers.
 fn value_between(p_place: u32, n_place: u32) -> f32 {
   let p = p_place * params.stride;
   let n = n_place * params.stride;
@@ -139,7 +139,7 @@ fn is_mined(within: bool, hard: bool) -> bool {
   }
 }
 
-/// v_pn is not looked at where there is no swap.
+/// Kinds, loss and slope of a triplet. v_pn is not read without swap.
 fn weighed(v_ap: f32, v_an: f32, v_pn: f32) -> Triplet {
   var t: Triplet;
   let between = v_ap - v_an;
@@ -222,7 +222,7 @@ fn choose(
   }
   for (var o = params.first; o < min(params.end, counts[row].y); o++) {
     let v_an = values[at + places[last - o]];
-    // Of equals the first.
+    // The first of equal ones.
     if select((v_an < v_chosen), (v_chosen >= v_ap || v_an > v_chosen), (v_an < v_ap)) {
       chosen = o + 1u;
       v_chosen = v_an;
@@ -313,7 +313,7 @@ fn weigh(
     }
     weights[at + own] += select(weight, -weight, positive) * slope_of(v_own);
   }
-  // Each triplet is counted where its negative is.
+  // Each triplet is counted once, by its negative.
   if positive {
     loss = 0.0;
     seen = array<u32, TOTALS>();
@@ -349,7 +349,7 @@ fn drawn(
     let t = weighed(v_ap, v_an, 0.0);
     seen = array<u32, TOTALS>(u32(t.within), u32(t.hard), u32(t.mined), u32(t.costs));
     loss = select(0.0, t.loss, t.costs);
-    // A reference is weighed where it stands first.
+    // A reference is weighed at its first place in the list.
     var leads = vec2<bool>(true, true);
     var weight = vec2f();
     for (var i = 0u; i < count; i++) {

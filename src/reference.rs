@@ -1,4 +1,4 @@
-//! What the kernels must compute, as nested loops in f64: obviously right, and shared by no engine.
+//! Reference results of the kernels, computed by nested loops in f64: obviously right, and shared by no engine.
 //!
 //! For tests and for the bench, which checks before it times. Rows here are dense: `[rows, dim]`, no padding.
 
@@ -42,22 +42,22 @@ pub fn mlp(layers: &[Layer], parameters: &[f64], rows: &[f64]) -> Vec<f64> {
     values
 }
 
-/// What a set of triplets amounts to.
+/// Counts, loss and gradients of a set of triplets.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Mining {
     /// Triplets with a positive and a negative.
     pub valid: u64,
-    /// Of those, `tm > margin`.
+    /// Valid triplets with `tm > margin`.
     pub easy: u64,
-    /// `0 < tm <= margin`.
+    /// Valid triplets with `0 < tm <= margin`.
     pub semihard: u64,
-    /// `tm <= margin` and `tm <= 0`.
+    /// Valid triplets with `tm <= margin` and `tm <= 0`.
     pub hard: u64,
-    /// Kept by the miner.
+    /// Triplets that the miner keeps.
     pub mined: u64,
-    /// Of those, with a loss.
+    /// Mined triplets with a loss above zero.
     pub active: u64,
-    /// Mean over the active triplets; 0 without any.
+    /// Mean loss of the active triplets; 0 without any.
     pub loss: f64,
     /// `d loss / d anchor`, `[anchors, dim]`.
     pub anchor_gradient: Vec<f64>,
@@ -274,7 +274,7 @@ pub fn facenet_semihard(
     chosen
 }
 
-/// Of the negatives the nearest that is strictly farther than the positive, or else the farthest; of equals the first.
+/// Place of the nearest negative that is strictly farther than the positive, or else of the farthest; of equals the first.
 pub fn one_negative(positive: usize, negatives: &[usize], values: &[f64]) -> Option<usize> {
     let (mut beyond, mut farthest): (Option<usize>, Option<usize>) = (None, None);
     for n in negatives {
@@ -342,16 +342,16 @@ pub fn neighbours(
     queries.chunks(dim).zip(own_ids).map(nearest).collect()
 }
 
-/// What is compared in place of a similarity: itself, or the Euclidean distance of unit rows, negative.
+/// Value by which rows of this similarity are compared: itself, or minus the Euclidean distance of unit rows.
 pub fn value(distance: Distance, s: f64) -> f64 {
     match distance {
         Distance::Cosine => s,
-        // Rounded as the engines round it: what is equal there is equal here.
+        // Rounded as the engines round it: values that are equal there are equal here.
         Distance::L2 => f64::from(-(2.0 - 2.0 * s).max(0.0).sqrt() as f32),
     }
 }
 
-/// The places of the positives and of the negatives that are kept, of a row with these values and tags `[label, id]`.
+/// Places of the kept positives and of the kept negatives of a row with these values and tags `[label, id]`.
 pub fn select(
     selection: &Selection,
     values: &[f64],
@@ -437,7 +437,7 @@ pub fn select(
     ]
 }
 
-/// What the triplets of one row amount to.
+/// Counts, loss and derivatives of the triplets of one row.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Weighed {
     /// Within the miner's margin, hard, mined, active.
@@ -450,7 +450,7 @@ pub struct Weighed {
     pub swapped: Vec<(usize, usize, f64)>,
 }
 
-/// Every triplet of one row's kept positives and negatives; `between` is the similarity of two references.
+/// Weighs every triplet of one row's kept positives and negatives; `between` is the similarity of two references.
 pub fn weigh(
     weighing: &Weighing,
     values: &[f64],
@@ -468,7 +468,7 @@ pub fn weigh(
     weigh_triplets(weighing, values, &triplets, between)
 }
 
-/// Triplets of one row one by one, each a positive and a negative.
+/// Weighs triplets of one row one by one, each a positive and a negative.
 pub fn weigh_triplets(
     weighing: &Weighing,
     values: &[f64],
@@ -531,7 +531,7 @@ pub fn weigh_triplets(
     weighed
 }
 
-/// In how many of a row's triplets each of so many references stands.
+/// Counts a row's triplets with each of `references` references.
 pub fn times(triplets: &[[usize; 2]], references: usize) -> Vec<u32> {
     let mut times = vec![0; references];
     for place in triplets.as_flattened() {
@@ -540,8 +540,7 @@ pub fn times(triplets: &[[usize; 2]], references: usize) -> Vec<u32> {
     times
 }
 
-/// The triplets that are drawn of one row, positive and negative of each: `anchor` is its place in the batch. With the weights
-/// of f64.
+/// Triplets that are drawn of one row, positive and negative of each, by weights in f64: `anchor` is the row's place in the batch.
 pub fn draw(
     draws: &Draws,
     anchor: usize,
@@ -574,7 +573,7 @@ pub fn draw(
     let weights: Vec<f64> = logs.iter().map(weight).collect();
     let share = tags.len().div_ceil(SEGMENT);
     let shares: Vec<f64> = weights.chunks(share).map(|w| w.iter().sum()).collect();
-    // The first whose sum with those before it is above a part of all.
+    // The first place at which the running sum of weights exceeds `part` of their total.
     let pick = |part: f64, weights: &[f64]| {
         let at = part * weights.iter().sum::<f64>();
         let mut sum = 0.0;
@@ -615,11 +614,11 @@ fn hash(v: [u32; 4]) -> [u32; 4] {
 pub struct PairOfAnchor {
     /// Similarity of the two unit rows.
     pub similarity: f64,
-    /// The similarity by which weights are taken that a loss holds constant; to differentiate, leave it as it is.
+    /// Similarity that gives the weights that a loss holds constant; to differentiate, leave it as it is.
     pub held: f64,
-    /// How often the pair counts.
+    /// Number of times that the pair counts.
     pub times: f64,
-    /// Which anchor the other row is, where the references are the anchors themselves.
+    /// Number of the other row among the anchors, if the references are the anchors themselves.
     pub other: Option<usize>,
 }
 
@@ -702,7 +701,7 @@ pub fn pair_loss(loss: &Loss, distance: Distance, anchors: &[PairsOfAnchor]) -> 
     }
 }
 
-/// What PML compares: a similarity, or a distance.
+/// Measure that PML compares by: similarity or distance.
 #[derive(Clone, Copy)]
 struct By(Distance);
 
@@ -714,7 +713,7 @@ impl By {
         }
     }
 
-    /// By how much `a` exceeds `b` in the direction of farther.
+    /// Amount by which `a` is farther than `b`.
     fn farther(self, a: f64, b: f64) -> f64 {
         match self.0 {
             Distance::Cosine => b - a,
@@ -731,7 +730,7 @@ impl By {
         values.map(of).collect()
     }
 
-    /// The part above zero of each pair of a side, and how often it counts.
+    /// The part of `of` above zero for each pair of a side, and the number of times that the pair counts.
     fn hinges(
         self,
         anchors: &[PairsOfAnchor],
@@ -815,7 +814,7 @@ fn softplus(x: f64) -> f64 {
     relu(x) + (-x.abs()).exp().ln_1p()
 }
 
-/// 0 of none.
+/// Log-sum-exp; 0 without exponents.
 fn log_sum(exponents: Vec<f64>) -> f64 {
     let top = exponents.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let sum: f64 = exponents.iter().map(|x| (x - top).exp()).sum();
@@ -826,7 +825,7 @@ fn log_sum(exponents: Vec<f64>) -> f64 {
     }
 }
 
-/// The mean of the terms that are counted, each as often as it says.
+/// Mean of the `(term, times)` whose term is `counted`, each as often as `times`.
 fn mean(terms: &[(f64, f64)], counted: &dyn Fn(f64) -> bool) -> f64 {
     let counted = terms.iter().filter(|(term, _)| counted(*term));
     let (sum, times) = counted.fold((0.0, 0.0), |(sum, all), (term, times)| {
@@ -844,8 +843,8 @@ fn every(_: f64) -> bool {
 }
 
 /// A loss with proxies, as PML writes it: `similarities[row][class]` are those of a row with the proxies of a class. `held`: the
-/// same at the place where a derivative is taken: they choose the nearest proxy.
-/// `weights`: how much each row counts.
+/// similarities at the point of a derivative; they choose the nearest proxy. `weights`: factor of each row's loss, or in proxy
+/// anchor, less 1, a part of its exponents.
 ///
 /// # Panics
 /// For a loss without proxies.

@@ -1,4 +1,4 @@
-//! [`Error`]: every way the library says no.
+//! [`Error`]: every refusal and failure of the library.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,14 +7,14 @@ use crate::base::ledger::{Bytes, OverBudget};
 /// The result of everything that can be refused or fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why something was refused or failed; the text says what, where, and what to do.
+/// A refusal or a failure; the text says what, where, and what to do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The user's data cannot be used.
     #[error("{0}")]
     Data(String),
-    /// Cells hold no number, and the person can choose what becomes of them: see [`crate::Missing`].
+    /// Cells hold no number, and the person can choose how they are read: see [`crate::Missing`].
     #[error("{0}")]
     Cells(String),
     /// Numbers can be read in two ways, and the person can choose: see [`crate::Marks`].
@@ -26,7 +26,7 @@ pub enum Error {
     /// The work does not fit the memory budget; nothing was started.
     #[error("{over}: {how}")]
     Refused {
-        /// What was asked for and what is free.
+        /// The bytes asked for and the bytes that are free.
         over: OverBudget,
         /// The change that would make it fit.
         how: String,
@@ -47,13 +47,13 @@ pub enum Error {
         /// The change that would make it fit.
         how: String,
     },
-    /// The budget allows what the system then did not give; nothing was started.
+    /// The system refused memory that the budget allows; nothing was started.
     #[error(
         "{what} needs {}, and the system gives this process no more: lower the budget, use less data, or end other programs",
         bytes.rounded_up()
     )]
     NoMemory {
-        /// What needs it.
+        /// The data or phase that needs the memory.
         what: String,
         /// The memory that was asked for.
         bytes: Bytes,
@@ -71,7 +71,7 @@ pub enum Error {
         /// The learning rate of the run.
         lr: f64,
     },
-    /// A row came out of a head without a direction: not finite, or of no length.
+    /// The embedding of a row has no direction: it is not finite, or of no length.
     #[error(
         "row {row}: its embedding {}: the head does not suit this row, or is damaged",
         if *zero { "is zero or too large to square" } else { "is not finite" }
@@ -79,13 +79,13 @@ pub enum Error {
     NoDirection {
         /// The row, counted from 1.
         row: u64,
-        /// Whether it came to zero: it is, or its length is not finite.
+        /// The embedding counts as zero: it is, or its length is not finite. Else it is not finite.
         zero: bool,
     },
     /// A file could not be read or written.
     #[error("{what}: {source}")]
     Io {
-        /// The file, and what was being done with it.
+        /// The file and the action.
         what: String,
         /// The operating system's reason.
         source: std::io::Error,
@@ -95,20 +95,20 @@ pub enum Error {
     Stopped,
 }
 
-/// What a person can choose so that data that was refused is read.
+/// Choice of a person by which refused data can be read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub enum Cure {
-    /// Nothing here.
+    /// No choice helps.
     #[default]
     Nothing,
-    /// What becomes of cells without a number: see [`crate::Missing`].
+    /// The treatment of cells without a number: see [`crate::Missing`].
     Missing,
     /// The marks in its numbers: see [`crate::Marks`].
     Marks,
 }
 
 impl Error {
-    /// The refusal of data, with what a person can choose so that it is read.
+    /// The refusal of data, with the choice by which it can be read.
     pub fn of_data(message: String, cure: Cure) -> Self {
         match cure {
             Cure::Nothing => Self::Data(message),
@@ -117,7 +117,7 @@ impl Error {
         }
     }
 
-    /// What a person can choose so that the data is read.
+    /// The choice by which the data can be read.
     pub fn cure(&self) -> Cure {
         match self {
             Self::Cells(_) => Cure::Missing,

@@ -1,14 +1,14 @@
-//! [`Forecast`]: what a search or an evaluation will hold, move and take, before it starts.
+//! [`Forecast`]: memory, traffic and time of a search or an evaluation, before it starts.
 //!
-//! A forecast is a pure function of the sizes, the room and the rate. The room chooses how the work is cut; the rate only
-//! changes how long it is said to take. Neither changes a bit of the result.
+//! A forecast is a pure function of the sizes, the room and the rate. The room decides how the work is cut; the rate only changes
+//! the predicted time. Neither changes a bit of the result.
 
 use serde::Serialize;
 
 use crate::base::error::{Error, Result};
 use crate::base::plan::MemoryPlan;
 
-/// How fast a device is, roughly.
+/// Speed of a device, roughly.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rate {
     /// Floating-point operations a millisecond.
@@ -17,7 +17,7 @@ pub struct Rate {
     pub bytes_per_ms: f64,
 }
 
-/// How triplets are mined: by miner and loss alone.
+/// Method by which triplets are mined; it follows from miner and loss alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Path {
@@ -28,7 +28,7 @@ pub enum Path {
     Rows,
 }
 
-/// What a phase will do.
+/// Prediction of a phase.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Forecast {
     /// Every buffer.
@@ -37,9 +37,9 @@ pub struct Forecast {
     pub block_queries: u64,
     /// References that are on the device at once.
     pub chunk_rows: u64,
-    /// Whether that is all of them.
+    /// All references are on the device at once.
     pub resident: bool,
-    /// How often the references go to the device.
+    /// Number of times that the references go to the device.
     pub passes: u64,
     /// Submits, about.
     pub submits: u64,
@@ -47,9 +47,9 @@ pub struct Forecast {
     pub traffic_bytes: u64,
     /// Floating-point operations of the similarities.
     pub operations: f64,
-    /// How long it takes, about.
+    /// Time of the phase in milliseconds, about.
     pub predicted_ms: f64,
-    /// How triplets are mined, where any are.
+    /// Method by which triplets are mined, if any are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<Path>,
 }
@@ -75,13 +75,13 @@ impl Default for Rate {
 }
 
 impl Rate {
-    /// How long so much work takes, in milliseconds.
+    /// Time of so much work, in milliseconds.
     pub(crate) fn ms(&self, operations: f64, bytes: u64) -> f64 {
         operations / self.operations_per_ms + bytes as f64 / self.bytes_per_ms
     }
 }
 
-/// Rows are numbered in 32 bits, and the last number means none.
+/// Refuses rows that cannot be numbered: in 32 bits, of which the last number means none.
 pub(crate) fn check_count(what: &str, rows: usize) -> Result<()> {
     if rows as u64 >= u64::from(u32::MAX) {
         return Err(Error::Data(format!(

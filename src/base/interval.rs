@@ -1,17 +1,17 @@
-//! How far the rate of another sample of rows may be: pairs share rows, and rows share classes, so that far fewer than all pairs
-//! count as independent.
+//! Intervals of error rates over samples of rows: pairs share rows, and rows share classes, so that far fewer than all pairs count
+//! as independent.
 //!
 //! - **Variance**: pairs that share a unit vary together. The residuals of all pairs of a unit are added up, and the squares of the
 //!   sums are the variance (Aronow, Samii and Assenova 2015, Cluster-robust variance estimation for dyadic data; here without their
-//!   second term, which errs on the safe side). A unit is a row; a class, where the classes of the report are others than those of
-//!   the fit. It is never taken for less than that of single pairs with two more that disagree (Bonett and Price 2012): none in
-//!   error proves little.
+//!   second term, which errs on the safe side). A unit is a row; or a class, if the classes of the report are others than those of
+//!   the fit. The variance is never taken for less than that of single pairs with two more that disagree (Bonett and Price 2012): no
+//!   pair in error proves little.
 //! - **Interval**: Wilson's for as many pairs as would have this variance if they were independent (Korn and Graubard 1998), with
 //!   Student's quantile for the number of units.
 
 use crate::base::student::upper_quantile;
 
-/// How often an interval may lie beside the rate of all rows there could be, on either side.
+/// Probability that an interval lies above the rate of all possible rows, and that it lies below.
 const ERROR: f64 = 0.025;
 
 /// The pairs of a unit: all, and those in error.
@@ -21,8 +21,8 @@ pub(crate) struct Unit {
     pub(crate) errors: u64,
 }
 
-/// The 95 % interval of the rate of errors among pairs, which are more than 0. Units count a pair once for each of its two rows:
-/// `within` says that both are of one unit. Nothing with a single unit.
+/// The 95 % interval of the rate of errors among pairs, which are more than 0. Units count a pair once for each of its two rows;
+/// `within`: both rows are of one unit. `None` for fewer than two units with pairs.
 pub(crate) fn interval(errors: u64, pairs: u64, units: &[Unit], within: bool) -> Option<[f64; 2]> {
     let count = units.iter().filter(|unit| unit.pairs > 0).count() as f64;
     if count < 2.0 {
@@ -40,7 +40,7 @@ pub(crate) fn interval(errors: u64, pairs: u64, units: &[Unit], within: bool) ->
     Some(around(errors, pairs, clustered, count))
 }
 
-/// The 95 % interval of the part of the queries that are right, by group, of which there are two at least.
+/// The 95 % interval of the part of the queries that are right, from their groups, at least two.
 pub(crate) fn interval_over(groups: &[Unit], rate: f64) -> [f64; 2] {
     let sum = |count: fn(&Unit) -> u64| groups.iter().map(count).sum::<u64>() as f64;
     let (right, queries) = (sum(|group| group.errors), sum(|group| group.pairs));
@@ -48,7 +48,7 @@ pub(crate) fn interval_over(groups: &[Unit], rate: f64) -> [f64; 2] {
     around(right, queries, variance, groups.len() as f64)
 }
 
-/// The interval of the rate of `errors`, of which so many units give the variance.
+/// The interval of the rate of `errors` among `pairs`, with this variance from so many units.
 fn around(errors: f64, pairs: f64, variance: f64, units: f64) -> [f64; 2] {
     let rate = errors / pairs;
     let single = (errors * (1.0 - rate) + 2.0) / (pairs + 2.0).powi(2);
@@ -57,9 +57,9 @@ fn around(errors: f64, pairs: f64, variance: f64, units: f64) -> [f64; 2] {
     wilson(rate, independent, upper_quantile(ERROR, units - 1.0))
 }
 
-/// The standard error of the part of the queries that are right, over the draw of their groups, of which there are two at least.
-/// Queries of a group are right or wrong together; and as rows of a group are queries and references of others, about as much varies
-/// with the one as with the other: the variance is doubled.
+/// The standard error of the part of the queries that are right, over the draw of their groups, at least two. Queries of a group
+/// are right or wrong together. The rows of a group are queries, and references of others; about as much varies with the one as
+/// with the other: the variance is doubled.
 pub(crate) fn error_over(groups: &[Unit], rate: f64) -> f64 {
     let count = groups.len() as f64;
     let queries: u64 = groups.iter().map(|group| group.pairs).sum();
@@ -69,7 +69,7 @@ pub(crate) fn error_over(groups: &[Unit], rate: f64) -> f64 {
     (2.0 * squares.sum::<f64>() * count / (count - 1.0)).sqrt() / queries as f64
 }
 
-/// Wilson's interval of a part of `count`.
+/// Wilson's interval of the rate `part` among `count` trials, `z` standard errors to each side.
 fn wilson(part: f64, count: f64, z: f64) -> [f64; 2] {
     let z2 = z * z / count;
     let middle = (part + z2 / 2.0) / (1.0 + z2);
@@ -121,7 +121,7 @@ mod tests {
         assert_eq!(interval(0, 10, &units[..1], false), None);
     }
 
-    /// Rows about the middles of their classes in a few dimensions, and a class drawn anew each time.
+    /// Rows about the means of their classes in a few dimensions; with `by_class` the classes are drawn anew each time.
     struct World {
         classes: usize,
         of_a_class: usize,
@@ -194,7 +194,7 @@ mod tests {
             })
         }
 
-        /// How often the intervals of both rates hold the rates of all rows there could be.
+        /// Part of the trials in which the interval holds the rate of all possible rows, for both rates.
         fn covered(&self, threshold: f64, trials: usize) -> [f64; 2] {
             let mut rng = rng::stream(0, "threshold");
             let fixed = self.middles(&mut rng);

@@ -1,14 +1,14 @@
 //! [`MemoryLedger`]: every byte of device memory, by purpose, against one budget.
 //!
-//! Each buffer holds a [`Reservation`]. Its bytes are *live* until the buffer is given up, then *returning* until the
-//! device has really let go of it, and count against the budget throughout. Knows no other module.
+//! Each buffer holds a [`Reservation`]. Its bytes are *live* until the buffer is given up, then *returning* until the device has
+//! released it, and count against the budget throughout. Depends on no other module.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
 
-/// What a buffer is for; the names programs may rely on.
+/// Purpose of a buffer. Programs may rely on the names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[allow(missing_docs, reason = "the names are the documentation")]
 pub enum Purpose {
@@ -93,17 +93,17 @@ impl fmt::Display for OverBudget {
 pub struct Bytes(pub u64);
 
 impl Bytes {
-    /// The text of at least as many bytes: what is needed, so that a budget of that much is enough.
+    /// Text of the bytes, rounded up: for needed memory, so that a budget of that much is enough.
     pub fn rounded_up(self) -> String {
         self.text(f64::ceil)
     }
 
-    /// The text of at most as many bytes: what is free, or a limit.
+    /// Text of the bytes, rounded down: for free memory, or a limit.
     pub fn rounded_down(self) -> String {
         self.text(f64::floor)
     }
 
-    /// The bytes that [`Bytes::rounded_up`] says, in whole ones.
+    /// The bytes that [`Bytes::rounded_up`] shows.
     pub(crate) fn ceiled(self) -> Self {
         let (value, unit) = self.in_units(f64::ceil);
         let bytes = value * 1024f64.powi(unit as i32);
@@ -118,7 +118,7 @@ impl Bytes {
 
     const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 
-    /// Three digits at most where the unit is KiB or more: tenths below 100, whole units above.
+    /// Value and unit, with three digits at most if the unit is KiB or more: tenths below 100, whole units above.
     fn in_units(self, round: fn(f64) -> f64) -> (f64, usize) {
         if self.0 < 1024 {
             return (self.0 as f64, 0);
@@ -135,7 +135,7 @@ impl Bytes {
 }
 
 impl fmt::Display for Bytes {
-    /// The nearest such text.
+    /// The text of the bytes, rounded to the nearest.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text(f64::round))
     }
@@ -213,7 +213,7 @@ impl MemoryLedger {
         self.0.borrow().live
     }
 
-    /// Bytes given up that the device has not let go of yet.
+    /// Bytes given up that the device has not released yet.
     pub fn returning_bytes(&self) -> u64 {
         self.0.borrow().returning
     }
@@ -223,7 +223,7 @@ impl MemoryLedger {
         self.0.borrow().peak
     }
 
-    /// Begins a new account of the peak, from what is held now.
+    /// Restarts the peak at the bytes that are live or returning now.
     pub fn restart_peak(&self) {
         let mut books = self.0.borrow_mut();
         books.peak = books.live + books.returning;

@@ -9,7 +9,7 @@ use rayon::iter::IndexedParallelIterator as _;
 use crate::base::error::{Error, Result};
 use crate::base::ledger::Bytes;
 
-/// Bytes that are worth more than one core.
+/// Bytes from which on all cores write the zeros.
 #[cfg(not(target_arch = "wasm32"))]
 const MANY_BYTES: usize = 1 << 20;
 
@@ -17,10 +17,10 @@ thread_local! {
     static MAY_FAIL: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Makes room for `more` elements, and for no others; `what` is what they are, in the message.
+/// Makes room for exactly `more` elements; `what` names them in the message.
 ///
 /// # Errors
-/// [`Error::NoMemory`] when the system has not that much.
+/// [`Error::NoMemory`] if the system has less.
 pub fn reserve<T>(vec: &mut Vec<T>, more: u64, what: &str) -> Result<()> {
     MAY_FAIL.set(true);
     let reserved = usize::try_from(more).is_ok_and(|more| vec.try_reserve_exact(more).is_ok());
@@ -34,10 +34,10 @@ pub fn reserve<T>(vec: &mut Vec<T>, more: u64, what: &str) -> Result<()> {
     })
 }
 
-/// So many zeros. Each is written, so that the system has handed out the memory when this returns, not on first use.
+/// A vector of `count` zeros. Each is written, so that the system has handed out the memory when this returns, not on first use.
 ///
 /// # Errors
-/// [`Error::NoMemory`] when the system has not that much.
+/// [`Error::NoMemory`] if the system has less.
 pub fn zeros<T: Pod + Send>(count: u64, what: &str) -> Result<Vec<T>> {
     let mut zeros = Vec::new();
     reserve(&mut zeros, count, what)?;
@@ -55,7 +55,7 @@ pub fn zeros<T: Pod + Send>(count: u64, what: &str) -> Result<Vec<T>> {
     Ok(zeros)
 }
 
-/// Whether this thread turns a refusal of memory into an error right now: what the allocator of a program may ask.
+/// Tells if this thread now turns a refusal of memory into an error: for the allocator of a program.
 #[doc(hidden)]
 pub fn may_fail() -> bool {
     MAY_FAIL.get()

@@ -1,4 +1,4 @@
-//! What does everything stand on? Refusals, the account of the memory, the plans that keep to it, and small numerics.
+//! Base of all other modules: refusals, the account of the memory, the plans that keep to it, and small numerics.
 
 pub(crate) mod ledger;
 

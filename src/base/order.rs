@@ -1,13 +1,12 @@
-//! Sorting, and maps of pairs, by code that all types and orders share: the sort of the standard library is 4 kB of the page for each
-//! of them, and that of a map's pairs is another.
+//! Sorting, and maps of pairs, by code that all types and orders share: with the standard library each type adds a sort of 4 kB to
+//! the page, and each map another.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use crate::cpu;
 
-/// Sorts places of a list by what stands there; equal ones stay in order. Runs of 1, 2, 4 .. places that are in order are merged
-/// by twos.
+/// Sorts places of a list by the items there; equal items stay in order. Sorted runs of 1, 2, 4 .. places are merged two by two.
 pub fn sort_places(places: &mut [usize], compare: &dyn Fn(usize, usize) -> Ordering) {
     let mut merged = places.to_vec();
     let mut length = 1;
@@ -53,11 +52,11 @@ pub fn sort_numbers(numbers: &mut [u32]) {
 
 /// Sorts whole numbers of 64 bits.
 pub fn sort_wide(numbers: &mut [u64]) {
-    // As searches sort what they find: a number is its lower word and its upper one.
+    // By the sort of the searches: a number is its lower word and its upper one.
     cpu::tile::sort_numbers(bytemuck::cast_slice_mut(numbers));
 }
 
-/// The map of these pairs; of equal keys the last has its way.
+/// The map of these pairs; of equal keys the last one counts.
 pub fn map_of<K: Ord, V>(pairs: impl IntoIterator<Item = (K, V)>) -> BTreeMap<K, V> {
     let mut map = BTreeMap::new();
     for (key, value) in pairs {

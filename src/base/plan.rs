@@ -15,9 +15,9 @@ const RAISE: &str = "raise the budget";
 /// One buffer of a plan.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct PlannedBuffer {
-    /// Its name in the plan, the ledger and the driver's reports.
+    /// The buffer's name in the plan, the ledger and the driver's reports.
     pub label: &'static str,
-    /// What it is for.
+    /// The purpose of the buffer.
     #[serde(serialize_with = "purpose_name")]
     pub purpose: Purpose,
     /// Its size: whole 16-byte units, at least one.
@@ -75,13 +75,13 @@ impl MemoryPlan {
     /// Checks the plan against the free bytes and the largest buffer that the device binds.
     ///
     /// # Errors
-    /// [`Error::Refused`] for the whole plan as `phase`, [`Error::TooLarge`] for one buffer; `how` says what to change.
-    /// Where it says "raise the budget", the budget that would do is added.
+    /// [`Error::Refused`] for the whole plan as `phase`, [`Error::TooLarge`] for one buffer; `how` says what to change. If it says
+    /// "raise the budget", the budget that would be enough is added.
     pub fn fits(&self, phase: &str, room: &Room, how: &str) -> Result<()> {
         self.fits_or(phase, room, how, |_| self.clone())
     }
 
-    /// The same for a plan that is another one in a larger room, `plan_in(room)`: the budget that is named does for that.
+    /// [`MemoryPlan::fits`] for a plan that depends on the room, `plan_in(room)`: the budget that is named is enough for that plan.
     pub(crate) fn fits_or(
         &self,
         phase: &str,
@@ -152,7 +152,7 @@ fn purpose_name<S: Serializer>(purpose: &Purpose, serializer: S) -> Result<S::Ok
     serializer.serialize_str(purpose.name())
 }
 
-/// What a plan may take.
+/// Memory that a plan may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
     /// Bytes of the budget that are not in use.

@@ -1,13 +1,13 @@
-//! What a person or a file wrote, as a message repeats it: short, on one line, and nothing in it that steers a terminal.
+//! Quotations in messages of text that a person or a file wrote: short, on one line, and free of characters that steer a terminal.
 
-/// Characters of a quotation.
+/// The most characters of a quotation.
 const LONGEST: usize = 40;
-/// Characters of what a parser says.
+/// The most characters of a parser's message.
 const LONGEST_SAID: usize = 800;
-/// Names that a message lists.
+/// The most names that a message lists.
 pub(crate) const LISTED: usize = 12;
 
-/// The text in quotation marks, cut where it is long.
+/// The text in quotation marks, cut if it is long.
 pub(crate) fn quoted(text: &str) -> String {
     format!("\"{}\"", cut(text))
 }
@@ -21,7 +21,7 @@ pub(crate) fn cut(text: &str) -> String {
     start
 }
 
-/// What a parser says of a file: its words may repeat what the file holds.
+/// A parser's message about a file, made safe to show: it may repeat text of the file.
 pub(crate) fn said(error: impl std::fmt::Display) -> String {
     let said = plain(error.to_string().chars());
     match said.char_indices().nth(LONGEST_SAID) {
@@ -30,7 +30,7 @@ pub(crate) fn said(error: impl std::fmt::Display) -> String {
     }
 }
 
-/// Quoted names with commas, the first of them where they are many.
+/// Quoted names with commas; of many names the first, and the number of the others.
 pub(crate) fn listed<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let mut names = names.into_iter();
     let mut list: Vec<String> = names.by_ref().take(LISTED).map(quoted).collect();

@@ -1,7 +1,7 @@
 //! Seeded random streams that are the same natively and in a browser, bit for bit.
 //!
-//! Each use of chance has a stream of its own, so that one more draw here moves nothing there. Transcendental functions
-//! come from `libm`, not from the platform.
+//! Each use of random numbers has a stream of its own, so that one more draw in one changes no other. Transcendental functions come
+//! from `libm`, not from the platform.
 
 use rand::{RngExt as _, SeedableRng as _};
 use rand_pcg::Pcg64Mcg;
@@ -18,9 +18,9 @@ pub(crate) fn stream(seed: u64, name: &str) -> Rng {
     Rng::seed_from_u64(seed ^ hash)
 }
 
-/// What seeds the numbers that a device draws by itself, for one use in one step of a run: no state goes from step to step.
+/// Seed of the numbers that a device draws by itself, for one use in one step of a run: no state goes from step to step.
 pub(crate) fn key(seed: u64, name: &str, step: u64) -> [u32; 2] {
-    // Steps times an odd number of 64 bits: no two steps of seeds that people choose fall together.
+    // The step times an odd number of 64 bits: no two steps of seeds that people choose give one seed.
     let seed = seed.wrapping_add(step.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     stream(seed, name).random()
 }

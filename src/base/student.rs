@@ -1,8 +1,8 @@
 //! Student's t distribution, as far as intervals need it: the value that it passes with a given probability.
 
-/// Steps of a bisection: 12 digits of whatever is looked for.
+/// Steps of a bisection, enough for 12 digits.
 const HALVINGS: usize = 80;
-/// Terms of the continued fraction at most; it takes a few tens.
+/// The most terms of the continued fraction; a few tens are enough.
 const TERMS: usize = 500;
 
 /// The value that a variable of `df` degrees of freedom, above 0 and maybe no whole number, passes with probability `p`,

@@ -1,5 +1,4 @@
-//! [`Working`]: long work that a person waits for, and how much of it is done. The engine that does it tells whoever
-//! listens.
+//! [`Working`]: progress of long work that a person waits for. The engine that does the work reports it to its listener.
 
 use std::cell::RefCell;
 use std::fmt::{Debug, Display, Formatter};
@@ -8,19 +7,19 @@ use std::rc::Rc;
 use serde::{Deserialize, Serialize};
 use web_time::Duration;
 
-/// How long rows are read on the host before the stop flag is looked at: by time, as a slow disk reads few rows in it.
+/// Time for which rows are read on the host before the stop flag is checked: by time, as a slow disk reads few rows in it.
 pub(crate) const BREATHE_EVERY: Duration = Duration::from_millis(50);
 
-/// What an engine is at, beside training steps.
+/// Progress of an engine's work other than training steps.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Working {
-    /// In words: "scoring the test rows: linear map".
+    /// The work in words: "scoring the test rows: linear map".
     pub what: String,
-    /// What is counted: "queries".
+    /// The unit that is counted: "queries".
     pub unit: String,
-    /// How many are done.
+    /// Units that are done.
     pub done: u64,
-    /// How many there are.
+    /// Units in all.
     pub total: u64,
 }
 
@@ -36,7 +35,7 @@ impl Display for Working {
     }
 }
 
-/// Whoever hears of it; nobody at first.
+/// Receiver of progress; none by default.
 #[derive(Clone, Default)]
 pub(crate) struct Listener(Option<Rc<RefCell<Heard>>>);
 
@@ -69,7 +68,7 @@ impl Debug for Listener {
     }
 }
 
-/// Work that is told of while it goes on.
+/// Work whose progress is reported.
 #[derive(Clone, Debug)]
 pub(crate) struct Task {
     pub(crate) what: String,

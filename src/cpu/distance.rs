@@ -1,8 +1,8 @@
-//! [`Distance`]: how two unit rows are compared, as a value of their similarity. Margins are differences of it.
+//! [`Distance`]: comparison of two unit rows, as a value of their similarity. Margins are differences of such values.
 
 use serde::{Deserialize, Serialize};
 
-/// How rows are compared. Both are larger for what is nearer, so that `s_ap - s_an` reads the same.
+/// Measure by which rows are compared. Both measures are larger for nearer rows, so that `s_ap - s_an` has the same sign in both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[repr(u32)]
@@ -15,13 +15,13 @@ pub enum Distance {
 }
 
 impl Distance {
-    /// The names in settings, with what each one is in words.
+    /// The names in settings, each with its name in words.
     pub const ALL: [(&str, &str); 2] = [("cosine", "cosine similarity"), ("l2", "L2 distance")];
 
-    /// What a similarity counts for: itself, or minus the distance of two unit rows. Ascends with the similarity.
+    /// Value of a similarity: itself, or minus the distance of two unit rows. Ascends with the similarity.
     ///
-    /// A distance is as rough as the similarity is, 1e-7, divided by itself: rows that nearly coincide have a rough one,
-    /// as they do in torch's `cdist`.
+    /// A distance has the rounding error of its similarity, 1e-7, divided by the distance: that of rows that nearly coincide is
+    /// large, as it is in torch's `cdist`.
     pub fn value(self, s: f32) -> f32 {
         match self {
             Self::Cosine => s,
@@ -29,7 +29,7 @@ impl Distance {
         }
     }
 
-    /// What a value of this distance is in another.
+    /// Converts a value of this distance into one of another.
     pub fn turned(self, value: f32, into: Self) -> f32 {
         match (self, into) {
             (Self::Cosine, Self::L2) => into.value(value),
@@ -38,7 +38,7 @@ impl Distance {
         }
     }
 
-    /// `d value / d s`; 0 where rows coincide, as torch has it.
+    /// `d value / d s`; 0 if rows coincide, as in torch.
     pub fn slope(self, s: f32) -> f32 {
         match self {
             Self::Cosine => 1.0,
@@ -47,7 +47,7 @@ impl Distance {
         }
     }
 
-    /// The same, from the value.
+    /// `d value / d s` from the value in place of the similarity.
     #[inline(always)]
     pub fn slope_at(self, value: f32) -> f32 {
         match self {
@@ -57,7 +57,7 @@ impl Distance {
         }
     }
 
-    /// The least and the largest value between two bounds of what PML compares: a similarity, or a distance.
+    /// The least and the largest value between two bounds of PML, which are similarities or distances.
     pub fn range(self, [low, high]: [f64; 2]) -> [f32; 2] {
         match self {
             Self::Cosine => [low as f32, high as f32],

@@ -7,10 +7,10 @@ use super::ranks::{Block, Row};
 use super::{SEGMENT, wide};
 use crate::Distance;
 
-/// How negatives weigh: one over the density of their distance on the sphere.
+/// Weights of negatives: one over the density of their distance on the sphere.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Drawing {
-    /// The least distance: smaller ones count as this.
+    /// The least distance: smaller ones count as this one.
     pub cutoff: f32,
     /// The distance from which on negatives are never drawn.
     pub nonzero_loss_cutoff: f32,
@@ -18,26 +18,26 @@ pub struct Drawing {
     pub seed: u64,
 }
 
-/// What the draws of a block are seeded with and weighed by.
+/// Seeds and weights of the draws of a block.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Draws {
-    /// How negatives weigh.
+    /// Weights of negatives, and the miner's seed.
     pub drawing: Drawing,
-    /// What the values are in.
+    /// Distance in which the values come.
     pub distance: Distance,
-    /// Columns of a row.
+    /// Embedding size.
     pub dim: usize,
     /// Seeds the draws of a step.
     pub key: [u32; 2],
     /// Number of the block's first anchor in the batch.
     pub anchor: usize,
-    /// Places for each anchor in the list: the most draws of one, and one more.
+    /// Places for each anchor in the list: the most draws of an anchor, and one for their number.
     pub places: usize,
 }
 
-/// Stands for the logarithm of no weight.
+/// Logarithm of a weight of 0.
 const LOWEST: f32 = -3.4e38;
-/// Weights of less than exp of this, as a part of the row's largest, count as 0.
+/// Weights below `exp` of this times the row's largest count as 0.
 const FAINT: f32 = -64.0;
 /// The least square of a distance.
 const LEAST_SQUARE: f32 = 1e-30;
@@ -49,7 +49,7 @@ impl Draws {
         [self.key[0] ^ low, self.key[1] ^ high]
     }
 
-    /// Least and largest square of a distance: the first counts for smaller ones, from the second on none is drawn.
+    /// Least and largest square of a distance: smaller ones count as the first, and from the second on none is drawn.
     pub fn squares(&self) -> [f32; 2] {
         let Drawing {
             cutoff,
@@ -68,7 +68,7 @@ impl Draws {
         [(2.0 - dim) / 2.0, (3.0 - dim) / 2.0]
     }
 
-    /// Writes the logarithms of the weights of these values, up to a constant: the lowest number where one is never drawn.
+    /// Writes the logarithms of the weights of these values, up to a constant; [`LOWEST`] for one that is never drawn.
     #[inline(always)]
     fn log_weights(&self, values: &[f32], logs: &mut [f32]) {
         let ([least, most], [near, far]) = (self.squares(), self.factors());
@@ -78,7 +78,7 @@ impl Draws {
             let square = if square > least { square } else { least };
             let rest = 1.0 - 0.25 * square;
             let weighs = (square < most) & (rest > 0.0);
-            // Of what does not weigh, any numbers that have logarithms.
+            // For a weight of 0, any numbers that have logarithms.
             let (square, rest) = if weighs { (square, rest) } else { (1.0, 1.0) };
             let own = near * ln(square) + far * ln(rest);
             *log = if weighs { own } else { LOWEST };
@@ -109,7 +109,7 @@ fn unit(bits: u32) -> f32 {
     (bits >> 8) as f32 * (1.0 / 16_777_216.0)
 }
 
-/// What the pass reads: as `kernels::draw::draw`.
+/// Inputs of the pass, as in `kernels::draw::draw`.
 #[derive(Clone, Copy)]
 pub struct Slices<'a> {
     /// Label, id and number of positives of each anchor.
@@ -124,7 +124,7 @@ pub struct Slices<'a> {
     pub counts: &'a [[u32; 2]],
 }
 
-/// Lists what is drawn: of each row how many, then the places of positive and negative of each.
+/// Lists the drawn triplets: the number of each row's, then the places of positive and negative of each.
 ///
 /// `sums`: `[rows, width]`, scratch; zero afterwards.
 pub fn draw(
@@ -224,7 +224,7 @@ fn draw_row(
     }
 }
 
-/// In how many drawn triplets each reference stands.
+/// Counts the drawn triplets with each reference.
 ///
 /// # Shapes
 /// `times`: `[rows, width]`
@@ -284,7 +284,7 @@ mod tests {
                         continue;
                     }
                     assert!(far < 1.400_001);
-                    // What the logarithm is off by, the weight is off by as a part of itself.
+                    // The absolute error of the logarithm is the relative error of the weight.
                     worst = worst.max((f64::from(*log) - expected(&draws, far)).abs());
                 }
                 assert!(worst < 3e-7 * dim as f64 + 1e-6, "{dim}: {worst:e}");

@@ -1,7 +1,7 @@
-//! The part of a batch's gradient that moves all of its rows the same way.
+//! The part of a batch's gradient that moves all of its rows in one direction: its mean.
 
-/// Writes the mean of the gradient's rows to the first row of `state`, adds its cosine with the second, the running average, to
-/// `sums`, and moves that on.
+/// Writes the mean of the gradient's rows to the first row of `state`, adds its cosine with the running average, the second row, to
+/// `sums[0]` and 1 to `sums[1]`, and updates the average by a tenth.
 pub fn measure(gradient: &[f32], stride: usize, state: &mut [f32], sums: &mut [f32]) {
     let (mean, average) = state.split_at_mut(stride);
     mean.fill(0.0);

@@ -1,6 +1,6 @@
-//! Dropout: a part of a layer's outputs set to 0, chosen anew each step.
+//! Dropout: a part of a layer's outputs, drawn anew each step, is set to 0.
 
-/// Which outputs of one layer are dropped in one step: each with the same chance, told by its place and `key` alone.
+/// Rule that drops outputs of one layer in one step: each with the same chance, decided by its place and `key` alone.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Dropout {
     /// The chance of an output to be dropped, at least 0 and below 1.
@@ -10,12 +10,12 @@ pub struct Dropout {
 }
 
 impl Dropout {
-    /// An output is dropped where [`Dropout::draw`] is below this.
+    /// An output is dropped if [`Dropout::draw`] is below this.
     pub fn threshold(&self) -> u32 {
         (f64::from(self.rate) * 4_294_967_296.0) as u32
     }
 
-    /// What the others are multiplied by, so that the expected sum stays: 1 over the part that is kept.
+    /// Factor of the outputs that are kept, so that the expected sum stays: 1 over the part that is kept.
     pub fn scale(&self) -> f32 {
         1.0 / (1.0 - self.rate)
     }
@@ -26,7 +26,7 @@ impl Dropout {
     }
 }
 
-/// Drops from `values` `[rows, stride]` in place: from outputs on the way there, and from their gradient on the way back.
+/// Drops from `values` `[rows, stride]` in place: from outputs in the forward pass, and from their gradient in the backward pass.
 pub fn drop(dropout: &Dropout, values: &mut [f32]) {
     let (threshold, scale) = (dropout.threshold(), dropout.scale());
     for (value, place) in values.iter_mut().zip(0..) {
@@ -38,7 +38,7 @@ pub fn drop(dropout: &Dropout, values: &mut [f32]) {
     }
 }
 
-/// Each bit of the result hangs on each of `x`: `lowbias32` of Wellons' hash prospector.
+/// Hash in which each bit of the result depends on each of `x`: `lowbias32` of Wellons' hash prospector.
 fn mix(mut x: u32) -> u32 {
     x ^= x >> 16;
     x = x.wrapping_mul(0x7feb_352d);

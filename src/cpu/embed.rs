@@ -4,7 +4,8 @@ use super::gemm::{self, Layer, Rows};
 use super::normalize::{self, Slots};
 use super::ranks::Row;
 
-/// Embeds the rows of `batch` into `unit`, over their length, which goes to `norms`, and into their slots.
+/// Writes the unit embeddings of the rows of `batch` to `unit` and to their slots of the memory, and their lengths before to
+/// `norms`.
 #[expect(clippy::too_many_arguments, reason = "what a kernel reads and writes")]
 pub fn enqueue(
     layer: &Layer,

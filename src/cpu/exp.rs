@@ -1,8 +1,9 @@
-//! The exponential and the logarithm of many numbers at once: without a branch or a table, so that the compiler gives each SIMD lane one.
+//! The exponential and the logarithm of many numbers at once: without a branch or a table, so that the compiler gives each SIMD
+//! lane one.
 
 use std::f32::consts::{FRAC_1_SQRT_2, LOG2_E};
 
-/// 1.5 * 2^23: a number below 2^22 that this is added to is rounded to a whole one, which stands in the lowest bits.
+/// 1.5 * 2^23: added to a number below 2^22, it rounds that to a whole one, which is then in the lowest bits.
 const ROUNDS: f32 = 12_582_912.0;
 /// ln 2 in two parts; the first has so few bits that its product with an exponent of f32 is exact.
 const LN_2: [f32; 2] = [0.693_359_4, -2.121_944_4e-4];
@@ -11,7 +12,7 @@ const LEAST: f32 = -87.0;
 /// Above this `exp` is no finite number.
 const MOST: f32 = 88.0;
 
-/// `exp(x)` within 2e-7 of itself; 0 below -87, and above 88 what it is there.
+/// `exp(x)` with a relative error below 2e-7; 0 below -87, and `exp(88)` above 88.
 #[inline(always)]
 pub(super) fn exp(x: f32) -> f32 {
     let within = if x < MOST { x } else { MOST };
@@ -35,7 +36,7 @@ pub(super) fn exp(x: f32) -> f32 {
     if x < LEAST { 0.0 } else { sum * power }
 }
 
-/// `ln(x)` of a normal positive number, within 2e-7 of itself or of 1.
+/// `ln(x)` of a normal positive number, within 2e-7 of the larger of its size and 1.
 #[inline(always)]
 pub(super) fn ln(x: f32) -> f32 {
     // x = 2^whole * rest, with rest between the roots of 1/2 and of 2.

@@ -1,4 +1,4 @@
-//! Rows of a matrix, copied by number, or to where numbers say.
+//! Rows of a matrix, copied from or to places given by number.
 
 /// Copies row `rows[i]` of `features` to row `i` of `batch`; rows have `stride` floats.
 pub fn gather(features: &[f32], rows: &[u32], stride: usize, batch: &mut [f32]) {

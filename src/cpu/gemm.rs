@@ -17,19 +17,19 @@ pub struct Layer {
     pub inputs: usize,
     /// Floats of a row of its output, padding included.
     pub outputs: usize,
-    /// Where `W` begins, in floats.
+    /// Start of `W`, in floats.
     pub weights: usize,
-    /// Whether a ReLU follows.
+    /// A ReLU follows.
     pub relu: bool,
 }
 
 impl Layer {
-    /// Where `b` begins, in floats.
+    /// Start of `b`, in floats.
     pub fn bias(&self) -> usize {
         self.weights + self.outputs * self.inputs
     }
 
-    /// Where the next layer begins, in floats.
+    /// Start of the next layer, in floats.
     pub fn end(&self) -> usize {
         self.bias() + self.outputs
     }
@@ -38,9 +38,9 @@ impl Layer {
 /// Rows of a matrix.
 #[derive(Clone, Copy, Debug)]
 pub struct Rows<'a> {
-    /// All of it.
+    /// The whole matrix.
     pub values: &'a [f32],
-    /// The numbers of those that are meant; the first ones where there are none.
+    /// Numbers of the chosen rows; `None`: the first ones.
     pub chosen: Option<&'a [u32]>,
 }
 
@@ -54,13 +54,13 @@ impl<'a> From<&'a [f32]> for Rows<'a> {
 }
 
 impl Rows<'_> {
-    /// The number of the i-th.
+    /// Number of the i-th chosen row.
     fn number(&self, i: usize) -> usize {
         self.chosen.map_or(i, |chosen| chosen[i] as usize)
     }
 }
 
-/// `y = x W^T + b`, through a ReLU where the layer has one.
+/// `y = x W^T + b`, through a ReLU if the layer has one.
 pub fn forward(layer: &Layer, rows: usize, x: Rows<'_>, parameters: &[f32], y: &mut [f32]) {
     let Layer {
         inputs, outputs, ..
@@ -96,7 +96,7 @@ pub fn forward(layer: &Layer, rows: usize, x: Rows<'_>, parameters: &[f32], y: &
     });
 }
 
-/// `dx = dy W`, zero where `x` is not positive.
+/// `dx = dy W`, zero for every `x` that is not positive.
 pub fn input_gradient(
     layer: &Layer,
     rows: usize,

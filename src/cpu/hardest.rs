@@ -9,7 +9,7 @@ use super::tile::PANEL;
 /// References among which one workgroup looks.
 pub const CHUNK: usize = 1 << 20;
 
-/// Hardest positive and negative of a row, each as `[bits of the similarity, id]`; [`NO_ID`] where there is none.
+/// Hardest positive and negative of a row, each as `[bits of the similarity, id]`; [`NO_ID`] if there is none.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 pub struct Hardest {
@@ -20,13 +20,13 @@ pub struct Hardest {
 }
 
 impl Hardest {
-    /// Nothing.
+    /// Neither a positive nor a negative.
     pub const NONE: Self = Self {
         positive: [0, NO_ID],
         negative: [0, NO_ID],
     };
 
-    /// The harder of each: what is hardest among the references of both.
+    /// The harder positive and the harder negative of both: the hardest among the references of both.
     #[must_use]
     pub fn harder(self, other: Self) -> Self {
         Self {
@@ -36,7 +36,7 @@ impl Hardest {
     }
 }
 
-/// The one of the smaller `sign * similarity`, then of the smaller id.
+/// The entry of the smaller `sign * similarity`, of equals that of the smaller id.
 fn smaller(a: [u32; 2], b: [u32; 2], sign: f32) -> [u32; 2] {
     let s = |[bits, _]: [u32; 2]| sign * f32::from_bits(bits);
     match (a[1], b[1]) {
@@ -47,7 +47,7 @@ fn smaller(a: [u32; 2], b: [u32; 2], sign: f32) -> [u32; 2] {
     }
 }
 
-/// Picks for every row of the block, among each chunk of the references.
+/// Picks the hardest triplet of every row of the block among each chunk of the references.
 pub fn pick(block: &Block, inputs: Slices<'_>, found: &mut [Hardest]) {
     let most = rows_of_a_part(block.rows, block.operations(), PANEL);
     let chunks = found

@@ -15,32 +15,32 @@ use super::tile::{
     rows_at_once, similarities, similarity, sort_numbers, words,
 };
 
-/// References of one visit, at most: what survives one always has room.
+/// References of one visit, at most: the survivors of one visit always have room.
 pub const VISIT: usize = 1024;
 /// The most neighbours that one search keeps on a GPU; more come in further searches, each strictly after the last.
 pub const MOST_KEPT: usize = 512;
-/// What stands where there is no neighbour yet: a similarity of -2 and no id, farther than every reference.
+/// Entry of a place without a neighbour yet: a similarity of -2 and no id, farther than every reference.
 pub const NOTHING: [u32; 2] = [(-2.0f32).to_bits(), u32::MAX];
 
-/// What a search needs to know of a query.
+/// Bounds of one query of a search.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 pub struct Asked {
-    /// Its own id, which is left out; `u32::MAX` where it is no reference.
+    /// Its own id, which is left out; `u32::MAX` if it is no reference.
     pub id: u32,
-    /// `[similarity's bits, id]`: only what is farther is looked at.
+    /// `[similarity's bits, id]`: only references farther than this are looked at.
     pub after: [u32; 2],
-    /// Nothing: the shader reads vec4s.
+    /// Unused: the shader reads vec4s.
     pub padding: u32,
 }
 
 impl Asked {
-    /// Asks for the nearest of all but `id`.
+    /// Bounds for the nearest of all references but `id`.
     pub fn first(id: u32) -> Self {
         Self::after(id, [2.0f32.to_bits(), 0])
     }
 
-    /// Asks for the nearest of those farther than `after`.
+    /// Bounds for the nearest of the references farther than `after`, but `id`.
     pub fn after(id: u32, after: [u32; 2]) -> Self {
         Self {
             id,
@@ -55,7 +55,7 @@ impl Asked {
 pub struct Search {
     /// The first query, in the block.
     pub first_row: usize,
-    /// How many queries.
+    /// Number of queries.
     pub rows: usize,
     /// References of the chunk.
     pub references: usize,
@@ -68,8 +68,8 @@ pub struct Search {
 }
 
 impl Search {
-    /// How many visits the chunk is cut into: a prime number or 1, so that references that take turns, class after class,
-    /// do not meet in one visit.
+    /// Number of visits that the chunk is cut into: a prime number or 1, so that references whose classes take turns do not meet in
+    /// one visit.
     pub fn visits(&self) -> usize {
         let is_prime = |n: &usize| {
             (2..)
@@ -86,7 +86,7 @@ pub fn clear(search: &Search, kept: &mut [[u32; 2]]) {
     kept[search.first_row * search.k..][..search.rows * search.k].fill(NOTHING);
 }
 
-/// Lets every query look at the references of these visits, so many in a row each.
+/// Merges the references of these visits, a run of consecutive ones each, into the neighbours of every query.
 pub fn search(
     search: &Search,
     visits: Range<usize>,
@@ -167,7 +167,7 @@ pub fn search(
     });
 }
 
-/// A few queries, and what is theirs.
+/// A few queries, with their neighbours and survivors.
 struct Panel<'a> {
     lanes: Vec<[f32; PANEL]>,
     asked: &'a [Asked],
@@ -215,7 +215,7 @@ impl<'a> Panel<'a> {
                 }
             }
         }
-        // Until as many survived as are kept, sorting them costs more than it saves.
+        // With fewer survivors than neighbours to keep, sorting costs more than it saves.
         for lane in 0..self.kept.len() {
             let (count, room) = (self.counts[lane], self.survivors[lane].len());
             if count >= self.kept[lane].len() || count + SEGMENT > room {
@@ -238,7 +238,7 @@ impl<'a> Panel<'a> {
     }
 }
 
-/// Whether a query asks for a reference and it is nearer than the last that is kept.
+/// Tells if a reference is within a query's bounds and nearer than the last neighbour that is kept.
 fn admits(asked: &Asked, last: [u32; 2], entry: [u32; 2]) -> bool {
     nearness(entry) > nearness(last)
         && entry[1] != asked.id
@@ -270,7 +270,7 @@ pub(super) fn keep(kept: &mut [[u32; 2]], mut survivors: &mut [[u32; 2]]) {
             false => new = half,
         }
     }
-    // From the farthest on, each goes where nothing is needed any more; the nearest stay where they are. Without a branch.
+    // From the farthest on, each is written to a place that is no longer read; the nearest stay where they are. Without a branch.
     let mut old = all - new;
     while old > 0 && new > 0 {
         let (a, b) = (kept[old - 1], survivors[new - 1]);

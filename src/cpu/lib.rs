@@ -41,9 +41,9 @@ pub fn add_scaled(sum: &mut [f32], factor: f32, row: &[f32]) {
     }
 }
 
-/// Does the work, compiled for what the processor has: mark it `#[inline(always)]`.
+/// Does the work, compiled for the instruction set of the processor: mark it `#[inline(always)]`.
 ///
-/// pulp takes a closure as one that is called once, and what calls it so is not always inlined: then it is compiled for any
+/// pulp takes a closure as one that is called once, and its caller is not always inlined: the work is then compiled for any
 /// processor.
 fn wide<R>(work: impl FnMut() -> R) -> R {
     struct Wide<F>(F);

@@ -6,7 +6,7 @@ use super::tile::dot;
 use super::triplet_margin::{TERMS, Total};
 use super::{add_scaled, wide};
 
-/// Where in the memory a batch goes.
+/// Slots of the memory that a batch is copied to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slots {
     /// The slot of the first row; the others follow, around the end.
@@ -27,7 +27,7 @@ pub fn normalize(rows: &[f32], stride: usize, unit: &mut [f32]) {
     }
 }
 
-/// The same in place.
+/// Divides each row by its length in place.
 pub fn in_place(rows: &mut [f32], stride: usize) {
     // Each value is read and written twice.
     let count = rows.len() / stride;
@@ -79,8 +79,8 @@ pub fn enqueue(
     }
 }
 
-/// `gradient = (gradient - unit <gradient, unit>) / (active norm)`; the inner product counts towards the row's term, where `scale`
-/// is not 0. `mean` is taken off the gradient after that.
+/// `gradient = (gradient - unit <gradient, unit>) / (active norm)`; the inner product, times `scale`, is added to the row's term if
+/// `scale` is not 0. `mean` is taken off the gradient after that.
 #[expect(clippy::too_many_arguments, reason = "what a kernel reads and writes")]
 pub fn backward(
     unit: &[f32],

@@ -24,7 +24,7 @@ pub struct AdamStep {
     pub weight_decay: f32,
 }
 
-/// Sums of squares of as many stretches of the gradients.
+/// Writes the sums of squares of `sums.len()` stretches of the gradients.
 pub fn squares(gradients: &[f32], sums: &mut [f32]) {
     let each = gradients.len().div_ceil(sums.len()).max(1);
     sums.fill(0.0);

@@ -1,4 +1,4 @@
-//! How similar the pairs of a step are: positives and negatives, counted by similarity.
+//! Histogram of a step's pairs by similarity: positives and negatives.
 
 use super::parallel::{map, rows_of_a_part};
 use super::ranks::{Block, Row};
@@ -17,15 +17,15 @@ pub fn read_pairs(words: &[u32]) -> [Vec<u64>; 2] {
     [counts[..BINS].to_vec(), counts[BINS..].to_vec()]
 }
 
-/// Where pairs of this similarity are counted. A power of two scales without rounding. What is no similarity, as rows that somebody
-/// wrote into a checkpoint have, is counted at an end.
+/// Bin of a pair with this similarity. The number of bins is a power of two, which scales without rounding. Numbers that are no
+/// similarities, which rows that were changed in a checkpoint can give, are counted at an end.
 fn bin(s: f32) -> usize {
     let half = (BINS / 2) as i32;
     let bin = ((s * half as f32).floor() as i32).saturating_add(half);
     bin.clamp(0, 2 * half - 1) as usize
 }
 
-/// Counts of some rows' pairs: those of positives before those of negatives.
+/// Counts of some rows' pairs by bin: those of positives before those of negatives.
 pub(crate) struct PairCounts([u64; 2 * BINS]);
 
 impl PairCounts {

@@ -3,7 +3,7 @@
 #[cfg(not(target_arch = "wasm32"))]
 use pulp::{Arch, Simd, WithSimd};
 
-/// What waking a core costs, in floating-point operations.
+/// Cost of waking a core, in floating-point operations.
 const WORTH_A_CORE: usize = 1 << 20;
 
 /// Does the work of every part; the results are in the order of the parts, however many cores there are.
@@ -43,7 +43,7 @@ pub fn operations_per_ms() -> f64 {
     2e6 * (lanes * rayon::current_num_threads()) as f64
 }
 
-/// How many rows make a part, `most` at most, so that every core has one that is worth its while.
+/// Rows of a part, `most` at most, so that every core has a part, and each is worth waking a core.
 pub(super) fn rows_of_a_part(rows: usize, operations: usize, most: usize) -> usize {
     #[cfg(not(target_arch = "wasm32"))]
     let cores = rayon::current_num_threads();

@@ -1,4 +1,4 @@
-//! What weights of similarities come to as a gradient of the rows that were compared.
+//! Gradient of the rows that were compared, from the weights of their similarities.
 
 use pulp::{Arch, Simd, WithSimd};
 
@@ -74,7 +74,7 @@ impl WithSimd for Pull<'_> {
                         std::array::from_fn(|i| of_row(step * STEP + i.min(last)));
                     let some = |weights: &[f32]| weights.iter().filter(|w| **w != 0.0).count();
                     let met: usize = weights.iter().map(|weights| some(weights)).sum();
-                    // A weight of zero pulls nothing: where most are, they are passed over, and the bits are the same.
+                    // A weight of zero adds nothing: if most are zero, they are passed over, and the bits are the same.
                     if 4 * met >= STEP * terms {
                         add_block(simd, lanes, |i, k| weights[i][k], sums, false);
                     } else if met > 0 {
@@ -143,7 +143,7 @@ pub fn share(
     });
 }
 
-/// `part = sum of weight * row`. A weight of zero pulls nothing, and is passed over.
+/// `part = sum of weight * row`. A weight of zero adds nothing, and is passed over.
 fn sum<'a>(terms: impl Iterator<Item = (f32, &'a [f32])>, part: &mut [f32]) {
     part.fill(0.0);
     for (weight, row) in terms.filter(|(weight, _)| *weight != 0.0) {

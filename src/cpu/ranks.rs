@@ -1,4 +1,4 @@
-//! Where the positives of each row stand among all references.
+//! Ranks of each row's positives among all references.
 
 use std::ops::Range;
 
@@ -12,26 +12,26 @@ use super::tile::{
     references_at_once, rows_at_once, similarities, similarity, sort_numbers, words,
 };
 
-/// An anchor or query, as the kernels that rank know it.
+/// An anchor or query, as the kernels that rank positives read it.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct Row {
-    /// Its class, and its group where it has one: see [`LabelBits`].
+    /// Its class, and its group if it has one: see [`LabelBits`].
     pub label: u32,
-    /// Its id: the reference with the same id is its own stored copy. [`NO_ID`] where it has none.
+    /// Its id: the reference with the same id is its own stored copy. [`NO_ID`] if it has none.
     pub id: u32,
-    /// Where its thresholds and books begin in the block's: the sum of `positives + 1` of the block's rows before it.
+    /// Start of its thresholds and books in the block's: the sum of `positives + 1` of the block's rows before it.
     pub offset: u32,
     /// Number of its positives: references with its class and another id, of other groups.
     pub positives: u32,
 }
 
-/// What labels say: a class, and in the bits above it a group, where rows have groups. Rows of one group are no neighbours.
+/// Meaning of a label's bits: a class, and in the bits above it a group, if rows have groups. Rows of one group are no neighbours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LabelBits {
     /// The bits that say the class.
     pub class_mask: u32,
-    /// Labels that differ by less, bit by bit, are of one group; 0 without groups.
+    /// Labels whose exclusive or is less than this are of one group; 0 without groups.
     pub own_below: u32,
 }
 
@@ -50,13 +50,13 @@ impl LabelBits {
         }
     }
 
-    /// Whether rows with these labels, if they are not one row, are of one class and of different groups.
+    /// Tells if two different rows with these labels are of one class and of different groups.
     fn is_positive(self, label: u32, other: u32) -> bool {
         let difference = label ^ other;
         (difference & self.class_mask == 0) & (difference >= self.own_below)
     }
 
-    /// Whether they are of one class, or of one group.
+    /// Tells if rows with these labels are of one class, or of one group.
     fn is_no_negative(self, label: u32, other: u32) -> bool {
         let difference = label ^ other;
         (difference & self.class_mask == 0) | (difference < self.own_below)
@@ -71,26 +71,26 @@ pub const NO_ID: u32 = u32::MAX;
 pub struct Block {
     /// Number of the first row among the anchors.
     pub first_row: usize,
-    /// How many rows.
+    /// Number of rows.
     pub rows: usize,
-    /// Where the block begins in `batch`.
+    /// Start of the block in `batch`.
     pub batch: usize,
     /// The first reference; 0 for the passes of `triplet_margin`.
     pub first_reference: usize,
-    /// How many references.
+    /// Number of references.
     pub references: usize,
     /// Floats from one row of anchors or references to the next.
     pub stride: usize,
 }
 
 impl Block {
-    /// What all similarities take.
+    /// Floating-point operations of all similarities of the block.
     pub(super) fn operations(&self) -> usize {
         2 * self.rows * self.references * self.stride
     }
 }
 
-/// Rows of a block that fill the lanes of all cores: fewer take as long.
+/// Number of rows that fill the lanes of all cores: a block of fewer takes as long.
 pub fn rows_of_all_cores() -> usize {
     #[cfg(not(target_arch = "wasm32"))]
     let cores = rayon::current_num_threads();
@@ -99,7 +99,7 @@ pub fn rows_of_all_cores() -> usize {
     PANEL * cores
 }
 
-/// What the pass reads: as `kernels::ranks::Inputs`.
+/// Inputs of the pass, as `kernels::ranks::Inputs`.
 #[derive(Clone, Copy, Debug)]
 pub struct Slices<'a> {
     /// Unit rows `[_, stride]`.
@@ -112,7 +112,7 @@ pub struct Slices<'a> {
     pub tags: &'a [[u32; 2]],
 }
 
-/// A few rows of the block, and what is theirs.
+/// A few rows of the block, with their thresholds and books.
 pub(super) struct Panel<'a> {
     pub(super) rows: &'a [Row],
     /// Their unit rows.
@@ -253,7 +253,7 @@ fn sort(thresholds: &mut [[u32; 2]]) {
     sort_numbers(thresholds);
 }
 
-/// All three, where all references are there at once; the thresholds stay `[similarity's bits, id]`.
+/// [`clear`], [`find`] and [`order`] over all references at once; the thresholds stay `[similarity's bits, id]`.
 pub fn sort_thresholds(
     block: &Block,
     inputs: Slices<'_>,
@@ -281,12 +281,12 @@ pub fn sort_thresholds(
     });
 }
 
-/// Thresholds for each step of similarities that a row's thresholds are looked up by, about: seldom does one step hold two.
+/// Steps of a ladder for each threshold, about: seldom does one step hold two.
 const STEPS_A_THRESHOLD: usize = 8;
 const MOST_STEPS: usize = 4096;
-/// Where fewer than one of so many pairs counts, each is looked at by itself.
+/// If fewer than one in this many pairs can count, each is looked at by itself.
 const MANY: usize = 8;
-/// Bytes of what a part looks its rows' thresholds up by: they stay in the cache with the references.
+/// Bytes of the ladders of a part's rows, at most: they stay in the cache with the references.
 const PART_BYTES: usize = 1 << 19;
 
 /// Counts the negatives of each gap but the lowest.
@@ -357,7 +357,7 @@ fn count(rows: &mut [Counter<'_>], s: &[[f32; PANEL]], tags: &[[u32; 2]]) {
     }
 }
 
-/// The same where many are near; compiled for what the processor has.
+/// Counts the negatives among a few references if many pairs can count; compiled for the instruction set of the processor.
 struct CountMany<'a, 'b> {
     rows: &'a mut [Counter<'b>],
     s: &'a [[f32; PANEL]],
@@ -369,7 +369,7 @@ impl WithSimd for CountMany<'_, '_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, _simd: S) {
-        // What a row looks at lies in a line.
+        // Each row's similarities lie next to each other.
         let mut columns = columns(self.s);
         let mut labels = [0; SEGMENT];
         for (label, tag) in labels.iter_mut().zip(self.tags) {
@@ -388,9 +388,9 @@ struct Counter<'a> {
     labels: LabelBits,
     ladder: Ladder<'a>,
     books: &'a mut [u32],
-    /// As many negatives before a threshold are enough.
+    /// Number of negatives before a threshold from which on no more are counted.
     depth: u64,
-    /// The first gap that is still counted, and how many were counted in this one and those after it.
+    /// The first gap that is still counted, and the number of negatives counted in it and the gaps after it.
     first: usize,
     counted: u64,
 }
@@ -417,7 +417,7 @@ impl<'a> Counter<'a> {
         counter
     }
 
-    /// The least similarity that may be counted; infinite where there is none.
+    /// The least similarity that may be counted; infinite if no gap is counted any more.
     fn from(&self) -> f32 {
         let threshold = self.ladder.thresholds.get(self.first - 1);
         threshold.map_or(f32::INFINITY, |threshold| similarity(number_in(threshold)))
@@ -453,7 +453,7 @@ impl<'a> Counter<'a> {
             *to = height(*s);
             nearest = nearest.max(*to);
         }
-        // Most are farther than every positive where classes lie apart.
+        // Most are farther than every positive if classes lie apart.
         if nearest < ladder.heights[0] {
             return;
         }
@@ -488,8 +488,8 @@ impl<'a> Counter<'a> {
     }
 }
 
-/// The thresholds of a row, as [`order`] leaves them, and how many of them lie before each of many equal steps of
-/// similarities: where a similarity stands among them is seen at once.
+/// The thresholds of a row, as [`order`] leaves them, and the number of them before each of many equal steps of similarities, from
+/// which the place of a similarity among them is found at once.
 struct Ladder<'a> {
     thresholds: &'a [[u32; 2]],
     /// Their heights, and one that nothing reaches.
@@ -566,7 +566,7 @@ impl<'a> Ladder<'a> {
         }
     }
 
-    /// How many thresholds are farther than what has this step, height and id.
+    /// Number of thresholds that are farther than a reference with this step, height and id.
     #[inline(always)]
     fn farther(&self, step: usize, height: u32, id: u32) -> usize {
         let first = self.before[step] as usize;
@@ -578,7 +578,7 @@ impl<'a> Ladder<'a> {
         }
     }
 
-    /// The same, where several are in one step, or one is as near.
+    /// [`Ladder::farther`] by search, if the step holds several thresholds, or one that is as near as the reference.
     #[cold]
     fn farther_of_several(&self, step: usize, height: u32, id: u32) -> usize {
         let first = self.before[step] as usize;
@@ -591,8 +591,7 @@ impl<'a> Ladder<'a> {
     }
 }
 
-/// Calls `with` for each segment of the references: where its first stands, and the similarities of a panel of anchors
-/// to each.
+/// Calls `with` for each segment of the references, with the place of its first and the similarities of a panel of anchors to each.
 pub(super) fn for_segments(
     block: &Block,
     inputs: Slices<'_>,
@@ -614,19 +613,19 @@ pub(super) fn for_segments(
     }
 }
 
-/// How many of the sorted thresholds are farther than `entry`.
+/// Number of sorted thresholds that are farther than `entry`.
 pub(super) fn farther(thresholds: &[[u32; 2]], entry: [u32; 2]) -> usize {
     let s = f32::from_bits(entry[0]);
     let less = thresholds.partition_point(|[bits, _]| f32::from_bits(*bits) < s);
     let tied = |[bits, id]: &[u32; 2]| f32::from_bits(*bits) == s && *id > entry[1];
     match &thresholds[less..] {
-        // Seldom: this branch costs nothing where nothing is tied.
+        // Seldom: this branch costs nothing if nothing is tied.
         rest @ [first, ..] if tied(first) => less + rest.partition_point(tied),
         _ => less,
     }
 }
 
-/// Puts counts together, two in a word.
+/// Packs counts, 16 bits each, two in a word.
 pub fn pack(books: &[u32], packed: &mut [[u32; 2]]) {
     for (packed, books) in packed.iter_mut().zip(books.chunks(4)) {
         let count = |i: usize| books.get(i).copied().unwrap_or(0);

@@ -1,7 +1,7 @@
 //! Losses of rows of similarities: each row reduced to a few numbers, then dL/ds of every pair that is kept.
 //!
-//! Natively, what does the arithmetic has to be inlined to where the instructions are chosen. WebAssembly has one kind of them:
-//! there it stands once.
+//! Natively the arithmetic is inlined into the functions that choose the instructions. WebAssembly has one set of instructions:
+//! there it is compiled once, as functions of its own.
 
 use pulp::{Arch, Simd, WithSimd};
 
@@ -13,14 +13,14 @@ use super::similarities::NONE;
 use super::triplet_margin::{Rule, add_total, read_total};
 use crate::Distance;
 
-/// What a row of similarities costs, as a function of the values `v` of its kept positives and negatives: similarities, or
-/// minus distances. The slopes are `dL/dv`. One loss a case, here and in `row_loss.wgsl`.
+/// Loss of a row of similarities, as a function of the values `v` of its kept positives and negatives: similarities, or minus
+/// distances. The slopes are `dL/dv`. Each variant is one loss, here and in `row_loss.wgsl`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Form {
     /// `max(0, margin_p - v)` and `max(0, v - margin_n)`, each side averaged over its pairs above zero.
     Contrastive = 0,
-    /// The same, both sides averaged together.
+    /// `max(0, margin_p - v)` and `max(0, v - margin_n)`, averaged over the pairs above zero of both sides together.
     Margin = 1,
     /// `log(1 + sum exp(scale_p (margin_p - v))) / scale_p`, and `log(1 + sum exp(scale_n (v - margin_n))) / scale_n`.
     MultiSimilarity = 2,
@@ -36,7 +36,7 @@ pub enum Form {
     /// `log(1 + exp(A_n - A_p))`, log-sum-exps of `scale_n v` and of `scale_p (v - margin_p)`: the cross-entropy of the
     /// positives among all.
     Softmax = 7,
-    /// The same, with `scale_p cos(acos(v) + margin_p)` for the positives.
+    /// [`Form::Softmax`] with `scale_p cos(acos(v) + margin_p)` as the exponents of the positives.
     ArcFace = 8,
     /// `A_p` and `A_n`, log-sum-exps of 0 with `scale_p (margin_p - v)`, and of 0 with `scale_n (v - margin_n)`; the first
     /// averaged over rows with a positive, the second over all.
@@ -46,7 +46,7 @@ pub enum Form {
     Lifted = 10,
 }
 
-/// How the values of a row with the centres of one class become one value of that class.
+/// Pooling of a row's values with the centres of one class into one value of that class.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Centers {
     /// References that stand for one class, next to each other; 1: each reference stands for itself.
@@ -62,12 +62,13 @@ impl Centers {
         gamma: 0.0,
     };
 
-    /// Whether a reference is the first of its class.
+    /// Tells if a reference is the first of its class.
     fn leads(&self, place: usize) -> bool {
         self.per_class == 1 || place.is_multiple_of(self.per_class)
     }
 
-    /// Replaces the values of a class's references by the one of the class; `shares`: how much it grows with each of them.
+    /// Replaces the values of a class's references by the value of the class. `shares` gets the slope of that value by each of
+    /// them.
     fn pool(&self, values: &mut [f32], shares: &mut [f32]) {
         // The first of equal ones.
         let best =
@@ -93,19 +94,19 @@ impl Centers {
     }
 }
 
-/// How often a kept pair counts.
+/// Number of times that a kept pair counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Times {
     /// Once.
     Once = 0,
-    /// In as many triplets as a miner of triplets keeps with it; where that is none, not at all.
+    /// Once for each triplet that the miner keeps with the pair; not at all if it keeps none.
     Mined = 1,
-    /// As often as the other side has kept pairs: in every triplet of the row.
+    /// Once for each kept pair of the row's other side: for every triplet of the row with this pair.
     Crossed = 2,
 }
 
-/// Numbers that a loss is given besides, in a buffer of their own.
+/// Further input of a loss, in a buffer of its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Given {
@@ -114,44 +115,45 @@ pub enum Given {
     Nothing = 0,
     /// The weight of each row of the batch: a factor of the row's loss, or in [`Form::ProxyAnchor`], less 1, a part of its exponents.
     Weights = 1,
-    /// By how much the margins of both sides have moved, as learned.
+    /// One number, the learned shift of both margins.
     Boundary = 2,
 }
 
 /// A loss of rows, as the kernels take it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RowCost {
-    /// How rows are compared.
+    /// Distance by which rows are compared.
     pub distance: Distance,
     /// The formula.
     pub form: Form,
-    /// Factors of the positives' and of the negatives' values in exponents. [`Form::Margin`], which has none: what the loss grows by
-    /// with the boundary as a value, beside what pairs cost, and 0.
+    /// Factors of the positives' and of the negatives' values in exponents. [`Form::Margin`] has no exponents: there, the slope of
+    /// the loss by the boundary apart from its pairs, and 0.
     pub scales: [f32; 2],
     /// Margins of both sides, as values.
     pub margins: [f32; 2],
-    /// How often a pair counts.
+    /// Number of times that a pair counts.
     pub times: Times,
     /// The band of triplets that is mined, for [`Times::Mined`].
     pub mined: Rule,
-    /// How many references stand for one class.
+    /// Number of references that stand for one class, and their pooling.
     pub centers: Centers,
-    /// What it is given besides.
+    /// Further input of the loss.
     pub given: Given,
 }
 
-/// Counts in a step's report, u64s in two words each: where [`super::triplet_margin::Total`] has those of triplets.
+/// Counts of pairs in a step's report, each a u64 in two words, in place of the triplet counts of [`super::triplet_margin::Total`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PairTotal {
     /// Pairs of an anchor and a positive, or of an anchor and a negative, before mining.
     Valid = 0,
     /// Positive pairs that are kept, as often as they count.
     Positives = 2,
-    /// Negative pairs that are kept, likewise.
+    /// Negative pairs that are kept, as often as they count.
     Negatives = 4,
-    /// Kept positive pairs with a loss above zero, as often as they count: of a loss of whole rows, those of rows with one.
+    /// Kept positive pairs with a loss above zero, as often as they count. A loss of whole rows: the pairs of rows with a loss
+    /// above zero.
     ActivePositives = 6,
-    /// Kept negative pairs with a loss above zero, likewise.
+    /// Kept negative pairs with a loss above zero, counted as the positive ones.
     ActiveNegatives = 8,
     /// Rows with a loss above zero; of [`Form::Softmax`], [`Form::ArcFace`] and [`Form::ProxyAnchor`] those with a positive.
     Rows = 10,
@@ -168,22 +170,22 @@ impl PairTotal {
     }
 }
 
-/// Stands for the log-sum-exp of nothing in a row's numbers.
+/// Log-sum-exp over no pairs, in a row's numbers.
 const EMPTY: f32 = -1e30;
 
 /// Numbers that a row is reduced to.
 pub const ROW_NUMBERS: usize = 8;
 
-/// A row reduced: what its pairs cost, and what their slopes need.
+/// Row reduced to the loss of its pairs and the numbers that their slopes need.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Reduced {
-    /// What its positives cost, and its negatives; all of it in the first where the formula does not part them.
+    /// Loss of its positives, and of its negatives; the first has all of it if the formula does not separate them.
     costs: [f32; 2],
     /// Log-sum-exps of both sides; of [`Form::SupCon`] the one over both.
     logs: [f32; 2],
     /// The sum over positives of their softmax weights in [`Form::NtXent`], a factor of all slopes elsewhere.
     factor: f32,
-    /// How many pairs count: each pair once where the formula looks at a matrix.
+    /// Number of pairs of each side, each as often as it counts.
     counts: [f32; 2],
 }
 
@@ -222,23 +224,22 @@ fn softplus(x: f64) -> f64 {
     x.max(0.0) + (-x.abs()).exp().ln_1p()
 }
 
-/// A number for each of some pairs.
+/// A number for each pair of a segment.
 type Numbers = [f32; SEGMENT];
 
 /// Partial sums, each with a SIMD lane of its own.
 const LANES: usize = 16;
 
-/// Places of one side of a row, a segment of them at most, and what stands there. A place that does not count, whatever stands
-/// there, counts 0 times.
+/// Pairs of one side of a row, a segment of places at most. A place that does not count has a `times` of 0, whatever its value.
 struct Pairs {
     positive: bool,
     /// Whole vectors of places.
     count: usize,
     /// Values: similarities, or minus distances.
     v: Numbers,
-    /// How often each counts.
+    /// Number of times that each counts.
     times: Numbers,
-    /// What is added to the exponent of each.
+    /// Addend of each exponent.
     added: Numbers,
 }
 
@@ -253,7 +254,7 @@ impl Pairs {
         }
     }
 
-    /// Sets how many places there are; those that fill up the last vector do not count.
+    /// Sets the number of places; those that fill up the last vector do not count.
     #[cfg_attr(not(target_arch = "wasm32"), inline(always))]
     fn fill_up(&mut self, count: usize) {
         self.count = count.next_multiple_of(LANES);
@@ -261,7 +262,7 @@ impl Pairs {
         self.times[count..self.count].fill(0.0);
     }
 
-    /// A number for each, from its value.
+    /// Computes a number for each pair from its value.
     #[inline(always)]
     fn each(&self, numbers: &mut Numbers, of: impl Fn(f32) -> f32) {
         for (number, v) in numbers[..self.count].iter_mut().zip(&self.v) {
@@ -269,7 +270,7 @@ impl Pairs {
         }
     }
 
-    /// A number for each, from its value, its exponent and how often it counts.
+    /// Computes a number for each pair from its value, its exponent and the number of times that it counts.
     #[inline(always)]
     fn each_of(&self, x: &Numbers, numbers: &mut Numbers, of: impl Fn(f32, f32, f32) -> f32) {
         let pairs = self.v.iter().zip(x).zip(&self.times);
@@ -278,7 +279,7 @@ impl Pairs {
         }
     }
 
-    /// The sum over pairs of what is made of their numbers, as often as they count.
+    /// Sums `of(number)` over the pairs, each as often as it counts.
     #[inline(always)]
     fn sum(&self, numbers: &Numbers, of: impl Fn(f32) -> f32) -> f64 {
         let mut parts = [0.0; LANES];
@@ -309,7 +310,7 @@ impl Pairs {
 }
 
 impl RowCost {
-    /// Whether a pair counts once however many triplets it stands in, as where PML writes masks.
+    /// Tells if a pair counts once, however many triplets contain it: the losses that PML computes with masks.
     pub fn is_of_masks(&self) -> bool {
         match self.form {
             Form::Contrastive | Form::Margin | Form::NtXent | Form::Lifted => false,
@@ -323,7 +324,7 @@ impl RowCost {
         }
     }
 
-    /// The same loss with its margins where they were learned to be.
+    /// The loss with its margins shifted by the learned boundary.
     fn moved(&self, given: &[f32]) -> Self {
         let by = match self.given {
             Given::Boundary => given[0],
@@ -335,7 +336,7 @@ impl RowCost {
         }
     }
 
-    /// What the boundary of [`Form::Margin`] costs by itself, where there are triplets.
+    /// Loss of the boundary of [`Form::Margin`] by itself; 0 if no positive pair is kept.
     fn of_the_boundary(&self, totals: &[u32]) -> f32 {
         match self.form {
             Form::Margin if PairTotal::Positives.read(totals) > 0 => {
@@ -345,12 +346,13 @@ impl RowCost {
         }
     }
 
-    /// Whether the weights of references are a part of exponents.
+    /// Tells if the weights of references are added to the exponents.
     fn adds_weights(&self) -> bool {
         self.given == Given::Weights && self.form == Form::ProxyAnchor
     }
 
-    /// How often each pair of a row counts, where all do alike, and how often at most. `others`: kept pairs of the other side.
+    /// Number of times that each pair of a row counts, `None` if they differ; and the most that a pair may count. `others`: kept
+    /// pairs of the other side.
     fn times_of(&self, others: &[u32]) -> (Option<f32>, f32) {
         let most = if self.is_of_masks() { 1.0 } else { f32::MAX };
         let each = match self.times {
@@ -361,7 +363,7 @@ impl RowCost {
         (each, most)
     }
 
-    /// By how much a pair misses its margin; 0 where it meets it.
+    /// Amount by which a pair misses its margin; 0 if it meets it.
     #[inline(always)]
     fn hinge(&self, positive: bool, v: f32) -> f32 {
         if positive {
@@ -381,7 +383,7 @@ impl RowCost {
         }
     }
 
-    /// What stands in the exponents of pairs.
+    /// Computes the exponents of the pairs.
     #[cfg_attr(not(target_arch = "wasm32"), inline(always))]
     fn exponents(&self, pairs: &Pairs, x: &mut Numbers) {
         let ([scale_p, scale_n], [margin_p, margin_n]) = (self.scales, self.margins);
@@ -416,21 +418,21 @@ impl RowCost {
         }
     }
 
-    /// Of a positive pair in [`Form::Lifted`]: the log-sum-exp over the negatives of both rows, and by how much the pair misses
-    /// its margin with that. Log-sum-exps of no negative are [`EMPTY`].
+    /// Log-sum-exp over the negatives of both rows of a positive pair in [`Form::Lifted`], and the amount by which the pair then
+    /// misses its margin. `own`, `other`: the log-sum-exp of each row, [`EMPTY`] without negatives.
     fn lifted(&self, v: f32, own: f32, other: f32) -> (f64, f32) {
         let log = log_add(f64::from(own), f64::from(other));
         let log = if log <= f64::from(EMPTY) { 0.0 } else { log };
         (log, (f64::from(self.margins[0] - v) + log).max(0.0) as f32)
     }
 
-    /// Whether a row without a loss counts where it has a positive.
+    /// Tells if a row with a positive counts even if its loss is 0.
     fn counts_positives(&self) -> bool {
         matches!(self.form, Form::Softmax | Form::ArcFace | Form::ProxyAnchor)
     }
 
-    /// `dL/ds` of pairs, from what their row is reduced to. `log_of`: of a pair, the log-sum-exp
-    /// over the negatives of the row that is its reference, for positives in [`Form::Lifted`].
+    /// Computes `dL/ds` of pairs from the numbers of their row. `log_of`: the log-sum-exp over the negatives of the row that is the
+    /// pair's reference, for positives in [`Form::Lifted`].
     #[cfg_attr(not(target_arch = "wasm32"), inline(always))]
     fn slopes(
         &self,
@@ -463,7 +465,7 @@ impl RowCost {
                 let all = self.scales[0] * factor;
                 pairs.each_of(&x, slopes, |_, x, times| times * all * exp(x - log));
             }
-            // Nothing of a row without a loss: its logs may be far from its exponents.
+            // A row without a loss has no slopes: its logs may be far from its exponents.
             Form::SupCon
             | Form::Circle
             | Form::GeneralizedLifted
@@ -515,7 +517,7 @@ impl RowCost {
         }
     }
 
-    /// What the positives' and the negatives' part of the loss are divided by, from the whole batch's counts.
+    /// Divisors of the positives' and the negatives' part of the loss, from the counts of the whole batch.
     fn divisors(&self, anchors: usize, report: &[u32]) -> [f32; 2] {
         let of = |total: PairTotal| total.read(report) as f32;
         let both = |divisor: f32| [divisor; 2];
@@ -538,7 +540,7 @@ impl RowCost {
     }
 }
 
-/// What widens an angle: a margin in radians, its sine and its cosine.
+/// Angular margin in radians, with its sine and cosine.
 #[derive(Clone, Copy)]
 struct Wider {
     margin: f32,
@@ -556,7 +558,8 @@ impl Wider {
         }
     }
 
-    /// `cos(acos(v) + margin)`, and its slope; where the angle would pass a half turn, `v - margin sin(margin)`, so that it falls on.
+    /// `cos(acos(v) + margin)`, and its slope; `v - margin sin(margin)` if the angle would pass a half turn, so that it goes on
+    /// falling.
     #[inline(always)]
     fn than(self, v: f32) -> (f32, f32) {
         const NEAREST: f32 = 1.0 - 1e-7;
@@ -572,24 +575,24 @@ impl Wider {
     }
 }
 
-/// 0 where nothing is to be divided by.
+/// `value / divisor`; 0 if the divisor is not above 0.
 #[inline(always)]
 fn over(value: f32, divisor: f32) -> f32 {
     if divisor > 0.0 { value / divisor } else { 0.0 }
 }
 
-/// What the pass reads of a block: as `kernels::row_loss`.
+/// Inputs of a block, as in `kernels::row_loss`.
 #[derive(Clone, Copy)]
 pub struct Slices<'a> {
-    /// `[rows, width]`: similarities of what is kept, or minus distances.
+    /// `[rows, width]`: similarities of kept references, or minus distances.
     pub values: &'a [f32],
     /// `[rows, width]`: numbers of kept references, positives from the front and negatives from the back.
     pub places: &'a [u32],
     /// `[rows]`: number of kept positives, and of kept negatives.
     pub counts: &'a [[u32; 2]],
-    /// How often each pair counts, for [`Times::Mined`].
+    /// Number of times that each pair counts, for [`Times::Mined`].
     pub times: &'a [u32],
-    /// What [`RowCost::given`] says.
+    /// Further input of the loss, as [`RowCost::given`] says.
     pub given: &'a [f32],
 }
 
@@ -601,8 +604,8 @@ impl<'a> Slices<'a> {
         [&places[..positives], &places[width - negatives..]]
     }
 
-    /// Hands over the positives of a row, a segment at a time, with their places. `one_a_class`: of the references that stand for
-    /// a class, the first counts for all.
+    /// Passes the positives of a row to `with`, a segment at a time, with their places. `one_a_class`: only the first of the
+    /// references that stand for a class counts.
     #[inline(always)]
     fn positives(
         &self,
@@ -632,7 +635,7 @@ impl<'a> Slices<'a> {
         }
     }
 
-    /// The same of its negatives, with the first of the places, which all follow each other.
+    /// Passes the negatives of a row to `with`, a segment of consecutive references at a time, with the place of its first.
     #[inline(always)]
     fn negatives(
         &self,
@@ -693,7 +696,7 @@ impl<'a> Slices<'a> {
     }
 }
 
-/// How often each kept pair of the block's rows stands in a triplet that the band keeps.
+/// Counts, for each kept pair of the block's rows, the triplets with it that the band keeps.
 pub fn count(block: &Block, width: usize, rule: &Rule, inputs: Slices<'_>, times: &mut [u32]) {
     let rows = times[..block.rows * width].chunks_exact_mut(width);
     let parts: Vec<_> = rows.enumerate().collect();
@@ -716,7 +719,8 @@ pub fn count(block: &Block, width: usize, rule: &Rule, inputs: Slices<'_>, times
     });
 }
 
-/// Values of classes for those of their references, `[rows, width]`, and in the weights how much each grows with those.
+/// Replaces the values of references, `[rows, width]`, by those of their classes, and writes to `weights` the slope of a class's
+/// value by each of its references' values.
 pub fn pool(
     block: &Block,
     width: usize,
@@ -816,11 +820,11 @@ pub fn reduce(
 #[derive(Clone, Copy)]
 struct Sums {
     count: f64,
-    /// By how much they miss their margin, and how many do.
+    /// Amount by which they miss their margin, and the number that do.
     hinges: f64,
     above: f64,
     exponents: f64,
-    /// The largest exponent, and the sum of exponentials of what lies below it.
+    /// The largest exponent, and the sum of `exp(x - top)` over all exponents.
     top: f64,
     below: f64,
 }
@@ -856,7 +860,7 @@ impl Sums {
         }
     }
 
-    /// The log-sum-exp; of nothing minus infinity.
+    /// Log-sum-exp; minus infinity without pairs.
     fn log(&self) -> f64 {
         self.top + self.below.ln()
     }
@@ -889,7 +893,7 @@ impl WithSimd for SumsOfRow<'_> {
 }
 
 impl Reduced {
-    /// What the positives and the negatives of a row come to; in [`Form::NtXent`] its positives are still to be added.
+    /// Reduces the sums over both sides of a row; in [`Form::NtXent`] its positives are still to be added.
     fn of(cost: &RowCost, sides: &[Sums; 2]) -> Self {
         let counts = sides.each_ref().map(|side| side.count);
         let logs = sides.each_ref().map(Sums::log);
@@ -941,13 +945,13 @@ impl Reduced {
         row
     }
 
-    /// Lets the row count as much as its weight.
+    /// Multiplies the row's loss and slopes by its weight.
     fn weigh(&mut self, weight: f32) {
         self.costs = self.costs.map(|cost| weight * cost);
         self.factor *= weight;
     }
 
-    /// What positives cost in [`Form::NtXent`], and their softmax weights.
+    /// Adds the loss of positives in [`Form::NtXent`], and their softmax weights.
     fn add_positives(&mut self, cost: &RowCost, pairs: &Pairs) {
         if self.counts[1] == 0.0 {
             return;
@@ -960,9 +964,9 @@ impl Reduced {
     }
 }
 
-/// Goes over the block's positive pairs, where all rows of the batch are reduced: what they cost, and the sum of weights of the
-/// slopes of each row's negatives. `own`: the references are the batch itself, and `block` is all of it; then a pair also
-/// weighs on the row that is its reference.
+/// Computes the loss of the block's positive pairs, and for each row the sum of the weights of its negatives' slopes. All rows of
+/// the batch must be reduced. `own`: the references are the batch itself, and `block` is all of it; then a pair also weighs on the
+/// row that is its reference.
 #[expect(clippy::too_many_arguments, reason = "what a kernel reads and writes")]
 pub fn settle(
     block: &Block,
@@ -1023,9 +1027,9 @@ pub fn settle(
     }
 }
 
-/// Writes dL/ds of the block's pairs, whose weights are zero before or come from [`pool`], and each row's part of the loss. `anchors`: rows of
-/// the whole batch, whose counts stand in the report, and which are reduced from the block's `first` on; `own`: the references
-/// are the same rows.
+/// Writes dL/ds of the block's pairs, and each row's part of the loss. `weights` are zero before, or come from [`pool`]. `anchors`:
+/// number of rows of the whole batch, whose counts are in `totals`; `first`: the block's first row in `reduced`; `own`: the
+/// references are the batch's rows.
 #[expect(clippy::too_many_arguments, reason = "what a kernel reads and writes")]
 pub fn slopes(
     block: &Block,
@@ -1128,7 +1132,7 @@ impl<L: Fn(u32) -> f32> WithSimd for SlopesOfRow<'_, L> {
     }
 }
 
-/// The gradient of the boundary of [`Form::Margin`]. `pull`: what the loss grows by with it, beside what pairs cost.
+/// Writes the gradient of the boundary of [`Form::Margin`]. `pull`: slope of the loss by the boundary, apart from its pairs.
 pub fn learn(pull: f32, report: &[u32], gradient: &mut [f32]) {
     let active = [PairTotal::ActivePositives, PairTotal::ActiveNegatives];
     let [positives, negatives] = active.map(|total| total.read(report) as f32);

@@ -1,11 +1,11 @@
-//! How much each row of a batch counts in a loss that looks at all rows: as often as a miner finds it.
+//! Weights of a batch's rows in a loss that looks at all rows: the number of times that the miner keeps each row.
 
 use super::ranks::Block;
 use super::row_loss::Slices;
 use super::similarities::NONE;
 
-/// Writes how often each of the block's rows stands in what is kept: as an anchor, and with `own` as a reference of the others.
-/// `mined`: triplets are kept, else pairs.
+/// Counts each of the block's rows in the kept triplets (`mined`) or pairs: as an anchor, and with `own` also as a reference of the
+/// other rows.
 pub fn find(
     block: &Block,
     width: usize,
@@ -41,7 +41,7 @@ pub fn find(
     }
 }
 
-/// Each of these over the largest; 1 where all are 0.
+/// Writes each count over the largest as a weight; 1 if all are 0.
 pub fn scale(found: &[u32], weights: &mut [f32]) {
     let most = found.iter().copied().max().unwrap_or(0);
     for (weight, found) in weights.iter_mut().zip(found) {

@@ -1,4 +1,4 @@
-//! Which references of a row a miner keeps: some of its positives, and some of its negatives.
+//! Selection of the references of a row that a miner keeps: some of its positives, and some of its negatives.
 
 use super::SEGMENT;
 use super::draw::Drawing;
@@ -8,7 +8,7 @@ use super::similarities::NONE;
 use super::triplet_margin::Total;
 use crate::Distance;
 
-/// Rule for one side of an anchor, its positives or its negatives: which of them are kept.
+/// Rule that keeps some references of one side of an anchor: of its positives, or of its negatives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Keep {
@@ -16,8 +16,7 @@ pub enum Keep {
     All = 0,
     /// The farthest positive, the nearest negative; of equal ones the first.
     Hard = 1,
-    /// The farthest positive that is nearer than the negative that is kept; the nearest negative that is farther than
-    /// the positive that is kept.
+    /// The farthest positive that is nearer than the kept negative; the nearest negative that is farther than the kept positive.
     Semihard = 2,
     /// The nearest positive, the farthest negative.
     Easy = 3,
@@ -29,31 +28,31 @@ pub enum Keep {
 /// Rule and range for one side of an anchor.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Side {
-    /// Which of those in range are kept.
+    /// Rule for those in range.
     pub keep: Keep,
     /// Least and largest value that is in range, both inclusive.
     pub range: [f32; 2],
 }
 
-/// Which triplets of the positives and negatives that are kept of a row there are.
+/// Rule that forms triplets of the kept positives and negatives of a row.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Choice {
-    /// All of them; or those in a band.
+    /// All triplets, or all in the miner's band.
     #[default]
     Every,
     /// One negative for every positive: the nearest that is strictly farther than the positive, or else the farthest of all; of
     /// equals the first.
     OneNegative,
-    /// Some that are drawn.
+    /// Triplets drawn at random.
     Drawn(Drawing),
 }
 
-/// A miner's rule for a row: which positives and which negatives are kept, and which triplets of them.
+/// A miner's rule for a row: the positives and the negatives that it keeps, and the triplets of them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Selection {
-    /// What the kept values are in afterwards: the distance of the loss.
+    /// Distance in which the kept values are left: that of the loss.
     pub shown: Distance,
-    /// Similarity or distance.
+    /// Distance in which the values come, and in which the rule compares them.
     pub distance: Distance,
     /// References of the row's label, the row itself left out.
     pub positives: Side,
@@ -61,12 +60,12 @@ pub struct Selection {
     pub negatives: Side,
     /// Tolerance of [`Keep::Close`].
     pub epsilon: f32,
-    /// Which triplets of them, for a loss that looks at triplets or counts them.
+    /// The triplets that are formed of them, for a loss that looks at triplets or counts them.
     pub choice: Choice,
 }
 
 impl Side {
-    /// Every one, whatever its value.
+    /// Keeps every reference of the side, whatever its value.
     pub const ALL: Self = Self {
         keep: Keep::All,
         range: [f32::MIN, f32::MAX],
@@ -76,7 +75,7 @@ impl Side {
         self.range[0] <= value && value <= self.range[1]
     }
 
-    /// Whether at most one is kept.
+    /// Tells if at most one is kept.
     fn is_one(&self) -> bool {
         matches!(self.keep, Keep::Hard | Keep::Semihard | Keep::Easy)
     }
@@ -96,11 +95,11 @@ impl Selection {
     }
 }
 
-/// What is counted as valid: before a miner chooses.
+/// Unit in which the valid are counted, before a miner chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Counted {
-    /// Nothing: it was counted already.
+    /// Nothing: they were counted already.
     Nothing = 0,
     /// Triplets of an anchor, a positive and a negative.
     Triplets = 1,
@@ -118,7 +117,7 @@ impl Counted {
     }
 }
 
-/// The largest value so far, and where it stands first.
+/// The largest value so far, and its first place.
 #[derive(Clone, Copy)]
 struct Best {
     value: f32,
@@ -141,9 +140,9 @@ impl Best {
     }
 }
 
-/// What the two sides of a row come to.
+/// Places and bounds that decide which references of a row are kept.
 struct Chosen {
-    /// The one positive and the one negative, where one is kept.
+    /// The one positive and the one negative, of a side that keeps one.
     places: [Option<usize>; 2],
     /// The nearest negative and the farthest positive.
     nearest_negative: f32,
@@ -151,7 +150,7 @@ struct Chosen {
 }
 
 impl Chosen {
-    /// Where every value in range is kept.
+    /// Sides that keep every value in range.
     const ANY: Self = Self {
         places: [None; 2],
         nearest_negative: f32::MIN,
@@ -159,7 +158,7 @@ impl Chosen {
     };
 }
 
-/// A row's references as the pass sees them: place, value and whether it is a positive; the row itself left out.
+/// A row's references as `(place, value, is_positive)`; the row itself left out.
 fn members<'a>(
     row: &Row,
     tags: &'a [[u32; 2]],
@@ -178,7 +177,7 @@ fn choose(
     if [selection.positives.keep, selection.negatives.keep] == [Keep::All; 2] {
         return Chosen::ANY;
     }
-    // Of the farthest, the negative values: they are the largest.
+    // The farthest are offered with the sign turned: the largest is then the farthest.
     let [mut far_p, mut near_p, mut far_n, mut near_n] = [Best::NONE; 4];
     for (place, value, positive) in members.clone() {
         if positive && selection.positives.holds(value) {
@@ -222,7 +221,7 @@ fn choose(
         }
     }
     let mut places = [positive.place, negative.place];
-    // One positive and one negative: where either is missing, the row has neither.
+    // One positive and one negative: if either is missing, the row has neither.
     if selection.positives.is_one() && selection.negatives.is_one() && places.contains(&None) {
         places = [None; 2];
     }
@@ -233,7 +232,7 @@ fn choose(
     }
 }
 
-/// Whether a reference is kept.
+/// Tells if a reference is kept.
 fn keeps(
     selection: &Selection,
     chosen: &Chosen,
@@ -252,7 +251,7 @@ fn keeps(
     }
 }
 
-/// What the pass writes of each row: as `kernels::select::Kept`.
+/// Outputs of the pass for each row, as `kernels::select::Kept`.
 pub struct Kept<'a> {
     /// `[rows, width]`: before, every similarity (or minus the distance); after, only those of kept references.
     pub values: &'a mut [f32],
@@ -264,7 +263,7 @@ pub struct Kept<'a> {
     pub weights: &'a mut [f32],
 }
 
-/// Turns the block's similarities into values of what is kept, and lists it.
+/// Leaves the values of kept references alone in the block's similarities, and lists these references.
 #[expect(clippy::too_many_arguments, reason = "what a kernel reads and writes")]
 pub fn select(
     block: &Block,
@@ -302,7 +301,7 @@ pub fn select(
     Total::Valid.add(report, valid.into_iter().sum());
 }
 
-/// Selects in one row; the number of its negatives before.
+/// Selects in one row; returns the number of its negatives before the selection.
 fn select_row(
     selection: &Selection,
     row: &Row,
@@ -343,7 +342,7 @@ fn select_row(
 /// Tags that are looked at together.
 const TAGS: usize = 16;
 
-/// The same where every reference is kept: negatives are listed a run at a time.
+/// [`select_row`] for a rule that keeps every reference: negatives are listed a run at a time.
 fn select_all(
     selection: &Selection,
     row: &Row,

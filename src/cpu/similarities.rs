@@ -6,10 +6,10 @@ use super::ranks::Block;
 use super::tile::{PANEL, lanes, similarities as of_places};
 use crate::Distance;
 
-/// Stands for no similarity: below every value.
+/// Value without a similarity: below every other.
 pub const NONE: f32 = -3.0;
 
-/// Computes what the similarities of the block's rows count for, `width` floats a row.
+/// Computes the values of the block's similarities by `distance`, `width` floats a row; [`NONE`] after the references.
 pub fn similarities(
     block: &Block,
     width: usize,

@@ -27,14 +27,14 @@ pub fn dot(a: &[f32], b: &[f32]) -> f32 {
     parts.iter().sum()
 }
 
-/// A panel of rows, [`PANEL`] at most, component by component: what meets many references is turned once.
+/// A panel of rows, [`PANEL`] at most, transposed: component by component, once for many references.
 pub(super) fn lanes(rows: &[f32], stride: usize) -> Vec<[f32; PANEL]> {
     let mut lanes = vec![[0.0; PANEL]; stride];
     turn(rows, &mut lanes);
     lanes
 }
 
-/// Gives every row of a panel a lane.
+/// Writes every row of a panel to a lane of its own.
 pub(super) fn turn(rows: &[f32], lanes: &mut [[f32; PANEL]]) {
     for (lane, row) in rows.chunks_exact(lanes.len()).enumerate() {
         for (lanes, value) in lanes.iter_mut().zip(row) {
@@ -43,26 +43,26 @@ pub(super) fn turn(rows: &[f32], lanes: &mut [[f32; PANEL]]) {
     }
 }
 
-/// How many references stay in the cache while a few panels meet them, [`SEGMENT`] at most.
+/// Number of references that stay in the cache while a few panels meet them, [`SEGMENT`] at most.
 pub(super) fn references_at_once(stride: usize) -> usize {
     const FLOATS: usize = 1 << 16;
     (FLOATS / stride.max(1) / STEP * STEP).clamp(4 * STEP, SEGMENT)
 }
 
-/// How many panels meet the same references one after the other, at most: their lanes stay in the cache, too.
+/// Number of panels that meet the same references one after the other, at most: their lanes stay in the cache, too.
 pub(super) fn panels_at_once(stride: usize) -> usize {
     const FLOATS: usize = 1 << 17;
     const MOST: usize = 8;
     (FLOATS / PANEL / stride.max(1)).clamp(1, MOST)
 }
 
-/// How many rows make a part of so many panels at most, so that all cores are done at the same time, or nearly so.
+/// Rows of a part, `panels` panels at most, so that all cores are done at about the same time.
 pub(super) fn rows_at_once(rows: usize, operations: usize, panels: usize) -> usize {
     let of_a_core = rows_of_a_part(rows, operations, rows.max(1));
     #[cfg(not(target_arch = "wasm32"))]
     if of_a_core > PANEL && of_a_core < rows {
         let (cores, all) = (rows.div_ceil(of_a_core), rows.div_ceil(PANEL));
-        // Panels of the core that has most, where a part that is not full is the last to be taken; then how many parts there are.
+        // Panels of the core that has most, if a part that is not full is the last to be taken; then the number of parts.
         let cost = |panels: &usize| {
             let (full, rest) = (all / panels, all % panels);
             let most = match full.is_multiple_of(cores) {
@@ -81,8 +81,8 @@ pub(super) fn rows_at_once(rows: usize, operations: usize, panels: usize) -> usi
 
 /// Multiplies a panel of rows with references: `s[i][row] = <lanes[..][row], references[places[i]]>`.
 ///
-/// Each is a partial sum for every [`BLOCK`] components, both ascending, whatever stands beside it: equal rows give equal
-/// bits in every lane and place.
+/// Each is a sum of partial sums of [`BLOCK`] components, both ascending, whatever the other lanes and places hold: equal rows give
+/// equal bits in every lane and place.
 pub(super) fn similarities(
     lanes: &[[f32; PANEL]],
     references: &[f32],
@@ -172,7 +172,7 @@ fn add<S: Simd>(
 
 /// Adds one block of terms to `s`, or begins it: `s[i][lane] += sum over k of value(i, k) * lanes[k][lane]`.
 ///
-/// `s` holds [`STEP`] rows at most; `value` is asked for as many in any case.
+/// `s` has [`STEP`] rows at most; `value` is called for [`STEP`] rows in any case.
 #[inline(always)]
 pub(super) fn add_block<S: Simd>(
     simd: S,
@@ -196,7 +196,7 @@ pub(super) fn add_block<S: Simd>(
     }
 }
 
-/// Tells of each reference which rows it is as near to as `from` says, a bit each from the lowest on. Without a branch.
+/// Tells of each reference the rows to which its similarity is at least `from`, a bit each from the lowest on. Without a branch.
 pub(super) fn find_near(s: &[[f32; PANEL]], from: &[f32; PANEL], near: &mut [u32]) {
     wide(
         #[inline(always)]
@@ -211,10 +211,10 @@ pub(super) fn find_near(s: &[[f32; PANEL]], from: &[f32; PANEL], near: &mut [u32
     );
 }
 
-/// Gives every lane a line of its own.
+/// Transposes: the similarities of every lane, next to each other.
 #[inline(always)]
 pub(super) fn columns(s: &[[f32; PANEL]]) -> [[f32; SEGMENT]; PANEL] {
-    // In squares of so many rows and references.
+    // In squares of `SIDE` rows and references.
     const SIDE: usize = 4;
     let mut columns = [[0.0; SEGMENT]; PANEL];
     let (squares, rest) = s.as_chunks::<SIDE>();
@@ -244,7 +244,7 @@ pub(super) fn lanes_of(mut near: u32) -> impl Iterator<Item = usize> {
     })
 }
 
-/// A number that is larger for what is nearer: `[similarity's bits, id]`, of equal similarities the smaller id.
+/// A number that is larger for the nearer of two entries `[similarity's bits, id]`: of equal similarities, for the smaller id.
 pub(super) fn nearness([bits, id]: [u32; 2]) -> u64 {
     u64::from(height(f32::from_bits(bits))) << 32 | u64::from(!id)
 }

@@ -11,7 +11,7 @@ use super::tile::{PANEL, columns, lanes, lanes_of, similarities};
 use super::{SEGMENT, add_scaled, wide};
 use crate::Distance;
 
-/// Which valid triplets are kept; `tm = v_ap - v_an`. A band of all triplets, as in PML.
+/// Band of valid triplets that the miner keeps, by `tm = v_ap - v_an`; bands of all triplets, as in PML.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Kind {
@@ -27,13 +27,13 @@ pub enum Kind {
     Unmined = 4,
 }
 
-/// Rule of miner and loss: which triplets are mined, and which of those are active, `v_an - v_ap + loss_margin > 0`. `v` is the
-/// similarity for cosine, and minus the distance for L2.
+/// Rule of miner and loss: the band of triplets that is mined, and the margin of the loss. A mined triplet is active if
+/// `v_an - v_ap + loss_margin > 0`. `v` is the similarity for cosine, and minus the distance for L2.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rule {
-    /// How rows are compared.
+    /// Distance by which rows are compared.
     pub distance: Distance,
-    /// Which triplets are kept.
+    /// Band of triplets that is kept.
     pub kind: Kind,
     /// The miner's margin, inclusive.
     pub miner_margin: f32,
@@ -42,7 +42,7 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// Whether a triplet of margin `tm = v_ap - v_an` is mined; within the margin, and hard.
+    /// Tells if a triplet of margin `tm = v_ap - v_an` is mined, is within the miner's margin, and is hard.
     pub(super) fn mined(&self, tm: f32) -> (bool, bool, bool) {
         let within = tm <= self.miner_margin;
         let hard = within && tm <= 0.0;
@@ -88,7 +88,7 @@ pub enum Total {
 
 /// Word of a step's report that holds the status: not 0 once a value was not finite.
 pub const STATUS: usize = 15;
-/// Word of a step's report where the rows' terms of the loss begin, one f32 a row, as bits.
+/// First word of the rows' terms of the loss in a step's report, one f32 a row, as bits.
 pub const TERMS: usize = 16;
 impl Total {
     /// Reads the total off a step's report.
@@ -102,27 +102,27 @@ impl Total {
     }
 }
 
-/// The u64 in two words of a report, low first.
+/// Reads the u64 in two words of a report, low first.
 pub(super) fn read_total(report: &[u32], at: usize) -> u64 {
     u64::from(report[at]) | u64::from(report[at + 1]) << 32
 }
 
-/// Adds to it.
+/// Adds to the u64 in two words of a report, low first.
 pub(super) fn add_total(report: &mut [u32], at: usize, value: u64) {
     let sum = read_total(report, at) + value;
     report[at] = sum as u32;
     report[at + 1] = (sum >> 32) as u32;
 }
 
-/// Which thresholds of a row a negative meets.
+/// Thresholds of a row that form counted triplets with a negative: as ends and ranges of the sorted thresholds.
 struct Meeting {
-    /// Those before have `tm <= 0`.
+    /// End of the thresholds with `tm <= 0`, within the margin.
     hard: usize,
-    /// Those before have `tm <= miner_margin`.
+    /// End of the thresholds with `tm <= miner_margin`.
     within: usize,
-    /// What the miner keeps.
+    /// Thresholds whose triplets the miner keeps.
     mined: std::ops::Range<usize>,
-    /// What is mined and active.
+    /// Thresholds whose triplets are mined and active.
     active: std::ops::Range<usize>,
 }
 
@@ -142,10 +142,10 @@ impl Bound {
     }
 }
 
-/// The sorted thresholds of a row, with an index: how many come before each of many equal steps of values.
+/// Sorted thresholds of a row, with an index: for each of many equal steps of values, the number of thresholds before it.
 struct Ladder<'a> {
     thresholds: &'a [[u32; 2]],
-    /// What they count for, behind one that all is before, and before [`WINDOW`] that nothing is before.
+    /// Their values, after one of minus infinity and before [`WINDOW`] of infinity.
     padded: Vec<f32>,
     distance: Distance,
     lowest: f32,
@@ -157,9 +157,10 @@ struct Ladder<'a> {
 
 /// Steps of an index for each threshold, about.
 const STEPS_A_THRESHOLD: usize = 2;
-/// Thresholds that are compared at once: seldom are more in one step, and those from the one before it on.
+/// Thresholds that are compared at once: seldom does one step hold more, with the one before the step.
 const WINDOW: usize = 16;
-/// Steps of an index at most where each row's is used for many references, 16 KiB, and where all rows have one at once.
+/// The most steps of an index: 16 KiB if each row's index is used for many references, fewer if the indices of all rows exist at
+/// once.
 const STEPS: usize = 4096;
 const FEW_STEPS: usize = 64;
 
@@ -199,7 +200,7 @@ impl<'a> Ladder<'a> {
 
     #[inline(always)]
     fn step(&self, value: f32) -> usize {
-        // Added to this, a number of steps is the last bits of the sum. What is not a number, between equal thresholds, goes to
+        // Added to this, a number of steps is in the last bits of the sum. NaN, which equal thresholds give, goes to
         // the first.
         const WHOLE: f32 = (1 << 23) as f32;
         let place = ((value - self.lowest) * self.steps_per_unit).max(0.0);
@@ -216,14 +217,14 @@ impl<'a> Ladder<'a> {
         steps
     }
 
-    /// What the thresholds count for.
+    /// Values of the thresholds.
     #[inline(always)]
     fn values(&self) -> &[f32] {
         &self.padded[1..][..self.thresholds.len()]
     }
 
-    /// How many thresholds come before a bound, which lies in this step: of those `v_ap - v_an <= bound`, or `<` it. Rounding is
-    /// monotone: they come first. Once in the page, where it stands in three places.
+    /// Number of thresholds with `v_ap - v_an <= bound`, or `< bound`; `step` is the step of the bound. Rounding is monotone, so
+    /// that they are the first ones. In WebAssembly not inlined: it is called in three places.
     #[cfg_attr(target_arch = "wasm32", inline(never))]
     #[cfg_attr(not(target_arch = "wasm32"), inline(always))]
     fn until<S: Simd>(&self, simd: S, step: usize, v_an: f32, bound: Bound) -> usize {
@@ -233,7 +234,7 @@ impl<'a> Ladder<'a> {
             return self.until_of_all(v_an, bound);
         };
         let [v_an_s, one, zero] = [v_an, 1.0, 0.0].map(|value| simd.splat_f32s(value));
-        // Where a comparison of all gives a bit each, they are counted as such: sooner than a sum over lanes is there.
+        // If a comparison gives a bit for each lane, the bits are counted: sooner than a sum over lanes is there.
         let of_bits = const { size_of::<S::m32s>() == size_of::<u16>() && S::F32_LANES == WINDOW };
         let (mut counts, mut bits) = (zero, 0);
         for v_ap in S::as_simd_f32s(window).0 {
@@ -265,7 +266,7 @@ impl<'a> Ladder<'a> {
             .partition_point(|v_ap| bound.holds(v_ap - v_an))
     }
 
-    /// What a negative meets: `steps` are those of `v_an` with the miner's margin, and without.
+    /// Finds the thresholds that a negative meets: `steps` are those of `v_an` with the miner's margin, and without.
     #[inline(always)]
     fn meet<S: Simd>(&self, simd: S, rule: &Rule, v_an: f32, steps: [usize; 2]) -> Meeting {
         let tm = |v_ap: &f32| v_ap - v_an;
@@ -287,7 +288,7 @@ impl<'a> Ladder<'a> {
             Kind::Hard => 0..hard,
             Kind::Unmined => 0..all,
         };
-        // Where the last that is mined has a loss, all have; where the first has none, none has.
+        // If the last mined threshold has a loss, all have; if the first has none, none has.
         let loses = |v_ap: &f32| tm(v_ap) < rule.loss_margin;
         let end = if mined.is_empty() || loses(&values[mined.end - 1]) {
             mined.end
@@ -315,8 +316,8 @@ const NEAR: usize = 32;
 const VECTORS: usize = 4;
 const SUMS: usize = 4;
 
-/// `part += factor * row` for every anchor and row, rows ascending, those with a factor of 0 left out; compiled for what the
-/// processor has.
+/// `part += factor * row` for every anchor and row, rows ascending, factors of 0 left out; compiled for the instruction set of the
+/// processor.
 struct AddRows<'a, 'b> {
     anchors: &'a mut [Anchor<'b>],
     rows: &'a [f32],
@@ -356,7 +357,7 @@ impl WithSimd for AddRows<'_, '_> {
     }
 }
 
-/// A few anchors, and references whose rows they add.
+/// A few anchors, and a few references whose rows are added to their sums.
 struct Near<'a, 'b> {
     anchors: &'a mut [Anchor<'b>],
     /// The first reference, in the segment.
@@ -371,7 +372,7 @@ impl Near<'_, '_> {
         &self.anchors[anchor].factors[self.first..][..NEAR]
     }
 
-    /// What each anchor adds, a bit for each reference.
+    /// References with a factor other than 0, as a bit each, for each anchor.
     #[inline(always)]
     fn added(&self) -> [u32; SUMS] {
         let mut added = [0; SUMS];
@@ -393,7 +394,7 @@ impl Near<'_, '_> {
             array::from_fn(|i| vectors[i])
         };
         let count = added.iter().map(|added| added.count_ones()).sum::<u32>() as usize;
-        // Where most are added, those left out add zeros: the same bits.
+        // If most are added, those left out add zeros: the same bits.
         if self.anchors.len() == SUMS && 2 * count > SUMS * NEAR {
             let mut sums: [[S::f32s; V]; SUMS] =
                 array::from_fn(|anchor| vectors(self.anchors[anchor].part));
@@ -428,7 +429,7 @@ impl Near<'_, '_> {
         }
     }
 
-    /// Adds what is left from this column on.
+    /// Adds the last columns, from this one on.
     #[inline(always)]
     fn add_from(&mut self, added: [u32; SUMS], column: usize) {
         if column == self.stride {
@@ -542,7 +543,7 @@ pub fn mine(
     }
 }
 
-/// What is counted.
+/// Totals that are counted.
 const KINDS: [Total; 5] = [
     Total::Valid,
     Total::Within,
@@ -557,7 +558,7 @@ fn add_counts(totals: &mut [u64; KINDS.len()], counts: [u64; KINDS.len()]) {
     }
 }
 
-/// Lets every anchor meet the references of a segment; compiled for what the processor has.
+/// Compares every anchor with the references of a segment; compiled for the instruction set of the processor.
 struct MeetAll<'a, 'b> {
     anchors: &'a mut [Anchor<'b>],
     rule: &'a Rule,
@@ -577,7 +578,7 @@ impl WithSimd for MeetAll<'_, '_> {
     }
 }
 
-/// The active triplets of one negative, likewise.
+/// Counts the active triplets of one negative; compiled for the instruction set of the processor.
 struct Meet<'a> {
     ladder: &'a Ladder<'a>,
     rule: &'a Rule,
@@ -595,22 +596,22 @@ impl WithSimd for Meet<'_> {
     }
 }
 
-/// One row of a panel on its way past the references.
+/// An anchor of a panel, with its sums over the references so far.
 struct Anchor<'a> {
     label: u32,
     ladder: Ladder<'a>,
     books: &'a mut [u32],
     part: &'a mut [f32],
     gradient: &'a mut [f32],
-    /// What the references of a segment are weighted with.
+    /// Weights of the references of a segment.
     factors: [f32; SEGMENT],
-    /// The sum of what references are weighted with.
+    /// Sum of the weights of all references so far.
     weights: f64,
     totals: [u64; KINDS.len()],
 }
 
 impl Anchor<'_> {
-    /// Meets the references of a segment: of each its similarity, and its tag.
+    /// Counts the triplets with the references of a segment, and weights those, from each one's similarity and tag.
     #[inline(always)]
     fn meet_all<S: Simd>(&mut self, simd: S, rule: &Rule, s: &[f32], tags: &[[u32; 2]]) {
         let ladder = &self.ladder;
@@ -658,7 +659,7 @@ impl Anchor<'_> {
         (self.totals, self.weights) = (totals, weights);
     }
 
-    /// Turns the books into each positive's active negatives, and lets those pull.
+    /// Turns the books into each positive's number of active negatives, and adds the positives' part of the gradient.
     #[inline(always)]
     fn pull<'r>(&mut self, reference: impl Fn(u32) -> &'r [f32]) {
         let mut active = 0u32;
@@ -682,8 +683,8 @@ impl Anchor<'_> {
     }
 }
 
-/// Where the threshold with this id stands: where its similarity belongs, or as near to that as its id is found, since a
-/// similarity that is computed again may differ in its last bits. It is one of the thresholds.
+/// Place of the threshold with this id, which must be one of them: the place of its similarity, or the nearest to it with the id,
+/// since a similarity that is computed again may differ in its last bits.
 fn place_of(thresholds: &[[u32; 2]], [s, id]: [u32; 2]) -> usize {
     let near = farther(thresholds, [s, id]).min(thresholds.len() - 1);
     let has_id = |place: &usize| {
@@ -697,7 +698,7 @@ fn place_of(thresholds: &[[u32; 2]], [s, id]: [u32; 2]) -> usize {
         .unwrap_or(near)
 }
 
-/// Adds `active * d loss / d reference` where the references are the batch itself.
+/// Adds `active * d loss / d reference` if the references are the batch itself.
 pub fn share_with_references(
     block: &Block,
     rule: &Rule,
@@ -765,7 +766,7 @@ mod tests {
 
     use super::*;
 
-    /// Where a bound stands among the thresholds.
+    /// Finds a bound's place among the thresholds.
     struct Until<'a>(&'a Ladder<'a>, f32, Bound);
 
     impl WithSimd for Until<'_> {

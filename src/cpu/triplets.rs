@@ -14,10 +14,10 @@ pub const CELL: usize = 2048;
 /// The [`Row::own`] of an anchor that is no reference.
 pub const NO_PLACE: u32 = u32::MAX;
 
-/// Triplets of a part of a window: what is written stays in a core's own cache.
+/// Triplets of a part of a window: few enough to stay in a core's own cache.
 const PART: usize = 8192;
 
-/// Which of eight bits are set, ascending, for each byte; what follows them is of no meaning.
+/// Places of the set bits of each byte, ascending; the places after them have no meaning.
 const SET: [[u8; 8]; 256] = {
     let mut all = [[0; 8]; 256];
     let mut byte = 0;
@@ -33,42 +33,42 @@ const SET: [[u8; 8]; 256] = {
     all
 };
 
-/// Beyond every value.
+/// Larger than every similarity, and minus this is smaller.
 const NOWHERE: f32 = 3.0;
 
-/// Operations that meeting a reference counts as.
+/// Floating-point operations that one look at a reference counts as.
 const LOOK: usize = 4;
 
-/// An anchor, as the kernels that list triplets know it.
+/// An anchor, as the kernels that list triplets read it.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct Row {
     /// Its number in the list.
     pub anchor: u32,
-    /// Where its triplets begin in the window, or its pairs in the block.
+    /// Start of its triplets in the window, or of its pairs in the block.
     pub offset: u32,
     /// Its class.
     pub label: u32,
-    /// Where the references of its class begin among the members.
+    /// Start of the references of its class in the list of members.
     pub first: u32,
-    /// How many they are.
+    /// Number of references of its class.
     pub members: u32,
-    /// Its own place among them, which is no positive; [`NO_PLACE`] where it is no reference.
+    /// Its own place among them, which is no positive; [`NO_PLACE`] if it is no reference.
     pub own: u32,
 }
 
 impl Row {
-    /// How many positives it has.
+    /// Number of its positives.
     pub fn positives(&self) -> u32 {
         self.members - u32::from(self.own != NO_PLACE)
     }
 
-    /// The place among the members of its class of its j-th positive.
+    /// Place of its j-th positive among the members of its class.
     pub fn place(&self, j: u32) -> usize {
         (j + u32::from(j >= self.own)) as usize
     }
 
-    /// How many of the ascending members of its class stand before its j-th negative.
+    /// Number of members of its class, which ascend, before its j-th negative.
     pub fn members_before(&self, members: &[u32], j: u32) -> u32 {
         let (mut low, mut high) = (0, self.members);
         while low < high {
@@ -83,12 +83,12 @@ impl Row {
     }
 }
 
-/// Which triplets are kept: `low < tm <= high`, where `tm` is the nearness of the positive less that of the negative.
+/// Band of triplets that are kept: `low < tm <= high`, with `tm` the nearness of the positive less that of the negative.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Band {
-    /// The bound that is not kept.
+    /// The lower bound, exclusive.
     pub low: f32,
-    /// The bound that is.
+    /// The upper bound, inclusive.
     pub high: f32,
 }
 
@@ -112,7 +112,7 @@ impl Band {
     }
 }
 
-/// The pairs (anchor, positive) that are looked at together, and which of their triplets are kept.
+/// The pairs (anchor, positive) of a block, and the band of their triplets that is kept.
 ///
 /// A pair has a cell for every [`CELL`] references, the last one for the rest; the cells of the first pair come first.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -123,7 +123,7 @@ pub struct Batch {
     pub references: usize,
     /// The pair of the block whose cells come first.
     pub first_pair: usize,
-    /// What is kept.
+    /// The band of triplets that is kept.
     pub band: Band,
 }
 
@@ -134,7 +134,7 @@ impl Batch {
     }
 }
 
-/// What is read: as `kernels::triplets::Inputs`.
+/// Inputs of the passes, as `kernels::triplets::Inputs`.
 #[derive(Clone, Copy, Debug)]
 pub struct Slices<'a> {
     /// The anchors of the block, in order.
@@ -180,7 +180,7 @@ impl<'a> Cell<'a> {
         }
     }
 
-    /// Whether each of its references makes a triplet that is kept.
+    /// Tells of each of its references if it is the negative of a triplet that is kept.
     #[inline(always)]
     fn kept(&self) -> impl Iterator<Item = bool> {
         let Self {
@@ -205,7 +205,7 @@ impl<'a> Cell<'a> {
         for (flag, kept) in flags.as_flattened_mut().iter_mut().zip(self.kept()) {
             *flag = u8::from(kept);
         }
-        // Eight at a time, those that are kept first; what the others left is overwritten by the next eight.
+        // Eight at a time, the kept ones first; the other places are overwritten by the next eight.
         let mut kept = [0; CELL + 8];
         let mut count = 0;
         let eights = flags.iter().take(self.labels.len().div_ceil(8));
@@ -262,7 +262,7 @@ pub fn write(
     offsets: &[u32],
     triplets: &mut [[u32; 3]],
 ) {
-    // Where a cell's triplets begin in the window, or it in them.
+    // Start of a cell's triplets in the window, cut to it.
     let place =
         |cell: usize| (offsets[cell].clamp(window.start, window.end) - window.start) as usize;
     let most = rows_of_a_part(
@@ -324,7 +324,7 @@ pub fn facenet(
     });
 }
 
-/// The row of a pair, and its similarities.
+/// The anchor of a pair, and its similarities.
 fn row_of<'a>(
     rows: &'a [Row],
     width: usize,
@@ -390,7 +390,7 @@ pub fn valid(
     });
 }
 
-/// Writes triplets of one anchor, `within` of them after those of `begin`.
+/// Writes triplets of one anchor, from the one that comes `within` after that of `begin` on.
 fn of_row(
     references: usize,
     begin: [u32; 2],
@@ -413,7 +413,7 @@ fn of_row(
     }
 }
 
-/// Writes triplets of one pair, from its negative with the number `negative` on: the references between its class.
+/// Writes triplets of one pair, from its negative with the number `negative` on; negatives are the references between its class's.
 fn of_pair(
     references: u32,
     [anchor, positive]: [u32; 2],
@@ -462,7 +462,7 @@ pub fn checksum(first: u32, triplets: &[[u32; 3]]) -> u32 {
     sums.into_iter().fold(0, u32::wrapping_add)
 }
 
-/// What a triplet adds to the checksum, in arithmetic that wraps.
+/// A triplet's addend in the checksum, in arithmetic that wraps.
 #[inline(always)]
 fn term(number: u32, [anchor, positive, negative]: [u32; 3]) -> u32 {
     let triplet = anchor

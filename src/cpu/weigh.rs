@@ -1,4 +1,4 @@
-//! What the triplets of what is kept cost: each one looked at, one after the other.
+//! Triplet loss over the pairs that the miner kept, one triplet at a time.
 
 use super::parallel::{map, rows_of_a_part};
 use super::ranks::Block;
@@ -6,17 +6,17 @@ use super::tile::dot;
 use super::triplet_margin::{Rule, Total};
 use super::{SEGMENT, similarities::NONE};
 
-/// Which triplets of what is kept are mined, and what they cost: `TripletMarginLoss` with all its arguments.
+/// Rule that mines triplets of the kept references, and their loss: `TripletMarginLoss` with all its arguments.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Weighing {
-    /// The band that is mined, and the loss's margin.
+    /// The band of triplets that is mined, and the margin of the loss.
     pub rule: Rule,
-    /// Whether a positive that is nearer to the negative than the anchor is stands in for it.
+    /// Compares the negative with the positive in place of the anchor if it is nearer to the positive.
     pub swap: bool,
-    /// Whether a positive meets one negative alone: the nearest that is strictly farther than the positive, or else the
-    /// farthest of all; of equals the first. Goes without `swap`.
+    /// Every positive forms a triplet with one negative alone: the nearest that is strictly farther than the positive, or else the
+    /// farthest of all; of equals the first. Not together with `swap`.
     pub one_negative: bool,
-    /// Whether the loss is `log(1 + exp(x))` in place of `max(0, x)`: every mined triplet is active.
+    /// The loss is `log(1 + exp(x))` in place of `max(0, x)`: every mined triplet is active.
     pub smooth: bool,
 }
 
@@ -25,11 +25,11 @@ struct Cost {
     loss: f32,
     /// `d loss / d (v_an - v_ap)`.
     slope: f32,
-    /// How much of it falls to `v_an`; the rest falls to `v_pn`. Of two equal values to each a half, as in torch.
+    /// Share of the slope that falls to `v_an`; the rest falls to `v_pn`. Each gets half if both are equal, as in torch.
     own: f32,
 }
 
-/// What a triplet counts as.
+/// Counts of the triplets that are [`COUNTED`].
 #[derive(Default)]
 struct Counts([u64; 4]);
 
@@ -44,7 +44,7 @@ impl Counts {
 }
 
 impl Weighing {
-    /// What a mined triplet costs, if anything.
+    /// Loss and slope of a mined triplet; `None` if it is not active.
     fn cost(&self, v_ap: f32, v_an: f32, v_pn: impl Fn() -> f32) -> Option<Cost> {
         let (mut nearest, mut own) = (v_an, 1.0);
         if self.swap {
@@ -73,12 +73,12 @@ impl Weighing {
     }
 }
 
-/// What the pass reads: as `kernels::weigh::weigh`.
+/// Inputs of the pass, as in `kernels::weigh::weigh`.
 #[derive(Clone, Copy)]
 pub struct Slices<'a> {
     /// Unit rows `[references, stride]`.
     pub references: &'a [f32],
-    /// `[rows, width]`: similarities of what is kept, or minus distances.
+    /// `[rows, width]`: similarities of kept references, or minus distances.
     pub values: &'a [f32],
     /// `[rows, width]`: numbers of kept references, positives from the front and negatives from the back.
     pub places: &'a [u32],
@@ -126,7 +126,7 @@ pub fn weigh(
     }
 }
 
-/// Weighs one row; its sum of losses.
+/// Weighs one row; returns its sum of losses.
 fn weigh_row(
     block: &Block,
     width: usize,
@@ -197,7 +197,7 @@ fn weigh_row(
     sum.sum()
 }
 
-/// In how many triplets each reference stands, where every positive meets one negative.
+/// Counts the triplets with each reference, if every positive forms a triplet with one negative.
 ///
 /// # Shapes
 /// `times`: `[rows, width]`
@@ -228,8 +228,8 @@ pub fn count(block: &Block, width: usize, inputs: Slices<'_>, times: &mut [u32])
 /// Writes `d loss / d similarity` of the block's rows, and each row's sum of losses, over the triplets of a list.
 ///
 /// # Shapes
-/// `list`: `[rows, places]`: how many, then the places of positive and negative of each · `values`, `weights`: `[rows, width]`,
-/// weights zero before
+/// `list`: `[rows, places]`: number of triplets, then the places of positive and negative of each · `values`, `weights`:
+/// `[rows, width]`, weights zero before
 #[expect(clippy::too_many_arguments, reason = "what a kernel reads and writes")]
 pub fn weigh_drawn(
     block: &Block,
@@ -266,7 +266,7 @@ pub fn weigh_drawn(
     }
 }
 
-/// The number of the one negative that a positive meets, from 1 on; 0 where there is none.
+/// Number of the one negative of a positive's triplet, from 1 on; 0 without a negative.
 fn choose(v_ap: f32, v_ans: impl Iterator<Item = f32>) -> usize {
     let (mut chosen, mut v_chosen) = (0, f32::MAX);
     for (number, v_an) in (1..).zip(v_ans) {
@@ -282,7 +282,7 @@ fn choose(v_ap: f32, v_ans: impl Iterator<Item = f32>) -> usize {
     chosen
 }
 
-/// A sum in segments.
+/// A sum of partial sums of [`SEGMENT`] terms each.
 #[derive(Default)]
 struct Segments {
     total: f32,
@@ -307,8 +307,8 @@ impl Segments {
     }
 }
 
-/// Writes `d loss / d similarity` of the references from `first` on, `rows` of them, to all references: what `swap` takes
-/// from the anchor. `values` are those of the block that was weighed.
+/// Writes `d loss / d similarity` of the references from `first` on, `rows` of them, to all references: the share of the slopes
+/// that `swap` takes from the anchor. `values` are those of the block that was weighed.
 #[expect(clippy::too_many_arguments, reason = "what a kernel reads and writes")]
 pub fn weigh_swapped(
     block: &Block,

@@ -1,30 +1,30 @@
-//! [`EngineChoice`], [`DeviceInfo`] and [`Reason`]: what to run on, what it turned out to be, and why.
+//! [`EngineChoice`], [`DeviceInfo`] and [`Reason`]: the engine that is asked for, the device that it runs on, and the reason.
 
 use serde::{Deserialize, Serialize};
 
 use crate::base::quote::quoted;
 
-/// Which engine to open.
+/// Choice of the engine to open.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EngineChoice {
     /// A forced kind; `None` takes a hardware GPU if there is one, else the CPU.
     pub kind: Option<EngineKind>,
     /// A part of the adapter's name, in any case.
     pub adapter: Option<String>,
-    /// Whether a GPU runs the kernels without wgpu's runtime checks, natively: to measure, not to rely on.
+    /// A GPU runs the kernels without wgpu's runtime checks, natively: for measurements, not for results.
     pub trusted: bool,
-    /// The shape of tiles that a GPU takes for all work, instead of the one that suits.
+    /// The shape of tiles that a GPU uses for all work, instead of the one that suits.
     pub shape: Option<TileShape>,
-    /// What a GPU said that failed at its first work: unless one is asked for, none is tried again.
+    /// Message of a GPU that failed at its first work: unless a GPU is asked for, none is tried again.
     pub failed_gpu: Option<String>,
 }
 
-/// How a GPU cuts the product of rows with references into workgroups. Every way gives the same bits.
+/// Shape in which a GPU cuts the product of rows with references into workgroups. Every shape gives the same bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TileShape {
-    /// 8 rows and 4 references an invocation, no barrier: for adapters that pay dearly for barriers, and for few rows. Where all
-    /// work is cut like this, other kernels start fewer invocations, too, if that changes no bit.
+    /// 8 rows and 4 references an invocation, no barrier: for adapters with slow barriers, and for few rows. If all work has this
+    /// shape, other kernels have smaller workgroups too, if that changes no bit.
     Strip,
     /// 64 rows and 128 references a workgroup, through workgroup memory.
     Tile,
@@ -65,7 +65,7 @@ impl std::str::FromStr for TileShape {
 }
 
 impl EngineChoice {
-    /// Whether it must be a GPU.
+    /// Tells if it must be a GPU.
     pub fn asks_for_gpu(&self) -> bool {
         self.kind == Some(EngineKind::Gpu) || self.adapter.is_some()
     }
@@ -77,7 +77,7 @@ impl EngineChoice {
 pub enum EngineKind {
     /// WGSL kernels on a GPU, a software one included.
     Gpu,
-    /// The same kernels in Rust.
+    /// Kernels in Rust on the CPU.
     Cpu,
 }
 
@@ -93,22 +93,22 @@ impl std::str::FromStr for EngineKind {
     }
 }
 
-/// Why an engine runs on what it does.
+/// Reason for the device of an engine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reason {
-    /// It was asked for.
+    /// This engine was asked for.
     AskedFor,
-    /// It is a hardware GPU.
+    /// A hardware GPU, as there is one.
     Hardware,
     /// The CPU, as no GPU is there: no driver has one, or the browser gives none.
     NoGpu,
-    /// The CPU, as a processor plays the only GPU there is, of this name.
+    /// The CPU, as the only GPU is emulated by a processor; with its name.
     OnlySoftware(String),
-    /// The CPU, as the GPU gave no device, or failed at its first work: what it said.
+    /// The CPU, as the GPU gave no device, or failed at its first work; with its message.
     NoDevice(String),
 }
 
-/// What an engine runs on.
+/// Device of an engine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceInfo {
     /// `gpu` or `cpu`.
@@ -117,35 +117,35 @@ pub struct DeviceInfo {
     pub adapter: String,
     /// `vulkan`, `metal`, `dx12`, `webgpu` or `cpu`.
     pub backend: String,
-    /// The driver and its version, where they are known: browsers hide them.
+    /// The driver and its version, if they are known: browsers hide them.
     #[serde(default)]
     pub driver: String,
-    /// Whether a processor plays the GPU: right, but slow.
+    /// A processor emulates the GPU: right, but slow.
     pub software: bool,
     /// The largest buffer that a kernel can bind.
     pub max_buffer_bytes: u64,
     /// Memory that the invocations of a workgroup can share.
     pub workgroup_bytes: u64,
-    /// Invocations of a workgroup.
+    /// The most invocations of a workgroup.
     pub workgroup_size: u32,
     /// Optional features that later kernels may use.
     pub features: Vec<String>,
-    // Both are written where there is none, too: messages to the page are read by place.
-    /// The shape of tiles for all work, where one was asked for.
+    // Both are written if they are `None`, too: messages to the page are read by place.
+    /// The shape of tiles for all work, if one was asked for.
     #[serde(default)]
     pub shape: Option<TileShape>,
-    /// The fastest shape for many rows, where they were timed.
+    /// The fastest shape for many rows, if the shapes were timed.
     #[serde(default)]
     pub tuned: Option<TileShape>,
 }
 
 impl DeviceInfo {
-    /// Whether shapes of tiles are worth timing: on a hardware GPU that was told none. A processor that plays one has its own.
+    /// Tells if shapes of tiles are worth timing: on a hardware GPU for which none was asked for. An emulated GPU has its own.
     pub fn is_tunable(&self) -> bool {
         self.engine == "gpu" && !self.software && self.shape.is_none()
     }
 
-    /// What a tuning holds for: the adapter, what drives it, and these kernels.
+    /// Key under which a tuning is valid: the adapter, its backend and driver, and the version of the kernels.
     pub fn tuning_key(&self) -> String {
         let version = env!("CARGO_PKG_VERSION");
         [&self.adapter, &self.backend, &self.driver, version].join("; ")
@@ -153,7 +153,7 @@ impl DeviceInfo {
 }
 
 impl std::fmt::Display for Reason {
-    /// Goes on from "the GPU" or "the CPU", after a comma.
+    /// Text that follows "the GPU" or "the CPU" and a comma.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::AskedFor => write!(f, "as was asked"),

@@ -1,4 +1,4 @@
-//! What the CPU engine takes of this process: memory, by [`CpuVec`], and threads.
+//! Resources of this process that the CPU engine uses: memory, by [`CpuVec`], and threads.
 
 #[cfg(not(target_arch = "wasm32"))]
 mod threads;

@@ -1,7 +1,7 @@
-//! [`Engine`]: where the kernels run, on a GPU or on the CPU, behind one seam.
+//! [`Engine`]: runs the kernels, on a GPU or on the CPU, behind one interface.
 //!
-//! A [`Workspace`] holds the buffers of a phase, [`Commands`] collect the work of one submit, and [`Engine::read`] is
-//! the only way results come out. The same code runs natively and in a browser.
+//! A [`Workspace`] holds the buffers of a phase, [`Commands`] collect the work of one submit, and [`Engine::read`] is the only way
+//! to read results. The same code runs natively and in a browser.
 
 pub(crate) mod checkpoint;
 pub(crate) mod device;
@@ -38,14 +38,14 @@ pub struct Engine {
     counts: Rc<Counts>,
 }
 
-/// What an engine has done so far, and how fast it seemed.
+/// Counts of an engine's work so far, and its measured speed.
 #[derive(Debug, Default)]
 struct Counts {
     dispatches: Cell<u64>,
     /// On the CPU; a GPU counts its own.
     submits: Cell<u64>,
     operations_per_ms: Cell<Option<f64>>,
-    /// Whether work goes on being cut by that speed, whatever it takes.
+    /// Work is cut by that speed, whatever time it then takes.
     pace_is_held: Cell<bool>,
 }
 
@@ -80,10 +80,10 @@ pub enum Commands {
     Cpu(u32),
 }
 
-/// Submits that may be under way at once: enough that a GPU never waits for the next, few enough that stopping works.
+/// Submits that may be in flight at once: enough that a GPU never waits for the next one, few enough that a stop comes soon.
 const IN_FLIGHT: u32 = 3;
 
-/// The buffers of one phase: what its plan lists, no more.
+/// The buffers of one phase, exactly those of its plan.
 #[derive(Debug)]
 pub struct Workspace(Vec<(&'static str, DeviceVec<u8>)>);
 
@@ -91,8 +91,8 @@ impl Engine {
     /// Opens an engine whose memory stays within `budget_bytes`.
     ///
     /// # Errors
-    /// [`Error::Device`] when a GPU is asked for and there is none; [`Error::Refused`] when the budget is too small for
-    /// the few fixed buffers of a GPU.
+    /// [`Error::Device`] if a GPU is asked for and there is none; [`Error::Refused`] if the budget is too small for the few fixed
+    /// buffers of a GPU.
     pub async fn open(choice: &EngineChoice, budget_bytes: u64) -> Result<Self> {
         let ledger = MemoryLedger::new(budget_bytes);
         let gpu = match choice.kind {
@@ -132,12 +132,12 @@ impl Engine {
         devices
     }
 
-    /// What the engine runs on.
+    /// The device of the engine.
     pub fn info(&self) -> &DeviceInfo {
         &self.info
     }
 
-    /// Why it runs on that.
+    /// The reason for that device.
     pub fn reason(&self) -> &Reason {
         &self.reason
     }
@@ -147,7 +147,7 @@ impl Engine {
         &self.ledger
     }
 
-    /// What a plan may take now.
+    /// Memory that a plan may take now.
     pub fn room(&self) -> Room {
         Room {
             free_bytes: self.ledger.free_bytes(),
@@ -156,33 +156,33 @@ impl Engine {
         }
     }
 
-    /// Takes this shape of tiles for many rows from now on, unless one was asked for.
+    /// Uses this shape of tiles for many rows from now on, unless another was asked for.
     #[must_use]
     pub fn with_tuned_shape(mut self, shape: TileShape) -> Self {
         self.info.tuned = Some(shape);
         self
     }
 
-    /// Makes another flag the one that stops the work: where whoever sets it was there before the engine.
+    /// Uses another flag to stop the work, for a caller that needs the flag before the engine is open.
     #[must_use]
     pub fn with_stop_flag(mut self, stop: Arc<AtomicBool>) -> Self {
         self.stop = stop;
         self
     }
 
-    /// Tells `heard` of long work beside training steps, a few times a second.
+    /// Reports progress of long work other than training steps to `heard`, a few times a second.
     #[must_use]
     pub fn with_listener(mut self, heard: impl FnMut(Working) + 'static) -> Self {
         self.listener = Listener::new(heard);
         self
     }
 
-    /// Says how much of a task is done.
+    /// Reports to the listener that `done` units of a task are done.
     pub(crate) fn tell(&self, task: &Task, done: u64) {
         self.listener.tell(task, done);
     }
 
-    /// Says how far work is that is no task of the engine.
+    /// Reports progress of work that is no task of the engine to the listener.
     pub(crate) fn hear(&self, working: Working) {
         self.listener.hear(working);
     }
@@ -195,7 +195,7 @@ impl Engine {
     /// Creates all buffers of a phase, zeroed: all of its memory is handed out when this returns.
     ///
     /// # Errors
-    /// What [`MemoryPlan::fits`] refuses, with `how` as the advice; where the budget allows what the machine has not,
+    /// Those of [`MemoryPlan::fits`], with `how` as the advice; if the system refuses memory that the budget allows,
     /// [`Error::Device`] from a GPU and [`Error::NoMemory`] from the CPU.
     pub async fn workspace(&self, phase: &str, plan: &MemoryPlan, how: &str) -> Result<Workspace> {
         self.settle().await?;
@@ -222,7 +222,7 @@ impl Engine {
                 .into_iter()
                 .map(|(_, reservation)| CpuVec::allocate(phase, reservation).map(DeviceVec::Cpu))
                 .collect::<Result<_>>()
-                // One buffer is refused, and with it all.
+                // If one buffer is refused, the whole plan is.
                 .map_err(|_| Error::NoMemory {
                     what: format!("\"{phase}\""),
                     bytes: Bytes(plan.total_bytes()),
@@ -292,7 +292,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Waits where [`IN_FLIGHT`] submits are under way: a driver keeps a copy of what each of them carries.
+    /// Waits if [`IN_FLIGHT`] submits are in flight: a driver keeps a copy of the data that each of them carries.
     pub(crate) async fn keep_up(&self) -> Result<()> {
         if self.in_flight() >= IN_FLIGHT {
             self.settle().await?;
@@ -316,7 +316,7 @@ impl Engine {
         }
     }
 
-    /// The same, without a copy where the vector is in the memory of this process.
+    /// [`Engine::read`] without a copy if the vector is in the memory of this process.
     ///
     /// # Errors
     /// As [`Engine::read`].
@@ -335,7 +335,7 @@ impl Engine {
         }
     }
 
-    /// Waits for the device and brings the first `bytes` of what [`Commands::fetch`] copied.
+    /// Waits for the device and returns the first `bytes` that [`Commands::fetch`] copied; none on the CPU.
     ///
     /// # Errors
     /// As [`Engine::read`].
@@ -346,7 +346,7 @@ impl Engine {
         }
     }
 
-    /// Waits until nothing is in flight and buffers given up have gone back to the system.
+    /// Waits until nothing is in flight and the memory of buffers that were given up is back with the system.
     ///
     /// # Errors
     /// [`Error::Device`] when the device was lost or reported an error.
@@ -357,7 +357,7 @@ impl Engine {
         }
     }
 
-    /// Lets the event loop of a browser have its turn, then looks at the stop flag. The only yield there is.
+    /// Yields to the event loop of a browser, then checks the stop flag. Nothing else yields.
     ///
     /// # Errors
     /// [`Error::Stopped`] once the flag is set.
@@ -375,7 +375,7 @@ impl Engine {
         self.counts.dispatches.get()
     }
 
-    /// Submits so far; on the CPU, lists of commands that would have been one.
+    /// Submits so far; on the CPU, lists of commands, each of which would be a submit on a GPU.
     pub fn submits(&self) -> u64 {
         match &self.backend {
             Backend::Gpu(gpu) => gpu.submits(),
@@ -383,7 +383,7 @@ impl Engine {
         }
     }
 
-    /// Waits for the device so far, for its results or for it to be done; none on the CPU.
+    /// Number of waits for the device so far, for its results or its work to be done; 0 on the CPU.
     pub fn waits(&self) -> u64 {
         match &self.backend {
             Backend::Gpu(gpu) => gpu.waits(),
@@ -399,8 +399,8 @@ impl Engine {
         }
     }
 
-    /// Times every dispatch on the device from here on, each a pass of its own; false where that cannot be: on the CPU, on
-    /// devices without timestamps, and where the budget has no 512 KiB for them.
+    /// Times every dispatch on the device from here on, each as a pass of its own. Returns false if that cannot be: on the CPU, on
+    /// devices without timestamps, and if the budget has no 512 KiB for them.
     pub fn start_timer(&self) -> bool {
         match &self.backend {
             Backend::Gpu(gpu) => gpu.start_timer(&self.ledger),
@@ -408,7 +408,7 @@ impl Engine {
         }
     }
 
-    /// Ends the timing, and says what the device did meanwhile; nothing where no timer was on.
+    /// Ends the timing and returns the device's times; `None` if no timer was on.
     ///
     /// # Errors
     /// As [`Engine::read`].
@@ -419,7 +419,7 @@ impl Engine {
         }
     }
 
-    /// Slices of work that may be under way at once: a GPU has its next one before the last is done.
+    /// Slices of work that may be in flight at once: a GPU gets its next one before the last is done.
     pub(crate) fn slices_ahead(&self) -> u32 {
         match &self.backend {
             Backend::Gpu(_) => IN_FLIGHT,
@@ -435,14 +435,14 @@ impl Engine {
         }
     }
 
-    /// Says that what is under way should take so much longer.
+    /// Sets the time by which the submits in flight should be done, `more` from now.
     pub(crate) fn expect(&self, more: Duration) {
         if let Backend::Gpu(gpu) = &self.backend {
             gpu.expect(Instant::now() + more);
         }
     }
 
-    /// Begins to time the work.
+    /// Starts a clock for the work.
     pub(crate) fn clock(&self) -> Clock {
         Clock {
             started: Instant::now(),
@@ -450,44 +450,43 @@ impl Engine {
         }
     }
 
-    /// How long the work took since then: what waiting costs where there is nothing to wait for is left out.
+    /// Time of the work since then, without the cost of waits that have nothing to wait for.
     pub(crate) fn worked(&self, since: Clock) -> Duration {
         let elapsed = since.started.elapsed();
         match &self.backend {
             Backend::Gpu(gpu) => {
                 let waits = (gpu.waits() - since.waits).min(u64::from(u32::MAX)) as u32;
                 let without = elapsed.saturating_sub(gpu.round_trip().saturating_mul(waits));
-                // Never as good as nothing: clocks of browsers are coarse.
+                // A tenth of the time at least: clocks of browsers are coarse.
                 without.max(elapsed / 10)
             }
             Backend::Cpu => elapsed,
         }
     }
 
-    /// Floating-point operations per millisecond, where they were measured.
+    /// Floating-point operations per millisecond, if they were measured.
     pub(crate) fn operations_per_ms(&self) -> Option<f64> {
         self.counts.operations_per_ms.get()
     }
 
-    /// Notes how fast the engine is: what its first slices of work are cut by.
+    /// Sets the speed of the engine, by which its first slices of work are cut.
     pub(crate) fn note_operations_per_ms(&self, measured: f64) {
         self.counts.operations_per_ms.set(Some(measured));
     }
 
-    /// Takes the engine for one of this speed from now on, however fast it is: a test can then count submits as they would
-    /// be there.
+    /// Cuts work for this speed from now on, whatever the real speed is, so that a test can count the submits of such an engine.
     #[doc(hidden)]
     pub fn hold_pace(&self, operations_per_ms: f64) {
         self.note_operations_per_ms(operations_per_ms);
         self.counts.pace_is_held.set(true);
     }
 
-    /// Whether work is cut by the speed that was noted, whatever it takes.
+    /// Tells if work is cut by the speed that was set, whatever time it takes.
     pub(crate) fn pace_is_held(&self) -> bool {
         self.counts.pace_is_held.get()
     }
 
-    /// What a GPU's driver says of its buffers, by label: what a test holds the ledger against.
+    /// Bytes of each buffer by label as the GPU's driver counts them; a test compares the ledger with them.
     #[doc(hidden)]
     pub fn driver_allocations(&self) -> Option<Vec<(String, u64)>> {
         match &self.backend {
@@ -496,7 +495,7 @@ impl Engine {
         }
     }
 
-    /// Lets a GPU refuse memory after so many times that it is asked, then or from then on, so that a test can see what comes of it.
+    /// Makes a GPU refuse memory after `after` more requests, once or from then on (`for_good`), so that a test can see the effect.
     #[doc(hidden)]
     pub fn refuse_memory(&self, after: Option<u64>, for_good: bool) {
         if let Backend::Gpu(gpu) = &self.backend {
@@ -504,7 +503,7 @@ impl Engine {
         }
     }
 
-    /// Loses the device on purpose, after so many more submits, so that a test can see what comes of it.
+    /// Loses the device on purpose after `after` more submits, so that a test can see the effect.
     #[doc(hidden)]
     pub fn lose_device(&self, after: u64) {
         if let Backend::Gpu(gpu) = &self.backend {
@@ -517,7 +516,7 @@ impl Workspace {
     /// Takes a buffer out of the workspace.
     ///
     /// # Panics
-    /// When the plan lists no such buffer, or it was taken before.
+    /// If the plan has no such buffer, or it was taken before.
     pub fn take<T: Pod>(&mut self, label: &str) -> DeviceVec<T> {
         let place = self.0.iter().position(|(own, _)| *own == label);
         let place = place.unwrap_or_else(|| panic!("the plan has no buffer \"{label}\" left"));
@@ -575,8 +574,8 @@ impl Commands {
         }
     }
 
-    /// Copies `count` elements of `source`, from `first` on, to byte `at` of what [`Engine::fetched`] brings; on the CPU
-    /// gives their bytes at once.
+    /// Copies `count` elements of `source`, from `first` on, to byte `at` of the bytes that [`Engine::fetched`] returns; on the CPU
+    /// returns their bytes at once.
     pub(crate) fn fetch<T: Pod>(
         &mut self,
         source: &DeviceVec<T>,
@@ -606,7 +605,7 @@ impl Commands {
 }
 
 impl<T: Pod> DeviceVec<T> {
-    /// How many elements fit.
+    /// Number of elements.
     pub fn len(&self) -> u64 {
         match self {
             Self::Gpu(vec) => vec.len(),
@@ -614,7 +613,7 @@ impl<T: Pod> DeviceVec<T> {
         }
     }
 
-    /// Whether nothing fits; no planned buffer is empty.
+    /// Tells if it has no elements; no planned buffer is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -644,7 +643,7 @@ impl<T: Pod> DeviceVec<T> {
     }
 }
 
-/// Opens the GPU that is asked for, or else a hardware one that gives a device; or says why it is the CPU.
+/// Opens the GPU that is asked for, or else a hardware GPU that gives a device; or returns the reason for the CPU.
 async fn open_gpu(choice: &EngineChoice, ledger: &MemoryLedger) -> Result<Result<Gpu, Reason>> {
     let asked_for = choice.asks_for_gpu();
     if let (Some(why), false) = (&choice.failed_gpu, asked_for) {
@@ -655,7 +654,7 @@ async fn open_gpu(choice: &EngineChoice, ledger: &MemoryLedger) -> Result<Result
         adapter => adapter?,
     };
     let info = adapter.info();
-    // Before it takes a part of the budget.
+    // Checked before the GPU takes a part of the budget.
     if info.software && !asked_for {
         return Ok(Err(Reason::OnlySoftware(info.adapter)));
     }
@@ -681,7 +680,7 @@ fn cpu_info() -> DeviceInfo {
     }
 }
 
-/// Returns after the event loop had a turn: a message to oneself is the quickest macrotask there is.
+/// Returns after a turn of the event loop: a message to itself is the quickest macrotask.
 #[cfg(target_arch = "wasm32")]
 async fn macrotask() {
     let Ok(channel) = web_sys::MessageChannel::new() else {

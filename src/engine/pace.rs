@@ -1,9 +1,9 @@
-//! [`Pace`]: how much work makes a slice of about 50 ms, learnt from the slices before; [`Slices`]: work on its way to an
-//! engine, cut like that.
+//! [`Pace`]: amount of work in a slice of about 50 ms, learnt from the slices before; [`Slices`]: work that is recorded and sent to
+//! an engine in such slices.
 //!
-//! Watchdogs end long submits, and stopping must work: work is cut by predicted time. Waiting is dear in some browsers:
-//! a GPU is given a few slices before anybody waits for them together. The pace changes when results come, never what
-//! they are.
+//! Watchdogs end long submits, and a stop must come soon: so work is cut by predicted time. A wait is expensive in some browsers:
+//! so a GPU is given a few slices before they are waited for together. The pace changes the time at which results come, never the
+//! results.
 
 use std::marker::PhantomData;
 
@@ -15,11 +15,11 @@ use crate::base::working::Task;
 use crate::engine::gpu::{PARAMS_SLOTS, STAGING_BYTES};
 use crate::engine::{Clock, Commands, DeviceVec, Engine};
 
-/// What a slice of work may take.
+/// Target time of a slice of work.
 const TARGET_MS: f64 = 50.0;
-/// Where guessing starts: a slow software adapter.
+/// The first guess, in operations per millisecond: a slow software adapter.
 const FIRST_PER_MS: f64 = 5e5;
-/// Of the operations per millisecond that were measured with one kernel, what is expected of any other at first.
+/// Part of the operations per millisecond that were measured with one kernel that is expected of any other at first.
 const EXPECTED: f64 = 0.25;
 
 /// Floating-point operations per millisecond, as measured.
@@ -37,7 +37,7 @@ impl Default for Pace {
 }
 
 impl Pace {
-    /// A first guess, by what is known of the engine.
+    /// A first guess, from the measured speed of the engine if there is one.
     pub(crate) fn of(engine: &Engine) -> Self {
         let first = match engine.info().engine.as_str() {
             #[cfg(not(target_arch = "wasm32"))]
@@ -52,12 +52,12 @@ impl Pace {
         }
     }
 
-    /// How many units of work make a slice: at least one, at most `most`.
+    /// Units of work in a slice: at least one, at most `most`.
     pub(crate) fn units(&self, operations_per_unit: f64, most: usize) -> usize {
         self.units_ahead(operations_per_unit, 1, most)
     }
 
-    /// The same for so many slices.
+    /// Units of work in `slices` slices: at least one, at most `most`.
     pub(crate) fn units_ahead(&self, operations_per_unit: f64, slices: u32, most: usize) -> usize {
         let units = f64::from(slices) * self.slice() / operations_per_unit.max(1.0);
         (units as usize).clamp(1, most.max(1))
@@ -68,7 +68,7 @@ impl Pace {
         TARGET_MS * self.per_ms
     }
 
-    /// Cuts pairs of rows and references: how many of each at once.
+    /// Number of rows and of references whose pairs make a slice.
     pub(crate) fn pairs(&self, operations: f64, rows: usize, references: usize) -> (usize, usize) {
         const FEWEST_ROWS: usize = 8;
         const FEWEST_REFERENCES: usize = 1024;
@@ -78,14 +78,14 @@ impl Pace {
             return (rows, (pairs / rows).min(references).max(1));
         }
         let most = (pairs / FEWEST_REFERENCES / FEWEST_ROWS * FEWEST_ROWS).max(FEWEST_ROWS);
-        // In even parts: a few rows left over would meet all references for themselves.
+        // In even parts: a few rows left over would take a pass over all references of their own.
         let even = rows.div_ceil(rows.div_ceil(most).max(1));
         let rows_at_once = even.next_multiple_of(FEWEST_ROWS);
         (rows_at_once.min(rows), FEWEST_REFERENCES.min(references))
     }
 
-    /// Takes note of work that was waited for: faster is believed by a factor of two at a time, slower as far as the work
-    /// was as long as a slice, because what is short is mostly the way there and back.
+    /// Learns from work that was waited for. A higher speed is followed by a factor of two at a time. A lower speed is followed in
+    /// proportion to the length of the work, up to a slice, because short work is mostly the round trip.
     pub(crate) fn record(&mut self, operations: f64, elapsed: Duration) {
         let elapsed_ms = (elapsed.as_secs_f64() * 1e3).max(1e-3);
         let measured = (operations / elapsed_ms).max(1.0);
@@ -103,7 +103,7 @@ impl Pace {
     }
 }
 
-/// How long nobody hears of a task at most, while it records work.
+/// The longest time between two reports of a task's progress, while it records work.
 const TELL_EVERY: Duration = Duration::from_millis(500);
 /// Dispatches after which a slice ends in any case.
 const MOST_DISPATCHES: u32 = 400;
@@ -113,43 +113,43 @@ pub(crate) struct Slices<'a> {
     engine: &'a Engine,
     pace: &'a mut Pace,
     commands: Option<Commands>,
-    /// Operations of the slice that is recorded, and of those under way.
+    /// Operations of the slice that is being recorded, and of the slices in flight.
     recorded: f64,
     sent: f64,
-    /// Since the first of those was there to be done.
+    /// Started when the first of the slices in flight could be worked on.
     clock: Option<Clock>,
-    /// Whether the time since then is that of the operations.
+    /// The time since then is that of the operations.
     timed: bool,
-    /// Whether a stop ends it between two slices.
+    /// A stop ends the work between two slices.
     stops: bool,
-    /// Parts of what is fetched that are under way, each with where its bytes end, and all parts as far as they are there.
+    /// Fetched parts on their way, each with the end of its bytes; and all parts, as far as they have arrived.
     fetching: Vec<(usize, u64)>,
     fetched: Vec<Option<Vec<u8>>>,
-    /// What it is that is done, its operations in all, and those recorded so far.
+    /// The task, its operations in all, and those recorded so far.
     task: Option<(Task, f64)>,
     so_far: f64,
-    /// When the engine's listener heard of it last.
+    /// Time of the last report to the engine's listener.
     told: Instant,
 }
 
-/// A stretch of a vector on its way back; [`Slices::take`] gives it after the next [`Slices::collect`].
+/// A stretch of a vector that is being fetched; [`Slices::take`] returns it after the next [`Slices::collect`].
 #[derive(Debug)]
 pub(crate) struct Fetch<T>(Vec<usize>, PhantomData<T>);
 
 impl<T> Default for Fetch<T> {
-    /// Nothing.
+    /// An empty stretch.
     fn default() -> Self {
         Self(Vec::new(), PhantomData)
     }
 }
 
 impl<T> Fetch<T> {
-    /// Makes it one with the stretch that follows it.
+    /// Appends the stretch that follows this one.
     pub(crate) fn append(&mut self, next: Self) {
         self.0.extend(next.0);
     }
 
-    /// Its bytes, of elements of four bytes or more.
+    /// The stretch as bytes; its elements have four bytes or more.
     pub(crate) fn into_bytes(self) -> Fetch<u8> {
         Fetch(self.0, PhantomData)
     }
@@ -174,14 +174,14 @@ impl<'a> Slices<'a> {
         }
     }
 
-    /// What follows is this task, of so many operations in all: the engine's listener hears of it with each slice, and at
-    /// least every half second or so, as rows that are read from a file fill a slice slowly.
+    /// Begins this task, of so many operations in all. The engine's listener gets its progress with each slice, and at least every
+    /// half second or so, as rows that are read from a file fill a slice slowly.
     pub(crate) fn begin(&mut self, task: Task, operations: f64) {
         (self.task, self.so_far) = (Some((task, operations.max(1.0))), 0.0);
         self.tell();
     }
 
-    /// Lets the engine's listener hear how far the task is.
+    /// Reports the task's progress to the engine's listener.
     fn tell(&mut self) {
         if let Some((task, operations)) = &self.task {
             let part = (self.so_far / operations).min(1.0);
@@ -190,7 +190,7 @@ impl<'a> Slices<'a> {
         }
     }
 
-    /// Work that leaves nothing half done: a stop waits until it is over.
+    /// Work that must not be left half done: a stop waits until it is over.
     pub(crate) fn unstopped(engine: &'a Engine, pace: &'a mut Pace) -> Self {
         Self {
             stops: false,
@@ -198,7 +198,7 @@ impl<'a> Slices<'a> {
         }
     }
 
-    /// The engine that it goes to.
+    /// The engine that does the work.
     pub(crate) fn engine(&self) -> &'a Engine {
         self.engine
     }
@@ -211,7 +211,7 @@ impl<'a> Slices<'a> {
     /// The commands of the slice.
     pub(crate) fn commands(&mut self) -> &mut Commands {
         let engine = self.engine;
-        // The CPU works while it is told what to do, a GPU once it was sent.
+        // The CPU works while commands are recorded, a GPU once they are sent.
         if engine.slices_ahead() == 1 {
             self.clock.get_or_insert_with(|| engine.clock());
         }
@@ -241,7 +241,7 @@ impl<'a> Slices<'a> {
         Ok(())
     }
 
-    /// Ends the slice where it could not carry so many more dispatches.
+    /// Ends the slice if it cannot carry so many more dispatches.
     ///
     /// # Errors
     /// As [`Slices::recorded`].
@@ -254,7 +254,7 @@ impl<'a> Slices<'a> {
         }
     }
 
-    /// Notes work that was recorded; a slice that is full runs, and everybody else has their turn.
+    /// Counts work that was recorded; a full slice is sent, and the engine yields.
     ///
     /// # Errors
     /// As [`Engine::settle`] and, unless it is [`Slices::unstopped`], [`Engine::breathe`].
@@ -274,7 +274,7 @@ impl<'a> Slices<'a> {
         Ok(())
     }
 
-    /// Sends what was recorded, so that what follows outside comes after it. Nobody waited for it: it says nothing of the
+    /// Sends the recorded work, so that work outside these slices can follow it. Nobody waits for it: it does not count for the
     /// pace.
     pub(crate) fn submit(&mut self) {
         self.send();
@@ -282,7 +282,7 @@ impl<'a> Slices<'a> {
         self.waited();
     }
 
-    /// Leaves the time of the work under way out of the pace: rows are read and sent meanwhile, which takes its own.
+    /// Leaves the time of the work in flight out of the pace: it includes the reading and sending of rows.
     pub(crate) fn leave_untimed(&mut self) {
         self.timed = false;
     }
@@ -292,8 +292,8 @@ impl<'a> Slices<'a> {
         STAGING_BYTES - self.fetching.last().map_or(0, |(_, end)| *end)
     }
 
-    /// Fetches `count` elements of `source`, from `first` on, as they are at this point of the work; collects where there
-    /// is no room for them all.
+    /// Fetches `count` elements of `source`, from `first` on, with their values at this point of the work; collects if there is no
+    /// room for them all.
     ///
     /// # Errors
     /// [`crate::Error::Device`].
@@ -307,7 +307,7 @@ impl<'a> Slices<'a> {
         let (mut at, end) = (first, first + count);
         let mut parts = Vec::new();
         while at < end {
-            // Rather together than in two parts, where that will do.
+            // In one part if it fits an empty buffer.
             let bytes = (end - at) * size;
             if self.room() < size || self.room() < bytes && bytes <= STAGING_BYTES - 4 {
                 self.collect().await?;
@@ -325,7 +325,7 @@ impl<'a> Slices<'a> {
         Ok(Fetch(parts, PhantomData))
     }
 
-    /// Runs what was recorded and waits for everything that was fetched.
+    /// Sends the recorded work and waits for everything that was fetched.
     ///
     /// # Errors
     /// [`crate::Error::Device`].
@@ -350,15 +350,15 @@ impl<'a> Slices<'a> {
         Ok(())
     }
 
-    /// Whether all of it was collected.
+    /// Tells if all of it was collected.
     pub(crate) fn is_there<T>(&self, fetch: &Fetch<T>) -> bool {
         fetch.0.iter().all(|part| self.fetched[*part].is_some())
     }
 
-    /// What was fetched.
+    /// The fetched elements.
     ///
     /// # Panics
-    /// When it was not collected yet.
+    /// If they were not collected yet.
     pub(crate) fn take<T: Pod>(&mut self, fetch: Fetch<T>) -> Vec<T> {
         let mut elements = Vec::new();
         for part in fetch.0 {
@@ -385,7 +385,7 @@ impl<'a> Slices<'a> {
         Ok(self.take(fetch))
     }
 
-    /// Ends the slice that is recorded: it runs once not too many are under way, and everybody else has their turn.
+    /// Ends the recorded slice: it is sent once not too many are in flight, and the engine yields.
     async fn next_slice(&mut self) -> Result<()> {
         let ahead = self.engine.slices_ahead();
         if self.engine.in_flight() >= ahead {
@@ -401,7 +401,7 @@ impl<'a> Slices<'a> {
         self.breathe().await
     }
 
-    /// Everybody else has their turn, unless no stop may come between.
+    /// Yields and checks the stop flag, unless no stop may come between.
     ///
     /// # Errors
     /// As [`Engine::breathe`].
@@ -420,7 +420,7 @@ impl<'a> Slices<'a> {
         self.sent += std::mem::take(&mut self.recorded);
     }
 
-    /// Says when the work under way should be done.
+    /// Tells the engine when the work in flight should be done.
     fn expect(&self) {
         if let Some(clock) = self.clock {
             let left = self.pace.predicted(self.sent);
@@ -429,7 +429,7 @@ impl<'a> Slices<'a> {
         }
     }
 
-    /// Takes note of the work under way, which is done.
+    /// Lets the pace learn from the work in flight, which is done now.
     fn waited(&mut self) {
         let operations = std::mem::take(&mut self.sent);
         let timed = std::mem::replace(&mut self.timed, true);
@@ -459,7 +459,7 @@ mod tests {
         assert_eq!(pace.units(5e5, 1000), 5);
         assert_eq!(pace.units(1e30, 1000), 1);
         assert_eq!(pace.units(1.0, 1000), 1000);
-        // A tenth of the pace for a tenth of a slice: what is short is mostly the way there and back.
+        // A tenth of the pace for a hundredth of a slice: short work is mostly the round trip.
         let before = pace.slice();
         pace.record(before / 1e3, Duration::from_micros(500));
         assert!(pace.slice() > 0.9 * before, "{} of {before}", pace.slice());

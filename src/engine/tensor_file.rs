@@ -1,12 +1,12 @@
-//! [`header`]: what a safetensors file begins with. The crate `safetensors` reads such files; it would write metadata in another
-//! order each time.
+//! [`header`]: the header of a safetensors file. The crate `safetensors` reads such files; it would write metadata in another order
+//! each time.
 
 use std::collections::BTreeMap;
 
 use safetensors::Dtype;
 use serde_json::{Map, Value};
 
-/// The header of tensors whose bytes follow in this order: each with its name, what it is of, its shape, and its bytes.
+/// The header for tensors whose bytes follow in this order: each with its name, type of elements, shape, and number of bytes.
 pub(crate) fn header(
     tensors: &[(String, Dtype, Vec<usize>, usize)],
     metadata: &BTreeMap<&'static str, String>,

@@ -56,13 +56,13 @@ struct Params {
     unused: u32,
 }
 
-/// Draws triplets from the positives and negatives that are kept, which are all of them: for each row as many as its class has
+/// Draws triplets from the kept positives and negatives, which must be all of them: for each row as many as its class has
 /// references, the row's own copy counted; none for a row without a positive, or without a negative that has a weight.
 ///
-/// Draws of the same key, anchor and number are the same on every call. `kept.weights` must be zero, and is again afterwards.
+/// Draws of equal key, anchor and number are the same on every call. `kept.weights` must be zero, and is zero again afterwards.
 ///
 /// # Shapes
-/// `drawn`: `[rows, draws.places]`: how many, then the places of positive and negative of each
+/// `drawn`: `[rows, draws.places]`: number of triplets, then the places of positive and negative of each
 pub fn draw(
     commands: &mut Commands,
     block: &Block,
@@ -111,7 +111,7 @@ pub fn draw(
     }
 }
 
-/// In how many of the drawn triplets each reference stands.
+/// Counts the drawn triplets with each reference.
 ///
 /// # Shapes
 /// `times`: `[rows, width]`

@@ -1,4 +1,4 @@
-//! The part of a batch's gradient that moves all of its rows the same way, and how steadily it points.
+//! The part of a batch's gradient that moves all of its rows in one direction, its mean, and the steadiness of that direction.
 
 use bytemuck::{Pod, Zeroable};
 
@@ -35,17 +35,17 @@ struct Params {
     summed: u32,
 }
 
-/// The mean gradient of a batch's rows and its running average over steps, `[2, stride]`, and the cosines of the two so far:
-/// their sum, and how many they are.
+/// The mean gradient of a batch's rows and its running average over steps, and the cosines of the two so far: their sum and their
+/// number.
 #[derive(Debug)]
 pub struct Drift {
     /// `[2, stride]`: the mean, and the average.
     pub state: DeviceVec<f32>,
-    /// `[2]`.
+    /// `[2]`: the sum of the cosines, and their number.
     pub sums: DeviceVec<f32>,
 }
 
-/// The mean of the rows of a gradient, into `drift.state`; adds its cosine with the running average to `drift.sums`.
+/// Writes the mean of the rows of a gradient to `drift.state`; adds its cosine with the running average to `drift.sums`.
 ///
 /// # Shapes
 /// `gradient`: `[rows, stride]`

@@ -1,4 +1,4 @@
-//! Dropout: a part of a layer's outputs set to 0, chosen anew each step.
+//! Dropout: a part of a layer's outputs, drawn anew each step, is set to 0.
 
 use bytemuck::{Pod, Zeroable};
 
@@ -27,8 +27,8 @@ struct Params {
     key: [u32; 2],
 }
 
-/// Drops from `values` in place: from a layer's outputs on the way there, and with the same `dropout` from their gradient on the
-/// way back.
+/// Drops from `values` in place: from a layer's outputs in the forward pass, and with the same `dropout` from their gradient in the
+/// backward pass.
 ///
 /// # Shapes
 /// `values`: `[rows, stride]`

@@ -31,7 +31,7 @@ pub static ENQUEUE: Kernel = Kernel {
     any_size: false,
 };
 
-/// The same with a result an invocation.
+/// One workgroup per 4 rows, one result an invocation.
 pub static ENQUEUE_TILE: Kernel = Kernel {
     name: "embed.enqueue_tile",
     entry: "enqueue_tile",

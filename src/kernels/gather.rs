@@ -1,4 +1,4 @@
-//! Rows of a matrix, copied by number, or to where numbers say.
+//! Rows of a matrix, copied from or to places given by number.
 
 use bytemuck::{Pod, Zeroable};
 

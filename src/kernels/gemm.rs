@@ -88,7 +88,7 @@ pub static BACKWARD_TILE: Kernel = Kernel {
 pub struct Input<'a> {
     /// A matrix `[_, inputs]`.
     pub values: &'a DeviceVec<f32>,
-    /// The numbers of its rows that are meant, and where they begin; its first rows where there are none.
+    /// Numbers of the chosen rows, and the first place of them that counts; `None`: its first rows.
     pub chosen: Option<(&'a DeviceVec<u32>, usize)>,
 }
 
@@ -105,14 +105,14 @@ impl<'a> Input<'a> {
     /// The buffers of the kernels that take it.
     fn bindings(&self) -> [Binding<'a>; 2] {
         let numbers = self.chosen.map(|(numbers, _)| numbers.binding());
-        // Something has to stand there.
+        // The second binding must not be empty.
         [
             self.values.binding(),
             numbers.unwrap_or(self.values.binding()),
         ]
     }
 
-    /// The same for the CPU side.
+    /// The rows of the CPU side.
     pub(super) fn rows(&self) -> cpu::gemm::Rows<'a> {
         cpu::gemm::Rows {
             values: self.values.slice(),
@@ -167,7 +167,7 @@ fn groups(shape: Shape, kernel: &Kernel, tile: [usize; 2], high: usize, wide: us
     }
 }
 
-/// Computes `y = x W^T + b`, through a ReLU where the layer has one.
+/// Computes `y = x W^T + b`, through a ReLU if the layer has one.
 ///
 /// # Shapes
 /// `x`: `[rows, inputs]` · `y`: `[rows, outputs]`
@@ -244,7 +244,7 @@ pub fn weight_gradient(
     }
 }
 
-/// [`weight_gradient`], and `dx = dy W`, zero where the input `x`, the output of a ReLU, is not positive.
+/// [`weight_gradient`], and `dx = dy W`, zero if the input `x`, the output of a ReLU, is not positive.
 ///
 /// # Shapes
 /// `dy`: `[rows, outputs]` · `x`, `dx`: `[rows, inputs]`

@@ -47,7 +47,7 @@ pub static KEEP_SERIAL: Kernel = Kernel {
     ..CLEAR
 };
 
-/// One workgroup per [`VISIT`] references, for all queries where they are few.
+/// One workgroup per [`VISIT`] references, for all queries of a search with few.
 pub static FEW: Kernel = Kernel {
     name: "knn.few",
     entry: "few",
@@ -56,16 +56,16 @@ pub static FEW: Kernel = Kernel {
     ..CLEAR
 };
 
-/// The most queries that [`FEW`] serves: so many that it is bound by the memory that references come from, or nearly so.
+/// The most queries that [`FEW`] serves: up to about this many, reading the references from memory takes longest.
 pub const FEW_QUERIES: usize = 8;
-/// The most neighbours of each that it finds: more would leave room for few references of a look.
+/// The most neighbours of each query that [`FEW`] finds: more would leave room for few references at a time.
 const MOST_OF_FEW: usize = 32;
 
-/// The most neighbours that [`KEEP_SERIAL`] inserts one by one: at worst `VISIT` times as many steps, and llvmpipe was seen
-/// to cut an invocation short, without a word, that takes some 65,000.
+/// The most neighbours that [`KEEP_SERIAL`] inserts one by one: at worst it takes [`VISIT`] times as many steps, and llvmpipe was
+/// seen to end an invocation of some 65,000 steps without an error.
 const MOST_SERIAL: usize = 32;
 
-/// As [`Shape::Strip`] has it.
+/// Work is cut as in [`Shape::Strip`].
 pub static STRIP: Kernel = Kernel {
     name: "knn.strip",
     entry: "strip",
@@ -80,7 +80,7 @@ pub static STRIP: Kernel = Kernel {
     ..CLEAR
 };
 
-/// As [`Shape::Tile`] has it.
+/// Work is cut as in [`Shape::Tile`].
 pub static TILE: Kernel = Kernel {
     name: "knn.tile",
     entry: "tile",
@@ -88,17 +88,17 @@ pub static TILE: Kernel = Kernel {
     ..STRIP
 };
 
-/// What stands first among the neighbours of a query of which one look found more than there is room for: nearer than every
-/// reference, so that it stays. They have to be searched again.
+/// First neighbour of a query of which one look found more survivors than there is room for: nearer than every reference, so that
+/// it stays. Such queries have to be searched again.
 const LOST: [u32; 2] = [3.0f32.to_bits(), 0];
 
-/// How many visits may be looked at together after `done` of them, so that survivors have room.
+/// Number of visits that may be looked at together after `done` of them, so that survivors have room.
 ///
-/// Visits are even samples of the chunk. Of m references after n, those that are nearer than the k-th nearest of the n are
-/// m / n times a gamma variable of shape k in number, its standard deviation √k: with room for k + 8 √k + 8 times m / n
-/// one query in 10^9 finds too many, where the order of the references is no trap.
+/// Visits are even samples of the chunk. Of `m` references after `n`, the number of those nearer than the k-th nearest of the `n`
+/// is `m / n` times a gamma variable of shape k, whose standard deviation is √k: with room for k + 8 √k + 8 times `m / n`, one
+/// query in 10^9 finds too many, unless the order of the references is a trap.
 ///
-/// Few queries keep `k` of every visit at most, which have room for certain.
+/// A search in one pass keeps `k` references of every visit at most, which always have room.
 pub fn visits_together(search: &Search, shape: Shape, done: usize) -> usize {
     let k = search.k;
     if is_one_pass(search, shape) {
@@ -116,33 +116,33 @@ pub fn shape_for(info: &DeviceInfo, search: &Search) -> Shape {
     }
 }
 
-/// Whether there are so few queries, and neighbours of each, that one pass can serve them.
+/// Tells if there are few enough queries, and neighbours of each, for one pass.
 fn is_of_few(search: &Search) -> bool {
     search.rows <= FEW_QUERIES && search.k <= MOST_OF_FEW
 }
 
-/// Whether [`FEW`] serves these queries.
+/// Tells if [`FEW`] serves these queries.
 fn is_one_pass(search: &Search, shape: Shape) -> bool {
     shape == Shape::Tile && is_of_few(search)
 }
 
-/// Whether a query of these lost neighbours, from what was kept of each.
+/// Tells if a query of these lost neighbours, from the neighbours that were kept of each.
 pub fn is_lost(kept: &[[u32; 2]], k: usize) -> bool {
     kept.chunks_exact(k).any(|kept| kept[0] == LOST)
 }
 
-/// What a search reads.
+/// Inputs of a search.
 #[derive(Clone, Copy, Debug)]
 pub struct Inputs<'a> {
     /// Unit rows of the block's queries `[_, stride]`.
     pub queries: &'a DeviceVec<f32>,
     /// Unit rows of the chunk `[references, stride]`.
     pub references: &'a DeviceVec<f32>,
-    /// What is known of each query.
+    /// Bounds of each query.
     pub asked: &'a DeviceVec<Asked>,
 }
 
-/// What a search writes.
+/// Outputs of a search.
 #[derive(Debug)]
 pub struct Scratch {
     /// `[queries, k]`: the neighbours found so far as `[bits of the similarity, id]`, nearest first; free places hold
@@ -150,7 +150,7 @@ pub struct Scratch {
     pub kept: DeviceVec<[u32; 2]>,
     /// `[queries, VISIT]`: the references that passed the last look.
     pub survivors: DeviceVec<[u32; 2]>,
-    /// `[queries]`: how many passed.
+    /// `[queries]`: number of survivors.
     pub counts: DeviceVec<u32>,
 }
 
@@ -245,7 +245,7 @@ pub fn search(
     }
 }
 
-/// The parameters of a look at these visits, and the references that it sees.
+/// The parameters of a look at these visits, and the number of references that it sees.
 fn params_of(search: &Search, visits: &Range<usize>) -> (Params, usize) {
     let (step, width) = (search.visits(), visits.len());
     let left = (search.references % step).saturating_sub(visits.start);
@@ -260,7 +260,7 @@ fn params_of(search: &Search, visits: &Range<usize>) -> (Params, usize) {
     (params, references)
 }
 
-/// Keeps the `k` nearest of what is kept and what survived.
+/// Keeps the `k` nearest of the kept neighbours and the survivors.
 fn keep(
     gpu: &mut GpuCommands,
     search: &Search,

@@ -126,8 +126,8 @@ pub fn used_on(info: &DeviceInfo) -> impl Iterator<Item = &'static Kernel> + use
         .filter(move |kernel| !(software && tiles.contains(&kernel.name)))
 }
 
-/// Those of them in these files of `shaders/`: what a piece of work compiles before it starts. What is not among them is compiled with
-/// its first dispatch.
+/// The kernels of [`used_on`] in these files of `shaders/`, which a piece of work compiles before it starts. Others are compiled
+/// with their first dispatch.
 pub fn used_of(info: &DeviceInfo, files: &[&str]) -> impl Iterator<Item = &'static Kernel> {
     used_on(info).filter(|kernel| {
         let file = kernel.name.split('.').next();
@@ -135,12 +135,12 @@ pub fn used_of(info: &DeviceInfo, files: &[&str]) -> impl Iterator<Item = &'stat
     })
 }
 
-/// Steps that an invocation takes in one dispatch, all its loops together, about: software adapters end them at 65,536
-/// without a word.
+/// Steps that an invocation takes in one dispatch, all its loops together, about: software adapters end them at 65,536 without an
+/// error.
 pub(crate) const MOST_STEPS: usize = 16_384;
 
-/// How workgroups are cut whose invocations share so many items, of so many steps each: where few of them would take too many
-/// steps, there are more.
+/// Shape of workgroups whose invocations share so many items, of so many steps each: workgroups are large if few invocations would
+/// take too many steps.
 fn workgroups_for(gpu: &GpuCommands, items: usize, steps: usize) -> tile::Shape {
     if items.div_ceil(NARROW as usize) * steps <= MOST_STEPS {
         gpu.shape()
@@ -149,7 +149,7 @@ fn workgroups_for(gpu: &GpuCommands, items: usize, steps: usize) -> tile::Shape 
     }
 }
 
-/// Rounds of one loop at most where invocations of a workgroup wait for it.
+/// The most rounds of a loop for which invocations of a workgroup wait.
 pub(crate) const MOST_ROUNDS: usize = 1024;
 
 /// Floats from one row of a matrix to the next: `columns` rounded up to whole vec4s.

@@ -156,7 +156,7 @@ pub static MEASURE: Kernel = Kernel {
     any_size: false,
 };
 
-/// [`normalize`] with the lengths before in `norms`. A row whose length is not finite sets `status[0]`.
+/// [`normalize`] that also writes the lengths before to `norms`. A row whose length is not finite sets `status[0]`.
 ///
 /// # Shapes
 /// `rows`, `unit`: `[count, stride]` · `norms`: `[count]`
@@ -258,10 +258,10 @@ pub fn enqueue(
 
 /// dL/d(rows) from dL/d(unit rows), in place: undoes the normalization and divides by `divisor`.
 ///
-/// `gradient` comes in as dL/d(unit rows) times the divisor: with `None` that is the number of active triplets, which is read
-/// from the step's report. The report begins at word `report_first`; each row's term of the loss there grows by
-/// `scale <gradient, unit>`. With `scale` 0 no term is touched. `mean`, where it is given, is taken off every row of the gradient
-/// after that.
+/// `gradient` comes in as dL/d(unit rows) times the divisor: with `None` that is the number of active triplets, which is read from
+/// the step's report. The report begins at word `report_first`; each row's term of the loss there grows by
+/// `scale <gradient, unit>`. With `scale` 0 no term is touched. `mean`, if given, is taken off every row of the gradient after
+/// that.
 ///
 /// # Shapes
 /// `unit`, `gradient`: `[count, stride]` · `norms`: `[count]`, as [`enqueue`] leaves them · `mean`: `[stride]`

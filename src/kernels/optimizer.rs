@@ -25,7 +25,7 @@ pub static ADAM: Kernel = Kernel {
     any_size: false,
 };
 
-/// Sums that [`squares`] gives.
+/// Number of sums that [`squares`] writes.
 pub const PARTS: usize = 1024;
 
 /// One invocation per part.
@@ -78,7 +78,7 @@ pub fn squares(
     }
 }
 
-/// One Adam step on the first `count` parameters. Changes nothing where `status[0]` is set; copies that word into the report.
+/// One Adam step on the first `count` parameters. Changes nothing if `status[0]` is set; copies that word into the report.
 #[expect(clippy::too_many_arguments, reason = "what a kernel reads and writes")]
 pub fn adam(
     commands: &mut Commands,

@@ -1,4 +1,4 @@
-//! How similar the pairs of a step are: positives and negatives, counted by similarity.
+//! Histogram of a step's pairs by similarity: positives and negatives.
 
 use bytemuck::{Pod, Zeroable};
 

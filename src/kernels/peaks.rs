@@ -1,4 +1,4 @@
-//! What a device can do at most: arithmetic, writing, copying. The bench divides by these.
+//! Peak rates of a device: arithmetic, writing, copying. The bench divides by these.
 
 use bytemuck::{Pod, Zeroable};
 

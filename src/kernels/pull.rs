@@ -26,7 +26,7 @@ pub static SHARE: Kernel = Kernel {
     ..PULL
 };
 
-/// References of one dispatch: software adapters end a loop at 65,536 steps without a word.
+/// References of one dispatch: software adapters end a loop at 65,536 steps without an error.
 pub const WINDOW: usize = 16_384;
 
 #[repr(C)]

@@ -47,7 +47,7 @@ pub static ORDER: Kernel = Kernel {
     ..CLEAR
 };
 
-/// The same with [`FEW`] invocations, for as many thresholds of a row.
+/// [`ORDER`] with [`FEW`] invocations, for as many thresholds of a row.
 pub static ORDER_FEW: Kernel = Kernel {
     name: "ranks.order_few",
     workgroup_size: FEW as u32,
@@ -70,7 +70,7 @@ pub static PACK: Kernel = Kernel {
     ..CLEAR
 };
 
-/// References of which no count is too large for [`pack`].
+/// The most references whose counts all fit [`pack`].
 pub const MOST_PACKED: usize = 0xffff;
 
 /// One workgroup per row and `RUN` thresholds.
@@ -89,8 +89,8 @@ const SHARING: usize = 8;
 /// References among which one workgroup finds the positives of a row alone.
 const FOUND_ALONE: usize = 4096;
 
-/// Thresholds of a row for which a small workgroup does: most of a large one would wait, and an adapter that starts every
-/// invocation by itself starts fewer.
+/// The most thresholds of a row for which a small workgroup is enough: most of a large one would wait, and an adapter that starts
+/// every invocation by itself starts fewer.
 pub const FEW: usize = 64;
 
 /// One workgroup a row.
@@ -101,7 +101,7 @@ pub static SORT_THRESHOLDS: Kernel = Kernel {
     ..CLEAR
 };
 
-/// The same with [`FEW`] invocations, for as many thresholds of a row.
+/// [`SORT_THRESHOLDS`] with [`FEW`] invocations, for as many thresholds of a row.
 pub static SORT_THRESHOLDS_FEW: Kernel = Kernel {
     name: "ranks.sort_thresholds_few",
     workgroup_size: FEW as u32,
@@ -110,7 +110,7 @@ pub static SORT_THRESHOLDS_FEW: Kernel = Kernel {
     ..SORT_THRESHOLDS
 };
 
-/// As [`Shape::Strip`] has it.
+/// Work is cut as in [`Shape::Strip`].
 pub static STRIP: Kernel = Kernel {
     name: "ranks.strip",
     entry: "strip",
@@ -125,7 +125,7 @@ pub static STRIP: Kernel = Kernel {
     ..CLEAR
 };
 
-/// As [`Shape::Tile`] has it.
+/// Work is cut as in [`Shape::Tile`].
 pub static TILE: Kernel = Kernel {
     name: "ranks.tile",
     entry: "tile",
@@ -133,7 +133,7 @@ pub static TILE: Kernel = Kernel {
     ..STRIP
 };
 
-/// What the pass reads.
+/// Inputs of the pass.
 #[derive(Clone, Copy, Debug)]
 pub struct Inputs<'a> {
     /// Unit rows `[_, stride]`.
@@ -151,8 +151,8 @@ pub struct Inputs<'a> {
 pub struct Scratch {
     /// Thresholds: `[bits of the similarity, id]` of every positive of the block's rows, the farthest of a row first.
     pub thresholds: DeviceVec<[u32; 2]>,
-    /// Counts, one more for each row than it has positives: of negatives between two neighbouring thresholds, below the first
-    /// and above the last.
+    /// Counts of negatives, one more for each row than it has positives: between two neighbouring thresholds, below the first and
+    /// above the last.
     pub books: DeviceVec<u32>,
 }
 
@@ -189,7 +189,7 @@ pub(super) struct Params {
 }
 
 impl<'a> Inputs<'a> {
-    /// The same for the CPU side.
+    /// The inputs of the CPU side.
     pub(super) fn slices(&self) -> cpu::ranks::Slices<'a> {
         cpu::ranks::Slices {
             anchors: self.anchors.slice(),
@@ -216,7 +216,7 @@ pub(super) fn params(block: &Block) -> Params {
     }
 }
 
-/// The parameters of a block whose labels say this.
+/// The parameters of a block whose labels have this meaning.
 fn params_of(block: &Block, labels: LabelBits) -> Params {
     Params {
         class_mask: labels.class_mask,
@@ -231,28 +231,28 @@ pub(super) fn similarity_steps(stride: usize) -> usize {
     1 + vec4s + vec4s.div_ceil(8)
 }
 
-/// References that one workgroup of [`FIND`] looks through: four for each of its invocations, so that many workgroups share
-/// the work, and fewer where rows are so long that these would take too many steps.
+/// References that one workgroup of [`FIND`] looks through: four for each of its invocations, so that many workgroups share the
+/// work, and fewer if rows are so long that these would take too many steps.
 fn span(stride: usize) -> usize {
     (MOST_STEPS / SHARING / similarity_steps(stride)).clamp(1, 4) * SEGMENT
 }
 
-/// Whether one workgroup a row finds and sorts all its positives.
+/// Tells if one workgroup a row finds and sorts all its positives.
 fn is_one_workgroup(block: &Block, positives: usize) -> bool {
     block.references <= FOUND_ALONE && positives <= RUN
 }
 
-/// A dispatch of [`order`], with how many workgroups a row has.
+/// A dispatch of [`order`], with the number of workgroups of a row.
 struct Stage {
     kernel: &'static Kernel,
     groups: usize,
-    /// The lengths of the runs that it makes, and how far apart it compares, both powers of two; 0 for the kernels that need
-    /// neither.
+    /// Length of the runs that it makes, and distance of the places that it compares, both powers of two; 0 for the kernels that
+    /// need neither.
     size: usize,
     step: usize,
 }
 
-/// What sorts so many thresholds of a row: runs first, then longer and longer ones of those.
+/// The dispatches that sort so many thresholds of a row: runs first, then longer and longer runs of those.
 fn stages(positives: usize) -> Vec<Stage> {
     let runs = positives.div_ceil(RUN).max(1);
     let of_runs = |kernel| Stage {
@@ -288,8 +288,8 @@ fn stages(positives: usize) -> Vec<Stage> {
     stages
 }
 
-/// Finds and sorts the positives of every row of the block: [`clear`], [`find`] and [`order`] with one set of parameters, in
-/// one dispatch where a workgroup can do all of a row.
+/// Finds and sorts the positives of every row of the block: [`clear`], [`find`] and [`order`] with one set of parameters, in one
+/// dispatch if a workgroup can do all of a row.
 pub(super) fn sort_thresholds(
     gpu: &mut GpuCommands,
     block: &Block,
@@ -382,8 +382,8 @@ pub fn clear(commands: &mut Commands, block: &Block, inputs: Inputs<'_>, scratch
     }
 }
 
-/// Collects the thresholds of every row of the block: its positives among these references that have an id in `ids`. `labels` is what
-/// the labels of rows and references say.
+/// Collects the thresholds of every row of the block: its positives among these references that have an id in `ids`. `labels` is
+/// the meaning of the labels of rows and references.
 ///
 /// May be called for one part of the references after the other; a row's `positives` is then the sum over all parts.
 pub fn find(
@@ -434,7 +434,7 @@ pub fn order(
     }
 }
 
-/// Number of negatives between neighbouring thresholds, for every row of the block.
+/// Counts the negatives between neighbouring thresholds, for every row of the block.
 ///
 /// Nearer means a larger similarity, then a smaller id. May be called for one part of the references after the other: counts
 /// add up. After the last, `books[offset + g]`, for `0 < g <= positives`, is the number of negatives that are nearer than the
@@ -451,8 +451,8 @@ pub fn gaps(
     gaps_within(commands, block, depth, labels, shape, inputs, scratch);
 }
 
-/// The same for labels that may say groups too, and where no rank is asked for that is above both `depth` and the row's positives: negatives that come later may
-/// be left out.
+/// [`gaps`] for labels that may have groups, if no rank above both `depth` and the row's positives is asked for: negatives that
+/// come later may be left out.
 pub fn gaps_within(
     commands: &mut Commands,
     block: &Block,
@@ -479,8 +479,8 @@ pub fn gaps_within(
     }
 }
 
-/// Puts the first `count` books together, two in a word and the lower half first, where the thresholds stood: half as much
-/// to bring back. No count may be above [`MOST_PACKED`].
+/// Packs the first `count` books, two in a word and the lower half first, into the thresholds' buffer: half as much to read back.
+/// No count may be above [`MOST_PACKED`].
 pub fn pack(commands: &mut Commands, count: usize, scratch: &mut Scratch) {
     match commands {
         Commands::Gpu(gpu) => {

@@ -1,6 +1,6 @@
-//! Losses of rows of similarities, for which every pair of an anchor counts at once: pair losses and log-sum-exps.
+//! Losses of rows of similarities, to which every pair of an anchor adds at once: pair losses and log-sum-exps.
 //!
-//! First [`reduce`] for every block of a batch, then [`slopes`]: what a loss is divided by is counted over all of it.
+//! First [`reduce`] for every block of a batch, then [`slopes`]: the divisors of a loss are counted over the whole batch.
 
 use bytemuck::{Pod, Zeroable};
 
@@ -14,7 +14,7 @@ use crate::engine::{Commands, DeviceVec};
 use crate::kernels::ranks::{Block, Row};
 use crate::kernels::triplet_margin::TERMS;
 
-/// One workgroup per row and [`SEGMENT`] of what is kept.
+/// One workgroup per row and [`SEGMENT`] kept references.
 pub static COUNT: Kernel = Kernel {
     name: "row_loss.count",
     source: wgsl!("row_loss.wgsl"),
@@ -69,7 +69,7 @@ pub static SETTLE: Kernel = Kernel {
     ..REDUCE
 };
 
-/// One workgroup per row and [`SEGMENT`] of what is kept.
+/// One workgroup per row and [`SEGMENT`] kept references.
 pub static SLOPES: Kernel = Kernel {
     name: "row_loss.slopes",
     entry: "slopes",
@@ -125,8 +125,8 @@ struct Params {
 /// Numbers of triplets of the other side that [`COUNT`] looks at in one dispatch.
 const WINDOW: usize = MOST_STEPS / SEGMENT * SEGMENT;
 
-/// Where several references stand for one class, replaces `kept.values` by the values of their classes, and writes to
-/// `kept.weights` how much each of those grows with the similarity of the reference.
+/// Replaces `kept.values` by the values of their classes if several references stand for one class, and writes to `kept.weights`
+/// the slope of the class's value by the reference's.
 pub fn pool(commands: &mut Commands, block: &Block, cost: &RowCost, kept: &mut Kept) {
     if cost.centers.per_class == 1 {
         return;
@@ -165,10 +165,10 @@ pub fn dispatches(references: usize, cost: &RowCost) -> usize {
     2 + counts + pool
 }
 
-/// How often each kept pair counts, where a miner of triplets says so: in how many triplets of its band it stands.
+/// Counts the triplets of the miner's band with each kept pair; does nothing unless the loss counts pairs by [`Times::Mined`].
 ///
 /// # Shapes
-/// `times`: `[rows, width]`, written where pairs are kept
+/// `times`: `[rows, width]`, written for kept pairs alone
 pub fn count(
     commands: &mut Commands,
     block: &Block,
@@ -205,7 +205,7 @@ pub fn count(
     }
 }
 
-/// The numbers of every row of the block, and the batch's counts in the step's report: [`PairTotal`].
+/// Writes the numbers of every row of the block, and adds the block's counts to the step's report: [`PairTotal`].
 ///
 /// # Shapes
 /// `reduced`: `[anchors of the batch, ROW_NUMBERS]`, written from row `first` on
@@ -250,8 +250,8 @@ pub fn reduce(
     }
 }
 
-/// What the block's positive pairs cost where both of their rows are reduced, for [`Form::Lifted`]. `own`: the references are the
-/// batch itself, and the block is all of it.
+/// Computes the loss of the block's positive pairs in [`Form::Lifted`], after all rows of the batch are reduced. `own`: the
+/// references are the batch itself, and the block is all of it.
 #[expect(clippy::too_many_arguments, reason = "what a kernel reads and writes")]
 pub fn settle(
     commands: &mut Commands,
@@ -298,8 +298,8 @@ pub fn settle(
     }
 }
 
-/// dL/ds of every kept pair of the block, into `kept.weights`, and each row's part of the loss into the report's terms from
-/// `loss_first` on. `anchors`: rows of the whole batch, which all are reduced; `own`: the references are the same rows.
+/// Writes dL/ds of every kept pair of the block to `kept.weights`, and each row's part of the loss to its term of the report.
+/// `anchors`: rows of the whole batch, which all are reduced; `own`: the references are the same rows.
 #[expect(clippy::too_many_arguments, reason = "what a kernel reads and writes")]
 pub fn slopes(
     commands: &mut Commands,
@@ -365,8 +365,8 @@ pub fn slopes(
     }
 }
 
-/// The gradient of the boundary of [`Form::Margin`], from the counts in the step's report, into the first of four floats. `pull`: what
-/// the loss grows by with the boundary, beside what pairs cost.
+/// Writes the gradient of the boundary of [`Form::Margin`], from the counts in the step's report, to the first of four floats.
+/// `pull`: slope of the loss by the boundary, apart from its pairs.
 pub fn learn(
     commands: &mut Commands,
     pull: f32,
@@ -392,7 +392,7 @@ pub fn learn(
     }
 }
 
-/// What the CPU side reads.
+/// The inputs of the CPU side.
 pub(super) fn slices<'a>(
     kept: &'a Kept,
     times: Option<&'a DeviceVec<u32>>,
@@ -407,7 +407,7 @@ pub(super) fn slices<'a>(
     }
 }
 
-/// Workgroups for every row and every segment of what is kept.
+/// Workgroups for every row and every segment of kept references.
 fn groups(block: &Block) -> u64 {
     (block.rows * block.references.div_ceil(SEGMENT)) as u64
 }

@@ -1,5 +1,5 @@
-//! How much each row of a batch counts in a loss that looks at all rows: as often as a miner finds it, as PML's
-//! `convert_to_weights` has it.
+//! Weights of a batch's rows in a loss that looks at all rows: the number of times that the miner keeps each row, as in PML's
+//! `convert_to_weights`.
 
 use bytemuck::{Pod, Zeroable};
 
@@ -49,9 +49,9 @@ struct Params {
     count: u32,
 }
 
-/// How often each row of a block of anchors, `first` the first of them in the batch, stands in what a miner keeps: as an anchor, and
-/// with `own`, where the block is the batch and so are the references, as a positive or a negative too. `times`: of each kept pair
-/// the triplets that it stands in, of which each has three rows; without it, pairs are kept.
+/// Counts each row of a block of anchors, `first` the first of them in the batch, in the references that the miner keeps: as an
+/// anchor, and with `own`, if the block is the batch and the references are too, also as a positive or a negative. `times`: the
+/// triplets with each kept pair, of which each has three rows; without it, pairs are counted.
 ///
 /// # Shapes
 /// `found`: `[batch]`, written from `first` on
@@ -93,7 +93,7 @@ pub fn find(
     }
 }
 
-/// The weight of each of `count` rows: how often it was found over the most that any was; 1 of each where none was.
+/// Writes the weight of each of `count` rows: its count over the largest; 1 for all if all are 0.
 ///
 /// # Shapes
 /// `found`, `weights`: `[count]`

@@ -1,5 +1,5 @@
-//! Which references of a row a miner keeps, chosen from all their similarities at once: `BatchHardMiner`,
-//! `BatchEasyHardMiner`, `MultiSimilarityMiner` and `PairMarginMiner`; or all of them.
+//! Selection of the references of a row that a miner keeps, from all their similarities at once: `BatchHardMiner`,
+//! `BatchEasyHardMiner`, `MultiSimilarityMiner` and `PairMarginMiner`; or of all references.
 
 use bytemuck::{Pod, Zeroable};
 
@@ -30,7 +30,7 @@ pub static KEEP: Kernel = Kernel {
     any_size: true,
 };
 
-/// What a miner keeps of each row of a block; `width` is [`width`] of the references.
+/// References that a miner keeps of each row of a block; `width` is [`width`] of the references.
 #[derive(Debug)]
 pub struct Kept {
     /// `[rows, width]`: before, every similarity (or minus the distance); after, only those of kept references, and
@@ -62,8 +62,8 @@ struct Params {
     unused: u32,
 }
 
-/// Positives and negatives that the miner keeps of every row of the block, chosen by `kept.values`; adds how many triplets or
-/// pairs there are before to the step's report, as `counted` says.
+/// Keeps the positives and negatives of every row of the block that the miner chooses by `kept.values`; adds the number of triplets
+/// or pairs before the choice to the step's report, as `counted` says.
 ///
 /// The row's own stored copy, the reference with its id, is neither a positive nor a negative.
 #[expect(clippy::too_many_arguments, reason = "what a kernel reads and writes")]

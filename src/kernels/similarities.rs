@@ -14,7 +14,7 @@ use crate::kernels::stride;
 
 const SOURCE: &[&str] = wgsl!("similarities.wgsl", "tile.wgsl");
 
-/// As [`Shape::Strip`] has it.
+/// Work is cut as in [`Shape::Strip`].
 pub static STRIP: Kernel = Kernel {
     name: "similarities.strip",
     source: SOURCE,
@@ -25,7 +25,7 @@ pub static STRIP: Kernel = Kernel {
     any_size: false,
 };
 
-/// As [`Shape::Tile`] has it.
+/// Work is cut as in [`Shape::Tile`].
 pub static TILE: Kernel = Kernel {
     name: "similarities.tile",
     entry: "tile",

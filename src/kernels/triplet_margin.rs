@@ -13,7 +13,7 @@ use crate::engine::{Commands, DeviceVec};
 
 const SOURCE: &[&str] = wgsl!("ranks.wgsl", "tile.wgsl", "triplet_margin.wgsl");
 
-/// In place of a word of the report: pairs are not counted. The shader's `NOWHERE`.
+/// Stands for the word of the report if pairs are not counted. The shader's `NOWHERE`.
 const NOWHERE: u32 = u32::MAX;
 
 /// Rows that one workgroup serves; the shader's `OWNERS`.
@@ -63,7 +63,7 @@ const fn finish_bytes(invocations: usize) -> u32 {
     (4 * invocations + 4 * invocations / 16 + 16 * invocations) as u32
 }
 
-/// The same with [`FEW`] invocations, for as many positives of a row and vec4s of its part.
+/// [`FINISH`] with [`FEW`] invocations, for as many positives of a row and vec4s of its part.
 pub static FINISH_FEW: Kernel = Kernel {
     name: "triplet_margin.finish_few",
     workgroup_size: FEW as u32,
@@ -127,7 +127,7 @@ fn shared_rows(stride: usize) -> usize {
     (MOST_STEPS / (meeting + own * SEGMENT)).max(1) * SEGMENT
 }
 
-/// What each dispatch of [`FINISH`] adds up, `[first_part, end_part, first_positive, end_positive]`: segments' parts, then
+/// Windows that the dispatches of [`FINISH`] add up, `[first_part, end_part, first_positive, end_positive]`: segments' parts, then
 /// positives, whole segments of them. No loop goes round more than [`MOST_ROUNDS`] times.
 fn finish_windows(block: &Block, positives: usize) -> impl Iterator<Item = [usize; 4]> {
     let width = vec4s(block.stride) as usize + 1;
@@ -150,12 +150,12 @@ fn finish_windows(block: &Block, positives: usize) -> impl Iterator<Item = [usiz
 /// to the block's rows of `gradient`.
 ///
 /// The loss sum follows from the gradient: a row's sum over active triplets of `v_an - v_ap` is [`Rule::scale`] times
-/// `<gradient, anchor>`, plus what is written to the row's term of the report.
+/// `<gradient, anchor>`, plus the number that is written to the row's term of the report.
 ///
-/// `positives`: of the row that has the most. `capacity`: slots of the memory; the reference with an `id` stands in slot
-/// `id % capacity`. `pairs`: the word of the step's report from which on pairs are counted by similarity, as [`super::pair_counts::read_pairs`]
-/// reads them; `None` counts no pairs. The report must be zero before the step's first block. References get no gradient
-/// here: [`share_with_references`] adds it where they are the batch itself.
+/// `positives`: of the row that has the most. `capacity`: slots of the memory; the reference with an `id` is in slot
+/// `id % capacity`. `pairs`: the first word of the step's report that counts pairs by similarity, as
+/// [`super::pair_counts::read_pairs`] reads them; `None` counts no pairs. The report must be zero before the step's first block.
+/// References get no gradient here: [`share_with_references`] adds it if they are the batch itself.
 ///
 /// # Shapes
 /// `gradient`: `[first_row + rows, stride]`
@@ -219,7 +219,7 @@ pub fn mine(
     }
 }
 
-/// Reference gradient of a block: adds `active * dL/d(reference)`, where the references are the batch itself.
+/// Reference gradient of a block: adds `active * dL/d(reference)`, if the references are the batch itself.
 ///
 /// Call it after [`mine`] on the same rows, whose thresholds and books it reads.
 pub fn share_with_references(

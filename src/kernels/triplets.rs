@@ -1,8 +1,8 @@
 //! Lists of triplets `[anchor, positive, negative]` in lexicographic order: all valid ones, or those in a band of
 //! `s_ap - s_an`, a window of the list at a time.
 //!
-//! Two passes: count the triplets of each cell (one pair with a stretch of references), then write each cell's where the
-//! prefix sum of the counts says. So the list is the same on any engine, however the work is cut.
+//! Two passes: count the triplets of each cell (one pair with a stretch of references), then write each cell's at the place that
+//! the prefix sum of the counts gives. So the list is the same on any engine, however the work is cut.
 
 use std::ops::Range;
 
@@ -16,8 +16,8 @@ use crate::engine::{Commands, DeviceVec};
 
 const SOURCE: &[&str] = wgsl!("triplets.wgsl");
 
-/// The most references that [`facenet`] takes: software adapters end an invocation's loops after some 65,000 steps,
-/// without a word.
+/// The most references that [`facenet`] takes: software adapters end an invocation's loops after some 65,000 steps, without an
+/// error.
 pub const FACENET_MOST: usize = 30_000 * WORKGROUP_SIZE as usize;
 
 /// Invocations of a workgroup: each has 32 references of a cell.
@@ -99,7 +99,7 @@ struct Params {
     room: u32,
 }
 
-/// What [`count`] and [`write()`] read.
+/// Inputs of [`count`] and [`write()`].
 #[derive(Clone, Copy, Debug)]
 pub struct Inputs<'a> {
     /// The anchors of the block, in order; `offset` is the number of (anchor, positive) pairs before.
@@ -137,7 +137,7 @@ fn params(batch: &Batch, cells: &Range<usize>) -> Params {
     }
 }
 
-/// Number of triplets that are kept in each of these cells of the batch.
+/// Counts the triplets that are kept in each of these cells of the batch.
 ///
 /// # Shapes
 /// `counts`: `[cells of the batch]`
@@ -220,9 +220,9 @@ pub fn write(
     }
 }
 
-/// FaceNet's triplet of each of these (anchor, positive) pairs of the block, written from the window's triplet `first` on. Its
-/// negative is the nearest that is strictly farther than the positive, or else the farthest of all; of equals the first.
-/// `unused` is not read: it fills a binding.
+/// Writes FaceNet's triplet of each of these (anchor, positive) pairs of the block, from the window's triplet `first` on. Its
+/// negative is the nearest that is strictly farther than the positive, or else the farthest of all; of equals the first. `unused`
+/// is not read: it fills a binding.
 ///
 /// # Shapes
 /// `triplets`: `[window, 3]`
@@ -272,10 +272,10 @@ pub fn facenet(
     }
 }
 
-/// Valid triplets of `rows` that have these numbers in the window.
+/// Writes the valid triplets of `rows` that have these numbers in the window.
 ///
-/// The list goes on at positive `begin[0]` and negative `begin[1]` of the first row, counted among its own. Every row has a
-/// triplet at least.
+/// The list goes on at positive `begin[0]` and negative `begin[1]` of the first row, counted among its own positives and negatives.
+/// Every row must have a triplet.
 ///
 /// # Shapes
 /// `members`: `[references]`, by class, each class ascending · `triplets`: `[window, 3]`
@@ -317,8 +317,8 @@ pub fn valid(
     }
 }
 
-/// Checksum of the window's first `count` triplets and their places in the list, modulo 2^32, added to `total`. The window
-/// begins at triplet `first` of the list.
+/// Adds to `total` the checksum of the window's first `count` triplets and their places in the list, modulo 2^32. The window begins
+/// at triplet `first` of the list.
 ///
 /// # Shapes
 /// `triplets`: `[window, 3]` · `total`: `[1]`

@@ -12,7 +12,7 @@ pub use crate::cpu::weigh::Weighing;
 use crate::engine::{Commands, DeviceVec};
 use crate::kernels::triplet_margin::TERMS;
 
-/// One workgroup per row and [`SEGMENT`] of what is kept.
+/// One workgroup per row and [`SEGMENT`] kept references.
 pub static WEIGH: Kernel = Kernel {
     name: "weigh.weigh",
     source: wgsl!("weigh.wgsl"),
@@ -31,7 +31,7 @@ pub static WEIGH: Kernel = Kernel {
     any_size: false,
 };
 
-/// As [`WEIGH`], before it.
+/// One workgroup per row and [`SEGMENT`] kept references, before [`WEIGH`].
 pub static CHOOSE: Kernel = Kernel {
     name: "weigh.choose",
     entry: "choose",
@@ -59,7 +59,7 @@ pub static DRAWN: Kernel = Kernel {
     ..WEIGH
 };
 
-/// As [`WEIGH`], after it.
+/// One workgroup per row and [`SEGMENT`] kept references, after [`WEIGH`].
 pub static SETTLE: Kernel = Kernel {
     name: "weigh.settle",
     entry: "settle",
@@ -113,14 +113,14 @@ struct Params {
     loss_margin: f32,
 }
 
-/// Length of a window: with how many of the other side a reference is compared in one dispatch, whole segments.
+/// Length of a window: references of the other side, in whole segments, with which a reference is compared in one dispatch.
 pub fn window(stride: usize, swap: bool) -> usize {
     let steps = if swap { stride.div_ceil(32) + 1 } else { 1 };
     (MOST_STEPS / steps / SEGMENT).max(1) * SEGMENT
 }
 
-/// dL/ds of every kept reference, times the active triplets; triplet counts and each row's loss sum go into the step's report,
-/// which must be zero before the step's first block.
+/// Writes dL/ds of every kept reference, times the number of active triplets; adds triplet counts and each row's loss sum to the
+/// step's report, which must be zero before the step's first block.
 ///
 /// # Shapes
 /// `terms`: `[rows, ceil(references / SEGMENT)]`, scratch · `kept.weights`: `[rows, width]`, the result
@@ -190,7 +190,7 @@ pub fn weigh(
     }
 }
 
-/// In how many triplets each reference stands, where every positive meets one negative. `kept.weights` is zero before and
+/// Counts the triplets with each reference, if every positive forms a triplet with one negative. `kept.weights` is zero before and
 /// afterwards.
 ///
 /// # Shapes
@@ -245,10 +245,10 @@ pub fn count(commands: &mut Commands, block: &Block, kept: &mut Kept, times: &mu
     }
 }
 
-/// The same as [`weigh`] over the triplets of a list alone, one as often as it stands there.
+/// [`weigh`] over the triplets of a list alone, each as often as it is listed.
 ///
 /// # Shapes
-/// `list`: `[rows, places]`: how many, then the places of positive and negative of each
+/// `list`: `[rows, places]`: number of triplets, then the places of positive and negative of each
 #[expect(clippy::too_many_arguments, reason = "what a kernel reads and writes")]
 pub fn weigh_drawn(
     commands: &mut Commands,
@@ -297,8 +297,8 @@ pub fn weigh_drawn(
     }
 }
 
-/// dL/ds of the similarities between references, which `swap` brings in: of `rows` references from `first` on to all others,
-/// written to `kept.weights`.
+/// Writes dL/ds of the similarities between references, which `swap` brings in, to `kept.weights`: of `rows` references from
+/// `first` on to all others.
 ///
 /// Call it after [`weigh`] on the same block, when its weights are no longer needed.
 pub fn weigh_swapped(

@@ -18,22 +18,22 @@ use crate::rules::samplers::Sampler;
 
 /// The version of the schema.
 const SCHEMA: u32 = 1;
-/// The most rows of a batch that a miner weighs: each is compared with all others in one loop.
+/// The most rows of a batch to which a miner gives weights: each is compared with all others in one loop.
 const MOST_WEIGHED: usize = 8192;
 /// The short form of a sampler with `m`, which is read and never written.
 const M_PER_CLASS: &str = "m_per_class";
-/// How rows are compared: margins that are not given follow it.
+/// Key of the distance by which rows are compared: margins that are not given follow it.
 const DISTANCE: &str = "distance";
 const MINER_DISTANCE: &str = "miner_distance";
-/// Lists of columns: commas part them where they are no JSON.
+/// Keys of lists of columns: commas separate the columns if the value is no JSON.
 const COLUMNS: [&str; 2] = ["features", "ignore"];
-/// What rows belong to: the split follows it.
+/// Key of the column of groups: the split follows it.
 const GROUP: &str = "group";
-/// What others follow, whatever comes first.
+/// Keys that other settings follow; these are set first, wherever they are given.
 const LEADING: [&str; 3] = [DISTANCE, MINER_DISTANCE, GROUP];
-/// So many settings of a list are refused one by one: each is looked at beside all others.
+/// The most settings of a list that are refused with reasons of their own: each is tried together with all others.
 const REFUSED: usize = 100;
-/// What says which rows train.
+/// Keys of the settings that decide which rows train.
 const SPLITTING: [&str; 5] = [
     "data_seed",
     GROUP,
@@ -55,24 +55,24 @@ pub struct TrainConfig {
     pub schema: u32,
     /// Seeds every random choice: the sample, the split, the weights, the batches, the queries.
     pub seed: u64,
-    /// Seeds what is learned from and judged by instead: the sample, the split, and which rows are scored. Runs of several
-    /// seeds then answer the same queries. `null` is `seed`.
+    /// Seed of the sample, the split and the choice of scored rows; `seed` if `null`. With it, runs of several seeds answer the
+    /// same queries.
     pub data_seed: Option<u64>,
-    /// Which rows train, steer and are tested.
+    /// Split of the rows into training, validation and test rows.
     pub split: Split,
-    /// The columns of a table that are features: names, patterns (`x_*`) and stretches (`width..mass`); all that can be where none is
-    /// named.
+    /// The columns of a table that are features: names, patterns (`x_*`) and stretches (`width..mass`); if none is named, all that
+    /// can be.
     pub features: Vec<String>,
-    /// Columns that are no features, named likewise.
+    /// Columns that are no features: names, patterns and stretches, as in `features`.
     pub ignore: Vec<String>,
-    /// The column that says which rows belong together: of one donor, subject, camera or document. Scores then leave the rows of a
+    /// The column that groups rows that belong together: of one donor, subject, camera or document. Scores then leave the rows of a
     /// row's own group out of its neighbours. `null` for none.
     pub group: Option<String>,
-    /// The part that is scored once, at the end.
+    /// Fraction of the data that is scored once, at the end, between 0 and 1.
     pub test_fraction: f64,
-    /// The part of what is left that is scored while training.
+    /// Fraction of the rest that is scored while training, between 0 and 1.
     pub validation_fraction: f64,
-    /// Whether features are scaled to mean 0 and spread 1 before anything else sees them.
+    /// Scaling of features to mean 0 and standard deviation 1 before anything else reads them.
     pub standardize: Standardize,
     /// Widths of the hidden layers, none to four; none is a linear head.
     pub hidden_layers: Vec<usize>,
@@ -80,45 +80,45 @@ pub struct TrainConfig {
     pub dropout: f64,
     /// Dimensions of an embedding, at least 2.
     pub embedding_size: usize,
-    /// Where the weights start.
+    /// The weights before the first step.
     pub initial_weights: InitialWeights,
-    /// Rows of a batch, at least 2; 1 where there is a memory to compare it with.
+    /// Rows of a batch, at least 2; or 1 with a memory, or with proxies, to compare it with.
     pub batch_size: usize,
-    /// How the rows of a batch are chosen; `m_per_class=4` is short for `m-per-class` with `m` 4, or `m-per-class-epoch`
-    /// where that is chosen.
+    /// Sampler of the rows of a batch; `m_per_class=4` is short for `m-per-class` with `m` 4, or for `m-per-class-epoch` if that is
+    /// chosen already.
     pub sampler: Sampler,
     /// Rows of the cross-batch memory (PML's `CrossBatchMemory`), 0 for none, else at least a batch.
     pub memory_size: usize,
     /// The first step that uses the memory; until then nothing is stored and the loss sees the batch alone.
     pub memory_start_step: u64,
-    /// Whether the mean gradient of a batch, with respect to the unit embeddings, is subtracted from that of each row while a
-    /// memory is in use. The mean moves all embeddings the same way, away from the stored ones, and separates no classes.
+    /// Subtracts the mean gradient of a batch, with respect to the unit embeddings, from that of each row while a memory is in use.
+    /// The mean moves all embeddings the same way, away from the stored ones, and separates no classes.
     pub center_gradient: bool,
-    /// How rows are compared: margins are differences of it.
+    /// Distance by which rows are compared: margins are differences of it.
     pub distance: Distance,
-    /// How a miner that keeps pairs compares rows, where that is not as the loss does.
+    /// Distance by which a miner that keeps pairs compares rows; `distance` if `null`.
     pub miner_distance: Option<Distance>,
-    /// Which triplets the loss sees.
+    /// Miner of the triplets or pairs that the loss reads.
     pub miner: Miner,
-    /// Whether each row counts as often as the miner finds it, over the most that any row of the batch is found, in a loss that
-    /// looks at all rows: NCA and those with proxies. PML's losses do that wherever they are given a miner.
+    /// Weighs each row, in a loss that looks at all rows (NCA and those with proxies), by the number of times that the miner keeps
+    /// it, over the largest such number in the batch. PML's losses do that whenever they are given a miner.
     pub miner_weights: bool,
-    /// What is minimized.
+    /// The loss that is minimized.
     pub loss: Loss,
-    /// How the weights follow the gradient.
+    /// The rule by which the weights follow the gradient.
     pub optimizer: Optimizer,
     /// Steps of the run.
     pub steps: u64,
     /// Steps from one evaluation to the next.
     pub evaluate_every: u64,
-    /// Rows of the validation side that the evaluations while training see, and as many of the training side, seeded; whole
-    /// classes where the split holds classes out. 0 is all.
+    /// Validation rows that the evaluations while training score, and as many training rows, drawn by seed; whole classes if the
+    /// split holds classes out. 0 is all.
     pub evaluate_rows: usize,
-    /// How many of those rows are queries, seeded, each against all of those rows; 0 is all.
+    /// Number of those rows that are queries, drawn by seed, each against all of those rows; 0 is all.
     pub evaluate_queries: usize,
-    /// How many test rows are queries at the end, seeded, each against all other test rows; 0 is all.
+    /// Number of test rows that are queries at the end, drawn by seed, each against all other test rows; 0 is all.
     pub test_queries: usize,
-    /// What the device memory of the run stays within, in bytes.
+    /// Limit of the run's device memory, in bytes.
     pub budget_bytes: u64,
 }
 
@@ -160,7 +160,7 @@ impl Default for TrainConfig {
     }
 }
 
-/// Which rows train, which steer and which are tested: in this order of what is split.
+/// Split into training, validation and test rows, in this order along the rows, classes or groups that a variant names.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Split {
@@ -213,7 +213,7 @@ impl From<Split> for String {
     }
 }
 
-/// Whether features are centred and divided by their standard deviation, both as the training rows have them.
+/// Choice to centre features and divide them by their standard deviation, both computed from the training rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Value", into = "Value")]
 pub enum Standardize {
@@ -221,7 +221,7 @@ pub enum Standardize {
     Off,
     /// `true`: every feature is scaled.
     On,
-    /// `"auto"`: scaled where columns have different units, as far as what is in them tells.
+    /// `"auto"`: scaled if columns seem, by their values, to have different units.
     #[default]
     Auto,
 }
@@ -251,7 +251,7 @@ impl From<Standardize> for Value {
     }
 }
 
-/// Where the weights start.
+/// The weights before the first step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum InitialWeights {
@@ -262,7 +262,7 @@ pub enum InitialWeights {
     Lda,
 }
 
-/// How the weights follow the gradient.
+/// The rule by which the weights follow the gradient.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "name", rename_all = "kebab-case")]
 pub enum Optimizer {
@@ -296,7 +296,7 @@ impl Default for Optimizer {
 }
 
 impl TrainConfig {
-    /// What seeds the sample, the split, and which rows are scored.
+    /// Seed of the sample, the split and the choice of scored rows.
     pub fn data_seed(&self) -> u64 {
         self.data_seed.unwrap_or(self.seed)
     }
@@ -315,27 +315,28 @@ impl TrainConfig {
         all.cloned().collect()
     }
 
-    /// Those of these settings that say which rows train, where they are not as usual: the sizes of a batch and a memory follow them.
+    /// The settings that decide which rows train, as `key=value`, if they differ from the defaults: the sizes of a batch and a
+    /// memory follow them.
     pub fn splitting(&self) -> Vec<String> {
         let own = self.differences(&Self::default()).into_iter();
-        // How many rows whole groups have differs from draw to draw.
+        // The number of rows in whole groups differs from draw to draw.
         let is_one =
             |key: &str| SPLITTING.contains(&key) || (key == "seed" && self.group.is_some());
         let own = own.filter(|(key, _)| is_one(key));
         own.map(|(key, value)| format!("{key}={value}")).collect()
     }
 
-    /// How the miner compares rows.
+    /// Distance by which the miner compares rows.
     pub(crate) fn chosen_by(&self) -> Distance {
         self.miner_distance.unwrap_or(self.distance)
     }
 
-    /// Whether a miner can weigh the rows of a batch.
+    /// Tells if the miner can weigh the rows of a batch for this loss.
     fn takes_row_weights(&self) -> bool {
         self.miner != Miner::None && !self.loss.is_mined() && self.batch_size <= MOST_WEIGHED
     }
 
-    /// What is mined, and what it costs.
+    /// The rule of miner and loss for the kernels.
     pub(crate) fn rule(&self) -> MiningRule {
         let (miner, loss, chosen_by) = (&self.miner, &self.loss, self.chosen_by());
         let rule = MiningRule::new(miner, chosen_by, Some(loss), self.distance);
@@ -348,7 +349,7 @@ impl TrainConfig {
         }
     }
 
-    /// Rows of the memory that the loss meets: none where it learns proxies in its place.
+    /// Rows of the memory that the loss compares with: none if it learns proxies in its place.
     pub fn memory(&self) -> usize {
         match self.loss.proxies() {
             Some(_) => 0,
@@ -359,7 +360,7 @@ impl TrainConfig {
     /// These settings with those of a JSON object over them.
     ///
     /// # Errors
-    /// [`Error::Config`] for what is no object, an unknown key, or a value of the wrong type; by name.
+    /// [`Error::Config`] for JSON that is no object, an unknown key, or a value of the wrong type, with the name of the key.
     pub fn with_json(&self, json: &str) -> Result<Self> {
         let over: Value = serde_json::from_str(json)
             .map_err(|error| Error::Config(format!("settings are not JSON: {error}")))?;
@@ -409,7 +410,7 @@ impl TrainConfig {
         }
     }
 
-    /// These settings with one changed; dots reach inside: `miner.margin=0.1`. A value is JSON, or text as it stands; of a
+    /// These settings with one changed; a dot leads into a part: `miner.margin=0.1`. A value is JSON, or else plain text; for a
     /// part with a name, the name alone is enough: `sampler=class-balanced`.
     ///
     /// # Errors
@@ -464,8 +465,8 @@ impl TrainConfig {
         Ok(Self::from_value(value)?.following(self))
     }
 
-    /// These settings, where margins that stood at the default of the distance of `before` go to that of the distance now, and rows
-    /// that were to be split one by one stay with their group, where that is new.
+    /// These settings after a change from `before`: margins at the default of the distance of `before` go to that of the distance
+    /// now, and if the group is new, rows that were to be split one by one stay with their group.
     fn following(mut self, before: &Self) -> Self {
         match (&self.split, self.group.is_some()) {
             _ if self.group == before.group => {}
@@ -479,7 +480,7 @@ impl TrainConfig {
         self
     }
 
-    /// A part of which only the name is given: all else of it is as that has it by default, with this distance.
+    /// A part of which only the name is given: its other settings have their defaults, with this distance.
     fn named_part(&self, part: &str, name: &str) -> Map<String, Value> {
         let named = serde_json::json!({ "name": name });
         let text = named.to_string();
@@ -501,11 +502,11 @@ impl TrainConfig {
         }
     }
 
-    /// These settings with all of these, one after the other, as [`TrainConfig::with_set`] has it; but margins that are not given follow
-    /// the distance, and the split the group, wherever those stand.
+    /// These settings with all of `sets`, one after the other, as in [`TrainConfig::with_set`]; but margins that are not given
+    /// follow the distance, and the split the group, wherever these are in the list.
     ///
     /// # Errors
-    /// Of the first that does not hold.
+    /// That of the first assignment that does not hold.
     pub fn with_all<'a>(&self, sets: impl Iterator<Item = &'a String>) -> Result<Self> {
         let (first, others): (Vec<_>, Vec<_>) = sets.partition(|set| LEADING.contains(&key(set)));
         let mut all = first.into_iter().chain(others);
@@ -514,7 +515,8 @@ impl TrainConfig {
 
     /// These settings with all of `assignments` that hold, together and each in its range; and why the others do not.
     ///
-    /// Their order does not matter: distances go before margins, names go before their parts, and what only holds beside another waits for it.
+    /// Their order does not matter: distances go before margins, names go before their parts, and an assignment that only holds
+    /// beside another one waits for it.
     pub fn with_sets(&self, assignments: &[String]) -> (Self, Vec<Error>) {
         let mut config = self.clone();
         let mut left: Vec<&String> = assignments.iter().collect();
@@ -523,7 +525,7 @@ impl TrainConfig {
             key if LEADING.contains(&key) => 0,
             key if key.ends_with(".name") => 1,
             key if key == M_PER_CLASS => 2,
-            // What there is comes before what there is not, however much that is.
+            // Known settings come before unknown ones, however many those are.
             key => match known.get(key.split('.').next().unwrap_or_default()) {
                 Some(_) => 2,
                 None => 3,
@@ -757,7 +759,7 @@ mod tests {
                 assert_eq!(margins(&back), cosine, "{loss}");
             }
         }
-        // What is given stays, that of the other distance too.
+        // Given margins stay, the default of the other distance too.
         let given = [
             "distance=l2",
             "loss.name=contrastive",

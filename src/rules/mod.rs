@@ -1,4 +1,4 @@
-//! What is asked for? The settings of a run, and the miners, losses and samplers that they name.
+//! The settings of a run, and the miners, losses and samplers that they name.
 
 pub(crate) mod miners;
 

@@ -1,9 +1,9 @@
-//! What PyTorch Metric Learning would take for the same step: the line that the memory plot draws beside ours.
+//! Memory that PyTorch Metric Learning would take for the same step: the line that the memory plot draws beside ours.
 
 use crate::rules::losses::Loss;
 
-/// What PML allocates to enumerate the triplets of a step, in bytes: an estimate. Of `pml_paths` the one that it takes,
-/// the first below 2^31 - 1 cells and the second, as of PML 2.5, from there on.
+/// Bytes that PML allocates to enumerate the triplets of a step, an estimate: the first of `pml_paths` below 2^31 - 1 cells, and
+/// the second, as in PML 2.5, from there on.
 pub fn pml_bytes(anchors: u64, references: u64, triplets: u64) -> u64 {
     const INT_MAX: u64 = (1 << 31) - 1;
     let [vectorized, loop_over_anchors] = pml_paths(anchors, references, triplets);
@@ -14,8 +14,8 @@ pub fn pml_bytes(anchors: u64, references: u64, triplets: u64) -> u64 {
     }
 }
 
-/// What each of PML's two ways allocates, in bytes: a byte for every (anchor, reference, reference) and three 64-bit indices
-/// a triplet (`get_all_triplets_indices_vectorized`); or the indices of a loop over anchors and their concatenation.
+/// Bytes that each of PML's two ways allocates: a byte for every (anchor, reference, reference) and three 64-bit indices a triplet
+/// (`get_all_triplets_indices_vectorized`); or the indices of a loop over anchors and their concatenation.
 ///
 /// `triplets` are those that PML sees: the anchor's own copy in a memory is a positive there until it is removed after
 /// mining.
@@ -33,9 +33,9 @@ fn cells(anchors: u64, references: u64) -> u64 {
         .saturating_mul(references)
 }
 
-/// What PML allocates for a loss of pairs, in bytes: an estimate. For every cell of anchors and references two masks of a byte,
-/// the place of its pair (16) and the similarity (4); `NTXentLoss` also three floats for every positive pair and every negative
-/// pair of the batch, against each other.
+/// Bytes that PML allocates for a loss of pairs, an estimate. For every cell of anchors and references two masks of a byte, the
+/// place of its pair (16) and the similarity (4); for `NTXentLoss` also three floats for every combination of a positive pair and a
+/// negative pair of the batch.
 pub(crate) fn pml_pair_bytes(loss: &Loss, anchors: u64, references: u64, positives: u64) -> u64 {
     let cells = anchors.saturating_mul(references);
     let against_each_other = match loss {
@@ -46,7 +46,7 @@ pub(crate) fn pml_pair_bytes(loss: &Loss, anchors: u64, references: u64, positiv
     matrices.saturating_add(12u64.saturating_mul(against_each_other))
 }
 
-/// What PML allocates to draw triplets by weight, in bytes, at least: for every cell of anchors and references a distance, a logarithm
+/// Bytes that PML allocates to draw triplets by weight, at least: for every cell of anchors and references a distance, a logarithm
 /// and a weight of 4 bytes, for every draw of an anchor of one class a weight of each of its negatives, and three 64-bit indices a
 /// draw. `weighed`: draws times negatives of the anchor that has most.
 pub(crate) fn pml_drawn_bytes(anchors: u64, references: u64, draws: u64, weighed: u64) -> u64 {
@@ -57,8 +57,8 @@ pub(crate) fn pml_drawn_bytes(anchors: u64, references: u64, draws: u64, weighed
         .saturating_add(4u64.saturating_mul(weighed))
 }
 
-/// What PML allocates for a loss with proxies, in bytes: an estimate. For every cell of rows and proxies the similarity, the
-/// target's mask, the difference that its margin makes, the logit and its logarithm of a softmax, of 4 bytes each.
+/// Bytes that PML allocates for a loss with proxies, an estimate. For every cell of rows and proxies the similarity, the target's
+/// mask, the difference that its margin makes, the logit and its logarithm of a softmax, of 4 bytes each.
 pub(crate) fn pml_proxy_bytes(rows: u64, proxies: u64) -> u64 {
     20u64.saturating_mul(rows.saturating_mul(proxies))
 }

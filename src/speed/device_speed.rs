@@ -1,4 +1,4 @@
-//! [`self_test`]: how fast an engine is, in one number that a person can compare. Changes no result.
+//! [`self_test`]: speed of an engine, in one number that a person can compare. Changes no result.
 
 use serde::{Deserialize, Serialize};
 use web_time::{Duration, Instant};
@@ -13,33 +13,32 @@ use crate::kernels::ranks::Block;
 use crate::kernels::similarities::{self, similarities, width};
 use crate::kernels::tile::Shape;
 
-/// What the test may take.
+/// The longest time of the test.
 const LIMIT: Duration = Duration::from_millis(200);
-/// What its last and longest piece of work should take: a submit well below what a watchdog ends.
+/// Time of its last and longest piece of work, about: a submit well below the limit of a watchdog.
 const TARGET: Duration = Duration::from_millis(60);
 const FEWEST_ROWS: usize = 8;
 const MOST_ROWS: usize = 1024;
 const REFERENCES: usize = 4096;
 const DIM: usize = 64;
-/// Times that the most rows are done in one submit, at most.
+/// The most times that [`MOST_ROWS`] rows are done in one submit.
 const MOST_TIMES: usize = 64;
-/// How many times the work before a piece of work is at most: few steps, as each costs a wait.
+/// The largest factor from one piece of work to the next: few pieces, as each costs a wait.
 const MOST_GROWTH: f64 = 16.0;
 
-/// What a self-test found.
+/// Result of a self-test.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SelfTest {
     /// Floating-point operations of similarities, in 10^9 per second.
     pub gflops: f64,
-    /// What the test took, in milliseconds.
+    /// Time of the test, in milliseconds.
     pub elapsed_ms: f64,
 }
 
 /// Times the similarities of more and more rows to 4,096 references of 64 numbers, for about 200 ms at most.
 ///
-/// The last and longest piece of work counts, without what waiting for nothing takes. Tells the engine how fast it is, so
-/// that work is cut well from the start. Takes 17 MiB, which are given back; nothing where they do not fit the
-/// engine's budget.
+/// The last and longest piece of work counts, without the cost of an empty wait. Tells the engine its speed, so that work is cut
+/// well from the start. Takes 17 MiB, which are given back; `None` if they do not fit the engine's budget.
 ///
 /// # Errors
 /// [`Error::Device`].
@@ -96,7 +95,7 @@ pub async fn self_test(engine: &Engine) -> Result<Option<SelfTest>> {
         engine.settle().await?;
         let seconds = engine.worked(clock).as_secs_f64().max(1e-6);
         let growth = (TARGET.as_secs_f64() / seconds).min(MOST_GROWTH);
-        // Twice the work or more, where there is time for it.
+        // Twice the work or more, if there is time for it.
         if growth < 2.0 || times == MOST_TIMES || started.elapsed() + TARGET > LIMIT {
             let operations = 2.0 * (times * count) as f64 * (REFERENCES * DIM) as f64;
             break operations / seconds / 1e9;

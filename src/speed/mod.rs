@@ -1,4 +1,4 @@
-//! How fast is this device? One number for a person, a rate for forecasts, the fastest shape of tiles, and the bench.
+//! Speed of the device: one number for a person, a rate for forecasts, the fastest shape of tiles, and the bench.
 
 pub(crate) mod rate;
 

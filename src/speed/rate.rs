@@ -1,4 +1,4 @@
-//! [`measure_rate`]: how fast an engine is, roughly, for forecasts. Changes no result.
+//! [`measure_rate`]: speed of an engine, roughly, for forecasts. Changes no result.
 
 use crate::base::error::{Error, Result};
 use crate::base::forecast::Rate;
@@ -10,9 +10,9 @@ const QUERIES: usize = 128;
 const REFERENCES: usize = 4096;
 const DIM: usize = 64;
 
-/// Times a small search and the way its rows take to the device: some tens of milliseconds, and a few megabytes.
+/// Times a small search and the transfer of its rows to the device: some tens of milliseconds, and a few megabytes.
 ///
-/// Where even that does not fit the engine's budget, the rate of a slow device is assumed.
+/// If even that does not fit the engine's budget, the rate of a slow device is assumed.
 ///
 /// # Errors
 /// [`Error::Device`] and [`Error::Stopped`].
@@ -36,7 +36,7 @@ pub async fn measure_rate(engine: &Engine) -> Result<Rate> {
         index.search(Some(&queries), |_, _| {}).await?;
         *seconds = engine.worked(clock).as_secs_f64();
     }
-    // The first search brings the references in as well.
+    // The first search also uploads the references.
     let [with_upload, without] = seconds.map(|seconds| 1e3 * seconds.max(1e-6));
     let operations = 2.0 * (QUERIES * REFERENCES * DIM) as f64;
     let bytes = (4 * REFERENCES * DIM) as f64;

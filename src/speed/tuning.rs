@@ -1,4 +1,4 @@
-//! [`tune`]: which shape of tiles this GPU is fastest with, found by timing a search with each. Changes no bit of a result.
+//! [`tune`]: finds the fastest shape of tiles of this GPU by timing a search with each. Changes no bit of a result.
 
 use web_time::{Duration, Instant};
 
@@ -9,32 +9,32 @@ use crate::engine::Engine;
 use crate::engine::device::TileShape;
 use crate::kernels::knn::{self, Asked, Inputs, Scratch, Search, VISIT};
 
-/// Work that is timed takes this long, unless it is the first.
+/// Shortest time of a search that counts, unless the limit is reached.
 const LEAST: Duration = Duration::from_millis(10);
-/// After so long the last time counts.
+/// Time after which the last search counts, however short it was.
 const LIMIT: Duration = Duration::from_millis(50);
-/// Queries of a search: as many as fill a tile at first, so that a slow GPU is done with them, too.
+/// Queries of a search: at first as many as fill a tile, so that a slow GPU finishes them soon, too.
 const FEWEST: usize = 64;
 const QUERIES: usize = 1024;
-/// Searches of a submit at most.
+/// The most searches of a submit.
 const MOST: usize = 64;
 const REFERENCES: usize = 4 * VISIT;
 const DIM: usize = 128;
 const K: usize = 10;
 
-/// What a tuning found.
+/// Result of a tuning.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tuning {
     /// The fastest shape.
     pub shape: TileShape,
-    /// What a search of 1,024 queries took with each, in milliseconds.
+    /// Time of a search of 1,024 queries with each shape, in milliseconds.
     pub times_ms: Vec<(TileShape, f64)>,
 }
 
 /// Times the search of 64 to 1,024 queries, as many as take long enough, in 4,096 references of 128 numbers with each shape: about
 /// 0.1 s in all.
 ///
-/// Takes 12 MiB, which are given back; nothing on the CPU, where there are no shapes, and where they do not fit the budget.
+/// Takes 12 MiB, which are given back; `None` on the CPU, which has no shapes, and if they do not fit the budget.
 ///
 /// # Errors
 /// [`Error::Device`].
@@ -85,7 +85,8 @@ pub async fn tune(engine: &Engine) -> Result<Option<Tuning>> {
             references: &references,
             asked: &asked,
         };
-        // Queries of a submit, in searches of `QUERIES` at most; the first submit compiles the kernels, and its time says nothing.
+        // Queries of a submit, in searches of `QUERIES` at most; the first submit compiles the kernels, and its time does not
+        // count.
         let mut submitted = FEWEST;
         let mut compiled_at = None;
         let took = loop {

@@ -1,5 +1,5 @@
-//! The search where queries are few: references take the lanes, and the cores share them. The same products in the same
-//! order, and the nearest of all are the nearest of what each core found: the same bits.
+//! The search for few queries: references take the lanes, and the cores share them. The products and their order are those of many
+//! queries, and the nearest of all are among the nearest that each core found: the bits are the same.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use super::{Asked, Search, admits, keep};
 /// The most queries that are few: more fill the lanes by themselves.
 pub(super) const FEW: usize = PANEL;
 
-/// Lets every query look at these references.
+/// Merges these references into the neighbours of every query.
 pub(super) fn search(
     search: &Search,
     places: Range<usize>,
@@ -53,7 +53,7 @@ pub(super) fn search(
 
 /// The nearest of a query among some references.
 struct Found {
-    /// `k`, nearest first; free places hold what all must be nearer than.
+    /// `k`, nearest first; free places hold the bound that all must be nearer than.
     kept: Vec<[u32; 2]>,
     survivors: Vec<[u32; 2]>,
 }

@@ -20,11 +20,11 @@ const _: () = assert!(
     "safetensors is little-endian"
 );
 
-/// What an array is of.
+/// Type of an array's elements.
 pub(crate) trait Element: Send + Pod {
     const DTYPE: Dtype;
 
-    /// Whether a run can have come to this value.
+    /// Tells if a run can have reached this value.
     fn is_sound(&self) -> bool {
         true
     }
@@ -54,23 +54,23 @@ impl Element for f32 {
     }
 }
 
-/// What becomes of the bytes of a file.
+/// Receiver of the bytes of a file.
 pub(crate) type Put<'a> = dyn FnMut(&[u8]) -> Result<()> + 'a;
 
 /// Collects arrays.
 #[derive(Debug, Default)]
 pub(crate) struct ArrayWriter {
     arrays: Vec<(&'static str, Dtype, usize, Content)>,
-    /// Those whose bytes are on their way, by their places.
+    /// Places of the arrays whose bytes are on their way.
     fetched: Vec<(usize, Fetch<u8>)>,
 }
 
 /// The bytes of an array.
 #[derive(Debug)]
 enum Content {
-    /// They are held.
+    /// Bytes that are held.
     Held(Vec<u8>),
-    /// So many are made as they are written.
+    /// Number of bytes that are made as they are written.
     Later(usize),
 }
 
@@ -84,7 +84,7 @@ impl Content {
 }
 
 impl ArrayWriter {
-    /// Takes an array.
+    /// Adds an array.
     ///
     /// # Errors
     /// [`crate::Error::NoMemory`].
@@ -98,14 +98,14 @@ impl ArrayWriter {
         Ok(())
     }
 
-    /// Leaves room for an array of so many values, which are made when all is written.
+    /// Adds an array of `count` values that are made as they are written.
     pub(crate) fn later<T: Element>(&mut self, name: &'static str, count: usize) {
         let content = Content::Later(count * size_of::<T>());
         self.arrays.push((name, T::DTYPE, count, content));
     }
 
-    /// Takes the first `count` elements of a vector: what fits the engine's fixed buffer together is waited for together,
-    /// what is larger is read a window of it at a time.
+    /// Adds the first `count` elements of a vector: vectors that fit the engine's fixed buffer together are waited for together, a
+    /// larger one is read a window at a time.
     ///
     /// # Errors
     /// As [`Engine::read`], and [`crate::Error::NoMemory`].
@@ -128,7 +128,7 @@ impl ArrayWriter {
         Ok(())
     }
 
-    /// Waits for the vectors that were taken.
+    /// Waits for the vectors that were added.
     ///
     /// # Errors
     /// As [`Engine::read`].
@@ -140,7 +140,7 @@ impl ArrayWriter {
         Ok(())
     }
 
-    /// What the safetensors file of all begins with, and how many bytes follow.
+    /// The header of the safetensors file, and the number of bytes that follow it.
     pub(crate) fn header(&self) -> (Vec<u8>, usize) {
         let parts = self.arrays.iter().map(|(name, dtype, count, content)| {
             let (name, bytes) = ((*name).to_owned(), content.len());
@@ -151,7 +151,7 @@ impl ArrayWriter {
         (header, bytes.sum())
     }
 
-    /// Writes what follows the header; `later` writes an array that room was left for.
+    /// Writes the bytes after the header; `later` writes an array that was added by [`ArrayWriter::later`].
     ///
     /// # Errors
     /// Those of `put`.
@@ -169,12 +169,12 @@ impl ArrayWriter {
     }
 }
 
-/// Gives arrays back.
+/// Reads arrays.
 #[derive(Debug)]
 pub(crate) struct ArrayReader<'a>(SafeTensors<'a>);
 
 impl<'a> ArrayReader<'a> {
-    /// Looks at a safetensors file.
+    /// Opens a safetensors file.
     ///
     /// # Errors
     /// [`crate::Error::Data`] for anything else.
@@ -199,10 +199,10 @@ impl<'a> ArrayReader<'a> {
         Ok(array.data())
     }
 
-    /// The array of this name, of as many elements as it has.
+    /// The array of this name, with all its elements.
     ///
     /// # Errors
-    /// [`crate::Error::Data`] where there is none of such elements, or one of them is not finite; [`crate::Error::NoMemory`].
+    /// [`crate::Error::Data`] if there is none of such elements, or one of them is not finite; [`crate::Error::NoMemory`].
     pub(crate) fn array<T: Element>(&self, name: &str) -> Result<Vec<T>> {
         let bytes = self.bytes::<T>(name)?;
         let mut values = zeros::<T>((bytes.len() / size_of::<T>()) as u64, "the checkpoint")?;
@@ -215,10 +215,10 @@ impl<'a> ArrayReader<'a> {
         }
     }
 
-    /// The elements of the array of this name one by one, whatever they are: nothing is copied.
+    /// The elements of the array of this name one by one, not checked and not copied.
     ///
     /// # Errors
-    /// [`crate::Error::Data`] where there is none of such elements.
+    /// [`crate::Error::Data`] if there is none of such elements.
     pub(crate) fn each<T: Element>(
         &self,
         name: &str,
@@ -227,10 +227,10 @@ impl<'a> ArrayReader<'a> {
         Ok(elements.map(bytemuck::pod_read_unaligned))
     }
 
-    /// The same, of so many elements.
+    /// The array of this name, which must have `count` elements.
     ///
     /// # Errors
-    /// As [`ArrayReader::array`], and [`crate::Error::Data`] where there are more or fewer.
+    /// As [`ArrayReader::array`], and [`crate::Error::Data`] for more or fewer elements.
     pub(crate) fn exactly<T: Element>(&self, name: &str, count: usize) -> Result<Vec<T>> {
         let values = self.array(name)?;
         if values.len() != count {

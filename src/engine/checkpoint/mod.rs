@@ -1,7 +1,7 @@
-//! The file of a checkpoint: a mark, a version, what a run is in JSON, its arrays, and a checksum of all of it.
+//! The file of a checkpoint: a mark, a version, the run's state in JSON, its arrays, and a checksum of all of it.
 //!
-//! Knows nothing of a run: [`write()`] takes two sections, [`read()`] gives them back. What is read comes from anywhere: every
-//! length is held against what is there before anything is reserved for it.
+//! Does not depend on the contents: [`write()`] takes two sections, [`read()`] returns them. A file to read may come from anywhere:
+//! every length is checked against the bytes that are there before memory is reserved for it.
 //!
 //! ```text
 //! 8 bytes   the mark, "nearfar" and a byte that no text has
@@ -11,7 +11,7 @@
 //! u64       XXH3 of everything before
 //! ```
 //!
-//! Numbers are little-endian. A field that comes to the JSON with a default keeps the version; anything else is a new one, and
+//! Numbers are little-endian. A new field of the JSON that has a default keeps the version; any other change is a new version, and
 //! `tests/data/checkpoint_v1.bin` must still be read or refused by its number.
 
 mod arrays;
@@ -33,12 +33,12 @@ pub(crate) fn damaged(why: impl std::fmt::Display) -> Error {
     ))
 }
 
-/// Whether bytes begin as a checkpoint does, or are the start of one that was cut.
+/// Tells if bytes begin as a checkpoint does, or are the start of one that was cut.
 pub(crate) fn begins(file: &[u8]) -> bool {
     file.starts_with(&MARK) || MARK.starts_with(file)
 }
 
-/// Writes a file of two sections, the second of so many bytes, which `arrays` writes: no part of it is held.
+/// Writes a file of two sections, the second of `bytes` bytes, which `arrays` writes: no part of it is held in memory.
 ///
 /// # Errors
 /// Those of `put`, and of `arrays`.
@@ -62,7 +62,7 @@ pub(crate) fn write(
     put(&sum.digest().to_le_bytes())
 }
 
-/// Bytes of such a file, of these sections.
+/// Bytes of a file with these sections.
 pub(crate) fn len(json: &str, bytes: usize) -> usize {
     MARK.len() + size_of_val(&VERSION) + 8 + json.len() + 8 + bytes + CHECKSUM_BYTES
 }
@@ -70,7 +70,7 @@ pub(crate) fn len(json: &str, bytes: usize) -> usize {
 /// The two sections of a file.
 ///
 /// # Errors
-/// [`Error::Data`] for another kind of file, a version that is not known, and a file that is cut or changed.
+/// [`Error::Data`] for another kind of file, an unknown version, and a file that is cut or changed.
 pub(crate) fn read(file: &[u8]) -> Result<(&str, &[u8])> {
     let Some(rest) = file.strip_prefix(&MARK) else {
         return Err(match file.is_empty() || MARK.starts_with(file) {
@@ -108,7 +108,7 @@ pub(crate) fn read(file: &[u8]) -> Result<(&str, &[u8])> {
     Ok((json, arrays))
 }
 
-/// The first section, and what comes after it.
+/// The first section, and the bytes after it.
 fn section(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = bytes.split_first_chunk()?;
     let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;

@@ -9,7 +9,7 @@ use super::vec::Binding;
 use super::{Gpu, GpuVec, Kernel, PARAMS_BYTES, PARAMS_SLOTS, STAGING_BYTES};
 use crate::engine::device::TileShape;
 
-/// Most workgroups along one side of a dispatch; larger grids fold into the next side.
+/// The most workgroups along one side of a dispatch; larger grids fold into the next side.
 const MAX_GROUPS: u32 = 65_535;
 
 /// One submit in the making: uploads, dispatches and fetches happen in the order of the calls.
@@ -22,7 +22,7 @@ pub struct GpuCommands {
     params: Vec<u8>,
     data: Vec<u8>,
     dispatches: u32,
-    /// Where a timer is on: the queries of timestamps, and the kernels of the dispatches so far.
+    /// If a timer is on, the queries of timestamps, and the kernels of the dispatches so far.
     timed: Option<(wgpu::QuerySet, Vec<&'static str>)>,
     empty: bool,
 }
@@ -43,9 +43,9 @@ impl GpuCommands {
         }
     }
 
-    /// Runs `groups` workgroups of a kernel; a shader finds its number from `workgroup_id` and `num_workgroups`.
+    /// Runs `groups` workgroups of a kernel; a shader computes its workgroup's number from `workgroup_id` and `num_workgroups`.
     ///
-    /// The first member of `params` is one that rarely changes from dispatch to dispatch: Mesa 22's llvmpipe compiles many a
+    /// The first member of `params` must be one that rarely changes from dispatch to dispatch: Mesa 22's llvmpipe compiles many a
     /// shader again for each of its values, which takes up to 0.6 s.
     pub fn dispatch<P: Pod>(
         &mut self,
@@ -57,12 +57,12 @@ impl GpuCommands {
         self.dispatch_in(self.shape(), kernel, params, buffers, groups);
     }
 
-    /// How work is cut into workgroups where nothing else is said.
+    /// The default shape of workgroups.
     pub fn shape(&self) -> TileShape {
         self.gpu.pipelines.shape
     }
 
-    /// The same as [`GpuCommands::dispatch`], cut like this.
+    /// [`GpuCommands::dispatch`] with workgroups of this shape.
     pub fn dispatch_in<P: Pod>(
         &mut self,
         shape: TileShape,
@@ -80,7 +80,7 @@ impl GpuCommands {
         self.record(shape, kernel, bytemuck::bytes_of(params), buffers, groups);
     }
 
-    /// The same for the bytes of the parameters: one function in the binary, whatever their type.
+    /// Records a dispatch from the bytes of its parameters: one function in the binary, whatever their type.
     fn record(
         &mut self,
         shape: TileShape,
@@ -168,7 +168,7 @@ impl GpuCommands {
         self.copy_bytes(source.raw(), from, target.raw(), to, bytes);
     }
 
-    /// Copies `count` elements of `source`, from `first` on, to byte `at` of what [`Gpu::fetched`] brings.
+    /// Copies `count` elements of `source`, from `first` on, to byte `at` of the bytes that [`Gpu::fetched`] returns.
     pub fn fetch<T: Pod>(&mut self, source: &GpuVec<T>, first: u64, count: u64, at: u64) {
         let size = size_of::<T>() as u64;
         let bytes = (count * size).next_multiple_of(4);
@@ -180,7 +180,7 @@ impl GpuCommands {
         self.copy_bytes(source.raw(), first * size, gpu.readback.raw(), at, bytes);
     }
 
-    /// Whether a processor plays the GPU: barriers are dear there.
+    /// Tells if a processor emulates the GPU: barriers are slow there.
     pub fn is_software(&self) -> bool {
         self.gpu.info().software
     }

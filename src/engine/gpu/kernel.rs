@@ -1,4 +1,4 @@
-//! [`Kernel`]: one WGSL entry point and what it needs to become a pipeline.
+//! [`Kernel`]: one WGSL entry point and the data to compile a pipeline of it.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -9,13 +9,13 @@ use super::vec::Binding;
 use super::{PARAMS_BYTES, trusted};
 use crate::engine::device::TileShape;
 
-/// Most storage buffers a kernel can have: the base of WebGPU.
+/// The most storage buffers of a kernel: the limit that every WebGPU device has.
 const MAX_BINDINGS: usize = 8;
 
-/// Invocations of a workgroup where barriers are dear: software adapters start every invocation that waits at one by itself.
+/// Invocations of a workgroup if barriers are slow: software adapters start every invocation that waits at one by itself.
 pub const NARROW: u32 = 32;
 
-/// How a kernel uses a storage buffer.
+/// Access of a kernel to a storage buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Access {
     /// `var<storage, read>`.
@@ -27,7 +27,7 @@ pub enum Access {
 /// One entry point of a shader. Binding 0 is always its uniform `Params`.
 #[derive(Debug)]
 pub struct Kernel {
-    /// `file.entry`: what messages and counters call it.
+    /// `file.entry`: the kernel's name in messages and counters.
     pub name: &'static str,
     /// The WGSL code, in parts that are joined.
     pub source: &'static [&'static str],
@@ -39,12 +39,12 @@ pub struct Kernel {
     pub workgroup_size: u32,
     /// Bytes of workgroup memory.
     pub workgroup_bytes: u32,
-    /// Whether a workgroup gives the same bits with fewer invocations: in [`TileShape::Strip`] it has 32.
+    /// A workgroup gives the same bits with fewer invocations: in [`TileShape::Strip`] it has 32.
     pub any_size: bool,
 }
 
 impl Kernel {
-    /// Invocations of a workgroup where work is cut like this.
+    /// Invocations of a workgroup in this shape.
     pub fn size_in(&self, shape: TileShape) -> u32 {
         match shape {
             TileShape::Strip if self.any_size => self.workgroup_size.min(NARROW),
@@ -65,7 +65,7 @@ struct Layout {
     pipeline: wgpu::PipelineLayout,
 }
 
-/// The buffers of a dispatch in binding order, 0 where there is none.
+/// The ids of a dispatch's buffers in binding order, 0 for none.
 type BufferIds = [u64; MAX_BINDINGS];
 
 /// The compiled kernels, the layouts they share, and the bind groups of the buffers in use.
@@ -73,9 +73,9 @@ type BufferIds = [u64; MAX_BINDINGS];
 pub(super) struct Pipelines {
     /// Compile without runtime checks.
     trusted: bool,
-    /// How work is cut into workgroups.
+    /// Shape in which work is cut into workgroups.
     pub(super) shape: TileShape,
-    /// By name, and invocations of a workgroup.
+    /// Pipelines by name and invocations of a workgroup.
     compiled: RefCell<HashMap<(&'static str, u32), Rc<Pipeline>>>,
     layouts: RefCell<HashMap<&'static [Access], Rc<Layout>>>,
     bind_groups: RefCell<HashMap<(&'static [Access], BufferIds), wgpu::BindGroup>>,
@@ -101,7 +101,7 @@ impl Pipelines {
             .collect()
     }
 
-    /// The pipeline of a kernel whose work is cut like this, compiled on first use.
+    /// The pipeline of a kernel in this shape, compiled on first use.
     pub(super) fn get(
         &self,
         device: &wgpu::Device,
@@ -192,7 +192,7 @@ impl Pipelines {
             .clone()
     }
 
-    /// Drops the bind groups: they keep the buffers alive that they name.
+    /// Drops the bind groups, which keep their buffers alive.
     pub(super) fn forget_bind_groups(&self) {
         self.bind_groups.borrow_mut().clear();
     }

@@ -1,7 +1,7 @@
-//! [`Gpu`]: a device, its queue and limits, and the one way data gets in and out of it.
+//! [`Gpu`]: a device, its queue and limits, and all data transfer to and from it.
 //!
-//! Knows no algorithm; the only part of the crate that names `wgpu`. Buffers are [`GpuVec`]s, compute work is a
-//! [`Kernel`] dispatched through [`GpuCommands`].
+//! Contains no algorithm; the only part of the crate that names `wgpu`. Buffers are [`GpuVec`]s, compute work is a [`Kernel`]
+//! dispatched through [`GpuCommands`].
 
 mod commands;
 mod kernel;
@@ -29,11 +29,11 @@ use crate::base::order;
 use crate::engine::device::{DeviceInfo, EngineChoice, TileShape};
 use kernel::Pipelines;
 
-/// Parameter blocks one submit can carry; each dispatch takes one.
+/// Parameter blocks that one submit can carry; each dispatch takes one.
 pub const PARAMS_SLOTS: u32 = 512;
 /// Bytes of a parameter block: the alignment that a dynamic uniform offset needs everywhere.
 const PARAMS_BYTES: u32 = 256;
-/// Bytes that one submit can carry to the device beside its parameters, and that one read brings back.
+/// Bytes that one submit can carry to the device besides its parameters, and that one read returns.
 pub const STAGING_BYTES: u64 = 1 << 20;
 
 /// A device with its queue, its pipelines, and small fixed buffers for parameters, uploads and reads.
@@ -54,9 +54,9 @@ pub struct Gpu {
     fetched: Cell<u64>,
     waits: wait::Waits,
     timer: RefCell<Option<timer::Timer>>,
-    /// After how many more times memory is refused, and whether from then on: by a test alone.
+    /// Requests for memory before one is refused; `true` if all after it are refused, too. Set by a test alone.
     refusal: Cell<Option<(u64, bool)>>,
-    /// After how many more submits the device is lost, likewise.
+    /// Submits before the device is lost. Set by a test alone.
     loss: Cell<Option<u64>>,
 }
 
@@ -88,7 +88,7 @@ impl Adapter {
             .ok_or_else(|| no_adapter(name_part, &listed))
     }
 
-    /// What the adapter is and what it allows.
+    /// Names, limits and features of the adapter.
     pub fn info(&self) -> DeviceInfo {
         device_info(&self.0)
     }
@@ -98,8 +98,7 @@ impl Gpu {
     /// Opens an adapter; `choice` says how shaders are compiled and how work is cut.
     ///
     /// # Errors
-    /// [`Error::Device`] when it gives no device; [`Error::Refused`] when the budget does not hold the 2.1 MiB of fixed
-    /// buffers.
+    /// [`Error::Device`] if it gives no device; [`Error::Refused`] if the budget does not hold the 2.1 MiB of fixed buffers.
     pub async fn open(
         adapter: Adapter,
         choice: &EngineChoice,
@@ -183,15 +182,15 @@ impl Gpu {
         Ok(gpu)
     }
 
-    /// What the device is and what it allows.
+    /// Names, limits and features of the device.
     pub fn info(&self) -> &DeviceInfo {
         &self.info
     }
 
-    /// Creates a storage buffer for each reservation; `Ok` means that the device took them all and touched them.
+    /// Creates a storage buffer for each reservation; after `Ok` the device has really handed out the memory of all.
     ///
     /// # Errors
-    /// [`Error::Device`] when the driver has no memory, although the budget had.
+    /// [`Error::Device`] if the driver has no memory, although the budget had.
     pub async fn allocate(
         &self,
         reservations: Vec<(&'static str, Reservation)>,
@@ -264,7 +263,7 @@ impl Gpu {
         GpuCommands::new(self)
     }
 
-    /// Sends the commands to the device, with everything they carry in one write.
+    /// Sends the commands to the device, and the data that they carry in one write.
     pub fn submit(&self, commands: GpuCommands) {
         commands.submit();
     }
@@ -311,7 +310,7 @@ impl Gpu {
         Ok(elements)
     }
 
-    /// Waits for the device and brings the first `bytes` of what [`GpuCommands::fetch`] copied.
+    /// Waits for the device and returns the first `bytes` that [`GpuCommands::fetch`] copied.
     ///
     /// # Errors
     /// As [`Gpu::read`].
@@ -339,9 +338,9 @@ impl Gpu {
         Ok(fetched)
     }
 
-    /// Waits until the device has nothing left to do, then lets go of every buffer given up so far.
+    /// Waits until the device has nothing left to do, then destroys every buffer given up so far.
     ///
-    /// On the web dropping a buffer frees nothing and destroying one in flight frees it late: hence this order.
+    /// In a browser, dropping a buffer frees nothing, and destroying one in flight frees it late: hence this order.
     ///
     /// # Errors
     /// [`Error::Device`] when the device was lost or reported an error since the last check.
@@ -384,19 +383,19 @@ impl Gpu {
         }
     }
 
-    /// Bytes of each buffer by its label as the driver's allocator counts them, where it does.
+    /// Bytes of each buffer by its label as the driver's allocator counts them; `None` if it does not.
     pub fn allocations(&self) -> Option<Vec<(String, u64)>> {
         let report = self.device.generate_allocator_report()?;
         let buffers = report.allocations.into_iter();
         Some(buffers.map(|buffer| (buffer.name, buffer.size)).collect())
     }
 
-    /// Lets the device refuse memory after so many times that it is asked, then or from then on: what a test needs.
+    /// Makes the device refuse memory after `after` more requests, once or from then on (`for_good`): for tests.
     pub fn refuse(&self, after: Option<u64>, for_good: bool) {
         self.refusal.set(after.map(|more| (more, for_good)));
     }
 
-    /// Loses the device on purpose, after so many more submits: what a test needs to see what comes of it.
+    /// Loses the device on purpose after `after` more submits: for tests.
     pub fn lose(&self, after: u64) {
         match after {
             0 => self.device.destroy(),
@@ -406,7 +405,7 @@ impl Gpu {
 
     /// Blocks natively until submitted work is done and its callbacks have run; in a browser the event loop does that.
     fn poll(&self) -> Result<()> {
-        // wgpu panics inside `poll` where a native driver reports the device as lost.
+        // wgpu panics inside `poll` if a native driver reports the device as lost.
         let polled = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             self.device.poll(wgpu::PollType::wait_indefinitely())
         }));
@@ -421,7 +420,7 @@ impl Gpu {
 }
 
 impl Drop for Gpu {
-    /// In a browser only this gives the device's memory back.
+    /// Destroys the device: in a browser nothing else gives its memory back.
     fn drop(&mut self) {
         self.device.destroy();
     }
@@ -432,8 +431,8 @@ fn connect() -> wgpu::Instance {
     wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle())
 }
 
-/// The connection to the drivers that the whole process shares: each further one loads and unloads their libraries once more, and after
-/// some forty times, or on several threads at once, drivers fail.
+/// The connection to the drivers that the whole process shares: each further one loads and unloads their libraries once more, and
+/// after some forty, or on several threads at once, drivers fail.
 #[cfg(not(target_arch = "wasm32"))]
 fn instance() -> &'static wgpu::Instance {
     static INSTANCE: std::sync::OnceLock<wgpu::Instance> = std::sync::OnceLock::new();
@@ -443,23 +442,23 @@ fn instance() -> &'static wgpu::Instance {
     })
 }
 
-/// In a browser it is an object like any other, of the thread that made it.
+/// In a browser the connection is an object of the thread that made it.
 #[cfg(target_arch = "wasm32")]
 fn instance() -> wgpu::Instance {
     CONNECTIONS.fetch_add(1, Ordering::Relaxed);
     connect()
 }
 
-/// How often this process has connected to the drivers.
+/// Number of connections of this process to the drivers.
 static CONNECTIONS: AtomicU32 = AtomicU32::new(0);
 
-/// How often this process has connected to the drivers: natively once at most.
+/// Number of connections of this process to the drivers so far: natively one at most.
 #[doc(hidden)]
 pub fn connections() -> u32 {
     CONNECTIONS.load(Ordering::Relaxed)
 }
 
-/// Whether this process has found an adapter before.
+/// Set once this process has found an adapter.
 static FOUND: AtomicBool = AtomicBool::new(false);
 
 /// Every adapter of this machine, or the one a browser offers.
@@ -498,7 +497,7 @@ pub async fn devices() -> Vec<DeviceInfo> {
     adapters.iter().map(device_info).collect()
 }
 
-/// Lower is better.
+/// Rank of a type of device; lower is better.
 fn preference(device_type: wgpu::DeviceType) -> u8 {
     match device_type {
         wgpu::DeviceType::DiscreteGpu => 0,
@@ -568,7 +567,7 @@ fn no_adapter(name_part: Option<&str>, listed: &[String]) -> Error {
     })
 }
 
-/// Keeps the first error that nobody asked for, and the loss of the device: without a handler wgpu panics.
+/// Keeps the first error outside a scope, or the loss of the device: without a handler wgpu panics.
 fn watch(device: &wgpu::Device) -> Arc<Mutex<Option<String>>> {
     let faults = Arc::new(Mutex::new(None::<String>));
     let note = |faults: &Mutex<Option<String>>, fault: String| {

@@ -1,6 +1,6 @@
-//! [`Timer`]: how long each dispatch takes on the device, by its timestamps. Off but for the bench.
+//! [`Timer`]: time of each dispatch on the device, by its timestamps. Off but for the bench.
 //!
-//! While it is on, every dispatch is a pass of its own, as WebGPU writes timestamps where passes begin and end. Browsers round
+//! While it is on, every dispatch is a pass of its own, as WebGPU writes timestamps at the begin and end of passes. Browsers round
 //! them: Chromium to 0.1 ms, unless it was started for developers.
 
 use std::cell::{Cell, RefCell};
@@ -13,43 +13,43 @@ use super::{Gpu, GpuVec, PARAMS_SLOTS};
 use crate::base::error::{Error, Result};
 use crate::base::ledger::{MemoryLedger, Purpose};
 
-/// Whether there is a timer at all: the page, where nobody starts it, is smaller without.
+/// The timer is compiled in: the page, which never starts it, is smaller without.
 pub(super) const TIMES: bool = cfg!(feature = "timer");
-/// Bytes of timestamps that are kept until somebody looks at them.
+/// Bytes of timestamps that are kept until they are read.
 const KEPT_BYTES: u64 = 256 << 10;
 /// Bytes of the two timestamps of a dispatch.
 const DISPATCH_BYTES: usize = 16;
 
-/// What a device was busy with while a timer was on.
+/// Times of a device while a timer was on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct DeviceTime {
-    /// From the first dispatch of a submit to the end of its last, all submits together, in milliseconds: what lies between
-    /// submits is left out.
+    /// Time from the first dispatch of a submit to the end of its last, summed over submits, in milliseconds: the gaps between
+    /// submits are left out.
     pub elapsed_ms: f64,
     /// The dispatches of each kernel, those that took longest first.
     pub kernels: Vec<KernelTime>,
-    /// Dispatches that were not timed, as nobody waited meanwhile.
+    /// Dispatches that were not timed, as there was no room for their timestamps before the next wait.
     pub untimed: u64,
 }
 
-/// What the dispatches of a kernel took on the device.
+/// Time of a kernel's dispatches on the device.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct KernelTime {
     /// Its name, `file.entry`.
     pub kernel: &'static str,
-    /// How many there were.
+    /// Number of dispatches.
     pub dispatches: u64,
-    /// What they took together, in milliseconds.
+    /// Their time together, in milliseconds.
     pub elapsed_ms: f64,
 }
 
-/// The timestamps on their way, and the sums of those that are there.
+/// The timestamps on their way, and the sums of those that have arrived.
 #[derive(Debug)]
 pub(super) struct Timer {
     queries: wgpu::QuerySet,
     resolved: GpuVec<u8>,
     readback: GpuVec<u8>,
-    /// The kernels of each submit whose timestamps are on their way, and the byte from which these lie.
+    /// The first byte of each submit's timestamps on their way, and the kernels of its dispatches.
     under_way: RefCell<Vec<(u64, Vec<&'static str>)>>,
     used: Cell<u64>,
     sums: RefCell<Sums>,
@@ -87,7 +87,7 @@ impl Timer {
 }
 
 impl Sums {
-    /// Adds a submit: where each of its dispatches began and ended.
+    /// Adds a submit: the begin and end of each of its dispatches.
     fn add(&mut self, kernels: &[&'static str], ticks: &[u64]) {
         let (mut first, mut last) = (u64::MAX, 0);
         for (kernel, span) in kernels.iter().zip(ticks.chunks_exact(2)) {
@@ -100,7 +100,7 @@ impl Sums {
         self.elapsed += last.saturating_sub(first);
     }
 
-    /// What it is in milliseconds, where a tick takes so many nanoseconds.
+    /// Converts the sums to milliseconds; a tick takes `tick_ns` nanoseconds.
     fn times(self, tick_ns: f64) -> DeviceTime {
         let ms = |ticks: u64| ticks as f64 * tick_ns / 1e6;
         let kernel = |(kernel, (dispatches, ticks))| KernelTime {
@@ -119,7 +119,7 @@ impl Sums {
 }
 
 impl Gpu {
-    /// Times every dispatch from here on; false where the device has no timestamps, or the budget no 512 KiB for them.
+    /// Times every dispatch from here on. Returns false if the device has no timestamps, or the budget no 512 KiB for them.
     pub fn start_timer(&self, ledger: &MemoryLedger) -> bool {
         use wgpu::BufferUsages as Usage;
         if !TIMES
@@ -166,7 +166,7 @@ impl Gpu {
         true
     }
 
-    /// Ends the timing, and says what the device did meanwhile; nothing where no timer was on.
+    /// Ends the timing and returns the device's times; `None` if no timer was on.
     ///
     /// # Errors
     /// As [`Gpu::read`].
@@ -179,7 +179,7 @@ impl Gpu {
         Ok(Some(timer.sums.take().times(tick_ns)))
     }
 
-    /// Looks at the timestamps before there is no room for more.
+    /// Reads the timestamps before there is no room for more.
     #[cfg(feature = "timer")]
     pub(super) async fn keep_room_for_timestamps(&self) -> Result<()> {
         let used = self.timer.borrow().as_ref().map(|timer| timer.used.get());

@@ -1,4 +1,4 @@
-//! Shader modules without wgpu's runtime checks: what the bench can measure beside the checked ones.
+//! Shader modules without wgpu's runtime checks, so that the bench can compare them with checked ones.
 #![allow(
     unsafe_code,
     reason = "wgpu has no other way to compile a shader without its runtime checks"

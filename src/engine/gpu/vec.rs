@@ -56,7 +56,7 @@ impl<T: Pod> GpuVec<T> {
         }
     }
 
-    /// The same buffer, read as another type.
+    /// Converts the buffer to elements of another type.
     pub fn cast<U: Pod>(mut self) -> GpuVec<U> {
         GpuVec {
             buffer: self.buffer.clone(),
@@ -67,7 +67,7 @@ impl<T: Pod> GpuVec<T> {
         }
     }
 
-    /// How many elements fit.
+    /// Number of elements.
     pub(crate) fn len(&self) -> u64 {
         self.buffer.size() / size_of::<T>() as u64
     }
@@ -76,7 +76,7 @@ impl<T: Pod> GpuVec<T> {
         &self.buffer
     }
 
-    /// What a dispatch needs of the buffer.
+    /// The buffer as an argument of a dispatch.
     pub fn binding(&self) -> Binding<'_> {
         Binding {
             buffer: &self.buffer,

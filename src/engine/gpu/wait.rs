@@ -1,7 +1,7 @@
 //! Waiting for the device, as rarely and as briefly as a browser allows.
 //!
-//! Firefox looks at finished work ten times a second, and whenever more is submitted: a wait there costs up to 100 ms, whatever
-//! the GPU did meanwhile. Once a wait was as long, empty submits make the browser look sooner.
+//! Firefox checks for finished work ten times a second, and whenever more is submitted: a wait there takes up to 100 ms, whatever
+//! the GPU did meanwhile. Once a wait was that long, empty submits make the browser check sooner.
 
 use std::cell::Cell;
 use std::future::{Future as _, poll_fn};
@@ -14,27 +14,27 @@ use web_time::{Duration, Instant};
 use super::Gpu;
 use crate::base::error::Result;
 
-/// An answer that comes so late may have waited for the browser to look.
+/// An answer that is late by more than this may have waited for the browser to check.
 const SELDOM: Duration = Duration::from_millis(50);
-/// Shortest time between two looks.
+/// Shortest time between two checks.
 const SHORTEST_LOOK: Duration = Duration::from_millis(3);
-/// Longest time between two looks; the browser's own is 100 ms.
+/// Longest time between two checks; the browser's own is 100 ms.
 const LONGEST_LOOK: Duration = Duration::from_millis(50);
-/// From half of the expected time on, the browser is made to look again after each such part of the wait so far. How long a wait
-/// takes is how long its work is said to take: looks that begin when work should be done would never find it done sooner.
+/// From half of the expected time on, the browser is made to check again after each such part of the wait so far. The time of a
+/// wait counts as the time of its work: if checks began when work should be done, work would never be found done sooner.
 const PARTS: u32 = 16;
 
-/// What is in flight, and what waiting costs.
+/// Submits in flight, and the cost of waits.
 #[derive(Debug)]
 pub(super) struct Waits {
     count: Cell<u64>,
     /// Submits since the last wait.
     in_flight: Cell<u32>,
-    /// The shortest wait so far: what waiting costs where there is nothing to wait for.
+    /// The shortest wait so far: the cost of a wait that has nothing to wait for.
     round_trip: Cell<Duration>,
-    /// When what is in flight should be done.
+    /// Time by which the submits in flight should be done.
     due: Cell<Option<Instant>>,
-    /// Whether the browser has to be made to look.
+    /// The browser checks so seldom that it has to be made to.
     looks_seldom: Cell<bool>,
 }
 
@@ -67,21 +67,21 @@ impl Gpu {
         self.waits.in_flight.get()
     }
 
-    /// What waiting costs where there is nothing to wait for.
+    /// Cost of a wait that has nothing to wait for.
     pub fn round_trip(&self) -> Duration {
         self.waits.round_trip.get()
     }
 
-    /// Says when what is in flight should be done.
+    /// Sets the time by which the submits in flight should be done.
     pub fn expect(&self, due: Instant) {
         self.waits.due.set(Some(due));
     }
 
-    /// Measures an empty round trip, where nothing is in flight.
+    /// Measures an empty round trip; nothing must be in flight.
     pub(super) async fn measure_round_trip(&self) -> Result<()> {
-        // The first may come just before the browser looks, the second starts just after that.
+        // The first may come just before the browser checks, the second starts just after that.
         for _ in 0..2 {
-            // Where nothing was sent, nobody waits.
+            // Without a submit there would be nothing to wait for.
             let mut encoder = self.device.create_command_encoder(&Default::default());
             encoder.clear_buffer(self.upload.raw(), 0, Some(4));
             self.send([encoder.finish()]);
@@ -98,7 +98,7 @@ impl Gpu {
         self.wait_for(idle).await.map(drop)
     }
 
-    /// Waits for an answer to everything in flight; nothing where the device is gone.
+    /// Waits for an answer to everything in flight; `None` if the device is gone.
     pub(super) async fn wait_for<T>(&self, answer: oneshot::Receiver<T>) -> Result<Option<T>> {
         let started = Instant::now();
         self.poll()?;
@@ -157,6 +157,6 @@ async fn after(pause: Duration) {
     wasm_bindgen_futures::JsFuture::from(timer).await.ok();
 }
 
-/// Natively nobody looks: `poll` blocks until the work is done.
+/// Natively there are no checks: `poll` blocks until the work is done.
 #[cfg(not(target_arch = "wasm32"))]
 async fn after(_pause: Duration) {}

@@ -1,11 +1,11 @@
 //! The threads that share the work of a kernel.
 
-/// What a thread must find free to be started: its stack, and as much again.
+/// Bytes that must be free before a thread is started: its stack, and as much again.
 const HEADROOM_BYTES: u64 = 4 << 20;
 
-/// Starts a thread for every other core, or as many as the system gives: the thread that calls this does its part of the work
-/// itself, as waiting for others to do all of it takes as long as a small kernel. Once a process: by itself rayon ends the
-/// process where a thread cannot start.
+/// Starts a thread for every core but one, or as many as the system gives. The calling thread does its part of the work itself: to
+/// wait for others to do all of it takes as long as a small kernel. Done once a process: by itself rayon ends the process if a
+/// thread cannot start.
 pub(crate) fn start_threads() {
     static STARTED: std::sync::Once = std::sync::Once::new();
     STARTED.call_once(|| {
@@ -20,12 +20,12 @@ pub(crate) fn start_threads() {
             .use_current_thread()
             .spawn_handler(start)
             .build_global();
-        // Where the program has a pool of its own, that one is used.
+        // If the program has a pool of its own, that one is used.
         built.ok();
     });
 }
 
-/// Threads that stand ready for their part in the pool, one for every core but one where the system gives as many.
+/// Threads that wait for their part in the pool, one for every core but one, or as many as the system gives.
 fn workers() -> Vec<std::sync::mpsc::Sender<rayon::ThreadBuilder>> {
     use std::sync::mpsc::channel;
 
@@ -35,7 +35,7 @@ fn workers() -> Vec<std::sync::mpsc::Sender<rayon::ThreadBuilder>> {
     let wanted = asked_for.filter(|count| *count > 0).unwrap_or(cores);
     let mut workers = Vec::new();
     while workers.len() + 1 < wanted.min(rayon::max_num_threads()) {
-        // A thread takes its stack and a little more: what is left then is not enough to work with.
+        // A thread takes its stack and a little more: without headroom the rest would not be enough to work with.
         let headroom =
             crate::base::memory::reserve(&mut Vec::<u8>::new(), HEADROOM_BYTES, "a thread");
         let (work, take) = channel::<rayon::ThreadBuilder>();

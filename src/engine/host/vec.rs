@@ -8,7 +8,7 @@ use crate::base::error::Result;
 use crate::base::ledger::Reservation;
 use crate::base::memory::zeros;
 
-/// What the memory is counted in: as large and as aligned as any element.
+/// Unit in which the memory is allocated: as large and as aligned as any element.
 type Unit = u128;
 
 /// A vector of `T` in the memory of this process. Dropping it gives the memory back at once.
@@ -20,10 +20,10 @@ pub struct CpuVec<T> {
 }
 
 impl CpuVec<u8> {
-    /// Takes what is reserved, zeroed; `phase` is what needs it.
+    /// Allocates the reserved bytes, zeroed; `phase` is the phase that needs them.
     ///
     /// # Errors
-    /// [`crate::Error::NoMemory`] when the system has not that much.
+    /// [`crate::Error::NoMemory`] if the system has less.
     pub(crate) fn allocate(phase: &str, reservation: Reservation) -> Result<Self> {
         let units = reservation.bytes().div_ceil(size_of::<Unit>() as u64);
         Ok(Self {
@@ -33,7 +33,7 @@ impl CpuVec<u8> {
         })
     }
 
-    /// The same memory, read as another type.
+    /// Converts the memory to elements of another type.
     pub(crate) fn cast<T: Pod>(self) -> CpuVec<T> {
         CpuVec {
             units: self.units,
@@ -44,7 +44,7 @@ impl CpuVec<u8> {
 }
 
 impl<T: Pod> CpuVec<T> {
-    /// Bytes of all elements: a part of one more is no element.
+    /// Bytes of all whole elements.
     fn bytes(&self) -> usize {
         let bytes = self.reservation.bytes() as usize;
         bytes - bytes % size_of::<T>()

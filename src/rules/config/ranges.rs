@@ -1,13 +1,13 @@
-//! What each setting may be, whatever the data is.
+//! The allowed values of each setting, whatever the data is.
 
 use super::{GROUP, InitialWeights, Optimizer, SCHEMA, Split, TrainConfig};
 use crate::base::quote::cut;
 
-/// Whether a setting is in its range, its key, its value, and the range in words.
+/// A check of a setting: if it holds, the key, the value, and the range in words.
 pub(super) type Rule = (bool, &'static str, String, &'static str);
 
 impl TrainConfig {
-    /// Ranges of the data and its sides.
+    /// Checks the settings of the data and its split.
     pub(super) fn of_the_data(&self) -> [Rule; 4] {
         let fraction = 0.0..=1.0;
         [
@@ -38,7 +38,7 @@ impl TrainConfig {
         ]
     }
 
-    /// Ranges of the head.
+    /// Checks the settings of the head.
     pub(super) fn of_the_head(&self) -> [Rule; 5] {
         [
             (
@@ -76,7 +76,7 @@ impl TrainConfig {
         ]
     }
 
-    /// Ranges of batches and what is mined of them.
+    /// Checks the settings of batches and of mining.
     pub(super) fn of_a_batch(&self) -> [Rule; 4] {
         [
             (
@@ -109,7 +109,7 @@ impl TrainConfig {
         ]
     }
 
-    /// Ranges of the steps.
+    /// Checks the settings of the steps.
     pub(super) fn of_the_steps(&self) -> [Rule; 4] {
         let Optimizer::Adam(adam) = &self.optimizer;
         let fraction = 0.0..=1.0;

@@ -1,14 +1,14 @@
-//! Why settings do not read: the key, what it is and what it must be, in words that know nothing of the program's types.
+//! Messages for settings that do not read: the key, its value and what it must be, in words that do not name the program's types.
 
 use serde_json::{Map, Value, json};
 
 use super::TrainConfig;
 use crate::base::quote::{self, cut, quoted};
 
-/// A word that no setting takes, so that what it takes is listed.
+/// A word that no setting takes: the parser's refusal of it lists what the setting takes.
 const NO_CHOICE: &str = "?";
 
-/// What is wrong with settings that did not read: the first key, alphabetically, whose value does not.
+/// Message for settings that did not read: it names the first key, alphabetically, whose value does not read.
 pub(super) fn problem(settings: &Value) -> Option<String> {
     let defaults = TrainConfig::default().to_value();
     let parts = settings.as_object()?;
@@ -21,7 +21,7 @@ pub(super) fn problem(settings: &Value) -> Option<String> {
     let (Value::Object(part), Value::Object(_)) = (part, default) else {
         return Some(leaf(key, part, default, |value| json!({ key: value })));
     };
-    // A part with a name takes the settings of what it names.
+    // A part with a name takes the settings of the miner, loss, sampler or optimizer of that name.
     let Some(name) = part.get("name") else {
         return Some(format!("{key} has no `name`, which says which one it is"));
     };
@@ -51,7 +51,7 @@ pub(super) fn text_of(value: &Value) -> String {
     serde_json::to_string(value).expect("a value is plain data")
 }
 
-/// Settings, or what the parser says of them, without the place in a text that nobody wrote.
+/// Settings, or the parser's message without its place, as nobody wrote that text.
 pub(super) fn read(settings: &Value) -> Result<TrainConfig, String> {
     serde_json::from_str(&text_of(settings)).map_err(|error| {
         let text = error.to_string();
@@ -59,12 +59,12 @@ pub(super) fn read(settings: &Value) -> Result<TrainConfig, String> {
     })
 }
 
-/// What is wrong with a value that must be a whole number.
+/// Message for a value that must be a whole number.
 pub(super) fn whole_number(path: &str, value: &Value) -> String {
     leaf(path, value, &json!(0), |value| value)
 }
 
-/// That there is no such key, and which there are; `part` stands before all of them.
+/// Message for an unknown key, with the known ones; `part` is put before all of them.
 fn unknown(part: &str, key: &str, known: &Map<String, Value>) -> String {
     let known: Vec<String> = known.keys().map(|key| format!("`{part}{key}`")).collect();
     let path = format!("{part}{key}");
@@ -75,7 +75,7 @@ fn unknown(part: &str, key: &str, known: &Map<String, Value>) -> String {
     )
 }
 
-/// What a value is and what it must be, by what the default is; `at` puts a value in its place.
+/// Message with a value and what it must be, by the kind of the default; `at` makes the settings that hold a value at this place.
 fn leaf(path: &str, value: &Value, default: &Value, at: impl Fn(Value) -> Value) -> String {
     let shown = match value {
         Value::String(text) => quoted(text),

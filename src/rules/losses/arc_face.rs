@@ -1,17 +1,17 @@
-//! PML's `ArcFaceLoss`: a classifier whose rows have to beat the other classes by a margin of angle.
+//! PML's `ArcFaceLoss`: a classifier with an angular margin between a row's own class and the others.
 
 use serde::{Deserialize, Serialize};
 
 use super::{ProxyStart, ProxyTerms, Terms};
 use crate::kernels::row_loss::Form;
 
-/// The cross-entropy of `scale s_c` over classes `c`, averaged over rows, where `s_c` is a row's similarity with the proxy of
-/// class `c`, and that of its own class, `cos(theta)`, is replaced by `cos(theta + margin)`: by `cos(theta) - margin
-/// sin(margin)` where the angle would pass a half turn.
+/// The cross-entropy of `scale s_c` over classes `c`, averaged over rows; `s_c` is a row's similarity with the proxy of class `c`,
+/// and that of its own class, `cos(theta)`, is replaced by `cos(theta + margin)`, or by `cos(theta) - margin sin(margin)` if the
+/// angle would pass a half turn.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ArcFaceLoss {
-    /// What the angle to the own proxy is widened by, in degrees.
+    /// Degrees that are added to the angle between a row and its own proxy.
     pub margin: f64,
     /// The factor of all similarities.
     pub scale: f64,

@@ -1,4 +1,4 @@
-//! PML's `CircleLoss`: pairs that are far from where they should be pull harder. By cosine similarity alone.
+//! PML's `CircleLoss`: pairs far from their optimum weigh more. By cosine similarity alone.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,12 +6,12 @@ use super::Terms;
 use crate::kernels::row_loss::Form;
 
 /// `log(1 + sum e^(-gamma a_p (s_ap - 1 + m)) sum e^(gamma a_n (s_an - m)))` of each anchor, with the weights
-/// `a_p = max(0, 1 + m - s_ap)` and `a_n = max(0, s_an + m)` as constants; averaged over the anchors where it is above zero
-/// (Sun et al. 2020).
+/// `a_p = max(0, 1 + m - s_ap)` and `a_n = max(0, s_an + m)` as constants; averaged over the anchors with a loss above zero (Sun et
+/// al. 2020).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CircleLoss {
-    /// How much is forgiven: positives may lie `m` below 1, negatives `m` above 0.
+    /// Tolerance: positives may lie `m` below 1, negatives `m` above 0.
     pub m: f64,
     /// Scale of the exponents: the larger, the more the worst pairs count alone.
     pub gamma: f64,

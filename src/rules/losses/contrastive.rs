@@ -1,4 +1,4 @@
-//! PML's `ContrastiveLoss`: what positives lack of a margin, and what negatives exceed one by.
+//! PML's `ContrastiveLoss`: the amounts by which positives fall short of a margin, and negatives exceed one.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,16 +1,16 @@
-//! PML's `CosFaceLoss`: a classifier whose rows have to beat the other classes by a margin of similarity.
+//! PML's `CosFaceLoss`: a classifier with a margin of similarity between a row's own class and the others.
 
 use serde::{Deserialize, Serialize};
 
 use super::{ProxyStart, ProxyTerms, Terms};
 use crate::kernels::row_loss::Form;
 
-/// `-log(e^(scale (s_y - margin)) / (e^(scale (s_y - margin)) + sum over other classes e^(scale s_c)))` of every row, averaged,
-/// where `s_c` is its similarity with the proxy of class `c`, and `y` its own.
+/// `-log(e^(scale (s_y - margin)) / (e^(scale (s_y - margin)) + sum over other classes e^(scale s_c)))` of every row, averaged;
+/// `s_c` is its similarity with the proxy of class `c`, and `y` its own class.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CosFaceLoss {
-    /// What is taken off the similarity with the own proxy.
+    /// Margin that is subtracted from a row's similarity with its own proxy.
     pub margin: f64,
     /// The factor of all similarities.
     pub scale: f64,

@@ -6,20 +6,20 @@ use super::{Terms, side};
 use crate::cpu::Distance;
 use crate::kernels::row_loss::Form;
 
-/// `max(0, d_ap - beta + margin) + max(0, beta - d_an + margin)` of every triplet, over the number of both terms that are
-/// above zero (Wu et al. 2017). By similarity the signs turn. One boundary for all classes; where it is learned, `nu * beta` is added.
+/// `max(0, d_ap - beta + margin) + max(0, beta - d_an + margin)` of every triplet, over the number of both terms that are above
+/// zero (Wu et al. 2017). By similarity the signs turn. One boundary for all classes; if it is learned, `nu * beta` is added.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MarginLoss {
     /// Distance that each pair has to keep from the boundary, on its own side of it.
     pub margin: f64,
-    /// The boundary between positives and negatives: a distance, or a similarity where rows are compared by that.
+    /// The boundary between positives and negatives: a distance, or a similarity if rows are compared by similarity.
     pub beta: f64,
-    /// Whether the boundary is learned with the head, from `beta` on. In `mine` it stays there.
+    /// Learns the boundary with the head, from `beta` on. In `mine` it stays at `beta`.
     pub learn_beta: bool,
     /// Learning rate of the boundary.
     pub beta_lr: f64,
-    /// Weight of the boundary itself in the loss, where it is learned: above 0 it is pulled down.
+    /// Weight of the boundary itself in the loss, if it is learned: above 0 it is pulled down.
     pub nu: f64,
 }
 
@@ -37,7 +37,7 @@ impl Default for MarginLoss {
 }
 
 impl MarginLoss {
-    /// What the loss grows by with the boundary as a value, beside what pairs cost.
+    /// Slope of the loss by the boundary as a value, apart from its pairs.
     pub(super) fn pull(&self, distance: Distance) -> f64 {
         match self.learn_beta {
             true => side(distance, self.nu),

@@ -1,6 +1,6 @@
-//! [`Loss`]: the number that training makes small. One formula a file, with PML's arguments.
+//! [`Loss`]: the number that training minimizes. One formula a file, with PML's arguments.
 //!
-//! A loss is a file here that lowers its arguments to [`Terms`], a variant of [`Loss`], and where its formula is new a case of
+//! A loss is a file here that lowers its arguments to [`Terms`], a variant of [`Loss`], and, if its formula is new, a case of
 //! [`Form`] on each engine: `shaders/row_loss.wgsl` and `cpu/row_loss.rs`.
 
 mod arc_face;
@@ -99,16 +99,16 @@ struct Terms {
     proxies: Option<ProxyTerms>,
 }
 
-/// The proxies of a loss: rows that are learned with the head, some for each class of the training rows, and compared with the
-/// rows of a batch as if they were rows of their class. They start in random directions: their length then, beside the learning rate,
-/// says how fast they turn.
+/// The proxies of a loss: rows that are learned with the head, some for each class of the training rows, and compared with the rows
+/// of a batch as if they were rows of their class. They start in random directions; their length then and the learning rate decide
+/// how fast they turn.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct ProxyTerms {
     /// Proxies of each class.
     pub(crate) per_class: usize,
-    /// Factor of the softmax that weighs the proxies of a class; 0: the nearest counts alone.
+    /// Factor of the softmax that weighs the proxies of a class; 0: only the nearest counts.
     pub(crate) gamma: f64,
-    /// Whether the proxies are the anchors, and the rows of the batch their positives and negatives.
+    /// The proxies are the anchors, and the rows of the batch their positives and negatives.
     pub(crate) are_rows: bool,
     /// Their learning rate.
     pub(crate) lr: f64,
@@ -116,20 +116,20 @@ pub(crate) struct ProxyTerms {
     pub(crate) start: ProxyStart,
 }
 
-/// How PML draws the first proxies of a loss, `[count, dim]`.
+/// Distribution from which PML draws the first proxies of a loss, `[count, dim]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ProxyStart {
     /// Normal numbers.
     Normal,
     /// Normal numbers of variance 2 / count: `kaiming_normal_` with `mode="fan_out"`.
     KaimingNormal,
-    /// Up to 1 / sqrt(count) from zero: `kaiming_uniform_` with `a=math.sqrt(5)`.
+    /// Uniform numbers within 1 / sqrt(count) of zero: `kaiming_uniform_` with `a=math.sqrt(5)`.
     KaimingUniform,
 }
 
-/// Learning rate of proxies, where none is said. With a tenth of it `arc-face` learns the default sample much worse.
+/// Learning rate of proxies by default. With a tenth of it `arc-face` learns the default sample much worse.
 const PROXY_LR: f64 = 0.5;
-/// That of several proxies of a class: with 0.5 `sub-center-arc-face` learns the default sample much worse.
+/// Learning rate by default of several proxies of a class: with 0.5 `sub-center-arc-face` learns the default sample much worse.
 const PROXY_LR_OF_SEVERAL: f64 = 0.05;
 
 /// A similarity or a distance as a value: larger is nearer.
@@ -141,7 +141,7 @@ fn side(distance: Distance, margin: f64) -> f64 {
 }
 
 impl Loss {
-    /// The names in settings, with what a list calls each.
+    /// The names in settings, each with its name in lists.
     pub const ALL: [(&str, &str); 17] = [
         ("triplet-margin", "triplet margin"),
         ("contrastive", "contrastive"),
@@ -165,7 +165,7 @@ impl Loss {
         ("soft-triple", "SoftTriple"),
     ];
 
-    /// Its terms, where it is one of pairs.
+    /// Its terms, if it is a loss of pairs.
     fn terms(&self, distance: Distance) -> Option<Terms> {
         match self {
             Self::TripletMargin(_) => None,
@@ -188,22 +188,22 @@ impl Loss {
         }
     }
 
-    /// Whether a miner chooses what it sees: NCA and losses with proxies look at every row.
+    /// Tells if a miner chooses its triplets or pairs: NCA and losses with proxies look at every row.
     pub fn is_mined(&self) -> bool {
         !matches!(self, Self::Nca(_)) && self.proxies().is_none()
     }
 
-    /// Its proxies, where it learns some: then no memory is compared with.
+    /// Its proxies, if it learns some: then it compares with no memory.
     pub(crate) fn proxies(&self) -> Option<ProxyTerms> {
         self.terms(Distance::default())?.proxies
     }
 
-    /// Whether it compares rows with proxies of the classes, which are learned with the head.
+    /// Tells if it compares rows with proxies of the classes, which are learned with the head.
     pub fn learns_proxies(&self) -> bool {
         self.proxies().is_some()
     }
 
-    /// The learning rate of its boundary, where it learns that.
+    /// The learning rate of its boundary, if it learns that.
     pub(crate) fn boundary_lr(&self) -> Option<f64> {
         match self {
             Self::Margin(loss) => loss.learn_beta.then_some(loss.beta_lr),
@@ -211,7 +211,7 @@ impl Loss {
         }
     }
 
-    /// What it grows by with its boundary as a value, beside what pairs cost.
+    /// Slope of the loss by its boundary as a value, apart from its pairs.
     pub(crate) fn boundary_pull(&self, distance: Distance) -> f64 {
         match self {
             Self::Margin(loss) => loss.pull(distance),
@@ -219,7 +219,7 @@ impl Loss {
         }
     }
 
-    /// Its boundary where it has moved by so much as a value.
+    /// Its boundary after it has moved by `moved` as a value; `None` for a loss without one.
     pub(crate) fn boundary(&self, moved: f64, distance: Distance) -> Option<f64> {
         match self {
             Self::Margin(loss) => Some(loss.beta + side(distance, moved)),
@@ -227,12 +227,12 @@ impl Loss {
         }
     }
 
-    /// Whether it is a loss of pairs: of an anchor with a positive, and of an anchor with a negative.
+    /// Tells if it is a loss of pairs: of an anchor with a positive, and of an anchor with a negative.
     pub fn is_of_pairs(&self) -> bool {
         !matches!(self, Self::TripletMargin(_))
     }
 
-    /// Whether it has a meaning for cosine similarities alone.
+    /// Tells if it is defined for cosine similarities alone.
     fn is_of_cosine(&self) -> bool {
         match self {
             Self::Circle(_) => true,
@@ -241,7 +241,7 @@ impl Loss {
         }
     }
 
-    /// The triplet margin loss, where it is that.
+    /// The triplet margin loss, if it is that.
     pub fn triplet_margin(&self) -> Option<&TripletMarginLoss> {
         match self {
             Self::TripletMargin(loss) => Some(loss),
@@ -249,8 +249,8 @@ impl Loss {
         }
     }
 
-    /// Its margins that are distances or similarities, and what they are by default where rows are compared so. By distance that is
-    /// PML's default; by similarity PML leaves some of them as they are for distances, where they leave nothing to learn.
+    /// Its margins that are distances or similarities, each with its default by `distance`. By distance that is PML's default; by
+    /// similarity PML leaves some of them as they are for distances, which leaves nothing to learn.
     fn margins_mut(&mut self, distance: Distance) -> Vec<(&mut f64, f64)> {
         let (of_sides, of_triplets, beta) = match distance {
             Distance::Cosine => ([1.0, 0.0], 0.2, 0.5),
@@ -275,8 +275,7 @@ impl Loss {
         }
     }
 
-    /// The same loss where rows are compared by `to` and no longer by `from`: margins that stood at the default of the one go to that
-    /// of the other.
+    /// The loss after a change of the distance from `from` to `to`: margins at the default of the one go to that of the other.
     #[must_use]
     pub(crate) fn following(mut self, from: Distance, to: Distance) -> Self {
         let stood: Vec<bool> = self
@@ -292,7 +291,7 @@ impl Loss {
         self
     }
 
-    /// Its arguments that are numbers, each with its range: `(name, value, least, most)`.
+    /// Its numeric arguments, each with its range: `(name, value, least, most)`, both inclusive.
     fn ranges(&self) -> Vec<(&'static str, f64, f64, f64)> {
         let margin = |name, value| (name, value, -4.0, 4.0);
         let scale = |name, value| (name, value, 1e-3, 1e4);
@@ -388,7 +387,7 @@ impl Loss {
         }
     }
 
-    /// Checks that the loss can be computed from what the miner keeps, and by this distance.
+    /// Checks that the loss can be computed from the miner's triplets or pairs, and by this distance.
     ///
     /// # Errors
     /// [`Error::Config`] for `swap` with triplets that are chosen one by one, and for a loss of cosine similarities by distance.
@@ -427,7 +426,7 @@ impl Loss {
     }
 }
 
-/// The sum of the terms that so many rows have in a report.
+/// The sum of the terms of `rows` rows in a report.
 fn sum_of_terms(report: &[u32], rows: usize) -> f64 {
     let terms = &report[TERMS..TERMS + rows];
     terms
@@ -442,57 +441,57 @@ impl Default for Loss {
     }
 }
 
-/// Arguments of the kernels for a miner and a loss: which of the two ways they take, and with what margins.
+/// Arguments of the kernels for a miner and a loss, on one of the two paths.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[expect(clippy::large_enum_variant, reason = "a run has one")]
 pub(crate) enum MiningRule {
-    /// On [`Path::Ranks`].
+    /// Arguments on [`Path::Ranks`].
     Ranks(Rule),
-    /// On [`Path::Rows`].
+    /// Arguments on [`Path::Rows`].
     Rows(RowRule),
 }
 
-/// A way over all blocks of a batch.
+/// A pass over all blocks of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Round {
-    /// Mines them: loss and gradient at once.
+    /// Mines the blocks: loss and gradient at once.
     Mine,
-    /// Reduces their rows.
+    /// Reduces the blocks' rows.
     Reduce,
-    /// Goes over their positive pairs, which need both of their rows reduced.
+    /// Computes the loss of positive pairs, which needs both of their rows reduced.
     Settle,
-    /// Gives their pairs their slopes, which need the rows of the whole batch reduced.
+    /// Computes the slopes of pairs, which need the rows of the whole batch reduced.
     Slopes,
 }
 
 impl Round {
-    /// Whether it brings loss and gradient.
+    /// Tells if it brings loss and gradient.
     pub(crate) fn is_last(self) -> bool {
         matches!(self, Self::Mine | Self::Slopes)
     }
 }
 
-/// Positives and negatives that are kept of a row, and what they cost.
+/// Rule for the positives and negatives that are kept of a row, and their loss.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct RowRule {
     pub(crate) selection: Selection,
     pub(crate) cost: Cost,
     pub(crate) operands: Operands,
-    /// What a miner keeps for the weights of the batch's rows, where they have some.
+    /// Rule of the miner for the weights of the batch's rows, if they have weights.
     pub(crate) rows_mined: Option<RowsMined>,
 }
 
-/// What a miner keeps of the batch, so that each row counts as often as it finds it in a loss that looks at all rows.
+/// Rule of a miner that weighs each row of the batch, in a loss that looks at all rows, by the number of times that it keeps it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct RowsMined {
     pub(crate) selection: Selection,
-    /// The loss, with [`Times::Mined`] where the miner keeps triplets.
+    /// The loss, with [`Times::Mined`] if the miner keeps triplets.
     pub(crate) cost: RowCost,
-    /// Whether a row counts as an anchor alone.
+    /// A row counts as an anchor alone.
     pub(crate) anchors_only: bool,
 }
 
-/// What a loss compares: whose rows are anchors, and whose are their positives and negatives.
+/// Anchors and references that a loss compares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operands {
     /// The batch with itself, or with the memory.
@@ -503,7 +502,7 @@ pub(crate) enum Operands {
     ProxiesWithRows,
 }
 
-/// What is kept of a row, as the loss looks at it.
+/// Loss of the kept references of a row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Cost {
     /// Triplet by triplet.
@@ -513,7 +512,8 @@ pub(crate) enum Cost {
 }
 
 impl MiningRule {
-    /// The same rule, where what the miner keeps of the batch weighs its rows. `memory`: the batch is compared with one.
+    /// The rule with rows that are weighed by the number of times that the miner keeps them. `memory`: the batch is compared with
+    /// one.
     pub(crate) fn weighing_rows(
         mut self,
         miner: &Miner,
@@ -539,14 +539,14 @@ impl MiningRule {
                     ..miner.selection(chosen_by)
                 },
                 cost: RowCost { times, ..*cost },
-                // As PML counts where rows are compared with others than themselves.
+                // As PML counts if rows are compared with others than themselves.
                 anchors_only: matches!(loss, Loss::ProxyNca(_)) || memory,
             });
         }
         self
     }
 
-    /// The same rule, where the loss learns its boundary.
+    /// The rule with a boundary that the loss learns.
     pub(crate) fn learning_boundary(mut self) -> Self {
         if let Self::Rows(rule) = &mut self
             && let Cost::Pairs(cost) = &mut rule.cost
@@ -556,8 +556,8 @@ impl MiningRule {
         self
     }
 
-    /// The rule of a miner, which compares rows by `chosen_by`, and a loss, which does by `distance`. Without a loss no triplet
-    /// is active.
+    /// The rule of a miner, which compares rows by `chosen_by`, and of a loss, which compares them by `distance`. Without a loss no
+    /// triplet is active.
     pub(crate) fn new(
         miner: &Miner,
         chosen_by: Distance,
@@ -638,7 +638,7 @@ impl MiningRule {
         })
     }
 
-    /// What a miner keeps for the weights of rows, where they have some.
+    /// Rule of the miner for the weights of rows, if they have weights.
     pub(crate) fn weighs_rows(&self) -> Option<&RowsMined> {
         match self {
             Self::Ranks(_) => None,
@@ -646,7 +646,7 @@ impl MiningRule {
         }
     }
 
-    /// What is compared.
+    /// Anchors and references that are compared.
     pub(crate) fn operands(&self) -> Operands {
         match self {
             Self::Ranks(_) => Operands::Rows,
@@ -654,7 +654,7 @@ impl MiningRule {
         }
     }
 
-    /// The way that triplets are mined.
+    /// The path on which triplets are mined.
     pub(crate) fn path(&self) -> Path {
         match self {
             Self::Ranks(_) => Path::Ranks,
@@ -688,17 +688,17 @@ impl MiningRule {
         }
     }
 
-    /// Whether anchors that are each other's references are all looked at together.
+    /// Tells if the whole batch must be one block if the anchors are each other's references: so in `LiftedStructure`.
     pub(crate) fn looks_at_all(&self) -> bool {
         self.pairs().is_some_and(|cost| cost.form == Form::Lifted)
     }
 
-    /// Whether `swap` asks for similarities between positives and negatives.
+    /// Tells if `swap` asks for similarities between positives and negatives.
     pub(crate) fn swap(&self) -> bool {
         matches!(self, Self::Rows(RowRule { cost: Cost::Triplets(weighing), .. }) if weighing.swap)
     }
 
-    /// The loss of pairs, where it is one.
+    /// The loss, if it is one of pairs.
     pub(crate) fn pairs(&self) -> Option<&RowCost> {
         match self {
             Self::Rows(RowRule {
@@ -709,7 +709,7 @@ impl MiningRule {
         }
     }
 
-    /// Triplets of an anchor that are looked at one by one, at most; 0 where none is.
+    /// The most triplets of an anchor that are looked at one by one; 0 if none is.
     pub(crate) fn looked_at(&self, positives: u64, negatives: u64) -> u64 {
         let Self::Rows(rule) = self else {
             return 0;

@@ -1,4 +1,4 @@
-//! PML's `MultiSimilarityLoss`: soft maxima of how far positives lie below a similarity, and negatives above it.
+//! PML's `MultiSimilarityLoss`: soft maxima of the distances of positives below a similarity, and of negatives above it.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! PML's `NCALoss`: neighbourhood components analysis, how likely a row drawn by nearness has the anchor's class.
+//! PML's `NCALoss`: neighbourhood components analysis, from the probability that a row drawn by nearness has the anchor's class.
 
 use serde::{Deserialize, Serialize};
 

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use super::{ProxyStart, ProxyTerms, Terms};
 use crate::kernels::row_loss::Form;
 
-/// `-log(e^(s_y / t) / sum over classes e^(s_c / t))` of every row, averaged, where `s_c` is its similarity with the proxy of
-/// class `c`, and `y` its own: the cross-entropy of a linear classifier whose weights have unit length.
+/// `-log(e^(s_y / t) / sum over classes e^(s_c / t))` of every row, averaged; `s_c` is its similarity with the proxy of class `c`,
+/// and `y` its own class: the cross-entropy of a linear classifier whose weights have unit length.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct NormalizedSoftmaxLoss {

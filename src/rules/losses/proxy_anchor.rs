@@ -10,7 +10,7 @@ use crate::kernels::row_loss::Form;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ProxyAnchorLoss {
-    /// What similarities have to exceed, or to stay below with the sign turned.
+    /// Similarity that rows of the class have to exceed; the other rows have to stay below minus this.
     pub margin: f64,
     /// The factor of all similarities: the larger, the more the worst rows count alone.
     pub alpha: f64,

@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 use super::{ProxyStart, ProxyTerms, Terms};
 use crate::kernels::row_loss::Form;
 
-/// `-log(e^(k s_y) / sum over classes e^(k s_c))` of every row, averaged, where `s_c` is its similarity with the proxy of class
-/// `c`, and `y` its own. By distance `s` is minus the distance. PML's own default, squared distance, is this by cosine with
-/// twice its `softmax_scale`.
+/// `-log(e^(k s_y) / sum over classes e^(k s_c))` of every row, averaged; `s_c` is its similarity with the proxy of class `c`, and
+/// `y` its own class. By distance `s` is minus the distance. PML's own default, squared distance, is this by cosine with twice its
+/// `softmax_scale`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ProxyNcaLoss {

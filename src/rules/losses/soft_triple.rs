@@ -16,7 +16,7 @@ pub struct SoftTripleLoss {
     pub la: f64,
     /// The temperature of the softmax over the proxies of a class: the smaller, the more the nearest counts alone.
     pub gamma: f64,
-    /// What is taken off the similarity with the own class.
+    /// Margin that is subtracted from a row's similarity with its own class.
     pub margin: f64,
     /// Learning rate of the proxies.
     pub proxy_lr: f64,

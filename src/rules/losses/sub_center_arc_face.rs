@@ -5,12 +5,12 @@ use serde::{Deserialize, Serialize};
 use super::{ProxyStart, ProxyTerms, Terms};
 use crate::kernels::row_loss::Form;
 
-/// [`super::ArcFaceLoss`] where a class has `sub_centers` proxies, and its similarity with a row is that of the nearest: a class
-/// may have several clusters, and noisy rows get one of their own.
+/// [`super::ArcFaceLoss`] with `sub_centers` proxies a class; a row's similarity with the class is that with the nearest of them: a
+/// class may have several clusters, and noisy rows get one of their own.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SubCenterArcFaceLoss {
-    /// What the angle to the own proxy is widened by, in degrees.
+    /// Degrees that are added to the angle between a row and its own proxy.
     pub margin: f64,
     /// The factor of all similarities.
     pub scale: f64,

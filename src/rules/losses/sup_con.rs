@@ -6,7 +6,7 @@ use super::Terms;
 use crate::kernels::row_loss::Form;
 
 /// Minus the mean over an anchor's positives of `log(e^(s_ap / t) / sum e^(s / t))`, the sum over its positives and negatives;
-/// averaged over the anchors where it is above zero (Khosla et al. 2020). By distance `s` is minus the distance.
+/// averaged over the anchors with a loss above zero (Khosla et al. 2020). By distance `s` is minus the distance.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SupConLoss {

@@ -1,11 +1,11 @@
-//! PML's `TripletMarginLoss`: the mean of `max(0, s_an - s_ap + margin)` over the triplets where it is above zero.
+//! PML's `TripletMarginLoss`: the mean of `max(0, s_an - s_ap + margin)` over the triplets with a loss above zero.
 
 use serde::{Deserialize, Serialize};
 
 use crate::base::forecast::Path;
 use crate::rules::miners::MiningCounts;
 
-/// The hinge on `s_an - s_ap + margin`, averaged over the triplets where it is above zero (`AvgNonZeroReducer`).
+/// The hinge on `s_an - s_ap + margin`, averaged over the triplets with a loss above zero (`AvgNonZeroReducer`).
 ///
 /// No active triplet gives a loss of 0 and no gradient.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -14,15 +14,14 @@ pub struct TripletMarginLoss {
     /// The margin: by how much a positive must be nearer than a negative, as a difference of cosines or of distances. At exactly
     /// the margin the loss is 0.
     pub margin: f64,
-    /// Whether the negative is compared with the nearer of anchor and positive, instead of always with the anchor.
+    /// Compares the negative with the nearer of anchor and positive, instead of always with the anchor.
     pub swap: bool,
-    /// Whether the loss is `log(1 + exp(x))` instead of `max(0, x)`, with `x = s_an - s_ap + margin`: every mined triplet then
-    /// has a loss above zero.
+    /// Replaces `max(0, x)` by `log(1 + exp(x))`, with `x = s_an - s_ap + margin`: every mined triplet then has a loss above zero.
     pub smooth_loss: bool,
 }
 
 impl Default for TripletMarginLoss {
-    /// A margin of 0.2 of similarity, where PML's default is 0.05. By distance the default is PML's (`Loss::following`).
+    /// A margin of 0.2 of similarity; PML's default is 0.05. By distance the default is PML's (`Loss::following`).
     fn default() -> Self {
         Self {
             margin: 0.2,

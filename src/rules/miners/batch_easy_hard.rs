@@ -9,23 +9,23 @@ use crate::kernels::select::{Keep, Selection, Side};
 /// Keeps one positive and one negative of each anchor, each by its own strategy, or all of one of the two; of equals the
 /// first.
 ///
-/// Where each side keeps one, an anchor that lacks either keeps neither. The anchor's own stored copy is no positive
-/// here. PML removes it from a memory after mining, so that its "easy" positives, always those copies, leave no pair.
+/// If each side keeps one, an anchor that lacks either keeps neither. The anchor's own stored copy is no positive here. PML removes
+/// it from a memory after mining, so that its "easy" positives, always those copies, leave no pair.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct BatchEasyHardMiner {
-    /// Which positive is kept.
+    /// Rule for the positive that is kept.
     pub pos_strategy: Strategy,
-    /// Which negative is kept.
+    /// Rule for the negative that is kept.
     pub neg_strategy: Strategy,
     /// Allowed range of the positive's similarity (of its distance, with `l2`), both bounds inclusive. Without effect for
     /// `all`.
     pub allowed_pos_range: Option<[f64; 2]>,
-    /// Allowed range of the negative's, likewise.
+    /// Allowed range of the negative's similarity or distance, as for the positive's.
     pub allowed_neg_range: Option<[f64; 2]>,
 }
 
-/// Which of an anchor's positives, or of its negatives, is kept.
+/// Rule that keeps one of an anchor's positives, or of its negatives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Strategy {
@@ -41,7 +41,7 @@ pub enum Strategy {
 }
 
 impl Strategy {
-    /// The names in settings, with what each one keeps.
+    /// The names in settings, each with its name in lists.
     pub const ALL: [(&str, &str); 4] = [
         ("easy", "easy"),
         ("semihard", "semi-hard"),
@@ -83,7 +83,7 @@ impl BatchEasyHardMiner {
         }
     }
 
-    /// Refuses what PML refuses, and ranges that hold nothing.
+    /// Refuses strategies that PML refuses, and ranges that hold nothing.
     pub(super) fn check(&self) -> Result<()> {
         let strategies = [self.pos_strategy, self.neg_strategy];
         let semihard = strategies.contains(&Strategy::Semihard);

@@ -10,10 +10,10 @@ use crate::kernels::select::{Choice, Selection};
 /// Draws triplets at random, for each anchor as many as its class has references. The positive is drawn uniformly; the
 /// negative with a weight of one over the density of its distance on the sphere. Both may come again.
 ///
-/// Lists take weights in f64, relative to the largest of all rows, as PML does for rows of f64. A loss takes them
-/// in f32 on the device, relative to the row's own largest, so that the weights of a row never vanish beside another row's. A
-/// probability is then off by about 1e-6 of itself for each dimension: about one draw of 50,000 is another than by weights of f64.
-/// What weighs less than e^-64 of the row's largest is never drawn.
+/// Lists take weights in f64, relative to the largest of all rows, as PML does for rows of f64. A loss takes them in f32 on the
+/// device, relative to the row's own largest, so that the weights of a row never vanish beside another row's. A probability then
+/// has a relative error of about 1e-6 for each dimension: about one draw of 50,000 differs from the draw by weights of f64.
+/// References that weigh less than e^-64 of the row's largest are never drawn.
 ///
 /// Draws follow from the run's seed, `seed`, the step, and the anchor's place in the batch. An anchor without a positive, or
 /// without a negative nearer than the second cutoff, draws none. With a memory PML draws the anchor's own copy as a positive too,
@@ -21,7 +21,7 @@ use crate::kernels::select::{Choice, Selection};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DistanceWeightedMiner {
-    /// The least distance: smaller ones count as this.
+    /// The least distance: smaller ones count as this one.
     pub cutoff: f64,
     /// The distance from which on negatives are never drawn.
     pub nonzero_loss_cutoff: f64,
@@ -66,8 +66,8 @@ impl DistanceWeightedMiner {
         Ok(())
     }
 
-    /// The largest logarithm of a weight in an anchor's row, over what is finite. References of its own class count as 0, as
-    /// in PML. What all weights of a list are taken relative to is the largest of its rows.
+    /// The largest finite logarithm of a weight in an anchor's row. References of its own class count as 0, as in PML. The weights
+    /// of a list are taken relative to the largest of its rows.
     pub fn largest(&self, dim: usize, label: u32, similarities: &[f32], labels: &[u32]) -> f64 {
         let logarithms = similarities.iter().zip(labels).map(|(s, other)| {
             let log = self.log_weight(dim, self.distance(*s));
@@ -77,7 +77,7 @@ impl DistanceWeightedMiner {
         finite.fold(f64::NEG_INFINITY, f64::max)
     }
 
-    /// The weights of an anchor's references, not yet normalized; 0 for what is never drawn.
+    /// The weights of an anchor's references, not yet normalized; 0 for those that are never drawn.
     pub fn weights(
         &self,
         dim: usize,
@@ -97,7 +97,7 @@ impl DistanceWeightedMiner {
         })
     }
 
-    /// How far unit rows of this similarity are from each other.
+    /// Distance of unit rows of this similarity, `cutoff` at least.
     fn distance(&self, s: f32) -> f64 {
         (2.0 - 2.0 * f64::from(s)).max(0.0).sqrt().max(self.cutoff)
     }

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use crate::cpu::Distance;
 use crate::kernels::select::{Choice, Selection};
 
-/// Chooses one negative for every anchor and positive: the nearest that is strictly farther than the positive, or the
-/// farthest of all where there is none; of equals the first reference. It has no arguments.
+/// Chooses one negative for every anchor and positive: the nearest that is strictly farther than the positive, or the farthest of
+/// all if there is none; of equals the first reference. It has no arguments.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct FacenetSemihardMiner {}

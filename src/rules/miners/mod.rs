@@ -47,7 +47,7 @@ pub enum Miner {
 }
 
 impl Miner {
-    /// The names in settings, with what a list calls each.
+    /// The names in settings, each with its name in lists.
     pub const ALL: [(&str, &str); 8] = [
         ("triplet-margin", "triplet margin"),
         ("batch-hard", "batch hard"),
@@ -59,8 +59,7 @@ impl Miner {
         ("none", "no miner: every triplet"),
     ];
 
-    /// The same miner where it compares rows by `to` and no longer by `from`: margins that stood at the default of the one go to that
-    /// of the other.
+    /// The miner after a change of its distance from `from` to `to`: margins at the default of the one go to that of the other.
     #[must_use]
     pub(crate) fn following(self, from: Distance, to: Distance) -> Self {
         match self {
@@ -71,23 +70,23 @@ impl Miner {
         }
     }
 
-    /// Whether it keeps all triplets in a band of `s_ap - s_an`.
+    /// Tells if it keeps all triplets in a band of `s_ap - s_an`.
     pub fn is_band(&self) -> bool {
         matches!(self, Self::None | Self::TripletMargin(_))
     }
 
-    /// Whether it draws triplets at random: how many there are is known from the draws alone.
+    /// Tells if it draws triplets at random: their number is known only after the draws.
     pub fn draws(&self) -> bool {
         matches!(self, Self::DistanceWeighted(_))
     }
 
-    /// Whether it gives pairs: (anchor, positive) and (anchor, negative), apart from each other.
+    /// Tells if it gives pairs: (anchor, positive) and (anchor, negative), apart from each other.
     pub fn gives_pairs(&self) -> bool {
         !self.is_band() && !matches!(self, Self::FacenetSemihard(_) | Self::DistanceWeighted(_))
     }
 
-    /// The band of triplets that the kernel keeps, and its margin; every triplet of what [`Miner::selection`] leaves where
-    /// the miner knows none.
+    /// The band of triplets that the kernel keeps, and its margin; every triplet that [`Miner::selection`] leaves, if the miner has
+    /// no band.
     pub(crate) fn band(&self) -> (Kind, f32) {
         match self {
             Self::TripletMargin(miner) => miner.band(),
@@ -95,7 +94,7 @@ impl Miner {
         }
     }
 
-    /// Which positives and negatives of each anchor are kept, and which triplets of them.
+    /// The rule for the positives and negatives of each anchor that are kept, and for the triplets of them.
     pub(crate) fn selection(&self, distance: Distance) -> Selection {
         match self {
             Self::None | Self::TripletMargin(_) => Selection::all(distance),
@@ -135,7 +134,7 @@ impl Miner {
         if self.is_band() {
             return counts;
         }
-        // Only what is kept was looked at.
+        // Only kept triplets were looked at.
         MiningCounts {
             easy: counts.mined - counts.semihard - counts.hard,
             ..counts
@@ -149,7 +148,7 @@ impl Default for Miner {
     }
 }
 
-/// What is counted in a step: what its loss looks at.
+/// Unit of a step's counts: triplets or pairs, as the loss needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Tuples {
@@ -160,17 +159,17 @@ pub enum Tuples {
     Pairs,
 }
 
-/// Number of triplets of each kind in a step; of pairs, where its loss looks at those.
+/// Number of triplets of each kind in a step; of pairs, if its loss looks at pairs.
 ///
 /// With a miner that has a margin, easy, semihard and hard are kinds of all triplets and add up to valid. The other miners
 /// have none: the margin counts as 0, no triplet is semihard, and easy and hard are kinds of the mined triplets alone, to
 /// which they add up.
 ///
-/// Pairs are valid, mined and active, not easy, semihard or hard. Where a miner of triplets keeps them, a pair counts as mined
-/// once for every triplet that it stands in.
+/// Pairs are valid, mined and active, not easy, semihard or hard. If a miner of triplets keeps them, a pair counts as mined once
+/// for every mined triplet that contains it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MiningCounts {
-    /// What is counted.
+    /// Triplets or pairs.
     #[serde(default)]
     pub of: Tuples,
     /// Rows of the batch, each an anchor.

@@ -25,7 +25,7 @@ impl Default for PairMarginMiner {
 }
 
 impl PairMarginMiner {
-    /// The default where rows are compared so.
+    /// The default for rows that are compared by `distance`.
     pub(super) fn of(distance: Distance) -> Self {
         let [pos_margin, neg_margin] = match distance {
             Distance::Cosine => [0.8, 0.2],

@@ -12,11 +12,11 @@ use crate::kernels::triplet_margin::Kind;
 pub struct TripletMarginMiner {
     /// The upper bound of the band, a difference of cosines or distances.
     pub margin: f64,
-    /// Which part of the band is kept.
+    /// The part of the band that is kept.
     pub type_of_triplets: TypeOfTriplets,
 }
 
-/// Which triplets are kept; `tm` is `s_ap - s_an`.
+/// Band of triplets that is kept; `tm` is `s_ap - s_an`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TypeOfTriplets {
@@ -31,7 +31,7 @@ pub enum TypeOfTriplets {
 }
 
 impl TypeOfTriplets {
-    /// The names in settings, with what each one keeps.
+    /// The names in settings, each with its name in lists.
     pub const ALL: [(&str, &str); 4] = [
         ("semihard", "semi-hard"),
         ("all", "all within the margin"),

@@ -17,7 +17,7 @@ pub struct ClassBalancedSampler {}
 /// The batches of a [`ClassBalancedSampler`].
 #[derive(Debug)]
 pub(crate) struct ClassBalanced {
-    /// The rows of each class, and which of them comes next.
+    /// The rows of each class, and the place of the one that comes next.
     classes: Vec<(Vec<u32>, usize)>,
     batch_size: usize,
 }

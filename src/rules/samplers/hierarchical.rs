@@ -7,19 +7,19 @@ use super::{Classes, Draw, Saved, SuperClass, batches_touched, check_that, draw_
 use crate::base::error::{Error, Result};
 use crate::base::rng::Rng;
 
-/// Batches of an epoch at most, which are listed.
+/// The most batches of an epoch, whose tuples are all listed.
 const MOST_BATCHES: usize = 1 << 22;
 
 /// Draws batches of `super_classes_per_batch` super-classes, the same share of rows of each, `samples_per_class` rows a class.
 ///
 /// An epoch takes each tuple of super-classes `batches_per_super_tuple` times, in random order. Of each super-class in a batch
-/// classes are drawn at random, all different while there are any left; a super-class with too few of them takes them again,
-/// with further rows. The rows of a class are different where it has as many as are drawn; of a smaller one each row is any of
-/// its rows. (PML leaves such a batch short. It also knows `samples_per_class="all"`, whose batches differ in size: not here.)
+/// classes are drawn at random, all different while there are any left; a super-class with too few of them takes them again, with
+/// further rows. The rows of a class are different if it has as many as are drawn; of a smaller one each row is any of its rows.
+/// (PML leaves such a batch short. It also knows `samples_per_class="all"`, whose batches differ in size: not here.)
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct HierarchicalSampler {
-    /// The text column that says the super-class of each row. PML takes the number of a column.
+    /// The text column with the super-class of each row. PML takes the number of a column.
     pub outer_label: String,
     /// Rows of each class, at least 1 and a divisor of `batch_size / super_classes_per_batch`. PML has no default.
     pub samples_per_class: usize,
@@ -76,13 +76,13 @@ pub(crate) struct Hierarchical {
     supers: Vec<Classes>,
     /// Super-classes of a tuple, tuple after tuple.
     tuples: Vec<u32>,
-    /// The tuples of the epoch, and which of them comes next.
+    /// The tuples of the epoch, and the place of the one that comes next.
     order: Vec<u32>,
     next: usize,
     super_classes: usize,
     samples: usize,
     batch_size: usize,
-    /// Rows of one class in a batch at most.
+    /// The most rows of one class in a batch.
     most: usize,
 }
 
@@ -90,7 +90,7 @@ impl Hierarchical {
     /// Draws from these super-classes: of each its classes, by number, and their rows.
     ///
     /// # Errors
-    /// [`Error::Config`] where there are fewer super-classes than a batch has, or too many tuples of them to list.
+    /// [`Error::Config`] for fewer super-classes than a batch has, or too many tuples of them to list.
     pub(crate) fn new(
         supers: Vec<SuperClass>,
         sampler: &HierarchicalSampler,
@@ -150,7 +150,7 @@ impl Draw for Hierarchical {
             let count = classes.len();
             let (chosen, _) = classes.partial_shuffle(rng, groups);
             for (place, rows) in chosen.iter_mut().enumerate() {
-                // The first classes come once more than the others where the groups do not divide.
+                // The first classes come once more than the others if the groups do not divide.
                 let times = groups / count + usize::from(place < groups % count);
                 draw_of_class(rows, times * self.samples, rng, batch);
             }
@@ -179,21 +179,21 @@ impl Draw for Hierarchical {
     }
 }
 
-/// Groups of one class in a batch at most: it may be a class of several super-classes, each of which brings it.
+/// The most groups of one class in a batch: it may be a class of several super-classes, each of which brings it.
 fn most_in_a_batch(supers: &[SuperClass], super_classes: usize, groups: usize) -> usize {
     let mut times: Vec<(u32, usize)> = Vec::new();
     for classes in supers {
         let most = groups.div_ceil(classes.len());
         times.extend(classes.iter().map(|(class, _)| (*class, most)));
     }
-    // Of each class the most first.
+    // By class, the largest number first.
     crate::base::order::sort_by(&mut times, |a, b| a.0.cmp(&b.0).then(b.1.cmp(&a.1)));
     let of_class = times.chunk_by(|a, b| a.0 == b.0);
     let of_batch = of_class.map(|times| times.iter().take(super_classes).map(|(_, most)| most));
     of_batch.map(Iterator::sum).max().unwrap_or(0)
 }
 
-/// How many tuples of so many different things there are, where that can be counted.
+/// Number of tuples of `size` different things; `None` if it overflows.
 fn count_tuples(things: usize, size: usize) -> Option<usize> {
     // After each factor it is a count of tuples itself, so nothing is left over.
     (0..size.min(things - size)).try_fold(1usize, |count, i| {
@@ -201,7 +201,7 @@ fn count_tuples(things: usize, size: usize) -> Option<usize> {
     })
 }
 
-/// All tuples of so many different numbers below `things`, one after the other, in ascending order.
+/// All tuples of `size` different numbers below `things`, one after the other, in ascending order.
 fn tuples(things: usize, size: usize) -> Vec<u32> {
     let mut tuple: Vec<usize> = (0..size).collect();
     let mut all = Vec::new();

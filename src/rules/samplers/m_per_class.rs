@@ -9,8 +9,8 @@ use crate::base::rng::Rng;
 
 /// Draws `batch_size / m` classes at random for each batch, all different, and `m` rows of each.
 ///
-/// The rows of a class are different where it has `m`; of a smaller one each row is any of its rows. Batches know nothing of
-/// each other: no epoch promises every row ([`super::MPerClassEpochSampler`] does).
+/// The rows of a class are different if it has `m`; of a smaller one each row is any of its rows. Batches do not depend on each
+/// other: no epoch promises every row ([`super::MPerClassEpochSampler`] does).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MPerClassSampler {
@@ -36,7 +36,7 @@ impl MPerClass {
     /// Draws from these classes.
     ///
     /// # Errors
-    /// [`crate::base::error::Error::Config`] where there are fewer than a batch needs.
+    /// [`crate::base::error::Error::Config`] for fewer classes than a batch needs.
     pub(crate) fn new(
         classes: Classes,
         sampler: &MPerClassSampler,

@@ -12,9 +12,9 @@ use crate::base::rng::Rng;
 /// Draws `batch_size / m` groups for each batch, of `m` rows of one class each, so that an epoch draws every row.
 ///
 /// In an epoch each class is shuffled and cut into groups of `m`. A last group that is not full goes on with the class's first
-/// rows, so `ceil(rows / m)` groups draw every row once and fewer than `m` again (a class of fewer than `m` rows fills its
-/// one group with copies). Where the groups of all classes do not fill the last batch, the classes with the fewest groups
-/// give one more, cut in the same way. An epoch has the same number of batches each time.
+/// rows, so `ceil(rows / m)` groups draw every row once and fewer than `m` again (a class of fewer than `m` rows fills its one
+/// group with copies). If the groups of all classes do not fill the last batch, the classes with the fewest groups give one more,
+/// cut in the same way. An epoch has the same number of batches each time.
 ///
 /// No class has two groups in a batch, unless it has more groups than an epoch has batches: its groups are then spread over
 /// all batches as evenly as can be.
@@ -49,7 +49,7 @@ impl MPerClassEpoch {
     /// Draws from these classes.
     ///
     /// # Errors
-    /// [`crate::base::error::Error::Config`] where there are fewer than a batch needs.
+    /// [`crate::base::error::Error::Config`] for fewer classes than a batch needs.
     pub(crate) fn new(
         classes: Classes,
         sampler: &MPerClassEpochSampler,

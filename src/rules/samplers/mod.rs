@@ -1,7 +1,7 @@
-//! [`Sampler`]: how the rows of a batch are chosen. One way a file, with PML's arguments.
+//! [`Sampler`]: the rule that chooses the rows of a batch. One rule a file, with PML's arguments.
 //!
-//! Each file holds the arguments of a sampler, where it has any, and its [`Draw`]: it takes the training rows by class and
-//! gives row numbers, batch after batch.
+//! Each file holds the arguments of a sampler, if it has any, and its [`Draw`], which takes the training rows by class and gives
+//! row numbers, batch after batch.
 
 mod class_balanced;
 mod hierarchical;
@@ -29,7 +29,7 @@ pub use shuffled::ShuffledSampler;
 use crate::base::error::{Error, Result};
 use crate::base::rng::{self, Rng};
 
-/// A sampler and its arguments; names and arguments are PML's where it has them.
+/// A sampler and its arguments; names and arguments are PML's, if PML has them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "name", rename_all = "kebab-case")]
 pub enum Sampler {
@@ -51,24 +51,24 @@ pub(crate) type Classes = Vec<Vec<u32>>;
 /// The classes of a super-class, by number, and the rows of each; none of them empty.
 pub(crate) type SuperClass = Vec<(u32, Vec<u32>)>;
 
-/// A way to fill batches, without end; the same draws of chance give the same batches.
+/// An endless source of batches; the same random numbers give the same batches.
 pub(crate) trait Draw: fmt::Debug {
     /// Appends the rows of the next batch.
     fn next_batch(&mut self, rng: &mut Rng, batch: &mut Vec<u32>);
 
-    /// An upper bound of the rows of one class among any `window` consecutive rows, wherever they begin and whatever chance
-    /// gives; a row that comes twice counts twice.
+    /// An upper bound of the rows of one class among any `window` consecutive rows, wherever they begin and whatever the random
+    /// numbers are; a row that comes twice counts twice.
     fn most_of_a_class(&self, window: usize) -> usize;
 
-    /// Appends all that the next batches follow from beside chance: orders and places.
+    /// Appends the state from which, with the random numbers, the next batches follow: orders and places.
     fn save(&self, numbers: &mut Vec<u32>);
 
-    /// Goes on from there; nothing where it cannot have been this sampler, of these rows.
+    /// Restores that state; `None` if it cannot be one of this sampler with these rows.
     fn restore(&mut self, saved: &mut Saved<'_>) -> Option<()>;
 }
 
 impl Sampler {
-    /// The names in settings, with what a list calls each.
+    /// The names in settings, each with its name in lists.
     pub const ALL: [(&str, &str); 5] = [
         ("shuffled", "shuffled rows"),
         ("m-per-class", "m rows per class"),
@@ -88,8 +88,8 @@ impl Sampler {
         }
     }
 
-    /// The sampler that `m_per_class=m` stands for: m-per-class with that `m`, or m-per-class-epoch where it is that already;
-    /// 0 stands for shuffled rows.
+    /// The sampler that `m_per_class=m` stands for: m-per-class with that `m`, or m-per-class-epoch if this is one already; 0
+    /// stands for shuffled rows.
     pub(crate) fn with_m_per_class(&self, m: usize) -> Self {
         match self {
             _ if m == 0 => Self::default(),
@@ -98,8 +98,7 @@ impl Sampler {
         }
     }
 
-    /// Whether every batch of this size holds rows of one class alone.
-    /// Rows of a class in a batch, where that is set.
+    /// Rows of a class in a batch, if the sampler fixes their number.
     pub(crate) fn rows_of_class(&self) -> Option<usize> {
         match self {
             Self::Shuffled(_) | Self::ClassBalanced(_) => None,
@@ -109,6 +108,7 @@ impl Sampler {
         }
     }
 
+    /// Tells if every batch of this size holds rows of one class alone.
     pub(crate) fn draws_one_class(&self, batch_size: usize) -> bool {
         match self {
             Self::MPerClass(MPerClassSampler { m })
@@ -118,7 +118,7 @@ impl Sampler {
         }
     }
 
-    /// Checks every argument against its range, beside the size of a batch.
+    /// Checks every argument against its range, for batches of this size.
     ///
     /// # Errors
     /// [`Error::Config`] for the first that is out of it, with the range.
@@ -143,7 +143,7 @@ impl Default for Sampler {
     }
 }
 
-/// Refuses the value of an argument where its rule does not hold.
+/// Refuses the value of an argument unless its rule holds.
 fn check_that(holds: bool, key: &str, value: usize, rule: impl Fn() -> String) -> Result<()> {
     if holds {
         return Ok(());
@@ -154,7 +154,7 @@ fn check_that(holds: bool, key: &str, value: usize, rule: impl Fn() -> String) -
     )))
 }
 
-/// Appends `count` rows of a class at random: different ones where it has as many, else each of them any of its rows.
+/// Appends `count` rows of a class at random: different ones if it has as many, else each of them any of its rows.
 fn draw_of_class(rows: &mut [u32], count: usize, rng: &mut Rng, batch: &mut Vec<u32>) {
     use rand::seq::SliceRandom as _;
 
@@ -178,7 +178,7 @@ fn check_classes(classes: &Classes, m: usize, batch_size: usize) -> Result<()> {
     )))
 }
 
-/// Batches that `window` consecutive rows can touch, at most.
+/// The most batches that `window` consecutive rows can touch.
 fn batches_touched(window: usize, batch_size: usize) -> usize {
     window.div_ceil(batch_size) + 1
 }

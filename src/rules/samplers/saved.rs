@@ -1,4 +1,4 @@
-//! What a sampler saves, as numbers: orders and places. What comes back may be anything, and is held against the rows there are.
+//! State of a sampler as numbers: orders and places. A saved state may hold anything, so it is checked against the rows there are.
 
 use super::Classes;
 use crate::base::order;
@@ -8,26 +8,26 @@ use crate::base::order;
 pub(crate) struct Saved<'a>(pub(crate) &'a [u32]);
 
 impl<'a> Saved<'a> {
-    /// The next so many.
+    /// The next `count` numbers.
     pub(super) fn take(&mut self, count: usize) -> Option<&'a [u32]> {
         let (first, rest) = self.0.split_at_checked(count)?;
         self.0 = rest;
         Some(first)
     }
 
-    /// The next one, a place from 0 to `most`.
+    /// The next number, a place from 0 to `most`; `None` beyond it.
     pub(super) fn place(&mut self, most: usize) -> Option<usize> {
         let place = self.take(1)?[0] as usize;
         (place <= most).then_some(place)
     }
 
-    /// The next ones, which are these in some order.
+    /// The next numbers, if they are `numbers` in some order.
     pub(super) fn order_of(&mut self, numbers: &[u32]) -> Option<Vec<u32>> {
         let order = self.take(numbers.len())?;
         (sorted(order) == sorted(numbers)).then(|| order.to_vec())
     }
 
-    /// Lists that [`save`] wrote, which are these in some order, each in some order.
+    /// Lists that [`save`] wrote, if they are `lists` in some order, each in some order.
     pub(super) fn orders_of(&mut self, lists: &Classes) -> Option<Classes> {
         let mut orders = Vec::new();
         for _ in lists {

@@ -26,7 +26,7 @@ impl Shuffled {
     /// Draws from these rows, which are those of the classes.
     ///
     /// # Errors
-    /// [`Error::Config`] where there are fewer than a batch has.
+    /// [`Error::Config`] for fewer rows than a batch has.
     pub(crate) fn new(rows: &[u32], classes: &Classes, batch_size: usize) -> Result<Self> {
         if rows.len() < batch_size {
             return Err(Error::Config(format!(

@@ -1,4 +1,4 @@
-//! What each sampler promises, on many small sets of labels.
+//! Promises of each sampler, on many small sets of labels.
 
 use std::collections::{BTreeMap, BTreeSet};
 

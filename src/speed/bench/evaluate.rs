@@ -7,10 +7,10 @@ use crate::engine::Engine;
 use crate::reference;
 use crate::search::evaluation::evaluate;
 
-/// Queries whose ranks the reference sorts in full.
+/// Queries whose metrics are checked against a full sort.
 const CHECKED: usize = 50;
 
-/// Times the metrics of random rows of as many classes.
+/// Times the metrics of random rows of `classes` classes.
 pub(super) async fn measure(engine: &Engine, shape: &Shape, classes: usize) -> Result<Line> {
     let side = |stream, count| Side::signs(stream, count, shape.dim, classes);
     let known = side(rows::REFERENCES, shape.references);

@@ -1,4 +1,4 @@
-//! Exact nearest neighbours: one search of all queries, the references on the device where its budget holds them.
+//! Exact nearest neighbours: one search of all queries; the references stay on the device if its budget holds them.
 
 use super::{Found, Line, Measured, Shape, check, rows};
 use crate::base::error::Result;
@@ -7,9 +7,9 @@ use crate::engine::Engine;
 use crate::reference;
 use crate::search::knn::{KnnIndex, Neighbors};
 
-/// Queries whose neighbours the reference sorts out of all.
+/// Queries whose neighbours are checked against a full sort.
 const CHECKED: usize = 5;
-/// What f32 cannot tell apart near 1.
+/// Difference of similarities that f32 cannot resolve near 1.
 const TOLERANCE: f64 = 5e-7;
 
 /// Times a search of random rows, and keeps the neighbours of the first `answers` queries.

@@ -1,4 +1,4 @@
-//! [`Measured`]: what work takes, by the wall and on the device, and what goes to and fro meanwhile.
+//! [`Measured`]: time of work, by wall clock and on the device, and the bytes that it transfers.
 
 use web_time::Duration;
 
@@ -8,11 +8,11 @@ use crate::base::error::Result;
 use crate::engine::gpu::{DeviceTime, KernelTime};
 use crate::engine::{Commands, Engine};
 
-/// A peak is that of work which takes this long: beside it, what a submit and a wait cost is nothing.
+/// Shortest time of work that gives a peak: the cost of a submit and a wait is small against it.
 const LONG: Duration = Duration::from_millis(20);
 /// Dispatches of a submit, when many of one kind are sent.
 const AT_ONCE: u32 = 256;
-/// How often work is timed on the device, at most, and about how long that may take.
+/// The most times that work is timed on the device, and the time that this may take, about.
 const MOST_ON_DEVICE: u32 = 5;
 const ON_DEVICE_MS: f64 = 1000.0;
 
@@ -21,13 +21,13 @@ const ON_DEVICE_MS: f64 = 1000.0;
 pub struct Measured {
     pub(super) times: Times,
     pub(super) counts: Counts,
-    /// One time of the work on the device, where that has timestamps.
+    /// Time of one run of the work on the device, if that has timestamps.
     pub(super) device: Option<DeviceTime>,
     /// The most memory that was in use.
     pub(super) memory_bytes: u64,
 }
 
-/// What an engine did.
+/// Counts of an engine's work.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Counts {
     pub(super) dispatches: u64,
@@ -49,7 +49,7 @@ impl Counts {
         }
     }
 
-    /// What came since `before`, in each of so many runs.
+    /// Counts since `before`, divided by the number of runs.
     fn since(self, before: Self, runs: u64) -> Self {
         let each = |now: u64, before: u64| (now - before) / runs;
         Self {
@@ -66,17 +66,17 @@ impl Measured {
     /// Repeats the work, once to warm up, then as [`Measured::warm`].
     ///
     /// # Errors
-    /// What the work fails with.
+    /// Those of the work.
     pub async fn of(engine: &Engine, mut work: impl AsyncFnMut() -> Result<()>) -> Result<Self> {
         work().await?;
         Self::warm(engine, work).await
     }
 
-    /// Repeats work that has been done before: first by the wall, then a few times more with a timer on the device, which
-    /// would lengthen the first.
+    /// Repeats work that has been done before: first by wall clock, then a few times more with a timer on the device, which would
+    /// lengthen the first.
     ///
     /// # Errors
-    /// What the work fails with.
+    /// Those of the work.
     pub async fn warm(engine: &Engine, mut work: impl AsyncFnMut() -> Result<()>) -> Result<Self> {
         Self::repeated(engine, SHORTEST, async |times| {
             for _ in 0..times {
@@ -87,10 +87,10 @@ impl Measured {
         .await
     }
 
-    /// Repeats work that is told how many times to do it before it waits: so many that it takes 20 ms or more.
+    /// Repeats work whose argument is the number of times to do it before a wait: so many that they take 20 ms or more.
     ///
     /// # Errors
-    /// What the work fails with.
+    /// Those of the work.
     pub async fn long(
         engine: &Engine,
         mut work: impl AsyncFnMut(u32) -> Result<()>,
@@ -117,19 +117,19 @@ impl Measured {
         })
     }
 
-    /// Seconds of the work: their mean on the device where it was timed there, else their median by the wall.
+    /// Seconds of the work: their mean on the device if it was timed there, else their median by wall clock.
     pub fn device_seconds(&self) -> f64 {
         let device = self.device.as_ref().map(|device| device.elapsed_ms / 1e3);
         device.unwrap_or(self.median_seconds())
     }
 
-    /// The median in seconds, by the wall.
+    /// The median in seconds, by wall clock.
     pub fn median_seconds(&self) -> f64 {
         self.times.ms(0.5) / 1e3
     }
 }
 
-/// Sends so many dispatches of one kind, and waits for all of them together.
+/// Sends `times` dispatches of one kind, and waits for all of them together.
 ///
 /// # Errors
 /// As [`Engine::settle`].
@@ -151,7 +151,7 @@ pub async fn repeat(
     engine.settle().await
 }
 
-/// The mean of a few times of the work on the device; nothing where that has no timestamps, or not of all dispatches.
+/// The mean time of a few runs of the work on the device; `None` if that has no timestamps, or not of all dispatches.
 async fn on_device(
     engine: &Engine,
     times: &Times,

@@ -16,10 +16,10 @@ use crate::rules::losses::Loss;
 use crate::rules::miners::{Miner, MiningCounts};
 use crate::rules::pml::pml_paths;
 
-/// The most anchors and references that the reference's loops meet.
+/// The most anchors and references of the check against the f64 reference.
 const CHECKED: [usize; 2] = [20, 300];
 
-/// Times what is asked for, of random rows of as many classes.
+/// Times the mining that is asked for, of random rows of `classes` classes.
 pub(super) async fn measure(
     engine: &Engine,
     shape: &Shape,
@@ -108,7 +108,7 @@ async fn mined(engine: &Engine, asked: Asked, anchors: &Side, known: &Side) -> R
     .await
 }
 
-/// How many triplets there are, from the classes alone.
+/// Number of valid triplets, from the classes alone.
 fn valid_of(anchors: &Side, known: &Side) -> u64 {
     let all = known.tags.len() as u64;
     let count = |class: u32| known.tags.iter().filter(|tag| tag[0] == class).count() as u64;
@@ -120,7 +120,7 @@ fn valid_of(anchors: &Side, known: &Side) -> u64 {
     of.sum()
 }
 
-/// Compares a few rows with the loops.
+/// Compares the results of a few rows with the f64 reference.
 async fn verify(engine: &Engine, asked: Asked, anchors: &Side, known: &Side) -> Result<()> {
     let (rows, references, dim) = (anchors.exact(), known.exact(), known.rows.dim());
     let (tags, known_tags) = (&anchors.tags, &known.tags);

@@ -1,7 +1,7 @@
-//! What searches, evaluations and mining take: [`run`] measures a [`Sweep`] of sizes and gives a [`Report`].
+//! Times of searches, evaluations and mining: [`run`] measures a [`Sweep`] of sizes and gives a [`Report`].
 //!
-//! The `bench` binary and the page (`?bench=`) run this same code, so that what a browser says can be set beside what the
-//! machine can do. Every size is compared with the f64 reference before it is timed.
+//! The `bench` binary and the page (`?bench=`) run this same code, so that a browser's results can be compared with those of the
+//! machine. Every size is compared with the f64 reference before it is timed.
 
 mod evaluate;
 mod knn;
@@ -26,7 +26,7 @@ use crate::engine::device::EngineChoice;
 use crate::speed::device_speed::self_test;
 use crate::speed::tuning::tune;
 
-/// Opens an engine that knows how fast it is, and a hardware GPU with the shape of tiles that it is fastest with.
+/// Opens an engine whose speed is measured; a hardware GPU gets the fastest shape of tiles.
 ///
 /// # Errors
 /// As [`Engine::open`].
@@ -48,7 +48,7 @@ pub async fn open(choice: &EngineChoice, budget_bytes: u64) -> Result<Engine> {
 /// Measures every size of the sweep, one after the other; `heard` gets each line as it is done.
 ///
 /// # Errors
-/// What a size is refused for, before any is measured; [`Error::Device`](crate::Error::Device) where a result is wrong.
+/// The refusal of a size, before any is measured; [`Error::Device`](crate::Error::Device) if a result is wrong.
 pub async fn run(engine: &Engine, sweep: &Sweep, mut heard: impl FnMut(&Line)) -> Result<Report> {
     let shapes = sweep.shapes();
     for shape in &shapes {
@@ -59,7 +59,7 @@ pub async fn run(engine: &Engine, sweep: &Sweep, mut heard: impl FnMut(&Line)) -
     heard(&line);
     report.peak_gflops = peak / 1e9;
     for shape in shapes {
-        // The account of memory is that of this size alone.
+        // The peak of memory counts this size alone.
         engine.settle().await?;
         engine.ledger().restart_peak();
         let line = measure(engine, &shape, sweep.answers, peak).await?;
@@ -69,8 +69,8 @@ pub async fn run(engine: &Engine, sweep: &Sweep, mut heard: impl FnMut(&Line)) -
     Ok(report)
 }
 
-/// Measures one size. `answers` is how many queries' neighbours the line holds, `peak` the operations per second that its
-/// share is taken of.
+/// Measures one size. `answers` is the number of queries whose neighbours the line holds; the line's share is taken of `peak`,
+/// operations per second.
 ///
 /// # Errors
 /// As [`run`].

@@ -1,4 +1,4 @@
-//! The arithmetic that the device does at most: what shares are taken of.
+//! Peak arithmetic of the device, of which shares are taken.
 
 use super::{Line, Measured, repeat};
 use crate::base::error::Result;
@@ -9,10 +9,10 @@ use crate::kernels::peaks::{OPERATIONS_PER_FLOAT, multiply_add};
 
 /// Floats of the smallest piece of work: 10^9 operations, which a processor takes some milliseconds for.
 const FLOATS: usize = 1 << 18;
-/// How many times as many a dispatch has at most: a million invocations fill any GPU.
+/// The most times [`FLOATS`] in a dispatch: a million invocations fill any GPU.
 const MOST: u32 = 16;
 
-/// Times a loop of multiply-adds of 20 ms or more: a line, and operations per second, by the device's clock where it has one.
+/// Times a loop of multiply-adds of 20 ms or more. Returns a line, and operations per second, by the device's clock if it has one.
 ///
 /// # Errors
 /// As [`Engine::workspace`].

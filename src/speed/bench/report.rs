@@ -1,4 +1,4 @@
-//! [`Report`]: what was measured, as the table shows it and as JSON.
+//! [`Report`]: the measurements, as the table shows them and as JSON.
 
 use serde::Serialize;
 
@@ -12,44 +12,44 @@ use crate::engine::gpu::KernelTime;
 /// The device and the lines.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// What it ran on.
+    /// The device.
     #[serde(flatten)]
     pub device: DeviceInfo,
-    /// Whether the shaders ran without wgpu's runtime checks.
+    /// The shaders ran without wgpu's runtime checks.
     pub trusted: bool,
-    /// The most arithmetic that the device was seen to do: shares are taken of this.
+    /// The measured peak of the device's arithmetic, in 10^9 operations per second: shares are taken of this.
     pub peak_gflops: f64,
-    /// What was measured, in order.
+    /// The measurements, in order.
     pub lines: Vec<Line>,
 }
 
 /// One line of the table.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Line {
-    /// What was timed.
+    /// Name of the work that was timed.
     pub name: String,
-    /// Its sizes, where it is one of a sweep.
+    /// Its sizes, if it is one of a sweep.
     #[serde(flatten)]
     pub shape: Option<Shape>,
     /// The median of the repetitions, in milliseconds.
     pub median_ms: f64,
-    /// One in ten took at most this.
+    /// The 10th percentile of the repetitions, in milliseconds.
     pub p10_ms: f64,
-    /// Nine in ten took at most this.
+    /// The 90th percentile of the repetitions, in milliseconds.
     pub p90_ms: f64,
-    /// How many there were.
+    /// Number of repetitions.
     pub repetitions: usize,
-    /// The time of the work on the device, in milliseconds, where that has timestamps: submits from their first dispatch to the
-    /// end of their last. Measured apart, as it costs time by the wall.
+    /// The time of the work on the device, in milliseconds, if that has timestamps: submits from their first dispatch to the end of
+    /// their last. Measured apart, as it costs wall-clock time.
     pub device_ms: Option<f64>,
-    /// The kernels that the device was busy with then, those that took longest first.
+    /// The kernels that ran on the device in that time, those that took longest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub kernels: Vec<KernelTime>,
     /// Floating-point operations of the work, in 10^9 per second, padding and everything else left out.
     pub gflops: Option<f64>,
-    /// Of the measured peak, by the wall.
+    /// Share of the measured peak, by wall clock.
     pub share_of_peak: Option<f64>,
-    /// The same, while the device worked on it.
+    /// Share of the measured peak, by the time on the device.
     pub device_share_of_peak: Option<f64>,
     /// Device memory beside the references that stay on the device.
     pub scratch_bytes: Option<u64>,
@@ -61,16 +61,16 @@ pub struct Line {
     pub waits: Option<u64>,
     /// Bytes that one repetition carried to the device, the parameters of dispatches included; none on the CPU.
     pub uploaded_bytes: Option<u64>,
-    /// Bytes that it read back; none on the CPU.
+    /// Bytes that one repetition read back; none on the CPU.
     pub fetched_bytes: Option<u64>,
     /// The most device memory in use meanwhile.
     pub memory_bytes: u64,
-    /// What else the time means.
+    /// The time as a rate, such as queries per second.
     pub rate: String,
-    /// What PML's two ways to list them would allocate for the triplets, in bytes, by the estimate of `pml_bytes`.
+    /// Bytes that PML's two ways to list the triplets would allocate, by the estimate of `pml_bytes`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pml_bytes: Option<[u64; 2]>,
-    /// Neighbours of the first queries, where they were asked for.
+    /// Neighbours of the first queries, if they were asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub found: Option<Found>,
 }
@@ -97,7 +97,7 @@ impl Report {
 }
 
 impl Line {
-    /// A line of what was measured, with everything else left open.
+    /// A line of the measurements and counts, with everything else left open.
     pub fn new(name: String, measured: &Measured) -> Self {
         let Counts {
             dispatches,
@@ -118,7 +118,7 @@ impl Line {
         }
     }
 
-    /// The same of work of which several times share a submit.
+    /// A line without counts, for work of which several runs share a submit.
     pub fn without_counts(name: String, measured: &Measured) -> Self {
         let Measured {
             times,
@@ -138,7 +138,7 @@ impl Line {
         }
     }
 
-    /// What is said of it once it is done.
+    /// Message once the line is done.
     pub fn said(&self) -> String {
         let Self {
             name, median_ms, ..
@@ -149,7 +149,8 @@ impl Line {
         format!("{name}: {median_ms:.3} ms{device}")
     }
 
-    /// The same, of so many floating-point operations a repetition on a device that does `peak` per second.
+    /// The line with its rate and shares, for so many floating-point operations a repetition on a device that does `peak` per
+    /// second.
     #[must_use]
     pub fn of_arithmetic(self, operations: f64, peak: f64) -> Self {
         let per_second = |ms: f64| operations / (ms / 1e3);
@@ -163,7 +164,7 @@ impl Line {
     }
 }
 
-/// Stops where a result is wrong: a wrong kernel has no speed.
+/// Refuses a wrong result: the speed of a wrong kernel means nothing.
 ///
 /// # Errors
 /// [`Error::Device`], unless it `holds`.

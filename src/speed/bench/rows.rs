@@ -1,9 +1,9 @@
-//! The rows that are searched: a few lines of integer arithmetic, so that whoever compares answers can make the same rows
-//! in another language, bit for bit.
+//! Rows of the bench, made by a few lines of integer arithmetic, so that anybody who compares results can make the same rows in
+//! another language, bit for bit.
 
-/// The rows that ask.
+/// Stream of the queries.
 pub const QUERIES: u32 = 1;
-/// The rows that are searched.
+/// Stream of the references.
 pub const REFERENCES: u32 = 2;
 
 /// The `index`-th random word of a stream: the finalizer of `MurmurHash3` on a counter.
@@ -14,7 +14,7 @@ pub fn word(stream: u32, index: u32) -> u32 {
     word ^ (word >> 16)
 }
 
-/// Values from -1 up to 1, multiples of 2^-23: value `i` comes of word `i`.
+/// Values in [-1, 1), multiples of 2^-23: value `i` follows from word `i`.
 pub fn uniform(stream: u32, rows: usize, dim: usize) -> Vec<f32> {
     let value = |i: usize| (word(stream, i as u32) >> 8) as f32 / (1 << 23) as f32 - 1.0;
     (0..rows * dim).map(value).collect()
@@ -49,7 +49,7 @@ mod tests {
 
     #[test]
     fn rows_are_the_same_everywhere() {
-        // What tests/peers/rows.mjs gives.
+        // The words that tests/peers/rows.mjs gives.
         let words = [
             word(QUERIES, 0),
             word(QUERIES, 1),

@@ -1,10 +1,10 @@
-//! [`Side`]: labelled rows, of signs where results must equal the reference's.
+//! [`Side`]: labelled rows; rows of signs if results must equal the reference's.
 
 use super::rows;
 use crate::data::RowSource;
 use crate::search::evaluation::Rows;
 
-/// One side of an evaluation or a mining.
+/// Queries or references of an evaluation, anchors or references of a mining.
 pub(super) struct Side {
     pub(super) rows: RowSource,
     /// `[class, id]` of each row.
@@ -13,12 +13,12 @@ pub(super) struct Side {
 }
 
 impl Side {
-    /// Rows of signs, with a class and an id of their own each.
+    /// Rows of signs, each with a class and an id of its own.
     pub(super) fn signs(stream: u32, count: usize, dim: usize, classes: usize) -> Self {
         Self::new(stream, rows::signs(stream, count, dim), dim, classes)
     }
 
-    /// Rows in any direction, likewise.
+    /// Rows in any direction, each with a class and an id of its own.
     pub(super) fn uniform(stream: u32, count: usize, dim: usize, classes: usize) -> Self {
         Self::new(stream, rows::uniform(stream, count, dim), dim, classes)
     }

@@ -1,4 +1,4 @@
-//! [`Sweep`]: the sizes to measure, each with each, from the command line or the page's link.
+//! [`Sweep`]: the sizes to measure, in every combination, from the command line or the page's link.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ use crate::mining::listing::ListingSpec;
 use crate::search::evaluation::EvaluationSpec;
 use crate::search::knn::KnnSpec;
 
-/// What is measured.
+/// Kind of work that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "lowercase")]
 pub enum Work {
@@ -25,29 +25,29 @@ pub enum Work {
     },
     /// Every metric of the queries.
     Evaluate {
-        /// How many classes there are.
+        /// Number of classes.
         classes: usize,
     },
     /// Triplets of the queries, as anchors, with the references.
     Mining {
-        /// What of them.
+        /// Result that is asked for.
         asked: Asked,
-        /// How many classes there are.
+        /// Number of classes.
         classes: usize,
     },
 }
 
-/// What a mining is asked for.
+/// Result that a mining is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Asked {
-    /// How many there are of each kind.
+    /// Number of triplets of each kind.
     Counts,
     /// The loss and its gradient.
     Loss,
-    /// A list of every valid one, window by window.
+    /// A list of every valid triplet, window by window.
     Valid,
-    /// A list of those that the miner keeps.
+    /// A list of the triplets that the miner keeps.
     Mined,
 }
 
@@ -59,31 +59,31 @@ impl Asked {
 /// One size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shape {
-    /// What is measured.
+    /// Kind of work that is measured.
     #[serde(flatten)]
     pub work: Work,
-    /// How many queries.
+    /// Number of queries.
     pub queries: usize,
-    /// How many references.
+    /// Number of references.
     pub references: usize,
     /// Columns of both.
     pub dim: usize,
 }
 
-/// Lists of sizes, each combined with each.
+/// Lists of sizes, measured in every combination.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sweep {
-    /// What is measured.
+    /// Kinds of work that are measured.
     pub works: Vec<Work>,
-    /// How many queries.
+    /// Numbers of queries.
     pub queries: Vec<usize>,
-    /// How many references.
+    /// Numbers of references.
     pub references: Vec<usize>,
     /// Columns of both.
     pub dim: Vec<usize>,
-    /// Sizes of their own instead of every combination, until one of them is set.
+    /// Chosen sizes, instead of every combination, until one of the lists is set.
     pub chosen: Vec<Shape>,
-    /// Of how many queries the report holds the neighbours, for whoever checks them as well.
+    /// Number of queries whose neighbours are in the report, for others to check.
     pub answers: usize,
 }
 
@@ -150,7 +150,7 @@ impl Sweep {
     /// Sets a list, sizes with commas: `queries`, `references`, `dim`, and `k` or `classes`; or `answers`, one number.
     ///
     /// # Errors
-    /// [`Error::Config`] for an unknown key, an empty list, or what is no number above 0.
+    /// [`Error::Config`] for an unknown key, an empty list, or anything but numbers above 0.
     pub fn set(&mut self, key: &str, text: &str) -> Result<()> {
         let sizes: Vec<usize> = text
             .split(',')
@@ -210,14 +210,14 @@ impl Sweep {
     }
 }
 
-/// Everything that a mining of so many classes can be asked for.
+/// Mining of so many classes with every result that can be asked for.
 fn works_of(classes: &[usize]) -> Vec<Work> {
     let all = |&classes: &usize| Asked::ALL.map(|asked| Work::Mining { asked, classes });
     classes.iter().flat_map(all).collect()
 }
 
 impl Shape {
-    /// What the engine would hold.
+    /// Forecast of the work on the engine.
     ///
     /// # Errors
     /// As [`KnnSpec::plan`] and [`EvaluationSpec::plan`].
@@ -272,7 +272,7 @@ impl Shape {
         }
     }
 
-    /// Bytes of the references, where they stay on the device.
+    /// Bytes of the references, if they stay on the device; else 0.
     pub(super) fn resident_bytes(&self, forecast: &Forecast) -> u64 {
         let row = 4 * stride(self.dim) as u64;
         let row_bytes = match self.work {
@@ -300,7 +300,7 @@ impl Shape {
         self.queries as f64 * self.references as f64
     }
 
-    /// What is measured, in a word.
+    /// The work, in a word or two.
     pub fn name(&self) -> &'static str {
         match self.work {
             Work::Knn { .. } => "knn",
@@ -314,7 +314,7 @@ impl Shape {
         }
     }
 
-    /// What does not change along a curve: `64 dimensions, k 10`.
+    /// The sizes that are constant along a curve: `64 dimensions, k 10`.
     pub fn series(&self) -> String {
         let dim = self.dim;
         match self.work {

@@ -1,15 +1,15 @@
-//! [`Times`]: how long some work takes, again and again.
+//! [`Times`]: times of work over many repetitions.
 
 use web_time::{Duration, Instant};
 
 use crate::base::error::Result;
 
-/// A repetition lasts at least so long: a browser's clock ticks each 0.1 ms.
+/// Shortest time of a repetition: a browser's clock ticks each 0.1 ms.
 pub(super) const SHORTEST: Duration = Duration::from_millis(2);
-/// How often the work is done in a repetition at most.
+/// The most times that the work is done in a repetition.
 const MOST: u32 = 1 << 20;
 
-/// Times of several repetitions. Of work that is too short for the clock each is the mean of several times.
+/// Times of several repetitions. If the work is too short for the clock, each is the mean of several runs.
 #[derive(Clone, Debug)]
 pub struct Times {
     ascending: Vec<Duration>,
@@ -18,13 +18,13 @@ pub struct Times {
 }
 
 impl Times {
-    /// Repeats work that has been done before, until a second or fifty repetitions have passed, five at least; of work
-    /// that takes seconds two will do, and of work that takes a minute one.
+    /// Repeats work that has been done before until a second or fifty repetitions have passed, five at least; once ten seconds have
+    /// passed two are enough, and once a minute has passed one is.
     ///
-    /// It is told how many times to do it: so many that a repetition takes `shortest` or more.
+    /// The argument of `work` is the number of runs: so many that a repetition takes `shortest` or more.
     ///
     /// # Errors
-    /// What the work fails with.
+    /// Those of the work.
     pub(super) async fn of(
         shortest: Duration,
         mut work: impl AsyncFnMut(u32) -> Result<()>,
@@ -60,27 +60,27 @@ impl Times {
         })
     }
 
-    /// How often the work was timed.
+    /// Number of repetitions that were timed.
     pub fn count(&self) -> usize {
         self.ascending.len()
     }
 
-    /// How often the work was done in a repetition.
+    /// Number of runs in a repetition.
     pub(super) fn each(&self) -> u32 {
         self.each
     }
 
-    /// How often the work was done in all.
+    /// Number of runs in all.
     pub(super) fn runs(&self) -> u64 {
         self.runs
     }
 
-    /// The time in the middle.
+    /// The median time, in seconds.
     pub fn median_seconds(&self) -> f64 {
         self.ms(0.5) / 1e3
     }
 
-    /// What so large a part took at most, in milliseconds.
+    /// The time that the fraction `part` of the repetitions took at most, in milliseconds.
     pub(super) fn ms(&self, part: f64) -> f64 {
         let at = ((self.ascending.len() - 1) as f64 * part).round() as usize;
         self.ascending[at].as_secs_f64() * 1e3
